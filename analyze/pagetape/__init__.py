@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape: record, replay and question the Linux page allocator."""

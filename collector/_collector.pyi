@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bindings of the collector: no logic, one exception, Arrow batches out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+class CollectorError(OSError):
+    """The collector refused: `errno` says what kind of wrong, `strerror` the words."""
+
+class ArrowBatch:
+    """Rows of one table; pyarrow.record_batch() takes it without a copy."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+class Source:
+    """Events in merged order, as batches of several tables."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the trace itself says: kernel (or None), clock, page_size, cpus, gfp_bits."""
+    def read(self) -> tuple[str, ArrowBatch] | None:
+        """The next (table name, batch), or None at the end. Waits without the GIL."""
+    @property
+    def progress(self) -> float:
+        """Share of the input decoded, 0 to 1."""
+    # Rows for the tables of the same name, complete once read() gave None.
+    def tracepoints(self) -> list[dict[str, Any]]: ...
+    def rings(self) -> list[dict[str, Any]]: ...
+    def lost(self) -> list[dict[str, Any]]: ...
+    def tasks(self) -> list[dict[str, Any]]: ...
+    def close(self) -> None: ...
+
+class DatFile(Source):
+    """A trace.dat file, any version and instance that libtracecmd reads."""
+
+    def __init__(self, path: str, migratetypes: Sequence[str] = ()) -> None: ...
+
+class Recorder(Source):
+    """A live recording in a tracefs instance of its own.
+
+    `events` are "system:event"; `spool` is a directory for raw sub-buffers on
+    their way to the decoder. Create, start(), [the load runs], stop(), and read()
+    in another thread or after stop() until it gives None.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[str],
+        spool: str,
+        migratetypes: Sequence[str] = (),
+        ring_kb: int = 0,
+    ) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+def free_blocks(
+    kpageflags: str, zones: Sequence[tuple[int, int, int, int]], pageblock_order: int, max_order: int
+) -> tuple[ArrowBatch, ArrowBatch]:
+    """Rows of (block_guess, pageblock) from a kpageflags file (live, or a copy).
+
+    `zones` are (node, zone number, start_pfn, spanned). Columns snapshot and ts
+    are 0: the caller sets them.
+    """

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decode.h - from raw ftrace records to rows of a tape.
+ *
+ *   struct decoder   knows every event format of one traced kernel and holds the
+ *                    batches being filled. Formats are looked up by field name
+ *                    once; a record costs a few loads and stores, no allocation.
+ *
+ * Records must come in the order of the tape: (ts, cpu, position in the ring).
+ * A tracepoint of no table is only counted.
+ */
+#pragma once
+
+#include "batch.h"
+
+#include <event-parse.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct decoder;
+
+/*
+ * The traced kernel's names for its migratetypes, in its own numeric order (the
+ * columns of /proc/pagetypeinfo: "Unmovable", "Movable", ...). With nr 0 the
+ * numbers of 4.4 and later without CMA are assumed.
+ */
+struct decoder_names {
+	int nr_migratetypes;
+	const char *const *migratetypes;
+};
+
+/*
+ * `tep` must hold the formats of the traced kernel and outlive the decoder.
+ * `rows` is the size of one event batch. -ENOMEM, -EINVAL (a page event lacks a
+ * field that the tape needs; the message names both).
+ */
+int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decoder_names *names,
+		size_t rows, struct error *err);
+void decoder_free(struct decoder *d);
+
+/*
+ * Decode one record of `size` bytes (its common fields included). Returns false
+ * if the record cannot be taken now because a batch is full: take the batches
+ * out with decoder_flush and offer the same record again.
+ */
+bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size);
+
+/*
+ * Take out one batch that is full (or, with `all`, that has any rows), ready for
+ * batch_export. NULL if there is none, -EAGAIN in *ret if its successor is still
+ * held by the consumer. The decoder keeps filling another batch of the same table.
+ */
+struct batch *decoder_flush(struct decoder *d, bool all, int *ret);
+
+/* One known tracepoint, for the table `tracepoint`. */
+struct decoder_count {
+	const char *system, *name;
+	const char *stored; /* table, or NULL where events are only counted */
+	uint64_t events;
+};
+
+/* Counts of every tracepoint seen, `nr` of them; valid until the next call. */
+const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr);
+
+/* Every pid seen in a record, ascending; valid until the next call. */
+const int32_t *decoder_pids(struct decoder *d, size_t *nr);
+
+/* Records that were shorter than their format or whose type no format describes. */
+uint64_t decoder_bad_records(const struct decoder *d);

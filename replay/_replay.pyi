@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bindings of the replay engine: no logic, one exception, Arrow batches in and out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+class EngineError(OSError):
+    """The engine refused: `errno` says what kind of wrong, `strerror` the words."""
+
+class ArrowBatch:
+    """Rows of one table; pyarrow.record_batch() takes it without a copy."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+def kernels() -> list[dict[str, Any]]:
+    """Rows of the feature matrix: name, doc, and every feature with its value."""
+
+def kernel_for_release(release: str) -> str:
+    """The row for a kernel's release string; EngineError names the rows if there is none."""
+
+def policies() -> list[dict[str, Any]]:
+    """name, doc, kernel, tier, choices, notices, params [{name, min, max, default, values, doc}]."""
+
+class Replay:
+    """One free run. load() the snapshot, then feed() the events, then finish()."""
+
+    def __init__(
+        self,
+        kernel: str,
+        policies: Sequence[str],  # SPECs: "name" or "name:key=value,key=value"
+        *,
+        nr_cpus: int,
+        cpu_nodes: Sequence[int],  # node of each CPU
+        node_distances: Sequence[Sequence[int]],
+        pageblock_order: int,
+        watermark_boost_factor: int = 15000,
+        reclaim: str = "R0",
+        interval_ns: int = 1_000_000_000,  # grain of the counter table
+        events: bool = True,  # write the model's own event rows
+    ) -> None: ...
+    def load(self, table: str, batch: object) -> None:
+        """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess or free_block + pcp_page."""
+    def feed(self, batch: object) -> None:
+        """One batch of `event`, in tape order. Runs without the GIL."""
+    def read(self) -> tuple[str, ArrowBatch] | None:
+        """A finished batch of event or anomaly, if there is one. Call until None after each feed()."""
+    def finish(self) -> None:
+        """End of the tape: counters are complete, and read() gives the rest: event, anomaly, counter,
+        and the end state as zone, pcp, free_area, block_count, pageblock, free_block, pcp_page (snapshot 1)."""
+    @property
+    def totals(self) -> dict[str, Any]:
+        """Sums over the run, by the names of the counter table, and loop_seconds, events."""

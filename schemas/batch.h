@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.h - rows of one table, column by column, in and out of Arrow.
+ *
+ *   struct table   describes a table; one per schemas/<name>.toml, generated.
+ *   struct batch   memory for up to `capacity` rows, reused from batch to batch.
+ *
+ * A writer fills the columns (see the generated struct <table>_columns), sets
+ * batch->nr and exports: the Arrow array borrows the memory, and the batch is
+ * busy until the consumer releases it. A reader borrows columns from an Arrow
+ * array that stays alive for as long as the columns are used. No row is copied
+ * either way.
+ */
+#pragma once
+
+#include "arrow.h"
+#include "error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The names of an enum, laid out as the buffers of an Arrow utf8 array. */
+struct labels {
+	int32_t nr;
+	const int32_t *offsets;
+	const char *text;
+};
+
+struct column {
+	const char *name;
+	const char *format; /* Arrow format of the values, or of the enum's index */
+	uint8_t width;	    /* bytes of one value */
+	bool nullable;
+	uint8_t slot; /* index of its pointer in struct <table>_columns */
+	const struct labels *labels;
+	const char *bits;	   /* which names in tape.toml's [bits], or "" */
+	const char *const *fields; /* tracepoint fields it is read from, or NULL */
+};
+
+struct kind {
+	const char *name;
+	const char *const *tracepoints; /* "system:event", ends with NULL */
+};
+
+struct table {
+	const char *name;
+	int nr_columns;
+	const struct column *columns;
+	int nr_kinds;
+	const struct kind *kinds;
+};
+
+struct batch {
+	const struct table *table;
+	size_t nr;	 /* rows filled */
+	size_t capacity; /* rows there is room for, a multiple of 64 */
+	void **slots;	 /* column pointers; cast to struct <table>_columns */
+	int busy;	 /* atomic: a consumer still holds the memory */
+};
+
+/* Memory for `capacity` rows (rounded up to 64). -ENOMEM. */
+int batch_new(struct batch **out, const struct table *table, size_t capacity,
+	      struct error *err);
+
+/* Waits for nobody: a busy batch is freed when its consumer releases it. */
+void batch_free(struct batch *batch);
+
+/* No consumer holds the memory: the batch may be filled again. */
+bool batch_idle(const struct batch *batch);
+
+/*
+ * Forget all rows and mark every value of every nullable column null: a writer
+ * then sets only what it has. Cost: one memset of capacity / 8 bytes a column.
+ */
+void batch_clear(struct batch *batch);
+
+/* Describe the table. The schema owns itself; release it as Arrow demands. */
+int table_export_schema(const struct table *table, struct ArrowSchema *out,
+			struct error *err);
+
+/* Hand the rows to a consumer; the batch is busy until `out` is released. */
+int batch_export(struct batch *batch, struct ArrowArray *out, struct error *err);
+
+/* -EINVAL with the column's name unless `schema` is this table's. */
+int table_check_schema(const struct table *table, const struct ArrowSchema *schema,
+		       struct error *err);
+
+/*
+ * Point `columns` (a struct <table>_columns) at the values of `array`, whose
+ * schema was checked. A validity pointer is NULL where no value is null.
+ * Returns -EINVAL for an array with an offset or of another shape.
+ */
+int table_borrow(const struct table *table, const struct ArrowArray *array,
+		 void *columns, size_t *nr, struct error *err);
+
+/* Arrow validity bitmaps: bit i of the bitmap, least significant bit first. */
+static inline bool is_valid(const uint8_t *bitmap, size_t i)
+{
+	return !bitmap || (bitmap[i >> 3] >> (i & 7) & 1);
+}
+
+static inline void set_valid(uint8_t *bitmap, size_t i)
+{
+	bitmap[i >> 3] |= (uint8_t)(1u << (i & 7));
+}

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn schemas/*.toml into the C view of every table.
+
+Usage: generate.py SCHEMAS_DIR OUT.h OUT.c
+
+Run by meson; needs nothing but the standard library. For each table the header
+gets one struct of column pointers, enum constants, and an `extern const struct
+table`; the source gets the descriptions that batch.c builds Arrow data from.
+"""
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+C_TYPE = {
+    "bool": "uint8_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "uint16": "uint16_t",
+    "int32": "int32_t",
+    "uint32": "uint32_t",
+    "int64": "int64_t",
+    "uint64": "uint64_t",
+}
+ARROW_FORMAT = {
+    "bool": "C",
+    "int8": "c",
+    "uint8": "C",
+    "int16": "s",
+    "uint16": "S",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "l",
+    "uint64": "L",
+}
+
+Toml = dict[str, Any]
+
+
+def constant(*words: str) -> str:
+    return "_".join(words).upper()
+
+
+def labels(table: Toml, column: Toml, shared: dict[str, list[str]]) -> tuple[str, list[str]] | None:
+    """The C name and the labels of a column's enum, if it has one."""
+    enum = column.get("enum")
+    if enum is None:
+        return None
+    if enum == "kind":
+        return f"{table['name']}_kind", [kind["name"] for kind in table["kind"]]
+    if isinstance(enum, str):
+        return enum, shared[enum]
+    return f"{table['name']}_{column['name']}", enum
+
+
+def has_strings(table: Toml) -> bool:
+    """Tables with text are written from Python; C never sees them."""
+    return any(column["type"] == "utf8" for column in table["column"])
+
+
+def enum_lines(name: str, names: list[str]) -> list[str]:
+    out = [f"enum {name} {{"]
+    out += [f"\t{constant(name, label)} = {i}," for i, label in enumerate(names)]
+    out += [f"\t{constant('nr', name)} = {len(names)},", "};", ""]
+    return out
+
+
+def header(tape: Toml, tables: list[Toml]) -> str:
+    out = [
+        "/* Generated from the TOML files in schemas/. Do not edit. */",
+        "#pragma once",
+        '#include "batch.h"',
+        "",
+        f"#define TAPE_VERSION {tape['version']}",
+        "",
+    ]
+    for name, names in tape["enums"].items():
+        out += enum_lines(name, names)
+    for name, names in tape["bits"].items():
+        out += [f"enum {name}_bits {{"]
+        out += [f"\t{constant(name, bit)} = 1u << {i}," for i, bit in enumerate(names)]
+        out += ["};", f"#define NR_{name.upper()}_BITS {len(names)}"]
+        out += [f"extern const char *const {name}_bit_names[];", ""]
+    for table in tables:
+        if has_strings(table):
+            continue
+        name = table["name"]
+        for column in table["column"]:
+            named = labels(table, column, tape["enums"])
+            if named and named[0] not in tape["enums"]:
+                out += enum_lines(*named)
+        out += [f"/* {table['doc']} */", f"struct {name}_columns {{"]
+        for column in table["column"]:
+            unit = f"{column['unit']}: " if "unit" in column else ""
+            out.append(f"\t{C_TYPE[column['type']]} *{column['name']}; /* {unit}{column['doc']} */")
+            if column.get("null"):
+                out.append(f"\tuint8_t *{column['name']}_valid;")
+        out += ["};", f"extern const struct table {name}_table;", ""]
+    return "\n".join(out)
+
+
+def strings(name: str, values: list[str]) -> str:
+    body = ", ".join(f'"{value}"' for value in values)
+    return f"static const char *const {name}[] = {{ {body}, NULL }};"
+
+
+def label_data(name: str, names: list[str]) -> list[str]:
+    """The labels as the buffers of an Arrow utf8 array."""
+    offsets = [0]
+    for label in names:
+        offsets.append(offsets[-1] + len(label))
+    return [
+        f"static const int32_t {name}_offsets[] = {{ {', '.join(map(str, offsets))} }};",
+        f'static const char {name}_text[] = "{"".join(names)}";',
+        f"static const struct labels {name}_labels = "
+        f"{{ {len(names)}, {name}_offsets, {name}_text }};",
+        "",
+    ]
+
+
+def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
+    out = [
+        "/* Generated from the TOML files in schemas/. Do not edit. */",
+        f'#include "{header_name}"',
+        "#include <stddef.h>",
+        "",
+    ]
+    for name, names in tape["enums"].items():
+        out += label_data(name, names)
+    for name, names in tape["bits"].items():
+        body = ", ".join(f'"{bit}"' for bit in names)
+        out += [f"const char *const {name}_bit_names[] = {{ {body} }};", ""]
+    for table in tables:
+        if has_strings(table):
+            continue
+        name = table["name"]
+        rows, slot = [], 0
+        for column in table["column"]:
+            named = labels(table, column, tape["enums"])
+            if named and named[0] not in tape["enums"]:
+                out += label_data(*named)
+            fields = "NULL"
+            if "fields" in column:
+                fields = f"{name}_{column['name']}_fields"
+                out.append(strings(fields, column["fields"]))
+            nullable = bool(column.get("null"))
+            rows.append(
+                f'\t{{ "{column["name"]}", "{ARROW_FORMAT[column["type"]]}", '
+                f"sizeof({C_TYPE[column['type']]}), {str(nullable).lower()}, "
+                f"{slot}, {f'&{named[0]}_labels' if named else 'NULL'}, "
+                f'"{column.get("bits", "")}", {fields} }},'
+            )
+            slot += 2 if nullable else 1
+        kinds = table.get("kind", [])
+        for kind in kinds:
+            out.append(strings(f"{name}_{kind['name']}_tracepoints", kind["tracepoints"]))
+        if kinds:
+            out.append(f"static const struct kind {name}_kinds[] = {{")
+            out += [
+                f'\t{{ "{kind["name"]}", {name}_{kind["name"]}_tracepoints }},' for kind in kinds
+            ]
+            out.append("};")
+        out += [f"static const struct column {name}_column[] = {{", *rows, "};"]
+        out += [
+            f'const struct table {name}_table = {{ "{name}", {len(rows)}, {name}_column, '
+            f"{len(kinds)}, {f'{name}_kinds' if kinds else 'NULL'} }};",
+            "",
+        ]
+    return "\n".join(out)
+
+
+def main(directory: Path, header_path: Path, source_path: Path) -> None:
+    tape = tomllib.loads((directory / "tape.toml").read_text())
+    tables = [tomllib.loads((directory / f"{name}.toml").read_text()) for name in tape["tables"]]
+    header_path.write_text(header(tape, tables))
+    source_path.write_text(source(tape, tables, header_path.name))
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes on disk: a directory NAME.tape with one Arrow IPC file per table.
+
+`Writer` makes one, `Tape` reads one. Every file carries the machine facts and
+the schema version in its schema metadata, so each can stand alone. A file whose
+recorder was killed has no footer; it is read as far as it goes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from pagetape.schemas import TABLES, VERSION, Table
+
+_VERSION_KEY = b"pagetape.version"
+_FACTS_KEY = b"pagetape.facts"
+_MAGIC = b"ARROW1\x00\x00"
+
+
+class TapeError(OSError):
+    """A tape cannot be read or written; the message says which and why."""
+
+
+def _schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
+    return table.arrow.with_metadata(
+        {_VERSION_KEY: str(VERSION), _FACTS_KEY: json.dumps(facts, sort_keys=True)}
+    )
+
+
+class Writer:
+    """Writes a tape: rows go to any table in any order, `facts` go into all.
+
+    The tape appears under its name at once, so that a killed recorder leaves
+    what it had. With `replace`, an older tape of that name makes way; anything
+    else of that name is an error. Used as a context manager: leaving it writes
+    the required tables that had no rows, and closes.
+    """
+
+    def __init__(self, path: Path, facts: dict[str, Any], *, replace: bool = False) -> None:
+        if path.exists():
+            if not replace:
+                raise TapeError(errno.EEXIST, f"{path}: exists already")
+            if not is_tape(path):
+                raise TapeError(errno.EEXIST, f"{path}: exists and is not a tape")
+            shutil.rmtree(path)
+        try:
+            path.mkdir(mode=0o700)
+        except OSError as e:
+            raise TapeError(e.errno, f"{path}: {os.strerror(e.errno or errno.EIO)}") from e
+        self.path = path
+        self.facts = facts
+        self._files: dict[str, pa.ipc.RecordBatchFileWriter] = {}
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        """Append a batch to table `name`."""
+        self._file(name).write_batch(batch)
+
+    def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Append Python rows to table `name`; missing keys are null."""
+        self.write(name, TABLES[name].batch(rows))
+
+    def _file(self, name: str) -> pa.ipc.RecordBatchFileWriter:
+        if name not in self._files:
+            path = self.path / f"{name}.arrow"
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._files[name] = pa.ipc.new_file(
+                os.fdopen(fd, "wb"),
+                _schema(TABLES[name], self.facts),
+                options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
+            )
+        return self._files[name]
+
+    def close(self) -> None:
+        """Write the required tables that had no rows, then every footer."""
+        for name, table in TABLES.items():
+            if table.required:
+                self._file(name)
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def is_tape(path: Path) -> bool:
+    """Whether `path` looks like a tape, readable or not."""
+    return path.is_dir() and (path / "event.arrow").is_file()
+
+
+class Tape:
+    """A tape, opened for reading. Opening checks its version and its tables.
+
+    `facts` are the machine facts. Nothing is read until it is asked for.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise TapeError(errno.ENOENT, f"{path}: no such tape")
+        if not is_tape(path):
+            raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
+        self.path = path
+        metadata = self._open("event").schema.metadata or {}
+        version = metadata.get(_VERSION_KEY, b"none").decode()
+        if version != str(VERSION):
+            raise TapeError(
+                errno.EPROTO,
+                f"{path}: tape of schema version {version}; this pagetape reads version {VERSION}",
+            )
+        self.facts: dict[str, Any] = json.loads(metadata[_FACTS_KEY])
+        self.tables = {name for name in TABLES if (path / f"{name}.arrow").is_file()}
+        for name, table in TABLES.items():
+            if table.required and name not in self.tables:
+                raise TapeError(errno.ENOENT, f"{path}: table '{name}' is missing")
+
+    def _open(self, name: str) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
+        """The table's reader; a file without a footer is read as a stream."""
+        file = self.path / f"{name}.arrow"
+        try:
+            source = pa.memory_map(str(file))
+            try:
+                return pa.ipc.open_file(source)
+            except pa.ArrowInvalid:
+                if source.size() < len(_MAGIC) or source.read_at(len(_MAGIC), 0) != _MAGIC:
+                    raise
+                source.seek(len(_MAGIC))
+                return pa.ipc.open_stream(source)
+        except (pa.ArrowInvalid, OSError) as e:
+            raise TapeError(errno.EBADMSG, f"{file}: not an Arrow file: {e}") from e
+
+    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        """The batches of table `name` in file order; none if it is absent."""
+        if name not in self.tables:
+            return
+        reader = self._open(name)
+        if not reader.schema.equals(TABLES[name].arrow):
+            raise TapeError(errno.EPROTO, f"{self.path}: table '{name}' has other columns")
+        if isinstance(reader, pa.ipc.RecordBatchFileReader):
+            for i in range(reader.num_record_batches):
+                yield self._checked(name, reader.get_batch(i))
+            return
+        while True:
+            try:
+                yield self._checked(name, reader.read_next_batch())
+            except (StopIteration, pa.ArrowInvalid, OSError):
+                return  # the end, or the torn tail of a killed recorder
+
+    def _checked(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
+        return batch
+
+    def table(self, name: str) -> pa.Table:
+        """All of table `name` in memory; empty if it is absent."""
+        return pa.Table.from_batches(self.batches(name), TABLES[name].arrow)
+
+    def dataset(self, name: str) -> ds.Dataset | pa.Table:
+        """Table `name` for a query engine, which reads only the columns it wants."""
+        if name in self.tables and isinstance(self._open(name), pa.ipc.RecordBatchFileReader):
+            return ds.dataset(str(self.path / f"{name}.arrow"), format="ipc")
+        return self.table(name)
+
+    def num_rows(self, name: str) -> int:
+        """Rows of table `name`."""
+        return sum(batch.num_rows for batch in self.batches(name))
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())
