@@ -34,5 +34,35 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@echo "setup: building pagetape into $(VENV)"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --quiet --no-deps --no-build-isolation -Cbuild-dir=$(BUILD) . && touch $@
 
+demo: setup		## record this machine (or play the bundled tape), replay it twice, report, HTML
+	@BIN=$(BIN) analyze/demo/run demo
+
+# Everything: style and types, the C tests plain and under sanitizers, then Python.
+test: lint check	## the tests of every room
+	@$(BIN)/meson test -C $(BUILD) --no-rebuild --print-errorlogs
+	@$(BIN)/pytest
+
+check: setup		## the C tests under address and undefined-behaviour sanitizers
+	@[ -e $(CHECK)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(CHECK) \
+		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C $(CHECK) --suite pagetape --print-errorlogs
+
+lint: setup		## all that a reviewer should not have to say
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@$(BIN)/codespell
+	@cd $(VENV) && bin/mypy --config-file ../pyproject.toml -p pagetape
+	@$(BIN)/lint-imports
+
+format:			## rewrite the sources in the house's style
+	$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+
+golden: setup		## accept new answers of the queries; then read `git diff`
+	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
+
+bench: setup		## measure; each figure is a ratio to a peer or a limit of the same run
+	@BIN=$(BIN) PYTHONPATH= $(BIN)/python analyze/bench/run.py
+
 clean:			## forget the build and the venv
 	rm -rf build $(VENV) demo
