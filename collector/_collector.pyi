@@ -54,7 +54,10 @@ class Recorder(Source):
     def stop(self) -> None: ...
 
 def free_blocks(
-    kpageflags: str, zones: Sequence[tuple[int, int, int, int]], pageblock_order: int, max_order: int
+    kpageflags: str,
+    zones: Sequence[tuple[int, int, int, int]],
+    pageblock_order: int,
+    max_order: int,
 ) -> tuple[ArrowBatch, ArrowBatch]:
     """Rows of (block_guess, pageblock) from a kpageflags file (live, or a copy).
 

@@ -84,7 +84,10 @@ class Table:
     def batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         """A batch of this table from Python rows; labels stand for enum values."""
         return pa.RecordBatch.from_arrays(
-            [self._array(column, [row.get(column.name) for row in rows]) for column in self.columns],
+            [
+                self._array(column, [row.get(column.name) for row in rows])
+                for column in self.columns
+            ],
             schema=self.arrow,
         )
 

@@ -12,7 +12,7 @@
 #define ARROW_C_DATA_INTERFACE
 
 #define ARROW_FLAG_DICTIONARY_ORDERED 1
-#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_NULLABLE           2
 
 struct ArrowSchema {
 	const char *format;

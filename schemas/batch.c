@@ -17,8 +17,7 @@ static size_t value_bytes(const struct column *column, size_t rows)
 	return (rows * column->width + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-int batch_new(struct batch **out, const struct table *table, size_t capacity,
-	      struct error *err)
+int batch_new(struct batch **out, const struct table *table, size_t capacity, struct error *err)
 {
 	size_t size = 0, rows = (capacity + 63) / 64 * 64;
 	struct batch *batch;
@@ -71,8 +70,8 @@ void batch_free(struct batch *batch)
 
 	if (!batch)
 		return;
-	if (!__atomic_compare_exchange_n(&batch->busy, &busy, ORPHANED, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (!__atomic_compare_exchange_n(&batch->busy, &busy, ORPHANED, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
 		batch_destroy(batch);
 }
 
@@ -80,8 +79,8 @@ static void batch_put(struct batch *batch)
 {
 	int busy = BUSY;
 
-	if (!__atomic_compare_exchange_n(&batch->busy, &busy, IDLE, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (!__atomic_compare_exchange_n(&batch->busy, &busy, IDLE, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
 		batch_destroy(batch);
 }
 
@@ -124,8 +123,7 @@ static void release_schema(struct ArrowSchema *schema)
 	schema->release = NULL;
 }
 
-int table_export_schema(const struct table *table, struct ArrowSchema *out,
-			struct error *err)
+int table_export_schema(const struct table *table, struct ArrowSchema *out, struct error *err)
 {
 	struct schema_tree *tree = calloc(1, sizeof(*tree));
 
@@ -253,14 +251,14 @@ int table_check_schema(const struct table *table, const struct ArrowSchema *sche
 	return 0;
 }
 
-int table_borrow(const struct table *table, const struct ArrowArray *array,
-		 void *columns, size_t *nr, struct error *err)
+int table_borrow(const struct table *table, const struct ArrowArray *array, void *columns,
+		 size_t *nr, struct error *err)
 {
 	void **slots = columns;
 
 	if (array->offset || array->n_children != table->nr_columns)
-		return fail(err, EINVAL, "a batch of %s is sliced or has %lld columns",
-			    table->name, (long long)array->n_children);
+		return fail(err, EINVAL, "a batch of %s is sliced or has %lld columns", table->name,
+			    (long long)array->n_children);
 	for (int c = 0; c < table->nr_columns; c++) {
 		const struct column *column = &table->columns[c];
 		const struct ArrowArray *child = array->children[c];

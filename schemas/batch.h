@@ -30,11 +30,11 @@ struct labels {
 struct column {
 	const char *name;
 	const char *format; /* Arrow format of the values, or of the enum's index */
-	uint8_t width;	    /* bytes of one value */
+	uint8_t width;      /* bytes of one value */
 	bool nullable;
 	uint8_t slot; /* index of its pointer in struct <table>_columns */
 	const struct labels *labels;
-	const char *bits;	   /* which names in tape.toml's [bits], or "" */
+	const char *bits;          /* which names in tape.toml's [bits], or "" */
 	const char *const *fields; /* tracepoint fields it is read from, or NULL */
 };
 
@@ -53,15 +53,14 @@ struct table {
 
 struct batch {
 	const struct table *table;
-	size_t nr;	 /* rows filled */
+	size_t nr;       /* rows filled */
 	size_t capacity; /* rows there is room for, a multiple of 64 */
-	void **slots;	 /* column pointers; cast to struct <table>_columns */
-	int busy;	 /* atomic: a consumer still holds the memory */
+	void **slots;    /* column pointers; cast to struct <table>_columns */
+	int busy;        /* atomic: a consumer still holds the memory */
 };
 
 /* Memory for `capacity` rows (rounded up to 64). -ENOMEM. */
-int batch_new(struct batch **out, const struct table *table, size_t capacity,
-	      struct error *err);
+int batch_new(struct batch **out, const struct table *table, size_t capacity, struct error *err);
 
 /* Waits for nobody: a busy batch is freed when its consumer releases it. */
 void batch_free(struct batch *batch);
@@ -76,8 +75,7 @@ bool batch_idle(const struct batch *batch);
 void batch_clear(struct batch *batch);
 
 /* Describe the table. The schema owns itself; release it as Arrow demands. */
-int table_export_schema(const struct table *table, struct ArrowSchema *out,
-			struct error *err);
+int table_export_schema(const struct table *table, struct ArrowSchema *out, struct error *err);
 
 /* Hand the rows to a consumer; the batch is busy until `out` is released. */
 int batch_export(struct batch *batch, struct ArrowArray *out, struct error *err);
@@ -91,8 +89,8 @@ int table_check_schema(const struct table *table, const struct ArrowSchema *sche
  * schema was checked. A validity pointer is NULL where no value is null.
  * Returns -EINVAL for an array with an offset or of another shape.
  */
-int table_borrow(const struct table *table, const struct ArrowArray *array,
-		 void *columns, size_t *nr, struct error *err);
+int table_borrow(const struct table *table, const struct ArrowArray *array, void *columns,
+		 size_t *nr, struct error *err);
 
 /* Arrow validity bitmaps: bit i of the bitmap, least significant bit first. */
 static inline bool is_valid(const uint8_t *bitmap, size_t i)

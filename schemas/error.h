@@ -15,5 +15,4 @@ struct error {
 };
 
 /* Write the message, return -code. */
-__attribute__((format(printf, 3, 4))) int fail(struct error *err, int code,
-					       const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) int fail(struct error *err, int code, const char *fmt, ...);
