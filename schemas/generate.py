@@ -61,7 +61,8 @@ def has_strings(table: Toml) -> bool:
 
 
 def enum_lines(name: str, names: list[str]) -> list[str]:
-    out = [f"enum {name} {{"]
+    """The enum has no tag: rooms have a `struct zone` of their own."""
+    out = ["enum {"]
     out += [f"\t{constant(name, label)} = {i}," for i, label in enumerate(names)]
     out += [f"\t{constant('nr', name)} = {len(names)},", "};", ""]
     return out
