@@ -79,6 +79,7 @@ def header(tape: Toml, tables: list[Toml]) -> str:
     ]
     for name, names in tape["enums"].items():
         out += enum_lines(name, names)
+        out[-1:] = [f"extern const struct labels {name}_labels;", ""]
     for name, names in tape["bits"].items():
         out += [f"enum {name}_bits {{"]
         out += [f"\t{constant(name, bit)} = 1u << {i}," for i, bit in enumerate(names)]
@@ -107,15 +108,15 @@ def strings(name: str, values: list[str]) -> str:
     return f"static const char *const {name}[] = {{ {body}, NULL }};"
 
 
-def label_data(name: str, names: list[str]) -> list[str]:
-    """The labels as the buffers of an Arrow utf8 array."""
+def label_data(name: str, names: list[str], scope: str = "") -> list[str]:
+    """The labels as the buffers of an Arrow utf8 array; `scope` is "static " or nothing."""
     offsets = [0]
     for label in names:
         offsets.append(offsets[-1] + len(label))
     return [
         f"static const int32_t {name}_offsets[] = {{ {', '.join(map(str, offsets))} }};",
         f'static const char {name}_text[] = "{"".join(names)}";',
-        f"static const struct labels {name}_labels = "
+        f"{scope}const struct labels {name}_labels = "
         f"{{ {len(names)}, {name}_offsets, {name}_text }};",
         "",
     ]
@@ -141,7 +142,7 @@ def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
         for column in table["column"]:
             named = labels(table, column, tape["enums"])
             if named and named[0] not in tape["enums"]:
-                out += label_data(*named)
+                out += label_data(*named, scope="static ")
             fields = "NULL"
             if "fields" in column:
                 fields = f"{name}_{column['name']}_fields"
