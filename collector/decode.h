@@ -6,8 +6,12 @@
  *                    batches being filled. Formats are looked up by field name
  *                    once; a record costs a few loads and stores, no allocation.
  *
- * Records must come in the order of the tape: (ts, cpu, position in the ring).
- * A tracepoint of no table is only counted.
+ * Which tracepoint goes to which table, and which of its fields to which column,
+ * is in schemas/{event,reclaim,compaction}.toml. A tracepoint of no table is
+ * only counted. Records must come in the order of the tape: (ts, cpu, position
+ * in the ring). Traces of either byte order and word size are read.
+ *
+ * A decoder belongs to one thread at a time; exported batches to anyone.
  */
 #pragma once
 
@@ -19,14 +23,21 @@
 
 struct decoder;
 
-/*
- * The traced kernel's names for its migratetypes, in its own numeric order (the
- * columns of /proc/pagetypeinfo: "Unmovable", "Movable", ...). With nr 0 the
- * numbers of 4.4 and later without CMA are assumed.
- */
+/* What the formats do not tell of the traced kernel; all zero if unknown. */
 struct decoder_names {
+	/*
+	 * Its names for its migratetypes, in its own numeric order (the columns
+	 * of /proc/pagetypeinfo: "Unmovable", "Movable", ...). With nr 0 the
+	 * numbers of 4.4 and later without CMA are assumed.
+	 */
 	int nr_migratetypes;
 	const char *const *migratetypes;
+
+	/*
+	 * Address of vmstat_update(), the only work whose start goes to `reclaim`.
+	 * With 0 it is found by the symbols that `tep` knows, if any.
+	 */
+	uint64_t vmstat_update;
 };
 
 /*
@@ -46,9 +57,11 @@ void decoder_free(struct decoder *d);
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size);
 
 /*
- * Take out one batch that is full (or, with `all`, that has any rows), ready for
- * batch_export. NULL if there is none, -EAGAIN in *ret if its successor is still
- * held by the consumer. The decoder keeps filling another batch of the same table.
+ * Take out one batch that is full (or, with `all`, that has any rows), or NULL
+ * if there is none. batch_export it before the next call here: until then it
+ * looks idle. The decoder goes on with an idle batch of the same table, or a new
+ * one where the consumer holds all: that costs memory, so bound what waits.
+ * *ret is 0 or -ENOMEM (then NULL is returned and nothing is lost).
  */
 struct batch *decoder_flush(struct decoder *d, bool all, int *ret);
 
@@ -62,8 +75,11 @@ struct decoder_count {
 /* Counts of every tracepoint seen, `nr` of them; valid until the next call. */
 const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr);
 
-/* Every pid seen in a record, ascending; valid until the next call. */
-const int32_t *decoder_pids(struct decoder *d, size_t *nr);
+/* Every pid seen in a record, ascending, `nr` of them; the caller frees. NULL: no memory. */
+int32_t *decoder_pids(const struct decoder *d, size_t *nr);
+
+/* The traced kernel's name of bit `bit` of its gfp_t, as "__GFP_IO"; NULL if it has none. */
+const char *decoder_gfp_name(const struct decoder *d, int bit);
 
 /* Records that were shorter than their format or whose type no format describes. */
 uint64_t decoder_bad_records(const struct decoder *d);

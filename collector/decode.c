@@ -1,0 +1,919 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode.h"
+#include "tables.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+	MAX_PID = 1 << 22,  /* PID_MAX_LIMIT of a 64-bit kernel */
+	NR_TYPES = 1 << 16, /* common_type is 16 bits wide */
+	WINDOW = 8,
+	SMALL_ROWS = 4096, /* of a batch of any table but `event` */
+	UNKNOWN = 0xff,    /* a kernel's number that has no canonical one */
+};
+
+/*
+ * An integer field, read as (the 8 bytes at `at`) >> shift & mask. The window
+ * ends where the field ends, so that it never leaves the record. An absent field
+ * has mask 0 and reads as 0.
+ */
+struct field {
+	uint16_t at;
+	uint8_t shift;
+	bool is_signed;
+	uint64_t mask;
+};
+
+/* The nullable columns of `event`: bit n of format.has says that field n is there. */
+enum page_field {
+	PFN,
+	ORDER,
+	MIGRATETYPE,
+	GFP_FLAGS,
+	PERCPU_REFILL,
+	FALLBACK_ORDER,
+	FALLBACK_MIGRATETYPE,
+	CHANGE_OWNERSHIP,
+	NR_PAGE_FIELDS,
+};
+
+static const char *const page_column[NR_PAGE_FIELDS] = {
+	[PFN] = "pfn",
+	[ORDER] = "page_order",
+	[MIGRATETYPE] = "migratetype",
+	[GFP_FLAGS] = "gfp_flags",
+	[PERCPU_REFILL] = "percpu_refill",
+	[FALLBACK_ORDER] = "fallback_order",
+	[FALLBACK_MIGRATETYPE] = "fallback_migratetype",
+	[CHANGE_OWNERSHIP] = "change_ownership",
+};
+
+/*
+ * Without these a page event is of no use. percpu_refill came with 5.19, and
+ * change_ownership was printed but not stored before 3.12.
+ */
+static const unsigned page_needs[NR_EVENT_KIND] = {
+	[EVENT_KIND_ALLOC] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE | 1 << GFP_FLAGS,
+	[EVENT_KIND_FREE] = 1 << PFN | 1 << ORDER,
+	[EVENT_KIND_FREE_BATCHED] = 1 << PFN,
+	[EVENT_KIND_ALLOC_ZONE_LOCKED] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE,
+	[EVENT_KIND_PCPU_DRAIN] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE,
+	[EVENT_KIND_ALLOC_EXTFRAG] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE |
+				     1 << FALLBACK_ORDER | 1 << FALLBACK_MIGRATETYPE,
+};
+
+/* How a field of a `reclaim` or `compaction` event becomes a value of its column. */
+enum conversion { NUMBER, TRUTH, ADDRESS, ZONE_INDEX, ZONE_NAME, GFP_MASK };
+
+struct value {
+	struct field field;
+	enum conversion conversion;
+	const struct column *column;
+};
+
+/* One tracepoint of the traced kernel. */
+struct format {
+	struct decoder_count count;
+	int size;              /* bytes a record must have at least */
+	struct rotation *rows; /* NULL: only counted */
+	uint8_t kind;
+	struct field flags, preempt_count, pid;
+
+	/* An event of the table `event`. */
+	unsigned has;
+	struct field page[NR_PAGE_FIELDS];
+
+	/* An event of another table. */
+	int nr_values;
+	struct value *values;
+	bool is_work; /* kept only where `function` is vmstat_update() */
+	struct field function;
+};
+
+/* The batches of one table, one of them being filled. */
+struct rotation {
+	const struct table *table;
+	struct batch *filling;
+	size_t rows;
+	struct batch **batches;
+	int nr;
+
+	/* Columns that all event tables share, by position in batch->slots. */
+	uint8_t ts, cpu, pid, flags, at, kind;
+};
+
+enum { EVENT, RECLAIM, COMPACTION, NR_RECORDED };
+
+static const struct table *const recorded[NR_RECORDED] = {
+	[EVENT] = &event_table,
+	[RECLAIM] = &reclaim_table,
+	[COMPACTION] = &compaction_table,
+};
+
+struct decoder {
+	struct tep_handle *tep;
+	bool swapped; /* the trace has the other byte order */
+	struct field type;
+	struct rotation rotations[NR_RECORDED];
+	uint64_t nr_events; /* rows of `event` so far */
+	uint64_t bad;
+	struct format **by_type; /* NR_TYPES of them */
+	struct format *formats;
+	size_t nr_formats;
+	struct decoder_count *counts;
+	int32_t last_pid;
+	uint64_t *pids; /* bit n: pid n was seen */
+
+	/* From the kernel's numbers to canonical ones. */
+	uint8_t migratetype[256];
+	uint8_t zone[16];
+	uint8_t context[256]; /* by common_flags */
+	uint8_t preempt_mask; /* bits of common_preempt_count that count */
+	char gfp_name[32][32];
+	bool gfp_known;
+	uint32_t gfp[4][256]; /* by byte of the kernel's value */
+
+	uint64_t vmstat_update;
+	uint64_t other_work[64]; /* functions known to be another one, hashed */
+};
+
+static inline uint64_t load(const struct decoder *d, const uint8_t *record, const struct field *f)
+{
+	uint64_t window;
+
+	memcpy(&window, record + f->at, sizeof(window));
+	if (d->swapped)
+		window = __builtin_bswap64(window);
+	return window >> f->shift & f->mask;
+}
+
+static inline uint32_t gfp_canonical(const struct decoder *d, uint64_t gfp)
+{
+	return d->gfp[0][gfp & 0xff] | d->gfp[1][gfp >> 8 & 0xff] | d->gfp[2][gfp >> 16 & 0xff] |
+	       d->gfp[3][gfp >> 24 & 0xff];
+}
+
+static inline uint8_t context_of(const struct decoder *d, const struct format *f,
+				 const uint8_t *record)
+{
+	uint8_t context = d->context[load(d, record, &f->flags)];
+
+	if (load(d, record, &f->preempt_count) & d->preempt_mask)
+		context |= CONTEXT_PREEMPT_OFF;
+	return context;
+}
+
+static inline void see_pid(struct decoder *d, int32_t pid)
+{
+	if (pid == d->last_pid || pid < 0 || pid >= MAX_PID)
+		return;
+	d->last_pid = pid;
+	d->pids[pid / 64] |= 1ull << pid % 64;
+}
+
+/*
+ * The hot path. Every column is stored, absent ones as 0, so that nothing but
+ * the validity depends on the kind of event and zeros compress away under nulls.
+ */
+static bool add_page_event(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+			   const uint8_t *record)
+{
+	struct batch *batch = d->rotations[EVENT].filling;
+	struct event_columns *to = (struct event_columns *)batch->slots;
+	size_t i = batch->nr;
+	int32_t pid = (int32_t)load(d, record, &f->pid);
+	uint64_t pfn = load(d, record, &f->page[PFN]);
+	uint64_t migratetype = load(d, record, &f->page[MIGRATETYPE]);
+	uint64_t fallback = load(d, record, &f->page[FALLBACK_MIGRATETYPE]);
+	unsigned has = f->has;
+
+	if (i == batch->capacity)
+		return false;
+	migratetype = d->migratetype[migratetype < UNKNOWN ? migratetype : UNKNOWN];
+	fallback = d->migratetype[fallback < UNKNOWN ? fallback : UNKNOWN];
+	if (pfn == f->page[PFN].mask) { /* no page: the allocation failed */
+		has &= ~(1u << PFN);
+		pfn = 0;
+	}
+	if (migratetype == UNKNOWN)
+		has &= ~(1u << MIGRATETYPE);
+	if (fallback == UNKNOWN)
+		has &= ~(1u << FALLBACK_MIGRATETYPE);
+
+	to->ts[i] = ts;
+	to->cpu[i] = (uint16_t)cpu;
+	to->pid[i] = pid;
+	to->kind[i] = f->kind;
+	to->flags[i] = context_of(d, f, record);
+	to->pfn[i] = pfn;
+	to->page_order[i] = (uint8_t)load(d, record, &f->page[ORDER]);
+	to->migratetype[i] = has & 1 << MIGRATETYPE ? (uint8_t)migratetype : 0;
+	to->gfp_flags[i] = gfp_canonical(d, load(d, record, &f->page[GFP_FLAGS]));
+	to->percpu_refill[i] = load(d, record, &f->page[PERCPU_REFILL]) != 0;
+	to->fallback_order[i] = (uint8_t)load(d, record, &f->page[FALLBACK_ORDER]);
+	to->fallback_migratetype[i] = has & 1 << FALLBACK_MIGRATETYPE ? (uint8_t)fallback : 0;
+	to->change_ownership[i] = load(d, record, &f->page[CHANGE_OWNERSHIP]) != 0;
+
+#define VALID(column, field)                                                                       \
+	(to->column##_valid[i >> 3] |= (uint8_t)((has >> (field) & 1) << (i & 7)))
+	VALID(pfn, PFN);
+	VALID(page_order, ORDER);
+	VALID(migratetype, MIGRATETYPE);
+	VALID(gfp_flags, GFP_FLAGS);
+	VALID(percpu_refill, PERCPU_REFILL);
+	VALID(fallback_order, FALLBACK_ORDER);
+	VALID(fallback_migratetype, FALLBACK_MIGRATETYPE);
+	VALID(change_ownership, CHANGE_OWNERSHIP);
+#undef VALID
+
+	see_pid(d, pid);
+	batch->nr = i + 1;
+	d->nr_events++;
+	return true;
+}
+
+/* Canonical number of a zone by the kernel's name for it, or UNKNOWN. */
+static uint8_t zone_by_name(const char *name, size_t length)
+{
+	for (int z = 0; z < zone_labels.nr; z++) {
+		const char *label = zone_labels.text + zone_labels.offsets[z];
+		size_t n = (size_t)(zone_labels.offsets[z + 1] - zone_labels.offsets[z]);
+
+		if (n == length && !strncasecmp(label, name, n))
+			return (uint8_t)z;
+	}
+	return UNKNOWN;
+}
+
+/* A __data_loc word: where in the record the string is, and how long with its NUL. */
+static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
+{
+	unsigned at = loc & 0xffff, length = loc >> 16 & 0xffff;
+	const char *name = (const char *)record + at;
+
+	if (at + length > (unsigned)size)
+		return UNKNOWN;
+	return zone_by_name(name, strnlen(name, length));
+}
+
+/* False: the value has no place in the column, which stays null. */
+static bool convert(const struct decoder *d, const struct value *v, const uint8_t *record, int size,
+		    uint64_t *out)
+{
+	uint64_t raw = load(d, record, &v->field);
+	uint64_t sign = v->field.is_signed ? (v->field.mask >> 1) + 1 : 0;
+
+	switch (v->conversion) {
+	case NUMBER:
+		*out = (raw ^ sign) - sign;
+		return true;
+	case TRUTH:
+		*out = raw != 0;
+		return true;
+	case ADDRESS:
+		*out = raw;
+		return raw != v->field.mask;
+	case ZONE_INDEX:
+		*out = raw < sizeof(d->zone) ? d->zone[raw] : UNKNOWN;
+		return *out != UNKNOWN;
+	case ZONE_NAME:
+		*out = zone_by_data_loc(raw, record, size);
+		return *out != UNKNOWN;
+	case GFP_MASK:
+		*out = gfp_canonical(d, raw);
+		return d->gfp_known;
+	}
+	return false;
+}
+
+static void store(void *values, size_t i, uint8_t width, uint64_t value)
+{
+	switch (width) {
+	case 1:
+		((uint8_t *)values)[i] = (uint8_t)value;
+		break;
+	case 2:
+		((uint16_t *)values)[i] = (uint16_t)value;
+		break;
+	case 4:
+		((uint32_t *)values)[i] = (uint32_t)value;
+		break;
+	default:
+		((uint64_t *)values)[i] = value;
+	}
+}
+
+static bool is_vmstat_update(struct decoder *d, uint64_t function)
+{
+	uint64_t *other = &d->other_work[(function >> 4) % 64];
+	const char *name;
+
+	if (d->vmstat_update)
+		return function == d->vmstat_update;
+	if (function == *other)
+		return false;
+	name = tep_find_function(d->tep, function);
+	if (name && !strcmp(name, "vmstat_update")) {
+		d->vmstat_update = function;
+		return true;
+	}
+	*other = function;
+	return false;
+}
+
+static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+		    const uint8_t *record, int size)
+{
+	const struct rotation *rows = f->rows;
+	struct batch *batch = rows->filling;
+	void **slots = batch->slots;
+	size_t i = batch->nr;
+	int32_t pid = (int32_t)load(d, record, &f->pid);
+
+	if (f->is_work && !is_vmstat_update(d, load(d, record, &f->function)))
+		return true;
+	if (i == batch->capacity)
+		return false;
+	((uint64_t *)slots[rows->ts])[i] = ts;
+	((uint16_t *)slots[rows->cpu])[i] = (uint16_t)cpu;
+	((int32_t *)slots[rows->pid])[i] = pid;
+	((uint8_t *)slots[rows->flags])[i] = context_of(d, f, record);
+	((uint64_t *)slots[rows->at])[i] = d->nr_events;
+	((uint8_t *)slots[rows->kind])[i] = f->kind;
+	for (const struct value *v = f->values; v < f->values + f->nr_values; v++) {
+		uint64_t value;
+
+		if (!convert(d, v, record, size, &value))
+			continue;
+		store(slots[v->column->slot], i, v->column->width, value);
+		set_valid(slots[v->column->slot + 1], i);
+	}
+	see_pid(d, pid);
+	batch->nr = i + 1;
+	return true;
+}
+
+bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size)
+{
+	struct format *f;
+
+	if (size < WINDOW) {
+		d->bad++;
+		return true;
+	}
+	f = d->by_type[load(d, record, &d->type)];
+	if (!f || size < f->size) {
+		d->bad++;
+		return true;
+	}
+	if (f->rows == &d->rotations[EVENT]) {
+		if (!add_page_event(d, f, cpu, ts, record))
+			return false;
+	} else if (f->rows && !add_row(d, f, cpu, ts, record, size)) {
+		return false;
+	}
+	f->count.events++;
+	return true;
+}
+
+/* An idle batch of the table that is not being filled, or a new one. */
+static struct batch *spare_batch(struct rotation *rows, struct error *err)
+{
+	struct batch **batches;
+
+	for (int i = 0; i < rows->nr; i++)
+		if (rows->batches[i] != rows->filling && batch_idle(rows->batches[i]))
+			return rows->batches[i];
+
+	batches = reallocarray(rows->batches, rows->nr + 1, sizeof(*batches));
+	if (!batches) {
+		fail(err, ENOMEM, "no memory for a batch of %s", rows->table->name);
+		return NULL;
+	}
+	rows->batches = batches;
+	if (batch_new(&batches[rows->nr], rows->table, rows->rows, err))
+		return NULL;
+	return batches[rows->nr++];
+}
+
+struct batch *decoder_flush(struct decoder *d, bool all, int *ret)
+{
+	*ret = 0;
+	for (struct rotation *rows = d->rotations; rows < d->rotations + NR_RECORDED; rows++) {
+		struct batch *full = rows->filling, *next;
+
+		if (!full->nr || (!all && full->nr < full->capacity))
+			continue;
+		next = spare_batch(rows, NULL);
+		if (!next) {
+			*ret = -ENOMEM;
+			return NULL;
+		}
+		batch_clear(next);
+		rows->filling = next;
+		return full;
+	}
+	return NULL;
+}
+
+const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr)
+{
+	*nr = 0;
+	for (size_t i = 0; i < d->nr_formats; i++)
+		if (d->formats[i].count.events)
+			d->counts[(*nr)++] = d->formats[i].count;
+	return d->counts;
+}
+
+int32_t *decoder_pids(const struct decoder *d, size_t *nr)
+{
+	size_t n = 0;
+	int32_t *pids;
+
+	for (int i = 0; i < MAX_PID / 64; i++)
+		n += (size_t)__builtin_popcountll(d->pids[i]);
+	pids = malloc((n + 1) * sizeof(*pids));
+	if (!pids)
+		return NULL;
+	*nr = 0;
+	for (int32_t pid = 0; pid < MAX_PID; pid++)
+		if (d->pids[pid / 64] >> pid % 64 & 1)
+			pids[(*nr)++] = pid;
+	return pids;
+}
+
+const char *decoder_gfp_name(const struct decoder *d, int bit)
+{
+	return bit >= 0 && bit < 32 && d->gfp_name[bit][0] ? d->gfp_name[bit] : NULL;
+}
+
+uint64_t decoder_bad_records(const struct decoder *d)
+{
+	return d->bad;
+}
+
+/*
+ * Formats.
+ */
+
+/* False: the field is no integer of 1, 2, 4 or 8 bytes within the window's reach. */
+static bool field_set(struct field *out, const struct decoder *d, const struct tep_format_field *f)
+{
+	bool big = d->swapped != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	int end = f->offset + f->size, at = end > WINDOW ? end - WINDOW : 0;
+
+	if ((f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8) || f->offset < 0 ||
+	    at > UINT16_MAX)
+		return false;
+	*out = (struct field){
+		.at = (uint16_t)at,
+		.shift = (uint8_t)(8 * (big ? at + WINDOW - end : f->offset - at)),
+		.is_signed = f->flags & TEP_FIELD_IS_SIGNED,
+		.mask = UINT64_MAX >> (64 - 8 * f->size),
+	};
+	return true;
+}
+
+/* The first field of the event that feeds the column, or NULL. */
+static struct tep_format_field *find_field(struct tep_event *event, const struct column *column)
+{
+	struct tep_format_field *field = NULL;
+
+	for (const char *const *name = column->fields; !field && name && *name; name++)
+		field = tep_find_field(event, *name);
+	return field;
+}
+
+static const struct column *column_by_name(const struct table *table, const char *name)
+{
+	for (int c = 0; c < table->nr_columns; c++)
+		if (!strcmp(table->columns[c].name, name))
+			return &table->columns[c];
+	assert(!"the column is in the table's TOML");
+	return NULL;
+}
+
+/* A record must reach to the end of every field that is read from it. */
+static void need(struct format *f, const struct tep_format_field *field)
+{
+	int end = field->offset + field->size;
+
+	f->size = end > f->size ? end : f->size;
+}
+
+static int set_common(const struct decoder *d, struct format *f, struct tep_event *event,
+		      struct error *err)
+{
+	const struct {
+		const char *name;
+		struct field *to;
+	} common[] = {
+		{"common_flags", &f->flags},
+		{"common_preempt_count", &f->preempt_count},
+		{"common_pid", &f->pid},
+	};
+
+	f->size = WINDOW;
+	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
+		struct tep_format_field *field = tep_find_common_field(event, common[i].name);
+
+		if (!field || !field_set(common[i].to, d, field))
+			return fail(err, EINVAL, "%s:%s has no usable field '%s'", event->system,
+				    event->name, common[i].name);
+		need(f, field);
+	}
+	/* They index tables of 256 entries. */
+	f->flags.mask &= 0xff;
+	return 0;
+}
+
+static int set_page_event(const struct decoder *d, struct format *f, struct tep_event *event,
+			  struct error *err)
+{
+	for (int i = 0; i < NR_PAGE_FIELDS; i++) {
+		const struct column *column = column_by_name(&event_table, page_column[i]);
+		struct tep_format_field *field = find_field(event, column);
+
+		if (field && field_set(&f->page[i], d, field)) {
+			need(f, field);
+			f->has |= 1u << i;
+		} else if (page_needs[f->kind] & 1u << i) {
+			return fail(err, EINVAL, "%s:%s has no usable field '%s'%s", event->system,
+				    event->name, column->fields[0],
+				    i == PFN ? " (kernels before 4.1 are not supported)" : "");
+		}
+	}
+	if (!d->gfp_known)
+		f->has &= ~(1u << GFP_FLAGS);
+	return 0;
+}
+
+static enum conversion conversion_of(const struct column *column,
+				     const struct tep_format_field *field)
+{
+	if (column->labels)
+		return field->flags & TEP_FIELD_IS_DYNAMIC ? ZONE_NAME : ZONE_INDEX;
+	if (!strcmp(column->bits, "gfp"))
+		return GFP_MASK;
+	if (!strcmp(column->format, "L"))
+		return ADDRESS;
+	return !strncmp(field->type, "bool", 4) ? TRUTH : NUMBER;
+}
+
+static int set_row(const struct decoder *d, struct format *f, struct tep_event *event,
+		   struct error *err)
+{
+	const struct table *table = f->rows->table;
+	struct tep_format_field *field;
+
+	f->values = calloc((size_t)table->nr_columns, sizeof(*f->values));
+	if (!f->values)
+		return fail(err, ENOMEM, "no memory for the format of %s", event->name);
+	for (int c = 0; c < table->nr_columns; c++) {
+		const struct column *column = &table->columns[c];
+		struct value *v = &f->values[f->nr_values];
+
+		field = find_field(event, column);
+		if (!field || !field_set(&v->field, d, field))
+			continue;
+		assert(column->nullable);
+		v->column = column;
+		v->conversion = conversion_of(column, field);
+		need(f, field);
+		f->nr_values++;
+	}
+	f->is_work = !strcmp(event->name, "workqueue_execute_start");
+	if (f->is_work) {
+		field = tep_find_field(event, "function");
+		if (!field || !field_set(&f->function, d, field))
+			return fail(err, EINVAL, "%s:%s has no usable field 'function'",
+				    event->system, event->name);
+		need(f, field);
+	}
+	return 0;
+}
+
+/* The table and kind that a tracepoint belongs to; false if it is only counted. */
+static bool find_kind(struct decoder *d, const struct tep_event *event, struct format *f)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s:%s", event->system, event->name);
+	for (int t = 0; t < NR_RECORDED; t++) {
+		for (int k = 0; k < recorded[t]->nr_kinds; k++) {
+			const char *const *tracepoint = recorded[t]->kinds[k].tracepoints;
+
+			for (; *tracepoint; tracepoint++) {
+				if (strcmp(*tracepoint, name))
+					continue;
+				f->rows = &d->rotations[t];
+				f->kind = (uint8_t)k;
+				f->count.stored = recorded[t]->name;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static int set_formats(struct decoder *d, struct error *err)
+{
+	int nr = tep_get_events_count(d->tep), ret;
+
+	d->formats = calloc((size_t)nr + 1, sizeof(*d->formats));
+	d->counts = calloc((size_t)nr + 1, sizeof(*d->counts));
+	d->by_type = calloc(NR_TYPES, sizeof(*d->by_type));
+	if (!d->formats || !d->counts || !d->by_type)
+		return fail(err, ENOMEM, "no memory for %d event formats", nr);
+	for (int i = 0; i < nr; i++) {
+		struct tep_event *event = tep_get_event(d->tep, i);
+		struct format *f = &d->formats[i];
+
+		if (!event || !event->system || event->id < 0 || event->id >= NR_TYPES)
+			continue;
+		f->count.system = event->system;
+		f->count.name = event->name;
+		ret = set_common(d, f, event, err);
+		if (!ret && find_kind(d, event, f))
+			ret = f->rows == &d->rotations[EVENT] ? set_page_event(d, f, event, err)
+							      : set_row(d, f, event, err);
+		if (ret)
+			return ret;
+		d->by_type[event->id] = f;
+	}
+	d->nr_formats = (size_t)nr;
+	return 0;
+}
+
+/* common_type is where the kernel's first header says, in every event alike. */
+static int set_type(struct decoder *d, struct error *err)
+{
+	struct tep_event *event = tep_get_first_event(d->tep);
+	struct tep_format_field *field = event ? tep_find_common_field(event, "common_type") : NULL;
+
+	if (!field || !field_set(&d->type, d, field) || field->offset + field->size > WINDOW)
+		return fail(err, EINVAL, "no event format in the trace");
+	d->type.mask &= NR_TYPES - 1;
+	return 0;
+}
+
+/*
+ * Canonical numbers.
+ */
+
+typedef void symbol_fn(struct decoder *d, const struct tep_print_flag_sym *list);
+
+/* Every list of an event's print format: {value, "name"} pairs of flags and symbols. */
+static void for_each_list(struct decoder *d, const struct tep_print_arg *arg, symbol_fn *fn)
+{
+	for (; arg; arg = arg->next) {
+		switch (arg->type) {
+		case TEP_PRINT_FLAGS:
+			fn(d, arg->flags.flags);
+			break;
+		case TEP_PRINT_SYMBOL:
+			fn(d, arg->symbol.symbols);
+			break;
+		case TEP_PRINT_OP:
+			for_each_list(d, arg->op.left, fn);
+			for_each_list(d, arg->op.right, fn);
+			break;
+		case TEP_PRINT_TYPE:
+			for_each_list(d, arg->typecast.item, fn);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+/* libtraceevent has evaluated the value, but keeps the suffix of a plain "0x800u". */
+static bool symbol_value(const struct tep_print_flag_sym *symbol, uint64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoull(symbol->value, &end, 0);
+	end += strspn(end, "uUlL");
+	return !errno && end != symbol->value && !*end;
+}
+
+/* {2, "Normal"}: the zone numbers depend on the kernel's configuration. */
+static void learn_zones(struct decoder *d, const struct tep_print_flag_sym *list)
+{
+	const struct tep_print_flag_sym *symbol = list;
+	uint64_t value;
+
+	while (symbol && strcmp(symbol->str, "Normal"))
+		symbol = symbol->next;
+	if (!symbol)
+		return;
+	memset(d->zone, UNKNOWN, sizeof(d->zone));
+	for (; list; list = list->next)
+		if (symbol_value(list, &value) && value < sizeof(d->zone))
+			d->zone[value] = zone_by_name(list->str, strlen(list->str));
+}
+
+/*
+ * Names of single bits. "__GFP_IO" is the usual form; 4.5 and older print
+ * "GFP_IO", and some bits have only that form later ("GFP_DMA" in 6.1). A plain
+ * GFP_ATOMIC is the combination, which was one bit once.
+ */
+static void learn_gfp(struct decoder *d, const struct tep_print_flag_sym *list)
+{
+	for (; list; list = list->next) {
+		bool strict = !strncmp(list->str, "__GFP_", 6);
+		uint64_t value;
+		char *name;
+
+		if ((!strict && strncmp(list->str, "GFP_", 4)) || !strcmp(list->str, "GFP_ATOMIC"))
+			continue;
+		if (!symbol_value(list, &value) || value > UINT32_MAX ||
+		    __builtin_popcountll(value) != 1)
+			continue;
+		name = d->gfp_name[__builtin_ctzll(value)];
+		if (strict || strncmp(name, "__GFP_", 6))
+			snprintf(name, sizeof(d->gfp_name[0]), "%s", list->str);
+	}
+}
+
+/* Names that a kernel used for a canonical bit of another name. */
+static const char *const gfp_alias[][2] = {
+	{"WAIT", "DIRECT_RECLAIM"},          /* before 4.4 */
+	{"REPEAT", "RETRY_MAYFAIL"},         /* before 4.13 */
+	{"SKIP_KASAN_POISON", "SKIP_KASAN"}, /* before 6.4 */
+};
+
+static uint32_t gfp_bit_by_name(const char *name)
+{
+	name += strncmp(name, "__", 2) ? 0 : 2;
+	name += strlen("GFP_");
+	for (size_t i = 0; i < sizeof(gfp_alias) / sizeof(gfp_alias[0]); i++)
+		if (!strcmp(name, gfp_alias[i][0]))
+			name = gfp_alias[i][1];
+	for (int bit = 0; bit < NR_GFP_BITS; bit++)
+		if (!strcmp(name, gfp_bit_names[bit]))
+			return 1u << bit;
+	return 0;
+}
+
+static void set_gfp(struct decoder *d)
+{
+	for (int bit = 0; bit < 32; bit++) {
+		uint32_t canonical;
+
+		if (!d->gfp_name[bit][0])
+			continue;
+		canonical = gfp_bit_by_name(d->gfp_name[bit]);
+		if (!canonical) /* a combination that is one bit, or a name of tomorrow */
+			continue;
+		d->gfp_known = true;
+		for (unsigned byte = 0; byte < 256; byte++)
+			if (byte & 1u << bit % 8)
+				d->gfp[bit / 8][byte] |= canonical;
+	}
+}
+
+static void set_migratetypes(struct decoder *d, const struct decoder_names *names)
+{
+	static const char *const assumed[] = {"UNMOVABLE", "MOVABLE", "RECLAIMABLE", "HIGHATOMIC",
+					      "ISOLATE"};
+	int nr = names->nr_migratetypes;
+	const char *const *migratetypes = names->migratetypes;
+
+	if (!nr) {
+		nr = sizeof(assumed) / sizeof(assumed[0]);
+		migratetypes = assumed;
+	}
+	memset(d->migratetype, UNKNOWN, sizeof(d->migratetype));
+	for (int number = 0; number < nr && number < UNKNOWN; number++) {
+		for (int m = 0; m < migratetype_labels.nr; m++) {
+			const char *label = migratetype_labels.text + migratetype_labels.offsets[m];
+			size_t length = (size_t)(migratetype_labels.offsets[m + 1] -
+						 migratetype_labels.offsets[m]);
+
+			if (strlen(migratetypes[number]) == length &&
+			    !strncasecmp(label, migratetypes[number], length))
+				d->migratetype[number] = (uint8_t)m;
+		}
+	}
+}
+
+/*
+ * enum trace_flag_type of the kernel. 0x02 was "irqs not supported" and is lazy
+ * need_resched since 6.13; 0x80 is set since 5.13.
+ */
+static void set_context(struct decoder *d)
+{
+	static const struct {
+		uint8_t flag, context;
+	} bits[] = {
+		{0x01, CONTEXT_IRQS_OFF}, {0x04, CONTEXT_NEED_RESCHED}, {0x08, CONTEXT_HARDIRQ},
+		{0x10, CONTEXT_SOFTIRQ},  {0x40, CONTEXT_NMI},          {0x80, CONTEXT_BH_OFF},
+	};
+
+	for (int flags = 0; flags < 256; flags++)
+		for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+			if (flags & bits[i].flag)
+				d->context[flags] |= bits[i].context;
+	/* The upper half of the byte counts migrate_disable() since 5.18. */
+	d->preempt_mask = 0x0f;
+}
+
+static void set_zones(struct decoder *d)
+{
+	static const uint8_t word64[] = {ZONE_DMA, ZONE_DMA32, ZONE_NORMAL, ZONE_MOVABLE,
+					 ZONE_DEVICE};
+	static const uint8_t word32[] = {ZONE_DMA, ZONE_NORMAL, ZONE_HIGHMEM, ZONE_MOVABLE};
+
+	/* What x86 has, unless an event says otherwise. */
+	memset(d->zone, UNKNOWN, sizeof(d->zone));
+	if (tep_get_long_size(d->tep) == 4)
+		memcpy(d->zone, word32, sizeof(word32));
+	else
+		memcpy(d->zone, word64, sizeof(word64));
+}
+
+static int set_rotations(struct decoder *d, size_t rows, struct error *err)
+{
+	for (int t = 0; t < NR_RECORDED; t++) {
+		const struct table *table = recorded[t];
+		struct rotation *r = &d->rotations[t];
+
+		*r = (struct rotation){
+			.table = table,
+			.rows = t == EVENT ? rows : SMALL_ROWS,
+			.ts = column_by_name(table, "ts")->slot,
+			.cpu = column_by_name(table, "cpu")->slot,
+			.pid = column_by_name(table, "pid")->slot,
+			.flags = column_by_name(table, "flags")->slot,
+			.at = t == EVENT ? 0 : column_by_name(table, "at")->slot,
+			.kind = column_by_name(table, "kind")->slot,
+		};
+		r->filling = spare_batch(r, err);
+		if (!r->filling)
+			return -ENOMEM;
+		batch_clear(r->filling);
+	}
+	return 0;
+}
+
+int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decoder_names *names,
+		size_t rows, struct error *err)
+{
+	struct decoder *d = calloc(1, sizeof(*d));
+	int ret;
+
+	*out = NULL;
+	if (!d || !(d->pids = calloc(MAX_PID / 64, sizeof(*d->pids)))) {
+		free(d);
+		return fail(err, ENOMEM, "no memory for a decoder");
+	}
+	d->tep = tep;
+	d->swapped = tep_is_file_bigendian(tep) != tep_is_local_bigendian(tep);
+	d->last_pid = -1;
+	d->vmstat_update = names->vmstat_update;
+	set_context(d);
+	set_migratetypes(d, names);
+	set_zones(d);
+	for (int i = 0; i < tep_get_events_count(tep); i++) {
+		const struct tep_event *event = tep_get_event(tep, i);
+
+		for_each_list(d, event->print_fmt.args, learn_zones);
+		for_each_list(d, event->print_fmt.args, learn_gfp);
+	}
+	set_gfp(d);
+
+	ret = set_type(d, err);
+	ret = ret ?: set_rotations(d, rows, err);
+	ret = ret ?: set_formats(d, err);
+	if (ret) {
+		decoder_free(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
+void decoder_free(struct decoder *d)
+{
+	if (!d)
+		return;
+	for (int t = 0; t < NR_RECORDED; t++) {
+		for (int i = 0; i < d->rotations[t].nr; i++)
+			batch_free(d->rotations[t].batches[i]);
+		free(d->rotations[t].batches);
+	}
+	for (size_t i = 0; i < d->nr_formats; i++)
+		free(d->formats[i].values);
+	free(d->formats);
+	free(d->counts);
+	free(d->by_type);
+	free(d->pids);
+	free(d);
+}
