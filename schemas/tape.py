@@ -181,8 +181,23 @@ class Tape:
         return self.table(name)
 
     def num_rows(self, name: str) -> int:
-        """Rows of table `name`."""
-        return sum(batch.num_rows for batch in self.batches(name))
+        """Rows of table `name`, from its index alone where it has one."""
+        rows = self.dataset(name)
+        return int(rows.count_rows() if isinstance(rows, ds.Dataset) else rows.num_rows)
+
+    def span(self, name: str) -> tuple[int, int] | None:
+        """First and last `ts` of an event table, which is sorted by it; None without rows."""
+        rows = self.dataset(name)
+        if not isinstance(rows, ds.Dataset):
+            ts = rows.column("ts")
+            return (ts[0].as_py(), ts[-1].as_py()) if len(ts) else None
+        reader = self._open(name)
+        nr = reader.num_record_batches
+        first = next((b for b in map(reader.get_batch, range(nr)) if b.num_rows), None)
+        last = next((b for b in map(reader.get_batch, reversed(range(nr))) if b.num_rows), None)
+        if first is None or last is None:
+            return None
+        return first.column("ts")[0].as_py(), last.column("ts")[-1].as_py()
 
     @property
     def bytes(self) -> int:

@@ -1,9 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line."""
+"""The command line: the table of commands, and the one place where errors end.
+
+A command is a module with a click command named `command`. It is imported only
+when it runs, so that `pagetape --help` stays quick. Commands raise; `main`
+turns what they raise into one line on stderr and an exit status:
+
+    0  done            2    bad usage
+    1  it failed       130  interrupted
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
+# name: (module in pagetape.commands, help)
+COMMANDS = {
+    "record": ("record", "Record this machine's page allocator into a tape."),
+    "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
+    "info": ("info", "What a tape holds: events, loss, machine, snapshots."),
+    "replay": ("replay", "Play a tape through the allocator model."),
+    "policies": ("policies", "The policies and kernels the model knows."),
+    "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
+    "report": ("report", "Answer one question about a tape; without a name, list them."),
+    "html": ("html", "One self-contained page about one or more tapes."),
+    "sql": ("sql", "Ask DuckDB about one or more tapes."),
+    "schema": ("schema", "What the tables and columns of a tape mean."),
+    "doctor": ("doctor", "What this machine can record."),
+}
 
-@click.group()
+
+class Commands(click.Group):
+    """The commands of the table, each imported when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command = import_module(f"pagetape.commands.{module}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, doc) for name, (_, doc) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pagetape", message="pagetape %(version)s")
+def pagetape() -> None:
+    """Record, replay and question the Linux page allocator.
+
+    A tape holds what the allocator did: record one here or import a trace.dat,
+    replay it under another policy, and ask both the same questions.
+
+    \b
+    Example:
+      pagetape record -o base.tape -- make -j8
+      pagetape replay base.tape --policy nofragment -o whatif.tape
+      pagetape compare base.tape whatif.tape
+    """
+
+
+def _complain(message: str) -> None:
+    click.echo(f"pagetape: {' '.join(message.split())}", err=True)
+
+
+def _usage(error: click.UsageError) -> str:
+    message = error.format_message().rstrip(".")
+    where = error.ctx.command_path if error.ctx else "pagetape"
+    return f"{message[:1].lower()}{message[1:]} (see '{where} --help')"
+
+
+def _os_error(error: OSError) -> str:
+    message = error.strerror or str(error)
+    return f"{os.fspath(error.filename)!s}: {message}" if error.filename else message
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit status."""
+    try:
+        status = pagetape.main(args, prog_name="pagetape", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as e:
+        _complain(_usage(e))
+        return 2
+    except click.ClickException as e:
+        _complain(e.format_message())
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader has gone: whatever the interpreter still flushes goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as e:
+        _complain(_os_error(e))
+        return 1
+    except MemoryError:
+        _complain("out of memory")
+        return 1
+    return status if isinstance(status, int) else 0
+
+
 def main() -> None:
-    """Record, replay and question the Linux page allocator."""
+    """The entry point of the `pagetape` script."""
+    sys.exit(run())

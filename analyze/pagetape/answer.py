@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers: named columns and rows, as aligned text or as JSON.
+
+Text is meant for a terminal, for diff and for mail: no boxes, no colour, numbers
+flush right.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a question gave; `types` are DuckDB's names."""
+
+    columns: list[str]
+    types: list[str]
+    rows: list[tuple[Any, ...]]
+
+    def objects(self) -> list[dict[str, Any]]:
+        """The rows as JSON objects."""
+        return [dict(zip(self.columns, map(plain, row), strict=True)) for row in self.rows]
+
+
+def plain(value: Any) -> Any:
+    """`value` as something JSON has."""
+    if isinstance(value, float):
+        return None if math.isnan(value) or math.isinf(value) else value
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return str(value)
+
+
+def cell(value: Any) -> str:
+    """One value as text."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    return str(value)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Aligned columns, two spaces apart; a column of numbers is flush right."""
+    values = [list(row) for row in rows]
+    cells = [list(columns), *([cell(value) for value in row] for row in values)]
+    width = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [
+        bool(values) and all(isinstance(row[i], int | float | None) for row in values)
+        for i in range(len(columns))
+    ]
+    return "\n".join(
+        "  ".join(
+            text.rjust(w) if r else text.ljust(w)
+            for text, w, r in zip(line, width, right, strict=True)
+        ).rstrip()
+        for line in cells
+    )
+
+
+def emit(obj: dict[str, Any]) -> None:
+    """The one JSON object of a command with --json."""
+    click.echo(json.dumps(plain(obj), indent=2))
+
+
+def amount(nr: int, one: str, many: str = "") -> str:
+    """'1 event', '12,345 events'."""
+    return f"{nr:,} {one if nr == 1 else many or one + 's'}"
+
+
+def size(nr: float) -> str:
+    """Bytes for people: '3.2 MB'."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if nr < 1000:
+            return f"{nr:.0f} {unit}" if unit == "bytes" else f"{nr:.1f} {unit}"
+        nr /= 1000
+    return f"{nr:.1f} TB"

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape info: what a tape holds."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pagetape import answer, options
+from pagetape.database import span
+from pagetape.loss import Loss
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+
+
+def describe(tape: Tape) -> dict[str, Any]:
+    """The JSON object of `pagetape info`."""
+    points = tape.table("tracepoint").to_pylist()
+    stored = sum(p["events"] for p in points if p["stored"])
+    rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
+    began, ended = span(tape) or (0, 0)
+    loss = Loss.of(tape)
+    return {
+        "tape": str(tape.path),
+        "kernel": tape.facts.get("kernel"),
+        "host": tape.facts.get("host"),
+        "cpus": tape.facts.get("cpus"),
+        "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,
+        "duration_s": (ended - began) / 1e9,
+        "events": {p["name"]: p["events"] for p in points},
+        "lost": loss.total,
+        "lost_by_cpu": loss.by_cpu,
+        "snapshot": "exact" if rows.get("free_block") else "proc" if rows.get("zone") else "none",
+        "bytes": tape.bytes,
+        "bytes_per_event": tape.bytes / stored if stored else None,
+        "tables": rows,
+        "facts": tape.facts,
+    }
+
+
+def _text(info: dict[str, Any]) -> str:
+    facts = info["facts"]
+    lines = [
+        ("tape", info["tape"]),
+        ("kernel", info["kernel"] or "unknown"),
+        ("machine", _machine(info)),
+        ("duration", f"{info['duration_s']:.3f} s"),
+        ("snapshots", {"none": "none", "proc": "from /proc", "exact": "exact"}[info["snapshot"]]),
+        ("size", _size(info)),
+        ("lost", _lost(info)),
+    ]
+    if run := facts.get("replay"):
+        lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
+    text = "\n".join(f"{name:<11}{value}" for name, value in lines)
+    events = [(name, nr) for name, nr in info["events"].items() if nr]
+    return f"{text}\n\n{answer.table(('tracepoint', 'events'), events)}"
+
+
+def _machine(info: dict[str, Any]) -> str:
+    parts = [info["host"] or "", info["facts"].get("arch") or ""]
+    for key, one in (("cpus", "CPU"), ("nodes", "node")):
+        if info[key]:
+            parts.append(answer.amount(info[key], one))
+    return ", ".join(part for part in parts if part) or "unknown"
+
+
+def _size(info: dict[str, Any]) -> str:
+    each = info["bytes_per_event"]
+    return answer.size(info["bytes"]) + (f", {each:.2f} bytes/event" if each else "")
+
+
+def _lost(info: dict[str, Any]) -> str:
+    by_cpu = info["lost_by_cpu"]
+    total = "unknown" if info["lost"] is None else answer.amount(info["lost"], "event")
+    if not by_cpu:
+        return total
+    return f"{total} ({', '.join(f'CPU {c}: {answer.cell(n)}' for c, n in by_cpu.items())})"
+
+
+@click.command("info")
+@options.tape
+@options.json
+def command(tape: Path, as_json: bool) -> None:
+    """What a tape holds: events, loss by CPU, machine, snapshots.
+
+    `lost` is unknown (null) where the kernel did not count what it dropped.
+    bytes_per_event is the whole tape, snapshots included, over the events stored.
+
+    \b
+    Example:
+      pagetape info base.tape --json | jq .events
+    """
+    info = describe(Tape(tape))
+    if as_json:
+        answer.emit(info)
+    else:
+        click.echo(_text(info))

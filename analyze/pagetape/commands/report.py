@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape report: one subcommand per query, made from the query's header."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pagetape import answer, options, query
+
+
+def _run(q: query.Query, path: Path, as_json: bool, values: dict[str, Any]) -> None:
+    from pagetape.database import Database
+    from pagetape.loss import Loss
+    from pagetape.schemas.tape import Tape
+
+    tape = Tape(path)
+    with Database([tape]) as db:
+        found = q.run(db, values)
+    loss = Loss.of(tape)
+    tier = q.tier if "replay" in tape.facts else "recorded"
+    if as_json:
+        answer.emit(
+            {
+                "name": q.name,
+                "tape": str(path),
+                "columns": found.columns,
+                "rows": found.objects(),
+                "lost": loss.total,
+                "anomalies": loss.anomalies,
+                "tier": tier,
+            }
+        )
+        return
+    click.echo(f"{answer.table(found.columns, found.rows)}\n\n{loss}; tier: {tier}")
+
+
+def _command(q: query.Query) -> click.Command:
+    def run(tape: Path, as_json: bool, **values: Any) -> None:
+        _run(q, tape, as_json, values)
+
+    columns = "\n".join(f"  {c.name:<22}{c.doc}" for c in q.columns)
+    parameters: list[click.Parameter] = [
+        click.Option(
+            [f"--{p.name.replace('_', '-')}", p.name],
+            type=p.python,
+            default=p.default,
+            show_default=p.default is not None,
+            help=p.doc,
+        )
+        for p in q.parameters
+    ]
+    command = click.Command(
+        q.name,
+        callback=run,
+        short_help=q.title,
+        help=f"{q.title}\n\n{q.doc}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
+        f"  pagetape report {q.name} base.tape",
+        params=parameters,
+    )
+    return options.tape(options.json(command))
+
+
+class Reports(click.Group):
+    """One command per query."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(query.reports())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        q = query.reports().get(cmd_name)
+        return _command(q) if q else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Reports"):
+            formatter.write_dl([(q.name, q.title) for q in query.reports().values()])
+
+
+@click.group("report", cls=Reports, invoke_without_command=True)
+@options.json
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Answer one question about a tape; without NAME, list the reports.
+
+    Each report ends with what the tape lost, where it contradicts the model, and
+    the tier of its numbers: `recorded`, or for a replayed tape A (placement) or B
+    (needs modelled feedback).
+
+    \b
+    Example:
+      pagetape report extfrag.by_migratetype base.tape --json
+    """
+    if ctx.invoked_subcommand:
+        return
+    found = [(q.name, q.title) for q in query.reports().values()]
+    if as_json:
+        answer.emit({"reports": [{"name": name, "title": title} for name, title in found]})
+    else:
+        click.echo(answer.table(("report", "answers"), found))

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape sql: DuckDB over one or more tapes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import click
+import duckdb
+
+from pagetape import answer, options
+from pagetape.database import Database
+from pagetape.schemas.tape import Tape, TapeError
+
+
+def _print(db: Database, sql: str, as_json: bool) -> None:
+    found = db.ask(sql)
+    if as_json:
+        answer.emit({"columns": found.columns, "rows": found.objects()})
+    elif found.columns:
+        click.echo(answer.table(found.columns, found.rows))
+
+
+def _prompt(db: Database) -> None:
+    """Statements from the terminal, each ended by a semicolon."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 (line editing for input())
+    click.echo("Tables: SHOW TABLES;  columns: DESCRIBE event;  leave: Ctrl-D", err=True)
+    statement = ""
+    while True:
+        try:
+            line = input("... " if statement else "pagetape> ")
+        except EOFError:
+            click.echo()
+            return
+        except KeyboardInterrupt:
+            click.echo()
+            statement = ""
+            continue
+        statement = f"{statement}\n{line}".strip()
+        if not statement.endswith(";"):
+            continue
+        try:
+            _print(db, statement, as_json=False)
+        except (duckdb.Error, TapeError) as e:
+            click.echo(e, err=True)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+        statement = ""
+
+
+@click.command("sql")
+@click.argument("words", metavar="T.tape... ['SELECT ...']", nargs=-1, required=True)
+@options.json
+def command(words: tuple[str, ...], as_json: bool) -> None:
+    """Ask DuckDB about one or more tapes.
+
+    Every table of `pagetape schema` is a view with a column more, `tape`, the name
+    of the tape a row is from. Beside them: `machine`, a row of facts per tape;
+    `extfrag`, the fallbacks with their kind; and gfp_names(gfp_flags),
+    context_names(flags). Without a query, statements come from stdin, or from a
+    prompt on a terminal.
+
+    \b
+    Example:
+      pagetape sql a.tape b.tape 'SELECT tape, kind, count(*) FROM event GROUP BY ALL'
+    """
+    paths = [Path(word) for word in words if _is_path(word)]
+    statements = [word for word in words if not _is_path(word)]
+    if not paths:
+        raise click.UsageError("no tape given")
+    if len(statements) > 1:
+        raise TapeError(2, f"{statements[0]}: no such tape")
+    with Database([Tape(path) for path in paths]) as db:
+        if not statements and sys.stdin.isatty():
+            _prompt(db)
+            return
+        sql = statements[0] if statements else click.get_text_stream("stdin").read()
+        try:
+            _print(db, sql, as_json)
+        except duckdb.Error as e:
+            raise click.ClickException(str(e).splitlines()[0]) from e
+
+
+def _is_path(word: str) -> bool:
+    """A tape rather than a statement: it exists, or it has no blank in it."""
+    return Path(word).exists() or not any(c.isspace() for c in word)

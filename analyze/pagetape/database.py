@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes as DuckDB sees them.
+
+Every table of the schema is a view, whether a tape holds it or not, with one
+column more: `tape`, the name of the tape a row is from. Booleans are BOOLEAN,
+enums VARCHAR. Beside them stand `machine`, one row of facts per tape, the views
+of queries/views/, and the macros gfp_names() and context_names().
+
+The tables are scanned where they lie: a query reads the columns it names.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from pagetape import query
+from pagetape.answer import Answer
+from pagetape.schemas import TABLES, Table
+from pagetape.schemas.tape import Tape, TapeError
+
+MACHINE = pa.schema(
+    [
+        pa.field("tape", pa.utf8()),
+        pa.field("host", pa.utf8()),
+        pa.field("kernel", pa.utf8()),
+        pa.field("kernel_version", pa.int32()),  # 1000 * major + minor
+        pa.field("arch", pa.utf8()),
+        pa.field("page_size", pa.int32()),
+        pa.field("pageblock_order", pa.int32()),
+        pa.field("nr_orders", pa.int32()),
+        pa.field("cpus", pa.int32()),
+        pa.field("nodes", pa.int32()),
+        pa.field("start_ts", pa.uint64()),  # first and last event of the tape
+        pa.field("end_ts", pa.uint64()),
+        pa.field("replayed", pa.bool_()),
+    ]
+)
+
+
+def labels(tapes: Sequence[Tape]) -> list[str]:
+    """A short name for each tape: its file's, or the whole path where two agree."""
+    short = [tape.path.name.removesuffix(".tape") for tape in tapes]
+    return [
+        name if short.count(name) == 1 else str(tape.path)
+        for name, tape in zip(short, tapes, strict=True)
+    ]
+
+
+def kernel_version(release: str | None) -> int | None:
+    """1000 * major + minor of a release like '6.12.117-amd64'; None if unknown."""
+    match = re.match(r"(\d+)\.(\d+)", release or "")
+    return int(match[1]) * 1000 + int(match[2]) if match else None
+
+
+def span(tape: Tape) -> tuple[int, int] | None:
+    """Clock of the first and the last event of any table; None without events."""
+    spans = [tape.span(name) for name in ("event", "reclaim", "compaction")]
+    known = [s for s in spans if s]
+    return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
+
+
+def machine(tape: Tape, label: str) -> dict[str, Any]:
+    """The row of `machine` for one tape."""
+    facts = tape.facts
+    start, end = span(tape) or (None, None)
+    return {name: facts.get(name) for name in MACHINE.names} | {
+        "tape": label,
+        "kernel_version": kernel_version(facts.get("kernel")),
+        "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
+        "start_ts": start,
+        "end_ts": end,
+        "replayed": "replay" in facts,
+    }
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _select(table: Table, source: str, label: str) -> str:
+    columns = ", ".join(
+        f"{c.name}::BOOLEAN AS {c.name}" if c.type == "bool" else c.name for c in table.columns
+    )
+    return f"SELECT {_quoted(label)} AS tape, {columns} FROM {source}"
+
+
+class Database:
+    """A DuckDB connection over some tapes."""
+
+    def __init__(self, tapes: Sequence[Tape]) -> None:
+        self._db = duckdb.connect(config={"enable_progress_bar": "false"})
+        names = labels(tapes)
+        for table in TABLES.values():
+            selects = []
+            for i, (tape, name) in enumerate(zip(tapes, names, strict=True)):
+                source = f"tape{i}_{table.name}"
+                self._db.register(source, tape.dataset(table.name))
+                selects.append(_select(table, source, name))
+            self._view(table.name, " UNION ALL ".join(selects))
+        rows = [machine(tape, name) for tape, name in zip(tapes, names, strict=True)]
+        self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
+        self._view("machine", "SELECT * FROM tape_machine")
+        for bits, column in (("gfp", "gfp_flags"), ("context", "flags")):
+            known = list(TABLES["event"].column(column).bits)
+            self._db.execute(
+                f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
+                f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
+            )
+        for view in query.views():
+            self._view(view.name, view.sql)
+
+    def _view(self, name: str, sql: str) -> None:
+        self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")
+
+    def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+        """The answer to one statement; duckdb.Error if it is not one.
+
+        Parameters the statement does not name are a mistake of the caller.
+        """
+        try:
+            relation = self._db.sql(sql, params=dict(parameters) if parameters else None)
+            if relation is None:
+                return Answer([], [], [])
+            return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+        except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
+            raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

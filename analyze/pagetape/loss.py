@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tape lost, and where it contradicts the model: the totals of every report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pagetape import answer
+from pagetape.schemas.tape import Tape
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Totals of one tape."""
+
+    total: int | None  # events lost; None if some gap is uncounted
+    by_cpu: dict[int, int | None]  # CPUs that lost any
+    anomalies: int
+
+    @classmethod
+    def of(cls, tape: Tape) -> Loss:
+        """The totals of `tape`."""
+        by_cpu: dict[int, int | None] = {}
+        for gap in tape.table("lost").sort_by("cpu").to_pylist():
+            known = by_cpu.get(gap["cpu"], 0)
+            unknown = known is None or gap["events"] is None
+            by_cpu[gap["cpu"]] = None if unknown else known + gap["events"]
+        known_counts = [nr for nr in by_cpu.values() if nr is not None]
+        total = sum(known_counts) if len(known_counts) == len(by_cpu) else None
+        return cls(total, by_cpu, tape.num_rows("anomaly"))
+
+    def __str__(self) -> str:
+        lost = "unknown" if self.total is None else answer.amount(self.total, "event")
+        return f"lost: {lost}; anomalies: {self.anomalies:,}"

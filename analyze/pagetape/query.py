@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries: .sql files whose header is their documentation and their contract.
+
+A header is the comment block at the head of the file:
+
+    -- Title, one sentence.
+    --
+    -- Prose: why one asks, which column to read first.
+    --
+    -- Tier: A
+    --
+    -- Parameters:
+    --   interval_ms  BIGINT = 1000  Width of one row.
+    --
+    -- Columns:
+    --   nr  BIGINT  How many.
+
+`Tier` is that of the numbers when the tape is a prediction: A is placement, B
+needs modelled feedback. queries/<group>/<name>.sql is the report
+`<group>.<name>`; the files in queries/views/ are the views all of them can use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pagetape.answer import Answer
+    from pagetape.database import Database
+
+_SECTION = re.compile(r"(Parameters|Columns):")
+_TIER = re.compile(r"Tier: ([AB])")
+_PARAMETER = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+)(?: = (?P<default>\S+))?  +(?P<doc>.+)")
+_COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
+
+_PYTHON: dict[str, type] = {
+    "BIGINT": int,
+    "INTEGER": int,
+    "UTINYINT": int,
+    "DOUBLE": float,
+    "VARCHAR": str,
+}
+
+
+class HeaderError(ValueError):
+    """A .sql file's header breaks the format: a mistake of ours."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A value the asker may choose; None stands for no choice."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str
+
+    @property
+    def python(self) -> type:
+        return _PYTHON[self.type]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the answer."""
+
+    name: str
+    type: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """One .sql file."""
+
+    name: str
+    title: str
+    doc: str
+    tier: str  # "A", "B", or "" for a view
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    sql: str
+
+    def run(self, db: Database, values: Mapping[str, Any] | None = None) -> Answer:
+        """The answer; parameters not in `values` have their defaults."""
+        chosen = {p.name: p.default for p in self.parameters} | dict(values or {})
+        return db.ask(self.sql, chosen)
+
+
+def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
+    """One match per entry; a line indented deeper continues the one before."""
+    texts: list[str] = []
+    for line in lines:
+        if line.startswith("   ") and texts:
+            texts[-1] += " " + line.strip()
+        else:
+            texts.append(line.strip())
+    matches = [pattern.fullmatch(text) for text in texts]
+    bad = [text for text, match in zip(texts, matches, strict=True) if match is None]
+    if bad:
+        raise HeaderError(f"cannot read '{bad[0]}'")
+    return [match for match in matches if match is not None]
+
+
+def parse(name: str, text: str) -> Query:
+    """The query in `text`; HeaderError if its header is not in the format."""
+    lines = text.splitlines()
+    comment = [line[3:] for line in lines[: next(i for i, x in enumerate(lines) if x[:2] != "--")]]
+    if len(comment) < 3 or not comment[0].endswith(".") or comment[1]:
+        raise HeaderError(f"{name}: a header begins with a sentence and an empty line")
+    prose: list[str] = []
+    sections: dict[str, list[str]] = {"Parameters": [], "Columns": []}
+    tier, here = "", prose
+    for line in comment[2:]:
+        if match := _SECTION.fullmatch(line):
+            here = sections[match[1]]
+        elif match := _TIER.fullmatch(line):
+            tier = match[1]
+        elif line or here is prose:
+            here.append(line)
+    try:
+        parameters = tuple(
+            Parameter(
+                m["name"],
+                m["type"],
+                None if m["default"] is None else _PYTHON[m["type"]](m["default"]),
+                m["doc"],
+            )
+            for m in _entries(_PARAMETER, sections["Parameters"])
+        )
+        columns = tuple(Column(**m.groupdict()) for m in _entries(_COLUMN, sections["Columns"]))
+    except HeaderError as e:
+        raise HeaderError(f"{name}: {e}") from e
+    body = "\n".join(lines[len(comment) :]).strip()
+    return Query(name, comment[0], "\n".join(prose).strip(), tier, parameters, columns, body)
+
+
+def _tree(directory: Traversable, prefix: str) -> list[Query]:
+    found: list[Query] = []
+    for entry in sorted(directory.iterdir(), key=lambda e: e.name):
+        if entry.is_dir() and entry.name not in ("views", "tests", "__pycache__"):
+            found += _tree(entry, f"{prefix}{entry.name}.")
+        elif entry.name.endswith(".sql"):
+            name = prefix + entry.name.removesuffix(".sql")
+            found.append(parse(name, entry.read_text("utf-8")))
+    return found
+
+
+@cache
+def reports() -> dict[str, Query]:
+    """Every report by name."""
+    return {q.name: q for q in _tree(files("pagetape").joinpath("queries"), "")}
+
+
+@cache
+def views() -> tuple[Query, ...]:
+    """The shared views, in the order in which they are made."""
+    return tuple(_tree(files("pagetape").joinpath("queries/views"), ""))

@@ -1,0 +1,31 @@
+-- Free pages and pageblocks by migratetype, by snapshot.
+--
+-- From /proc/pagetypeinfo, or the model's end state. `capped` means the kernel
+-- stopped counting some list: there are at least that many free pages.
+--
+-- Tier: A
+--
+-- Columns:
+--   snapshot     USMALLINT  0 at the start; the largest is the end.
+--   node         USMALLINT  NUMA node.
+--   zone         VARCHAR    Zone.
+--   migratetype  VARCHAR    Migratetype; unknown where only buddyinfo was readable.
+--   free_pages   BIGINT     Pages on its free lists.
+--   capped       BOOLEAN    At least so many.
+--   nr_blocks    BIGINT     Pageblocks that carry it.
+SELECT
+    f.snapshot,
+    f.node,
+    f.zone,
+    f.migratetype,
+    sum(f.nr_free << f.page_order::INTEGER)::BIGINT AS free_pages,
+    bool_or(f.capped) AS capped,
+    any_value(b.nr_blocks)::BIGINT AS nr_blocks
+FROM free_area AS f
+LEFT JOIN block_count AS b
+    ON b.snapshot = f.snapshot
+    AND b.node = f.node
+    AND b.zone = f.zone
+    AND b.migratetype = f.migratetype
+GROUP BY f.snapshot, f.node, f.zone, f.migratetype
+ORDER BY f.snapshot, f.node, f.zone, f.migratetype

@@ -1,0 +1,50 @@
+-- What the recording lost, CPU by CPU.
+--
+-- Read this before any other report. A gap is a stretch of a CPU's ring that was
+-- overwritten before it was read: everything in it is missing from every number of
+-- the tape. `lost` is unknown where the kernel did not count.
+--
+-- Tier: A
+--
+-- Columns:
+--   cpu             USMALLINT  CPU.
+--   gaps            BIGINT     Gaps seen.
+--   lost            BIGINT     Events lost in them; unknown if any gap is uncounted.
+--   gap_ms          DOUBLE     Time the gaps cover, where both ends are known.
+--   read            BIGINT     Events read from the ring.
+--   overrun         BIGINT     Events overwritten before they were read.
+--   commit_overrun  BIGINT     Events lost to nested writers.
+--   dropped         BIGINT     Events dropped by a full ring.
+WITH gap AS (
+    SELECT
+        cpu,
+        count(*) AS gaps,
+        CASE WHEN count(*) = count(events) THEN sum(events)::BIGINT END AS lost,
+        sum(to_ts - from_ts)::BIGINT / 1e6 AS gap_ms
+    FROM lost
+    GROUP BY cpu
+),
+
+ring_of_cpu AS (
+    SELECT
+        cpu,
+        sum(read)::BIGINT AS read,
+        sum(overrun)::BIGINT AS overrun,
+        sum(commit_overrun)::BIGINT AS commit_overrun,
+        sum(dropped)::BIGINT AS dropped
+    FROM ring
+    GROUP BY cpu
+)
+
+SELECT
+    cpu,
+    coalesce(gaps, 0) AS gaps,
+    CASE WHEN gaps IS NULL THEN 0 ELSE lost END AS lost,
+    coalesce(gap_ms, 0) AS gap_ms,
+    read,
+    overrun,
+    commit_overrun,
+    dropped
+FROM gap
+FULL JOIN ring_of_cpu USING (cpu)
+ORDER BY cpu

@@ -1,0 +1,123 @@
+-- Every number that two tapes of one machine can be compared by.
+--
+-- This is what `pagetape compare` puts side by side. Metrics that only the model
+-- knows are absent from a recorded tape.
+--
+-- Tier: B
+--
+-- Columns:
+--   metric  VARCHAR  What is counted.
+--   unit    VARCHAR  events, pages, blocks or 1/1000.
+--   tier    VARCHAR  Tier of the number when it is a prediction.
+--   value   BIGINT   The count.
+WITH page_event AS (
+    SELECT
+        kind,
+        percpu_refill,
+        count(*) AS nr,
+        count(*) - count(pfn) AS no_page,
+        sum(1::BIGINT << page_order::INTEGER)::BIGINT AS pages
+    FROM event
+    GROUP BY kind, percpu_refill
+),
+
+fallback AS (
+    SELECT alloc_migratetype AS wanted, fallback_migratetype AS raided, kind, below_pageblock, count(*) AS nr
+    FROM extfrag
+    GROUP BY ALL
+),
+
+last_area AS (
+    SELECT node, zone, page_order, sum(nr_free)::BIGINT AS nr_free
+    FROM free_area
+    WHERE snapshot = (SELECT max(snapshot) FROM free_area) AND snapshot > 0
+    GROUP BY node, zone, page_order
+),
+
+last_count AS (
+    SELECT migratetype, sum(nr_blocks)::BIGINT AS nr_blocks
+    FROM block_count
+    WHERE snapshot = (SELECT max(snapshot) FROM block_count) AND snapshot > 0
+    GROUP BY migratetype
+),
+
+pair AS (
+    SELECT wanted, raided
+    FROM (VALUES ('UNMOVABLE'), ('MOVABLE'), ('RECLAIMABLE')) AS w (wanted),
+        (VALUES ('UNMOVABLE'), ('MOVABLE'), ('RECLAIMABLE')) AS r (raided)
+    WHERE wanted <> raided
+),
+
+measured AS (
+    SELECT 10 AS place, 'allocs' AS metric, 'events' AS unit, 'A' AS tier, coalesce(sum(nr - no_page), 0) AS value
+    FROM page_event WHERE kind = 'alloc'
+    UNION ALL
+    SELECT 11, 'frees', 'events', 'A', coalesce(sum(nr), 0)
+    FROM page_event WHERE kind = 'free'
+    UNION ALL
+    SELECT 20, 'fallbacks', 'events', 'A', coalesce(sum(nr), 0)
+    FROM fallback
+    UNION ALL
+    SELECT 21, 'fallbacks below pageblock order', 'events', 'A', coalesce(sum(nr) FILTER (below_pageblock), 0)
+    FROM fallback
+    UNION ALL
+    SELECT 22, 'fallbacks ' || k.kind, 'events', 'A', coalesce(sum(f.nr), 0)
+    FROM (VALUES ('claim'), ('steal'), ('whole')) AS k (kind)
+    LEFT JOIN fallback AS f USING (kind)
+    GROUP BY k.kind
+    UNION ALL
+    SELECT 23, 'mixing ' || p.wanted || ' from ' || p.raided, 'events', 'A',
+        coalesce(sum(f.nr) FILTER (f.below_pageblock), 0)
+    FROM pair AS p
+    LEFT JOIN fallback AS f USING (wanted, raided)
+    GROUP BY p.wanted, p.raided
+    UNION ALL
+    SELECT 30, 'pages taken under the zone lock', 'pages', 'A', coalesce(sum(pages), 0)
+    FROM page_event WHERE kind = 'alloc_zone_locked'
+    UNION ALL
+    SELECT 31, 'pages drained to the zone', 'pages', 'A', coalesce(sum(pages), 0)
+    FROM page_event WHERE kind = 'pcpu_drain'
+    UNION ALL
+    SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER)
+    FROM last_area HAVING count(*) > 0
+    UNION ALL
+    SELECT 41, 'free blocks of order ' || page_order || ' at the end', 'blocks', 'A', sum(nr_free)
+    FROM last_area GROUP BY page_order
+    UNION ALL
+    SELECT 60, 'pageblocks ' || migratetype || ' at the end', 'blocks', 'A', nr_blocks
+    FROM last_count
+),
+
+modelled AS (
+    UNPIVOT (
+        SELECT
+            sum(refills) AS "PCP refills",
+            sum(refill_pages) AS "PCP refill pages",
+            sum(drains) AS "PCP drains",
+            sum(drain_pages) AS "PCP drain pages",
+            sum(lock_holds) AS "zone lock holds",
+            sum(nofragment_retries) AS "walks begun anew with mixing allowed",
+            sum(lower_zone) AS "allocs from a lower zone",
+            sum(remote_node) AS "allocs from another node",
+            sum(boost_asks) AS "boosts asked for",
+            sum(kswapd_wakes) AS "kswapd wakes",
+            sum(below_low) AS "allocs below low everywhere",
+            sum(below_min) AS "allocs below min everywhere",
+            sum(failed) AS "allocs not served"
+        FROM counter
+    ) ON COLUMNS(*) INTO NAME metric VALUE value
+)
+
+SELECT metric, unit, tier, value::BIGINT AS value
+FROM (
+    SELECT place, metric, unit, tier, value FROM measured
+    UNION ALL
+    SELECT
+        70,
+        metric,
+        CASE WHEN metric LIKE '%pages' THEN 'pages' ELSE 'events' END,
+        CASE WHEN metric SIMILAR TO '(kswapd|allocs (below|not)).*' THEN 'B' ELSE 'A' END,
+        value
+    FROM modelled
+)
+ORDER BY place, length(metric), metric
