@@ -60,6 +60,7 @@ class Writer:
         self.path = path
         self.facts = facts
         self._files: dict[str, pa.ipc.RecordBatchFileWriter] = {}
+        self._sinks: list[pa.NativeFile] = []
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         """Append a batch to table `name`."""
@@ -72,9 +73,10 @@ class Writer:
     def _file(self, name: str) -> pa.ipc.RecordBatchFileWriter:
         if name not in self._files:
             path = self.path / f"{name}.arrow"
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            path.touch(mode=0o600, exist_ok=False)
+            self._sinks.append(pa.OSFile(str(path), "wb"))
             self._files[name] = pa.ipc.new_file(
-                os.fdopen(fd, "wb"),
+                self._sinks[-1],
                 _schema(TABLES[name], self.facts),
                 options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
             )
@@ -85,9 +87,10 @@ class Writer:
         for name, table in TABLES.items():
             if table.required:
                 self._file(name)
-        for file in self._files.values():
+        for file in (*self._files.values(), *self._sinks):
             file.close()
         self._files.clear()
+        self._sinks.clear()
 
     def __enter__(self) -> Writer:
         return self

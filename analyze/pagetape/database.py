@@ -85,7 +85,8 @@ def _quoted(text: str) -> str:
 
 def _select(table: Table, source: str, label: str) -> str:
     columns = ", ".join(
-        f"{c.name}::BOOLEAN AS {c.name}" if c.type == "bool" else c.name for c in table.columns
+        f'"{c.name}"::BOOLEAN AS "{c.name}"' if c.type == "bool" else f'"{c.name}"'
+        for c in table.columns
     )
     return f"SELECT {_quoted(label)} AS tape, {columns} FROM {source}"
 
@@ -94,7 +95,8 @@ class Database:
     """A DuckDB connection over some tapes."""
 
     def __init__(self, tapes: Sequence[Tape]) -> None:
-        self._db = duckdb.connect(config={"enable_progress_bar": "false"})
+        self._db = duckdb.connect()
+        self._db.execute("SET enable_progress_bar = false")
         names = labels(tapes)
         for table in TABLES.values():
             selects = []

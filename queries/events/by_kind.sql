@@ -9,12 +9,12 @@
 -- Columns:
 --   kind        VARCHAR  Tracepoint, without its mm_page_.
 --   nr          BIGINT   Events.
---   pages       BIGINT   Pages, where the event has an order.
+--   pages       BIGINT   Pages, where the event has an order and a page.
 --   per_second  DOUBLE   Events per second of the tape.
 SELECT
     e.kind,
     count(*) AS nr,
-    sum(1::BIGINT << e.page_order::INTEGER)::BIGINT AS pages,
+    sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.pfn IS NOT NULL)::BIGINT AS pages,
     round(count(*) / nullif((any_value(m.end_ts) - any_value(m.start_ts)) / 1e9, 0), 1) AS per_second
 FROM event AS e
 JOIN machine AS m USING (tape)

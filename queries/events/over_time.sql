@@ -17,7 +17,8 @@ SELECT
     (e.ts - m.start_ts) // (1000000 * greatest($interval_ms, 1))
         * greatest($interval_ms, 1) / 1000 AS at_s,
     count(*) FILTER (e.kind = 'alloc') AS allocs,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'alloc'), 0)::BIGINT AS alloc_pages,
+    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'alloc' AND e.pfn IS NOT NULL), 0)::BIGINT
+        AS alloc_pages,
     count(*) FILTER (e.kind = 'free') AS frees,
     coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'free'), 0)::BIGINT AS free_pages,
     coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'alloc_zone_locked'), 0)::BIGINT

@@ -16,7 +16,7 @@
 --   p99_ms    DOUBLE   One in a hundred was longer.
 --   max_ms    DOUBLE   The longest run.
 WITH point AS (
-    SELECT pid, ts, at, kind, nr_reclaimed AS pages
+    SELECT pid, ts, "at", kind, nr_reclaimed AS pages
     FROM reclaim
     WHERE kind IN (
         'wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep', 'direct_reclaim_begin', 'direct_reclaim_end',
@@ -24,7 +24,7 @@ WITH point AS (
         'throttled', 'mark_victim'
     )
     UNION ALL
-    SELECT pid, ts, at, 'compaction_' || kind, nr_migrated
+    SELECT pid, ts, "at", 'compaction_' || kind, nr_migrated
     FROM compaction
     WHERE kind IN ('begin', 'end', 'migratepages', 'wakeup_kcompactd', 'kcompactd_wake', 'kcompactd_sleep', 'deferred')
 ),
@@ -35,9 +35,9 @@ run AS (
         kind LIKE '%\_end' ESCAPE '\' AS ended,
         pages,
         ts,
-        lag(ts) OVER (PARTITION BY pid, what ORDER BY ts, at) AS began,
-        lag(kind) OVER (PARTITION BY pid, what ORDER BY ts, at) LIKE '%\_begin' ESCAPE '\' AS paired,
-        lead(kind) OVER (PARTITION BY pid, what ORDER BY ts, at) LIKE '%\_end' ESCAPE '\' AS ends
+        lag(ts) OVER (PARTITION BY pid, what ORDER BY ts, "at") AS began,
+        lag(kind) OVER (PARTITION BY pid, what ORDER BY ts, "at") LIKE '%\_begin' ESCAPE '\' AS paired,
+        lead(kind) OVER (PARTITION BY pid, what ORDER BY ts, "at") LIKE '%\_end' ESCAPE '\' AS ends
     FROM point
     WHERE kind LIKE '%\_begin' ESCAPE '\' OR kind LIKE '%\_end' ESCAPE '\'
 )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every .sql file, present and future: its header, its answer for the golden tape."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pagetape import answer, query
+from pagetape.database import Database
+from pagetape.schemas.tape import Tape
+
+ANSWERS = Path(__file__).parent / "golden" / "answers"
+EVERY = [*query.reports().values(), *query.views()]
+
+
+def _sql(q: query.Query) -> str:
+    return f"SELECT * FROM {q.name} ORDER BY ALL" if q in query.views() else q.sql
+
+
+def _ask(tape: Path, q: query.Query) -> answer.Answer:
+    with Database([Tape(tape)]) as db:
+        return db.ask(_sql(q), {p.name: p.default for p in q.parameters})
+
+
+@pytest.mark.parametrize("q", EVERY, ids=lambda q: q.name)
+def test_header_tells_the_truth(q: query.Query, empty: Path) -> None:
+    """What the header promises is what DuckDB returns, checked on an empty tape."""
+    found = _ask(empty, q)
+    assert list(zip(found.columns, found.types, strict=True)) == [
+        (column.name, column.type) for column in q.columns
+    ]
+
+
+@pytest.mark.parametrize("q", EVERY, ids=lambda q: q.name)
+def test_golden(q: query.Query, golden: Path) -> None:
+    """The answer for the golden tape. `make golden` accepts another; read the diff."""
+    found = _ask(golden, q)
+    text = answer.table(found.columns, found.rows) + "\n"
+    expected = ANSWERS / f"{q.name}.txt"
+    if os.environ.get("PAGETAPE_BLESS"):
+        expected.write_text(text)
+    assert text == expected.read_text()
+
+
+@pytest.mark.parametrize("q", query.reports().values(), ids=lambda q: q.name)
+def test_every_report_has_a_tier(q: query.Query) -> None:
+    assert q.tier in ("A", "B")
+
+
+def test_no_answer_is_left_without_its_query() -> None:
+    assert {file.stem for file in ANSWERS.iterdir()} == {q.name for q in EVERY}
+
+
+BAD_HEADERS = {
+    "no full stop": "-- Title\n--\n\nSELECT 1",
+    "no empty line": "-- Title.\n-- more\n--\nSELECT 1",
+    "column without type": "-- Title.\n--\n-- Columns:\n--   nr  How many.\nSELECT 1",
+    "parameter without doc": "-- Title.\n--\n-- Parameters:\n--   n  BIGINT = 1\nSELECT 1",
+}
+
+
+@pytest.mark.parametrize("text", BAD_HEADERS.values(), ids=BAD_HEADERS)
+def test_a_header_out_of_form_is_refused(text: str) -> None:
+    with pytest.raises(query.HeaderError):
+        query.parse("bad", text)
+
+
+def test_a_long_column_doc_may_go_on_below() -> None:
+    q = query.parse("q", "-- T.\n--\n-- Columns:\n--   nr  BIGINT  How\n--      many.\nSELECT 1")
+    assert q.columns == (query.Column("nr", "BIGINT", "How many."),)
