@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes side by side, with the model's error as the bar.
+
+A tape plays one of three roles:
+
+    recorded  what a kernel did
+    model     a replay of it under its own kernel's rules: what the model says it did
+    what-if   a replay under other rules: what the model says would have happened
+
+The distance between the recorded tape and the model is the model's error, metric by
+metric. A what-if is compared with the model, not with the record, so that the model's
+error is not taken for an effect; an effect no larger than the error is called
+that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pagetape import query
+from pagetape.database import Database, labels
+from pagetape.loss import Loss
+from pagetape.schemas.tape import Tape
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the tapes compared."""
+
+    label: str
+    role: str
+    loss: Loss
+    run: dict[str, Any] | None
+    metrics: dict[str, dict[str, Any]]
+
+    @classmethod
+    def of(cls, tape: Tape, label: str) -> Side:
+        run = tape.facts.get("replay")
+        role = "recorded" if run is None else "model" if run["own"] else "what-if"
+        with Database([tape]) as db:
+            rows = query.reports()["metrics"].run(db).objects()
+        return cls(label, role, Loss.of(tape), run, {row["metric"]: row for row in rows})
+
+    def value(self, metric: str) -> int | None:
+        row = self.metrics.get(metric)
+        return row["value"] if row else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of one tape against its reference."""
+
+    value: int
+    percent: float | None
+    within_model_error: bool | None  # None where the error is unknown or plays no part
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One line of the comparison."""
+
+    name: str
+    unit: str
+    tier: str
+    values: dict[str, int | None]
+    error: int | None
+    differences: dict[str, Difference | None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The whole of it. `sides[0]` is the base."""
+
+    sides: list[Side]
+    error_of: tuple[str, str] | None  # (recorded, model): labels the error is taken from
+    references: dict[str, str]  # label: label it is compared with
+    metrics: list[Metric]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "tapes": [
+                {
+                    "tape": side.label,
+                    "role": side.role,
+                    "run": side.run,
+                    "compared_with": self.references.get(side.label),
+                    "lost": side.loss.total,
+                    "anomalies": side.loss.anomalies,
+                }
+                for side in self.sides
+            ],
+            "model_error_of": self.error_of and dict(
+                zip(("recorded", "model"), self.error_of, strict=True)
+            ),
+            "metrics": [
+                {
+                    "metric": m.name,
+                    "unit": m.unit,
+                    "tier": m.tier,
+                    "values": m.values,
+                    "model_error": m.error,
+                    "differences": {
+                        label: d and vars(d) for label, d in m.differences.items()
+                    },
+                }
+                for m in self.metrics
+            ],
+        }
+
+
+def _difference(side: Side, reference: Side, metric: str, error: int | None) -> Difference | None:
+    mine, other = side.value(metric), reference.value(metric)
+    if mine is None or other is None:
+        return None
+    value = mine - other
+    percent = 100 * value / other if other else None
+    within = None if side.role != "what-if" or error is None else abs(value) <= error
+    return Difference(value, percent, within)
+
+
+def compare(tapes: Sequence[Tape]) -> Comparison:
+    """The first tape against the others."""
+    sides = [Side.of(tape, name) for tape, name in zip(tapes, labels(tapes), strict=True)]
+    base = sides[0]
+    recorded = next((s for s in sides if s.role == "recorded"), None)
+    model = next((s for s in sides if s.role == "model"), None)
+    references = {
+        s.label: model if s.role == "what-if" and model else base for s in sides if s is not base
+    }
+    names = dict.fromkeys(name for s in sides for name in s.metrics)
+    metrics = []
+    for name in names:
+        about = next(s.metrics[name] for s in sides if name in s.metrics)
+        error = None
+        if recorded and model and (d := _difference(model, recorded, name, None)):
+            error = abs(d.value)
+        metrics.append(
+            Metric(
+                name,
+                about["unit"],
+                about["tier"],
+                {s.label: s.value(name) for s in sides},
+                error,
+                {
+                    s.label: _difference(s, references[s.label], name, error)
+                    for s in sides
+                    if s is not base
+                },
+            )
+        )
+    return Comparison(
+        sides,
+        (recorded.label, model.label) if recorded and model else None,
+        {label: side.label for label, side in references.items()},
+        metrics,
+    )

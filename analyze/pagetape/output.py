@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New tapes that appear whole or not at all, and a progress bar for the wait."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pagetape.schemas.tape import TapeError, Writer, is_tape
+
+
+def check_free(path: Path, *, replace: bool) -> None:
+    """TapeError unless a tape may be made at `path`."""
+    if not path.exists():
+        return
+    if not replace:
+        raise TapeError(errno.EEXIST, f"{path}: exists already (--force replaces it)")
+    if not is_tape(path):
+        raise TapeError(errno.EEXIST, f"{path}: exists and is not a tape")
+
+
+@contextlib.contextmanager
+def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[Writer]:
+    """A tape that takes its name, and the place of an older one, only when complete."""
+    check_free(path, replace=replace)
+    part = path.with_name(path.name + ".part")
+    try:
+        with Writer(part, facts, replace=True) as tape:
+            yield tape
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    if path.exists():
+        shutil.rmtree(path)
+    part.rename(path)
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr, fed with a share from 0 to 1; silent unless on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda share: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda share: bar.update(task, completed=share)

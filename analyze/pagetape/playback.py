@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a tape through the replay engine; the result is a tape, or totals only."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape import _replay, output
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, TapeError, Writer
+
+SNAPSHOT = (
+    "zone",
+    "pcp",
+    "free_area",
+    "block_count",
+    "pageblock",
+    "block_guess",
+    "free_block",
+    "pcp_page",
+)
+
+# What the run takes over from its input as it is.
+KEPT = ("task", "lost")
+
+# Totals that say how reclaim would have reacted: counted, but not fed back.
+_FEEDBACK = {"kswapd_wakes", "below_low", "below_min", "failed"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to play a tape under."""
+
+    kernel: str  # a row of the feature matrix, or "auto"
+    policies: tuple[str, ...]
+    reclaim: str = "R0"
+
+
+def kernel_row(tape: Tape, kernel: str) -> str:
+    """The row of the feature matrix: the one named, or that of the tape's kernel."""
+    if kernel != "auto":
+        return _replay.kernel_for_release(kernel)
+    release = tape.facts.get("kernel")
+    if not release:
+        raise TapeError(
+            errno.EINVAL, f"{tape.path}: does not say which kernel it is from; give --kernel"
+        )
+    return _replay.kernel_for_release(release)
+
+
+def tier(name: str, run: Run) -> str:
+    """A where the number is placement alone, B where feedback matters."""
+    return "B" if run.reclaim != "R0" or name in _FEEDBACK else "A"
+
+
+def _topology(tape: Tape) -> dict[str, Any]:
+    """The engine's view of the machine; TapeError naming the fact that is missing."""
+    facts = tape.facts
+    for name in ("cpus", "nodes", "pageblock_order"):
+        if not facts.get(name):
+            raise TapeError(
+                errno.EINVAL,
+                f"{tape.path}: has no machine snapshot ('{name}' is missing), so it cannot be"
+                " replayed; import it with --proc",
+            )
+    nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
+    home = {cpu: node["id"] for node in nodes for cpu in node["cpus"]}
+    boost = facts.get("sysctls", {}).get("vm.watermark_boost_factor")
+    return {
+        "nr_cpus": facts["cpus"],
+        "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
+        "node_distances": [node["distance"] for node in nodes],
+        "pageblock_order": facts["pageblock_order"],
+    } | ({"watermark_boost_factor": int(boost)} if boost is not None else {})
+
+
+def _first_snapshot(tape: Tape, name: str) -> list[pa.RecordBatch]:
+    rows = tape.table(name)
+    return rows.filter(pc.equal(rows["snapshot"], 0)).combine_chunks().to_batches()
+
+
+class _Output:
+    """Where the model's rows go: counted, and written if a tape is wanted."""
+
+    def __init__(self, writer: Writer | None) -> None:
+        self._writer = writer
+        self.events: Counter[str] = Counter()
+        self.anomalies = 0
+
+    def drain(self, engine: _replay.Replay) -> None:
+        while (row := engine.read()) is not None:
+            name, batch = row[0], pa.record_batch(row[1])
+            if name == "anomaly":
+                self.anomalies += batch.num_rows
+            if self._writer is None:
+                continue
+            if name == "event":
+                for kind in pc.value_counts(batch.column("kind").indices):
+                    label = TABLES["event"].column("kind").labels[kind["values"].as_py()]
+                    self.events[label] += kind["counts"].as_py()
+            self._writer.write(name, batch)
+
+    def finish(self, tape: Tape) -> None:
+        """The tables that come from the input, and the counts."""
+        if self._writer is None:
+            return
+        for name in (*SNAPSHOT, *KEPT):
+            for batch in _first_snapshot(tape, name) if name in SNAPSHOT else tape.batches(name):
+                self._writer.write(name, batch)
+        self._writer.rows(
+            "tracepoint",
+            [
+                {
+                    "name": kind.tracepoints[0].partition(":")[2],
+                    "system": "kmem",
+                    "events": self.events[kind.name],
+                    "stored": "event",
+                }
+                for kind in TABLES["event"].kinds
+            ],
+        )
+
+
+def play(
+    tape: Tape,
+    run: Run,
+    out: Path | None = None,
+    *,
+    replace: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """Play `tape`; the JSON object of `pagetape replay`. With `out`, also a tape."""
+    kernel = kernel_row(tape, run.kernel)
+    policies = list(run.policies) or ["mainline"]
+    engine = _replay.Replay(
+        kernel, policies, **_topology(tape), reclaim=run.reclaim, events=out is not None
+    )
+    for name in SNAPSHOT:
+        for batch in _first_snapshot(tape, name):
+            engine.load(name, batch)
+    made = {
+        "kernel": kernel,
+        "policies": policies,
+        "reclaim": run.reclaim,
+        "own": run.kernel == "auto" and policies == ["mainline"],
+    }
+    rows = tape.num_rows("event")
+    fed = 0
+    with contextlib.ExitStack() as stack:
+        writer = None
+        if out is not None:
+            facts = tape.facts | {"replay": made}
+            writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
+        sink = _Output(writer)
+        for batch in tape.batches("event"):
+            engine.feed(batch)
+            sink.drain(engine)
+            fed += batch.num_rows
+            progress(fed / rows)
+        engine.finish()
+        sink.drain(engine)
+        sink.finish(tape)
+    totals = dict(engine.totals)
+    seconds = totals.pop("loop_seconds")
+    events = totals.pop("events")
+    return made | {
+        "events": events,
+        "events_per_s": events / seconds if seconds else None,
+        "anomalies": sink.anomalies,
+        "totals": {
+            name: {"value": value, "tier": tier(name, run)} for name, value in totals.items()
+        },
+    }
