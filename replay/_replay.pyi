@@ -19,7 +19,8 @@ def kernel_for_release(release: str) -> str:
     """The row for a kernel's release string; EngineError names the rows if there is none."""
 
 def policies() -> list[dict[str, Any]]:
-    """name, doc, kernel, tier, choices, notices, params [{name, min, max, default, values, doc}]."""
+    """name, doc, kernel, tier, choices, notices,
+    params [{name, min, max, default, values, doc}]."""
 
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""
@@ -39,14 +40,16 @@ class Replay:
         events: bool = True,  # write the model's own event rows
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
-        """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess or free_block + pcp_page."""
+        """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess
+        or free_block + pcp_page."""
     def feed(self, batch: object) -> None:
         """One batch of `event`, in tape order. Runs without the GIL."""
     def read(self) -> tuple[str, ArrowBatch] | None:
-        """A finished batch of event or anomaly, if there is one. Call until None after each feed()."""
+        """A finished batch of event or anomaly, if any. Call until None after each feed()."""
     def finish(self) -> None:
-        """End of the tape: counters are complete, and read() gives the rest: event, anomaly, counter,
-        and the end state as zone, pcp, free_area, block_count, pageblock, free_block, pcp_page (snapshot 1)."""
+        """End of the tape: counters are complete, and read() gives the rest: event, anomaly,
+        counter, and the end state (snapshot 1) as zone, pcp, free_area, block_count,
+        pageblock, free_block, pcp_page."""
     @property
     def totals(self) -> dict[str, Any]:
         """Sums over the run, by the names of the counter table, and loop_seconds, events."""

@@ -91,9 +91,8 @@ class Comparison:
                 }
                 for side in self.sides
             ],
-            "model_error_of": self.error_of and dict(
-                zip(("recorded", "model"), self.error_of, strict=True)
-            ),
+            "model_error_of": self.error_of
+            and dict(zip(("recorded", "model"), self.error_of, strict=True)),
             "metrics": [
                 {
                     "metric": m.name,
@@ -101,9 +100,7 @@ class Comparison:
                     "tier": m.tier,
                     "values": m.values,
                     "model_error": m.error,
-                    "differences": {
-                        label: d and vars(d) for label, d in m.differences.items()
-                    },
+                    "differences": {label: d and vars(d) for label, d in m.differences.items()},
                 }
                 for m in self.metrics
             ],

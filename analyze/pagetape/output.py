@@ -44,7 +44,7 @@ def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[
 def progress(what: str) -> Iterator[Callable[[float], None]]:
     """A bar on stderr, fed with a share from 0 to 1; silent unless on a terminal."""
     if not sys.stderr.isatty():
-        yield lambda share: None
+        yield lambda _share: None
         return
     from rich.console import Console
     from rich.progress import Progress

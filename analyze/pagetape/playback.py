@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,8 @@ def _topology(tape: Tape) -> dict[str, Any]:
 
 def _first_snapshot(tape: Tape, name: str) -> list[pa.RecordBatch]:
     rows = tape.table(name)
-    return rows.filter(pc.equal(rows["snapshot"], 0)).combine_chunks().to_batches()
+    first = rows.filter(pc.equal(rows["snapshot"], 0)).combine_chunks()
+    return list(first.to_batches())
 
 
 class _Output:
@@ -136,7 +137,7 @@ def play(
     out: Path | None = None,
     *,
     replace: bool = False,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda _share: None,
 ) -> dict[str, Any]:
     """Play `tape`; the JSON object of `pagetape replay`. With `out`, also a tape."""
     kernel = kernel_row(tape, run.kernel)

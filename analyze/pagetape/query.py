@@ -23,7 +23,7 @@ needs modelled feedback. queries/<group>/<name>.sql is the report
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -39,7 +39,7 @@ _TIER = re.compile(r"Tier: ([AB])")
 _PARAMETER = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+)(?: = (?P<default>\S+))?  +(?P<doc>.+)")
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
 
-_PYTHON: dict[str, type] = {
+_PYTHON: dict[str, Callable[[str], Any]] = {
     "BIGINT": int,
     "INTEGER": int,
     "UTINYINT": int,
@@ -62,7 +62,8 @@ class Parameter:
     doc: str
 
     @property
-    def python(self) -> type:
+    def convert(self) -> Callable[[str], Any]:
+        """What makes a value of it from text."""
         return _PYTHON[self.type]
 
 

@@ -30,7 +30,9 @@ def _rows(name: str) -> list[dict[str, Any]]:
         ]
 
 
-def write_golden(path: Path, facts: dict[str, Any] | None = None, tables: set[str] | None = None) -> Path:
+def write_golden(
+    path: Path, facts: dict[str, Any] | None = None, tables: set[str] | None = None
+) -> Path:
     """The golden tape at `path`, with some facts changed or only some of its tables."""
     known = json.loads((GOLDEN / "tape" / "facts.json").read_text())
     with Writer(path, known | (facts or {})) as tape:

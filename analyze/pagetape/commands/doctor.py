@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -89,7 +90,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     lambda: Check("kernel", None, platform.release()),
     _root,
     _access,
-    *(lambda table=table: _events(table) for table in TABLES.values() if table.kinds),  # type: ignore[misc]
+    *(partial(_events, table) for table in TABLES.values() if table.kinds),
     _sub_buffer,
     lambda: _readable("kpageflags", "/proc/kpageflags", "free blocks at the start stay unknown"),
     lambda: _readable("pagetypeinfo", "/proc/pagetypeinfo", "migratetypes in free lists unknown"),
@@ -115,5 +116,7 @@ def command(as_json: bool) -> None:
         answer.emit({"can_record": can_record, "checks": [vars(check) for check in checks]})
         return
     mark = {True: "ok", False: "missing", None: ""}
-    click.echo(answer.table(("check", "", "found"), [(c.name, mark[c.ok], c.found) for c in checks]))
+    click.echo(
+        answer.table(("check", "", "found"), [(c.name, mark[c.ok], c.found) for c in checks])
+    )
     click.echo(f"\npagetape record {'works' if can_record else 'does not work'} here")

@@ -45,7 +45,7 @@ def _command(q: query.Query) -> click.Command:
     parameters: list[click.Parameter] = [
         click.Option(
             [f"--{p.name.replace('_', '-')}", p.name],
-            type=p.python,
+            type=p.convert,
             default=p.default,
             show_default=p.default is not None,
             help=p.doc,
@@ -66,14 +66,14 @@ def _command(q: query.Query) -> click.Command:
 class Reports(click.Group):
     """One command per query."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(query.reports())
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         q = query.reports().get(cmd_name)
         return _command(q) if q else None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Reports"):
             formatter.write_dl([(q.name, q.title) for q in query.reports().values()])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -26,7 +27,7 @@ def _print(db: Database, sql: str, as_json: bool) -> None:
 def _prompt(db: Database) -> None:
     """Statements from the terminal, each ended by a semicolon."""
     with contextlib.suppress(ImportError):
-        import readline  # noqa: F401 (line editing for input())
+        import_module("readline")  # gives input() line editing
     click.echo("Tables: SHOW TABLES;  columns: DESCRIBE event;  leave: Ctrl-D", err=True)
     statement = ""
     while True:
@@ -77,7 +78,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
         if not statements and sys.stdin.isatty():
             _prompt(db)
             return
-        sql = statements[0] if statements else click.get_text_stream("stdin").read()
+        sql = statements[0] if statements else sys.stdin.read()
         try:
             _print(db, sql, as_json)
         except duckdb.Error as e:
