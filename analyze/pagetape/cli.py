@@ -18,14 +18,11 @@ import click
 
 # name: (module in pagetape.commands, help)
 COMMANDS = {
-    "record": ("record", "Record this machine's page allocator into a tape."),
-    "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
     "info": ("info", "What a tape holds: events, loss, machine, snapshots."),
     "replay": ("replay", "Play a tape through the allocator model."),
     "policies": ("policies", "The policies and kernels the model knows."),
     "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
     "report": ("report", "Answer one question about a tape; without a name, list them."),
-    "html": ("html", "One self-contained page about one or more tapes."),
     "sql": ("sql", "Ask DuckDB about one or more tapes."),
     "schema": ("schema", "What the tables and columns of a tape mean."),
     "doctor": ("doctor", "What this machine can record."),
@@ -56,12 +53,11 @@ class Commands(click.Group):
 def pagetape() -> None:
     """Record, replay and question the Linux page allocator.
 
-    A tape holds what the allocator did: record one here or import a trace.dat,
-    replay it under another policy, and ask both the same questions.
+    A tape holds what the allocator did: replay it under another
+    policy, and ask both the same questions.
 
     \b
     Example:
-      pagetape record -o base.tape -- make -j8
       pagetape replay base.tape --policy nofragment -o whatif.tape
       pagetape compare base.tape whatif.tape
     """
