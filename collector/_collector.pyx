@@ -1,1 +1,304 @@
 # SPDX-License-Identifier: Apache-2.0
+# cython: language_level=3
+"""Bindings of the collector; _collector.pyi documents them."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+
+import os
+
+
+cdef extern from "arrow.h":
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        void (*release)(ArrowArray *) noexcept
+
+cdef extern from "error.h" nogil:
+    struct error:
+        char msg[512]
+
+cdef extern from "batch.h" nogil:
+    struct table:
+        const char *name
+    int table_export_schema(const table *table, ArrowSchema *out, error *err)
+
+cdef extern from "event-parse.h" nogil:
+    struct tep_handle:
+        pass
+    const char *tep_data_comm_from_pid(tep_handle *tep, int pid)
+
+cdef extern from "decode.h" nogil:
+    struct decoder:
+        pass
+    struct decoder_names:
+        int nr_migratetypes
+        const char **migratetypes
+        uint64_t vmstat_update
+    struct decoder_count:
+        const char *system
+        const char *name
+        const char *stored
+        uint64_t events
+    const decoder_count *decoder_counts(decoder *d, size_t *nr)
+    int32_t *decoder_pids(const decoder *d, size_t *nr)
+    const char *decoder_gfp_name(const decoder *d, int bit)
+
+cdef extern from "source.h" nogil:
+    uint64_t UNKNOWN_COUNT
+    struct gap:
+        int cpu
+        uint64_t from_ts, to_ts, events
+    struct ring:
+        int cpu
+        const char *instance
+        uint64_t read, overrun, commit_overrun, dropped, bytes, first_ts, last_ts
+    struct source:
+        tep_handle *tep
+        decoder *decoder
+        gap *gaps
+        size_t nr_gaps
+        ring *rings
+        size_t nr_rings
+        uint64_t progress
+    int source_read(source *s, const table **table, ArrowArray *out, error *err)
+
+cdef extern from "dat.h" nogil:
+    struct dat:
+        pass
+    struct dat_facts_c "dat_facts":
+        const char *kernel
+        const char *host
+        const char *arch
+        const char *clock
+        int cpus, page_size, nr_instances
+        const char **instances
+    int dat_open(dat **out, const char *path, const decoder_names *names, error *err)
+    void dat_close(dat *d)
+    source *dat_source(dat *d)
+    const dat_facts_c *dat_facts(const dat *d)
+    uint64_t dat_bad_records(const dat *d)
+
+
+class CollectorError(OSError):
+    """The collector refused: `errno` says what kind of wrong, `strerror` the words."""
+
+    def __str__(self):
+        return self.strerror
+
+
+cdef int check(int ret, error *err) except -1:
+    if ret < 0:
+        raise CollectorError(-ret, err.msg.decode(errors="replace"))
+    return ret
+
+
+cdef object text(const char *s):
+    return s.decode(errors="replace") if s else None
+
+
+cdef object count(uint64_t n):
+    return None if n == UNKNOWN_COUNT else n
+
+
+cdef void free_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if schema.release:
+        schema.release(schema)
+    free(schema)
+
+
+cdef void free_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release:
+        array.release(array)
+    free(array)
+
+
+cdef class ArrowBatch:
+    cdef ArrowArray array
+    cdef const table *table
+
+    def __cinit__(self):
+        self.array.release = NULL
+
+    def __dealloc__(self):
+        if self.array.release:
+            self.array.release(&self.array)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        cdef error err
+        cdef ArrowSchema *schema
+        cdef ArrowArray *array
+        if not self.array.release:
+            raise ValueError("this batch was handed out before")
+        schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+        array = <ArrowArray *>malloc(sizeof(ArrowArray))
+        if not schema or not array:
+            free(schema)
+            free(array)
+            raise MemoryError
+        array[0] = self.array
+        self.array.release = NULL
+        array_capsule = PyCapsule_New(array, "arrow_array", free_array)
+        schema_capsule = PyCapsule_New(schema, "arrow_schema", free_schema)
+        check(table_export_schema(self.table, schema, &err), &err)
+        return schema_capsule, array_capsule
+
+
+cdef class Names:
+    """A decoder_names and the strings it points to."""
+
+    cdef decoder_names c
+    cdef const char **array
+    cdef list texts
+
+    def __cinit__(self, migratetypes, uint64_t vmstat_update=0):
+        self.texts = [name.encode() for name in migratetypes]
+        self.array = <const char **>malloc((len(self.texts) + 1) * sizeof(char *))
+        if not self.array:
+            raise MemoryError
+        for i, name in enumerate(self.texts):
+            self.array[i] = name
+        self.c.nr_migratetypes = len(self.texts)
+        self.c.migratetypes = self.array
+        self.c.vmstat_update = vmstat_update
+
+    def __dealloc__(self):
+        free(self.array)
+
+
+cdef class Source:
+    cdef source *source  # NULL once closed
+
+    cdef source *opened(self) except NULL:
+        if not self.source:
+            raise ValueError("the source is closed")
+        return self.source
+
+    cdef dict gfp_bits(self):
+        cdef const char *name
+        bits = {}
+        for bit in range(32):
+            name = decoder_gfp_name(self.opened().decoder, bit)
+            if name:
+                bits[name.decode()] = bit
+        return bits
+
+    def read(self):
+        cdef source *s = self.opened()
+        cdef ArrowBatch batch = ArrowBatch()
+        cdef error err
+        cdef int ret
+        with nogil:
+            ret = source_read(s, &batch.table, &batch.array, &err)
+        if check(ret, &err) == 0:
+            return None
+        return batch.table.name.decode(), batch
+
+    @property
+    def progress(self):
+        return self.opened().progress / (1 << 20)
+
+    def tracepoints(self):
+        cdef size_t nr
+        cdef const decoder_count *counts = decoder_counts(self.opened().decoder, &nr)
+        return [
+            {
+                "name": counts[i].name.decode(),
+                "system": counts[i].system.decode(),
+                "events": counts[i].events,
+                "stored": text(counts[i].stored),
+            }
+            for i in range(nr)
+        ]
+
+    def rings(self):
+        cdef source *s = self.opened()
+        return [
+            {
+                "cpu": s.rings[i].cpu,
+                "instance": text(s.rings[i].instance),
+                "read": s.rings[i].read,
+                "overrun": count(s.rings[i].overrun),
+                "commit_overrun": count(s.rings[i].commit_overrun),
+                "dropped": count(s.rings[i].dropped),
+                "bytes": count(s.rings[i].bytes),
+                "first_ts": count(s.rings[i].first_ts),
+                "last_ts": count(s.rings[i].last_ts),
+            }
+            for i in range(s.nr_rings)
+        ]
+
+    def lost(self):
+        cdef source *s = self.opened()
+        return [
+            {
+                "cpu": s.gaps[i].cpu,
+                "from_ts": count(s.gaps[i].from_ts),
+                "to_ts": count(s.gaps[i].to_ts),
+                "events": count(s.gaps[i].events),
+            }
+            for i in range(s.nr_gaps)
+        ]
+
+    def tasks(self):
+        cdef source *s = self.opened()
+        cdef size_t nr
+        cdef int32_t *pids = decoder_pids(s.decoder, &nr)
+        if not pids:
+            raise MemoryError
+        try:
+            return [
+                {"pid": pids[i], "comm": text(tep_data_comm_from_pid(s.tep, pids[i]))}
+                for i in range(nr)
+            ]
+        finally:
+            free(pids)
+
+
+cdef class DatFile(Source):
+    cdef dat *dat
+
+    def __init__(self, path, migratetypes=()):
+        cdef Names names = Names(migratetypes)
+        cdef bytes name = os.fsencode(path)
+        cdef const char *c_name = name
+        cdef error err
+        cdef int ret
+        if self.dat:
+            raise ValueError("opened before")
+        with nogil:
+            ret = dat_open(&self.dat, c_name, &names.c, &err)
+        check(ret, &err)
+        self.source = dat_source(self.dat)
+
+    def __dealloc__(self):
+        dat_close(self.dat)
+
+    @property
+    def facts(self):
+        self.opened()
+        cdef const dat_facts_c *facts = dat_facts(self.dat)
+        return {
+            "kernel": text(facts.kernel),
+            "host": text(facts.host),
+            "arch": text(facts.arch),
+            "clock": text(facts.clock),
+            "cpus": facts.cpus,
+            "page_size": facts.page_size,
+            "gfp_bits": self.gfp_bits(),
+            "instances": [text(facts.instances[i]) for i in range(facts.nr_instances)],
+        }
+
+    @property
+    def bad_records(self):
+        self.opened()
+        return dat_bad_records(self.dat)
+
+    def close(self):
+        self.source = NULL
+        with nogil:
+            dat_close(self.dat)
+        self.dat = NULL

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void source_init(struct source *s)
+{
+	*s = (struct source){.lock = PTHREAD_MUTEX_INITIALIZER};
+	pthread_cond_init(&s->changed, NULL);
+}
+
+void source_destroy(struct source *s)
+{
+	for (; s->waiting; s->waiting--) {
+		struct ArrowArray *array = &s->queue[s->head].array;
+
+		array->release(array);
+		s->head = (s->head + 1) % SOURCE_QUEUE;
+	}
+	decoder_free(s->decoder);
+	free(s->gaps);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* Put one batch into the queue, when there is room. */
+static int put(struct source *s, struct batch *batch, struct error *err)
+{
+	struct waiting *slot;
+	int ret;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->waiting == SOURCE_QUEUE && !s->cancelled)
+		pthread_cond_wait(&s->changed, &s->lock);
+	if (s->cancelled) {
+		pthread_mutex_unlock(&s->lock);
+		return fail(err, ECANCELED, "the reader has gone");
+	}
+	slot = &s->queue[(s->head + s->waiting) % SOURCE_QUEUE];
+	slot->table = batch->table;
+	ret = batch_export(batch, &slot->array, err);
+	if (!ret) {
+		s->waiting++;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
+static int hand_over(struct source *s, bool all, struct error *err)
+{
+	struct batch *batch;
+	int ret;
+
+	while ((batch = decoder_flush(s->decoder, all, &ret))) {
+		ret = put(s, batch, err);
+		if (ret)
+			return ret;
+	}
+	return ret ? fail(err, -ret, "no memory for a batch of events") : 0;
+}
+
+int source_add(struct source *s, int cpu, uint64_t ts, const void *record, int size,
+	       struct error *err)
+{
+	while (!decoder_add(s->decoder, cpu, ts, record, size)) {
+		int ret = hand_over(s, false, err);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int source_flush(struct source *s, struct error *err)
+{
+	return hand_over(s, true, err);
+}
+
+int source_lose(struct source *s, struct gap gap, struct error *err)
+{
+	struct gap *gaps = s->gaps;
+
+	if (!(s->nr_gaps & (s->nr_gaps - 1))) { /* a power of two, or none: full */
+		gaps = reallocarray(gaps, s->nr_gaps ? 2 * s->nr_gaps : 1, sizeof(*gaps));
+		if (!gaps)
+			return fail(err, ENOMEM, "no memory for %zu gaps", s->nr_gaps);
+		s->gaps = gaps;
+	}
+	gaps[s->nr_gaps++] = gap;
+	return 0;
+}
+
+void source_end(struct source *s, int ret, const struct error *err)
+{
+	pthread_mutex_lock(&s->lock);
+	s->ended = true;
+	s->ret = ret;
+	if (ret < 0)
+		s->err = *err;
+	else
+		s->progress = 1 << 20;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int source_read(struct source *s, const struct table **table, struct ArrowArray *out,
+		struct error *err)
+{
+	int ret = 1;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->waiting && !s->ended)
+		pthread_cond_wait(&s->changed, &s->lock);
+	if (s->waiting) {
+		*table = s->queue[s->head].table;
+		*out = s->queue[s->head].array;
+		s->head = (s->head + 1) % SOURCE_QUEUE;
+		s->waiting--;
+		pthread_cond_broadcast(&s->changed);
+	} else {
+		ret = s->ret < 0 ? fail(err, -s->ret, "%s", s->err.msg) : 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
+void source_cancel(struct source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->cancelled = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}

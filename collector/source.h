@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * source.h - what a trace.dat and a live recording have in common.
+ *
+ *   struct source   a decoder, and a short queue of full batches between the
+ *                   thread that feeds it (the writer) and the one that consumes
+ *                   tables (the reader), so that decoding overlaps writing.
+ *
+ * The writer calls source_add for each record in the tape's order, source_lose
+ * for each gap, and source_end once. The reader calls source_read until it says
+ * the end; only then are gaps, rings and the decoder's counts complete.
+ */
+#pragma once
+
+#include "decode.h"
+#include "error.h"
+
+#include <pthread.h>
+
+enum { SOURCE_QUEUE = 4 }; /* batches that may wait for the reader */
+
+#define UNKNOWN_COUNT UINT64_MAX /* a null of the tables `lost` and `ring` */
+
+/* A row of the table `lost`. */
+struct gap {
+	int cpu;
+	uint64_t from_ts, to_ts, events; /* UNKNOWN_COUNT where null */
+};
+
+/* A row of the table `ring`. */
+struct ring {
+	int cpu;
+	const char *instance; /* owned by whoever fills the ring in; "" is the top one */
+	uint64_t read;
+	uint64_t overrun, commit_overrun, dropped, bytes, first_ts, last_ts; /* or UNKNOWN_COUNT */
+};
+
+struct source {
+	struct tep_handle *tep;
+	struct decoder *decoder; /* NULL until the owner makes it */
+	struct gap *gaps;
+	size_t nr_gaps;
+	struct ring *rings; /* `nr_rings` of them, made and freed by the owner */
+	size_t nr_rings;
+	uint64_t progress; /* atomic: share of the input decoded, of 1 << 20 */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct waiting {
+		const struct table *table;
+		struct ArrowArray array;
+	} queue[SOURCE_QUEUE];
+	int head, waiting;
+	bool ended, cancelled;
+	int ret; /* of the writer, once ended */
+	struct error err;
+};
+
+void source_init(struct source *s);
+
+/* Frees what still waits, the gaps and the decoder. No thread may use `s` any more. */
+void source_destroy(struct source *s);
+
+/*
+ * The writer's side. source_add waits while the queue is full. Both return
+ * -ECANCELED when the reader has gone, -ENOMEM.
+ */
+int source_add(struct source *s, int cpu, uint64_t ts, const void *record, int size,
+	       struct error *err);
+int source_lose(struct source *s, struct gap gap, struct error *err);
+
+/* Hand over what is in the batches though they are not full. */
+int source_flush(struct source *s, struct error *err);
+
+/* No more records. With a negative `ret` the reader gets it and the words in `err`. */
+void source_end(struct source *s, int ret, const struct error *err);
+
+/*
+ * The reader's side. source_read waits for a batch: 1 with *table and *out set
+ * (release it), 0 at the end, or the writer's error. After source_cancel the
+ * writer is told to stop at its next record that does not fit.
+ */
+int source_read(struct source *s, const struct table **table, struct ArrowArray *out,
+		struct error *err);
+void source_cancel(struct source *s);
