@@ -85,8 +85,9 @@ struct format {
 	struct field flags, preempt_count, pid;
 
 	/* An event of the table `event`. */
-	unsigned has;
+	uint8_t has;
 	struct field page[NR_PAGE_FIELDS];
+	bool usual; /* laid out as by 64-bit little-endian kernels so far */
 
 	/* An event of another table. */
 	int nr_values;
@@ -121,6 +122,7 @@ struct decoder {
 	struct field type;
 	struct rotation rotations[NR_RECORDED];
 	uint64_t nr_events; /* rows of `event` so far */
+	uint64_t has;       /* of its last eight rows, see store_validity */
 	uint64_t bad;
 	struct format **by_type; /* NR_TYPES of them */
 	struct format *formats;
@@ -133,7 +135,6 @@ struct decoder {
 	uint8_t migratetype[256];
 	uint8_t zone[16];
 	uint8_t context[256]; /* by common_flags */
-	uint8_t preempt_mask; /* bits of common_preempt_count that count */
 	char gfp_name[32][32];
 	bool gfp_known;
 	uint32_t gfp[4][256]; /* by byte of the kernel's value */
@@ -158,14 +159,10 @@ static inline uint32_t gfp_canonical(const struct decoder *d, uint64_t gfp)
 	       d->gfp[3][gfp >> 24 & 0xff];
 }
 
-static inline uint8_t context_of(const struct decoder *d, const struct format *f,
-				 const uint8_t *record)
+static inline uint8_t context_of(const struct decoder *d, uint8_t flags, uint8_t preempt_count)
 {
-	uint8_t context = d->context[load(d, record, &f->flags)];
-
-	if (load(d, record, &f->preempt_count) & d->preempt_mask)
-		context |= CONTEXT_PREEMPT_OFF;
-	return context;
+	/* The upper half of the byte counts migrate_disable() since 5.15. */
+	return d->context[flags] | (preempt_count & 0x0f ? CONTEXT_PREEMPT_OFF : 0);
 }
 
 static inline void see_pid(struct decoder *d, int32_t pid)
@@ -174,6 +171,105 @@ static inline void see_pid(struct decoder *d, int32_t pid)
 		return;
 	d->last_pid = pid;
 	d->pids[pid / 64] |= 1ull << pid % 64;
+}
+
+/* The fields of a page event, absent ones 0. */
+struct page_event {
+	int32_t pid;
+	uint8_t flags, preempt_count;
+	uint64_t pfn, gfp_flags;
+	uint32_t order, migratetype, percpu_refill;
+	uint32_t fallback_order, fallback_migratetype, change_ownership;
+};
+
+static inline uint32_t load_int(const uint8_t *record, const struct field *f)
+{
+	uint32_t value;
+
+	memcpy(&value, record + f->at, sizeof(value));
+	return value & (uint32_t)f->mask;
+}
+
+static inline uint64_t load_long(const uint8_t *record, const struct field *f)
+{
+	uint64_t value;
+
+	memcpy(&value, record + f->at, sizeof(value));
+	return value & f->mask;
+}
+
+/* See `usual` below: no shifts, no byte swapping. */
+static inline struct page_event read_usual(const struct format *f, const uint8_t *record)
+{
+	uint64_t common;
+
+	memcpy(&common, record, sizeof(common));
+	return (struct page_event){
+		.flags = (uint8_t)(common >> 16),
+		.preempt_count = (uint8_t)(common >> 24),
+		.pid = (int32_t)(common >> 32),
+		.pfn = load_long(record, &f->page[PFN]),
+		.gfp_flags = load_long(record, &f->page[GFP_FLAGS]),
+		.order = load_int(record, &f->page[ORDER]),
+		.migratetype = load_int(record, &f->page[MIGRATETYPE]),
+		.percpu_refill = load_int(record, &f->page[PERCPU_REFILL]),
+		.fallback_order = load_int(record, &f->page[FALLBACK_ORDER]),
+		.fallback_migratetype = load_int(record, &f->page[FALLBACK_MIGRATETYPE]),
+		.change_ownership = load_int(record, &f->page[CHANGE_OWNERSHIP]),
+	};
+}
+
+static struct page_event read_any(const struct decoder *d, const struct format *f,
+				  const uint8_t *record)
+{
+	return (struct page_event){
+		.flags = (uint8_t)load(d, record, &f->flags),
+		.preempt_count = (uint8_t)load(d, record, &f->preempt_count),
+		.pid = (int32_t)load(d, record, &f->pid),
+		.pfn = load(d, record, &f->page[PFN]),
+		.gfp_flags = load(d, record, &f->page[GFP_FLAGS]),
+		.order = (uint32_t)load(d, record, &f->page[ORDER]),
+		.migratetype = (uint32_t)load(d, record, &f->page[MIGRATETYPE]),
+		.percpu_refill = (uint32_t)load(d, record, &f->page[PERCPU_REFILL]),
+		.fallback_order = (uint32_t)load(d, record, &f->page[FALLBACK_ORDER]),
+		.fallback_migratetype = (uint32_t)load(d, record, &f->page[FALLBACK_MIGRATETYPE]),
+		.change_ownership = (uint32_t)load(d, record, &f->page[CHANGE_OWNERSHIP]),
+	};
+}
+
+/*
+ * Write the validity of the eight rows up to `row`, of which d->has holds a byte
+ * each, the last row's on top: an 8 x 8 bit transposition makes of a byte a row
+ * a byte a column.
+ */
+static void store_validity(struct decoder *d, struct event_columns *to, size_t row)
+{
+	uint64_t x = d->has, t;
+	size_t byte = row / 8;
+
+	t = (x ^ x >> 7) & 0x00aa00aa00aa00aa;
+	x ^= t ^ t << 7;
+	t = (x ^ x >> 14) & 0x0000cccc0000cccc;
+	x ^= t ^ t << 14;
+	t = (x ^ x >> 28) & 0x00000000f0f0f0f0;
+	x ^= t ^ t << 28;
+	to->pfn_valid[byte] = (uint8_t)(x >> 8 * PFN);
+	to->page_order_valid[byte] = (uint8_t)(x >> 8 * ORDER);
+	to->migratetype_valid[byte] = (uint8_t)(x >> 8 * MIGRATETYPE);
+	to->gfp_flags_valid[byte] = (uint8_t)(x >> 8 * GFP_FLAGS);
+	to->percpu_refill_valid[byte] = (uint8_t)(x >> 8 * PERCPU_REFILL);
+	to->fallback_order_valid[byte] = (uint8_t)(x >> 8 * FALLBACK_ORDER);
+	to->fallback_migratetype_valid[byte] = (uint8_t)(x >> 8 * FALLBACK_MIGRATETYPE);
+	to->change_ownership_valid[byte] = (uint8_t)(x >> 8 * CHANGE_OWNERSHIP);
+}
+
+/* The rows behind the last full eight. */
+static void store_validity_rest(struct decoder *d, struct batch *batch)
+{
+	if (batch->nr % 8) {
+		d->has >>= 8 * (8 - batch->nr % 8);
+		store_validity(d, (struct event_columns *)batch->slots, batch->nr);
+	}
 }
 
 /*
@@ -185,53 +281,36 @@ static bool add_page_event(struct decoder *d, const struct format *f, int cpu, u
 {
 	struct batch *batch = d->rotations[EVENT].filling;
 	struct event_columns *to = (struct event_columns *)batch->slots;
+	struct page_event e = f->usual ? read_usual(f, record) : read_any(d, f, record);
+	uint8_t migratetype = d->migratetype[e.migratetype < UNKNOWN ? e.migratetype : UNKNOWN];
+	uint8_t fallback =
+		d->migratetype[e.fallback_migratetype < UNKNOWN ? e.fallback_migratetype : UNKNOWN];
+	bool page = e.pfn != f->page[PFN].mask; /* else the allocation failed */
+	uint8_t has = f->has;
 	size_t i = batch->nr;
-	int32_t pid = (int32_t)load(d, record, &f->pid);
-	uint64_t pfn = load(d, record, &f->page[PFN]);
-	uint64_t migratetype = load(d, record, &f->page[MIGRATETYPE]);
-	uint64_t fallback = load(d, record, &f->page[FALLBACK_MIGRATETYPE]);
-	unsigned has = f->has;
 
 	if (i == batch->capacity)
 		return false;
-	migratetype = d->migratetype[migratetype < UNKNOWN ? migratetype : UNKNOWN];
-	fallback = d->migratetype[fallback < UNKNOWN ? fallback : UNKNOWN];
-	if (pfn == f->page[PFN].mask) { /* no page: the allocation failed */
-		has &= ~(1u << PFN);
-		pfn = 0;
-	}
-	if (migratetype == UNKNOWN)
-		has &= ~(1u << MIGRATETYPE);
-	if (fallback == UNKNOWN)
-		has &= ~(1u << FALLBACK_MIGRATETYPE);
-
+	has &= (uint8_t)~(!page << PFN | (migratetype == UNKNOWN) << MIGRATETYPE |
+			  (fallback == UNKNOWN) << FALLBACK_MIGRATETYPE);
 	to->ts[i] = ts;
 	to->cpu[i] = (uint16_t)cpu;
-	to->pid[i] = pid;
+	to->pid[i] = e.pid;
 	to->kind[i] = f->kind;
-	to->flags[i] = context_of(d, f, record);
-	to->pfn[i] = pfn;
-	to->page_order[i] = (uint8_t)load(d, record, &f->page[ORDER]);
-	to->migratetype[i] = has & 1 << MIGRATETYPE ? (uint8_t)migratetype : 0;
-	to->gfp_flags[i] = gfp_canonical(d, load(d, record, &f->page[GFP_FLAGS]));
-	to->percpu_refill[i] = load(d, record, &f->page[PERCPU_REFILL]) != 0;
-	to->fallback_order[i] = (uint8_t)load(d, record, &f->page[FALLBACK_ORDER]);
-	to->fallback_migratetype[i] = has & 1 << FALLBACK_MIGRATETYPE ? (uint8_t)fallback : 0;
-	to->change_ownership[i] = load(d, record, &f->page[CHANGE_OWNERSHIP]) != 0;
+	to->flags[i] = context_of(d, e.flags, e.preempt_count);
+	to->pfn[i] = page ? e.pfn : 0;
+	to->page_order[i] = (uint8_t)e.order;
+	to->migratetype[i] = has & 1 << MIGRATETYPE ? migratetype : 0;
+	to->gfp_flags[i] = gfp_canonical(d, e.gfp_flags);
+	to->percpu_refill[i] = e.percpu_refill != 0;
+	to->fallback_order[i] = (uint8_t)e.fallback_order;
+	to->fallback_migratetype[i] = has & 1 << FALLBACK_MIGRATETYPE ? fallback : 0;
+	to->change_ownership[i] = e.change_ownership != 0;
+	d->has = d->has >> 8 | (uint64_t)has << 56;
+	if (i % 8 == 7)
+		store_validity(d, to, i);
 
-#define VALID(column, field)                                                                       \
-	(to->column##_valid[i >> 3] |= (uint8_t)((has >> (field) & 1) << (i & 7)))
-	VALID(pfn, PFN);
-	VALID(page_order, ORDER);
-	VALID(migratetype, MIGRATETYPE);
-	VALID(gfp_flags, GFP_FLAGS);
-	VALID(percpu_refill, PERCPU_REFILL);
-	VALID(fallback_order, FALLBACK_ORDER);
-	VALID(fallback_migratetype, FALLBACK_MIGRATETYPE);
-	VALID(change_ownership, CHANGE_OWNERSHIP);
-#undef VALID
-
-	see_pid(d, pid);
+	see_pid(d, e.pid);
 	batch->nr = i + 1;
 	d->nr_events++;
 	return true;
@@ -342,7 +421,9 @@ static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t
 	((uint64_t *)slots[rows->ts])[i] = ts;
 	((uint16_t *)slots[rows->cpu])[i] = (uint16_t)cpu;
 	((int32_t *)slots[rows->pid])[i] = pid;
-	((uint8_t *)slots[rows->flags])[i] = context_of(d, f, record);
+	((uint8_t *)slots[rows->flags])[i] =
+		context_of(d, (uint8_t)load(d, record, &f->flags),
+			   (uint8_t)load(d, record, &f->preempt_count));
 	((uint64_t *)slots[rows->at])[i] = d->nr_events;
 	((uint8_t *)slots[rows->kind])[i] = f->kind;
 	for (const struct value *v = f->values; v < f->values + f->nr_values; v++) {
@@ -414,6 +495,8 @@ struct batch *decoder_flush(struct decoder *d, bool all, int *ret)
 			*ret = -ENOMEM;
 			return NULL;
 		}
+		if (rows == &d->rotations[EVENT])
+			store_validity_rest(d, full);
 		batch_clear(next);
 		rows->filling = next;
 		return full;
@@ -527,9 +610,27 @@ static int set_common(const struct decoder *d, struct format *f, struct tep_even
 				    event->name, common[i].name);
 		need(f, field);
 	}
-	/* They index tables of 256 entries. */
-	f->flags.mask &= 0xff;
 	return 0;
+}
+
+/*
+ * Common fields in the first 8 bytes, numbers of 4 bytes, pfn and gfp_flags of 8:
+ * then turn the windows of 8 bytes into plain loads. (gfp_flags had 4 before 5.18.)
+ */
+static void find_usual(const struct decoder *d, struct format *f)
+{
+	bool native = !d->swapped && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+	f->usual = native && !f->flags.at && f->flags.shift == 16 && !f->preempt_count.at &&
+		   f->preempt_count.shift == 24 && !f->pid.at && f->pid.shift == 32;
+	for (int i = 0; i < NR_PAGE_FIELDS; i++) {
+		uint64_t mask = f->page[i].mask;
+		bool is_long = i == PFN || i == GFP_FLAGS;
+
+		f->usual = f->usual && (!mask || mask == (is_long ? UINT64_MAX : UINT32_MAX));
+	}
+	for (int i = 0; i < NR_PAGE_FIELDS && f->usual; i++)
+		f->page[i].at += f->page[i].shift / 8;
 }
 
 static int set_page_event(const struct decoder *d, struct format *f, struct tep_event *event,
@@ -541,7 +642,7 @@ static int set_page_event(const struct decoder *d, struct format *f, struct tep_
 
 		if (field && field_set(&f->page[i], d, field)) {
 			need(f, field);
-			f->has |= 1u << i;
+			f->has |= (uint8_t)(1u << i);
 		} else if (page_needs[f->kind] & 1u << i) {
 			return fail(err, EINVAL, "%s:%s has no usable field '%s'%s", event->system,
 				    event->name, column->fields[0],
@@ -549,7 +650,8 @@ static int set_page_event(const struct decoder *d, struct format *f, struct tep_
 		}
 	}
 	if (!d->gfp_known)
-		f->has &= ~(1u << GFP_FLAGS);
+		f->has &= (uint8_t)~(1u << GFP_FLAGS);
+	find_usual(d, f);
 	return 0;
 }
 
@@ -806,7 +908,7 @@ static void set_migratetypes(struct decoder *d, const struct decoder_names *name
 
 /*
  * enum trace_flag_type of the kernel. 0x02 was "irqs not supported" and is lazy
- * need_resched since 6.13; 0x80 is set since 5.13.
+ * need_resched since 6.13; 0x80 came with 5.17.
  */
 static void set_context(struct decoder *d)
 {
@@ -821,8 +923,6 @@ static void set_context(struct decoder *d)
 		for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
 			if (flags & bits[i].flag)
 				d->context[flags] |= bits[i].context;
-	/* The upper half of the byte counts migrate_disable() since 5.18. */
-	d->preempt_mask = 0x0f;
 }
 
 static void set_zones(struct decoder *d)
