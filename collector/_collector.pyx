@@ -3,7 +3,7 @@
 """Bindings of the collector; _collector.pyi documents them."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import os
@@ -22,7 +22,20 @@ cdef extern from "error.h" nogil:
 cdef extern from "batch.h" nogil:
     struct table:
         const char *name
+    struct batch:
+        const table *table
+    int batch_export(batch *batch, ArrowArray *out, error *err)
+    void batch_free(batch *batch)
     int table_export_schema(const table *table, ArrowSchema *out, error *err)
+
+cdef extern from "kpageflags.h" nogil:
+    struct zone_span:
+        uint16_t node
+        uint8_t zone
+        uint64_t start_pfn, spanned
+    int free_blocks_c "free_blocks"(
+        const char *path, const zone_span *zones, int nr_zones, int pageblock_order,
+        int max_order, batch **blocks, batch **pageblocks, error *err)
 
 cdef extern from "event-parse.h" nogil:
     struct tep_handle:
@@ -302,3 +315,38 @@ cdef class DatFile(Source):
         with nogil:
             dat_close(self.dat)
         self.dat = NULL
+
+
+cdef ArrowBatch owned(batch *c):
+    """The rows of a batch; the batch goes when they do."""
+    cdef ArrowBatch rows = ArrowBatch()
+    cdef error err
+    rows.table = c.table
+    try:
+        check(batch_export(c, &rows.array, &err), &err)
+    finally:
+        batch_free(c)
+    return rows
+
+
+def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
+    cdef bytes name = os.fsencode(kpageflags)
+    cdef const char *path = name
+    cdef list spans = list(zones)
+    cdef int nr = len(spans), ret
+    cdef batch *blocks
+    cdef batch *pageblocks
+    cdef error err
+    cdef zone_span *c = <zone_span *>malloc((nr + 1) * sizeof(zone_span))
+    if not c:
+        raise MemoryError
+    try:
+        for i, (node, zone, start_pfn, spanned) in enumerate(spans):
+            c[i] = zone_span(node, zone, start_pfn, spanned)
+        with nogil:
+            ret = free_blocks_c(
+                path, c, nr, pageblock_order, max_order, &blocks, &pageblocks, &err)
+        check(ret, &err)
+    finally:
+        free(c)
+    return owned(blocks), owned(pageblocks)

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kpageflags.h"
+#include "tables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kernel-page-flags.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLAG(bit) (1ull << (bit))
+
+/* Not in the kernel's user header: a page that the allocator was never given. */
+#define KPF_RESERVED 32
+
+enum {
+	CHUNK = 1 << 15, /* flags read at once */
+	FIRST_ROWS = 4096,
+	MAX_ORDER = 20, /* beyond any kernel's */
+};
+
+/* One reading of the file. */
+struct walk {
+	int pageblock_order, max_order;
+	const struct zone_span *zone;
+	struct batch *blocks, *pageblocks;
+
+	uint64_t run;   /* first pfn of the run of free pages that ends here, */
+	bool in_run;    /* if there is one */
+	bool head_lru;  /* the compound page we are in is on an LRU list */
+	uint64_t block; /* first pfn of the pageblock being counted */
+	unsigned nr_present, nr_movable, nr_kept, nr_lru;
+};
+
+/* Twice the room, the same rows. */
+static int grow(struct batch **batch, struct error *err)
+{
+	const struct table *table = (*batch)->table;
+	struct batch *bigger;
+	int ret = batch_new(&bigger, table, 2 * (*batch)->capacity, err);
+
+	if (ret)
+		return ret;
+	for (int c = 0; c < table->nr_columns; c++) {
+		const struct column *column = &table->columns[c];
+
+		memcpy(bigger->slots[column->slot], (*batch)->slots[column->slot],
+		       (*batch)->nr * column->width);
+		if (column->nullable)
+			memcpy(bigger->slots[column->slot + 1], (*batch)->slots[column->slot + 1],
+			       ((*batch)->nr + 7) / 8);
+	}
+	bigger->nr = (*batch)->nr;
+	batch_free(*batch);
+	*batch = bigger;
+	return 0;
+}
+
+static int add_block(struct walk *w, uint64_t pfn, int order, struct error *err)
+{
+	int ret = w->blocks->nr == w->blocks->capacity ? grow(&w->blocks, err) : 0;
+	struct block_guess_columns *to = (struct block_guess_columns *)w->blocks->slots;
+	size_t i = w->blocks->nr;
+
+	if (ret)
+		return ret;
+	to->node[i] = w->zone->node;
+	to->zone[i] = w->zone->zone;
+	to->page_order[i] = (uint8_t)order;
+	to->pfn[i] = pfn;
+	w->blocks->nr++;
+	return 0;
+}
+
+/* The run of free pages ends before `end`: cut it into the largest aligned blocks. */
+static int end_run(struct walk *w, uint64_t end, struct error *err)
+{
+	int ret;
+
+	if (!w->in_run)
+		return 0;
+	w->in_run = false;
+	for (uint64_t pfn = w->run; pfn < end;) {
+		int order = w->max_order;
+
+		while (pfn & (FLAG(order) - 1) || pfn + FLAG(order) > end)
+			order--;
+		ret = add_block(w, pfn, order, err);
+		if (ret)
+			return ret;
+		pfn += FLAG(order);
+	}
+	return 0;
+}
+
+static int end_pageblock(struct walk *w, struct error *err)
+{
+	struct pageblock_columns *to;
+	size_t i;
+	int ret;
+
+	if (w->nr_present) {
+		ret = w->pageblocks->nr == w->pageblocks->capacity ? grow(&w->pageblocks, err) : 0;
+		if (ret)
+			return ret;
+		to = (struct pageblock_columns *)w->pageblocks->slots;
+		i = w->pageblocks->nr++;
+		to->node[i] = w->zone->node;
+		to->zone[i] = w->zone->zone;
+		to->pfn[i] = w->block;
+		to->migratetype[i] =
+			w->nr_kept > w->nr_movable ? MIGRATETYPE_UNMOVABLE : MIGRATETYPE_MOVABLE;
+		to->guessed[i] = 1;
+		to->nr_movable[i] = (uint16_t)w->nr_lru;
+		set_valid(to->nr_movable_valid, i);
+	}
+	w->nr_present = w->nr_movable = w->nr_kept = w->nr_lru = 0;
+	return 0;
+}
+
+/*
+ * One used page. What a claim counts as movable is PageLRU() of the page, which
+ * for a tail asks its head (prep_move_freepages_block, 6.12); kernels before 6.11
+ * or so show the LRU bit on the head only.
+ */
+static void count_used(struct walk *w, uint64_t flags)
+{
+	bool lru = flags & FLAG(KPF_LRU);
+
+	if (flags & FLAG(KPF_COMPOUND_TAIL))
+		lru = lru || w->head_lru;
+	w->head_lru = lru;
+	w->nr_lru += lru;
+	if (lru || flags & (FLAG(KPF_ANON) | FLAG(KPF_MMAP) | FLAG(KPF_HUGE)))
+		w->nr_movable++;
+	else
+		w->nr_kept++;
+}
+
+static int see_page(struct walk *w, uint64_t pfn, uint64_t flags, struct error *err)
+{
+	uint64_t block = pfn >> w->pageblock_order << w->pageblock_order;
+	int ret = 0;
+
+	if (block != w->block) {
+		ret = end_pageblock(w, err);
+		w->block = block;
+	}
+	if (flags & FLAG(KPF_BUDDY)) {
+		if (!w->in_run)
+			w->run = pfn;
+		w->in_run = true;
+		w->nr_present++;
+		return ret;
+	}
+	ret = ret ?: end_run(w, pfn, err);
+	if (!(flags & FLAG(KPF_NOPAGE)))
+		w->nr_present++;
+	if (!(flags & (FLAG(KPF_NOPAGE) | FLAG(KPF_RESERVED) | FLAG(KPF_OFFLINE))))
+		count_used(w, flags);
+	return ret;
+}
+
+/* All pages of w->zone that the file has. */
+static int walk_zone(struct walk *w, int fd, const char *path, uint64_t *flags, struct error *err)
+{
+	uint64_t pfn = w->zone->start_pfn, end = pfn + w->zone->spanned;
+	int ret = 0;
+
+	w->in_run = w->head_lru = false;
+	w->block = UINT64_MAX;
+	while (pfn < end && !ret) {
+		size_t want = end - pfn < CHUNK ? end - pfn : CHUNK;
+		ssize_t got =
+			pread(fd, flags, want * sizeof(*flags), (off_t)(pfn * sizeof(*flags)));
+
+		if (got < 0)
+			return fail(err, errno, "%s: %s", path, strerror(errno));
+		if (got < (ssize_t)sizeof(*flags))
+			break;
+		for (size_t i = 0; i < (size_t)got / sizeof(*flags) && !ret; i++)
+			ret = see_page(w, pfn++, flags[i], err);
+	}
+	ret = ret ?: end_run(w, pfn, err);
+	return ret ?: end_pageblock(w, err);
+}
+
+int free_blocks(const char *path, const struct zone_span *zones, int nr_zones, int pageblock_order,
+		int max_order, struct batch **blocks, struct batch **pageblocks, struct error *err)
+{
+	struct walk w = {.pageblock_order = pageblock_order, .max_order = max_order};
+	uint64_t *flags = NULL;
+	int fd, ret;
+
+	*blocks = *pageblocks = NULL;
+	if (pageblock_order < 0 || pageblock_order > MAX_ORDER)
+		return fail(err, EINVAL, "pageblock order %d is not in 0..%d", pageblock_order,
+			    MAX_ORDER);
+	if (max_order < 0 || max_order > MAX_ORDER)
+		return fail(err, EINVAL, "max order %d is not in 0..%d", max_order, MAX_ORDER);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return fail(err, errno, "%s: %s", path, strerror(errno));
+
+	ret = batch_new(&w.blocks, &block_guess_table, FIRST_ROWS, err);
+	ret = ret ?: batch_new(&w.pageblocks, &pageblock_table, FIRST_ROWS, err);
+	if (!ret) {
+		flags = malloc(CHUNK * sizeof(*flags));
+		if (!flags)
+			ret = fail(err, ENOMEM, "no memory for page flags");
+	}
+	for (int z = 0; z < nr_zones && !ret; z++) {
+		w.zone = &zones[z];
+		ret = walk_zone(&w, fd, path, flags, err);
+	}
+	free(flags);
+	close(fd);
+	if (ret) {
+		batch_free(w.blocks);
+		batch_free(w.pageblocks);
+		return ret;
+	}
+	*blocks = w.blocks;
+	*pageblocks = w.pageblocks;
+	return 0;
+}

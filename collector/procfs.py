@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory state from /proc: the live one, or copies of its files in a directory.
+
+A directory holds NAME.before and NAME.after (or plain NAME), each maybe .zst:
+zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline,
+hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, and `nodes` with
+lines "node0 cpus 0-1 distance 10 20". All are optional: what is not there, or
+not printed by that kernel, is missing from the facts and the rows.
+
+    proc = procfs.live()                    # or procfs.saved(directory)
+    proc.facts["migratetypes"]              # ["Unmovable", "Movable", ...]
+    for number, stage in enumerate(proc.stages):
+        proc.rows(stage, number, ts)        # {"zone": [...], "pcp": [...], ...}
+        proc.blocks(stage, number, ts)      # {"block_guess": ..., "pageblock": ...}
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape._collector import free_blocks
+from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
+
+Row = dict[str, Any]
+
+# The configuration that changes what the page allocator does, without CONFIG_.
+CONFIG = (
+    "ARCH_FORCE_MAX_ORDER",
+    "BALLOON_COMPACTION",
+    "CMA",
+    "COMPACTION",
+    "DEFERRED_STRUCT_PAGE_INIT",
+    "FORCE_MAX_ZONEORDER",
+    "HIGHMEM",
+    "HUGETLB_PAGE",
+    "HUGETLB_PAGE_SIZE_VARIABLE",
+    "HZ",
+    "MEMCG",
+    "MEMORY_HOTPLUG",
+    "MEMORY_ISOLATION",
+    "MIGRATION",
+    "NR_CPUS",
+    "NUMA",
+    "NUMA_BALANCING",
+    "PAGE_BLOCK_MAX_ORDER",
+    "PAGE_BLOCK_ORDER",
+    "PAGE_REPORTING",
+    "PCP_BATCH_SCALE_MAX",
+    "PREEMPT",
+    "PREEMPT_DYNAMIC",
+    "PREEMPT_LAZY",
+    "PREEMPT_NONE",
+    "PREEMPT_RT",
+    "PREEMPT_VOLUNTARY",
+    "SHUFFLE_PAGE_ALLOCATOR",
+    "SPARSEMEM_VMEMMAP",
+    "TRANSPARENT_HUGEPAGE",
+    "UNACCEPTED_MEMORY",
+    "ZONE_DEVICE",
+    "ZONE_DMA",
+    "ZONE_DMA32",
+)
+
+_STAGES = ("before", "after")
+
+
+class Proc:
+    """The /proc files of one machine, at one or more stages of a recording."""
+
+    stages: tuple[str, ...]  # in order; what rows() and blocks() take
+
+    def text(self, name: str, stage: str = "") -> str | None:
+        """What /proc/NAME said at `stage` (or at any), None if it is not known."""
+        data = self._read(name, stage)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def _read(self, name: str, stage: str) -> bytes | None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _kpageflags(self, stage: str) -> Iterator[Path | None]:
+        raise NotImplementedError
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What is known of the machine, under the keys of a tape's facts."""
+        found = {
+            "kernel": _release(self.text("version")),
+            "page_size": self._page_size(),
+            "nodes": self._nodes(),
+            "sysctls": self._sysctls(),
+            "boot_id": _stripped(self.text("boot_id")),
+            "host": _stripped(self.text("hostname")),
+            "cmdline": _stripped(self.text("cmdline")),
+            "config": self._config(),
+            **_shape(self.text("pagetypeinfo") or "", self.text("buddyinfo") or ""),
+        }
+        return {key: value for key, value in found.items() if value not in (None, [], {})}
+
+    def rows(self, stage: str, snapshot: int, ts: int = 0) -> dict[str, list[Row]]:
+        """Rows of the tables zone, free_area, block_count, pcp and vmstat."""
+        zones, pcps = parse_zoneinfo(self.text("zoneinfo", stage) or "")
+        areas, counts = parse_pagetypeinfo(self.text("pagetypeinfo", stage) or "")
+        tables = {
+            "zone": zones,
+            "free_area": areas or parse_buddyinfo(self.text("buddyinfo", stage) or ""),
+            "block_count": counts,
+            "pcp": pcps,
+            "vmstat": parse_vmstat(self.text("vmstat", stage) or ""),
+        }
+        for rows in tables.values():
+            for row in rows:
+                row.update(snapshot=snapshot, ts=ts)
+        return tables
+
+    def blocks(self, stage: str, snapshot: int, ts: int = 0) -> dict[str, pa.RecordBatch]:
+        """Tables block_guess and pageblock; empty where kpageflags was not readable."""
+        zones, _ = parse_zoneinfo(self.text("zoneinfo", stage) or "")
+        spans = [(z["node"], ZONES.index(z["zone"]), z["start_pfn"], z["spanned"]) for z in zones]
+        pageblock_order = self.facts.get("pageblock_order")
+        with self._kpageflags(stage) as path:
+            if path is None or pageblock_order is None or not spans:
+                return {}
+            found = free_blocks(str(path), spans, pageblock_order, self.facts["nr_orders"] - 1)
+        return {
+            name: _at(pa.record_batch(batch), name, snapshot, ts)
+            for name, batch in zip(("block_guess", "pageblock"), found, strict=True)
+        }
+
+    def _page_size(self) -> int | None:
+        """From MemTotal, which is the sum of all managed pages."""
+        total = re.search(r"^MemTotal:\s*(\d+) kB", self.text("meminfo") or "", re.MULTILINE)
+        zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")
+        managed = sum(zone["managed"] for zone in zones)
+        if total is None or not managed:
+            return None
+        return 1 << round(math.log2(int(total[1]) * 1024 / managed))
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        known = re.findall(
+            r"^node(\d+) cpus (\S*) distance ([\d ]+)$", self.text("nodes") or "", re.MULTILINE
+        )
+        if known:
+            return [
+                {"id": int(n), "cpus": _cpus(cpus), "distance": [int(d) for d in distance.split()]}
+                for n, cpus, distance in known
+            ]
+        zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")
+        return [{"id": n, "cpus": [], "distance": []} for n in sorted({z["node"] for z in zones})]
+
+    def _sysctls(self) -> dict[str, str]:
+        lines = re.findall(r"^(vm\.\S+) = (.*)$", self.text("sysctls") or "", re.MULTILINE)
+        return dict(lines)
+
+    def _config(self) -> dict[str, str]:
+        lines = re.findall(r"^CONFIG_(\w+)=(.*)$", self.text("config") or "", re.MULTILINE)
+        return {name: value for name, value in lines if name in CONFIG}
+
+
+class _Live(Proc):
+    stages = ("now",)
+
+    _PLACES = {
+        "boot_id": ("/proc/sys/kernel/random/boot_id",),
+        "hostname": ("/proc/sys/kernel/hostname",),
+        "config": ("/proc/config.gz", f"/boot/config-{os.uname().release}"),
+    }
+
+    def _read(self, name: str, stage: str) -> bytes | None:  # noqa: ARG002
+        for place in self._PLACES.get(name, (f"/proc/{name}",)):
+            try:
+                data = Path(place).read_bytes()
+            except OSError:  # not on this kernel, or not for this user
+                continue
+            return gzip.decompress(data) if place.endswith(".gz") else data
+        return None
+
+    @contextmanager
+    def _kpageflags(self, stage: str) -> Iterator[Path | None]:  # noqa: ARG002
+        path = Path("/proc/kpageflags")
+        yield path if os.access(path, os.R_OK) else None
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        return super().facts | {"arch": os.uname().machine}
+
+    def _page_size(self) -> int:
+        return os.sysconf("SC_PAGE_SIZE")
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        nodes = []
+        for path in Path("/sys/devices/system/node").glob("node[0-9]*"):
+            distance = (path / "distance").read_text().split()
+            nodes.append(
+                {
+                    "id": int(path.name.removeprefix("node")),
+                    "cpus": _cpus((path / "cpulist").read_text().strip()),
+                    "distance": [int(d) for d in distance],
+                }
+            )
+        if not nodes:  # a kernel without NUMA
+            online = Path("/sys/devices/system/cpu/online").read_text().strip()
+            nodes = [{"id": 0, "cpus": _cpus(online), "distance": [10]}]
+        return sorted(nodes, key=lambda node: int(node["id"]))
+
+    def _sysctls(self) -> dict[str, str]:
+        found = {}
+        for path in sorted(Path("/proc/sys/vm").iterdir()):
+            try:
+                found[f"vm.{path.name}"] = path.read_text().strip()
+            except OSError:  # write-only, such as compact_memory
+                continue
+        return found
+
+
+class _Saved(Proc):
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        names = [path.name.removesuffix(".zst") for path in directory.iterdir()]
+        self.stages = tuple(s for s in _STAGES if any(name.endswith(f".{s}") for name in names))
+        if not self.stages and "zoneinfo" in names:
+            self.stages = ("",)
+
+    def _file(self, name: str, stage: str) -> Path | None:
+        """The file at that stage; without a stage, the first there is."""
+        stems = [f"{name}.{stage}"] if stage else [name, *(f"{name}.{s}" for s in _STAGES)]
+        for stem in stems:
+            for path in (self.directory / stem, self.directory / f"{stem}.zst"):
+                if path.is_file():
+                    return path
+        return None
+
+    def _read(self, name: str, stage: str) -> bytes | None:
+        path = self._file(name, stage)
+        if path is None:
+            return None
+        if path.suffix != ".zst":
+            return path.read_bytes()
+        with pa.input_stream(str(path), compression="zstd") as stream:
+            data: bytes = stream.read()
+            return data
+
+    @contextmanager
+    def _kpageflags(self, stage: str) -> Iterator[Path | None]:
+        path = self._file("kpageflags", stage)
+        if path is None or path.suffix != ".zst":
+            yield path
+            return
+        with tempfile.NamedTemporaryFile() as plain:
+            plain.write(self._read("kpageflags", stage) or b"")
+            plain.flush()
+            yield Path(plain.name)
+
+
+def live() -> Proc:
+    """This machine, now: every call reads anew, but for the facts."""
+    return _Live()
+
+
+def saved(directory: Path) -> Proc:
+    """Copies in `directory`; OSError if it cannot be read."""
+    return _Saved(directory)
+
+
+def parse_zoneinfo(text: str) -> tuple[list[Row], list[Row]]:
+    """Rows of `zone` and `pcp` for the zones that have pages.
+
+    The watermarks are printed with the boost added (min_wmark_pages() and its
+    like in mm/vmstat.c); it is taken off where the kernel prints it.
+    """
+    zones: list[Row] = []
+    pcps: list[Row] = []
+    sections = re.split(r"^Node (\d+), zone\s+(\S+)\n", text, flags=re.MULTILINE)[1:]
+    heads = [(int(n), name.upper()) for n, name in zip(sections[::3], sections[1::3], strict=True)]
+    for (node, zone), body in zip(heads, sections[2::3], strict=True):
+        if zone not in ZONES:
+            continue
+        # Every zone of the kernel is printed, in its own order.
+        names = [name for n, name in heads if n == node]
+        state, _, pagesets = body.partition("\n  pagesets\n")
+        row = {"node": node, "zone": zone, **_zone_state(state, pagesets, names)}
+        if not row["present"]:
+            continue
+        zones.append(row)
+        for cpu, fields in re.findall(
+            r"^ +cpu: (\d+)\n((?: {6,}\w+: +\d+\n)+)", pagesets, re.MULTILINE
+        ):
+            pcp = _numbers(fields)
+            columns = ("count", "high", "batch", "high_min", "high_max")
+            pcps.append(
+                {"cpu": int(cpu), "node": node, "zone": zone, **{c: pcp.get(c) for c in columns}}
+            )
+    return zones, pcps
+
+
+def _zone_state(state: str, pagesets: str, names: list[str]) -> Row:
+    """The columns of `zone` from its section; `names` of the node's zones."""
+    n = _numbers(state)
+    tail = _numbers(pagesets)  # its per-CPU numbers are not asked for here
+    boost = n.get("boost", 0)
+    reserve = dict.fromkeys(ZONES, 0)
+    if protection := re.search(r"protection: \(([^)]*)\)", state):
+        pages = [int(number) for number in protection[1].split(",")]
+        reserve |= {name: nr for name, nr in zip(names, pages, strict=False) if name in ZONES}
+    return {
+        "start_pfn": tail.get("start_pfn", n.get("start_pfn", 0)),
+        "spanned": n.get("spanned", 0),
+        "present": n.get("present", 0),
+        "managed": n.get("managed", n.get("present", 0)),
+        "free": n.get("pages free", 0),
+        "wmark_min": n.get("min", 0) - boost,
+        "wmark_low": n.get("low", 0) - boost,
+        "wmark_high": n.get("high", 0) - boost,
+        "wmark_promo": n["promo"] - boost if "promo" in n else None,
+        "boost": n.get("boost"),
+        "nr_reserved_highatomic": tail.get("reserved_highatomic"),
+        "nr_free_highatomic": tail.get("free_highatomic"),
+        "nr_free_cma": n.get("nr_free_cma"),
+        "stat_threshold": tail.get("vm stats threshold"),
+        **{f"lowmem_reserve_{name.lower()}": nr for name, nr in reserve.items()},
+    }
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """{"pages free": 3808, "min": 25} from lines of a name, maybe a colon, and a number."""
+    found = re.findall(r"^ *([a-z]\w*(?: [a-z]+)*):? +(-?\d+) *$", text, re.MULTILINE)
+    return {name: int(number) for name, number in found}
+
+
+def parse_buddyinfo(text: str) -> list[Row]:
+    """Rows of `free_area` without migratetypes."""
+    return [
+        {
+            "node": int(node),
+            "zone": zone.upper(),
+            "page_order": order,
+            "nr_free": int(nr),
+            "capped": False,
+        }
+        for node, zone, counts in re.findall(
+            r"^Node (\d+), zone +(\S+)((?: +\d+)+) *$", text, re.MULTILINE
+        )
+        if zone.upper() in ZONES
+        for order, nr in enumerate(counts.split())
+    ]
+
+
+def parse_pagetypeinfo(text: str) -> tuple[list[Row], list[Row]]:
+    """Rows of `free_area` and `block_count`; types that no tape knows are left out."""
+    areas = [
+        {
+            "node": int(node),
+            "zone": zone.upper(),
+            "migratetype": migratetype.upper(),
+            "page_order": order,
+            "nr_free": int(nr.removeprefix(">")),
+            "capped": nr.startswith(">"),
+        }
+        for node, zone, migratetype, counts in re.findall(
+            r"^Node +(\d+), zone +(\S+), type +(\S+)((?: +>?\d+)+) *$", text, re.MULTILINE
+        )
+        if zone.upper() in ZONES and migratetype.upper() in MIGRATETYPES
+        for order, nr in enumerate(counts.split())
+    ]
+    counts = [
+        {
+            "node": int(node),
+            "zone": zone.upper(),
+            "migratetype": migratetype.upper(),
+            "nr_blocks": int(nr),
+        }
+        for node, zone, numbers in re.findall(
+            r"^Node (\d+), zone +(\S+)((?: +\d+)+) *$", text, re.MULTILINE
+        )
+        if zone.upper() in ZONES
+        for migratetype, nr in zip(_migratetypes(text), numbers.split(), strict=False)
+        if migratetype.upper() in MIGRATETYPES
+    ]
+    return areas, counts
+
+
+def parse_vmstat(text: str) -> list[Row]:
+    """Rows of `vmstat`."""
+    return [
+        {"name": name, "value": int(value)}
+        for name, value in re.findall(r"^(\w+) (-?\d+)$", text, re.MULTILINE)
+    ]
+
+
+def _migratetypes(pagetypeinfo: str) -> list[str]:
+    """The kernel's names, in the order of its numbers."""
+    heading = re.search(r"^Number of blocks type +(.*)$", pagetypeinfo, re.MULTILINE)
+    return heading[1].split() if heading else []
+
+
+def _shape(pagetypeinfo: str, buddyinfo: str) -> dict[str, Any]:
+    """pageblock_order, nr_orders and migratetypes, as far as they are printed."""
+    found: dict[str, Any] = {"migratetypes": _migratetypes(pagetypeinfo)}
+    if order := re.search(r"^Page block order: (\d+)$", pagetypeinfo, re.MULTILINE):
+        found["pageblock_order"] = int(order[1])
+    areas = parse_pagetypeinfo(pagetypeinfo)[0] or parse_buddyinfo(buddyinfo)
+    if areas:
+        found["nr_orders"] = 1 + max(area["page_order"] for area in areas)
+    return found
+
+
+def _release(version: str | None) -> str | None:
+    match = re.match(r"Linux version (\S+)", version or "")
+    return match[1] if match else None
+
+
+def _stripped(text: str | None) -> str | None:
+    return None if text is None else text.strip()
+
+
+def _cpus(text: str) -> list[int]:
+    """[0, 1, 2, 5] from "0-2,5"."""
+    cpus: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus
+
+
+def _at(batch: pa.RecordBatch, name: str, snapshot: int, ts: int) -> pa.RecordBatch:
+    """The batch with its snapshot number and time."""
+    schema = TABLES[name].arrow
+    columns = {field.name: batch.column(i) for i, field in enumerate(batch.schema)}
+    columns["snapshot"] = pa.repeat(pa.scalar(snapshot, pa.uint16()), batch.num_rows)
+    columns["ts"] = pa.repeat(pa.scalar(ts, pa.uint64()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in schema], schema=schema)
