@@ -93,6 +93,8 @@ class Table:
 
     @staticmethod
     def _array(column: Column, values: list[Any]) -> pa.Array:
+        if column.type == "bool":
+            values = [None if value is None else int(value) for value in values]
         if not column.labels:
             return pa.array(values, _ARROW[column.type])
         number = {label: i for i, label in enumerate(column.labels)}
