@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -97,6 +97,7 @@ class Proc:
         """What is known of the machine, under the keys of a tape's facts."""
         found = {
             "kernel": _release(self.text("version")),
+            "version": _stripped(self.text("version")),
             "page_size": self._page_size(),
             "nodes": self._nodes(),
             "sysctls": self._sysctls(),
@@ -171,7 +172,7 @@ class Proc:
 class _Live(Proc):
     stages = ("now",)
 
-    _PLACES = {
+    _PLACES: ClassVar = {
         "boot_id": ("/proc/sys/kernel/random/boot_id",),
         "hostname": ("/proc/sys/kernel/hostname",),
         "config": ("/proc/config.gz", f"/boot/config-{os.uname().release}"),
