@@ -15,12 +15,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from pagetape.schemas import TABLES, VERSION, Table
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 _VERSION_KEY = b"pagetape.version"
 _FACTS_KEY = b"pagetape.facts"
@@ -180,18 +182,20 @@ class Tape:
     def dataset(self, name: str) -> ds.Dataset | pa.Table:
         """Table `name` for a query engine, which reads only the columns it wants."""
         if name in self.tables and isinstance(self._open(name), pa.ipc.RecordBatchFileReader):
+            import pyarrow.dataset as ds  # a third of a command's start-up; writing needs none
+
             return ds.dataset(str(self.path / f"{name}.arrow"), format="ipc")
         return self.table(name)
 
     def num_rows(self, name: str) -> int:
         """Rows of table `name`, from its index alone where it has one."""
         rows = self.dataset(name)
-        return int(rows.count_rows() if isinstance(rows, ds.Dataset) else rows.num_rows)
+        return int(rows.num_rows if isinstance(rows, pa.Table) else rows.count_rows())
 
     def span(self, name: str) -> tuple[int, int] | None:
         """First and last `ts` of an event table, which is sorted by it; None without rows."""
         rows = self.dataset(name)
-        if not isinstance(rows, ds.Dataset):
+        if isinstance(rows, pa.Table):
             ts = rows.column("ts")
             return (ts[0].as_py(), ts[-1].as_py()) if len(ts) else None
         reader = self._open(name)
