@@ -34,7 +34,8 @@ class Replay:
         cpu_nodes: Sequence[int],  # node of each CPU
         node_distances: Sequence[Sequence[int]],
         pageblock_order: int,
-        watermark_boost_factor: int = 15000,
+        watermark_boost_factor: int = 15000,  # vm.watermark_boost_factor
+        percpu_pagelist_high_fraction: int = 0,  # vm.percpu_pagelist_high_fraction
         reclaim: str = "R0",
         interval_ns: int = 1_000_000_000,  # grain of the counter table
         events: bool = True,  # write the model's own event rows
@@ -53,3 +54,9 @@ class Replay:
     @property
     def totals(self) -> dict[str, Any]:
         """Sums over the run, by the names of the counter table, and loop_seconds, events."""
+    @property
+    def recorded(self) -> dict[str, int]:
+        """Of the input: requests (allocs, frees) and failures (failed allocs, not replayed)."""
+    @property
+    def anomalies(self) -> dict[str, int]:
+        """Anomalies by kind, also those past the million rows the table holds."""

@@ -1,1 +1,358 @@
 # SPDX-License-Identifier: Apache-2.0
+# cython: language_level=3
+"""Bindings of the replay engine; _replay.pyi documents them."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+
+import errno
+
+from pagetape.schemas import TABLES
+
+
+cdef extern from "arrow.h":
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        void (*release)(ArrowArray *) noexcept
+
+cdef extern from "error.h" nogil:
+    struct error:
+        char msg[512]
+
+cdef extern from "batch.h" nogil:
+    struct table:
+        const char *name
+    struct batch:
+        const table *table
+    int table_export_schema(const table *table, ArrowSchema *out, error *err)
+    int batch_export(batch *batch, ArrowArray *out, error *err)
+
+cdef extern from "kernel.h" nogil:
+    struct kernel:
+        const char *name
+        const char *doc
+    struct feature:
+        const char *name
+        const char *doc
+        size_t offset
+        const char *const *words
+    const kernel kernel_rows "kernels"[]
+    const feature features[]
+    int kernel_find(const kernel **out, const char *name, error *err)
+    int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
+
+cdef extern from "policy_stack.h" nogil:
+    struct policy_param:
+        const char *name
+        int64_t min, max, initial
+        const char *const *values
+        const char *doc
+    struct policy_ops:
+        const char *name
+        const char *doc
+        const char *kernel
+        const char *tier
+        const policy_param *params
+    const policy_ops *policy_list "policies"[]
+    const char *policy_choice(const policy_ops *ops, int n)
+    const char *policy_notice(const policy_ops *ops, int n)
+
+cdef extern from "replay.h" nogil:
+    struct machine:
+        int pageblock_order, max_order
+        int nr_cpus, nr_nodes
+        const uint16_t *cpu_nodes
+        const uint8_t *node_distances
+        int pcp_high_fraction
+    struct replay_config:
+        const kernel *kernel
+        machine machine
+        const char *const *policies
+        int nr_policies
+        uint64_t interval_ns
+        bint events
+    struct totals:
+        uint64_t events
+        uint64_t requests
+        uint64_t recorded_failures
+        uint64_t anomalies[8]
+        double loop_seconds
+    struct replay:
+        pass
+    int replay_new(replay **out, const replay_config *config, error *err)
+    void replay_free(replay *r)
+    int replay_load(
+        replay *r, const char *table, const ArrowSchema *schema, const ArrowArray *array, error *err
+    )
+    int replay_feed(replay *r, const ArrowSchema *schema, const ArrowArray *array, error *err)
+    int replay_finish(replay *r, error *err)
+    batch *replay_read(replay *r)
+    const totals *replay_totals(const replay *r)
+    const char *counter_name(int n)
+    uint64_t counter_total(const totals *totals, int n)
+
+
+class EngineError(OSError):
+    pass
+
+
+cdef int check(int ret, error *err) except -1:
+    if ret < 0:
+        raise EngineError(-ret, err.msg.decode("utf-8", "replace"))
+    return ret
+
+
+cdef void free_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if schema.release:
+        schema.release(schema)
+    free(schema)
+
+
+cdef void free_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release:
+        array.release(array)
+    free(array)
+
+
+cdef class ArrowBatch:
+    cdef ArrowArray array
+    cdef const table *table
+
+    def __cinit__(self):
+        self.array.release = NULL
+
+    def __dealloc__(self):
+        if self.array.release:
+            self.array.release(&self.array)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        cdef error err
+        cdef ArrowSchema *schema
+        cdef ArrowArray *array
+        if not self.array.release:
+            raise ValueError("this batch was handed out before")
+        schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+        array = <ArrowArray *>malloc(sizeof(ArrowArray))
+        if not schema or not array:
+            free(schema)
+            free(array)
+            raise MemoryError
+        array[0] = self.array
+        self.array.release = NULL
+        array_capsule = PyCapsule_New(array, "arrow_array", free_array)
+        schema_capsule = PyCapsule_New(schema, "arrow_schema", free_schema)
+        check(table_export_schema(self.table, schema, &err), &err)
+        return schema_capsule, array_capsule
+
+
+cdef list strings(const char *const *words):
+    cdef list out = []
+    while words and words[len(out)]:
+        out.append(words[len(out)].decode())
+    return out
+
+
+def kernels():
+    cdef list rows = []
+    cdef dict row
+    cdef const kernel *k = kernel_rows
+    cdef const feature *f
+    while k.name:
+        row = {"name": k.name.decode(), "doc": k.doc.decode()}
+        f = features
+        while f.name:
+            value = (<const uint8_t *>k)[f.offset]
+            words = strings(f.words)
+            row[f.name.decode()] = words[value] if words else value
+            f += 1
+        rows.append(row)
+        k += 1
+    return rows
+
+
+def kernel_for_release(str release):
+    cdef const kernel *k
+    cdef error err
+    check(c_kernel_for_release(&k, release.encode(), &err), &err)
+    return k.name.decode()
+
+
+cdef list policy_params(const policy_ops *ops):
+    cdef list out = []
+    cdef const policy_param *p = ops.params
+    while p and p.name:
+        values = strings(p.values)
+        out.append(
+            {
+                "name": p.name.decode(),
+                "min": p.min,
+                "max": p.max,
+                "default": values[p.initial] if values else p.initial,
+                "values": values,
+                "doc": p.doc.decode(),
+            }
+        )
+        p += 1
+    return out
+
+
+def policies():
+    cdef list out = []
+    cdef const policy_ops *ops
+    cdef int i = 0
+    while policy_list[i]:
+        ops = policy_list[i]
+        i += 1
+        choices, notices = [], []
+        while policy_choice(ops, len(choices)):
+            choices.append(policy_choice(ops, len(choices)).decode())
+        while policy_notice(ops, len(notices)):
+            notices.append(policy_notice(ops, len(notices)).decode())
+        out.append(
+            {
+                "name": ops.name.decode(),
+                "doc": ops.doc.decode(),
+                "kernel": ops.kernel.decode(),
+                "tier": ops.tier.decode(),
+                "choices": choices,
+                "notices": notices,
+                "params": policy_params(ops),
+            }
+        )
+    return out
+
+
+cdef class Replay:
+    cdef replay *c
+    cdef replay_config config
+    cdef uint16_t *cpu_nodes
+    cdef uint8_t *distances
+
+    def __cinit__(
+        self,
+        str kernel,
+        policies,
+        *,
+        int nr_cpus,
+        cpu_nodes,
+        node_distances,
+        int pageblock_order,
+        int watermark_boost_factor=15000,
+        int percpu_pagelist_high_fraction=0,
+        str reclaim="R0",
+        uint64_t interval_ns=1_000_000_000,
+        bint events=True,
+    ):
+        cdef error err
+        cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
+        cdef const char **array
+        nodes, distances = list(cpu_nodes), [list(row) for row in node_distances]
+        if len(nodes) != nr_cpus or any(len(row) != len(distances) for row in distances):
+            raise EngineError(errno.EINVAL, f"nodes of {len(nodes)} CPUs, not {nr_cpus}, or "
+                              "distances that are not square")
+        if reclaim != "R0":
+            raise EngineError(errno.EINVAL, f"reclaim '{reclaim}': there is only R0, as recorded")
+        specs += [spec.encode() for spec in policies]
+        self.cpu_nodes = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
+        self.distances = <uint8_t *>calloc(max(len(distances), 1) ** 2, 1)
+        array = <const char **>calloc(len(specs), sizeof(char *))
+        if not self.cpu_nodes or not self.distances or not array:
+            free(array)
+            raise MemoryError
+        try:
+            for i, node in enumerate(nodes):
+                self.cpu_nodes[i] = node
+            for i, row in enumerate(distances):
+                for j, value in enumerate(row):
+                    self.distances[i * len(distances) + j] = value
+            for i, spec in enumerate(specs):
+                array[i] = spec
+            check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
+            self.config.machine.pageblock_order = pageblock_order
+            self.config.machine.max_order = 10
+            self.config.machine.nr_cpus = nr_cpus
+            self.config.machine.nr_nodes = len(distances)
+            self.config.machine.cpu_nodes = self.cpu_nodes
+            self.config.machine.node_distances = self.distances
+            self.config.machine.pcp_high_fraction = percpu_pagelist_high_fraction
+            self.config.policies = array
+            self.config.nr_policies = len(specs)
+            self.config.interval_ns = interval_ns
+            self.config.events = events
+            check(replay_new(&self.c, &self.config, &err), &err)
+        finally:
+            free(array)
+
+    def __dealloc__(self):
+        replay_free(self.c)
+        free(self.cpu_nodes)
+        free(self.distances)
+
+    def load(self, str table, batch):
+        cdef error err
+        schema, array = batch.__arrow_c_array__()
+        check(
+            replay_load(
+                self.c,
+                table.encode(),
+                <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"),
+                &err,
+            ),
+            &err,
+        )
+
+    def feed(self, batch):
+        cdef error err
+        cdef const ArrowSchema *c_schema
+        cdef const ArrowArray *c_array
+        cdef int ret
+        schema, array = batch.__arrow_c_array__()
+        c_schema = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
+        c_array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
+        with nogil:
+            ret = replay_feed(self.c, c_schema, c_array, &err)
+        check(ret, &err)
+
+    def read(self):
+        cdef error err
+        cdef ArrowBatch out = ArrowBatch()
+        cdef batch *rows = replay_read(self.c)
+        if not rows:
+            return None
+        out.table = rows.table
+        check(batch_export(rows, &out.array, &err), &err)
+        return rows.table.name.decode(), out
+
+    def finish(self):
+        cdef error err
+        cdef int ret
+        with nogil:
+            ret = replay_finish(self.c, &err)
+        check(ret, &err)
+
+    @property
+    def totals(self):
+        cdef const totals *t = replay_totals(self.c)
+        cdef dict out = {}
+        while counter_name(len(out)):
+            out[counter_name(len(out)).decode()] = counter_total(t, len(out))
+        out["loop_seconds"] = t.loop_seconds
+        out["events"] = t.events
+        return out
+
+    @property
+    def recorded(self):
+        cdef const totals *t = replay_totals(self.c)
+        return {"requests": t.requests, "failures": t.recorded_failures}
+
+    @property
+    def anomalies(self):
+        cdef const totals *t = replay_totals(self.c)
+        kinds = TABLES["anomaly"].column("kind").labels
+        return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}

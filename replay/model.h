@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model.h - the state of the page allocator.
+ *
+ *   frame      one page frame, 12 bytes. A block of 2^order pages is one head frame
+ *              with that order and 2^order - 1 tail frames; blocks tile every zone.
+ *   pageblock  migratetype and zone of 2^pageblock_order frames
+ *   pcp        the page lists of one CPU in one zone
+ *   zone       free lists, counters and watermarks of one zone of one node
+ *
+ * A frame's number is its index in model->frames. Every zone begins at a multiple of
+ * 2^max_order frames and is padded to one, so that the kernel's pfn arithmetic works
+ * on frame numbers and no block is in two zones; frame_pfn() and pfn_frame()
+ * translate. List heads are frames as well: they stand after the last page.
+ *
+ * All memory is allocated by model_new(); nothing is allocated while events run.
+ */
+#pragma once
+
+#include "events.h"
+#include "kernel.h"
+#include "tables.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	MAX_PAGE_ORDER = 10, /* largest a model may have */
+	NR_PAGE_ORDERS = MAX_PAGE_ORDER + 1,
+	PCP_MAX_ORDER = 3, /* orders 0..3 and THP go through the PCP: PAGE_ALLOC_COSTLY_ORDER */
+	PCP_SCALE_MAX = 5, /* CONFIG_PCP_BATCH_SCALE_MAX */
+	MAX_PCP_LISTS = 15,
+	NO_FRAME = UINT32_MAX,
+};
+
+enum frame_state {
+	FRAME_OLD,          /* head: used since before the start of the tape, order 0 */
+	FRAME_USED,         /* head: allocated on the tape */
+	FRAME_USED_MOVABLE, /* head: the same, by a MOVABLE request */
+	FRAME_FREE,         /* head: on a free list */
+	FRAME_PCP,          /* head: on a PCP list */
+	FRAME_TAIL,
+};
+
+struct frame {
+	uint32_t next, prev;
+	uint16_t list; /* FREE: migratetype of the list; PCP: its number in model->pcps */
+	uint8_t order; /* of a head */
+	uint8_t state : 4;
+	uint8_t recorded : 4; /* PCP: migratetype the page is drained to, up to 6.8 */
+};
+_Static_assert(sizeof(struct frame) == 12, "16 bytes per page with the map");
+
+struct pageblock {
+	uint8_t migratetype;
+	uint8_t zone;
+	uint16_t nr_movable;  /* pages allocated on the tape by MOVABLE requests */
+	uint16_t nr_old;      /* pages used since before the start */
+	uint16_t old_movable; /* of these, those on an LRU list */
+};
+
+/* What the model did; the columns of the counter table from `allocs` on. */
+#define FOR_EACH_COUNTER(X)                                                                        \
+	X(allocs)                                                                                  \
+	X(alloc_pages)                                                                             \
+	X(frees)                                                                                   \
+	X(free_pages)                                                                              \
+	X(pcp_hits)                                                                                \
+	X(refills)                                                                                 \
+	X(refill_pages)                                                                            \
+	X(drains)                                                                                  \
+	X(drain_pages)                                                                             \
+	X(decays)                                                                                  \
+	X(decay_pages)                                                                             \
+	X(buddy_allocs)                                                                            \
+	X(buddy_frees)                                                                             \
+	X(lock_holds)                                                                              \
+	X(fallback_claim)                                                                          \
+	X(fallback_steal)                                                                          \
+	X(fallback_whole)                                                                          \
+	X(nofragment_retries)                                                                      \
+	X(lower_zone)                                                                              \
+	X(remote_node)                                                                             \
+	X(boost_asks)                                                                              \
+	X(kswapd_wakes)                                                                            \
+	X(below_low)                                                                               \
+	X(below_min)                                                                               \
+	X(failed)
+
+struct counters {
+#define FIELD(name) uint64_t name;
+	FOR_EACH_COUNTER(FIELD)
+#undef FIELD
+};
+
+enum { PCP_PREV_FREE_HIGH_ORDER = 1, PCP_FREE_HIGH_BATCH = 2 }; /* PCPF_*, 6.8 */
+
+struct pcp {
+	uint32_t heads; /* frame number of the head of list 0 */
+	int32_t count;  /* pages */
+	int32_t high, high_min, high_max;
+	int32_t batch;
+	int32_t free_count;
+	uint8_t alloc_factor, free_factor, flags;
+	uint8_t expire; /* ticks until a remote PCP is drained */
+	bool touched;   /* used since the last tick */
+	uint16_t cpu;
+	uint16_t zone;
+	struct counters counters; /* of the running interval */
+};
+
+enum { WMARK_MIN, WMARK_LOW, WMARK_HIGH, NR_WMARK };
+
+struct zone {
+	uint16_t number; /* in model->zones */
+	uint16_t node;
+	uint8_t type; /* ZONE_DMA ... */
+	bool below_high, reclaim_active, boosted_watermark;
+	uint32_t base;       /* frame of base_pfn, a multiple of 2^max_order */
+	uint32_t start, end; /* frames of the first page and after the last */
+	uint32_t heads;      /* frame number of the head of list (order 0, migratetype 0) */
+	uint64_t base_pfn;
+	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
+	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
+	uint64_t present, managed;
+	int64_t wmark[NR_WMARK];
+	uint64_t wmark_promo; /* carried through, 0 if unknown */
+	int64_t lowmem_reserve[NR_ZONE];
+	uint64_t boost_asked; /* pages a watermark boost would stand at, were kswapd never to run */
+	uint64_t pcp_unseen;  /* pages in PCPs at the start that the snapshot could not place */
+};
+
+/* Zones in the order a request tries them. */
+struct zonelist {
+	int nr;
+	struct zone **zones;
+};
+
+struct policy_stack;
+
+struct model {
+	const struct kernel *kernel;
+	struct policy_stack *policies;
+	int pageblock_order, max_order;
+	int nr_zones, nr_cpus, nr_nodes, nr_pcp_lists;
+	uint32_t nr_frames; /* without list heads */
+	struct frame *frames;
+	struct pageblock *blocks;
+	struct zone *zones;
+	struct pcp *pcps;          /* [zone][cpu] */
+	const uint16_t *cpu_nodes; /* [cpu] */
+	struct zonelist *fallback; /* [node] every zone, nearest node first */
+	struct zonelist *thisnode; /* [node] */
+	struct moment now;         /* of the event being replayed */
+	struct events *events;     /* takes the model's own events */
+};
+
+/* One zone, as its snapshot tells. */
+struct zone_spec {
+	uint16_t node;
+	uint8_t type;
+	uint64_t start_pfn, spanned, present, managed;
+	int64_t wmark[NR_WMARK];
+	uint64_t wmark_promo;
+	int64_t lowmem_reserve[NR_ZONE];
+	uint64_t nr_reserved_highatomic;
+	bool below_high;
+};
+
+struct machine {
+	int pageblock_order, max_order;
+	int nr_cpus, nr_nodes;
+	const uint16_t *cpu_nodes;     /* [nr_cpus] */
+	const uint8_t *node_distances; /* [nr_nodes][nr_nodes] */
+	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
+};
+
+/*
+ * A model of `machine` in which every page is FRAME_OLD and every pageblock MOVABLE;
+ * PCPs are empty and sized by the kernel's own formulas. -EINVAL, -E2BIG or -ENOMEM.
+ */
+int model_new(struct model **out, const struct kernel *kernel, const struct machine *machine,
+	      const struct zone_spec *zones, int nr_zones, struct error *err);
+void model_free(struct model *m);
+
+/* NULL, or what is wrong: every rule the comments above promise. Slow. */
+const char *model_check(const struct model *m);
+
+/* The frame of a pfn, or NO_FRAME. */
+static inline uint32_t pfn_frame(const struct model *m, uint64_t pfn)
+{
+	for (int i = m->nr_zones - 1; i >= 0; i--) {
+		const struct zone *zone = &m->zones[i];
+		uint64_t offset = pfn - zone->base_pfn;
+
+		if (offset - (zone->start - zone->base) < zone->end - zone->start)
+			return zone->base + (uint32_t)offset;
+	}
+	return NO_FRAME;
+}
+
+static inline struct pageblock *frame_block(const struct model *m, uint32_t frame)
+{
+	return &m->blocks[frame >> m->pageblock_order];
+}
+
+static inline struct zone *frame_zone(const struct model *m, uint32_t frame)
+{
+	return &m->zones[frame_block(m, frame)->zone];
+}
+
+static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
+{
+	const struct zone *zone = frame_zone(m, frame);
+
+	return zone->base_pfn + (frame - zone->base);
+}
+
+static inline struct pcp *zone_pcp(const struct model *m, const struct zone *zone, int cpu)
+{
+	return &m->pcps[zone->number * m->nr_cpus + cpu];
+}
+
+static inline struct counters *zone_counters(const struct model *m, const struct zone *zone)
+{
+	return &zone_pcp(m, zone, m->now.cpu)->counters;
+}
+
+/* Where a search for the head of `frame`'s block ends: the head. */
+uint32_t block_head(const struct model *m, uint32_t frame);
+
+/* Make 2^order frames from `head` on one block in `state`. */
+static inline void block_set(struct model *m, uint32_t head, int order, enum frame_state state)
+{
+	for (uint32_t i = 1; i < 1u << order; i++)
+		m->frames[head + i].state = FRAME_TAIL;
+	m->frames[head].order = (uint8_t)order;
+	m->frames[head].state = state;
+}

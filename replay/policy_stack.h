@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy_stack.h - the policies of a run, and who owns which choice.
+ */
+#pragma once
+
+#include "policy.h"
+
+/* Every choice and notice of policy_ops, once. A new one is one new line here. */
+#define FOR_EACH_CHOICE(X) X(nofragment) X(fallback_type) X(claim)
+#define FOR_EACH_NOTICE(X) X(on_mixing)
+
+enum { POLICY_STACK_MAX = 16 };
+
+struct policy_stack {
+	struct policy *all[POLICY_STACK_MAX]; /* all[0] is mainline */
+	int nr;
+	struct {
+#define OWNER(choice) struct policy *choice;
+		FOR_EACH_CHOICE(OWNER)
+#undef OWNER
+	} owner; /* never NULL */
+};
+
+#define for_each_policy(stack, p)                                                                  \
+	for (int p##_i = 0; p##_i < (stack)->nr && ((p) = (stack)->all[p##_i]); p##_i++)
+
+/* Every policy there is; ends with NULL. */
+extern const struct policy_ops *const policies[];
+
+/* A stack of mainline alone. -ENOMEM. */
+int policy_stack_new(struct policy_stack **out, struct error *err);
+void policy_stack_free(struct policy_stack *stack);
+
+/*
+ * Add the policy of `spec`: "name" or "name:key=value,key=value". -ENOENT, -EINVAL or
+ * -ERANGE for a bad spec, -EBUSY if another policy owns one of its choices. "mainline",
+ * which is there already, only gets its parameters.
+ */
+int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
+
+/* The n-th choice a policy owns, the n-th notice it hears; NULL past the last. */
+const char *policy_choice(const struct policy_ops *ops, int n);
+const char *policy_notice(const struct policy_ops *ops, int n);

@@ -1,0 +1,801 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay.h"
+
+#include "buddy.h"
+#include "pcp.h"
+#include "policy_stack.h"
+#include "snapshot.h"
+#include "zone.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum {
+	WINDOW = 2048,       /* requests a free waits for its free_batched; power of two */
+	RECENT = 4 * WINDOW, /* slots to find a waiting free by its frame */
+	RECENT_PROBES = 8,
+	PREFETCH = 12, /* requests ahead of which a frame is fetched */
+	MAX_ZONES = 255,
+	EVENT_ROWS = 1 << 16, /* of a batch of output */
+	OTHER_ROWS = 1 << 14,
+	ANOMALY_ROWS = 1 << 20, /* rows written; all are counted */
+};
+#define TICK_NS 1000000000ull /* vm.stat_interval */
+
+/*
+ * map[frame] for the recorded pfn of that frame: where the model put it, as frame + 1,
+ * or one of these.
+ */
+enum {
+	MAP_UNSEEN = 0, /* no event yet */
+	MAP_UNSERVED = UINT32_MAX - 1,
+	MAP_FREED = UINT32_MAX,
+};
+
+struct waiting {
+	uint64_t at, ts, pfn;
+	uint32_t frame; /* of pfn */
+	uint32_t gfp_flags;
+	int32_t pid;
+	uint16_t cpu;
+	uint8_t kind, flags, order, migratetype;
+	bool batched; /* free: takes effect later; free_batched: has its free */
+};
+
+struct replay {
+	struct replay_config config;
+	struct policy_stack *policies;
+	struct zone_spec specs[MAX_ZONES];
+	int nr_specs;
+	struct model *model;
+	uint32_t *map;
+	bool exact, guessed, started, finished;
+
+	struct waiting *window; /* [arrived % WINDOW] */
+	uint64_t *recent;       /* by frame: number of a waiting free, + 1 */
+	uint64_t arrived, done;
+
+	bool *busy; /* [cpu] did something since its last tick */
+	uint64_t last_ts, next_tick, interval_end;
+
+	struct events events;
+	struct output *anomaly, *counter, *end[NR_END];
+	struct totals totals;
+};
+
+int replay_new(struct replay **out, const struct replay_config *config, struct error *err)
+{
+	struct replay *r = calloc(1, sizeof(*r));
+	int ret;
+
+	*out = NULL;
+	if (!r)
+		return fail(err, ENOMEM, "no memory for a replay");
+	r->config = *config;
+	if (!config->interval_ns || config->interval_ns >> 62) {
+		ret = fail(err, EINVAL, "an interval of %llu ns",
+			   (unsigned long long)config->interval_ns);
+		goto failed;
+	}
+	ret = policy_stack_new(&r->policies, err);
+	for (int i = 0; i < config->nr_policies && !ret; i++)
+		ret = policy_stack_add(r->policies, config->policies[i], err);
+	if (ret)
+		goto failed;
+	r->window = calloc(WINDOW, sizeof(*r->window));
+	r->recent = calloc(RECENT, sizeof(*r->recent));
+	if (!r->window || !r->recent) {
+		ret = fail(err, ENOMEM, "no memory for a replay");
+		goto failed;
+	}
+	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
+	if (!ret)
+		ret = output_new(&r->anomaly, &anomaly_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = output_new(&r->counter, &counter_table, OTHER_ROWS, err);
+	for (int i = 0; i < NR_END && !ret; i++)
+		ret = output_new(&r->end[i], end_tables[i], OTHER_ROWS, err);
+	if (ret)
+		goto failed;
+	*out = r;
+	return 0;
+failed:
+	replay_free(r);
+	return ret;
+}
+
+void replay_free(struct replay *r)
+{
+	if (!r)
+		return;
+	if (r->map)
+		munmap(r->map, r->model->nr_frames * sizeof(*r->map));
+	model_free(r->model);
+	policy_stack_free(r->policies);
+	output_free(r->events.output);
+	output_free(r->anomaly);
+	output_free(r->counter);
+	for (int i = 0; i < NR_END; i++)
+		output_free(r->end[i]);
+	free(r->window);
+	free(r->recent);
+	free(r->busy);
+	free(r);
+}
+
+/* The zones are known: build the model and the map. */
+static int build(struct replay *r, struct error *err)
+{
+	size_t bytes;
+	int ret;
+
+	if (r->model)
+		return 0;
+	if (!r->nr_specs)
+		return fail(err, ENODATA,
+			    "no rows of zone: the tape has no snapshot to start from");
+	ret = model_new(&r->model, r->config.kernel, &r->config.machine, r->specs, r->nr_specs,
+			err);
+	if (ret)
+		return ret;
+	r->model->policies = r->policies;
+	bytes = r->model->nr_frames * sizeof(*r->map);
+	r->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
+	if (r->map == MAP_FAILED || !r->busy) {
+		r->map = r->map == MAP_FAILED ? NULL : r->map;
+		return fail(err, ENOMEM, "no memory for a map of %u page frames",
+			    r->model->nr_frames);
+	}
+	madvise(r->map, bytes, MADV_HUGEPAGE);
+	return 0;
+}
+
+/* Which loader a table has, and the columns it reads. */
+static int load_rows(struct replay *r, const struct table *table, const struct ArrowArray *array,
+		     struct error *err)
+{
+	union {
+		struct zone_columns zone;
+		struct pcp_columns pcp;
+		struct pageblock_columns pageblock;
+		struct free_block_columns free_block;
+		struct pcp_page_columns pcp_page;
+		struct block_guess_columns block_guess;
+	} columns;
+	size_t nr;
+	int ret;
+
+	ret = table_borrow(table, array, &columns, &nr, err);
+	if (ret)
+		return ret;
+	if (table == &zone_table) {
+		if (r->model)
+			return fail(err, EINVAL, "rows of zone must come before all others");
+		return snapshot_zones(r->specs, &r->nr_specs, MAX_ZONES, &columns.zone, nr, err);
+	}
+	ret = build(r, err);
+	if (ret)
+		return ret;
+	if (table == &pcp_table)
+		return snapshot_load_pcp(r->model, &columns.pcp, nr, err);
+	if (table == &pageblock_table)
+		return snapshot_load_pageblock(r->model, &columns.pageblock, nr, err);
+	if (table == &pcp_page_table)
+		return snapshot_load_pcp_page(r->model, &columns.pcp_page, nr, err);
+	r->exact |= table == &free_block_table;
+	r->guessed |= table == &block_guess_table;
+	if (r->exact && r->guessed)
+		return fail(err, EINVAL, "free_block and block_guess: load one of them");
+	if (table == &free_block_table)
+		return snapshot_load_free_block(r->model, &columns.free_block, nr, err);
+	return snapshot_load_block_guess(r->model, &columns.block_guess, nr, err);
+}
+
+int replay_load(struct replay *r, const char *name, const struct ArrowSchema *schema,
+		const struct ArrowArray *array, struct error *err)
+{
+	static const struct table *const tables[] = {
+		&zone_table,       &pcp_table,      &pageblock_table,
+		&free_block_table, &pcp_page_table, &block_guess_table,
+	};
+
+	if (r->started)
+		return fail(err, EINVAL, "rows of %s after the first event", name);
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		int ret;
+
+		if (strcmp(tables[i]->name, name))
+			continue;
+		ret = table_check_schema(tables[i], schema, err);
+		return ret ? ret : load_rows(r, tables[i], array, err);
+	}
+	return 0;
+}
+
+static int start(struct replay *r, struct error *err)
+{
+	int ret;
+
+	if (r->started)
+		return 0;
+	ret = build(r, err);
+	if (ret)
+		return ret;
+	if (!r->exact && !r->guessed)
+		return fail(err, ENODATA,
+			    "no rows of free_block or block_guess: the tape does not "
+			    "say which pages were free at its start");
+	snapshot_complete(r->model, r->exact);
+	r->model->events = r->config.events ? &r->events : NULL;
+	r->started = true;
+	return 0;
+}
+
+static void report_anomaly(struct replay *r, const struct waiting *e, int kind, int action)
+{
+	struct anomaly_columns *columns;
+	size_t i;
+
+	if (r->totals.anomalies[kind]++ >= ANOMALY_ROWS)
+		return;
+	i = output_row(r->anomaly, &columns);
+	if (!columns)
+		return;
+	columns->at[i] = e->at;
+	columns->ts[i] = e->ts;
+	columns->cpu[i] = e->cpu;
+	columns->kind[i] = (uint8_t)kind;
+	columns->action[i] = (uint8_t)action;
+	if (e->pfn == UINT64_MAX)
+		return;
+	columns->pfn[i] = e->pfn;
+	set_valid(columns->pfn_valid, i);
+	columns->page_order[i] = e->order;
+	set_valid(columns->page_order_valid, i);
+}
+
+static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
+{
+	const struct zone *zone = &r->model->zones[pcp->zone];
+	struct counter_columns *columns;
+	size_t i = output_row(r->counter, &columns);
+
+	if (!columns)
+		return;
+	columns->ts[i] = ts;
+	columns->cpu[i] = pcp->cpu;
+	columns->node[i] = zone->node;
+	columns->zone[i] = zone->type;
+#define WRITE(name) columns->name[i] = pcp->counters.name;
+	FOR_EACH_COUNTER(WRITE)
+#undef WRITE
+}
+
+/* The interval ends: its counters become rows and totals. */
+static void end_interval(struct replay *r)
+{
+	static const struct counters none;
+	struct model *m = r->model;
+
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
+		struct pcp *pcp = &m->pcps[i];
+
+		if (!memcmp(&pcp->counters, &none, sizeof(none)))
+			continue;
+		write_counter(r, pcp, r->interval_end - r->config.interval_ns);
+#define ADD(name) r->totals.counters.name += pcp->counters.name;
+		FOR_EACH_COUNTER(ADD)
+#undef ADD
+		pcp->counters = none;
+	}
+}
+
+/* Run the vmstat worker of every CPU that has something to do; whether one still has. */
+static bool tick(struct replay *r)
+{
+	struct model *m = r->model;
+	bool busy = false;
+
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
+		if (!r->busy[cpu])
+			continue;
+		m->now = (struct moment){.ts = r->next_tick, .cpu = (uint16_t)cpu};
+		r->busy[cpu] = pcp_tick(m, cpu);
+		busy |= r->busy[cpu];
+	}
+	return busy;
+}
+
+/* Let what is due before `ts` happen: ticks and ends of intervals. */
+static void advance(struct replay *r, uint64_t ts)
+{
+	uint64_t interval = r->config.interval_ns;
+	bool busy = true;
+
+	if (!r->next_tick) {
+		r->next_tick = ts + TICK_NS;
+		r->interval_end = ts - ts % interval + interval;
+	}
+	while (ts >= r->next_tick || ts >= r->interval_end) {
+		/* While nobody is busy nothing happens: step over the idle time. */
+		if (r->next_tick < r->interval_end) {
+			busy = tick(r);
+			if (!busy)
+				r->next_tick += (ts - r->next_tick) / TICK_NS * TICK_NS;
+			r->next_tick += TICK_NS;
+		} else {
+			end_interval(r);
+			if (!busy)
+				r->interval_end += (ts - r->interval_end) / interval * interval;
+			r->interval_end += interval;
+		}
+	}
+}
+
+static bool map_has_page(uint32_t place)
+{
+	return place != MAP_UNSEEN && place < MAP_UNSERVED;
+}
+
+static void map_set(struct replay *r, uint32_t frame, int order, uint32_t place, bool served)
+{
+	for (uint32_t i = 0; i < 1u << order; i++)
+		r->map[frame + i] = served ? place + i : place;
+}
+
+/*
+ * Split the used block around [head, head + 2^order) until that is a block of its own:
+ * the kernel's split_page and partial frees. False if it spans several blocks.
+ */
+static bool carve_used(struct model *m, uint32_t head, int order)
+{
+	uint32_t block = block_head(m, head);
+	struct frame *f = m->frames;
+
+	assert(f[block].state == FRAME_USED || f[block].state == FRAME_USED_MOVABLE);
+	if (head & ((1u << order) - 1) || f[block].order < order)
+		return false;
+	while (f[block].order > order) {
+		int half = f[block].order - 1;
+		uint32_t upper = block + (1u << half);
+
+		f[upper].state = f[block].state;
+		f[upper].order = f[block].order = (uint8_t)half;
+		block = head < upper ? block : upper;
+	}
+	return true;
+}
+
+/* Which rows a free leaves in the model's own events. */
+enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
+
+static void free_block(struct replay *r, uint32_t head, int order, int rows)
+{
+	struct model *m = r->model;
+	int64_t pfn = (int64_t)frame_pfn(m, head);
+
+	if (rows & ROW_FREE)
+		events_free(m->events, &m->now, pfn, order);
+	if (rows & ROW_FREE_BATCHED)
+		events_free_batched(m->events, &m->now, pfn);
+	zone_free(m, head, order);
+}
+
+/* Free one recorded page wherever the model has it; false if it has it nowhere. */
+static bool free_page(struct replay *r, uint32_t frame, int rows)
+{
+	struct model *m = r->model;
+	uint32_t place = r->map[frame];
+
+	r->map[frame] = MAP_FREED;
+	if (map_has_page(place)) {
+		carve_used(m, place - 1, 0);
+		free_block(r, place - 1, 0, rows);
+		return true;
+	}
+	if (place == MAP_UNSEEN && m->frames[frame].state == FRAME_OLD) {
+		free_block(r, frame, 0, rows);
+		return true;
+	}
+	return false;
+}
+
+static bool all_old(const struct replay *r, uint32_t frame, int order)
+{
+	for (uint32_t i = 0; i < 1u << order; i++)
+		if (r->map[frame + i] != MAP_UNSEEN ||
+		    r->model->frames[frame + i].state != FRAME_OLD)
+			return false;
+	return !(frame & ((1u << order) - 1));
+}
+
+/* A free of pages that are not one block of the model: page by page. */
+static void free_pieces(struct replay *r, const struct waiting *e, int rows)
+{
+	uint32_t first = r->map[e->frame], pages = 1u << e->order, freed = 0;
+	int kind = ANOMALY_KIND_ORDER_MISMATCH;
+
+	for (uint32_t i = 0; i < pages; i++)
+		freed += free_page(r, e->frame + i, rows);
+	if (!freed && first == MAP_UNSERVED)
+		return;
+	if (first == MAP_FREED)
+		kind = ANOMALY_KIND_FREE_OF_FREE;
+	else if (freed < pages)
+		kind = ANOMALY_KIND_FREE_UNKNOWN;
+	report_anomaly(r, e, kind, freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
+}
+
+/* A free takes effect. */
+static void commit_free(struct replay *r, const struct waiting *e, int rows)
+{
+	struct model *m = r->model;
+	uint32_t place = r->map[e->frame];
+
+	if (map_has_page(place)) {
+		if (!carve_used(m, place - 1, e->order)) {
+			free_pieces(r, e, rows);
+			return;
+		}
+		map_set(r, e->frame, e->order, MAP_FREED, false);
+		free_block(r, place - 1, e->order, rows);
+	} else if (all_old(r, e->frame, e->order)) {
+		map_set(r, e->frame, e->order, MAP_FREED, false);
+		free_block(r, e->frame, e->order, rows);
+	} else {
+		free_pieces(r, e, rows);
+	}
+}
+
+/* The free of a batch is reported before it takes effect. */
+static void report_free(struct replay *r, const struct waiting *e)
+{
+	struct model *m = r->model;
+	uint32_t place = r->map[e->frame];
+
+	if (map_has_page(place))
+		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
+	else if (all_old(r, e->frame, e->order))
+		events_free(m->events, &m->now, (int64_t)e->pfn, e->order);
+}
+
+static void commit_batched(struct replay *r, struct waiting *e)
+{
+	uint32_t place = r->map[e->frame];
+
+	if (e->batched) {
+		commit_free(r, e, ROW_FREE_BATCHED);
+	} else if (map_has_page(place)) {
+		/* Its free was lost, or this is a kernel that reports no other. */
+		e->order = r->model->frames[place - 1].order;
+		commit_free(r, e, ROW_FREE | ROW_FREE_BATCHED);
+	}
+}
+
+/*
+ * The record hands out pages that the model holds as used since before the start, so
+ * they were free after all: on a PCP list, if the snapshot could not see all of those.
+ */
+static void reveal_old(struct replay *r, const struct waiting *e)
+{
+	struct model *m = r->model;
+	struct zone *zone = frame_zone(m, e->frame);
+	uint64_t pages = 1ull << e->order;
+
+	if (!all_old(r, e->frame, e->order))
+		return;
+	zone_forget_old(m, e->frame, e->order);
+	if (pcp_allowed(m, e->order) && zone->pcp_unseen >= pages &&
+	    e->migratetype <= MIGRATETYPE_RECLAIMABLE) {
+		zone->pcp_unseen -= pages;
+		pcp_push(m, zone_pcp(m, zone, e->cpu), e->frame, e->order, e->migratetype,
+			 frame_block(m, e->frame)->migratetype, false);
+		return;
+	}
+	free_direct(m, zone, e->frame, e->order);
+	report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
+}
+
+/* The record hands out pages whose free it never showed. */
+static void free_missed(struct replay *r, const struct waiting *e)
+{
+	bool missed = false;
+
+	for (uint32_t i = 0; i < 1u << e->order; i++)
+		if (map_has_page(r->map[e->frame + i]))
+			missed |= free_page(r, e->frame + i, ROW_FREE);
+	if (missed)
+		report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
+}
+
+static void commit_alloc(struct replay *r, const struct waiting *e)
+{
+	struct model *m = r->model;
+	struct request rq = {
+		.gfp_flags = e->gfp_flags,
+		.order = e->order,
+		.migratetype = e->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.node = e->gfp_flags & GFP_THISNODE ? frame_zone(m, e->frame)->node
+						    : m->cpu_nodes[e->cpu],
+	};
+	uint32_t head;
+
+	free_missed(r, e);
+	if (r->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
+		reveal_old(r, e);
+	head = zone_alloc(m, &rq);
+	events_alloc(m->events, &m->now, head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head),
+		     e->order, e->gfp_flags, e->migratetype);
+	if (head == NO_FRAME) {
+		map_set(r, e->frame, e->order, MAP_UNSERVED, false);
+		report_anomaly(r, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+	} else {
+		map_set(r, e->frame, e->order, head + 1, true);
+	}
+}
+
+static void run(struct replay *r, struct waiting *e)
+{
+	struct model *m = r->model;
+
+	if (e->ts >= r->next_tick || e->ts >= r->interval_end)
+		advance(r, e->ts);
+	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
+	r->busy[e->cpu] = true;
+	switch (e->kind) {
+	case EVENT_KIND_ALLOC:
+		if (e->pfn == UINT64_MAX)
+			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
+				     e->migratetype);
+		else
+			commit_alloc(r, e);
+		break;
+	case EVENT_KIND_FREE:
+		if (e->batched)
+			report_free(r, e);
+		else
+			commit_free(r, e, ROW_FREE);
+		break;
+	default:
+		commit_batched(r, e);
+	}
+}
+
+static void prefetch(const struct replay *r, uint64_t number)
+{
+	const struct waiting *e = &r->window[number % WINDOW];
+	uint32_t place;
+
+	if (number >= r->arrived || e->pfn == UINT64_MAX)
+		return;
+	place = r->map[e->frame];
+	if (map_has_page(place))
+		__builtin_prefetch(&r->model->frames[place - 1]);
+}
+
+static void run_oldest(struct replay *r)
+{
+	prefetch(r, r->done + PREFETCH);
+	run(r, &r->window[r->done % WINDOW]);
+	r->done++;
+}
+
+/* Slot of `recent` where a search for a frame begins. */
+static uint32_t recent_slot(uint32_t frame)
+{
+	return frame * 2654435761u >> 8 & (RECENT - 1);
+}
+
+static void remember_free(struct replay *r, uint32_t frame, uint64_t number)
+{
+	uint32_t slot = recent_slot(frame);
+
+	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
+		uint64_t *entry = &r->recent[(slot + i) & (RECENT - 1)];
+
+		/* Numbers are one more than the request's, so that 0 is none. */
+		if (*entry > r->done && r->window[(*entry - 1) % WINDOW].frame != frame)
+			continue;
+		*entry = number + 1;
+		return;
+	}
+}
+
+/* A free_batched arrives: the latest waiting free of its page takes effect with it. */
+static void match_batched(struct replay *r, struct waiting *e)
+{
+	uint32_t slot = recent_slot(e->frame);
+
+	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
+		uint64_t entry = r->recent[(slot + i) & (RECENT - 1)];
+		struct waiting *first = &r->window[(entry - 1) % WINDOW];
+
+		if (entry <= r->done || first->frame != e->frame ||
+		    first->kind != EVENT_KIND_FREE || first->batched)
+			continue;
+		first->batched = true;
+		e->batched = true;
+		e->order = first->order;
+		return;
+	}
+}
+
+/* Fill in one request of the input; false, with an anomaly, if it cannot be one. */
+static bool read_request(struct replay *r, struct waiting *e, const struct event_columns *c,
+			 size_t i)
+{
+	const struct model *m = r->model;
+	const struct zone *zone;
+	bool alloc = c->kind[i] == EVENT_KIND_ALLOC;
+
+	*e = (struct waiting){
+		.at = r->totals.events + i,
+		.ts = c->ts[i],
+		.pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX,
+		.pid = c->pid[i],
+		.cpu = c->cpu[i],
+		.kind = c->kind[i],
+		.flags = c->flags[i],
+		.order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0,
+	};
+	if (alloc) {
+		e->migratetype = c->migratetype[i];
+		e->gfp_flags = is_valid(c->gfp_flags_valid, i) ? c->gfp_flags[i] : 0;
+	}
+	if (e->kind > EVENT_KIND_FREE_BATCHED || e->cpu >= m->nr_cpus || e->order > m->max_order ||
+	    e->ts >> 62 || e->ts < r->last_ts || e->migratetype >= NR_MIGRATETYPE ||
+	    (alloc && !is_valid(c->migratetype_valid, i)) || (!alloc && e->pfn == UINT64_MAX)) {
+		report_anomaly(r, e, ANOMALY_KIND_BAD_EVENT, ANOMALY_ACTION_IGNORED);
+		return false;
+	}
+	r->last_ts = e->ts;
+	if (e->pfn == UINT64_MAX) {
+		r->totals.recorded_failures++;
+		return true;
+	}
+	e->frame = pfn_frame(m, e->pfn);
+	zone = e->frame == NO_FRAME ? NULL : frame_zone(m, e->frame);
+	if (!zone || zone->end - e->frame < 1u << e->order) {
+		report_anomaly(r, e, ANOMALY_KIND_OUTSIDE_ZONES, ANOMALY_ACTION_IGNORED);
+		return false;
+	}
+	return true;
+}
+
+static void feed_rows(struct replay *r, const struct event_columns *c, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		struct waiting *e = &r->window[r->arrived % WINDOW];
+
+		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
+			continue;
+		if (r->arrived - r->done == WINDOW)
+			run_oldest(r);
+		if (!read_request(r, e, c, i))
+			continue;
+		__builtin_prefetch(&r->map[e->frame]);
+		if (e->kind == EVENT_KIND_FREE)
+			remember_free(r, e->frame, r->arrived);
+		else if (e->kind == EVENT_KIND_FREE_BATCHED)
+			match_batched(r, e);
+		r->arrived++;
+		r->totals.requests++;
+	}
+	r->totals.events += nr;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int outputs_error(const struct replay *r, struct error *err)
+{
+	int ret = output_error(r->events.output, err);
+
+	if (!ret)
+		ret = output_error(r->anomaly, err);
+	if (!ret)
+		ret = output_error(r->counter, err);
+	for (int i = 0; i < NR_END && !ret; i++)
+		ret = output_error(r->end[i], err);
+	return ret;
+}
+
+int replay_feed_columns(struct replay *r, const struct event_columns *columns, size_t nr,
+			struct error *err)
+{
+	int ret = start(r, err);
+	double begin;
+
+	if (ret)
+		return ret;
+	if (r->finished)
+		return fail(err, EINVAL, "events after the end of the tape");
+	begin = seconds();
+	feed_rows(r, columns, nr);
+	r->totals.loop_seconds += seconds() - begin;
+	return outputs_error(r, err);
+}
+
+int replay_feed(struct replay *r, const struct ArrowSchema *schema, const struct ArrowArray *array,
+		struct error *err)
+{
+	struct event_columns columns;
+	size_t nr;
+	int ret = table_check_schema(&event_table, schema, err);
+
+	if (!ret)
+		ret = table_borrow(&event_table, array, &columns, &nr, err);
+	return ret ? ret : replay_feed_columns(r, &columns, nr, err);
+}
+
+int replay_finish(struct replay *r, struct error *err)
+{
+	double begin = seconds();
+	int ret = start(r, err);
+
+	if (ret)
+		return ret;
+	if (r->finished)
+		return fail(err, EINVAL, "the tape is over already");
+	while (r->done < r->arrived)
+		run_oldest(r);
+	if (r->interval_end)
+		end_interval(r);
+	r->totals.loop_seconds += seconds() - begin;
+	snapshot_write(r->model, r->end, r->last_ts);
+	r->finished = true;
+	return outputs_error(r, err);
+}
+
+struct batch *replay_read(struct replay *r)
+{
+	struct batch *batch = output_pop(r->events.output, r->finished);
+
+	if (!batch)
+		batch = output_pop(r->anomaly, r->finished);
+	if (!batch)
+		batch = output_pop(r->counter, r->finished);
+	for (int i = 0; i < NR_END && !batch; i++)
+		batch = output_pop(r->end[i], r->finished);
+	return batch;
+}
+
+const struct totals *replay_totals(const struct replay *r)
+{
+	return &r->totals;
+}
+
+struct model *replay_model(struct replay *r)
+{
+	return r->model;
+}
+
+const char *counter_name(int n)
+{
+#define NAME(name) #name,
+	static const char *const names[] = {FOR_EACH_COUNTER(NAME)};
+#undef NAME
+
+	return n < (int)(sizeof(names) / sizeof(names[0])) ? names[n] : NULL;
+}
+
+uint64_t counter_total(const struct totals *totals, int n)
+{
+#define VALUE(name) totals->counters.name,
+	const uint64_t values[] = {FOR_EACH_COUNTER(VALUE)};
+#undef VALUE
+
+	return values[n];
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay.h - a free run: the requests of a tape, served by the model.
+ *
+ * Of the recorded events only requests are read: alloc (order, migratetype, gfp flags,
+ * CPU) and free. Everything between them - refills, drains, fallbacks, zones - the
+ * model decides, so that it can decide otherwise. The recorded pfn is the key by which
+ * a free finds its allocation, and nothing else, with two exceptions: it names the
+ * node a __GFP_THISNODE request meant, and it tells that a page was on a PCP list at
+ * the start where the snapshot could not see those.
+ *
+ * Frees. The kernel reports a free when it begins, and for a page of a batch again, as
+ * free_batched, when it takes effect. A free therefore waits for its free_batched if
+ * one follows within the next WINDOW requests, and takes effect at once otherwise. A
+ * free_batched without a free frees the page by itself.
+ *
+ * Ticks. Once a second every CPU that did something runs its vmstat worker.
+ *
+ * Same input, same output, byte for byte, however the input is cut into batches.
+ */
+#pragma once
+
+#include "model.h"
+
+struct replay;
+
+struct replay_config {
+	const struct kernel *kernel;
+	struct machine machine;      /* borrowed until replay_free() */
+	const char *const *policies; /* specs */
+	int nr_policies;
+	uint64_t interval_ns; /* grain of the counter table */
+	bool events;          /* write the model's own events */
+};
+
+/* What a run adds up to. */
+struct totals {
+	uint64_t events;            /* rows fed */
+	uint64_t requests;          /* of them allocs and frees */
+	uint64_t recorded_failures; /* allocs that failed in the record: not replayed */
+	uint64_t anomalies[NR_ANOMALY_KIND];
+	double loop_seconds; /* in replay_feed() and replay_finish() */
+	struct counters counters;
+};
+
+int replay_new(struct replay **out, const struct replay_config *config, struct error *err);
+void replay_free(struct replay *r);
+
+/*
+ * Rows of snapshot 0 of one table: zone first, then any of pcp, pageblock, free_block
+ * and pcp_page (an exact snapshot), block_guess (one from /proc/kpageflags). Of other
+ * tables nothing is needed; they are passed over. -EINVAL for rows that contradict
+ * each other, by name and value.
+ */
+int replay_load(struct replay *r, const char *table, const struct ArrowSchema *schema,
+		const struct ArrowArray *array, struct error *err);
+
+/* A batch of `event`, in tape order. -ENODATA without a snapshot to begin from. */
+int replay_feed(struct replay *r, const struct ArrowSchema *schema, const struct ArrowArray *array,
+		struct error *err);
+
+/* The same for columns at hand. */
+int replay_feed_columns(struct replay *r, const struct event_columns *columns, size_t nr,
+			struct error *err);
+
+/* The tape is over: the waiting requests run, the end state is written as snapshot 1. */
+int replay_finish(struct replay *r, struct error *err);
+
+/* A finished batch of any table, or NULL. To be exported, or read, before the next call. */
+struct batch *replay_read(struct replay *r);
+
+const struct totals *replay_totals(const struct replay *r);
+
+/* Name and total of the n-th counter; a NULL name past the last. */
+const char *counter_name(int n);
+uint64_t counter_total(const struct totals *totals, int n);
+
+/* The model, once a snapshot is loaded: for tests. */
+struct model *replay_model(struct replay *r);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.h - the model's state from and to the snapshot tables.
+ */
+#pragma once
+
+#include "model.h"
+
+/* Specs of the populated zones of snapshot 0, appended to `specs`; -E2BIG over `room`. */
+int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone_columns *columns,
+		   size_t rows, struct error *err);
+
+/* Rows of snapshot 0 into a fresh model. */
+int snapshot_load_pcp(struct model *m, const struct pcp_columns *columns, size_t rows,
+		      struct error *err);
+int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *columns, size_t rows,
+			    struct error *err);
+int snapshot_load_free_block(struct model *m, const struct free_block_columns *columns, size_t rows,
+			     struct error *err);
+int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *columns, size_t rows,
+			   struct error *err);
+int snapshot_load_block_guess(struct model *m, const struct block_guess_columns *columns,
+			      size_t rows, struct error *err);
+
+/*
+ * Everything is loaded: make the free lists what the row of the model would have made
+ * of them. With `exact` the lists keep their order and type where the row allows it;
+ * else each block goes to its pageblock's list, and the PCPs' pages are unseen.
+ */
+void snapshot_complete(struct model *m, bool exact);
+
+/* Outputs of the end state, in this order. */
+enum {
+	END_ZONE,
+	END_PCP,
+	END_FREE_AREA,
+	END_BLOCK_COUNT,
+	END_PAGEBLOCK,
+	END_FREE_BLOCK,
+	END_PCP_PAGE,
+	NR_END,
+};
+extern const struct table *const end_tables[NR_END];
+
+/* The model's state as snapshot 1, read at `ts`. */
+void snapshot_write(const struct model *m, struct output *const outputs[NR_END], uint64_t ts);

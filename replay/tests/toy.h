@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * toy.h - a zone small enough to draw, and its events and lists as text.
+ *
+ * Zone of whole pageblocks from pfn 0, one node, one CPU; every page used, all
+ * watermarks 0. Events read
+ *
+ *   a(pfn)  f(pfn)  zl(pfn,order,type)  d(pfn,type)
+ *   x(pfn,alloc order,fallback order,alloc type,fallback type,ownership)
+ *
+ * with U, M, R, H, V (RESERVE) for migratetypes. Lists are pfns, head first.
+ */
+#pragma once
+
+#include "buddy.h"
+#include "pcp.h"
+#include "policy_stack.h"
+#include "zone.h"
+
+struct toy {
+	struct model *m;
+	struct zone *zone;
+	struct pcp *pcp;
+	struct policy_stack *policies;
+	struct events events;
+	char text[16384]; /* what toy_events() returned last */
+};
+
+/* `blocks` has one letter per pageblock; "normal" zones have ALLOC_NOFRAGMENT. */
+struct toy_geometry {
+	int pageblock_order, max_order;
+	const char *blocks;
+	int zone; /* ZONE_DMA32 never has ALLOC_NOFRAGMENT; the default ZONE_DMA neither */
+};
+
+void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry);
+void toy_free(struct toy *t);
+
+/* batch, and high_min = high = high_max. */
+void toy_pcp(struct toy *t, int batch, int high);
+/* Put a block that is used at the tail of a free list. */
+void toy_add_free(struct toy *t, uint32_t pfn, int order, char type);
+/* Say how many of a block's used pages are on an LRU list. */
+void toy_movable(struct toy *t, uint32_t pfn, int pages);
+
+/* An allocation of the one CPU; UINT64_MAX if it failed. */
+uint64_t toy_alloc(struct toy *t, int order, char type);
+/* A free of a used page, whoever used it. */
+void toy_free_page(struct toy *t, uint32_t pfn, int order);
+/* __free_one_page: past the PCP, to a given list. */
+void toy_free_one(struct toy *t, uint32_t pfn, int order, char type);
+/* Drain the PCP to its last page, as non-free callers do. */
+void toy_drain(struct toy *t);
+
+/* The events since the last call. */
+const char *toy_events(struct toy *t);
+/* A free list; a PCP list; the pageblocks' types. */
+const char *toy_list(struct toy *t, int order, char type);
+const char *toy_pcp_list(struct toy *t, int order, char type);
+const char *toy_blocks(struct toy *t);
+
+/* Check that a text is as expected, and show it if not. */
+#define check_text(got, wanted)                                                                    \
+	do {                                                                                       \
+		const char *check_got = (got);                                                     \
+		if (strcmp(check_got, wanted))                                                     \
+			printf("# got    %s\n# wanted %s\n", check_got, wanted);                   \
+		check(!strcmp(check_got, wanted));                                                 \
+	} while (0)

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "zone.h"
+
+#include "buddy.h"
+#include "fallback.h"
+#include "pcp.h"
+#include "policy_stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { HIGHATOMIC_SHARE = 100 }; /* the reserve is at most 1/100 of a zone */
+
+int gfp_class_zone(uint32_t gfp_flags)
+{
+	if (gfp_flags & GFP_DMA)
+		return ZONE_DMA;
+	if (gfp_flags & GFP_DMA32)
+		return ZONE_DMA32;
+	if ((gfp_flags & (GFP_MOVABLE | GFP_HIGHMEM)) == (GFP_MOVABLE | GFP_HIGHMEM))
+		return ZONE_MOVABLE;
+	return gfp_flags & GFP_HIGHMEM ? ZONE_HIGHMEM : ZONE_NORMAL;
+}
+
+bool zone_has_lower(const struct model *m, const struct zone *zone)
+{
+	bool one_node = true, dma32 = false;
+
+	if (zone->type != ZONE_NORMAL)
+		return false;
+	for (int i = 0; i < m->nr_zones; i++) {
+		one_node &= m->zones[i].node == zone->node;
+		dma32 |= m->zones[i].node == zone->node && m->zones[i].type == ZONE_DMA32;
+	}
+	return one_node || dma32;
+}
+
+/* Pages of a zone that a request without rights may not count on. */
+static int64_t unusable_pages(const struct model *m, const struct zone *zone,
+			      const struct request *rq)
+{
+	uint32_t rights = ALLOC_HARDER;
+	int64_t pages = 0;
+
+	if (m->kernel->watermark != WATERMARK_HARDER)
+		rights |= ALLOC_HIGH | ALLOC_HIGHATOMIC;
+	if (!(rq->flags & rights))
+		pages = (int64_t)(m->kernel->watermark == WATERMARK_GRADED_FREE
+					  ? zone->nr_free_highatomic
+					  : zone->nr_reserved_highatomic);
+	if (rq->migratetype != MIGRATETYPE_MOVABLE)
+		pages += (int64_t)zone->nr_free_cma;
+	return pages;
+}
+
+static bool has_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++) {
+		const uint32_t *nr_free = zone->nr_free[order];
+
+		if (nr_free[MIGRATETYPE_UNMOVABLE] || nr_free[MIGRATETYPE_MOVABLE] ||
+		    nr_free[MIGRATETYPE_RECLAIMABLE])
+			return true;
+		if (rq->migratetype == MIGRATETYPE_MOVABLE && nr_free[MIGRATETYPE_CMA])
+			return true;
+		if (rq->flags & ALLOC_HIGHATOMIC && nr_free[MIGRATETYPE_HIGHATOMIC])
+			return true;
+	}
+	return false;
+}
+
+/* zone_watermark_ok of 2.6.31 to 2.6.33: small chunks do not count for large requests. */
+static bool watermark_ok_per_order(const struct zone *zone, const struct request *rq, int64_t mark)
+{
+	int64_t free = (int64_t)zone->nr_free_pages - (1ll << rq->order) + 1, min = mark;
+
+	if (rq->flags & ALLOC_HIGH)
+		min -= min / 2;
+	if (rq->flags & ALLOC_HARDER)
+		min -= min / 4;
+	if (free <= min + zone->lowmem_reserve[rq->class_zone])
+		return false;
+	for (int order = 0; order < rq->order; order++) {
+		for (int type = 0; type < NR_MIGRATETYPE; type++)
+			free -= (int64_t)zone->nr_free[order][type] << order;
+		min >>= 1;
+		if (free <= min)
+			return false;
+	}
+	return true;
+}
+
+bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
+		  int64_t mark)
+{
+	int64_t free = (int64_t)zone->nr_free_pages - (1ll << rq->order) + 1, min = mark;
+
+	if (m->kernel->watermark == WATERMARK_PER_ORDER)
+		return watermark_ok_per_order(zone, rq, mark);
+	if (rq->flags & ALLOC_HIGH)
+		min -= min / 2;
+	if (m->kernel->watermark == WATERMARK_HARDER) {
+		if (rq->flags & ALLOC_HARDER)
+			min -= min / 4;
+	} else if (rq->flags & ALLOC_HIGH && rq->flags & ALLOC_HARDER) {
+		min -= min / 4;
+	}
+	free -= unusable_pages(m, zone, rq);
+	if (free <= min + zone->lowmem_reserve[rq->class_zone])
+		return false;
+	return !rq->order || has_chunk(m, zone, rq);
+}
+
+/* zone_watermark_fast: order 0 first by the plain mark, most requests end here. */
+static bool watermark_fast(const struct model *m, const struct zone *zone, const struct request *rq,
+			   int64_t mark)
+{
+	int64_t free = (int64_t)zone->nr_free_pages;
+
+	if (!rq->order && m->kernel->watermark != WATERMARK_PER_ORDER) {
+		if (m->kernel->fast_counts_highatomic)
+			free -= unusable_pages(m, zone, rq);
+		else if (rq->migratetype != MIGRATETYPE_MOVABLE)
+			free -= (int64_t)zone->nr_free_cma;
+		if (free > mark + zone->lowmem_reserve[rq->class_zone])
+			return true;
+	}
+	return watermark_ok(m, zone, rq, mark);
+}
+
+/* reserve_highatomic_pageblock: what a high-order atomic request got stays with its kind. */
+static void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int order)
+{
+	uint64_t block = 1ull << m->pageblock_order, most = zone->managed / HIGHATOMIC_SHARE;
+	uint32_t start = frame & ~(uint32_t)(block - 1);
+	int type = frame_block(m, frame)->migratetype;
+
+	if (m->kernel->highatomic == HIGHATOMIC_PERCENT) {
+		if (most < block)
+			return;
+		most = (most + block - 1) / block * block;
+	} else {
+		most += block;
+	}
+	if (zone->nr_reserved_highatomic >= most || type > MIGRATETYPE_RECLAIMABLE)
+		return;
+	if (order < m->pageblock_order && (start < zone->start || start + block > zone->end))
+		return;
+	move_free_pages(m, zone, start, start + (uint32_t)block, MIGRATETYPE_HIGHATOMIC);
+	set_block_type(m, frame, order, MIGRATETYPE_HIGHATOMIC);
+	zone->nr_reserved_highatomic += order > m->pageblock_order ? 1ull << order : block;
+}
+
+/* unreserve_highatomic_pageblock, forced: one block of the first zone that has one. */
+static bool unreserve_highatomic(struct model *m, const struct zonelist *list, int migratetype)
+{
+	uint64_t block = 1ull << m->pageblock_order;
+
+	for (int i = 0; i < list->nr; i++) {
+		struct zone *zone = list->zones[i];
+
+		for (int order = 0; order <= m->max_order; order++) {
+			uint32_t head, start;
+
+			if (!zone->nr_free[order][MIGRATETYPE_HIGHATOMIC])
+				continue;
+			head = m->frames[free_list(zone, order, MIGRATETYPE_HIGHATOMIC)].next;
+			start = head & ~(uint32_t)(block - 1);
+			zone->nr_reserved_highatomic -= zone->nr_reserved_highatomic < block
+								? zone->nr_reserved_highatomic
+								: block;
+			move_free_pages(m, zone, start, start + (uint32_t)block, migratetype);
+			set_block_type(m, head, order, migratetype);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* rmqueue_buddy: past the PCP. */
+static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct request *rq)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	struct counters *counters = zone_counters(m, zone);
+	uint32_t frame = NO_FRAME;
+
+	counters->lock_holds++;
+	if (rq->flags & ALLOC_HIGHATOMIC)
+		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	if (frame == NO_FRAME)
+		frame = rmqueue_core(m, zone, rq, &mode);
+	if (frame == NO_FRAME && m->kernel->highatomic_last && rq->flags & ALLOC_HARDER)
+		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	counters->buddy_allocs += frame != NO_FRAME;
+	return frame;
+}
+
+static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request *rq)
+{
+	bool pcp = pcp_allowed(m, rq->order) && rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
+	uint32_t frame = pcp ? pcp_alloc(m, zone, rq) : NO_FRAME;
+
+	if (frame == NO_FRAME && (!pcp || m->kernel->pcp_miss_to_buddy))
+		frame = alloc_direct(m, zone, rq);
+	if (zone->boosted_watermark && rq->gfp_flags & GFP_KSWAPD_RECLAIM) {
+		zone->boosted_watermark = false;
+		zone_counters(m, zone)->kswapd_wakes++;
+	}
+	return frame;
+}
+
+/* One walk of a zonelist. */
+struct walk {
+	const struct zonelist *list;
+	struct zone *preferred;
+	int mark;        /* WMARK_* */
+	bool local_only; /* NOFRAGMENT gives way before the walk leaves the node */
+};
+
+static uint32_t serve_from(struct model *m, struct zone *zone, struct request *rq,
+			   const struct walk *walk)
+{
+	bool above = rq->flags & ALLOC_NO_WATERMARKS;
+	uint32_t frame;
+
+	if (m->kernel->below_high && !zone->below_high) {
+		if (watermark_fast(m, zone, rq, zone->wmark[WMARK_HIGH]))
+			above = true;
+		else
+			zone->below_high = true;
+	}
+	if (!above && !watermark_fast(m, zone, rq, zone->wmark[walk->mark]))
+		return NO_FRAME;
+	frame = rmqueue(m, zone, rq);
+	if (frame != NO_FRAME && rq->flags & ALLOC_HIGHATOMIC)
+		reserve_highatomic(m, zone, frame, rq->order);
+	return frame;
+}
+
+/* One pass; under a NOFRAGMENT that is bound to the node it ends where the node ends. */
+static uint32_t walk_once(struct model *m, struct request *rq, const struct walk *walk)
+{
+	for (int i = 0; i < walk->list->nr; i++) {
+		struct zone *zone = walk->list->zones[i];
+		uint32_t frame;
+
+		if (zone->type > rq->class_zone)
+			continue;
+		if (rq->flags & ALLOC_NOFRAGMENT && walk->local_only &&
+		    zone->node != walk->preferred->node)
+			break;
+		frame = serve_from(m, zone, rq, walk);
+		if (frame != NO_FRAME)
+			return frame;
+	}
+	return NO_FRAME;
+}
+
+/* get_page_from_freelist: local but mixed beats remote and unmixed. */
+static uint32_t walk_zones(struct model *m, struct request *rq, const struct walk *walk)
+{
+	uint32_t frame = walk_once(m, rq, walk);
+
+	if (frame != NO_FRAME || !walk->local_only || !(rq->flags & ALLOC_NOFRAGMENT))
+		return frame;
+	rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
+	zone_counters(m, walk->preferred)->nofragment_retries++;
+	return walk_once(m, rq, walk);
+}
+
+/* gfp_to_alloc_flags: what the slow path grants. */
+static uint32_t slow_path_rights(const struct model *m, const struct request *rq)
+{
+	bool may_sleep = rq->gfp_flags & GFP_DIRECT_RECLAIM, high = rq->gfp_flags & GFP_HIGH;
+	bool harder = !may_sleep && !(rq->gfp_flags & GFP_NOMEMALLOC);
+	uint32_t flags = high ? ALLOC_HIGH : 0;
+
+	/* __GFP_ATOMIC went with 6.3; since then its holders say HIGH and do not sleep. */
+	if (m->kernel->watermark == WATERMARK_HARDER)
+		harder &= high || rq->gfp_flags & GFP_ATOMIC;
+	if (harder)
+		flags |= ALLOC_HARDER;
+	if (harder && high && rq->order && m->kernel->highatomic != HIGHATOMIC_NONE)
+		flags |= ALLOC_HIGHATOMIC;
+	return flags;
+}
+
+static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *walk, bool nofragment)
+{
+	struct counters *counters = zone_counters(m, walk->preferred);
+	uint32_t frame;
+
+	counters->below_low++;
+	counters->kswapd_wakes += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
+	walk->mark = WMARK_MIN;
+	rq->flags = slow_path_rights(m, rq) | (nofragment ? ALLOC_NOFRAGMENT : 0);
+	frame = walk_zones(m, rq, walk);
+	if (frame != NO_FRAME)
+		return frame;
+	counters->below_min++;
+	if (nofragment) {
+		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
+		counters->nofragment_retries++;
+		frame = walk_zones(m, rq, walk);
+		if (frame != NO_FRAME)
+			return frame;
+	}
+	rq->flags |= ALLOC_NO_WATERMARKS;
+	frame = walk_zones(m, rq, walk);
+	if (frame != NO_FRAME)
+		return frame;
+	while (unreserve_highatomic(m, walk->list, rq->migratetype))
+		;
+	pcp_drain_all(m);
+	frame = walk_zones(m, rq, walk);
+	counters->failed += frame == NO_FRAME;
+	return frame;
+}
+
+/* Count 2^order pages from `head` into, or out of, their blocks' nr_movable. */
+static void count_movable(struct model *m, uint32_t head, int order, int sign)
+{
+	uint32_t pages = 1u << order, block = 1u << m->pageblock_order;
+
+	for (uint32_t i = 0; i < pages; i += block)
+		frame_block(m, head + i)->nr_movable +=
+			(uint16_t)(sign * (int)(pages < block ? pages : block));
+}
+
+uint32_t zone_alloc(struct model *m, struct request *rq)
+{
+	const struct zonelist *list =
+		rq->gfp_flags & GFP_THISNODE ? &m->thisnode[rq->node] : &m->fallback[rq->node];
+	struct policy *owner = m->policies->owner.nofragment;
+	struct walk walk = {.list = list, .mark = WMARK_LOW};
+	enum nofragment_span nofragment;
+	const struct zone *zone;
+	struct counters *counters;
+	uint32_t frame;
+
+	for (int i = 0; i < list->nr && !walk.preferred; i++)
+		if (list->zones[i]->type <= rq->class_zone)
+			walk.preferred = list->zones[i];
+	if (!walk.preferred)
+		return NO_FRAME;
+	nofragment = owner->ops->nofragment(owner, m, rq, walk.preferred);
+	walk.local_only = nofragment == NOFRAGMENT_FIRST_PASS;
+	rq->flags = nofragment == NOFRAGMENT_OFF ? 0 : ALLOC_NOFRAGMENT;
+	frame = walk_zones(m, rq, &walk);
+	if (frame == NO_FRAME)
+		frame = alloc_slow(m, rq, &walk, nofragment == NOFRAGMENT_ALWAYS);
+	if (frame == NO_FRAME)
+		return NO_FRAME;
+
+	zone = frame_zone(m, frame);
+	counters = zone_counters(m, zone);
+	counters->allocs++;
+	counters->alloc_pages += 1ull << rq->order;
+	counters->remote_node += zone->node != walk.preferred->node;
+	counters->lower_zone += zone->node == walk.preferred->node && zone != walk.preferred;
+	if (rq->migratetype == MIGRATETYPE_MOVABLE) {
+		m->frames[frame].state = FRAME_USED_MOVABLE;
+		count_movable(m, frame, rq->order, 1);
+	}
+	return frame;
+}
+
+void zone_forget_old(struct model *m, uint32_t head, int order)
+{
+	for (uint32_t i = 0; i < 1u << order; i++) {
+		struct pageblock *block = frame_block(m, head + i);
+
+		/* Which of a block's old pages are movable is unknown: the share stays. */
+		block->old_movable = (uint16_t)((uint32_t)block->old_movable *
+						(block->nr_old - 1u) / block->nr_old);
+		block->nr_old--;
+	}
+	block_set(m, head, order, FRAME_USED);
+}
+
+void zone_free(struct model *m, uint32_t head, int order)
+{
+	struct zone *zone = frame_zone(m, head);
+	struct counters *counters = zone_counters(m, zone);
+
+	if (m->frames[head].state == FRAME_USED_MOVABLE)
+		count_movable(m, head, order, -1);
+	else if (m->frames[head].state == FRAME_OLD)
+		zone_forget_old(m, head, order);
+	counters->frees++;
+	counters->free_pages += 1ull << order;
+	pcp_free(m, zone, head, order);
+}
+
+static int distance(const uint8_t *distances, const struct model *m, int from, int to)
+{
+	return distances[from * m->nr_nodes + to];
+}
+
+static bool has_cpu(const struct model *m, int node)
+{
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++)
+		if (m->cpu_nodes[cpu] == node)
+			return true;
+	return false;
+}
+
+static bool has_zone(const struct model *m, int node)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == node)
+			return true;
+	return false;
+}
+
+/*
+ * find_next_best_node: the nearest unused node with memory; among equals lower load,
+ * a node's own CPUs and a lower number count against it. -1 when all are used.
+ */
+static int next_node(const struct model *m, const uint8_t *distances, int node, const bool *used,
+		     const int *load)
+{
+	int best = -1;
+	int64_t best_value = INT64_MAX;
+
+	if (!used[node] && has_zone(m, node))
+		return node;
+	for (int n = 0; n < m->nr_nodes; n++) {
+		int64_t value = distance(distances, m, node, n) + (n < node) + has_cpu(m, n);
+
+		value = value * m->nr_nodes + load[n];
+		if (used[n] || !has_zone(m, n) || value >= best_value)
+			continue;
+		best_value = value;
+		best = n;
+	}
+	return best;
+}
+
+static void append_node(const struct model *m, struct zonelist *list, int node)
+{
+	for (int type = NR_ZONE - 1; type >= 0; type--)
+		for (int i = 0; i < m->nr_zones; i++)
+			if (m->zones[i].node == node && m->zones[i].type == type)
+				list->zones[list->nr++] = &m->zones[i];
+}
+
+/* build_zonelists, node order: load makes equally far nodes take turns. */
+static void build_zonelist(struct model *m, const uint8_t *distances, int node, bool *used,
+			   int *load)
+{
+	int previous = node, next;
+
+	for (int n = 0; n < m->nr_nodes; n++)
+		used[n] = false;
+	append_node(m, &m->thisnode[node], node);
+	while ((next = next_node(m, distances, node, used, load)) >= 0) {
+		if (distance(distances, m, node, next) != distance(distances, m, node, previous))
+			load[next]++;
+		append_node(m, &m->fallback[node], next);
+		used[next] = true;
+		previous = next;
+	}
+}
+
+int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
+{
+	size_t nodes = (size_t)m->nr_nodes, zones = (size_t)m->nr_zones;
+	struct zone **entries = calloc(2 * nodes * zones, sizeof(*entries));
+	bool *used = calloc(nodes, sizeof(*used));
+	int *load = calloc(nodes, sizeof(*load));
+
+	m->fallback = calloc(2 * nodes, sizeof(*m->fallback));
+	if (!entries || !m->fallback || !used || !load) {
+		free(entries);
+		free(used);
+		free(load);
+		return fail(err, ENOMEM, "no memory for the zonelists of %d nodes", m->nr_nodes);
+	}
+	m->thisnode = m->fallback + nodes;
+	for (size_t i = 0; i < 2 * nodes; i++)
+		m->fallback[i].zones = entries + i * zones;
+	for (int node = 0; node < m->nr_nodes; node++)
+		build_zonelist(m, distances, node, used, load);
+	free(used);
+	free(load);
+	return 0;
+}
+
+void zonelists_free(struct model *m)
+{
+	if (m->fallback)
+		free(m->fallback[0].zones);
+	free(m->fallback);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zone.h - which zone serves a request: zonelists, watermarks, the walk.
+ */
+#pragma once
+
+#include "model.h"
+
+struct request {
+	uint32_t gfp_flags;
+	uint8_t order, migratetype;
+	uint8_t class_zone; /* highest zone it may take */
+	uint16_t node;      /* preferred */
+	uint32_t flags;     /* ALLOC_* of the pass that runs */
+};
+
+enum {
+	ALLOC_NOFRAGMENT = 1, /* do not mix migratetypes in a pageblock */
+	ALLOC_HIGH = 2,       /* __GFP_HIGH: MIN_RESERVE */
+	ALLOC_HARDER = 4,     /* cannot sleep: HARDER, NON_BLOCK */
+	ALLOC_HIGHATOMIC = 8, /* may take from the HIGHATOMIC reserve */
+	ALLOC_NO_WATERMARKS = 16,
+};
+
+/*
+ * Whether the zone has `free` pages above `mark` left for a request of this order and
+ * rights, and a chunk to serve it (zone_watermark_ok of the row's family).
+ */
+bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
+		  int64_t mark);
+
+/* A NORMAL zone whose node, or whose whole machine, has lower zones to turn to. */
+bool zone_has_lower(const struct model *m, const struct zone *zone);
+
+/* Highest zone a gfp mask allows (gfp_zone, x86-64). */
+int gfp_class_zone(uint32_t gfp_flags);
+
+/*
+ * Serve a request: first pass above the low watermark, then what the slow path may
+ * take. Reclaim does not run (frees come when they were recorded), so where the
+ * kernel would reclaim the model goes below the watermark and counts below_min; last
+ * it unreserves HIGHATOMIC blocks and drains every PCP, as the kernel does before it
+ * fails. Returns the head of a used block of rq->order, or NO_FRAME.
+ */
+uint32_t zone_alloc(struct model *m, struct request *rq);
+
+/* Free 2^order pages from `head`, which are used: a whole block, or FRAME_OLD pages. */
+void zone_free(struct model *m, uint32_t head, int order);
+
+/* Make one used block of FRAME_OLD pages: what becomes of them is known from here on. */
+void zone_forget_old(struct model *m, uint32_t head, int order);
+
+/* Fill model->fallback and ->thisnode from the node distances [nr_nodes][nr_nodes]. */
+int zonelists_new(struct model *m, const uint8_t *distances, struct error *err);
+void zonelists_free(struct model *m);
