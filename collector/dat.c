@@ -666,7 +666,13 @@ int dat_open(struct dat **out, const char *path, const struct decoder_names *nam
 		return fail(err, ENOMEM, "no memory to read %s", path);
 	source_init(&d->source);
 	ret = open_all(d, path, err);
-	ret = ret ?: decoder_new(&d->source.decoder, d->source.tep, names, EVENT_ROWS, err);
+	if (!ret) {
+		struct error why;
+
+		ret = decoder_new(&d->source.decoder, d->source.tep, names, EVENT_ROWS, &why);
+		if (ret)
+			fail(err, -ret, "%s: %s", path, why.msg);
+	}
 	if (!ret) {
 		ret = -pthread_create(&d->thread, NULL, decode_thread, d);
 		if (ret)

@@ -633,6 +633,17 @@ static void find_usual(const struct decoder *d, struct format *f)
 		f->page[i].at += f->page[i].shift / 8;
 }
 
+static int lacks(const struct tep_event *event, const struct column *column, struct error *err)
+{
+	char names[128] = "";
+
+	for (const char *const *field = column->fields; *field; field++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s'%s'",
+			 field == column->fields ? "" : " or ", *field);
+	return fail(err, EINVAL, "%s:%s has no usable field %s%s", event->system, event->name,
+		    names, !strcmp(column->name, "pfn") ? " (kernels before 4.1 have none)" : "");
+}
+
 static int set_page_event(const struct decoder *d, struct format *f, struct tep_event *event,
 			  struct error *err)
 {
@@ -644,9 +655,7 @@ static int set_page_event(const struct decoder *d, struct format *f, struct tep_
 			need(f, field);
 			f->has |= (uint8_t)(1u << i);
 		} else if (page_needs[f->kind] & 1u << i) {
-			return fail(err, EINVAL, "%s:%s has no usable field '%s'%s", event->system,
-				    event->name, column->fields[0],
-				    i == PFN ? " (kernels before 4.1 are not supported)" : "");
+			return lacks(event, column, err);
 		}
 	}
 	if (!d->gfp_known)
@@ -732,6 +741,7 @@ static int set_formats(struct decoder *d, struct error *err)
 	d->by_type = calloc(NR_TYPES, sizeof(*d->by_type));
 	if (!d->formats || !d->counts || !d->by_type)
 		return fail(err, ENOMEM, "no memory for %d event formats", nr);
+	d->nr_formats = (size_t)nr;
 	for (int i = 0; i < nr; i++) {
 		struct tep_event *event = tep_get_event(d->tep, i);
 		struct format *f = &d->formats[i];
@@ -740,15 +750,14 @@ static int set_formats(struct decoder *d, struct error *err)
 			continue;
 		f->count.system = event->system;
 		f->count.name = event->name;
-		ret = set_common(d, f, event, err);
-		if (!ret && find_kind(d, event, f))
+		ret = find_kind(d, event, f) ? set_common(d, f, event, err) : 0;
+		if (!ret && f->rows)
 			ret = f->rows == &d->rotations[EVENT] ? set_page_event(d, f, event, err)
 							      : set_row(d, f, event, err);
 		if (ret)
 			return ret;
 		d->by_type[event->id] = f;
 	}
-	d->nr_formats = (size_t)nr;
 	return 0;
 }
 

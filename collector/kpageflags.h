@@ -11,8 +11,8 @@
  * The migratetype of a pageblock is not in the file. The guess: MOVABLE if at
  * least half of its used pages (reserved ones aside) are movable by their flags:
  * on an LRU list, anon, mapped, hugetlb; also if it has no used page, as that is
- * how the kernel starts. Else UNMOVABLE. Slab that can be reclaimed looks like any slab, so RECLAIMABLE
- * is never guessed, nor are HIGHATOMIC, CMA and ISOLATE.
+ * how the kernel starts. Else UNMOVABLE. Slab that can be reclaimed looks like any slab, so
+ * RECLAIMABLE is never guessed, nor are HIGHATOMIC, CMA and ISOLATE.
  */
 #pragma once
 

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check.h"
+#include "decode.h"
+#include "tables.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMON                                                                                     \
+	"format:\n"                                                                                \
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"                     \
+	"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"                     \
+	"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"             \
+	"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+
+#define FIELD(declaration, offset, size, is_signed)                                                \
+	"\tfield:" declaration ";\toffset:" #offset ";\tsize:" #size ";\tsigned:" #is_signed ";\n"
+
+#define PFN_ORDER FIELD("unsigned long pfn", 8, 8, 0) FIELD("unsigned int order", 16, 4, 0)
+
+static const char alloc_6_18[] =
+	"name: mm_page_alloc\nID: 10\n" COMMON PFN_ORDER FIELD("unsigned long gfp_flags", 24, 8, 0)
+		FIELD("int migratetype", 32, 4, 1)
+	"\nprint fmt: \"%s\", (REC->gfp_flags) ? __print_flags(REC->gfp_flags, \"|\", "
+	"{( unsigned long)((( gfp_t)((((1UL))) << (6))) | (( gfp_t)((((1UL))) << (7)))), "
+	"\"GFP_NOSUCH\"}, {( unsigned long)(( gfp_t)((((1UL))) << (0))), \"GFP_DMA\"}, "
+	"{( unsigned long)(( gfp_t)((((1UL))) << (5))), \"GFP_ATOMIC\"}, "
+	"{( unsigned long)(( gfp_t)((((1UL))) << (5))), \"__GFP_HIGH\"}, "
+	"{( unsigned long)(( gfp_t)((((1UL))) << (7))), \"__GFP_FS\"}, "
+	"{( unsigned long)0x40u, \"__GFP_IO\"}, "
+	"{( unsigned long)(( gfp_t)((((1UL))) << (24))), \"__GFP_NO_OBJ_EXT\"}) : \"none\"\n";
+static const char free_6_18[] =
+	"name: mm_page_free\nID: 11\n" COMMON PFN_ORDER "\nprint fmt: \"%lu\", REC->pfn\n";
+static const char locked_5_10[] = "name: mm_page_alloc_zone_locked\nID: 12\n" COMMON PFN_ORDER
+	FIELD("int migratetype", 20, 4, 1) "\nprint fmt: \"%lu\", REC->pfn\n";
+static const char locked_6_18[] =
+	"name: mm_page_alloc_zone_locked\nID: 13\n" COMMON PFN_ORDER FIELD("int migratetype", 20,
+									   4, 1)
+		FIELD("int percpu_refill", 24, 4, 1) "\nprint fmt: \"%lu\", REC->pfn\n";
+static const char finished[] =
+	"name: mm_compaction_finished\nID: 14\n" COMMON FIELD("int nid", 8, 4, 1)
+		FIELD("enum zone_type idx", 12, 4, 0) FIELD("int order", 16, 4, 1)
+			FIELD("int ret", 20, 4, 1)
+	"\nprint fmt: \"%s\", __print_symbolic(REC->idx, {0, \"DMA\"}, {1, \"Normal\"}, "
+	"{2, \"HighMem\"}, {3, \"Movable\"})\n";
+static const char wmarks[] =
+	"name: mm_setup_per_zone_wmarks\nID: 15\n" COMMON FIELD("int node_id", 8, 4, 1)
+		FIELD("__data_loc char[] name", 12, 4, 0)
+			FIELD("unsigned long watermark_min", 16, 8, 0)
+	"\nprint fmt: \"%d\", REC->node_id\n";
+static const char work[] = "name: workqueue_execute_start\nID: 16\n" COMMON FIELD("void * work", 8,
+										  8, 0)
+	FIELD("void * function", 16, 8, 0) "\nprint fmt: \"%p\", REC->function\n";
+static const char pages_2_6_32[] = "name: mm_page_free\nID: 17\n" COMMON FIELD(
+	"struct page * page", 8, 8, 0) "\nprint fmt: \"%p\", REC->page\n";
+static const char other[] =
+	"name: rss_stat\nID: 18\n" COMMON FIELD("long size", 8, 8, 1) "\nprint fmt: \"%ld\", "
+								      "REC->size\n";
+
+/* A kernel that has one event of each system given: ("kmem", alloc, ..., NULL). */
+static struct tep_handle *kernel_with(const char *system, ...)
+{
+	struct tep_handle *tep = tep_alloc();
+	va_list more;
+
+	tep_set_loglevel(TEP_LOG_NONE);
+	tep_set_long_size(tep, 8);
+	va_start(more, system);
+	for (; system; system = va_arg(more, const char *)) {
+		const char *format = va_arg(more, const char *);
+
+		check(!tep_parse_event(tep, format, strlen(format), system));
+	}
+	va_end(more);
+	return tep;
+}
+
+static struct decoder *decoder_for(struct tep_handle *tep, size_t rows)
+{
+	const struct decoder_names names = { 0 };
+	struct error err = { "" };
+	struct decoder *d;
+
+	check(!decoder_new(&d, tep, &names, rows, &err));
+	check(d && !err.msg[0]);
+	return d;
+}
+
+static void done(struct decoder *d, struct tep_handle *tep)
+{
+	decoder_free(d);
+	tep_free(tep);
+}
+
+/* Records are laid out by hand, as the kernel does. */
+struct alloc_record {
+	uint16_t type;
+	uint8_t flags, preempt_count;
+	int32_t pid;
+	uint64_t pfn;
+	uint32_t order, pad;
+	uint64_t gfp_flags;
+	int32_t migratetype, tail;
+};
+
+struct page_record {
+	uint16_t type;
+	uint8_t flags, preempt_count;
+	int32_t pid;
+	uint64_t pfn;
+	uint32_t order;
+	int32_t migratetype, percpu_refill, tail;
+};
+
+static const struct event_columns *flush_events(struct decoder *d, size_t *nr)
+{
+	int ret;
+	struct batch *batch = decoder_flush(d, true, &ret);
+
+	check(batch && batch->table == &event_table && !ret);
+	*nr = batch->nr;
+	return (const struct event_columns *)batch->slots;
+}
+
+static void an_allocation_becomes_a_row(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct alloc_record record = {
+		.type = 10, .flags = 0x09, .preempt_count = 0x21, .pid = 77, .pfn = 0x123456789,
+		.order = 3, .gfp_flags = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 24 | 1 << 30,
+		.migratetype = 2,
+	};
+	const struct event_columns *row;
+	size_t nr;
+
+	check(decoder_add(d, 5, 1000, &record, sizeof(record)));
+	row = flush_events(d, &nr);
+	check(nr == 1 && row->ts[0] == 1000 && row->cpu[0] == 5 && row->pid[0] == 77);
+	check(row->kind[0] == EVENT_KIND_ALLOC);
+	check(row->flags[0] == (CONTEXT_IRQS_OFF | CONTEXT_HARDIRQ | CONTEXT_PREEMPT_OFF));
+	check(row->pfn[0] == 0x123456789 && is_valid(row->pfn_valid, 0));
+	check(row->page_order[0] == 3 && is_valid(row->page_order_valid, 0));
+	check(row->migratetype[0] == MIGRATETYPE_RECLAIMABLE && is_valid(row->migratetype_valid, 0));
+	check(row->gfp_flags[0] == (GFP_DMA | GFP_HIGH | GFP_IO | GFP_NO_OBJ_EXT));
+	check(is_valid(row->gfp_flags_valid, 0));
+	check(!is_valid(row->percpu_refill_valid, 0) && !is_valid(row->fallback_order_valid, 0));
+	check(!strcmp(decoder_gfp_name(d, 5), "__GFP_HIGH") && !decoder_gfp_name(d, 30));
+	done(d, tep);
+}
+
+static void a_failed_allocation_has_no_pfn(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct alloc_record record = { .type = 10, .pfn = UINT64_MAX, .migratetype = 1 };
+	const struct event_columns *row;
+	size_t nr;
+
+	check(decoder_add(d, 0, 1, &record, sizeof(record)));
+	row = flush_events(d, &nr);
+	check(!is_valid(row->pfn_valid, 0) && row->pfn[0] == 0);
+	check(is_valid(row->page_order_valid, 0));
+	done(d, tep);
+}
+
+static void a_field_that_the_kernel_lacks_is_null(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", locked_5_10, "kmem", locked_6_18, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record old = { .type = 12, .migratetype = 1 };
+	struct page_record new = { .type = 13, .migratetype = 1, .percpu_refill = 1 };
+	const struct event_columns *row;
+	size_t nr;
+
+	check(decoder_add(d, 0, 1, &old, 24) && decoder_add(d, 0, 2, &new, 28));
+	row = flush_events(d, &nr);
+	check(nr == 2 && !is_valid(row->percpu_refill_valid, 0));
+	check(is_valid(row->percpu_refill_valid, 1) && row->percpu_refill[1] == 1);
+	done(d, tep);
+}
+
+static void every_row_has_its_own_validity(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, "kmem", free_6_18, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct alloc_record alloc = { .type = 10 };
+	struct page_record freed = { .type = 11 };
+	const struct event_columns *row;
+	size_t nr;
+
+	for (int i = 0; i < 21; i++)
+		check(decoder_add(d, 0, 1, i % 3 ? (void *)&freed : (void *)&alloc, 40));
+	row = flush_events(d, &nr);
+	check(nr == 21);
+	for (int i = 0; i < 21; i++) {
+		check(is_valid(row->pfn_valid, i) && is_valid(row->page_order_valid, i));
+		check(is_valid(row->migratetype_valid, i) == (i % 3 == 0));
+		check(is_valid(row->gfp_flags_valid, i) == (i % 3 == 0));
+		check(!is_valid(row->fallback_migratetype_valid, i));
+		check(!is_valid(row->change_ownership_valid, i));
+	}
+	done(d, tep);
+}
+
+static void migratetypes_go_by_the_kernels_names(void)
+{
+	static const char *const with_cma[] = { "Unmovable", "Movable", "Reclaimable",
+						"HighAtomic", "CMA", "Isolate" };
+	static const char *const of_4_1[] = { "Unmovable", "Reclaimable", "Movable", "Reserve",
+					      "Vendor" };
+	static const struct {
+		struct decoder_names names;
+		uint8_t expected[7]; /* 0xff: null */
+	} cases[] = {
+		{ { 0 }, { 0, 1, 2, 3, MIGRATETYPE_ISOLATE, 0xff, 0xff } },
+		{ { 6, with_cma, 0 },
+		  { 0, 1, 2, 3, MIGRATETYPE_CMA, MIGRATETYPE_ISOLATE, 0xff } },
+		{ { 5, of_4_1, 0 }, { 0, 2, 1, MIGRATETYPE_RESERVE, 0xff, 0xff, 0xff } },
+	};
+
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct tep_handle *tep = kernel_with("kmem", locked_6_18, NULL);
+		const struct event_columns *row;
+		struct decoder *d;
+		size_t nr;
+
+		check(!decoder_new(&d, tep, &cases[c].names, 64, NULL));
+		for (int m = 0; m < 7; m++) {
+			struct page_record record = { .type = 13, .migratetype = m };
+
+			check(decoder_add(d, 0, 1, &record, 28));
+		}
+		row = flush_events(d, &nr);
+		for (int m = 0; m < 7; m++) {
+			uint8_t expected = cases[c].expected[m];
+
+			check(is_valid(row->migratetype_valid, m) == (expected != 0xff));
+			check(expected == 0xff || row->migratetype[m] == expected);
+		}
+		done(d, tep);
+	}
+}
+
+static void zones_go_by_the_kernels_names(void)
+{
+	struct tep_handle *tep = kernel_with("compaction", finished, "kmem", wmarks, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	const struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid, nid;
+		uint32_t idx;
+		int32_t order, ret;
+	} compaction = { .type = 14, .nid = 1, .idx = 2, .order = -1, .ret = 5 };
+	const struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid, node;
+		uint32_t name;
+		uint64_t min;
+		char text[8];
+	} setup = { .type = 15, .node = 1, .name = 7 << 16 | 24, .min = 42, .text = "Normal" };
+	const struct compaction_columns *c;
+	const struct reclaim_columns *r;
+	struct batch *batch;
+	int ret;
+
+	check(decoder_add(d, 0, 1, &compaction, sizeof(compaction)));
+	check(decoder_add(d, 0, 2, &setup, sizeof(setup)));
+	batch = decoder_flush(d, true, &ret);
+	check(batch->table == &reclaim_table && batch->nr == 1);
+	r = (const struct reclaim_columns *)batch->slots;
+	check(r->zone[0] == ZONE_NORMAL && is_valid(r->zone_valid, 0));
+	check(r->wmark_min[0] == 42 && !is_valid(r->wmark_low_valid, 0));
+	batch = decoder_flush(d, true, &ret);
+	check(batch->table == &compaction_table && batch->nr == 1);
+	c = (const struct compaction_columns *)batch->slots;
+	check(c->zone[0] == ZONE_HIGHMEM && c->node[0] == 1);
+	check(c->page_order[0] == -1 && is_valid(c->page_order_valid, 0) && c->status[0] == 5);
+	check(!decoder_flush(d, true, &ret) && !ret);
+	done(d, tep);
+}
+
+static void a_trace_of_the_other_byte_order_reads_the_same(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
+	struct alloc_record record = {
+		.type = __builtin_bswap16(10),
+		.pid = (int32_t)__builtin_bswap32(77),
+		.pfn = __builtin_bswap64(0x1234),
+		.order = __builtin_bswap32(3),
+		.gfp_flags = __builtin_bswap64(1 << 7),
+		.migratetype = (int32_t)__builtin_bswap32(1),
+	};
+	const struct event_columns *row;
+	struct decoder *d;
+	size_t nr;
+
+	tep_set_file_bigendian(tep, !tep_is_local_bigendian(tep));
+	d = decoder_for(tep, 64);
+	check(decoder_add(d, 0, 1, &record, sizeof(record)));
+	row = flush_events(d, &nr);
+	check(row->pid[0] == 77 && row->pfn[0] == 0x1234 && row->page_order[0] == 3);
+	check(row->gfp_flags[0] == GFP_FS && row->migratetype[0] == MIGRATETYPE_MOVABLE);
+	done(d, tep);
+}
+
+static void a_full_batch_makes_way_for_the_next(void)
+{
+	struct tep_handle *tep =
+		kernel_with("kmem", free_6_18, "compaction", finished, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record freed = { .type = 11 };
+	struct { uint32_t type; int32_t pid, nid, idx, order, ret; } compaction = { .type = 14 };
+	const struct compaction_columns *c;
+	struct ArrowArray held;
+	struct batch *batch;
+	int ret;
+
+	for (int i = 0; i < 64; i++)
+		check(decoder_add(d, 0, (uint64_t)i, &freed, 20));
+	check(!decoder_add(d, 0, 64, &freed, 20));
+	batch = decoder_flush(d, false, &ret);
+	check(batch && batch->nr == 64 && !batch_export(batch, &held, NULL));
+	check(!decoder_flush(d, false, &ret) && !ret);
+	check(decoder_add(d, 0, 64, &freed, 20));
+	check(decoder_add(d, 0, 65, &compaction, sizeof(compaction)));
+	batch = decoder_flush(d, true, &ret);
+	check(batch->table == &event_table && batch->nr == 1);
+	check(((struct event_columns *)batch->slots)->ts[0] == 64);
+	batch = decoder_flush(d, true, &ret);
+	c = (const struct compaction_columns *)batch->slots;
+	check(batch->nr == 1 && c->at[0] == 65);
+	done(d, tep);
+	held.release(&held); /* the consumer may outlive the decoder */
+}
+
+static void damaged_records_are_counted(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "kmem", other, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record unknown = { .type = 99 }, freed = { .type = 11 }, seen = { .type = 18 };
+	const struct decoder_count *counts;
+	size_t nr;
+	int ret;
+
+	check(decoder_add(d, 0, 1, &unknown, sizeof(unknown)));
+	check(decoder_add(d, 0, 1, &freed, 19));
+	check(decoder_add(d, 0, 1, &freed, 4));
+	check(decoder_add(d, 0, 1, &freed, 0));
+	check(decoder_bad_records(d) == 4 && !decoder_flush(d, true, &ret));
+	check(decoder_add(d, 0, 1, &seen, 16));
+	counts = decoder_counts(d, &nr);
+	check(nr == 1 && counts[0].events == 1 && !counts[0].stored);
+	check(!strcmp(counts[0].name, "rss_stat") && !strcmp(counts[0].system, "kmem"));
+	done(d, tep);
+}
+
+static void only_vmstat_update_is_work(void)
+{
+	struct tep_handle *tep = kernel_with("workqueue", work, NULL);
+	struct { uint32_t type; int32_t pid; uint64_t work, function; } record = { .type = 16 };
+	struct decoder_names names = { .vmstat_update = 0x2000 };
+	struct decoder *d;
+	struct batch *batch;
+	int ret;
+
+	tep_register_function(tep, (char *)"vmstat_update", 0x1000, NULL);
+	tep_register_function(tep, (char *)"something_else", 0x2000, NULL);
+	d = decoder_for(tep, 64);
+	for (uint64_t function = 0; function <= 0x3000; function += 0x1000) {
+		record.function = function;
+		check(decoder_add(d, 0, function, &record, sizeof(record)));
+		check(decoder_add(d, 0, function, &record, sizeof(record)));
+	}
+	batch = decoder_flush(d, true, &ret);
+	check(batch && batch->nr == 2 && ((struct reclaim_columns *)batch->slots)->ts[0] == 0x1000);
+	decoder_free(d);
+
+	check(!decoder_new(&d, tep, &names, 64, NULL)); /* an address given beats the symbols */
+	for (record.function = 0; record.function <= 0x3000; record.function += 0x1000)
+		check(decoder_add(d, 0, record.function, &record, sizeof(record)));
+	batch = decoder_flush(d, true, &ret);
+	check(batch && batch->nr == 1 && ((struct reclaim_columns *)batch->slots)->ts[0] == 0x2000);
+	done(d, tep);
+}
+
+static void every_pid_is_remembered_once(void)
+{
+	static const int32_t pids[] = { 4000000, 0, 7, 7, 0, 4194303, 4194304, -1 };
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	int32_t *seen;
+	size_t nr;
+
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++) {
+		struct page_record freed = { .type = 11, .pid = pids[i] };
+
+		check(decoder_add(d, 0, 1, &freed, 20));
+	}
+	seen = decoder_pids(d, &nr);
+	check(nr == 4 && seen[0] == 0 && seen[1] == 7 && seen[2] == 4000000 && seen[3] == 4194303);
+	free(seen);
+	done(d, tep);
+}
+
+static void a_kernel_without_pfns_is_refused_by_name(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", pages_2_6_32, NULL);
+	const struct decoder_names names = { 0 };
+	struct error err = { "" };
+	struct decoder *d;
+
+	check(decoder_new(&d, tep, &names, 64, &err) == -EINVAL && !d);
+	check(!strcmp(err.msg, "kmem:mm_page_free has no usable field 'pfn'"
+			       " (kernels before 4.1 have none)"));
+	tep_free(tep);
+}
+
+int main(void)
+{
+	test(an_allocation_becomes_a_row);
+	test(a_failed_allocation_has_no_pfn);
+	test(a_field_that_the_kernel_lacks_is_null);
+	test(every_row_has_its_own_validity);
+	test(migratetypes_go_by_the_kernels_names);
+	test(zones_go_by_the_kernels_names);
+	test(a_trace_of_the_other_byte_order_reads_the_same);
+	test(a_full_batch_makes_way_for_the_next);
+	test(damaged_records_are_counted);
+	test(only_vmstat_update_is_work);
+	test(every_pid_is_remembered_once);
+	test(a_kernel_without_pfns_is_refused_by_name);
+	return check_done();
+}
