@@ -20,39 +20,38 @@
 
 #define PFN_ORDER FIELD("unsigned long pfn", 8, 8, 0) FIELD("unsigned int order", 16, 4, 0)
 
-static const char alloc_6_18[] =
-	"name: mm_page_alloc\nID: 10\n" COMMON PFN_ORDER FIELD("unsigned long gfp_flags", 24, 8, 0)
-		FIELD("int migratetype", 32, 4, 1)
-	"\nprint fmt: \"%s\", (REC->gfp_flags) ? __print_flags(REC->gfp_flags, \"|\", "
-	"{( unsigned long)((( gfp_t)((((1UL))) << (6))) | (( gfp_t)((((1UL))) << (7)))), "
-	"\"GFP_NOSUCH\"}, {( unsigned long)(( gfp_t)((((1UL))) << (0))), \"GFP_DMA\"}, "
-	"{( unsigned long)(( gfp_t)((((1UL))) << (5))), \"GFP_ATOMIC\"}, "
-	"{( unsigned long)(( gfp_t)((((1UL))) << (5))), \"__GFP_HIGH\"}, "
-	"{( unsigned long)(( gfp_t)((((1UL))) << (7))), \"__GFP_FS\"}, "
-	"{( unsigned long)0x40u, \"__GFP_IO\"}, "
-	"{( unsigned long)(( gfp_t)((((1UL))) << (24))), \"__GFP_NO_OBJ_EXT\"}) : \"none\"\n";
+static const char alloc_6_18[] = "name: mm_page_alloc\nID: 10\n" COMMON PFN_ORDER FIELD(
+	"unsigned long gfp_flags", 24, 8, 0)
+	FIELD("int migratetype", 32, 4,
+	      1) "\nprint fmt: \"%s\", (REC->gfp_flags) ? __print_flags(REC->gfp_flags, \"|\", "
+		 "{( unsigned long)((( gfp_t)((((1UL))) << (6))) | (( gfp_t)((((1UL))) << (7)))), "
+		 "\"GFP_NOSUCH\"}, {( unsigned long)(( gfp_t)((((1UL))) << (0))), \"GFP_DMA\"}, "
+		 "{( unsigned long)(( gfp_t)((((1UL))) << (5))), \"GFP_ATOMIC\"}, "
+		 "{( unsigned long)(( gfp_t)((((1UL))) << (5))), \"__GFP_HIGH\"}, "
+		 "{( unsigned long)(( gfp_t)((((1UL))) << (7))), \"__GFP_FS\"}, "
+		 "{( unsigned long)0x40u, \"__GFP_IO\"}, "
+		 "{( unsigned long)(( gfp_t)((((1UL))) << (24))), \"__GFP_NO_OBJ_EXT\"}) : "
+		 "\"none\"\n";
 static const char free_6_18[] =
 	"name: mm_page_free\nID: 11\n" COMMON PFN_ORDER "\nprint fmt: \"%lu\", REC->pfn\n";
-static const char locked_5_10[] = "name: mm_page_alloc_zone_locked\nID: 12\n" COMMON PFN_ORDER
-	FIELD("int migratetype", 20, 4, 1) "\nprint fmt: \"%lu\", REC->pfn\n";
+static const char locked_5_10[] =
+	"name: mm_page_alloc_zone_locked\nID: 12\n" COMMON PFN_ORDER FIELD(
+		"int migratetype", 20, 4, 1) "\nprint fmt: \"%lu\", REC->pfn\n";
 static const char locked_6_18[] =
-	"name: mm_page_alloc_zone_locked\nID: 13\n" COMMON PFN_ORDER FIELD("int migratetype", 20,
-									   4, 1)
+	"name: mm_page_alloc_zone_locked\nID: 13\n" COMMON PFN_ORDER FIELD("int migratetype", 20, 4,
+									   1)
 		FIELD("int percpu_refill", 24, 4, 1) "\nprint fmt: \"%lu\", REC->pfn\n";
-static const char finished[] =
-	"name: mm_compaction_finished\nID: 14\n" COMMON FIELD("int nid", 8, 4, 1)
-		FIELD("enum zone_type idx", 12, 4, 0) FIELD("int order", 16, 4, 1)
-			FIELD("int ret", 20, 4, 1)
-	"\nprint fmt: \"%s\", __print_symbolic(REC->idx, {0, \"DMA\"}, {1, \"Normal\"}, "
-	"{2, \"HighMem\"}, {3, \"Movable\"})\n";
-static const char wmarks[] =
-	"name: mm_setup_per_zone_wmarks\nID: 15\n" COMMON FIELD("int node_id", 8, 4, 1)
-		FIELD("__data_loc char[] name", 12, 4, 0)
-			FIELD("unsigned long watermark_min", 16, 8, 0)
-	"\nprint fmt: \"%d\", REC->node_id\n";
-static const char work[] = "name: workqueue_execute_start\nID: 16\n" COMMON FIELD("void * work", 8,
-										  8, 0)
-	FIELD("void * function", 16, 8, 0) "\nprint fmt: \"%p\", REC->function\n";
+static const char finished[] = "name: mm_compaction_finished\nID: 14\n" COMMON FIELD(
+	"int nid", 8, 4, 1) FIELD("enum zone_type idx", 12, 4, 0) FIELD("int order", 16, 4, 1)
+	FIELD("int ret", 20, 4,
+	      1) "\nprint fmt: \"%s\", __print_symbolic(REC->idx, {0, \"DMA\"}, {1, \"Normal\"}, "
+		 "{2, \"HighMem\"}, {3, \"Movable\"})\n";
+static const char wmarks[] = "name: mm_setup_per_zone_wmarks\nID: 15\n" COMMON FIELD(
+	"int node_id", 8, 4, 1) FIELD("__data_loc char[] name", 12, 4, 0)
+	FIELD("unsigned long watermark_min", 16, 8, 0) "\nprint fmt: \"%d\", REC->node_id\n";
+static const char work[] =
+	"name: workqueue_execute_start\nID: 16\n" COMMON FIELD("void * work", 8, 8, 0)
+		FIELD("void * function", 16, 8, 0) "\nprint fmt: \"%p\", REC->function\n";
 static const char pages_2_6_32[] = "name: mm_page_free\nID: 17\n" COMMON FIELD(
 	"struct page * page", 8, 8, 0) "\nprint fmt: \"%p\", REC->page\n";
 static const char other[] =
@@ -79,8 +78,8 @@ static struct tep_handle *kernel_with(const char *system, ...)
 
 static struct decoder *decoder_for(struct tep_handle *tep, size_t rows)
 {
-	const struct decoder_names names = { 0 };
-	struct error err = { "" };
+	const struct decoder_names names = {0};
+	struct error err = {""};
 	struct decoder *d;
 
 	check(!decoder_new(&d, tep, &names, rows, &err));
@@ -129,8 +128,13 @@ static void an_allocation_becomes_a_row(void)
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
 	struct alloc_record record = {
-		.type = 10, .flags = 0x09, .preempt_count = 0x21, .pid = 77, .pfn = 0x123456789,
-		.order = 3, .gfp_flags = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 24 | 1 << 30,
+		.type = 10,
+		.flags = 0x09,
+		.preempt_count = 0x21,
+		.pid = 77,
+		.pfn = 0x123456789,
+		.order = 3,
+		.gfp_flags = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 24 | 1 << 30,
 		.migratetype = 2,
 	};
 	const struct event_columns *row;
@@ -143,7 +147,8 @@ static void an_allocation_becomes_a_row(void)
 	check(row->flags[0] == (CONTEXT_IRQS_OFF | CONTEXT_HARDIRQ | CONTEXT_PREEMPT_OFF));
 	check(row->pfn[0] == 0x123456789 && is_valid(row->pfn_valid, 0));
 	check(row->page_order[0] == 3 && is_valid(row->page_order_valid, 0));
-	check(row->migratetype[0] == MIGRATETYPE_RECLAIMABLE && is_valid(row->migratetype_valid, 0));
+	check(row->migratetype[0] == MIGRATETYPE_RECLAIMABLE &&
+	      is_valid(row->migratetype_valid, 0));
 	check(row->gfp_flags[0] == (GFP_DMA | GFP_HIGH | GFP_IO | GFP_NO_OBJ_EXT));
 	check(is_valid(row->gfp_flags_valid, 0));
 	check(!is_valid(row->percpu_refill_valid, 0) && !is_valid(row->fallback_order_valid, 0));
@@ -155,7 +160,7 @@ static void a_failed_allocation_has_no_pfn(void)
 {
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
-	struct alloc_record record = { .type = 10, .pfn = UINT64_MAX, .migratetype = 1 };
+	struct alloc_record record = {.type = 10, .pfn = UINT64_MAX, .migratetype = 1};
 	const struct event_columns *row;
 	size_t nr;
 
@@ -170,8 +175,8 @@ static void a_field_that_the_kernel_lacks_is_null(void)
 {
 	struct tep_handle *tep = kernel_with("kmem", locked_5_10, "kmem", locked_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
-	struct page_record old = { .type = 12, .migratetype = 1 };
-	struct page_record new = { .type = 13, .migratetype = 1, .percpu_refill = 1 };
+	struct page_record old = {.type = 12, .migratetype = 1};
+	struct page_record new = {.type = 13, .migratetype = 1, .percpu_refill = 1};
 	const struct event_columns *row;
 	size_t nr;
 
@@ -186,8 +191,8 @@ static void every_row_has_its_own_validity(void)
 {
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, "kmem", free_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
-	struct alloc_record alloc = { .type = 10 };
-	struct page_record freed = { .type = 11 };
+	struct alloc_record alloc = {.type = 10};
+	struct page_record freed = {.type = 11};
 	const struct event_columns *row;
 	size_t nr;
 
@@ -207,18 +212,17 @@ static void every_row_has_its_own_validity(void)
 
 static void migratetypes_go_by_the_kernels_names(void)
 {
-	static const char *const with_cma[] = { "Unmovable", "Movable", "Reclaimable",
-						"HighAtomic", "CMA", "Isolate" };
-	static const char *const of_4_1[] = { "Unmovable", "Reclaimable", "Movable", "Reserve",
-					      "Vendor" };
+	static const char *const with_cma[] = {"Unmovable",  "Movable", "Reclaimable",
+					       "HighAtomic", "CMA",     "Isolate"};
+	static const char *const of_4_1[] = {"Unmovable", "Reclaimable", "Movable", "Reserve",
+					     "Vendor"};
 	static const struct {
 		struct decoder_names names;
 		uint8_t expected[7]; /* 0xff: null */
 	} cases[] = {
-		{ { 0 }, { 0, 1, 2, 3, MIGRATETYPE_ISOLATE, 0xff, 0xff } },
-		{ { 6, with_cma, 0 },
-		  { 0, 1, 2, 3, MIGRATETYPE_CMA, MIGRATETYPE_ISOLATE, 0xff } },
-		{ { 5, of_4_1, 0 }, { 0, 2, 1, MIGRATETYPE_RESERVE, 0xff, 0xff, 0xff } },
+		{{0}, {0, 1, 2, 3, MIGRATETYPE_ISOLATE, 0xff, 0xff}},
+		{{6, with_cma, 0}, {0, 1, 2, 3, MIGRATETYPE_CMA, MIGRATETYPE_ISOLATE, 0xff}},
+		{{5, of_4_1, 0}, {0, 2, 1, MIGRATETYPE_RESERVE, 0xff, 0xff, 0xff}},
 	};
 
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
@@ -229,7 +233,7 @@ static void migratetypes_go_by_the_kernels_names(void)
 
 		check(!decoder_new(&d, tep, &cases[c].names, 64, NULL));
 		for (int m = 0; m < 7; m++) {
-			struct page_record record = { .type = 13, .migratetype = m };
+			struct page_record record = {.type = 13, .migratetype = m};
 
 			check(decoder_add(d, 0, 1, &record, 28));
 		}
@@ -254,7 +258,7 @@ static void zones_go_by_the_kernels_names(void)
 		int32_t pid, nid;
 		uint32_t idx;
 		int32_t order, ret;
-	} compaction = { .type = 14, .nid = 1, .idx = 2, .order = -1, .ret = 5 };
+	} compaction = {.type = 14, .nid = 1, .idx = 2, .order = -1, .ret = 5};
 	const struct {
 		uint16_t type;
 		uint8_t flags, preempt_count;
@@ -262,7 +266,7 @@ static void zones_go_by_the_kernels_names(void)
 		uint32_t name;
 		uint64_t min;
 		char text[8];
-	} setup = { .type = 15, .node = 1, .name = 7 << 16 | 24, .min = 42, .text = "Normal" };
+	} setup = {.type = 15, .node = 1, .name = 7 << 16 | 24, .min = 42, .text = "Normal"};
 	const struct compaction_columns *c;
 	const struct reclaim_columns *r;
 	struct batch *batch;
@@ -310,11 +314,13 @@ static void a_trace_of_the_other_byte_order_reads_the_same(void)
 
 static void a_full_batch_makes_way_for_the_next(void)
 {
-	struct tep_handle *tep =
-		kernel_with("kmem", free_6_18, "compaction", finished, NULL);
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "compaction", finished, NULL);
 	struct decoder *d = decoder_for(tep, 64);
-	struct page_record freed = { .type = 11 };
-	struct { uint32_t type; int32_t pid, nid, idx, order, ret; } compaction = { .type = 14 };
+	struct page_record freed = {.type = 11};
+	struct {
+		uint32_t type;
+		int32_t pid, nid, idx, order, ret;
+	} compaction = {.type = 14};
 	const struct compaction_columns *c;
 	struct ArrowArray held;
 	struct batch *batch;
@@ -342,7 +348,7 @@ static void damaged_records_are_counted(void)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "kmem", other, NULL);
 	struct decoder *d = decoder_for(tep, 64);
-	struct page_record unknown = { .type = 99 }, freed = { .type = 11 }, seen = { .type = 18 };
+	struct page_record unknown = {.type = 99}, freed = {.type = 11}, seen = {.type = 18};
 	const struct decoder_count *counts;
 	size_t nr;
 	int ret;
@@ -362,8 +368,12 @@ static void damaged_records_are_counted(void)
 static void only_vmstat_update_is_work(void)
 {
 	struct tep_handle *tep = kernel_with("workqueue", work, NULL);
-	struct { uint32_t type; int32_t pid; uint64_t work, function; } record = { .type = 16 };
-	struct decoder_names names = { .vmstat_update = 0x2000 };
+	struct {
+		uint32_t type;
+		int32_t pid;
+		uint64_t work, function;
+	} record = {.type = 16};
+	struct decoder_names names = {.vmstat_update = 0x2000};
 	struct decoder *d;
 	struct batch *batch;
 	int ret;
@@ -390,14 +400,14 @@ static void only_vmstat_update_is_work(void)
 
 static void every_pid_is_remembered_once(void)
 {
-	static const int32_t pids[] = { 4000000, 0, 7, 7, 0, 4194303, 4194304, -1 };
+	static const int32_t pids[] = {4000000, 0, 7, 7, 0, 4194303, 4194304, -1};
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
 	int32_t *seen;
 	size_t nr;
 
 	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++) {
-		struct page_record freed = { .type = 11, .pid = pids[i] };
+		struct page_record freed = {.type = 11, .pid = pids[i]};
 
 		check(decoder_add(d, 0, 1, &freed, 20));
 	}
@@ -410,8 +420,8 @@ static void every_pid_is_remembered_once(void)
 static void a_kernel_without_pfns_is_refused_by_name(void)
 {
 	struct tep_handle *tep = kernel_with("kmem", pages_2_6_32, NULL);
-	const struct decoder_names names = { 0 };
-	struct error err = { "" };
+	const struct decoder_names names = {0};
+	struct error err = {""};
 	struct decoder *d;
 
 	check(decoder_new(&d, tep, &names, 64, &err) == -EINVAL && !d);
