@@ -3,11 +3,17 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 void source_init(struct source *s)
 {
+	pthread_condattr_t attr;
+
 	*s = (struct source){.lock = PTHREAD_MUTEX_INITIALIZER};
-	pthread_cond_init(&s->changed, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->changed, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 void source_destroy(struct source *s)
@@ -105,20 +111,37 @@ void source_end(struct source *s, int ret, const struct error *err)
 	pthread_mutex_unlock(&s->lock);
 }
 
-int source_read(struct source *s, const struct table **table, struct ArrowArray *out,
-		struct error *err)
+static struct timespec from_now(int ms)
 {
-	int ret = 1;
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += ms % 1000 * 1000000L;
+	if (at.tv_nsec >= 1000000000L) {
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000L;
+	}
+	return at;
+}
+
+int source_read(struct source *s, int timeout_ms, const struct table **table,
+		struct ArrowArray *out, struct error *err)
+{
+	const struct timespec until = from_now(timeout_ms);
+	int ret = 1, waited = 0;
 
 	pthread_mutex_lock(&s->lock);
-	while (!s->waiting && !s->ended)
-		pthread_cond_wait(&s->changed, &s->lock);
+	while (!s->waiting && !s->ended && waited != ETIMEDOUT)
+		waited = pthread_cond_timedwait(&s->changed, &s->lock, &until);
 	if (s->waiting) {
 		*table = s->queue[s->head].table;
 		*out = s->queue[s->head].array;
 		s->head = (s->head + 1) % SOURCE_QUEUE;
 		s->waiting--;
 		pthread_cond_broadcast(&s->changed);
+	} else if (!s->ended) {
+		ret = -EAGAIN;
 	} else {
 		ret = s->ret < 0 ? fail(err, -s->ret, "%s", s->err.msg) : 0;
 	}

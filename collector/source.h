@@ -77,9 +77,10 @@ void source_end(struct source *s, int ret, const struct error *err);
 
 /*
  * The reader's side. source_read waits for a batch: 1 with *table and *out set
- * (release it), 0 at the end, or the writer's error. After source_cancel the
- * writer is told to stop at its next record that does not fit.
+ * (release it), 0 at the end, -EAGAIN if there is neither for `timeout_ms`, or the
+ * writer's error. After source_cancel the writer is told to stop at its next
+ * record that does not fit.
  */
-int source_read(struct source *s, const struct table **table, struct ArrowArray *out,
-		struct error *err);
+int source_read(struct source *s, int timeout_ms, const struct table **table,
+		struct ArrowArray *out, struct error *err);
 void source_cancel(struct source *s);
