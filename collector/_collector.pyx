@@ -2,11 +2,14 @@
 # cython: language_level=3
 """Bindings of the collector; _collector.pyi documents them."""
 
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.errno cimport EAGAIN
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import os
+import time
 
 
 cdef extern from "arrow.h":
@@ -75,7 +78,7 @@ cdef extern from "source.h" nogil:
         ring *rings
         size_t nr_rings
         uint64_t progress
-    int source_read(source *s, const table **table, ArrowArray *out, error *err)
+    int source_read(source *s, int timeout_ms, const table **table, ArrowArray *out, error *err)
 
 cdef extern from "dat.h" nogil:
     struct dat:
@@ -92,6 +95,46 @@ cdef extern from "dat.h" nogil:
     source *dat_source(dat *d)
     const dat_facts_c *dat_facts(const dat *d)
     uint64_t dat_bad_records(const dat *d)
+
+
+cdef extern from "instance.h" nogil:
+    struct instance:
+        pass
+    const char *instance_name(const instance *instance)
+    size_t instance_ring_bytes(const instance *instance)
+    size_t instance_subbuf_bytes(const instance *instance)
+
+cdef extern from "tasks.h" nogil:
+    struct tasks_c "tasks":
+        pass
+    struct task:
+        int32_t tgid
+        bint kthread
+        char comm[16]
+    const task *tasks_find(tasks_c *tasks, int32_t pid)
+
+cdef extern from "record.h" nogil:
+    struct recorder:
+        pass
+    struct recorder_config:
+        const char **events
+        const char *spool
+        size_t ring_kb
+        decoder_names names
+    int recorder_new(recorder **out, const recorder_config *config, error *err)
+    void recorder_cancel(recorder *r)
+    void recorder_free(recorder *r)
+    int recorder_start(recorder *r, error *err)
+    int recorder_stop(recorder *r, error *err)
+    source *recorder_source(recorder *r)
+    double recorder_progress(const recorder *r)
+    instance *recorder_instance(recorder *r)
+    int recorder_cpus(const recorder *r)
+    const char **recorder_skipped(const recorder *r, size_t *nr)
+    tasks_c *recorder_tasks(recorder *r)
+
+cdef enum:
+    SIGNAL_MS = 200  # how long a signal may wait for a thread in read()
 
 
 class CollectorError(OSError):
@@ -184,6 +227,7 @@ cdef class Names:
 
 cdef class Source:
     cdef source *source  # NULL once closed
+    cdef int reading  # threads that wait in read()
 
     cdef source *opened(self) except NULL:
         if not self.source:
@@ -204,8 +248,16 @@ cdef class Source:
         cdef ArrowBatch batch = ArrowBatch()
         cdef error err
         cdef int ret
-        with nogil:
-            ret = source_read(s, &batch.table, &batch.array, &err)
+        self.reading += 1
+        try:
+            while True:
+                with nogil:
+                    ret = source_read(s, SIGNAL_MS, &batch.table, &batch.array, &err)
+                if ret != -EAGAIN:
+                    break
+                PyErr_CheckSignals()
+        finally:
+            self.reading -= 1
         if check(ret, &err) == 0:
             return None
         return batch.table.name.decode(), batch
@@ -315,6 +367,116 @@ cdef class DatFile(Source):
         with nogil:
             dat_close(self.dat)
         self.dat = NULL
+
+
+cdef class Recorder(Source):
+    cdef recorder *recorder
+
+    def __init__(self, events, spool, migratetypes=(), ring_kb=0):
+        cdef Names names = Names(migratetypes)
+        cdef list texts = [os.fsencode(event) for event in events]
+        cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
+        cdef bytes directory = os.fsencode(spool)
+        cdef recorder_config config
+        cdef error err
+        cdef int ret
+        if self.recorder:
+            raise ValueError("opened before")
+        if not c_events:
+            raise MemoryError
+        for i, event in enumerate(texts):
+            c_events[i] = event
+        config.events = c_events
+        config.spool = directory
+        config.ring_kb = ring_kb
+        config.names = names.c
+        with nogil:
+            ret = recorder_new(&self.recorder, &config, &err)
+        free(c_events)
+        check(ret, &err)
+        self.source = recorder_source(self.recorder)
+
+    def __dealloc__(self):
+        recorder_free(self.recorder)
+
+    @property
+    def facts(self):
+        self.opened()
+        cdef size_t nr
+        cdef const char **skipped = recorder_skipped(self.recorder, &nr)
+        cdef instance *instance = recorder_instance(self.recorder)
+        uname = os.uname()
+        return {
+            "kernel": uname.release,
+            "host": uname.nodename,
+            "arch": uname.machine,
+            "clock": "mono",
+            "cpus": recorder_cpus(self.recorder),
+            "page_size": os.sysconf("SC_PAGESIZE"),
+            "gfp_bits": self.gfp_bits(),
+            "instances": [text(instance_name(instance))],
+            "ring_kb": instance_ring_bytes(instance) // 1024,
+            "subbuf_kb": instance_subbuf_bytes(instance) // 1024,
+            "skipped_events": [text(skipped[i]) for i in range(nr)],
+        }
+
+    @property
+    def progress(self):
+        self.opened()
+        return recorder_progress(self.recorder)
+
+    def start(self):
+        cdef error err
+        cdef int ret
+        self.opened()
+        with nogil:
+            ret = recorder_start(self.recorder, &err)
+        check(ret, &err)
+
+    def stop(self):
+        cdef error err
+        cdef int ret
+        self.opened()
+        with nogil:
+            ret = recorder_stop(self.recorder, &err)
+        check(ret, &err)
+
+    cdef dict task(self, int32_t pid):
+        cdef const task *task = tasks_find(recorder_tasks(self.recorder), pid)
+        if pid == 0:
+            return {"pid": 0, "tgid": 0, "comm": "<idle>", "kthread": True}
+        if not task:
+            return {"pid": pid, "comm": "<...>"}
+        return {
+            "pid": pid,
+            "tgid": task.tgid or None,
+            "comm": text(task.comm),
+            "kthread": task.kthread,
+        }
+
+    def tasks(self):
+        cdef source *s = self.opened()
+        cdef size_t nr
+        cdef int32_t *pids = decoder_pids(s.decoder, &nr)
+        if not pids:
+            raise MemoryError
+        try:
+            return [self.task(pids[i]) for i in range(nr)]
+        finally:
+            free(pids)
+
+    def close(self):
+        cdef recorder *r = self.recorder
+        self.source = NULL
+        self.recorder = NULL
+        if not r:
+            return
+        with nogil:
+            recorder_cancel(r)
+        while self.reading:  # in another thread; the cancelled read() returns
+            time.sleep(0.001)
+        with nogil:
+            recorder_free(r)
 
 
 cdef ArrowBatch owned(batch *c):

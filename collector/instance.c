@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "instance.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <tracefs.h>
+#include <unistd.h>
+
+#define PREFIX "pagetape-"
+
+enum {
+	MAX_RING_KB = 32 * 1024, /* 0.8 s of the worst page-fault storm measured on one CPU */
+	MIN_RING_KB = 1024,
+	MAX_SUBBUF_KB = 64,
+	MIN_SUBBUFS = 16,
+	MEMORY_SHARE = 64, /* all rings together: at most this fraction of the memory */
+	BUFFER_PERCENT = 50,
+};
+
+struct instance {
+	struct tracefs_instance *tracefs;
+	size_t ring_bytes, subbuf_bytes;
+};
+
+/* Field 22 of /proc/<pid>/stat, the time the process started; 0 if there is none. */
+static unsigned long long start_time(int pid)
+{
+	unsigned long long start = 0;
+	char path[64], stat[1024];
+	const char *field;
+	size_t nr = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (file) {
+		nr = fread(stat, 1, sizeof(stat) - 1, file);
+		fclose(file);
+	}
+	stat[nr] = '\0';
+	/* A process may call itself "a) b": only the last bracket ends the name. */
+	field = strrchr(stat, ')');
+	for (int i = 2; field && i < 22; i++)
+		field = strchr(field + 1, ' ');
+	if (field)
+		start = strtoull(field, NULL, 10);
+	return start;
+}
+
+/* A live recorder keeps its rings open, so that even a wrong guess here cannot remove them. */
+static int remove_if_left_over(const char *name, void *context)
+{
+	struct tracefs_instance *leftover;
+	unsigned long long start;
+	int pid;
+
+	(void)context;
+	if (sscanf(name, PREFIX "%d-%llu", &pid, &start) != 2 || start_time(pid) == start)
+		return 0;
+	leftover = tracefs_instance_alloc(NULL, name);
+	if (leftover) {
+		tracefs_instance_destroy(leftover);
+		tracefs_instance_free(leftover);
+	}
+	return 0;
+}
+
+static size_t default_ring_kb(void)
+{
+	struct sysinfo machine = {0};
+	size_t kb;
+
+	sysinfo(&machine);
+	kb = (size_t)machine.totalram * machine.mem_unit / 1024 / MEMORY_SHARE /
+	     (size_t)get_nprocs();
+	if (kb > MAX_RING_KB)
+		return MAX_RING_KB;
+	return kb < MIN_RING_KB ? MIN_RING_KB : kb;
+}
+
+static int write_file(struct instance *instance, const char *file, const char *value,
+		      struct error *err)
+{
+	if (tracefs_instance_file_write(instance->tracefs, file, value) < 0)
+		return fail(err, errno, "cannot write %s to %s/%s: %s", value,
+			    instance_name(instance), file, strerror(errno));
+	return 0;
+}
+
+static void write_number(struct instance *instance, const char *file, long value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	tracefs_instance_file_write(instance->tracefs, file, text);
+}
+
+static long read_number(struct instance *instance, const char *file, long otherwise)
+{
+	long long value;
+
+	if (tracefs_instance_file_read_number(instance->tracefs, file, &value))
+		return otherwise;
+	return (long)value;
+}
+
+/*
+ * Large sub-buffers (6.8 and later) cost fewer reads. They are contiguous, so
+ * on a fragmented machine smaller ones are taken.
+ */
+static void set_subbuf_size(struct instance *instance, size_t ring_kb)
+{
+	long page_kb = sysconf(_SC_PAGESIZE) / 1024, kb = page_kb;
+	long wanted = MAX_SUBBUF_KB;
+
+	while (wanted > page_kb && (size_t)wanted * MIN_SUBBUFS > ring_kb)
+		wanted /= 2;
+	for (; wanted > page_kb; wanted /= 2) {
+		write_number(instance, "buffer_subbuf_size_kb", wanted);
+		kb = read_number(instance, "buffer_subbuf_size_kb", page_kb);
+		if (kb >= wanted)
+			break;
+	}
+	instance->subbuf_bytes = (size_t)kb * 1024;
+}
+
+static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
+{
+	/* A new instance inherits the options of the top one; these would add to our records. */
+	static const char *const unwanted[] = {
+		"options/record-cmd",     "options/record-tgid", "options/stacktrace",
+		"options/userstacktrace", "options/event-fork",
+	};
+	int ret;
+
+	ret = write_file(instance, "tracing_on", "0", err);
+	if (ret)
+		return ret;
+	ret = write_file(instance, "trace_clock", "mono", err);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++)
+		tracefs_instance_file_write(instance->tracefs, unwanted[i], "0");
+	/* Only when the oldest are overwritten does the kernel tell where events are missing. */
+	ret = write_file(instance, "options/overwrite", "1", err);
+	if (ret)
+		return ret;
+	if (!ring_kb)
+		ring_kb = default_ring_kb();
+	set_subbuf_size(instance, ring_kb);
+	write_number(instance, "buffer_percent", BUFFER_PERCENT);
+	write_number(instance, "buffer_size_kb", (long)ring_kb);
+	instance->ring_bytes = (size_t)read_number(instance, "buffer_size_kb", 0) * 1024;
+	if (instance->ring_bytes < ring_kb * 1024 / 2)
+		return fail(err, ENOMEM, "the kernel has no memory for a ring of %zu KB per CPU",
+			    ring_kb);
+	return 0;
+}
+
+int instance_new(struct instance **out, size_t ring_kb, struct error *err)
+{
+	struct instance *instance;
+	const char *dir = NULL;
+	char name[64];
+	int ret;
+
+	*out = NULL;
+	tracefs_set_loglevel(TEP_LOG_NONE);
+	if (tracefs_tracing_dir_is_mounted(false, &dir) != 1)
+		return fail(err, ENOENT,
+			    "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing");
+	tracefs_instances_walk(remove_if_left_over, NULL);
+
+	instance = calloc(1, sizeof(*instance));
+	if (!instance)
+		return fail(err, ENOMEM, "no memory for a tracefs instance");
+	snprintf(name, sizeof(name), PREFIX "%d-%llu", getpid(), start_time(getpid()));
+	instance->tracefs = tracefs_instance_create(name);
+	if (!instance->tracefs) {
+		ret = fail(err, errno, "cannot make a tracing instance in %s/instances: %s%s", dir,
+			   strerror(errno),
+			   errno == EACCES || errno == EPERM ? " (run as root)" : "");
+		goto error;
+	}
+	if (!tracefs_instance_is_new(instance->tracefs)) {
+		ret = fail(err, EBUSY, "this process records already");
+		tracefs_instance_free(instance->tracefs);
+		goto error;
+	}
+	ret = set_up(instance, ring_kb, err);
+	if (ret) {
+		instance_free(instance);
+		return ret;
+	}
+	*out = instance;
+	return 0;
+error:
+	free(instance);
+	return ret;
+}
+
+void instance_free(struct instance *instance)
+{
+	if (!instance)
+		return;
+	instance_switch(instance, false, NULL);
+	tracefs_instance_destroy(instance->tracefs);
+	tracefs_instance_free(instance->tracefs);
+	free(instance);
+}
+
+const char *instance_name(const struct instance *instance)
+{
+	return tracefs_instance_get_name(instance->tracefs);
+}
+
+size_t instance_ring_bytes(const struct instance *instance)
+{
+	return instance->ring_bytes;
+}
+
+size_t instance_subbuf_bytes(const struct instance *instance)
+{
+	return instance->subbuf_bytes;
+}
+
+static char *sized(char *text, int size_read, size_t *size)
+{
+	*size = text ? (size_t)size_read : 0;
+	return text;
+}
+
+char *instance_read(struct instance *instance, const char *file, size_t *size)
+{
+	int nr = 0;
+	char *text = tracefs_instance_file_read(instance->tracefs, file, &nr);
+
+	return sized(text, nr, size);
+}
+
+char *instance_event_read(struct instance *instance, const char *system, const char *event,
+			  const char *file, size_t *size)
+{
+	int nr = 0;
+	char *text = tracefs_event_file_read(instance->tracefs, system, event, file, &nr);
+
+	return sized(text, nr, size);
+}
+
+int instance_enable(struct instance *instance, const char *system, const char *event,
+		    const char *filter, struct error *err)
+{
+	if (filter &&
+	    tracefs_event_file_write(instance->tracefs, system, event, "filter", filter) < 0)
+		return fail(err, errno, "the kernel refuses the filter '%s' on %s:%s: %s", filter,
+			    system, event, strerror(errno));
+	if (tracefs_event_file_write(instance->tracefs, system, event, "enable", "1") < 0)
+		return fail(err, errno, "cannot enable %s:%s: %s", system, event, strerror(errno));
+	return 0;
+}
+
+int instance_switch(struct instance *instance, bool on, struct error *err)
+{
+	int ret = write_file(instance, "tracing_on", on ? "1" : "0", err);
+
+	if (!ret && !on)
+		ret = write_file(instance, "events/enable", "0", err);
+	return ret;
+}
+
+int instance_open_ring(struct instance *instance, int cpu, struct error *err)
+{
+	char file[64];
+	int fd;
+
+	snprintf(file, sizeof(file), "per_cpu/cpu%d/trace_pipe_raw", cpu);
+	fd = tracefs_instance_file_open(instance->tracefs, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return fail(err, errno, "cannot open %s/%s: %s", instance_name(instance), file,
+			    strerror(errno));
+	return fd;
+}
+
+int instance_ring_stats(struct instance *instance, int cpu, struct ring_stats *out,
+			struct error *err)
+{
+	const struct {
+		const char *label;
+		uint64_t *value;
+	} lines[] = {
+		{"entries: ", &out->entries},
+		{"overrun: ", &out->overrun},
+		{"commit overrun: ", &out->commit_overrun},
+		{"dropped events: ", &out->dropped},
+		{"read events: ", &out->read},
+	};
+	char file[64], *text, *next;
+	size_t size;
+
+	snprintf(file, sizeof(file), "per_cpu/cpu%d/stats", cpu);
+	text = instance_read(instance, file, &size);
+	if (!text)
+		return fail(err, EIO, "cannot read %s/%s", instance_name(instance), file);
+	*out = (struct ring_stats){0};
+	for (char *line = text; line; line = next) {
+		next = strchr(line, '\n');
+		next = next ? next + 1 : NULL;
+		for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+			if (!strncmp(line, lines[i].label, strlen(lines[i].label)))
+				*lines[i].value = strtoull(line + strlen(lines[i].label), NULL, 10);
+	}
+	free(text);
+	return 0;
+}

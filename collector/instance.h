@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * instance.h - a tracefs instance of our own, and nobody else's.
+ *
+ * An instance is a set of per-CPU ring buffers with its own switches, so other
+ * tracers on the machine are not disturbed. Ours is named
+ * pagetape-<pid>-<start time of that pid>: an instance whose process is gone is
+ * the leftover of a killed recorder, and the next one removes it.
+ */
+#pragma once
+
+#include "error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct instance;
+
+/* One CPU's counters, from per_cpu/cpuN/stats. */
+struct ring_stats {
+	uint64_t entries;        /* events still in the ring */
+	uint64_t overrun;        /* events overwritten before they were read */
+	uint64_t commit_overrun; /* events lost to nested writers */
+	uint64_t dropped;        /* events refused by a full ring */
+	uint64_t read;           /* events handed out */
+};
+
+/*
+ * Remove leftovers, then make an instance that records nothing yet: clock mono,
+ * oldest events overwritten first, `ring_kb` of ring per CPU (0: chosen from
+ * the machine's memory). -EPERM, -EACCES (no right to trace), -ENOENT (no
+ * tracefs), -ENOMEM (ring too big).
+ */
+int instance_new(struct instance **out, size_t ring_kb, struct error *err);
+
+/* Switch off and remove. All files of its rings must be closed. NULL is fine. */
+void instance_free(struct instance *instance);
+
+const char *instance_name(const struct instance *instance);
+size_t instance_ring_bytes(const struct instance *instance);   /* per CPU */
+size_t instance_subbuf_bytes(const struct instance *instance); /* what one read gives */
+
+/* Text of a file of the instance, or of an event's; NULL if absent. Free it. */
+char *instance_read(struct instance *instance, const char *file, size_t *size);
+char *instance_event_read(struct instance *instance, const char *system, const char *event,
+			  const char *file, size_t *size);
+
+/* Switch one event on, for records that pass `filter` (NULL: all). */
+int instance_enable(struct instance *instance, const char *system, const char *event,
+		    const char *filter, struct error *err);
+
+/* Switch recording on or off; off also takes the probes of all events out. */
+int instance_switch(struct instance *instance, bool on, struct error *err);
+
+/* A non-blocking descriptor of one CPU's raw sub-buffers, or -errno. */
+int instance_open_ring(struct instance *instance, int cpu, struct error *err);
+
+int instance_ring_stats(struct instance *instance, int cpu, struct ring_stats *out,
+			struct error *err);

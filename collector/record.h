@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record.h - a live recording: every event of every CPU, in order, as batches.
+ *
+ *   ring buffer -> reader thread -> spool --.
+ *      ...one of each per CPU...            +-> merge -> decoder -> source
+ *   ring buffer -> reader thread -> spool --'
+ *
+ * Merging and decoding have a thread of low priority, so that the load that is
+ * recorded comes first; what waits, waits in the spools. Memory is bounded by
+ * what is set up before the start. What the kernel lost is told gap by gap.
+ *
+ * Besides the events asked for, task:task_newtask and task:task_rename are
+ * recorded, for the names of short-lived threads.
+ */
+#pragma once
+
+#include "instance.h"
+#include "source.h"
+#include "tasks.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct recorder;
+
+struct recorder_config {
+	const char *const *events;  /* "system:event", ends with NULL */
+	const char *spool;          /* directory for what the decoder is behind */
+	size_t ring_kb;             /* of each CPU; 0: by the machine's memory */
+	struct decoder_names names; /* vmstat_update is found here */
+};
+
+/*
+ * Set all up; nothing is recorded yet. Events that this kernel does not have
+ * are skipped, see recorder_skipped; but of a page event asked for (under any of
+ * its names) there must be one: -ENOENT. Otherwise the errors of instance_new.
+ */
+int recorder_new(struct recorder **out, const struct recorder_config *config, struct error *err);
+
+/*
+ * End a recording that is not wanted any more: what was not read is lost, and
+ * source_read says -ECANCELED from then on. A second call does nothing.
+ */
+void recorder_cancel(struct recorder *r);
+
+/* Remove the instance and the spools. Batches that were read stay valid. */
+void recorder_free(struct recorder *r);
+
+/* Each once, in this order. stop without start gives a recording without events. */
+int recorder_start(struct recorder *r, struct error *err);
+int recorder_stop(struct recorder *r, struct error *err);
+
+/* Rows come out here, from recorder_new on. */
+struct source *recorder_source(struct recorder *r);
+
+/* Share of what was taken out of the rings that is decoded, 0 to 1. */
+double recorder_progress(const struct recorder *r);
+
+/* Facts, from the start on. */
+struct instance *recorder_instance(struct recorder *r);
+int recorder_cpus(const struct recorder *r);
+const char *const *recorder_skipped(const struct recorder *r, size_t *nr);
+
+/* The names of threads, once the source is at its end. */
+struct tasks *recorder_tasks(struct recorder *r);

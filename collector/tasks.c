@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FIRST_SLOTS = 4096,      /* a power of two */
+	KTHREADD = 2,            /* the parent of kernel threads */
+	PF_KTHREAD = 0x00200000, /* include/linux/sched.h */
+	COMM = sizeof(((struct task *)0)->comm),
+};
+
+/* Where a record of one of the two tracepoints has what. */
+struct layout {
+	int type; /* common_type; -1: the kernel has no such tracepoint, or another form of it */
+	int pid, comm, clone_flags, clone_size, end;
+};
+
+struct tasks {
+	struct layout newtask, rename;
+	size_t nr, slots;
+	struct task *table; /* open addressing by pid; pid 0 is a free slot */
+};
+
+static struct task *slot_of(struct task *table, size_t slots, int32_t pid)
+{
+	size_t at = (size_t)pid * 2654435761u & (slots - 1);
+
+	while (table[at].pid && table[at].pid != pid)
+		at = (at + 1) & (slots - 1);
+	return &table[at];
+}
+
+/* The entry of `pid`, new if need be; NULL without memory: then a name is missing, no more. */
+static struct task *enter(struct tasks *tasks, int32_t pid)
+{
+	struct task *task;
+
+	if (pid <= 0)
+		return NULL;
+	if (2 * (tasks->nr + 1) > tasks->slots) {
+		size_t slots = 2 * tasks->slots;
+		struct task *table = calloc(slots, sizeof(*table));
+
+		if (!table)
+			return NULL;
+		for (size_t i = 0; i < tasks->slots; i++)
+			if (tasks->table[i].pid)
+				*slot_of(table, slots, tasks->table[i].pid) = tasks->table[i];
+		free(tasks->table);
+		tasks->table = table;
+		tasks->slots = slots;
+	}
+	task = slot_of(tasks->table, tasks->slots, pid);
+	tasks->nr += !task->pid;
+	task->pid = pid;
+	return task;
+}
+
+/* From /proc/<tgid>/task/<pid>/stat: "pid (comm) state ppid pgrp session tty tpgid flags ...". */
+static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid)
+{
+	char path[64], stat[256], *open, *close;
+	unsigned long flags;
+	struct task *task;
+	size_t nr, length;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", tgid, pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	nr = fread(stat, 1, sizeof(stat) - 1, file);
+	fclose(file);
+	stat[nr] = '\0';
+	open = strchr(stat, '(');
+	close = strrchr(stat, ')');
+	if (!open || !close || sscanf(close, ") %*c %*d %*d %*d %*d %*d %lu", &flags) != 1)
+		return;
+	task = enter(tasks, pid);
+	if (!task)
+		return;
+	length = (size_t)(close - open - 1);
+	length = length < COMM ? length : COMM - 1;
+	memcpy(task->comm, open + 1, length);
+	task->comm[length] = '\0';
+	task->tgid = tgid;
+	task->kthread = flags & PF_KTHREAD;
+}
+
+static void scan_process(struct tasks *tasks, int32_t tgid)
+{
+	char path[64];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", tgid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			read_stat(tasks, tgid, atoi(entry->d_name));
+	if (dir)
+		closedir(dir);
+}
+
+void tasks_scan(struct tasks *tasks)
+{
+	struct dirent *entry;
+	DIR *dir = opendir("/proc");
+
+	while (dir && (entry = readdir(dir)))
+		if (atoi(entry->d_name) > 0)
+			scan_process(tasks, atoi(entry->d_name));
+	if (dir)
+		closedir(dir);
+}
+
+static int offset(struct tep_event *event, const char *name, int size)
+{
+	struct tep_format_field *field = tep_find_field(event, name);
+
+	return field && field->size == size ? field->offset : -1;
+}
+
+static void learn(struct layout *layout, struct tep_event *event, const char *comm)
+{
+	struct tep_format_field *flags = event ? tep_find_field(event, "clone_flags") : NULL;
+
+	layout->type = -1;
+	if (!event)
+		return;
+	/* Where a record has no pid, it is of the thread that ran. */
+	layout->pid = offset(event, "pid", sizeof(int32_t));
+	if (layout->pid < 0)
+		layout->pid = 4; /* common_pid */
+	layout->comm = offset(event, comm, COMM);
+	if (layout->comm < 0)
+		return;
+	layout->end = layout->comm + COMM;
+	if (flags && (flags->size == 4 || flags->size == 8)) {
+		layout->clone_flags = flags->offset;
+		layout->clone_size = flags->size;
+		if (flags->offset + flags->size > layout->end)
+			layout->end = flags->offset + flags->size;
+	}
+	layout->type = event->id;
+}
+
+int tasks_new(struct tasks **out, struct tep_handle *tep, struct error *err)
+{
+	struct tasks *tasks = calloc(1, sizeof(*tasks));
+
+	*out = tasks;
+	if (tasks)
+		tasks->table = calloc(FIRST_SLOTS, sizeof(*tasks->table));
+	if (!tasks || !tasks->table) {
+		tasks_free(tasks);
+		*out = NULL;
+		return fail(err, ENOMEM, "no memory for task names");
+	}
+	tasks->slots = FIRST_SLOTS;
+	learn(&tasks->newtask, tep_find_event_by_name(tep, "task", "task_newtask"), "comm");
+	learn(&tasks->rename, tep_find_event_by_name(tep, "task", "task_rename"), "newcomm");
+	return 0;
+}
+
+void tasks_free(struct tasks *tasks)
+{
+	if (!tasks)
+		return;
+	free(tasks->table);
+	free(tasks);
+}
+
+static int32_t number_at(const char *record, int offset)
+{
+	int32_t value;
+
+	memcpy(&value, record + offset, sizeof(value));
+	return value;
+}
+
+static void see_newtask(struct tasks *tasks, const struct layout *layout, const char *record)
+{
+	int32_t parent = number_at(record, 4), pid = number_at(record, layout->pid);
+	const struct task *known = parent > 0 ? slot_of(tasks->table, tasks->slots, parent) : NULL;
+	int32_t tgid = known && known->pid ? known->tgid : 0;
+	struct task *task = enter(tasks, pid); /* may move what `known` points at */
+	uint64_t flags = 0;
+
+	if (!task)
+		return;
+	memcpy(&flags, record + layout->clone_flags, (size_t)layout->clone_size);
+	memcpy(task->comm, record + layout->comm, COMM);
+	task->comm[COMM - 1] = '\0';
+	task->tgid = flags & CLONE_THREAD ? tgid : pid;
+	task->kthread = parent == KTHREADD;
+}
+
+static void see_rename(struct tasks *tasks, const struct layout *layout, const char *record)
+{
+	struct task *task = enter(tasks, number_at(record, layout->pid));
+
+	if (!task)
+		return;
+	memcpy(task->comm, record + layout->comm, COMM);
+	task->comm[COMM - 1] = '\0';
+}
+
+void tasks_see(struct tasks *tasks, const void *record, int size)
+{
+	uint16_t type;
+
+	if (size < (int)sizeof(type))
+		return;
+	memcpy(&type, record, sizeof(type));
+	if (type == tasks->newtask.type && size >= tasks->newtask.end)
+		see_newtask(tasks, &tasks->newtask, record);
+	else if (type == tasks->rename.type && size >= tasks->rename.end)
+		see_rename(tasks, &tasks->rename, record);
+}
+
+/* /proc shows threads by their pid too, only not in its listing. */
+static void look_up(struct tasks *tasks, int32_t pid)
+{
+	int32_t tgid = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	while (!tgid && fgets(line, sizeof(line), file))
+		sscanf(line, "Tgid: %d", &tgid);
+	fclose(file);
+	if (tgid)
+		read_stat(tasks, tgid, pid);
+}
+
+const struct task *tasks_find(struct tasks *tasks, int32_t pid)
+{
+	const struct task *task;
+
+	if (pid <= 0)
+		return NULL;
+	task = slot_of(tasks->table, tasks->slots, pid);
+	if (!task->comm[0]) {
+		look_up(tasks, pid);
+		task = slot_of(tasks->table, tasks->slots, pid);
+	}
+	return task->comm[0] ? task : NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tasks.h - names of the threads that a recording meets.
+ *
+ * /proc knows those that live, the task:task_newtask and task:task_rename
+ * records those that come and go within a recording. A pid that was used again
+ * has the name of its last thread.
+ */
+#pragma once
+
+#include "error.h"
+
+#include <event-parse.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct task {
+	int32_t pid;
+	int32_t tgid; /* 0: unknown */
+	bool kthread;
+	char comm[16]; /* ends with NUL */
+};
+
+struct tasks;
+
+/* `tep` tells the formats of the two records; without them only /proc counts. */
+int tasks_new(struct tasks **out, struct tep_handle *tep, struct error *err);
+void tasks_free(struct tasks *tasks);
+
+/* Learn every thread of the machine from /proc. */
+void tasks_scan(struct tasks *tasks);
+
+/* Learn from a record, if it is one of the two; else this costs two compares. */
+void tasks_see(struct tasks *tasks, const void *record, int size);
+
+/* The thread, by what is known or by /proc now; NULL if it was never named. */
+const struct task *tasks_find(struct tasks *tasks, int32_t pid);

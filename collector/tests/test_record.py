@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live recordings on this machine. Where it cannot be traced, they are skipped."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pagetape import _collector
+from pagetape.schemas import TABLES
+
+TRACING = Path("/sys/kernel/tracing")
+INSTANCES = TRACING / "instances"
+PAGE_EVENTS = [
+    "kmem:mm_page_alloc",
+    "kmem:mm_page_free",
+    "kmem:mm_page_free_batched",
+    "kmem:mm_page_alloc_zone_locked",
+    "kmem:mm_page_pcpu_drain",
+    "kmem:mm_page_alloc_extfrag",
+]
+ALL_EVENTS = [
+    tracepoint
+    for table in ("event", "reclaim", "compaction")
+    for kind in TABLES[table].kinds
+    for tracepoint in kind.tracepoints
+]
+
+
+def why_not() -> str:
+    try:
+        _collector.Recorder(PAGE_EVENTS, "/tmp").close()
+    except OSError as e:
+        return f"no live recording here: {e.strerror}"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason or "it can be traced")
+
+
+class Recording:
+    """A recording whose batches a thread takes as they come."""
+
+    def __init__(self, events: list[str], spool: Path, ring_kb: int = 0) -> None:
+        self.recorder = _collector.Recorder(events, str(spool), ring_kb=ring_kb)
+        self.batches: dict[str, list[pa.RecordBatch]] = {}
+        self.thread = threading.Thread(target=self._read)
+
+    def _read(self) -> None:
+        while (item := self.recorder.read()) is not None:
+            name, batch = item
+            self.batches.setdefault(name, []).append(pa.record_batch(batch))
+
+    def table(self, name: str) -> pa.Table:
+        return pa.Table.from_batches(self.batches.get(name, []), TABLES[name].arrow)
+
+    def counts(self) -> dict[str, int]:
+        return {row["name"]: row["events"] for row in self.recorder.tracepoints()}
+
+
+@contextmanager
+def recording(events: list[str], spool: Path, ring_kb: int = 0) -> Iterator[Recording]:
+    """Record the body of the `with`; the results are complete after it."""
+    r = Recording(events, spool, ring_kb)
+    r.recorder.start()
+    r.thread.start()
+    try:
+        yield r
+    finally:
+        r.recorder.stop()
+        r.thread.join()
+
+
+def touch_pages(mebibytes: int) -> int:
+    """Fault in that much memory in a process of its own; its pid."""
+    code = (
+        "import mmap, sys\n"
+        f"for _ in range({mebibytes} // 16):\n"
+        "    m = mmap.mmap(-1, 16 << 20)\n"
+        "    m.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "    for at in range(0, len(m), 4096):\n"
+        "        m[at] = 1\n"
+        "    m.close()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code])
+    assert child.wait() == 0
+    return child.pid
+
+
+def instances(prefix: str = "pagetape-") -> set[str]:
+    return {entry.name for entry in INSTANCES.iterdir() if entry.name.startswith(prefix)}
+
+
+def accounted(r: Recording) -> None:
+    """Every event that the kernel wrote was read, or is in a row of `lost`."""
+    rings, lost = r.recorder.rings(), r.recorder.lost()
+    assert sum(r.counts().values()) == sum(ring["read"] for ring in rings)
+    for ring in rings:
+        gaps = [gap["events"] for gap in lost if gap["cpu"] == ring["cpu"]]
+        if None not in gaps:
+            assert sum(gaps) == ring["overrun"] + ring["commit_overrun"] + ring["dropped"]
+
+
+def test_every_event_is_read_and_in_order(tmp_path: Path) -> None:
+    with recording(ALL_EVENTS, tmp_path) as r:
+        pid = touch_pages(64)
+    event = r.table("event")
+    assert r.recorder.lost() == []
+    accounted(r)
+    stored = [row for row in r.recorder.tracepoints() if row["stored"] == "event"]
+    assert event.num_rows == sum(row["events"] for row in stored)
+    mine = event.filter(pc.equal(event["pid"], pid))
+    allocs = pc.sum(pc.equal(mine["kind"].cast(pa.utf8()), "alloc")).as_py()
+    assert allocs >= 64 * 256
+    ts = event["ts"].combine_chunks()
+    assert pc.all(pc.less_equal(ts[:-1], ts[1:])).as_py()
+    for ring in r.recorder.rings():
+        assert ring["first_ts"] <= ring["last_ts"]
+        assert ring["bytes"] > 16 * ring["read"]
+    r.recorder.close()
+    assert not instances(f"pagetape-{os.getpid()}-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_short_lived_tasks_have_their_names(tmp_path: Path) -> None:
+    with recording(PAGE_EVENTS, tmp_path) as r:
+        child = subprocess.Popen(["true"])
+        child.wait()
+    tasks = {task["pid"]: task for task in r.recorder.tasks()}
+    assert tasks[child.pid] == {
+        "pid": child.pid,
+        "tgid": child.pid,
+        "comm": "true",
+        "kthread": False,
+    }
+    r.recorder.close()
+
+
+def test_other_tracers_are_not_disturbed(tmp_path: Path) -> None:
+    watched = ["trace_clock", "tracing_on", "current_tracer", "set_event", "buffer_size_kb"]
+    other = INSTANCES / f"test-{os.getpid()}"
+    other.mkdir()
+    try:
+        (other / "events/kmem/mm_page_alloc/enable").write_text("1")
+        before = [(d / file).read_text() for d in (TRACING, other) for file in watched]
+        entries = _entries(other)
+        with recording(ALL_EVENTS, tmp_path) as r:
+            touch_pages(16)
+        r.recorder.close()
+        assert [(d / file).read_text() for d in (TRACING, other) for file in watched] == before
+        assert _entries(other) >= entries + 16 * 256
+        assert (other / "events/kmem/mm_page_alloc/enable").read_text() == "1\n"
+        assert (other / "events/kmem/mm_page_free/enable").read_text() == "0\n"
+    finally:
+        (other / "events/enable").write_text("0")
+        other.rmdir()
+
+
+def _entries(instance: Path) -> int:
+    """Events that an instance without a reader has seen so far."""
+    total = 0
+    for stats in instance.glob("per_cpu/cpu*/stats"):
+        lines = dict(line.split(": ") for line in stats.read_text().splitlines())
+        total += int(lines["entries"]) + int(lines["overrun"])
+    return total
+
+
+RECORD_FOREVER = (
+    "import sys, time\n"
+    "from pagetape import _collector\n"
+    "r = _collector.Recorder(sys.argv[2:], sys.argv[1])\n"
+    "r.start()\n"
+    "print('started', flush=True)\n"
+    "time.sleep(60)\n"
+)
+
+
+@contextmanager
+def other_recorder(spool: Path) -> Iterator[subprocess.Popen[str]]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", RECORD_FOREVER, str(spool), *PAGE_EVENTS],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "started\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_next_recorder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    with other_recorder(tmp_path) as child:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert len(instances(f"pagetape-{child.pid}-")) == 1
+    assert list(tmp_path.iterdir()) == []
+    _collector.Recorder(PAGE_EVENTS, str(tmp_path)).close()
+    assert not instances(f"pagetape-{child.pid}-")
+
+
+def test_two_recorders_at_once_leave_each_other_alone(tmp_path: Path) -> None:
+    with other_recorder(tmp_path) as child:
+        with recording(PAGE_EVENTS, tmp_path) as r:
+            touch_pages(16)
+        accounted(r)
+        assert r.table("event").num_rows >= 16 * 256
+        r.recorder.close()
+        assert len(instances(f"pagetape-{child.pid}-")) == 1
+    _collector.Recorder(PAGE_EVENTS, str(tmp_path)).close()
+
+
+def test_instances_of_others_are_never_removed(tmp_path: Path) -> None:
+    names = ["pagetape-", "pagetape-mine", "other-1-1"]
+    for name in names:
+        (INSTANCES / name).mkdir()
+    try:
+        _collector.Recorder(PAGE_EVENTS, str(tmp_path)).close()
+        assert all((INSTANCES / name).is_dir() for name in names)
+    finally:
+        for name in names:
+            (INSTANCES / name).rmdir()
+
+
+def test_a_ring_that_is_too_small_tells_what_is_lost_and_where(tmp_path: Path) -> None:
+    with recording(PAGE_EVENTS, tmp_path, ring_kb=8) as r:
+        touch_pages(512)
+    lost, rings = r.recorder.lost(), {ring["cpu"]: ring for ring in r.recorder.rings()}
+    assert lost
+    accounted(r)
+    for gap in lost:
+        ring = rings[gap["cpu"]]
+        if gap["from_ts"] is not None:
+            assert ring["first_ts"] <= gap["from_ts"] <= gap["to_ts"]
+        assert gap["to_ts"] <= ring["last_ts"]
+    r.recorder.close()
+
+
+def test_a_late_reader_gets_everything_through_the_spool(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.start()
+    pid = touch_pages(512)
+    recorder.stop()
+    rows = allocs = 0
+    while (item := recorder.read()) is not None:
+        batch = pa.record_batch(item[1])
+        rows += batch.num_rows
+        allocs += pc.sum(pc.equal(batch["pid"], pid)).as_py()
+    assert recorder.lost() == []
+    assert rows == sum(t["events"] for t in recorder.tracepoints() if t["stored"] == "event")
+    assert allocs >= 512 * 256
+    assert recorder.progress == 1
+    recorder.close()
+
+
+def test_stop_without_events_is_a_recording(tmp_path: Path) -> None:
+    with recording(["oom:mark_victim"], tmp_path) as r:
+        pass
+    assert r.batches == {}
+    accounted(r)
+    r.recorder.close()
+
+
+def test_stop_without_start_gives_nothing(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.stop()
+    recorder.stop()
+    assert recorder.read() is None
+    with pytest.raises(OSError, match="started before"):
+        recorder.start()
+    recorder.close()
+
+
+def test_start_and_stop_leave_nothing_behind(tmp_path: Path) -> None:
+    def used() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+    before = used()
+    for _ in range(10):
+        with recording(["kmem:mm_page_alloc_extfrag"], tmp_path) as r:
+            pass
+        r.recorder.close()
+    assert used() == before
+    assert not instances(f"pagetape-{os.getpid()}-")
+
+
+def test_a_recorder_that_is_dropped_cleans_up(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.start()
+    assert instances(f"pagetape-{os.getpid()}-")
+    del recorder
+    gc.collect()
+    assert not instances(f"pagetape-{os.getpid()}-")
+
+
+def test_close_in_the_middle_of_a_full_queue_returns(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.start()
+    touch_pages(512)
+    recorder.close()
+    assert not instances(f"pagetape-{os.getpid()}-")
+    with pytest.raises(ValueError, match="closed"):
+        recorder.read()
+
+
+def test_close_wakes_a_reader_in_another_thread(tmp_path: Path) -> None:
+    r = Recording(["oom:mark_victim"], tmp_path)
+    r.recorder.start()
+    ended: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            r.recorder.read()
+        except OSError as e:
+            ended.append(e)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    r.recorder.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not ended or ended[0].errno == errno.ECANCELED
+
+
+def test_one_recording_at_a_time_in_a_process(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    with pytest.raises(OSError, match="this process records already"):
+        _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.start()
+    recorder.stop()
+    assert recorder.read() is None or recorder.read() is None
+    recorder.close()
+
+
+@pytest.mark.parametrize(
+    ("events", "code", "words"),
+    [
+        (["mm_page_alloc"], errno.EINVAL, "'mm_page_alloc' is not a tracepoint"),
+        (["kmem:mm_page_free_direct"], errno.ENOENT, "no tracepoint kmem:mm_page_free_direct"),
+        (["nothing:of_the_kind"], errno.ENOENT, "none of the events asked for"),
+    ],
+)
+def test_events_that_cannot_be_recorded_are_named(
+    tmp_path: Path, events: list[str], code: int, words: str
+) -> None:
+    with pytest.raises(_collector.CollectorError, match=words) as e:
+        _collector.Recorder(events, str(tmp_path))
+    assert e.value.errno == code
+    assert not instances(f"pagetape-{os.getpid()}-")
+
+
+def test_events_that_may_be_missing_are_listed(tmp_path: Path) -> None:
+    recorder = _collector.Recorder([*PAGE_EVENTS, "kmem:not_there"], str(tmp_path))
+    assert recorder.facts["skipped_events"] == ["kmem:not_there"]
+    recorder.close()
+
+
+def test_a_spool_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path / "no"))
+    with pytest.raises(_collector.CollectorError, match=r"cannot make a spool file in .*/no: "):
+        recorder.start()
+    recorder.close()
+
+
+def test_without_rights_the_message_says_what_to_do(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    child = os.fork()  # nobody may not even read this Python, so it is loaded before
+    if not child:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+        except OSError as e:
+            os.write(write_end, f"{e.errno} {e}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    said = os.read(read_end, 4096).decode()
+    assert said.startswith(f"{errno.EACCES} cannot make a tracing instance in {TRACING}")
+    assert said.endswith("(run as root)")
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_full_spool_loses_nothing_silently(tmp_path: Path) -> None:
+    """The file system of the spool fills up while nobody reads."""
+    spool = tmp_path / "small"
+    spool.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "pagetape-test", str(spool)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("cannot mount a small file system")
+    try:
+        recorder = _collector.Recorder(PAGE_EVENTS, str(spool), ring_kb=1024)
+        recorder.start()
+        touch_pages(1024)
+        recorder.stop()
+        while recorder.read() is not None:
+            pass
+        rings = recorder.rings()
+        assert sum(ring["overrun"] for ring in rings) > 0
+        assert all(gap["from_ts"] for gap in recorder.lost())
+        recorder.close()
+    finally:
+        subprocess.run(["umount", str(spool)], check=True)
