@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the collector's tests share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tracedat import TraceDat
+
+from pagetape._collector import DatFile
+
+DATA = Path(__file__).parent / "data"
+RECORDINGS = sorted(DATA.glob("*.dat"))
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def read_all(dat: DatFile) -> Rows:
+    """All rows of a file, by table."""
+    rows: Rows = {"event": [], "reclaim": [], "compaction": []}
+    while (item := dat.read()) is not None:
+        name, batch = item
+        rows[name] += pa.record_batch(batch).to_pylist()
+    return rows
+
+
+@pytest.fixture
+def dat_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a TraceDat to a file of its own."""
+
+    def write(dat: TraceDat, version: int = 6) -> Path:
+        path = tmp_path / f"v{version}.dat"
+        path.write_bytes(dat.write(version))
+        return path
+
+    return write

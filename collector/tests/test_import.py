@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""trace.dat files: real ones against trace-cmd, made ones against what went into them."""
+
+import itertools
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DATA, RECORDINGS, Rows, read_all
+from tracedat import CPUSTAT, OFFSET, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
+
+from pagetape._collector import CollectorError, DatFile
+from pagetape.schemas import GFP_BITS, TABLES
+
+MIGRATETYPES = ["UNMOVABLE", "MOVABLE", "RECLAIMABLE", "HIGHATOMIC", "ISOLATE"]
+
+needs_trace_cmd = pytest.mark.skipif(not shutil.which("trace-cmd"), reason="needs trace-cmd")
+
+
+def free_format(machine: Machine) -> Format:
+    size = machine.long_size
+    fields = [("unsigned long pfn", size, False), ("unsigned int order", 4, False)]
+    return Format("kmem", "mm_page_free", 10, fields)
+
+
+def alloc_format(machine: Machine) -> Format:
+    size = machine.long_size
+    return Format(
+        "kmem",
+        "mm_page_alloc",
+        11,
+        [
+            ("unsigned long pfn", size, False),
+            ("unsigned int order", 4, False),
+            ("unsigned long gfp_flags", size, False),
+            ("int migratetype", 4, True),
+        ],
+        '"%s", __print_flags(REC->gfp_flags, "|", {0x40u, "__GFP_IO"}, {0x80u, "__GFP_FS"})',
+    )
+
+
+def frees(machine: Machine, times: list[int], pid: int = 1) -> list[tuple[int, bytes]]:
+    """One free of pfn n at each n-th time."""
+    free = free_format(machine)
+    return [(ts, free.record(machine, pfn, 0, pid=pid)) for pfn, ts in enumerate(times)]
+
+
+def merged(rows: Rows) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of all tables in their one order, with the tracepoint's name."""
+    others = sorted(
+        [*rows["reclaim"], *rows["compaction"]], key=lambda row: (row["at"], row["ts"], row["cpu"])
+    )
+    queue = iter([*others, None])
+    other = next(queue)
+    for n, row in enumerate([*rows["event"], None]):
+        while other is not None and other["at"] == n:
+            table = "reclaim" if "victim_pid" in other else "compaction"
+            yield table, other
+            other = next(queue)
+        if row is not None:
+            yield "event", row
+
+
+def trace_cmd(path: Path) -> Iterator[tuple[int, int, int, str, dict[str, str]]]:
+    """(ts, cpu, pid, tracepoint, fields) of each record, as trace-cmd reads them."""
+    text = subprocess.run(
+        ["trace-cmd", "report", "-R", "-t", path], capture_output=True, text=True, check=True
+    ).stdout
+    for line in text.splitlines():
+        match = re.match(r".*-(\d+) +\[(\d+)\] +(\d+)\.(\d{9}): (\w+): +(.*)", line)
+        if match:
+            pid, cpu, s, ns, name, fields = match.groups()
+            pairs = re.findall(r"(\w+)=(\S+)", fields)
+            yield int(s) * 10**9 + int(ns), int(cpu), int(pid), name, dict(pairs)
+
+
+def tracepoint_names(table: str, kind: str) -> set[str]:
+    (found,) = [k for k in TABLES[table].kinds if k.name == kind]
+    return {tracepoint.partition(":")[2] for tracepoint in found.tracepoints}
+
+
+def check_page_event(row: dict[str, Any], fields: dict[str, str], gfp_bits: dict[str, int]) -> None:
+    number = {name: int(value, 0) for name, value in fields.items()}
+    pfn = number["pfn"]
+    assert row["pfn"] == (None if pfn == 2**64 - 1 else pfn)
+    assert row["page_order"] == number.get("order", number.get("alloc_order"))
+    for column, *names in (
+        ("migratetype", "migratetype", "alloc_migratetype"),
+        ("fallback_migratetype", "fallback_migratetype"),
+    ):
+        value = next((number[name] for name in names if name in number), None)
+        assert row[column] == (None if value is None else MIGRATETYPES[value])
+    for column in ("percpu_refill", "fallback_order", "change_ownership"):
+        assert row[column] == number.get(column)
+    if "gfp_flags" in number:
+        known = {
+            name.split("GFP_")[1]
+            for name, bit in gfp_bits.items()
+            if number["gfp_flags"] >> bit & 1
+        }
+        assert {name for bit, name in enumerate(GFP_BITS) if row["gfp_flags"] >> bit & 1} == known
+    else:
+        assert row["gfp_flags"] is None
+
+
+@needs_trace_cmd
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_every_row_is_what_trace_cmd_reads(path: Path) -> None:
+    dat = DatFile(str(path), MIGRATETYPES)
+    rows = merged(read_all(dat))
+    ignored = {"workqueue_execute_start"}  # most of it is not vmstat_update
+    seen = [record for record in trace_cmd(path) if record[3] not in ignored]
+    ours = [(table, row) for table, row in rows if row["kind"] != "vmstat_update"]
+    assert len(ours) == len(seen)
+    for (table, row), (ts, cpu, pid, name, fields) in zip(ours, seen, strict=True):
+        assert (row["ts"], row["cpu"], row["pid"]) == (ts, cpu, pid)
+        assert name in tracepoint_names(table, row["kind"])
+        if table == "event":
+            check_page_event(row, fields, dat.facts["gfp_bits"])
+        elif "nid" in fields:
+            assert row["node"] == int(fields["nid"], 0)
+    assert dat.bad_records == 0
+
+
+@needs_trace_cmd
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("version", [("6", "none"), ("7", "none"), ("7", "zstd")], ids="-".join)
+def test_all_versions_of_a_file_read_the_same(
+    path: Path, version: tuple[str, str], tmp_path: Path
+) -> None:
+    number, compression = version
+    converted = tmp_path / "converted.dat"
+    subprocess.run(
+        ["trace-cmd", "convert", "-i", path, "-o", converted, "--file-version", number]
+        + (["--compression", compression] if number == "7" else []),
+        check=True,
+        capture_output=True,
+    )
+    was, now = DatFile(str(path)), DatFile(str(converted))
+    assert read_all(was) == read_all(now)
+    assert was.lost() == now.lost()
+    assert was.tracepoints() == now.tracepoints()
+
+
+def test_the_sum_of_the_gaps_is_the_overrun() -> None:
+    dat = DatFile(str(DATA / "linux-6.18-lost.dat"))
+    rows = read_all(dat)
+    lost = dat.lost()
+    assert len(lost) == 7
+    for ring_row in dat.rings():
+        gaps = [gap for gap in lost if gap["cpu"] == ring_row["cpu"]]
+        assert sum(gap["events"] for gap in gaps) == ring_row["overrun"]
+        times = [row["ts"] for row in rows["event"] if row["cpu"] == ring_row["cpu"]]
+        for gap in gaps:
+            assert gap["to_ts"] in times
+            assert not any((gap["from_ts"] or 0) < ts < gap["to_ts"] for ts in times)
+
+
+def test_facts_tasks_and_tracepoints() -> None:
+    dat = DatFile(str(DATA / "linux-6.18-lost.dat"))
+    rows = read_all(dat)
+    facts = dat.facts
+    assert facts["kernel"].startswith("6.18.44")
+    assert (facts["arch"], facts["clock"], facts["cpus"]) == ("x86_64", "mono", 2)
+    assert (facts["page_size"], facts["instances"]) == (4096, [""])
+    assert facts["gfp_bits"]["__GFP_KSWAPD_RECLAIM"] == 11
+    counts = {row["name"]: row for row in dat.tracepoints()}
+    assert counts["mm_page_free"]["events"] == sum(r["kind"] == "free" for r in rows["event"])
+    assert counts["mm_page_free"]["stored"] == "event"
+    assert counts["workqueue_execute_start"]["events"] == 13
+    assert sum(row["kind"] == "vmstat_update" for row in rows["reclaim"]) < 13
+    pids = {row["pid"] for row in itertools.chain(*rows.values())}
+    assert pids == {task["pid"] for task in dat.tasks()}
+    assert all(task["comm"] for task in dat.tasks())
+    assert dat.progress == 1
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("long_size", [4, 8])
+@pytest.mark.parametrize("version", [6, 7])
+def test_any_byte_order_and_word_size(
+    endian: str, long_size: int, version: int, dat_file: Callable[..., Path]
+) -> None:
+    machine = Machine(endian, long_size)
+    alloc = alloc_format(machine)
+    none = 2 ** (8 * long_size) - 1
+    records = [
+        (1000, alloc.record(machine, 0x1234, 3, 0xC0, 2, pid=77, flags=1, preempt=2)),
+        (2**40, alloc.record(machine, none, 0, 0, 0)),
+    ]
+    rings = [b"", ring(machine, records)]
+    path = dat_file(TraceDat(machine, [alloc], buffers={"": rings}), version)
+    first, second = read_all(DatFile(str(path)))["event"]
+    gfp = 1 << GFP_BITS.index("IO") | 1 << GFP_BITS.index("FS")
+    assert {k: v for k, v in first.items() if v is not None} == {
+        "ts": 1000,
+        "cpu": 1,
+        "pid": 77,
+        "kind": "alloc",
+        "flags": 0b100001,
+        "pfn": 0x1234,
+        "page_order": 3,
+        "migratetype": "RECLAIMABLE",
+        "gfp_flags": gfp,
+    }
+    assert (second["ts"], second["pfn"], second["migratetype"]) == (2**40, None, "UNMOVABLE")
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_instances_merge_into_one_order(version: int, dat_file: Callable[..., Path]) -> None:
+    machine = Machine()
+    rng = random.Random(version)
+    times = [sorted(rng.sample(range(100_000), 700)) for _ in range(6)]
+    rings = [ring(machine, frees(machine, ts, pid)) for pid, ts in enumerate(times)]
+    buffers = {"": rings[:2], "first": rings[2:4], "second": rings[4:]}
+    stats = ["CPU: 1\noverrun: 3\n", "\nBuffer: second\n\n", "CPU: 1\ndropped events: 8\n"]
+    options = [(CPUSTAT, text.encode() + b"\0") for text in stats]
+    dat = DatFile(
+        str(
+            dat_file(
+                TraceDat(machine, [free_format(machine)], buffers=buffers, options=options), version
+            )
+        )
+    )
+    rows = read_all(dat)["event"]
+    # pid n is ring n: CPU n % 2 of instance n // 2
+    expected = sorted((ts, n % 2, n // 2, pfn) for n in range(6) for pfn, ts in enumerate(times[n]))
+    assert [(r["ts"], r["cpu"], r["pid"] // 2, r["pfn"]) for r in rows] == expected
+    assert dat.facts["instances"] == ["", "first", "second"]
+    found = {(r["instance"], r["cpu"]): r for r in dat.rings()}
+    assert {key: row["read"] for key, row in found.items()} == {
+        (name, cpu): 700 for name in buffers for cpu in (0, 1)
+    }
+    assert found["", 1]["overrun"] == 3
+    assert found["second", 1]["dropped"] == 8
+    assert found["second", 0]["dropped"] is None
+    assert found["first", 0]["first_ts"] == times[2][0]
+    assert found["first", 0]["last_ts"] == times[2][-1]
+
+
+def test_gaps_say_what_is_known(dat_file: Callable[..., Path]) -> None:
+    machine = Machine()
+    events = frees(machine, [100, 200, 300, 400])
+    rings = [ring(machine, [Lost(7), *events[:2], Lost(), events[2], Lost(5), events[3]])]
+    dat = DatFile(str(dat_file(TraceDat(machine, [free_format(machine)], buffers={"": rings}))))
+    assert [row["ts"] for row in read_all(dat)["event"]] == [100, 200, 300, 400]
+    assert dat.lost() == [
+        {"cpu": 0, "from_ts": None, "to_ts": 100, "events": 7},
+        {"cpu": 0, "from_ts": 200, "to_ts": 300, "events": None},
+        {"cpu": 0, "from_ts": 300, "to_ts": 400, "events": 5},
+    ]
+
+
+@needs_trace_cmd
+@pytest.mark.parametrize("version", [6, 7])
+@pytest.mark.parametrize("convert", ["tsc", "offset"])
+def test_timestamps_are_converted_as_trace_cmd_does(
+    version: int, convert: str, dat_file: Callable[..., Path]
+) -> None:
+    machine = Machine()
+    times = [10**10 + 12345 * n for n in range(1000)]
+    mult = machine.pack("IIQ", 0x53E2D624, 31, 0)
+    option = (TSC2NSEC, mult) if convert == "tsc" else (OFFSET, b"-9876543210\0")
+    rings = [ring(machine, frees(machine, times)), ring(machine, frees(machine, times[::3]))]
+    dat = TraceDat(machine, [free_format(machine)], buffers={"": rings}, options=[option])
+    path = dat_file(dat, version)
+    ours = [row["ts"] for row in read_all(DatFile(str(path)))["event"]]
+    assert ours == [record[0] for record in trace_cmd(path)]
+    assert ours[0] != times[0]
+
+
+def test_the_name_of_the_machine(dat_file: Callable[..., Path]) -> None:
+    machine = Machine()
+    rings = [ring(machine, frees(machine, [1]))]
+    dat = TraceDat(machine, [free_format(machine)], buffers={"": rings})
+    assert DatFile(str(dat_file(dat))).facts["kernel"] is None
+    dat.options = [(UNAME, b"Linux build7 5.10.0-9-arm64 aarch64\0")]
+    facts = DatFile(str(dat_file(dat))).facts
+    assert (facts["kernel"], facts["host"]) == ("5.10.0-9-arm64", "build7")
+    assert facts["arch"] == "aarch64"
+
+
+def test_a_trace_without_events_is_empty(dat_file: Callable[..., Path]) -> None:
+    dat = DatFile(str(dat_file(TraceDat(formats=[free_format(Machine())]))))
+    assert dat.read() is None
+    assert (dat.lost(), dat.tasks(), dat.tracepoints()) == ([], [], [])
+
+
+def test_a_reader_may_keep_all_batches_or_stop_early(dat_file: Callable[..., Path]) -> None:
+    machine = Machine()
+    big = ring(machine, frees(machine, list(range(600_000))))
+    path = str(dat_file(TraceDat(machine, [free_format(machine)], buffers={"": [big] * 3})))
+    dat = DatFile(path)
+    kept = list(iter(dat.read, None))
+    assert len(kept) == -(-1_800_000 // (1 << 17))
+    dat.close()
+    early = DatFile(path)
+    assert early.read() is not None
+    early.close()
+    with pytest.raises(ValueError, match="closed"):
+        early.read()
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(CollectorError) as caught:
+        DatFile(str(path))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(str(path), "PATH")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "PATH: empty"),
+        (b"x", "PATH: not a trace.dat file"),
+        (b"PERFILE2" * 100, "PATH: not a trace.dat file"),
+        (b"\x17\x08Dtracing9\0" + bytes(100), "PATH: trace.dat version '9', not 6 or 7"),
+        (b"\x17\x08Dtracing6\0" + bytes(100), "PATH: damaged or truncated"),
+    ],
+)
+def test_foreign_files_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "foreign.dat"
+    path.write_bytes(content)
+    assert refused(path) == message
+
+
+def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path / "none.dat") == "PATH: No such file or directory"
+    assert refused(tmp_path) == "PATH: not a regular file"
+
+
+def test_a_kernel_without_pfns_is_refused(dat_file: Callable[..., Path]) -> None:
+    machine = Machine()
+    old = Format("kmem", "mm_page_free", 10, [("struct page * page", 8, False)])
+    path = dat_file(TraceDat(machine, [old], buffers={"": [b""]}))
+    assert refused(path) == (
+        "PATH: kmem:mm_page_free has no usable field 'pfn' (kernels before 4.1 have none)"
+    )
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_truncated_files_are_refused(path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    cut = tmp_path / "cut.dat"
+    for twentieth in range(20):
+        cut.write_bytes(whole[: len(whole) * twentieth // 20])
+        assert re.match("PATH: (empty|not a trace.dat|damaged)", refused(cut))
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_damaged_files_are_read_or_refused(path: Path, tmp_path: Path) -> None:
+    """Whatever libtracecmd makes of them, this process lives on."""
+    whole = path.read_bytes()
+    damaged = tmp_path / "damaged.dat"
+    outcomes: Counter[str] = Counter()
+    for seed in range(25):
+        rng = random.Random(seed)
+        data = bytearray(whole)
+        for _ in range(rng.choice([1, 4, 32])):
+            data[rng.randrange(rng.choice([100, 4000, len(data)]))] = rng.choice([0, 127, 128, 255])
+        damaged.write_bytes(data)
+        try:
+            dat = DatFile(str(damaged))
+            read_all(dat)
+            assert dat.progress == 1
+            outcomes["read"] += 1
+        except CollectorError as e:
+            assert "\n" not in str(e)
+            outcomes["refused"] += 1
+    assert len(outcomes) == 2
