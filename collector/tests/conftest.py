@@ -10,6 +10,7 @@ import pytest
 from tracedat import TraceDat
 
 from pagetape._collector import DatFile
+from pagetape.schemas import TABLES
 
 DATA = Path(__file__).parent / "data"
 RECORDINGS = sorted(DATA.glob("*.dat"))
@@ -22,7 +23,9 @@ def read_all(dat: DatFile) -> Rows:
     rows: Rows = {"event": [], "reclaim": [], "compaction": []}
     while (item := dat.read()) is not None:
         name, batch = item
-        rows[name] += pa.record_batch(batch).to_pylist()
+        taken = pa.record_batch(batch)
+        assert taken.schema.equals(TABLES[name].arrow)
+        rows[name] += taken.to_pylist()
     return rows
 
 

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes on disk: what goes in comes out, and what is damaged is named."""
+
+import errno
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pagetape import schemas
+from pagetape.schemas import TABLES, Column, Table
+from pagetape.schemas.tape import Tape, TapeError, Writer
+
+Row = dict[str, Any]
+
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_BITS |= {f"u{name}": bits for name, bits in _BITS.items()}
+
+
+def values(column: Column) -> st.SearchStrategy[Any]:
+    """Any value that the column can hold."""
+    if column.labels:
+        found: st.SearchStrategy[Any] = st.sampled_from(column.labels)
+    elif column.type == "utf8":
+        found = st.text(max_size=20)
+    elif column.type == "bool":
+        found = st.booleans()
+    else:
+        bits = _BITS[column.type]
+        low = 0 if column.type.startswith("u") else -(2 ** (bits - 1))
+        found = st.integers(low, low + 2**bits - 1)
+    return st.none() | found if column.null else found
+
+
+def rows_of(table: Table) -> st.SearchStrategy[list[Row]]:
+    columns = {column.name: values(column) for column in table.columns}
+    return st.lists(st.fixed_dictionaries(columns), max_size=5)
+
+
+def write(path: Path, rows: dict[str, list[Row]], facts: dict[str, Any] | None = None) -> Path:
+    with Writer(path, facts or {}) as tape:
+        for name, batch in rows.items():
+            tape.rows(name, batch)
+    return path
+
+
+EVENT = {"ts": 1, "cpu": 0, "pid": 7, "kind": "free", "flags": 0, "pfn": 5, "page_order": 0}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_rows_come_back_as_they_were(name: str, data: st.DataObject) -> None:
+    rows = data.draw(rows_of(TABLES[name]))
+    with TemporaryDirectory() as directory:
+        tape = Tape(write(Path(directory) / "a.tape", {name: rows}))
+        assert tape.table(name).to_pylist() == rows
+        assert tape.num_rows(name) == len(rows)
+
+
+def test_facts_are_in_every_file(tmp_path: Path) -> None:
+    facts = {"kernel": "6.12.1", "nodes": [{"id": 0, "cpus": [0]}], "boot_id": None}
+    tape = Tape(write(tmp_path / "a.tape", {}, facts))
+    assert tape.facts == facts
+    for file in tape.path.iterdir():
+        with pa.memory_map(str(file)) as source:
+            assert b"6.12.1" in pa.ipc.open_file(source).schema.metadata[b"pagetape.facts"]
+
+
+def test_required_tables_are_there_though_empty(tmp_path: Path) -> None:
+    tape = Tape(write(tmp_path / "a.tape", {}))
+    assert tape.tables == {name for name, table in TABLES.items() if table.required}
+    assert tape.num_rows("event") == 0
+    assert tape.table("free_block").num_rows == 0  # not required: absent reads as empty
+
+
+def error(path: Path) -> TapeError:
+    with pytest.raises(TapeError) as caught:
+        Tape(path)
+    return caught.value
+
+
+def test_another_version_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pagetape.schemas.tape.VERSION", 99)
+    path = write(tmp_path / "a.tape", {})
+    monkeypatch.undo()
+    caught = error(path)
+    assert caught.errno == errno.EPROTO
+    assert f"schema version 99; this pagetape reads version {schemas.VERSION}" in str(caught)
+
+
+def test_what_is_no_tape_is_refused_by_name(tmp_path: Path) -> None:
+    assert "no such tape" in str(error(tmp_path / "none.tape"))
+    assert "not a tape" in str(error(tmp_path))
+    path = write(tmp_path / "a.tape", {})
+    (path / "zone.arrow").unlink()
+    assert "table 'zone' is missing" in str(error(path))
+    (path / "event.arrow").write_bytes(b"not arrow")
+    assert error(path).errno == errno.EBADMSG
+
+
+def test_an_existing_tape_is_only_replaced_when_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tape", {"event": [EVENT]})
+    with pytest.raises(TapeError, match="exists already"):
+        Writer(path, {})
+    with Writer(path, {}, replace=True):
+        pass
+    assert Tape(path).num_rows("event") == 0
+    other = tmp_path / "notes"
+    other.mkdir()
+    with pytest.raises(TapeError, match="exists and is not a tape"):
+        Writer(other, {}, replace=True)
+
+
+def test_a_torn_table_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "a.tape"
+    with Writer(path, {}) as tape:
+        for start in range(0, 500, 100):
+            tape.rows("event", [EVENT | {"ts": start + n} for n in range(100)])
+    file = path / "event.arrow"
+    whole = file.read_bytes()
+    seen = set()
+    for cut in range(len(whole) - 1, len(whole) // 2, -97):
+        file.write_bytes(whole[:cut])
+        ts = Tape(path).table("event").column("ts").to_pylist()
+        assert ts == list(range(len(ts)))
+        assert len(ts) % 100 == 0
+        seen.add(len(ts))
+    assert {300, 400} <= seen
