@@ -17,7 +17,11 @@ class Source:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the trace itself says: kernel (or None), clock, page_size, cpus, gfp_bits."""
+        """What the trace itself says; None where it does not.
+
+        kernel (release), host, arch, clock, cpus, page_size, gfp_bits ({name: bit}) and
+        instances (names of the ring buffers, "" is the top one).
+        """
     def read(self) -> tuple[str, ArrowBatch] | None:
         """The next (table name, batch), or None at the end. Waits without the GIL."""
     @property
@@ -28,10 +32,16 @@ class Source:
     def rings(self) -> list[dict[str, Any]]: ...
     def lost(self) -> list[dict[str, Any]]: ...
     def tasks(self) -> list[dict[str, Any]]: ...
+    @property
+    def bad_records(self) -> int:
+        """Records left out because they are damaged, once read() gave None."""
     def close(self) -> None: ...
 
 class DatFile(Source):
-    """A trace.dat file, any version and instance that libtracecmd reads."""
+    """A trace.dat file of any version, with all its instances in one order.
+
+    Opening takes long enough to be worth a thread: it goes on without the GIL.
+    """
 
     def __init__(self, path: str, migratetypes: Sequence[str] = ()) -> None: ...
 

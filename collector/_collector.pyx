@@ -60,6 +60,7 @@ cdef extern from "decode.h" nogil:
     const decoder_count *decoder_counts(decoder *d, size_t *nr)
     int32_t *decoder_pids(const decoder *d, size_t *nr)
     const char *decoder_gfp_name(const decoder *d, int bit)
+    uint64_t decoder_bad_records(const decoder *d)
 
 cdef extern from "source.h" nogil:
     uint64_t UNKNOWN_COUNT
@@ -265,6 +266,10 @@ cdef class Source:
     @property
     def progress(self):
         return self.opened().progress / (1 << 20)
+
+    @property
+    def bad_records(self):
+        return decoder_bad_records(self.opened().decoder)
 
     def tracepoints(self):
         cdef size_t nr

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dat.h"
+#include "merge.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -69,9 +70,9 @@ struct dat {
 	struct tracecmd_input **handles; /* top and instances */
 	const char **names;
 	int nr_handles;
-	struct stream *streams;
-	struct stream **heap; /* those with a record, earliest first */
-	size_t nr_streams, nr_heap;
+	struct stream *streams; /* by CPU, then by instance: the order of equal times */
+	size_t nr_streams;
+	struct merge merge; /* of the streams that have a record */
 	struct dat_facts facts;
 	char *uname;
 	uint64_t nr_bytes, bytes_done;
@@ -242,7 +243,9 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
 	struct tep_record *first;
 	bool constant;
 
-	*s = (struct stream){.handle = handle, .cpu = cpu, .page_size = (size_t)page_size};
+	s->handle = handle;
+	s->cpu = cpu;
+	s->page_size = (size_t)page_size;
 	if (!bytes)
 		return 0;
 	if (page_size < MIN_PAGE || page_size > MAX_PAGE || page_size & (page_size - 1))
@@ -270,36 +273,8 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
 }
 
 /*
- * The merge.
+ * All rings.
  */
-
-/* Streams are made in the order of (instance, cpu), so the address settles a tie. */
-static bool before(const struct stream *a, const struct stream *b)
-{
-	if (a->ts != b->ts)
-		return a->ts < b->ts;
-	return a->cpu != b->cpu ? a->cpu < b->cpu : a < b;
-}
-
-/* The stream at `i` has moved on: let earlier ones pass. */
-static void sift(struct dat *d, size_t i)
-{
-	struct stream **heap = d->heap, *moved = heap[i];
-
-	for (;;) {
-		size_t child = 2 * i + 1;
-
-		if (child >= d->nr_heap)
-			break;
-		if (child + 1 < d->nr_heap && before(heap[child + 1], heap[child]))
-			child++;
-		if (before(moved, heap[child]))
-			break;
-		heap[i] = heap[child];
-		i = child;
-	}
-	heap[i] = moved;
-}
 
 static int lose(struct dat *d, const struct stream *s, struct error *err)
 {
@@ -319,8 +294,8 @@ static int decode(struct dat *d, struct error *err)
 	uint64_t loaded;
 	int ret;
 
-	while (d->nr_heap) {
-		struct stream *s = d->heap[0];
+	while (d->merge.nr) {
+		struct stream *s = &d->streams[d->merge.heap[0].source];
 		struct ring *ring = s->ring;
 
 		if (s->missed) {
@@ -336,13 +311,11 @@ static int decode(struct dat *d, struct error *err)
 		ring->last_ts = s->ts;
 
 		loaded = s->next;
-		if (!stream_next(s)) {
-			s->next = s->end;
-			d->heap[0] = d->heap[--d->nr_heap];
-		}
-		if (d->nr_heap)
-			sift(d, 0);
-		if (s->next != loaded && d->nr_bytes) {
+		if (stream_next(s))
+			merge_advance(&d->merge, s->ts);
+		else
+			merge_drop(&d->merge);
+		if (s->next != loaded) { /* another page */
 			d->bytes_done += s->next - loaded;
 			__atomic_store_n(&d->source.progress, (d->bytes_done << 20) / d->nr_bytes,
 					 __ATOMIC_RELAXED);
@@ -391,50 +364,54 @@ static int open_handles(struct dat *d, const char *path, struct error *err)
 	return 0;
 }
 
+static int open_stream(struct dat *d, int instance, int cpu, struct error *err)
+{
+	struct tracecmd_input *handle = d->handles[instance];
+	off_t bytes = tracecmd_get_cpu_file_size(handle, cpu);
+	struct stream *s = &d->streams[d->nr_streams];
+	int ret;
+
+	if (bytes < 0) /* another instance has more CPUs */
+		return 0;
+	s->ring = &d->source.rings[d->nr_streams++];
+	*s->ring = (struct ring){
+		.cpu = cpu,
+		.instance = d->names[instance],
+		.overrun = UNKNOWN_COUNT,
+		.commit_overrun = UNKNOWN_COUNT,
+		.dropped = UNKNOWN_COUNT,
+		.bytes = (uint64_t)bytes,
+		.first_ts = UNKNOWN_COUNT,
+		.last_ts = UNKNOWN_COUNT,
+	};
+	d->nr_bytes += (uint64_t)bytes;
+	ret = stream_open(s, handle, cpu, (uint64_t)bytes, err);
+	if (ret > 0)
+		merge_add(&d->merge, d->nr_streams - 1, s->ts);
+	return ret < 0 ? ret : 0;
+}
+
 static int open_streams(struct dat *d, struct error *err)
 {
 	size_t nr = 0;
+	int cpus = 0, ret = 0;
 
-	for (int i = 0; i < d->nr_handles; i++)
-		nr += (size_t)tracecmd_cpus(d->handles[i]);
-	d->streams = calloc(nr + 1, sizeof(*d->streams));
-	d->heap = calloc(nr + 1, sizeof(*d->heap));
-	d->source.rings = calloc(nr + 1, sizeof(*d->source.rings));
-	if (!d->streams || !d->heap || !d->source.rings)
-		return fail(err, ENOMEM, "no memory for %zu rings", nr);
 	for (int i = 0; i < d->nr_handles; i++) {
-		for (int cpu = 0; cpu < tracecmd_cpus(d->handles[i]); cpu++) {
-			struct stream *s = &d->streams[d->nr_streams];
-			struct ring *ring = &d->source.rings[d->nr_streams];
-			off_t bytes = tracecmd_get_cpu_file_size(d->handles[i], cpu);
-			int ret;
+		int n = tracecmd_cpus(d->handles[i]);
 
-			if (bytes < 0) /* another instance has more CPUs */
-				continue;
-			d->nr_streams++;
-			ret = stream_open(s, d->handles[i], cpu, (uint64_t)bytes, err);
-			if (ret < 0)
-				return ret;
-			s->ring = ring;
-			*ring = (struct ring){
-				.cpu = cpu,
-				.instance = d->names[i],
-				.overrun = UNKNOWN_COUNT,
-				.commit_overrun = UNKNOWN_COUNT,
-				.dropped = UNKNOWN_COUNT,
-				.bytes = (uint64_t)bytes,
-				.first_ts = UNKNOWN_COUNT,
-				.last_ts = UNKNOWN_COUNT,
-			};
-			d->nr_bytes += ring->bytes;
-			if (ret)
-				d->heap[d->nr_heap++] = s;
-		}
+		nr += (size_t)n;
+		cpus = n > cpus ? n : cpus;
 	}
+	d->streams = calloc(nr + 1, sizeof(*d->streams));
+	d->merge.heap = calloc(nr + 1, sizeof(*d->merge.heap));
+	d->source.rings = calloc(nr + 1, sizeof(*d->source.rings));
+	if (!d->streams || !d->merge.heap || !d->source.rings)
+		return fail(err, ENOMEM, "no memory for %zu rings", nr);
+	for (int cpu = 0; cpu < cpus && !ret; cpu++)
+		for (int i = 0; i < d->nr_handles && !ret; i++)
+			ret = open_stream(d, i, cpu, err);
 	d->source.nr_rings = d->nr_streams;
-	for (size_t i = d->nr_heap / 2; i-- > 0;)
-		sift(d, i);
-	return 0;
+	return ret;
 }
 
 static struct ring *find_ring(struct dat *d, const char *instance, int cpu)
@@ -637,7 +614,7 @@ static void free_all(struct dat *d)
 	free(d->handles);
 	free(d->names);
 	free(d->streams);
-	free(d->heap);
+	free(d->merge.heap);
 	free(d->uname);
 	free(d);
 }
