@@ -136,13 +136,19 @@ class Tape:
             if table.required and name not in self.tables:
                 raise TapeError(errno.ENOENT, f"{path}: table '{name}' is missing")
 
-    def _open(self, name: str) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
-        """The table's reader; a file without a footer is read as a stream."""
+    def _open(
+        self, name: str, column: int | None = None
+    ) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
+        """The table's reader; a file without a footer is read as a stream.
+
+        With `column` only that one is read, where the file has a footer.
+        """
         file = self.path / f"{name}.arrow"
+        options = pa.ipc.IpcReadOptions(included_fields=None if column is None else [column])
         try:
             source = pa.memory_map(str(file))
             try:
-                return pa.ipc.open_file(source)
+                return pa.ipc.open_file(source, options=options)
             except pa.ArrowInvalid:
                 if source.size() < len(_MAGIC) or source.read_at(len(_MAGIC), 0) != _MAGIC:
                     raise
@@ -188,17 +194,22 @@ class Tape:
         return self.table(name)
 
     def num_rows(self, name: str) -> int:
-        """Rows of table `name`, from its index alone where it has one."""
-        rows = self.dataset(name)
-        return int(rows.num_rows if isinstance(rows, pa.Table) else rows.count_rows())
+        """Rows of table `name`; reads no more than one column."""
+        if name not in self.tables:
+            return 0
+        reader = self._open(name, column=len(TABLES[name].columns) - 1)
+        if not isinstance(reader, pa.ipc.RecordBatchFileReader):
+            return int(self.table(name).num_rows)
+        return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
 
     def span(self, name: str) -> tuple[int, int] | None:
         """First and last `ts` of an event table, which is sorted by it; None without rows."""
-        rows = self.dataset(name)
-        if isinstance(rows, pa.Table):
-            ts = rows.column("ts")
+        if name not in self.tables:
+            return None
+        reader = self._open(name, column=TABLES[name].arrow.get_field_index("ts"))
+        if not isinstance(reader, pa.ipc.RecordBatchFileReader):
+            ts = self.table(name).column("ts")
             return (ts[0].as_py(), ts[-1].as_py()) if len(ts) else None
-        reader = self._open(name)
         nr = reader.num_record_batches
         first = next((b for b in map(reader.get_batch, range(nr)) if b.num_rows), None)
         last = next((b for b in map(reader.get_batch, reversed(range(nr))) if b.num_rows), None)

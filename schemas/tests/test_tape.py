@@ -78,6 +78,22 @@ def test_required_tables_are_there_though_empty(tmp_path: Path) -> None:
     assert tape.table("free_block").num_rows == 0  # not required: absent reads as empty
 
 
+@pytest.mark.parametrize("torn", [False, True])
+def test_the_span_is_from_the_first_to_the_last_row(torn: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.tape"
+    with Writer(path, {}) as tape:
+        tape.rows("event", [])
+        for ts in (5, 17, 99):
+            tape.rows("event", [EVENT | {"ts": ts}, EVENT | {"ts": ts + 1}])
+        tape.rows("event", [])
+    file = path / "event.arrow"
+    if torn:
+        file.write_bytes(file.read_bytes()[:-10])
+    assert Tape(path).span("event") == (5, 100)
+    assert Tape(path).num_rows("event") == 6
+    assert Tape(path).span("reclaim") is None
+
+
 def error(path: Path) -> TapeError:
     with pytest.raises(TapeError) as caught:
         Tape(path)

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How fast is `pagetape import`, against `trace-cmd report` on the same file?
+
+    import_bench.py [FILE.dat] [--json] [--repeat N]
+
+Without a file, one of 4 million page events on 4 CPUs is made. Both are timed as
+whole processes, output to a tape and to /dev/null, best of N: the ratio is what
+counts. `read` is decoding alone, in this process, which the figure for the whole
+command has start-up and compression on top of.
+"""
+
+import argparse
+import json
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from tracedat import Format, Machine, TraceDat, ring
+
+from pagetape._collector import DatFile
+
+_EVENTS = 4_000_000
+_CPUS = 4
+
+
+def made(path: Path) -> None:
+    """Write a file of _EVENTS events: some pages of them, repeated in time."""
+    machine = Machine()
+    free = Format(
+        "kmem",
+        "mm_page_free",
+        10,
+        [("unsigned long pfn", 8, False), ("unsigned int order", 4, False)],
+    )
+    alloc = Format(
+        "kmem",
+        "mm_page_alloc",
+        11,
+        [
+            ("unsigned long pfn", 8, False),
+            ("unsigned int order", 4, False),
+            ("unsigned long gfp_flags", 8, False),
+            ("int migratetype", 4, True),
+        ],
+        '"pfn=0x%lx gfp_flags=%s", REC->pfn, '
+        '__print_flags(REC->gfp_flags, "|", {0x40u, "__GFP_IO"}, {0x80u, "__GFP_FS"})',
+    )
+    some = 20_000
+    rings = []
+    for cpu in range(_CPUS):
+        records = [
+            (
+                1000 + 700 * n + cpu,
+                alloc.record(machine, 7919 * n % 2**20, 0, 0xC0, 1, pid=1000 + cpu)
+                if n % 2
+                else free.record(machine, 7907 * n % 2**20, 0, pid=1000 + cpu),
+            )
+            for n in range(some)
+        ]
+        pages = ring(machine, records)
+        out = bytearray()
+        for again in range(_EVENTS // _CPUS // some):
+            copy = bytearray(pages)
+            for at in range(0, len(copy), machine.page_size):
+                (ts,) = struct.unpack_from("<Q", copy, at)
+                struct.pack_into("<Q", copy, at, ts + again * 700 * some)
+            out += copy
+        rings.append(bytes(out))
+    path.write_bytes(TraceDat(machine, [free, alloc], buffers={"": rings}).write(7))
+
+
+def best(repeat: int, run: Callable[[], object]) -> float:
+    """Seconds of the fastest of `repeat` runs."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def count(path: Path) -> int:
+    """Events in the file; reads all of it."""
+    dat = DatFile(str(path))
+    while dat.read() is not None:
+        pass
+    return sum(row["events"] for row in dat.tracepoints())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeat", type=int, default=3)
+    arguments = parser.parse_args()
+    pagetape = Path(sys.executable).with_name("pagetape")
+    with TemporaryDirectory() as directory:
+        path = arguments.file or Path(directory) / "made.dat"
+        if not arguments.file:
+            made(path)
+        tape = Path(directory) / "out.tape"
+
+        def quiet(*command: str | Path) -> None:
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+        events = count(path)
+        result = {
+            "bench": "import",
+            "events": events,
+            "read": events / best(arguments.repeat, lambda: count(path)),
+            "import": events
+            / best(
+                arguments.repeat, lambda: quiet(pagetape, "import", path, "-o", tape, "--force")
+            ),
+        }
+        if shutil.which("trace-cmd"):
+            report = best(arguments.repeat, lambda: quiet("trace-cmd", "report", path))
+            result |= {"report": events / report, "ratio": result["import"] / (events / report)}
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    print(f"{events:,} events of {path.name}")
+    for name, words in (
+        ("read", "DatFile, decoding alone"),
+        ("import", "pagetape import, the whole command"),
+        ("report", "trace-cmd report"),
+    ):
+        if name in result:
+            print(f"{result[name] / 1e6:8.2f} M events/s  {words}")
+    if "ratio" in result:
+        print(f"{result['ratio']:8.1f} times as fast as trace-cmd report")
+
+
+if __name__ == "__main__":
+    main()
