@@ -33,7 +33,7 @@
 #define KERNEL_5_10                                                                                \
 	KERNEL_5_0, .move_block_to_tail = true, .nofragment = NOFRAGMENT_LOWZONE,                  \
 		.nofragment_any_order = false, .boost = BOOST_LARGE_ZONE,                          \
-		.fast_counts_highatomic = true, .cma_balance = true
+		.min_reserve_unboosted = true, .fast_counts_highatomic = true, .cma_balance = true
 
 #define KERNEL_5_14                                                                                \
 	KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR,                     \

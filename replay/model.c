@@ -57,6 +57,9 @@ static int check_zones(const struct machine *machine, const struct zone_spec *zo
 			return fail(err, EINVAL, "zone %d of node %d: pfn %llu, %llu of %llu pages",
 				    z->type, z->node, (unsigned long long)z->start_pfn,
 				    (unsigned long long)z->managed, (unsigned long long)z->spanned);
+		if (z->boost < 0 || z->boost > most)
+			return fail(err, EINVAL, "zone %d of node %d: boost %lld", z->type, z->node,
+				    (long long)z->boost);
 		for (int w = 0; w < NR_WMARK; w++)
 			if (z->wmark[w] < 0 || z->wmark[w] > most)
 				return fail(err, EINVAL, "zone %d of node %d: watermark %lld",
@@ -100,6 +103,7 @@ static uint64_t lay_out_zones(struct model *m, const struct zone_spec *specs)
 			.present = spec->present,
 			.managed = spec->managed,
 			.wmark_promo = spec->wmark_promo,
+			.boost = spec->boost,
 			.nr_reserved_highatomic = spec->nr_reserved_highatomic,
 			.below_high = spec->below_high,
 		};

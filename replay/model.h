@@ -126,7 +126,8 @@ struct zone {
 	int64_t wmark[NR_WMARK];
 	uint64_t wmark_promo; /* carried through, 0 if unknown */
 	int64_t lowmem_reserve[NR_ZONE];
-	uint64_t boost_asked; /* pages a watermark boost would stand at, were kswapd never to run */
+	int64_t boost;	      /* pages every watermark stands higher by */
+	int64_t boost_seen;   /* of these, what kswapd's running pass will take back */
 	uint64_t pcp_unseen;  /* pages in PCPs at the start that the snapshot could not place */
 };
 
@@ -163,6 +164,7 @@ struct zone_spec {
 	int64_t wmark[NR_WMARK];
 	uint64_t wmark_promo;
 	int64_t lowmem_reserve[NR_ZONE];
+	int64_t boost;
 	uint64_t nr_reserved_highatomic;
 	bool below_high;
 };

@@ -426,7 +426,7 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	pcp->counters.drains++;
 	pcp->counters.drain_pages +=
 		drain(m, zone, pcp, drained, list_index(m, order, migratetype));
-	if (zone->below_high && watermark_ok(m, zone, &any, zone->wmark[WMARK_HIGH]))
+	if (zone->below_high && watermark_ok(m, zone, &any, zone_mark(zone, WMARK_HIGH)))
 		zone->below_high = false;
 }
 

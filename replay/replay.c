@@ -25,6 +25,7 @@ enum {
 	ANOMALY_ROWS = 1 << 20, /* rows written; all are counted */
 };
 #define TICK_NS 1000000000ull /* vm.stat_interval */
+#define MIN_INTERVAL_NS 1000000ull
 
 /*
  * map[frame] for the recorded pfn of that frame: where the model put it, as frame + 1,
@@ -46,6 +47,13 @@ struct waiting {
 	bool batched; /* free: takes effect later; free_batched: has its free */
 };
 
+/* Work the kernel did aside from requests: from the reclaim table. */
+struct aside {
+	uint64_t at, ts;
+	uint8_t kind;	/* RECLAIM_KIND_* */
+	uint16_t where; /* node, or CPU of a vmstat_update */
+};
+
 struct replay {
 	struct replay_config config;
 	struct policy_stack *policies;
@@ -58,6 +66,10 @@ struct replay {
 	struct waiting *window; /* [arrived % WINDOW] */
 	uint64_t *recent;       /* by frame: number of a waiting free, + 1 */
 	uint64_t arrived, done;
+
+	struct aside *asides;
+	size_t nr_asides, room_asides, next_aside;
+	bool ticks_recorded;
 
 	bool *busy; /* [cpu] did something since its last tick */
 	uint64_t last_ts, next_tick, interval_end;
@@ -76,7 +88,7 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 	if (!r)
 		return fail(err, ENOMEM, "no memory for a replay");
 	r->config = *config;
-	if (!config->interval_ns || config->interval_ns >> 62) {
+	if (config->interval_ns < MIN_INTERVAL_NS || config->interval_ns >> 62) {
 		ret = fail(err, EINVAL, "an interval of %llu ns",
 			   (unsigned long long)config->interval_ns);
 		goto failed;
@@ -123,6 +135,7 @@ void replay_free(struct replay *r)
 		output_free(r->end[i]);
 	free(r->window);
 	free(r->recent);
+	free(r->asides);
 	free(r->busy);
 	free(r);
 }
@@ -156,6 +169,56 @@ static int build(struct replay *r, struct error *err)
 	return 0;
 }
 
+static int add_aside(struct replay *r, const struct aside *aside, struct error *err)
+{
+	if (r->nr_asides && aside->at < r->asides[r->nr_asides - 1].at)
+		return fail(err, EINVAL, "reclaim: row %zu goes back from event %llu to %llu",
+			    r->nr_asides, (unsigned long long)r->asides[r->nr_asides - 1].at,
+			    (unsigned long long)aside->at);
+	if (r->nr_asides == r->room_asides) {
+		size_t room = r->room_asides ? 2 * r->room_asides : 1024;
+		struct aside *more = realloc(r->asides, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu rows of reclaim", room);
+		r->asides = more;
+		r->room_asides = room;
+	}
+	r->asides[r->nr_asides++] = *aside;
+	return 0;
+}
+
+/* Keep what a free run takes from the reclaim table: passes of kswapd, and ticks. */
+static int load_reclaim(struct replay *r, const struct reclaim_columns *columns, size_t rows,
+			struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < rows && !ret; i++) {
+		struct aside aside = { columns->at[i], columns->ts[i], columns->kind[i], 0 };
+
+		switch (aside.kind) {
+		case RECLAIM_KIND_KSWAPD_WAKE:
+		case RECLAIM_KIND_KSWAPD_SLEEP:
+			if (!is_valid(columns->node_valid, i) || columns->node[i] < 0)
+				continue;
+			aside.where = (uint16_t)columns->node[i];
+			r->model->boost_acts = true;
+			break;
+		case RECLAIM_KIND_VMSTAT_UPDATE:
+			if (columns->cpu[i] >= r->model->nr_cpus)
+				continue;
+			aside.where = columns->cpu[i];
+			r->ticks_recorded = true;
+			break;
+		default:
+			continue;
+		}
+		ret = add_aside(r, &aside, err);
+	}
+	return ret;
+}
+
 /* Which loader a table has, and the columns it reads. */
 static int load_rows(struct replay *r, const struct table *table, const struct ArrowArray *array,
 		     struct error *err)
@@ -167,6 +230,7 @@ static int load_rows(struct replay *r, const struct table *table, const struct A
 		struct free_block_columns free_block;
 		struct pcp_page_columns pcp_page;
 		struct block_guess_columns block_guess;
+		struct reclaim_columns reclaim;
 	} columns;
 	size_t nr;
 	int ret;
@@ -186,6 +250,8 @@ static int load_rows(struct replay *r, const struct table *table, const struct A
 		return snapshot_load_pcp(r->model, &columns.pcp, nr, err);
 	if (table == &pageblock_table)
 		return snapshot_load_pageblock(r->model, &columns.pageblock, nr, err);
+	if (table == &reclaim_table)
+		return load_reclaim(r, &columns.reclaim, nr, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(r->model, &columns.pcp_page, nr, err);
 	r->exact |= table == &free_block_table;
@@ -231,6 +297,9 @@ static int start(struct replay *r, struct error *err)
 		return fail(err, ENODATA,
 			    "no rows of free_block or block_guess: the tape does not "
 			    "say which pages were free at its start");
+	if (!r->model->boost_acts)
+		for (int i = 0; i < r->model->nr_zones; i++)
+			r->model->zones[i].boost = 0;
 	snapshot_complete(r->model, r->exact);
 	r->model->events = r->config.events ? &r->events : NULL;
 	r->started = true;
@@ -325,7 +394,7 @@ static void advance(struct replay *r, uint64_t ts)
 	while (ts >= r->next_tick || ts >= r->interval_end) {
 		/* While nobody is busy nothing happens: step over the idle time. */
 		if (r->next_tick < r->interval_end) {
-			busy = tick(r);
+			busy = !r->ticks_recorded && tick(r);
 			if (!busy)
 				r->next_tick += (ts - r->next_tick) / TICK_NS * TICK_NS;
 			r->next_tick += TICK_NS;
@@ -541,13 +610,40 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 	}
 }
 
+/* What the kernel did aside before this request. */
+static void run_asides(struct replay *r, const struct waiting *e)
+{
+	struct model *m = r->model;
+
+	while (r->next_aside < r->nr_asides && r->asides[r->next_aside].at <= e->at) {
+		const struct aside *aside = &r->asides[r->next_aside++];
+		uint64_t ts = aside->ts < e->ts ? aside->ts : e->ts;
+
+		ts = ts > m->now.ts ? ts : m->now.ts;
+		advance(r, ts);
+		m->now = (struct moment){ .ts = ts };
+		switch (aside->kind) {
+		case RECLAIM_KIND_VMSTAT_UPDATE:
+			m->now.cpu = aside->where;
+			pcp_tick(m, aside->where);
+			break;
+		case RECLAIM_KIND_KSWAPD_WAKE:
+			kswapd_end(m, aside->where);
+			kswapd_begin(m, aside->where);
+			break;
+		default:
+			kswapd_end(m, aside->where);
+		}
+	}
+}
+
 static void run(struct replay *r, struct waiting *e)
 {
 	struct model *m = r->model;
 
-	if (e->ts >= r->next_tick || e->ts >= r->interval_end)
-		advance(r, e->ts);
-	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
+	run_asides(r, e);
+	advance(r, e->ts);
+	m->now = (struct moment){ e->ts, e->pid, e->cpu, e->flags };
 	r->busy[e->cpu] = true;
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:

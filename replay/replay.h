@@ -14,7 +14,12 @@
  * one follows within the next WINDOW requests, and takes effect at once otherwise. A
  * free_batched without a free frees the page by itself.
  *
- * Ticks. Once a second every CPU that did something runs its vmstat worker.
+ * Ticks. Every CPU that did something runs its vmstat worker: once a second or, if the
+ * tape has the worker's own events, when those say.
+ *
+ * Watermark boosts act if the tape shows kswapd's passes, which take them back; else
+ * they are only counted. Nothing else of reclaim is modelled: pages are freed when the
+ * record freed them.
  *
  * Same input, same output, byte for byte, however the input is cut into batches.
  */
@@ -48,8 +53,8 @@ void replay_free(struct replay *r);
 
 /*
  * Rows of snapshot 0 of one table: zone first, then any of pcp, pageblock, free_block
- * and pcp_page (an exact snapshot), block_guess (one from /proc/kpageflags). Of other
- * tables nothing is needed; they are passed over. -EINVAL for rows that contradict
+ * and pcp_page (an exact snapshot), block_guess (one from /proc/kpageflags), and all of
+ * reclaim, in order. Of other tables nothing is needed; they are passed over. -EINVAL for rows that contradict
  * each other, by name and value.
  */
 int replay_load(struct replay *r, const char *table, const struct ArrowSchema *schema,

@@ -332,6 +332,7 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	columns->lowmem_reserve_highmem[i] = (uint64_t)zone->lowmem_reserve[ZONE_HIGHMEM];
 	columns->lowmem_reserve_movable[i] = (uint64_t)zone->lowmem_reserve[ZONE_MOVABLE];
 	columns->lowmem_reserve_device[i] = (uint64_t)zone->lowmem_reserve[ZONE_DEVICE];
+	SET(boost, (uint64_t)zone->boost);
 	SET(nr_reserved_highatomic, zone->nr_reserved_highatomic);
 	SET(nr_free_highatomic, zone->nr_free_highatomic);
 	SET(nr_free_cma, zone->nr_free_cma);

@@ -125,7 +125,10 @@ static bool watermark_fast(const struct model *m, const struct zone *zone, const
 		if (free > mark + zone->lowmem_reserve[rq->class_zone])
 			return true;
 	}
-	return watermark_ok(m, zone, rq, mark);
+	if (watermark_ok(m, zone, rq, mark))
+		return true;
+	return m->kernel->min_reserve_unboosted && !rq->order && rq->flags & ALLOC_HIGH &&
+	       wmark == WMARK_MIN && zone->boost && watermark_ok(m, zone, rq, zone->wmark[wmark]);
 }
 
 /* reserve_highatomic_pageblock: what a high-order atomic request got stays with its kind. */
@@ -224,12 +227,12 @@ static uint32_t serve_from(struct model *m, struct zone *zone, struct request *r
 	uint32_t frame;
 
 	if (m->kernel->below_high && !zone->below_high) {
-		if (watermark_fast(m, zone, rq, zone->wmark[WMARK_HIGH]))
+		if (watermark_fast(m, zone, rq, WMARK_HIGH))
 			above = true;
 		else
 			zone->below_high = true;
 	}
-	if (!above && !watermark_fast(m, zone, rq, zone->wmark[walk->mark]))
+	if (!above && !watermark_fast(m, zone, rq, walk->mark))
 		return NO_FRAME;
 	frame = rmqueue(m, zone, rq);
 	if (frame != NO_FRAME && rq->flags & ALLOC_HIGHATOMIC)
@@ -390,6 +393,25 @@ void zone_free(struct model *m, uint32_t head, int order)
 	counters->frees++;
 	counters->free_pages += 1ull << order;
 	pcp_free(m, zone, head, order);
+}
+
+void kswapd_begin(struct model *m, int node)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == node)
+			m->zones[i].boost_seen = m->zones[i].boost;
+}
+
+void kswapd_end(struct model *m, int node)
+{
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct zone *zone = &m->zones[i];
+
+		if (zone->node != node)
+			continue;
+		zone->boost -= zone->boost < zone->boost_seen ? zone->boost : zone->boost_seen;
+		zone->boost_seen = 0;
+	}
 }
 
 static int distance(const uint8_t *distances, const struct model *m, int from, int to)

@@ -22,6 +22,12 @@ enum {
 	ALLOC_NO_WATERMARKS = 16,
 };
 
+/* A watermark as the tests see it. */
+static inline int64_t zone_mark(const struct zone *zone, int wmark)
+{
+	return zone->wmark[wmark] + zone->boost;
+}
+
 /*
  * Whether the zone has `free` pages above `mark` left for a request of this order and
  * rights, and a chunk to serve it (zone_watermark_ok of the row's family).
@@ -49,6 +55,13 @@ void zone_free(struct model *m, uint32_t head, int order);
 
 /* Make one used block of FRAME_OLD pages: what becomes of them is known from here on. */
 void zone_forget_old(struct model *m, uint32_t head, int order);
+
+/*
+ * A pass of a node's kswapd begins; it ends, and takes back the boost it saw when it
+ * began (balance_pgdat, 5.0 to 6.18).
+ */
+void kswapd_begin(struct model *m, int node);
+void kswapd_end(struct model *m, int node);
 
 /* Fill model->fallback and ->thisnode from the node distances [nr_nodes][nr_nodes]. */
 int zonelists_new(struct model *m, const uint8_t *distances, struct error *err);

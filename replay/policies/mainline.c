@@ -47,32 +47,28 @@ static bool mainline_claim(struct policy *self, const struct request *rq, const 
 	return claim->free_pages + claim->alike_pages >= claim->block_pages / 2;
 }
 
-/*
- * boost_watermark, 5.0 to 6.18. Frees come at their recorded time, so a higher
- * watermark could only refuse what the record granted: the boost is counted, and
- * where it would stand, but no test sees it.
- */
+/* boost_watermark, 5.0 to 6.18. */
 static void mainline_on_mixing(struct policy *self, struct model *m, struct zone *zone,
 			       const struct request *rq)
 {
 	const struct mainline *mainline = self->state;
-	uint64_t block = 1ull << m->pageblock_order;
-	uint64_t most =
-		(uint64_t)zone->wmark[WMARK_HIGH] * (uint64_t)mainline->boost_factor / 10000;
-	bool small = m->kernel->boost == BOOST_LARGE_ZONE && zone->managed < 4 * block;
+	int64_t block = 1ll << m->pageblock_order;
+	int64_t most = zone->wmark[WMARK_HIGH] / 10000 * mainline->boost_factor +
+		       zone->wmark[WMARK_HIGH] % 10000 * mainline->boost_factor / 10000;
+	bool too_small = m->kernel->boost == BOOST_LARGE_ZONE &&
+			 zone->managed < 4 * (uint64_t)block;
+	bool boosts = most && !too_small;
 
 	if (m->kernel->boost == BOOST_NONE)
 		return;
-	if (most && !small) {
-		most = most > block ? most : block;
-		zone->boost_asked += block;
-		if (zone->boost_asked > most)
-			zone->boost_asked = most;
+	if (boosts) {
 		zone_counters(m, zone)->boost_asks++;
-	} else if (m->kernel->boost == BOOST_LARGE_ZONE) {
-		return;
+		most = most > block ? most : block;
+		if (m->boost_acts)
+			zone->boost = zone->boost + block < most ? zone->boost + block : most;
 	}
-	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
+	/* 5.0 wakes kswapd even where it did not boost. */
+	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM && (boosts || m->kernel->boost == BOOST_ANY_ZONE))
 		zone->boosted_watermark = true;
 }
 
