@@ -134,7 +134,7 @@ ENUMERATE(DECAYS)
 	X(zone_locked, ZONE_LOCKED_EVENTS, "mm_page_alloc_zone_locked fires with which type.")     \
 	X(percpu_refill, YES_NO, "That event has a percpu_refill field.")                          \
 	X(watermark, WATERMARKS, "Rights below the watermark.")                                    \
-	X(min_reserve_unboosted, YES_NO, "MIN_RESERVE requests of order 0 may ignore the boost.")   \
+	X(min_reserve_unboosted, YES_NO, "MIN_RESERVE requests of order 0 may ignore the boost.")  \
 	X(fast_counts_highatomic, YES_NO, "The quick test leaves the reserve out of free pages.")  \
 	X(highatomic, HIGHATOMICS, "Size of the HIGHATOMIC reserve.")                              \
 	X(highatomic_last, YES_NO, "NON_BLOCK requests may take HIGHATOMIC pages last.")           \

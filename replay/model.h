@@ -126,9 +126,9 @@ struct zone {
 	int64_t wmark[NR_WMARK];
 	uint64_t wmark_promo; /* carried through, 0 if unknown */
 	int64_t lowmem_reserve[NR_ZONE];
-	int64_t boost;	      /* pages every watermark stands higher by */
-	int64_t boost_seen;   /* of these, what kswapd's running pass will take back */
-	uint64_t pcp_unseen;  /* pages in PCPs at the start that the snapshot could not place */
+	int64_t boost;       /* pages every watermark stands higher by */
+	int64_t boost_seen;  /* of these, what kswapd's running pass will take back */
+	uint64_t pcp_unseen; /* pages in PCPs at the start that the snapshot could not place */
 };
 
 /* Zones in the order a request tries them. */
@@ -152,6 +152,7 @@ struct model {
 	const uint16_t *cpu_nodes; /* [cpu] */
 	struct zonelist *fallback; /* [node] every zone, nearest node first */
 	struct zonelist *thisnode; /* [node] */
+	bool boost_acts;           /* watermarks are boosted; else boosts are only counted */
 	struct moment now;         /* of the event being replayed */
 	struct events *events;     /* takes the model's own events */
 };

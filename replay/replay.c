@@ -24,7 +24,7 @@ enum {
 	OTHER_ROWS = 1 << 14,
 	ANOMALY_ROWS = 1 << 20, /* rows written; all are counted */
 };
-#define TICK_NS 1000000000ull /* vm.stat_interval */
+#define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
 
 /*
@@ -50,7 +50,7 @@ struct waiting {
 /* Work the kernel did aside from requests: from the reclaim table. */
 struct aside {
 	uint64_t at, ts;
-	uint8_t kind;	/* RECLAIM_KIND_* */
+	uint8_t kind;   /* RECLAIM_KIND_* */
 	uint16_t where; /* node, or CPU of a vmstat_update */
 };
 
@@ -195,7 +195,7 @@ static int load_reclaim(struct replay *r, const struct reclaim_columns *columns,
 	int ret = 0;
 
 	for (size_t i = 0; i < rows && !ret; i++) {
-		struct aside aside = { columns->at[i], columns->ts[i], columns->kind[i], 0 };
+		struct aside aside = {columns->at[i], columns->ts[i], columns->kind[i], 0};
 
 		switch (aside.kind) {
 		case RECLAIM_KIND_KSWAPD_WAKE:
@@ -267,8 +267,8 @@ int replay_load(struct replay *r, const char *name, const struct ArrowSchema *sc
 		const struct ArrowArray *array, struct error *err)
 {
 	static const struct table *const tables[] = {
-		&zone_table,       &pcp_table,      &pageblock_table,
-		&free_block_table, &pcp_page_table, &block_guess_table,
+		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
+		&pcp_page_table, &block_guess_table, &reclaim_table,
 	};
 
 	if (r->started)
@@ -621,7 +621,7 @@ static void run_asides(struct replay *r, const struct waiting *e)
 
 		ts = ts > m->now.ts ? ts : m->now.ts;
 		advance(r, ts);
-		m->now = (struct moment){ .ts = ts };
+		m->now = (struct moment){.ts = ts};
 		switch (aside->kind) {
 		case RECLAIM_KIND_VMSTAT_UPDATE:
 			m->now.cpu = aside->where;
@@ -643,7 +643,7 @@ static void run(struct replay *r, struct waiting *e)
 
 	run_asides(r, e);
 	advance(r, e->ts);
-	m->now = (struct moment){ e->ts, e->pid, e->cpu, e->flags };
+	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
 	r->busy[e->cpu] = true;
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:

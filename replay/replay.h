@@ -54,8 +54,8 @@ void replay_free(struct replay *r);
 /*
  * Rows of snapshot 0 of one table: zone first, then any of pcp, pageblock, free_block
  * and pcp_page (an exact snapshot), block_guess (one from /proc/kpageflags), and all of
- * reclaim, in order. Of other tables nothing is needed; they are passed over. -EINVAL for rows that contradict
- * each other, by name and value.
+ * reclaim, in order. Of other tables nothing is needed; they are passed over. -EINVAL for rows that
+ * contradict each other, by name and value.
  */
 int replay_load(struct replay *r, const char *table, const struct ArrowSchema *schema,
 		const struct ArrowArray *array, struct error *err);

@@ -113,9 +113,9 @@ bool watermark_ok(const struct model *m, const struct zone *zone, const struct r
 
 /* zone_watermark_fast: order 0 first by the plain mark, most requests end here. */
 static bool watermark_fast(const struct model *m, const struct zone *zone, const struct request *rq,
-			   int64_t mark)
+			   int wmark)
 {
-	int64_t free = (int64_t)zone->nr_free_pages;
+	int64_t free = (int64_t)zone->nr_free_pages, mark = zone_mark(zone, wmark);
 
 	if (!rq->order && m->kernel->watermark != WATERMARK_PER_ORDER) {
 		if (m->kernel->fast_counts_highatomic)
@@ -308,13 +308,13 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 		if (frame != NO_FRAME)
 			return frame;
 	}
-	rq->flags |= ALLOC_NO_WATERMARKS;
-	frame = walk_zones(m, rq, walk);
-	if (frame != NO_FRAME)
-		return frame;
 	while (unreserve_highatomic(m, walk->list, rq->migratetype))
 		;
 	pcp_drain_all(m);
+	frame = walk_zones(m, rq, walk);
+	if (frame != NO_FRAME)
+		return frame;
+	rq->flags |= ALLOC_NO_WATERMARKS;
 	frame = walk_zones(m, rq, walk);
 	counters->failed += frame == NO_FRAME;
 	return frame;

@@ -42,11 +42,12 @@ bool zone_has_lower(const struct model *m, const struct zone *zone);
 int gfp_class_zone(uint32_t gfp_flags);
 
 /*
- * Serve a request: first pass above the low watermark, then what the slow path may
- * take. Reclaim does not run (frees come when they were recorded), so where the
- * kernel would reclaim the model goes below the watermark and counts below_min; last
- * it unreserves HIGHATOMIC blocks and drains every PCP, as the kernel does before it
- * fails. Returns the head of a used block of rq->order, or NO_FRAME.
+ * Serve a request: a first pass above the low watermark, then the slow path's rights
+ * above the min watermark. Reclaim does not run, for pages are freed when the record
+ * freed them. So where the kernel would reclaim (counted as below_min) the model does
+ * what else the kernel does there: it unreserves HIGHATOMIC blocks and drains every
+ * PCP; last it goes below the watermark. Returns the head of a used block of
+ * rq->order, or NO_FRAME.
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
 

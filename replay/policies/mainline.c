@@ -55,8 +55,8 @@ static void mainline_on_mixing(struct policy *self, struct model *m, struct zone
 	int64_t block = 1ll << m->pageblock_order;
 	int64_t most = zone->wmark[WMARK_HIGH] / 10000 * mainline->boost_factor +
 		       zone->wmark[WMARK_HIGH] % 10000 * mainline->boost_factor / 10000;
-	bool too_small = m->kernel->boost == BOOST_LARGE_ZONE &&
-			 zone->managed < 4 * (uint64_t)block;
+	bool too_small =
+		m->kernel->boost == BOOST_LARGE_ZONE && zone->managed < 4 * (uint64_t)block;
 	bool boosts = most && !too_small;
 
 	if (m->kernel->boost == BOOST_NONE)

@@ -192,3 +192,10 @@ const char *toy_blocks(struct toy *t)
 	t->text[i] = '\0';
 	return t->text;
 }
+
+bool same_text(const char *got, const char *wanted)
+{
+	if (strcmp(got, wanted))
+		printf("# got    %s\n# wanted %s\n", got, wanted);
+	return !strcmp(got, wanted);
+}

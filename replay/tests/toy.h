@@ -59,11 +59,6 @@ const char *toy_list(struct toy *t, int order, char type);
 const char *toy_pcp_list(struct toy *t, int order, char type);
 const char *toy_blocks(struct toy *t);
 
-/* Check that a text is as expected, and show it if not. */
-#define check_text(got, wanted)                                                                    \
-	do {                                                                                       \
-		const char *check_got = (got);                                                     \
-		if (strcmp(check_got, wanted))                                                     \
-			printf("# got    %s\n# wanted %s\n", check_got, wanted);                   \
-		check(!strcmp(check_got, wanted));                                                 \
-	} while (0)
+/* Whether two texts are equal; shows them if not. */
+bool same_text(const char *got, const char *wanted);
+#define check_text(got, wanted) check(same_text(got, wanted))

@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The event loop: what frees find, when they take effect, and what hostile tapes do.
+ * The machine has 2 CPUs on 2 nodes, each with one NORMAL zone of 8 pageblocks of 512
+ * pages; node 1's pages begin at pfn 4096. All of them are free at the start, but for
+ * the first pageblock of each zone.
+ */
+#include "check.h"
+#include "replay.h"
+#include "toy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 512, ZONE_PAGES = 8 * BLOCK };
+
+struct tape {
+	struct replay *r;
+	struct batch *events;
+	uint64_t ts;
+};
+
+static void must(int ret, const struct error *err)
+{
+	if (ret < 0) {
+		printf("Bail out! %s\n", err->msg);
+		exit(1);
+	}
+}
+
+/* Hand a batch to replay_load() or replay_feed() as a consumer of Arrow gets it. */
+static int hand_over(struct replay *r, struct batch *batch, bool feed, struct error *err)
+{
+	struct ArrowSchema schema;
+	struct ArrowArray array;
+	int ret;
+
+	must(table_export_schema(batch->table, &schema, err), err);
+	must(batch_export(batch, &array, err), err);
+	ret = feed ? replay_feed(r, &schema, &array, err)
+		   : replay_load(r, batch->table->name, &schema, &array, err);
+	array.release(&array);
+	schema.release(&schema);
+	return ret;
+}
+
+static struct batch *rows(const struct table *table, size_t nr)
+{
+	struct error err;
+	struct batch *batch;
+
+	must(batch_new(&batch, table, nr, &err), &err);
+	batch_clear(batch);
+	batch->nr = nr;
+	return batch;
+}
+
+static int load_zones(struct replay *r, struct error *err)
+{
+	struct batch *batch = rows(&zone_table, 2);
+	struct zone_columns *c = (struct zone_columns *)batch->slots;
+	int ret;
+
+	for (uint16_t i = 0; i < 2; i++) {
+		c->node[i] = i;
+		c->zone[i] = ZONE_NORMAL;
+		c->start_pfn[i] = (uint64_t)i * ZONE_PAGES;
+		c->spanned[i] = c->present[i] = c->managed[i] = ZONE_PAGES;
+		c->wmark_min[i] = 8;
+		c->wmark_low[i] = 16;
+		c->wmark_high[i] = 32;
+	}
+	ret = hand_over(r, batch, false, err);
+	batch_free(batch);
+	return ret;
+}
+
+static int load_guess(struct replay *r, uint64_t pfn, int order, struct error *err)
+{
+	struct batch *batch = rows(&block_guess_table, 1);
+	struct block_guess_columns *c = (struct block_guess_columns *)batch->slots;
+	int ret;
+
+	c->zone[0] = ZONE_NORMAL;
+	c->pfn[0] = pfn;
+	c->page_order[0] = (uint8_t)order;
+	ret = hand_over(r, batch, false, err);
+	batch_free(batch);
+	return ret;
+}
+
+static struct replay *new_replay(const char *kernel)
+{
+	static const uint16_t cpu_nodes[] = {0, 1};
+	static const uint8_t distances[] = {10, 20, 20, 10};
+	struct replay_config config = {
+		.machine = {.pageblock_order = 9,
+			    .max_order = 10,
+			    .nr_cpus = 2,
+			    .nr_nodes = 2,
+			    .cpu_nodes = cpu_nodes,
+			    .node_distances = distances},
+		.interval_ns = 1000000000,
+		.events = true,
+	};
+	struct error err;
+	struct replay *r;
+
+	must(kernel_find(&config.kernel, kernel, &err), &err);
+	must(replay_new(&r, &config, &err), &err);
+	return r;
+}
+
+static void tape_new(struct tape *t, const char *kernel)
+{
+	struct error err;
+
+	*t = (struct tape){.r = new_replay(kernel), .ts = 1000000000};
+	must(batch_new(&t->events, &event_table, 1 << 16, &err), &err);
+	batch_clear(t->events);
+	must(load_zones(t->r, &err), &err);
+	for (uint64_t pfn = 0; pfn < 2 * ZONE_PAGES; pfn += BLOCK)
+		if (pfn % ZONE_PAGES)
+			must(load_guess(t->r, pfn, 9, &err), &err);
+}
+
+static void tape_free(struct tape *t)
+{
+	replay_free(t->r);
+	batch_free(t->events);
+}
+
+static void event(struct tape *t, int kind, int cpu, int64_t pfn, int order)
+{
+	struct event_columns *c = (struct event_columns *)t->events->slots;
+	size_t i = t->events->nr++;
+
+	c->ts[i] = t->ts += 1000;
+	c->cpu[i] = (uint16_t)cpu;
+	c->pid[i] = 1;
+	c->kind[i] = (uint8_t)kind;
+	c->flags[i] = 0;
+	c->pfn[i] = (uint64_t)pfn;
+	if (pfn >= 0)
+		set_valid(c->pfn_valid, i);
+	c->page_order[i] = (uint8_t)order;
+	set_valid(c->page_order_valid, i);
+	c->migratetype[i] = MIGRATETYPE_MOVABLE;
+	set_valid(c->migratetype_valid, i);
+	c->gfp_flags[i] = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM;
+	set_valid(c->gfp_flags_valid, i);
+}
+
+static void alloc(struct tape *t, int cpu, int64_t pfn, int order)
+{
+	event(t, EVENT_KIND_ALLOC, cpu, pfn, order);
+}
+
+static void free_(struct tape *t, int cpu, int64_t pfn, int order)
+{
+	event(t, EVENT_KIND_FREE, cpu, pfn, order);
+}
+
+static void free_batched(struct tape *t, int cpu, int64_t pfn)
+{
+	event(t, EVENT_KIND_FREE_BATCHED, cpu, pfn, 0);
+}
+
+/* Play what was written; the model has to be sound afterwards. */
+static const struct totals *play(struct tape *t)
+{
+	struct error err = {""};
+	const char *wrong;
+
+	must(hand_over(t->r, t->events, true, &err), &err);
+	must(replay_finish(t->r, &err), &err);
+	wrong = model_check(replay_model(t->r));
+	check_text(wrong ? wrong : "", "");
+	return replay_totals(t->r);
+}
+
+static uint64_t anomalies(const struct totals *totals)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < NR_ANOMALY_KIND; i++)
+		sum += totals->anomalies[i];
+	return sum;
+}
+
+/* Free and PCP pages of a zone. */
+static uint64_t unused_pages(struct tape *t, int node)
+{
+	const struct model *m = replay_model(t->r);
+	uint64_t pages = m->zones[node].nr_free_pages;
+
+	for (int cpu = 0; cpu < 2; cpu++)
+		pages += (uint64_t)zone_pcp(m, &m->zones[node], cpu)->count;
+	return pages;
+}
+
+static void what_is_freed_is_what_was_allocated(void)
+{
+	for (const struct kernel *k = kernels; k->name; k++) {
+		const struct totals *totals;
+		struct tape t;
+
+		tape_new(&t, k->name);
+		/* The record used other pages than the model will. */
+		for (int64_t i = 0; i < 100; i++)
+			alloc(&t, 0, 2000 + i, 0);
+		alloc(&t, 0, 3072, 9);
+		for (int64_t i = 0; i < 100; i++)
+			free_(&t, 1, 2000 + i, 0);
+		free_(&t, 0, 3072, 9);
+		totals = play(&t);
+		check(totals->counters.allocs == 101 && totals->counters.frees == 101);
+		check(totals->counters.alloc_pages == 612 && totals->counters.free_pages == 612);
+		check(anomalies(totals) == 0);
+		check(unused_pages(&t, 0) == ZONE_PAGES - BLOCK);
+		tape_free(&t);
+	}
+}
+
+/* The pfns of the model's allocs, from its own events. */
+static int model_allocs(struct tape *t, uint64_t *pfns)
+{
+	struct batch *batch;
+	int nr = 0;
+
+	while ((batch = replay_read(t->r))) {
+		const struct event_columns *c = (struct event_columns *)batch->slots;
+
+		for (size_t i = 0; batch->table == &event_table && i < batch->nr; i++)
+			if (c->kind[i] == EVENT_KIND_ALLOC)
+				pfns[nr++] = c->pfn[i];
+	}
+	return nr;
+}
+
+static void a_batched_free_takes_effect_with_its_second_event(void)
+{
+	for (int batched = 0; batched < 2; batched++) {
+		uint64_t pfns[3];
+		struct tape t;
+
+		tape_new(&t, "6.12.117");
+		alloc(&t, 0, 1000, 0);
+		free_(&t, 0, 1000, 0);
+		alloc(&t, 0, 1001, 0);
+		if (batched)
+			free_batched(&t, 0, 1000);
+		alloc(&t, 0, 1002, 0);
+		play(&t);
+		check(model_allocs(&t, pfns) == 3);
+		/* The freed page is on top of the list: for the second alloc, or the third. */
+		check(pfns[batched ? 2 : 1] == pfns[0]);
+		tape_free(&t);
+	}
+}
+
+static void a_lone_free_batched_is_a_free(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	alloc(&t, 0, 1000, 0);
+	free_batched(&t, 0, 1000);
+	free_batched(&t, 0, 1000);
+	totals = play(&t);
+	check(totals->counters.frees == 1);
+	check(anomalies(totals) == 0);
+	tape_free(&t);
+}
+
+static void pages_are_freed_in_other_pieces_than_allocated(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	alloc(&t, 0, 1024, 3);
+	free_(&t, 0, 1028, 2);
+	free_(&t, 0, 1024, 0);
+	free_(&t, 0, 1025, 0);
+	free_(&t, 0, 1026, 1);
+	totals = play(&t);
+	check(totals->counters.frees == 4 && totals->counters.free_pages == 8);
+	check(anomalies(totals) == 0);
+	check(unused_pages(&t, 0) == ZONE_PAGES - BLOCK);
+	tape_free(&t);
+}
+
+static void a_free_larger_than_its_allocs_goes_page_by_page(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	for (int64_t i = 0; i < 4; i++)
+		alloc(&t, (int)(i % 2), 1024 + i, 0);
+	free_(&t, 0, 1024, 2);
+	totals = play(&t);
+	check(totals->counters.free_pages == 4);
+	check(anomalies(totals) == 1);
+	check(totals->anomalies[ANOMALY_KIND_ORDER_MISMATCH] == 1);
+	tape_free(&t);
+}
+
+static void pages_older_than_the_tape_are_freed_where_they_are(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	free_(&t, 0, 64, 3);
+	free_(&t, 0, 100, 0);
+	totals = play(&t);
+	check(anomalies(totals) == 0);
+	check(totals->counters.free_pages == 9);
+	check(unused_pages(&t, 0) == ZONE_PAGES - BLOCK + 9);
+	tape_free(&t);
+}
+
+static void contradictions_are_counted_by_kind(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	alloc(&t, 0, 1000, 0);
+	alloc(&t, 0, 1000, 0); /* its free is missing */
+	free_(&t, 0, 1000, 0);
+	free_(&t, 0, 1000, 0);
+	free_(&t, 0, 700, 0);     /* free at the start, never allocated */
+	alloc(&t, 0, 10, 0);      /* used at the start, never freed */
+	alloc(&t, 0, 1 << 20, 0); /* in no zone */
+	free_(&t, 0, 8188, 3);    /* runs past the end of its zone */
+	alloc(&t, 0, 1000, 11);
+	alloc(&t, 2, 1000, 0);
+	event(&t, 77, 0, 1000, 0);
+	free_(&t, 0, -1, 0);
+	alloc(&t, 0, -1, 0); /* failed in the record */
+	totals = play(&t);
+	check(totals->anomalies[ANOMALY_KIND_ALLOC_OF_USED] == 2);
+	check(totals->anomalies[ANOMALY_KIND_FREE_OF_FREE] == 1);
+	check(totals->anomalies[ANOMALY_KIND_FREE_UNKNOWN] == 1);
+	check(totals->anomalies[ANOMALY_KIND_OUTSIDE_ZONES] == 2);
+	check(totals->anomalies[ANOMALY_KIND_BAD_EVENT] == 4);
+	check(anomalies(totals) == 10);
+	check(totals->recorded_failures == 1);
+	tape_free(&t);
+}
+
+static void a_machine_that_is_full_fails_requests_and_ignores_their_frees(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	for (int64_t i = 0; i < 9; i++)
+		alloc(&t, 0, 512 * i, 9);
+	for (int64_t i = 9; i < 16; i++)
+		alloc(&t, 1, 512 * i, 9);
+	for (int64_t i = 0; i < 16; i++)
+		free_(&t, 0, 512 * i, 9);
+	totals = play(&t);
+	/* Two requests took the old pages of a zone, which so were free after all. */
+	check(totals->counters.allocs == 16 - totals->anomalies[ANOMALY_KIND_NO_FREE_PAGE]);
+	check(totals->counters.allocs == totals->counters.frees);
+	check(totals->counters.failed == totals->anomalies[ANOMALY_KIND_NO_FREE_PAGE]);
+	tape_free(&t);
+}
+
+static uint32_t random_below(uint64_t *state, uint32_t limit)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (uint32_t)(*state >> 33) % limit;
+}
+
+/* Any bytes at all in an event's columns. */
+static void noise(struct tape *t, uint64_t *seed, int nr)
+{
+	struct event_columns *c = (struct event_columns *)t->events->slots;
+
+	for (int n = 0; n < nr; n++) {
+		uint32_t order = random_below(seed, 20);
+		size_t i = t->events->nr;
+
+		event(t, (int)random_below(seed, 8), (int)random_below(seed, 3),
+		      random_below(seed, 2 * ZONE_PAGES + 500) - 100,
+		      order < 10   ? 0
+		      : order < 19 ? (int)order - 9
+				   : 200);
+		c->migratetype[i] = (uint8_t)random_below(seed, random_below(seed, 9) ? 3 : 256);
+		c->gfp_flags[i] = random_below(seed, UINT32_MAX);
+		if (!random_below(seed, 50))
+			t->ts -= 500000;
+		if (!random_below(seed, 50))
+			t->ts += 3000000000;
+	}
+}
+
+static void noise_makes_anomalies_and_nothing_worse(void)
+{
+	for (const struct kernel *k = kernels; k->name; k++) {
+		uint64_t seed = 88172645463325252ull;
+		const struct totals *totals;
+		struct tape t;
+
+		tape_new(&t, k->name);
+		noise(&t, &seed, 20000);
+		totals = play(&t);
+		check(totals->events == 20000);
+		check(anomalies(totals) > 0);
+		while (replay_read(t.r))
+			;
+		tape_free(&t);
+	}
+}
+
+/* A sum over all rows the run wrote. */
+static uint64_t fingerprint(struct replay *r)
+{
+	uint64_t hash = 14695981039346656037ull;
+	struct batch *batch;
+
+	while ((batch = replay_read(r))) {
+		const struct table *table = batch->table;
+
+		for (int c = 0; c < table->nr_columns; c++) {
+			const struct column *column = &table->columns[c];
+			const uint8_t *bytes = batch->slots[column->slot];
+			const uint8_t *valid =
+				column->nullable ? batch->slots[column->slot + 1] : NULL;
+
+			for (size_t i = 0; i < batch->nr * column->width; i++)
+				if (is_valid(valid, i / column->width))
+					hash = (hash ^ bytes[i]) * 1099511628211ull;
+		}
+	}
+	return hash;
+}
+
+static void the_cut_into_batches_does_not_matter(void)
+{
+	static const size_t cuts[] = {1 << 16, 1000, 64, 1};
+	uint64_t first = 0;
+
+	for (size_t n = 0; n < sizeof(cuts) / sizeof(cuts[0]); n++) {
+		uint64_t seed = 88172645463325252ull, hash;
+		struct error err = {""};
+		struct event_columns all;
+		struct tape t;
+
+		tape_new(&t, "6.12.117");
+		noise(&t, &seed, 6400);
+		memcpy(&all, t.events->slots, sizeof(all));
+		for (size_t at = 0; at < t.events->nr; at += cuts[n]) {
+			size_t left = t.events->nr - at, nr = left < cuts[n] ? left : cuts[n];
+			struct batch *piece = rows(&event_table, nr);
+
+			for (int c = 0; c < event_table.nr_columns; c++) {
+				const struct column *column = &event_table.columns[c];
+				const uint8_t *from = t.events->slots[column->slot];
+
+				memcpy(piece->slots[column->slot], from + at * column->width,
+				       nr * column->width);
+				for (size_t i = 0; column->nullable && i < nr; i++)
+					if (is_valid(t.events->slots[column->slot + 1], at + i))
+						set_valid(piece->slots[column->slot + 1], i);
+			}
+			must(hand_over(t.r, piece, true, &err), &err);
+			batch_free(piece);
+		}
+		must(replay_finish(t.r, &err), &err);
+		hash = fingerprint(t.r);
+		if (!n)
+			first = hash;
+		check(hash == first);
+		tape_free(&t);
+	}
+}
+
+static void a_tape_without_a_snapshot_is_refused(void)
+{
+	struct replay *r = new_replay("6.18");
+	struct batch *none = rows(&event_table, 0);
+	struct error err = {""};
+
+	check(hand_over(r, none, true, &err) == -ENODATA);
+	check_text(err.msg, "no rows of zone: the tape has no snapshot to start from");
+	must(load_zones(r, &err), &err);
+	check(hand_over(r, none, true, &err) == -ENODATA);
+	check_text(err.msg, "no rows of free_block or block_guess: the tape does not say which "
+			    "pages were free at its start");
+	batch_free(none);
+	replay_free(r);
+}
+
+static void a_snapshot_that_contradicts_itself_is_refused(void)
+{
+	static const struct {
+		uint64_t pfn;
+		int order;
+		const char *msg;
+	} cases[] = {
+		{1ull << 40, 0, "block_guess: pfn 1099511627776 is in no zone"},
+		{600, 200, "block_guess: pfn 600 has order 200"},
+		{601, 1, "block_guess: pfn 601 cannot begin a block of order 1"},
+		{1030, 1, "block_guess: pfn 1030 of order 1 overlaps another block"},
+		{1024, 0, "block_guess: pfn 1024 of order 0 overlaps another block"},
+	};
+	struct error err = {""};
+	struct replay *r = new_replay("6.18");
+
+	check(load_guess(r, 512, 9, &err) == -ENODATA);
+	must(load_zones(r, &err), &err);
+	must(load_guess(r, 1024, 3, &err), &err);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		check(load_guess(r, cases[i].pfn, cases[i].order, &err) == -EINVAL);
+		check_text(err.msg, cases[i].msg);
+	}
+	check(load_zones(r, &err) == -EINVAL);
+	check_text(err.msg, "rows of zone must come before all others");
+	replay_free(r);
+}
+
+static void thisnode_requests_stay_on_the_node_they_named(void)
+{
+	struct event_columns *c;
+	uint64_t pfns[2];
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	c = (struct event_columns *)t.events->slots;
+	alloc(&t, 0, 5000, 0);
+	alloc(&t, 0, 5001, 0);
+	c->gfp_flags[1] |= GFP_THISNODE;
+	play(&t);
+	check(model_allocs(&t, pfns) == 2);
+	check(pfns[0] < ZONE_PAGES && pfns[1] >= ZONE_PAGES);
+	tape_free(&t);
+}
+
+static void an_idle_pcp_decays_with_the_ticks(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	/* Grow high, then come back a minute later. */
+	for (int64_t i = 0; i < 1500; i++)
+		alloc(&t, 0, 1000 + i, 0);
+	for (int64_t i = 0; i < 1500; i++)
+		free_(&t, 0, 1000 + i, 0);
+	t.ts += 60000000000;
+	alloc(&t, 1, 1000, 0);
+	totals = play(&t);
+	check(totals->counters.decays > 0);
+	check(replay_model(t.r)->pcps[0].high == replay_model(t.r)->pcps[0].high_min);
+	check(replay_model(t.r)->pcps[0].count <= replay_model(t.r)->pcps[0].high);
+	tape_free(&t);
+}
+
+int main(void)
+{
+	test(what_is_freed_is_what_was_allocated);
+	test(a_batched_free_takes_effect_with_its_second_event);
+	test(a_lone_free_batched_is_a_free);
+	test(pages_are_freed_in_other_pieces_than_allocated);
+	test(a_free_larger_than_its_allocs_goes_page_by_page);
+	test(pages_older_than_the_tape_are_freed_where_they_are);
+	test(contradictions_are_counted_by_kind);
+	test(a_machine_that_is_full_fails_requests_and_ignores_their_frees);
+	test(noise_makes_anomalies_and_nothing_worse);
+	test(the_cut_into_batches_does_not_matter);
+	test(a_tape_without_a_snapshot_is_refused);
+	test(a_snapshot_that_contradicts_itself_is_refused);
+	test(thisnode_requests_stay_on_the_node_they_named);
+	test(an_idle_pcp_decays_with_the_ticks);
+	return check_done();
+}
