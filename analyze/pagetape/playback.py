@@ -148,6 +148,8 @@ def play(
     for name in SNAPSHOT:
         for batch in _first_snapshot(tape, name):
             engine.load(name, batch)
+    for batch in tape.batches("reclaim"):
+        engine.load("reclaim", batch)
     made = {
         "kernel": kernel,
         "policies": policies,
