@@ -451,7 +451,7 @@ cdef class Recorder(Source):
         if pid == 0:
             return {"pid": 0, "tgid": 0, "comm": "<idle>", "kthread": True}
         if not task:
-            return {"pid": pid, "comm": "<...>"}
+            return {"pid": pid, "tgid": None, "comm": "<...>", "kthread": None}
         return {
             "pid": pid,
             "tgid": task.tgid or None,

@@ -17,7 +17,7 @@
 enum {
 	FLUSH_MS = 200,
 	STACK_BYTES = 128 * 1024,
-	MAX_SPOOL_BYTES = 8 << 20, /* in memory, per CPU */
+	MAX_SPOOL_BYTES = 32 << 20, /* in memory, per CPU */
 	MIN_SPOOL_SLOTS = 8,
 	NICE = -10,
 

@@ -15,15 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
 	EVENT_ROWS = 128 * 1024,
-	DECODER_NICE = 10,
 	IDLE_MS = 50,
+	HURRY_MB = 1024, /* of spools, before decoding takes CPU time from the load */
 };
 
 /* For the names of threads; see tasks.h. */
@@ -46,8 +45,10 @@ struct recorder {
 	struct source source;
 	struct tasks *tasks;
 	int stop; /* eventfd */
-	bool started, stopped;
+	bool started;
+	atomic_bool stopped;
 	pthread_t thread;
+	bool hurried; /* the thread's own: it asked for more CPU time */
 	atomic_bool abandon;
 
 	char **events; /* those that the kernel has */
@@ -144,6 +145,47 @@ static int settle(struct recorder *r, struct error *err)
  * Merging and decoding, in a thread of its own.
  */
 
+/* Sub-buffers that the readers brought, and that were merged, since the start. */
+static void progress(const struct recorder *r, uint64_t *written, uint64_t *read)
+{
+	*written = *read = 0;
+	for (int i = 0; i < r->nr_cpus; i++) {
+		uint64_t in, out;
+
+		if (!r->cursors[i].reader)
+			continue;
+		spool_progress(reader_spool(r->cursors[i].reader), &in, &out);
+		*written += in;
+		*read += out;
+	}
+}
+
+/* A wish: decoding is right at any priority. */
+static void set_policy(pthread_t thread, int policy)
+{
+	const struct sched_param none = {0};
+
+	pthread_setschedparam(thread, policy, &none);
+}
+
+/*
+ * While the load leaves no CPU idle, this thread hardly runs and the spools grow.
+ * It gets some time even so: enough to notice here.
+ */
+static void keep_pace(struct recorder *r)
+{
+	uint64_t written, read, behind;
+
+	progress(r, &written, &read);
+	behind = (written - read) * instance_subbuf_bytes(r->instance) >> 20;
+	if (atomic_load(&r->stopped) || (behind > HURRY_MB) == r->hurried)
+		return;
+	if (r->hurried && behind > HURRY_MB / 2)
+		return;
+	r->hurried = !r->hurried;
+	set_policy(pthread_self(), r->hurried ? SCHED_OTHER : SCHED_IDLE);
+}
+
 /*
  * Find the next record of this CPU: 1, or 0 if its spool is empty for now. Then
  * c->complete is the time before which it will bring none.
@@ -164,6 +206,7 @@ static int next_record(struct recorder *r, struct cursor *c, struct error *err)
 			return ret;
 		if (!ret)
 			return c->complete == UINT64_MAX ? reader_join(c->reader, err) : 0;
+		keep_pace(r);
 		kbuffer_load_subbuffer(c->kbuf, (void *)subbuf);
 		c->row.bytes += (uint64_t)kbuffer_subbuffer_size(c->kbuf);
 		c->record = kbuffer_read_event(c->kbuf, &ts);
@@ -246,14 +289,12 @@ static int merge_some(struct recorder *r, struct error *err)
 static void *decode(void *arg)
 {
 	const struct timespec idle = {0, IDLE_MS * 1000000L};
-	const struct sched_param none = {0};
 	struct recorder *r = arg;
 	struct error err;
 	int ret;
 
 	pthread_setname_np(pthread_self(), "pagetape-decode");
-	sched_setscheduler(0, SCHED_BATCH, &none);
-	setpriority(PRIO_PROCESS, 0, DECODER_NICE);
+	set_policy(pthread_self(), SCHED_IDLE);
 	while (!(ret = merge_some(r, &err)))
 		nanosleep(&idle, NULL);
 	if (ret > 0)
@@ -561,7 +602,7 @@ int recorder_start(struct recorder *r, struct error *err)
 {
 	int ret = 0;
 
-	if (r->started || r->stopped)
+	if (r->started || atomic_load(&r->stopped))
 		return fail(err, EINVAL, "this recording was started before");
 	for (int i = 0; i < r->nr_cpus && !ret; i++) {
 		struct cursor *c = &r->cursors[i];
@@ -582,32 +623,24 @@ int recorder_stop(struct recorder *r, struct error *err)
 {
 	int ret;
 
-	if (r->stopped)
+	if (atomic_exchange(&r->stopped, true))
 		return 0;
-	r->stopped = true;
 	if (!r->started) {
 		source_end(&r->source, 0, NULL);
 		return 0;
 	}
 	ret = instance_switch(r->instance, false, err);
 	eventfd_write(r->stop, 1);
+	set_policy(r->thread, SCHED_OTHER);
 	return ret;
 }
 
 double recorder_progress(const struct recorder *r)
 {
-	uint64_t all_written = 0, all_read = 0;
+	uint64_t written, read;
 
-	for (int i = 0; i < r->nr_cpus; i++) {
-		uint64_t written, read;
-
-		if (!r->cursors[i].reader)
-			continue;
-		spool_progress(reader_spool(r->cursors[i].reader), &written, &read);
-		all_written += written;
-		all_read += read;
-	}
-	return all_written ? (double)all_read / (double)all_written : 1;
+	progress(r, &written, &read);
+	return written ? (double)read / (double)written : 1;
 }
 
 const char *const *recorder_skipped(const struct recorder *r, size_t *nr)

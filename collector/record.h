@@ -6,8 +6,9 @@
  *      ...one of each per CPU...            +-> merge -> decoder -> source
  *   ring buffer -> reader thread -> spool --'
  *
- * Merging and decoding have a thread of low priority, so that the load that is
- * recorded comes first; what waits, waits in the spools. Memory is bounded by
+ * Merging and decoding have a thread that runs when a CPU has nothing else to do,
+ * so that the load that is recorded comes first; what waits, waits in the spools.
+ * After the stop it is a thread like others. Memory is bounded by
  * what is set up before the start. What the kernel lost is told gap by gap.
  *
  * Besides the events asked for, task:task_newtask and task:task_rename are

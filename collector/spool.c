@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PUNCH_SLOTS = 16 }; /* give file space back this many slots at a time */
+enum {
+	PUNCH_SLOTS = 16,   /* give file space back this many slots at a time */
+	BLOCK_BYTES = 4096, /* what O_DIRECT asks for on any common device */
+};
 
 /*
  * Order: everything in memory is older than everything in the file. So the
@@ -55,11 +59,28 @@ static size_t memory_bytes(const struct spool *spool)
 	return (spool->slots + 2) * spool->slot_bytes;
 }
 
+/*
+ * A file without a name, or -errno. O_DIRECT keeps it out of the page cache,
+ * where it would need pages of the allocator that is traced, and add to the very
+ * pressure that is watched. Not every file system has it.
+ */
+static int open_file(const char *dir, int flags)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/spool.XXXXXX", dir);
+	fd = mkostemp(path, O_CLOEXEC | flags);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	return fd;
+}
+
 int spool_new(struct spool **out, const char *dir, size_t slot_bytes, size_t slots,
 	      struct error *err)
 {
 	struct spool *spool = calloc(1, sizeof(*spool));
-	char path[4096];
 	int ret;
 
 	*out = NULL;
@@ -73,14 +94,15 @@ int spool_new(struct spool **out, const char *dir, size_t slot_bytes, size_t slo
 		free(spool);
 		return ret;
 	}
-	snprintf(path, sizeof(path), "%s/spool.XXXXXX", dir);
-	spool->fd = mkostemp(path, O_CLOEXEC);
+	spool->fd = open_file(dir, O_DIRECT);
+	if (spool->fd == -EINVAL)
+		spool->fd = open_file(dir, 0);
 	if (spool->fd < 0) {
-		ret = fail(err, errno, "cannot make a spool file in %s: %s", dir, strerror(errno));
+		ret = fail(err, -spool->fd, "cannot make a spool file in %s: %s", dir,
+			   strerror(-spool->fd));
 		spool_free(spool);
 		return ret;
 	}
-	unlink(path);
 	*out = spool;
 	return 0;
 }
@@ -151,6 +173,7 @@ int spool_push(struct spool *spool, size_t used, struct error *err)
 		return 0;
 	}
 	at = (off_t)((n - spool->file_base) * spool->slot_bytes);
+	used = (used + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 	while (used) {
 		ssize_t nr = pwrite(spool->fd, from, used, at);
 

@@ -20,7 +20,8 @@
 
 struct spool;
 
-/* `dir` takes the file. -ENOMEM, or why no file can be made there. */
+/* `dir` takes the file; a slot is a multiple of 4096 bytes. -ENOMEM, or why no file can be made
+ * there. */
 int spool_new(struct spool **out, const char *dir, size_t slot_bytes, size_t slots,
 	      struct error *err);
 void spool_free(struct spool *spool);
