@@ -46,11 +46,21 @@ class DatFile(Source):
     def __init__(self, path: str, migratetypes: Sequence[str] = ()) -> None: ...
 
 class Recorder(Source):
-    """A live recording in a tracefs instance of its own.
+    """A live recording in a tracefs instance of its own; one at a time in a process.
 
     `events` are "system:event"; `spool` is a directory for raw sub-buffers on
-    their way to the decoder. Create, start(), [the load runs], stop(), and read()
-    in another thread or after stop() until it gives None.
+    their way to the decoder; `ring_kb` is of each CPU, 0 for one that fits the
+    machine. Create, start(), [the load runs], stop(), and read() in another thread
+    or after stop() until it gives None. stop() is quick: what is not decoded yet
+    comes out of read() after it. close(), at any time, ends all and leaves nothing
+    behind; a read() in another thread then raises CollectorError (ECANCELED).
+
+    Further `facts`: instances (one name), ring_kb, subbuf_kb, and skipped_events,
+    those asked for that this kernel does not have. task:task_newtask and
+    task:task_rename are recorded too, so that tasks() knows short-lived ones.
+    lost() has a row for each gap that the kernel tells of, and one without times
+    for what it only counts: events = sum of overrun, commit_overrun and dropped of
+    rings(), unless some gap's number is unknown (None).
     """
 
     def __init__(

@@ -396,6 +396,26 @@ def test_without_rights_the_message_says_what_to_do(tmp_path: Path) -> None:
     os.close(write_end)
 
 
+def test_without_tracefs_the_message_says_what_to_do() -> None:
+    code = (
+        "from pagetape import _collector\n"
+        "try:\n"
+        "    _collector.Recorder(['kmem:mm_page_alloc'], '/tmp')\n"
+        "except OSError as e:\n"
+        "    print(e.errno, e)\n"
+    )
+    script = 'umount /sys/kernel/tracing && umount -a -t debugfs,tracefs; exec "$@"'
+    said = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", script, "sh", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+    )
+    if said.returncode:
+        pytest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
+    words = "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing"
+    assert said.stdout == f"{errno.ENOENT} {words}\n"
+
+
 def test_a_full_spool_loses_nothing_silently(tmp_path: Path) -> None:
     """The file system of the spool fills up while nobody reads."""
     spool = tmp_path / "small"
