@@ -23,6 +23,7 @@ COMMANDS = {
     "policies": ("policies", "The policies and kernels the model knows."),
     "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
     "report": ("report", "Answer one question about a tape; without a name, list them."),
+    "html": ("html", "One self-contained page about one or more tapes."),
     "sql": ("sql", "Ask DuckDB about one or more tapes."),
     "schema": ("schema", "What the tables and columns of a tape mean."),
     "doctor": ("doctor", "What this machine can record."),

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape html: one self-contained page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pagetape import answer, options
+from pagetape.page import page
+from pagetape.schemas.tape import Tape
+
+
+@click.command("html")
+@options.tapes
+@click.option("-o", "--output", "out", type=options.PATH, metavar="F.html", required=True)
+def command(tapes: tuple[Path, ...], out: Path) -> None:
+    """One self-contained page about one or more tapes, the first being the base.
+
+    It needs no network and no script, follows the reader's light or dark mode, and
+    prints. Exact numbers show when the pointer rests on a mark.
+
+    \b
+    Example:
+      pagetape html base.tape model.tape whatif.tape -o report.html
+    """
+    text = page([Tape(path) for path in tapes])
+    out.write_text(text, "utf-8")
+    click.echo(f"{out}: {answer.size(len(text.encode()))}")

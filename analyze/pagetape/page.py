@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One self-contained HTML page about one or more tapes.
+
+Everything on it comes from reports; nothing is fetched, no script runs. Each
+section shows the tapes beside each other on a common scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from pagetape import answer, query, svg
+from pagetape.commands.info import describe
+from pagetape.comparison import Comparison, Side, compare
+from pagetape.database import Database, labels
+from pagetape.schemas import MIGRATETYPES
+from pagetape.schemas.tape import Tape
+
+INTERVALS = 140  # of a chart over time
+
+KINDS = {
+    "steal": "steal: the block keeps its owner and is mixed now",
+    "claim": "claim: the block changes owner, old pages stay in it",
+    "whole": "whole: a full pageblock changes owner, nothing mixes",
+}
+TRAFFIC = {
+    "allocated": "pages allocated",
+    "freed": "pages freed",
+    "locked": "pages taken or returned under the zone lock",
+}
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One tape with the answers the page shows."""
+
+    label: str
+    info: dict[str, Any]
+    side: Side
+    answers: dict[str, Rows]
+
+    @property
+    def seconds(self) -> float:
+        return float(self.info["duration_s"])
+
+    @property
+    def tier(self) -> str:
+        return "recorded" if self.side.run is None else "tier A"
+
+
+def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
+    plain = (
+        "extfrag.by_migratetype",
+        "extfrag.by_order",
+        "extfrag.by_task",
+        "extfrag.by_zone",
+        "fragmentation.free_blocks",
+        "fragmentation.by_migratetype",
+        "reclaim.summary",
+        "pcp.by_cpu",
+        "alloc.by_task",
+        "loss",
+    )
+    with Database([tape]) as db:
+        reports = query.reports()
+        answers = {name: reports[name].run(db).objects() for name in plain}
+        for name in ("extfrag.over_time", "events.over_time"):
+            answers[name] = reports[name].run(db, {"interval_ms": interval_ms}).objects()
+    return Subject(label, describe(tape), side, answers)
+
+
+# ---- pieces of HTML
+
+
+def _legend(names: dict[str, str]) -> str:
+    items = "".join(
+        f'<span><i style="background:var(--{name})"></i>{escape(words)}</span>'
+        for name, words in names.items()
+    )
+    return f'<div class="legend">{items}</div>'
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    def one(tag: str, value: Any) -> str:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
+        return f"<{tag}{' class=n' if number else ''}>{escape(words)}</{tag}>"
+
+    body = [list(row) for row in rows]
+    numeric = [
+        any(isinstance(row[i], int | float) and not isinstance(row[i], bool) for row in body)
+        for i in range(len(columns))
+    ]
+    head = "".join(
+        f"<th{' class=n' if n else ''}>{escape(c)}</th>"
+        for c, n in zip(columns, numeric, strict=True)
+    )
+    lines = "".join(f"<tr>{''.join(one('td', value) for value in row)}</tr>" for row in body)
+    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
+
+
+def _section(title: str, words: str, subjects: list[Subject], draw: Callable[[Subject], str]) -> str:
+    figures = "".join(
+        f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier}</span></h3>{draw(s)}</figure>"
+        for s in subjects
+    )
+    return f"<h2>{escape(title)}</h2><p>{words}</p><div class=side>{figures}</div>"
+
+
+def _nothing(words: str) -> str:
+    return f"<p>{escape(words)}</p>"
+
+
+# ---- sections
+
+
+def _machine(subjects: list[Subject]) -> str:
+    cards = []
+    for s in subjects:
+        info, facts = s.info, s.info["facts"]
+        lost = "unknown" if s.side.loss.total is None else f"{s.side.loss.total:,}"
+        by_cpu = ", ".join(f"CPU {c}: {answer.cell(n)}" for c, n in s.side.loss.by_cpu.items())
+        run = s.side.run
+        lines = [
+            ("tape", s.label, False),
+            (
+                "is",
+                "a recording"
+                if run is None
+                else f"a replay: kernel {run['kernel']}, {' + '.join(run['policies'])},"
+                f" reclaim {run['reclaim']}",
+                False,
+            ),
+            ("kernel", info["kernel"] or "unknown", False),
+            ("host", f"{facts.get('host') or 'unknown'} ({facts.get('arch') or '?'})", False),
+            ("CPUs, nodes", f"{answer.cell(info['cpus'])}, {answer.cell(info['nodes'])}", False),
+            ("pageblock order", answer.cell(facts.get("pageblock_order")), False),
+            ("duration", f"{s.seconds:.3f} s", False),
+            ("page events", f"{info['tables'].get('event', 0):,}", False),
+            ("events lost", lost + (f" ({by_cpu})" if by_cpu else ""), s.side.loss.total != 0),
+        ]
+        if run is not None:
+            lines.append(("anomalies", f"{s.side.loss.anomalies:,}", False))
+        cards.append(
+            "<dl>"
+            + "".join(
+                f"<dt>{escape(name)}</dt><dd{' class=bad' if bad else ''}>{escape(words)}</dd>"
+                for name, words, bad in lines
+            )
+            + "</dl>"
+        )
+    return f"<div class=side>{''.join(cards)}</div>"
+
+
+def _change(found: Comparison, label: str, metric: int) -> tuple[str, bool]:
+    difference = found.metrics[metric].differences[label]
+    if difference is None:
+        return "-", False
+    if difference.value == 0:
+        return "same", True
+    percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"
+    within = bool(difference.within_model_error)
+    return f"{difference.value:+,}{percent}{' within model error' if within else ''}", within
+
+
+def _comparison(found: Comparison) -> str:
+    head = ["<th>metric</th><th>tier</th>"]
+    for i, side in enumerate(found.sides):
+        head.append(f"<th class=n>{escape(side.label)}</th>")
+        if i:
+            head.append(f"<th>against {escape(found.references[side.label])}</th>")
+    if found.error_of:
+        head.append("<th class=n>model error</th>")
+    lines = []
+    for i, metric in enumerate(found.metrics):
+        if not any(metric.values.values()):
+            continue
+        cells = [f"<td>{escape(metric.name)}</td><td>{metric.tier}</td>"]
+        for j, side in enumerate(found.sides):
+            value = metric.values[side.label]
+            cells.append(f"<td class=n>{'-' if value is None else f'{value:,}'}</td>")
+            if j:
+                words, within = _change(found, side.label, i)
+                cells.append(f"<td{' class=within' if within else ''}>{escape(words)}</td>")
+        if found.error_of:
+            error = "-" if metric.error is None else f"{metric.error:,}"
+            cells.append(f"<td class=n>{error}</td>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    words = (
+        "The distance between a recording and its replay under its own kernel's rules is the "
+        "model's error. A what-if that differs by no more than that is within model error."
+    )
+    return (
+        f"<h2>Side by side</h2><p>{words}</p><div class=scroll><table><tr>{''.join(head)}</tr>"
+        f"{''.join(lines)}</table></div>"
+    )
+
+
+def _by_migratetype(subjects: list[Subject]) -> str:
+    counts = [
+        _summed(
+            (r for r in s.answers["extfrag.by_migratetype"] if r["below_pageblock"]),
+            "alloc_migratetype",
+            "fallback_migratetype",
+        )
+        for s in subjects
+    ]
+    top = max((n for c in counts for n in c.values()), default=0)
+    used = {name for c in counts for pair in c for name in pair}
+    names = [m for m in MIGRATETYPES if m in used or m in MIGRATETYPES[:3]]
+    by_label = dict(zip((s.label for s in subjects), counts, strict=True))
+
+    def draw(s: Subject) -> str:
+        return svg.heat_map(
+            names,
+            names,
+            by_label[s.label],
+            top=top,
+            row_title="asked for",
+            column_title="taken from",
+            missing=[(name, name) for name in names],
+        )
+
+    return _section(
+        "Which migratetypes mix",
+        "Fallbacks below pageblock order: two migratetypes came to share a pageblock. "
+        "UNMOVABLE and RECLAIMABLE taken from MOVABLE hurt most: compaction cannot undo them.",
+        subjects,
+        draw,
+    )
+
+
+def _summed(rows: Iterable[dict[str, Any]], row: str, column: str) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for r in rows:
+        key = (str(r[row]), str(r[column]))
+        counts[key] = counts.get(key, 0) + r["nr"]
+    return counts
+
+
+def _by_order(subjects: list[Subject]) -> str:
+    counts = [
+        _summed(s.answers["extfrag.by_order"], "alloc_order", "fallback_order") for s in subjects
+    ]
+    top = max((n for c in counts for n in c.values()), default=0)
+    asked = max((int(a) for c in counts for a, _ in c), default=0)
+    orders = max(int(s.info["facts"].get("nr_orders") or 11) for s in subjects)
+    by_label = dict(zip((s.label for s in subjects), counts, strict=True))
+
+    def draw(s: Subject) -> str:
+        return svg.heat_map(
+            [str(o) for o in range(asked + 1)],
+            [str(o) for o in range(orders)],
+            by_label[s.label],
+            top=top,
+            row_title="asked",
+            column_title="order taken",
+            cell=(42, 28),
+            boundary=s.info["facts"].get("pageblock_order"),
+            missing=[(str(a), str(f)) for a in range(asked + 1) for f in range(a)],
+        )
+
+    return _section(
+        "Orders asked for and taken",
+        "Right of the line a whole pageblock changed owner. Far left, only scraps were left "
+        "to raid and the next fallback is near.",
+        subjects,
+        draw,
+    )
+
+
+def _series(rows: Rows, names: dict[str, str], nr: int, interval_s: float) -> dict[str, list[float]]:
+    """Column names[k] of rows as one value per interval, for each class k."""
+    series = {name: [0.0] * nr for name in names}
+    for row in rows:
+        i = min(round(row["at_s"] / interval_s), nr - 1)
+        for name, column in names.items():
+            series[name][i] += row[column]
+    return series
+
+
+def _extfrag_over_time(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+    nr = max(round(seconds / interval_s), 1)
+    columns = {name: name for name in KINDS}
+    series = {
+        s.label: _series(s.answers["extfrag.over_time"], columns, nr, interval_s) for s in subjects
+    }
+    top = max(sum(v[i] for v in one.values()) for one in series.values() for i in range(nr))
+
+    def draw(s: Subject) -> str:
+        return svg.over_time(
+            series[s.label], seconds=seconds, top=top, unit="fallbacks", stacked=True
+        )
+
+    words = f"Fallbacks per {1000 * interval_s:g} ms. {_legend(KINDS)}"
+    return _section("Fallbacks over time", words, subjects, draw)
+
+
+def _traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+    nr = max(round(seconds / interval_s), 1)
+    series = {}
+    for s in subjects:
+        rows = [
+            r | {"locked": r["zone_locked"] + r["drained"]} for r in s.answers["events.over_time"]
+        ]
+        columns = {"allocated": "alloc_pages", "freed": "free_pages", "locked": "locked"}
+        series[s.label] = {
+            name: [value / interval_s for value in values]
+            for name, values in _series(rows, columns, nr, interval_s).items()
+        }
+    top = max(max(v) for one in series.values() for v in one.values())
+
+    def draw(s: Subject) -> str:
+        return svg.over_time(
+            series[s.label], seconds=seconds, top=top, unit="pages/s", stacked=False
+        )
+
+    words = f"Pages per second. {_legend(TRAFFIC)}"
+    return _section("Allocator traffic", words, subjects, draw)
+
+
+def _free_memory(subjects: list[Subject]) -> str:
+    def draw(s: Subject) -> str:
+        rows = s.answers["fragmentation.free_blocks"]
+        if not rows:
+            return _nothing("No snapshot on this tape.")
+        last = max(r["snapshot"] for r in rows)
+        values, zones, orders = {}, {}, {}
+        for r in rows:
+            when = "end" if r["snapshot"] == last and last else "start"
+            zone = f"{r['node']} {r['zone']} {when}"
+            zones[zone] = orders[str(r["page_order"])] = None
+            values[zone, str(r["page_order"])] = r["unusable_free"]
+        return svg.heat_map(
+            list(zones),
+            list(orders),
+            values,
+            top=1000,
+            row_title="node, zone",
+            column_title="order",
+            cell=(42, 28),
+        )
+
+    return _section(
+        "Free memory too scattered to use",
+        "Share of free memory, in thousandths, in blocks too small for an order "
+        "(<code>unusable_free_index</code> of the kernel).",
+        subjects,
+        draw,
+    )
+
+
+def _tables(subjects: list[Subject]) -> str:
+    def rows_of(name: str, limit: int = 12) -> Callable[[Subject], str]:
+        def draw(s: Subject) -> str:
+            rows = s.answers[name]
+            if not rows:
+                return _nothing("Nothing recorded." if s.side.run is None else "Not modelled.")
+            return _table(list(rows[0]), [list(r.values()) for r in rows[:limit]])
+
+        return draw
+
+    parts = (
+        ("Who falls back", "Tasks whose requests raided another migratetype.", "extfrag.by_task"),
+        ("Reclaim and compaction", "Stalls are paired begin to end per thread.", "reclaim.summary"),
+        (
+            "Per-CPU lists",
+            "Pages that stay off the zone lock, CPU by CPU.",
+            "pcp.by_cpu",
+        ),
+        ("Who allocates", "Tasks by pages allocated.", "alloc.by_task"),
+        ("What was lost", "Gaps in the recording, CPU by CPU.", "loss"),
+    )
+    return "".join(_section(title, words, subjects, rows_of(name)) for title, words, name in parts)
+
+
+def page(tapes: Sequence[Tape]) -> str:
+    """The page's HTML; the first tape is the base of the comparison."""
+    found = compare(tapes)
+    seconds = max((describe(tape)["duration_s"] for tape in tapes), default=0.0)
+    interval_ms = max(round(1000 * seconds / INTERVALS), 1)
+    subjects = [
+        _subject(tape, label, side, interval_ms)
+        for tape, label, side in zip(tapes, labels(tapes), found.sides, strict=True)
+    ]
+    seconds = max(seconds, interval_ms / 1000)
+    title = ", ".join(s.label for s in subjects)
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        "<p>What the Linux page allocator did, and what it would have done.</p>",
+        _machine(subjects),
+        _comparison(found) if len(subjects) > 1 else "",
+        _by_migratetype(subjects),
+        _by_order(subjects),
+        _extfrag_over_time(subjects, seconds, interval_ms / 1000),
+        _traffic(subjects, seconds, interval_ms / 1000),
+        _free_memory(subjects),
+        _tables(subjects),
+        f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "
+        "under the recorded requests. Tier B: would need feedback that is not modelled "
+        "here.</footer>",
+    ]
+    css = files("pagetape").joinpath("page.css").read_text("utf-8")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} - pagetape</title><style>{css}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures for the page: heat maps and charts over time, as SVG text.
+
+Colours are CSS variables of the page, so that one picture serves light, dark and
+paper. Exact values are in <title> elements, which browsers show on hover.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+
+
+def short(nr: float) -> str:
+    """'0', '950', '1.2k', '34M': at most four characters."""
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(nr) < 999.5:
+            digits = 1 if unit and abs(nr) < 9.95 else 0
+            return f"{nr:.{digits}f}".removesuffix(".0") + unit
+        nr /= 1000
+    return f"{nr:.0f}P"
+
+
+def steps(top: float, nr: int = 4) -> list[float]:
+    """Round numbers from 0 up to at least `top`."""
+    if top <= 0:
+        return [0.0, 1.0]
+    raw = top / nr
+    size = 10 ** math.floor(math.log10(raw))
+    step = next(size * m for m in (1, 2, 5, 10) if size * m >= raw)
+    return [step * i for i in range(math.ceil(top / step) + 1)]
+
+
+def text(x: float, y: float, words: object, *, anchor: str = "start", kind: str = "") -> str:
+    """A piece of text; `kind` is a CSS class."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">'
+        f"{escape(str(words))}</text>"
+    )
+
+
+def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
+
+
+def heat_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Mapping[tuple[str, str], int],
+    *,
+    top: int,
+    row_title: str,
+    column_title: str,
+    cell: tuple[int, int] = (86, 34),
+    boundary: int | None = None,
+    missing: Iterable[tuple[str, str]] = (),
+) -> str:
+    """Counts by (row, column), coloured by their logarithm up to `top`.
+
+    `boundary` draws a line left of that column. Pairs in `missing` cannot occur.
+    """
+    width, height = cell
+    left = 12 + 7 * max(map(len, rows))
+    head = 36
+    impossible = set(missing)
+    scale = math.log1p(max(top, 1))
+    parts = [
+        text(left + width * len(columns) / 2, 11, column_title, anchor="middle", kind="axis"),
+        text(left - 8, head - 8, row_title, anchor="end", kind="axis"),
+    ]
+    for j, column in enumerate(columns):
+        parts.append(text(left + width * (j + 0.5), head - 8, column, anchor="middle"))
+    for i, row in enumerate(rows):
+        y = head + height * i
+        parts.append(text(left - 8, y + height / 2 + 4, row, anchor="end"))
+        for j, column in enumerate(columns):
+            x = left + width * j
+            if (row, column) in impossible:
+                parts.append(_cell(x, y, cell, "none"))
+                continue
+            nr = values.get((row, column), 0)
+            heat = math.log1p(nr) / scale
+            parts.append(
+                f"<g><title>{escape(row)} from {escape(column)}: {nr:,}</title>"
+                f"{_cell(x, y, cell, 'cell', heat)}"
+            )
+            kind = "zero" if nr == 0 else "hot" if heat > 0.55 else ""
+            parts.append(
+                text(x + width / 2, y + height / 2 + 4, short(nr), anchor="middle", kind=kind)
+            )
+            parts.append("</g>")
+    bottom = head + height * len(rows)
+    if boundary is not None and 0 < boundary < len(columns):
+        x = left + width * boundary
+        parts.append(f'<line x1="{x}" x2="{x}" y1="{head - 4}" y2="{bottom + 4}" class="mark"/>')
+    return _svg(
+        left + width * len(columns) + 4, bottom + 6, f"{row_title} by {column_title}", parts
+    )
+
+
+def _cell(x: float, y: float, size: tuple[int, int], kind: str, heat: float = 0) -> str:
+    return (
+        f'<rect x="{x + 1}" y="{y + 1}" width="{size[0] - 2}" height="{size[1] - 2}" rx="3" '
+        f'class="{kind}" style="--heat-share:{100 * heat:.0f}%"/>'
+    )
+
+
+def over_time(
+    series: Mapping[str, Sequence[float]],
+    *,
+    seconds: float,
+    top: float,
+    unit: str,
+    stacked: bool,
+) -> str:
+    """Bars (stacked) or stepped lines of equal intervals that cover `seconds`.
+
+    `series` maps a CSS class to one value per interval; `top` is the largest value
+    that the axis must hold, so that several pictures can share a scale.
+    """
+    width, height, left, head, foot = 560, 190, 48, 10, 24
+    ticks = steps(top)
+    wide, tall = width - left - 8, height - head - foot
+    nr = max((len(values) for values in series.values()), default=0)
+    each = wide / max(nr, 1)
+
+    def y(value: float) -> float:
+        return head + tall * (1 - value / ticks[-1])
+
+    parts = []
+    for tick in ticks:
+        parts.append(
+            f'<line x1="{left}" x2="{left + wide}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" '
+            f'class="grid"/>{text(left - 6, y(tick) + 4, short(tick), anchor="end")}'
+        )
+    for tick in steps(seconds, 6):
+        if tick <= seconds * 1.001:
+            x = left + wide * tick / seconds if seconds else left
+            parts.append(text(x, height - 6, f"{tick:g} s", anchor="middle"))
+    parts += _bars(series, left, each, y) if stacked else _lines(series, left, each, y)
+    for i in range(nr):
+        words = ", ".join(f"{name} {values[i]:,.0f}" for name, values in series.items())
+        parts.append(
+            f'<rect x="{left + i * each:.2f}" y="{head}" width="{each:.2f}" height="{tall}" '
+            f'class="hover"><title>{seconds * i / nr:.2f} s: {words} {escape(unit)}</title></rect>'
+        )
+    return _svg(width, height, f"{unit} over time", parts)
+
+
+def _bars(
+    series: Mapping[str, Sequence[float]], left: float, each: float, y: Callable[[float], float]
+) -> list[str]:
+    parts = []
+    base: dict[int, float] = {}
+    for name, values in series.items():
+        path = []
+        for i, value in enumerate(values):
+            if value:
+                low = base.get(i, 0.0)
+                base[i] = low + value
+                path.append(
+                    f"M{left + i * each:.2f} {y(low):.1f}V{y(base[i]):.1f}"
+                    f"h{max(each * 0.9, 0.6):.2f}V{y(low):.1f}z"
+                )
+        parts.append(f'<path d="{"".join(path)}" class="fill {name}"/>')
+    return parts
+
+
+def _lines(
+    series: Mapping[str, Sequence[float]], left: float, each: float, y: Callable[[float], float]
+) -> list[str]:
+    parts = []
+    for name, values in series.items():
+        path = "".join(
+            f"{'L' if i else 'M'}{left + i * each:.2f} {y(value):.1f}h{each:.2f}"
+            for i, value in enumerate(values)
+        )
+        parts.append(f'<path d="{path}" class="line {name}"/>')
+    return parts
