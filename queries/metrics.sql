@@ -3,6 +3,11 @@
 -- This is what `pagetape compare` puts side by side. Metrics that only the model
 -- knows are absent from a recorded tape.
 --
+-- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
+-- of that CPU between them: a refill of its lists, or a page that bypassed them. A
+-- drain run is a run of pcpu_drain events with no free between them. Both are
+-- counted in the events, so that they mean the same on every tape.
+--
 -- Tier: B
 --
 -- Columns:
@@ -19,6 +24,22 @@ WITH page_event AS (
         sum(1::BIGINT << page_order::INTEGER)::BIGINT AS pages
     FROM event
     GROUP BY kind, percpu_refill
+),
+
+-- The row number is the tape's order, which equal timestamps do not tell.
+placed AS (
+    SELECT
+        row_number() OVER () AS place,
+        cpu,
+        kind IN ('free', 'pcpu_drain') AS back,
+        kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
+    FROM event
+    WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
+),
+
+run AS (
+    SELECT back, moves AND lag(moves) OVER (PARTITION BY cpu, back ORDER BY place) IS NOT TRUE AS begins
+    FROM placed
 ),
 
 fallback AS (
@@ -77,6 +98,12 @@ measured AS (
     UNION ALL
     SELECT 31, 'pages drained to the zone', 'pages', 'A', coalesce(sum(pages), 0)
     FROM page_event WHERE kind = 'pcpu_drain'
+    UNION ALL
+    SELECT 32, 'refill runs', 'events', 'A', count(*) FILTER (begins AND NOT back)
+    FROM run
+    UNION ALL
+    SELECT 33, 'drain runs', 'events', 'A', count(*) FILTER (begins AND back)
+    FROM run
     UNION ALL
     SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER)
     FROM last_area HAVING count(*) > 0

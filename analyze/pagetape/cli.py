@@ -18,6 +18,8 @@ import click
 
 # name: (module in pagetape.commands, help)
 COMMANDS = {
+    "record": ("record", "Record this machine's page allocator into a tape."),
+    "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
     "info": ("info", "What a tape holds: events, loss, machine, snapshots."),
     "replay": ("replay", "Play a tape through the allocator model."),
     "policies": ("policies", "The policies and kernels the model knows."),
@@ -54,11 +56,12 @@ class Commands(click.Group):
 def pagetape() -> None:
     """Record, replay and question the Linux page allocator.
 
-    A tape holds what the allocator did: replay it under another
-    policy, and ask both the same questions.
+    A tape holds what the allocator did: record one here or import a trace.dat,
+    replay it under another policy, and ask both the same questions.
 
     \b
     Example:
+      pagetape record -o base.tape -- make -j8
       pagetape replay base.tape --policy nofragment -o whatif.tape
       pagetape compare base.tape whatif.tape
     """

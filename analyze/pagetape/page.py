@@ -87,31 +87,37 @@ def _legend(names: dict[str, str]) -> str:
     return f'<div class="legend">{items}</div>'
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    def one(tag: str, value: Any) -> str:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
-        return f"<{tag}{' class=n' if number else ''}>{escape(words)}</{tag}>"
-
-    body = [list(row) for row in rows]
-    numeric = [
-        any(isinstance(row[i], int | float) and not isinstance(row[i], bool) for row in body)
-        for i in range(len(columns))
-    ]
-    head = "".join(
-        f"<th{' class=n' if n else ''}>{escape(c)}</th>"
-        for c, n in zip(columns, numeric, strict=True)
-    )
-    lines = "".join(f"<tr>{''.join(one('td', value) for value in row)}</tr>" for row in body)
-    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _section(title: str, words: str, subjects: list[Subject], draw: Callable[[Subject], str]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    numeric = [any(_is_number(row[i]) for row in rows) for i in range(len(columns))]
+
+    def line(tag: str, values: Sequence[Any]) -> str:
+        cells = []
+        for value, number in zip(values, numeric, strict=True):
+            words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
+            cells.append(f"<{tag}{' class=n' if number else ''}>{escape(words)}</{tag}>")
+        return f"<tr>{''.join(cells)}</tr>"
+
+    lines = "".join(line("td", row) for row in rows)
+    return f'<div class="scroll"><table>{line("th", columns)}{lines}</table></div>'
+
+
+def _section(
+    title: str,
+    words: str,
+    subjects: list[Subject],
+    draw: Callable[[Subject], str],
+    legend: dict[str, str] | None = None,
+) -> str:
     figures = "".join(
         f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier}</span></h3>{draw(s)}</figure>"
         for s in subjects
     )
-    return f"<h2>{escape(title)}</h2><p>{words}</p><div class=side>{figures}</div>"
+    key = _legend(legend) if legend else ""
+    return f"<h2>{escape(title)}</h2><p>{words}</p>{key}<div class=side>{figures}</div>"
 
 
 def _nothing(words: str) -> str:
@@ -299,8 +305,8 @@ def _extfrag_over_time(subjects: list[Subject], seconds: float, interval_s: floa
             series[s.label], seconds=seconds, top=top, unit="fallbacks", stacked=True
         )
 
-    words = f"Fallbacks per {1000 * interval_s:g} ms. {_legend(KINDS)}"
-    return _section("Fallbacks over time", words, subjects, draw)
+    words = f"Fallbacks per {1000 * interval_s:g} ms."
+    return _section("Fallbacks over time", words, subjects, draw, KINDS)
 
 
 def _traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
@@ -322,8 +328,7 @@ def _traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
             series[s.label], seconds=seconds, top=top, unit="pages/s", stacked=False
         )
 
-    words = f"Pages per second. {_legend(TRAFFIC)}"
-    return _section("Allocator traffic", words, subjects, draw)
+    return _section("Allocator traffic", "Pages per second.", subjects, draw, TRAFFIC)
 
 
 def _free_memory(subjects: list[Subject]) -> str:

@@ -64,7 +64,7 @@ def heat_map(
     `boundary` draws a line left of that column. Pairs in `missing` cannot occur.
     """
     width, height = cell
-    left = 12 + 7 * max(map(len, rows))
+    left = 16 + 7.4 * max(len(row_title), *map(len, rows))
     head = 36
     impossible = set(missing)
     scale = math.log1p(max(top, 1))
@@ -88,7 +88,7 @@ def heat_map(
                 f"<g><title>{escape(row)} from {escape(column)}: {nr:,}</title>"
                 f"{_cell(x, y, cell, 'cell', heat)}"
             )
-            kind = "zero" if nr == 0 else "hot" if heat > 0.55 else ""
+            kind = "zero" if nr == 0 else "hot" if heat > 0.7 else ""
             parts.append(
                 text(x + width / 2, y + height / 2 + 4, short(nr), anchor="middle", kind=kind)
             )
@@ -122,9 +122,9 @@ def over_time(
     `series` maps a CSS class to one value per interval; `top` is the largest value
     that the axis must hold, so that several pictures can share a scale.
     """
-    width, height, left, head, foot = 560, 190, 48, 10, 24
+    width, height, left, head, foot = 580, 190, 48, 10, 24
     ticks = steps(top)
-    wide, tall = width - left - 8, height - head - foot
+    wide, tall = width - left - 26, height - head - foot
     nr = max((len(values) for values in series.values()), default=0)
     each = wide / max(nr, 1)
 

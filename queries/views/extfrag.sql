@@ -6,6 +6,9 @@
 --   claim  it was smaller, and the block took the migratetype asked for
 --   steal  it was smaller, and the block kept its owner: two migratetypes now share it
 --
+-- Both `kind` and `below_pageblock` are unknown where the tape does not say how large
+-- a pageblock is.
+--
 -- Columns:
 --   tape                  VARCHAR   Name of the tape.
 --   ts                    UBIGINT   Trace clock, ns.
@@ -31,6 +34,7 @@ SELECT
     e.migratetype AS alloc_migratetype,
     e.fallback_migratetype,
     CASE
+        WHEN m.pageblock_order IS NULL THEN NULL
         WHEN e.fallback_order >= m.pageblock_order THEN 'whole'
         WHEN e.change_ownership THEN 'claim'
         ELSE 'steal'

@@ -28,6 +28,7 @@ def describe(tape: Tape) -> dict[str, Any]:
         "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,
         "duration_s": (ended - began) / 1e9,
         "events": {p["name"]: p["events"] for p in points},
+        "stored": stored,
         "lost": loss.total,
         "lost_by_cpu": loss.by_cpu,
         "snapshot": "exact" if rows.get("free_block") else "proc" if rows.get("zone") else "none",
@@ -52,8 +53,8 @@ def _text(info: dict[str, Any]) -> str:
     if run := facts.get("replay"):
         lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
     text = "\n".join(f"{name:<11}{value}" for name, value in lines)
-    events = [(name, nr) for name, nr in info["events"].items() if nr]
-    return f"{text}\n\n{answer.table(('tracepoint', 'events'), events)}"
+    events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
+    return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
 
 
 def _machine(info: dict[str, Any]) -> str:
@@ -84,7 +85,8 @@ def command(tape: Path, as_json: bool) -> None:
     """What a tape holds: events, loss by CPU, machine, snapshots.
 
     `lost` is unknown (null) where the kernel did not count what it dropped.
-    bytes_per_event is the whole tape, snapshots included, over the events stored.
+    `events` counts every tracepoint of the recording, `stored` those kept in tables;
+    bytes_per_event is the whole tape, snapshots included, over the latter.
 
     \b
     Example:

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape record: this machine's page allocator to a tape."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from pagetape import answer, capture, options, output, procfs
+from pagetape._collector import Recorder
+from pagetape.commands.info import describe
+from pagetape.loss import Loss
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, TapeError, Writer
+
+# Rare events that still tell of fragmentation, reclaim and stalls.
+CHEAP = {
+    "event": {"alloc_extfrag"},
+    "reclaim": {
+        "wakeup_kswapd",
+        "kswapd_wake",
+        "kswapd_sleep",
+        "direct_reclaim_begin",
+        "direct_reclaim_end",
+        "node_reclaim_begin",
+        "node_reclaim_end",
+        "throttled",
+        "setup_wmarks",
+        "setup_lowmem_reserve",
+        "totalreserve",
+        "mark_victim",
+    },
+    "compaction": {
+        "begin",
+        "end",
+        "try_to_compact_pages",
+        "wakeup_kcompactd",
+        "kcompactd_wake",
+        "kcompactd_sleep",
+    },
+}
+
+GRACE_S = 5  # that a command which outlives the recording has to end
+
+
+def tracepoints(which: str) -> list[str]:
+    """The "system:event" names of an event set."""
+    tables = ("event",) if which == "page" else ("event", "reclaim", "compaction")
+    return [
+        tracepoint
+        for name in tables
+        for kind in TABLES[name].kinds
+        if which != "cheap" or kind.name in CHEAP[name]
+        for tracepoint in kind.tracepoints
+    ]
+
+
+class Load:
+    """What runs while the tape records: a command, a span of time, or until a signal."""
+
+    def __init__(self, argv: Sequence[str], duration: float | None) -> None:
+        if argv and not shutil.which(argv[0]):
+            raise TapeError(errno.ENOENT, f"{argv[0]}: command not found")
+        self._argv = argv
+        self._duration = duration
+        self._over = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Within, SIGINT and SIGTERM end the load instead of the program."""
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(n, lambda *_: self._over.set()) for n in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+    def run(self) -> None:
+        """Start the command, and wait for the first end there is."""
+        if self._argv:
+            self._child = subprocess.Popen(self._argv)
+            threading.Thread(target=self._wait, args=(self._child,), daemon=True).start()
+        self._over.wait(self._duration)
+
+    def _wait(self, child: subprocess.Popen[bytes]) -> None:
+        child.wait()
+        self._over.set()
+
+    def finish(self) -> int:
+        """The command's exit status; 0 if it was still running and had to be ended."""
+        if self._child is None:
+            return 0
+        status = self._child.poll()
+        if status is not None:
+            return status if status >= 0 else 128 - status
+        self._child.terminate()
+        try:
+            self._child.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        return 0
+
+
+class Pump(threading.Thread):
+    """Moves events from the recorder to the tape while the load runs."""
+
+    def __init__(self, recorder: Recorder, tape: Writer) -> None:
+        super().__init__(name="pump")
+        self._recorder, self._tape = recorder, tape
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            capture.write_events(self._recorder, self._tape)
+        except BaseException as e:  # raised again where the tape is made
+            self._error = e
+
+    def finish(self) -> None:
+        self.join()
+        if self._error:
+            raise self._error
+
+
+def record(out: Path, load: Load, events: Sequence[str], *, replace: bool) -> int:
+    """Record while the load runs; its exit status."""
+    output.check_free(out, replace=replace)
+    proc = procfs.live()
+    with contextlib.ExitStack() as stack:
+        spool = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.absolute().parent)
+        )
+        recorder = Recorder(events, spool, proc.facts.get("migratetypes", ()))
+        stack.callback(recorder.close)
+        stack.enter_context(load.signals())
+        (stage,) = proc.stages
+        before = capture.Snapshot.take(proc, stage, 0, time.monotonic_ns())
+        recorder.start()
+        now = {"recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        facts = capture.known(recorder.facts, proc.facts, now, {"events": list(events)})
+        tape = stack.enter_context(Writer(out, facts, replace=replace))
+        before.write(tape)
+        pump = Pump(recorder, tape)
+        pump.start()
+        try:
+            load.run()
+        finally:
+            recorder.stop()
+            after = capture.Snapshot.take(proc, stage, 1, time.monotonic_ns())
+            status = load.finish()
+            pump.finish()
+        after.write(tape)
+    return status
+
+
+@click.command("record", context_settings={"ignore_unknown_options": True})
+@options.output
+@click.option("--duration", type=click.FloatRange(min=0), metavar="S", help="Stop after S seconds.")
+@click.option(
+    "--events",
+    type=click.Choice(["page", "cheap", "all"]),
+    default="all",
+    show_default=True,
+    help="page: every page event; all: reclaim and compaction too; cheap: only what is rare.",
+)
+@options.force
+@click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    out: Path,
+    duration: float | None,
+    events: str,
+    force: bool,
+    argv: tuple[str, ...],
+) -> None:
+    """Record this machine's page allocator into a tape.
+
+    Stops when CMD ends, after S seconds, or on Ctrl-C or SIGTERM, whichever is
+    first; a CMD that still runs then is ended. The exit status is that of CMD. Other
+    users of ftrace are not disturbed. A replay needs the events `page` or `all`.
+    Needs root, or access to tracefs.
+
+    \b
+    Example:
+      pagetape record -o base.tape --duration 10
+      pagetape record -o base.tape -- make -j8
+    """
+    status = record(out, Load(argv, duration), tracepoints(events), replace=force)
+    tape = Tape(out)
+    info = describe(tape)
+    each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
+    click.echo(
+        f"{out}: {answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
+        f" {answer.size(info['bytes'])}{each}, {Loss.of(tape)}",
+        err=True,
+    )
+    ctx.exit(status)
