@@ -132,6 +132,10 @@ class Database:
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
         except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
             raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
+        except RuntimeError as e:  # how DuckDB passes Ctrl-C on
+            if "interrupted" not in str(e):
+                raise
+            raise KeyboardInterrupt from e
 
     def close(self) -> None:
         self._db.close()

@@ -282,7 +282,9 @@ def _by_order(subjects: list[Subject]) -> str:
     )
 
 
-def _series(rows: Rows, names: dict[str, str], nr: int, interval_s: float) -> dict[str, list[float]]:
+def _series(
+    rows: Rows, names: dict[str, str], nr: int, interval_s: float
+) -> dict[str, list[float]]:
     """Column names[k] of rows as one value per interval, for each class k."""
     series = {name: [0.0] * nr for name in names}
     for row in rows:
@@ -337,15 +339,14 @@ def _free_memory(subjects: list[Subject]) -> str:
         if not rows:
             return _nothing("No snapshot on this tape.")
         last = max(r["snapshot"] for r in rows)
-        values, zones, orders = {}, {}, {}
+        values = {}
         for r in rows:
             when = "end" if r["snapshot"] == last and last else "start"
             zone = f"{r['node']} {r['zone']} {when}"
-            zones[zone] = orders[str(r["page_order"])] = None
             values[zone, str(r["page_order"])] = r["unusable_free"]
         return svg.heat_map(
-            list(zones),
-            list(orders),
+            list(dict.fromkeys(zone for zone, _ in values)),
+            list(dict.fromkeys(order for _, order in values)),
             values,
             top=1000,
             row_title="node, zone",

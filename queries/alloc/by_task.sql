@@ -40,4 +40,4 @@ FROM (
 LEFT JOIN task AS t USING (tape, pid)
 GROUP BY coalesce(t.comm, e.pid::VARCHAR)
 ORDER BY pages DESC, allocs DESC, comm
-LIMIT $top
+LIMIT $top::BIGINT

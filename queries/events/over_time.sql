@@ -14,8 +14,8 @@
 --   zone_locked   BIGINT  Pages taken from the buddy lists under the zone lock.
 --   drained       BIGINT  Pages returned from the per-CPU lists under the zone lock.
 SELECT
-    (e.ts - m.start_ts) // (1000000 * greatest($interval_ms, 1))
-        * greatest($interval_ms, 1) / 1000 AS at_s,
+    (e.ts - m.start_ts) // (1000000 * greatest($interval_ms::BIGINT, 1))
+        * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
     count(*) FILTER (e.kind = 'alloc') AS allocs,
     coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'alloc' AND e.pfn IS NOT NULL), 0)::BIGINT
         AS alloc_pages,

@@ -14,8 +14,8 @@
 --   whole            BIGINT  Fallbacks of whole pageblocks.
 --   below_pageblock  BIGINT  claim + steal.
 SELECT
-    (f.ts - m.start_ts) // (1000000 * greatest($interval_ms, 1))
-        * greatest($interval_ms, 1) / 1000 AS at_s,
+    (f.ts - m.start_ts) // (1000000 * greatest($interval_ms::BIGINT, 1))
+        * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
     count(*) FILTER (kind = 'claim') AS claim,
     count(*) FILTER (kind = 'steal') AS steal,
     count(*) FILTER (kind = 'whole') AS whole,

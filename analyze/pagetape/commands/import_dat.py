@@ -59,9 +59,7 @@ def import_dat(
 )
 @click.option("--kernel-release", "kernel", metavar="R", help="The traced kernel, as uname -r.")
 @options.force
-def command(
-    dat: Path, out: Path, directory: Path | None, kernel: str | None, force: bool
-) -> None:
+def command(dat: Path, out: Path, directory: Path | None, kernel: str | None, force: bool) -> None:
     """Turn a trace.dat of trace-cmd into a tape.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo,

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: exit statuses, one line per error, one JSON object per answer."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pagetape import cli, query
+from pagetape.schemas import TABLES, VERSION
+
+PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
+
+Run = Callable[..., Any]
+
+
+def said_one_line(said: Any) -> str:
+    """The message of a command that failed as it should."""
+    assert said.status == 1, said.err
+    assert said.out == ""
+    assert said.err.startswith("pagetape: ") and said.err.count("\n") == 1
+    return str(said.err)
+
+
+# ---- help
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_help_has_an_example(name: str, pagetape: Run) -> None:
+    said = pagetape(name, "--help")
+    assert said.status == 0
+    assert f"pagetape {name}" in said.out.partition("Example:")[2]
+
+
+@pytest.mark.parametrize("name", query.reports())
+def test_every_report_explains_itself(name: str, pagetape: Run) -> None:
+    said = pagetape("report", name, "--help")
+    assert said.status == 0
+    assert all(column.name in said.out for column in query.reports()[name].columns)
+
+
+def test_help_loads_no_library_that_it_does_not_need() -> None:
+    code = (
+        "import sys; from pagetape import cli; cli.run(['--help']);"
+        "sys.exit(bool({'duckdb', 'pyarrow', 'rich'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+# ---- answers
+
+
+def test_info_counts_what_the_tape_holds(golden: Path, pagetape: Run) -> None:
+    info = pagetape("info", golden, "--json").json
+    assert info["events"]["mm_page_alloc_extfrag"] == 6
+    assert info["events"]["sched_switch"] == 4
+    assert info["stored"] == 37
+    assert (info["lost"], info["lost_by_cpu"]) == (3, {"0": 3})
+    assert info["duration_s"] == pytest.approx(3.0)
+    assert (info["kernel"], info["cpus"], info["nodes"]) == ("6.18.1", 2, 1)
+    assert info["snapshot"] == "proc"
+    assert info["bytes_per_event"] == info["bytes"] / 37
+
+
+def test_info_says_unknown_where_it_does_not_know(empty: Path, pagetape: Run) -> None:
+    info = pagetape("info", empty, "--json").json
+    assert (info["kernel"], info["cpus"], info["snapshot"]) == (None, None, "none")
+    assert info["bytes_per_event"] is None
+    assert "unknown" in pagetape("info", empty).out
+
+
+def test_an_uncounted_gap_makes_the_total_unknown(tmp_path: Path, pagetape: Run) -> None:
+    from pagetape.schemas.tape import Writer
+
+    with Writer(tmp_path / "t.tape", {}) as tape:
+        tape.rows("lost", [{"cpu": 0, "events": 7}, {"cpu": 1}])
+    info = pagetape("info", tmp_path / "t.tape", "--json").json
+    assert (info["lost"], info["lost_by_cpu"]) == (None, {"0": 7, "1": None})
+
+
+@pytest.mark.parametrize("name", query.reports())
+def test_every_report_ends_with_loss_and_anomalies(name: str, golden: Path, pagetape: Run) -> None:
+    found = pagetape("report", name, golden, "--json").json
+    assert found["name"] == name
+    assert (found["lost"], found["anomalies"], found["tier"]) == (3, 2, "recorded")
+    assert all(list(row) == found["columns"] for row in found["rows"])
+    text = pagetape("report", name, golden).out
+    assert text.splitlines()[-1] == "lost: 3 events; anomalies: 2; tier: recorded"
+
+
+def test_a_report_takes_the_parameters_of_its_header(golden: Path, pagetape: Run) -> None:
+    wide = pagetape("report", "extfrag.over_time", golden, "--interval-ms", 5000, "--json").json
+    assert [row["at_s"] for row in wide["rows"]] == [0]
+
+
+def test_report_without_a_name_lists_them(pagetape: Run) -> None:
+    assert "extfrag.by_migratetype" in pagetape("report").out
+    assert len(pagetape("report", "--json").json["reports"]) == len(query.reports())
+
+
+def test_sql_sees_every_table_and_the_tapes_name(golden: Path, empty: Path, pagetape: Run) -> None:
+    for name in TABLES:
+        assert pagetape("sql", golden, f"SELECT * FROM {name}").status == 0
+    found = pagetape(
+        "sql", golden, empty, "SELECT tape, count(*) AS nr FROM event GROUP BY ALL", "--json"
+    )
+    assert found.json["rows"] == [{"tape": "golden", "nr": 29}]
+    gfp = "SELECT DISTINCT gfp_names(gfp_flags) AS names FROM event WHERE gfp_flags = 3"
+    assert pagetape("sql", golden, gfp, "--json").json["rows"] == [{"names": "DMA|HIGHMEM"}]
+
+
+def test_sql_keeps_booleans_and_enums(golden: Path, pagetape: Run) -> None:
+    found = pagetape(
+        "sql", golden, "SELECT kind, change_ownership FROM event WHERE change_ownership", "--json"
+    )
+    assert found.json["rows"][0] == {"kind": "alloc_extfrag", "change_ownership": True}
+
+
+def test_schema_documents_every_column(pagetape: Run) -> None:
+    tables = pagetape("schema", "--json").json["tables"]
+    assert {t["name"] for t in tables} == set(TABLES)
+    assert all(column["doc"] for t in tables for column in t["columns"])
+    assert "fallback_order" in pagetape("schema", "event").out
+
+
+def test_doctor_answers_anybody(pagetape: Run) -> None:
+    found = pagetape("doctor", "--json").json
+    assert isinstance(found["can_record"], bool)
+    assert {check["name"] for check in found["checks"]} >= {"root", "tracefs", "versions"}
+
+
+# ---- bad input
+
+
+def test_bad_usage_is_one_line_and_status_2(golden: Path, pagetape: Run) -> None:
+    for args in (
+        ("nosuch",),
+        ("info",),
+        ("report", "nosuch", golden),
+        ("report", "extfrag.by_order", golden, "--nosuch"),
+        ("import", "x.dat"),
+        ("record", "-o", "t.tape", "--events", "nosuch"),
+    ):
+        said = pagetape(*args)
+        assert (said.status, said.out) == (2, ""), args
+        assert said.err.startswith("pagetape: ") and said.err.count("\n") == 1
+
+
+READERS = {
+    "info": ("info",),
+    "report": ("report", "extfrag.by_order"),
+    "replay": ("replay",),
+    "html": ("html", "-o", os.devnull),
+    "sql": ("sql",),
+}
+
+
+@pytest.mark.parametrize("args", READERS.values(), ids=READERS)
+def test_a_tape_that_is_not_there(args: tuple[str, ...], tmp_path: Path, pagetape: Run) -> None:
+    assert "no such tape" in said_one_line(pagetape(*args, tmp_path / "none.tape"))
+
+
+@pytest.mark.parametrize("args", READERS.values(), ids=READERS)
+def test_a_thing_that_is_no_tape(args: tuple[str, ...], tmp_path: Path, pagetape: Run) -> None:
+    (tmp_path / "file.tape").write_text("hello")
+    assert "not a tape" in said_one_line(pagetape(*args, tmp_path / "file.tape"))
+    assert "not a tape" in said_one_line(pagetape(*args, tmp_path))
+
+
+def test_a_tape_of_another_schema(golden: Path, tmp_path: Path, pagetape: Run) -> None:
+    tape = Path(shutil.copytree(golden, tmp_path / "old.tape"))
+    with pa.memory_map(str(tape / "event.arrow")) as source:
+        rows = pa.ipc.open_file(source).read_all()
+    metadata = rows.schema.metadata | {b"pagetape.version": b"999"}
+    with pa.ipc.new_file(str(tape / "event.arrow"), rows.schema.with_metadata(metadata)) as out:
+        out.write_table(rows.replace_schema_metadata(metadata))
+    message = said_one_line(pagetape("info", tape))
+    assert "999" in message and f"version {VERSION}" in message
+
+
+def test_a_tape_without_a_table(golden: Path, tmp_path: Path, pagetape: Run) -> None:
+    tape = Path(shutil.copytree(golden, tmp_path / "t.tape"))
+    (tape / "lost.arrow").unlink()
+    assert "'lost' is missing" in said_one_line(pagetape("info", tape))
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, 700])
+def test_a_tape_cut_short_never_ends_in_a_traceback(
+    keep: int, golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    tape = Path(shutil.copytree(golden, tmp_path / "t.tape"))
+    whole = (tape / "event.arrow").read_bytes()
+    (tape / "event.arrow").write_bytes(whole[:keep])
+    for args in READERS.values():
+        said = pagetape(*args, tape)
+        assert said.status in (0, 1)
+        assert said.err.count("\n") <= 1
+
+
+@pytest.mark.parametrize("at", range(0, 40, 3))
+def test_a_tape_with_a_byte_turned_never_ends_in_a_traceback(
+    at: int, golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    tape = Path(shutil.copytree(golden, tmp_path / "t.tape"))
+    data = bytearray((tape / "event.arrow").read_bytes())
+    data[len(data) * at // 40] ^= 0xFF
+    (tape / "event.arrow").write_bytes(bytes(data))
+    for args in (("info",), ("report", "extfrag.by_order"), ("report", "events.by_kind")):
+        said = pagetape(*args, tape)
+        assert said.status in (0, 1)
+        assert said.err.count("\n") == said.status
+
+
+def test_sql_that_is_not_sql(golden: Path, pagetape: Run) -> None:
+    said_one_line(pagetape("sql", golden, "SELECT nosuch FROM event"))
+    said_one_line(pagetape("sql", golden, "SELEC 1"))
+
+
+def test_a_file_that_is_no_trace_dat(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    (tmp_path / "x.dat").write_bytes(b"nothing of the kind" * 100)
+    said_one_line(pagetape("import", tmp_path / "x.dat", "-o", out))
+    said_one_line(pagetape("import", tmp_path / "none.dat", "-o", out))
+    said_one_line(pagetape("import", tmp_path, "-o", out))
+    assert not out.exists()
+
+
+def test_nothing_is_overwritten_unasked(golden: Path, tmp_path: Path, pagetape: Run) -> None:
+    tape = Path(shutil.copytree(golden, tmp_path / "t.tape"))
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("mine")
+    assert "--force" in said_one_line(pagetape("import", "x.dat", "-o", tape))
+    assert "not a tape" in said_one_line(pagetape("import", "x.dat", "-o", precious, "--force"))
+    assert "not a tape" in said_one_line(pagetape("record", "-o", precious, "--force"))
+    assert (precious / "file").read_text() == "mine"
+    assert pagetape("info", tape).status == 0
+
+
+def test_a_failed_import_leaves_the_older_tape(
+    golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    tape = Path(shutil.copytree(golden, tmp_path / "t.tape"))
+    (tmp_path / "x.dat").write_bytes(b"no")
+    said_one_line(pagetape("import", tmp_path / "x.dat", "-o", tape, "--force"))
+    assert pagetape("info", tape).status == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.tape", "x.dat"]
+
+
+# ---- the terminal
+
+
+def test_a_closed_pipe_is_no_error(golden: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*PAGETAPE, "schema", "--json"], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert done.stderr == b""
+
+
+def test_ctrl_c_is_silent(golden: Path) -> None:
+    sql = "SELECT count(*) FROM range(100000000000) AS a (n) WHERE n % 7 = 3"
+    with subprocess.Popen(
+        [*PAGETAPE, "sql", str(golden), sql], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(1.5)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err.strip()) == (130, b"", b"")
