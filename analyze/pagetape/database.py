@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -123,8 +124,18 @@ class Database:
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
         """The answer to one statement; duckdb.Error if it is not one.
 
-        Parameters the statement does not name are a mistake of the caller.
+        Parameters the statement does not name are a mistake of the caller. The
+        statement runs beside the main thread, because DuckDB hears of Ctrl-C late.
         """
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self._ask, sql, parameters)
+            try:
+                return answer.result()
+            except KeyboardInterrupt:
+                self._db.interrupt()
+                raise
+
+    def _ask(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
         try:
             relation = self._db.sql(sql, params=dict(parameters) if parameters else None)
             if relation is None:
@@ -132,10 +143,6 @@ class Database:
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
         except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
             raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
-        except RuntimeError as e:  # how DuckDB passes Ctrl-C on
-            if "interrupted" not in str(e):
-                raise
-            raise KeyboardInterrupt from e
 
     def close(self) -> None:
         self._db.close()
