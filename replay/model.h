@@ -189,17 +189,24 @@ void model_free(struct model *m);
 /* NULL, or what is wrong: every rule the comments above promise. Slow. */
 const char *model_check(const struct model *m);
 
-/* The frame of a pfn, or NO_FRAME. */
-static inline uint32_t pfn_frame(const struct model *m, uint64_t pfn)
+/* The zone of a pfn, or NULL. */
+static inline const struct zone *pfn_zone(const struct model *m, uint64_t pfn)
 {
 	for (int i = m->nr_zones - 1; i >= 0; i--) {
 		const struct zone *zone = &m->zones[i];
-		uint64_t offset = pfn - zone->base_pfn;
 
-		if (offset - (zone->start - zone->base) < zone->end - zone->start)
-			return zone->base + (uint32_t)offset;
+		if (pfn - zone->base_pfn - (zone->start - zone->base) < zone->end - zone->start)
+			return zone;
 	}
-	return NO_FRAME;
+	return NULL;
+}
+
+/* The frame of a pfn, or NO_FRAME. */
+static inline uint32_t pfn_frame(const struct model *m, uint64_t pfn)
+{
+	const struct zone *zone = pfn_zone(m, pfn);
+
+	return zone ? zone->base + (uint32_t)(pfn - zone->base_pfn) : NO_FRAME;
 }
 
 static inline struct pageblock *frame_block(const struct model *m, uint32_t frame)

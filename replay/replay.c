@@ -16,9 +16,9 @@
 
 enum {
 	WINDOW = 2048,       /* requests a free waits for its free_batched; power of two */
-	RECENT = 4 * WINDOW, /* slots to find a waiting free by its frame */
+	RECENT = 2 * WINDOW, /* slots to find a waiting free by its frame */
 	RECENT_PROBES = 8,
-	PREFETCH = 12, /* requests ahead of which a frame is fetched */
+	PREFETCH = 16, /* requests ahead of which a frame is fetched, its map entry twice that */
 	MAX_ZONES = 255,
 	EVENT_ROWS = 1 << 16, /* of a batch of output */
 	OTHER_ROWS = 1 << 14,
@@ -38,8 +38,8 @@ enum {
 };
 
 struct waiting {
-	uint64_t at, ts, pfn;
-	uint32_t frame; /* of pfn */
+	uint64_t at, ts;
+	uint32_t frame; /* of the recorded pfn; NO_FRAME if there is none */
 	uint32_t gfp_flags;
 	int32_t pid;
 	uint16_t cpu;
@@ -64,7 +64,7 @@ struct replay {
 	bool exact, guessed, started, finished;
 
 	struct waiting *window; /* [arrived % WINDOW] */
-	uint64_t *recent;       /* by frame: number of a waiting free, + 1 */
+	uint32_t *recent;       /* by frame: a waiting free's number, + 1, its low bits */
 	uint64_t arrived, done;
 
 	struct aside *asides;
@@ -306,7 +306,8 @@ static int start(struct replay *r, struct error *err)
 	return 0;
 }
 
-static void report_anomaly(struct replay *r, const struct waiting *e, int kind, int action)
+static void report_anomaly(struct replay *r, const struct waiting *e, uint64_t pfn, int kind,
+			   int action)
 {
 	struct anomaly_columns *columns;
 	size_t i;
@@ -321,9 +322,9 @@ static void report_anomaly(struct replay *r, const struct waiting *e, int kind, 
 	columns->cpu[i] = e->cpu;
 	columns->kind[i] = (uint8_t)kind;
 	columns->action[i] = (uint8_t)action;
-	if (e->pfn == UINT64_MAX)
+	if (pfn == UINT64_MAX)
 		return;
-	columns->pfn[i] = e->pfn;
+	columns->pfn[i] = pfn;
 	set_valid(columns->pfn_valid, i);
 	columns->page_order[i] = e->order;
 	set_valid(columns->page_order_valid, i);
@@ -498,7 +499,8 @@ static void free_pieces(struct replay *r, const struct waiting *e, int rows)
 		kind = ANOMALY_KIND_FREE_OF_FREE;
 	else if (freed < pages)
 		kind = ANOMALY_KIND_FREE_UNKNOWN;
-	report_anomaly(r, e, kind, freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
+	report_anomaly(r, e, frame_pfn(r->model, e->frame), kind,
+		       freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
 }
 
 /* A free takes effect. */
@@ -531,7 +533,7 @@ static void report_free(struct replay *r, const struct waiting *e)
 	if (map_has_page(place))
 		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
 	else if (all_old(r, e->frame, e->order))
-		events_free(m->events, &m->now, (int64_t)e->pfn, e->order);
+		events_free(m->events, &m->now, (int64_t)frame_pfn(m, e->frame), e->order);
 }
 
 static void commit_batched(struct replay *r, struct waiting *e)
@@ -568,7 +570,8 @@ static void reveal_old(struct replay *r, const struct waiting *e)
 		return;
 	}
 	free_direct(m, zone, e->frame, e->order);
-	report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
+	report_anomaly(r, e, frame_pfn(r->model, e->frame), ANOMALY_KIND_ALLOC_OF_USED,
+		       ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
 /* The record hands out pages whose free it never showed. */
@@ -580,7 +583,8 @@ static void free_missed(struct replay *r, const struct waiting *e)
 		if (map_has_page(r->map[e->frame + i]))
 			missed |= free_page(r, e->frame + i, ROW_FREE);
 	if (missed)
-		report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
+		report_anomaly(r, e, frame_pfn(r->model, e->frame), ANOMALY_KIND_ALLOC_OF_USED,
+			       ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
 static void commit_alloc(struct replay *r, const struct waiting *e)
@@ -604,7 +608,8 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 		     e->order, e->gfp_flags, e->migratetype);
 	if (head == NO_FRAME) {
 		map_set(r, e->frame, e->order, MAP_UNSERVED, false);
-		report_anomaly(r, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+		report_anomaly(r, e, frame_pfn(m, e->frame), ANOMALY_KIND_NO_FREE_PAGE,
+			       ANOMALY_ACTION_LEFT_UNMAPPED);
 	} else {
 		map_set(r, e->frame, e->order, head + 1, true);
 	}
@@ -641,13 +646,15 @@ static void run(struct replay *r, struct waiting *e)
 {
 	struct model *m = r->model;
 
-	run_asides(r, e);
-	advance(r, e->ts);
+	if (r->next_aside < r->nr_asides)
+		run_asides(r, e);
+	if (e->ts >= r->next_tick || e->ts >= r->interval_end)
+		advance(r, e->ts);
 	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
 	r->busy[e->cpu] = true;
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:
-		if (e->pfn == UINT64_MAX)
+		if (e->frame == NO_FRAME)
 			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
 				     e->migratetype);
 		else
@@ -664,21 +671,27 @@ static void run(struct replay *r, struct waiting *e)
 	}
 }
 
-static void prefetch(const struct replay *r, uint64_t number)
+/* Fetch what requests soon to run will touch: first the map's entry, then the frame. */
+static void prefetch(const struct replay *r)
 {
-	const struct waiting *e = &r->window[number % WINDOW];
+	const struct waiting *later = &r->window[(r->done + 2 * PREFETCH) % WINDOW];
+	const struct waiting *soon = &r->window[(r->done + PREFETCH) % WINDOW];
 	uint32_t place;
 
-	if (number >= r->arrived || e->pfn == UINT64_MAX)
+	if (r->arrived - r->done <= 2 * PREFETCH)
 		return;
-	place = r->map[e->frame];
+	if (later->frame != NO_FRAME)
+		__builtin_prefetch(&r->map[later->frame]);
+	if (soon->frame == NO_FRAME)
+		return;
+	place = r->map[soon->frame];
 	if (map_has_page(place))
 		__builtin_prefetch(&r->model->frames[place - 1]);
 }
 
 static void run_oldest(struct replay *r)
 {
-	prefetch(r, r->done + PREFETCH);
+	prefetch(r);
 	run(r, &r->window[r->done % WINDOW]);
 	r->done++;
 }
@@ -689,17 +702,22 @@ static uint32_t recent_slot(uint32_t frame)
 	return frame * 2654435761u >> 8 & (RECENT - 1);
 }
 
+/* Whether an entry of `recent` is of a free that still waits. */
+static bool still_waits(const struct replay *r, uint32_t entry)
+{
+	return (uint32_t)(entry - 1 - (uint32_t)r->done) < (uint32_t)(r->arrived - r->done);
+}
+
 static void remember_free(struct replay *r, uint32_t frame, uint64_t number)
 {
 	uint32_t slot = recent_slot(frame);
 
 	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
-		uint64_t *entry = &r->recent[(slot + i) & (RECENT - 1)];
+		uint32_t *entry = &r->recent[(slot + i) & (RECENT - 1)];
 
-		/* Numbers are one more than the request's, so that 0 is none. */
-		if (*entry > r->done && r->window[(*entry - 1) % WINDOW].frame != frame)
+		if (still_waits(r, *entry) && r->window[(*entry - 1) % WINDOW].frame != frame)
 			continue;
-		*entry = number + 1;
+		*entry = (uint32_t)number + 1;
 		return;
 	}
 }
@@ -710,11 +728,10 @@ static void match_batched(struct replay *r, struct waiting *e)
 	uint32_t slot = recent_slot(e->frame);
 
 	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
-		uint64_t entry = r->recent[(slot + i) & (RECENT - 1)];
+		uint32_t entry = r->recent[(slot + i) & (RECENT - 1)];
 		struct waiting *first = &r->window[(entry - 1) % WINDOW];
 
-		if (entry <= r->done || first->frame != e->frame ||
-		    first->kind != EVENT_KIND_FREE || first->batched)
+		if (!still_waits(r, entry) || first->frame != e->frame || first->batched)
 			continue;
 		first->batched = true;
 		e->batched = true;
@@ -728,13 +745,14 @@ static bool read_request(struct replay *r, struct waiting *e, const struct event
 			 size_t i)
 {
 	const struct model *m = r->model;
-	const struct zone *zone;
+	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
 	bool alloc = c->kind[i] == EVENT_KIND_ALLOC;
+	const struct zone *zone;
 
 	*e = (struct waiting){
 		.at = r->totals.events + i,
 		.ts = c->ts[i],
-		.pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX,
+		.frame = NO_FRAME,
 		.pid = c->pid[i],
 		.cpu = c->cpu[i],
 		.kind = c->kind[i],
@@ -747,19 +765,20 @@ static bool read_request(struct replay *r, struct waiting *e, const struct event
 	}
 	if (e->kind > EVENT_KIND_FREE_BATCHED || e->cpu >= m->nr_cpus || e->order > m->max_order ||
 	    e->ts >> 62 || e->ts < r->last_ts || e->migratetype >= NR_MIGRATETYPE ||
-	    (alloc && !is_valid(c->migratetype_valid, i)) || (!alloc && e->pfn == UINT64_MAX)) {
-		report_anomaly(r, e, ANOMALY_KIND_BAD_EVENT, ANOMALY_ACTION_IGNORED);
+	    (alloc && !is_valid(c->migratetype_valid, i)) || (!alloc && pfn == UINT64_MAX)) {
+		report_anomaly(r, e, pfn, ANOMALY_KIND_BAD_EVENT, ANOMALY_ACTION_IGNORED);
 		return false;
 	}
 	r->last_ts = e->ts;
-	if (e->pfn == UINT64_MAX) {
+	if (pfn == UINT64_MAX) {
 		r->totals.recorded_failures++;
 		return true;
 	}
-	e->frame = pfn_frame(m, e->pfn);
-	zone = e->frame == NO_FRAME ? NULL : frame_zone(m, e->frame);
+	zone = pfn_zone(m, pfn);
+	if (zone)
+		e->frame = zone->base + (uint32_t)(pfn - zone->base_pfn);
 	if (!zone || zone->end - e->frame < 1u << e->order) {
-		report_anomaly(r, e, ANOMALY_KIND_OUTSIDE_ZONES, ANOMALY_ACTION_IGNORED);
+		report_anomaly(r, e, pfn, ANOMALY_KIND_OUTSIDE_ZONES, ANOMALY_ACTION_IGNORED);
 		return false;
 	}
 	return true;
@@ -776,7 +795,6 @@ static void feed_rows(struct replay *r, const struct event_columns *c, size_t nr
 			run_oldest(r);
 		if (!read_request(r, e, c, i))
 			continue;
-		__builtin_prefetch(&r->map[e->frame]);
 		if (e->kind == EVENT_KIND_FREE)
 			remember_free(r, e->frame, r->arrived);
 		else if (e->kind == EVENT_KIND_FREE_BATCHED)

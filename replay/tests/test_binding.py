@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine through its binding: whatever the tape says, the books balance."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagetape._replay import EngineError, Replay, kernel_for_release, kernels, policies
+from pagetape.schemas import TABLES
+
+PAGES = 8 * 512
+KERNELS = [row["name"] for row in kernels()]
+
+Rows = list[dict[str, Any]]
+
+
+def zone_row(**given: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {c.name: 0 for c in TABLES["zone"].columns if not c.null}
+    return (
+        row
+        | {"zone": "NORMAL", "wmark_min": 8, "wmark_low": 16, "wmark_high": 32}
+        | dict.fromkeys(("spanned", "present", "managed"), PAGES)
+        | given
+    )
+
+
+def engine(kernel: str = "6.18", specs: list[str] | None = None, **given: Any) -> Replay:
+    """One node of 2 CPUs and 16 MB; the first pageblock is in use."""
+    machine: dict[str, Any] = {
+        "nr_cpus": 2,
+        "cpu_nodes": [0, 0],
+        "node_distances": [[10]],
+        "pageblock_order": 9,
+    }
+    replay = Replay(kernel, specs or [], **machine | given)
+    blocks = [
+        {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 9, "pfn": pfn}
+        for pfn in range(512, PAGES, 512)
+    ]
+    replay.load("zone", TABLES["zone"].batch([zone_row()]))
+    replay.load("block_guess", TABLES["block_guess"].batch(blocks))
+    return replay
+
+
+def run(replay: Replay, events: Rows) -> dict[str, Rows]:
+    """The rows of every table the run wrote."""
+    out: dict[str, Rows] = {name: [] for name in TABLES}
+
+    def drain() -> None:
+        while (ready := replay.read()) is not None:
+            out[ready[0]] += pa.record_batch(ready[1]).to_pylist()
+
+    replay.feed(TABLES["event"].batch(events))
+    drain()
+    replay.finish()
+    drain()
+    return out
+
+
+def event(
+    ts: int, kind: str, pfn: int, order: int = 0, cpu: int = 0, mt: int = 1
+) -> dict[str, Any]:
+    alloc = kind == "alloc"
+    return {
+        "ts": ts,
+        "cpu": cpu,
+        "pid": 1,
+        "kind": kind,
+        "flags": 0,
+        "pfn": pfn,
+        "page_order": order,
+        "migratetype": ("UNMOVABLE", "MOVABLE", "RECLAIMABLE")[mt] if alloc else None,
+        "gfp_flags": 0x6C0 if alloc else None,
+    }
+
+
+events = st.lists(
+    st.builds(
+        event,
+        st.integers(0, 3 * 10**9),
+        st.sampled_from(["alloc", "alloc", "free", "free_batched"]),
+        st.integers(0, PAGES + 10),
+        st.sampled_from([0, 0, 0, 1, 3, 9]),
+        st.integers(0, 1),
+        st.integers(0, 2),
+    ),
+    max_size=300,
+).map(lambda rows: sorted(rows, key=lambda row: row["ts"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(events, st.sampled_from(KERNELS), st.sampled_from(["off", "lowzone", "always"]))
+def test_no_page_is_lost_or_made(rows: Rows, kernel: str, mode: str) -> None:
+    out = run(engine(kernel, [f"nofragment:mode={mode}"]), rows)
+    free = [(row["pfn"], 1 << row["page_order"]) for row in out["free_block"] + out["pcp_page"]]
+    pages = Counter(pfn + i for pfn, size in free for i in range(size))
+    assert not pages or max(pages.values()) == 1
+    assert all(0 <= pfn < PAGES for pfn in pages)
+    listed = Counter[tuple[str, int]]()
+    for row in out["free_block"]:
+        listed[row["migratetype"], row["page_order"]] += 1
+    for row in out["free_area"]:
+        assert listed[row["migratetype"], row["page_order"]] == row["nr_free"]
+    assert sum(row["count"] for row in out["pcp"]) == sum(
+        1 << row["page_order"] for row in out["pcp_page"]
+    )
+    assert out["zone"][0]["free"] == sum(1 << row["page_order"] for row in out["free_block"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(events)
+def test_the_same_tape_gives_the_same_rows(rows: Rows) -> None:
+    assert run(engine("6.12.117"), rows) == run(engine("6.12.117"), rows)
+
+
+def test_counters_add_up_to_the_totals() -> None:
+    rows = [event(10**9 * (n // 100) + n, "alloc", 1000 + n) for n in range(500)]
+    replay = engine(interval_ns=10**9)
+    out = run(replay, rows)
+    totals = replay.totals
+    assert totals["allocs"] == 500 == sum(row["allocs"] for row in out["counter"])
+    assert totals["events"] == 500
+    assert len({row["ts"] for row in out["counter"]}) == 5
+    assert set(totals) - {"events", "loop_seconds"} == {
+        column.name for column in TABLES["counter"].columns
+    } - {"ts", "cpu", "node", "zone"}
+
+
+def test_a_run_can_do_without_its_own_events() -> None:
+    out = run(engine(events=False), [event(1, "alloc", 1000)])
+    assert out["event"] == []
+    assert len(out["zone"]) == 1
+
+
+def test_a_replayed_end_state_starts_another_run() -> None:
+    first = run(engine("6.18"), [event(n, "alloc", 1000 + n) for n in range(100)])
+    second = Replay(
+        "6.18", [], nr_cpus=2, cpu_nodes=[0, 0], node_distances=[[10]], pageblock_order=9
+    )
+    for name in ("zone", "pcp", "pageblock", "free_block", "pcp_page"):
+        rows = [row | {"snapshot": 0} for row in first[name]]
+        second.load(name, TABLES[name].batch(rows))
+    again = run(second, [])
+    for name in ("zone", "pcp", "pageblock", "free_block", "pcp_page"):
+        assert [row | {"ts": 0} for row in again[name]] == [row | {"ts": 0} for row in first[name]]
+
+
+def test_anomalies_name_the_row_that_showed_them() -> None:
+    rows = [event(1, "alloc", 1000), event(2, "free", 1000), event(3, "free", 1000)]
+    replay = engine()
+    out = run(replay, rows)
+    assert [(row["at"], row["kind"], row["pfn"]) for row in out["anomaly"]] == [
+        (2, "free_of_free", 1000)
+    ]
+    assert replay.anomalies["free_of_free"] == 1
+    assert replay.recorded == {"requests": 3, "failures": 0}
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "words"),
+    [
+        ({"kernel": "6.7"}, errno.ENOENT, "kernel '6.7' has no row; there are: 2.6.31"),
+        ({"specs": ["nofrag"]}, errno.ENOENT, "no policy named 'nofrag'"),
+        ({"specs": ["nofragment", "nofragment"]}, errno.EBUSY, "both decide 'nofragment'"),
+        ({"reclaim": "R1"}, errno.EINVAL, "there is only R0"),
+        ({"cpu_nodes": [0]}, errno.EINVAL, "nodes of 1 CPUs, not 2"),
+        ({"pageblock_order": 20}, errno.EINVAL, "pageblock order 20 is not in 1..10"),
+        ({"interval_ns": 0}, errno.EINVAL, "an interval of 0 ns"),
+    ],
+)
+def test_bad_settings_are_refused(given: dict[str, Any], code: int, words: str) -> None:
+    with pytest.raises(EngineError) as refused:
+        engine(**given)
+    assert refused.value.errno == code
+    assert words in str(refused.value.strerror)
+
+
+def test_other_columns_are_refused() -> None:
+    batch = pa.record_batch({"ts": pa.array([1], pa.uint64())})
+    with pytest.raises(EngineError, match="table event has"):
+        engine().feed(batch)
+    with pytest.raises(EngineError, match="table pcp has"):
+        engine().load("pcp", batch)
+
+
+def test_rows_and_policies_describe_themselves() -> None:
+    rows = {row["name"]: row for row in kernels()}
+    assert rows["6.18"]["pcp_tuning"] == "auto"
+    assert rows["5.0"]["nofragment"] == "tested but never set"
+    assert rows["6.1.192"]["free_factor_max"] == 5
+    assert kernel_for_release("6.1.192-2-amd64") == "6.1.192"
+    by_name = {policy["name"]: policy for policy in policies()}
+    assert by_name["nofragment"]["choices"] == ["nofragment"]
+    assert by_name["nofragment"]["params"][0]["values"] == ["off", "lowzone", "always"]
+    assert by_name["mainline"]["notices"] == ["on_mixing"]
