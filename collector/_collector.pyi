@@ -34,7 +34,7 @@ class Source:
     def tasks(self) -> list[dict[str, Any]]: ...
     @property
     def bad_records(self) -> int:
-        """Records left out because they are damaged, once read() gave None."""
+        """Records and ring pages left out as damaged, complete once read() gave None."""
     def close(self) -> None: ...
 
 class DatFile(Source):

@@ -34,7 +34,8 @@ enum {
 	EVENT_ROWS = 1 << 17, /* of a batch of `event` */
 	MIN_PAGE = 4096,
 	MAX_PAGE = 64 << 20,
-	SLACK = 64, /* behind a ring page: a damaged header may point there */
+	SLACK = 64,                  /* behind a ring page: kbuffer looks ahead by a few words */
+	COMMIT_MASK = (1 << 27) - 1, /* of a page's commit word; flags are above */
 };
 
 /* The ring of one CPU in one instance. */
@@ -45,7 +46,9 @@ struct stream {
 	uint64_t next, end; /* file offsets: of the page to load, and behind the last */
 	char *page;         /* a copy of the current page, with SLACK behind it */
 	struct kbuffer *kbuf;
-	int64_t shift; /* what libtracecmd adds to a timestamp */
+	bool big_endian, swapped; /* the trace's words; not this machine's order */
+	size_t header;            /* bytes before a page's first entry */
+	int64_t shift;            /* what libtracecmd adds to a timestamp */
 
 	/*
 	 * libtracecmd converts the timestamps by more than an addition (TSC to ns,
@@ -60,7 +63,8 @@ struct stream {
 	int size;
 	long long missed; /* events lost just before it; -1: some */
 
-	uint64_t bad;
+	bool damaged; /* pages were left out since the last record */
+	uint64_t bad; /* how many, ever */
 	struct ring *ring;
 };
 
@@ -91,18 +95,61 @@ static void stream_close(struct stream *s)
 	free(s->page);
 }
 
+static uint32_t word_at(const struct stream *s, size_t at)
+{
+	uint32_t word;
+
+	memcpy(&word, s->page + at, sizeof(word));
+	return s->swapped ? __builtin_bswap32(word) : word;
+}
+
+/*
+ * Whether the entries of the page lie one behind the other within it: kbuffer
+ * follows whatever lengths it finds. The layout is the kernel's
+ * (include/linux/ring_buffer.h, events/header_page and header_event).
+ */
+static bool page_is_sound(const struct stream *s)
+{
+	bool low = s->big_endian && s->header == 16; /* which half of a long comes second */
+	size_t at = s->header, end = at + (word_at(s, low ? 12 : 8) & COMMIT_MASK);
+
+	if (end > s->page_size)
+		return false;
+	while (at + 4 <= end) {
+		uint32_t entry = word_at(s, at), type = s->big_endian ? entry >> 27 : entry & 31;
+		bool no_time = !(s->big_endian ? entry << 5 : entry >> 5);
+		uint64_t length = 4 + 4 * (uint64_t)type;
+
+		if (type == KBUFFER_TYPE_PADDING && no_time)
+			return true; /* nothing behind it */
+		if (type == KBUFFER_TYPE_PADDING)
+			length = 4 + (uint64_t)word_at(s, at + 4);
+		else if (type == KBUFFER_TYPE_TIME_EXTEND || type == KBUFFER_TYPE_TIME_STAMP)
+			length = 8;
+		else if (!type)
+			length = 4 + (((uint64_t)word_at(s, at + 4) + 3) & ~3ull);
+		if (length < 8 || length > end - at)
+			return false;
+		at += length;
+	}
+	return true;
+}
+
+static uint64_t page_of(const struct stream *s, const struct tep_record *record)
+{
+	return record->offset & ~(uint64_t)(s->page_size - 1);
+}
+
 /* Copy the page of `first` and load it. False: it is damaged. */
 static bool load_page(struct stream *s, struct tep_record *first)
 {
-	uint64_t offset = first->offset & ~(uint64_t)(s->page_size - 1);
+	uint64_t offset = page_of(s, first);
 	size_t size = s->end - offset < s->page_size ? s->end - offset : s->page_size;
 
 	s->next = offset + s->page_size;
 	memcpy(s->page, tracecmd_record_page(s->handle, first), size);
 	memset(s->page + size, 0, s->page_size - size);
-	return !kbuffer_load_subbuffer(s->kbuf, s->page) &&
-	       kbuffer_start_of_data(s->kbuf) + kbuffer_subbuffer_size(s->kbuf) <=
-		       (int)s->page_size;
+	return page_is_sound(s) && !kbuffer_load_subbuffer(s->kbuf, s->page);
 }
 
 /* The first record of the page at s->next or of the first later page that has one. */
@@ -141,45 +188,36 @@ static bool take_held(struct stream *s)
 static bool take(struct stream *s)
 {
 	unsigned long long ts;
-	char *data = kbuffer_read_event(s->kbuf, &ts);
-	int size;
 
-	if (!data)
-		return false;
-	size = kbuffer_event_size(s->kbuf);
-	if (size < 0 || data < s->page || data > s->page + s->page_size ||
-	    size > s->page + s->page_size - data) {
-		s->bad++;
-		return false;
-	}
+	s->data = kbuffer_read_event(s->kbuf, &ts);
+	s->size = kbuffer_event_size(s->kbuf);
 	s->ts = ts + (uint64_t)s->shift;
-	s->data = data;
-	s->size = size;
-	return true;
+	return s->data;
 }
 
+/* Go to the first record of the next sound page. */
 static bool next_page(struct stream *s)
 {
 	for (;;) {
 		struct tep_record *first = first_record(s);
-		unsigned long long raw;
-		int64_t shift;
-		bool sound;
 
 		if (!first)
 			return false;
-		s->missed = first->missed_events;
-		sound = load_page(s, first) && kbuffer_read_event(s->kbuf, &raw);
-		shift = sound ? (int64_t)(first->ts - raw) : 0;
-		if (sound && shift != s->shift) {
+		if (!load_page(s, first) || !take(s)) {
+			tracecmd_free_record(first);
+			s->damaged = true;
+			s->bad++;
+			continue;
+		}
+		s->missed = s->damaged ? -1 : first->missed_events;
+		s->damaged = false;
+		if (first->ts != s->ts) {
 			s->by_record = true;
 			s->held = first;
 			return take_held(s);
 		}
 		tracecmd_free_record(first);
-		if (sound && take(s))
-			return true;
-		s->bad += !sound;
+		return true;
 	}
 }
 
@@ -215,12 +253,11 @@ static bool stream_next(struct stream *s)
 static bool constant_shift(struct stream *s, struct tep_record *first)
 {
 	bool constant = true;
-	uint64_t page = first->offset & ~(uint64_t)(s->page_size - 1);
+	uint64_t page = page_of(s, first);
 	struct tep_record *record = first;
 	unsigned long long raw;
 
-	while (record && (record->offset & ~(uint64_t)(s->page_size - 1)) == page &&
-	       kbuffer_read_event(s->kbuf, &raw)) {
+	while (record && page_of(s, record) == page && kbuffer_read_event(s->kbuf, &raw)) {
 		if (record == first)
 			s->shift = (int64_t)(record->ts - raw);
 		constant = constant && (int64_t)(record->ts - raw) == s->shift;
@@ -251,13 +288,14 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
 	if (page_size < MIN_PAGE || page_size > MAX_PAGE || page_size & (page_size - 1))
 		return fail(err, EBADMSG, "ring pages of %d bytes: damaged", page_size);
 	s->page = calloc(1, s->page_size + SLACK);
-	s->kbuf = kbuffer_alloc(tep_get_long_size(tep) == 8 ? KBUFFER_LSIZE_8 : KBUFFER_LSIZE_4,
-				tep_is_file_bigendian(tep) ? KBUFFER_ENDIAN_BIG
-							   : KBUFFER_ENDIAN_LITTLE);
+	s->big_endian = tep_is_file_bigendian(tep);
+	s->swapped = s->big_endian != tep_is_local_bigendian(tep);
+	/* The kernel's long, which the file's own long_size need not be. */
+	s->header = tep_get_header_page_size(tep) == 4 ? 12 : 16;
+	s->kbuf = kbuffer_alloc(s->header == 12 ? KBUFFER_LSIZE_4 : KBUFFER_LSIZE_8,
+				s->big_endian ? KBUFFER_ENDIAN_BIG : KBUFFER_ENDIAN_LITTLE);
 	if (!s->page || !s->kbuf)
 		return fail(err, ENOMEM, "no memory for a ring page");
-	if (tep_is_old_format(tep))
-		kbuffer_set_old_format(s->kbuf);
 
 	s->next = tracecmd_get_cursor(handle, cpu) & ~(uint64_t)(page_size - 1);
 	s->end = s->next + bytes;
@@ -265,7 +303,7 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
 	if (!first)
 		return 0;
 	constant = load_page(s, first) && constant_shift(s, first);
-	s->next = first->offset & ~(uint64_t)(page_size - 1);
+	s->next = page_of(s, first);
 	tracecmd_free_record(first);
 	if (!constant) /* next_page sees a shift that cannot be, and goes by record */
 		s->shift = INT64_MIN;
@@ -276,14 +314,15 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
  * All rings.
  */
 
-static int lose(struct dat *d, const struct stream *s, struct error *err)
+static int lose(struct dat *d, const struct stream *s, uint64_t to_ts, long long events,
+		struct error *err)
 {
 	const struct ring *ring = s->ring;
 	struct gap gap = {
 		.cpu = s->cpu,
 		.from_ts = ring->read ? ring->last_ts : UNKNOWN_COUNT,
-		.to_ts = s->ts,
-		.events = s->missed > 0 ? (uint64_t)s->missed : UNKNOWN_COUNT,
+		.to_ts = to_ts,
+		.events = events > 0 ? (uint64_t)events : UNKNOWN_COUNT,
 	};
 
 	return source_lose(&d->source, gap, err);
@@ -299,7 +338,7 @@ static int decode(struct dat *d, struct error *err)
 		struct ring *ring = s->ring;
 
 		if (s->missed) {
-			ret = lose(d, s, err);
+			ret = lose(d, s, s->ts, s->missed, err);
 			if (ret)
 				return ret;
 		}
@@ -320,6 +359,11 @@ static int decode(struct dat *d, struct error *err)
 			__atomic_store_n(&d->source.progress, (d->bytes_done << 20) / d->nr_bytes,
 					 __ATOMIC_RELAXED);
 		}
+	}
+	for (struct stream *s = d->streams; s < d->streams + d->nr_streams; s++) {
+		ret = s->damaged ? lose(d, s, UNKNOWN_COUNT, -1, err) : 0;
+		if (ret)
+			return ret;
 	}
 	return source_flush(&d->source, err);
 }
@@ -524,13 +568,14 @@ static int check_start(const char *path, off_t *size, struct error *err)
 
 /*
  * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make
- * it crash or run forever. Open the file in a child first and let that one take
- * the blow. What libtracecmd prints in there becomes the error message.
+ * it crash or run forever. A child goes first: it opens the file and turns every
+ * page, with the very calls that will be made here, and takes the blow. What libtracecmd prints in
+ * there becomes the error message.
  */
 static void probe_child(const char *path, off_t size, int out)
 {
 	/* Inflating a compressed file takes its time; an endless loop takes more. */
-	rlim_t seconds = 20 + (rlim_t)size / (4 << 20);
+	rlim_t seconds = 10 + (rlim_t)size / (16 << 20);
 	struct rlimit cpu = {seconds, seconds}, core = {0, 0};
 	struct dat d = {.top = NULL};
 	struct error err;
@@ -544,6 +589,9 @@ static void probe_child(const char *path, off_t size, int out)
 		signal(sig, SIG_DFL);
 	alarm((unsigned)(10 * seconds));
 	ret = open_all(&d, path, &err);
+	for (struct stream *s = d.streams; !ret && s < d.streams + d.nr_streams; s++)
+		while (s->by_record ? next_record(s) : next_page(s))
+			;
 	fflush(stdout);
 	_exit(ret ? 1 : 0);
 }

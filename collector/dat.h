@@ -40,5 +40,5 @@ void dat_close(struct dat *d);
 struct source *dat_source(struct dat *d);
 const struct dat_facts *dat_facts(const struct dat *d);
 
-/* Records that had to be left out: damaged ones, and the rest of their ring page. */
+/* What had to be left out as damaged: records, and whole ring pages (also in `lost`). */
 uint64_t dat_bad_records(const struct dat *d);

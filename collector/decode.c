@@ -942,7 +942,7 @@ static void set_zones(struct decoder *d)
 
 	/* What x86 has, unless an event says otherwise. */
 	memset(d->zone, UNKNOWN, sizeof(d->zone));
-	if (tep_get_long_size(d->tep) == 4)
+	if (tep_get_header_page_size(d->tep) == 4) /* the kernel's long */
 		memcpy(d->zone, word32, sizeof(word32));
 	else
 		memcpy(d->zone, word64, sizeof(word64));

@@ -213,6 +213,18 @@ def test_any_byte_order_and_word_size(
 
 
 @pytest.mark.parametrize("version", [6, 7])
+def test_large_ring_pages_and_a_32_bit_trace_cmd(
+    version: int, dat_file: Callable[..., Path]
+) -> None:
+    machine = Machine(page_size=65536)
+    times = [1000 + 50 * n for n in range(20_000)]
+    rings = [ring(machine, frees(machine, times))]
+    dat = TraceDat(machine, [free_format(machine)], buffers={"": rings}, user_long=4)
+    rows = read_all(DatFile(str(dat_file(dat, version))))["event"]
+    assert [(row["pfn"], row["ts"]) for row in rows] == list(enumerate(times))
+
+
+@pytest.mark.parametrize("version", [6, 7])
 def test_instances_merge_into_one_order(version: int, dat_file: Callable[..., Path]) -> None:
     machine = Machine()
     rng = random.Random(version)
@@ -254,6 +266,23 @@ def test_gaps_say_what_is_known(dat_file: Callable[..., Path]) -> None:
         {"cpu": 0, "from_ts": None, "to_ts": 100, "events": 7},
         {"cpu": 0, "from_ts": 200, "to_ts": 300, "events": None},
         {"cpu": 0, "from_ts": 300, "to_ts": 400, "events": 5},
+    ]
+
+
+@pytest.mark.parametrize("word", [0xFFFFFFFF, 0x40000800, 0])
+def test_a_damaged_ring_page_is_a_gap(word: int, dat_file: Callable[..., Path]) -> None:
+    """An entry within the page that is too long, or none: kbuffer would follow it."""
+    machine = Machine()
+    pages = bytearray(ring(machine, frees(machine, list(range(1000)))))
+    second = 4096 + 16 + 24 * 20
+    pages[second : second + 8] = machine.pack("II", 0, word)
+    ok = DatFile(str(dat_file(TraceDat(machine, [free_format(machine)], buffers={"": [pages]}))))
+    rows = read_all(ok)["event"]
+    missing = set(range(1000)) - {row["pfn"] for row in rows}
+    assert missing == set(range(min(missing), max(missing) + 1))
+    assert ok.bad_records == 1
+    assert ok.lost() == [
+        {"cpu": 0, "from_ts": min(missing) - 1, "to_ts": max(missing) + 1, "events": None}
     ]
 
 

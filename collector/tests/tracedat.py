@@ -153,6 +153,7 @@ class TraceDat:
     texts: Sequence[tuple[str, str]] = ()  # (system, format file) of real kernels
     buffers: Mapping[str, Sequence[bytes]] = field(default_factory=lambda: {"": [b""]})
     options: Sequence[tuple[int, bytes]] = ()
+    user_long: int = 0  # what the file says of its long, if not the kernel's
     cmdlines: str = ""
     kallsyms: str = ""
     clock: str = "mono"
@@ -188,7 +189,8 @@ class TraceDat:
     def _start(self, version: int) -> bytes:
         m = self.machine
         order = 0 if m.endian == "<" else 1
-        return b"\x17\x08Dtracing%d\0" % version + m.pack("BBI", order, m.long_size, m.page_size)
+        long = self.user_long or m.long_size
+        return b"\x17\x08Dtracing%d\0" % version + m.pack("BBI", order, long, m.page_size)
 
     def _option(self, number: int, data: bytes) -> bytes:
         return self.machine.pack("H", number) + self._sized(data, "I")
