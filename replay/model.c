@@ -2,13 +2,13 @@
 #include "model.h"
 
 #include "buddy.h"
+#include "memory.h"
 #include "pcp.h"
 #include "zone.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static const uint8_t pcp_list_counts[] = {
 	[PCP_LISTS_1] = 1,   [PCP_LISTS_3] = 3,   [PCP_LISTS_15] = 15,
@@ -116,17 +116,6 @@ static uint64_t lay_out_zones(struct model *m, const struct zone_spec *specs)
 	return next;
 }
 
-static void *map_zeroed(size_t bytes)
-{
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (memory == MAP_FAILED)
-		return NULL;
-	madvise(memory, bytes, MADV_HUGEPAGE);
-	return memory;
-}
-
 static uint64_t nr_list_heads(const struct model *m)
 {
 	uint64_t zones = (uint64_t)m->nr_zones;
@@ -207,7 +196,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 			    (unsigned long long)frames);
 	}
 	m->nr_frames = (uint32_t)frames;
-	m->frames = map_zeroed(bytes);
+	m->frames = memory_new(bytes);
 	m->blocks = calloc(m->nr_frames >> m->pageblock_order, sizeof(*m->blocks));
 	if (!m->frames || !m->blocks) {
 		model_free(m);
@@ -232,8 +221,7 @@ void model_free(struct model *m)
 	if (!m)
 		return;
 	zonelists_free(m);
-	if (m->frames)
-		munmap(m->frames, (m->nr_frames + nr_list_heads(m)) * sizeof(*m->frames));
+	memory_free(m->frames, (m->nr_frames + nr_list_heads(m)) * sizeof(*m->frames));
 	free(m->blocks);
 	free(m->pcps);
 	free(m->zones);

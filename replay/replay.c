@@ -2,6 +2,7 @@
 #include "replay.h"
 
 #include "buddy.h"
+#include "memory.h"
 #include "pcp.h"
 #include "policy_stack.h"
 #include "snapshot.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 enum {
@@ -124,8 +124,8 @@ void replay_free(struct replay *r)
 {
 	if (!r)
 		return;
-	if (r->map)
-		munmap(r->map, r->model->nr_frames * sizeof(*r->map));
+	if (r->model)
+		memory_free(r->map, r->model->nr_frames * sizeof(*r->map));
 	model_free(r->model);
 	policy_stack_free(r->policies);
 	output_free(r->events.output);
@@ -157,15 +157,11 @@ static int build(struct replay *r, struct error *err)
 		return ret;
 	r->model->policies = r->policies;
 	bytes = r->model->nr_frames * sizeof(*r->map);
-	r->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r->map = memory_new(bytes);
 	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
-	if (r->map == MAP_FAILED || !r->busy) {
-		r->map = r->map == MAP_FAILED ? NULL : r->map;
+	if (!r->map || !r->busy)
 		return fail(err, ENOMEM, "no memory for a map of %u page frames",
 			    r->model->nr_frames);
-	}
-	madvise(r->map, bytes, MADV_HUGEPAGE);
 	return 0;
 }
 
@@ -425,9 +421,11 @@ static void map_set(struct replay *r, uint32_t frame, int order, uint32_t place,
  */
 static bool carve_used(struct model *m, uint32_t head, int order)
 {
-	uint32_t block = block_head(m, head);
 	struct frame *f = m->frames;
+	uint32_t block = head;
 
+	if (f[head].state == FRAME_TAIL || f[head].order != order)
+		block = block_head(m, head);
 	assert(f[block].state == FRAME_USED || f[block].state == FRAME_USED_MOVABLE);
 	if (head & ((1u << order) - 1) || f[block].order < order)
 		return false;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.h"
+
+#include <sys/mman.h>
+
+void *memory_new(size_t bytes)
+{
+	const size_t most_at_once = 1ul << 30;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, bytes, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+	if (bytes <= most_at_once)
+		madvise(memory, bytes, MADV_POPULATE_WRITE);
+#endif
+	return memory;
+}
+
+void memory_free(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
+}
