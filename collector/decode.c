@@ -396,8 +396,10 @@ static bool is_vmstat_update(struct decoder *d, uint64_t function)
 		return function == d->vmstat_update;
 	if (function == *other)
 		return false;
+	/* The nearest symbol below is not enough: all symbols need not be known. */
 	name = tep_find_function(d->tep, function);
-	if (name && !strcmp(name, "vmstat_update")) {
+	if (name && !strcmp(name, "vmstat_update") &&
+	    tep_find_function_address(d->tep, function) == function) {
 		d->vmstat_update = function;
 		return true;
 	}
