@@ -218,6 +218,13 @@ class Tape:
         return first.column("ts")[0].as_py(), last.column("ts")[-1].as_py()
 
     @property
+    def clock(self) -> tuple[int, int] | None:
+        """Time of the first and the last event of any table; None without events."""
+        spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
+        known = [span for span in spans if span]
+        return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
+
+    @property
     def bytes(self) -> int:
         """Size on disk."""
         return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())

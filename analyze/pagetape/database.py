@@ -59,17 +59,10 @@ def kernel_version(release: str | None) -> int | None:
     return int(match[1]) * 1000 + int(match[2]) if match else None
 
 
-def span(tape: Tape) -> tuple[int, int] | None:
-    """Clock of the first and the last event of any table; None without events."""
-    spans = [tape.span(name) for name in ("event", "reclaim", "compaction")]
-    known = [s for s in spans if s]
-    return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
-
-
 def machine(tape: Tape, label: str) -> dict[str, Any]:
     """The row of `machine` for one tape."""
     facts = tape.facts
-    start, end = span(tape) or (None, None)
+    start, end = tape.clock or (None, None)
     return {name: facts.get(name) for name in MACHINE.names} | {
         "tape": label,
         "kernel_version": kernel_version(facts.get("kernel")),

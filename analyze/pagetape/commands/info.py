@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from pagetape import answer, options
-from pagetape.database import span
 from pagetape.loss import Loss
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -18,7 +17,7 @@ def describe(tape: Tape) -> dict[str, Any]:
     points = tape.table("tracepoint").to_pylist()
     stored = sum(p["events"] for p in points if p["stored"])
     rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
-    began, ended = span(tape) or (0, 0)
+    began, ended = tape.clock or (0, 0)
     loss = Loss.of(tape)
     return {
         "tape": str(tape.path),
