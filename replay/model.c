@@ -124,6 +124,18 @@ static uint64_t nr_list_heads(const struct model *m)
 	       zones * (uint64_t)m->nr_cpus * (uint64_t)m->nr_pcp_lists;
 }
 
+/* Where ALLOC_NOFRAGMENT of 5.1 to 6.18 has somewhere else to go (CONFIG_ZONE_DMA32). */
+static bool has_lower(const struct model *m, const struct zone *zone)
+{
+	bool one_node = true, dma32 = false;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		one_node &= m->zones[i].node == zone->node;
+		dma32 |= m->zones[i].node == zone->node && m->zones[i].type == ZONE_DMA32;
+	}
+	return zone->type == ZONE_NORMAL && (one_node || dma32);
+}
+
 static void init_list_heads(struct model *m)
 {
 	uint32_t heads = (uint32_t)nr_list_heads(m), head = m->nr_frames;
@@ -205,6 +217,8 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	}
 	init_list_heads(m);
 	init_blocks(m);
+	for (int i = 0; i < nr_zones; i++)
+		m->zones[i].has_lower = has_lower(m, &m->zones[i]);
 	for (int i = 0; i < nr_zones; i++)
 		pcp_set_sizes(m, &m->zones[i], machine->pcp_high_fraction);
 	ret = zonelists_new(m, machine->node_distances, err);

@@ -116,6 +116,7 @@ struct zone {
 	uint16_t node;
 	uint8_t type; /* ZONE_DMA ... */
 	bool below_high, reclaim_active, boosted_watermark;
+	bool has_lower;      /* a NORMAL zone with lower zones on its node, or on the one node */
 	uint32_t base;       /* frame of base_pfn, a multiple of 2^max_order */
 	uint32_t start, end; /* frames of the first page and after the last */
 	uint32_t heads;      /* frame number of the head of list (order 0, migratetype 0) */

@@ -22,19 +22,6 @@ int gfp_class_zone(uint32_t gfp_flags)
 	return gfp_flags & GFP_HIGHMEM ? ZONE_HIGHMEM : ZONE_NORMAL;
 }
 
-bool zone_has_lower(const struct model *m, const struct zone *zone)
-{
-	bool one_node = true, dma32 = false;
-
-	if (zone->type != ZONE_NORMAL)
-		return false;
-	for (int i = 0; i < m->nr_zones; i++) {
-		one_node &= m->zones[i].node == zone->node;
-		dma32 |= m->zones[i].node == zone->node && m->zones[i].type == ZONE_DMA32;
-	}
-	return one_node || dma32;
-}
-
 /* Pages of a zone that a request without rights may not count on. */
 static int64_t unusable_pages(const struct model *m, const struct zone *zone,
 			      const struct request *rq)

@@ -35,9 +35,6 @@ static inline int64_t zone_mark(const struct zone *zone, int wmark)
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
 		  int64_t mark);
 
-/* A NORMAL zone whose node, or whose whole machine, has lower zones to turn to. */
-bool zone_has_lower(const struct model *m, const struct zone *zone);
-
 /* Highest zone a gfp mask allows (gfp_zone, x86-64). */
 int gfp_class_zone(uint32_t gfp_flags);
 

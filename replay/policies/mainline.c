@@ -15,7 +15,7 @@ static enum nofragment_span mainline_nofragment(struct policy *self, const struc
 {
 	(void)self;
 	(void)rq;
-	if (m->kernel->nofragment != NOFRAGMENT_LOWZONE || !zone_has_lower(m, preferred))
+	if (m->kernel->nofragment != NOFRAGMENT_LOWZONE || !preferred->has_lower)
 		return NOFRAGMENT_OFF;
 	return NOFRAGMENT_FIRST_PASS;
 }

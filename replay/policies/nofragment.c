@@ -21,10 +21,11 @@ static enum nofragment_span nofragment_nofragment(struct policy *self, const str
 {
 	const struct nofragment *nf = self->state;
 
+	(void)m;
 	(void)rq;
 	if (nf->mode == MODE_ALWAYS)
 		return NOFRAGMENT_ALWAYS;
-	if (nf->mode == MODE_LOWZONE && zone_has_lower(m, preferred))
+	if (nf->mode == MODE_LOWZONE && preferred->has_lower)
 		return NOFRAGMENT_FIRST_PASS;
 	return NOFRAGMENT_OFF;
 }

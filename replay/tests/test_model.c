@@ -48,8 +48,17 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 
 		if (what < 50 && nr_held < HELD) {
 			static const char types[] = "MMMMMUUR";
+			static const uint32_t gfp_flags[] = {
+				GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM,
+				GFP_DIRECT_RECLAIM,
+				GFP_HIGH | GFP_KSWAPD_RECLAIM,
+				GFP_KSWAPD_RECLAIM | GFP_COLD,
+			};
 			int order = random_below(&seed, 4) ? 0 : (int)random_below(&seed, 6);
-			uint64_t pfn = toy_alloc(&t, order, types[random_below(&seed, 8)]);
+			uint64_t pfn;
+
+			t.gfp_flags = gfp_flags[random_below(&seed, 4)];
+			pfn = toy_alloc(&t, order, types[random_below(&seed, 8)]);
 
 			if (pfn != UINT64_MAX) {
 				held[nr_held].pfn = (uint32_t)pfn;

@@ -449,6 +449,41 @@ static void TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33(void)
 	}
 }
 
+static void an_atomic_high_order_request_below_low_reserves_its_block(void)
+{
+	static const struct {
+		const char *kernel, *blocks;
+		uint64_t reserved;
+	} cases[] = {
+		{"2.6.33", "UUUU", 0},
+		{"4.20", "HUUU", 16},
+		{"6.1.192", "HUUU", 16},
+		{"6.18", "UUUU", 0}, /* 1 % of this zone is less than a block */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, small("UUUU"));
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 4, 'U');
+		t.zone->wmark[WMARK_HIGH] = 200;
+		t.zone->wmark[WMARK_LOW] = 100;
+		t.zone->wmark[WMARK_MIN] = 4;
+		t.gfp_flags = GFP_HIGH | GFP_KSWAPD_RECLAIM;
+		check(toy_alloc(&t, 1, 'U') == 0);
+		check(t.pcp->counters.below_low == 1);
+		check_text(toy_blocks(&t), cases[i].blocks);
+		check(t.zone->nr_reserved_highatomic == cases[i].reserved);
+		/* With nothing else left, whoever asks gets the block back. */
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		check(toy_alloc(&t, 3, 'U') == 8);
+		check_text(toy_blocks(&t), "UUUU");
+		check(t.zone->nr_reserved_highatomic == 0);
+		end(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV1_a_refill_hands_out_in_the_order_of_the_buddy);
@@ -467,5 +502,6 @@ int main(void)
 	test(TV11_movable_requests_steal_page_by_page);
 	test(TV12_runs_of_high_order_frees_empty_the_pcp);
 	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
+	test(an_atomic_high_order_request_below_low_reserves_its_block);
 	return check_done();
 }

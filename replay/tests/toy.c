@@ -85,6 +85,7 @@ void toy_movable(struct toy *t, uint32_t pfn, int pages)
 uint64_t toy_alloc(struct toy *t, int order, char type)
 {
 	struct request rq = {
+		.gfp_flags = t->gfp_flags,
 		.order = (uint8_t)order,
 		.migratetype = (uint8_t)type_of(type),
 		.class_zone = ZONE_NORMAL,

@@ -23,7 +23,8 @@ struct toy {
 	struct pcp *pcp;
 	struct policy_stack *policies;
 	struct events events;
-	char text[16384]; /* what toy_events() returned last */
+	uint32_t gfp_flags; /* of the next allocations */
+	char text[16384];   /* what toy_events() returned last */
 };
 
 /* `blocks` has one letter per pageblock; "normal" zones have ALLOC_NOFRAGMENT. */
