@@ -116,35 +116,29 @@ measured AS (
 ),
 
 modelled AS (
-    UNPIVOT (
-        SELECT
-            sum(refills) AS "PCP refills",
-            sum(refill_pages) AS "PCP refill pages",
-            sum(drains) AS "PCP drains",
-            sum(drain_pages) AS "PCP drain pages",
-            sum(lock_holds) AS "zone lock holds",
-            sum(nofragment_retries) AS "walks begun anew with mixing allowed",
-            sum(lower_zone) AS "allocs from a lower zone",
-            sum(remote_node) AS "allocs from another node",
-            sum(boost_asks) AS "boosts asked for",
-            sum(kswapd_wakes) AS "kswapd wakes",
-            sum(below_low) AS "allocs below low everywhere",
-            sum(below_min) AS "allocs below min everywhere",
-            sum(failed) AS "allocs not served"
-        FROM counter
-    ) ON COLUMNS(*) INTO NAME metric VALUE value
+    SELECT unnest([
+        {place: 70, metric: 'PCP refills', unit: 'events', tier: 'A', value: sum(refills)},
+        {place: 71, metric: 'PCP refill pages', unit: 'pages', tier: 'A', value: sum(refill_pages)},
+        {place: 72, metric: 'PCP drains', unit: 'events', tier: 'A', value: sum(drains)},
+        {place: 73, metric: 'PCP drain pages', unit: 'pages', tier: 'A', value: sum(drain_pages)},
+        {place: 74, metric: 'zone lock holds', unit: 'events', tier: 'A', value: sum(lock_holds)},
+        {place: 75, metric: 'zone walks begun anew', unit: 'events', tier: 'A', value: sum(nofragment_retries)},
+        {place: 76, metric: 'allocs from a lower zone', unit: 'events', tier: 'A', value: sum(lower_zone)},
+        {place: 77, metric: 'allocs from another node', unit: 'events', tier: 'A', value: sum(remote_node)},
+        {place: 78, metric: 'boosts asked for', unit: 'events', tier: 'A', value: sum(boost_asks)},
+        {place: 79, metric: 'kswapd wakes', unit: 'events', tier: 'B', value: sum(kswapd_wakes)},
+        {place: 80, metric: 'allocs below low everywhere', unit: 'events', tier: 'B', value: sum(below_low)},
+        {place: 81, metric: 'allocs below min everywhere', unit: 'events', tier: 'B', value: sum(below_min)},
+        {place: 82, metric: 'allocs not served', unit: 'events', tier: 'B', value: sum(failed)}
+    ], recursive := true)
+    FROM counter
+    HAVING count(*) > 0
 )
 
 SELECT metric, unit, tier, value::BIGINT AS value
 FROM (
     SELECT place, metric, unit, tier, value FROM measured
     UNION ALL
-    SELECT
-        70,
-        metric,
-        CASE WHEN metric LIKE '%pages' THEN 'pages' ELSE 'events' END,
-        CASE WHEN metric SIMILAR TO '(kswapd|allocs (below|not)).*' THEN 'B' ELSE 'A' END,
-        value
-    FROM modelled
+    SELECT place, metric, unit, tier, value FROM modelled
 )
 ORDER BY place, length(metric), metric

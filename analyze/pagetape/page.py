@@ -34,6 +34,20 @@ TRAFFIC = {
     "locked": "pages taken or returned under the zone lock",
 }
 
+ROLES = {
+    "recorded": "recorded",
+    "model": "the model's account of it",
+    "what-if": "what-if, with the model's error as whiskers",
+}
+HEADLINES = (
+    "fallbacks below pageblock order",
+    "fallbacks steal",
+    "pages taken under the zone lock",
+    "pages drained to the zone",
+    "free pages at the end",
+    "PCP refills",
+)
+
 Rows = list[dict[str, Any]]
 
 
@@ -111,13 +125,17 @@ def _section(
     subjects: list[Subject],
     draw: Callable[[Subject], str],
     legend: dict[str, str] | None = None,
+    wide: bool = False,
 ) -> str:
     figures = "".join(
         f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier}</span></h3>{draw(s)}</figure>"
         for s in subjects
     )
     key = _legend(legend) if legend else ""
-    return f"<h2>{escape(title)}</h2><p>{words}</p>{key}<div class=side>{figures}</div>"
+    return (
+        f"<section><h2>{escape(title)}</h2><p>{words}</p>{key}"
+        f"<div class='side{' wide' if wide else ''}'>{figures}</div></section>"
+    )
 
 
 def _nothing(words: str) -> str:
@@ -145,7 +163,7 @@ def _machine(subjects: list[Subject]) -> str:
                 False,
             ),
             ("kernel", info["kernel"] or "unknown", False),
-            ("host", f"{facts.get('host') or 'unknown'} ({facts.get('arch') or '?'})", False),
+            ("host", " ".join(filter(None, map(facts.get, ("host", "arch")))) or "unknown", False),
             ("CPUs, nodes", f"{answer.cell(info['cpus'])}, {answer.cell(info['nodes'])}", False),
             ("pageblock order", answer.cell(facts.get("pageblock_order")), False),
             ("duration", f"{s.seconds:.3f} s", False),
@@ -199,13 +217,31 @@ def _comparison(found: Comparison) -> str:
             error = "-" if metric.error is None else f"{metric.error:,}"
             cells.append(f"<td class=n>{error}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        "<details><summary>Every metric</summary><div class=scroll><table>"
+        f"<tr>{''.join(head)}</tr>{''.join(lines)}</table></div></details>"
+    )
+
+
+def _side_by_side(found: Comparison) -> str:
+    charts = []
+    for metric in found.metrics:
+        bars = [
+            svg.Bar(side.label, value, side.role, metric.error if side.role == "what-if" else None)
+            for side in found.sides
+            if (value := metric.values[side.label]) is not None
+        ]
+        if metric.name in HEADLINES and len(bars) > 1:
+            charts.append(f"<figure>{svg.bars(metric.name, bars)}</figure>")
     words = (
         "The distance between a recording and its replay under its own kernel's rules is the "
-        "model's error. A what-if that differs by no more than that is within model error."
+        "model's error. A what-if that differs from the model by no more than that proves "
+        "nothing."
     )
+    roles = {name: ROLES[name] for name in dict.fromkeys(side.role for side in found.sides)}
     return (
-        f"<h2>Side by side</h2><p>{words}</p><div class=scroll><table><tr>{''.join(head)}</tr>"
-        f"{''.join(lines)}</table></div>"
+        f"<h2>Side by side</h2><p>{words}</p>{_legend(roles)}"
+        f"<div class=side>{''.join(charts)}</div>{_comparison(found)}"
     )
 
 
@@ -352,6 +388,7 @@ def _free_memory(subjects: list[Subject]) -> str:
             row_title="node, zone",
             column_title="order",
             cell=(42, 28),
+            linear=True,
         )
 
     return _section(
@@ -384,7 +421,9 @@ def _tables(subjects: list[Subject]) -> str:
         ("Who allocates", "Tasks by pages allocated.", "alloc.by_task"),
         ("What was lost", "Gaps in the recording, CPU by CPU.", "loss"),
     )
-    return "".join(_section(title, words, subjects, rows_of(name)) for title, words, name in parts)
+    return "".join(
+        _section(title, words, subjects, rows_of(name), wide=True) for title, words, name in parts
+    )
 
 
 def page(tapes: Sequence[Tape]) -> str:
@@ -402,13 +441,15 @@ def page(tapes: Sequence[Tape]) -> str:
         f"<h1>{escape(title)}</h1>",
         "<p>What the Linux page allocator did, and what it would have done.</p>",
         _machine(subjects),
-        _comparison(found) if len(subjects) > 1 else "",
+        _side_by_side(found) if len(subjects) > 1 else "",
+        "<main class=one>" if len(subjects) == 1 else "<main>",
         _by_migratetype(subjects),
         _by_order(subjects),
         _extfrag_over_time(subjects, seconds, interval_ms / 1000),
         _traffic(subjects, seconds, interval_ms / 1000),
         _free_memory(subjects),
         _tables(subjects),
+        "</main>",
         f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "
         "under the recorded requests. Tier B: would need feedback that is not modelled "
         "here.</footer>",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,14 +48,24 @@ class Run:
 
 def kernel_row(tape: Tape, kernel: str) -> str:
     """The row of the feature matrix: the one named, or that of the tape's kernel."""
-    if kernel != "auto":
-        return _replay.kernel_for_release(kernel)
-    release = tape.facts.get("kernel")
+    release = _release(tape) if kernel == "auto" else kernel
     if not release:
         raise TapeError(
             errno.EINVAL, f"{tape.path}: does not say which kernel it is from; give --kernel"
         )
     return _replay.kernel_for_release(release)
+
+
+def own_kernel(tape: Tape, row: str) -> bool:
+    """Whether the row of the feature matrix is that of the tape's own kernel."""
+    release = _release(tape)
+    return release is not None and _replay.kernel_for_release(release) == row
+
+
+def _release(tape: Tape) -> str | None:
+    """The kernel's version; Debian's release string hides its last number."""
+    debian = re.search(r" Debian (\d+\.\d+\.\d+)", tape.facts.get("version", ""))
+    return debian[1] if debian else tape.facts.get("kernel")
 
 
 def tier(name: str, run: Run) -> str:
@@ -156,7 +167,7 @@ def play(
         "kernel": kernel,
         "policies": policies,
         "reclaim": run.reclaim,
-        "own": run.kernel == "auto" and policies == ["mainline"],
+        "own": policies == ["mainline"] and own_kernel(tape, kernel),
     }
     rows = tape.num_rows("event")
     fed = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 
@@ -58,16 +59,19 @@ def heat_map(
     cell: tuple[int, int] = (86, 34),
     boundary: int | None = None,
     missing: Iterable[tuple[str, str]] = (),
+    linear: bool = False,
 ) -> str:
-    """Counts by (row, column), coloured by their logarithm up to `top`.
+    """Numbers by (row, column), coloured up to `top`.
 
-    `boundary` draws a line left of that column. Pairs in `missing` cannot occur.
+    Counts are coloured by their logarithm and printed short; with `linear`, numbers
+    are coloured as they are and printed in full. `boundary` draws a line left of
+    that column. Pairs in `missing` cannot occur.
     """
     width, height = cell
     left = 16 + 7.4 * max(len(row_title), *map(len, rows))
     head = 36
     impossible = set(missing)
-    scale = math.log1p(max(top, 1))
+    scale = max(top, 1) if linear else math.log1p(max(top, 1))
     parts = [
         text(left + width * len(columns) / 2, 11, column_title, anchor="middle", kind="axis"),
         text(left - 8, head - 8, row_title, anchor="end", kind="axis"),
@@ -83,15 +87,14 @@ def heat_map(
                 parts.append(_cell(x, y, cell, "none"))
                 continue
             nr = values.get((row, column), 0)
-            heat = math.log1p(nr) / scale
+            heat = (nr if linear else math.log1p(nr)) / scale
             parts.append(
-                f"<g><title>{escape(row)} from {escape(column)}: {nr:,}</title>"
+                f"<g><title>{escape(f'{row_title} {row}, {column_title} {column}: {nr:,}')}</title>"
                 f"{_cell(x, y, cell, 'cell', heat)}"
             )
             kind = "zero" if nr == 0 else "hot" if heat > 0.7 else ""
-            parts.append(
-                text(x + width / 2, y + height / 2 + 4, short(nr), anchor="middle", kind=kind)
-            )
+            words = str(nr) if linear else short(nr)
+            parts.append(text(x + width / 2, y + height / 2 + 4, words, anchor="middle", kind=kind))
             parts.append("</g>")
     bottom = head + height * len(rows)
     if boundary is not None and 0 < boundary < len(columns):
@@ -107,6 +110,46 @@ def _cell(x: float, y: float, size: tuple[int, int], kind: str, heat: float = 0)
         f'<rect x="{x + 1}" y="{y + 1}" width="{size[0] - 2}" height="{size[1] - 2}" rx="3" '
         f'class="{kind}" style="--heat-share:{100 * heat:.0f}%"/>'
     )
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its CSS class, and how far its value may be off."""
+
+    label: str
+    value: int
+    kind: str
+    error: int | None = None
+
+
+def bars(title: str, values: Sequence[Bar]) -> str:
+    """Bars from zero, below each other, with whiskers where an error is known."""
+    width, row, head = 460, 26, 24
+    left = 14 + 7.4 * max(len(bar.label) for bar in values)
+    wide = width - left - 64
+    top = max(1, *(bar.value + (bar.error or 0) for bar in values))
+    parts = [text(0, 14, title, kind="title")]
+    for i, bar in enumerate(values):
+        y = head + row * i
+        x = left + wide * bar.value / top
+        error = "" if bar.error is None else f" ± {bar.error:,} (model error)"
+        parts.append(
+            f"<g><title>{escape(bar.label)}: {bar.value:,}{error}</title>"
+            f"{text(left - 8, y + 16, bar.label, anchor='end')}"
+            f'<rect x="{left:.1f}" y="{y + 3}" width="{max(x - left, 1):.1f}" height="{row - 8}" '
+            f'rx="2" class="bar {bar.kind}"/>'
+        )
+        end = x
+        if bar.error:
+            low = left + wide * max(bar.value - bar.error, 0) / top
+            end = left + wide * (bar.value + bar.error) / top
+            middle = y + row / 2 - 1
+            parts.append(
+                f'<path d="M{low:.1f} {middle}H{end:.1f}M{low:.1f} {middle - 4}v8'
+                f'M{end:.1f} {middle - 4}v8" class="whisker"/>'
+            )
+        parts.append(text(end + 7, y + 16, short(bar.value)) + "</g>")
+    return _svg(width, head + row * len(values) + 4, title, parts)
 
 
 def over_time(

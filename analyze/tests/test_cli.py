@@ -256,7 +256,7 @@ def test_a_failed_import_leaves_the_older_tape(golden: Path, tmp_path: Path, pag
 # ---- the terminal
 
 
-def test_a_closed_pipe_is_no_error(golden: Path) -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
