@@ -62,7 +62,8 @@ golden: setup		## accept new answers of the queries; then read `git diff`
 	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
 
 bench: setup		## measure; each figure is a ratio to a peer or a limit of the same run
-	@BIN=$(BIN) PYTHONPATH= $(BIN)/python analyze/bench/run.py
+	@for b in $(sort $(wildcard */bench/*_bench.py)); do \
+		printf '\n== %s\n' $$b; $(BIN)/python $$b || exit; done
 
 clean:			## forget the build and the venv
 	rm -rf build $(VENV) demo
