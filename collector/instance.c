@@ -171,9 +171,10 @@ int instance_new(struct instance **out, size_t ring_kb, struct error *err)
 
 	*out = NULL;
 	tracefs_set_loglevel(TEP_LOG_NONE);
-	if (tracefs_tracing_dir_is_mounted(false, &dir) != 1)
+	if (tracefs_tracing_dir_is_mounted(true, &dir) < 0)
 		return fail(err, ENOENT,
-			    "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing");
+			    "tracefs is not mounted, and mounting it failed (run as root): "
+			    "mount -t tracefs tracefs /sys/kernel/tracing");
 	tracefs_instances_walk(remove_if_left_over, NULL);
 
 	instance = calloc(1, sizeof(*instance));

@@ -27,7 +27,7 @@ struct ring_stats {
 };
 
 /*
- * Remove leftovers, then make an instance that records nothing yet: clock mono,
+ * Mount tracefs where it is not, remove leftovers, and make an instance that records nothing yet: clock mono,
  * oldest events overwritten first, `ring_kb` of ring per CPU (0: chosen from
  * the machine's memory). -EPERM, -EACCES (no right to trace), -ENOENT (no
  * tracefs), -ENOMEM (ring too big).

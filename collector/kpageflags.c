@@ -30,7 +30,7 @@ struct walk {
 	bool in_run;    /* if there is one */
 	bool head_lru;  /* the compound page we are in is on an LRU list */
 	uint64_t block; /* first pfn of the pageblock being counted */
-	unsigned nr_present, nr_movable, nr_kept, nr_lru;
+	unsigned nr_present, nr_blank, nr_movable, nr_kept, nr_lru;
 };
 
 /* Twice the room, the same rows. */
@@ -100,7 +100,7 @@ static int end_pageblock(struct walk *w, struct error *err)
 	size_t i;
 	int ret;
 
-	if (w->nr_present) {
+	if (w->nr_present > w->nr_blank) {
 		ret = w->pageblocks->nr == w->pageblocks->capacity ? grow(&w->pageblocks, err) : 0;
 		if (ret)
 			return ret;
@@ -115,7 +115,7 @@ static int end_pageblock(struct walk *w, struct error *err)
 		to->nr_movable[i] = (uint16_t)w->nr_lru;
 		set_valid(to->nr_movable_valid, i);
 	}
-	w->nr_present = w->nr_movable = w->nr_kept = w->nr_lru = 0;
+	w->nr_present = w->nr_blank = w->nr_movable = w->nr_kept = w->nr_lru = 0;
 	return 0;
 }
 
@@ -157,6 +157,7 @@ static int see_page(struct walk *w, uint64_t pfn, uint64_t flags, struct error *
 	ret = ret ?: end_run(w, pfn, err);
 	if (!(flags & FLAG(KPF_NOPAGE)))
 		w->nr_present++;
+	w->nr_blank += !flags;
 	if (!(flags & (FLAG(KPF_NOPAGE) | FLAG(KPF_RESERVED) | FLAG(KPF_OFFLINE))))
 		count_used(w, flags);
 	return ret;

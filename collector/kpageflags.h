@@ -12,7 +12,8 @@
  * least half of its used pages (reserved ones aside) are movable by their flags:
  * on an LRU list, anon, mapped, hugetlb; also if it has no used page, as that is
  * how the kernel starts. Else UNMOVABLE. Slab that can be reclaimed looks like any slab, so
- * RECLAIMABLE is never guessed, nor are HIGHATOMIC, CMA and ISOLATE.
+ * RECLAIMABLE is never guessed, nor are HIGHATOMIC, CMA and ISOLATE. A pageblock
+ * without one flag on any page is memory that the kernel has not initialised yet.
  */
 #pragma once
 
@@ -29,7 +30,7 @@ struct zone_span {
 /*
  * Read `path` (/proc/kpageflags or a copy) and make the rows of `block_guess` and
  * `pageblock` (snapshot and ts 0), ascending by pfn within each zone. Pageblocks
- * that are nothing but a hole have no row. The caller frees both batches.
+ * that are nothing but a hole, or not initialised yet, have no row. The caller frees both batches.
  * -ENOENT and the like, -EINVAL (orders out of range), -ENOMEM.
  */
 int free_blocks(const char *path, const struct zone_span *zones, int nr_zones, int pageblock_order,

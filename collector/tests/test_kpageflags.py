@@ -92,7 +92,9 @@ def test_pageblocks_are_guessed_by_what_they_hold(tmp_path: Path) -> None:
         [ANON, MMAP, USED, BUDDY, BUDDY, BUDDY, BUDDY, BUDDY],
         [RESERVED] * 8,
         [NOPAGE] * 8,
-        [NOPAGE] * 7 + [USED],
+        [NOPAGE] * 7 + [SLAB],
+        [USED] * 8,
+        [USED] * 7 + [SLAB],
     ]
     _, rows = read(tmp_path / "flags", [flag for block in blocks for flag in block])
     assert [(row["pfn"], row["migratetype"], row["nr_movable"]) for row in rows] == [
@@ -102,6 +104,7 @@ def test_pageblocks_are_guessed_by_what_they_hold(tmp_path: Path) -> None:
         (24, "MOVABLE", 0),
         (32, "MOVABLE", 0),
         (48, "UNMOVABLE", 0),
+        (64, "UNMOVABLE", 0),
     ]
     assert all(row["guessed"] and row["isolated"] is None for row in rows)
 

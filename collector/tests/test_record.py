@@ -396,23 +396,37 @@ def test_without_rights_the_message_says_what_to_do(tmp_path: Path) -> None:
     os.close(write_end)
 
 
-def test_without_tracefs_the_message_says_what_to_do() -> None:
+def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
+    """Make a Recorder in a mount namespace without tracefs; with `drop`, as somebody else."""
     code = (
         "from pagetape import _collector\n"
         "try:\n"
-        "    _collector.Recorder(['kmem:mm_page_alloc'], '/tmp')\n"
+        "    _collector.Recorder(['kmem:mm_page_alloc'], '/tmp').close()\n"
+        "    print('made')\n"
         "except OSError as e:\n"
         "    print(e.errno, e)\n"
     )
     script = 'umount /sys/kernel/tracing && umount -a -t debugfs,tracefs; exec "$@"'
     said = subprocess.run(
-        ["unshare", "--mount", "sh", "-ec", script, "sh", sys.executable, "-c", code],
+        ["unshare", "--mount", "sh", "-ec", script, "sh", *drop, sys.executable, "-c", code],
         capture_output=True,
         text=True,
     )
     if said.returncode:
         pytest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
-    words = "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing"
+    return said
+
+
+def test_tracefs_is_mounted_where_it_is_not() -> None:
+    assert without_tracefs().stdout == "made\n"
+
+
+def test_without_tracefs_the_message_says_what_to_do() -> None:
+    words = (
+        "tracefs is not mounted, and mounting it failed (run as root): "
+        "mount -t tracefs tracefs /sys/kernel/tracing"
+    )
+    said = without_tracefs("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
     assert said.stdout == f"{errno.ENOENT} {words}\n"
 
 
