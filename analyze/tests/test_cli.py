@@ -117,6 +117,11 @@ def test_sql_sees_every_table_and_the_tapes_name(golden: Path, empty: Path, page
     assert pagetape("sql", golden, gfp, "--json").json["rows"] == [{"names": "DMA|HIGHMEM"}]
 
 
+def test_sql_takes_a_statement_longer_than_a_file_name(golden: Path, pagetape: Run) -> None:
+    sql = f"SELECT 1 AS nr WHERE 1 IN ({', '.join(['1'] * 3000)})"
+    assert pagetape("sql", golden, sql, "--json").json["rows"] == [{"nr": 1}]
+
+
 def test_sql_keeps_booleans_and_enums(golden: Path, pagetape: Run) -> None:
     found = pagetape(
         "sql", golden, "SELECT kind, change_ownership FROM event WHERE change_ownership", "--json"

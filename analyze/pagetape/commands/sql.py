@@ -87,4 +87,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
 
 def _is_path(word: str) -> bool:
     """A tape rather than a statement: it exists, or it has no blank in it."""
-    return Path(word).exists() or not any(c.isspace() for c in word)
+    with contextlib.suppress(OSError):  # a long statement is no file name at all
+        if Path(word).exists():
+            return True
+    return not any(c.isspace() for c in word)
