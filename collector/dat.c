@@ -190,9 +190,11 @@ static bool take(struct stream *s)
 	unsigned long long ts;
 
 	s->data = kbuffer_read_event(s->kbuf, &ts);
+	if (!s->data)
+		return false;
 	s->size = kbuffer_event_size(s->kbuf);
 	s->ts = ts + (uint64_t)s->shift;
-	return s->data;
+	return true;
 }
 
 /* Go to the first record of the next sound page. */
@@ -305,8 +307,8 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
 	constant = load_page(s, first) && constant_shift(s, first);
 	s->next = page_of(s, first);
 	tracecmd_free_record(first);
-	if (!constant) /* next_page sees a shift that cannot be, and goes by record */
-		s->shift = INT64_MIN;
+	if (!constant)
+		s->shift = INT64_MIN; /* agrees with no record, so next_page goes by record */
 	return next_page(s);
 }
 

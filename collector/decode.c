@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode.h"
+#include "canonical.h"
 #include "tables.h"
 
 #include <assert.h>
@@ -7,14 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum {
 	MAX_PID = 1 << 22,  /* PID_MAX_LIMIT of a 64-bit kernel */
 	NR_TYPES = 1 << 16, /* common_type is 16 bits wide */
 	WINDOW = 8,
 	SMALL_ROWS = 4096, /* of a batch of any table but `event` */
-	UNKNOWN = 0xff,    /* a kernel's number that has no canonical one */
 };
 
 /*
@@ -54,8 +53,8 @@ static const char *const page_column[NR_PAGE_FIELDS] = {
 };
 
 /*
- * Without these a page event is of no use. percpu_refill came with 5.19, and
- * change_ownership was printed but not stored before 3.12.
+ * Without these a page event is of no use. percpu_refill came with 5.19; old
+ * kernels print change_ownership but do not store it.
  */
 static const unsigned page_needs[NR_EVENT_KIND] = {
 	[EVENT_KIND_ALLOC] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE | 1 << GFP_FLAGS,
@@ -131,14 +130,7 @@ struct decoder {
 	int32_t last_pid;
 	uint64_t *pids; /* bit n: pid n was seen */
 
-	/* From the kernel's numbers to canonical ones. */
-	uint8_t migratetype[256];
-	uint8_t zone[16];
-	uint8_t context[256]; /* by common_flags */
-	char gfp_name[32][32];
-	bool gfp_known;
-	uint32_t gfp[4][256]; /* by byte of the kernel's value */
-
+	struct canonical canonical;
 	uint64_t vmstat_update;
 	uint64_t other_work[64]; /* functions known to be another one, hashed */
 };
@@ -151,18 +143,6 @@ static inline uint64_t load(const struct decoder *d, const uint8_t *record, cons
 	if (d->swapped)
 		window = __builtin_bswap64(window);
 	return window >> f->shift & f->mask;
-}
-
-static inline uint32_t gfp_canonical(const struct decoder *d, uint64_t gfp)
-{
-	return d->gfp[0][gfp & 0xff] | d->gfp[1][gfp >> 8 & 0xff] | d->gfp[2][gfp >> 16 & 0xff] |
-	       d->gfp[3][gfp >> 24 & 0xff];
-}
-
-static inline uint8_t context_of(const struct decoder *d, uint8_t flags, uint8_t preempt_count)
-{
-	/* The upper half of the byte counts migrate_disable() since 5.15. */
-	return d->context[flags] | (preempt_count & 0x0f ? CONTEXT_PREEMPT_OFF : 0);
 }
 
 static inline void see_pid(struct decoder *d, int32_t pid)
@@ -282,26 +262,25 @@ static bool add_page_event(struct decoder *d, const struct format *f, int cpu, u
 	struct batch *batch = d->rotations[EVENT].filling;
 	struct event_columns *to = (struct event_columns *)batch->slots;
 	struct page_event e = f->usual ? read_usual(f, record) : read_any(d, f, record);
-	uint8_t migratetype = d->migratetype[e.migratetype < UNKNOWN ? e.migratetype : UNKNOWN];
-	uint8_t fallback =
-		d->migratetype[e.fallback_migratetype < UNKNOWN ? e.fallback_migratetype : UNKNOWN];
+	uint8_t migratetype = canonical_migratetype(&d->canonical, e.migratetype);
+	uint8_t fallback = canonical_migratetype(&d->canonical, e.fallback_migratetype);
 	bool page = e.pfn != f->page[PFN].mask; /* else the allocation failed */
 	uint8_t has = f->has;
 	size_t i = batch->nr;
 
 	if (i == batch->capacity)
 		return false;
-	has &= (uint8_t)~(!page << PFN | (migratetype == UNKNOWN) << MIGRATETYPE |
-			  (fallback == UNKNOWN) << FALLBACK_MIGRATETYPE);
+	has &= (uint8_t)~(!page << PFN | (migratetype == NOT_CANONICAL) << MIGRATETYPE |
+			  (fallback == NOT_CANONICAL) << FALLBACK_MIGRATETYPE);
 	to->ts[i] = ts;
 	to->cpu[i] = (uint16_t)cpu;
 	to->pid[i] = e.pid;
 	to->kind[i] = f->kind;
-	to->flags[i] = context_of(d, e.flags, e.preempt_count);
+	to->flags[i] = canonical_context(&d->canonical, e.flags, e.preempt_count);
 	to->pfn[i] = page ? e.pfn : 0;
 	to->page_order[i] = (uint8_t)e.order;
 	to->migratetype[i] = has & 1 << MIGRATETYPE ? migratetype : 0;
-	to->gfp_flags[i] = gfp_canonical(d, e.gfp_flags);
+	to->gfp_flags[i] = canonical_gfp(&d->canonical, e.gfp_flags);
 	to->percpu_refill[i] = e.percpu_refill != 0;
 	to->fallback_order[i] = (uint8_t)e.fallback_order;
 	to->fallback_migratetype[i] = has & 1 << FALLBACK_MIGRATETYPE ? fallback : 0;
@@ -316,19 +295,6 @@ static bool add_page_event(struct decoder *d, const struct format *f, int cpu, u
 	return true;
 }
 
-/* Canonical number of a zone by the kernel's name for it, or UNKNOWN. */
-static uint8_t zone_by_name(const char *name, size_t length)
-{
-	for (int z = 0; z < zone_labels.nr; z++) {
-		const char *label = zone_labels.text + zone_labels.offsets[z];
-		size_t n = (size_t)(zone_labels.offsets[z + 1] - zone_labels.offsets[z]);
-
-		if (n == length && !strncasecmp(label, name, n))
-			return (uint8_t)z;
-	}
-	return UNKNOWN;
-}
-
 /* A __data_loc word: where in the record the string is, and how long with its NUL. */
 static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
 {
@@ -336,8 +302,8 @@ static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
 	const char *name = (const char *)record + at;
 
 	if (at + length > (unsigned)size)
-		return UNKNOWN;
-	return zone_by_name(name, strnlen(name, length));
+		return NOT_CANONICAL;
+	return canonical_zone_by_name(name, strnlen(name, length));
 }
 
 /* False: the value has no place in the column, which stays null. */
@@ -358,14 +324,14 @@ static bool convert(const struct decoder *d, const struct value *v, const uint8_
 		*out = raw;
 		return raw != v->field.mask;
 	case ZONE_INDEX:
-		*out = raw < sizeof(d->zone) ? d->zone[raw] : UNKNOWN;
-		return *out != UNKNOWN;
+		*out = canonical_zone(&d->canonical, raw);
+		return *out != NOT_CANONICAL;
 	case ZONE_NAME:
 		*out = zone_by_data_loc(raw, record, size);
-		return *out != UNKNOWN;
+		return *out != NOT_CANONICAL;
 	case GFP_MASK:
-		*out = gfp_canonical(d, raw);
-		return d->gfp_known;
+		*out = canonical_gfp(&d->canonical, raw);
+		return d->canonical.gfp_known;
 	}
 	return false;
 }
@@ -424,8 +390,8 @@ static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t
 	((uint16_t *)slots[rows->cpu])[i] = (uint16_t)cpu;
 	((int32_t *)slots[rows->pid])[i] = pid;
 	((uint8_t *)slots[rows->flags])[i] =
-		context_of(d, (uint8_t)load(d, record, &f->flags),
-			   (uint8_t)load(d, record, &f->preempt_count));
+		canonical_context(&d->canonical, (uint8_t)load(d, record, &f->flags),
+				  (uint8_t)load(d, record, &f->preempt_count));
 	((uint64_t *)slots[rows->at])[i] = d->nr_events;
 	((uint8_t *)slots[rows->kind])[i] = f->kind;
 	for (const struct value *v = f->values; v < f->values + f->nr_values; v++) {
@@ -534,7 +500,8 @@ int32_t *decoder_pids(const struct decoder *d, size_t *nr)
 
 const char *decoder_gfp_name(const struct decoder *d, int bit)
 {
-	return bit >= 0 && bit < 32 && d->gfp_name[bit][0] ? d->gfp_name[bit] : NULL;
+	return bit >= 0 && bit < 32 && d->canonical.gfp_name[bit][0] ? d->canonical.gfp_name[bit]
+								     : NULL;
 }
 
 uint64_t decoder_bad_records(const struct decoder *d)
@@ -546,15 +513,18 @@ uint64_t decoder_bad_records(const struct decoder *d)
  * Formats.
  */
 
-/* False: the field is no integer of 1, 2, 4 or 8 bytes within the window's reach. */
+/* False: the field is no integer of 1, 2, 4 or 8 bytes (or the place of a string). */
 static bool field_set(struct field *out, const struct decoder *d, const struct tep_format_field *f)
 {
 	bool big = d->swapped != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-	int end = f->offset + f->size, at = end > WINDOW ? end - WINDOW : 0;
+	int end, at;
 
 	if ((f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8) || f->offset < 0 ||
-	    at > UINT16_MAX)
+	    f->offset > UINT16_MAX || f->flags & TEP_FIELD_IS_RELATIVE ||
+	    (f->flags & TEP_FIELD_IS_ARRAY && !(f->flags & TEP_FIELD_IS_DYNAMIC)))
 		return false;
+	end = f->offset + f->size;
+	at = end > WINDOW ? end - WINDOW : 0;
 	*out = (struct field){
 		.at = (uint16_t)at,
 		.shift = (uint8_t)(8 * (big ? at + WINDOW - end : f->offset - at)),
@@ -617,7 +587,7 @@ static int set_common(const struct decoder *d, struct format *f, struct tep_even
 
 /*
  * Common fields in the first 8 bytes, numbers of 4 bytes, pfn and gfp_flags of 8:
- * then turn the windows of 8 bytes into plain loads. (gfp_flags had 4 before 5.18.)
+ * then turn the windows of 8 bytes into plain loads. (gfp_flags of 5.0 has 4.)
  */
 static void find_usual(const struct decoder *d, struct format *f)
 {
@@ -660,7 +630,7 @@ static int set_page_event(const struct decoder *d, struct format *f, struct tep_
 			return lacks(event, column, err);
 		}
 	}
-	if (!d->gfp_known)
+	if (!d->canonical.gfp_known)
 		f->has &= (uint8_t)~(1u << GFP_FLAGS);
 	find_usual(d, f);
 	return 0;
@@ -775,181 +745,6 @@ static int set_type(struct decoder *d, struct error *err)
 	return 0;
 }
 
-/*
- * Canonical numbers.
- */
-
-typedef void symbol_fn(struct decoder *d, const struct tep_print_flag_sym *list);
-
-/* Every list of an event's print format: {value, "name"} pairs of flags and symbols. */
-static void for_each_list(struct decoder *d, const struct tep_print_arg *arg, symbol_fn *fn)
-{
-	for (; arg; arg = arg->next) {
-		switch (arg->type) {
-		case TEP_PRINT_FLAGS:
-			fn(d, arg->flags.flags);
-			break;
-		case TEP_PRINT_SYMBOL:
-			fn(d, arg->symbol.symbols);
-			break;
-		case TEP_PRINT_OP:
-			for_each_list(d, arg->op.left, fn);
-			for_each_list(d, arg->op.right, fn);
-			break;
-		case TEP_PRINT_TYPE:
-			for_each_list(d, arg->typecast.item, fn);
-			break;
-		default:
-			break;
-		}
-	}
-}
-
-/* libtraceevent has evaluated the value, but keeps the suffix of a plain "0x800u". */
-static bool symbol_value(const struct tep_print_flag_sym *symbol, uint64_t *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtoull(symbol->value, &end, 0);
-	end += strspn(end, "uUlL");
-	return !errno && end != symbol->value && !*end;
-}
-
-/* {2, "Normal"}: the zone numbers depend on the kernel's configuration. */
-static void learn_zones(struct decoder *d, const struct tep_print_flag_sym *list)
-{
-	const struct tep_print_flag_sym *symbol = list;
-	uint64_t value;
-
-	while (symbol && strcmp(symbol->str, "Normal"))
-		symbol = symbol->next;
-	if (!symbol)
-		return;
-	memset(d->zone, UNKNOWN, sizeof(d->zone));
-	for (; list; list = list->next)
-		if (symbol_value(list, &value) && value < sizeof(d->zone))
-			d->zone[value] = zone_by_name(list->str, strlen(list->str));
-}
-
-/*
- * Names of single bits. "__GFP_IO" is the usual form; 4.5 and older print
- * "GFP_IO", and some bits have only that form later ("GFP_DMA" in 6.1). A plain
- * GFP_ATOMIC is the combination, which was one bit once.
- */
-static void learn_gfp(struct decoder *d, const struct tep_print_flag_sym *list)
-{
-	for (; list; list = list->next) {
-		bool strict = !strncmp(list->str, "__GFP_", 6);
-		uint64_t value;
-		char *name;
-
-		if ((!strict && strncmp(list->str, "GFP_", 4)) || !strcmp(list->str, "GFP_ATOMIC"))
-			continue;
-		if (!symbol_value(list, &value) || value > UINT32_MAX ||
-		    __builtin_popcountll(value) != 1)
-			continue;
-		name = d->gfp_name[__builtin_ctzll(value)];
-		if (strict || strncmp(name, "__GFP_", 6))
-			snprintf(name, sizeof(d->gfp_name[0]), "%s", list->str);
-	}
-}
-
-/* Names that a kernel used for a canonical bit of another name. */
-static const char *const gfp_alias[][2] = {
-	{"WAIT", "DIRECT_RECLAIM"},          /* before 4.4 */
-	{"REPEAT", "RETRY_MAYFAIL"},         /* before 4.13 */
-	{"SKIP_KASAN_POISON", "SKIP_KASAN"}, /* before 6.4 */
-};
-
-static uint32_t gfp_bit_by_name(const char *name)
-{
-	name += strncmp(name, "__", 2) ? 0 : 2;
-	name += strlen("GFP_");
-	for (size_t i = 0; i < sizeof(gfp_alias) / sizeof(gfp_alias[0]); i++)
-		if (!strcmp(name, gfp_alias[i][0]))
-			name = gfp_alias[i][1];
-	for (int bit = 0; bit < NR_GFP_BITS; bit++)
-		if (!strcmp(name, gfp_bit_names[bit]))
-			return 1u << bit;
-	return 0;
-}
-
-static void set_gfp(struct decoder *d)
-{
-	for (int bit = 0; bit < 32; bit++) {
-		uint32_t canonical;
-
-		if (!d->gfp_name[bit][0])
-			continue;
-		canonical = gfp_bit_by_name(d->gfp_name[bit]);
-		if (!canonical) /* a combination that is one bit, or a name of tomorrow */
-			continue;
-		d->gfp_known = true;
-		for (unsigned byte = 0; byte < 256; byte++)
-			if (byte & 1u << bit % 8)
-				d->gfp[bit / 8][byte] |= canonical;
-	}
-}
-
-static void set_migratetypes(struct decoder *d, const struct decoder_names *names)
-{
-	static const char *const assumed[] = {"UNMOVABLE", "MOVABLE", "RECLAIMABLE", "HIGHATOMIC",
-					      "ISOLATE"};
-	int nr = names->nr_migratetypes;
-	const char *const *migratetypes = names->migratetypes;
-
-	if (!nr) {
-		nr = sizeof(assumed) / sizeof(assumed[0]);
-		migratetypes = assumed;
-	}
-	memset(d->migratetype, UNKNOWN, sizeof(d->migratetype));
-	for (int number = 0; number < nr && number < UNKNOWN; number++) {
-		for (int m = 0; m < migratetype_labels.nr; m++) {
-			const char *label = migratetype_labels.text + migratetype_labels.offsets[m];
-			size_t length = (size_t)(migratetype_labels.offsets[m + 1] -
-						 migratetype_labels.offsets[m]);
-
-			if (strlen(migratetypes[number]) == length &&
-			    !strncasecmp(label, migratetypes[number], length))
-				d->migratetype[number] = (uint8_t)m;
-		}
-	}
-}
-
-/*
- * enum trace_flag_type of the kernel. 0x02 was "irqs not supported" and is lazy
- * need_resched since 6.13; 0x80 came with 5.17.
- */
-static void set_context(struct decoder *d)
-{
-	static const struct {
-		uint8_t flag, context;
-	} bits[] = {
-		{0x01, CONTEXT_IRQS_OFF}, {0x04, CONTEXT_NEED_RESCHED}, {0x08, CONTEXT_HARDIRQ},
-		{0x10, CONTEXT_SOFTIRQ},  {0x40, CONTEXT_NMI},          {0x80, CONTEXT_BH_OFF},
-	};
-
-	for (int flags = 0; flags < 256; flags++)
-		for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-			if (flags & bits[i].flag)
-				d->context[flags] |= bits[i].context;
-}
-
-static void set_zones(struct decoder *d)
-{
-	static const uint8_t word64[] = {ZONE_DMA, ZONE_DMA32, ZONE_NORMAL, ZONE_MOVABLE,
-					 ZONE_DEVICE};
-	static const uint8_t word32[] = {ZONE_DMA, ZONE_NORMAL, ZONE_HIGHMEM, ZONE_MOVABLE};
-
-	/* What x86 has, unless an event says otherwise. */
-	memset(d->zone, UNKNOWN, sizeof(d->zone));
-	if (tep_get_header_page_size(d->tep) == 4) /* the kernel's long */
-		memcpy(d->zone, word32, sizeof(word32));
-	else
-		memcpy(d->zone, word64, sizeof(word64));
-}
-
 static int set_rotations(struct decoder *d, size_t rows, struct error *err)
 {
 	for (int t = 0; t < NR_RECORDED; t++) {
@@ -989,16 +784,7 @@ int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decod
 	d->swapped = tep_is_file_bigendian(tep) != tep_is_local_bigendian(tep);
 	d->last_pid = -1;
 	d->vmstat_update = names->vmstat_update;
-	set_context(d);
-	set_migratetypes(d, names);
-	set_zones(d);
-	for (int i = 0; i < tep_get_events_count(tep); i++) {
-		const struct tep_event *event = tep_get_event(tep, i);
-
-		for_each_list(d, event->print_fmt.args, learn_zones);
-		for_each_list(d, event->print_fmt.args, learn_gfp);
-	}
-	set_gfp(d);
+	canonical_init(&d->canonical, tep, names->nr_migratetypes, names->migratetypes);
 
 	ret = set_type(d, err);
 	ret = ret ?: set_rotations(d, rows, err);

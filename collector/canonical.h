@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * canonical.h - from one kernel's numbers to those of a tape.
+ *
+ * Migratetypes, zones and gfp bits have other numbers in other kernels and
+ * configurations, but the same names. The names are in the print formats of the
+ * traced kernel's events; those of the migratetypes are in its /proc/pagetypeinfo.
+ */
+#pragma once
+
+#include "tables.h"
+
+#include <event-parse.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { NOT_CANONICAL = 0xff }; /* of a number that has no name, or no known one */
+
+struct canonical {
+	uint8_t migratetype[256], zone[16];
+	uint8_t context[256];  /* by common_flags */
+	uint32_t gfp[4][256];  /* by byte of the kernel's value */
+	bool gfp_known;        /* else nothing named any bit */
+	char gfp_name[32][32]; /* the kernel's name of each bit, or "" */
+};
+
+/* Learn from all formats in `tep`. For the migratetypes see struct decoder_names. */
+void canonical_init(struct canonical *c, struct tep_handle *tep, int nr_migratetypes,
+		    const char *const *migratetypes);
+
+/* The zone of that name in any case, or NOT_CANONICAL. */
+uint8_t canonical_zone_by_name(const char *name, size_t length);
+
+static inline uint8_t canonical_migratetype(const struct canonical *c, uint32_t number)
+{
+	return c->migratetype[number < NOT_CANONICAL ? number : NOT_CANONICAL];
+}
+
+static inline uint8_t canonical_zone(const struct canonical *c, uint64_t number)
+{
+	return number < sizeof(c->zone) ? c->zone[number] : NOT_CANONICAL;
+}
+
+/* Bits that have no canonical name are dropped. */
+static inline uint32_t canonical_gfp(const struct canonical *c, uint64_t gfp)
+{
+	return c->gfp[0][gfp & 0xff] | c->gfp[1][gfp >> 8 & 0xff] | c->gfp[2][gfp >> 16 & 0xff] |
+	       c->gfp[3][gfp >> 24 & 0xff];
+}
+
+static inline uint8_t canonical_context(const struct canonical *c, uint8_t flags,
+					uint8_t preempt_count)
+{
+	/* The upper half of the byte counts migrate_disable() in newer kernels. */
+	return c->context[flags] | (preempt_count & 0x0f ? CONTEXT_PREEMPT_OFF : 0);
+}
