@@ -27,10 +27,10 @@ struct ring_stats {
 };
 
 /*
- * Mount tracefs where it is not, remove leftovers, and make an instance that records nothing yet: clock mono,
- * oldest events overwritten first, `ring_kb` of ring per CPU (0: chosen from
- * the machine's memory). -EPERM, -EACCES (no right to trace), -ENOENT (no
- * tracefs), -ENOMEM (ring too big).
+ * Mount tracefs where it is not, remove leftovers, and make an instance that records nothing yet:
+ * clock mono, oldest events overwritten first, `ring_kb` of ring per CPU (0: chosen from the
+ * machine's memory). -EPERM, -EACCES (no right to trace), -ENOENT (no tracefs), -ENOMEM (ring too
+ * big).
  */
 int instance_new(struct instance **out, size_t ring_kb, struct error *err);
 
