@@ -22,7 +22,8 @@
 enum {
 	EVENT_ROWS = 128 * 1024,
 	IDLE_MS = 50,
-	HURRY_MB = 1024, /* of spools, before decoding takes CPU time from the load */
+	HURRY_MB = 1024,   /* of spools, before decoding takes CPU time from the load */
+	PACE_SUBBUFS = 64, /* how often that is looked at */
 };
 
 /* For the names of threads; see tasks.h. */
@@ -48,7 +49,8 @@ struct recorder {
 	bool started;
 	atomic_bool stopped;
 	pthread_t thread;
-	bool hurried; /* the thread's own: it asked for more CPU time */
+	bool hurried;     /* the thread's own, as is the next: it does not give way now */
+	uint64_t subbufs; /* merged so far */
 	atomic_bool abandon;
 
 	char **events; /* those that the kernel has */
@@ -160,7 +162,7 @@ static void progress(const struct recorder *r, uint64_t *written, uint64_t *read
 	}
 }
 
-/* A wish: decoding is right at any priority. */
+/* Wishes all: decoding is right at any priority. */
 static void set_policy(pthread_t thread, int policy)
 {
 	const struct sched_param none = {0};
@@ -168,22 +170,33 @@ static void set_policy(pthread_t thread, int policy)
 	pthread_setschedparam(thread, policy, &none);
 }
 
+/* For the decoder itself: run only where a CPU would be idle, until the stop. */
+static void give_way(struct recorder *r, bool idle)
+{
+	set_policy(pthread_self(), idle ? SCHED_IDLE : SCHED_OTHER);
+	if (idle && atomic_load(&r->stopped))
+		set_policy(pthread_self(), SCHED_OTHER);
+}
+
 /*
  * While the load leaves no CPU idle, this thread hardly runs and the spools grow.
- * It gets some time even so: enough to notice here.
+ * It gets some time even so: enough to notice here, and to hurry.
  */
 static void keep_pace(struct recorder *r)
 {
 	uint64_t written, read, behind;
 
+	if (++r->subbufs % PACE_SUBBUFS || atomic_load(&r->stopped))
+		return;
 	progress(r, &written, &read);
 	behind = (written - read) * instance_subbuf_bytes(r->instance) >> 20;
-	if (atomic_load(&r->stopped) || (behind > HURRY_MB) == r->hurried)
-		return;
-	if (r->hurried && behind > HURRY_MB / 2)
+	if (!r->hurried && behind > HURRY_MB)
+		give_way(r, false);
+	else if (r->hurried && behind < HURRY_MB / 2)
+		give_way(r, true);
+	else
 		return;
 	r->hurried = !r->hurried;
-	set_policy(pthread_self(), r->hurried ? SCHED_OTHER : SCHED_IDLE);
 }
 
 /*
@@ -294,7 +307,7 @@ static void *decode(void *arg)
 	int ret;
 
 	pthread_setname_np(pthread_self(), "pagetape-decode");
-	set_policy(pthread_self(), SCHED_IDLE);
+	give_way(r, true);
 	while (!(ret = merge_some(r, &err)))
 		nanosleep(&idle, NULL);
 	if (ret > 0)
@@ -530,6 +543,8 @@ void recorder_cancel(struct recorder *r)
 
 	if (atomic_exchange(&r->abandon, true))
 		return;
+	if (r->started)
+		set_policy(r->thread, SCHED_OTHER);
 	source_cancel(&r->source);
 	if (r->stop >= 0)
 		eventfd_write(r->stop, 1);
