@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <kbuffer.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -576,6 +577,8 @@ void recorder_free(struct recorder *r)
 	free(r->merge.heap);
 	free(r->spool);
 	free(r);
+	/* Its batches leave large holes in the heap of a process that records again and again. */
+	malloc_trim(0);
 }
 
 /* Signals are for the threads of the program that uses us. */
