@@ -3,6 +3,7 @@
 
 import struct
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -55,11 +56,8 @@ def merge_buddies(free: set[int], max_order: int) -> set[tuple[int, int]]:
 
 @given(st.lists(st.booleans(), max_size=200))
 def test_free_blocks_are_those_of_a_buddy_allocator(free: list[bool]) -> None:
-    path = Path(f"/dev/shm/pagetape-flags-{id(free)}")
-    try:
-        blocks, _ = read(path, [BUDDY if one else USED for one in free])
-    finally:
-        path.unlink()
+    with TemporaryDirectory() as directory:
+        blocks, _ = read(Path(directory) / "flags", [BUDDY if one else USED for one in free])
     found = [(row["pfn"], row["page_order"]) for row in blocks]
     assert found == sorted(found)
     assert set(found) == merge_buddies({pfn for pfn, one in enumerate(free) if one}, 4)
