@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -42,10 +43,10 @@ def _schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
 class Writer:
     """Writes a tape: rows go to any table in any order, `facts` go into all.
 
-    The tape appears under its name at once, so that a killed recorder leaves
-    what it had. With `replace`, an older tape of that name makes way; anything
-    else of that name is an error. Used as a context manager: leaving it writes
-    the required tables that had no rows, and closes.
+    The tape appears under its name at once, with every required table, so that a
+    killed recorder leaves what it had. With `replace`, an older tape of that name
+    makes way; anything else of that name is an error. As a context manager it
+    closes itself.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], *, replace: bool = False) -> None:
@@ -63,10 +64,14 @@ class Writer:
         self.facts = facts
         self._files: dict[str, pa.ipc.RecordBatchFileWriter] = {}
         self._sinks: list[pa.NativeFile] = []
+        for name, table in TABLES.items():
+            if table.required:
+                self.rows(name, [])  # nothing is in the file before the first batch
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         """Append a batch to table `name`."""
-        self._file(name).write_batch(batch)
+        with self._explained():
+            self._file(name).write_batch(batch)
 
     def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Append Python rows to table `name`; missing keys are null."""
@@ -84,15 +89,21 @@ class Writer:
             )
         return self._files[name]
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A full disk and its like as a TapeError."""
+        try:
+            yield
+        except OSError as e:
+            raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
+
     def close(self) -> None:
-        """Write the required tables that had no rows, then every footer."""
-        for name, table in TABLES.items():
-            if table.required:
-                self._file(name)
-        for file in (*self._files.values(), *self._sinks):
-            file.close()
-        self._files.clear()
-        self._sinks.clear()
+        """Write every footer; those that cannot be written do not keep the others back."""
+        with self._explained(), ExitStack() as stack:
+            for file in (*self._sinks, *self._files.values()):  # closed from the last on
+                stack.callback(file.close)
+            self._files.clear()
+            self._sinks.clear()
 
     def __enter__(self) -> Writer:
         return self
@@ -223,6 +234,13 @@ class Tape:
         spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
         known = [span for span in spans if span]
         return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the recorder came to its end; the tape of a killed one is torn."""
+        return all(
+            isinstance(self._open(name), pa.ipc.RecordBatchFileReader) for name in self.tables
+        )
 
     @property
     def bytes(self) -> int:
