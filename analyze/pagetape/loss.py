@@ -13,7 +13,7 @@ from pagetape.schemas.tape import Tape
 class Loss:
     """Totals of one tape."""
 
-    total: int | None  # events lost; None if some gap is uncounted
+    total: int | None  # events lost; None if a gap is uncounted or the recorder was killed
     by_cpu: dict[int, int | None]  # CPUs that lost any
     anomalies: int
 
@@ -25,8 +25,8 @@ class Loss:
             known = by_cpu.get(gap["cpu"], 0)
             unknown = known is None or gap["events"] is None
             by_cpu[gap["cpu"]] = None if unknown else known + gap["events"]
-        known_counts = [nr for nr in by_cpu.values() if nr is not None]
-        total = sum(known_counts) if len(known_counts) == len(by_cpu) else None
+        counts = [nr for nr in by_cpu.values() if nr is not None]
+        total = sum(counts) if len(counts) == len(by_cpu) and tape.complete else None
         return cls(total, by_cpu, tape.num_rows("anomaly"))
 
     def __str__(self) -> str:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape info: what a tape holds."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow.compute as pc
 
 from pagetape import answer, options
 from pagetape.loss import Loss
@@ -12,9 +14,27 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
 
+def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
+    """Rows of `tracepoint`; counted in the tables where the recorder was killed."""
+    points: list[dict[str, Any]] = tape.table("tracepoint").to_pylist()
+    if points:
+        return points
+    counted: Counter[tuple[str, str]] = Counter()
+    for name in ("event", "reclaim", "compaction"):
+        for batch in tape.batches(name):
+            for kind in pc.value_counts(batch.column("kind")).to_pylist():
+                counted[name, kind["values"]] += kind["counts"]
+    return [
+        {"name": kind.tracepoints[0].partition(":")[2], "events": nr, "stored": name}
+        for (name, label), nr in counted.items()
+        for kind in TABLES[name].kinds
+        if kind.name == label
+    ]
+
+
 def describe(tape: Tape) -> dict[str, Any]:
     """The JSON object of `pagetape info`."""
-    points = tape.table("tracepoint").to_pylist()
+    points = _tracepoints(tape)
     stored = sum(p["events"] for p in points if p["stored"])
     rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
     began, ended = tape.clock or (0, 0)
@@ -30,6 +50,7 @@ def describe(tape: Tape) -> dict[str, Any]:
         "stored": stored,
         "lost": loss.total,
         "lost_by_cpu": loss.by_cpu,
+        "complete": tape.complete,
         "snapshot": "exact" if rows.get("free_block") else "proc" if rows.get("zone") else "none",
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
@@ -51,6 +72,8 @@ def _text(info: dict[str, Any]) -> str:
     ]
     if run := facts.get("replay"):
         lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
+    if not info["complete"]:
+        lines.append(("note", "the recorder was killed: the tape ends where it stood"))
     text = "\n".join(f"{name:<11}{value}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,7 @@ CHEAP = {
     },
 }
 
+NICE = 10  # of what writes the tape
 GRACE_S = 5  # that a command which outlives the recording has to end
 
 
@@ -81,12 +83,16 @@ class Load:
     def signals(self) -> Iterator[None]:
         """Within, SIGINT and SIGTERM end the load instead of the program."""
         numbers = (signal.SIGINT, signal.SIGTERM)
-        before = [signal.signal(n, lambda *_: self._over.set()) for n in numbers]
+        before = [signal.signal(n, lambda *_: self.stop()) for n in numbers]
         try:
             yield
         finally:
             for number, handler in zip(numbers, before, strict=True):
                 signal.signal(number, handler)
+
+    def stop(self) -> None:
+        """End it now."""
+        self._over.set()
 
     def run(self) -> None:
         """Start the command, and wait for the first end there is."""
@@ -116,18 +122,20 @@ class Load:
 
 
 class Pump(threading.Thread):
-    """Moves events from the recorder to the tape while the load runs."""
+    """Moves events from the recorder to the tape while the load runs; yields to it."""
 
-    def __init__(self, recorder: Recorder, tape: Writer) -> None:
+    def __init__(self, recorder: Recorder, tape: Writer, load: Load) -> None:
         super().__init__(name="pump")
-        self._recorder, self._tape = recorder, tape
+        self._recorder, self._tape, self._load = recorder, tape, load
         self._error: BaseException | None = None
 
     def run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             capture.write_events(self._recorder, self._tape)
         except BaseException as e:  # raised again where the tape is made
             self._error = e
+            self._load.stop()
 
     def finish(self) -> None:
         self.join()
@@ -139,21 +147,22 @@ def record(out: Path, load: Load, events: Sequence[str], *, replace: bool) -> in
     """Record while the load runs; its exit status."""
     output.check_free(out, replace=replace)
     proc = procfs.live()
+    (stage,) = proc.stages
     with contextlib.ExitStack() as stack:
-        spool = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.absolute().parent)
-        )
-        recorder = Recorder(events, spool, proc.facts.get("migratetypes", ()))
-        stack.callback(recorder.close)
-        stack.enter_context(load.signals())
-        (stage,) = proc.stages
-        before = capture.Snapshot.take(proc, stage, 0, time.monotonic_ns())
-        recorder.start()
+        # The spool's files have no names: their directory is needed only to make them.
+        with tempfile.TemporaryDirectory(
+            prefix=f".{out.name}.", dir=out.absolute().parent
+        ) as spool:
+            recorder = Recorder(events, spool, proc.facts.get("migratetypes", ()))
+            stack.callback(recorder.close)
+            stack.enter_context(load.signals())
+            before = capture.Snapshot.take(proc, stage, 0, time.monotonic_ns())
+            recorder.start()
         now = {"recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
         facts = capture.known(recorder.facts, proc.facts, now, {"events": list(events)})
         tape = stack.enter_context(Writer(out, facts, replace=replace))
         before.write(tape)
-        pump = Pump(recorder, tape)
+        pump = Pump(recorder, tape, load)
         pump.start()
         try:
             load.run()
