@@ -40,7 +40,7 @@ class Side:
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
         with Database([tape]) as db:
-            rows = query.reports()["metrics"].run(db).objects()
+            rows = db.run(query.reports()["metrics"]).objects()
         return cls(label, role, Loss.of(tape), run, {row["metric"]: row for row in rows})
 
     def value(self, metric: str) -> int | None:

@@ -114,6 +114,11 @@ class Database:
     def _view(self, name: str, sql: str) -> None:
         self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")
 
+    def run(self, question: query.Query, values: Mapping[str, Any] | None = None) -> Answer:
+        """The answer to a query; parameters not in `values` have their defaults."""
+        chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
+        return self.ask(question.sql, chosen)
+
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
         """The answer to one statement; duckdb.Error if it is not one.
 

@@ -15,8 +15,8 @@ from importlib.resources import files
 from typing import Any
 
 from pagetape import answer, query, svg
-from pagetape.commands.info import describe
 from pagetape.comparison import Comparison, Side, compare
+from pagetape.contents import describe
 from pagetape.database import Database, labels
 from pagetape.schemas import MIGRATETYPES
 from pagetape.schemas.tape import Tape
@@ -84,9 +84,9 @@ def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
     )
     with Database([tape]) as db:
         reports = query.reports()
-        answers = {name: reports[name].run(db).objects() for name in plain}
+        answers = {name: db.run(reports[name]).objects() for name in plain}
         for name in ("extfrag.over_time", "events.over_time"):
-            answers[name] = reports[name].run(db, {"interval_ms": interval_ms}).objects()
+            answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
     return Subject(label, describe(tape), side, answers)
 
 

@@ -23,16 +23,12 @@ needs modelled feedback. queries/<group>/<name>.sql is the report
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pagetape.answer import Answer
-    from pagetape.database import Database
+from typing import Any
 
 _SECTION = re.compile(r"(Parameters|Columns):")
 _TIER = re.compile(r"Tier: ([AB])")
@@ -87,11 +83,6 @@ class Query:
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
-
-    def run(self, db: Database, values: Mapping[str, Any] | None = None) -> Answer:
-        """The answer; parameters not in `values` have their defaults."""
-        chosen = {p.name: p.default for p in self.parameters} | dict(values or {})
-        return db.ask(self.sql, chosen)
 
 
 def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:

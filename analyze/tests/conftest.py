@@ -57,6 +57,48 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small machine that can be replayed: 64 MOVABLE pageblocks, all free at the start.
+
+    Two CPUs allocate 6000 pages, every fifth of them UNMOVABLE, and free every other.
+    """
+    facts = json.loads((GOLDEN / "tape" / "facts.json").read_text())
+    place = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL"}
+    first, pages = 1 << 16, 64 << 9
+    zone = {"start_pfn": first, "spanned": pages, "present": pages, "managed": pages, "free": pages}
+    marks = {"wmark_min": 64, "wmark_low": 80, "wmark_high": 96, "boost": 0}
+    reserve = {c.name: 0 for c in TABLES["zone"].columns if c.name.startswith("lowmem_reserve")}
+    lists = {"count": 0, "high": 64, "batch": 16, "high_min": 64, "high_max": 128}
+    events: list[dict[str, Any]] = []
+    for i in range(6000):
+        event = {"cpu": i % 2, "pid": 100 + i % 2, "flags": 0, "pfn": first + i, "page_order": 0}
+        kind = "MOVABLE" if i % 5 else "UNMOVABLE"
+        events.append(
+            event | {"ts": 1000 * i, "kind": "alloc", "migratetype": kind, "gfp_flags": 0}
+        )
+        if i % 2:
+            events.append(event | {"ts": 1000 * i + 500, "kind": "free"})
+    path = tmp_path_factory.mktemp("tapes") / "small.tape"
+    with Writer(path, facts) as tape:
+        tape.rows("event", events)
+        tape.rows("zone", [place | zone | marks | reserve])
+        tape.rows("pcp", [place | lists | {"cpu": cpu} for cpu in (0, 1)])
+        block = place | {"migratetype": "MOVABLE"}
+        tape.rows("free_area", [block | {"page_order": 10, "nr_free": 32, "capped": False}])
+        tape.rows("block_count", [block | {"nr_blocks": 64}])
+        tape.rows(
+            "block_guess",
+            [place | {"page_order": 10, "pfn": pfn} for pfn in range(first, first + pages, 1024)],
+        )
+        tape.rows(
+            "pageblock",
+            [block | {"pfn": n, "guessed": True} for n in range(first, first + pages, 512)],
+        )
+        tape.rows("task", [{"pid": 100, "comm": "even"}, {"pid": 101, "comm": "odd"}])
+    return path
+
+
 class Said:
     """What one command line gave."""
 

@@ -42,7 +42,9 @@ def _access() -> Check:
     path = _tracefs()
     if path is None:
         mounted = next((p for p in TRACEFS if p.is_dir()), None)
-        why = "no access" if mounted else "not mounted: mount -t tracefs nodev /sys/kernel/tracing"
+        why = (
+            "no access" if mounted else "not mounted: mount -t tracefs tracefs /sys/kernel/tracing"
+        )
         return Check("tracefs", False, why, needed=True)
     if not os.access(path / "instances", os.W_OK):
         return Check("tracefs", False, f"{path}: cannot make an instance", needed=True)

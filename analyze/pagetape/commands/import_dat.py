@@ -10,7 +10,7 @@ import click
 
 from pagetape import answer, capture, options, output, procfs
 from pagetape._collector import DatFile
-from pagetape.commands.info import describe
+from pagetape.contents import describe
 from pagetape.loss import Loss
 from pagetape.schemas.tape import Tape, TapeError
 

@@ -1,62 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape info: what a tape holds."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow.compute as pc
 
 from pagetape import answer, options
-from pagetape.loss import Loss
-from pagetape.schemas import TABLES
+from pagetape.contents import describe
 from pagetape.schemas.tape import Tape
-
-
-def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
-    """Rows of `tracepoint`; counted in the tables where the recorder was killed."""
-    points: list[dict[str, Any]] = tape.table("tracepoint").to_pylist()
-    if points:
-        return points
-    counted: Counter[tuple[str, str]] = Counter()
-    for name in ("event", "reclaim", "compaction"):
-        for batch in tape.batches(name):
-            for kind in pc.value_counts(batch.column("kind")).to_pylist():
-                counted[name, kind["values"]] += kind["counts"]
-    return [
-        {"name": kind.tracepoints[0].partition(":")[2], "events": nr, "stored": name}
-        for (name, label), nr in counted.items()
-        for kind in TABLES[name].kinds
-        if kind.name == label
-    ]
-
-
-def describe(tape: Tape) -> dict[str, Any]:
-    """The JSON object of `pagetape info`."""
-    points = _tracepoints(tape)
-    stored = sum(p["events"] for p in points if p["stored"])
-    rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
-    began, ended = tape.clock or (0, 0)
-    loss = Loss.of(tape)
-    return {
-        "tape": str(tape.path),
-        "kernel": tape.facts.get("kernel"),
-        "host": tape.facts.get("host"),
-        "cpus": tape.facts.get("cpus"),
-        "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,
-        "duration_s": (ended - began) / 1e9,
-        "events": {p["name"]: p["events"] for p in points},
-        "stored": stored,
-        "lost": loss.total,
-        "lost_by_cpu": loss.by_cpu,
-        "complete": tape.complete,
-        "snapshot": "exact" if rows.get("free_block") else "proc" if rows.get("zone") else "none",
-        "bytes": tape.bytes,
-        "bytes_per_event": tape.bytes / stored if stored else None,
-        "tables": rows,
-        "facts": tape.facts,
-    }
 
 
 def _text(info: dict[str, Any]) -> str:

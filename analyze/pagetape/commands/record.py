@@ -20,7 +20,7 @@ import click
 
 from pagetape import answer, capture, options, output, procfs
 from pagetape._collector import Recorder
-from pagetape.commands.info import describe
+from pagetape.contents import describe
 from pagetape.loss import Loss
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer

@@ -18,7 +18,7 @@ def _run(q: query.Query, path: Path, as_json: bool, values: dict[str, Any]) -> N
 
     tape = Tape(path)
     with Database([tape]) as db:
-        found = q.run(db, values)
+        found = db.run(q, values)
     loss = Loss.of(tape)
     tier = q.tier if "replay" in tape.facts else "recorded"
     if as_json:

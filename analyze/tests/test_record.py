@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape record on this machine; skipped where it cannot be traced."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.commands import doctor
+
+Run = Callable[..., Any]
+
+PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
+TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
+
+
+def why_not() -> str:
+    """Why this machine cannot be recorded, or nothing."""
+    missing = [c for c in (check() for check in doctor.CHECKS) if c.needed and not c.ok]
+    return "; ".join(f"{check.name}: {check.found}" for check in missing)
+
+
+live = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can")
+
+
+@live
+def test_a_command_is_recorded_and_its_status_passed_on(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    status = f"{TOUCH[2]}; raise SystemExit(3)"
+    said = pagetape("record", "-o", out, "--", sys.executable, "-c", status)
+    assert said.status == 3
+    assert said.out == "" and said.err.count("\n") == 1
+    info = pagetape("info", out, "--json").json
+    assert info["lost"] == 0
+    assert info["events"]["mm_page_alloc"] > 0
+    assert info["snapshot"] in ("proc", "exact")
+    assert info["kernel"] == os.uname().release
+    assert list(tmp_path.iterdir()) == [out]  # the spool is gone
+
+
+@live
+def test_a_live_tape_can_be_replayed_and_compared(tmp_path: Path, pagetape: Run) -> None:
+    out, model = tmp_path / "t.tape", tmp_path / "model.tape"
+    assert pagetape("record", "-o", out, "--events", "page", "--", *TOUCH).status == 0
+    run = pagetape("replay", out, "-o", model, "--json").json
+    assert run["totals"]["allocs"]["value"] > 0
+    found = pagetape("compare", out, model, "--json").json
+    assert found["model_error_of"] == {"recorded": "t", "model": "model"}
+
+
+@live
+def test_a_duration_ends_a_command_that_still_runs(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    assert pagetape("record", "-o", out, "--duration", "0.2", "--", "sleep", "60").status == 0
+    assert pagetape("info", out).status == 0
+
+
+@live
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_recording_well(number: int, tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    with subprocess.Popen([*PAGETAPE, "record", "-o", out], stderr=subprocess.PIPE) as running:
+        while not out.exists():
+            time.sleep(0.02)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err.count(b"\n")) == (0, 1)
+    assert pagetape("info", out, "--json").json["complete"] is True
+
+
+@live
+def test_a_killed_recorder_leaves_a_tape(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    with subprocess.Popen([*PAGETAPE, "record", "-o", out]) as running:
+        while not out.exists() or not (out / "event.arrow").exists():
+            time.sleep(0.02)
+        time.sleep(0.5)
+        running.kill()
+    info = pagetape("info", out, "--json").json
+    assert (info["complete"], info["lost"]) == (False, None)
+    assert pagetape("report", "events.by_kind", out).status == 0
+    assert list(tmp_path.iterdir()) == [out]
+    assert pagetape("record", "-o", out, "--force", "--duration", "0.1").status == 0  # tidies up
+
+
+def test_a_command_that_does_not_exist(tmp_path: Path, pagetape: Run) -> None:
+    said = pagetape("record", "-o", tmp_path / "t.tape", "--", "no-such-command")
+    assert said.status == 1 and "no-such-command" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"
+)
+def test_nobody_is_told_what_is_missing(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    done = subprocess.run(
+        [*nobody, *PAGETAPE, "record", "-o", tmp_path / "t.tape", "--duration", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("pagetape: ")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes through the model and side by side, from the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.schemas.tape import Tape, Writer
+
+Run = Callable[..., Any]
+
+
+def as_recorded(model: Path, path: Path) -> Path:
+    """A replayed tape dressed as a recording: a kernel that does just what the model does."""
+    tape = Tape(model)
+    facts = {name: value for name, value in tape.facts.items() if name != "replay"}
+    with Writer(path, facts) as out:
+        for name in tape.tables - {"counter", "anomaly"}:
+            for batch in tape.batches(name):
+                out.write(name, batch)
+    return path
+
+
+@pytest.fixture
+def tapes(small: Path, tmp_path: Path, pagetape: Run) -> dict[str, Path]:
+    """A recording, the model's account of it, and a what-if."""
+    model, whatif = tmp_path / "model.tape", tmp_path / "whatif.tape"
+    assert pagetape("replay", small, "-o", model).status == 0
+    policy = ("--policy", "nofragment:mode=always")
+    assert pagetape("replay", small, *policy, "-o", whatif).status == 0
+    recorded = as_recorded(model, tmp_path / "recorded.tape")
+    return {"recorded": recorded, "model": model, "whatif": whatif}
+
+
+def test_every_total_has_a_tier(small: Path, pagetape: Run) -> None:
+    run = pagetape("replay", small, "--json").json
+    assert (run["kernel"], run["policies"], run["reclaim"]) == ("6.18", ["mainline"], "R0")
+    assert run["totals"]["allocs"] == {"value": 6000, "tier": "A"}
+    assert run["totals"]["kswapd_wakes"]["tier"] == "B"
+    assert {total["tier"] for total in run["totals"].values()} == {"A", "B"}
+    assert (run["events"], run["anomalies"], run["lost"]) == (9000, 0, 0)
+
+
+def test_the_same_command_gives_the_same_bytes(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    for name in ("a.tape", "b.tape"):
+        pagetape("replay", small, "-o", tmp_path / name)
+    files = {file.name: file.read_bytes() for file in (tmp_path / "a.tape").iterdir()}
+    assert files == {file.name: file.read_bytes() for file in (tmp_path / "b.tape").iterdir()}
+
+
+def test_a_replayed_tape_answers_like_a_recorded_one(tapes: dict[str, Path], pagetape: Run) -> None:
+    report = ("report", "extfrag.by_migratetype")
+    model = pagetape(*report, tapes["model"], "--json").json
+    recorded = pagetape(*report, tapes["recorded"], "--json").json
+    assert model["rows"] == recorded["rows"] != []
+    assert (model["tier"], recorded["tier"]) == ("A", "recorded")
+    info = pagetape("info", tapes["model"], "--json").json
+    assert info["events"]["mm_page_alloc"] == 6000
+    assert info["facts"]["replay"]["own"] is True
+
+
+def test_a_kernel_that_does_what_the_model_does_leaves_no_error(
+    tapes: dict[str, Path], pagetape: Run
+) -> None:
+    found = pagetape("compare", *tapes.values(), "--json").json
+    assert [tape["role"] for tape in found["tapes"]] == ["recorded", "model", "what-if"]
+    assert found["model_error_of"] == {"recorded": "recorded", "model": "model"}
+    shared = [m for m in found["metrics"] if m["values"]["recorded"] is not None]
+    assert len(shared) > 20
+    assert {m["model_error"] for m in shared} == {0}
+    assert [tape["compared_with"] for tape in found["tapes"]] == [None, "recorded", "model"]
+
+
+def test_an_effect_within_the_model_error_is_called_that(tmp_path: Path, pagetape: Run) -> None:
+    """10 recorded, 7 by the model, so the bar is 3; what-ifs of 5 and 2 differ by 2 and 5."""
+    own = {"kernel": "6.18", "policies": ["mainline"], "reclaim": "R0", "own": True}
+    runs = {"base": (10, None), "model": (7, own)}
+    runs |= {"near": (5, own | {"own": False}), "far": (2, own | {"own": False})}
+    free = {"ts": 1, "cpu": 0, "pid": 1, "kind": "free", "flags": 0, "pfn": 1, "page_order": 0}
+    for name, (frees, run) in runs.items():
+        with Writer(tmp_path / f"{name}.tape", {"replay": run} if run else {}) as tape:
+            tape.rows("event", [free] * frees)
+    paths = [tmp_path / f"{name}.tape" for name in runs]
+    found = pagetape("compare", *paths, "--json").json
+    frees_of = next(m for m in found["metrics"] if m["metric"] == "frees")
+    assert frees_of["model_error"] == 3
+    assert frees_of["differences"] == {
+        "model": {"value": -3, "percent": -30.0, "within_model_error": None},
+        "near": {"value": -2, "percent": pytest.approx(-28.57, abs=0.01)}
+        | {"within_model_error": True},
+        "far": {"value": -5, "percent": pytest.approx(-71.43, abs=0.01)}
+        | {"within_model_error": False},
+    }
+    lines = pagetape("compare", *paths).out.splitlines()
+    assert next(x for x in lines if x.startswith("frees")).count("within model error") == 1
+
+
+def test_without_the_models_account_the_error_is_unknown(
+    tapes: dict[str, Path], pagetape: Run
+) -> None:
+    said = pagetape("compare", tapes["recorded"], tapes["whatif"])
+    assert "model error unknown" in said.out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--policy", "nosuch"), "nosuch"),
+        (("--policy", "nofragment:mode=perhaps"), "perhaps"),
+        (("--policy", "nofragment:nosuch=1"), "nosuch"),
+        (("--policy", "nofragment", "--policy", "nofragment"), "nofragment"),
+        (("--kernel", "nosuch"), "nosuch"),
+    ],
+)
+def test_what_the_model_does_not_know_is_one_line(
+    args: tuple[str, ...], words: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    said = pagetape("replay", small, *args, "-o", tmp_path / "t.tape")
+    assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
+    assert words in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tape_without_a_machine_says_what_is_missing(empty: Path, pagetape: Run) -> None:
+    said = pagetape("replay", empty)
+    assert said.status == 1 and "--kernel" in said.err
+    said = pagetape("replay", empty, "--kernel", "6.18")
+    assert said.status == 1 and "--proc" in said.err
+
+
+def test_the_page_shows_every_tape_and_fetches_nothing(
+    tapes: dict[str, Path], tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "page.html"
+    assert pagetape("html", *tapes.values(), "-o", out).status == 0
+    page = out.read_text()
+    assert all(f"<h3>{name} " in page for name in ("recorded", "model", "whatif"))
+    assert "nofragment:mode=always" in page
+    assert "<script" not in page
+    assert "://" not in page
+    assert "within model error" in page or "same" in page
+
+
+def test_the_page_shows_a_tape_of_nothing(empty: Path, tmp_path: Path, pagetape: Run) -> None:
+    assert pagetape("html", empty, "-o", tmp_path / "page.html").status == 0
+
+
+def test_names_on_the_page_are_text(tmp_path: Path, pagetape: Run) -> None:
+    evil = "<script>alert(1)</script>"
+    with Writer(tmp_path / "t.tape", {"host": evil, "kernel": evil}) as tape:
+        tape.rows("task", [{"pid": 1, "comm": evil}])
+        event = {"ts": 1, "cpu": 0, "pid": 1, "flags": 0, "pfn": 1, "page_order": 0}
+        tape.rows("event", [event | {"kind": "alloc", "migratetype": "MOVABLE"}])
+    pagetape("html", tmp_path / "t.tape", "-o", tmp_path / "page.html")
+    assert "<script" not in (tmp_path / "page.html").read_text()
+
+
+def test_policies_lists_what_replay_takes(pagetape: Run) -> None:
+    found = pagetape("policies", "--json").json
+    names = {policy["name"] for policy in found["policies"]}
+    assert {"mainline", "nofragment"} <= names
+    text = pagetape("policies").out
+    assert all(name in text for name in names)
+    assert json.dumps(found)
