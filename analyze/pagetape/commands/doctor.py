@@ -68,8 +68,10 @@ def _events(table: Table) -> Check:
 
 def _sub_buffer() -> Check:
     root = _tracefs()
-    path = root / "buffer_subbuf_size_kb" if root else None
-    if path is None or not path.exists():
+    if root is None:
+        return Check("sub-buffer size", None, "unknown without tracefs")
+    path = root / "buffer_subbuf_size_kb"
+    if not path.exists():
         return Check("sub-buffer size", None, "one page (fixed before Linux 6.8)")
     return Check("sub-buffer size", None, f"{path.read_text().strip()} kB, can be set")
 
