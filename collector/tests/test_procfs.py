@@ -252,11 +252,11 @@ def test_vmstat() -> None:
 
 def saved(directory: Path) -> procfs.Proc:
     """A directory with everything, kpageflags compressed."""
-    for stage, free in (("before", 0), ("after", 1 << 10)):
+    for stage, flag in (("before", 1 << 7), ("after", 1 << 10)):  # slab, then all free
         (directory / f"zoneinfo.{stage}").write_text(ZONEINFO_6_12)
         (directory / f"pagetypeinfo.{stage}").write_text(PAGETYPEINFO)
         (directory / f"vmstat.{stage}").write_text("nr_free_pages 1\n")
-        flags = struct.pack("=4096Q", *[free] * 4096)
+        flags = struct.pack("=4096Q", *[flag] * 4096)
         with pa.output_stream(
             str(directory / f"kpageflags.{stage}.zst"), compression="zstd"
         ) as out:
