@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,13 @@ def test_help_loads_no_library_that_it_does_not_need() -> None:
         "sys.exit(bool({'duckdb', 'pyarrow', 'rich'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_documentation_names_no_command_that_is_not_there() -> None:
+    root = Path(__file__).parents[2]
+    for document in (root / "README.md", *(root / "docs").glob("*.md")):
+        named = set(re.findall(r"(?:`|\$ )(?:sudo )?pagetape ([a-z]+)", document.read_text()))
+        assert named <= set(cli.COMMANDS), document
 
 
 # ---- answers
