@@ -125,6 +125,19 @@ class Proc:
                 row.update(snapshot=snapshot, ts=ts)
         return tables
 
+    def rings(self) -> list[Row]:
+        """Columns of the table ring, from copies of tracefs' per_cpu/cpuN/stats.
+
+        They are NAME ring-stats.cpuN, or one file ring-stats with all CPUs in order.
+        """
+        whole = self.text("ring-stats")
+        if whole is not None:
+            return parse_ring_stats(whole)
+        rows: list[Row] = []
+        while (text := self.text(f"ring-stats.cpu{len(rows)}")) is not None:
+            rows += [row | {"cpu": len(rows)} for row in parse_ring_stats(text)[:1]]
+        return rows
+
     def blocks(self, stage: str, snapshot: int, ts: int = 0) -> dict[str, pa.RecordBatch]:
         """Tables block_guess and pageblock; empty where kpageflags was not readable."""
         zones, _ = parse_zoneinfo(self.text("zoneinfo", stage) or "")
@@ -397,6 +410,25 @@ def parse_vmstat(text: str) -> list[Row]:
         {"name": name, "value": int(value)}
         for name, value in re.findall(r"^(\w+) (-?\d+)$", text, re.MULTILINE)
     ]
+
+
+_RING_STATS = {
+    "overrun": "overrun",
+    "commit overrun": "commit_overrun",
+    "dropped events": "dropped",
+}
+
+
+def parse_ring_stats(text: str) -> list[Row]:
+    """Columns of the table ring from tracefs' stats of one or more CPUs, in order."""
+    rows: list[Row] = []
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name == "entries":
+            rows.append({"cpu": len(rows)})
+        elif rows and name in _RING_STATS and value.strip().isdigit():
+            rows[-1][_RING_STATS[name]] = int(value)
+    return rows
 
 
 def _migratetypes(pagetypeinfo: str) -> list[str]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ import pyarrow as pa
 from pagetape._collector import Source
 from pagetape.procfs import Proc
 from pagetape.schemas.tape import Writer
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,47 @@ def known(*facts: dict[str, Any]) -> dict[str, Any]:
     return {key: value for some in facts for key, value in some.items() if value is not None}
 
 
+def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
+    """Rows of `ring`, those of the top instance with what the trace left out and `stats` say."""
+    known_of = {row["cpu"]: row for row in stats}
+
+    def more(row: Row) -> Row:
+        said = {} if row["instance"] else known_of.get(row["cpu"], {})
+        return {key: value for key, value in said.items() if row.get(key) is None}
+
+    return [row | more(row) for row in rings]
+
+
+def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
+    """Rows of `lost`; a CPU's one gap of unknown size is what the others leave of its overrun.
+
+    The kernel notes a gap's size in the sub-buffer after it only if there is room.
+    """
+    overrun: dict[int, int] = {}
+    for ring in rings:
+        if ring.get("overrun"):
+            overrun[ring["cpu"]] = overrun.get(ring["cpu"], 0) + ring["overrun"]
+    sized: list[Row] = []
+    for row in lost:
+        mine = [other["events"] for other in lost if other["cpu"] == row["cpu"]]
+        rest = overrun.get(row["cpu"], 0) - sum(size or 0 for size in mine)
+        guess = row["events"] is None and mine.count(None) == 1 and rest > 0
+        sized.append(row | {"events": rest} if guess else row)
+    return sized
+
+
 def write_events(
-    source: Source, tape: Writer, progress: Callable[[float], None] = lambda _share: None
+    source: Source,
+    tape: Writer,
+    progress: Callable[[float], None] = lambda _share: None,
+    ring_stats: Sequence[Row] = (),
 ) -> None:
     """Everything the source reads, until its end, and what is known only then."""
     while (found := source.read()) is not None:
         tape.write(found[0], pa.record_batch(found[1]))
         progress(source.progress)
     tape.rows("tracepoint", source.tracepoints())
-    tape.rows("ring", source.rings())
-    tape.rows("lost", source.lost())
+    rings = complete_rings(source.rings(), ring_stats)
+    tape.rows("ring", rings)
+    tape.rows("lost", complete_lost(source.lost(), rings))
     tape.rows("task", source.tasks())

@@ -335,3 +335,32 @@ def test_this_machine() -> None:
     zones = proc.rows("now", 0)["zone"]
     assert sum(zone["managed"] for zone in zones) > 0
     assert all(zone["wmark_min"] <= zone["wmark_low"] <= zone["wmark_high"] for zone in zones)
+
+
+RING_STATS = """entries: {}
+overrun: {}
+commit overrun: 0
+bytes: 7552528
+oldest event ts:     3.780342
+now ts:    13.830082
+dropped events: 2
+read events: 0
+"""
+
+
+def test_ring_statistics_of_each_cpu(tmp_path: Path) -> None:
+    for cpu, overrun in enumerate((7, 9)):
+        (tmp_path / f"ring-stats.cpu{cpu}").write_text(RING_STATS.format(100, overrun))
+    rows = [
+        {"cpu": 0, "overrun": 7, "commit_overrun": 0, "dropped": 2},
+        {"cpu": 1, "overrun": 9, "commit_overrun": 0, "dropped": 2},
+    ]
+    assert procfs.saved(tmp_path).rings() == rows
+    (tmp_path / "ring-stats").write_text(RING_STATS.format(1, 7) + RING_STATS.format(1, 9))
+    assert procfs.saved(tmp_path).rings() == rows
+
+
+def test_no_ring_statistics(tmp_path: Path) -> None:
+    assert procfs.saved(tmp_path).rings() == []
+    (tmp_path / "ring-stats").write_text("overrun: 5\nnonsense\n")
+    assert procfs.saved(tmp_path).rings() == []

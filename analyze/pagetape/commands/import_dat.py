@@ -42,7 +42,7 @@ def import_dat(
             if proc:
                 for number, stage in enumerate(proc.stages):
                     capture.Snapshot.take(proc, stage, number).write(tape)
-            capture.write_events(source, tape, bar)
+            capture.write_events(source, tape, bar, proc.rings() if proc else ())
     finally:
         source.close()
 
