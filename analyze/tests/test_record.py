@@ -2,6 +2,7 @@
 """pagetape record on this machine; skipped where it cannot be traced."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -100,8 +101,10 @@ def test_a_command_that_does_not_exist(tmp_path: Path, pagetape: Run) -> None:
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"
 )
 def test_nobody_is_told_what_is_missing(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    """Nobody may read everything here, for the clone may stand in root's home."""
+    os.chown(tmp_path, 65534, 65534)
+    read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
     done = subprocess.run(
         [*nobody, *PAGETAPE, "record", "-o", tmp_path / "t.tape", "--duration", "1"],
         capture_output=True,
@@ -110,5 +113,5 @@ def test_nobody_is_told_what_is_missing(tmp_path: Path) -> None:
         cwd="/",
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("pagetape: ")
+    assert re.match(r"pagetape: .*(trac|root)", done.stderr)
     assert list(tmp_path.iterdir()) == []
