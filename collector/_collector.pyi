@@ -19,8 +19,8 @@ class Source:
     def facts(self) -> dict[str, Any]:
         """What the trace itself says; None where it does not.
 
-        kernel (release), host, arch, clock, cpus, page_size, gfp_bits ({name: bit}) and
-        instances (names of the ring buffers, "" is the top one).
+        kernel (release), host, arch, clock, cpus, page_size, pageblock_order, gfp_bits
+        ({name: bit}) and instances (names of the ring buffers, "" is the top one).
         """
     def read(self) -> tuple[str, ArrowBatch] | None:
         """The next (table name, batch), or None at the end. Waits without the GIL."""

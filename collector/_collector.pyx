@@ -60,6 +60,7 @@ cdef extern from "decode.h" nogil:
     const decoder_count *decoder_counts(decoder *d, size_t *nr)
     int32_t *decoder_pids(const decoder *d, size_t *nr)
     const char *decoder_gfp_name(const decoder *d, int bit)
+    int decoder_pageblock_order(const decoder *d)
     uint64_t decoder_bad_records(const decoder *d)
 
 cdef extern from "source.h" nogil:
@@ -235,6 +236,10 @@ cdef class Source:
             raise ValueError("the source is closed")
         return self.source
 
+    cdef object pageblock_order(self):
+        cdef int order = decoder_pageblock_order(self.opened().decoder)
+        return None if order < 0 else order
+
     cdef dict gfp_bits(self):
         cdef const char *name
         bits = {}
@@ -358,6 +363,7 @@ cdef class DatFile(Source):
             "clock": text(facts.clock),
             "cpus": facts.cpus,
             "page_size": facts.page_size,
+            "pageblock_order": self.pageblock_order(),
             "gfp_bits": self.gfp_bits(),
             "instances": [text(facts.instances[i]) for i in range(facts.nr_instances)],
         }
@@ -418,6 +424,7 @@ cdef class Recorder(Source):
             "clock": "mono",
             "cpus": recorder_cpus(self.recorder),
             "page_size": os.sysconf("SC_PAGESIZE"),
+            "pageblock_order": self.pageblock_order(),
             "gfp_bits": self.gfp_bits(),
             "instances": [text(instance_name(instance))],
             "ring_kb": instance_ring_bytes(instance) // 1024,

@@ -191,6 +191,93 @@ static void set_zones(struct canonical *c, bool is_64_bit)
 		memcpy(c->zone, word32, sizeof(word32));
 }
 
+/* "9" or "10u" */
+static bool number(const char *text, int64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoll(text, &end, 0);
+	end += strspn(end, "uUlL");
+	return !errno && end != text && !*end;
+}
+
+static bool constant(const struct tep_print_arg *arg, int64_t *value);
+
+/* "a - b", "a < b", "a < b ? c : d": what a macro such as pageblock_order may become. */
+static bool constant_op(const struct tep_print_arg_op *op, int64_t *value)
+{
+	int64_t left, right;
+
+	if (!constant(op->left, &left))
+		return false;
+	if (!strcmp(op->op, "?")) {
+		if (op->right->type != TEP_PRINT_OP)
+			return false;
+		return constant(left ? op->right->op.left : op->right->op.right, value);
+	}
+	if (!constant(op->right, &right))
+		return false;
+	if (!strcmp(op->op, "+"))
+		return !__builtin_add_overflow(left, right, value);
+	if (!strcmp(op->op, "-"))
+		return !__builtin_sub_overflow(left, right, value);
+	if (!strcmp(op->op, "<"))
+		*value = left < right;
+	else if (!strcmp(op->op, ">"))
+		*value = left > right;
+	else
+		return false;
+	return true;
+}
+
+/* The value of an expression of a print format, if it is the same in every record. */
+static bool constant(const struct tep_print_arg *arg, int64_t *value)
+{
+	switch (arg->type) {
+	case TEP_PRINT_ATOM:
+		return number(arg->atom.atom, value);
+	case TEP_PRINT_TYPE:
+		return constant(arg->typecast.item, value);
+	case TEP_PRINT_OP:
+		return constant_op(&arg->op, value);
+	default:
+		return false;
+	}
+}
+
+/* The argument printed behind `name`, as in "name=%d"; NULL if there is none. */
+static const struct tep_print_arg *printed(const struct tep_event *event, const char *name)
+{
+	const struct tep_print_arg *arg = event->print_fmt.args;
+	const char *format = event->print_fmt.format;
+	const char *end = format ? strstr(format, name) : NULL;
+
+	if (!end)
+		return NULL;
+	for (const char *p = format; arg && p < end; p++) {
+		if (*p != '%')
+			continue;
+		if (p[1] == '%')
+			p++;
+		else
+			arg = arg->next;
+	}
+	return arg;
+}
+
+static void learn_pageblock_order(struct canonical *c, struct tep_handle *tep)
+{
+	const struct tep_event *event =
+		tep_find_event_by_name(tep, "kmem", "mm_page_alloc_extfrag");
+	const struct tep_print_arg *arg = event ? printed(event, "pageblock_order=") : NULL;
+	int64_t order;
+
+	c->pageblock_order = -1;
+	if (arg && constant(arg, &order) && order >= 0 && order < 32)
+		c->pageblock_order = (int)order;
+}
+
 void canonical_init(struct canonical *c, struct tep_handle *tep, int nr_migratetypes,
 		    const char *const *migratetypes)
 {
@@ -205,4 +292,5 @@ void canonical_init(struct canonical *c, struct tep_handle *tep, int nr_migratet
 		for_each_list(c, event->print_fmt.args, learn_gfp);
 	}
 	set_gfp(c);
+	learn_pageblock_order(c, tep);
 }

@@ -22,6 +22,7 @@ struct canonical {
 	uint32_t gfp[4][256];  /* by byte of the kernel's value */
 	bool gfp_known;        /* else nothing named any bit */
 	char gfp_name[32][32]; /* the kernel's name of each bit, or "" */
+	int pageblock_order;   /* as mm_page_alloc_extfrag prints it, or -1 */
 };
 
 /* Learn from all formats in `tep`. For the migratetypes see struct decoder_names. */

@@ -504,6 +504,11 @@ const char *decoder_gfp_name(const struct decoder *d, int bit)
 								     : NULL;
 }
 
+int decoder_pageblock_order(const struct decoder *d)
+{
+	return d->canonical.pageblock_order;
+}
+
 uint64_t decoder_bad_records(const struct decoder *d)
 {
 	return d->bad;

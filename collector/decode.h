@@ -81,5 +81,8 @@ int32_t *decoder_pids(const struct decoder *d, size_t *nr);
 /* The traced kernel's name of bit `bit` of its gfp_t, as "__GFP_IO"; NULL if it has none. */
 const char *decoder_gfp_name(const struct decoder *d, int bit);
 
+/* The traced kernel's pageblock_order, or -1 where no event format tells. */
+int decoder_pageblock_order(const struct decoder *d);
+
 /* Records that were shorter than their format or whose type no format describes. */
 uint64_t decoder_bad_records(const struct decoder *d);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -417,6 +418,44 @@ static void every_pid_is_remembered_once(void)
 	done(d, tep);
 }
 
+/* An event that prints pageblock_order in the words of `order`, after a %% and a pfn. */
+static int pageblock_order_printed_as(const char *order)
+{
+	char format[1024];
+	struct tep_handle *tep;
+	struct decoder *d;
+	int found;
+
+	snprintf(format, sizeof(format),
+		 "name: mm_page_alloc_extfrag\nID: 19\n" COMMON FIELD("unsigned long pfn", 8, 8, 0)
+			 FIELD("int alloc_order", 16, 4, 1) FIELD("int fallback_order", 20, 4, 1)
+				 FIELD("int alloc_migratetype", 24, 4, 1)
+					 FIELD("int fallback_migratetype", 28, 4, 1)
+						 FIELD("int change_ownership", 32, 4,
+						       1) "\nprint fmt: \"100%%%% pfn=0x%%lx "
+							  "pageblock_order=%%d\", REC->pfn, %s\n",
+		 order);
+	tep = kernel_with("kmem", format, NULL);
+	d = decoder_for(tep, 64);
+	found = decoder_pageblock_order(d);
+	done(d, tep);
+	return found;
+}
+
+static void the_print_format_tells_how_large_a_pageblock_is(void)
+{
+	check(pageblock_order_printed_as("9") == 9);
+	check(pageblock_order_printed_as("(21 - 12)") == 9);
+	/* 6.1 and 6.18 on x86-64, and a kernel whose MAX_PAGE_ORDER is the smaller */
+	check(pageblock_order_printed_as(
+		      "(((unsigned int)((21 - 12))) < ((unsigned int)(11 - 1)) ? "
+		      "((unsigned int)((21 - 12))) : ((unsigned int)(11 - 1)))") == 9);
+	check(pageblock_order_printed_as("((13) < (10) ? (13) : (10))") == 10);
+	check(pageblock_order_printed_as("REC->alloc_order") == -1);
+	check(pageblock_order_printed_as("pageblock_order") == -1);
+	check(pageblock_order_printed_as("1000") == -1);
+}
+
 static void a_kernel_without_pfns_is_refused_by_name(void)
 {
 	struct tep_handle *tep = kernel_with("kmem", pages_2_6_32, NULL);
@@ -443,6 +482,7 @@ int main(void)
 	test(damaged_records_are_counted);
 	test(only_vmstat_update_is_work);
 	test(every_pid_is_remembered_once);
+	test(the_print_format_tells_how_large_a_pageblock_is);
 	test(a_kernel_without_pfns_is_refused_by_name);
 	return check_done();
 }
