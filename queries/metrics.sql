@@ -12,18 +12,17 @@
 --
 -- Columns:
 --   metric  VARCHAR  What is counted.
---   unit    VARCHAR  events, pages, blocks or 1/1000.
+--   unit    VARCHAR  events, pages or blocks.
 --   tier    VARCHAR  Tier of the number when it is a prediction.
 --   value   BIGINT   The count.
-WITH page_event AS (
+WITH page_event AS MATERIALIZED (
     SELECT
         kind,
-        percpu_refill,
         count(*) AS nr,
         count(*) - count(pfn) AS no_page,
-        sum(1::BIGINT << page_order::INTEGER)::BIGINT AS pages
+        count(*) << page_order::INTEGER AS pages
     FROM event
-    GROUP BY kind, percpu_refill
+    GROUP BY kind, page_order
 ),
 
 -- The row number is the tape's order, which equal timestamps do not tell.
@@ -37,12 +36,17 @@ placed AS (
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
 ),
 
-run AS (
-    SELECT back, moves AND lag(moves) OVER (PARTITION BY cpu, back ORDER BY place) IS NOT TRUE AS begins
-    FROM placed
+run AS MATERIALIZED (
+    SELECT back, count(*) AS nr
+    FROM (
+        SELECT back, moves AND lag(moves) OVER (PARTITION BY cpu, back ORDER BY place) IS NOT TRUE AS begins
+        FROM placed
+    )
+    WHERE begins
+    GROUP BY back
 ),
 
-fallback AS (
+fallback AS MATERIALIZED (
     SELECT alloc_migratetype AS wanted, fallback_migratetype AS raided, kind, below_pageblock, count(*) AS nr
     FROM extfrag
     GROUP BY ALL
@@ -99,11 +103,11 @@ measured AS (
     SELECT 31, 'pages drained to the zone', 'pages', 'A', coalesce(sum(pages), 0)
     FROM page_event WHERE kind = 'pcpu_drain'
     UNION ALL
-    SELECT 32, 'refill runs', 'events', 'A', count(*) FILTER (begins AND NOT back)
-    FROM run
+    SELECT 32, 'refill runs', 'events', 'A', coalesce(sum(nr), 0)
+    FROM run WHERE NOT back
     UNION ALL
-    SELECT 33, 'drain runs', 'events', 'A', count(*) FILTER (begins AND back)
-    FROM run
+    SELECT 33, 'drain runs', 'events', 'A', coalesce(sum(nr), 0)
+    FROM run WHERE back
     UNION ALL
     SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER)
     FROM last_area HAVING count(*) > 0

@@ -12,9 +12,12 @@ The tables are scanned where they lie: a query reads the columns it names.
 from __future__ import annotations
 
 import errno
+import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -91,6 +94,8 @@ class Database:
     def __init__(self, tapes: Sequence[Tape]) -> None:
         self._db = duckdb.connect()
         self._db.execute("SET enable_progress_bar = false")
+        spill = Path(tempfile.gettempdir()) / f"pagetape-{os.getpid()}"
+        self._db.execute(f"SET temp_directory = {_quoted(str(spill))}")
         names = labels(tapes)
         for table in TABLES.values():
             selects = []

@@ -8,7 +8,7 @@ import pytest
 
 from pagetape import answer, query
 from pagetape.database import Database
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, Writer
 
 ANSWERS = Path(__file__).parent / "golden" / "answers"
 EVERY = [*query.reports().values(), *query.views()]
@@ -50,6 +50,18 @@ def test_every_report_has_a_tier(q: query.Query) -> None:
 
 def test_no_answer_is_left_without_its_query() -> None:
     assert {file.stem for file in ANSWERS.iterdir()} == {q.name for q in EVERY}
+
+
+def test_rows_come_in_the_tapes_order(tmp_path: Path) -> None:
+    """Queries that number the rows rely on it, however many batches and threads there are."""
+    event = {"cpu": 0, "pid": 1, "kind": "free", "flags": 0, "pfn": 1, "page_order": 0}
+    with Writer(tmp_path / "t.tape", {}) as tape:
+        for first in range(0, 200_000, 10_000):
+            tape.rows("event", [event | {"ts": ts} for ts in range(first, first + 10_000)])
+    numbered = "SELECT row_number() OVER () - 1 AS place, ts FROM event WHERE kind = 'free'"
+    with Database([Tape(tmp_path / "t.tape")]) as db:
+        found = db.ask(f"SELECT count(*), count(*) FILTER (place <> ts) FROM ({numbered})")
+    assert found.rows == [(200_000, 0)]
 
 
 BAD_HEADERS = {

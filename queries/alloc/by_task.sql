@@ -16,28 +16,30 @@
 --   high_order  BIGINT   Allocations of order 1 or more.
 --   interrupt   BIGINT   Allocations in hard or soft interrupt context.
 --   frees       BIGINT   Frees.
-SELECT
-    coalesce(t.comm, e.pid::VARCHAR) AS comm,
-    count(DISTINCT e.pid) AS threads,
-    sum(e.allocs)::BIGINT AS allocs,
-    sum(e.pages)::BIGINT AS pages,
-    sum(e.high_order)::BIGINT AS high_order,
-    sum(e.interrupt)::BIGINT AS interrupt,
-    sum(e.frees)::BIGINT AS frees
-FROM (
+WITH counted AS (
     SELECT
         tape,
         pid,
-        count(*) FILTER (kind = 'alloc') AS allocs,
-        coalesce(sum(1::BIGINT << page_order::INTEGER) FILTER (kind = 'alloc' AND pfn IS NOT NULL), 0) AS pages,
-        count(*) FILTER (kind = 'alloc' AND page_order > 0) AS high_order,
-        count(*) FILTER (kind = 'alloc' AND (flags & 6) <> 0) AS interrupt,
-        count(*) FILTER (kind = 'free') AS frees
+        kind,
+        page_order,
+        (flags & 6) <> 0 AS in_interrupt,
+        count(*) AS nr,
+        count(pfn) << page_order::INTEGER AS pages
     FROM event
     WHERE kind IN ('alloc', 'free')
-    GROUP BY tape, pid
-) AS e
+    GROUP BY tape, pid, kind, page_order, in_interrupt
+)
+
+SELECT
+    coalesce(t.comm, c.pid::VARCHAR) AS comm,
+    count(DISTINCT c.pid) AS threads,
+    coalesce(sum(c.nr) FILTER (c.kind = 'alloc'), 0)::BIGINT AS allocs,
+    coalesce(sum(c.pages) FILTER (c.kind = 'alloc'), 0)::BIGINT AS pages,
+    coalesce(sum(c.nr) FILTER (c.kind = 'alloc' AND c.page_order > 0), 0)::BIGINT AS high_order,
+    coalesce(sum(c.nr) FILTER (c.kind = 'alloc' AND c.in_interrupt), 0)::BIGINT AS interrupt,
+    coalesce(sum(c.nr) FILTER (c.kind = 'free'), 0)::BIGINT AS frees
+FROM counted AS c
 LEFT JOIN task AS t USING (tape, pid)
-GROUP BY coalesce(t.comm, e.pid::VARCHAR)
+GROUP BY coalesce(t.comm, c.pid::VARCHAR)
 ORDER BY pages DESC, allocs DESC, comm
 LIMIT $top::BIGINT

@@ -11,12 +11,17 @@
 --   nr          BIGINT   Events.
 --   pages       BIGINT   Pages, where the event has an order and a page.
 --   per_second  DOUBLE   Events per second of the tape.
+WITH counted AS (
+    SELECT kind, page_order, count(*) AS nr, count(pfn) << page_order::INTEGER AS pages
+    FROM event
+    GROUP BY kind, page_order
+)
+
 SELECT
-    e.kind,
-    count(*) AS nr,
-    sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.pfn IS NOT NULL)::BIGINT AS pages,
-    round(count(*) / nullif((any_value(m.end_ts) - any_value(m.start_ts)) / 1e9, 0), 1) AS per_second
-FROM event AS e
-JOIN machine AS m USING (tape)
-GROUP BY e.kind
-ORDER BY nr DESC, e.kind
+    c.kind,
+    sum(c.nr)::BIGINT AS nr,
+    sum(c.pages)::BIGINT AS pages,
+    round(sum(c.nr) / nullif((any_value(m.end_ts) - any_value(m.start_ts)) / 1e9, 0), 1) AS per_second
+FROM counted AS c, machine AS m
+GROUP BY c.kind
+ORDER BY nr DESC, c.kind

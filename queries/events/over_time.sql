@@ -13,18 +13,26 @@
 --   free_pages    BIGINT  Pages freed.
 --   zone_locked   BIGINT  Pages taken from the buddy lists under the zone lock.
 --   drained       BIGINT  Pages returned from the per-CPU lists under the zone lock.
+WITH counted AS (
+    SELECT
+        (e.ts - m.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) AS at_interval,
+        e.kind,
+        e.page_order,
+        count(*) AS nr,
+        count(e.pfn) << coalesce(e.page_order, 0)::INTEGER AS pages
+    FROM event AS e
+    JOIN machine AS m USING (tape)
+    GROUP BY at_interval, e.kind, e.page_order
+)
+
 SELECT
-    (e.ts - m.start_ts) // (1000000 * greatest($interval_ms::BIGINT, 1))
-        * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
-    count(*) FILTER (e.kind = 'alloc') AS allocs,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'alloc' AND e.pfn IS NOT NULL), 0)::BIGINT
-        AS alloc_pages,
-    count(*) FILTER (e.kind = 'free') AS frees,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'free'), 0)::BIGINT AS free_pages,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'alloc_zone_locked'), 0)::BIGINT
-        AS zone_locked,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'pcpu_drain'), 0)::BIGINT AS drained
-FROM event AS e
-JOIN machine AS m USING (tape)
-GROUP BY at_s
-ORDER BY at_s
+    at_interval * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
+    coalesce(sum(nr) FILTER (kind = 'alloc'), 0)::BIGINT AS allocs,
+    coalesce(sum(pages) FILTER (kind = 'alloc'), 0)::BIGINT AS alloc_pages,
+    coalesce(sum(nr) FILTER (kind = 'free'), 0)::BIGINT AS frees,
+    coalesce(sum(pages) FILTER (kind = 'free'), 0)::BIGINT AS free_pages,
+    coalesce(sum(pages) FILTER (kind = 'alloc_zone_locked'), 0)::BIGINT AS zone_locked,
+    coalesce(sum(pages) FILTER (kind = 'pcpu_drain'), 0)::BIGINT AS drained
+FROM counted
+GROUP BY at_interval
+ORDER BY at_interval

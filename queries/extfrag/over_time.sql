@@ -14,7 +14,7 @@
 --   whole            BIGINT  Fallbacks of whole pageblocks.
 --   below_pageblock  BIGINT  claim + steal.
 SELECT
-    (f.ts - m.start_ts) // (1000000 * greatest($interval_ms::BIGINT, 1))
+    (f.ts - m.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1))
         * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
     count(*) FILTER (kind = 'claim') AS claim,
     count(*) FILTER (kind = 'steal') AS steal,

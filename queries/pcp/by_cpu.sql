@@ -14,17 +14,28 @@
 --   buddy             BIGINT     Pages taken under the zone lock for one allocation; all of them before 5.19.
 --   drained           BIGINT     Pages moved back to the buddy lists.
 --   recycled_percent  DOUBLE     Share of allocations for which no page left the buddy lists.
+WITH counted AS (
+    SELECT
+        cpu,
+        kind,
+        percpu_refill IS TRUE AS refill,
+        count(*) AS nr,
+        count(*) << page_order::INTEGER AS pages
+    FROM event
+    WHERE kind IN ('alloc', 'alloc_zone_locked', 'pcpu_drain')
+    GROUP BY cpu, kind, refill, page_order
+)
+
 SELECT
-    e.cpu,
-    count(*) FILTER (e.kind = 'alloc') AS allocs,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER)
-        FILTER (e.kind = 'alloc_zone_locked' AND e.percpu_refill), 0)::BIGINT AS refilled,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER)
-        FILTER (e.kind = 'alloc_zone_locked' AND e.percpu_refill IS NOT TRUE), 0)::BIGINT AS buddy,
-    coalesce(sum(1::BIGINT << e.page_order::INTEGER) FILTER (e.kind = 'pcpu_drain'), 0)::BIGINT AS drained,
-    round(100 - 100 * count(*) FILTER (e.kind = 'alloc_zone_locked') / nullif(count(*) FILTER (e.kind = 'alloc'), 0), 2)
-        AS recycled_percent
-FROM event AS e
-WHERE e.kind IN ('alloc', 'alloc_zone_locked', 'pcpu_drain')
-GROUP BY e.cpu
-ORDER BY e.cpu
+    cpu,
+    coalesce(sum(nr) FILTER (kind = 'alloc'), 0)::BIGINT AS allocs,
+    coalesce(sum(pages) FILTER (kind = 'alloc_zone_locked' AND refill), 0)::BIGINT AS refilled,
+    coalesce(sum(pages) FILTER (kind = 'alloc_zone_locked' AND NOT refill), 0)::BIGINT AS buddy,
+    coalesce(sum(pages) FILTER (kind = 'pcpu_drain'), 0)::BIGINT AS drained,
+    round(
+        100 - 100 * sum(nr) FILTER (kind = 'alloc_zone_locked') / sum(nr) FILTER (kind = 'alloc'),
+        2
+    ) AS recycled_percent
+FROM counted
+GROUP BY cpu
+ORDER BY cpu
