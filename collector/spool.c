@@ -59,22 +59,33 @@ static size_t memory_bytes(const struct spool *spool)
 	return (spool->slots + 2) * spool->slot_bytes;
 }
 
-/*
- * A file without a name, or -errno. O_DIRECT keeps it out of the page cache,
- * where it would need pages of the allocator that is traced, and add to the very
- * pressure that is watched. Not every file system has it.
- */
-static int open_file(const char *dir, int flags)
+/* A file without a name, or -errno. */
+static int open_file(const char *dir)
 {
 	char path[PATH_MAX];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/spool.XXXXXX", dir);
-	fd = mkostemp(path, O_CLOEXEC | flags);
+	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	unlink(path);
 	return fd;
+}
+
+/*
+ * O_DIRECT keeps the file out of the page cache, where it would need pages of
+ * the allocator that is traced, and add to the very pressure that is watched.
+ * Not every file system has it, and some want larger blocks: try one.
+ */
+static void bypass_page_cache(const struct spool *spool)
+{
+	if (fcntl(spool->fd, F_SETFL, O_DIRECT))
+		return;
+	if (pwrite(spool->fd, spool->memory, BLOCK_BYTES, 0) < 0 && errno == EINVAL)
+		fcntl(spool->fd, F_SETFL, 0);
+	/* If this fails, the writer writes over it. */
+	(void)!ftruncate(spool->fd, 0);
 }
 
 int spool_new(struct spool **out, const char *dir, size_t slot_bytes, size_t slots,
@@ -94,15 +105,14 @@ int spool_new(struct spool **out, const char *dir, size_t slot_bytes, size_t slo
 		free(spool);
 		return ret;
 	}
-	spool->fd = open_file(dir, O_DIRECT);
-	if (spool->fd == -EINVAL)
-		spool->fd = open_file(dir, 0);
+	spool->fd = open_file(dir);
 	if (spool->fd < 0) {
 		ret = fail(err, -spool->fd, "cannot make a spool file in %s: %s", dir,
 			   strerror(-spool->fd));
 		spool_free(spool);
 		return ret;
 	}
+	bypass_page_cache(spool);
 	*out = spool;
 	return 0;
 }
