@@ -95,8 +95,10 @@ void batch_clear(struct batch *batch)
 	for (int c = 0; c < batch->table->nr_columns; c++) {
 		const struct column *column = &batch->table->columns[c];
 
-		if (column->nullable)
-			memset(batch->slots[column->slot + 1], 0, bitmap_bytes(batch->capacity));
+		if (!column->nullable)
+			continue;
+		memset(batch->slots[column->slot], 0, batch->capacity * column->width);
+		memset(batch->slots[column->slot + 1], 0, bitmap_bytes(batch->capacity));
 	}
 }
 

@@ -69,8 +69,9 @@ void batch_free(struct batch *batch);
 bool batch_idle(const struct batch *batch);
 
 /*
- * Forget all rows and mark every value of every nullable column null: a writer
- * then sets only what it has. Cost: one memset of capacity / 8 bytes a column.
+ * Forget all rows and make every value of every nullable column null, and 0
+ * beneath: a writer then sets only what it has, and the same rows are always the
+ * same bytes, whatever the memory held before.
  */
 void batch_clear(struct batch *batch);
 

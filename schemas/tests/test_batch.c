@@ -69,7 +69,7 @@ static void a_freed_batch_lives_as_long_as_its_array(void)
 	array.release(&array);
 }
 
-static void clearing_makes_all_values_null(void)
+static void clearing_makes_all_values_null_and_zero(void)
 {
 	struct batch *batch = lost_gap(5, true);
 	const struct lost_columns *columns = (struct lost_columns *)batch->slots;
@@ -77,6 +77,7 @@ static void clearing_makes_all_values_null(void)
 	batch_clear(batch);
 	check(batch->nr == 0 && !is_valid(columns->from_ts_valid, 0));
 	check(!is_valid(columns->events_valid, 0));
+	check(columns->from_ts[0] == 0 && columns->events[0] == 0);
 	batch_free(batch);
 }
 
@@ -152,7 +153,7 @@ int main(void)
 	test(rows_come_back_as_they_were);
 	test(a_batch_is_busy_until_its_array_is_released);
 	test(a_freed_batch_lives_as_long_as_its_array);
-	test(clearing_makes_all_values_null);
+	test(clearing_makes_all_values_null_and_zero);
 	test(capacity_is_rounded_up_to_whole_words);
 	test(another_tables_rows_are_refused_by_name);
 	test(sliced_and_null_rows_are_refused);
