@@ -7,7 +7,8 @@ import contextlib
 import errno
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,29 +101,56 @@ def _first_snapshot(tape: Tape, name: str) -> list[pa.RecordBatch]:
     return list(first.to_batches())
 
 
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches; the next is read while one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
 class _Output:
-    """Where the model's rows go: counted, and written if a tape is wanted."""
+    """Where the model's rows go: counted, and written if a tape is wanted.
+
+    A batch is written while the engine fills the next.
+    """
 
     def __init__(self, writer: Writer | None) -> None:
         self._writer = writer
+        self._pool = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
         self.events: Counter[str] = Counter()
         self.anomalies = 0
+
+    def __enter__(self) -> _Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
 
     def drain(self, engine: _replay.Replay) -> None:
         while (row := engine.read()) is not None:
             name, batch = row[0], pa.record_batch(row[1])
             if name == "anomaly":
                 self.anomalies += batch.num_rows
-            if self._writer is None:
-                continue
-            if name == "event":
-                for kind in pc.value_counts(batch.column("kind").indices):
-                    label = TABLES["event"].column("kind").labels[kind["values"].as_py()]
-                    self.events[label] += kind["counts"].as_py()
-            self._writer.write(name, batch)
+            self._wait()
+            if self._writer is not None:
+                self._writing = self._pool.submit(self._write, self._writer, name, batch)
+
+    def _write(self, writer: Writer, name: str, batch: pa.RecordBatch) -> None:
+        if name == "event":
+            for kind in pc.value_counts(batch.column("kind")).to_pylist():
+                self.events[kind["values"]] += kind["counts"]
+        writer.write(name, batch)
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
 
     def finish(self, tape: Tape) -> None:
         """The tables that come from the input, and the counts."""
+        self._wait()
         if self._writer is None:
             return
         for name in (*SNAPSHOT, *KEPT):
@@ -176,8 +204,8 @@ def play(
         if out is not None:
             facts = tape.facts | {"replay": made}
             writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
-        sink = _Output(writer)
-        for batch in tape.batches("event"):
+        sink = stack.enter_context(_Output(writer))
+        for batch in _ahead(tape.batches("event")):
             engine.feed(batch)
             sink.drain(engine)
             fed += batch.num_rows
