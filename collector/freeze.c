@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "freeze.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	STACK_SIZE = 256 << 10,
+	GATHER_MS = 20,       /* how long fn waits for the others to spin */
+	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
+};
+
+struct worker {
+	struct freezer *freezer;
+	pthread_t thread;
+	sem_t wake;
+};
+
+struct freezer {
+	struct worker *workers;
+	struct freezer_cpu *cpus;
+	int nr;
+	bool realtime; /* all workers have it */
+
+	/* One freeze. */
+	sem_t ready; /* a worker is about to sleep */
+	int runner;  /* index of the worker that runs fn; -1: workers end */
+	void (*fn)(void *arg);
+	void *arg;
+	uint64_t limit_ns;
+	int called;
+	atomic_int held;
+	atomic_bool over;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void spin(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#else
+	atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static void hold(struct freezer *f)
+{
+	atomic_fetch_add(&f->held, 1);
+	do {
+		for (int i = 0; i < SPINS_PER_LOOK && !atomic_load(&f->over); i++)
+			spin();
+	} while (!atomic_load(&f->over) && now_ns() < f->limit_ns);
+}
+
+static void run(struct freezer *f)
+{
+	uint64_t gathered = now_ns() + GATHER_MS * 1000000ull;
+
+	while (atomic_load(&f->held) < f->called && now_ns() < gathered)
+		spin();
+	f->fn(f->arg);
+	atomic_store(&f->over, true);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct freezer *f = w->freezer;
+	int nr = (int)(w - f->workers);
+	unsigned int cpu = 0, node = 0;
+
+	getcpu(&cpu, &node);
+	f->cpus[nr] = (struct freezer_cpu){(int)cpu, (int)node, (int)syscall(SYS_gettid)};
+	for (;;) {
+		sem_post(&f->ready);
+		while (sem_wait(&w->wake))
+			;
+		if (f->runner < 0)
+			return NULL;
+		if (f->runner == nr)
+			run(f);
+		else
+			hold(f);
+	}
+}
+
+/* Start the worker of one CPU; false where this process may not use the CPU. */
+static bool start_worker(struct freezer *f, int cpu, size_t set_size)
+{
+	struct sched_param param = {.sched_priority = sched_get_priority_max(SCHED_FIFO)};
+	struct worker *w = &f->workers[f->nr];
+	cpu_set_t *set = CPU_ALLOC(8 * set_size);
+	sigset_t all, old;
+	pthread_attr_t attr;
+	int ret;
+
+	if (!set)
+		return false;
+	CPU_ZERO_S(set_size, set);
+	CPU_SET_S(cpu, set_size, set);
+	w->freezer = f;
+	sem_init(&w->wake, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	pthread_attr_setaffinity_np(&attr, set_size, set);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&w->thread, &attr, work, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	CPU_FREE(set);
+	if (ret) {
+		sem_destroy(&w->wake);
+		return false;
+	}
+	if (pthread_setschedparam(w->thread, SCHED_FIFO, &param))
+		f->realtime = false;
+	f->nr++;
+	return true;
+}
+
+int freezer_new(struct freezer **out, struct error *err)
+{
+	long nr_cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct freezer *f = calloc(1, sizeof(*f));
+
+	*out = NULL;
+	if (!f)
+		return fail(err, ENOMEM, "no memory for one thread per CPU");
+	f->realtime = true;
+	sem_init(&f->ready, 0, 0);
+	f->workers = calloc((size_t)nr_cpus, sizeof(*f->workers));
+	f->cpus = calloc((size_t)nr_cpus, sizeof(*f->cpus));
+	if (!f->workers || !f->cpus) {
+		freezer_free(f);
+		return fail(err, ENOMEM, "no memory for %ld threads", nr_cpus);
+	}
+	for (int cpu = 0; cpu < nr_cpus; cpu++)
+		if (start_worker(f, cpu, CPU_ALLOC_SIZE(nr_cpus)))
+			sem_wait(&f->ready);
+	if (!f->nr) {
+		freezer_free(f);
+		return fail(err, EAGAIN, "cannot start a thread on any of %ld CPUs", nr_cpus);
+	}
+	*out = f;
+	return 0;
+}
+
+void freezer_free(struct freezer *f)
+{
+	if (!f)
+		return;
+	f->runner = -1;
+	for (int i = 0; i < f->nr; i++) {
+		sem_post(&f->workers[i].wake);
+		pthread_join(f->workers[i].thread, NULL);
+		sem_destroy(&f->workers[i].wake);
+	}
+	sem_destroy(&f->ready);
+	free(f->workers);
+	free(f->cpus);
+	free(f);
+}
+
+const struct freezer_cpu *freezer_cpus(const struct freezer *f, int *nr)
+{
+	*nr = f->nr;
+	return f->cpus;
+}
+
+int freezer_run(struct freezer *f, int nr, void (*fn)(void *arg), void *arg, int limit_ms)
+{
+	f->runner = nr;
+	f->fn = fn;
+	f->arg = arg;
+	f->limit_ns = now_ns() + (uint64_t)limit_ms * 1000000;
+	f->called = f->realtime ? f->nr - 1 : 0;
+	atomic_store(&f->held, 0);
+	atomic_store(&f->over, false);
+	for (int i = 0; i < f->nr; i++)
+		if (f->called && i != nr)
+			sem_post(&f->workers[i].wake);
+	sem_post(&f->workers[nr].wake);
+	for (int i = 0; i < f->called + 1; i++)
+		while (sem_wait(&f->ready))
+			;
+	return atomic_load(&f->held);
+}

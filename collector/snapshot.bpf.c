@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/*
+ * snapshot.bpf.c - copies of the page allocator's lists, made inside the kernel.
+ *
+ *   find_vmcoreinfo   once: the note that names a few data symbols
+ *   find_zones        once: zones, their layout, how much there is to walk
+ *   cut               on mm_page_alloc_zone_locked: the instant of the snapshot
+ *   unmarked_cut      the same where that tracepoint cannot be made to fire
+ *   walk              right after the cut: all that the cut left
+ *   piece             one list alone, for zones too large to walk at once
+ *
+ * snapshot.c decides; see there for why the result is exact.
+ */
+#include "snapshot_image.h"
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* The kernel's types, as far as they are used here; libbpf finds the real places. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct page {
+	struct list_head lru;
+};
+
+struct free_area {
+	struct list_head free_list[1];
+	unsigned long nr_free;
+};
+
+typedef struct {
+	long counter;
+} atomic_long_t;
+
+struct spinlock {
+	int unused;
+};
+
+struct per_cpu_pages {
+	struct spinlock lock;
+	int count, high, high_min, high_max, batch;
+	__u8 flags, alloc_factor, expire;
+	short free_factor, free_count;
+	struct list_head lists[1];
+};
+
+struct per_cpu_zonestat {
+	__s8 vm_stat_diff[1];
+	__s8 stat_threshold;
+};
+
+struct zone {
+	unsigned long _watermark[1];
+	unsigned long watermark_boost, nr_reserved_highatomic, nr_free_highatomic;
+	long lowmem_reserve[1];
+	struct per_cpu_pages *per_cpu_pageset;
+	struct per_cpu_zonestat *per_cpu_zonestats;
+	unsigned long zone_start_pfn;
+	atomic_long_t managed_pages;
+	unsigned long spanned_pages, present_pages;
+	const char *name;
+	struct free_area free_area[1];
+	unsigned long flags;
+	struct spinlock lock;
+	atomic_long_t vm_stat[1];
+};
+
+struct pglist_data {
+	struct zone node_zones[1];
+};
+
+struct mem_section_usage {
+	unsigned long pageblock_flags[1];
+};
+
+struct mem_section {
+	unsigned long section_mem_map;
+	struct mem_section_usage *usage;
+};
+
+struct bpf_array {
+	void *pptrs[1];
+};
+
+#pragma clang attribute pop
+
+/* Enumerators are matched by name; the values here mean nothing. */
+enum migratetype {
+	MIGRATE_UNMOVABLE,
+	MIGRATE_MOVABLE,
+	MIGRATE_RECLAIMABLE,
+	MIGRATE_HIGHATOMIC,
+	MIGRATE_CMA,
+	MIGRATE_ISOLATE,
+	MIGRATE_PCPTYPES,
+};
+enum zone_flags { ZONE_BOOSTED_WATERMARK, ZONE_RECLAIM_ACTIVE, ZONE_BELOW_HIGH };
+enum zone_stat_item { NR_FREE_PAGES, NR_FREE_CMA_PAGES };
+enum pageblock_bits { PB_migrate_isolate, NR_PAGEBLOCK_BITS, __NR_PAGEBLOCK_BITS };
+
+struct control control;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SNAPSHOT_MAX_ZONES);
+	__type(key, __u32);
+	__type(value, struct zone_place);
+} places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct zone_image);
+} zones SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pcp_image);
+} pcps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct section_image);
+} sections SEC(".maps");
+
+/* Addresses of the entries of all walked lists. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} nodes SEC(".maps");
+
+/* Exists only to tell where each CPU's per-cpu area lies. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} probe SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} percpu_offset SEC(".maps");
+
+static __u64 read_u64(__u64 address)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+/* Copies `size` bytes, which is a constant to the verifier after relocation. */
+#define copy_struct(dst, size, address)                                                            \
+	((size) <= sizeof(dst) ? bpf_probe_read_kernel(dst, size, (void *)(address)) : -1)
+
+/* --- find_vmcoreinfo: the kernel describes itself --- */
+
+static long try_direct_map(__u32 i, void *unused)
+{
+	static const char name[] = "VMCOREINFO";
+	struct {
+		__u32 namesz, descsz, type;
+		char name[sizeof(name)];
+	} note;
+	__u64 offset = (control.task >> 30 << 30) - ((__u64)i << 30);
+
+	if (bpf_probe_read_kernel(&note, sizeof(note),
+				  (void *)(offset + control.vmcoreinfo_paddr)) ||
+	    note.namesz != sizeof(name))
+		return 0;
+	for (__u32 n = 0; n < sizeof(name); n++)
+		if (note.name[n] != name[n])
+			return 0;
+	control.direct_map = offset;
+	return 1;
+}
+
+/*
+ * /sys/kernel/vmcoreinfo tells the note's physical address. The direct map starts
+ * on a GiB boundary below any task_struct (kernel_randomize_memory, 6.12): the
+ * first GiB from which the note is seen there is it.
+ */
+SEC("syscall")
+int find_vmcoreinfo(void *ctx)
+{
+	control.task = bpf_get_current_task();
+	bpf_loop(1 << 16, try_direct_map, NULL, 0);
+	if (control.direct_map)
+		bpf_probe_read_kernel(control.vmcoreinfo, sizeof(control.vmcoreinfo),
+				      (void *)(control.direct_map + control.vmcoreinfo_paddr));
+	return 0;
+}
+
+/* --- find_zones: where the allocator keeps its state, and how much there is --- */
+
+#define PLACE(field, type, member)                                                                 \
+	if (bpf_core_field_exists(type, member)) {                                                 \
+		(field).offset = bpf_core_field_offset(type, member);                              \
+		(field).size = bpf_core_field_size(type, member);                                  \
+	}
+
+static void describe_kernel(struct kernel_layout *l)
+{
+	l->zone_size = bpf_core_type_size(struct zone);
+	l->page_size = bpf_core_type_size(struct page);
+	l->pcp_size = bpf_core_type_size(struct per_cpu_pages);
+	l->zonestat_size = bpf_core_type_size(struct per_cpu_zonestat);
+	l->free_area_size = bpf_core_type_size(struct free_area);
+	l->page_lru = bpf_core_field_offset(struct page, lru);
+	l->zones_per_node = bpf_core_field_size(struct pglist_data, node_zones) /
+			    bpf_core_type_size(struct zone);
+	PLACE(l->free_list, struct free_area, free_list);
+	PLACE(l->nr_free, struct free_area, nr_free);
+	PLACE(l->vm_stat_diff, struct per_cpu_zonestat, vm_stat_diff);
+	PLACE(l->stat_threshold, struct per_cpu_zonestat, stat_threshold);
+#define PLACE_IN_ZONE(member) PLACE(l->zone.member, struct zone, member)
+	SNAPSHOT_ZONE_FIELDS(PLACE_IN_ZONE)
+#undef PLACE_IN_ZONE
+#define PLACE_IN_PCP(member) PLACE(l->pcp.member, struct per_cpu_pages, member)
+	SNAPSHOT_PCP_FIELDS(PLACE_IN_PCP)
+#undef PLACE_IN_PCP
+#define ENUMERATE(type, name)                                                                      \
+	l->name##_ = -1;                                                                           \
+	if (bpf_core_enum_value_exists(enum type, name))                                           \
+		l->name##_ = bpf_core_enum_value(enum type, name);
+	SNAPSHOT_ENUMERATORS(ENUMERATE)
+#undef ENUMERATE
+}
+
+/* A CPU's per-cpu offset is the address of its copy minus the per-cpu pointer. */
+static long find_percpu_offset(__u32 cpu, __u64 *pointer)
+{
+	volatile __u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+	__u32 zero = 0;
+
+	if (!offset)
+		return 1;
+	*offset = (__u64)bpf_map_lookup_percpu_elem(&probe, &zero, cpu);
+	*offset -= *pointer;
+	return 0;
+}
+
+static void find_percpu_offsets(void)
+{
+	__u32 zero = 0;
+	/* Addresses become numbers on their way through memory: the verifier allows no sums of
+	 * pointers. */
+	volatile __u64 *map = bpf_map_lookup_elem(&percpu_offset, &zero);
+	__u64 pointer;
+
+	if (!map)
+		return;
+	*map = (__u64)&probe;
+	pointer = read_u64(*map + bpf_core_field_offset(struct bpf_array, pptrs));
+	bpf_loop(control.nr_cpus, find_percpu_offset, &pointer, 0);
+}
+
+struct pcp_sum {
+	__u64 pcp; /* per-cpu pointer */
+	__u64 pages;
+};
+
+static long add_pcp_count(__u32 cpu, struct pcp_sum *sum)
+{
+	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+	int count = 0;
+
+	if (offset)
+		bpf_probe_read_kernel(&count, sizeof(count),
+				      (void *)(sum->pcp + *offset +
+					       bpf_core_field_offset(struct per_cpu_pages, count)));
+	sum->pages += count > 0 ? count : 0;
+	return 0;
+}
+
+/* Address of the struct mem_section of section `nr`, 0 for none (SPARSEMEM_EXTREME). */
+static __u64 section_address(__u64 nr)
+{
+	const __u64 size = bpf_core_type_size(struct mem_section), per_root = 4096 / size;
+	__u64 root = read_u64(control.mem_section + nr / per_root * sizeof(void *));
+
+	return root ? root + nr % per_root * size : 0;
+}
+
+/*
+ * Its memory map, encoded so that with SPARSEMEM_VMEMMAP it is the struct page of pfn 0
+ * (sparse_encode_mem_map, 6.12), plus flags below bit 12. 0 for a section without memory.
+ */
+static __u64 section_mem_map(__u64 section)
+{
+	return section ? read_u64(section +
+				  bpf_core_field_offset(struct mem_section, section_mem_map)) >>
+				 12 << 12
+		       : 0;
+}
+
+static void find_zone(struct zone *zone, __u32 node, __u32 index)
+{
+	const __u32 nr_orders =
+		bpf_core_field_size(struct zone, free_area) / bpf_core_type_size(struct free_area);
+	struct pcp_sum sum = {};
+	__u32 z = control.nr_zones;
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+
+	if (index < SNAPSHOT_MAX_ZONES_PER_NODE)
+		bpf_probe_read_kernel_str(control.zone_name[index],
+					  sizeof(control.zone_name[index]),
+					  BPF_CORE_READ(zone, name));
+	if (!place || !BPF_CORE_READ(zone, present_pages))
+		return;
+	place->address = (__u64)zone;
+	place->pcp = (__u64)BPF_CORE_READ(zone, per_cpu_pageset);
+	place->stat = (__u64)BPF_CORE_READ(zone, per_cpu_zonestats);
+	place->start_pfn = BPF_CORE_READ(zone, zone_start_pfn);
+	place->spanned = BPF_CORE_READ(zone, spanned_pages);
+	place->node = node;
+	place->index = index;
+	place->free_blocks = 0;
+	for (__u32 order = 0; order < nr_orders && order < SNAPSHOT_MAX_ORDERS; order++)
+		place->free_blocks +=
+			read_u64((__u64)zone + bpf_core_field_offset(struct zone, free_area) +
+				 order * bpf_core_type_size(struct free_area) +
+				 bpf_core_field_offset(struct free_area, nr_free));
+	sum.pcp = place->pcp;
+	bpf_loop(control.nr_cpus, add_pcp_count, &sum, 0);
+	control.pcp_pages += sum.pages;
+	if (!control.vmemmap)
+		control.vmemmap = section_mem_map(
+			section_address(place->start_pfn >> (control.section_shift & 63)));
+	control.nr_zones = z + 1;
+}
+
+static long find_node(__u32 node, void *unused)
+{
+	__u64 pgdat = control.node_data ? read_u64(control.node_data + node * sizeof(void *))
+					: control.contig_page_data;
+	const __u32 zones = bpf_core_field_size(struct pglist_data, node_zones) /
+			    bpf_core_type_size(struct zone);
+
+	for (__u32 i = 0; pgdat && i < zones && i < SNAPSHOT_MAX_ZONES_PER_NODE; i++)
+		find_zone((struct zone *)(pgdat +
+					  bpf_core_field_offset(struct pglist_data, node_zones) +
+					  i * bpf_core_type_size(struct zone)),
+			  node, i);
+	return 0;
+}
+
+SEC("syscall")
+int find_zones(void *ctx)
+{
+	describe_kernel(&control.layout);
+	find_percpu_offsets();
+	control.nr_zones = 0;
+	control.pcp_pages = 0;
+	control.vmemmap = 0;
+	bpf_loop(control.nr_nodes, find_node, NULL, 0);
+	return 0;
+}
+
+/* --- copying and walking --- */
+
+static void copy_zone(struct zone_image *zi, __u64 address, bool after)
+{
+	const __u32 size = bpf_core_type_size(struct zone);
+
+	if (size <= SNAPSHOT_MAX_ZONE_SIZE)
+		bpf_probe_read_kernel(after ? zi->after : zi->before, size, (void *)address);
+}
+
+static void copy_pcp(struct pcp_image *pi, __u64 address, bool after)
+{
+	const __u32 size = bpf_core_type_size(struct per_cpu_pages);
+
+	if (size <= SNAPSHOT_MAX_PCP_SIZE)
+		bpf_probe_read_kernel(after ? pi->after : pi->before, size, (void *)address);
+}
+
+struct bits_copy {
+	__u64 first_nr;    /* section number */
+	__u32 first_image; /* index in `sections` */
+	bool after;
+};
+
+static long copy_section_bits(__u32 i, struct bits_copy *copy)
+{
+	__u32 image = copy->first_image + i, bytes = control.section_bytes;
+	struct section_image *si = bpf_map_lookup_elem(&sections, &image);
+	__u64 section = section_address(copy->first_nr + i), usage;
+
+	if (!si)
+		return 1;
+	si->mem_map = section_mem_map(section);
+	if (!si->mem_map || bytes > SNAPSHOT_MAX_BITS)
+		return 0;
+	usage = read_u64(section + bpf_core_field_offset(struct mem_section, usage));
+	bpf_probe_read_kernel(
+		copy->after ? si->after : si->before, bytes,
+		(void *)(usage + bpf_core_field_offset(struct mem_section_usage, pageblock_flags)));
+	return 0;
+}
+
+static void copy_bits(const struct zone_place *place, bool after)
+{
+	struct bits_copy copy = {
+		.first_nr = place->start_pfn >> (control.section_shift & 63),
+		.first_image = place->first_section,
+		.after = after,
+	};
+
+	bpf_loop(place->nr_sections, copy_section_bits, &copy, 0);
+}
+
+struct list_walk {
+	__u64 node, head, deadline;
+	__u32 used; /* entries of `nodes` */
+	__u32 end;
+};
+
+enum { MAX_LOOPS = 8 << 20 }; /* what bpf_loop allows */
+
+static long step(__u32 i, struct list_walk *w)
+{
+	__u64 *slot;
+
+	if (w->node == w->head) {
+		w->end = WALK_WHOLE;
+		return 1;
+	}
+	slot = bpf_map_lookup_elem(&nodes, &w->used);
+	if (!slot) {
+		w->end = WALK_FULL;
+		return 1;
+	}
+	if (!(i & 63) && bpf_ktime_get_ns() > w->deadline) {
+		w->end = WALK_LATE;
+		return 1;
+	}
+	*slot = w->node;
+	w->used++;
+	/* next is the first member of struct list_head */
+	return bpf_probe_read_kernel(&w->node, sizeof(w->node), (void *)w->node) != 0;
+}
+
+/* Follow the list whose head is at `head` and was copied to `copy`. */
+static void walk_list(struct list_image *list, __u64 head, const __u8 *copy, __u64 limit,
+		      __u64 deadline)
+{
+	struct list_walk w = {
+		.node = *(const __u64 *)copy,
+		.head = head,
+		.deadline = deadline,
+		.used = control.nr_nodes_used,
+		.end = WALK_ASTRAY,
+	};
+
+	list->first = w.used;
+	bpf_loop(limit < MAX_LOOPS ? limit : MAX_LOOPS, step, &w, 0);
+	list->nr = w.used - list->first;
+	list->end = w.end;
+	control.nr_nodes_used = w.used;
+}
+
+/* An unlocked list may grow a little between the copy of its counter and the walk. */
+enum { LIMIT_SLACK = 64 };
+
+struct zone_walk {
+	struct zone_image *zi;
+	__u64 address, deadline;
+};
+
+static long walk_free_list(__u32 l, struct zone_walk *w)
+{
+	const __u32 area = bpf_core_type_size(struct free_area),
+		    areas = bpf_core_field_size(struct zone, free_area),
+		    types = bpf_core_field_size(struct free_area, free_list) /
+			    sizeof(struct list_head);
+	__u32 order = l / SNAPSHOT_MAX_TYPES, type = l % SNAPSHOT_MAX_TYPES;
+	__u32 in_zone = bpf_core_field_offset(struct zone, free_area) + order * area;
+	__u32 head = in_zone + bpf_core_field_offset(struct free_area, free_list) +
+		     type * sizeof(struct list_head);
+	__u32 counter = in_zone + bpf_core_field_offset(struct free_area, nr_free);
+
+	if (order * area >= areas || type >= types || l >= SNAPSHOT_MAX_LISTS ||
+	    head > SNAPSHOT_MAX_ZONE_SIZE - 16 || counter > SNAPSHOT_MAX_ZONE_SIZE - 16)
+		return 0;
+	walk_list(&w->zi->list[l], w->address + head, &w->zi->before[head],
+		  *(__u64 *)&w->zi->before[counter] + LIMIT_SLACK, w->deadline);
+	return 0;
+}
+
+struct pcp_walk {
+	struct pcp_image *pi;
+	__u64 address, deadline;
+};
+
+static int pcp_count(const struct pcp_image *pi)
+{
+	int count = *(const int *)(pi->before + bpf_core_field_offset(struct per_cpu_pages, count));
+
+	return count > 0 ? count : 0;
+}
+
+static long walk_pcp_list(__u32 l, struct pcp_walk *w)
+{
+	const __u32 lists =
+		bpf_core_field_size(struct per_cpu_pages, lists) / sizeof(struct list_head);
+	__u32 head =
+		bpf_core_field_offset(struct per_cpu_pages, lists) + l * sizeof(struct list_head);
+
+	if (l >= lists || l >= SNAPSHOT_MAX_PCP_LISTS || head > SNAPSHOT_MAX_PCP_SIZE - 16)
+		return 0;
+	walk_list(&w->pi->list[l], w->address + head, &w->pi->before[head],
+		  pcp_count(w->pi) + LIMIT_SLACK, w->deadline);
+	return 0;
+}
+
+static __u64 free_blocks(const struct zone_image *zi)
+{
+	const __u32 area = bpf_core_type_size(struct free_area),
+		    areas = bpf_core_field_size(struct zone, free_area);
+	__u64 blocks = 0;
+
+	for (__u32 order = 0; order < SNAPSHOT_MAX_ORDERS && order * area < areas; order++) {
+		__u32 counter = bpf_core_field_offset(struct zone, free_area) + order * area +
+				bpf_core_field_offset(struct free_area, nr_free);
+
+		if (counter <= SNAPSHOT_MAX_ZONE_SIZE - 16)
+			blocks += *(const __u64 *)&zi->before[counter];
+	}
+	return blocks;
+}
+
+static void walk_zone(struct zone_image *zi, const struct zone_place *place, __u64 deadline)
+{
+	struct zone_walk w = {zi, place->address, deadline};
+
+	zi->begin_ns = bpf_ktime_get_ns();
+	copy_bits(place, false);
+	bpf_loop(SNAPSHOT_MAX_LISTS, walk_free_list, &w, 0);
+	copy_zone(zi, place->address, true);
+	copy_bits(place, true);
+	zi->end_ns = bpf_ktime_get_ns();
+	zi->walked = 1;
+}
+
+static void walk_pcp(struct pcp_image *pi, __u64 address, __u64 deadline)
+{
+	struct pcp_walk w = {pi, address, deadline};
+
+	pi->begin_ns = bpf_ktime_get_ns();
+	bpf_loop(SNAPSHOT_MAX_PCP_LISTS, walk_pcp_list, &w, 0);
+	copy_pcp(pi, address, true);
+	pi->end_ns = bpf_ktime_get_ns();
+	pi->walked = 1;
+}
+
+/* --- cut: the instant that the snapshot shows --- */
+
+static long copy_one_zone(__u32 z, void *unused)
+{
+	struct zone_image *zi = bpf_map_lookup_elem(&zones, &z);
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+
+	if (!zi || !place)
+		return 1;
+	copy_zone(zi, place->address, false);
+	return 0;
+}
+
+/* `i` counts (zone, cpu), as in the map `pcps`. */
+static long copy_one_pcp(__u32 i, void *unused)
+{
+	const __u32 stat_size = bpf_core_type_size(struct per_cpu_zonestat);
+	__u32 cpu = i % control.nr_cpus, z = i / control.nr_cpus;
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
+	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+
+	if (!pi || !place || !offset)
+		return 1;
+	copy_pcp(pi, place->pcp + *offset, false);
+	if (stat_size <= SNAPSHOT_MAX_STAT_SIZE)
+		bpf_probe_read_kernel(pi->stat, stat_size, (void *)(place->stat + *offset));
+	return 0;
+}
+
+static void copy_all(void)
+{
+	bpf_loop(control.nr_zones, copy_one_zone, NULL, 0);
+	bpf_loop(control.nr_zones * control.nr_cpus, copy_one_pcp, NULL, 0);
+}
+
+/*
+ * The zone that the page came from: its span holds the page and its lock is held. Spans
+ * of nodes may overlap, and another zone's lock may be held too, but hardly both at once.
+ */
+static long walk_cut_zone(__u32 z, __u64 *deadline)
+{
+	struct zone_image *zi = bpf_map_lookup_elem(&zones, &z);
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	__u64 pfn = control.cut_pfn;
+
+	if (!zi || !place)
+		return 1;
+	if (pfn < place->start_pfn || pfn >= place->start_pfn + place->spanned ||
+	    !*(int *)(zi->before + bpf_core_field_offset(struct zone, lock)))
+		return 0;
+	if (bpf_ktime_get_ns() + free_blocks(zi) * control.node_ns > *deadline)
+		return 1;
+	walk_zone(zi, place, *deadline);
+	zi->locked = 1;
+	return 1;
+}
+
+/* Interrupts are off: nobody touches this CPU's PCPs, as far as time allows to walk them. */
+static long walk_own_pcp(__u32 z, __u64 *deadline)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), i = z * control.nr_cpus + cpu;
+	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+
+	if (!pi || !place || !offset)
+		return 1;
+	if (bpf_ktime_get_ns() + pcp_count(pi) * control.node_ns > *deadline)
+		return 0;
+	walk_pcp(pi, place->pcp + *offset, *deadline);
+	pi->own = 1;
+	return 0;
+}
+
+/* Arguments: page, order, migratetype, percpu_refill. Runs under the zone's lock, interrupts off.
+ */
+SEC("tp_btf/mm_page_alloc_zone_locked")
+int cut(__u64 *ctx)
+{
+	__u64 page, deadline;
+
+	if (!control.armed_tid || control.armed_tid != (__u32)bpf_get_current_pid_tgid() ||
+	    control.armed_order != (__u32)ctx[1])
+		return 0;
+	control.armed_tid = 0;
+	control.cut_ns = bpf_ktime_get_ns();
+	control.cut_cpu = bpf_get_smp_processor_id();
+	bpf_probe_read_kernel(&page, sizeof(page), ctx);
+	control.cut_pfn = (page - control.vmemmap) / bpf_core_type_size(struct page);
+	copy_all();
+	deadline = control.cut_ns + control.max_ns;
+	bpf_loop(control.nr_zones, walk_cut_zone, &deadline, 0);
+	bpf_loop(control.nr_zones, walk_own_pcp, &deadline, 0);
+	control.cut_end_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The same instant without an allocation to mark it, and without any lock. */
+SEC("syscall")
+int unmarked_cut(void *ctx)
+{
+	control.cut_ns = bpf_ktime_get_ns();
+	control.cut_cpu = bpf_get_smp_processor_id();
+	copy_all();
+	control.cut_end_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* --- walk: what the cut left, compared by user space with the copies of the cut --- */
+
+static long walk_rest_of_zone(__u32 z, void *unused)
+{
+	struct zone_image *zi = bpf_map_lookup_elem(&zones, &z);
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+
+	if (!zi || !place)
+		return 1;
+	if (!zi->walked &&
+	    bpf_ktime_get_ns() + free_blocks(zi) * control.node_ns <= control.deadline_ns)
+		walk_zone(zi, place, control.deadline_ns);
+	return 0;
+}
+
+static long walk_rest_of_pcp(__u32 i, void *unused)
+{
+	__u32 cpu = i % control.nr_cpus, z = i / control.nr_cpus;
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
+	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+
+	if (!pi || !place || !offset)
+		return 1;
+	if (!pi->walked &&
+	    bpf_ktime_get_ns() + pcp_count(pi) * control.node_ns <= control.deadline_ns)
+		walk_pcp(pi, place->pcp + *offset, control.deadline_ns);
+	return 0;
+}
+
+SEC("syscall")
+int walk(void *ctx)
+{
+	bpf_loop(control.nr_zones * control.nr_cpus, walk_rest_of_pcp, NULL, 0);
+	bpf_loop(control.nr_zones, walk_rest_of_zone, NULL, 0);
+	return 0;
+}
+
+/* --- piece: one list, copied and compared alone --- */
+
+static void walk_piece_of_zone(__u32 z)
+{
+	struct zone_image *zi = bpf_map_lookup_elem(&zones, &z);
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct zone_walk w;
+
+	if (!zi || !place)
+		return;
+	w = (struct zone_walk){zi, place->address, control.deadline_ns};
+	copy_zone(zi, place->address, false);
+	walk_free_list(control.piece_list, &w);
+	copy_zone(zi, place->address, true);
+}
+
+SEC("syscall")
+int piece(void *ctx)
+{
+	walk_piece_of_zone(control.piece_zone);
+	return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.h - the page allocator's whole state at one instant, read with BPF.
+ *
+ * A snapshot has one instant, the cut: an allocation of our own that takes a page from
+ * a zone's buddy lists. Its mm_page_alloc_zone_locked event (cut_pfn, cut_cpu, cut_tid)
+ * stands in the trace; the snapshot shows the state right after that page was removed.
+ *
+ *   locked   That zone is walked in the tracepoint, under the zone's lock.
+ *   still    All CPUs but one are held meanwhile. Heads and counters of everything
+ *            else are copied at the cut; what is walked afterwards counts only if they
+ *            are still the same when the walk ends.
+ *   pieces   A zone too large for the time allowed is walked list by list with nothing
+ *            locked or held. Each list is verified alone, so lists differ in time.
+ *
+ * The zone lock is held for at most `max_ms`, the CPUs for at most twice that (and some
+ * milliseconds to gather them). Load before the recording starts, take at its start and end.
+ *
+ * Needs 5.19 or later with BTF, BPF events and vmcoreinfo, CAP_BPF and CAP_PERFMON; to hold the
+ * CPUs also CAP_SYS_NICE.
+ */
+#pragma once
+
+#include "batch.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct snapshot;
+
+enum snapshot_how {
+	SNAPSHOT_LOCKED,  /* exact, at the cut */
+	SNAPSHOT_STILL,   /* exact, at the cut */
+	SNAPSHOT_PIECES,  /* lists exact one by one, except `lists_moved` */
+	SNAPSHOT_REFUSED, /* no lists: more entries than there is room for */
+};
+
+struct snapshot_zone {
+	uint16_t node;
+	uint8_t zone; /* ZONE_* of tables.h */
+	enum snapshot_how how;
+	uint64_t walk_ns;      /* under the lock if `how` is locked */
+	uint64_t free_blocks;  /* entries of its free lists */
+	uint32_t lists_moved;  /* lists that changed during every attempt: not exact */
+	uint32_t pcps_moved;   /* PCPs that changed during every attempt: not exact */
+	uint32_t pcps_refused; /* PCPs too large to walk: no rows in pcp_page */
+};
+
+/* What the kernel says twice, compared: how often, and how often it was contradictory. */
+struct snapshot_checks {
+	uint64_t list_sums, list_sums_wrong;         /* list lengths of an order == nr_free */
+	uint64_t free_counters, free_counters_wrong; /* free pages == NR_FREE_PAGES */
+	uint64_t pcp_sums, pcp_sums_wrong;           /* pages on the lists == count */
+	uint64_t list_types, list_types_wrong;       /* list == its pageblock's type; 6.12+ */
+	uint64_t places, places_wrong;               /* pages within their zone, aligned */
+};
+
+enum {
+	SNAPSHOT_TABLES =
+		7, /* zone, free_area, block_count, pcp, free_block, pcp_page, pageblock */
+};
+
+struct snapshot_result {
+	uint64_t cut_ns;  /* CLOCK_MONOTONIC */
+	uint64_t cut_pfn; /* of the event that marks the cut ... */
+	bool marked;      /* ... if there is one; else align by time */
+	int cut_cpu, cut_tid, cut_order;
+	uint64_t lock_ns; /* how long the tracepoint took, under the zone's lock */
+	uint64_t held_ns; /* how long the other CPUs were held */
+	int cpus, held;   /* CPUs that there are, and how many of them were held */
+	int attempts;
+	struct snapshot_checks checks;
+	uint32_t nr_zones;
+	const struct snapshot_zone *zones;     /* valid until the next take */
+	struct batch *tables[SNAPSHOT_TABLES]; /* the caller's to export, then batch_free */
+};
+
+/*
+ * Load the programs. -EPERM (capabilities), -ENOTSUP (the kernel lacks something; the message
+ * says what), -ENOMEM.
+ */
+int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err);
+void snapshot_free(struct snapshot *s);
+
+/* Take snapshot `nr` of a tape. -ESTALE (memory was hot-plugged since snapshot_new), -ENOMEM. */
+int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err);

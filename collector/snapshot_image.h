@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * snapshot_image.h - what snapshot.bpf.c and snapshot.c tell each other.
+ *
+ * The programs copy kernel structs whole and follow lists; they interpret next to
+ * nothing. struct kernel_layout says where the fields lie in the running kernel.
+ * Every struct here is the value of an mmap()ed array map of the same name.
+ */
+#pragma once
+
+#include <linux/types.h>
+
+enum {
+	SNAPSHOT_MAX_ZONES_PER_NODE = 8, /* MAX_NR_ZONES is at most 6 */
+	SNAPSHOT_MAX_ZONES = 320,        /* 64 nodes */
+	SNAPSHOT_MAX_LISTS = 128,        /* of a zone: orders * types */
+	SNAPSHOT_MAX_TYPES = 8,          /* MIGRATE_TYPES is at most 6 */
+	SNAPSHOT_MAX_ORDERS = 16,        /* NR_PAGE_ORDERS is at most 14 */
+	SNAPSHOT_MAX_PCP_LISTS = 16,     /* NR_PCP_LISTS is at most 14 */
+	SNAPSHOT_MAX_ZONE_SIZE = 4096,   /* sizeof(struct zone) */
+	SNAPSHOT_MAX_PCP_SIZE = 512,     /* sizeof(struct per_cpu_pages) */
+	SNAPSHOT_MAX_STAT_SIZE = 128,    /* sizeof(struct per_cpu_zonestat) */
+	SNAPSHOT_MAX_BITS = 512,         /* bytes of pageblock bits of a section */
+	SNAPSHOT_VMCOREINFO_SIZE = 4132, /* note header, "VMCOREINFO", one page */
+};
+
+/* Where a field lies in its struct. Size 0: this kernel has no such field. */
+struct kernel_field {
+	__u16 offset, size;
+};
+
+#define SNAPSHOT_ZONE_FIELDS(X)                                                                    \
+	X(_watermark)                                                                              \
+	X(watermark_boost)                                                                         \
+	X(nr_reserved_highatomic)                                                                  \
+	X(nr_free_highatomic)                                                                      \
+	X(lowmem_reserve)                                                                          \
+	X(zone_start_pfn)                                                                          \
+	X(managed_pages)                                                                           \
+	X(spanned_pages)                                                                           \
+	X(present_pages)                                                                           \
+	X(free_area)                                                                               \
+	X(flags)                                                                                   \
+	X(lock)                                                                                    \
+	X(vm_stat)
+
+#define SNAPSHOT_PCP_FIELDS(X)                                                                     \
+	X(lock)                                                                                    \
+	X(count)                                                                                   \
+	X(high)                                                                                    \
+	X(high_min)                                                                                \
+	X(high_max)                                                                                \
+	X(batch)                                                                                   \
+	X(flags)                                                                                   \
+	X(alloc_factor)                                                                            \
+	X(free_factor)                                                                             \
+	X(free_count)                                                                              \
+	X(expire)                                                                                  \
+	X(lists)
+
+/* Enumerators that move between kernels and configurations; -1: this kernel has none. */
+#define SNAPSHOT_ENUMERATORS(X)                                                                    \
+	X(migratetype, MIGRATE_UNMOVABLE)                                                          \
+	X(migratetype, MIGRATE_MOVABLE)                                                            \
+	X(migratetype, MIGRATE_RECLAIMABLE)                                                        \
+	X(migratetype, MIGRATE_HIGHATOMIC)                                                         \
+	X(migratetype, MIGRATE_CMA)                                                                \
+	X(migratetype, MIGRATE_ISOLATE)                                                            \
+	X(migratetype, MIGRATE_PCPTYPES)                                                           \
+	X(zone_flags, ZONE_BOOSTED_WATERMARK)                                                      \
+	X(zone_flags, ZONE_RECLAIM_ACTIVE)                                                         \
+	X(zone_flags, ZONE_BELOW_HIGH)                                                             \
+	X(zone_stat_item, NR_FREE_PAGES)                                                           \
+	X(zone_stat_item, NR_FREE_CMA_PAGES)                                                       \
+	X(pageblock_bits, PB_migrate_isolate)                                                      \
+	X(pageblock_bits, NR_PAGEBLOCK_BITS)                                                       \
+	X(pageblock_bits, __NR_PAGEBLOCK_BITS)
+
+struct kernel_layout {
+	__u32 zone_size, page_size, pcp_size, zonestat_size;
+	__u32 zones_per_node;
+	__u32 page_lru;
+	__u32 free_area_size; /* of one order */
+	struct kernel_field free_list, nr_free;
+	struct kernel_field vm_stat_diff, stat_threshold;
+#define SNAPSHOT_FIELD(name) struct kernel_field name;
+	struct {
+		SNAPSHOT_ZONE_FIELDS(SNAPSHOT_FIELD)
+	} zone;
+	struct {
+		SNAPSHOT_PCP_FIELDS(SNAPSHOT_FIELD)
+	} pcp;
+#undef SNAPSHOT_FIELD
+#define SNAPSHOT_ENUMERATOR(type, name) __s32 name##_;
+	SNAPSHOT_ENUMERATORS(SNAPSHOT_ENUMERATOR)
+#undef SNAPSHOT_ENUMERATOR
+};
+
+enum walk_end {
+	WALK_NOT,    /* not walked */
+	WALK_WHOLE,  /* came back to the list's head */
+	WALK_ASTRAY, /* more entries than the counter allows, or an unreadable one */
+	WALK_LATE,   /* the time allowed was over */
+	WALK_FULL,   /* no room in `nodes` */
+};
+
+/* One walked list: its entries are nodes[first .. first + nr), head first. */
+struct list_image {
+	__u32 first, nr;
+	__u32 end; /* enum walk_end */
+};
+
+/*
+ * One zone. `before` and `after` are copies of struct zone from both ends of the
+ * walk; `list` is indexed by order * SNAPSHOT_MAX_TYPES + migratetype.
+ */
+struct zone_image {
+	__u64 begin_ns, end_ns; /* of the walk */
+	__u32 walked;
+	__u32 locked; /* walked under the zone's lock */
+	__u8 before[SNAPSHOT_MAX_ZONE_SIZE];
+	__u8 after[SNAPSHOT_MAX_ZONE_SIZE];
+	struct list_image list[SNAPSHOT_MAX_LISTS];
+};
+
+/* One (zone, cpu), at index zone * nr_cpus + cpu. */
+struct pcp_image {
+	__u64 begin_ns, end_ns;
+	__u32 walked;
+	__u32 own; /* walked on its own cpu with interrupts off */
+	__u8 before[SNAPSHOT_MAX_PCP_SIZE];
+	__u8 after[SNAPSHOT_MAX_PCP_SIZE];
+	__u8 stat[SNAPSHOT_MAX_STAT_SIZE]; /* struct per_cpu_zonestat, with `before` */
+	struct list_image list[SNAPSHOT_MAX_PCP_LISTS];
+};
+
+/* Pageblock bits of one memory section, from both ends of the walk of its zone. */
+struct section_image {
+	__u64 mem_map; /* section_mem_map without its flags, 0 for a hole */
+	__u8 before[SNAPSHOT_MAX_BITS];
+	__u8 after[SNAPSHOT_MAX_BITS];
+};
+
+struct zone_place {
+	__u64 address;   /* of the struct zone */
+	__u64 pcp, stat; /* per-cpu pointers */
+	__u64 start_pfn, spanned;
+	__u64 free_blocks;                /* when the zones were listed */
+	__u32 node, index;                /* index in pgdat->node_zones */
+	__u32 first_section, nr_sections; /* its section_images */
+};
+
+struct control {
+	/* Set by user space at first. */
+	__u32 nr_cpus; /* possible ones */
+	__u64 vmcoreinfo_paddr;
+
+	/* find_vmcoreinfo */
+	__u64 task;       /* address of a task_struct, which is in the direct map */
+	__u64 direct_map; /* virtual minus physical address; 0: the note was not found */
+	__u8 vmcoreinfo[SNAPSHOT_VMCOREINFO_SIZE];
+
+	/* Set by user space from the note. */
+	__u64 node_data;        /* address of the array of pgdat pointers, or ... */
+	__u64 contig_page_data; /* ... of the only pgdat */
+	__u32 nr_nodes;         /* length of node_data */
+	__u64 mem_section;      /* address of the array of section roots */
+	__u32 section_shift;    /* log2 of the pages of a section */
+	__u32 section_bytes;    /* of its pageblock bits */
+
+	/* find_zones */
+	struct kernel_layout layout;
+	__u32 nr_zones;                                  /* of `places` */
+	char zone_name[SNAPSHOT_MAX_ZONES_PER_NODE][16]; /* by index in pgdat->node_zones */
+	__u64 pcp_pages;
+	__u64 vmemmap; /* address of the struct page of pfn 0 */
+
+	/* cut: armed by user space, disarmed by the program. */
+	__u32 armed_tid;   /* thread whose allocation is the cut; 0: none */
+	__u32 armed_order; /* order of that allocation */
+	__u64 max_ns;      /* hold the zone lock no longer than this */
+	__u64 node_ns;     /* expected time for one list entry */
+	__u64 cut_ns, cut_end_ns;
+	__u64 cut_pfn; /* of the page whose allocation was the cut */
+	__u32 cut_cpu;
+
+	/* walk */
+	__u64 deadline_ns; /* stop at this time */
+
+	/* piece */
+	__u32 piece_zone;
+	__u32 piece_list; /* of the zone or of the PCP */
+	__s32 piece_cpu;  /* whose PCP; -1: the zone's own free list */
+
+	__u32 nr_nodes_used; /* entries of `nodes` in use */
+};
