@@ -3,33 +3,14 @@
 """Bindings of the collector; _collector.pyi documents them."""
 
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.errno cimport EAGAIN
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 
 import os
 import time
 
-
-cdef extern from "arrow.h":
-    struct ArrowSchema:
-        void (*release)(ArrowSchema *) noexcept
-    struct ArrowArray:
-        void (*release)(ArrowArray *) noexcept
-
-cdef extern from "error.h" nogil:
-    struct error:
-        char msg[512]
-
-cdef extern from "batch.h" nogil:
-    struct table:
-        const char *name
-    struct batch:
-        const table *table
-    int batch_export(batch *batch, ArrowArray *out, error *err)
-    void batch_free(batch *batch)
-    int table_export_schema(const table *table, ArrowSchema *out, error *err)
+include "arrow_batch.pxi"
 
 cdef extern from "kpageflags.h" nogil:
     struct zone_span:
@@ -146,63 +127,12 @@ class CollectorError(OSError):
         return self.strerror
 
 
-cdef int check(int ret, error *err) except -1:
-    if ret < 0:
-        raise CollectorError(-ret, err.msg.decode(errors="replace"))
-    return ret
-
-
 cdef object text(const char *s):
     return s.decode(errors="replace") if s else None
 
 
 cdef object count(uint64_t n):
     return None if n == UNKNOWN_COUNT else n
-
-
-cdef void free_schema(object capsule) noexcept:
-    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
-    if schema.release:
-        schema.release(schema)
-    free(schema)
-
-
-cdef void free_array(object capsule) noexcept:
-    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
-    if array.release:
-        array.release(array)
-    free(array)
-
-
-cdef class ArrowBatch:
-    cdef ArrowArray array
-    cdef const table *table
-
-    def __cinit__(self):
-        self.array.release = NULL
-
-    def __dealloc__(self):
-        if self.array.release:
-            self.array.release(&self.array)
-
-    def __arrow_c_array__(self, requested_schema=None):
-        cdef error err
-        cdef ArrowSchema *schema
-        cdef ArrowArray *array
-        if not self.array.release:
-            raise ValueError("this batch was handed out before")
-        schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
-        array = <ArrowArray *>malloc(sizeof(ArrowArray))
-        if not schema or not array:
-            free(schema)
-            free(array)
-            raise MemoryError
-        array[0] = self.array
-        self.array.release = NULL
-        array_capsule = PyCapsule_New(array, "arrow_array", free_array)
-        schema_capsule = PyCapsule_New(schema, "arrow_schema", free_schema)
-        check(table_export_schema(self.table, schema, &err), &err)
-        return schema_capsule, array_capsule
 
 
 cdef class Names:
@@ -489,18 +419,6 @@ cdef class Recorder(Source):
             time.sleep(0.001)
         with nogil:
             recorder_free(r)
-
-
-cdef ArrowBatch owned(batch *c):
-    """The rows of a batch; the batch goes when they do."""
-    cdef ArrowBatch rows = ArrowBatch()
-    cdef error err
-    rows.table = c.table
-    try:
-        check(batch_export(c, &rows.array, &err), &err)
-    finally:
-        batch_free(c)
-    return rows
 
 
 def free_blocks(kpageflags, zones, int pageblock_order, int max_order):

@@ -407,19 +407,20 @@ struct bits_copy {
 
 static long copy_section_bits(__u32 i, struct bits_copy *copy)
 {
-	__u32 image = copy->first_image + i, bytes = control.section_bytes;
+	__u32 image = copy->first_image + i;
 	struct section_image *si = bpf_map_lookup_elem(&sections, &image);
-	__u64 section = section_address(copy->first_nr + i), usage;
+	__u64 section = section_address(copy->first_nr + i), bits, bytes;
 
 	if (!si)
 		return 1;
 	si->mem_map = section_mem_map(section);
-	if (!si->mem_map || bytes > SNAPSHOT_MAX_BITS)
+	if (!si->mem_map)
 		return 0;
-	usage = read_u64(section + bpf_core_field_offset(struct mem_section, usage));
-	bpf_probe_read_kernel(
-		copy->after ? si->after : si->before, bytes,
-		(void *)(usage + bpf_core_field_offset(struct mem_section_usage, pageblock_flags)));
+	bits = read_u64(section + bpf_core_field_offset(struct mem_section, usage)) +
+	       bpf_core_field_offset(struct mem_section_usage, pageblock_flags);
+	bytes = control.section_bytes;
+	if (bytes <= SNAPSHOT_MAX_BITS)
+		bpf_probe_read_kernel(copy->after ? si->after : si->before, bytes, (void *)bits);
 	return 0;
 }
 
@@ -736,6 +737,8 @@ static void walk_piece_of_zone(__u32 z)
 	if (!zi || !place)
 		return;
 	w = (struct zone_walk){zi, place->address, control.deadline_ns};
+	if (!control.piece_list)
+		copy_bits(place, false);
 	copy_zone(zi, place->address, false);
 	walk_free_list(control.piece_list, &w);
 	copy_zone(zi, place->address, true);

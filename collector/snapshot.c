@@ -22,7 +22,7 @@ extern const unsigned char snapshot_object[];
 extern const size_t snapshot_object_size;
 
 enum {
-	MAX_ATTEMPTS = 5,
+	MAX_ATTEMPTS = 8,
 	PIECE_ATTEMPTS = 4,
 	FIRST_NODE_NS = 250, /* guess of the time per list entry; then measured */
 	TRIGGER_SIZE =
@@ -587,7 +587,7 @@ static void settle(struct snapshot *s)
 		struct snapshot_zone *zone = &s->zones[z];
 		const struct zone_image *zi = &s->images.zones[z];
 
-		*zone = (struct snapshot_zone){0};
+		*zone = (struct snapshot_zone){ .lock_ns = zi->locked ? c->cut_end_ns - c->cut_ns : 0 };
 		if (zi->walked && zi->locked && zone_whole(&s->images, z))
 			zone->how = SNAPSHOT_LOCKED;
 		else if (zi->walked && zone_still(&s->images, z))
@@ -660,7 +660,6 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 	out->marked = c->cut_pfn != 0;
 	out->cut_cpu = (int)c->cut_cpu;
 	out->cut_order = (int)c->armed_order;
-	out->lock_ns = out->marked ? c->cut_end_ns - c->cut_ns : 0;
 	learn_node_time(s);
 	settle(s);
 	out->nr_zones = c->nr_zones;

@@ -39,7 +39,8 @@ struct snapshot_zone {
 	uint16_t node;
 	uint8_t zone; /* ZONE_* of tables.h */
 	enum snapshot_how how;
-	uint64_t walk_ns;      /* under the lock if `how` is locked */
+	uint64_t walk_ns;
+	uint64_t lock_ns;      /* how long its lock was held for the snapshot; 0: it was not */
 	uint64_t free_blocks;  /* entries of its free lists */
 	uint32_t lists_moved;  /* lists that changed during every attempt: not exact */
 	uint32_t pcps_moved;   /* PCPs that changed during every attempt: not exact */
@@ -65,10 +66,11 @@ struct snapshot_result {
 	uint64_t cut_pfn; /* of the event that marks the cut ... */
 	bool marked;      /* ... if there is one; else align by time */
 	int cut_cpu, cut_tid, cut_order;
-	uint64_t lock_ns; /* how long the tracepoint took, under the zone's lock */
 	uint64_t held_ns; /* how long the other CPUs were held */
 	int cpus, held;   /* CPUs that there are, and how many of them were held */
 	int attempts;
+	bool exact; /* marked, every zone locked or still, no PCP moved or refused, no check wrong
+		     */
 	struct snapshot_checks checks;
 	uint32_t nr_zones;
 	const struct snapshot_zone *zones;     /* valid until the next take */

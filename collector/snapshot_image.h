@@ -189,8 +189,7 @@ struct control {
 
 	/* piece */
 	__u32 piece_zone;
-	__u32 piece_list; /* of the zone or of the PCP */
-	__s32 piece_cpu;  /* whose PCP; -1: the zone's own free list */
+	__u32 piece_list; /* index in zone_image.list; with 0 the pageblock bits are copied too */
 
 	__u32 nr_nodes_used; /* entries of `nodes` in use */
 };

@@ -250,19 +250,18 @@ static void check(uint64_t *done, uint64_t *wrong, bool ok)
 	*wrong += !ok;
 }
 
-/* The pfn of an entry; checks that it is a page of the zone, aligned to its order. */
-static uint64_t entry_pfn(struct writer *w, uint32_t z, uint64_t node, unsigned int order)
+/* The pfn of an entry; false unless it is a page of the zone, aligned to its order. */
+static bool entry_pfn(const struct writer *w, uint32_t z, uint64_t node, unsigned int order,
+		      uint64_t *pfn)
 {
 	const struct control *c = w->im->control;
 	const struct zone_place *place = &w->im->places[z];
 	uint64_t offset = node - c->layout.page_lru - c->vmemmap;
-	uint64_t pfn = offset / c->layout.page_size;
 
-	check(&w->out->checks.places, &w->out->checks.places_wrong,
-	      offset % c->layout.page_size == 0 && pfn >= place->start_pfn &&
-		      pfn + (1ull << order) <= place->start_pfn + place->spanned &&
-		      !(pfn & ((1ull << order) - 1)));
-	return pfn;
+	*pfn = offset / c->layout.page_size;
+	return offset % c->layout.page_size == 0 && *pfn >= place->start_pfn &&
+	       *pfn + (1ull << order) <= place->start_pfn + place->spanned &&
+	       !(*pfn & ((1ull << order) - 1));
 }
 
 /* From 6.10 on a free page is on the list of its pageblock's type (account_freepages). */
@@ -294,9 +293,15 @@ static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 
 	for (uint32_t i = 0; i < list->nr; i++) {
 		struct free_block_columns *to = COLUMNS(w, TABLE_FREE_BLOCK, free_block);
-		uint64_t pfn = entry_pfn(w, z, im->nodes[list->first + i], order);
-		size_t row = next_row(w, TABLE_FREE_BLOCK);
+		uint64_t pfn;
+		bool placed = entry_pfn(w, z, im->nodes[list->first + i], order, &pfn);
+		size_t row;
 
+		if (exact)
+			check(&checks->places, &checks->places_wrong, placed);
+		if (!placed)
+			continue;
+		row = next_row(w, TABLE_FREE_BLOCK);
 		if (exact && lists_follow_blocks(&im->control->layout))
 			check(&checks->list_types, &checks->list_types_wrong,
 			      agrees_with_blocks(im, z, pfn, order, type));
@@ -519,11 +524,13 @@ static void pcp_list_name(const struct snapshot_images *im, unsigned int list, u
 	*type = last ? MIGRATETYPE_MOVABLE : MIGRATETYPE_UNMOVABLE;
 }
 
+/* Of a PCP that moved, what still looks like a list of it: most of it is right. */
 static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 {
 	const struct snapshot_images *im = w->im;
 	uint32_t i = z * im->control->nr_cpus + cpu;
 	const struct pcp_image *pi = &im->pcps[i];
+	struct snapshot_checks *checks = &w->out->checks;
 	bool still = pcp_still(im, i);
 	uint64_t pages = 0;
 
@@ -531,11 +538,20 @@ static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 		const struct list_image *list = &pi->list[nr];
 		uint8_t order, type;
 
+		if (list->end != WALK_WHOLE)
+			continue;
 		pcp_list_name(im, nr, &order, &type);
 		for (uint32_t n = 0; n < list->nr; n++) {
 			struct pcp_page_columns *to = COLUMNS(w, TABLE_PCP_PAGE, pcp_page);
-			size_t row = next_row(w, TABLE_PCP_PAGE);
+			uint64_t pfn;
+			bool placed = entry_pfn(w, z, im->nodes[list->first + n], order, &pfn);
+			size_t row;
 
+			if (still)
+				check(&checks->places, &checks->places_wrong, placed);
+			if (!placed)
+				continue;
+			row = next_row(w, TABLE_PCP_PAGE);
 			to->snapshot[row] = w->snapshot;
 			to->ts[row] = still ? w->out->cut_ns : pi->begin_ns;
 			to->cpu[row] = (uint16_t)cpu;
@@ -543,12 +559,12 @@ static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 			to->zone[row] = w->zones[z].zone;
 			to->migratetype[row] = type;
 			to->page_order[row] = order;
-			to->pfn[row] = entry_pfn(w, z, im->nodes[list->first + n], order);
+			to->pfn[row] = pfn;
 		}
 		pages += (uint64_t)list->nr << order;
 	}
 	if (still)
-		check(&w->out->checks.pcp_sums, &w->out->checks.pcp_sums_wrong,
+		check(&checks->pcp_sums, &checks->pcp_sums_wrong,
 		      pages == read_field(pi->before, im->control->layout.pcp.count));
 }
 
@@ -602,6 +618,20 @@ static void count_rows(const struct snapshot_images *im, size_t rows[SNAPSHOT_TA
 	}
 }
 
+static bool is_exact(const struct snapshot_result *out, const struct snapshot_zone *zones,
+		     uint32_t nr_zones)
+{
+	const struct snapshot_checks *checks = &out->checks;
+
+	for (uint32_t z = 0; z < nr_zones; z++)
+		if ((zones[z].how != SNAPSHOT_LOCKED && zones[z].how != SNAPSHOT_STILL) ||
+		    zones[z].pcps_moved || zones[z].pcps_refused)
+			return false;
+	return out->marked &&
+	       !(checks->list_sums_wrong + checks->free_counters_wrong + checks->pcp_sums_wrong +
+		 checks->list_types_wrong + checks->places_wrong);
+}
+
 int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot_zone *zones,
 		  struct snapshot_result *out, struct error *err)
 {
@@ -610,6 +640,10 @@ int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot
 	size_t rows[SNAPSHOT_TABLES] = {0};
 	int ret;
 
+	for (uint32_t z = 0; z < c->nr_zones; z++)
+		if (zone_number(im, im->places[z].index) == UNKNOWN)
+			return fail(err, ENOTSUP, "a tape has no zone called '%s'",
+				    c->zone_name[im->places[z].index]);
 	count_rows(im, rows);
 	out->checks = (struct snapshot_checks){0};
 	for (int t = 0; t < SNAPSHOT_TABLES; t++) {
@@ -640,5 +674,6 @@ int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot
 			add_pcp_pages(&w, z, cpu);
 		}
 	}
+	out->exact = is_exact(out, zones, c->nr_zones);
 	return 0;
 }

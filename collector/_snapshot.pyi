@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page allocator's whole state at one instant, read with BPF.
+
+An extension module of its own: where it was built without libbpf or clang, or where
+libbpf is missing now, importing it raises ImportError, whose words say what is missing.
+"""
+
+from typing import Any
+
+class ArrowBatch:
+    """Rows of one table; pyarrow.record_batch() takes it without a copy."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+class Snapshot:
+    """The loaded programs: make it before a recording, take() at its start and end.
+
+    Loading allocates megabytes, so do it outside the recorded window. CollectorError with
+    errno EPERM (CAP_BPF and CAP_PERFMON are needed) or ENOTSUP (the kernel lacks something).
+    """
+
+    def __init__(self, max_ms: int = 20) -> None:
+        """A zone lock is held, and the CPUs are held still, no longer than about `max_ms`."""
+    def take(self, snapshot: int) -> tuple[dict[str, Any], list[tuple[str, ArrowBatch]]]:
+        """Facts, and rows of zone, free_area, block_count, pcp, free_block, pcp_page, pageblock.
+
+        `snapshot` goes into the column of that name. The facts:
+
+        exact        all that follows is as it was at one instant, and no check failed
+        ts           that instant, the cut (trace clock mono)
+        pfn, cpu, pid, order   of the alloc_zone_locked event that marks it: the last one with
+                     this pfn and pid not later than `ts`; the state is the one right after it.
+                     pfn is None if there was no such event: align by `ts` then
+        cpus, held_cpus, held_ns   CPUs, how many were held still besides pid's, for how long
+        attempts     cuts made until nothing moved
+        checks       {kind: how often it was checked}; kinds are list_sums (entries of an order
+                     are nr_free), free_counters (pages are NR_FREE_PAGES with all deltas),
+                     pcp_sums (pages are count), list_types (list and pageblock agree; 6.12 and
+                     later), places (pages lie in their zone, aligned)
+        mismatches   {kind: how often it was wrong}, empty if never
+        zones        [{node, zone, how, walk_ns, lock_ns, free_blocks, lists_moved,
+                     pcps_moved, pcps_refused}]; how is
+                     "locked"   exact: walked under the zone's lock, held for lock_ns
+                     "still"    exact: walked without it, unchanged from the cut to the end
+                     "pieces"   too large for max_ms: list by list, each exact at its own time
+                                but for lists_moved of them; rows carry their own ts
+                     "refused"  too large for the memory: no free_block rows
+                     PCPs that moved have rows that are nearly right; refused ones have none
+        """
+    def close(self) -> None:
+        """Unload. It frees megabytes: do it outside the recorded window."""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the collector's bindings share. They define or import CollectorError themselves."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdlib cimport calloc, free, malloc
+
+cdef extern from "arrow.h":
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        void (*release)(ArrowArray *) noexcept
+
+cdef extern from "error.h" nogil:
+    struct error:
+        char msg[512]
+
+cdef extern from "batch.h" nogil:
+    struct table:
+        const char *name
+    struct batch:
+        const table *table
+    int batch_export(batch *batch, ArrowArray *out, error *err)
+    void batch_free(batch *batch)
+    int table_export_schema(const table *table, ArrowSchema *out, error *err)
+
+
+cdef int check(int ret, error *err) except -1:
+    if ret < 0:
+        raise CollectorError(-ret, err.msg.decode(errors="replace"))
+    return ret
+
+
+cdef void free_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if schema.release:
+        schema.release(schema)
+    free(schema)
+
+
+cdef void free_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release:
+        array.release(array)
+    free(array)
+
+
+cdef class ArrowBatch:
+    cdef ArrowArray array
+    cdef const table *table
+
+    def __cinit__(self):
+        self.array.release = NULL
+
+    def __dealloc__(self):
+        if self.array.release:
+            self.array.release(&self.array)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        cdef error err
+        cdef ArrowSchema *schema
+        cdef ArrowArray *array
+        if not self.array.release:
+            raise ValueError("this batch was handed out before")
+        schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+        array = <ArrowArray *>malloc(sizeof(ArrowArray))
+        if not schema or not array:
+            free(schema)
+            free(array)
+            raise MemoryError
+        array[0] = self.array
+        self.array.release = NULL
+        array_capsule = PyCapsule_New(array, "arrow_array", free_array)
+        schema_capsule = PyCapsule_New(schema, "arrow_schema", free_schema)
+        check(table_export_schema(self.table, schema, &err), &err)
+        return schema_capsule, array_capsule
+
+
+cdef ArrowBatch owned(batch *c):
+    """The rows of a batch; the batch goes when they do."""
+    cdef ArrowBatch rows = ArrowBatch()
+    cdef error err
+    rows.table = c.table
+    try:
+        check(batch_export(c, &rows.array, &err), &err)
+    finally:
+        batch_free(c)
+    return rows
