@@ -75,6 +75,7 @@ struct zone {
 
 struct pglist_data {
 	struct zone node_zones[1];
+	unsigned long first_deferred_pfn;
 };
 
 struct mem_section_usage {
@@ -318,8 +319,10 @@ static __u64 section_mem_map(__u64 section)
 		       : 0;
 }
 
-static void find_zone(struct zone *zone, __u32 node, __u32 index)
+static void find_zone(struct pglist_data *pgdat, __u32 node, __u32 index)
 {
+	struct zone *zone = (void *)pgdat + bpf_core_field_offset(struct pglist_data, node_zones) +
+			    index * bpf_core_type_size(struct zone);
 	const __u32 nr_orders =
 		bpf_core_field_size(struct zone, free_area) / bpf_core_type_size(struct free_area);
 	struct pcp_sum sum = {};
@@ -337,6 +340,9 @@ static void find_zone(struct zone *zone, __u32 node, __u32 index)
 	place->stat = (__u64)BPF_CORE_READ(zone, per_cpu_zonestats);
 	place->start_pfn = BPF_CORE_READ(zone, zone_start_pfn);
 	place->spanned = BPF_CORE_READ(zone, spanned_pages);
+	place->first_deferred_pfn = ~0ull;
+	if (bpf_core_field_exists(struct pglist_data, first_deferred_pfn))
+		place->first_deferred_pfn = BPF_CORE_READ(pgdat, first_deferred_pfn);
 	place->node = node;
 	place->index = index;
 	place->free_blocks = 0;
@@ -362,10 +368,7 @@ static long find_node(__u32 node, void *unused)
 			    bpf_core_type_size(struct zone);
 
 	for (__u32 i = 0; pgdat && i < zones && i < SNAPSHOT_MAX_ZONES_PER_NODE; i++)
-		find_zone((struct zone *)(pgdat +
-					  bpf_core_field_offset(struct pglist_data, node_zones) +
-					  i * bpf_core_type_size(struct zone)),
-			  node, i);
+		find_zone((struct pglist_data *)pgdat, node, i);
 	return 0;
 }
 

@@ -505,6 +505,7 @@ static void clear_images(struct snapshot *s)
 	}
 	for (uint32_t i = 0; i < c->nr_zones * c->nr_cpus; i++) {
 		s->images.pcps[i].walked = 0;
+		s->images.pcps[i].own = 0;
 		memset(s->images.pcps[i].list, 0, sizeof(s->images.pcps[i].list));
 	}
 	c->nr_nodes_used = 0;
@@ -515,25 +516,10 @@ static void clear_images(struct snapshot *s)
 	c->cut_pfn = 0;
 }
 
-/* Whether all that was walked is exact and nothing was left out that another try may reach. */
-static bool attempt_exact(const struct snapshot *s)
-{
-	const struct control *c = s->control;
-
-	for (uint32_t z = 0; z < c->nr_zones; z++) {
-		const struct zone_image *zi = &s->images.zones[z];
-
-		if (zi->walked &&
-		    !(zi->locked ? zone_whole(&s->images, z) : zone_still(&s->images, z)))
-			return false;
-	}
-	for (uint32_t i = 0; i < c->nr_zones * c->nr_cpus; i++)
-		if (s->images.pcps[i].walked && !pcp_still(&s->images, i))
-			return false;
-	return true;
-}
-
-/* What a list entry took, with a quarter on top: the next estimate. */
+/*
+ * What a list entry took, with a quarter on top: the next estimate. A measurement that some
+ * interruption spoiled lasts for one attempt only.
+ */
 static void learn_node_time(struct snapshot *s)
 {
 	uint64_t ns = 0, entries = s->control->nr_nodes_used;
@@ -546,6 +532,36 @@ static void learn_node_time(struct snapshot *s)
 			ns += s->images.pcps[i].end_ns - s->images.pcps[i].begin_ns;
 	if (entries > 4096)
 		s->node_ns = ns / entries * 5 / 4;
+}
+
+/* Whether another attempt can do no better. */
+static bool attempt_settled(const struct snapshot *s)
+{
+	const struct control *c = s->control;
+	uint64_t entries = 0; /* to walk outside the lock */
+	bool left_out = false;
+
+	for (uint32_t z = 0; z < c->nr_zones; z++) {
+		const struct zone_image *zi = &s->images.zones[z];
+
+		left_out |= !zi->walked;
+		if (zi->walked && zi->locked) {
+			if (!zone_whole(&s->images, z))
+				return false;
+			continue;
+		}
+		if (zi->walked && !zone_still(&s->images, z))
+			return false;
+		entries += s->images.places[z].free_blocks;
+	}
+	for (uint32_t i = 0; i < c->nr_zones * c->nr_cpus; i++) {
+		left_out |= !s->images.pcps[i].walked;
+		if (s->images.pcps[i].walked && !pcp_still(&s->images, i))
+			return false;
+		if (!s->images.pcps[i].own)
+			entries += pcp_count(&s->images, i);
+	}
+	return !left_out || entries * s->node_ns > s->max_ns;
 }
 
 /* Walk one zone list by list. Returns how the zone was taken. */
@@ -587,7 +603,8 @@ static void settle(struct snapshot *s)
 		struct snapshot_zone *zone = &s->zones[z];
 		const struct zone_image *zi = &s->images.zones[z];
 
-		*zone = (struct snapshot_zone){ .lock_ns = zi->locked ? c->cut_end_ns - c->cut_ns : 0 };
+		*zone = (struct snapshot_zone){.lock_ns =
+						       zi->locked ? c->cut_end_ns - c->cut_ns : 0};
 		if (zi->walked && zi->locked && zone_whole(&s->images, z))
 			zone->how = SNAPSHOT_LOCKED;
 		else if (zi->walked && zone_still(&s->images, z))
@@ -648,19 +665,20 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 		clear_images(s);
 		out->held = freezer_run(s->freezer, cpu, cut_and_walk, &attempt,
 					(int)(2 * s->max_ms + GATHER_LIMIT_MS));
-		out->cpus = nr_cpus;
 		out->cut_tid = attempt.tid;
 		out->held_ns = attempt.held_ns;
 		out->attempts++;
-	} while (!attempt_exact(s) && out->attempts < MAX_ATTEMPTS);
+		learn_node_time(s);
+	} while (!attempt_settled(s) && out->attempts < MAX_ATTEMPTS);
 	bpf_link__destroy(link);
 
+	for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
+		out->cpus += s->online[cpu];
 	out->cut_ns = c->cut_ns;
 	out->cut_pfn = c->cut_pfn;
 	out->marked = c->cut_pfn != 0;
 	out->cut_cpu = (int)c->cut_cpu;
 	out->cut_order = (int)c->armed_order;
-	learn_node_time(s);
 	settle(s);
 	out->nr_zones = c->nr_zones;
 	out->zones = s->zones;

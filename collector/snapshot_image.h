@@ -145,8 +145,9 @@ struct zone_place {
 	__u64 address;   /* of the struct zone */
 	__u64 pcp, stat; /* per-cpu pointers */
 	__u64 start_pfn, spanned;
-	__u64 free_blocks;                /* when the zones were listed */
-	__u32 node, index;                /* index in pgdat->node_zones */
+	__u64 first_deferred_pfn; /* of the node: from here on struct pages are not made yet */
+	__u64 free_blocks;        /* when the zones were listed */
+	__u32 node, index;        /* index in pgdat->node_zones */
 	__u32 first_section, nr_sections; /* its section_images */
 };
 

@@ -141,6 +141,11 @@ bool pcp_still(const struct snapshot_images *im, uint32_t i)
 	       !memcmp(pi->before, pi->after, l->pcp_size);
 }
 
+uint64_t pcp_count(const struct snapshot_images *im, uint32_t i)
+{
+	return read_field(im->pcps[i].before, im->control->layout.pcp.count);
+}
+
 /* --- names --- */
 
 /* The canonical number of a name, by the names of the tape. */
@@ -365,9 +370,11 @@ static void add_blocks(struct writer *w, uint32_t z)
 {
 	const struct zone_place *place = &w->im->places[z];
 	uint64_t pages = 1ull << w->im->pageblock_order, count[NR_MIGRATETYPE] = {0};
+	uint64_t end = place->start_pfn + place->spanned;
 
-	for (uint64_t pfn = place->start_pfn & ~(pages - 1);
-	     pfn < place->start_pfn + place->spanned; pfn += pages) {
+	if (end > place->first_deferred_pfn)
+		end = place->first_deferred_pfn;
+	for (uint64_t pfn = place->start_pfn & ~(pages - 1); pfn < end; pfn += pages) {
 		struct pageblock_columns *to = COLUMNS(w, TABLE_PAGEBLOCK, pageblock);
 		struct block block = block_at(w->im, z, pfn);
 		size_t row;
@@ -564,8 +571,7 @@ static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 		pages += (uint64_t)list->nr << order;
 	}
 	if (still)
-		check(&checks->pcp_sums, &checks->pcp_sums_wrong,
-		      pages == read_field(pi->before, im->control->layout.pcp.count));
+		check(&checks->pcp_sums, &checks->pcp_sums_wrong, pages == pcp_count(im, i));
 }
 
 static void add_pcp(struct writer *w, uint32_t z, uint32_t cpu)

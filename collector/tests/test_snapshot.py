@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact snapshots of this machine; skipped, with the reason, where it refuses BPF."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pagetape import procfs
+from pagetape._collector import CollectorError
+from pagetape.schemas import TABLES
+
+_snapshot = pytest.importorskip("pagetape._snapshot", exc_type=ImportError)
+
+TRACING = Path("/sys/kernel/tracing")
+EXACT = {"locked", "still"}
+
+Tables = dict[str, pa.RecordBatch]
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> Iterator[Any]:
+    try:
+        loaded = _snapshot.Snapshot()
+    except CollectorError as e:
+        pytest.skip(f"no exact snapshot here: {e}")
+    yield loaded
+    loaded.close()
+
+
+def take(snapshot: Any, nr: int = 0) -> tuple[dict[str, Any], Tables]:
+    facts, batches = snapshot.take(nr)
+    tables = {name: pa.record_batch(batch) for name, batch in batches}
+    for name, table in tables.items():
+        table.validate(full=True)
+        assert table.schema.equals(TABLES[name].arrow, check_metadata=False), name
+    return facts, tables
+
+
+def _map_touch_unmap(stop: Event) -> None:
+    while not stop.is_set():
+        with mmap.mmap(-1, 4 << 20) as memory:
+            for offset in range(0, len(memory), mmap.PAGESIZE):
+                memory[offset] = 1
+
+
+@contextmanager
+def load() -> Iterator[None]:
+    """One process per CPU maps, touches and unmaps memory."""
+    context = get_context("fork")
+    stop = context.Event()
+    workers = [
+        context.Process(target=_map_touch_unmap, args=(stop,)) for _ in range(os.cpu_count() or 1)
+    ]
+    for worker in workers:
+        worker.start()
+    sleep(0.2)
+    try:
+        yield
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()
+
+
+def test_twenty_snapshots_under_load_agree_with_the_counters(snapshot: Any) -> None:
+    with load():
+        for nr in range(20):
+            facts, tables = take(snapshot, nr)
+            assert facts["mismatches"] == {}
+            assert {zone["how"] for zone in facts["zones"]} <= EXACT
+            assert facts["checks"]["list_sums"] > 0
+            assert facts["checks"]["free_counters"] == len(facts["zones"])
+            assert tables["zone"]["snapshot"].unique().to_pylist() == [nr]
+
+
+def test_pages_are_in_one_place_only(snapshot: Any) -> None:
+    _, tables = take(snapshot)
+    entries = tables["free_block"].to_pylist() + tables["pcp_page"].to_pylist()
+    entries.sort(key=lambda entry: entry["pfn"])
+    for entry, after in pairwise(entries):
+        assert entry["pfn"] + (1 << entry["page_order"]) <= after["pfn"]
+    free = sum(1 << entry["page_order"] for entry in tables["free_block"].to_pylist())
+    assert free == sum(
+        row["nr_free"] << row["page_order"] for row in tables["free_area"].to_pylist()
+    )
+
+
+def test_proc_shows_the_same_a_moment_later(snapshot: Any) -> None:
+    _, tables = take(snapshot)
+    shown_zones, shown_pcps = procfs.parse_zoneinfo(Path("/proc/zoneinfo").read_text())
+    zones = {(row["node"], row["zone"]): row for row in tables["zone"].to_pylist()}
+    pcps = {(row["node"], row["zone"], row["cpu"]): row for row in tables["pcp"].to_pylist()}
+
+    assert len(zones) == len(shown_zones)
+    for shown in shown_zones:
+        zone = zones[shown["node"], shown["zone"]]
+        moving = {"free", "boost", "nr_free_highatomic", "nr_free_cma"}
+        for name in shown.keys() - moving:
+            assert shown[name] in (zone[name], None), name
+        # Between the two reads the machine lives on.
+        assert abs(zone["free"] - shown["free"]) < max(20_000, zone["managed"] / 50)
+    assert len(pcps) == len(shown_pcps)
+    for shown in shown_pcps:
+        pcp = pcps[shown["node"], shown["zone"], shown["cpu"]]
+        for name in ("batch", "high_min", "high_max"):
+            assert pcp[name] == shown[name], name
+
+
+def test_proc_counts_the_same_pageblocks(snapshot: Any) -> None:
+    try:
+        text = Path("/proc/pagetypeinfo").read_text()
+    except OSError as e:
+        pytest.skip(f"/proc/pagetypeinfo: {e.strerror}")
+    _, tables = take(snapshot)
+    _, shown_counts = procfs.parse_pagetypeinfo(text)
+    key = ("node", "zone", "migratetype")
+    counts = {
+        tuple(row[name] for name in key): row["nr_blocks"]
+        for row in tables["block_count"].to_pylist()
+    }
+    for shown in shown_counts:
+        assert abs(counts[tuple(shown[name] for name in key)] - shown["nr_blocks"]) <= 16, shown
+
+
+@contextmanager
+def tracing() -> Iterator[Path]:
+    """An own instance that records alloc_zone_locked."""
+    instance = TRACING / "instances" / f"pagetape-test-{os.getpid()}"
+    try:
+        instance.mkdir()
+    except OSError as e:
+        pytest.skip(f"no tracing here: {e}")
+    try:
+        (instance / "trace_clock").write_text("mono")
+        (instance / "buffer_size_kb").write_text("4096")
+        (instance / "events/kmem/mm_page_alloc_zone_locked/enable").write_text("1")
+        yield instance
+    finally:
+        instance.rmdir()
+
+
+def test_the_cut_is_an_event_of_the_trace(snapshot: Any) -> None:
+    with tracing() as instance:
+        facts, _ = take(snapshot)
+        (instance / "tracing_on").write_text("0")
+        trace = (instance / "trace").read_text()
+    if facts["pfn"] is None:
+        pytest.skip("the cut could not be marked")
+    line = re.compile(
+        rf"-{facts['pid']}\s.*?\[0*{facts['cpu']}\].*\s(\d+)\.(\d+): mm_page_alloc_zone_locked:"
+        rf".*pfn={facts['pfn']:#x} order={facts['order']} "
+    )
+    stamps = [int(s) * 1_000_000 + int(us) for s, us in line.findall(trace)]
+    before = [stamp for stamp in stamps if stamp * 1000 <= facts["ts"]]
+    assert before
+    assert facts["ts"] - before[-1] * 1000 < 1_000_000
+
+
+def test_a_zone_beyond_the_time_limit_is_walked_in_pieces(snapshot: Any) -> None:
+    del snapshot  # only for its skip
+    hasty = _snapshot.Snapshot(max_ms=0)
+    try:
+        facts, tables = take(hasty)
+    finally:
+        hasty.close()
+    assert not facts["exact"]
+    assert {zone["how"] for zone in facts["zones"]} == {"pieces"}
+    assert all(zone["lock_ns"] < 10_000_000 for zone in facts["zones"])
+    assert tables["free_block"].num_rows == sum(zone["free_blocks"] for zone in facts["zones"])
+    assert tables["pageblock"].num_rows > 0
+
+
+def test_a_closed_snapshot_says_so(snapshot: Any) -> None:
+    del snapshot
+    closed = _snapshot.Snapshot()
+    closed.close()
+    closed.close()
+    with pytest.raises(ValueError, match="closed"):
+        closed.take(0)
+
+
+def test_without_capabilities_the_error_names_them(snapshot: Any) -> None:
+    """In a child that gave up root: the words must be the ones to act on."""
+    del snapshot
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setuid(65534)
+        try:
+            _snapshot.Snapshot()
+            said = "loaded"
+        except CollectorError as e:
+            said = str(e)
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    said = os.read(reader, 1000).decode()
+    os.close(reader)
+    assert "CAP_BPF" in said
