@@ -17,8 +17,9 @@
 
 enum {
 	STACK_SIZE = 256 << 10,
-	GATHER_MS = 20,       /* how long fn waits for the others to spin */
+	GATHER_MS = 20,       /* how long the leader waits for the others to spin */
 	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
+	CLOSED = 1 << 30,
 };
 
 struct worker {
@@ -35,13 +36,14 @@ struct freezer {
 
 	/* One freeze. */
 	sem_t ready; /* a worker is about to sleep */
-	int runner;  /* index of the worker that runs fn; -1: workers end */
-	void (*fn)(void *arg);
-	void *arg;
+	int leader;  /* index of its worker; -1: workers end */
+	const struct freezer_work *work;
 	uint64_t limit_ns;
 	int called;
-	atomic_int held;
-	atomic_bool over;
+	int nr_held;
+	atomic_int gathered; /* workers that spin, plus CLOSED once no more may join */
+	atomic_bool first_done, over;
+	atomic_int each_done;
 };
 
 static uint64_t now_ns(void)
@@ -61,22 +63,43 @@ static void spin(void)
 #endif
 }
 
-static void hold(struct freezer *f)
+/* Spin until the flag is set; false if the limit came first. */
+static bool wait_for(struct freezer *f, atomic_bool *flag)
 {
-	atomic_fetch_add(&f->held, 1);
 	do {
-		for (int i = 0; i < SPINS_PER_LOOK && !atomic_load(&f->over); i++)
+		for (int i = 0; i < SPINS_PER_LOOK; i++) {
+			if (atomic_load(flag))
+				return true;
 			spin();
-	} while (!atomic_load(&f->over) && now_ns() < f->limit_ns);
+		}
+	} while (now_ns() < f->limit_ns);
+	return false;
 }
 
-static void run(struct freezer *f)
+static void follow(struct freezer *f)
 {
-	uint64_t gathered = now_ns() + GATHER_MS * 1000000ull;
+	if (atomic_fetch_add(&f->gathered, 1) & CLOSED)
+		return; /* woke up too late */
+	if (wait_for(f, &f->first_done))
+		f->work->each(f->work->arg);
+	atomic_fetch_add(&f->each_done, 1);
+	wait_for(f, &f->over);
+}
 
-	while (atomic_load(&f->held) < f->called && now_ns() < gathered)
+static void lead(struct freezer *f)
+{
+	const struct freezer_work *work = f->work;
+	uint64_t enough = now_ns() + GATHER_MS * 1000000ull;
+
+	while (atomic_load(&f->gathered) < f->called && now_ns() < enough)
 		spin();
-	f->fn(f->arg);
+	f->nr_held = atomic_fetch_or(&f->gathered, CLOSED);
+	work->first(work->arg);
+	atomic_store(&f->first_done, true);
+	work->each(work->arg);
+	while (atomic_load(&f->each_done) < f->nr_held)
+		spin();
+	work->last(work->arg);
 	atomic_store(&f->over, true);
 }
 
@@ -93,12 +116,12 @@ static void *work(void *arg)
 		sem_post(&f->ready);
 		while (sem_wait(&w->wake))
 			;
-		if (f->runner < 0)
+		if (f->leader < 0)
 			return NULL;
-		if (f->runner == nr)
-			run(f);
+		if (f->leader == nr)
+			lead(f);
 		else
-			hold(f);
+			follow(f);
 	}
 }
 
@@ -168,7 +191,7 @@ void freezer_free(struct freezer *f)
 {
 	if (!f)
 		return;
-	f->runner = -1;
+	f->leader = -1;
 	for (int i = 0; i < f->nr; i++) {
 		sem_post(&f->workers[i].wake);
 		pthread_join(f->workers[i].thread, NULL);
@@ -186,14 +209,15 @@ const struct freezer_cpu *freezer_cpus(const struct freezer *f, int *nr)
 	return f->cpus;
 }
 
-int freezer_run(struct freezer *f, int nr, void (*fn)(void *arg), void *arg, int limit_ms)
+int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms)
 {
-	f->runner = nr;
-	f->fn = fn;
-	f->arg = arg;
+	f->leader = nr;
+	f->work = work;
 	f->limit_ns = now_ns() + (uint64_t)limit_ms * 1000000;
 	f->called = f->realtime ? f->nr - 1 : 0;
-	atomic_store(&f->held, 0);
+	atomic_store(&f->gathered, 0);
+	atomic_store(&f->first_done, false);
+	atomic_store(&f->each_done, 0);
 	atomic_store(&f->over, false);
 	for (int i = 0; i < f->nr; i++)
 		if (f->called && i != nr)
@@ -202,5 +226,5 @@ int freezer_run(struct freezer *f, int nr, void (*fn)(void *arg), void *arg, int
 	for (int i = 0; i < f->called + 1; i++)
 		while (sem_wait(&f->ready))
 			;
-	return atomic_load(&f->held);
+	return f->nr_held;
 }

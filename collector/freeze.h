@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * freeze.h - run a function on one CPU while nothing else runs on the others.
+ * freeze.h - run something while nothing else runs on any CPU.
  *
  * One thread per CPU waits, asleep, at the highest real-time priority. During a
  * freeze they spin, so that only interrupts still run there. Without the right to
- * real-time priority (CAP_SYS_NICE) the function runs unaccompanied.
+ * real-time priority (CAP_SYS_NICE) one thread does all the work and holds nobody.
  */
 #pragma once
 
@@ -24,8 +24,15 @@ void freezer_free(struct freezer *f);
 /* The CPUs; `nr` of them. */
 const struct freezer_cpu *freezer_cpus(const struct freezer *f, int *nr);
 
+struct freezer_work {
+	void (*first)(void *arg); /* by the leader, when the others spin */
+	void (*each)(void *arg);  /* then by the leader and every held CPU, at once */
+	void (*last)(void *arg);  /* by the leader, when all are done; the others spin on */
+	void *arg;
+};
+
 /*
- * Run fn(arg) in the thread of cpus[nr] and return when it has returned. The others are held
- * for `limit_ms` at most, even if it has not. Returns how many were held, not counting fn's.
+ * Work with cpus[nr] as the leader. The others are held for `limit_ms` at most, even if the work
+ * takes longer. Returns how many were held besides the leader.
  */
-int freezer_run(struct freezer *f, int nr, void (*fn)(void *arg), void *arg, int limit_ms);
+int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms);

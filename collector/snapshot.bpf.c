@@ -6,7 +6,8 @@
  *   find_zones        once: zones, their layout, how much there is to walk
  *   cut               on mm_page_alloc_zone_locked: the instant of the snapshot
  *   unmarked_cut      the same where that tracepoint cannot be made to fire
- *   walk              right after the cut: all that the cut left
+ *   walk_own, walk_zones, walk_pcps
+ *                     right after the cut: what it left, by several CPUs at once
  *   piece             one list alone, for zones too large to walk at once
  *
  * snapshot.c decides; see there for why the result is exact.
@@ -469,31 +470,47 @@ static long step(__u32 i, struct list_walk *w)
 	return bpf_probe_read_kernel(&w->node, sizeof(w->node), (void *)w->node) != 0;
 }
 
+/* A part of `nodes` for one walker alone: several CPUs walk at the same time. */
+struct region {
+	__u64 next, end;
+};
+
+/* Entries may be added between the copy of their counter and the walk. */
+enum { REGION_SLACK = 64 };
+
+static struct region reserve(__u64 entries)
+{
+	__u64 first;
+
+	entries += REGION_SLACK;
+	first = __sync_fetch_and_add(&control.nr_nodes_used, entries);
+	return (struct region){first, first + entries};
+}
+
 /* Follow the list whose head is at `head` and was copied to `copy`. */
-static void walk_list(struct list_image *list, __u64 head, const __u8 *copy, __u64 limit,
+static void walk_list(struct list_image *list, __u64 head, const __u8 *copy, struct region *region,
 		      __u64 deadline)
 {
+	__u64 room = region->end - region->next;
 	struct list_walk w = {
 		.node = *(const __u64 *)copy,
 		.head = head,
 		.deadline = deadline,
-		.used = control.nr_nodes_used,
+		.used = region->next,
 		.end = WALK_ASTRAY,
 	};
 
 	list->first = w.used;
-	bpf_loop(limit < MAX_LOOPS ? limit : MAX_LOOPS, step, &w, 0);
+	bpf_loop(room < MAX_LOOPS ? room : MAX_LOOPS, step, &w, 0);
 	list->nr = w.used - list->first;
 	list->end = w.end;
-	control.nr_nodes_used = w.used;
+	region->next = w.used;
 }
-
-/* An unlocked list may grow a little between the copy of its counter and the walk. */
-enum { LIMIT_SLACK = 64 };
 
 struct zone_walk {
 	struct zone_image *zi;
 	__u64 address, deadline;
+	struct region region;
 };
 
 static long walk_free_list(__u32 l, struct zone_walk *w)
@@ -503,22 +520,22 @@ static long walk_free_list(__u32 l, struct zone_walk *w)
 		    types = bpf_core_field_size(struct free_area, free_list) /
 			    sizeof(struct list_head);
 	__u32 order = l / SNAPSHOT_MAX_TYPES, type = l % SNAPSHOT_MAX_TYPES;
-	__u32 in_zone = bpf_core_field_offset(struct zone, free_area) + order * area;
-	__u32 head = in_zone + bpf_core_field_offset(struct free_area, free_list) +
+	__u32 head = bpf_core_field_offset(struct zone, free_area) + order * area +
+		     bpf_core_field_offset(struct free_area, free_list) +
 		     type * sizeof(struct list_head);
-	__u32 counter = in_zone + bpf_core_field_offset(struct free_area, nr_free);
 
 	if (order * area >= areas || type >= types || l >= SNAPSHOT_MAX_LISTS ||
-	    head > SNAPSHOT_MAX_ZONE_SIZE - 16 || counter > SNAPSHOT_MAX_ZONE_SIZE - 16)
+	    head > SNAPSHOT_MAX_ZONE_SIZE - sizeof(struct list_head))
 		return 0;
-	walk_list(&w->zi->list[l], w->address + head, &w->zi->before[head],
-		  *(__u64 *)&w->zi->before[counter] + LIMIT_SLACK, w->deadline);
+	walk_list(&w->zi->list[l], w->address + head, &w->zi->before[head], &w->region,
+		  w->deadline);
 	return 0;
 }
 
 struct pcp_walk {
 	struct pcp_image *pi;
 	__u64 address, deadline;
+	struct region region;
 };
 
 static int pcp_count(const struct pcp_image *pi)
@@ -535,10 +552,11 @@ static long walk_pcp_list(__u32 l, struct pcp_walk *w)
 	__u32 head =
 		bpf_core_field_offset(struct per_cpu_pages, lists) + l * sizeof(struct list_head);
 
-	if (l >= lists || l >= SNAPSHOT_MAX_PCP_LISTS || head > SNAPSHOT_MAX_PCP_SIZE - 16)
+	if (l >= lists || l >= SNAPSHOT_MAX_PCP_LISTS ||
+	    head > SNAPSHOT_MAX_PCP_SIZE - sizeof(struct list_head))
 		return 0;
-	walk_list(&w->pi->list[l], w->address + head, &w->pi->before[head],
-		  pcp_count(w->pi) + LIMIT_SLACK, w->deadline);
+	walk_list(&w->pi->list[l], w->address + head, &w->pi->before[head], &w->region,
+		  w->deadline);
 	return 0;
 }
 
@@ -560,7 +578,7 @@ static __u64 free_blocks(const struct zone_image *zi)
 
 static void walk_zone(struct zone_image *zi, const struct zone_place *place, __u64 deadline)
 {
-	struct zone_walk w = {zi, place->address, deadline};
+	struct zone_walk w = {zi, place->address, deadline, reserve(free_blocks(zi))};
 
 	zi->begin_ns = bpf_ktime_get_ns();
 	copy_bits(place, false);
@@ -573,7 +591,7 @@ static void walk_zone(struct zone_image *zi, const struct zone_place *place, __u
 
 static void walk_pcp(struct pcp_image *pi, __u64 address, __u64 deadline)
 {
-	struct pcp_walk w = {pi, address, deadline};
+	struct pcp_walk w = {pi, address, deadline, reserve(pcp_count(pi))};
 
 	pi->begin_ns = bpf_ktime_get_ns();
 	bpf_loop(SNAPSHOT_MAX_PCP_LISTS, walk_pcp_list, &w, 0);
@@ -640,20 +658,18 @@ static long walk_cut_zone(__u32 z, __u64 *deadline)
 	return 1;
 }
 
-/* Interrupts are off: nobody touches this CPU's PCPs, as far as time allows to walk them. */
+/* A PCP of the CPU that this runs on, if there is time. */
 static long walk_own_pcp(__u32 z, __u64 *deadline)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), i = z * control.nr_cpus + cpu;
-	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
 	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
 	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
 
 	if (!pi || !place || !offset)
 		return 1;
-	if (bpf_ktime_get_ns() + pcp_count(pi) * control.node_ns > *deadline)
-		return 0;
-	walk_pcp(pi, place->pcp + *offset, *deadline);
-	pi->own = 1;
+	if (!pi->walked && bpf_ktime_get_ns() + pcp_count(pi) * control.node_ns <= *deadline)
+		walk_pcp(pi, place->pcp + *offset, *deadline);
 	return 0;
 }
 
@@ -691,7 +707,7 @@ int unmarked_cut(void *ctx)
 	return 0;
 }
 
-/* --- walk: what the cut left, compared by user space with the copies of the cut --- */
+/* --- walk_*: what the cut left, compared by user space with the copies of the cut --- */
 
 static long walk_rest_of_zone(__u32 z, void *unused)
 {
@@ -721,11 +737,27 @@ static long walk_rest_of_pcp(__u32 i, void *unused)
 	return 0;
 }
 
+/* All PCPs of the CPU that it runs on. */
 SEC("syscall")
-int walk(void *ctx)
+int walk_own(void *ctx)
+{
+	__u64 deadline = control.deadline_ns;
+
+	bpf_loop(control.nr_zones, walk_own_pcp, &deadline, 0);
+	return 0;
+}
+
+SEC("syscall")
+int walk_zones(void *ctx)
+{
+	bpf_loop(control.nr_zones, walk_rest_of_zone, NULL, 0);
+	return 0;
+}
+
+SEC("syscall")
+int walk_pcps(void *ctx)
 {
 	bpf_loop(control.nr_zones * control.nr_cpus, walk_rest_of_pcp, NULL, 0);
-	bpf_loop(control.nr_zones, walk_rest_of_zone, NULL, 0);
 	return 0;
 }
 
@@ -739,10 +771,10 @@ static void walk_piece_of_zone(__u32 z)
 
 	if (!zi || !place)
 		return;
-	w = (struct zone_walk){zi, place->address, control.deadline_ns};
 	if (!control.piece_list)
 		copy_bits(place, false);
 	copy_zone(zi, place->address, false);
+	w = (struct zone_walk){zi, place->address, control.deadline_ns, reserve(free_blocks(zi))};
 	walk_free_list(control.piece_list, &w);
 	copy_zone(zi, place->address, true);
 }

@@ -463,7 +463,7 @@ static int choose_cpu(const struct snapshot *s)
 struct attempt {
 	struct snapshot *s;
 	int tid;
-	uint64_t held_ns;
+	uint64_t begin_ns, held_ns;
 };
 
 static uint64_t now_ns(void)
@@ -474,24 +474,38 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* Runs while the other CPUs are held. */
-static void cut_and_walk(void *arg)
+static void cut(void *arg)
 {
 	struct attempt *a = arg;
-	struct snapshot *s = a->s;
-	struct control *c = s->control;
-	uint64_t begin = now_ns();
+	struct control *c = a->s->control;
 
+	a->begin_ns = now_ns();
 	__atomic_store_n(&c->armed_tid, (uint32_t)a->tid, __ATOMIC_SEQ_CST);
 	/* Which attribute it is does not matter, nor whether it exists. */
-	(void)!getxattr("/", "user.pagetape", s->trigger_buffer, TRIGGER_SIZE);
+	(void)!getxattr("/", "user.pagetape", a->s->trigger_buffer, TRIGGER_SIZE);
 	if (c->armed_tid) {
 		c->armed_tid = 0;
-		run_program(s, "unmarked_cut");
+		run_program(a->s, "unmarked_cut");
 	}
-	c->deadline_ns = c->cut_end_ns + s->max_ns;
-	run_program(s, "walk");
-	a->held_ns = now_ns() - begin;
+	c->deadline_ns = c->cut_end_ns + a->s->max_ns;
+}
+
+static void walk_own(void *arg)
+{
+	struct attempt *a = arg;
+
+	run_program(a->s, "walk_own");
+	if (gettid() == a->tid)
+		run_program(a->s, "walk_zones");
+}
+
+/* PCPs of CPUs that are not held; usually there is none. */
+static void walk_rest(void *arg)
+{
+	struct attempt *a = arg;
+
+	run_program(a->s, "walk_pcps");
+	a->held_ns = now_ns() - a->begin_ns;
 }
 
 static void clear_images(struct snapshot *s)
@@ -505,7 +519,6 @@ static void clear_images(struct snapshot *s)
 	}
 	for (uint32_t i = 0; i < c->nr_zones * c->nr_cpus; i++) {
 		s->images.pcps[i].walked = 0;
-		s->images.pcps[i].own = 0;
 		memset(s->images.pcps[i].list, 0, sizeof(s->images.pcps[i].list));
 	}
 	c->nr_nodes_used = 0;
@@ -522,46 +535,51 @@ static void clear_images(struct snapshot *s)
  */
 static void learn_node_time(struct snapshot *s)
 {
-	uint64_t ns = 0, entries = s->control->nr_nodes_used;
+	uint64_t ns = 0, entries = 0;
 
-	for (uint32_t z = 0; z < s->control->nr_zones; z++)
-		if (s->images.zones[z].walked)
-			ns += s->images.zones[z].end_ns - s->images.zones[z].begin_ns;
-	for (uint32_t i = 0; i < s->control->nr_zones * s->control->nr_cpus; i++)
-		if (s->images.pcps[i].walked)
-			ns += s->images.pcps[i].end_ns - s->images.pcps[i].begin_ns;
+	for (uint32_t z = 0; z < s->control->nr_zones; z++) {
+		const struct zone_image *zi = &s->images.zones[z];
+
+		if (!zi->walked)
+			continue;
+		ns += zi->end_ns - zi->begin_ns;
+		for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
+			entries += zi->list[list].nr;
+	}
+	for (uint32_t i = 0; i < s->control->nr_zones * s->control->nr_cpus; i++) {
+		const struct pcp_image *pi = &s->images.pcps[i];
+
+		if (!pi->walked)
+			continue;
+		ns += pi->end_ns - pi->begin_ns;
+		for (uint32_t list = 0; list < SNAPSHOT_MAX_PCP_LISTS; list++)
+			entries += pi->list[list].nr;
+	}
 	if (entries > 4096)
 		s->node_ns = ns / entries * 5 / 4;
 }
 
-/* Whether another attempt can do no better. */
-static bool attempt_settled(const struct snapshot *s)
+/* Whether another attempt, after so many, would do no better. */
+static bool attempt_settled(const struct snapshot *s, int attempts)
 {
 	const struct control *c = s->control;
-	uint64_t entries = 0; /* to walk outside the lock */
 	bool left_out = false;
 
 	for (uint32_t z = 0; z < c->nr_zones; z++) {
 		const struct zone_image *zi = &s->images.zones[z];
 
 		left_out |= !zi->walked;
-		if (zi->walked && zi->locked) {
-			if (!zone_whole(&s->images, z))
-				return false;
-			continue;
-		}
-		if (zi->walked && !zone_still(&s->images, z))
+		if (zi->walked &&
+		    !(zi->locked ? zone_whole(&s->images, z) : zone_still(&s->images, z)))
 			return false;
-		entries += s->images.places[z].free_blocks;
 	}
 	for (uint32_t i = 0; i < c->nr_zones * c->nr_cpus; i++) {
 		left_out |= !s->images.pcps[i].walked;
 		if (s->images.pcps[i].walked && !pcp_still(&s->images, i))
 			return false;
-		if (!s->images.pcps[i].own)
-			entries += pcp_count(&s->images, i);
 	}
-	return !left_out || entries * s->node_ns > s->max_ns;
+	/* There was no time for something: with a better estimate there may be. */
+	return !left_out || attempts > 1;
 }
 
 /* Walk one zone list by list. Returns how the zone was taken. */
@@ -575,7 +593,7 @@ static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *m
 	c->piece_zone = z;
 	c->deadline_ns = UINT64_MAX;
 	for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++) {
-		uint32_t first = c->nr_nodes_used;
+		uint64_t first = c->nr_nodes_used;
 
 		if (!list_exists(&s->images, list))
 			continue;
@@ -588,6 +606,7 @@ static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *m
 		}
 		if (zi->list[list].end == WALK_FULL)
 			return SNAPSHOT_REFUSED;
+		c->nr_nodes_used = first + zi->list[list].nr; /* give the reserve back */
 		*moved += !list_still(&s->images, z, list);
 	}
 	zi->end_ns = now_ns();
@@ -661,15 +680,16 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 		int cpu = choose_cpu(s), nr_cpus;
 		const struct freezer_cpu *cpus = freezer_cpus(s->freezer, &nr_cpus);
 		struct attempt attempt = {.s = s, .tid = cpus[cpu].tid};
+		const struct freezer_work work = {cut, walk_own, walk_rest, &attempt};
 
 		clear_images(s);
-		out->held = freezer_run(s->freezer, cpu, cut_and_walk, &attempt,
-					(int)(2 * s->max_ms + GATHER_LIMIT_MS));
+		out->held =
+			freezer_run(s->freezer, cpu, &work, (int)(2 * s->max_ms + GATHER_LIMIT_MS));
 		out->cut_tid = attempt.tid;
 		out->held_ns = attempt.held_ns;
 		out->attempts++;
 		learn_node_time(s);
-	} while (!attempt_settled(s) && out->attempts < MAX_ATTEMPTS);
+	} while (!attempt_settled(s, out->attempts) && out->attempts < MAX_ATTEMPTS);
 	bpf_link__destroy(link);
 
 	for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)

@@ -126,8 +126,7 @@ struct zone_image {
 /* One (zone, cpu), at index zone * nr_cpus + cpu. */
 struct pcp_image {
 	__u64 begin_ns, end_ns;
-	__u32 walked;
-	__u32 own; /* walked on its own cpu with interrupts off */
+	__u64 walked;
 	__u8 before[SNAPSHOT_MAX_PCP_SIZE];
 	__u8 after[SNAPSHOT_MAX_PCP_SIZE];
 	__u8 stat[SNAPSHOT_MAX_STAT_SIZE]; /* struct per_cpu_zonestat, with `before` */
@@ -185,12 +184,12 @@ struct control {
 	__u64 cut_pfn; /* of the page whose allocation was the cut */
 	__u32 cut_cpu;
 
-	/* walk */
+	/* walk_* */
 	__u64 deadline_ns; /* stop at this time */
 
 	/* piece */
 	__u32 piece_zone;
 	__u32 piece_list; /* index in zone_image.list; with 0 the pageblock bits are copied too */
 
-	__u32 nr_nodes_used; /* entries of `nodes` in use */
+	__u64 nr_nodes_used; /* entries of `nodes` in use or reserved */
 };

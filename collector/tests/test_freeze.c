@@ -3,23 +3,43 @@
 #include "freeze.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct call {
-	int calls, cpu, tid;
+struct calls {
+	atomic_int first, each, last;
+	atomic_ulong each_cpus; /* bit n: `each` ran on CPU n */
+	int leader_cpu, leader_tid;
+	bool in_order;
 };
 
-static void note_the_cpu(void *arg)
+static void first(void *arg)
 {
-	struct call *call = arg;
+	struct calls *calls = arg;
 
-	call->calls++;
-	call->cpu = sched_getcpu();
-	call->tid = (int)syscall(SYS_gettid);
+	calls->first++;
+	calls->leader_cpu = sched_getcpu();
+	calls->leader_tid = (int)syscall(SYS_gettid);
+	calls->in_order = !calls->each && !calls->last;
 }
 
-static void the_function_runs_once_on_the_cpu_asked_for(void)
+static void each(void *arg)
+{
+	struct calls *calls = arg;
+
+	calls->each++;
+	calls->each_cpus |= 1ul << (sched_getcpu() & 63);
+}
+
+static void last(void *arg)
+{
+	struct calls *calls = arg;
+
+	calls->last++;
+}
+
+static void the_leader_works_on_the_cpu_asked_for_and_each_held_cpu_once(void)
 {
 	const struct freezer_cpu *cpus;
 	struct freezer *f;
@@ -29,13 +49,15 @@ static void the_function_runs_once_on_the_cpu_asked_for(void)
 	cpus = freezer_cpus(f, &nr);
 	check(nr > 0);
 	for (int i = 0; i < nr; i++) {
-		struct call call = {0, -1, -1};
-		int held = freezer_run(f, i, note_the_cpu, &call, 50);
+		struct calls calls = {0};
+		const struct freezer_work work = {first, each, last, &calls};
+		int held = freezer_run(f, i, &work, 200);
 
-		check(call.calls == 1);
-		check(call.cpu == cpus[i].cpu);
-		check(call.tid == cpus[i].tid);
-		check(held == 0 || held == nr - 1);
+		check(calls.first == 1 && calls.last == 1 && calls.in_order);
+		check(calls.each == held + 1);
+		check(nr > 64 || __builtin_popcountl(calls.each_cpus) == held + 1);
+		check(calls.leader_cpu == cpus[i].cpu);
+		check(calls.leader_tid == cpus[i].tid);
 	}
 	freezer_free(f);
 }
@@ -43,23 +65,24 @@ static void the_function_runs_once_on_the_cpu_asked_for(void)
 static void longer_than_the_limit(void *arg)
 {
 	usleep(60000);
-	note_the_cpu(arg);
+	first(arg);
 }
 
-static void cpus_are_let_go_at_the_limit_whatever_the_function_does(void)
+static void cpus_are_let_go_at_the_limit_and_work_no_more(void)
 {
-	struct call call = {0};
+	struct calls calls = {0};
+	const struct freezer_work work = {longer_than_the_limit, each, last, &calls};
 	struct freezer *f;
 
 	check(freezer_new(&f, NULL) == 0);
-	freezer_run(f, 0, longer_than_the_limit, &call, 5);
-	check(call.calls == 1);
+	freezer_run(f, 0, &work, 5);
+	check(calls.first == 1 && calls.each == 1 && calls.last == 1);
 	freezer_free(f);
 }
 
 int main(void)
 {
-	test(the_function_runs_once_on_the_cpu_asked_for);
-	test(cpus_are_let_go_at_the_limit_whatever_the_function_does);
+	test(the_leader_works_on_the_cpu_asked_for_and_each_held_cpu_once);
+	test(cpus_are_let_go_at_the_limit_and_work_no_more);
 	return check_done();
 }
