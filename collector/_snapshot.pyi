@@ -29,7 +29,8 @@ class Snapshot:
         exact        all that follows is as it was at one instant, and no check failed
         ts           that instant, the cut (trace clock mono)
         pfn, cpu, pid, order   of the alloc_zone_locked event that marks it: the last one with
-                     this pfn and pid not later than `ts`; the state is the one right after it.
+                     this pfn and pid not later than `ts`; the state is the one right after it,
+                     so the `alloc` event of the same page that follows is in it already.
                      pfn is None if there was no such event: align by `ts` then
         cpus, held_cpus, held_ns   CPUs, how many were held still besides pid's, for how long
         attempts     cuts made until nothing moved
