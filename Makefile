@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 BUILD  := build/release
 CHECK  := build/check
 APT    := build-essential pkg-config python3-dev python3-venv \
-	  libtraceevent-dev libtracefs-dev libtracecmd-dev libzstd-dev trace-cmd
+	  libtraceevent-dev libtracefs-dev libtracecmd-dev libzstd-dev trace-cmd \
+	  libbpf-dev clang
 
 ROOMS   := schemas collector replay queries analyze
 SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path '*/tests/*' -not -path '*/bench/*') \
