@@ -43,6 +43,7 @@ struct freezer {
 	int nr_held;
 	atomic_int gathered; /* workers that spin, plus CLOSED once no more may join */
 	atomic_bool first_done, over;
+	atomic_int each_begun; /* held workers, plus CLOSED once no more may begin */
 	atomic_int each_done;
 };
 
@@ -80,9 +81,10 @@ static void follow(struct freezer *f)
 {
 	if (atomic_fetch_add(&f->gathered, 1) & CLOSED)
 		return; /* woke up too late */
-	if (wait_for(f, &f->first_done))
+	if (wait_for(f, &f->first_done) && !(atomic_fetch_add(&f->each_begun, 1) & CLOSED)) {
 		f->work->each(f->work->arg);
-	atomic_fetch_add(&f->each_done, 1);
+		atomic_fetch_add(&f->each_done, 1);
+	}
 	wait_for(f, &f->over);
 }
 
@@ -90,16 +92,17 @@ static void lead(struct freezer *f)
 {
 	const struct freezer_work *work = f->work;
 	uint64_t enough = now_ns() + GATHER_MS * 1000000ull;
+	int begun;
 
 	while (atomic_load(&f->gathered) < f->called && now_ns() < enough)
 		spin();
 	f->nr_held = atomic_fetch_or(&f->gathered, CLOSED);
 	work->first(work->arg);
 	atomic_store(&f->first_done, true);
-	work->each(work->arg);
-	while (atomic_load(&f->each_done) < f->nr_held)
+	work->lead(work->arg);
+	begun = atomic_fetch_or(&f->each_begun, CLOSED);
+	while (atomic_load(&f->each_done) < begun)
 		spin();
-	work->last(work->arg);
 	atomic_store(&f->over, true);
 }
 
@@ -217,6 +220,7 @@ int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int 
 	f->called = f->realtime ? f->nr - 1 : 0;
 	atomic_store(&f->gathered, 0);
 	atomic_store(&f->first_done, false);
+	atomic_store(&f->each_begun, 0);
 	atomic_store(&f->each_done, 0);
 	atomic_store(&f->over, false);
 	for (int i = 0; i < f->nr; i++)

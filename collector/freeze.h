@@ -26,13 +26,15 @@ const struct freezer_cpu *freezer_cpus(const struct freezer *f, int *nr);
 
 struct freezer_work {
 	void (*first)(void *arg); /* by the leader, when the others spin */
-	void (*each)(void *arg);  /* then by the leader and every held CPU, at once */
-	void (*last)(void *arg);  /* by the leader, when all are done; the others spin on */
+	void (*lead)(void *arg);  /* then by the leader, and ... */
+	void (*each)(void *arg);  /* ... at the same time by each held CPU that comes to it */
 	void *arg;
 };
 
 /*
  * Work with cpus[nr] as the leader. The others are held for `limit_ms` at most, even if the work
- * takes longer. Returns how many were held besides the leader.
+ * takes longer. A CPU that has not begun its part when the leader is done (the machine under this
+ * one may have taken it away) does not begin it any more: the leader's part has to make up for
+ * that. Returns how many were held besides the leader.
  */
 int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms);

@@ -589,15 +589,18 @@ static void walk_zone(struct zone_image *zi, const struct zone_place *place, __u
 	zi->walked = 1;
 }
 
+/* Two threads may stand on one CPU if the other's went offline: the first one walks. */
 static void walk_pcp(struct pcp_image *pi, __u64 address, __u64 deadline)
 {
-	struct pcp_walk w = {pi, address, deadline, reserve(pcp_count(pi))};
+	struct pcp_walk w = {.pi = pi, .address = address, .deadline = deadline};
 
+	if (__sync_val_compare_and_swap(&pi->walked, 0, 1))
+		return;
+	w.region = reserve(pcp_count(pi));
 	pi->begin_ns = bpf_ktime_get_ns();
 	bpf_loop(SNAPSHOT_MAX_PCP_LISTS, walk_pcp_list, &w, 0);
 	copy_pcp(pi, address, true);
 	pi->end_ns = bpf_ktime_get_ns();
-	pi->walked = 1;
 }
 
 /* --- cut: the instant that the snapshot shows --- */

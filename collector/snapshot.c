@@ -7,7 +7,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,7 @@ enum {
 	LOG_SIZE = 1 << 20,
 	MAX_NODES = 32 << 20, /* list entries there may be room for: 256 MiB */
 	SPARE_NODES = 256 << 10,
+	MEASURABLE_NODES = 256,
 	GATHER_LIMIT_MS = 25, /* on top of the time that CPUs are held */
 };
 
@@ -131,13 +132,32 @@ static int find_pageblock_order(struct error *err)
 
 /* --- loading --- */
 
+/* Half of the capabilities leads to errors that nobody understands: ask before. */
+static bool may_load(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+	uint64_t effective;
+
+	if (syscall(SYS_capget, &header, data))
+		return true; /* the kernel will tell */
+	effective = data[0].effective | (uint64_t)data[1].effective << 32;
+	return effective >> CAP_SYS_ADMIN & 1 ||
+	       (effective >> CAP_BPF & 1 && effective >> CAP_PERFMON & 1);
+}
+
+static int capability_error(struct error *err)
+{
+	return fail(err, EPERM,
+		    "the kernel refuses BPF programs: CAP_BPF and CAP_PERFMON are needed");
+}
+
 static int load_error(int ret, const char *log, struct error *err)
 {
 	const char *line = log, *end;
 
 	if (ret == -EPERM)
-		return fail(err, EPERM,
-			    "the kernel refuses BPF programs: CAP_BPF and CAP_PERFMON are needed");
+		return capability_error(err);
 	/* Of the verifier's log the last line but its statistics tells what it minded. */
 	for (end = strstr(log, "\nprocessed "); end && line < end;) {
 		const char *next = memchr(line, '\n', (size_t)(end - line));
@@ -392,6 +412,8 @@ int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err)
 	*out = NULL;
 	if (!s || !found || !log)
 		ret = fail(err, ENOMEM, "no memory to load the snapshot programs");
+	else if (!may_load())
+		ret = capability_error(err);
 	else if (access("/sys/kernel/btf/vmlinux", R_OK))
 		ret = fail(err, ENOTSUP,
 			   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF is "
@@ -490,22 +512,22 @@ static void cut(void *arg)
 	c->deadline_ns = c->cut_end_ns + a->s->max_ns;
 }
 
+/* The leader takes what nobody has begun: a PCP is walked by whoever comes first. */
+static void walk_all(void *arg)
+{
+	struct attempt *a = arg;
+
+	run_program(a->s, "walk_zones");
+	run_program(a->s, "walk_own");
+	run_program(a->s, "walk_pcps");
+	a->held_ns = now_ns() - a->begin_ns;
+}
+
 static void walk_own(void *arg)
 {
 	struct attempt *a = arg;
 
 	run_program(a->s, "walk_own");
-	if (gettid() == a->tid)
-		run_program(a->s, "walk_zones");
-}
-
-/* PCPs of CPUs that are not held; usually there is none. */
-static void walk_rest(void *arg)
-{
-	struct attempt *a = arg;
-
-	run_program(a->s, "walk_pcps");
-	a->held_ns = now_ns() - a->begin_ns;
 }
 
 static void clear_images(struct snapshot *s)
@@ -529,34 +551,40 @@ static void clear_images(struct snapshot *s)
 	c->cut_pfn = 0;
 }
 
+/* Time per entry, if there were enough entries to tell; else UINT64_MAX. */
+static uint64_t time_per_entry(const struct list_image *lists, int nr, uint64_t ns)
+{
+	uint64_t entries = 0;
+
+	for (int i = 0; i < nr; i++)
+		entries += lists[i].nr;
+	return entries < MEASURABLE_NODES ? UINT64_MAX : ns / entries;
+}
+
 /*
- * What a list entry took, with a quarter on top: the next estimate. A measurement that some
- * interruption spoiled lasts for one attempt only.
+ * The next estimate: twice the best of the last attempt. An average would carry over what
+ * interruptions cost, and then refuse what there is time for.
  */
 static void learn_node_time(struct snapshot *s)
 {
-	uint64_t ns = 0, entries = 0;
+	uint64_t best = UINT64_MAX, ns;
 
 	for (uint32_t z = 0; z < s->control->nr_zones; z++) {
 		const struct zone_image *zi = &s->images.zones[z];
 
-		if (!zi->walked)
-			continue;
-		ns += zi->end_ns - zi->begin_ns;
-		for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
-			entries += zi->list[list].nr;
+		ns = time_per_entry(zi->list, SNAPSHOT_MAX_LISTS, zi->end_ns - zi->begin_ns);
+		if (zi->walked && ns < best)
+			best = ns;
 	}
 	for (uint32_t i = 0; i < s->control->nr_zones * s->control->nr_cpus; i++) {
 		const struct pcp_image *pi = &s->images.pcps[i];
 
-		if (!pi->walked)
-			continue;
-		ns += pi->end_ns - pi->begin_ns;
-		for (uint32_t list = 0; list < SNAPSHOT_MAX_PCP_LISTS; list++)
-			entries += pi->list[list].nr;
+		ns = time_per_entry(pi->list, SNAPSHOT_MAX_PCP_LISTS, pi->end_ns - pi->begin_ns);
+		if (pi->walked && ns < best)
+			best = ns;
 	}
-	if (entries > 4096)
-		s->node_ns = ns / entries * 5 / 4;
+	if (best != UINT64_MAX)
+		s->node_ns = 2 * best;
 }
 
 /* Whether another attempt, after so many, would do no better. */
@@ -566,16 +594,16 @@ static bool attempt_settled(const struct snapshot *s, int attempts)
 	bool left_out = false;
 
 	for (uint32_t z = 0; z < c->nr_zones; z++) {
-		const struct zone_image *zi = &s->images.zones[z];
-
-		left_out |= !zi->walked;
-		if (zi->walked &&
-		    !(zi->locked ? zone_whole(&s->images, z) : zone_still(&s->images, z)))
+		if (zone_cut_short(&s->images, z))
+			left_out = true;
+		else if (!(s->images.zones[z].locked ? zone_whole(&s->images, z)
+						     : zone_still(&s->images, z)))
 			return false;
 	}
 	for (uint32_t i = 0; i < c->nr_zones * c->nr_cpus; i++) {
-		left_out |= !s->images.pcps[i].walked;
-		if (s->images.pcps[i].walked && !pcp_still(&s->images, i))
+		if (pcp_cut_short(&s->images, i))
+			left_out = true;
+		else if (!pcp_still(&s->images, i))
 			return false;
 	}
 	/* There was no time for something: with a better estimate there may be. */
@@ -633,7 +661,7 @@ static void settle(struct snapshot *s)
 		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++) {
 			uint32_t i = z * c->nr_cpus + cpu;
 
-			if (!s->images.pcps[i].walked)
+			if (pcp_cut_short(&s->images, i))
 				zone->pcps_refused++;
 			else if (!pcp_still(&s->images, i))
 				zone->pcps_moved++;
@@ -680,7 +708,7 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 		int cpu = choose_cpu(s), nr_cpus;
 		const struct freezer_cpu *cpus = freezer_cpus(s->freezer, &nr_cpus);
 		struct attempt attempt = {.s = s, .tid = cpus[cpu].tid};
-		const struct freezer_work work = {cut, walk_own, walk_rest, &attempt};
+		const struct freezer_work work = {cut, walk_all, walk_own, &attempt};
 
 		clear_images(s);
 		out->held =

@@ -89,6 +89,27 @@ bool list_exists(const struct snapshot_images *im, uint32_t list)
 	return list / SNAPSHOT_MAX_TYPES < nr_orders(l) && list % SNAPSHOT_MAX_TYPES < nr_types(l);
 }
 
+static bool cut_short(const struct list_image *list)
+{
+	return list->end == WALK_LATE || list->end == WALK_FULL;
+}
+
+bool zone_cut_short(const struct snapshot_images *im, uint32_t z)
+{
+	for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
+		if (cut_short(&im->zones[z].list[list]))
+			return true;
+	return !im->zones[z].walked;
+}
+
+bool pcp_cut_short(const struct snapshot_images *im, uint32_t i)
+{
+	for (uint32_t list = 0; list < SNAPSHOT_MAX_PCP_LISTS; list++)
+		if (cut_short(&im->pcps[i].list[list]))
+			return true;
+	return !im->pcps[i].walked;
+}
+
 bool zone_whole(const struct snapshot_images *im, uint32_t z)
 {
 	for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
@@ -139,11 +160,6 @@ bool pcp_still(const struct snapshot_images *im, uint32_t i)
 			return false;
 	return pi->walked && unlocked(pi->before, l->pcp.lock) &&
 	       !memcmp(pi->before, pi->after, l->pcp_size);
-}
-
-uint64_t pcp_count(const struct snapshot_images *im, uint32_t i)
-{
-	return read_field(im->pcps[i].before, im->control->layout.pcp.count);
 }
 
 /* --- names --- */
@@ -571,7 +587,8 @@ static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 		pages += (uint64_t)list->nr << order;
 	}
 	if (still)
-		check(&checks->pcp_sums, &checks->pcp_sums_wrong, pages == pcp_count(im, i));
+		check(&checks->pcp_sums, &checks->pcp_sums_wrong,
+		      pages == read_field(pi->before, im->control->layout.pcp.count));
 }
 
 static void add_pcp(struct writer *w, uint32_t z, uint32_t cpu)

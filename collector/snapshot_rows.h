@@ -27,8 +27,9 @@ bool list_still(const struct snapshot_images *im, uint32_t z, uint32_t list);
 /* The PCP (z * nr_cpus + cpu) did not move between its two copies, and was walked whole. */
 bool pcp_still(const struct snapshot_images *im, uint32_t i);
 
-/* Pages that the PCP counts. */
-uint64_t pcp_count(const struct snapshot_images *im, uint32_t i);
+/* Not walked, or not to the end, for lack of time or room. */
+bool zone_cut_short(const struct snapshot_images *im, uint32_t z);
+bool pcp_cut_short(const struct snapshot_images *im, uint32_t i);
 
 /* All lists of the zone were walked to their ends. */
 bool zone_whole(const struct snapshot_images *im, uint32_t z);
