@@ -3,14 +3,14 @@
  * snapshot.bpf.c - copies of the page allocator's lists, made inside the kernel.
  *
  *   find_vmcoreinfo   once: the note that names a few data symbols
- *   find_zones        once: zones, their layout, how much there is to walk
+ *   find_zones        before each snapshot: zones, their layout, how much there is to walk
  *   cut               on mm_page_alloc_zone_locked: the instant of the snapshot
  *   unmarked_cut      the same where that tracepoint cannot be made to fire
  *   walk_own, walk_zones, walk_pcps
  *                     right after the cut: what it left, by several CPUs at once
  *   piece             one list alone, for zones too large to walk at once
  *
- * snapshot.c decides; see there for why the result is exact.
+ * snapshot.c runs them; snapshot.h says why the result is exact.
  */
 #include "snapshot_image.h"
 
@@ -175,10 +175,6 @@ static __u64 read_u64(__u64 address)
 	return value;
 }
 
-/* Copies `size` bytes, which is a constant to the verifier after relocation. */
-#define copy_struct(dst, size, address)                                                            \
-	((size) <= sizeof(dst) ? bpf_probe_read_kernel(dst, size, (void *)(address)) : -1)
-
 /* --- find_vmcoreinfo: the kernel describes itself --- */
 
 static long try_direct_map(__u32 i, void *unused)
@@ -269,8 +265,7 @@ static long find_percpu_offset(__u32 cpu, __u64 *pointer)
 static void find_percpu_offsets(void)
 {
 	__u32 zero = 0;
-	/* Addresses become numbers on their way through memory: the verifier allows no sums of
-	 * pointers. */
+	/* On its way through memory an address becomes a number, which may be added to. */
 	volatile __u64 *map = bpf_map_lookup_elem(&percpu_offset, &zero);
 	__u64 pointer;
 
@@ -299,10 +294,12 @@ static long add_pcp_count(__u32 cpu, struct pcp_sum *sum)
 	return 0;
 }
 
+enum { PAGE_SIZE = 4096 }; /* snapshot.c refuses any other */
+
 /* Address of the struct mem_section of section `nr`, 0 for none (SPARSEMEM_EXTREME). */
 static __u64 section_address(__u64 nr)
 {
-	const __u64 size = bpf_core_type_size(struct mem_section), per_root = 4096 / size;
+	const __u64 size = bpf_core_type_size(struct mem_section), per_root = PAGE_SIZE / size;
 	__u64 root = read_u64(control.mem_section + nr / per_root * sizeof(void *));
 
 	return root ? root + nr % per_root * size : 0;
@@ -676,8 +673,7 @@ static long walk_own_pcp(__u32 z, __u64 *deadline)
 	return 0;
 }
 
-/* Arguments: page, order, migratetype, percpu_refill. Runs under the zone's lock, interrupts off.
- */
+/* Arguments: page, order, migratetype. Runs under the zone's lock, with interrupts off. */
 SEC("tp_btf/mm_page_alloc_zone_locked")
 int cut(__u64 *ctx)
 {

@@ -24,15 +24,18 @@ extern const size_t snapshot_object_size;
 enum {
 	MAX_ATTEMPTS = 8,
 	PIECE_ATTEMPTS = 4,
-	FIRST_NODE_NS = 250, /* guess of the time per list entry; then measured */
-	TRIGGER_SIZE =
-		65536, /* XATTR_SIZE_MAX: kvmalloc() of it goes straight to the buddy lists */
-	LOG_SIZE = 1 << 20,
-	MAX_NODES = 32 << 20, /* list entries there may be room for: 256 MiB */
+	FIRST_NODE_NS = 250,    /* guess of the time per list entry; then measured ... */
+	MEASURABLE_NODES = 256, /* ... on this many entries or more */
 	SPARE_NODES = 256 << 10,
-	MEASURABLE_NODES = 256,
+	MAX_NODES = 32 << 20, /* list entries there may be room for: 256 MiB */
 	GATHER_LIMIT_MS = 25, /* on top of the time that CPUs are held */
+	PAGE_SIZE = 4096,
+	TRIGGER_ORDER = 4, /* above the costly orders: no PCP has such pages */
+	LOG_SIZE = 1 << 20,
 };
+
+/* XATTR_SIZE_MAX: getxattr() makes the kernel allocate so much in one piece, and free it. */
+enum { TRIGGER_SIZE = PAGE_SIZE << TRIGGER_ORDER };
 
 enum map_nr { CONTROL, PLACES, ZONES, PCPS, SECTIONS, NODES, NR_MAPS };
 
@@ -112,7 +115,7 @@ static int thp_order(void)
 
 	if (read_text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text, sizeof(text)))
 		return -1;
-	return __builtin_ctzll(strtoull(text, NULL, 10) / (uint64_t)sysconf(_SC_PAGESIZE));
+	return __builtin_ctzll(strtoull(text, NULL, 10) / PAGE_SIZE);
 }
 
 static int find_pageblock_order(struct error *err)
@@ -209,8 +212,7 @@ static int map_memory(struct snapshot *s, enum map_nr m, struct error *err)
 {
 	struct bpf_map *map = find_map(s, m);
 	size_t value = (bpf_map__value_size(map) + 7) / 8 * 8;
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t size = (value * bpf_map__max_entries(map) + page - 1) / page * page;
+	size_t size = (value * bpf_map__max_entries(map) + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
 			    bpf_map__fd(map), 0);
 
@@ -278,8 +280,7 @@ static int read_vmcoreinfo(struct snapshot *s, struct error *err)
 	if (!note_value(note, "SYMBOL(mem_section)", 16, &c->mem_section) ||
 	    !note_value(note, "NUMBER(SECTION_SIZE_BITS)", 10, &section_bits))
 		return fail(err, ENOTSUP, "vmcoreinfo has no mem_section: not a SPARSEMEM kernel");
-	c->section_shift =
-		(uint32_t)section_bits - (uint32_t)__builtin_ctzl((size_t)sysconf(_SC_PAGESIZE));
+	c->section_shift = (uint32_t)section_bits - (uint32_t)__builtin_ctz(PAGE_SIZE);
 	c->nr_nodes = 1;
 	if (note_value(note, "SYMBOL(node_data)", 16, &c->node_data) &&
 	    note_value(note, "LENGTH(node_data)", 10, &nodes))
@@ -414,6 +415,9 @@ int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err)
 		ret = fail(err, ENOMEM, "no memory to load the snapshot programs");
 	else if (!may_load())
 		ret = capability_error(err);
+	else if (sysconf(_SC_PAGESIZE) != PAGE_SIZE)
+		ret = fail(err, ENOTSUP, "exact snapshots are made for pages of %d bytes, not %ld",
+			   PAGE_SIZE, sysconf(_SC_PAGESIZE));
 	else if (access("/sys/kernel/btf/vmlinux", R_OK))
 		ret = fail(err, ENOTSUP,
 			   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF is "
@@ -544,8 +548,7 @@ static void clear_images(struct snapshot *s)
 		memset(s->images.pcps[i].list, 0, sizeof(s->images.pcps[i].list));
 	}
 	c->nr_nodes_used = 0;
-	c->armed_order =
-		(uint32_t)__builtin_ctz(TRIGGER_SIZE / (unsigned int)sysconf(_SC_PAGESIZE));
+	c->armed_order = TRIGGER_ORDER;
 	c->max_ns = s->max_ns;
 	c->node_ns = s->node_ns;
 	c->cut_pfn = 0;
@@ -650,8 +653,9 @@ static void settle(struct snapshot *s)
 		struct snapshot_zone *zone = &s->zones[z];
 		const struct zone_image *zi = &s->images.zones[z];
 
-		*zone = (struct snapshot_zone){.lock_ns =
-						       zi->locked ? c->cut_end_ns - c->cut_ns : 0};
+		*zone = (struct snapshot_zone){0};
+		if (zi->locked)
+			zone->lock_ns = c->cut_end_ns - c->cut_ns;
 		if (zi->walked && zi->locked && zone_whole(&s->images, z))
 			zone->how = SNAPSHOT_LOCKED;
 		else if (zi->walked && zone_still(&s->images, z))
