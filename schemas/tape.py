@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import shutil
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -227,6 +228,25 @@ class Tape:
         if first is None or last is None:
             return None
         return first.column("ts")[0].as_py(), last.column("ts")[-1].as_py()
+
+    def around(self, name: str, first: int, last: int) -> tuple[int, pa.Table]:
+        """The batches of an event table with rows of `first` <= ts <= `last`, and the
+        number of rows before them. Others are not read."""
+        reader = self._open(name, column=TABLES[name].arrow.get_field_index("ts"))
+        if not isinstance(reader, pa.ipc.RecordBatchFileReader):
+            return 0, self.table(name)
+
+        def ts(batch: int, row: int) -> int:
+            column = reader.get_batch(batch).column("ts")
+            return int(column[row].as_py()) if len(column) else 0
+
+        nr = reader.num_record_batches
+        begin = bisect_left(range(nr), first, key=lambda i: ts(i, -1))
+        end = bisect_right(range(nr), last, key=lambda i: ts(i, 0))
+        before = sum(reader.get_batch(i).num_rows for i in range(begin))
+        whole = self._open(name)
+        batches = [self._checked(name, whole.get_batch(i)) for i in range(begin, end)]
+        return before, pa.Table.from_batches(batches, TABLES[name].arrow)
 
     @property
     def clock(self) -> tuple[int, int] | None:

@@ -149,3 +149,25 @@ def test_a_torn_table_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
         assert len(ts) % 100 == 0
         seen.add(len(ts))
     assert {300, 400} <= seen
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_the_batches_around_a_time_are_found_with_the_rows_before_them(
+    torn: bool, tmp_path: Path
+) -> None:
+    with Writer(tmp_path / "a.tape", {}) as tape:
+        for first in (10, 20, 30, 40):
+            tape.rows("event", [EVENT | {"ts": ts} for ts in range(first, first + 5)])
+    if torn:
+        file = tmp_path / "a.tape" / "event.arrow"
+        file.write_bytes(file.read_bytes()[:-100])
+    tape = Tape(tmp_path / "a.tape")
+    for first, last, expected in ((22, 33, (5, 20, 34)), (0, 9, (0, 0, 0)), (44, 99, (15, 40, 44))):
+        before, near = tape.around("event", first, last)
+        ts = near["ts"].to_pylist()
+        if torn:
+            assert (before, len(ts)) == (0, 20)
+        elif not expected[2]:
+            assert ts == []
+        else:
+            assert (before, ts[0], ts[-1]) == expected
