@@ -39,6 +39,7 @@ class Replay:
         reclaim: str = "R0",
         interval_ns: int = 1_000_000_000,  # grain of the counter table
         events: bool = True,  # write the model's own event rows
+        spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess

@@ -67,6 +67,8 @@ cdef extern from "replay.h" nogil:
         const uint16_t *cpu_nodes
         const uint8_t *node_distances
         int pcp_high_fraction
+    struct span:
+        uint64_t first, end
     struct replay_config:
         const kernel *kernel
         machine machine
@@ -74,6 +76,8 @@ cdef extern from "replay.h" nogil:
         int nr_policies
         uint64_t interval_ns
         bint events
+        const span *spans
+        size_t nr_spans
     struct totals:
         uint64_t events
         uint64_t requests
@@ -232,6 +236,7 @@ cdef class Replay:
     cdef replay_config config
     cdef uint16_t *cpu_nodes
     cdef uint8_t *distances
+    cdef span *spans
 
     def __cinit__(
         self,
@@ -247,6 +252,7 @@ cdef class Replay:
         str reclaim="R0",
         uint64_t interval_ns=1_000_000_000,
         bint events=True,
+        spans=(),
     ):
         cdef error err
         cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
@@ -260,8 +266,9 @@ cdef class Replay:
         specs += [spec.encode() for spec in policies]
         self.cpu_nodes = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
         self.distances = <uint8_t *>calloc(max(len(distances), 1) ** 2, 1)
+        self.spans = <span *>calloc(max(len(spans), 1), sizeof(span))
         array = <const char **>calloc(len(specs), sizeof(char *))
-        if not self.cpu_nodes or not self.distances or not array:
+        if not self.cpu_nodes or not self.distances or not self.spans or not array:
             free(array)
             raise MemoryError
         try:
@@ -270,6 +277,8 @@ cdef class Replay:
             for i, row in enumerate(distances):
                 for j, value in enumerate(row):
                     self.distances[i * len(distances) + j] = value
+            for i, (first, end) in enumerate(spans):
+                self.spans[i] = span(first, end)
             for i, spec in enumerate(specs):
                 array[i] = spec
             check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
@@ -284,6 +293,8 @@ cdef class Replay:
             self.config.nr_policies = len(specs)
             self.config.interval_ns = interval_ns
             self.config.events = events
+            self.config.spans = self.spans
+            self.config.nr_spans = len(spans)
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -292,6 +303,7 @@ cdef class Replay:
         replay_free(self.c)
         free(self.cpu_nodes)
         free(self.distances)
+        free(self.spans)
 
     def load(self, str table, batch):
         cdef error err

@@ -88,6 +88,14 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 	if (!r)
 		return fail(err, ENOMEM, "no memory for a replay");
 	r->config = *config;
+	for (size_t s = 0; s < config->nr_spans; s++)
+		if (config->spans[s].first > config->spans[s].end ||
+		    (s && config->spans[s].first < config->spans[s - 1].end)) {
+			ret = fail(err, EINVAL, "span %zu, %llu to %llu, is not in order", s,
+				   (unsigned long long)config->spans[s].first,
+				   (unsigned long long)config->spans[s].end);
+			goto failed;
+		}
 	if (config->interval_ns < MIN_INTERVAL_NS || config->interval_ns >> 62) {
 		ret = fail(err, EINVAL, "an interval of %llu ns",
 			   (unsigned long long)config->interval_ns);
@@ -210,6 +218,8 @@ static int load_reclaim(struct replay *r, const struct reclaim_columns *columns,
 		default:
 			continue;
 		}
+		if (r->config.nr_spans && aside.at < r->config.spans[0].first)
+			continue;
 		ret = add_aside(r, &aside, err);
 	}
 	return ret;
@@ -782,9 +792,9 @@ static bool read_request(struct replay *r, struct waiting *e, const struct event
 	return true;
 }
 
-static void feed_rows(struct replay *r, const struct event_columns *c, size_t nr)
+static void feed_rows(struct replay *r, const struct event_columns *c, size_t first, size_t end)
 {
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = first; i < end; i++) {
 		struct waiting *e = &r->window[r->arrived % WINDOW];
 
 		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
@@ -799,6 +809,22 @@ static void feed_rows(struct replay *r, const struct event_columns *c, size_t nr
 			match_batched(r, e);
 		r->arrived++;
 		r->totals.requests++;
+	}
+}
+
+/* Feed what of a batch lies in the spans. */
+static void feed_spans(struct replay *r, const struct event_columns *c, size_t nr)
+{
+	static const struct span all = {0, UINT64_MAX};
+	const struct span *spans = r->config.nr_spans ? r->config.spans : &all;
+	size_t nr_spans = r->config.nr_spans ? r->config.nr_spans : 1;
+	uint64_t at = r->totals.events;
+
+	for (size_t s = 0; s < nr_spans; s++) {
+		uint64_t first = spans[s].first > at ? spans[s].first - at : 0;
+		uint64_t end = spans[s].end > at ? spans[s].end - at : 0;
+
+		feed_rows(r, c, first, end < nr ? end : nr);
 	}
 	r->totals.events += nr;
 }
@@ -835,7 +861,7 @@ int replay_feed_columns(struct replay *r, const struct event_columns *columns, s
 	if (r->finished)
 		return fail(err, EINVAL, "events after the end of the tape");
 	begin = seconds();
-	feed_rows(r, columns, nr);
+	feed_spans(r, columns, nr);
 	r->totals.loop_seconds += seconds() - begin;
 	return outputs_error(r, err);
 }

@@ -21,6 +21,9 @@
  * they are only counted. Nothing else of reclaim is modelled: pages are freed when the
  * record freed them.
  *
+ * An exact snapshot lies within the recording, so that only some rows are to be played:
+ * `spans` says which. What the reclaim table tells of before the first of them is over.
+ *
  * Same input, same output, byte for byte, however the input is cut into batches.
  */
 #pragma once
@@ -29,6 +32,11 @@
 
 struct replay;
 
+/* Rows `first` to `end` - 1 of the table event. */
+struct span {
+	uint64_t first, end;
+};
+
 struct replay_config {
 	const struct kernel *kernel;
 	struct machine machine;      /* borrowed until replay_free() */
@@ -36,6 +44,9 @@ struct replay_config {
 	int nr_policies;
 	uint64_t interval_ns; /* grain of the counter table */
 	bool events;          /* write the model's own events */
+	/* Rows to play, ascending, borrowed like `machine`; the rest is passed over. 0: all. */
+	const struct span *spans;
+	size_t nr_spans;
 };
 
 /* What a run adds up to. */

@@ -139,6 +139,37 @@ def test_a_run_can_do_without_its_own_events() -> None:
     assert len(out["zone"]) == 1
 
 
+def test_rows_outside_the_spans_are_passed_over() -> None:
+    rows = [event(n, "alloc", 1000 + n) for n in range(1, 8)]
+    rows.append(event(9, "free", PAGES + 5))
+    part = engine(spans=[(2, 4), (6, 8)])
+    out = run(part, rows)
+    expected = run(engine(), [rows[2], rows[3], rows[6], rows[7]])
+    assert out["event"] == expected["event"]
+    assert [row["ts"] for row in out["event"] if row["kind"] == "alloc"] == [3, 4, 7]
+    assert [row["at"] for row in out["anomaly"]] == [7]
+    assert (part.totals["events"], part.recorded["requests"]) == (8, 3)
+
+
+def test_reclaim_before_the_first_span_is_over() -> None:
+    rows = [event(n * 1000, "alloc", 1000 + n) for n in range(1, 5)]
+    pcp = {"snapshot": 0, "ts": 0, "cpu": 0, "node": 0, "zone": "NORMAL", "batch": 63, "count": 0}
+    pcp |= {"high": 1000, "high_min": 10, "high_max": 2000}
+    ticks = [
+        {"at": at, "ts": at * 1000, "cpu": 0, "pid": 1, "flags": 0, "kind": "vmstat_update"}
+        for at in (1, 3)
+    ]
+
+    def high(ticks: Rows, spans: list[tuple[int, int]]) -> int:
+        replay = engine(spans=spans)
+        replay.load("pcp", TABLES["pcp"].batch([pcp]))
+        replay.load("reclaim", TABLES["reclaim"].batch(ticks))
+        return int(run(replay, rows)["pcp"][0]["high"])
+
+    assert high(ticks, []) < high(ticks[1:], []) < 1000
+    assert high(ticks, [(2, 4)]) == high(ticks[1:], [])
+
+
 def test_a_replayed_end_state_starts_another_run() -> None:
     first = run(engine("6.18"), [event(n, "alloc", 1000 + n) for n in range(100)])
     second = Replay(
@@ -172,6 +203,7 @@ def test_anomalies_name_the_row_that_showed_them() -> None:
         ({"reclaim": "R1"}, errno.EINVAL, "there is only R0"),
         ({"cpu_nodes": [0]}, errno.EINVAL, "nodes of 1 CPUs, not 2"),
         ({"pageblock_order": 20}, errno.EINVAL, "pageblock order 20 is not in 1..10"),
+        ({"spans": [(5, 9), (8, 10)]}, errno.EINVAL, "span 1, 8 to 10, is not in order"),
         ({"interval_ns": 0}, errno.EINVAL, "an interval of 0 ns"),
     ],
 )
