@@ -8,6 +8,9 @@
 -- drain run is a run of pcpu_drain events with no free between them. Both are
 -- counted in the events, so that they mean the same on every tape.
 --
+-- A replay from an exact snapshot plays what comes after it, up to the exact one at
+-- the end; of the recording, the same is counted.
+--
 -- Tier: B
 --
 -- Columns:
@@ -15,13 +18,25 @@
 --   unit    VARCHAR  events, pages or blocks.
 --   tier    VARCHAR  Tier of the number when it is a prediction.
 --   value   BIGINT   The count.
-WITH page_event AS MATERIALIZED (
+WITH span AS (
+    SELECT
+        coalesce(min(ts) FILTER (snapshot = 0), 0) AS after,
+        coalesce(
+            CASE WHEN bool_or(snapshot = 0) THEN min(ts) FILTER (snapshot = 1) END,
+            18446744073709551615
+        ) AS until
+    FROM snapshot
+    WHERE how = 'exact'
+),
+
+page_event AS MATERIALIZED (
     SELECT
         kind,
         count(*) AS nr,
         count(*) - count(pfn) AS no_page,
         count(*) << page_order::INTEGER AS pages
     FROM event
+    WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY kind, page_order
 ),
 
@@ -34,6 +49,7 @@ placed AS (
         kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
     FROM event
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
+      AND ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
 ),
 
 run AS MATERIALIZED (
@@ -49,6 +65,7 @@ run AS MATERIALIZED (
 fallback AS MATERIALIZED (
     SELECT alloc_migratetype AS wanted, fallback_migratetype AS raided, kind, below_pageblock, count(*) AS nr
     FROM extfrag
+    WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY ALL
 ),
 

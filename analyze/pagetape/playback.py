@@ -16,11 +16,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import _replay, output
+from pagetape import _replay, cut, output
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
 SNAPSHOT = (
+    "snapshot",
     "zone",
     "pcp",
     "free_area",
@@ -182,11 +183,14 @@ def play(
     kernel = kernel_row(tape, run.kernel)
     policies = list(run.policies) or ["mainline"]
     engine = _replay.Replay(
-        kernel, policies, **_topology(tape), reclaim=run.reclaim, events=out is not None
+        kernel,
+        policies,
+        **_topology(tape),
+        reclaim=run.reclaim,
+        events=out is not None,
+        spans=cut.spans(tape),
     )
     for name in SNAPSHOT:
-        if name == "block_guess" and "free_block" in tape.tables:
-            continue  # the kernel's own lists are better than a guess
         for batch in _first_snapshot(tape, name):
             engine.load(name, batch)
     for batch in tape.batches("reclaim"):
