@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagetape._collector import Source
+from pagetape.exact import Exact
 from pagetape.procfs import Proc
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Writer
 
 Row = dict[str, Any]
@@ -18,22 +21,58 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One look at /proc: rows and batches by table."""
+    """The state of the machine at one time: rows and batches by table."""
 
-    rows: dict[str, list[dict[str, Any]]]
+    rows: dict[str, list[Row]]
     blocks: dict[str, pa.RecordBatch]
+    facts: dict[str, Any]
 
     @classmethod
-    def take(cls, proc: Proc, stage: str, number: int, ts: int = 0) -> Snapshot:
-        """Look now; the slow part, kpageflags, first."""
-        blocks = proc.blocks(stage, number, ts)
-        return cls(proc.rows(stage, number, ts), blocks)
+    def take(
+        cls, proc: Proc, stage: str, number: int, ts: int = 0, *, blocks: bool = True
+    ) -> Snapshot:
+        """Look at /proc now; the slow part, kpageflags, first, and only if `blocks`."""
+        found = proc.blocks(stage, number, ts) if blocks else {}
+        how = {"snapshot": number, "ts": ts, "how": "proc"}
+        return cls({"snapshot": [how], **proc.rows(stage, number, ts)}, found, {"how": "proc"})
+
+    def made_exact(self, exact: Exact | None) -> Snapshot:
+        """The exact one, if there is one, in place of this; what only /proc knows is kept."""
+        if exact is None:
+            return self
+        (how,) = self.rows["snapshot"]
+        if exact.why is not None:
+            why = {"why": exact.why}
+            rows = self.rows | {"snapshot": [how | why]}
+            return Snapshot(rows, self.blocks, self.facts | why | exact.facts)
+        facts = exact.facts
+        how = {
+            "snapshot": how["snapshot"],
+            "how": "exact",
+            **{name: facts[name] for name in ("ts", "pfn", "cpu", "pid", "held_ns")},
+            "page_order": facts["order"],
+            "lock_ns": max(zone["lock_ns"] for zone in facts["zones"]),
+            "checks": sum(facts["checks"].values()),
+            "mismatches": sum(facts["mismatches"].values()),
+        }
+        tables = dict(exact.tables)
+        if "pageblock" in self.blocks:
+            tables["pageblock"] = _with_movable(tables["pageblock"], self.blocks["pageblock"])
+        rows = {"snapshot": [how], "vmstat": self.rows["vmstat"]}
+        return Snapshot(rows, tables, {"how": "exact", **facts})
 
     def write(self, tape: Writer) -> None:
         for name, rows in self.rows.items():
             tape.rows(name, rows)
         for name, batch in self.blocks.items():
             tape.write(name, batch)
+
+
+def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBatch:
+    """Pageblocks with nr_movable, which only kpageflags tells, from those in `flags`."""
+    place = pc.index_in(blocks["pfn"], value_set=flags["pfn"])
+    column = TABLES["pageblock"].arrow.get_field_index("nr_movable")
+    return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
 
 
 def known(*facts: dict[str, Any]) -> dict[str, Any]:

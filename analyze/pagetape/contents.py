@@ -29,6 +29,12 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     ]
 
 
+def _snapshot(snapshots: list[dict[str, Any]], rows: dict[str, int]) -> str:
+    """How the state at the start was read."""
+    start = next((s["how"] for s in snapshots if s["snapshot"] == 0), None)
+    return start or ("proc" if rows.get("zone") else "none")
+
+
 def describe(tape: Tape) -> dict[str, Any]:
     """The JSON object of `pagetape info`."""
     points = _tracepoints(tape)
@@ -36,6 +42,7 @@ def describe(tape: Tape) -> dict[str, Any]:
     rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
     began, ended = tape.clock or (0, 0)
     loss = Loss.of(tape)
+    snapshots = tape.table("snapshot").to_pylist()
     return {
         "tape": str(tape.path),
         "kernel": tape.facts.get("kernel"),
@@ -48,9 +55,21 @@ def describe(tape: Tape) -> dict[str, Any]:
         "lost": loss.total,
         "lost_by_cpu": loss.by_cpu,
         "complete": tape.complete,
-        "snapshot": "exact" if rows.get("free_block") else "proc" if rows.get("zone") else "none",
+        "snapshot": _snapshot(snapshots, rows),
+        "snapshots": snapshots,
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
         "tables": rows,
         "facts": tape.facts,
     }
+
+
+def snapshots(info: dict[str, Any]) -> str:
+    """How the states were read, and why not better."""
+    words = {"none": "none", "proc": "from /proc", "exact": "exact"}
+    found = [
+        f"{'end' if s['snapshot'] else 'start'} {words[s['how']]}"
+        + (f" ({s['why']})" if s["why"] else "")
+        for s in info["snapshots"]
+    ]
+    return ", ".join(found) or words[info["snapshot"]]

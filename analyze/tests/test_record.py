@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape record on this machine; skipped where it cannot be traced."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -14,7 +15,10 @@ from typing import Any
 
 import pytest
 
+import pagetape as pagetape_package
 from pagetape.commands import doctor
+from pagetape.exact import ExactSnapshots
+from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
 
@@ -54,6 +58,68 @@ def test_a_live_tape_can_be_replayed_and_compared(tmp_path: Path, pagetape: Run)
     assert run["totals"]["allocs"]["value"] > 0
     found = pagetape("compare", out, model, "--json").json
     assert found["model_error_of"] == {"recorded": "t", "model": "model"}
+
+
+def exact_or_skip() -> None:
+    with contextlib.closing(ExactSnapshots(20)) as snapshots:
+        if snapshots.refused:
+            pytest.skip(f"no exact snapshot here: {snapshots.refused}")
+
+
+@live
+def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pagetape: Run) -> None:
+    exact_or_skip()
+    out, model = tmp_path / "t.tape", tmp_path / "model.tape"
+    args = ("record", "-o", out, "--snapshot-max-ms", 100, "--", *TOUCH)
+    assert pagetape(*args).status == 0
+    info = pagetape("info", out, "--json").json
+    if info["snapshot"] != "exact":
+        pytest.skip(f"no exact snapshot this time: {info['snapshots']}")
+    assert all(s["mismatches"] in (0, None) for s in info["snapshots"])
+    assert info["facts"]["snapshot"]["checks"]["list_sums"] > 0
+    assert pagetape("replay", out, "-o", model).status == 0
+    start = Tape(out).table("snapshot").to_pylist()[0]
+    recorded, replayed = (
+        {
+            (row["ts"], row["cpu"]): row["pfn"]
+            for row in Tape(path).table("event").to_pylist()
+            if row["kind"] == "alloc" and row["ts"] > start["ts"]
+        }
+        for path in (out, model)
+    )
+    both = recorded.keys() & replayed.keys()
+    assert len(both) >= len(recorded) * 0.9
+    first = sorted(both)[:100]  # before what has no tracepoint can have moved the lists much
+    assert sum(recorded[at] == replayed[at] for at in first) > 50
+
+
+@live
+def test_a_snapshot_from_proc_can_be_asked_for(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    assert pagetape("record", "-o", out, "--snapshot", "proc", "--duration", 0).status == 0
+    info = pagetape("info", out, "--json").json
+    assert [(s["how"], s["why"]) for s in info["snapshots"]] == [("proc", None)] * 2
+    assert "free_block" not in info["tables"]
+
+
+@live
+def test_a_machine_without_exact_snapshots_falls_back_and_says_why(
+    tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pagetape._snapshot", None)
+    monkeypatch.delattr(pagetape_package, "_snapshot", raising=False)
+    out = tmp_path / "t.tape"
+    said = pagetape("record", "-o", out, "--duration", 0)
+    assert said.status == 0
+    assert said.err.count("\n") == 1 and "start from /proc (" in said.err
+    info = pagetape("info", out, "--json").json
+    assert info["snapshot"] == "proc"
+    assert "_snapshot" in info["facts"]["snapshot"]["why"]
+    shutil.rmtree(out)
+    said = pagetape("record", "-o", out, "--snapshot", "exact", "--duration", 0)
+    assert said.status == 1
+    assert said.err.startswith("pagetape: no exact snapshot: ") and said.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 @live

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 import click
 
 from pagetape import answer, options
+from pagetape.exact import ExactSnapshots
 from pagetape.schemas import TABLES, VERSION, Table
 
 TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
@@ -81,8 +83,11 @@ def _readable(name: str, path: str, why: str) -> Check:
     return Check(name, ok, path if ok else f"{path}: cannot be read; {why}")
 
 
-def _bpf() -> Check:
-    return _readable("kernel types (BTF)", "/sys/kernel/btf/vmlinux", "no exact snapshots")
+def _exact_snapshot() -> Check:
+    """Loads the programs, and unloads them."""
+    with contextlib.closing(ExactSnapshots(max_ms=20)) as snapshots:
+        why = snapshots.refused
+    return Check("exact snapshot", why is None, "with BPF" if why is None else why)
 
 
 def _versions() -> Check:
@@ -98,7 +103,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _sub_buffer,
     lambda: _readable("kpageflags", "/proc/kpageflags", "free blocks at the start stay unknown"),
     lambda: _readable("pagetypeinfo", "/proc/pagetypeinfo", "migratetypes in free lists unknown"),
-    _bpf,
+    _exact_snapshot,
     _versions,
 )
 
@@ -108,7 +113,8 @@ CHECKS: tuple[Callable[[], Check], ...] = (
 def command(as_json: bool) -> None:
     """What this machine can record, and what is missing for more.
 
-    Looks only; changes nothing. Recordings that pagetape imports need none of it.
+    Looks, and tries what cannot be seen; changes nothing. Recordings that pagetape
+    imports need none of it.
 
     \b
     Example:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pagetape import answer, options
-from pagetape.contents import describe
+from pagetape.contents import describe, snapshots
 from pagetape.schemas.tape import Tape
 
 
@@ -18,7 +18,7 @@ def _text(info: dict[str, Any]) -> str:
         ("kernel", info["kernel"] or "unknown"),
         ("machine", _machine(info)),
         ("duration", f"{info['duration_s']:.3f} s"),
-        ("snapshots", {"none": "none", "proc": "from /proc", "exact": "exact"}[info["snapshot"]]),
+        ("snapshots", snapshots(info)),
         ("size", _size(info)),
         ("lost", _lost(info)),
     ]

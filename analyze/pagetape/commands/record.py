@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,8 @@ import click
 
 from pagetape import answer, capture, options, output, procfs
 from pagetape._collector import Recorder
-from pagetape.contents import describe
+from pagetape.contents import describe, snapshots
+from pagetape.exact import Exact, ExactSnapshots
 from pagetape.loss import Loss
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
@@ -143,12 +145,32 @@ class Pump(threading.Thread):
             raise self._error
 
 
-def record(out: Path, load: Load, events: Sequence[str], *, replace: bool) -> int:
+@dataclass(frozen=True)
+class Wanted:
+    """What kind of snapshots a recording is to begin and end with."""
+
+    kind: str  # exact, proc, or auto: exact where it can be
+    max_ms: int = 20  # that one may hold a lock or the CPUs
+
+    def take(self, snapshots: ExactSnapshots | None, number: int) -> Exact | None:
+        """An exact snapshot, if one is wanted; TapeError if it is a must, at the start."""
+        if snapshots is None:
+            return None
+        found = snapshots.take(number)
+        if found.why and self.kind == "exact" and number == 0:
+            raise TapeError(errno.ENOTSUP, f"no exact snapshot: {found.why}")
+        return found
+
+
+def record(out: Path, load: Load, events: Sequence[str], wanted: Wanted, *, replace: bool) -> int:
     """Record while the load runs; its exit status."""
     output.check_free(out, replace=replace)
     proc = procfs.live()
     (stage,) = proc.stages
     with contextlib.ExitStack() as stack:
+        exact = None
+        if wanted.kind != "proc":
+            exact = stack.enter_context(contextlib.closing(ExactSnapshots(wanted.max_ms)))
         # The spool's files have no names: their directory is needed only to make them.
         with tempfile.TemporaryDirectory(
             prefix=f".{out.name}.", dir=out.absolute().parent
@@ -158,20 +180,28 @@ def record(out: Path, load: Load, events: Sequence[str], *, replace: bool) -> in
             stack.enter_context(load.signals())
             before = capture.Snapshot.take(proc, stage, 0, time.monotonic_ns())
             recorder.start()
-        now = {"recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
-        facts = capture.known(recorder.facts, proc.facts, now, {"events": list(events)})
+        before = before.made_exact(wanted.take(exact, 0))
+        now = {
+            "recorded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "events": list(events),
+            "snapshot": before.facts,
+        }
+        facts = capture.known(recorder.facts, proc.facts, now)
         tape = stack.enter_context(Writer(out, facts, replace=replace))
         before.write(tape)
         pump = Pump(recorder, tape, load)
         pump.start()
+        end = None
         try:
             load.run()
+            end = wanted.take(exact, 1)
         finally:
             recorder.stop()
-            after = capture.Snapshot.take(proc, stage, 1, time.monotonic_ns())
+            blocks = end is None or end.why is not None
+            after = capture.Snapshot.take(proc, stage, 1, time.monotonic_ns(), blocks=blocks)
             status = load.finish()
             pump.finish()
-        after.write(tape)
+        after.made_exact(end).write(tape)
     return status
 
 
@@ -185,6 +215,21 @@ def record(out: Path, load: Load, events: Sequence[str], *, replace: bool) -> in
     show_default=True,
     help="page: every page event; all: reclaim and compaction too; cheap: only what is rare.",
 )
+@click.option(
+    "--snapshot",
+    type=click.Choice(["auto", "exact", "proc"]),
+    default="auto",
+    show_default=True,
+    help="exact: with BPF, or not at all; proc: from /proc; auto: exact where it can be.",
+)
+@click.option(
+    "--snapshot-max-ms",
+    type=click.IntRange(1, 100),
+    default=20,
+    show_default=True,
+    metavar="MS",
+    help="An exact snapshot holds a zone's lock no longer.",
+)
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -193,6 +238,8 @@ def command(
     out: Path,
     duration: float | None,
     events: str,
+    snapshot: str,
+    snapshot_max_ms: int,
     force: bool,
     argv: tuple[str, ...],
 ) -> None:
@@ -200,21 +247,22 @@ def command(
 
     Stops when CMD ends, after S seconds, or on Ctrl-C or SIGTERM, whichever is
     first; a CMD that still runs then is ended. The exit status is that of CMD. Other
-    users of ftrace are not disturbed. A replay needs the events `page` or `all`.
-    Needs root, or access to tracefs.
+    users of ftrace are not disturbed. A replay needs the events `page` or `all`, and
+    is much truer from an exact snapshot. Needs root, or access to tracefs.
 
     \b
     Example:
       pagetape record -o base.tape --duration 10
       pagetape record -o base.tape -- make -j8
     """
-    status = record(out, Load(argv, duration), tracepoints(events), replace=force)
+    wanted = Wanted(snapshot, snapshot_max_ms)
+    status = record(out, Load(argv, duration), tracepoints(events), wanted, replace=force)
     tape = Tape(out)
     info = describe(tape)
     each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
     click.echo(
         f"{out}: {answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
-        f" {answer.size(info['bytes'])}{each}, {Loss.of(tape)}",
+        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}",
         err=True,
     )
     ctx.exit(status)
