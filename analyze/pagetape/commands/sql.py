@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 import duckdb
 
-from pagetape import answer, options
+from pagetape import answer, options, query
 from pagetape.database import Database
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
 
@@ -28,7 +29,8 @@ def _prompt(db: Database) -> None:
     """Statements from the terminal, each ended by a semicolon."""
     with contextlib.suppress(ImportError):
         import_module("readline")  # gives input() line editing
-    click.echo("Tables: SHOW TABLES;  columns: DESCRIBE event;  leave: Ctrl-D", err=True)
+    views = ", ".join([*TABLES, "machine", *(view.name for view in query.views())])
+    click.echo(f"Tables: {views}. Columns: DESCRIBE event;  Leave: Ctrl-D", err=True)
     statement = ""
     while True:
         try:
@@ -61,8 +63,8 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     Every table of `pagetape schema` is a view with a column more, `tape`, the name
     of the tape a row is from. Beside them: `machine`, a row of facts per tape;
     `extfrag`, the fallbacks with their kind; and gfp_names(gfp_flags),
-    context_names(flags). Without a query, statements come from stdin, or from a
-    prompt on a terminal.
+    context_names(flags). DuckDB wants quotes around the column "at". Without a query,
+    statements come from stdin, or from a prompt on a terminal.
 
     \b
     Example:
