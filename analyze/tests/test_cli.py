@@ -246,6 +246,15 @@ def test_a_file_that_is_no_trace_dat(tmp_path: Path, pagetape: Run) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize("name", ["linux-6.1-zstd.dat", "linux-6.12.dat"])
+def test_a_trace_dat_cut_short(name: str, tmp_path: Path, pagetape: Run) -> None:
+    whole = (Path(__file__).parents[2] / "collector/tests/data" / name).read_bytes()
+    for share in (0.1, 0.5, 0.98):
+        (tmp_path / "x.dat").write_bytes(whole[: int(len(whole) * share)])
+        said_one_line(pagetape("import", tmp_path / "x.dat", "-o", tmp_path / "t.tape"))
+        assert not (tmp_path / "t.tape").exists()
+
+
 def test_nothing_is_overwritten_unasked(golden: Path, tmp_path: Path, pagetape: Run) -> None:
     tape = Path(shutil.copytree(golden, tmp_path / "t.tape"))
     precious = tmp_path / "precious"
