@@ -127,6 +127,9 @@ class CollectorError(OSError):
         return self.strerror
 
 
+Refused = CollectorError
+
+
 cdef object text(const char *s):
     return s.decode(errors="replace") if s else None
 

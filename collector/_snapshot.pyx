@@ -9,6 +9,8 @@ from pagetape.schemas import ZONES
 
 include "arrow_batch.pxi"
 
+Refused = CollectorError
+
 cdef extern from "snapshot.h" nogil:
     enum:
         SNAPSHOT_TABLES

@@ -2,7 +2,6 @@
 # cython: language_level=3
 """Bindings of the replay engine; _replay.pyi documents them."""
 
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -11,24 +10,8 @@ import errno
 
 from pagetape.schemas import TABLES
 
+include "arrow_batch.pxi"
 
-cdef extern from "arrow.h":
-    struct ArrowSchema:
-        void (*release)(ArrowSchema *) noexcept
-    struct ArrowArray:
-        void (*release)(ArrowArray *) noexcept
-
-cdef extern from "error.h" nogil:
-    struct error:
-        char msg[512]
-
-cdef extern from "batch.h" nogil:
-    struct table:
-        const char *name
-    struct batch:
-        const table *table
-    int table_export_schema(const table *table, ArrowSchema *out, error *err)
-    int batch_export(batch *batch, ArrowArray *out, error *err)
 
 cdef extern from "kernel.h" nogil:
     struct kernel:
@@ -103,55 +86,7 @@ class EngineError(OSError):
     pass
 
 
-cdef int check(int ret, error *err) except -1:
-    if ret < 0:
-        raise EngineError(-ret, err.msg.decode("utf-8", "replace"))
-    return ret
-
-
-cdef void free_schema(object capsule) noexcept:
-    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
-    if schema.release:
-        schema.release(schema)
-    free(schema)
-
-
-cdef void free_array(object capsule) noexcept:
-    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
-    if array.release:
-        array.release(array)
-    free(array)
-
-
-cdef class ArrowBatch:
-    cdef ArrowArray array
-    cdef const table *table
-
-    def __cinit__(self):
-        self.array.release = NULL
-
-    def __dealloc__(self):
-        if self.array.release:
-            self.array.release(&self.array)
-
-    def __arrow_c_array__(self, requested_schema=None):
-        cdef error err
-        cdef ArrowSchema *schema
-        cdef ArrowArray *array
-        if not self.array.release:
-            raise ValueError("this batch was handed out before")
-        schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
-        array = <ArrowArray *>malloc(sizeof(ArrowArray))
-        if not schema or not array:
-            free(schema)
-            free(array)
-            raise MemoryError
-        array[0] = self.array
-        self.array.release = NULL
-        array_capsule = PyCapsule_New(array, "arrow_array", free_array)
-        schema_capsule = PyCapsule_New(schema, "arrow_schema", free_schema)
-        check(table_export_schema(self.table, schema, &err), &err)
-        return schema_capsule, array_capsule
+Refused = EngineError
 
 
 cdef list strings(const char *const *words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the collector's bindings share. They define or import CollectorError themselves."""
+"""What the bindings share. Each says which exception `Refused` is."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport calloc, free, malloc
@@ -26,7 +26,7 @@ cdef extern from "batch.h" nogil:
 
 cdef int check(int ret, error *err) except -1:
     if ret < 0:
-        raise CollectorError(-ret, err.msg.decode(errors="replace"))
+        raise Refused(-ret, err.msg.decode(errors="replace"))
     return ret
 
 
