@@ -127,6 +127,7 @@ ENUMERATE(DECAYS)
 	X(retype_whole_chunk, YES_NO, "A fallback above pageblock order retypes every block.")     \
 	X(reserve_blocks, YES_NO, "MIGRATE_RESERVE: the last resort of every type.")               \
 	X(cma_balance, YES_NO, "MOVABLE takes CMA first while most free pages are CMA.")           \
+	X(cold_pages, YES_NO, "__GFP_COLD requests take the tail of a PCP list.")                  \
 	X(pcp_tuning, PCP_TUNINGS, "How refills and drains size themselves.")                      \
 	X(free_factor_max, NUMBER, "Largest free_factor; 0 is no limit.")                          \
 	X(free_high, FREE_HIGHS, "When a run of high-order frees drains the PCP.")                 \

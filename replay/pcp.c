@@ -248,11 +248,17 @@ static int refill_size(const struct model *m, const struct zone *zone, struct pc
 	}
 }
 
+/* Whether a request asks for cold pages of a kernel that knows them: the tail of a list. */
+static bool wants_cold(const struct model *m, const struct request *rq)
+{
+	return m->kernel->cold_pages && rq->gfp_flags & GFP_COLD;
+}
+
 /* rmqueue_bulk: what the buddy gives first is handed out first. */
 static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
 	int want = refill_size(m, zone, pcp, rq->order), before = pcp->count;
-	bool cold = rq->gfp_flags & GFP_COLD;
+	bool cold = wants_cold(m, rq);
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
 
 	for (int i = 0; i < want; i++) {
@@ -275,7 +281,7 @@ static uint32_t pcp_alloc_mixed(struct model *m, struct zone *zone, struct pcp *
 				const struct request *rq)
 {
 	struct frame *f = m->frames;
-	bool cold = rq->gfp_flags & GFP_COLD;
+	bool cold = wants_cold(m, rq);
 	uint32_t frame = cold ? f[pcp->heads].prev : f[pcp->heads].next;
 
 	if (frame == pcp->heads) {
@@ -295,7 +301,7 @@ uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
 	uint32_t list = pcp->heads + (uint32_t)list_index(m, rq->order, rq->migratetype);
-	bool cold = rq->gfp_flags & GFP_COLD && m->kernel->reserve_blocks;
+	bool cold = wants_cold(m, rq);
 	uint32_t frame = cold ? m->frames[list].prev : m->frames[list].next;
 	uint64_t refills = pcp->counters.refills;
 

@@ -449,6 +449,26 @@ static void TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33(void)
 	}
 }
 
+static void only_2_6_kernels_know_cold_pages(void)
+{
+	static const struct {
+		const char *kernel;
+		uint64_t pfn;
+	} cases[] = {{"2.6.31", 3}, {"2.6.33", 3}, {"4.20", 1}, {"6.18", 1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, small("MM"));
+		toy_pcp(&t, 4, 8);
+		toy_add_free(&t, 0, 4, 'M');
+		check(toy_alloc(&t, 0, 'M') == 0);
+		t.gfp_flags = GFP_COLD;
+		check(toy_alloc(&t, 0, 'M') == cases[i].pfn);
+		end(&t);
+	}
+}
+
 static void an_atomic_high_order_request_below_low_reserves_its_block(void)
 {
 	static const struct {
@@ -502,6 +522,7 @@ int main(void)
 	test(TV11_movable_requests_steal_page_by_page);
 	test(TV12_runs_of_high_order_frees_empty_the_pcp);
 	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
+	test(only_2_6_kernels_know_cold_pages);
 	test(an_atomic_high_order_request_below_low_reserves_its_block);
 	return check_done();
 }
