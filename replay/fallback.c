@@ -368,6 +368,18 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
 	}
 }
 
+/*
+ * The type zone_locked shows where __rmqueue fires it: the asked one; but 2.6.32 and
+ * 2.6.33 overwrite it when they turn to MIGRATE_RESERVE, their last resort.
+ */
+static int asked_type(const struct model *m, const struct request *rq, uint32_t frame)
+{
+	if (m->kernel->reserve_blocks &&
+	    (frame == NO_FRAME || m->frames[frame].list == MIGRATETYPE_RESERVE))
+		return MIGRATETYPE_RESERVE;
+	return rq->migratetype;
+}
+
 uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode)
 {
@@ -379,6 +391,6 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		frame = rmqueue_family(m, zone, rq, mode);
 	if (m->kernel->zone_locked == ZONE_LOCKED_ALWAYS ||
 	    (m->kernel->zone_locked == ZONE_LOCKED_WITH_PAGE && frame != NO_FRAME))
-		report_zone_locked(m, frame, rq->order, rq->migratetype);
+		report_zone_locked(m, frame, rq->order, asked_type(m, rq, frame));
 	return frame;
 }

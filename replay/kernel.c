@@ -34,11 +34,10 @@
 #define KERNEL_5_10                                                                                \
 	KERNEL_5_0, .move_block_to_tail = true, .nofragment = NOFRAGMENT_LOWZONE,                  \
 		.nofragment_any_order = false, .boost = BOOST_LARGE_ZONE,                          \
-		.min_reserve_unboosted = true, .fast_counts_highatomic = true, .cma_balance = true
+		.min_reserve_unboosted = true, .fast_counts_highatomic = true,                     \
+		.cma_balance = true, .zone_locked = ZONE_LOCKED_WITH_PAGE
 
-#define KERNEL_5_14                                                                                \
-	KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR,                     \
-		.zone_locked = ZONE_LOCKED_WITH_PAGE
+#define KERNEL_5_14 KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR
 
 #define KERNEL_5_19                                                                                \
 	KERNEL_5_14, .drain_rule = DRAIN_FROM_INDEX, .merge = MERGE_MERGEABLE,                     \

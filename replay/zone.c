@@ -177,6 +177,8 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 	counters->lock_holds++;
 	if (rq->flags & ALLOC_HIGHATOMIC)
 		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	if (frame != NO_FRAME && m->kernel->zone_locked != ZONE_LOCKED_LIST)
+		report_zone_locked(m, frame, rq->order, rq->migratetype);
 	if (frame == NO_FRAME)
 		frame = rmqueue_core(m, zone, rq, &mode);
 	if (frame == NO_FRAME && m->kernel->highatomic_last && rq->flags & ALLOC_HARDER)

@@ -469,6 +469,67 @@ static void only_2_6_kernels_know_cold_pages(void)
 	}
 }
 
+static void zone_locked_with_nothing_found_ended_with_5_0(void)
+{
+	static const struct {
+		const char *kernel, *events;
+	} cases[] = {
+		{"2.6.33", "zl(-1,1,V) a(-1)"},
+		{"5.0", "zl(-1,1,U) a(-1)"},
+		{"5.10", "a(-1)"},
+		{"5.14", "a(-1)"},
+		{"6.18", "a(-1)"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, small("UM"));
+		toy_add_free(&t, 0, 0, 'U');
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		toy_alloc(&t, 1, 'U');
+		check_text(toy_events(&t), cases[i].events);
+		end(&t);
+	}
+}
+
+static void zone_locked_of_2_6_tells_pages_of_the_reserve(void)
+{
+	struct toy t;
+
+	toy_new(&t, "2.6.33", small("MV"));
+	toy_pcp(&t, 1, 8);
+	toy_add_free(&t, 0, 0, 'M');
+	toy_add_free(&t, 16, 0, 'V');
+	toy_alloc(&t, 0, 'U');
+	toy_alloc(&t, 0, 'U');
+	check_text(toy_events(&t), "x(0,0,0,U,M,0) zl(0,0,U) a(0) zl(16,0,V) a(16)");
+	end(&t);
+}
+
+static void pages_of_the_atomic_reserve_have_their_zone_locked(void)
+{
+	static const struct {
+		const char *kernel, *events;
+	} cases[] = {
+		{"4.20", "zl(0,4,U) a(0)"},
+		{"5.14", "zl(0,4,U) a(0)"},
+		{"5.19", "zl(0,4,H) a(0)"},
+		{"6.18", "zl(0,4,H) a(0)"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, (struct toy_geometry){5, 6, "H", ZONE_DMA32});
+		toy_add_free(&t, 0, 4, 'H');
+		t.gfp_flags = GFP_HIGH | GFP_ATOMIC | GFP_KSWAPD_RECLAIM;
+		toy_alloc(&t, 4, 'U');
+		check_text(toy_events(&t), cases[i].events);
+		end(&t);
+	}
+}
+
 static void an_atomic_high_order_request_below_low_reserves_its_block(void)
 {
 	static const struct {
@@ -523,6 +584,9 @@ int main(void)
 	test(TV12_runs_of_high_order_frees_empty_the_pcp);
 	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
 	test(only_2_6_kernels_know_cold_pages);
+	test(zone_locked_with_nothing_found_ended_with_5_0);
+	test(zone_locked_of_2_6_tells_pages_of_the_reserve);
+	test(pages_of_the_atomic_reserve_have_their_zone_locked);
 	test(an_atomic_high_order_request_below_low_reserves_its_block);
 	return check_done();
 }
