@@ -187,3 +187,12 @@ uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uin
 	}
 	return moved;
 }
+
+uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migratetype)
+{
+	uint32_t start = block_start(m, frame), end = block_end(m, frame);
+
+	if (end > zone->end)
+		return 0;
+	return move_free_pages(m, zone, start < zone->start ? frame : start, end, migratetype);
+}

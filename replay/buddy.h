@@ -71,6 +71,28 @@ void free_direct(struct model *m, struct zone *zone, uint32_t head, int order);
 uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uint32_t end,
 			 int migratetype);
 
+/* The pageblock of a frame, as a range of frames; whether all of it is in the zone. */
+static inline uint32_t block_start(const struct model *m, uint32_t frame)
+{
+	return frame & ~((1u << m->pageblock_order) - 1);
+}
+
+static inline uint32_t block_end(const struct model *m, uint32_t frame)
+{
+	return block_start(m, frame) + (1u << m->pageblock_order);
+}
+
+static inline bool block_inside(const struct model *m, const struct zone *zone, uint32_t frame)
+{
+	return block_start(m, frame) >= zone->start && block_end(m, frame) <= zone->end;
+}
+
+/*
+ * Move the free blocks of a frame's pageblock; at the end of a zone none, at its start
+ * those from the frame on (move_freepages_block, 2.6.31 to 6.8). Returns pages.
+ */
+uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migratetype);
+
 /* Give every pageblock of a block of pages a type. */
 void set_block_type(struct model *m, uint32_t head, int order, int migratetype);
 

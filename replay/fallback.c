@@ -58,22 +58,6 @@ static void report_extfrag(struct model *m, struct zone *zone, uint32_t frame,
 		       });
 }
 
-/* The pageblock of a frame, as a range of frames. */
-static uint32_t block_start(const struct model *m, uint32_t frame)
-{
-	return frame & ~((1u << m->pageblock_order) - 1);
-}
-
-static uint32_t block_end(const struct model *m, uint32_t frame)
-{
-	return block_start(m, frame) + (1u << m->pageblock_order);
-}
-
-static bool block_inside(const struct model *m, const struct zone *zone, uint32_t frame)
-{
-	return block_start(m, frame) >= zone->start && block_end(m, frame) <= zone->end;
-}
-
 static uint32_t count_free_pages(const struct model *m, uint32_t start, uint32_t end)
 {
 	uint32_t pages = 0;
@@ -106,16 +90,6 @@ static bool wants_claim(struct model *m, const struct request *rq, uint32_t fram
 	else if (block->migratetype == MIGRATETYPE_MOVABLE && free_pages + movable < pages)
 		claim.alike_pages = pages - free_pages - movable;
 	return owner->ops->claim(owner, rq, &claim);
-}
-
-/* Move a block's free pages; at a zone's edge none, or those from the chunk on (to 6.8). */
-static uint32_t move_block(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
-{
-	uint32_t start = block_start(m, chunk), end = block_end(m, chunk);
-
-	if (end > zone->end)
-		return 0;
-	return move_free_pages(m, zone, start < zone->start ? chunk : start, end, migratetype);
 }
 
 /* Take a chunk of at least a pageblock, all of it for the requester. */

@@ -50,7 +50,7 @@
 
 #define KERNEL_6_1_192                                                                             \
 	KERNEL_6_5, .pcp_lists = PCP_LISTS_14, .free_factor_max = 5, .highatomic_last = true,      \
-		.drain_all_pieces = true
+		.highatomic_needs_high = true, .drain_all_pieces = true
 
 #define KERNEL_6_8                                                                                 \
 	KERNEL_6_5, .pcp_tuning = PCP_AUTO, .free_high = FREE_HIGH_BATCH,                          \
@@ -60,11 +60,11 @@
 	KERNEL_6_8, .pcp_lists = PCP_LISTS_14, .drained_type = DRAINED_BLOCK,                      \
 		.merge = MERGE_RETYPE_FIRST, .free_by_block = true,                                \
 		.fallback = FALLBACK_CLAIM_OR_SPLIT, .watermark = WATERMARK_GRADED_FREE,           \
-		.highatomic_last = true, .drain_all_pieces = true
+		.highatomic_last = true, .highatomic_whole_chunk = true, .drain_all_pieces = true
 
 #define KERNEL_6_12_117                                                                            \
 	KERNEL_6_12_19, .merge = MERGE_RETYPE, .fallback = FALLBACK_CLAIM_THEN_STEAL,              \
-		.decay = DECAY_PIECES
+		.highatomic_needs_high = true, .decay = DECAY_PIECES
 
 #define KERNEL_6_17 KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE
 

@@ -139,6 +139,8 @@ ENUMERATE(DECAYS)
 	X(fast_counts_highatomic, YES_NO, "The quick test leaves the reserve out of free pages.")  \
 	X(highatomic, HIGHATOMICS, "Size of the HIGHATOMIC reserve.")                              \
 	X(highatomic_last, YES_NO, "NON_BLOCK requests may take HIGHATOMIC pages last.")           \
+	X(highatomic_needs_high, YES_NO, "Only __GFP_HIGH requests may take HIGHATOMIC pages.")    \
+	X(highatomic_whole_chunk, YES_NO, "Chunks above pageblock order are reserved whole.")      \
 	X(below_high, YES_NO, "Allocations mark zones below their high watermark.")                \
 	X(decay, DECAYS, "How the vmstat tick lets a PCP shrink.")                                 \
 	X(drain_all_pieces, YES_NO, "drain_all goes in pieces.")

@@ -118,50 +118,69 @@ static bool watermark_fast(const struct model *m, const struct zone *zone, const
 	       wmark == WMARK_MIN && zone->boost && watermark_ok(m, zone, rq, zone->wmark[wmark]);
 }
 
+/* The most pages a zone reserves. */
+static uint64_t highatomic_limit(const struct model *m, const struct zone *zone)
+{
+	uint64_t block = 1ull << m->pageblock_order, share = zone->managed / HIGHATOMIC_SHARE;
+
+	if (m->kernel->highatomic != HIGHATOMIC_PERCENT)
+		return share + block;
+	return share < block ? 0 : (share + block - 1) / block * block;
+}
+
 /* reserve_highatomic_pageblock: what a high-order atomic request got stays with its kind. */
 static void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int order)
 {
-	uint64_t block = 1ull << m->pageblock_order, most = zone->managed / HIGHATOMIC_SHARE;
-	uint32_t start = frame & ~(uint32_t)(block - 1);
-	int type = frame_block(m, frame)->migratetype;
-
-	if (m->kernel->highatomic == HIGHATOMIC_PERCENT) {
-		if (most < block)
-			return;
-		most = (most + block - 1) / block * block;
-	} else {
-		most += block;
-	}
-	if (zone->nr_reserved_highatomic >= most || type > MIGRATETYPE_RECLAIMABLE)
-		return;
-	if (order < m->pageblock_order && (start < zone->start || start + block > zone->end))
-		return;
-	move_free_pages(m, zone, start, start + (uint32_t)block, MIGRATETYPE_HIGHATOMIC);
-	set_block_type(m, frame, order, MIGRATETYPE_HIGHATOMIC);
-	zone->nr_reserved_highatomic += order > m->pageblock_order ? 1ull << order : block;
-}
-
-/* unreserve_highatomic_pageblock, forced: one block of the first zone that has one. */
-static bool unreserve_highatomic(struct model *m, const struct zonelist *list, int migratetype)
-{
 	uint64_t block = 1ull << m->pageblock_order;
 
+	if (zone->nr_reserved_highatomic >= highatomic_limit(m, zone) ||
+	    frame_block(m, frame)->migratetype > MIGRATETYPE_RECLAIMABLE)
+		return;
+	if (!m->kernel->highatomic_whole_chunk || order < m->pageblock_order)
+		order = 0;
+	else
+		block = 1ull << order;
+	if (m->kernel->highatomic_whole_chunk && !order && !block_inside(m, zone, frame))
+		return;
+	zone->nr_reserved_highatomic += block;
+	set_block_type(m, frame, order, MIGRATETYPE_HIGHATOMIC);
+	move_block(m, zone, frame, MIGRATETYPE_HIGHATOMIC);
+}
+
+/* Give the pageblock of a free chunk back; whether that moved pages. */
+static bool unreserve_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
+{
+	uint64_t block = 1ull << m->pageblock_order;
+	int order = m->frames[chunk].order;
+
+	if (!m->kernel->highatomic_whole_chunk || order < m->pageblock_order)
+		order = 0;
+	else
+		block = 1ull << order;
+	if (frame_block(m, chunk)->migratetype == MIGRATETYPE_HIGHATOMIC)
+		zone->nr_reserved_highatomic -=
+			zone->nr_reserved_highatomic < block ? zone->nr_reserved_highatomic : block;
+	if (m->kernel->highatomic_whole_chunk && !order && !block_inside(m, zone, chunk))
+		return false;
+	set_block_type(m, chunk, order, migratetype);
+	return move_block(m, zone, chunk, migratetype);
+}
+
+/* unreserve_highatomic_pageblock, forced: one block of the first allowed zone that has one. */
+static bool unreserve_highatomic(struct model *m, const struct zonelist *list,
+				 const struct request *rq)
+{
 	for (int i = 0; i < list->nr; i++) {
 		struct zone *zone = list->zones[i];
 
+		if (zone->type > rq->class_zone)
+			continue;
 		for (int order = 0; order <= m->max_order; order++) {
-			uint32_t head, start;
+			uint32_t head = free_list(zone, order, MIGRATETYPE_HIGHATOMIC);
 
-			if (!zone->nr_free[order][MIGRATETYPE_HIGHATOMIC])
-				continue;
-			head = m->frames[free_list(zone, order, MIGRATETYPE_HIGHATOMIC)].next;
-			start = head & ~(uint32_t)(block - 1);
-			zone->nr_reserved_highatomic -= zone->nr_reserved_highatomic < block
-								? zone->nr_reserved_highatomic
-								: block;
-			move_free_pages(m, zone, start, start + (uint32_t)block, migratetype);
-			set_block_type(m, head, order, migratetype);
-			return true;
+			if (zone->nr_free[order][MIGRATETYPE_HIGHATOMIC] &&
+			    unreserve_chunk(m, zone, m->frames[head].next, rq->migratetype))
+				return true;
 		}
 	}
 	return false;
@@ -272,7 +291,8 @@ static uint32_t slow_path_rights(const struct model *m, const struct request *rq
 		harder &= high || rq->gfp_flags & GFP_ATOMIC;
 	if (harder)
 		flags |= ALLOC_HARDER;
-	if (harder && high && rq->order && m->kernel->highatomic != HIGHATOMIC_NONE)
+	if (harder && rq->order && m->kernel->highatomic != HIGHATOMIC_NONE &&
+	    (high || !m->kernel->highatomic_needs_high))
 		flags |= ALLOC_HIGHATOMIC;
 	return flags;
 }
@@ -297,7 +317,7 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 		if (frame != NO_FRAME)
 			return frame;
 	}
-	while (unreserve_highatomic(m, walk->list, rq->migratetype))
+	while (unreserve_highatomic(m, walk->list, rq))
 		;
 	pcp_drain_all(m);
 	frame = walk_zones(m, rq, walk);

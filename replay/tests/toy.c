@@ -21,11 +21,27 @@ static void must(int ret, const struct error *err)
 	}
 }
 
+void toy_new_machine(struct toy *t, const char *kernel, const struct machine *machine,
+		     const struct zone_spec *zones, int nr_zones)
+{
+	const struct kernel *row;
+	struct error err = {""};
+
+	*t = (struct toy){0};
+	must(kernel_find(&row, kernel, &err), &err);
+	must(model_new(&t->m, row, machine, zones, nr_zones, &err), &err);
+	must(policy_stack_new(&t->policies, &err), &err);
+	must(output_new(&t->events.output, &event_table, 4096, &err), &err);
+	t->m->policies = t->policies;
+	t->m->events = &t->events;
+	t->zone = &t->m->zones[0];
+	t->pcp = &t->m->pcps[0];
+}
+
 void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry)
 {
 	static const uint16_t cpu_nodes[] = {0};
 	static const uint8_t distances[] = {10};
-	const struct kernel *row;
 	struct machine machine = {
 		.pageblock_order = geometry.pageblock_order,
 		.max_order = geometry.max_order,
@@ -41,17 +57,8 @@ void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry)
 		.present = pages,
 		.managed = pages,
 	};
-	struct error err = {""};
 
-	*t = (struct toy){0};
-	must(kernel_find(&row, kernel, &err), &err);
-	must(model_new(&t->m, row, &machine, &zone, 1, &err), &err);
-	must(policy_stack_new(&t->policies, &err), &err);
-	must(output_new(&t->events.output, &event_table, 4096, &err), &err);
-	t->m->policies = t->policies;
-	t->m->events = &t->events;
-	t->zone = &t->m->zones[0];
-	t->pcp = &t->m->pcps[0];
+	toy_new_machine(t, kernel, &machine, &zone, 1);
 	for (size_t i = 0; geometry.blocks[i]; i++) {
 		t->m->blocks[i].migratetype = (uint8_t)type_of(geometry.blocks[i]);
 		t->m->blocks[i].old_movable = 0;
@@ -88,7 +95,7 @@ uint64_t toy_alloc(struct toy *t, int order, char type)
 		.gfp_flags = t->gfp_flags,
 		.order = (uint8_t)order,
 		.migratetype = (uint8_t)type_of(type),
-		.class_zone = ZONE_NORMAL,
+		.class_zone = (uint8_t)gfp_class_zone(t->gfp_flags),
 	};
 	uint32_t head = zone_alloc(t->m, &rq);
 

@@ -35,6 +35,9 @@ struct toy_geometry {
 };
 
 void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry);
+/* A machine of more: the toy's zone and PCP are the first ones. */
+void toy_new_machine(struct toy *t, const char *kernel, const struct machine *machine,
+		     const struct zone_spec *zones, int nr_zones);
 void toy_free(struct toy *t);
 
 /* batch, and high_min = high = high_max. */
