@@ -44,7 +44,8 @@
 		.free_high = FREE_HIGH_FACTOR, .zone_locked = ZONE_LOCKED_LIST,                    \
 		.percpu_refill = true
 
-#define KERNEL_6_1_0 KERNEL_5_19, .pcp_lists = PCP_LISTS_13, .pcp_miss_to_buddy = true
+#define KERNEL_6_1_0                                                                               \
+	KERNEL_5_19, .pcp_lists = PCP_LISTS_13, .pcp_miss_to_buddy = true, .drain_all_remote = true
 
 #define KERNEL_6_5 KERNEL_6_1_0, .watermark = WATERMARK_GRADED
 

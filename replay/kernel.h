@@ -143,7 +143,8 @@ ENUMERATE(DECAYS)
 	X(highatomic_whole_chunk, YES_NO, "Chunks above pageblock order are reserved whole.")      \
 	X(below_high, YES_NO, "Allocations mark zones below their high watermark.")                \
 	X(decay, DECAYS, "How the vmstat tick lets a PCP shrink.")                                 \
-	X(drain_all_pieces, YES_NO, "drain_all goes in pieces.")
+	X(drain_all_pieces, YES_NO, "drain_all goes in pieces.")                                   \
+	X(drain_all_remote, YES_NO, "drain_all runs on the CPU that asks for it.")
 
 struct kernel {
 	const char *name;

@@ -436,11 +436,12 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 		zone->below_high = false;
 }
 
-void pcp_drain_all(struct model *m)
+/* drain_pages: one CPU's PCPs, zone by zone. */
+static void drain_cpu(struct model *m, int cpu)
 {
-	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
-		struct pcp *pcp = &m->pcps[i];
-		struct zone *zone = &m->zones[pcp->zone];
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct zone *zone = &m->zones[i];
+		struct pcp *pcp = zone_pcp(m, zone, cpu);
 
 		while (pcp->count > 0) {
 			int piece = m->kernel->drain_all_pieces ? pcp->batch << PCP_SCALE_MAX
@@ -450,6 +451,18 @@ void pcp_drain_all(struct model *m)
 			zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0);
 		}
 	}
+}
+
+void pcp_drain_all(struct model *m)
+{
+	struct moment caller = m->now;
+
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
+		if (!m->kernel->drain_all_remote)
+			m->now = (struct moment){.ts = caller.ts, .cpu = (uint16_t)cpu};
+		drain_cpu(m, cpu);
+	}
+	m->now = caller;
 }
 
 static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int count)

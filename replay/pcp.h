@@ -25,7 +25,10 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order);
 void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
 	      int recorded, bool to_tail);
 
-/* Empty the PCPs of every CPU (drain_all_pages). */
+/*
+ * Empty the PCPs of every CPU, one CPU after the other (drain_all_pages). The running
+ * CPU does it since 6.1; before, each CPU's worker does it there.
+ */
 void pcp_drain_all(struct model *m);
 
 /*

@@ -678,6 +678,48 @@ static void zones_a_request_may_not_use_keep_their_atomic_reserve(void)
 	end(&t);
 }
 
+static void draining_all_goes_from_cpu_to_cpu(void)
+{
+	static const struct zone_spec zones[] = {
+		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
+		{.type = ZONE_NORMAL, .start_pfn = 32, .spanned = 32, .present = 32, .managed = 32},
+	};
+	static const uint16_t cpu_nodes[] = {0, 0};
+	static const uint8_t distances[] = {10};
+	static const struct machine two_cpus = {
+		.pageblock_order = 4,
+		.max_order = 5,
+		.nr_cpus = 2,
+		.nr_nodes = 1,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances,
+	};
+
+	for_each_kernel(kernel, "2.6.33", "4.20", "5.19", "6.1.0", "6.18")
+	{
+		struct toy t;
+
+		toy_new_machine(&t, *kernel, &two_cpus, zones, 2);
+		for (uint16_t cpu = 0; cpu < 2; cpu++) {
+			t.m->now.cpu = cpu;
+			for (int i = 0; i < 2; i++)
+				zone_pcp(t.m, &t.m->zones[i], cpu)->high =
+					zone_pcp(t.m, &t.m->zones[i], cpu)->high_min = 8;
+			zone_free(t.m, 4u * cpu, 0);
+			zone_free(t.m, 32u + 4u * cpu, 0);
+		}
+		check_text(toy_events(&t), "");
+		toy_drain(&t);
+		check(t.m->now.cpu == 1);
+		/* Up to 5.19 each CPU drains its own lists, later the caller drains all. */
+		for (int i = 0; i < 4; i++)
+			check(t.m->pcps[i].counters.drains ==
+			      (t.m->kernel->drain_all_remote ? 2u * t.m->pcps[i].cpu : 1));
+		check_text(toy_events(&t), "d(0,M) d(32,M) d(4,M) d(36,M)");
+		end(&t);
+	}
+}
+
 static void a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10(void)
 {
 	static const struct zone_spec zone = {
@@ -727,6 +769,7 @@ int main(void)
 	test(a_chunk_above_pageblock_order_is_reserved_whole_since_6_10);
 	test(before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first);
 	test(zones_a_request_may_not_use_keep_their_atomic_reserve);
+	test(draining_all_goes_from_cpu_to_cpu);
 	test(a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10);
 	return check_done();
 }
