@@ -103,7 +103,7 @@ struct pcp {
 	int32_t free_count;
 	uint8_t alloc_factor, free_factor, flags;
 	uint8_t expire; /* ticks until a remote PCP is drained */
-	bool touched;   /* used since the last tick */
+	bool touched;   /* its CPU changed the zone's counters since the last tick */
 	uint16_t cpu;
 	uint16_t zone;
 	struct counters counters; /* of the running interval */

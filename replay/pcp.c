@@ -205,7 +205,8 @@ static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int c
 	int before = pcp->count;
 
 	count = min_int(count, pcp->count);
-	zone_pcp(m, zone, m->now.cpu)->counters.lock_holds++;
+	zone_counters(m, zone)->lock_holds++;
+	zone_pcp(m, zone, m->now.cpu)->touched = true;
 	if (m->kernel->drain_rule == DRAIN_FROM_INDEX)
 		drain_from(m, zone, pcp, count, list);
 	else if (m->kernel->drain_rule == DRAIN_TAIL_OF_ONE)
@@ -417,13 +418,13 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
 	static const struct request any = {.class_zone = ZONE_MOVABLE};
 
+	pcp->touched = true;
 	if (!pcp_allowed(m, order) || migratetype == MIGRATETYPE_ISOLATE) {
 		pcp->counters.buddy_frees++;
 		pcp->counters.lock_holds++;
 		free_direct(m, zone, head, order);
 		return;
 	}
-	pcp->touched = true;
 	pcp->alloc_factor >>= 1;
 	pcp_push(m, pcp, head, order, migratetype, migratetype, false);
 	drained = overflow(m, zone, pcp, order);
@@ -500,11 +501,11 @@ bool pcp_tick(struct model *m, int cpu)
 		struct zone *zone = &m->zones[i];
 		struct pcp *pcp = zone_pcp(m, zone, cpu);
 
-		if (m->kernel->decay != DECAY_NONE)
-			more |= decay(m, zone, pcp);
 		if (pcp->touched)
 			pcp->expire = REMOTE_EXPIRE;
 		pcp->touched = false;
+		if (m->kernel->decay != DECAY_NONE)
+			more |= decay(m, zone, pcp);
 		if (!pcp->expire || !pcp->count)
 			continue;
 		if (zone->node == m->cpu_nodes[cpu]) {

@@ -71,7 +71,7 @@ struct replay {
 	size_t nr_asides, room_asides, next_aside;
 	bool ticks_recorded;
 
-	bool *busy; /* [cpu] did something since its last tick */
+	bool *busy; /* [cpu] its next tick may find something to do */
 	uint64_t last_ts, next_tick, interval_end;
 
 	struct events events;
@@ -307,6 +307,8 @@ static int start(struct replay *r, struct error *err)
 		for (int i = 0; i < r->model->nr_zones; i++)
 			r->model->zones[i].boost = 0;
 	snapshot_complete(r->model, r->exact);
+	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
+		r->busy[cpu] = true;
 	r->model->events = r->config.events ? &r->events : NULL;
 	r->started = true;
 	return 0;

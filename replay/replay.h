@@ -14,8 +14,9 @@
  * one follows within the next WINDOW requests, and takes effect at once otherwise. A
  * free_batched without a free frees the page by itself.
  *
- * Ticks. Every CPU that did something runs its vmstat worker: once a second or, if the
- * tape has the worker's own events, when those say.
+ * Ticks. Every CPU runs its vmstat worker as long as it did something or the worker has
+ * not finished: once a second or, if the tape has the worker's own events, when those
+ * say.
  *
  * Watermark boosts act if the tape shows kswapd's passes, which take them back; else
  * they are only counted. Nothing else of reclaim is modelled: pages are freed when the

@@ -194,6 +194,7 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 	uint32_t frame = NO_FRAME;
 
 	counters->lock_holds++;
+	zone_pcp(m, zone, m->now.cpu)->touched = true;
 	if (rq->flags & ALLOC_HIGHATOMIC)
 		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
 	if (frame != NO_FRAME && m->kernel->zone_locked != ZONE_LOCKED_LIST)

@@ -567,6 +567,40 @@ static void an_idle_pcp_decays_with_the_ticks(void)
 	tape_free(&t);
 }
 
+static void an_idle_remote_pcp_empties_by_a_batch_every_three_ticks(void)
+{
+	struct pcp *pcp;
+	struct tape t;
+
+	tape_new(&t, "6.5");
+	/* CPU 0 frees pages of node 1. */
+	for (int64_t i = 0; i < 3; i++)
+		free_(&t, 0, ZONE_PAGES + i, 0);
+	t.ts += 8000000000;
+	alloc(&t, 1, 2000, 0);
+	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[1], 0);
+	pcp->batch = 1;
+	play(&t);
+	check(pcp->count == 1);
+	tape_free(&t);
+}
+
+static void a_cpu_without_events_decays_too(void)
+{
+	struct pcp *pcp;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[0], 1);
+	pcp->high_max = pcp->high = 1000;
+	alloc(&t, 0, 2000, 0);
+	t.ts += 60000000000;
+	alloc(&t, 0, 2001, 0);
+	play(&t);
+	check(pcp->high == pcp->high_min);
+	tape_free(&t);
+}
+
 int main(void)
 {
 	test(what_is_freed_is_what_was_allocated);
@@ -583,5 +617,7 @@ int main(void)
 	test(a_snapshot_that_contradicts_itself_is_refused);
 	test(thisnode_requests_stay_on_the_node_they_named);
 	test(an_idle_pcp_decays_with_the_ticks);
+	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
+	test(a_cpu_without_events_decays_too);
 	return check_done();
 }
