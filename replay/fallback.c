@@ -75,13 +75,32 @@ static uint32_t count_free_pages(const struct model *m, uint32_t start, uint32_t
 	return pages;
 }
 
-/* Whether the block with this many free pages is to change owner. */
-static bool wants_claim(struct model *m, const struct request *rq, uint32_t frame,
+/*
+ * The used pages of a chunk's block that are movable. In a block that begins before its
+ * zone the kernels that look at all (to 6.8) count from the chunk on.
+ */
+static uint32_t movable_pages(const struct model *m, uint32_t chunk)
+{
+	const struct pageblock *block = frame_block(m, chunk);
+	uint32_t movable = 0, old = 0;
+
+	if (block_start(m, chunk) >= frame_zone(m, chunk)->start)
+		return block->nr_movable + block->old_movable;
+	for (uint32_t frame = chunk; frame < block_end(m, chunk); frame++) {
+		enum frame_state state = m->frames[block_head(m, frame)].state;
+
+		movable += state == FRAME_USED_MOVABLE;
+		old += state == FRAME_OLD;
+	}
+	return movable + (old ? old * block->old_movable / block->nr_old : 0);
+}
+
+/* Whether the chunk's block, with this many free pages, is to change owner. */
+static bool wants_claim(struct model *m, const struct request *rq, uint32_t chunk,
 			uint32_t free_pages)
 {
-	const struct pageblock *block = frame_block(m, frame);
-	uint32_t pages = 1u << m->pageblock_order;
-	uint32_t movable = block->nr_movable + block->old_movable;
+	const struct pageblock *block = frame_block(m, chunk);
+	uint32_t pages = 1u << m->pageblock_order, movable = movable_pages(m, chunk);
 	struct claim claim = {.free_pages = free_pages, .block_pages = pages};
 	struct policy *owner = m->policies->owner.claim;
 

@@ -151,22 +151,33 @@ static void init_list_heads(struct model *m)
 	}
 }
 
+/* Frames of a zone's padding. */
+static void pad(struct model *m, uint32_t first, uint32_t end)
+{
+	for (uint32_t frame = first; frame < end; frame++) {
+		m->frames[frame].state = FRAME_USED;
+		frame_block(m, frame)->nr_old--;
+		frame_block(m, frame)->old_movable--;
+	}
+}
+
 static void init_blocks(struct model *m)
 {
 	uint16_t pages = (uint16_t)(1u << m->pageblock_order);
 
 	for (int i = 0; i < m->nr_zones; i++) {
-		uint32_t first = m->zones[i].base >> m->pageblock_order;
-		uint32_t end = (i + 1 < m->nr_zones ? m->zones[i + 1].base : m->nr_frames) >>
-			       m->pageblock_order;
+		const struct zone *zone = &m->zones[i];
+		uint32_t end = i + 1 < m->nr_zones ? m->zones[i + 1].base : m->nr_frames;
 
-		for (uint32_t b = first; b < end; b++)
-			m->blocks[b] = (struct pageblock){
+		for (uint32_t frame = zone->base; frame < end; frame += pages)
+			*frame_block(m, frame) = (struct pageblock){
 				.migratetype = MIGRATETYPE_MOVABLE,
 				.zone = (uint8_t)i,
 				.nr_old = pages,
 				.old_movable = pages,
 			};
+		pad(m, zone->base, zone->start);
+		pad(m, zone->end, end);
 	}
 }
 

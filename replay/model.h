@@ -10,8 +10,9 @@
  *
  * A frame's number is its index in model->frames. Every zone begins at a multiple of
  * 2^max_order frames and is padded to one, so that the kernel's pfn arithmetic works
- * on frame numbers and no block is in two zones; frame_pfn() and pfn_frame()
- * translate. List heads are frames as well: they stand after the last page.
+ * on frame numbers and no block is in two zones; the padding is used for ever.
+ * frame_pfn() and pfn_frame() translate. List heads are frames as well: they stand after the last
+ * page.
  *
  * All memory is allocated by model_new(); nothing is allocated while events run.
  */

@@ -421,7 +421,7 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 {
 	uint32_t pages = 1u << m->pageblock_order;
 
-	for (uint32_t start = zone->base; start < zone->end; start += pages) {
+	for (uint32_t start = block_start(m, zone->start); start < zone->end; start += pages) {
 		const struct pageblock *block = frame_block(m, start);
 		struct pageblock_columns *columns;
 		BEGIN_ROW(output, ts)

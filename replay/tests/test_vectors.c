@@ -678,6 +678,31 @@ static void zones_a_request_may_not_use_keep_their_atomic_reserve(void)
 	end(&t);
 }
 
+static void at_the_start_of_a_zone_a_fallback_takes_from_the_chunk_on(void)
+{
+	static const struct zone_spec zone = {
+		.type = ZONE_DMA32, .start_pfn = 4, .spanned = 28, .present = 28, .managed = 28};
+
+	for_each_kernel(kernel, "2.6.33", "4.20", "5.10", "6.8")
+	{
+		bool old = !strcmp(*kernel, "2.6.33");
+		struct toy t;
+
+		toy_new_machine(&t, *kernel, &one_cpu, &zone, 1);
+		toy_pcp(&t, 1, 8);
+		toy_movable(&t, 4, 0);
+		toy_add_free(&t, 5, 0, 'M');
+		toy_add_free(&t, 12, 2, 'M');
+		toy_add_free(&t, 8, 1, 'M');
+		toy_alloc(&t, 0, old ? 'R' : 'U');
+		/* 4 free pages and, but for those, nothing movable: claimed. */
+		check_text(toy_list(&t, 0, 'M'), "5");
+		check_text(toy_list(&t, 1, 'M'), "8");
+		check_text(toy_blocks(&t), old ? "MM" : "UM");
+		end(&t);
+	}
+}
+
 static void draining_all_goes_from_cpu_to_cpu(void)
 {
 	static const struct zone_spec zones[] = {
@@ -769,6 +794,7 @@ int main(void)
 	test(a_chunk_above_pageblock_order_is_reserved_whole_since_6_10);
 	test(before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first);
 	test(zones_a_request_may_not_use_keep_their_atomic_reserve);
+	test(at_the_start_of_a_zone_a_fallback_takes_from_the_chunk_on);
 	test(draining_all_goes_from_cpu_to_cpu);
 	test(a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10);
 	return check_done();
