@@ -106,6 +106,8 @@ static uint64_t lay_out_zones(struct model *m, const struct zone_spec *specs)
 			.boost = spec->boost,
 			.nr_reserved_highatomic = spec->nr_reserved_highatomic,
 			.below_high = spec->below_high,
+			.reclaim_active = spec->reclaim_active,
+			.boosted_watermark = spec->boosted_watermark,
 		};
 		memcpy(zone->wmark, spec->wmark, sizeof(zone->wmark));
 		memcpy(zone->lowmem_reserve, spec->lowmem_reserve, sizeof(zone->lowmem_reserve));

@@ -169,7 +169,7 @@ struct zone_spec {
 	int64_t lowmem_reserve[NR_ZONE];
 	int64_t boost;
 	uint64_t nr_reserved_highatomic;
-	bool below_high;
+	bool below_high, reclaim_active, boosted_watermark;
 };
 
 struct machine {

@@ -26,6 +26,7 @@ enum {
 };
 #define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
+#define KSWAPD_QUIET_NS 1000000ull /* a pass of kswapd is over when it is not seen for so long */
 
 /*
  * map[frame] for the recorded pfn of that frame: where the model put it, as frame + 1,
@@ -50,8 +51,16 @@ struct waiting {
 /* Work the kernel did aside from requests: from the reclaim table. */
 struct aside {
 	uint64_t at, ts;
-	uint8_t kind;   /* RECLAIM_KIND_* */
-	uint16_t where; /* node, or CPU of a vmstat_update */
+	enum { ASIDE_TICK, ASIDE_KSWAPD_BEGIN, ASIDE_KSWAPD_SEEN, ASIDE_KSWAPD_END } kind;
+	uint16_t where; /* CPU of a tick, node of a kswapd */
+	uint8_t class_zone;
+};
+
+/* kswapd of one node. */
+struct kswapd {
+	bool known;
+	int32_t pid;
+	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
 };
 
 struct replay {
@@ -70,6 +79,8 @@ struct replay {
 	struct aside *asides;
 	size_t nr_asides, room_asides, next_aside;
 	bool ticks_recorded;
+	struct kswapd *kswapds; /* [node] */
+	int nr_passes;          /* of kswapd, running */
 
 	bool *busy; /* [cpu] its next tick may find something to do */
 	uint64_t last_ts, next_tick, interval_end;
@@ -145,6 +156,7 @@ void replay_free(struct replay *r)
 	free(r->recent);
 	free(r->asides);
 	free(r->busy);
+	free(r->kswapds);
 	free(r);
 }
 
@@ -167,7 +179,8 @@ static int build(struct replay *r, struct error *err)
 	bytes = r->model->nr_frames * sizeof(*r->map);
 	r->map = memory_new(bytes);
 	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
-	if (!r->map || !r->busy)
+	r->kswapds = calloc((size_t)r->model->nr_nodes, sizeof(*r->kswapds));
+	if (!r->map || !r->busy || !r->kswapds)
 		return fail(err, ENOMEM, "no memory for a map of %u page frames",
 			    r->model->nr_frames);
 	return 0;
@@ -192,6 +205,24 @@ static int add_aside(struct replay *r, const struct aside *aside, struct error *
 	return 0;
 }
 
+/* The node whose kswapd a task is, or -1. */
+static int kswapd_node(const struct replay *r, int32_t pid)
+{
+	for (int node = 0; node < r->model->nr_nodes; node++)
+		if (r->kswapds[node].known && r->kswapds[node].pid == pid)
+			return node;
+	return -1;
+}
+
+/* The node of a row about kswapd, or -1. */
+static int row_node(const struct replay *r, const struct reclaim_columns *columns, size_t i)
+{
+	if (!is_valid(columns->node_valid, i) || columns->node[i] < 0 ||
+	    columns->node[i] >= r->model->nr_nodes)
+		return -1;
+	return columns->node[i];
+}
+
 /* Keep what a free run takes from the reclaim table: passes of kswapd, and ticks. */
 static int load_reclaim(struct replay *r, const struct reclaim_columns *columns, size_t rows,
 			struct error *err)
@@ -199,27 +230,37 @@ static int load_reclaim(struct replay *r, const struct reclaim_columns *columns,
 	int ret = 0;
 
 	for (size_t i = 0; i < rows && !ret; i++) {
-		struct aside aside = {columns->at[i], columns->ts[i], columns->kind[i], 0};
+		struct aside aside = {.at = columns->at[i], .ts = columns->ts[i]};
+		int where = row_node(r, columns, i);
 
-		switch (aside.kind) {
+		switch (columns->kind[i]) {
 		case RECLAIM_KIND_KSWAPD_WAKE:
-		case RECLAIM_KIND_KSWAPD_SLEEP:
-			if (!is_valid(columns->node_valid, i) || columns->node[i] < 0)
+			aside.kind = ASIDE_KSWAPD_BEGIN;
+			aside.class_zone =
+				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
+			if (where < 0)
 				continue;
-			aside.where = (uint16_t)columns->node[i];
+			r->kswapds[where] = (struct kswapd){true, columns->pid[i], 0};
 			r->model->boost_acts = true;
+			break;
+		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
+		case RECLAIM_KIND_KSWAPD_SLEEP:
+			aside.kind = ASIDE_KSWAPD_END;
 			break;
 		case RECLAIM_KIND_VMSTAT_UPDATE:
 			if (columns->cpu[i] >= r->model->nr_cpus)
 				continue;
-			aside.where = columns->cpu[i];
+			aside.kind = ASIDE_TICK;
+			where = columns->cpu[i];
 			r->ticks_recorded = true;
 			break;
 		default:
-			continue;
+			aside.kind = ASIDE_KSWAPD_SEEN;
+			where = kswapd_node(r, columns->pid[i]);
 		}
-		if (r->config.nr_spans && aside.at < r->config.spans[0].first)
+		if (where < 0 || (r->config.nr_spans && aside.at < r->config.spans[0].first))
 			continue;
+		aside.where = (uint16_t)where;
 		ret = add_aside(r, &aside, err);
 	}
 	return ret;
@@ -304,8 +345,10 @@ static int start(struct replay *r, struct error *err)
 			    "no rows of free_block or block_guess: the tape does not "
 			    "say which pages were free at its start");
 	if (!r->model->boost_acts)
-		for (int i = 0; i < r->model->nr_zones; i++)
+		for (int i = 0; i < r->model->nr_zones; i++) {
 			r->model->zones[i].boost = 0;
+			r->model->zones[i].reclaim_active = false;
+		}
 	snapshot_complete(r->model, r->exact);
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
@@ -625,30 +668,67 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 	}
 }
 
-/* What the kernel did aside before this request. */
-static void run_asides(struct replay *r, const struct waiting *e)
+static void end_pass(struct replay *r, int node)
+{
+	if (!r->kswapds[node].until)
+		return;
+	r->kswapds[node].until = 0;
+	r->nr_passes--;
+	kswapd_end(r->model, node);
+}
+
+/* The end of a pass has no event: end those whose kswapd left no trace for a while. */
+static void end_quiet_passes(struct replay *r, int32_t pid, uint64_t ts)
+{
+	for (int node = 0; node < r->model->nr_nodes; node++) {
+		struct kswapd *kswapd = &r->kswapds[node];
+
+		if (kswapd->until && ts > kswapd->until)
+			end_pass(r, node);
+		else if (kswapd->until && kswapd->pid == pid)
+			kswapd->until = ts + KSWAPD_QUIET_NS;
+	}
+}
+
+static void run_aside(struct replay *r, const struct aside *aside)
+{
+	struct kswapd *kswapd;
+
+	if (aside->kind == ASIDE_TICK) {
+		r->model->now.cpu = aside->where;
+		pcp_tick(r->model, aside->where);
+		return;
+	}
+	kswapd = &r->kswapds[aside->where];
+	switch (aside->kind) {
+	case ASIDE_KSWAPD_BEGIN:
+		end_pass(r, aside->where);
+		kswapd_begin(r->model, aside->where, aside->class_zone);
+		kswapd->until = r->model->now.ts + KSWAPD_QUIET_NS;
+		r->nr_passes++;
+		break;
+	case ASIDE_KSWAPD_SEEN:
+		if (kswapd->until)
+			kswapd->until = r->model->now.ts + KSWAPD_QUIET_NS;
+		break;
+	default:
+		end_pass(r, aside->where);
+	}
+}
+
+/* What the kernel did aside before event number `at` at `end`. */
+static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 {
 	struct model *m = r->model;
 
-	while (r->next_aside < r->nr_asides && r->asides[r->next_aside].at <= e->at) {
+	while (r->next_aside < r->nr_asides && r->asides[r->next_aside].at <= at) {
 		const struct aside *aside = &r->asides[r->next_aside++];
-		uint64_t ts = aside->ts < e->ts ? aside->ts : e->ts;
+		uint64_t ts = aside->ts < end ? aside->ts : end;
 
 		ts = ts > m->now.ts ? ts : m->now.ts;
 		advance(r, ts);
 		m->now = (struct moment){.ts = ts};
-		switch (aside->kind) {
-		case RECLAIM_KIND_VMSTAT_UPDATE:
-			m->now.cpu = aside->where;
-			pcp_tick(m, aside->where);
-			break;
-		case RECLAIM_KIND_KSWAPD_WAKE:
-			kswapd_end(m, aside->where);
-			kswapd_begin(m, aside->where);
-			break;
-		default:
-			kswapd_end(m, aside->where);
-		}
+		run_aside(r, aside);
 	}
 }
 
@@ -657,7 +737,9 @@ static void run(struct replay *r, struct waiting *e)
 	struct model *m = r->model;
 
 	if (r->next_aside < r->nr_asides)
-		run_asides(r, e);
+		run_asides(r, e->at, e->ts);
+	if (r->nr_passes)
+		end_quiet_passes(r, e->pid, e->ts);
 	if (e->ts >= r->next_tick || e->ts >= r->interval_end)
 		advance(r, e->ts);
 	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
@@ -880,6 +962,16 @@ int replay_feed(struct replay *r, const struct ArrowSchema *schema, const struct
 	return ret ? ret : replay_feed_columns(r, &columns, nr, err);
 }
 
+/* The row of event at which the tape, or what is played of it, is over. */
+static uint64_t end_of_tape(const struct replay *r)
+{
+	uint64_t end = r->totals.events;
+
+	if (r->config.nr_spans && r->config.spans[r->config.nr_spans - 1].end < end)
+		end = r->config.spans[r->config.nr_spans - 1].end;
+	return end;
+}
+
 int replay_finish(struct replay *r, struct error *err)
 {
 	double begin = seconds();
@@ -891,6 +983,7 @@ int replay_finish(struct replay *r, struct error *err)
 		return fail(err, EINVAL, "the tape is over already");
 	while (r->done < r->arrived)
 		run_oldest(r);
+	run_asides(r, end_of_tape(r), r->last_ts);
 	if (r->interval_end)
 		end_interval(r);
 	r->totals.loop_seconds += seconds() - begin;

@@ -19,7 +19,10 @@
  * say.
  *
  * Watermark boosts act if the tape shows kswapd's passes, which take them back; else
- * they are only counted. Nothing else of reclaim is modelled: pages are freed when the
+ * they are only counted. A pass begins with kswapd_wake. Its end has no event: it is over
+ * when kswapd sleeps or can be woken again, at the latest, and when no event of its task
+ * came for 1 ms (in guests a pass that finds nothing takes 0.1 ms). While it lasts its
+ * zones keep their PCPs short. Nothing else of reclaim is modelled: pages are freed when the
  * record freed them.
  *
  * An exact snapshot lies within the recording, so that only some rows are to be played:

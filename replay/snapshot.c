@@ -40,11 +40,16 @@ int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone
 					   (int64_t)columns->lowmem_reserve_highmem[i],
 					   (int64_t)columns->lowmem_reserve_movable[i],
 					   (int64_t)columns->lowmem_reserve_device[i]},
+			.boost = is_valid(columns->boost_valid, i) ? (int64_t)columns->boost[i] : 0,
 			.nr_reserved_highatomic = is_valid(columns->nr_reserved_highatomic_valid, i)
 							  ? columns->nr_reserved_highatomic[i]
 							  : 0,
 			.below_high =
 				is_valid(columns->below_high_valid, i) && columns->below_high[i],
+			.reclaim_active = is_valid(columns->reclaim_active_valid, i) &&
+					  columns->reclaim_active[i],
+			.boosted_watermark = is_valid(columns->boosted_watermark_valid, i) &&
+					     columns->boosted_watermark[i],
 		};
 	}
 	return 0;
@@ -337,6 +342,8 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	SET(nr_free_highatomic, zone->nr_free_highatomic);
 	SET(nr_free_cma, zone->nr_free_cma);
 	SET(below_high, zone->below_high);
+	SET(reclaim_active, zone->reclaim_active);
+	SET(boosted_watermark, zone->boosted_watermark);
 }
 
 static void write_pcp(const struct model *m, const struct pcp *pcp, struct output *output,

@@ -405,11 +405,16 @@ void zone_free(struct model *m, uint32_t head, int order)
 	pcp_free(m, zone, head, order);
 }
 
-void kswapd_begin(struct model *m, int node)
+void kswapd_begin(struct model *m, int node, int class_zone)
 {
-	for (int i = 0; i < m->nr_zones; i++)
-		if (m->zones[i].node == node)
-			m->zones[i].boost_seen = m->zones[i].boost;
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct zone *zone = &m->zones[i];
+
+		if (zone->node != node || zone->type > class_zone)
+			continue;
+		zone->boost_seen = zone->boost;
+		zone->reclaim_active = true;
+	}
 }
 
 void kswapd_end(struct model *m, int node)
@@ -421,6 +426,7 @@ void kswapd_end(struct model *m, int node)
 			continue;
 		zone->boost -= zone->boost < zone->boost_seen ? zone->boost : zone->boost_seen;
 		zone->boost_seen = 0;
+		zone->reclaim_active = false;
 	}
 }
 

@@ -55,10 +55,11 @@ void zone_free(struct model *m, uint32_t head, int order);
 void zone_forget_old(struct model *m, uint32_t head, int order);
 
 /*
- * A pass of a node's kswapd begins; it ends, and takes back the boost it saw when it
- * began (balance_pgdat, 5.0 to 6.18).
+ * A pass of a node's kswapd over its zones up to `class_zone` begins; it ends, and takes
+ * back the boost it saw when it began (balance_pgdat, 5.0 to 6.18). Between the two the
+ * PCPs of these zones are kept short (ZONE_RECLAIM_ACTIVE, 5.14).
  */
-void kswapd_begin(struct model *m, int node);
+void kswapd_begin(struct model *m, int node, int class_zone);
 void kswapd_end(struct model *m, int node);
 
 /* Fill model->fallback and ->thisnode from the node distances [nr_nodes][nr_nodes]. */

@@ -73,7 +73,7 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 			pcp_tick(t.m, 0);
 		} else if (what == 99) {
 			kswapd_end(t.m, 0);
-			kswapd_begin(t.m, 0);
+			kswapd_begin(t.m, 0, ZONE_MOVABLE);
 			toy_drain(&t);
 		}
 		if (i % OPERATIONS)

@@ -140,7 +140,7 @@ static void a_boost_factor_of_0_never_boosts(void)
 		check(toy_alloc(&t, 0, 'U') == 0);
 		check(t.pcp->counters.boost_asks == cases[i].asks);
 		check(t.zone->boost == (int64_t)cases[i].asks * 16);
-		kswapd_begin(t.m, 0);
+		kswapd_begin(t.m, 0, ZONE_MOVABLE);
 		kswapd_end(t.m, 0);
 		check(t.zone->boost == 0);
 		toy_free(&t);

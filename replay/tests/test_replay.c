@@ -601,6 +601,79 @@ static void a_cpu_without_events_decays_too(void)
 	tape_free(&t);
 }
 
+enum { KSWAPD_PID = 50 };
+
+/* One row of reclaim by node 0's kswapd, or about it. */
+static void kswapd_row(struct tape *t, int kind, uint64_t ts, int zone)
+{
+	struct batch *batch = rows(&reclaim_table, 1);
+	struct reclaim_columns *c = (struct reclaim_columns *)batch->slots;
+	struct error err;
+
+	c->ts[0] = ts;
+	c->pid[0] = KSWAPD_PID;
+	c->kind[0] = (uint8_t)kind;
+	c->node[0] = 0;
+	set_valid(c->node_valid, 0);
+	c->zone[0] = (uint8_t)zone;
+	set_valid(c->zone_valid, 0);
+	must(hand_over(t->r, batch, false, &err), &err);
+	batch_free(batch);
+}
+
+static void a_pass_of_kswapd_lasts_as_long_as_it_is_seen(void)
+{
+	static const struct {
+		int zone;      /* class zone of the pass */
+		int nr_frees;  /* of kswapd, 0.5 ms apart */
+		uint64_t idle; /* then until the last event, ns */
+		int64_t boost; /* at the end */
+		bool active;
+	} cases[] = {
+		{ZONE_NORMAL, 0, 500000, 512, true}, {ZONE_NORMAL, 0, 1500000, 0, false},
+		{ZONE_NORMAL, 8, 500000, 512, true}, {ZONE_NORMAL, 8, 1500000, 0, false},
+		{ZONE_DMA32, 0, 500000, 512, false}, {ZONE_DMA32, 0, 1500000, 512, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, cases[i].zone);
+		m = replay_model(t.r);
+		m->zones[0].boost = m->zones[1].boost = 512;
+		for (int n = 0; n < cases[i].nr_frees; n++) {
+			t.ts += 499000;
+			free_(&t, 0, n, 0);
+			((struct event_columns *)t.events->slots)->pid[n] = KSWAPD_PID;
+		}
+		t.ts += cases[i].idle;
+		alloc(&t, 0, 2000, 0);
+		play(&t);
+		check(m->zones[0].boost == cases[i].boost);
+		check(m->zones[0].reclaim_active == cases[i].active);
+		check(m->zones[1].boost == 512 && !m->zones[1].reclaim_active);
+		tape_free(&t);
+	}
+}
+
+static void what_comes_after_the_last_event_happens_too(void)
+{
+	const struct model *m;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	alloc(&t, 0, 2000, 0);
+	kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 100, ZONE_NORMAL);
+	kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 200, ZONE_NORMAL);
+	m = replay_model(t.r);
+	m->zones[0].boost = 512;
+	play(&t);
+	check(m->zones[0].boost == 0);
+	tape_free(&t);
+}
+
 int main(void)
 {
 	test(what_is_freed_is_what_was_allocated);
@@ -619,5 +692,7 @@ int main(void)
 	test(an_idle_pcp_decays_with_the_ticks);
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
 	test(a_cpu_without_events_decays_too);
+	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
+	test(what_comes_after_the_last_event_happens_too);
 	return check_done();
 }
