@@ -101,8 +101,7 @@ static bool mergeable(int migratetype)
 	return migratetype <= MIGRATETYPE_RECLAIMABLE;
 }
 
-/* Whether free blocks of at least a pageblock merge (__free_one_page, 2.6.32 to 6.18). */
-static bool may_merge(const struct model *m, uint32_t head, uint32_t buddy)
+bool may_merge(const struct model *m, uint32_t head, uint32_t buddy)
 {
 	int ours = frame_block(m, head)->migratetype, theirs = frame_block(m, buddy)->migratetype;
 

@@ -181,10 +181,12 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 /* Free a block of the snapshot; buddies that a snapshot was too slow for merge. */
 static void add_free(struct model *m, uint32_t frame, int order, int migratetype)
 {
-	const struct frame *buddy = &m->frames[frame ^ (1u << order)];
+	uint32_t buddy = frame ^ (1u << order);
 	struct zone *zone = frame_zone(m, frame);
 
-	if (order < m->max_order && buddy->state == FRAME_FREE && buddy->order == order)
+	if (order < m->max_order && m->frames[buddy].state == FRAME_FREE &&
+	    m->frames[buddy].order == order &&
+	    (order < m->pageblock_order || may_merge(m, frame, buddy)))
 		free_one(m, zone, frame, order, migratetype);
 	else
 		free_list_add(m, zone, frame, order, migratetype, true);

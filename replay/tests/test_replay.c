@@ -530,6 +530,38 @@ static void a_snapshot_that_contradicts_itself_is_refused(void)
 	replay_free(r);
 }
 
+static void load_free_block(struct replay *r, uint64_t pfn, int order, int type)
+{
+	struct batch *batch = rows(&free_block_table, 1);
+	struct free_block_columns *c = (struct free_block_columns *)batch->slots;
+	struct error err;
+
+	c->zone[0] = ZONE_NORMAL;
+	c->pfn[0] = pfn;
+	c->page_order[0] = (uint8_t)order;
+	c->migratetype[0] = (uint8_t)type;
+	must(hand_over(r, batch, false, &err), &err);
+	batch_free(batch);
+}
+
+static void a_free_block_that_may_not_merge_keeps_its_place(void)
+{
+	struct replay *r = new_replay("6.8");
+	const struct model *m;
+	struct error err;
+	uint32_t list;
+
+	must(load_zones(r, &err), &err);
+	load_free_block(r, 3 * BLOCK, 9, MIGRATETYPE_HIGHATOMIC);
+	m = replay_model(r);
+	m->blocks[3].migratetype = MIGRATETYPE_HIGHATOMIC;
+	load_free_block(r, 7 * BLOCK, 9, MIGRATETYPE_MOVABLE);
+	load_free_block(r, 2 * BLOCK, 9, MIGRATETYPE_MOVABLE);
+	list = free_list(&m->zones[0], 9, MIGRATETYPE_MOVABLE);
+	check(m->frames[list].next == 7 * BLOCK && m->frames[list].prev == 2 * BLOCK);
+	replay_free(r);
+}
+
 static void thisnode_requests_stay_on_the_node_they_named(void)
 {
 	struct event_columns *c;
@@ -688,6 +720,7 @@ int main(void)
 	test(the_cut_into_batches_does_not_matter);
 	test(a_tape_without_a_snapshot_is_refused);
 	test(a_snapshot_that_contradicts_itself_is_refused);
+	test(a_free_block_that_may_not_merge_keeps_its_place);
 	test(thisnode_requests_stay_on_the_node_they_named);
 	test(an_idle_pcp_decays_with_the_ticks);
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
