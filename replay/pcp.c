@@ -255,12 +255,26 @@ static bool wants_cold(const struct model *m, const struct request *rq)
 	return m->kernel->cold_pages && rq->gfp_flags & GFP_COLD;
 }
 
+/* 2.6.31: a refill stands together, before the pages the mixed list had (cold: after). */
+static uint32_t place_mixed(struct model *m, uint32_t frame, uint32_t last, bool cold)
+{
+	struct frame *f = m->frames;
+
+	list_del(f, frame);
+	if (cold)
+		list_add(f, frame, f[last].prev, last);
+	else
+		list_add(f, frame, last, f[last].next);
+	return frame;
+}
+
 /* rmqueue_bulk: what the buddy gives first is handed out first. */
 static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
 	int want = refill_size(m, zone, pcp, rq->order), before = pcp->count;
-	bool cold = wants_cold(m, rq);
+	bool cold = wants_cold(m, rq), mixed = m->kernel->pcp_lists == PCP_LISTS_1;
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	uint32_t last = pcp->heads;
 
 	for (int i = 0; i < want; i++) {
 		uint32_t frame = rmqueue_core(m, zone, rq, &mode);
@@ -271,6 +285,8 @@ static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const st
 		pcp_push(m, pcp, frame, rq->order, rq->migratetype,
 			 m->kernel->reserve_blocks ? rq->migratetype : m->frames[frame].list,
 			 !cold);
+		if (mixed)
+			last = place_mixed(m, frame, last, cold);
 	}
 	pcp->counters.refills++;
 	pcp->counters.lock_holds++;
@@ -287,7 +303,7 @@ static uint32_t pcp_alloc_mixed(struct model *m, struct zone *zone, struct pcp *
 
 	if (frame == pcp->heads) {
 		refill(m, zone, pcp, rq);
-		frame = cold ? f[pcp->heads].prev : f[pcp->heads].next;
+		return cold ? f[pcp->heads].prev : f[pcp->heads].next;
 	}
 	while (frame != pcp->heads && f[frame].recorded != rq->migratetype)
 		frame = cold ? f[frame].prev : f[frame].next;

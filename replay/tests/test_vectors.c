@@ -469,6 +469,20 @@ static void only_2_6_kernels_know_cold_pages(void)
 	}
 }
 
+static void a_refill_of_the_mixed_list_goes_before_its_old_pages(void)
+{
+	struct toy t;
+
+	toy_new(&t, "2.6.31", small("UM"));
+	toy_pcp(&t, 2, 8);
+	toy_add_free(&t, 16, 1, 'M');
+	zone_free(t.m, 1, 0);
+	check(toy_alloc(&t, 0, 'M') == 16);
+	check_text(toy_events(&t), "zl(16,0,M) zl(17,0,M) a(16)");
+	check_text(toy_pcp_list(&t, 0, 'U'), "17 1");
+	end(&t);
+}
+
 static void zone_locked_with_nothing_found_ended_with_5_0(void)
 {
 	static const struct {
@@ -786,6 +800,7 @@ int main(void)
 	test(TV12_runs_of_high_order_frees_empty_the_pcp);
 	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
 	test(only_2_6_kernels_know_cold_pages);
+	test(a_refill_of_the_mixed_list_goes_before_its_old_pages);
 	test(zone_locked_with_nothing_found_ended_with_5_0);
 	test(zone_locked_of_2_6_tells_pages_of_the_reserve);
 	test(pages_of_the_atomic_reserve_have_their_zone_locked);
