@@ -37,6 +37,7 @@ class Replay:
         watermark_boost_factor: int = 15000,  # vm.watermark_boost_factor
         percpu_pagelist_high_fraction: int = 0,  # vm.percpu_pagelist_high_fraction
         reclaim: str = "R0",
+        recorded_kernel: str = "",  # row of the tape's own kernel, if it is another
         interval_ns: int = 1_000_000_000,  # grain of the counter table
         events: bool = True,  # write the model's own event rows
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all

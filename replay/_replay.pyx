@@ -54,6 +54,7 @@ cdef extern from "replay.h" nogil:
         uint64_t first, end
     struct replay_config:
         const kernel *kernel
+        const kernel *recorded
         machine machine
         const char *const *policies
         int nr_policies
@@ -185,6 +186,7 @@ cdef class Replay:
         int watermark_boost_factor=15000,
         int percpu_pagelist_high_fraction=0,
         str reclaim="R0",
+        str recorded_kernel="",
         uint64_t interval_ns=1_000_000_000,
         bint events=True,
         spans=(),
@@ -217,6 +219,8 @@ cdef class Replay:
             for i, spec in enumerate(specs):
                 array[i] = spec
             check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
+            if recorded_kernel:
+                check(kernel_find(&self.config.recorded, recorded_kernel.encode(), &err), &err)
             self.config.machine.pageblock_order = pageblock_order
             self.config.machine.max_order = 10
             self.config.machine.nr_cpus = nr_cpus

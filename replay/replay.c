@@ -99,6 +99,8 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 	if (!r)
 		return fail(err, ENOMEM, "no memory for a replay");
 	r->config = *config;
+	if (!r->config.recorded)
+		r->config.recorded = config->kernel;
 	for (size_t s = 0; s < config->nr_spans; s++)
 		if (config->spans[s].first > config->spans[s].end ||
 		    (s && config->spans[s].first < config->spans[s - 1].end)) {
@@ -294,7 +296,7 @@ static int load_rows(struct replay *r, const struct table *table, const struct A
 	if (ret)
 		return ret;
 	if (table == &pcp_table)
-		return snapshot_load_pcp(r->model, &columns.pcp, nr, err);
+		return snapshot_load_pcp(r->model, r->config.recorded, &columns.pcp, nr, err);
 	if (table == &pageblock_table)
 		return snapshot_load_pageblock(r->model, &columns.pageblock, nr, err);
 	if (table == &reclaim_table)

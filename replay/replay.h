@@ -43,8 +43,9 @@ struct span {
 
 struct replay_config {
 	const struct kernel *kernel;
-	struct machine machine;      /* borrowed until replay_free() */
-	const char *const *policies; /* specs */
+	const struct kernel *recorded; /* row of the tape's own kernel; NULL: the same */
+	struct machine machine;        /* borrowed until replay_free() */
+	const char *const *policies;   /* specs */
 	int nr_policies;
 	uint64_t interval_ns; /* grain of the counter table */
 	bool events;          /* write the model's own events */

@@ -78,8 +78,8 @@ static int known_type(const struct model *m, int migratetype)
 	}
 }
 
-int snapshot_load_pcp(struct model *m, const struct pcp_columns *columns, size_t rows,
-		      struct error *err)
+int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
+		      const struct pcp_columns *columns, size_t rows, struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
 		struct zone *zone = find_zone(m, columns->node[i], columns->zone[i]);
@@ -108,10 +108,13 @@ int snapshot_load_pcp(struct model *m, const struct pcp_columns *columns, size_t
 			pcp->alloc_factor = columns->alloc_factor[i] & 7;
 		if (is_valid(columns->expire_valid, i))
 			pcp->expire = columns->expire[i];
-		if (m->kernel->pcp_tuning != PCP_AUTO)
+		/* An auto-tuned high starts anywhere; another kind keeps its formula's. */
+		if (m->kernel->pcp_tuning != PCP_AUTO &&
+		    m->kernel->pcp_tuning != recorded->pcp_tuning)
 			continue;
 		pcp->high = (int)columns->high[i];
-		if (!is_valid(columns->high_min_valid, i) || !is_valid(columns->high_max_valid, i))
+		if (m->kernel->pcp_tuning != PCP_AUTO || !is_valid(columns->high_min_valid, i) ||
+		    !is_valid(columns->high_max_valid, i))
 			continue;
 		if (columns->high_min[i] > INT32_MAX / 2 || columns->high_max[i] > INT32_MAX / 2)
 			return fail(err, EINVAL, "pcp: CPU %d has high_min %u, high_max %u",

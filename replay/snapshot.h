@@ -10,9 +10,12 @@
 int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone_columns *columns,
 		   size_t rows, struct error *err);
 
-/* Rows of snapshot 0 into a fresh model. */
-int snapshot_load_pcp(struct model *m, const struct pcp_columns *columns, size_t rows,
-		      struct error *err);
+/*
+ * Rows of snapshot 0 into a fresh model. `recorded` is the row of the kernel they are
+ * from: the size of its PCPs is the model's if both size them the same way.
+ */
+int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
+		      const struct pcp_columns *columns, size_t rows, struct error *err);
 int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *columns, size_t rows,
 			    struct error *err);
 int snapshot_load_free_block(struct model *m, const struct free_block_columns *columns, size_t rows,

@@ -186,6 +186,7 @@ def play(
         kernel,
         policies,
         **_topology(tape),
+        recorded_kernel=kernel_row(tape, "auto") if _release(tape) else "",
         reclaim=run.reclaim,
         events=out is not None,
         spans=cut.spans(tape),

@@ -134,6 +134,19 @@ def test_the_end_state_has_no_pageblocks_outside_the_zone() -> None:
     assert sum(row["nr_blocks"] for row in out["block_count"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("kernel", "recorded", "high"),
+    [("6.5", "", 77), ("6.5", "6.1.192", 77), ("6.5", "4.20", 8), ("4.20", "4.20", 77)],
+)
+def test_a_recorded_high_is_that_of_kernels_of_its_kind(
+    kernel: str, recorded: str, high: int
+) -> None:
+    replay = engine(kernel, recorded_kernel=recorded)
+    pcp = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "cpu": 0}
+    replay.load("pcp", TABLES["pcp"].batch([pcp | {"count": 0, "high": 77, "batch": 4}]))
+    assert run(replay, [])["pcp"][0]["high"] == high
+
+
 def test_counters_add_up_to_the_totals() -> None:
     rows = [event(10**9 * (n // 100) + n, "alloc", 1000 + n) for n in range(500)]
     replay = engine(interval_ns=10**9)
