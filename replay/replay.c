@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum {
-	WINDOW = 2048,       /* requests a free waits for its free_batched; power of two */
+	WINDOW = 8192,       /* requests a free waits for its free_batched; power of two */
 	RECENT = 2 * WINDOW, /* slots to find a waiting free by its frame */
 	RECENT_PROBES = 8,
 	PREFETCH = 16, /* requests ahead of which a frame is fetched, its map entry twice that */
