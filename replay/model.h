@@ -58,6 +58,7 @@ struct pageblock {
 	uint16_t nr_movable;  /* pages allocated on the tape by MOVABLE requests */
 	uint16_t nr_old;      /* pages used since before the start */
 	uint16_t old_movable; /* of these, those on an LRU list */
+	bool told;            /* the snapshot has a row of it */
 };
 
 /* What the model did; the columns of the counter table from `allocs` on. */
@@ -149,6 +150,7 @@ struct model {
 	uint32_t nr_frames; /* without list heads */
 	struct frame *frames;
 	struct pageblock *blocks;
+	bool blocks_told; /* the snapshot has rows of pageblocks */
 	struct zone *zones;
 	struct pcp *pcps;          /* [zone][cpu] */
 	const uint16_t *cpu_nodes; /* [cpu] */

@@ -145,6 +145,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 		}
 		block = frame_block(m, frame);
 		block->migratetype = (uint8_t)known_type(m, columns->migratetype[i]);
+		block->told = m->blocks_told = true;
 		if (is_valid(columns->nr_movable_valid, i))
 			block->old_movable = columns->nr_movable[i];
 		else if (block->migratetype != MIGRATETYPE_MOVABLE)
@@ -436,6 +437,10 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 	for (uint32_t start = block_start(m, zone->start); start < zone->end; start += pages) {
 		const struct pageblock *block = frame_block(m, start);
 		struct pageblock_columns *columns;
+
+		/* Memory that the kernel had not initialised, and still has not. */
+		if (m->blocks_told && !block->told && block->nr_old == pages)
+			continue;
 		BEGIN_ROW(output, ts)
 
 		columns->node[i] = zone->node;

@@ -134,6 +134,16 @@ def test_the_end_state_has_no_pageblocks_outside_the_zone() -> None:
     assert sum(row["nr_blocks"] for row in out["block_count"]) == 2
 
 
+def test_memory_that_was_never_initialised_has_no_pageblocks() -> None:
+    replay = engine()
+    told = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "UNMOVABLE"}
+    rows = [told | {"pfn": pfn, "guessed": False} for pfn in range(512, PAGES, 512)]
+    replay.load("pageblock", TABLES["pageblock"].batch(rows))
+    out = run(replay, [])
+    assert [row["pfn"] for row in out["pageblock"]] == list(range(512, PAGES, 512))
+    assert sum(row["nr_blocks"] for row in out["block_count"]) == PAGES // 512 - 1
+
+
 @pytest.mark.parametrize(
     ("kernel", "recorded", "high"),
     [("6.5", "", 77), ("6.5", "6.1.192", 77), ("6.5", "4.20", 8), ("4.20", "4.20", 77)],
