@@ -346,11 +346,14 @@ static int start(struct replay *r, struct error *err)
 		return fail(err, ENODATA,
 			    "no rows of free_block or block_guess: the tape does not "
 			    "say which pages were free at its start");
-	if (!r->model->boost_acts)
-		for (int i = 0; i < r->model->nr_zones; i++) {
-			r->model->zones[i].boost = 0;
-			r->model->zones[i].reclaim_active = false;
-		}
+	for (int i = 0; i < r->model->nr_zones; i++) {
+		struct zone *zone = &r->model->zones[i];
+
+		/* Without kswapd's passes nothing would ever take these back. */
+		if (!r->model->boost_acts || r->config.kernel->boost == BOOST_NONE)
+			zone->boost = 0;
+		zone->reclaim_active &= r->model->boost_acts;
+	}
 	snapshot_complete(r->model, r->exact);
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;

@@ -690,6 +690,27 @@ static void a_pass_of_kswapd_lasts_as_long_as_it_is_seen(void)
 	}
 }
 
+static void a_recorded_boost_means_nothing_to_kernels_that_know_none(void)
+{
+	static const struct {
+		const char *kernel;
+		int64_t boost;
+	} cases[] = {{"4.20", 0}, {"5.0", 512}, {"6.18", 512}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tape t;
+
+		tape_new(&t, cases[i].kernel);
+		kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts, ZONE_NORMAL);
+		kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 500, ZONE_NORMAL);
+		replay_model(t.r)->zones[0].boost = 512;
+		alloc(&t, 0, 2000, 0);
+		play(&t);
+		check(replay_model(t.r)->zones[0].boost == cases[i].boost);
+		tape_free(&t);
+	}
+}
+
 static void what_comes_after_the_last_event_happens_too(void)
 {
 	const struct model *m;
@@ -726,6 +747,7 @@ int main(void)
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
 	test(a_cpu_without_events_decays_too);
 	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
+	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
 	test(what_comes_after_the_last_event_happens_too);
 	return check_done();
 }
