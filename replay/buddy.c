@@ -101,9 +101,9 @@ static bool mergeable(int migratetype)
 	return migratetype <= MIGRATETYPE_RECLAIMABLE;
 }
 
-bool may_merge(const struct model *m, uint32_t head, uint32_t buddy)
+bool may_merge(const struct model *m, uint32_t buddy, int migratetype)
 {
-	int ours = frame_block(m, head)->migratetype, theirs = frame_block(m, buddy)->migratetype;
+	int ours = migratetype, theirs = frame_block(m, buddy)->migratetype;
 
 	switch (m->kernel->merge) {
 	case MERGE_ANY:
@@ -137,7 +137,7 @@ void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int 
 		if (f[buddy].state != FRAME_FREE || f[buddy].order != order)
 			break;
 		if (order >= m->pageblock_order) {
-			if (!may_merge(m, head, buddy))
+			if (!may_merge(m, buddy, migratetype))
 				break;
 			if (m->kernel->merge == MERGE_RETYPE)
 				set_block_type(m, buddy, order, migratetype);

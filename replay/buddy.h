@@ -61,8 +61,11 @@ void take_chunk(struct model *m, struct zone *zone, uint32_t chunk, int order, i
  */
 uint32_t take_smallest(struct model *m, struct zone *zone, int order, int migratetype);
 
-/* Whether free blocks of at least a pageblock merge (__free_one_page, 2.6.32 to 6.18). */
-bool may_merge(const struct model *m, uint32_t head, uint32_t buddy);
+/*
+ * Whether a block of at least a pageblock, freed to `migratetype`, merges with its free
+ * buddy (__free_one_page, 2.6.32 to 6.18).
+ */
+bool may_merge(const struct model *m, uint32_t buddy, int migratetype);
 
 /* Free a block to `migratetype`'s list, merging (__free_one_page). */
 void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype);

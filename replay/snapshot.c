@@ -190,7 +190,7 @@ static void add_free(struct model *m, uint32_t frame, int order, int migratetype
 
 	if (order < m->max_order && m->frames[buddy].state == FRAME_FREE &&
 	    m->frames[buddy].order == order &&
-	    (order < m->pageblock_order || may_merge(m, frame, buddy)))
+	    (order < m->pageblock_order || may_merge(m, buddy, migratetype)))
 		free_one(m, zone, frame, order, migratetype);
 	else
 		free_list_add(m, zone, frame, order, migratetype, true);

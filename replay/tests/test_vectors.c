@@ -483,6 +483,28 @@ static void a_refill_of_the_mixed_list_goes_before_its_old_pages(void)
 	end(&t);
 }
 
+static void what_merges_is_said_by_the_type_a_page_is_freed_to(void)
+{
+	static const struct {
+		const char *kernel, *merged;
+	} cases[] = {{"5.19", "0"}, {"6.8", "0"}, {"6.18", ""}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, small("UM"));
+		toy_pcp(&t, 1, 100);
+		toy_add_free(&t, 0, 4, 'U');
+		/* A THP waits in the PCP while its block becomes HIGHATOMIC. */
+		zone_forget_old(t.m, 16, 4);
+		zone_free(t.m, 16, 4);
+		set_block_type(t.m, 16, 0, MIGRATETYPE_HIGHATOMIC);
+		toy_drain(&t);
+		check_text(toy_list(&t, 5, 'M'), cases[i].merged);
+		toy_free(&t);
+	}
+}
+
 static void zone_locked_with_nothing_found_ended_with_5_0(void)
 {
 	static const struct {
@@ -801,6 +823,7 @@ int main(void)
 	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
 	test(only_2_6_kernels_know_cold_pages);
 	test(a_refill_of_the_mixed_list_goes_before_its_old_pages);
+	test(what_merges_is_said_by_the_type_a_page_is_freed_to);
 	test(zone_locked_with_nothing_found_ended_with_5_0);
 	test(zone_locked_of_2_6_tells_pages_of_the_reserve);
 	test(pages_of_the_atomic_reserve_have_their_zone_locked);
