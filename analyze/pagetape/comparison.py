@@ -126,6 +126,7 @@ def compare(tapes: Sequence[Tape]) -> Comparison:
     references = {
         s.label: model if s.role == "what-if" and model else base for s in sides if s is not base
     }
+    feedback = any(s.run and s.run["tier"] == "B" for s in sides)
     names = dict.fromkeys(name for s in sides for name in s.metrics)
     metrics = []
     for name in names:
@@ -137,7 +138,7 @@ def compare(tapes: Sequence[Tape]) -> Comparison:
             Metric(
                 name,
                 about["unit"],
-                about["tier"],
+                "B" if feedback else about["tier"],
                 {s.label: s.value(name) for s in sides},
                 error,
                 {

@@ -66,7 +66,7 @@ class Subject:
 
     @property
     def tier(self) -> str:
-        return "recorded" if self.side.run is None else "tier A"
+        return "recorded" if self.side.run is None else f"tier {self.side.run['tier']}"
 
 
 def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:

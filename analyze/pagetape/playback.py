@@ -70,9 +70,27 @@ def _release(tape: Tape) -> str | None:
     return debian[1] if debian else tape.facts.get("kernel")
 
 
+def run_tier(run: Run) -> str:
+    """A where the run is placement alone, B where its reclaim mode or a policy is feedback."""
+    feedback = run.reclaim != "R0" or "B" in map(_policy_tier, run.policies)
+    return "B" if feedback else "A"
+
+
+def _policy_tier(spec: str) -> str:
+    """The tier of a policy as it is set; "A; mode=always: B" says which setting changes it."""
+    name, _, settings = spec.partition(":")
+    policy = next(policy for policy in _replay.policies() if policy["name"] == name)
+    tier, *others = str(policy["tier"]).split("; ")
+    for other in others:
+        setting, _, its = other.partition(": ")
+        if setting in settings.split(","):
+            return its
+    return tier
+
+
 def tier(name: str, run: Run) -> str:
-    """A where the number is placement alone, B where feedback matters."""
-    return "B" if run.reclaim != "R0" or name in _FEEDBACK else "A"
+    """The tier of one total of the run."""
+    return "B" if name in _FEEDBACK else run_tier(run)
 
 
 def _topology(tape: Tape) -> dict[str, Any]:
@@ -201,6 +219,7 @@ def play(
         "policies": policies,
         "reclaim": run.reclaim,
         "own": policies == ["mainline"] and own_kernel(tape, kernel),
+        "tier": run_tier(run),
     }
     rows = tape.num_rows("event")
     fed = 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pagetape import playback
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
@@ -77,6 +78,7 @@ def test_a_kernel_that_does_what_the_model_does_leaves_no_error(
 def test_an_effect_within_the_model_error_is_called_that(tmp_path: Path, pagetape: Run) -> None:
     """10 recorded, 7 by the model, so the bar is 3; what-ifs of 5 and 2 differ by 2 and 5."""
     own = {"kernel": "6.18", "policies": ["mainline"], "reclaim": "R0", "own": True}
+    own["tier"] = "A"
     runs = {"base": (10, None), "model": (7, own)}
     runs |= {"near": (5, own | {"own": False}), "far": (2, own | {"own": False})}
     free = {"ts": 1, "cpu": 0, "pid": 1, "kind": "free", "flags": 0, "pfn": 1, "page_order": 0}
@@ -165,3 +167,11 @@ def test_policies_lists_what_replay_takes(pagetape: Run) -> None:
     text = pagetape("policies").out
     assert all(name in text for name in names)
     assert json.dumps(found)
+
+
+def test_a_policy_that_is_feedback_makes_its_numbers_tier_b() -> None:
+    def tier(*policies: str) -> str:
+        return playback.run_tier(playback.Run("auto", policies))
+
+    assert tier() == tier("mainline") == tier("nofragment:mode=lowzone") == "A"
+    assert tier("nofragment:mode=always") == "B"

@@ -20,7 +20,8 @@ def _run(q: query.Query, path: Path, as_json: bool, values: dict[str, Any]) -> N
     with Database([tape]) as db:
         found = db.run(q, values)
     loss = Loss.of(tape)
-    tier = q.tier if "replay" in tape.facts else "recorded"
+    run = tape.facts.get("replay")
+    tier = "recorded" if run is None else max(q.tier, run["tier"])
     if as_json:
         answer.emit(
             {
