@@ -267,15 +267,21 @@ static void set_reserve_blocks(struct model *m, struct zone *zone)
 	int64_t want = (zone->wmark[WMARK_MIN] + pages - 1) / pages;
 
 	want = want < 2 ? want : 2;
-	for (uint32_t start = zone->base; start + pages <= zone->end && want > 0; start += pages) {
-		int type = frame_block(m, start)->migratetype;
+	for (uint32_t page = zone->start; page < zone->end; page += pages) {
+		uint32_t start = page & ~(pages - 1);
+		int type = frame_block(m, page)->migratetype, other;
 
-		if (start < zone->start ||
-		    (type != MIGRATETYPE_MOVABLE && type != MIGRATETYPE_RESERVE))
+		if (type != MIGRATETYPE_MOVABLE && type != MIGRATETYPE_RESERVE)
 			continue;
-		set_block_type(m, start, 0, MIGRATETYPE_RESERVE);
-		move_free_pages(m, zone, start, start + pages, MIGRATETYPE_RESERVE);
-		want--;
+		other = want > 0 ? MIGRATETYPE_RESERVE : MIGRATETYPE_MOVABLE;
+		want -= want > 0;
+		if (other == type)
+			continue;
+		set_block_type(m, page, 0, other);
+		/* A block that ends after its zone keeps its lists (move_freepages_block). */
+		if (start + pages <= zone->end)
+			move_free_pages(m, zone, start < zone->start ? page : start, start + pages,
+					other);
 	}
 }
 

@@ -56,7 +56,7 @@ static struct batch *rows(const struct table *table, size_t nr)
 	return batch;
 }
 
-static int load_zones(struct replay *r, struct error *err)
+static int load_zones_at(struct replay *r, uint64_t start_pfn, struct error *err)
 {
 	struct batch *batch = rows(&zone_table, 2);
 	struct zone_columns *c = (struct zone_columns *)batch->slots;
@@ -65,7 +65,7 @@ static int load_zones(struct replay *r, struct error *err)
 	for (uint16_t i = 0; i < 2; i++) {
 		c->node[i] = i;
 		c->zone[i] = ZONE_NORMAL;
-		c->start_pfn[i] = (uint64_t)i * ZONE_PAGES;
+		c->start_pfn[i] = start_pfn + i * ZONE_PAGES;
 		c->spanned[i] = c->present[i] = c->managed[i] = ZONE_PAGES;
 		c->wmark_min[i] = 8;
 		c->wmark_low[i] = 16;
@@ -74,6 +74,11 @@ static int load_zones(struct replay *r, struct error *err)
 	ret = hand_over(r, batch, false, err);
 	batch_free(batch);
 	return ret;
+}
+
+static int load_zones(struct replay *r, struct error *err)
+{
+	return load_zones_at(r, 0, err);
 }
 
 static int load_guess(struct replay *r, uint64_t pfn, int order, struct error *err)
@@ -727,6 +732,21 @@ static void what_comes_after_the_last_event_happens_too(void)
 	tape_free(&t);
 }
 
+static void the_reserve_of_2_6_begins_with_the_zone(void)
+{
+	struct replay *r = new_replay("2.6.32");
+	const struct model *m;
+	struct error err;
+
+	must(load_zones_at(r, BLOCK / 2, &err), &err);
+	must(load_guess(r, 2 * BLOCK, 9, &err), &err);
+	m = replay_model(r);
+	must(replay_finish(r, &err), &err);
+	check(m->blocks[0].migratetype == MIGRATETYPE_RESERVE);
+	check(m->blocks[1].migratetype == MIGRATETYPE_MOVABLE);
+	replay_free(r);
+}
+
 int main(void)
 {
 	test(what_is_freed_is_what_was_allocated);
@@ -749,5 +769,6 @@ int main(void)
 	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
 	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
 	test(what_comes_after_the_last_event_happens_too);
+	test(the_reserve_of_2_6_begins_with_the_zone);
 	return check_done();
 }
