@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run leaves behind, of either model, and where two outcomes part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape import _replay
+from pagetape.schemas import GFP_BITS, TABLES
+
+from .oracle import KERNELS, MOVABLE, Event, Kernel, Machine, Nofragment
+from .oracle.pcp import Pcp
+from .tapes import ASIDES, KSWAPD, Row
+from .world import World, tables
+
+COUNTERS = (
+    "allocs", "alloc_pages", "frees", "free_pages", "pcp_hits", "refills", "refill_pages",
+    "drains", "drain_pages", "decays", "decay_pages",
+    "fallback_claim", "fallback_steal", "fallback_whole", "boost_asks", "buddy_frees",
+    "nofragment_retries", "lower_zone", "remote_node", "below_low", "below_min", "failed",
+)  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """What a run leaves behind, in a form that both models can give."""
+
+    events: list[Event]
+    free: dict[tuple[int, int, str], list[int]]  # (zone, order, migratetype) -> pfns
+    pcp_pages: dict[tuple[int, int, int, str], list[int]]  # (zone, cpu, order, migratetype)
+    blocks: dict[tuple[int, int], str]  # (zone, pfn) -> migratetype
+    pcps: dict[tuple[int, int], tuple[int | None, ...]]  # (zone, cpu) -> its numbers
+    zones: dict[int, tuple[Any, ...]]
+    counters: dict[str, int]
+
+
+def difference(expected: Outcome, got: Outcome) -> str:
+    """Where the two part, in words; empty if nowhere."""
+    for number, (event, other) in enumerate(zip(expected.events, got.events, strict=False)):
+        if event != other:
+            story = "".join(f"  {e}\n" for e in expected.events[max(number - 5, 0) : number])
+            return f"after\n{story}expected {event}\ngot      {other}"
+    if len(expected.events) != len(got.events):
+        return f"expected {len(expected.events)} events, got {len(got.events)}"
+    for what in fields(Outcome)[1:]:
+        ours, theirs = getattr(expected, what.name), getattr(got, what.name)
+        for key in sorted(ours.keys() | theirs.keys()):
+            if ours.get(key) != theirs.get(key):
+                return f"{what.name} {key}: expected {ours.get(key)}, got {theirs.get(key)}"
+    return ""
+
+
+def oracle_outcome(machine: Machine) -> Outcome:
+    out = Outcome(machine.trace.events, {}, {}, {}, {}, {}, {})
+    for number, zone in enumerate(machine.zones):
+        buddy = zone.buddy
+        out.free |= {(number, *key): pfns for key, pfns in buddy.lists.items() if pfns}
+        out.blocks |= {
+            (number, block << buddy.pageblock_order): migratetype
+            for block, migratetype in buddy.block_types.items()
+        }
+        for pcp in zone.pcps:
+            out.pcps[number, pcp.cpu] = _pcp_numbers(
+                zone.kernel, pcp.count, pcp.high, pcp.alloc_factor, pcp.free_count,
+                pcp.free_factor, pcp.prev_free_high_order,
+            )  # fmt: skip
+            for index, entries in enumerate(pcp.lists):
+                if entries:
+                    out.pcp_pages[number, pcp.cpu, *_list_key(zone.kernel, index, pcp)] = entries
+        out.zones[number] = (
+            buddy.free_pages(),
+            zone.reserved_highatomic,
+            zone.below_high,
+            zone.boost,
+        )
+    for counter in COUNTERS:
+        out.counters[counter] = sum(zone.counters[counter] for zone in machine.zones)
+    return out
+
+
+def _pcp_numbers(
+    kernel: Kernel,
+    count: int,
+    high: int,
+    alloc_factor: int,
+    free_count: int,
+    free_factor: int,
+    prev_free_high_order: bool,
+) -> tuple[int | None, ...]:
+    if kernel.tuning == "auto":
+        return count, high, alloc_factor, free_count, prev_free_high_order
+    return (count, free_factor) if kernel.tuning == "free_factor" else (count,)
+
+
+def _list_key(kernel: Kernel, index: int, pcp: Pcp) -> tuple[int, str]:
+    if kernel.mixed_list:
+        return 0, ""
+    order = pcp.order_of(index)
+    if index < pcp.low_lists:
+        return order, pcp.list_type(index)
+    types = {1: ("",), 2: ("", MOVABLE), 3: kernel.pcp_types}[kernel.thp_lists]
+    return order, types[index - pcp.low_lists]
+
+
+def _shared_list_key(kernel: Kernel, order: int, migratetype: str) -> tuple[int, str]:
+    """Pages of several types may share a list."""
+    if kernel.mixed_list:
+        return 0, ""
+    shared = {1: True, 2: migratetype != MOVABLE}.get(kernel.thp_lists, False)
+    return order, "" if order > kernel.pcp_max_order and shared else migratetype
+
+
+# The engine
+
+
+def play(
+    world: World,
+    kernel: str,
+    rows: Sequence[Row],
+    *,
+    nofragment: Nofragment | None = None,
+    batch_rows: int = 1000,
+) -> Outcome:
+    """The engine's outcome of a tape."""
+    engine = _engine(world, kernel, nofragment)
+    events: list[dict[str, Any]] = []
+    asides: list[dict[str, Any]] = []
+    for row in rows:
+        if row.event.kind in ASIDES:
+            asides.append(_reclaim_row(row, at=len(events)))
+        else:
+            events.append(_event_row(row))
+    engine.load("reclaim", TABLES["reclaim"].batch(asides))
+    outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for begin in range(0, len(events), batch_rows):
+        engine.feed(TABLES["event"].batch(events[begin : begin + batch_rows]))
+        _collect(engine, outputs)
+    engine.finish()
+    _collect(engine, outputs)
+    unserved = sum(1 for row in outputs["anomaly"] if row["kind"] == "no_free_page")
+    assert len(outputs["anomaly"]) == unserved, outputs["anomaly"][:3]
+    return _outcome(world, KERNELS[kernel], outputs, engine.totals)
+
+
+def _engine(world: World, kernel: str, nofragment: Nofragment | None) -> _replay.Replay:
+    engine = _replay.Replay(
+        kernel,
+        [f"nofragment:mode={nofragment}"] if nofragment else [],
+        nr_cpus=len(world.geometry.cpu_nodes),
+        cpu_nodes=world.geometry.cpu_nodes,
+        node_distances=world.geometry.node_distances,
+        pageblock_order=world.geometry.pageblock_order,
+    )
+    for name, batch in tables(world).items():
+        engine.load(name, batch)
+    return engine
+
+
+def _event_row(row: Row) -> dict[str, Any]:
+    gfp = sum(1 << GFP_BITS.index(bit) for bit in row.gfp)
+    return row.event._asdict() | {
+        "ts": row.ts,
+        "pid": 1,
+        "flags": 0,
+        "gfp_flags": gfp if row.event.kind == "alloc" else None,
+    }
+
+
+def _reclaim_row(row: Row, *, at: int) -> dict[str, Any]:
+    where = row.event.cpu
+    kswapd = row.event.kind != "vmstat_update"
+    return {
+        "ts": row.ts,
+        "cpu": 0 if kswapd else where,
+        "pid": KSWAPD + where if kswapd else 1,
+        "flags": 0,
+        "at": at,
+        "kind": row.event.kind,
+        "node": where if kswapd else None,
+        "zone": row.zone,
+    }
+
+
+def _collect(engine: _replay.Replay, outputs: dict[str, list[dict[str, Any]]]) -> None:
+    while (part := engine.read()) is not None:
+        outputs[part[0]] += pa.record_batch(part[1]).to_pylist()
+
+
+def _outcome(
+    world: World,
+    kernel: Kernel,
+    outputs: dict[str, list[dict[str, Any]]],
+    totals: dict[str, Any],
+) -> Outcome:
+    out = Outcome([], defaultdict(list), defaultdict(list), {}, {}, {}, {})
+    for row in outputs["event"]:
+        out.events.append(Event(**{name: row[name] for name in Event._fields}))
+    number = {(z.node, z.name): i for i, z in enumerate(world.zones)}
+    for row in outputs["free_block"]:
+        key = number[row["node"], row["zone"]], row["page_order"], row["migratetype"]
+        out.free[key].append(row["pfn"])
+    for row in outputs["pcp_page"]:
+        listed = _shared_list_key(kernel, row["page_order"], row["migratetype"])
+        out.pcp_pages[number[row["node"], row["zone"]], row["cpu"], *listed].append(row["pfn"])
+    for row in outputs["pageblock"]:
+        out.blocks[number[row["node"], row["zone"]], row["pfn"]] = row["migratetype"]
+    for row in outputs["pcp"]:
+        out.pcps[number[row["node"], row["zone"]], row["cpu"]] = _pcp_numbers(
+            kernel, row["count"], row["high"], row["alloc_factor"], row["free_count"],
+            row["free_factor"], bool((row["flags"] or 0) & 1),
+        )  # fmt: skip
+    for row in outputs["zone"]:
+        reserved = (kernel.highatomic_reserve and row["nr_reserved_highatomic"]) or 0
+        out.zones[number[row["node"], row["zone"]]] = (
+            row["free"], reserved, kernel.below_high and bool(row["below_high"]), row["boost"] or 0,
+        )  # fmt: skip
+    out.counters = {counter: totals[counter] for counter in COUNTERS}
+    return out

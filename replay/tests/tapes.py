@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes of requests: recorded on one oracle, played on another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .oracle import KERNELS, Event, Machine
+from .world import World, build
+
+SECOND = 1_000_000_000
+
+ASIDES = ("vmstat_update", "kswapd_wake", "kswapd_sleep")  # kinds of the reclaim table
+PASS = SECOND // 1000  # how long a pass of kswapd lasts, unless it sleeps before
+KSWAPD = 100  # pid of node 0's
+
+
+@dataclass(frozen=True)
+class Row:
+    """A request, as a tape holds it; or what the kernel did aside, with its CPU or node as cpu."""
+
+    ts: int
+    event: Event
+    gfp: frozenset[str] = frozenset()
+    zone: str | None = None  # up to which kswapd works
+
+
+class Clock:
+    """Runs the vmstat ticks that are due: once a second from the first request on."""
+
+    def __init__(self, machine: Machine, *, ticks: bool = True) -> None:
+        self.machine = machine
+        self.ticks = ticks
+        self.next_tick: int | None = None
+
+    def advance(self, ts: int) -> None:
+        if self.next_tick is None:
+            self.next_tick = ts + SECOND
+        while self.ticks and ts >= self.next_tick:
+            for cpu in range(len(self.machine.geometry.cpu_nodes)):
+                self.machine.tick(cpu)
+            self.next_tick += SECOND
+
+
+class Recorder:
+    """Runs requests on an oracle; `rows` is the tape."""
+
+    def __init__(self, world: World, kernel: str) -> None:
+        self.machine = build(world, KERNELS[kernel])
+        for zone in self.machine.zones:
+            zone.boost, zone.reclaim_active = 0, False
+        self.clock = Clock(self.machine)
+        self.rows: list[Row] = []
+        self.ts = SECOND
+        self.live = list(_used_chunks(self.machine))
+
+    def wait(self, ns: int) -> None:
+        self.ts += ns
+
+    def alloc(self, cpu: int, order: int, migratetype: str, gfp: frozenset[str]) -> None:
+        self._begin()
+        pfn = self.machine.alloc(cpu, order, migratetype, gfp)
+        self._keep(gfp)
+        if pfn is not None:
+            self.live.append((pfn, order))
+
+    def free(self, cpu: int, pick: int, *, in_two: bool = False) -> None:
+        """Free something that is in use, whole or one half after the other."""
+        if not self.live:
+            return
+        self._begin()
+        pfn, order = self.live.pop(pick % len(self.live))
+        if in_two and order:
+            self.machine.free(cpu, pfn + (1 << (order - 1)), order - 1)
+            self.machine.free(cpu, pfn, order - 1)
+        else:
+            self.machine.free(cpu, pfn, order)
+        self._keep()
+
+    def free_batch(self, cpu: int, picks: Sequence[int], max_order: int) -> None:
+        self._begin()
+        batch: list[tuple[int, int]] = []
+        for pick in picks[: len(self.live)]:
+            chunk = self.live.pop(pick % len(self.live))
+            (batch if chunk[1] <= max_order else self.live).append(chunk)
+        self.machine.free_batch(cpu, batch)
+        self._keep()
+
+    def aside(self, kind: str, where: int, zone: str | None = None) -> None:
+        """A tick of a CPU, or kswapd of a node at work: a tape may hold them, or not."""
+        self.ts += 1000
+        self.rows.append(Row(self.ts, Event(kind, where, None), zone=zone))
+
+    def _begin(self) -> None:
+        self.ts += 1000
+        self.clock.advance(self.ts)
+        self.machine.trace.events.clear()
+
+    def _keep(self, gfp: frozenset[str] = frozenset()) -> None:
+        for event in self.machine.trace.events:
+            if event.kind in ("alloc", "free", "free_batched"):
+                self.ts += 1
+                self.rows.append(Row(self.ts, event, gfp))
+
+
+def _used_chunks(machine: Machine) -> Iterable[tuple[int, int]]:
+    """Pages in use at the start, as aligned chunks of mixed orders."""
+    for zone in machine.zones:
+        used = set(range(zone.buddy.start, zone.buddy.end))
+        for pfn, (order, _) in zone.buddy.chunks.items():
+            used.difference_update(range(pfn, pfn + (1 << order)))
+        for pcp in zone.pcps:
+            for index, entries in enumerate(pcp.lists):
+                for pfn in entries:
+                    used.difference_update(range(pfn, pfn + (1 << pcp.order_of(index))))
+        while used:
+            pfn = min(used)
+            order = (pfn >> 4) % 7
+            while order and (pfn & ((1 << order) - 1) or pfn + (1 << order) - 1 not in used):
+                order -= 1
+            pages = set(range(pfn, pfn + (1 << order)))
+            if not pages <= used:
+                order, pages = 0, {pfn}
+            used -= pages
+            yield pfn, order
+
+
+class Player:
+    """Plays a tape on an oracle: a recorded pfn is but the key of what the model gave."""
+
+    def __init__(self, machine: Machine, rows: Sequence[Row]) -> None:
+        self.machine = machine
+        self.pages: dict[int, int | None] = {}  # recorded page -> the model's; None: unserved
+        self.passes: dict[int, int] = {}  # nodes whose kswapd works, and until when
+        self.orders: dict[int, int] = {}  # pages between their free and their free_batched
+        kinds = {row.event.kind for row in rows}
+        clock = Clock(machine, ticks="vmstat_update" not in kinds)
+        for zone in machine.zones:
+            zone.boosts_act = "kswapd_wake" in kinds
+            zone.boost *= zone.boosts_act
+            zone.reclaim_active &= zone.boosts_act
+        batched = _batched(rows)
+        for number, row in enumerate(rows):
+            if row.event.kind not in ASIDES:
+                self.end_passes(row.ts)
+            clock.advance(row.ts)
+            if row.event.kind in ASIDES:
+                self.aside(row)
+            elif row.event.pfn is None:
+                machine.trace.events.append(row.event)
+            elif row.event.kind == "alloc":
+                self.alloc(row)
+            elif row.event.kind == "free_batched":
+                self.free_batched(row.event.cpu, row.event.pfn)
+            else:
+                self.free(row.event, begins_batch=number in batched)
+
+    def aside(self, row: Row) -> None:
+        where = row.event.cpu
+        if row.event.kind == "vmstat_update":
+            self.machine.tick(where)
+            return
+        self.end_passes(self.passes.get(where, 0) + 1, node=where)
+        if row.event.kind == "kswapd_wake":
+            self.machine.kswapd_begin(where, row.zone or "MOVABLE")
+            self.passes[where] = row.ts + PASS
+
+    def end_passes(self, ts: int, *, node: int | None = None) -> None:
+        """The end of a pass has no event of its own."""
+        for running, until in list(self.passes.items()):
+            if node in (None, running) and ts > until:
+                self.machine.kswapd_end(running)
+                del self.passes[running]
+
+    def free(self, event: Event, *, begins_batch: bool) -> None:
+        pfn, order = event.pfn, event.page_order
+        assert pfn is not None
+        assert order is not None
+        place = self.pages.get(pfn, pfn)
+        if place is None:
+            return
+        self.machine.trace_free(event.cpu, place, order)
+        if begins_batch:
+            self.orders[pfn] = order
+            return
+        for page in range(pfn, pfn + (1 << order)):
+            self.pages.pop(page, None)
+        self.machine.release(event.cpu, place, order)
+
+    def free_batched(self, cpu: int, pfn: int) -> None:
+        place = self.pages.get(pfn, pfn)
+        if place is None:
+            return
+        order = self.orders.pop(pfn)
+        for page in range(pfn, pfn + (1 << order)):
+            self.pages.pop(page, None)
+        self.machine.trace_free_batched(cpu, place)
+        self.machine.release(cpu, place, order)
+
+    def alloc(self, row: Row) -> None:
+        event = row.event
+        assert event.pfn is not None
+        assert event.page_order is not None
+        assert event.migratetype is not None
+        node = self.machine.zone_of(event.pfn).node if "THISNODE" in row.gfp else None
+        place = self.machine.alloc(
+            event.cpu, event.page_order, event.migratetype, row.gfp, node=node
+        )
+        for i in range(1 << event.page_order):
+            self.pages[event.pfn + i] = None if place is None else place + i
+
+
+def _batched(rows: Sequence[Row]) -> set[int]:
+    """Numbers of the frees that a free_batched follows."""
+    waiting: dict[int, int] = {}
+    found: set[int] = set()
+    for number, row in enumerate(rows):
+        if row.event.pfn is None:
+            continue
+        if row.event.kind == "free":
+            waiting[row.event.pfn] = number
+        elif row.event.kind == "free_batched":
+            found.add(waiting.pop(row.event.pfn))
+    return found

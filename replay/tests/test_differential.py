@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C engine against the oracle: the same snapshot, the same requests, the same everything.
+
+Each tape is recorded on the oracle of one kernel and played under every row of the feature
+matrix, by the oracle and by the engine. HYPOTHESIS_PROFILE=nightly looks further.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import takewhile
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from pagetape import _replay
+
+from .generate import Op, random_world, record
+from .oracle import KERNELS, Nofragment
+from .outcome import difference, oracle_outcome, play
+from .tapes import Player
+from .world import build
+
+_common = settings(deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile(
+    "suite",
+    _common,
+    max_examples=20,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],  # to shrink takes minutes: nightly does
+)
+settings.register_profile("nightly", _common, max_examples=1000, print_blob=True)
+PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+ROWS = [row["name"] for row in _replay.kernels()]
+RECORDED = st.sampled_from(["5.10", "6.1.192", "6.18"])
+POLICIES: st.SearchStrategy[Nofragment | None] = st.sampled_from(
+    [None, None, "off", "lowzone", "always"]
+)
+OPS = st.lists(
+    st.tuples(st.integers(0, 99), st.integers(0, 9999), st.integers(0, 9999)),
+    min_size=50,
+    max_size=250,
+)
+
+
+def test_every_row_has_an_oracle() -> None:
+    assert set(ROWS) == set(KERNELS)
+
+
+@pytest.mark.parametrize("kernel", ROWS)
+@PROFILE
+@given(
+    seed=st.integers(0, 10**6),
+    ragged=st.booleans(),
+    asides=st.booleans(),
+    recorded=RECORDED,
+    nofragment=POLICIES,
+    ops=OPS,
+)
+def test_engine_and_oracle_agree(
+    kernel: str,
+    seed: int,
+    ragged: bool,
+    asides: bool,
+    recorded: str,
+    nofragment: Nofragment | None,
+    ops: list[Op],
+) -> None:
+    here = random_world(seed, ragged=ragged)
+    rows = record(here, recorded, ops, asides=asides).rows
+    machine = build(here, KERNELS[kernel], nofragment)
+    Player(machine, rows)
+    got = play(here, kernel, rows, nofragment=nofragment)
+    if parting := difference(oracle_outcome(machine), got):
+        pytest.fail(parting, pytrace=False)
+
+
+@PROFILE
+@given(seed=st.integers(0, 10**6), recorded=st.sampled_from(["6.8", "6.12.117", "6.18"]), ops=OPS)
+def test_a_kernel_s_own_tape_comes_out_as_it_went_in(
+    seed: int, recorded: str, ops: list[Op]
+) -> None:
+    """Up to the first failure: a failed request leaves traces, and is not played."""
+    here = random_world(seed)
+    rows = [*takewhile(lambda row: row.event.pfn is not None, record(here, recorded, ops).rows)]
+    requests = ("alloc", "free", "free_batched")
+    out = [event for event in play(here, recorded, rows).events if event.kind in requests]
+    assert out == [row.event for row in rows]
