@@ -284,7 +284,9 @@ static uint32_t walk_zones(struct model *m, struct request *rq, const struct wal
 static uint32_t slow_path_rights(const struct model *m, const struct request *rq)
 {
 	bool may_sleep = rq->gfp_flags & GFP_DIRECT_RECLAIM, high = rq->gfp_flags & GFP_HIGH;
-	bool harder = !may_sleep && !(rq->gfp_flags & GFP_NOMEMALLOC);
+	/* 2.6 lets NOMEMALLOC keep the right. */
+	bool harder = !may_sleep && (m->kernel->watermark == WATERMARK_PER_ORDER ||
+				     !(rq->gfp_flags & GFP_NOMEMALLOC));
 	uint32_t flags = high ? ALLOC_HIGH : 0;
 
 	/* __GFP_ATOMIC went with 6.3; since then its holders say HIGH and do not sleep. */

@@ -601,6 +601,28 @@ static void an_atomic_high_order_request_below_low_reserves_its_block(void)
 	}
 }
 
+static void nomemalloc_takes_the_reserve_from_what_cannot_sleep_since_4_20(void)
+{
+	static const struct {
+		const char *kernel;
+		uint64_t below_min;
+	} cases[] = {{"2.6.32", 0}, {"4.20", 1}, {"6.18", 1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, small("UUUU"));
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 4, 'U');
+		t.zone->wmark[WMARK_HIGH] = t.zone->wmark[WMARK_LOW] = 100;
+		t.zone->wmark[WMARK_MIN] = 32; /* 16 with HIGH, 12 with HARDER */
+		t.gfp_flags = GFP_HIGH | GFP_NOMEMALLOC;
+		check(toy_alloc(&t, 0, 'U') == 0);
+		check(t.pcp->counters.below_min == cases[i].below_min);
+		end(&t);
+	}
+}
+
 static void before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve(void)
 {
 	static const struct {
@@ -828,6 +850,7 @@ int main(void)
 	test(zone_locked_of_2_6_tells_pages_of_the_reserve);
 	test(pages_of_the_atomic_reserve_have_their_zone_locked);
 	test(an_atomic_high_order_request_below_low_reserves_its_block);
+	test(nomemalloc_takes_the_reserve_from_what_cannot_sleep_since_4_20);
 	test(before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve);
 	test(a_chunk_above_pageblock_order_is_reserved_whole_since_6_10);
 	test(before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first);
