@@ -1,227 +1,225 @@
 # SPDX-License-Identifier: Apache-2.0
 """What recording costs a load that does nothing but allocate and free pages.
 
-One run is a page-fault storm on every CPU for a few seconds: map 1 MiB, fault
-it in, unmap. Runs take turns, and the best of each kind counts, so that a busy
-machine disturbs least; the CPU time of a fault depends little on who else runs.
+The load is storm.py, a page-fault storm on every CPU, and each way to record runs the
+same command on it. The ways take turns, so that a busy machine disturbs all alike; a
+slowdown is against the untraced run of the same round, and medians count.
 
     none       no tracing
-    ring       the same events into a ring that nobody reads (what tracing itself costs)
-    pagetape   the recorder, writing a tape
-    perf       perf record of the same events, where perf is installed
+    ring       the page events into a ring that nobody reads: what tracing itself costs
+    pagetape   pagetape record --events page
+    perf       perf record -a of the same events, where perf is installed
 
-Prints both for each, and the ratios; --json for one JSON object.
+Then pairs of runs, one untraced and one with `pagetape record --events cheap`, and the 95 %
+confidence interval of what that set costs (bootstrap of the pairs' ratios).
+
+--json for one JSON object, --parts for one of the two.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import mmap
 import os
-import resource
+import random
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from pagetape import _collector
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Writer
 
 EVENTS = [tracepoint for kind in TABLES["event"].kinds for tracepoint in kind.tracepoints]
 INSTANCES = Path("/sys/kernel/tracing/instances")
-MADV_POPULATE_WRITE = 23
-CHUNK = 1 << 20
+STORM = [sys.executable, str(Path(__file__).with_name("storm.py"))]
+PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
+RING_KB = 32768
+RESAMPLES = 10_000
+
+Result = dict[str, Any]
 
 
-def storm(cpu: int, seconds: float) -> int:
-    """Fault pages in and out on one CPU; how many."""
-    os.sched_setaffinity(0, {cpu})
-    faults, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        with mmap.mmap(-1, CHUNK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-            memory.madvise(MADV_POPULATE_WRITE)
-        faults += CHUNK // mmap.PAGESIZE
-    return faults
+def run(command: Sequence[str]) -> Result:
+    """A command that runs the storm: what the storm printed, and what the command took."""
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout and child.stderr
+    said, words = child.stdout.read(), child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"{' '.join(command)}: {words.strip()}")
+    result: Result = json.loads(said)
+    return result | {"rss_mb": usage.ru_maxrss / 1024, "words": words}
 
 
-def load(seconds: float) -> dict[str, float]:
-    """The storm on every CPU, in processes of its own: its speed, and what a fault costs."""
-    command = [sys.executable, __file__, "--seconds", str(seconds), "--storm"]
-    children = [
-        subprocess.Popen([*command, str(cpu)], stdout=subprocess.PIPE)
-        for cpu in sorted(os.sched_getaffinity(0))
-    ]
-    faults, cpu_ns = 0, 0
-    for child in children:
-        f, c = child.communicate()[0].split()
-        faults += int(f)
-        cpu_ns += int(c)
-    return {"faults_per_s": faults / seconds, "cpu_ns_per_fault": cpu_ns / faults}
+def untraced(seconds: float) -> Result:
+    return run([*STORM, str(seconds)])
 
 
-def without(seconds: float) -> dict[str, Any]:
-    return load(seconds)
-
-
-def overwritten_ring(seconds: float) -> dict[str, Any]:
+def overwritten_ring(seconds: float) -> Result:
     instance = INSTANCES / f"bench-{os.getpid()}"
     instance.mkdir()
     try:
         (instance / "trace_clock").write_text("mono")
-        (instance / "buffer_size_kb").write_text("32768")
+        (instance / "buffer_size_kb").write_text(str(RING_KB))
         for tracepoint in EVENTS:
             enable = instance / "events" / tracepoint.replace(":", "/") / "enable"
             if enable.exists():
                 enable.write_text("1")
-        return load(seconds)
+        return untraced(seconds)
     finally:
         (instance / "events/enable").write_text("0")
         instance.rmdir()
 
 
-def recorder(seconds: float) -> dict[str, Any]:
+def recorded(events: str, seconds: float) -> Result:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        r = _collector.Recorder(EVENTS, directory)
-        tape = Path(directory) / "bench.tape"
-
-        def write() -> None:
-            with Writer(tape, r.facts) as writer:
-                while (item := r.read()) is not None:
-                    writer.write(item[0], pa.record_batch(item[1]))
-
-        writing = threading.Thread(target=write)
-        writing.start()
-        r.start()
-        result: dict[str, Any] = dict(load(seconds))
-        during = resource.getrusage(resource.RUSAGE_SELF)
-        r.stop()
-        stopped = time.monotonic()
-        writing.join()
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        events = sum(row["events"] for row in r.tracepoints() if row["stored"] == "event")
-        own = {row["pid"] for row in r.tasks() if row["tgid"] == os.getpid()}
-        result |= {
-            "events_per_s": events / seconds,
-            "events": events,
-            "lost": sum(ring["overrun"] + ring["dropped"] for ring in r.rings()),
-            "bytes_per_event": (tape / "event.arrow").stat().st_size / events,
-            "own_events": own_events(tape, own),
-            "cpu_s": cpu(used) - cpu(before),
-            "cpu_s_during": cpu(during) - cpu(before),
-            "drain_s": time.monotonic() - stopped,
+        tape = f"{directory}/bench.tape"
+        start = time.monotonic()
+        command = [PAGETAPE, "record", "--events", events, "-o", tape, "--"]
+        result = run([*command, *STORM, str(seconds)])
+        result["around_s"] = time.monotonic() - start - seconds
+        return result | {
+            "info": json.loads(subprocess.check_output([PAGETAPE, "info", tape, "--json"]))
         }
-        r.close()
-        return result
 
 
-def cpu(usage: resource.struct_rusage) -> float:
-    return usage.ru_utime + usage.ru_stime
-
-
-def own_events(tape: Path, pids: set[int]) -> int:
-    """Page events of the recorder's own threads."""
-    with pa.ipc.open_file(tape / "event.arrow") as file:
-        pid = file.read_all()["pid"]
-    return sum(
-        count["counts"] for count in pid.value_counts().to_pylist() if count["values"] in pids
-    )
-
-
-def perf(seconds: float) -> dict[str, Any]:
+def perf(seconds: float) -> Result:
     known = {p.name for p in Path("/sys/kernel/tracing/events/kmem").iterdir()}
     events = ",".join(e for e in EVENTS if e.removeprefix("kmem:") in known)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        data = Path(directory) / "perf.data"
-        child = subprocess.Popen(
-            ["perf", "record", "-a", "-m", "4096", "-e", events, "-o", str(data)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(1)
-        result = load(seconds)
-        child.terminate()
-        child.communicate()
-        return result
+        data = f"{directory}/perf.data"
+        command = ["perf", "record", "-a", "-m", "4096", "-e", events, "-o", data, "--"]
+        return run([*command, *STORM, str(seconds)])
 
 
-def measure(seconds: float, repeats: int) -> dict[str, Any]:
-    modes: dict[str, Callable[[float], dict[str, Any]]] = {
-        "none": without,
+def cost(seconds: float, rounds: int) -> Result:
+    """The page set: rounds of each way in turn."""
+    ways: dict[str, Callable[[float], Result]] = {
+        "none": untraced,
         "ring": overwritten_ring,
-        "pagetape": recorder,
+        "pagetape": lambda s: recorded("page", s),
     }
     if shutil.which("perf"):
-        modes["perf"] = perf
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in modes}
-    for _ in range(repeats):
-        for name, mode in modes.items():
-            runs[name].append(mode(seconds))
-    speed = {name: max(r["faults_per_s"] for r in runs[name]) for name in modes}
-    cost = {name: min(r["cpu_ns_per_fault"] for r in runs[name]) for name in modes}
-    ours = runs["pagetape"]
-    events = sum(r["events"] for r in ours)
-    return {
-        "faults_per_s": speed,
-        "cpu_ns_per_fault": cost,
-        "slowdown": {name: 1 - speed[name] / speed["none"] for name in modes if name != "none"},
-        "to_ring": speed["pagetape"] / speed["ring"],
-        "to_perf": speed["pagetape"] / speed["perf"] if "perf" in speed else None,
-        "events_per_s": statistics.median(r["events_per_s"] for r in ours),
-        "events": events,
-        "lost": sum(r["lost"] for r in ours),
-        "bytes_per_event": statistics.median(r["bytes_per_event"] for r in ours),
-        "own_share": sum(r["own_events"] for r in ours) / events,
-        "cpu_us_per_event": 1e6 * sum(r["cpu_s"] for r in ours) / events,
-        "cpu_share_during": sum(r["cpu_s_during"] for r in ours)
-        / (seconds * repeats * len(os.sched_getaffinity(0))),
-        "drain_s": statistics.median(r["drain_s"] for r in ours),
+        ways["perf"] = perf
+    runs: dict[str, list[Result]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            runs[name].append(way(seconds))
+    slowdowns = {
+        name: [
+            1 - result["faults_per_s"] / base["faults_per_s"]
+            for result, base in zip(runs[name], runs["none"], strict=True)
+        ]
+        for name in ways
+        if name != "none"
     }
+    slowdown = {name: statistics.median(values) for name, values in slowdowns.items()}
+    ours = runs["pagetape"]
+    infos = [result["info"] for result in ours]
+    return {
+        "rounds": rounds,
+        "faults_per_s": {
+            name: statistics.median(r["faults_per_s"] for r in runs[name]) for name in ways
+        },
+        "slowdown": slowdown,
+        "slowdowns": slowdowns,
+        "over_ring_points": 100 * (slowdown["pagetape"] - slowdown["ring"]),
+        "to_perf": slowdown["pagetape"] / slowdown["perf"] if "perf" in slowdown else None,
+        "perf_lost": sum("lost" in r["words"].lower() for r in runs.get("perf", [])),
+        "events": sum(sum(info["events"].values()) for info in infos),
+        "events_per_s": statistics.median(
+            sum(info["events"].values()) / info["duration_s"] for info in infos
+        ),
+        "lost": sum(info["lost"] or 0 for info in infos),
+        "bytes_per_event": statistics.median(info["bytes_per_event"] for info in infos),
+        "recorder_cpus": statistics.median(r["parent_cpu_s"] / seconds for r in ours),
+        "around_s": statistics.median(r["around_s"] for r in ours),
+        "rss_mb": max(r["rss_mb"] for r in ours),
+    }
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the mean, by bootstrap; the same on every call."""
+    dice = random.Random(1)
+    means = sorted(statistics.fmean(dice.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return means[RESAMPLES // 40], means[-RESAMPLES // 40]
+
+
+def cheap(seconds: float, pairs: int) -> Result:
+    """The cheap set: pairs, each the other way round than the one before."""
+    costs, lost = [], 0
+    for i in range(pairs):
+        order = [untraced, lambda s: recorded("cheap", s)]
+        first, second = (way(seconds) for way in (order if i % 2 == 0 else reversed(order)))
+        base, ours = (first, second) if i % 2 == 0 else (second, first)
+        costs.append(1 - ours["faults_per_s"] / base["faults_per_s"])
+        lost += ours["info"]["lost"] or 0
+    low, high = interval(costs)
+    return {
+        "pairs": pairs,
+        "cost": statistics.fmean(costs),
+        "median": statistics.median(costs),
+        "low": low,
+        "high": high,
+        "lost": lost,
+    }
+
+
+def print_cost(found: Result) -> None:
+    for name, speed in found["faults_per_s"].items():
+        slow = found["slowdown"].get(name)
+        print(
+            f"{name:<10}{speed / 1e6:6.2f} M faults/s"
+            + (f"  {slow:6.1%} slower than untraced" if slow is not None else "")
+        )
+    print(
+        f"over the unread ring: {found['over_ring_points']:+.1f} percentage points (at most 5);"
+        f" medians of {found['rounds']}"
+    )
+    if found["to_perf"] is not None:
+        print(f"slowdown, pagetape / perf record: {found['to_perf']:.2f} (at most 0.6)")
+        print(f"perf itself lost events in {found['perf_lost']} of its runs")
+    print(
+        f"pagetape recorded {found['events']} events ({found['events_per_s'] / 1e6:.2f} M/s),"
+        f" lost {found['lost']} in {found['rounds']} runs;"
+        f" {found['bytes_per_event']:.2f} bytes per event; {found['recorder_cpus']:.3f} CPUs"
+        f" during the load, {found['rss_mb']:.0f} MB; start and end take {found['around_s']:.1f} s"
+    )
+
+
+def print_cheap(found: Result) -> None:
+    print(
+        f"the cheap set costs {found['cost']:+.2%} of the storm's speed"
+        f" (95 % confidence {found['low']:+.2%} to {found['high']:+.2%},"
+        f" median {found['median']:+.2%}, {found['pairs']} pairs; under 1 % wanted)"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What recording costs.")
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--parts", choices=["page", "cheap"], help="only this set")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--storm", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.storm is not None:
-        faults = storm(args.storm, args.seconds)
-        print(faults, time.process_time_ns())
-        return
-    result = measure(args.seconds, args.repeats)
+    result: Result = {}
+    if args.parts != "cheap":
+        result["page"] = cost(args.seconds, args.rounds)
+        if not args.json:
+            print_cost(result["page"])
+    if args.parts != "page":
+        result["cheap"] = cheap(args.seconds, args.pairs)
+        if not args.json:
+            print_cheap(result["cheap"])
     if args.json:
         print(json.dumps(result))
-        return
-    for name, speed in result["faults_per_s"].items():
-        slowdown = result["slowdown"].get(name)
-        print(
-            f"{name:<10}{speed / 1e6:6.2f} M faults/s, "
-            f"{result['cpu_ns_per_fault'][name]:5.0f} ns of CPU each"
-            + (f"  {slowdown:6.1%} slower" if slowdown is not None else "")
-        )
-    print(
-        f"pagetape recorded {result['events']} events ({result['events_per_s'] / 1e6:.2f} M/s), "
-        f"lost {result['lost']}; {result['bytes_per_event']:.2f} bytes per event; "
-        f"{result['own_share']:.2%} its own; {result['cpu_us_per_event']:.3f} us of CPU per event, "
-        f"{result['cpu_share_during']:.1%} of all CPUs during the load; "
-        f"{result['drain_s']:.2f} s from stop to the end"
-    )
-    print(f"{result['to_ring']:.2f} of the speed with a ring that nobody reads")
-    if result["to_perf"] is not None:
-        print(f"{result['to_perf']:.2f} of the speed under perf record")
 
 
 if __name__ == "__main__":

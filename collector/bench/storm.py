@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""storm.py SECONDS: a page-fault storm on every CPU, and what it cost.
+
+One process per CPU maps 1 MiB, touches each page, unmaps, for that long: the page
+allocator's fast path and nothing else. Prints one JSON object: faults_per_s (of all),
+cpu_ns_per_fault, and parent_cpu_s, the CPU time that the process which started this one
+took meanwhile. So a recorder that runs this as its command is measured while it records,
+without its start and its end.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CHUNK = 1 << 20
+TOUCH = bytes(CHUNK // mmap.PAGESIZE)
+
+
+def storm(cpu: int, seconds: float) -> int:
+    """Fault pages in and out on one CPU; how many."""
+    os.sched_setaffinity(0, {cpu})
+    faults, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        with mmap.mmap(-1, CHUNK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            with memoryview(memory) as view:
+                view[:: mmap.PAGESIZE] = TOUCH
+        faults += len(TOUCH)
+    return faults
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process so far, of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main(seconds: float) -> None:
+    parent = os.getppid()
+    before = cpu_s(parent)
+    children = [
+        subprocess.Popen([sys.executable, __file__, str(seconds), str(cpu)], stdout=subprocess.PIPE)
+        for cpu in sorted(os.sched_getaffinity(0))
+    ]
+    results = [child.communicate()[0].split() for child in children]
+    faults = sum(int(result[0]) for result in results)
+    print(
+        json.dumps(
+            {
+                "faults_per_s": faults / seconds,
+                "cpu_ns_per_fault": sum(int(result[1]) for result in results) / faults,
+                "parent_cpu_s": cpu_s(parent) - before,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(storm(int(sys.argv[2]), float(sys.argv[1])), time.process_time_ns())
+    else:
+        main(float(sys.argv[1]))
