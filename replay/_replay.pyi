@@ -62,3 +62,50 @@ class Replay:
     @property
     def anomalies(self) -> dict[str, int]:
         """Anomalies by kind, also those past the million rows the table holds."""
+
+class Validate:
+    """One step ahead: at every recorded decision the model predicts, is scored, and takes over
+    what was recorded. load() the snapshot, feed() the events, finish()."""
+
+    def __init__(
+        self,
+        kernel: str,
+        *,
+        nr_cpus: int,
+        cpu_nodes: Sequence[int],
+        node_distances: Sequence[Sequence[int]],
+        pageblock_order: int,
+        watermark_boost_factor: int = 15000,
+        percpu_pagelist_high_fraction: int = 0,
+        interval_ns: int = 1_000_000_000,  # grain of the tables exactness and repair
+        spans: Sequence[tuple[int, int]] = (),
+        checks: str = "off",  # invariants of the model: off; cheap, per second; full, per event
+    ) -> None: ...
+    def load(self, table: str, batch: object) -> None:
+        """As Replay.load(); besides, all rows of reclaim and compaction."""
+    def feed(self, batch: object) -> None:
+        """One batch of `event`, in tape order. Runs without the GIL."""
+    def finish(self) -> None:
+        """End of the tape: totals are complete, read() gives the rest."""
+    def compare_end(self, table: str, batch: object) -> None:
+        """After finish(): rows of the end's exact snapshot, all of zone, pageblock, free_block
+        or pcp_page; end_state then holds how far the model's state agrees."""
+    def read(self) -> tuple[str, ArrowBatch] | None:
+        """A finished batch of exactness, repair, miss or anomaly, if any."""
+    @property
+    def totals(self) -> dict[str, Any]:
+        """allocs, alloc_exact, zone_locked, zone_locked_exact, refills, refill_size_exact,
+        drained, drained_exact, drains, drain_size_exact, extfrag, extfrag_exact, unknown (of all
+        these), inferred_untraced (pages), repairs {cause: nr}, events, loop_seconds."""
+    @property
+    def first_divergence(self) -> dict[str, Any] | None:
+        """at, ts, cpu, node, zone, decision, cause, expected, got, and story: lines of what led
+        there, and of the PCP and the free lists concerned before and after."""
+    @property
+    def end_state(self) -> dict[str, Any] | None:
+        """free_blocks (of the snapshot), free_blocks_same (pfn, order and migratetype),
+        successor_same (and the next on its list), pcp_pages, pcp_pages_same (on the same list of
+        the same CPU), pageblocks, pageblocks_same. None without compare_end()."""
+    @property
+    def anomalies(self) -> dict[str, int]:
+        """Anomalies by kind."""
