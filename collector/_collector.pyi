@@ -27,7 +27,8 @@ class Source:
     @property
     def progress(self) -> float:
         """Share of the input decoded, 0 to 1."""
-    # Rows for the tables of the same name, complete once read() gave None.
+    # Rows for the tables of the same name, complete once read() gave None; of a segment,
+    # where there are several.
     def tracepoints(self) -> list[dict[str, Any]]: ...
     def rings(self) -> list[dict[str, Any]]: ...
     def lost(self) -> list[dict[str, Any]]: ...
@@ -72,6 +73,21 @@ class Recorder(Source):
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
+
+    # A recording can be cut into segments, while it goes on and without loss:
+    #
+    #     recorder.hold()      # nothing later than now is given out...
+    #     ts = ...             # ...so that there is time to find the right instant
+    #     recorder.cut(ts)     # the segment ends after the last event up to ts
+    #
+    # The reader gets None at the end of each segment, asks for its tracepoints(), rings(),
+    # lost() and tasks(), and goes on with next(). Column `at` counts within the segment.
+    def hold(self) -> None:
+        """Begin a cut; CollectorError (EBUSY) while an earlier one has not been reached."""
+    def cut(self, ts: int) -> None:
+        """End the segment at `ts` (trace clock, ns), which is not before hold()."""
+    def next(self) -> bool:
+        """After read() gave None: go on with the next segment, or False if there is none."""
 
 def free_blocks(
     kpageflags: str,

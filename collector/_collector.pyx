@@ -62,6 +62,7 @@ cdef extern from "source.h" nogil:
         size_t nr_rings
         uint64_t progress
     int source_read(source *s, int timeout_ms, const table **table, ArrowArray *out, error *err)
+    bint source_next(source *s)
 
 cdef extern from "dat.h" nogil:
     struct dat:
@@ -109,6 +110,8 @@ cdef extern from "record.h" nogil:
     void recorder_free(recorder *r)
     int recorder_start(recorder *r, error *err)
     int recorder_stop(recorder *r, error *err)
+    int recorder_hold(recorder *r, error *err)
+    void recorder_cut(recorder *r, uint64_t ts)
     source *recorder_source(recorder *r)
     double recorder_progress(const recorder *r)
     instance *recorder_instance(recorder *r)
@@ -385,6 +388,18 @@ cdef class Recorder(Source):
         with nogil:
             ret = recorder_stop(self.recorder, &err)
         check(ret, &err)
+
+    def hold(self):
+        cdef error err
+        self.opened()
+        check(recorder_hold(self.recorder, &err), &err)
+
+    def cut(self, uint64_t ts):
+        self.opened()
+        recorder_cut(self.recorder, ts)
+
+    def next(self):
+        return source_next(self.opened())
 
     cdef dict task(self, int32_t pid):
         cdef const task *task = tasks_find(recorder_tasks(self.recorder), pid)

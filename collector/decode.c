@@ -120,7 +120,7 @@ struct decoder {
 	bool swapped; /* the trace has the other byte order */
 	struct field type;
 	struct rotation rotations[NR_RECORDED];
-	uint64_t nr_events; /* rows of `event` so far */
+	uint64_t nr_events; /* rows of `event` in this segment so far */
 	uint64_t has;       /* of its last eight rows, see store_validity */
 	uint64_t bad;
 	struct format **by_type; /* NR_TYPES of them */
@@ -470,6 +470,17 @@ struct batch *decoder_flush(struct decoder *d, bool all, int *ret)
 		return full;
 	}
 	return NULL;
+}
+
+void decoder_restart(struct decoder *d)
+{
+	for (struct rotation *rows = d->rotations; rows < d->rotations + NR_RECORDED; rows++)
+		assert(!rows->filling->nr);
+	d->nr_events = 0;
+	for (size_t i = 0; i < d->nr_formats; i++)
+		d->formats[i].count.events = 0;
+	d->last_pid = -1;
+	memset(d->pids, 0, MAX_PID / 64 * sizeof(*d->pids));
 }
 
 const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr)

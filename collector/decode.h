@@ -65,6 +65,12 @@ bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, in
  */
 struct batch *decoder_flush(struct decoder *d, bool all, int *ret);
 
+/*
+ * Begin a new segment: `at`, the counts and the pids start from nothing again. All
+ * batches must have been taken out.
+ */
+void decoder_restart(struct decoder *d);
+
 /* One known tracepoint, for the table `tracepoint`. */
 struct decoder_count {
 	const char *system, *name;
@@ -72,10 +78,11 @@ struct decoder_count {
 	uint64_t events;
 };
 
-/* Counts of every tracepoint seen, `nr` of them; valid until the next call. */
+/* Counts of every tracepoint of this segment, `nr` of them; valid until the next call. */
 const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr);
 
-/* Every pid seen in a record, ascending, `nr` of them; the caller frees. NULL: no memory. */
+/* Every pid of this segment's records, ascending, `nr` of them; the caller frees. NULL: no memory.
+ */
 int32_t *decoder_pids(const struct decoder *d, size_t *nr);
 
 /* The traced kernel's name of bit `bit` of its gfp_t, as "__GFP_IO"; NULL if it has none. */

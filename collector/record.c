@@ -25,7 +25,10 @@ enum {
 	IDLE_MS = 50,
 	HURRY_MB = 1024,   /* of spools, before decoding takes CPU time from the load */
 	PACE_SUBBUFS = 64, /* how often that is looked at */
+	FLUSH_S = 1,       /* that a row may wait for its batch to be full */
 };
+
+#define NO_LIMIT UINT64_MAX /* of recorder.limit */
 
 /* For the names of threads; see tasks.h. */
 static const char *const task_events[] = {"task:task_newtask", "task:task_rename", NULL};
@@ -38,7 +41,11 @@ struct cursor {
 	const void *record; /* the next one, at ts; NULL: its spool was empty */
 	uint64_t ts;
 	uint64_t complete; /* as of the last look into the spool */
-	struct ring row;
+	struct ring row;   /* of this segment, as is the next */
+
+	/* What earlier segments told of the ring: losses, and events read. */
+	struct ring_stats told;
+	bool untold; /* the size of one of their gaps is unknown */
 };
 
 struct recorder {
@@ -53,6 +60,14 @@ struct recorder {
 	bool hurried;     /* the thread's own, as is the next: it does not give way now */
 	uint64_t subbufs; /* merged so far */
 	atomic_bool abandon;
+
+	/*
+	 * Events up to `limit` are merged: all (NO_LIMIT), none (0, on hold), or those
+	 * before a cut. The decoder lifts the limit when it gets there.
+	 */
+	_Atomic uint64_t limit;
+	uint64_t until;     /* nothing older than this will come out of any ring */
+	uint64_t flush_due; /* trace clock */
 
 	char **events; /* those that the kernel has */
 	size_t nr_events;
@@ -79,10 +94,11 @@ static int lose_somewhere(struct recorder *r, int cpu, uint64_t events, struct e
 
 /*
  * The gaps of one CPU must add up to what the kernel counted. A page that was
- * full had no room for its number: with one such gap, the rest is its.
+ * full had no room for its number: with one such gap, the rest is its. That can be
+ * said only of the `last` segment: the kernel's counts are ahead of the others.
  */
-static int settle_cpu(struct recorder *r, const struct cursor *c, const struct ring_stats *stats,
-		      struct error *err)
+static int settle_cpu(struct recorder *r, struct cursor *c, const struct ring_stats *stats,
+		      bool last, struct error *err)
 {
 	struct gap *unknown = NULL;
 	uint64_t known = 0, missing;
@@ -100,15 +116,30 @@ static int settle_cpu(struct recorder *r, const struct cursor *c, const struct r
 			known += gap->events;
 		}
 	}
-	missing = stats->overrun > known ? stats->overrun - known : 0;
-	if (nr_unknown == 1)
-		unknown->events = missing;
-	else if (!nr_unknown)
-		ret = lose_somewhere(r, c->cpu, missing, err);
-	/* Lost to nested writers, refused, or left behind. */
-	missing = stats->commit_overrun + stats->dropped + stats->entries;
-	if (stats->read > c->row.read)
-		missing += stats->read - c->row.read;
+	c->row.commit_overrun = stats->commit_overrun - c->told.commit_overrun;
+	c->row.dropped = stats->dropped - c->told.dropped;
+	c->row.overrun = nr_unknown || c->untold ? UNKNOWN_COUNT : known;
+	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
+	c->told.read += c->row.read;
+	if (last) { /* what was left behind */
+		missing += stats->entries;
+		if (stats->read > c->told.read)
+			missing += stats->read - c->told.read;
+	}
+	if (last && !c->untold) {
+		uint64_t rest;
+
+		c->row.overrun = stats->overrun - c->told.overrun;
+		rest = c->row.overrun > known ? c->row.overrun - known : 0;
+		if (nr_unknown == 1)
+			unknown->events = rest;
+		else if (!nr_unknown)
+			ret = lose_somewhere(r, c->cpu, rest, err);
+	}
+	c->told.overrun += known;
+	c->told.commit_overrun = stats->commit_overrun;
+	c->told.dropped = stats->dropped;
+	c->untold = c->untold || nr_unknown;
 	return ret ? ret : lose_somewhere(r, c->cpu, missing, err);
 }
 
@@ -121,7 +152,8 @@ static bool has_reader(const struct recorder *r, int cpu)
 	return false;
 }
 
-static int settle(struct recorder *r, struct error *err)
+/* Complete the rings and the gaps of a segment. */
+static int settle(struct recorder *r, bool last, struct error *err)
 {
 	struct ring_stats stats;
 	int ret = 0;
@@ -132,13 +164,10 @@ static int settle(struct recorder *r, struct error *err)
 		ret = instance_ring_stats(r->instance, c->cpu, &stats, err);
 		if (ret)
 			break;
-		c->row.overrun = stats.overrun;
-		c->row.commit_overrun = stats.commit_overrun;
-		c->row.dropped = stats.dropped;
+		ret = settle_cpu(r, c, &stats, last, err);
 		r->source.rings[i] = c->row;
-		ret = settle_cpu(r, c, &stats, err);
 	}
-	for (int cpu = 0; cpu < get_nprocs_conf() && !ret; cpu++)
+	for (int cpu = 0; last && cpu < get_nprocs_conf() && !ret; cpu++)
 		if (!has_reader(r, cpu) && !instance_ring_stats(r->instance, cpu, &stats, NULL))
 			ret = lose_somewhere(r, cpu, stats.entries + stats.overrun, err);
 	return ret;
@@ -242,11 +271,28 @@ static int next_record(struct recorder *r, struct cursor *c, struct error *err)
 	return 1;
 }
 
+static uint64_t now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
+/* So that what was recorded lately can be seen soon, also where little happens. */
+static int flush(struct recorder *r, uint64_t ts, struct error *err)
+{
+	r->flush_due = ts + FLUSH_S * 1000000000ull;
+	return source_flush(&r->source, err);
+}
+
 static int take(struct recorder *r, struct cursor *c, struct error *err)
 {
 	int size = kbuffer_event_size(c->kbuf);
-	int ret = source_add(&r->source, c->cpu, c->ts, c->record, size, err);
+	int ret = c->ts < r->flush_due ? 0 : flush(r, c->ts, err);
 
+	if (!ret)
+		ret = source_add(&r->source, c->cpu, c->ts, c->record, size, err);
 	if (ret)
 		return ret;
 	tasks_see(r->tasks, c->record, size);
@@ -258,8 +304,7 @@ static int take(struct recorder *r, struct cursor *c, struct error *err)
 
 /*
  * Put in order what can be by now: a record is next when it is the oldest at
- * hand, and no CPU that has none at hand can bring an older one. 1: that was
- * all, 0: there will be more.
+ * hand, and no CPU that has none at hand can bring an older one.
  */
 static int merge_some(struct recorder *r, struct error *err)
 {
@@ -280,7 +325,8 @@ static int merge_some(struct recorder *r, struct error *err)
 		else if (c->complete < until)
 			until = c->complete;
 	}
-	while (m->nr && m->heap[0].ts < until) {
+	while (m->nr && m->heap[0].ts < until &&
+	       m->heap[0].ts <= atomic_load_explicit(&r->limit, memory_order_relaxed)) {
 		struct cursor *c = &r->cursors[m->heap[0].source];
 
 		ret = take(r, c, err);
@@ -297,7 +343,34 @@ static int merge_some(struct recorder *r, struct error *err)
 		if (c->complete < until)
 			until = c->complete;
 	}
-	return until == UINT64_MAX;
+	r->until = until;
+	return 0;
+}
+
+/* Whether all events up to the limit were merged, and nothing else. */
+static bool at_limit(const struct recorder *r)
+{
+	uint64_t limit = atomic_load(&r->limit);
+
+	return limit > 0 && limit < r->until && !(r->merge.nr && r->merge.heap[0].ts <= limit);
+}
+
+/* The end of a segment that is not the last. */
+static int cut(struct recorder *r, struct error *err)
+{
+	int ret = settle(r, false, err);
+
+	/* The next may be asked for as soon as the reader of this one goes on. */
+	atomic_store(&r->limit, NO_LIMIT);
+	if (!ret)
+		ret = source_cut(&r->source, err);
+	for (int i = 0; i < r->nr_cpus; i++) {
+		struct ring *row = &r->cursors[i].row;
+
+		row->read = row->bytes = 0;
+		row->first_ts = row->last_ts = UNKNOWN_COUNT;
+	}
+	return ret;
 }
 
 static void *decode(void *arg)
@@ -305,14 +378,28 @@ static void *decode(void *arg)
 	const struct timespec idle = {0, IDLE_MS * 1000000L};
 	struct recorder *r = arg;
 	struct error err;
-	int ret;
+	int ret = 0;
 
 	pthread_setname_np(pthread_self(), "pagetape-decode");
 	give_way(r, true);
-	while (!(ret = merge_some(r, &err)))
+	while (!ret) {
+		uint64_t ts = now();
+
+		ret = merge_some(r, &err);
+		if (ret)
+			break;
+		if (at_limit(r)) {
+			ret = cut(r, &err);
+			continue;
+		}
+		if (r->until == UINT64_MAX && !r->merge.nr)
+			break;
+		if (ts >= r->flush_due)
+			ret = flush(r, ts, &err);
 		nanosleep(&idle, NULL);
-	if (ret > 0)
-		ret = settle(r, &err);
+	}
+	if (!ret)
+		ret = settle(r, true, &err);
 	if (!ret)
 		ret = source_flush(&r->source, &err);
 	source_end(&r->source, ret, &err);
@@ -517,6 +604,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 		return fail(err, ENOMEM, "no memory for a recording");
 	source_init(&r->source);
 	r->stop = -1;
+	atomic_init(&r->limit, NO_LIMIT);
 	r->spool = strdup(config->spool);
 	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
 	if (!ret)
@@ -639,6 +727,7 @@ int recorder_start(struct recorder *r, struct error *err)
 
 int recorder_stop(struct recorder *r, struct error *err)
 {
+	uint64_t held = 0;
 	int ret;
 
 	if (atomic_exchange(&r->stopped, true))
@@ -647,10 +736,27 @@ int recorder_stop(struct recorder *r, struct error *err)
 		source_end(&r->source, 0, NULL);
 		return 0;
 	}
+	atomic_compare_exchange_strong(&r->limit, &held, NO_LIMIT);
 	ret = instance_switch(r->instance, false, err);
 	eventfd_write(r->stop, 1);
 	set_policy(r->thread, SCHED_OTHER);
 	return ret;
+}
+
+int recorder_hold(struct recorder *r, struct error *err)
+{
+	uint64_t none = NO_LIMIT;
+
+	if (!r->started || atomic_load(&r->stopped))
+		return fail(err, EINVAL, "only a recording that runs can be cut");
+	if (!atomic_compare_exchange_strong(&r->limit, &none, 0))
+		return fail(err, EBUSY, "the cut before this one has not been reached");
+	return 0;
+}
+
+void recorder_cut(struct recorder *r, uint64_t ts)
+{
+	atomic_store(&r->limit, ts);
 }
 
 double recorder_progress(const struct recorder *r)

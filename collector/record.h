@@ -11,6 +11,11 @@
  * After the stop it is a thread like others. Memory is bounded by
  * what is set up before the start. What the kernel lost is told gap by gap.
  *
+ * A recording can be cut into segments without losing an event. recorder_hold stops
+ * the decoder, so that it goes past no moment that is still to come; whoever calls then
+ * decides on one, and recorder_cut ends the segment after the last event that is not
+ * later. See source_next.
+ *
  * Besides the events asked for, task:task_newtask and task:task_rename are
  * recorded, for the names of short-lived threads.
  */
@@ -52,6 +57,13 @@ void recorder_free(struct recorder *r);
 /* Each once, in this order. stop without start gives a recording without events. */
 int recorder_start(struct recorder *r, struct error *err);
 int recorder_stop(struct recorder *r, struct error *err);
+
+/*
+ * Between start and stop, in turns: hold, and cut at a time after that (trace clock, ns).
+ * Hold gives -EBUSY while an earlier cut has not been reached.
+ */
+int recorder_hold(struct recorder *r, struct error *err);
+void recorder_cut(struct recorder *r, uint64_t ts);
 
 /* Rows come out here, from recorder_new on. */
 struct source *recorder_source(struct recorder *r);

@@ -84,6 +84,40 @@ int source_flush(struct source *s, struct error *err)
 	return hand_over(s, true, err);
 }
 
+int source_cut(struct source *s, struct error *err)
+{
+	int ret = source_flush(s, err);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&s->lock);
+	s->cut = true;
+	pthread_cond_broadcast(&s->changed);
+	while (s->cut && !s->cancelled)
+		pthread_cond_wait(&s->changed, &s->lock);
+	ret = s->cut ? fail(err, ECANCELED, "the reader has gone") : 0;
+	s->cut = false;
+	pthread_mutex_unlock(&s->lock);
+	if (!ret) {
+		s->nr_gaps = 0;
+		decoder_restart(s->decoder);
+	}
+	return ret;
+}
+
+bool source_next(struct source *s)
+{
+	bool more;
+
+	pthread_mutex_lock(&s->lock);
+	more = s->cut && !s->waiting;
+	if (more)
+		s->cut = false;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return more;
+}
+
 int source_lose(struct source *s, struct gap gap, struct error *err)
 {
 	struct gap *gaps = s->gaps;
@@ -132,7 +166,7 @@ int source_read(struct source *s, int timeout_ms, const struct table **table,
 	int ret = 1, waited = 0;
 
 	pthread_mutex_lock(&s->lock);
-	while (!s->waiting && !s->ended && waited != ETIMEDOUT)
+	while (!s->waiting && !s->cut && !s->ended && waited != ETIMEDOUT)
 		waited = pthread_cond_timedwait(&s->changed, &s->lock, &until);
 	if (s->waiting) {
 		*table = s->queue[s->head].table;
@@ -140,6 +174,8 @@ int source_read(struct source *s, int timeout_ms, const struct table **table,
 		s->head = (s->head + 1) % SOURCE_QUEUE;
 		s->waiting--;
 		pthread_cond_broadcast(&s->changed);
+	} else if (s->cut) {
+		ret = 0;
 	} else if (!s->ended) {
 		ret = -EAGAIN;
 	} else {

@@ -9,6 +9,10 @@
  * The writer calls source_add for each record in the tape's order, source_lose
  * for each gap, and source_end once. The reader calls source_read until it says
  * the end; only then are gaps, rings and the decoder's counts complete.
+ *
+ * A writer may divide what it has to give into segments: source_read says the end
+ * of each, and source_next goes on to the one after it. Gaps, rings and counts are
+ * those of the segment.
  */
 #pragma once
 
@@ -51,6 +55,7 @@ struct source {
 		struct ArrowArray array;
 	} queue[SOURCE_QUEUE];
 	int head, waiting;
+	bool cut; /* the writer waits at the end of a segment */
 	bool ended, cancelled;
 	int ret; /* of the writer, once ended */
 	struct error err;
@@ -72,15 +77,24 @@ int source_lose(struct source *s, struct gap gap, struct error *err);
 /* Hand over what is in the batches though they are not full. */
 int source_flush(struct source *s, struct error *err);
 
+/*
+ * End the segment here, and wait until the reader goes on: then the counts start
+ * anew. The owner's rings must be complete.
+ */
+int source_cut(struct source *s, struct error *err);
+
 /* No more records. With a negative `ret` the reader gets it and the words in `err`. */
 void source_end(struct source *s, int ret, const struct error *err);
 
 /*
  * The reader's side. source_read waits for a batch: 1 with *table and *out set
- * (release it), 0 at the end, -EAGAIN if there is neither for `timeout_ms`, or the
+ * (release it), 0 at the end of a segment, -EAGAIN if there is neither for `timeout_ms`, or the
  * writer's error. After source_cancel the writer is told to stop at its next
  * record that does not fit.
  */
 int source_read(struct source *s, int timeout_ms, const struct table **table,
 		struct ArrowArray *out, struct error *err);
 void source_cancel(struct source *s);
+
+/* At the end of a segment: go on to the next, or false if it was the last. */
+bool source_next(struct source *s);

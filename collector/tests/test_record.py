@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -282,6 +283,109 @@ def test_stop_without_start_gives_nothing(tmp_path: Path) -> None:
     assert recorder.read() is None
     with pytest.raises(OSError, match="started before"):
         recorder.start()
+    recorder.close()
+
+
+class Segment:
+    """What one segment of a recording gave."""
+
+    def __init__(self, recorder: _collector.Recorder) -> None:
+        batches: dict[str, list[pa.RecordBatch]] = {}
+        while (item := recorder.read()) is not None:
+            batches.setdefault(item[0], []).append(pa.record_batch(item[1]))
+        self.tables = {
+            name: pa.Table.from_batches(batches.get(name, []), TABLES[name].arrow)
+            for name in ("event", "reclaim", "compaction")
+        }
+        self.counts = {row["name"]: row for row in recorder.tracepoints()}
+        self.rings = recorder.rings()
+        self.lost = recorder.lost()
+        self.pids = {row["pid"] for row in recorder.tasks()}
+
+
+def test_a_recording_can_be_cut_into_segments_without_loss(tmp_path: Path) -> None:
+    segments: list[Segment] = []
+    recorder = _collector.Recorder(ALL_EVENTS, str(tmp_path))
+
+    def read() -> None:
+        segments.append(Segment(recorder))
+        while recorder.next():
+            segments.append(Segment(recorder))
+
+    recorder.start()
+    thread = threading.Thread(target=read)
+    thread.start()
+    cuts = [0]
+    for nr in range(4):
+        touch_pages(16)
+        recorder.hold()
+        if nr == 3:
+            with pytest.raises(_collector.CollectorError, match="has not been reached"):
+                recorder.hold()
+        cuts.append(time.monotonic_ns())
+        touch_pages(16)
+        recorder.cut(cuts[-1])
+        while len(segments) < nr + 1:
+            time.sleep(0.01)
+    recorder.stop()
+    thread.join()
+    assert not recorder.next()
+    cuts.append(time.monotonic_ns())
+    assert len(segments) == 5
+    for segment, begin, end in zip(segments, cuts[:-1], cuts[1:], strict=True):
+        rows = 0
+        for table in segment.tables.values():
+            rows += table.num_rows
+            if table.num_rows:
+                assert begin < table["ts"][0].as_py() <= table["ts"][-1].as_py() <= end
+        for name in ("reclaim", "compaction"):
+            at = segment.tables[name]["at"].to_pylist()
+            assert at == sorted(at) and all(nr <= segment.tables["event"].num_rows for nr in at)
+        assert segment.counts["mm_page_alloc"]["events"] >= 16 * 256
+        stored = sum(row["events"] for row in segment.counts.values() if row["stored"])
+        assert rows == stored
+        assert sum(ring["read"] for ring in segment.rings) == sum(
+            row["events"] for row in segment.counts.values()
+        )
+        assert segment.lost == []
+        assert all(ring["overrun"] == 0 for ring in segment.rings)
+        seen = {
+            pid for table in segment.tables.values() for pid in table["pid"].unique().to_pylist()
+        }
+        assert seen <= segment.pids
+    recorder.close()
+
+
+def test_a_cut_that_never_comes_does_not_keep_the_end_back(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    with pytest.raises(_collector.CollectorError, match="only a recording that runs"):
+        recorder.hold()
+    recorder.start()
+    recorder.hold()
+    touch_pages(16)
+    recorder.stop()
+    rows = [pa.record_batch(item[1]).num_rows for item in iter(recorder.read, None)]
+    assert sum(rows) >= 16 * 256
+    assert not recorder.next()
+    recorder.close()
+
+
+def test_a_recording_can_be_closed_at_the_end_of_a_segment(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.start()
+    recorder.hold()
+    recorder.cut(time.monotonic_ns())
+    while recorder.read() is not None:
+        pass
+    recorder.close()
+    assert not instances(f"pagetape-{os.getpid()}-")
+
+
+def test_rows_come_out_soon_where_little_happens(tmp_path: Path) -> None:
+    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder.start()
+    touch_pages(16)
+    assert recorder.read() is not None  # a batch that is not full, with no end in sight
     recorder.close()
 
 
