@@ -6,6 +6,7 @@
 #include "pcp.h"
 #include "policy_stack.h"
 #include "snapshot.h"
+#include "start.h"
 #include "zone.h"
 
 #include <assert.h>
@@ -19,14 +20,12 @@ enum {
 	RECENT = 2 * WINDOW, /* slots to find a waiting free by its frame */
 	RECENT_PROBES = 8,
 	PREFETCH = 16, /* requests ahead of which a frame is fetched, its map entry twice that */
-	MAX_ZONES = 255,
 	EVENT_ROWS = 1 << 16, /* of a batch of output */
 	OTHER_ROWS = 1 << 14,
 	ANOMALY_ROWS = 1 << 20, /* rows written; all are counted */
 };
 #define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
-#define KSWAPD_QUIET_NS 1000000ull /* a pass of kswapd is over when it is not seen for so long */
 
 /*
  * map[frame] for the recorded pfn of that frame: where the model put it, as frame + 1,
@@ -48,39 +47,17 @@ struct waiting {
 	bool batched; /* free: takes effect later; free_batched: has its free */
 };
 
-/* Work the kernel did aside from requests: from the reclaim table. */
-struct aside {
-	uint64_t at, ts;
-	enum { ASIDE_TICK, ASIDE_KSWAPD_BEGIN, ASIDE_KSWAPD_SEEN, ASIDE_KSWAPD_END } kind;
-	uint16_t where; /* CPU of a tick, node of a kswapd */
-	uint8_t class_zone;
-};
-
-/* kswapd of one node. */
-struct kswapd {
-	bool known;
-	int32_t pid;
-	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
-};
-
 struct replay {
 	struct replay_config config;
 	struct policy_stack *policies;
-	struct zone_spec specs[MAX_ZONES];
-	int nr_specs;
-	struct model *model;
+	struct start start;
+	struct model *model; /* that of start, once started */
 	uint32_t *map;
-	bool exact, guessed, started, finished;
+	bool started, finished;
 
 	struct waiting *window; /* [arrived % WINDOW] */
 	uint32_t *recent;       /* by frame: a waiting free's number, + 1, its low bits */
 	uint64_t arrived, done;
-
-	struct aside *asides;
-	size_t nr_asides, room_asides, next_aside;
-	bool ticks_recorded;
-	struct kswapd *kswapds; /* [node] */
-	int nr_passes;          /* of kswapd, running */
 
 	bool *busy; /* [cpu] its next tick may find something to do */
 	uint64_t last_ts, next_tick, interval_end;
@@ -125,6 +102,13 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		ret = fail(err, ENOMEM, "no memory for a replay");
 		goto failed;
 	}
+	r->start = (struct start){
+		.kernel = config->kernel,
+		.recorded = r->config.recorded,
+		.machine = config->machine,
+		.policies = r->policies,
+		.first = config->nr_spans ? config->spans[0].first : 0,
+	};
 	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->anomaly, &anomaly_table, OTHER_ROWS, err);
@@ -147,7 +131,7 @@ void replay_free(struct replay *r)
 		return;
 	if (r->model)
 		memory_free(r->map, r->model->nr_frames * sizeof(*r->map));
-	model_free(r->model);
+	start_free(&r->start);
 	policy_stack_free(r->policies);
 	output_free(r->events.output);
 	output_free(r->anomaly);
@@ -156,181 +140,16 @@ void replay_free(struct replay *r)
 		output_free(r->end[i]);
 	free(r->window);
 	free(r->recent);
-	free(r->asides);
 	free(r->busy);
-	free(r->kswapds);
 	free(r);
-}
-
-/* The zones are known: build the model and the map. */
-static int build(struct replay *r, struct error *err)
-{
-	size_t bytes;
-	int ret;
-
-	if (r->model)
-		return 0;
-	if (!r->nr_specs)
-		return fail(err, ENODATA,
-			    "no rows of zone: the tape has no snapshot to start from");
-	ret = model_new(&r->model, r->config.kernel, &r->config.machine, r->specs, r->nr_specs,
-			err);
-	if (ret)
-		return ret;
-	r->model->policies = r->policies;
-	bytes = r->model->nr_frames * sizeof(*r->map);
-	r->map = memory_new(bytes);
-	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
-	r->kswapds = calloc((size_t)r->model->nr_nodes, sizeof(*r->kswapds));
-	if (!r->map || !r->busy || !r->kswapds)
-		return fail(err, ENOMEM, "no memory for a map of %u page frames",
-			    r->model->nr_frames);
-	return 0;
-}
-
-static int add_aside(struct replay *r, const struct aside *aside, struct error *err)
-{
-	if (r->nr_asides && aside->at < r->asides[r->nr_asides - 1].at)
-		return fail(err, EINVAL, "reclaim: row %zu goes back from event %llu to %llu",
-			    r->nr_asides, (unsigned long long)r->asides[r->nr_asides - 1].at,
-			    (unsigned long long)aside->at);
-	if (r->nr_asides == r->room_asides) {
-		size_t room = r->room_asides ? 2 * r->room_asides : 1024;
-		struct aside *more = realloc(r->asides, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu rows of reclaim", room);
-		r->asides = more;
-		r->room_asides = room;
-	}
-	r->asides[r->nr_asides++] = *aside;
-	return 0;
-}
-
-/* The node whose kswapd a task is, or -1. */
-static int kswapd_node(const struct replay *r, int32_t pid)
-{
-	for (int node = 0; node < r->model->nr_nodes; node++)
-		if (r->kswapds[node].known && r->kswapds[node].pid == pid)
-			return node;
-	return -1;
-}
-
-/* The node of a row about kswapd, or -1. */
-static int row_node(const struct replay *r, const struct reclaim_columns *columns, size_t i)
-{
-	if (!is_valid(columns->node_valid, i) || columns->node[i] < 0 ||
-	    columns->node[i] >= r->model->nr_nodes)
-		return -1;
-	return columns->node[i];
-}
-
-/* Keep what a free run takes from the reclaim table: passes of kswapd, and ticks. */
-static int load_reclaim(struct replay *r, const struct reclaim_columns *columns, size_t rows,
-			struct error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < rows && !ret; i++) {
-		struct aside aside = {.at = columns->at[i], .ts = columns->ts[i]};
-		int where = row_node(r, columns, i);
-
-		switch (columns->kind[i]) {
-		case RECLAIM_KIND_KSWAPD_WAKE:
-			aside.kind = ASIDE_KSWAPD_BEGIN;
-			aside.class_zone =
-				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
-			if (where < 0)
-				continue;
-			r->kswapds[where] = (struct kswapd){true, columns->pid[i], 0};
-			r->model->boost_acts = true;
-			break;
-		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
-		case RECLAIM_KIND_KSWAPD_SLEEP:
-			aside.kind = ASIDE_KSWAPD_END;
-			break;
-		case RECLAIM_KIND_VMSTAT_UPDATE:
-			if (columns->cpu[i] >= r->model->nr_cpus)
-				continue;
-			aside.kind = ASIDE_TICK;
-			where = columns->cpu[i];
-			r->ticks_recorded = true;
-			break;
-		default:
-			aside.kind = ASIDE_KSWAPD_SEEN;
-			where = kswapd_node(r, columns->pid[i]);
-		}
-		if (where < 0 || (r->config.nr_spans && aside.at < r->config.spans[0].first))
-			continue;
-		aside.where = (uint16_t)where;
-		ret = add_aside(r, &aside, err);
-	}
-	return ret;
-}
-
-/* Which loader a table has, and the columns it reads. */
-static int load_rows(struct replay *r, const struct table *table, const struct ArrowArray *array,
-		     struct error *err)
-{
-	union {
-		struct zone_columns zone;
-		struct pcp_columns pcp;
-		struct pageblock_columns pageblock;
-		struct free_block_columns free_block;
-		struct pcp_page_columns pcp_page;
-		struct block_guess_columns block_guess;
-		struct reclaim_columns reclaim;
-	} columns;
-	size_t nr;
-	int ret;
-
-	ret = table_borrow(table, array, &columns, &nr, err);
-	if (ret)
-		return ret;
-	if (table == &zone_table) {
-		if (r->model)
-			return fail(err, EINVAL, "rows of zone must come before all others");
-		return snapshot_zones(r->specs, &r->nr_specs, MAX_ZONES, &columns.zone, nr, err);
-	}
-	ret = build(r, err);
-	if (ret)
-		return ret;
-	if (table == &pcp_table)
-		return snapshot_load_pcp(r->model, r->config.recorded, &columns.pcp, nr, err);
-	if (table == &pageblock_table)
-		return snapshot_load_pageblock(r->model, &columns.pageblock, nr, err);
-	if (table == &reclaim_table)
-		return load_reclaim(r, &columns.reclaim, nr, err);
-	if (table == &pcp_page_table)
-		return snapshot_load_pcp_page(r->model, &columns.pcp_page, nr, err);
-	r->exact |= table == &free_block_table;
-	r->guessed |= table == &block_guess_table;
-	if (r->exact && r->guessed)
-		return fail(err, EINVAL, "free_block and block_guess: load one of them");
-	if (table == &free_block_table)
-		return snapshot_load_free_block(r->model, &columns.free_block, nr, err);
-	return snapshot_load_block_guess(r->model, &columns.block_guess, nr, err);
 }
 
 int replay_load(struct replay *r, const char *name, const struct ArrowSchema *schema,
 		const struct ArrowArray *array, struct error *err)
 {
-	static const struct table *const tables[] = {
-		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
-		&pcp_page_table, &block_guess_table, &reclaim_table,
-	};
-
 	if (r->started)
 		return fail(err, EINVAL, "rows of %s after the first event", name);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		int ret;
-
-		if (strcmp(tables[i]->name, name))
-			continue;
-		ret = table_check_schema(tables[i], schema, err);
-		return ret ? ret : load_rows(r, tables[i], array, err);
-	}
-	return 0;
+	return start_load(&r->start, name, schema, array, err);
 }
 
 static int start(struct replay *r, struct error *err)
@@ -339,22 +158,15 @@ static int start(struct replay *r, struct error *err)
 
 	if (r->started)
 		return 0;
-	ret = build(r, err);
+	ret = start_complete(&r->start, err);
 	if (ret)
 		return ret;
-	if (!r->exact && !r->guessed)
-		return fail(err, ENODATA,
-			    "no rows of free_block or block_guess: the tape does not "
-			    "say which pages were free at its start");
-	for (int i = 0; i < r->model->nr_zones; i++) {
-		struct zone *zone = &r->model->zones[i];
-
-		/* Without kswapd's passes nothing would ever take these back. */
-		if (!r->model->boost_acts || r->config.kernel->boost == BOOST_NONE)
-			zone->boost = 0;
-		zone->reclaim_active &= r->model->boost_acts;
-	}
-	snapshot_complete(r->model, r->exact);
+	r->model = r->start.model;
+	r->map = memory_new(r->model->nr_frames * sizeof(*r->map));
+	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
+	if (!r->map || !r->busy)
+		return fail(err, ENOMEM, "no memory for a map of %u page frames",
+			    r->model->nr_frames);
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
 	r->model->events = r->config.events ? &r->events : NULL;
@@ -451,7 +263,7 @@ static void advance(struct replay *r, uint64_t ts)
 	while (ts >= r->next_tick || ts >= r->interval_end) {
 		/* While nobody is busy nothing happens: step over the idle time. */
 		if (r->next_tick < r->interval_end) {
-			busy = !r->ticks_recorded && tick(r);
+			busy = !r->start.asides.ticks && tick(r);
 			if (!busy)
 				r->next_tick += (ts - r->next_tick) / TICK_NS * TICK_NS;
 			r->next_tick += TICK_NS;
@@ -673,67 +485,24 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 	}
 }
 
-static void end_pass(struct replay *r, int node)
-{
-	if (!r->kswapds[node].until)
-		return;
-	r->kswapds[node].until = 0;
-	r->nr_passes--;
-	kswapd_end(r->model, node);
-}
-
-/* The end of a pass has no event: end those whose kswapd left no trace for a while. */
-static void end_quiet_passes(struct replay *r, int32_t pid, uint64_t ts)
-{
-	for (int node = 0; node < r->model->nr_nodes; node++) {
-		struct kswapd *kswapd = &r->kswapds[node];
-
-		if (kswapd->until && ts > kswapd->until)
-			end_pass(r, node);
-		else if (kswapd->until && kswapd->pid == pid)
-			kswapd->until = ts + KSWAPD_QUIET_NS;
-	}
-}
-
-static void run_aside(struct replay *r, const struct aside *aside)
-{
-	struct kswapd *kswapd;
-
-	if (aside->kind == ASIDE_TICK) {
-		r->model->now.cpu = aside->where;
-		pcp_tick(r->model, aside->where);
-		return;
-	}
-	kswapd = &r->kswapds[aside->where];
-	switch (aside->kind) {
-	case ASIDE_KSWAPD_BEGIN:
-		end_pass(r, aside->where);
-		kswapd_begin(r->model, aside->where, aside->class_zone);
-		kswapd->until = r->model->now.ts + KSWAPD_QUIET_NS;
-		r->nr_passes++;
-		break;
-	case ASIDE_KSWAPD_SEEN:
-		if (kswapd->until)
-			kswapd->until = r->model->now.ts + KSWAPD_QUIET_NS;
-		break;
-	default:
-		end_pass(r, aside->where);
-	}
-}
-
 /* What the kernel did aside before event number `at` at `end`. */
 static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 {
+	const struct aside *aside;
 	struct model *m = r->model;
 
-	while (r->next_aside < r->nr_asides && r->asides[r->next_aside].at <= at) {
-		const struct aside *aside = &r->asides[r->next_aside++];
+	while ((aside = asides_next(&r->start.asides, at))) {
 		uint64_t ts = aside->ts < end ? aside->ts : end;
 
 		ts = ts > m->now.ts ? ts : m->now.ts;
 		advance(r, ts);
 		m->now = (struct moment){.ts = ts};
-		run_aside(r, aside);
+		if (aside->kind != ASIDE_TICK) {
+			asides_kswapd(&r->start.asides, m, aside);
+			continue;
+		}
+		m->now.cpu = aside->where;
+		pcp_tick(m, aside->where);
 	}
 }
 
@@ -741,10 +510,10 @@ static void run(struct replay *r, struct waiting *e)
 {
 	struct model *m = r->model;
 
-	if (r->next_aside < r->nr_asides)
+	if (r->start.asides.next < r->start.asides.nr)
 		run_asides(r, e->at, e->ts);
-	if (r->nr_passes)
-		end_quiet_passes(r, e->pid, e->ts);
+	if (r->start.asides.nr_passes)
+		asides_seen(&r->start.asides, m, e->pid, e->ts);
 	if (e->ts >= r->next_tick || e->ts >= r->interval_end)
 		advance(r, e->ts);
 	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
@@ -1017,7 +786,7 @@ const struct totals *replay_totals(const struct replay *r)
 
 struct model *replay_model(struct replay *r)
 {
-	return r->model;
+	return r->start.model;
 }
 
 const char *counter_name(int n)

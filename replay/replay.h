@@ -19,10 +19,8 @@
  * say.
  *
  * Watermark boosts act if the tape shows kswapd's passes, which take them back; else
- * they are only counted. A pass begins with kswapd_wake. Its end has no event: it is over
- * when kswapd sleeps or can be woken again, at the latest, and when no event of its task
- * came for 1 ms (in guests a pass that finds nothing takes 0.1 ms). While it lasts its
- * zones keep their PCPs short. Nothing else of reclaim is modelled: pages are freed when the
+ * they are only counted. While a pass (see aside.h) lasts its zones keep their PCPs short.
+ * Nothing else of reclaim is modelled: pages are freed when the
  * record freed them.
  *
  * An exact snapshot lies within the recording, so that only some rows are to be played:
@@ -67,12 +65,7 @@ struct totals {
 int replay_new(struct replay **out, const struct replay_config *config, struct error *err);
 void replay_free(struct replay *r);
 
-/*
- * Rows of snapshot 0 of one table: zone first, then any of pcp, pageblock, free_block
- * and pcp_page (an exact snapshot), block_guess (one from /proc/kpageflags), and all of
- * reclaim, in order. Of other tables nothing is needed; they are passed over. -EINVAL for rows that
- * contradict each other, by name and value.
- */
+/* Rows of snapshot 0 of one table, and all of reclaim: see start_load(). */
 int replay_load(struct replay *r, const char *table, const struct ArrowSchema *schema,
 		const struct ArrowArray *array, struct error *err);
 

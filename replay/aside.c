@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aside.h"
+
+#include "zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define KSWAPD_QUIET_NS 1000000ull /* a pass of kswapd is over when it is not seen for so long */
+
+int asides_new(struct asides *a, const struct model *m, struct error *err)
+{
+	a->kswapds = calloc((size_t)m->nr_nodes, sizeof(*a->kswapds));
+	return a->kswapds ? 0 : fail(err, ENOMEM, "no memory for %d nodes", m->nr_nodes);
+}
+
+void asides_free(struct asides *a)
+{
+	free(a->rows);
+	free(a->kswapds);
+}
+
+static int add(struct asides *a, const struct aside *aside, struct error *err)
+{
+	if (a->nr && aside->at < a->rows[a->nr - 1].at)
+		return fail(err, EINVAL, "reclaim: row %zu goes back from event %llu to %llu",
+			    a->nr, (unsigned long long)a->rows[a->nr - 1].at,
+			    (unsigned long long)aside->at);
+	if (a->nr == a->room) {
+		size_t room = a->room ? 2 * a->room : 1024;
+		struct aside *more = realloc(a->rows, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu rows of reclaim", room);
+		a->rows = more;
+		a->room = room;
+	}
+	a->rows[a->nr++] = *aside;
+	return 0;
+}
+
+/* The node whose kswapd a task is, or -1. */
+static int kswapd_node(const struct asides *a, const struct model *m, int32_t pid)
+{
+	for (int node = 0; node < m->nr_nodes; node++)
+		if (a->kswapds[node].known && a->kswapds[node].pid == pid)
+			return node;
+	return -1;
+}
+
+/* The node of a row about kswapd, or -1. */
+static int row_node(const struct model *m, const struct reclaim_columns *columns, size_t i)
+{
+	if (!is_valid(columns->node_valid, i) || columns->node[i] < 0 ||
+	    columns->node[i] >= m->nr_nodes)
+		return -1;
+	return columns->node[i];
+}
+
+int asides_load(struct asides *a, struct model *m, const struct reclaim_columns *columns,
+		size_t rows, uint64_t first, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < rows && !ret; i++) {
+		struct aside aside = {
+			.at = columns->at[i], .ts = columns->ts[i], .pid = columns->pid[i]};
+		int where = row_node(m, columns, i);
+
+		switch (columns->kind[i]) {
+		case RECLAIM_KIND_KSWAPD_WAKE:
+			aside.kind = ASIDE_KSWAPD_BEGIN;
+			aside.class_zone =
+				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
+			if (where < 0)
+				continue;
+			a->kswapds[where] = (struct kswapd){true, columns->pid[i], 0};
+			m->boost_acts = true;
+			break;
+		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
+		case RECLAIM_KIND_KSWAPD_SLEEP:
+			aside.kind = ASIDE_KSWAPD_END;
+			break;
+		case RECLAIM_KIND_VMSTAT_UPDATE:
+			if (columns->cpu[i] >= m->nr_cpus)
+				continue;
+			aside.kind = ASIDE_TICK;
+			where = columns->cpu[i];
+			a->ticks = true;
+			break;
+		default:
+			aside.kind = ASIDE_KSWAPD_SEEN;
+			where = kswapd_node(a, m, columns->pid[i]);
+		}
+		if (where < 0 || aside.at < first)
+			continue;
+		aside.where = (uint16_t)where;
+		ret = add(a, &aside, err);
+	}
+	return ret;
+}
+
+static void end_pass(struct asides *a, struct model *m, int node)
+{
+	if (!a->kswapds[node].until)
+		return;
+	a->kswapds[node].until = 0;
+	a->nr_passes--;
+	kswapd_end(m, node);
+}
+
+void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
+{
+	struct kswapd *kswapd = &a->kswapds[aside->where];
+
+	switch (aside->kind) {
+	case ASIDE_KSWAPD_BEGIN:
+		end_pass(a, m, aside->where);
+		kswapd_begin(m, aside->where, aside->class_zone);
+		kswapd->until = m->now.ts + KSWAPD_QUIET_NS;
+		a->nr_passes++;
+		break;
+	case ASIDE_KSWAPD_SEEN:
+		if (kswapd->until)
+			kswapd->until = m->now.ts + KSWAPD_QUIET_NS;
+		break;
+	default:
+		end_pass(a, m, aside->where);
+	}
+}
+
+void asides_seen(struct asides *a, struct model *m, int32_t pid, uint64_t ts)
+{
+	for (int node = 0; node < m->nr_nodes; node++) {
+		struct kswapd *kswapd = &a->kswapds[node];
+
+		if (kswapd->until && ts > kswapd->until)
+			end_pass(a, m, node);
+		else if (kswapd->until && kswapd->pid == pid)
+			kswapd->until = ts + KSWAPD_QUIET_NS;
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * aside.h - what the kernel did aside from requests: passes of kswapd, vmstat ticks.
+ *
+ * Both come from the reclaim table, whose rows say before which row of `event` they
+ * were. A pass begins with kswapd_wake. Its end has no event: it is over when kswapd
+ * sleeps or can be woken again, at the latest, and when no event of its task came for
+ * 1 ms (in guests a pass that finds nothing takes 0.1 ms).
+ */
+#pragma once
+
+#include "model.h"
+
+struct aside {
+	uint64_t at, ts;
+	enum { ASIDE_TICK, ASIDE_KSWAPD_BEGIN, ASIDE_KSWAPD_SEEN, ASIDE_KSWAPD_END } kind;
+	int32_t pid;
+	uint16_t where; /* CPU of a tick, node of a kswapd */
+	uint8_t class_zone;
+};
+
+/* kswapd of one node. */
+struct kswapd {
+	bool known;
+	int32_t pid;
+	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
+};
+
+struct asides {
+	struct aside *rows;
+	size_t nr, room, next;
+	bool ticks;             /* the tape has the vmstat worker's own events */
+	struct kswapd *kswapds; /* [node] */
+	int nr_passes;          /* of kswapd, running */
+};
+
+/* For the nodes of a model. -ENOMEM. */
+int asides_new(struct asides *a, const struct model *m, struct error *err);
+void asides_free(struct asides *a);
+
+/*
+ * Keep the rows that tell of a pass or a tick; those before row `first` of `event` are
+ * over. Watermark boosts act if there are passes, which take them back.
+ */
+int asides_load(struct asides *a, struct model *m, const struct reclaim_columns *columns,
+		size_t rows, uint64_t first, struct error *err);
+
+/* The next row that was before row `at` of `event`, or NULL. */
+static inline const struct aside *asides_next(struct asides *a, uint64_t at)
+{
+	if (a->next == a->nr || a->rows[a->next].at > at)
+		return NULL;
+	return &a->rows[a->next++];
+}
+
+/* Begin, prolong or end a pass of kswapd at m->now. */
+void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside);
+
+/* An event of a task: passes go on that it is part of, those end that were quiet for long. */
+void asides_seen(struct asides *a, struct model *m, int32_t pid, uint64_t ts);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "start.h"
+
+#include "snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The zones are known: build the model. */
+static int build(struct start *s, struct error *err)
+{
+	int ret;
+
+	if (s->model)
+		return 0;
+	if (!s->nr_specs)
+		return fail(err, ENODATA,
+			    "no rows of zone: the tape has no snapshot to start from");
+	ret = model_new(&s->model, s->kernel, &s->machine, s->specs, s->nr_specs, err);
+	if (ret)
+		return ret;
+	s->model->policies = s->policies;
+	return asides_new(&s->asides, s->model, err);
+}
+
+/* Which loader a table has, and the columns it reads. */
+static int load_rows(struct start *s, const struct table *table, const struct ArrowArray *array,
+		     struct error *err)
+{
+	union {
+		struct zone_columns zone;
+		struct pcp_columns pcp;
+		struct pageblock_columns pageblock;
+		struct free_block_columns free_block;
+		struct pcp_page_columns pcp_page;
+		struct block_guess_columns block_guess;
+		struct reclaim_columns reclaim;
+	} columns;
+	size_t nr;
+	int ret;
+
+	ret = table_borrow(table, array, &columns, &nr, err);
+	if (ret)
+		return ret;
+	if (table == &zone_table) {
+		if (s->model)
+			return fail(err, EINVAL, "rows of zone must come before all others");
+		return snapshot_zones(s->specs, &s->nr_specs, UINT8_MAX, &columns.zone, nr, err);
+	}
+	ret = build(s, err);
+	if (ret)
+		return ret;
+	if (table == &pcp_table)
+		return snapshot_load_pcp(s->model, s->recorded, &columns.pcp, nr, err);
+	if (table == &pageblock_table)
+		return snapshot_load_pageblock(s->model, &columns.pageblock, nr, err);
+	if (table == &reclaim_table)
+		return asides_load(&s->asides, s->model, &columns.reclaim, nr, s->first, err);
+	if (table == &pcp_page_table)
+		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
+	s->exact |= table == &free_block_table;
+	s->guessed |= table == &block_guess_table;
+	if (s->exact && s->guessed)
+		return fail(err, EINVAL, "free_block and block_guess: load one of them");
+	if (table == &free_block_table)
+		return snapshot_load_free_block(s->model, &columns.free_block, nr, err);
+	return snapshot_load_block_guess(s->model, &columns.block_guess, nr, err);
+}
+
+int start_load(struct start *s, const char *name, const struct ArrowSchema *schema,
+	       const struct ArrowArray *array, struct error *err)
+{
+	static const struct table *const tables[] = {
+		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
+		&pcp_page_table, &block_guess_table, &reclaim_table,
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		int ret;
+
+		if (strcmp(tables[i]->name, name))
+			continue;
+		ret = table_check_schema(tables[i], schema, err);
+		return ret ? ret : load_rows(s, tables[i], array, err);
+	}
+	return 0;
+}
+
+int start_complete(struct start *s, struct error *err)
+{
+	int ret = build(s, err);
+
+	if (ret)
+		return ret;
+	if (!s->exact && !s->guessed)
+		return fail(err, ENODATA,
+			    "no rows of free_block or block_guess: the tape does not "
+			    "say which pages were free at its start");
+	for (int i = 0; i < s->model->nr_zones; i++) {
+		struct zone *zone = &s->model->zones[i];
+
+		/* Without kswapd's passes nothing would ever take these back. */
+		if (!s->model->boost_acts || s->kernel->boost == BOOST_NONE)
+			zone->boost = 0;
+		zone->reclaim_active &= s->model->boost_acts;
+	}
+	snapshot_complete(s->model, s->exact);
+	return 0;
+}
+
+void start_free(struct start *s)
+{
+	model_free(s->model);
+	asides_free(&s->asides);
+}

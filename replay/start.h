@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * start.h - from the rows of a tape's first snapshot to a model.
+ */
+#pragma once
+
+#include "aside.h"
+#include "model.h"
+
+struct start {
+	const struct kernel *kernel;
+	const struct kernel *recorded; /* row of the tape's own kernel */
+	struct machine machine;
+	struct policy_stack *policies;
+	uint64_t first; /* row of `event` the model starts at */
+	struct zone_spec specs[UINT8_MAX];
+	int nr_specs;
+	bool exact, guessed; /* rows of free_block, of block_guess were loaded */
+	struct model *model; /* NULL until all rows of zone are known */
+	struct asides asides;
+};
+
+/*
+ * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (an
+ * exact snapshot), block_guess (one from /proc/kpageflags), and all of reclaim, in order.
+ * Other tables are passed over. -EINVAL for rows that contradict each other, by name and
+ * value.
+ */
+int start_load(struct start *s, const char *name, const struct ArrowSchema *schema,
+	       const struct ArrowArray *array, struct error *err);
+
+/* No more rows: the model is ready. -ENODATA without a snapshot to begin from. */
+int start_complete(struct start *s, struct error *err);
+
+void start_free(struct start *s);
