@@ -100,7 +100,7 @@ class Proc:
             "version": _stripped(self.text("version")),
             "page_size": self._page_size(),
             "nodes": self._nodes(),
-            "sysctls": self._sysctls(),
+            "sysctls": self.sysctls(),
             "boot_id": _stripped(self.text("boot_id")),
             "host": _stripped(self.text("hostname")),
             "cmdline": _stripped(self.text("cmdline")),
@@ -173,7 +173,8 @@ class Proc:
         zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")
         return [{"id": n, "cpus": [], "distance": []} for n in sorted({z["node"] for z in zones})]
 
-    def _sysctls(self) -> dict[str, str]:
+    def sysctls(self) -> dict[str, str]:
+        """{"vm.swappiness": "60"} and all others of vm."""
         lines = re.findall(r"^(vm\.\S+) = (.*)$", self.text("sysctls") or "", re.MULTILINE)
         return dict(lines)
 
@@ -228,7 +229,7 @@ class _Live(Proc):
             nodes = [{"id": 0, "cpus": _cpus(online), "distance": [10]}]
         return sorted(nodes, key=lambda node: int(node["id"]))
 
-    def _sysctls(self) -> dict[str, str]:
+    def sysctls(self) -> dict[str, str]:
         found = {}
         for path in sorted(Path("/proc/sys/vm").iterdir()):
             try:

@@ -22,7 +22,10 @@ WITH span AS (
     SELECT
         coalesce(min(ts) FILTER (snapshot = 0), 0) AS after,
         coalesce(
-            CASE WHEN bool_or(snapshot = 0) THEN min(ts) FILTER (snapshot = 1) END,
+            CASE
+                WHEN bool_or(snapshot = 0)
+                THEN min(ts) FILTER (snapshot > 0 AND snapshot = (SELECT max(snapshot) FROM snapshot))
+            END,
             18446744073709551615
         ) AS until
     FROM snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,15 @@ from pagetape._collector import Source
 from pagetape.exact import Exact
 from pagetape.procfs import Proc
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Writer
 
 Row = dict[str, Any]
+
+
+class Sink(Protocol):
+    """Where rows go: a tape, or what becomes one."""
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None: ...
+    def rows(self, name: str, rows: list[Row]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,29 @@ class Snapshot:
         rows = {"snapshot": [how], "vmstat": self.rows["vmstat"]}
         return Snapshot(rows, tables, {"how": "exact", **facts})
 
-    def write(self, tape: Writer) -> None:
+    @property
+    def ts(self) -> int:
+        """The moment it shows, on the trace clock."""
+        return int(self.rows["snapshot"][0]["ts"])
+
+    def numbered(self, number: int) -> Snapshot:
+        """The same under another number."""
+
+        def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
+            column = batch.schema.get_field_index("snapshot")
+            numbers = pa.repeat(pa.scalar(number, pa.uint16()), batch.num_rows)
+            return batch.set_column(column, batch.schema.field(column), numbers)
+
+        return Snapshot(
+            {
+                name: [row | {"snapshot": number} for row in rows]
+                for name, rows in self.rows.items()
+            },
+            {name: changed(batch) for name, batch in self.blocks.items()},
+            self.facts,
+        )
+
+    def write(self, tape: Sink) -> None:
         for name, rows in self.rows.items():
             tape.rows(name, rows)
         for name, batch in self.blocks.items():
@@ -111,7 +139,7 @@ def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
 
 def write_events(
     source: Source,
-    tape: Writer,
+    tape: Sink,
     progress: Callable[[float], None] = lambda _share: None,
     ring_stats: Sequence[Row] = (),
 ) -> None:

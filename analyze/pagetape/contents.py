@@ -31,8 +31,9 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
 
 def _snapshot(snapshots: list[dict[str, Any]], rows: dict[str, int]) -> str:
     """How the state at the start was read."""
-    start = next((s["how"] for s in snapshots if s["snapshot"] == 0), None)
-    return start or ("proc" if rows.get("zone") else "none")
+    if not snapshots:
+        return "proc" if rows.get("zone") else "none"
+    return next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
 
 
 def describe(tape: Tape) -> dict[str, Any]:
@@ -67,8 +68,10 @@ def describe(tape: Tape) -> dict[str, Any]:
 def snapshots(info: dict[str, Any]) -> str:
     """How the states were read, and why not better."""
     words = {"none": "none", "proc": "from /proc", "exact": "exact"}
+    last = max((s["snapshot"] for s in info["snapshots"]), default=0)
+    place = {0: "start", last: "end"} if last else {0: "start"}
     found = [
-        f"{'end' if s['snapshot'] else 'start'} {words[s['how']]}"
+        f"{place.get(s['snapshot'], 'between')} {words[s['how']]}"
         + (f" ({s['why']})" if s["why"] else "")
         for s in info["snapshots"]
     ]

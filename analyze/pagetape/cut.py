@@ -10,7 +10,8 @@ kernel reports the allocation itself, with an `alloc` of the same page, only aft
     end     What is up to the cut, and that `alloc`, is in the state; nothing after it is.
 
 So a replay plays what lies between the two cuts, without the first `alloc`, with the last.
-Where the event was not recorded, the snapshot's own time is the cut.
+Where the event was not recorded, or is in the segment before, the snapshot's own time is the
+cut. The end is the last snapshot; those between it and the start are not needed.
 """
 
 from __future__ import annotations
@@ -59,15 +60,15 @@ def find(tape: Tape, mark: dict[str, Any]) -> Cut:
     before = pc.sum(pc.less_equal(near["ts"], mark["ts"])).as_py() or 0
     events = _rows(near, mark)
     cuts = [row for row, kind in events if kind == "alloc_zone_locked" and row < before]
-    if not cuts:
-        return Cut(base + before, None)
-    alloc = next((row for row, kind in events if kind == "alloc" and row > cuts[-1]), None)
-    return Cut(base + cuts[-1] + 1, None if alloc is None else base + alloc)
+    after = cuts[-1] + 1 if cuts else before
+    alloc = next((row for row, kind in events if kind == "alloc" and row >= after), None)
+    return Cut(base + after, None if alloc is None else base + alloc)
 
 
 def spans(tape: Tape) -> list[Span]:
     """The rows of event to play, in order; none if all are."""
-    start, end = exact(tape, 0), exact(tape, 1)
+    last = pc.max(tape.table("snapshot")["snapshot"]).as_py()
+    start, end = exact(tape, 0), exact(tape, last) if last else None
     if start is None:
         return []
     rows = tape.num_rows("event")

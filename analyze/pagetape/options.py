@@ -4,9 +4,54 @@
 Paths are not checked by click: what opens them knows better what is wrong.
 """
 
+import re
 from pathlib import Path
+from typing import Any
 
 import click
+
+
+class Quantity(click.ParamType[float]):
+    """A number with a unit, such as 90s, 5min or 2GB; without one, in the first unit."""
+
+    def __init__(self, name: str, example: str, units: dict[str, float], least: float) -> None:
+        self.name = name
+        self._example = example
+        self._units = units
+        self._least = least
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
+        if found is None or (found[2] and found[2] not in self._units):
+            self.fail(f"'{value}' is not a {self.name} (as {self._example})", param, ctx)
+        unit = self._units[found[2]] if found[2] else next(iter(self._units.values()))
+        if float(found[1]) * unit < self._least:
+            self.fail(f"'{value}' is too small", param, ctx)
+        return float(found[1]) * unit
+
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12} | {
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
+
+
+def duration(least: float = 0) -> Quantity:
+    """The type of an option in seconds."""
+    return Quantity("span of time", "90s, 5min or 1h", _SECONDS, least)
+
+
+def size(least: float = 0) -> Quantity:
+    """The type of an option in bytes."""
+    return Quantity("size", "500MB or 2GB", _BYTES, least)
+
 
 PATH = click.Path(path_type=Path)
 

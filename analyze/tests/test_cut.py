@@ -75,6 +75,16 @@ def test_a_cut_that_was_not_recorded_is_taken_by_its_time(tmp_path: Path) -> Non
     assert cut.spans(lossy) == [(1, 6)]
 
 
+def test_a_cut_in_the_segment_before_leaves_its_alloc_in_the_state(tmp_path: Path) -> None:
+    segment = tape(tmp_path / "t.tape", EVENTS[5:], [snapshot(0, BEGIN)])
+    assert cut.spans(segment) == [(0, 1), (2, 11)]
+
+
+def test_the_last_of_several_snapshots_is_the_end(tmp_path: Path) -> None:
+    marks = [snapshot(0, BEGIN), snapshot(1, 2_500_000_000, "proc"), snapshot(2, END)]
+    assert cut.spans(tape(tmp_path / "t.tape", EVENTS, marks)) == [(5, 6), (7, 13), (14, 15)]
+
+
 def test_a_tape_without_events_has_none_to_play(tmp_path: Path) -> None:
     empty = tape(tmp_path / "t.tape", [], [snapshot(0, BEGIN), snapshot(1, END)])
     assert cut.spans(empty) == [(0, 0)]

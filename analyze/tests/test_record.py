@@ -157,6 +157,69 @@ def test_a_killed_recorder_leaves_a_tape(tmp_path: Path, pagetape: Run) -> None:
     assert pagetape("record", "-o", out, "--force", "--duration", "0.1").status == 0  # tidies up
 
 
+@live
+def test_a_rotation_makes_tapes_that_each_stand_alone(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "tapes"
+    touch = [
+        sys.executable,
+        "-c",
+        "import time\nfor i in range(9): x = bytearray(8 << 20); time.sleep(.3)",
+    ]
+    args = ("--rotate", "1s", "--snapshot-max-ms", 100, "--keep", "1GB", "--", *touch)
+    said = pagetape("record", "-o", out, *args)
+    assert said.status == 0
+    tapes = [Tape(path) for path in sorted(out.iterdir())]
+    assert 2 <= len(tapes) == said.err.count("\n")
+    ends = []
+    for number, tape in enumerate(tapes, start=1):
+        info = pagetape("info", tape.path, "--json").json
+        assert (info["complete"], info["lost"]) == (True, 0)
+        assert info["facts"]["series"]["number"] == number
+        first, last = info["snapshots"]
+        assert (first["snapshot"], last["snapshot"]) == (0, 1)
+        began, ended = tape.clock
+        assert began > first["ts"] or number == 1
+        assert ended <= last["ts"] or number == len(tapes)
+        ends += [first["ts"], last["ts"]]
+        stored = sum(tape.num_rows(name) for name in ("event", "reclaim", "compaction"))
+        assert info["stored"] == stored
+        assert info["events"]["mm_page_alloc"] > 0
+        rings = tape.table("ring").to_pylist()
+        assert sum(ring["read"] for ring in rings) == sum(info["events"].values())
+        assert pagetape("replay", tape.path).status == 0
+    assert ends == sorted(ends)
+    assert all(end == start for end, start in zip(ends[1::2], ends[2::2], strict=False))
+
+
+@live
+def test_a_rotation_keeps_no_more_than_it_may(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "tapes"
+    args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--keep", "0kB")
+    assert pagetape("record", "-o", out, *args, "--duration", "2.5s").status == 0
+    (last,) = out.iterdir()
+    assert Tape(last).facts["series"]["number"] > 1
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--keep", "1GB"), "--keep is for --rotate"),
+        (("--rotate", "1s", "--force"), "--force replaces one tape; --rotate makes new ones"),
+        (("--rotate", "soon"), "'soon' is not a span of time (as 90s, 5min or 1h)"),
+        (("--rotate", "10ms"), "'10ms' is too small"),
+        (("--rotate", "1min", "--keep", "2GX"), "'2GX' is not a size (as 500MB or 2GB)"),
+        (("--duration", "-1"), "'-1' is not a span of time"),
+    ],
+)
+def test_options_that_make_no_sense(
+    args: tuple[str, ...], words: str, tmp_path: Path, pagetape: Run
+) -> None:
+    said = pagetape("record", "-o", tmp_path / "t", *args)
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert words in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_command_that_does_not_exist(tmp_path: Path, pagetape: Run) -> None:
     said = pagetape("record", "-o", tmp_path / "t.tape", "--", "no-such-command")
     assert said.status == 1 and "no-such-command" in said.err

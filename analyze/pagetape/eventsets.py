@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Event sets: which tracepoints a recording asks for, from all that a tape can hold."""
+
+from __future__ import annotations
+
+from pagetape.schemas import TABLES
+
+SETS = {
+    "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
+    "cheap": "only what is rare: fallbacks, kswapd, direct reclaim, compaction runs, OOM kills",
+    "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
+}
+
+# Rare events that still tell of fragmentation, reclaim and stalls.
+_CHEAP = {
+    "event": {"alloc_extfrag"},
+    "reclaim": {
+        "wakeup_kswapd",
+        "kswapd_wake",
+        "kswapd_sleep",
+        "direct_reclaim_begin",
+        "direct_reclaim_end",
+        "node_reclaim_begin",
+        "node_reclaim_end",
+        "throttled",
+        "setup_wmarks",
+        "setup_lowmem_reserve",
+        "totalreserve",
+        "mark_victim",
+    },
+    "compaction": {
+        "begin",
+        "end",
+        "try_to_compact_pages",
+        "wakeup_kcompactd",
+        "kcompactd_wake",
+        "kcompactd_sleep",
+    },
+}
+
+
+def tracepoints(which: str) -> list[str]:
+    """The "system:event" names of an event set."""
+    tables = ("event",) if which == "page" else ("event", "reclaim", "compaction")
+    return [
+        tracepoint
+        for name in tables
+        for kind in TABLES[name].kinds
+        if which != "cheap" or kind.name in _CHEAP[name]
+        for tracepoint in kind.tracepoints
+    ]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments of a session as tapes on disk: all in one, or each in one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.capture import Row
+from pagetape.schemas.tape import Writer
+from pagetape.session import Boundary
+from pagetape.shelf import Shelf
+
+
+class OneTape:
+    """A segment that becomes the tape `path`."""
+
+    def __init__(
+        self, path: Path, *, replace: bool = False, facts: dict[str, Any] | None = None
+    ) -> None:
+        self.path = path
+        self._replace = replace
+        self._facts = facts or {}
+        self._tape: Writer | None = None
+
+    def begin(self, start: Boundary) -> None:
+        self._tape = Writer(self.path, start.facts | self._facts, replace=self._replace)
+        start.state.numbered(0).write(self._tape)
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        assert self._tape is not None
+        self._tape.write(name, batch)
+
+    def rows(self, name: str, rows: list[Row]) -> None:
+        assert self._tape is not None
+        self._tape.rows(name, rows)
+
+    def end(self, end: Boundary) -> None:
+        assert self._tape is not None
+        end.state.numbered(1).write(self._tape)
+
+    def close(self) -> None:
+        if self._tape is not None:
+            self._tape.close()
+
+
+class Rotation:
+    """Each segment becomes a tape on the shelf; what is too much there goes."""
+
+    def __init__(self, shelf: Shelf, done: Callable[[Path], None]) -> None:
+        self._shelf = shelf
+        self._done = done  # told of each finished tape
+        self._tape: OneTape | None = None
+
+    def begin(self, start: Boundary) -> None:
+        self._tape = OneTape(self._shelf.place(start.at), facts=self._shelf.mark())
+        self._tape.begin(start)
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        assert self._tape is not None
+        self._tape.write(name, batch)
+
+    def rows(self, name: str, rows: list[Row]) -> None:
+        assert self._tape is not None
+        self._tape.rows(name, rows)
+
+    def end(self, end: Boundary) -> None:
+        assert self._tape is not None
+        self._tape.end(end)
+        self._tape.close()
+        self._done(self._tape.path)
+        self._tape = None
+        self._shelf.tidy()
+
+    def close(self) -> None:
+        if self._tape is not None:
+            self._tape.close()
+        self._shelf.close()
