@@ -193,15 +193,17 @@ void model_free(struct model *m);
 /* NULL, or what is wrong: every rule the comments above promise. Slow. */
 const char *model_check(const struct model *m);
 
+static inline bool zone_has(const struct zone *zone, uint64_t pfn)
+{
+	return pfn - zone->base_pfn - (zone->start - zone->base) < zone->end - zone->start;
+}
+
 /* The zone of a pfn, or NULL. */
 static inline const struct zone *pfn_zone(const struct model *m, uint64_t pfn)
 {
-	for (int i = m->nr_zones - 1; i >= 0; i--) {
-		const struct zone *zone = &m->zones[i];
-
-		if (pfn - zone->base_pfn - (zone->start - zone->base) < zone->end - zone->start)
-			return zone;
-	}
+	for (int i = m->nr_zones - 1; i >= 0; i--)
+		if (zone_has(&m->zones[i], pfn))
+			return &m->zones[i];
 	return NULL;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "replay.h"
 
+#include "anomalies.h"
 #include "buddy.h"
 #include "memory.h"
 #include "pcp.h"
 #include "policy_stack.h"
+#include "requests.h"
 #include "snapshot.h"
 #include "start.h"
 #include "zone.h"
@@ -16,13 +18,8 @@
 #include <time.h>
 
 enum {
-	WINDOW = 8192,       /* requests a free waits for its free_batched; power of two */
-	RECENT = 2 * WINDOW, /* slots to find a waiting free by its frame */
-	RECENT_PROBES = 8,
-	PREFETCH = 16, /* requests ahead of which a frame is fetched, its map entry twice that */
 	EVENT_ROWS = 1 << 16, /* of a batch of output */
 	OTHER_ROWS = 1 << 14,
-	ANOMALY_ROWS = 1 << 20, /* rows written; all are counted */
 };
 #define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
@@ -37,16 +34,6 @@ enum {
 	MAP_FREED = UINT32_MAX,
 };
 
-struct waiting {
-	uint64_t at, ts;
-	uint32_t frame; /* of the recorded pfn; NO_FRAME if there is none */
-	uint32_t gfp_flags;
-	int32_t pid;
-	uint16_t cpu;
-	uint8_t kind, flags, order, migratetype;
-	bool batched; /* free: takes effect later; free_batched: has its free */
-};
-
 struct replay {
 	struct replay_config config;
 	struct policy_stack *policies;
@@ -55,15 +42,15 @@ struct replay {
 	uint32_t *map;
 	bool started, finished;
 
-	struct waiting *window; /* [arrived % WINDOW] */
-	uint32_t *recent;       /* by frame: a waiting free's number, + 1, its low bits */
-	uint64_t arrived, done;
+	struct requests requests;
 
-	bool *busy; /* [cpu] its next tick may find something to do */
-	uint64_t last_ts, next_tick, interval_end;
+	bool *busy;  /* [cpu] its next tick may find something to do */
+	uint64_t at; /* row of `event` that runs */
+	uint64_t next_tick, interval_end;
 
 	struct events events;
-	struct output *anomaly, *counter, *end[NR_END];
+	struct anomalies anomalies;
+	struct output *counter, *end[NR_END];
 	struct totals totals;
 };
 
@@ -96,12 +83,7 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		ret = policy_stack_add(r->policies, config->policies[i], err);
 	if (ret)
 		goto failed;
-	r->window = calloc(WINDOW, sizeof(*r->window));
-	r->recent = calloc(RECENT, sizeof(*r->recent));
-	if (!r->window || !r->recent) {
-		ret = fail(err, ENOMEM, "no memory for a replay");
-		goto failed;
-	}
+	r->anomalies.nr = r->totals.anomalies;
 	r->start = (struct start){
 		.kernel = config->kernel,
 		.recorded = r->config.recorded,
@@ -111,7 +93,7 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 	};
 	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
 	if (!ret)
-		ret = output_new(&r->anomaly, &anomaly_table, OTHER_ROWS, err);
+		ret = output_new(&r->anomalies.output, &anomaly_table, OTHER_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->counter, &counter_table, OTHER_ROWS, err);
 	for (int i = 0; i < NR_END && !ret; i++)
@@ -134,12 +116,11 @@ void replay_free(struct replay *r)
 	start_free(&r->start);
 	policy_stack_free(r->policies);
 	output_free(r->events.output);
-	output_free(r->anomaly);
+	output_free(r->anomalies.output);
 	output_free(r->counter);
 	for (int i = 0; i < NR_END; i++)
 		output_free(r->end[i]);
-	free(r->window);
-	free(r->recent);
+	requests_free(&r->requests);
 	free(r->busy);
 	free(r);
 }
@@ -167,6 +148,9 @@ static int start(struct replay *r, struct error *err)
 	if (!r->map || !r->busy)
 		return fail(err, ENOMEM, "no memory for a map of %u page frames",
 			    r->model->nr_frames);
+	ret = requests_init(&r->requests, r->model, r->anomalies, err);
+	if (ret)
+		return ret;
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
 	r->model->events = r->config.events ? &r->events : NULL;
@@ -174,28 +158,18 @@ static int start(struct replay *r, struct error *err)
 	return 0;
 }
 
-static void report_anomaly(struct replay *r, const struct waiting *e, uint64_t pfn, int kind,
-			   int action)
+/* A request, of a page of the model, that cannot be as the record says. */
+__attribute__((cold)) static void report_anomaly(struct replay *r, const struct waiting *e,
+						 int kind, int action)
 {
-	struct anomaly_columns *columns;
-	size_t i;
-
-	if (r->totals.anomalies[kind]++ >= ANOMALY_ROWS)
-		return;
-	i = output_row(r->anomaly, &columns);
-	if (!columns)
-		return;
-	columns->at[i] = e->at;
-	columns->ts[i] = e->ts;
-	columns->cpu[i] = e->cpu;
-	columns->kind[i] = (uint8_t)kind;
-	columns->action[i] = (uint8_t)action;
-	if (pfn == UINT64_MAX)
-		return;
-	columns->pfn[i] = pfn;
-	set_valid(columns->pfn_valid, i);
-	columns->page_order[i] = e->order;
-	set_valid(columns->page_order_valid, i);
+	anomalies_add(&r->anomalies, &(struct anomaly){
+					     .at = r->at,
+					     .moment = &e->moment,
+					     .pfn = (int64_t)frame_pfn(r->model, e->frame),
+					     .order = e->order,
+					     .kind = kind,
+					     .action = action,
+				     });
 }
 
 static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
@@ -369,8 +343,7 @@ static void free_pieces(struct replay *r, const struct waiting *e, int rows)
 		kind = ANOMALY_KIND_FREE_OF_FREE;
 	else if (freed < pages)
 		kind = ANOMALY_KIND_FREE_UNKNOWN;
-	report_anomaly(r, e, frame_pfn(r->model, e->frame), kind,
-		       freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
+	report_anomaly(r, e, kind, freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
 }
 
 /* A free takes effect. */
@@ -435,13 +408,12 @@ static void reveal_old(struct replay *r, const struct waiting *e)
 	if (pcp_allowed(m, e->order) && zone->pcp_unseen >= pages &&
 	    e->migratetype <= MIGRATETYPE_RECLAIMABLE) {
 		zone->pcp_unseen -= pages;
-		pcp_push(m, zone_pcp(m, zone, e->cpu), e->frame, e->order, e->migratetype,
+		pcp_push(m, zone_pcp(m, zone, e->moment.cpu), e->frame, e->order, e->migratetype,
 			 frame_block(m, e->frame)->migratetype, false);
 		return;
 	}
 	free_direct(m, zone, e->frame, e->order);
-	report_anomaly(r, e, frame_pfn(r->model, e->frame), ANOMALY_KIND_ALLOC_OF_USED,
-		       ANOMALY_ACTION_FREED_BY_PAGE);
+	report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
 /* The record hands out pages whose free it never showed. */
@@ -453,8 +425,7 @@ static void free_missed(struct replay *r, const struct waiting *e)
 		if (map_has_page(r->map[e->frame + i]))
 			missed |= free_page(r, e->frame + i, ROW_FREE);
 	if (missed)
-		report_anomaly(r, e, frame_pfn(r->model, e->frame), ANOMALY_KIND_ALLOC_OF_USED,
-			       ANOMALY_ACTION_FREED_BY_PAGE);
+		report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
 static void commit_alloc(struct replay *r, const struct waiting *e)
@@ -466,7 +437,7 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 		.migratetype = e->migratetype,
 		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
 		.node = e->gfp_flags & GFP_THISNODE ? frame_zone(m, e->frame)->node
-						    : m->cpu_nodes[e->cpu],
+						    : m->cpu_nodes[e->moment.cpu],
 	};
 	uint32_t head;
 
@@ -478,8 +449,7 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 		     e->order, e->gfp_flags, e->migratetype);
 	if (head == NO_FRAME) {
 		map_set(r, e->frame, e->order, MAP_UNSERVED, false);
-		report_anomaly(r, e, frame_pfn(m, e->frame), ANOMALY_KIND_NO_FREE_PAGE,
-			       ANOMALY_ACTION_LEFT_UNMAPPED);
+		report_anomaly(r, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
 	} else {
 		map_set(r, e->frame, e->order, head + 1, true);
 	}
@@ -509,15 +479,17 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 static void run(struct replay *r, struct waiting *e)
 {
 	struct model *m = r->model;
+	uint64_t ts = e->moment.ts;
 
+	r->at += e->at - (uint32_t)r->at;
 	if (r->start.asides.next < r->start.asides.nr)
-		run_asides(r, e->at, e->ts);
+		run_asides(r, r->at, ts);
 	if (r->start.asides.nr_passes)
-		asides_seen(&r->start.asides, m, e->pid, e->ts);
-	if (e->ts >= r->next_tick || e->ts >= r->interval_end)
-		advance(r, e->ts);
-	m->now = (struct moment){e->ts, e->pid, e->cpu, e->flags};
-	r->busy[e->cpu] = true;
+		asides_seen(&r->start.asides, m, e->moment.pid, ts);
+	if (ts >= r->next_tick || ts >= r->interval_end)
+		advance(r, ts);
+	m->now = e->moment;
+	r->busy[e->moment.cpu] = true;
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:
 		if (e->frame == NO_FRAME)
@@ -537,136 +509,33 @@ static void run(struct replay *r, struct waiting *e)
 	}
 }
 
-/* Fetch what requests soon to run will touch: first the map's entry, then the frame. */
-static void prefetch(const struct replay *r)
+/*
+ * Run the requests that are due. Their pages are all over the memory: where the model
+ * put those of a whole chunk is looked up first, and the map's entries of the next chunk
+ * are on their way by then.
+ */
+static void run_due(struct replay *r, bool flush)
 {
-	const struct waiting *later = &r->window[(r->done + 2 * PREFETCH) % WINDOW];
-	const struct waiting *soon = &r->window[(r->done + PREFETCH) % WINDOW];
-	uint32_t place;
+	struct waiting *due, *next;
+	size_t nr;
 
-	if (r->arrived - r->done <= 2 * PREFETCH)
-		return;
-	if (later->frame != NO_FRAME)
-		__builtin_prefetch(&r->map[later->frame]);
-	if (soon->frame == NO_FRAME)
-		return;
-	place = r->map[soon->frame];
-	if (map_has_page(place))
-		__builtin_prefetch(&r->model->frames[place - 1]);
-}
-
-static void run_oldest(struct replay *r)
-{
-	prefetch(r);
-	run(r, &r->window[r->done % WINDOW]);
-	r->done++;
-}
-
-/* Slot of `recent` where a search for a frame begins. */
-static uint32_t recent_slot(uint32_t frame)
-{
-	return frame * 2654435761u >> 8 & (RECENT - 1);
-}
-
-/* Whether an entry of `recent` is of a free that still waits. */
-static bool still_waits(const struct replay *r, uint32_t entry)
-{
-	return (uint32_t)(entry - 1 - (uint32_t)r->done) < (uint32_t)(r->arrived - r->done);
-}
-
-static void remember_free(struct replay *r, uint32_t frame, uint64_t number)
-{
-	uint32_t slot = recent_slot(frame);
-
-	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
-		uint32_t *entry = &r->recent[(slot + i) & (RECENT - 1)];
-
-		if (still_waits(r, *entry) && r->window[(*entry - 1) % WINDOW].frame != frame)
-			continue;
-		*entry = (uint32_t)number + 1;
-		return;
+	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
+		for (size_t i = 0; i < REQUESTS_CHUNK; i++)
+			if (next[i].frame != NO_FRAME)
+				__builtin_prefetch(&r->map[next[i].frame]);
+		for (size_t i = 0; i < nr; i++)
+			if (due[i].frame != NO_FRAME && map_has_page(r->map[due[i].frame]))
+				__builtin_prefetch(&r->model->frames[r->map[due[i].frame] - 1]);
+		for (size_t i = 0; i < nr; i++)
+			run(r, &due[i]);
 	}
-}
-
-/* A free_batched arrives: the latest waiting free of its page takes effect with it. */
-static void match_batched(struct replay *r, struct waiting *e)
-{
-	uint32_t slot = recent_slot(e->frame);
-
-	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
-		uint32_t entry = r->recent[(slot + i) & (RECENT - 1)];
-		struct waiting *first = &r->window[(entry - 1) % WINDOW];
-
-		if (!still_waits(r, entry) || first->frame != e->frame || first->batched)
-			continue;
-		first->batched = true;
-		e->batched = true;
-		e->order = first->order;
-		return;
-	}
-}
-
-/* Fill in one request of the input; false, with an anomaly, if it cannot be one. */
-static bool read_request(struct replay *r, struct waiting *e, const struct event_columns *c,
-			 size_t i)
-{
-	const struct model *m = r->model;
-	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
-	bool alloc = c->kind[i] == EVENT_KIND_ALLOC;
-	const struct zone *zone;
-
-	*e = (struct waiting){
-		.at = r->totals.events + i,
-		.ts = c->ts[i],
-		.frame = NO_FRAME,
-		.pid = c->pid[i],
-		.cpu = c->cpu[i],
-		.kind = c->kind[i],
-		.flags = c->flags[i],
-		.order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0,
-	};
-	if (alloc) {
-		e->migratetype = c->migratetype[i];
-		e->gfp_flags = is_valid(c->gfp_flags_valid, i) ? c->gfp_flags[i] : 0;
-	}
-	if (e->kind > EVENT_KIND_FREE_BATCHED || e->cpu >= m->nr_cpus || e->order > m->max_order ||
-	    e->ts >> 62 || e->ts < r->last_ts || e->migratetype >= NR_MIGRATETYPE ||
-	    (alloc && !is_valid(c->migratetype_valid, i)) || (!alloc && pfn == UINT64_MAX)) {
-		report_anomaly(r, e, pfn, ANOMALY_KIND_BAD_EVENT, ANOMALY_ACTION_IGNORED);
-		return false;
-	}
-	r->last_ts = e->ts;
-	if (pfn == UINT64_MAX) {
-		r->totals.recorded_failures++;
-		return true;
-	}
-	zone = pfn_zone(m, pfn);
-	if (zone)
-		e->frame = zone->base + (uint32_t)(pfn - zone->base_pfn);
-	if (!zone || zone->end - e->frame < 1u << e->order) {
-		report_anomaly(r, e, pfn, ANOMALY_KIND_OUTSIDE_ZONES, ANOMALY_ACTION_IGNORED);
-		return false;
-	}
-	return true;
 }
 
 static void feed_rows(struct replay *r, const struct event_columns *c, size_t first, size_t end)
 {
-	for (size_t i = first; i < end; i++) {
-		struct waiting *e = &r->window[r->arrived % WINDOW];
-
-		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
-			continue;
-		if (r->arrived - r->done == WINDOW)
-			run_oldest(r);
-		if (!read_request(r, e, c, i))
-			continue;
-		if (e->kind == EVENT_KIND_FREE)
-			remember_free(r, e->frame, r->arrived);
-		else if (e->kind == EVENT_KIND_FREE_BATCHED)
-			match_batched(r, e);
-		r->arrived++;
-		r->totals.requests++;
+	while (first < end) {
+		first = requests_read(&r->requests, c, r->totals.events, first, end);
+		run_due(r, false);
 	}
 }
 
@@ -685,6 +554,8 @@ static void feed_spans(struct replay *r, const struct event_columns *c, size_t n
 		feed_rows(r, c, first, end < nr ? end : nr);
 	}
 	r->totals.events += nr;
+	r->totals.requests = r->requests.arrived;
+	r->totals.recorded_failures = r->requests.failures;
 }
 
 static double seconds(void)
@@ -700,7 +571,7 @@ static int outputs_error(const struct replay *r, struct error *err)
 	int ret = output_error(r->events.output, err);
 
 	if (!ret)
-		ret = output_error(r->anomaly, err);
+		ret = output_error(r->anomalies.output, err);
 	if (!ret)
 		ret = output_error(r->counter, err);
 	for (int i = 0; i < NR_END && !ret; i++)
@@ -755,13 +626,12 @@ int replay_finish(struct replay *r, struct error *err)
 		return ret;
 	if (r->finished)
 		return fail(err, EINVAL, "the tape is over already");
-	while (r->done < r->arrived)
-		run_oldest(r);
-	run_asides(r, end_of_tape(r), r->last_ts);
+	run_due(r, true);
+	run_asides(r, end_of_tape(r), r->requests.last_ts);
 	if (r->interval_end)
 		end_interval(r);
 	r->totals.loop_seconds += seconds() - begin;
-	snapshot_write(r->model, r->end, r->last_ts);
+	snapshot_write(r->model, r->end, r->requests.last_ts);
 	r->finished = true;
 	return outputs_error(r, err);
 }
@@ -771,7 +641,7 @@ struct batch *replay_read(struct replay *r)
 	struct batch *batch = output_pop(r->events.output, r->finished);
 
 	if (!batch)
-		batch = output_pop(r->anomaly, r->finished);
+		batch = output_pop(r->anomalies.output, r->finished);
 	if (!batch)
 		batch = output_pop(r->counter, r->finished);
 	for (int i = 0; i < NR_END && !batch; i++)
