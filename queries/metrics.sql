@@ -15,7 +15,7 @@
 --
 -- Columns:
 --   metric  VARCHAR  What is counted.
---   unit    VARCHAR  events, pages or blocks.
+--   unit    VARCHAR  events, pages, blocks, or 1/1000 of an index.
 --   tier    VARCHAR  Tier of the number when it is a prediction.
 --   value   BIGINT   The count.
 WITH span AS (
@@ -66,7 +66,13 @@ run AS MATERIALIZED (
 ),
 
 fallback AS MATERIALIZED (
-    SELECT alloc_migratetype AS wanted, fallback_migratetype AS raided, kind, below_pageblock, count(*) AS nr
+    SELECT
+        alloc_migratetype AS wanted,
+        fallback_migratetype AS raided,
+        alloc_order,
+        kind,
+        below_pageblock,
+        count(*) AS nr
     FROM extfrag
     WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY ALL
@@ -77,6 +83,23 @@ last_area AS (
     FROM free_area
     WHERE snapshot = (SELECT max(snapshot) FROM free_area) AND snapshot > 0
     GROUP BY node, zone, page_order
+),
+
+-- The kernel's own indices (mm/vmstat.c, 6.12), of what the zones hold at the end.
+zone_free AS (
+    SELECT
+        node,
+        zone,
+        o.page_order,
+        sum(nr_free)::BIGINT AS blocks,
+        sum(nr_free << a.page_order::INTEGER)::BIGINT AS pages,
+        coalesce(sum(nr_free << a.page_order::INTEGER) FILTER (a.page_order >= o.page_order), 0)::BIGINT AS usable
+    FROM last_area AS a
+    CROSS JOIN (
+        SELECT 3 AS page_order UNION SELECT pageblock_order FROM machine WHERE pageblock_order IS NOT NULL
+    ) AS o
+    GROUP BY node, zone, o.page_order
+    HAVING sum(nr_free) > 0
 ),
 
 last_count AS (
@@ -117,6 +140,11 @@ measured AS (
     LEFT JOIN fallback AS f USING (wanted, raided)
     GROUP BY p.wanted, p.raided
     UNION ALL
+    SELECT 24, 'fallbacks for order ' || o.page_order, 'events', 'A', coalesce(sum(f.nr), 0)
+    FROM range(11) AS o (page_order)
+    LEFT JOIN fallback AS f ON f.alloc_order = o.page_order
+    GROUP BY o.page_order
+    UNION ALL
     SELECT 30, 'pages taken under the zone lock', 'pages', 'A', coalesce(sum(pages), 0)
     FROM page_event WHERE kind = 'alloc_zone_locked'
     UNION ALL
@@ -134,6 +162,14 @@ measured AS (
     UNION ALL
     SELECT 41, 'free blocks of order ' || page_order || ' at the end', 'blocks', 'A', sum(nr_free)
     FROM last_area GROUP BY page_order
+    UNION ALL
+    SELECT 50, 'unusable free space of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
+        'A', (pages - usable) * 1000 // pages
+    FROM zone_free
+    UNION ALL
+    SELECT 51, 'fragmentation index of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
+        'A', CASE WHEN usable > 0 THEN -1000 ELSE 1000 - (1000 + pages * 1000 // (1 << page_order)) // blocks END
+    FROM zone_free
     UNION ALL
     SELECT 60, 'pageblocks ' || migratetype || ' at the end', 'blocks', 'A', nr_blocks
     FROM last_count

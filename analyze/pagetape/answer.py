@@ -81,6 +81,11 @@ def amount(nr: int, one: str, many: str = "") -> str:
     return f"{nr:,} {one if nr == 1 else many or one + 's'}"
 
 
+def share(part: int, whole: int) -> float | None:
+    """`part` in per cent of `whole`, rounded down so that 100 means all; None of nothing."""
+    return math.floor(1e5 * part / whole) / 1e3 if whole else None
+
+
 def size(nr: float) -> str:
     """Bytes for people: '3.2 MB'."""
     for unit in ("bytes", "kB", "MB", "GB"):

@@ -10,7 +10,8 @@ A tape plays one of three roles:
 The distance between the recorded tape and the model is the model's error, metric by
 metric. A what-if is compared with the model, not with the record, so that the model's
 error is not taken for an effect; an effect no larger than the error is called
-that.
+that. Where the model is not among the tapes, the what-if's own table model_error stands
+in for it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ from pagetape import query
 from pagetape.database import Database, labels
 from pagetape.loss import Loss
 from pagetape.schemas.tape import Tape
+
+
+def metrics(tape: Tape) -> dict[str, dict[str, Any]]:
+    """The rows of the report `metrics`, by name."""
+    with Database([tape]) as db:
+        rows = db.run(query.reports()["metrics"]).objects()
+    return {row["metric"]: row for row in rows}
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,16 @@ class Side:
     def of(cls, tape: Tape, label: str) -> Side:
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
-        with Database([tape]) as db:
-            rows = db.run(query.reports()["metrics"]).objects()
-        return cls(label, role, Loss.of(tape), run, {row["metric"]: row for row in rows})
+        return cls(label, role, Loss.of(tape), run, metrics(tape))
+
+    @classmethod
+    def told(cls, tape: Tape, column: str, role: str) -> Side | None:
+        """One side of the tape's table model_error."""
+        rows = tape.table("model_error").to_pylist()
+        if not rows:
+            return None
+        found = {row["metric"]: row | {"value": row[column]} for row in rows}
+        return cls(role, role, Loss(None, {}, 0), None, found)
 
     def value(self, metric: str) -> int | None:
         row = self.metrics.get(metric)
@@ -117,12 +132,22 @@ def _difference(side: Side, reference: Side, metric: str, error: int | None) -> 
     return Difference(value, percent, within)
 
 
+def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Side | None]:
+    """The recording and the model whose distance is the error: given, or told by a what-if."""
+    recorded = next((s for s in sides if s.role == "recorded"), None)
+    model = next((s for s in sides if s.role == "model"), None)
+    for tape, side in zip(tapes, sides, strict=True):
+        if side.role == "what-if":
+            recorded = recorded or Side.told(tape, "recorded", "recorded")
+            model = model or Side.told(tape, "model", "model")
+    return recorded, model
+
+
 def compare(tapes: Sequence[Tape]) -> Comparison:
     """The first tape against the others."""
     sides = [Side.of(tape, name) for tape, name in zip(tapes, labels(tapes), strict=True)]
     base = sides[0]
-    recorded = next((s for s in sides if s.role == "recorded"), None)
-    model = next((s for s in sides if s.role == "model"), None)
+    recorded, model = _bar(tapes, sides)
     references = {
         s.label: model if s.role == "what-if" and model else base for s in sides if s is not base
     }

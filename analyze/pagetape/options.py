@@ -62,3 +62,10 @@ force = click.option("--force", is_flag=True, help="Replace a tape of that name.
 output = click.option(
     "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="The tape to make."
 )
+kernel = click.option(
+    "--kernel",
+    default="auto",
+    show_default=True,
+    metavar="K",
+    help="Kernel whose rules to play by; auto is the tape's own.",
+)

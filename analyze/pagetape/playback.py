@@ -7,7 +7,7 @@ import contextlib
 import errno
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,9 @@ SNAPSHOT = (
     "free_block",
     "pcp_page",
 )
+
+# Settings of the machine that the engine asks for.
+_SYSCTLS = ("watermark_boost_factor", "percpu_pagelist_high_fraction")
 
 # What the run takes over from its input as it is.
 KEPT = ("task", "lost")
@@ -58,10 +61,17 @@ def kernel_row(tape: Tape, kernel: str) -> str:
     return _replay.kernel_for_release(release)
 
 
-def own_kernel(tape: Tape, row: str) -> bool:
-    """Whether the row of the feature matrix is that of the tape's own kernel."""
+def has_kernel(tape: Tape) -> bool:
+    """Whether the tape says which kernel it is from."""
+    return bool(_release(tape))
+
+
+def is_own(tape: Tape, run: Run) -> bool:
+    """Whether the run is under the kernel and the policy of the tape itself."""
     release = _release(tape)
-    return release is not None and _replay.kernel_for_release(release) == row
+    row = kernel_row(tape, run.kernel)
+    mainline = set(run.policies) <= {"mainline"}
+    return mainline and release is not None and _replay.kernel_for_release(release) == row
 
 
 def _release(tape: Tape) -> str | None:
@@ -93,7 +103,7 @@ def tier(name: str, run: Run) -> str:
     return "B" if name in _FEEDBACK else run_tier(run)
 
 
-def _topology(tape: Tape) -> dict[str, Any]:
+def topology(tape: Tape) -> dict[str, Any]:
     """The engine's view of the machine; TapeError naming the fact that is missing."""
     facts = tape.facts
     for name in ("cpus", "nodes", "pageblock_order"):
@@ -105,22 +115,23 @@ def _topology(tape: Tape) -> dict[str, Any]:
             )
     nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
     home = {cpu: node["id"] for node in nodes for cpu in node["cpus"]}
-    boost = facts.get("sysctls", {}).get("vm.watermark_boost_factor")
-    return {
+    sysctls = facts.get("sysctls", {})
+    known = {name: int(sysctls[f"vm.{name}"]) for name in _SYSCTLS if f"vm.{name}" in sysctls}
+    return known | {
         "nr_cpus": facts["cpus"],
         "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
         "node_distances": [node["distance"] for node in nodes],
         "pageblock_order": facts["pageblock_order"],
-    } | ({"watermark_boost_factor": int(boost)} if boost is not None else {})
+    }
 
 
-def _first_snapshot(tape: Tape, name: str) -> list[pa.RecordBatch]:
+def snapshot_rows(tape: Tape, name: str, number: int) -> list[pa.RecordBatch]:
+    """The rows of one snapshot in one of its tables."""
     rows = tape.table(name)
-    first = rows.filter(pc.equal(rows["snapshot"], 0)).combine_chunks()
-    return list(first.to_batches())
+    return list(rows.filter(pc.equal(rows["snapshot"], number)).combine_chunks().to_batches())
 
 
-def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches; the next is read while one is used."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, batches, None)
@@ -173,7 +184,7 @@ class _Output:
         if self._writer is None:
             return
         for name in (*SNAPSHOT, *KEPT):
-            for batch in _first_snapshot(tape, name) if name in SNAPSHOT else tape.batches(name):
+            for batch in snapshot_rows(tape, name, 0) if name in SNAPSHOT else tape.batches(name):
                 self._writer.write(name, batch)
         self._writer.rows(
             "tracepoint",
@@ -189,6 +200,24 @@ class _Output:
         )
 
 
+def _engine(tape: Tape, run: Run, *, events: bool) -> _replay.Replay:
+    """The engine for the run, before it has seen anything of the tape."""
+    return _replay.Replay(
+        kernel_row(tape, run.kernel),
+        list(run.policies) or ["mainline"],
+        **topology(tape),
+        recorded_kernel=kernel_row(tape, "auto") if _release(tape) else "",
+        reclaim=run.reclaim,
+        events=events,
+        spans=cut.spans(tape),
+    )
+
+
+def check(tape: Tape, run: Run) -> None:
+    """An error unless the run can begin: before anything is done that takes long."""
+    _engine(tape, run, events=False)
+
+
 def play(
     tape: Tape,
     run: Run,
@@ -196,29 +225,23 @@ def play(
     *,
     replace: bool = False,
     progress: Callable[[float], None] = lambda _share: None,
+    model_error: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Play `tape`; the JSON object of `pagetape replay`. With `out`, also a tape."""
-    kernel = kernel_row(tape, run.kernel)
-    policies = list(run.policies) or ["mainline"]
-    engine = _replay.Replay(
-        kernel,
-        policies,
-        **_topology(tape),
-        recorded_kernel=kernel_row(tape, "auto") if _release(tape) else "",
-        reclaim=run.reclaim,
-        events=out is not None,
-        spans=cut.spans(tape),
-    )
+    """Play `tape`; the JSON object of `pagetape replay`.
+
+    With `out`, also a tape; `model_error` is what its table of that name is to hold.
+    """
+    engine = _engine(tape, run, events=out is not None)
     for name in SNAPSHOT:
-        for batch in _first_snapshot(tape, name):
+        for batch in snapshot_rows(tape, name, 0):
             engine.load(name, batch)
     for batch in tape.batches("reclaim"):
         engine.load("reclaim", batch)
     made = {
-        "kernel": kernel,
-        "policies": policies,
+        "kernel": kernel_row(tape, run.kernel),
+        "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
-        "own": policies == ["mainline"] and own_kernel(tape, kernel),
+        "own": is_own(tape, run),
         "tier": run_tier(run),
     }
     rows = tape.num_rows("event")
@@ -229,7 +252,7 @@ def play(
             facts = tape.facts | {"replay": made}
             writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
         sink = stack.enter_context(_Output(writer))
-        for batch in _ahead(tape.batches("event")):
+        for batch in ahead(tape.batches("event")):
             engine.feed(batch)
             sink.drain(engine)
             fed += batch.num_rows
@@ -237,6 +260,8 @@ def play(
         engine.finish()
         sink.drain(engine)
         sink.finish(tape)
+        if writer is not None and model_error:
+            writer.rows("model_error", list(model_error))
     totals = dict(engine.totals)
     seconds = totals.pop("loop_seconds")
     events = totals.pop("events")

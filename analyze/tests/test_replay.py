@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import playback
+from pagetape import model_error, playback
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
@@ -100,11 +100,45 @@ def test_an_effect_within_the_model_error_is_called_that(tmp_path: Path, pagetap
     assert next(x for x in lines if x.startswith("frees")).count("within model error") == 1
 
 
-def test_without_the_models_account_the_error_is_unknown(
-    tapes: dict[str, Path], pagetape: Run
+def test_a_what_if_tells_how_far_the_model_is_off(tapes: dict[str, Path], pagetape: Run) -> None:
+    """It needs no model among the tapes: it carries that of its recording."""
+    alone = pagetape("compare", tapes["recorded"], tapes["whatif"], "--json").json
+    given = pagetape("compare", *tapes.values(), "--json").json
+    assert alone["model_error_of"] == {"recorded": "recorded", "model": "model"}
+    assert alone["tapes"][1]["compared_with"] == "model"
+
+    def whatif(found: Any, name: str) -> list[Any]:
+        return [(m["metric"], m[name].get("whatif")) for m in found["metrics"]]
+
+    assert whatif(alone, "differences") == whatif(given, "differences")
+
+
+def test_a_what_if_of_no_known_kernel_leaves_the_error_unknown(
+    small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
-    said = pagetape("compare", tapes["recorded"], tapes["whatif"])
-    assert "model error unknown" in said.out
+    tape = Tape(small)
+    nameless = tmp_path / "nameless.tape"
+    with Writer(nameless, tape.facts | {"kernel": None, "version": ""}) as out:
+        for name in tape.tables:
+            for batch in tape.batches(name):
+                out.write(name, batch)
+    whatif = tmp_path / "whatif.tape"
+    assert pagetape("replay", nameless, "--kernel", "6.1", "-o", whatif).status == 0
+    assert "model error unknown" in pagetape("compare", nameless, whatif).out
+
+
+def test_the_model_error_is_measured_once(
+    small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = []
+    play = model_error.play
+    monkeypatch.setattr(model_error, "play", lambda *a, **k: played.append(a) or play(*a, **k))
+    for name in ("a", "b"):
+        policy = ("--policy", "nofragment:mode=always")
+        assert pagetape("replay", small, *policy, "-o", tmp_path / f"{name}.tape").status == 0
+    assert len(played) == 1
+    a, b = (Tape(tmp_path / f"{name}.tape").table("model_error") for name in ("a", "b"))
+    assert a.equals(b) and len(a) > 20
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from pagetape import answer, options, output
+from pagetape import answer, model_error, options, output
 from pagetape.loss import Loss
-from pagetape.playback import Run, play
+from pagetape.playback import Run, check, is_own, play
 from pagetape.schemas.tape import Tape
 
 
@@ -25,13 +25,7 @@ def _text(result: dict[str, Any]) -> str:
 
 @click.command("replay")
 @options.tape
-@click.option(
-    "--kernel",
-    default="auto",
-    show_default=True,
-    metavar="K",
-    help="Kernel whose rules to play by; auto is the tape's own.",
-)
+@options.kernel
 @click.option(
     "--policy",
     "policies",
@@ -64,13 +58,24 @@ def command(
     same tables as the input, so that every report and compare works on it. Tier A
     is placement; B would need feedback that R0 does not model.
 
+    The OUT.tape of a what-if also says how far the model is off on this recording, from
+    a replay under the recording's own rules; that one is made once and its figures kept.
+
     \b
     Example:
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
     """
     source = Tape(tape)
+    run = Run(kernel, policies, reclaim)
+    error: model_error.Rows = []
+    if out is not None:
+        output.check_free(out, replace=force)
+        check(source, run)
+        if not is_own(source, run):
+            with output.progress("model error") as bar:
+                error = model_error.measure(source, out, bar)
     with output.progress("replay") as bar:
-        result = play(source, Run(kernel, policies, reclaim), out, replace=force, progress=bar)
+        result = play(source, run, out, replace=force, progress=bar, model_error=error)
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})

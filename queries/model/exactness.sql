@@ -1,0 +1,37 @@
+-- How many of the kernel's decisions the model foresaw. Only for tapes of validate -o.
+--
+-- Read `percent` first: of the decisions the model said anything about, those that
+-- came as it said. A decision is unknown while the tape has not told what it depends
+-- on, as at the start of a recording without an exact snapshot.
+--
+-- Tier: A
+--
+-- Parameters:
+--   interval_ms  BIGINT = 0  Width of one row in milliseconds, 1000 or more; 0 for all time.
+--
+-- Columns:
+--   at_s      DOUBLE     Start of the interval, seconds after the first; null for all time.
+--   node      USMALLINT  NUMA node.
+--   zone      VARCHAR    Zone.
+--   decision  VARCHAR    What the kernel decided.
+--   nr        BIGINT     Decisions recorded.
+--   exact     BIGINT     Foreseen.
+--   wrong     BIGINT     Foreseen otherwise.
+--   unknown   BIGINT     Not foreseen, for want of knowledge.
+--   percent   DOUBLE     exact of exact and wrong, rounded down.
+SELECT
+    CASE WHEN $interval_ms::BIGINT > 0
+        THEN (ts - (SELECT min(ts) FROM exactness))::BIGINT // (1000000 * $interval_ms::BIGINT)
+            * $interval_ms::BIGINT / 1000
+    END AS at_s,
+    node,
+    zone,
+    decision,
+    sum(nr)::BIGINT AS nr,
+    sum(exact)::BIGINT AS exact,
+    sum(nr - exact - unknown)::BIGINT AS wrong,
+    sum(unknown)::BIGINT AS unknown,
+    floor(100000 * sum(exact) / nullif(sum(nr - unknown), 0)) / 1000 AS percent
+FROM exactness
+GROUP BY at_s, node, zone, decision
+ORDER BY at_s, node, zone, decision
