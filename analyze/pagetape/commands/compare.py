@@ -58,15 +58,14 @@ def _text(found: Comparison) -> str:
 def command(base: Path, others: tuple[Path, ...], as_json: bool) -> None:
     """Tapes side by side, with the model's error as the bar.
 
-    With a recorded tape and its replay under its own kernel's rules among them, the
-    distance between those two is the model's error. A what-if is compared with that
-    replay, and what differs by no more than the error is marked.
+    The distance between a recorded tape and its replay under its own kernel's rules is
+    the model's error. A what-if is compared with that replay, given here or told by the
+    what-if itself, and what differs by no more than the error is marked.
 
     \b
     Example:
-      pagetape replay base.tape -o model.tape
       pagetape replay base.tape --policy nofragment -o whatif.tape
-      pagetape compare base.tape model.tape whatif.tape
+      pagetape compare base.tape whatif.tape
     """
     found = compare([Tape(path) for path in (base, *others)])
     if as_json:
