@@ -33,6 +33,11 @@ class Source:
     def rings(self) -> list[dict[str, Any]]: ...
     def lost(self) -> list[dict[str, Any]]: ...
     def tasks(self) -> list[dict[str, Any]]: ...
+    def stack(self, number: int) -> list[int]:
+        """The addresses of the stack that a row of `stack` names, innermost first."""
+    @property
+    def kallsyms(self) -> str:
+        """/proc/kallsyms of the traced kernel: "address type name [module]" lines, "" if unknown."""
     @property
     def bad_records(self) -> int:
         """Records and ring pages left out as damaged, complete once read() gave None."""
@@ -51,14 +56,15 @@ class Recorder(Source):
 
     `events` are "system:event"; `spool` is a directory for raw sub-buffers on
     their way to the decoder; `ring_kb` is of each CPU, 0 for one that fits the
-    machine. Create, start(), [the load runs], stop(), and read() in another thread
+    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Create, start(), [the load runs], stop(), and read() in another thread
     or after stop() until it gives None. stop() is quick: what is not decoded yet
     comes out of read() after it. close(), at any time, ends all and leaves nothing
     behind; a read() in another thread then raises CollectorError (ECANCELED).
 
     Further `facts`: instances (one name), ring_kb, subbuf_kb, and skipped_events,
-    those asked for that this kernel does not have. task:task_newtask and
-    task:task_rename are recorded too, so that tasks() knows short-lived ones.
+    those asked for that this kernel does not have. task:task_newtask, task:task_rename
+    and cgroup:cgroup_attach_task are recorded too, so that tasks() knows short-lived
+    ones.
     lost() has a row for each gap that the kernel tells of, and one without times
     for what it only counts: events = sum of overrun, commit_overrun and dropped of
     rings(), unless some gap's number is unknown (None).
@@ -70,6 +76,7 @@ class Recorder(Source):
         spool: str,
         migratetypes: Sequence[str] = (),
         ring_kb: int = 0,
+        stacks: bool = False,
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...

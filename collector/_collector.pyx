@@ -4,7 +4,7 @@
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 import os
@@ -26,6 +26,13 @@ cdef extern from "event-parse.h" nogil:
         pass
     const char *tep_data_comm_from_pid(tep_handle *tep, int pid)
 
+cdef extern from "stacks.h" nogil:
+    enum:
+        STACK_FRAMES
+    struct stacks:
+        pass
+    int stacks_get(stacks *s, uint32_t number, uint64_t *frames)
+
 cdef extern from "decode.h" nogil:
     struct decoder:
         pass
@@ -43,6 +50,8 @@ cdef extern from "decode.h" nogil:
     const char *decoder_gfp_name(const decoder *d, int bit)
     int decoder_pageblock_order(const decoder *d)
     uint64_t decoder_bad_records(const decoder *d)
+
+    stacks *decoder_stacks(const decoder *d)
 
 cdef extern from "source.h" nogil:
     uint64_t UNKNOWN_COUNT
@@ -78,6 +87,7 @@ cdef extern from "dat.h" nogil:
     void dat_close(dat *d)
     source *dat_source(dat *d)
     const dat_facts_c *dat_facts(const dat *d)
+    const char *dat_kallsyms(const dat *d)
     uint64_t dat_bad_records(const dat *d)
 
 
@@ -104,6 +114,7 @@ cdef extern from "record.h" nogil:
         const char **events
         const char *spool
         size_t ring_kb
+        bint stacks
         decoder_names names
     int recorder_new(recorder **out, const recorder_config *config, error *err)
     void recorder_cancel(recorder *r)
@@ -254,6 +265,14 @@ cdef class Source:
             for i in range(s.nr_gaps)
         ]
 
+    def stack(self, uint32_t number):
+        cdef stacks *known = decoder_stacks(self.opened().decoder)
+        cdef uint64_t frames[STACK_FRAMES]
+        cdef int nr = stacks_get(known, number, frames) if known else -1
+        if nr < 0:
+            raise IndexError(number)
+        return [frames[i] for i in range(nr)]
+
     def tasks(self):
         cdef source *s = self.opened()
         cdef size_t nr
@@ -305,6 +324,11 @@ cdef class DatFile(Source):
         }
 
     @property
+    def kallsyms(self):
+        self.opened()
+        return text(dat_kallsyms(self.dat))
+
+    @property
     def bad_records(self):
         self.opened()
         return dat_bad_records(self.dat)
@@ -319,7 +343,7 @@ cdef class DatFile(Source):
 cdef class Recorder(Source):
     cdef recorder *recorder
 
-    def __init__(self, events, spool, migratetypes=(), ring_kb=0):
+    def __init__(self, events, spool, migratetypes=(), ring_kb=0, stacks=False):
         cdef Names names = Names(migratetypes)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
@@ -336,6 +360,7 @@ cdef class Recorder(Source):
         config.events = c_events
         config.spool = directory
         config.ring_kb = ring_kb
+        config.stacks = stacks
         config.names = names.c
         with nogil:
             ret = recorder_new(&self.recorder, &config, &err)
@@ -367,6 +392,11 @@ cdef class Recorder(Source):
             "subbuf_kb": instance_subbuf_bytes(instance) // 1024,
             "skipped_events": [text(skipped[i]) for i in range(nr)],
         }
+
+    @property
+    def kallsyms(self):
+        with open("/proc/kallsyms") as file:
+            return file.read()
 
     @property
     def progress(self):

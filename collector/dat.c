@@ -80,6 +80,7 @@ struct dat {
 	struct merge merge; /* of the streams that have a record */
 	struct dat_facts facts;
 	char *uname;
+	char *kallsyms;
 	uint64_t nr_bytes, bytes_done;
 	pthread_t thread;
 };
@@ -389,9 +390,12 @@ static void *decode_thread(void *arg)
  * libtracecmd hands the symbols in a file to this function. libtraceevent's own,
  * which this one comes before in the search order of what is loaded together
  * with libtracecmd, parses all 200,000: three quarters of the time to open a file,
- * for the one name that the decoder asks for. Where libtraceevent's is found after
- * all, opening takes longer and nothing else changes.
+ * for the one name that the decoder asks for. The text itself is kept for those who
+ * want the names of stacks. Where libtraceevent's function is found after all, opening
+ * takes longer and stacks stay addresses.
  */
+static _Thread_local char **keep_kallsyms; /* the callback is not told for whom it is called */
+
 __attribute__((visibility("default"))) int tep_parse_kallsyms(struct tep_handle *tep,
 							      const char *kallsyms)
 {
@@ -400,6 +404,8 @@ __attribute__((visibility("default"))) int tep_parse_kallsyms(struct tep_handle 
 	unsigned long long address;
 	char symbol[sizeof(name) + 1];
 
+	if (keep_kallsyms && !*keep_kallsyms)
+		*keep_kallsyms = strdup(kallsyms);
 	for (; (line = strstr(line, name)); line = next) {
 		next = line + strlen(name);
 		while (line > kallsyms && line[-1] != '\n')
@@ -414,7 +420,9 @@ static int open_handles(struct dat *d, const char *path, struct error *err)
 {
 	int nr;
 
+	keep_kallsyms = &d->kallsyms;
 	d->top = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
+	keep_kallsyms = NULL;
 	if (!d->top)
 		return fail(err, EBADMSG, "%s: damaged or truncated", path);
 	nr = tracecmd_buffer_instances(d->top);
@@ -694,6 +702,7 @@ static void free_all(struct dat *d)
 	free(d->streams);
 	free(d->merge.heap);
 	free(d->uname);
+	free(d->kallsyms);
 	free(d);
 }
 
@@ -758,6 +767,11 @@ struct source *dat_source(struct dat *d)
 const struct dat_facts *dat_facts(const struct dat *d)
 {
 	return &d->facts;
+}
+
+const char *dat_kallsyms(const struct dat *d)
+{
+	return d->kallsyms ? d->kallsyms : "";
 }
 
 uint64_t dat_bad_records(const struct dat *d)

@@ -40,5 +40,8 @@ void dat_close(struct dat *d);
 struct source *dat_source(struct dat *d);
 const struct dat_facts *dat_facts(const struct dat *d);
 
+/* /proc/kallsyms of the traced machine as it is in the file, or "". */
+const char *dat_kallsyms(const struct dat *d);
+
 /* What had to be left out as damaged: records, and whole ring pages (also in `lost`). */
 uint64_t dat_bad_records(const struct dat *d);

@@ -14,6 +14,7 @@ enum {
 	NR_TYPES = 1 << 16, /* common_type is 16 bits wide */
 	WINDOW = 8,
 	SMALL_ROWS = 4096, /* of a batch of any table but `event` */
+	MAX_CPUS = 1 << 16,
 };
 
 /*
@@ -93,6 +94,12 @@ struct format {
 	struct value *values;
 	bool is_work; /* kept only where `function` is vmstat_update() */
 	struct field function;
+
+	/* A kernel stack: the array of addresses, `caller`. */
+	struct field
+		nr_callers; /* before 3.0 there is none: an address of all ones ends the array */
+	int callers;        /* its offset */
+	uint8_t caller_size;
 };
 
 /* The batches of one table, one of them being filled. */
@@ -103,16 +110,24 @@ struct rotation {
 	struct batch **batches;
 	int nr;
 
-	/* Columns that all event tables share, by position in batch->slots. */
+	/* Columns that all event tables but `stack` share, by position in batch->slots. */
 	uint8_t ts, cpu, pid, flags, at, kind;
 };
 
-enum { EVENT, RECLAIM, COMPACTION, NR_RECORDED };
+enum { EVENT, RECLAIM, COMPACTION, STACK, NR_RECORDED };
 
 static const struct table *const recorded[NR_RECORDED] = {
 	[EVENT] = &event_table,
 	[RECLAIM] = &reclaim_table,
 	[COMPACTION] = &compaction_table,
+	[STACK] = &stack_table,
+};
+
+/* What the last record of a CPU was, for a stack that follows it. */
+struct last {
+	uint64_t ts;
+	int32_t pid;
+	enum { NOTHING, PAGE_EVENT, OTHER } what; /* NOTHING: unknown, or it has its stack */
 };
 
 struct decoder {
@@ -133,6 +148,10 @@ struct decoder {
 	struct canonical canonical;
 	uint64_t vmstat_update;
 	uint64_t other_work[64]; /* functions known to be another one, hashed */
+
+	/* Where stacks are recorded, else NULL. */
+	struct stacks *stacks;
+	struct last *last; /* by CPU */
 };
 
 static inline uint64_t load(const struct decoder *d, const uint8_t *record, const struct field *f)
@@ -407,26 +426,104 @@ static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t
 	return true;
 }
 
+/* The addresses in a record, innermost first; the kernel's longs may be of 4 bytes. */
+static int read_callers(const struct decoder *d, const struct format *f, const uint8_t *record,
+			int size, uint64_t callers[STACK_FRAMES])
+{
+	uint64_t end = UINT64_MAX >> (64 - 8 * f->caller_size);
+	int nr = (size - f->callers) / f->caller_size;
+
+	if (f->nr_callers.mask && load(d, record, &f->nr_callers) < (uint64_t)nr)
+		nr = (int)load(d, record, &f->nr_callers);
+	nr = nr < STACK_FRAMES ? nr : STACK_FRAMES;
+	for (int i = 0; i < nr; i++) {
+		/* A window that ends where the address ends; a format is longer than a window. */
+		int at = f->callers + i * f->caller_size + f->caller_size - WINDOW;
+		struct field caller = {.at = (uint16_t)at, .mask = end};
+
+		if (d->swapped == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__))
+			caller.shift = (uint8_t)(8 * (WINDOW - f->caller_size));
+		callers[i] = load(d, record, &caller);
+		if (callers[i] == end)
+			return i;
+	}
+	return nr;
+}
+
+static bool add_stack(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+		      const uint8_t *record, int size)
+{
+	const struct last *last = &d->last[cpu];
+	struct batch *batch = d->rotations[STACK].filling;
+	struct stack_columns *to = (struct stack_columns *)batch->slots;
+	int32_t pid = (int32_t)load(d, record, &f->pid);
+	uint64_t callers[STACK_FRAMES];
+	size_t i = batch->nr;
+	uint32_t stack;
+
+	if (last->what == OTHER)
+		return true;
+	if (i == batch->capacity)
+		return false;
+	stack = stacks_add(d->stacks, callers, read_callers(d, f, record, size, callers));
+	to->at[i] = d->nr_events;
+	to->ts[i] = ts;
+	to->cpu[i] = (uint16_t)cpu;
+	to->pid[i] = pid;
+	if (last->what == PAGE_EVENT && last->pid == pid) {
+		to->event_ts[i] = last->ts;
+		set_valid(to->event_ts_valid, i);
+	}
+	if (stack != STACK_UNKNOWN) {
+		to->stack[i] = stack;
+		set_valid(to->stack_valid, i);
+	}
+	batch->nr = i + 1;
+	return true;
+}
+
+/* For the stack that may come next on this CPU. */
+static void remember(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+		     const uint8_t *record)
+{
+	struct last *last = &d->last[cpu];
+
+	last->what = OTHER;
+	if (f->rows == &d->rotations[STACK])
+		last->what = NOTHING;
+	else if (f->rows == &d->rotations[EVENT])
+		*last = (struct last){ts, (int32_t)load(d, record, &f->pid), PAGE_EVENT};
+}
+
+void decoder_gap(struct decoder *d, int cpu)
+{
+	if (d->last && cpu >= 0 && cpu < MAX_CPUS)
+		d->last[cpu].what = NOTHING;
+}
+
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size)
 {
 	struct format *f;
 
-	if (size < WINDOW) {
-		d->bad++;
-		return true;
-	}
-	f = d->by_type[load(d, record, &d->type)];
+	assert(cpu >= 0 && cpu < MAX_CPUS);
+	f = size < WINDOW ? NULL : d->by_type[load(d, record, &d->type)];
 	if (!f || size < f->size) {
+		decoder_gap(d, cpu);
 		d->bad++;
 		return true;
 	}
 	if (f->rows == &d->rotations[EVENT]) {
 		if (!add_page_event(d, f, cpu, ts, record))
 			return false;
+	} else if (f->rows == &d->rotations[STACK]) {
+		if (!add_stack(d, f, cpu, ts, record, size))
+			return false;
 	} else if (f->rows && !add_row(d, f, cpu, ts, record, size)) {
 		return false;
 	}
 	f->count.events++;
+	if (d->last)
+		remember(d, f, cpu, ts, record);
 	return true;
 }
 
@@ -481,6 +578,8 @@ void decoder_restart(struct decoder *d)
 		d->formats[i].count.events = 0;
 	d->last_pid = -1;
 	memset(d->pids, 0, MAX_PID / 64 * sizeof(*d->pids));
+	for (int cpu = 0; d->last && cpu < MAX_CPUS; cpu++)
+		d->last[cpu].what = NOTHING; /* its event is not on this tape */
 }
 
 const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr)
@@ -518,6 +617,11 @@ const char *decoder_gfp_name(const struct decoder *d, int bit)
 int decoder_pageblock_order(const struct decoder *d)
 {
 	return d->canonical.pageblock_order;
+}
+
+struct stacks *decoder_stacks(const struct decoder *d)
+{
+	return d->stacks;
 }
 
 uint64_t decoder_bad_records(const struct decoder *d)
@@ -697,12 +801,44 @@ static int set_row(const struct decoder *d, struct format *f, struct tep_event *
 	return 0;
 }
 
+/*
+ * ftrace:kernel_stack, which the stacktrace trigger and option write. Its `caller` is as
+ * long as the stack, whatever the format says (struct stack_entry, trace_entries.h).
+ */
+static int set_stack(struct decoder *d, struct format *f, struct tep_event *event,
+		     struct error *err)
+{
+	struct tep_format_field *callers = tep_find_field(event, "caller");
+	struct tep_format_field *nr = tep_find_field(event, "size");
+
+	if (!callers || callers->offset < WINDOW || (nr && !field_set(&f->nr_callers, d, nr)))
+		return fail(err, EINVAL, "ftrace:kernel_stack has no usable field '%s'",
+			    callers ? "size" : "caller");
+	f->callers = callers->offset;
+	f->caller_size = (uint8_t)(callers->arraylen ? callers->elementsize
+						     : (unsigned)tep_get_long_size(d->tep));
+	if (f->caller_size != 4 && f->caller_size != 8)
+		return fail(err, EINVAL, "ftrace:kernel_stack has addresses of %d bytes",
+			    f->caller_size);
+	f->size = f->callers > f->size ? f->callers : f->size;
+	d->stacks = stacks_new();
+	d->last = calloc(MAX_CPUS, sizeof(*d->last));
+	if (!d->stacks || !d->last)
+		return fail(err, ENOMEM, "no memory for stacks");
+	return 0;
+}
+
 /* The table and kind that a tracepoint belongs to; false if it is only counted. */
 static bool find_kind(struct decoder *d, const struct tep_event *event, struct format *f)
 {
 	char name[256];
 
 	snprintf(name, sizeof(name), "%s:%s", event->system, event->name);
+	if (!strcmp(name, "ftrace:kernel_stack")) {
+		f->rows = &d->rotations[STACK];
+		f->count.stored = stack_table.name;
+		return true;
+	}
 	for (int t = 0; t < NR_RECORDED; t++) {
 		for (int k = 0; k < recorded[t]->nr_kinds; k++) {
 			const char *const *tracepoint = recorded[t]->kinds[k].tracepoints;
@@ -739,9 +875,12 @@ static int set_formats(struct decoder *d, struct error *err)
 		f->count.system = event->system;
 		f->count.name = event->name;
 		ret = find_kind(d, event, f) ? set_common(d, f, event, err) : 0;
-		if (!ret && f->rows)
-			ret = f->rows == &d->rotations[EVENT] ? set_page_event(d, f, event, err)
-							      : set_row(d, f, event, err);
+		if (!ret && f->rows == &d->rotations[EVENT])
+			ret = set_page_event(d, f, event, err);
+		else if (!ret && f->rows == &d->rotations[STACK])
+			ret = set_stack(d, f, event, err);
+		else if (!ret && f->rows)
+			ret = set_row(d, f, event, err);
 		if (ret)
 			return ret;
 		d->by_type[event->id] = f;
@@ -770,13 +909,15 @@ static int set_rotations(struct decoder *d, size_t rows, struct error *err)
 		*r = (struct rotation){
 			.table = table,
 			.rows = t == EVENT ? rows : SMALL_ROWS,
-			.ts = column_by_name(table, "ts")->slot,
-			.cpu = column_by_name(table, "cpu")->slot,
-			.pid = column_by_name(table, "pid")->slot,
-			.flags = column_by_name(table, "flags")->slot,
-			.at = t == EVENT ? 0 : column_by_name(table, "at")->slot,
-			.kind = column_by_name(table, "kind")->slot,
 		};
+		if (t != STACK) {
+			r->ts = column_by_name(table, "ts")->slot;
+			r->cpu = column_by_name(table, "cpu")->slot;
+			r->pid = column_by_name(table, "pid")->slot;
+			r->flags = column_by_name(table, "flags")->slot;
+			r->at = t == EVENT ? 0 : column_by_name(table, "at")->slot;
+			r->kind = column_by_name(table, "kind")->slot;
+		}
 		r->filling = spare_batch(r, err);
 		if (!r->filling)
 			return -ENOMEM;
@@ -828,5 +969,7 @@ void decoder_free(struct decoder *d)
 	free(d->counts);
 	free(d->by_type);
 	free(d->pids);
+	stacks_free(d->stacks);
+	free(d->last);
 	free(d);
 }

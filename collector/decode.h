@@ -8,14 +8,16 @@
  *
  * Which tracepoint goes to which table, and which of its fields to which column,
  * is in schemas/{event,reclaim,compaction}.toml. A tracepoint of no table is
- * only counted. Records must come in the order of the tape: (ts, cpu, position
- * in the ring). Traces of either byte order and word size are read.
+ * only counted. A kernel stack becomes a row of `stack` where the record just before
+ * it, of the same CPU and thread, is a page event. Records must come in the order of the tape: (ts,
+ * cpu, position in the ring). Traces of either byte order and word size are read.
  *
  * A decoder belongs to one thread at a time; exported batches to anyone.
  */
 #pragma once
 
 #include "batch.h"
+#include "stacks.h"
 
 #include <event-parse.h>
 #include <stddef.h>
@@ -56,6 +58,9 @@ void decoder_free(struct decoder *d);
  */
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size);
 
+/* Records of this CPU are missing here: what comes next does not belong to what was before. */
+void decoder_gap(struct decoder *d, int cpu);
+
 /*
  * Take out one batch that is full (or, with `all`, that has any rows), or NULL
  * if there is none. batch_export it before the next call here: until then it
@@ -90,6 +95,9 @@ const char *decoder_gfp_name(const struct decoder *d, int bit);
 
 /* The traced kernel's pageblock_order, or -1 where no event format tells. */
 int decoder_pageblock_order(const struct decoder *d);
+
+/* The stacks that rows of `stack` number; NULL where `tep` has no ftrace:kernel_stack. */
+struct stacks *decoder_stacks(const struct decoder *d);
 
 /* Records that were shorter than their format or whose type no format describes. */
 uint64_t decoder_bad_records(const struct decoder *d);

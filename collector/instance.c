@@ -265,6 +265,15 @@ int instance_enable(struct instance *instance, const char *system, const char *e
 	return 0;
 }
 
+int instance_trigger(struct instance *instance, const char *system, const char *event,
+		     const char *what, struct error *err)
+{
+	if (tracefs_event_file_write(instance->tracefs, system, event, "trigger", what) < 0)
+		return fail(err, errno, "the kernel refuses the trigger '%s' on %s:%s: %s", what,
+			    system, event, strerror(errno));
+	return 0;
+}
+
 int instance_switch(struct instance *instance, bool on, struct error *err)
 {
 	int ret = write_file(instance, "tracing_on", on ? "1" : "0", err);

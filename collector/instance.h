@@ -50,6 +50,13 @@ char *instance_event_read(struct instance *instance, const char *system, const c
 int instance_enable(struct instance *instance, const char *system, const char *event,
 		    const char *filter, struct error *err);
 
+/*
+ * Have the kernel do `what` at each hit of the event, as "stacktrace". Like everything in
+ * it, a trigger is gone with the instance.
+ */
+int instance_trigger(struct instance *instance, const char *system, const char *event,
+		     const char *what, struct error *err);
+
 /* Switch recording on or off; off also takes the probes of all events out. */
 int instance_switch(struct instance *instance, bool on, struct error *err);
 

@@ -30,8 +30,9 @@ enum {
 
 #define NO_LIMIT UINT64_MAX /* of recorder.limit */
 
-/* For the names of threads; see tasks.h. */
-static const char *const task_events[] = {"task:task_newtask", "task:task_rename", NULL};
+/* For the names and control groups of threads; see tasks.h. */
+static const char *const task_events[] = {"task:task_newtask", "task:task_rename",
+					  "cgroup:cgroup_attach_task", NULL};
 
 /* One CPU's place in the merge. */
 struct cursor {
@@ -74,6 +75,7 @@ struct recorder {
 	char **skipped;
 	size_t nr_skipped;
 	uint64_t vmstat_update;
+	bool stacks;
 
 	int nr_cpus;
 	struct cursor *cursors; /* by ascending CPU */
@@ -536,6 +538,8 @@ static int set_up_formats(struct recorder *r, const struct recorder_config *conf
 		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
 	if (!ret)
 		ret = add_events(r, task_events, err);
+	if (!ret && r->stacks && !learn_event(r, "ftrace", "kernel_stack"))
+		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
 	names.vmstat_update = r->vmstat_update;
 	if (!ret)
 		ret = decoder_new(&r->source.decoder, r->source.tep, &names, EVENT_ROWS, err);
@@ -605,6 +609,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	source_init(&r->source);
 	r->stop = -1;
 	atomic_init(&r->limit, NO_LIMIT);
+	r->stacks = config->stacks;
 	r->spool = strdup(config->spool);
 	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
 	if (!ret)
@@ -701,7 +706,9 @@ static int enable_events(struct recorder *r, struct error *err)
 		if (ret)
 			return ret;
 	}
-	return 0;
+	return r->stacks ? instance_trigger(r->instance, "kmem", "mm_page_alloc_extfrag",
+					    "stacktrace", err)
+			 : 0;
 }
 
 int recorder_start(struct recorder *r, struct error *err)

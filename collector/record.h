@@ -11,6 +11,7 @@
  * After the stop it is a thread like others. Memory is bounded by
  * what is set up before the start. What the kernel lost is told gap by gap.
  *
+<<<<<<< HEAD
  * A recording can be cut into segments without losing an event. recorder_hold stops
  * the decoder, so that it goes past no moment that is still to come; whoever calls then
  * decides on one, and recorder_cut ends the segment after the last event that is not
@@ -18,6 +19,11 @@
  *
  * Besides the events asked for, task:task_newtask and task:task_rename are
  * recorded, for the names of short-lived threads.
+=======
+ * Besides the events asked for, task:task_newtask, task:task_rename and
+ * cgroup:cgroup_attach_task are recorded, for the names and control groups of
+ * short-lived threads.
+>>>>>>> e18ae73 (collector: kernel stacks of page events, matched to their event on the spot)
  */
 #pragma once
 
@@ -35,6 +41,7 @@ struct recorder_config {
 	const char *const *events;  /* "system:event", ends with NULL */
 	const char *spool;          /* directory for what the decoder is behind */
 	size_t ring_kb;             /* of each CPU; 0: by the machine's memory */
+	bool stacks;                /* of fallbacks, too: what led to each alloc_extfrag */
 	struct decoder_names names; /* vmstat_update is found here */
 };
 

@@ -129,6 +129,7 @@ int source_lose(struct source *s, struct gap gap, struct error *err)
 		s->gaps = gaps;
 	}
 	gaps[s->nr_gaps++] = gap;
+	decoder_gap(s->decoder, gap.cpu);
 	return 0;
 }
 

@@ -41,6 +41,12 @@ def _schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
     )
 
 
+def _reads(found: pa.Schema, known: pa.Schema) -> bool:
+    """Whether `found` is `known`, or was before it got nullable columns at its end."""
+    added = list(known)[len(found) :]
+    return found.equals(pa.schema(list(known)[: len(found)])) and all(c.nullable for c in added)
+
+
 class Writer:
     """Writes a tape: rows go to any table in any order, `facts` go into all.
 
@@ -174,7 +180,7 @@ class Tape:
         if name not in self.tables:
             return
         reader = self._open(name)
-        if not reader.schema.equals(TABLES[name].arrow):
+        if not _reads(reader.schema, TABLES[name].arrow):
             raise TapeError(errno.EPROTO, f"{self.path}: table '{name}' has other columns")
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             for i in range(reader.num_record_batches):
@@ -191,7 +197,9 @@ class Tape:
             batch.validate(full=True)
         except pa.ArrowInvalid as e:
             raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
-        return batch
+        schema = TABLES[name].arrow
+        missing = [pa.nulls(len(batch), field.type) for field in list(schema)[batch.num_columns :]]
+        return pa.RecordBatch.from_arrays([*batch.columns, *missing], schema=schema)
 
     def table(self, name: str) -> pa.Table:
         """All of table `name` in memory; empty if it is absent."""
@@ -202,14 +210,15 @@ class Tape:
         if name in self.tables and isinstance(self._open(name), pa.ipc.RecordBatchFileReader):
             import pyarrow.dataset as ds  # a third of a command's start-up; writing needs none
 
-            return ds.dataset(str(self.path / f"{name}.arrow"), format="ipc")
+            file = str(self.path / f"{name}.arrow")
+            return ds.dataset(file, schema=TABLES[name].arrow, format="ipc")
         return self.table(name)
 
     def num_rows(self, name: str) -> int:
         """Rows of table `name`; reads no more than one column."""
         if name not in self.tables:
             return 0
-        reader = self._open(name, column=len(TABLES[name].columns) - 1)
+        reader = self._open(name, column=1)  # of `event` a narrow one
         if not isinstance(reader, pa.ipc.RecordBatchFileReader):
             return int(self.table(name).num_rows)
         return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))

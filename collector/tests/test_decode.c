@@ -59,6 +59,11 @@ static const char other[] =
 	"name: rss_stat\nID: 18\n" COMMON FIELD("long size", 8, 8, 1) "\nprint fmt: \"%ld\", "
 								      "REC->size\n";
 
+static const char kernel_stack[] = "name: kernel_stack\nID: 4\n" COMMON FIELD("int size", 8, 4, 1)
+	FIELD("unsigned long caller[8]", 16, 64, 0) "\nprint fmt: \"%p\", (void *)REC->caller[0]\n";
+static const char kernel_stack_2_6[] = "name: kernel_stack\nID: 4\n" COMMON FIELD(
+	"unsigned long caller[8]", 8, 64, 0) "\nprint fmt: \"%p\", (void *)REC->caller[0]\n";
+
 /* A kernel that has one event of each system given: ("kmem", alloc, ..., NULL). */
 static struct tep_handle *kernel_with(const char *system, ...)
 {
@@ -469,6 +474,136 @@ static void a_kernel_without_pfns_is_refused_by_name(void)
 	tep_free(tep);
 }
 
+struct stack_record {
+	uint16_t type;
+	uint8_t flags, preempt_count;
+	int32_t pid, nr, pad;
+	uint64_t caller[10];
+};
+
+static const struct stack_columns *flush_stacks(struct decoder *d, size_t *nr)
+{
+	struct batch *batch;
+	int ret;
+
+	*nr = 0;
+	while ((batch = decoder_flush(d, true, &ret))) {
+		if (batch->table == &stack_table) {
+			*nr = batch->nr;
+			return (const struct stack_columns *)batch->slots;
+		}
+	}
+	return NULL;
+}
+
+static void a_stack_belongs_to_the_event_just_before_it_on_its_cpu(void)
+{
+	struct tep_handle *tep =
+		kernel_with("kmem", free_6_18, "ftrace", kernel_stack, "kmem", other, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record freed = {.type = 11, .pid = 7}, neighbour = {.type = 11, .pid = 8};
+	struct stack_record stack = {.type = 4, .pid = 7, .nr = 2, .caller = {0xa, 0xb, 0xc}};
+	struct stack_record same = stack;
+	uint64_t frames[STACK_FRAMES];
+	const struct stack_columns *row;
+	size_t nr;
+
+	check(decoder_add(d, 1, 100, &freed, sizeof(freed)));
+	check(decoder_add(d, 0, 101, &neighbour, sizeof(neighbour)));
+	check(decoder_add(d, 1, 102, &stack, sizeof(stack)));
+	same.pid = 8;
+	check(decoder_add(d, 0, 103, &same, 32));
+	row = flush_stacks(d, &nr);
+	check(nr == 2);
+	check(row->at[0] == 2 && row->ts[0] == 102 && row->cpu[0] == 1 && row->pid[0] == 7);
+	check(row->event_ts[0] == 100 && row->event_ts[1] == 101);
+	check(is_valid(row->event_ts_valid, 0) && is_valid(row->event_ts_valid, 1));
+	check(row->stack[0] == 0 && row->stack[1] == 0 && is_valid(row->stack_valid, 1));
+	check(stacks_get(decoder_stacks(d), 0, frames) == 2);
+	check(frames[0] == 0xa && frames[1] == 0xb);
+	done(d, tep);
+}
+
+static void a_stack_without_its_event_says_so(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record freed = {.type = 11, .pid = 7};
+	struct stack_record stack = {.type = 4, .pid = 7, .nr = 1, .caller = {0xa}};
+	const struct stack_columns *row;
+	size_t nr;
+
+	check(decoder_add(d, 0, 1, &stack, 24)); /* the first of its ring */
+	check(decoder_add(d, 0, 2, &freed, sizeof(freed)));
+	decoder_gap(d, 0); /* the kernel lost something here */
+	check(decoder_add(d, 0, 3, &stack, 24));
+	check(decoder_add(d, 0, 4, &freed, sizeof(freed)));
+	stack.pid = 9; /* of another thread */
+	check(decoder_add(d, 0, 5, &stack, 24));
+	stack.pid = 7;
+	check(decoder_add(d, 0, 6, &freed, sizeof(freed)));
+	check(decoder_add(d, 0, 7, &stack, 24));
+	check(decoder_add(d, 0, 8, &stack, 24)); /* the event has its own already */
+	row = flush_stacks(d, &nr);
+	check(nr == 5);
+	for (size_t i = 0; i < 5; i++)
+		check(is_valid(row->event_ts_valid, i) == (i == 3));
+	check(row->event_ts[3] == 6);
+	done(d, tep);
+}
+
+static void stacks_of_other_tracepoints_are_only_counted(void)
+{
+	struct tep_handle *tep =
+		kernel_with("kmem", free_6_18, "kmem", other, "ftrace", kernel_stack, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record rss = {.type = 18, .pid = 7};
+	struct stack_record stack = {.type = 4, .pid = 7, .nr = 1, .caller = {0xa}};
+	size_t nr;
+
+	check(decoder_add(d, 0, 1, &rss, 16));
+	check(decoder_add(d, 0, 2, &stack, 24));
+	check(!flush_stacks(d, &nr));
+	check(decoder_counts(d, &nr)[1].events == 1 && nr == 2);
+	done(d, tep);
+}
+
+static void a_stack_ends_with_its_record_or_with_all_ones(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack_2_6, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record freed = {.type = 11};
+	uint64_t record[9] = {4, 0xa, 0xb, UINT64_MAX, 0xc}, frames[STACK_FRAMES];
+
+	check(decoder_add(d, 0, 1, &freed, sizeof(freed)));
+	check(decoder_add(d, 0, 2, record, sizeof(record)));
+	check(stacks_get(decoder_stacks(d), 0, frames) == 2 && frames[1] == 0xb);
+	check(decoder_add(d, 0, 3, &freed, sizeof(freed)));
+	check(decoder_add(d, 0, 4, record, 16));
+	check(stacks_get(decoder_stacks(d), 1, frames) == 1 && frames[0] == 0xa);
+	check(decoder_add(d, 0, 5, record, 8)); /* empty */
+	check(stacks_get(decoder_stacks(d), 2, frames) == -1);
+	done(d, tep);
+}
+
+static void a_hostile_stack_stays_within_its_record(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct page_record freed = {.type = 11};
+	struct stack_record stack = {.type = 4, .nr = INT32_MAX, .caller = {1, 2, 3}};
+	uint64_t frames[STACK_FRAMES];
+
+	check(decoder_add(d, 65535, 1, &freed, sizeof(freed)));
+	check(decoder_add(d, 65535, 2, &stack, 32));
+	check(stacks_get(decoder_stacks(d), 0, frames) == 2);
+	stack.nr = -1;
+	check(decoder_add(d, 0, 3, &stack, 24));
+	check(stacks_get(decoder_stacks(d), 1, frames) == 1);
+	check(decoder_add(d, 0, 4, &stack, 12) && decoder_bad_records(d) == 1);
+	done(d, tep);
+}
+
 int main(void)
 {
 	test(an_allocation_becomes_a_row);
@@ -484,5 +619,10 @@ int main(void)
 	test(every_pid_is_remembered_once);
 	test(the_print_format_tells_how_large_a_pageblock_is);
 	test(a_kernel_without_pfns_is_refused_by_name);
+	test(a_stack_belongs_to_the_event_just_before_it_on_its_cpu);
+	test(a_stack_without_its_event_says_so);
+	test(stacks_of_other_tracepoints_are_only_counted);
+	test(a_stack_ends_with_its_record_or_with_all_ones);
+	test(a_hostile_stack_stays_within_its_record);
 	return check_done();
 }
