@@ -14,6 +14,7 @@ from pagetape._collector import Source
 from pagetape.exact import Exact
 from pagetape.procfs import Proc
 from pagetape.schemas import TABLES
+from pagetape.stacks import Frames
 
 Row = dict[str, Any]
 
@@ -144,8 +145,12 @@ def write_events(
     ring_stats: Sequence[Row] = (),
 ) -> None:
     """Everything the source reads, until its end, and what is known only then."""
+    frames = Frames(source)
     while (found := source.read()) is not None:
-        tape.write(found[0], pa.record_batch(found[1]))
+        name, batch = found[0], pa.record_batch(found[1])
+        tape.write(name, batch)
+        if name == "stack":
+            tape.write("frame", frames.of(batch))
         progress(source.progress)
     tape.rows("tracepoint", source.tracepoints())
     rings = complete_rings(source.rings(), ring_stats)

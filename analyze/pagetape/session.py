@@ -192,10 +192,13 @@ class _Pump(threading.Thread):
 class Session:
     """Records while a load runs, and cuts when it is time or somebody asks."""
 
-    def __init__(self, load: Load, events: Sequence[str], wanted: Wanted) -> None:
+    def __init__(
+        self, load: Load, events: Sequence[str], wanted: Wanted, *, stacks: bool = False
+    ) -> None:
         self._load = load
         self._events = events
         self._wanted = wanted
+        self._stacks = stacks  # of fallbacks
         self._asked = False
 
     def ask_cut(self) -> None:
@@ -210,7 +213,8 @@ class Session:
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
             # The spool's files have no names: their directory is needed only to make them.
             with tempfile.TemporaryDirectory(prefix=".pagetape.", dir=spool_dir) as spool:
-                recorder = Recorder(self._events, spool, snapshots.migratetypes)
+                names = snapshots.migratetypes
+                recorder = Recorder(self._events, spool, names, stacks=self._stacks)
                 stack.callback(recorder.close)
                 stack.enter_context(self._load.signals())
                 start = snapshots.first(recorder, {"events": list(self._events)})

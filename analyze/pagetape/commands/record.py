@@ -66,6 +66,11 @@ def _say(path: Path) -> None:
     help="An exact snapshot holds a zone's lock no longer.",
 )
 @click.option(
+    "--stacks",
+    type=click.Choice(["extfrag"]),
+    help="Record what led to each of these, too: the kernel stack of every fallback.",
+)
+@click.option(
     "--rotate",
     type=options.duration(least=1),
     metavar="TIME",
@@ -87,6 +92,7 @@ def command(
     events: str,
     snapshot: str,
     snapshot_max_ms: int,
+    stacks: str | None,
     rotate: float | None,
     keep: float | None,
     force: bool,
@@ -108,6 +114,7 @@ def command(
     Example:
       pagetape record -o base.tape --duration 10
       pagetape record -o base.tape -- make -j8
+      pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
     """
     if keep is not None and rotate is None:
@@ -116,7 +123,7 @@ def command(
         raise click.UsageError("--force replaces one tape; --rotate makes new ones")
     load = Load(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
-    session = Session(load, tracepoints(events), wanted)
+    session = Session(load, tracepoints(events), wanted, stacks=stacks is not None)
     if rotate is None:
         output.check_free(out, replace=force)
         status = session.run(OneTape(out, replace=force), out.absolute().parent)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names for the addresses of kernel stacks.
+
+A tape keeps function and offset instead of the address, which would tell where the
+kernel lies in memory; only where no symbol is known the address is all there is.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape._collector import Source
+from pagetape.schemas import TABLES
+
+_CODE = frozenset("tTwW")
+_LONGEST = 1 << 20  # bytes of a function: what is farther from a symbol is not in it
+_AGAIN_S = 10  # how often the symbols may be read again, for modules that came since
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the code an address is."""
+
+    function: str
+    offset: int
+    module: str | None
+
+
+class Symbols:
+    """The functions of a kernel, from the text of its /proc/kallsyms."""
+
+    def __init__(self, kallsyms: str) -> None:
+        found: dict[int, tuple[str, str | None]] = {}
+        for line in kallsyms.splitlines():
+            address, kind, name, *module = line.split()
+            # The first of several names for one place, as the kernel itself takes.
+            if kind in _CODE and (at := int(address, 16)):
+                found.setdefault(at, (name, module[0].strip("[]") if module else None))
+        self._starts = sorted(found)
+        self._names = [found[start] for start in self._starts]
+
+    def __bool__(self) -> bool:
+        """Whether there are any: a kernel may hide its addresses (kptr_restrict)."""
+        return bool(self._starts)
+
+    def find(self, address: int) -> Place | None:
+        """The function that `address` returns to; the call before it may be its last byte."""
+        i = bisect_right(self._starts, address - 1) - 1
+        if i < 0 or address - self._starts[i] >= _LONGEST:
+            return None
+        return Place(self._names[i][0], address - self._starts[i], self._names[i][1])
+
+
+class Frames:
+    """Rows of `frame` for the stacks of a source, each stack once."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._symbols: Symbols | None = None
+        self._read_at = 0.0
+        self._done: set[int] = set()
+
+    def of(self, stacks: pa.RecordBatch) -> pa.RecordBatch:
+        """The frames of those stacks in a batch of `stack` that were in none before."""
+        numbers = set(pc.unique(stacks["stack"].drop_null()).to_pylist()) - self._done
+        self._done |= numbers
+        return TABLES["frame"].batch([row for n in sorted(numbers) for row in self._rows(n)])
+
+    def _rows(self, number: int) -> Iterable[dict[str, Any]]:
+        for depth, address in enumerate(self._source.stack(number)):
+            row: dict[str, Any] = {"stack": number, "depth": depth}
+            if place := self._find(address):
+                yield row | vars(place)
+            else:
+                yield row | {"address": address}
+
+    def _find(self, address: int) -> Place | None:
+        place = self._symbols.find(address) if self._symbols else None
+        if place is None and (self._symbols is None or time.monotonic() > self._read_at + _AGAIN_S):
+            self._symbols = Symbols(self._source.kallsyms)
+            self._read_at = time.monotonic()
+            place = self._symbols.find(address)
+        return place
