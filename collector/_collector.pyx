@@ -105,6 +105,7 @@ cdef extern from "tasks.h" nogil:
         int32_t tgid
         bint kthread
         char comm[16]
+        const char *cgroup
     const task *tasks_find(tasks_c *tasks, int32_t pid)
 
 cdef extern from "record.h" nogil:
@@ -442,6 +443,7 @@ cdef class Recorder(Source):
             "tgid": task.tgid or None,
             "comm": text(task.comm),
             "kthread": task.kthread,
+            "cgroup": text(task.cgroup),
         }
 
     def tasks(self):

@@ -15,16 +15,25 @@ enum {
 	COMM = sizeof(((struct task *)0)->comm),
 };
 
-/* Where a record of one of the two tracepoints has what. */
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL /* include/uapi/linux/sched.h, 5.7 */
+#endif
+
+/* Where a record of one of the three tracepoints has what. */
 struct layout {
 	int type; /* common_type; -1: the kernel has no such tracepoint, or another form of it */
-	int pid, comm, clone_flags, clone_size, end;
+	int pid, comm, clone_flags, clone_size, root, path, end;
 };
 
 struct tasks {
-	struct layout newtask, rename;
+	struct layout newtask, rename, attach;
 	size_t nr, slots;
 	struct task *table; /* open addressing by pid; pid 0 is a free slot */
+
+	/* Paths of control groups, each once; a machine has few. */
+	int hierarchy; /* whose groups they are, as /proc numbers them; 0: cgroup v2 */
+	size_t nr_cgroups, room;
+	char **cgroups; /* sorted */
 };
 
 static struct task *slot_of(struct task *table, size_t slots, int32_t pid)
@@ -62,8 +71,100 @@ static struct task *enter(struct tasks *tasks, int32_t pid)
 	return task;
 }
 
+/* The path as long as `tasks` lives; NULL without memory. */
+static const char *cgroup_of_path(struct tasks *tasks, const char *path)
+{
+	size_t low = 0, high = tasks->nr_cgroups;
+	char *copy;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		int order = strcmp(tasks->cgroups[middle], path);
+
+		if (!order)
+			return tasks->cgroups[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (tasks->nr_cgroups == tasks->room) {
+		size_t room = tasks->room ? 2 * tasks->room : 64;
+		char **more = reallocarray(tasks->cgroups, room, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		tasks->cgroups = more;
+		tasks->room = room;
+	}
+	copy = strdup(path);
+	if (!copy)
+		return NULL;
+	memmove(tasks->cgroups + low + 1, tasks->cgroups + low,
+		(tasks->nr_cgroups - low) * sizeof(*tasks->cgroups));
+	tasks->nr_cgroups++;
+	return tasks->cgroups[low] = copy;
+}
+
+/* One line of /proc/<pid>/cgroup, "hierarchy:controllers:path", cut into its parts. */
+static bool split_cgroup(char *line, int *hierarchy, char **controllers, char **path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length;
+
+	*hierarchy = atoi(strsep(&line, ":"));
+	*controllers = strsep(&line, ":");
+	*path = line ? line : "";
+	length = strcspn(*path, "\n");
+	if (*path[0] != '/')
+		return false;
+	(*path)[length] = '\0';
+	if (length > strlen(deleted) && !strcmp(*path + length - strlen(deleted), deleted))
+		(*path)[length - strlen(deleted)] = '\0';
+	return true;
+}
+
+/* The control group of a process or thread that lives; else NULL. */
+static const char *read_cgroup(struct tasks *tasks, int32_t pid)
+{
+	char *line = NULL, *controllers, *path, name[64];
+	const char *cgroup = NULL;
+	size_t size = 0;
+	int hierarchy;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/cgroup", pid);
+	file = fopen(name, "re");
+	while (file && !cgroup && getline(&line, &size, file) > 0)
+		if (split_cgroup(line, &hierarchy, &controllers, &path) &&
+		    hierarchy == tasks->hierarchy)
+			cgroup = cgroup_of_path(tasks, path);
+	if (file)
+		fclose(file);
+	free(line);
+	return cgroup;
+}
+
+/* The hierarchy of the v1 controller `memory`, or 0. */
+static int find_hierarchy(void)
+{
+	char *line = NULL, *controllers, *path, *one;
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	int hierarchy, found = 0;
+	size_t size = 0;
+
+	while (file && !found && getline(&line, &size, file) > 0)
+		if (split_cgroup(line, &hierarchy, &controllers, &path))
+			while ((one = strsep(&controllers, ",")))
+				found = strcmp(one, "memory") ? found : hierarchy;
+	if (file)
+		fclose(file);
+	free(line);
+	return found;
+}
+
 /* From /proc/<tgid>/task/<pid>/stat: "pid (comm) state ppid pgrp session tty tpgid flags ...". */
-static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid)
+static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid, const char *cgroup)
 {
 	char path[64], stat[256], *open, *close;
 	unsigned long flags;
@@ -91,10 +192,13 @@ static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid)
 	task->comm[length] = '\0';
 	task->tgid = tgid;
 	task->kthread = flags & PF_KTHREAD;
+	task->cgroup = cgroup;
 }
 
+/* All threads are taken to be in the group of their process, as they are but for rare set-ups. */
 static void scan_process(struct tasks *tasks, int32_t tgid)
 {
+	const char *cgroup = read_cgroup(tasks, tgid);
 	char path[64];
 	struct dirent *entry;
 	DIR *dir;
@@ -103,7 +207,7 @@ static void scan_process(struct tasks *tasks, int32_t tgid)
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			read_stat(tasks, tgid, atoi(entry->d_name));
+			read_stat(tasks, tgid, atoi(entry->d_name), cgroup);
 	if (dir)
 		closedir(dir);
 }
@@ -151,6 +255,22 @@ static void learn(struct layout *layout, struct tep_event *event, const char *co
 	layout->type = event->id;
 }
 
+static void learn_attach(struct layout *layout, struct tep_event *event)
+{
+	layout->type = -1;
+	if (!event)
+		return;
+	layout->root = offset(event, "dst_root", sizeof(int32_t));
+	layout->pid = offset(event, "pid", sizeof(int32_t));
+	layout->path = offset(event, "dst_path", sizeof(uint32_t)); /* __data_loc */
+	if (layout->root < 0 || layout->pid < 0 || layout->path < 0)
+		return;
+	layout->end = layout->path + (int)sizeof(uint32_t);
+	layout->end = layout->end > layout->pid + 4 ? layout->end : layout->pid + 4;
+	layout->end = layout->end > layout->root + 4 ? layout->end : layout->root + 4;
+	layout->type = event->id;
+}
+
 int tasks_new(struct tasks **out, struct tep_handle *tep, struct error *err)
 {
 	struct tasks *tasks = calloc(1, sizeof(*tasks));
@@ -166,6 +286,8 @@ int tasks_new(struct tasks **out, struct tep_handle *tep, struct error *err)
 	tasks->slots = FIRST_SLOTS;
 	learn(&tasks->newtask, tep_find_event_by_name(tep, "task", "task_newtask"), "comm");
 	learn(&tasks->rename, tep_find_event_by_name(tep, "task", "task_rename"), "newcomm");
+	learn_attach(&tasks->attach, tep_find_event_by_name(tep, "cgroup", "cgroup_attach_task"));
+	tasks->hierarchy = find_hierarchy();
 	return 0;
 }
 
@@ -173,6 +295,9 @@ void tasks_free(struct tasks *tasks)
 {
 	if (!tasks)
 		return;
+	for (size_t i = 0; i < tasks->nr_cgroups; i++)
+		free(tasks->cgroups[i]);
+	free(tasks->cgroups);
 	free(tasks->table);
 	free(tasks);
 }
@@ -190,6 +315,7 @@ static void see_newtask(struct tasks *tasks, const struct layout *layout, const 
 	int32_t parent = number_at(record, 4), pid = number_at(record, layout->pid);
 	const struct task *known = parent > 0 ? slot_of(tasks->table, tasks->slots, parent) : NULL;
 	int32_t tgid = known && known->pid ? known->tgid : 0;
+	const char *cgroup = known && known->pid ? known->cgroup : NULL;
 	struct task *task = enter(tasks, pid); /* may move what `known` points at */
 	uint64_t flags = 0;
 
@@ -200,6 +326,29 @@ static void see_newtask(struct tasks *tasks, const struct layout *layout, const 
 	task->comm[COMM - 1] = '\0';
 	task->tgid = flags & CLONE_THREAD ? tgid : pid;
 	task->kthread = parent == KTHREADD;
+	task->cgroup = flags & CLONE_INTO_CGROUP ? read_cgroup(tasks, pid) : cgroup;
+}
+
+/* A thread, or with its leader a whole process, has moved to another group. */
+static void see_attach(struct tasks *tasks, const struct layout *layout, const char *record,
+		       int size)
+{
+	uint32_t loc = (uint32_t)number_at(record, layout->path), at = loc & 0xffff;
+	int32_t pid = number_at(record, layout->pid);
+	const char *path = record + at, *cgroup;
+	struct task *task;
+
+	if (number_at(record, layout->root) != tasks->hierarchy || at >= (uint32_t)size ||
+	    !memchr(path, '\0', (uint32_t)size - at))
+		return;
+	cgroup = cgroup_of_path(tasks, path);
+	task = enter(tasks, pid);
+	if (!task)
+		return;
+	task->cgroup = cgroup;
+	for (size_t i = 0; task->tgid == pid && i < tasks->slots; i++)
+		if (tasks->table[i].tgid == pid)
+			tasks->table[i].cgroup = cgroup;
 }
 
 static void see_rename(struct tasks *tasks, const struct layout *layout, const char *record)
@@ -223,6 +372,8 @@ void tasks_see(struct tasks *tasks, const void *record, int size)
 		see_newtask(tasks, &tasks->newtask, record);
 	else if (type == tasks->rename.type && size >= tasks->rename.end)
 		see_rename(tasks, &tasks->rename, record);
+	else if (type == tasks->attach.type && size >= tasks->attach.end)
+		see_attach(tasks, &tasks->attach, record, size);
 }
 
 /* /proc shows threads by their pid too, only not in its listing. */
@@ -240,7 +391,7 @@ static void look_up(struct tasks *tasks, int32_t pid)
 		sscanf(line, "Tgid: %d", &tgid);
 	fclose(file);
 	if (tgid)
-		read_stat(tasks, tgid, pid);
+		read_stat(tasks, tgid, pid, read_cgroup(tasks, pid));
 }
 
 const struct task *tasks_find(struct tasks *tasks, int32_t pid)

@@ -3,6 +3,8 @@
 #include "tasks.h"
 
 #include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,6 +25,15 @@ static const char rename_format[] = "name: task_rename\nID: 11\nformat:\n" COMMO
 				    "\tfield:char newcomm[16];\toffset:28;\tsize:16;\tsigned:0;\n\n"
 				    "print fmt: \"pid=%d\", REC->pid\n";
 
+static const char attach_format[] = "name: cgroup_attach_task\nID: 12\nformat:\n" COMMON_FIELDS
+				    "\tfield:int dst_root;\toffset:8;\tsize:4;\tsigned:1;\n"
+				    "\tfield:int dst_level;\toffset:12;\tsize:4;\tsigned:1;\n"
+				    "\tfield:u64 dst_id;\toffset:16;\tsize:8;\tsigned:0;\n"
+				    "\tfield:int pid;\toffset:24;\tsize:4;\tsigned:1;\n"
+				    "\tfield:__data_loc char[] dst_path;\toffset:28;\tsize:4;"
+				    "\tsigned:0;\n\n"
+				    "print fmt: \"pid=%d\", REC->pid\n";
+
 struct newtask {
 	uint16_t type;
 	uint8_t flags, preempt_count;
@@ -36,6 +47,16 @@ struct rename {
 	uint8_t flags, preempt_count;
 	int32_t common_pid, pid;
 	char oldcomm[16], newcomm[16];
+};
+
+struct attach {
+	uint16_t type;
+	uint8_t flags, preempt_count;
+	int32_t common_pid, dst_root, dst_level;
+	uint64_t dst_id;
+	int32_t pid;
+	uint16_t path_at, path_size;
+	char path[24];
 };
 
 static struct tep_handle *tep;
@@ -94,6 +115,110 @@ static void kthreadd_makes_kernel_threads(void)
 	tasks_free(tasks);
 }
 
+/* The hierarchy whose groups count here, and the group of this process in it. */
+static int own_cgroup(char path[4096])
+{
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[4096 + 64], controllers[64], *at;
+	int hierarchy, found = -1;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		bool v2 = sscanf(line, "%d::", &hierarchy) == 1 && strstr(line, "::");
+		bool memory = sscanf(line, "%d:%63[^:]:", &hierarchy, controllers) == 2 &&
+			      !strcmp(controllers, "memory");
+
+		if (!memory && (!v2 || found >= 0))
+			continue;
+		found = hierarchy;
+		at = strchr(strchr(line, ':') + 1, ':') + 1;
+		at[strcspn(at, "\n")] = '\0';
+		strcpy(path, at);
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static void see_attach(struct tasks *tasks, int hierarchy, int32_t pid, const char *path)
+{
+	struct attach record = {.type = 12, .dst_root = hierarchy, .pid = pid};
+
+	record.path_at = offsetof(struct attach, path);
+	record.path_size = sizeof(record.path);
+	strcpy(record.path, path);
+	tasks_see(tasks, &record, sizeof(record));
+}
+
+static void a_child_is_in_its_parents_control_group_until_it_moves(void)
+{
+	struct tasks *tasks = new_tasks();
+	char own[4096];
+	int hierarchy = own_cgroup(own);
+
+	tasks_find(tasks, getpid());
+	see_newtask(tasks, getpid(), CHILD, 0);
+	see_newtask(tasks, CHILD, THREAD, CLONE_THREAD);
+	if (hierarchy >= 0)
+		check(!strcmp(tasks_find(tasks, CHILD)->cgroup, own));
+	hierarchy = hierarchy < 0 ? 0 : hierarchy;
+	see_attach(tasks, hierarchy, CHILD, "/a.slice");
+	check(!strcmp(tasks_find(tasks, CHILD)->cgroup, "/a.slice"));
+	check(!strcmp(tasks_find(tasks, THREAD)->cgroup, "/a.slice"));
+	see_attach(tasks, hierarchy, THREAD, "/b.slice");
+	check(!strcmp(tasks_find(tasks, CHILD)->cgroup, "/a.slice"));
+	check(!strcmp(tasks_find(tasks, THREAD)->cgroup, "/b.slice"));
+	see_attach(tasks, hierarchy + 77, CHILD, "/c.slice"); /* another controller's */
+	check(!strcmp(tasks_find(tasks, CHILD)->cgroup, "/a.slice"));
+	tasks_free(tasks);
+}
+
+static void a_child_cloned_into_a_control_group_is_not_in_its_parents(void)
+{
+	struct tasks *tasks = new_tasks();
+
+	tasks_find(tasks, getpid());
+	see_newtask(tasks, getpid(), CHILD, 0x200000000);
+	check(!tasks_find(tasks, CHILD)->cgroup); /* nobody can be asked: it is gone */
+	tasks_free(tasks);
+}
+
+static void a_path_that_does_not_end_is_not_believed(void)
+{
+	struct attach record = {.type = 12, .pid = CHILD};
+	struct tasks *tasks = new_tasks();
+	char own[4096];
+	int hierarchy = own_cgroup(own);
+
+	record.dst_root = hierarchy < 0 ? 0 : hierarchy;
+	see_newtask(tasks, PARENT, CHILD, 0);
+	record.path_at = offsetof(struct attach, path);
+	memset(record.path, 'x', sizeof(record.path));
+	tasks_see(tasks, &record, sizeof(record));
+	record.path_at = UINT16_MAX;
+	tasks_see(tasks, &record, sizeof(record));
+	tasks_see(tasks, &record, 30);
+	check(!tasks_find(tasks, CHILD)->cgroup);
+	tasks_free(tasks);
+}
+
+static void many_control_groups_are_all_kept_apart(void)
+{
+	struct tasks *tasks = new_tasks();
+	char own[4096], path[24];
+	int hierarchy = own_cgroup(own);
+
+	for (int i = 0; i < 500; i++) {
+		see_newtask(tasks, PARENT, CHILD + i, 0);
+		snprintf(path, sizeof(path), "/%d", i * 7 % 500 / 2);
+		see_attach(tasks, hierarchy < 0 ? 0 : hierarchy, CHILD + i, path);
+	}
+	for (int i = 0; i < 500; i++) {
+		snprintf(path, sizeof(path), "/%d", i * 7 % 500 / 2);
+		check(!strcmp(tasks_find(tasks, CHILD + i)->cgroup, path));
+	}
+	tasks_free(tasks);
+}
+
 static void many_tasks_are_all_found_again(void)
 {
 	struct tasks *tasks = new_tasks();
@@ -133,9 +258,14 @@ int main(void)
 	tep = tep_alloc();
 	tep_parse_event(tep, newtask_format, strlen(newtask_format), "task");
 	tep_parse_event(tep, rename_format, strlen(rename_format), "task");
+	tep_parse_event(tep, attach_format, strlen(attach_format), "cgroup");
 	test(a_new_process_has_its_parents_name_until_it_takes_another);
 	test(a_new_thread_belongs_to_the_process_of_its_parent);
 	test(kthreadd_makes_kernel_threads);
+	test(a_child_is_in_its_parents_control_group_until_it_moves);
+	test(a_child_cloned_into_a_control_group_is_not_in_its_parents);
+	test(a_path_that_does_not_end_is_not_believed);
+	test(many_control_groups_are_all_kept_apart);
 	test(many_tasks_are_all_found_again);
 	test(short_and_foreign_records_teach_nothing);
 	test(living_threads_are_known_from_proc);

@@ -1,0 +1,51 @@
+-- Allocations and fallbacks by control group, largest first.
+--
+-- The group is the last one known of each thread, which for a thread that moved
+-- counts all it did. In interrupt context the thread is only the one interrupted.
+--
+-- Tier: A
+--
+-- Parameters:
+--   top  BIGINT = 25  Rows at most.
+--
+-- Columns:
+--   cgroup           VARCHAR  Path of the control group; [unknown] where it is not known.
+--   threads          BIGINT   Threads seen in it.
+--   allocs           BIGINT   Allocations.
+--   pages            BIGINT   Pages allocated.
+--   high_order       BIGINT   Allocations of order 1 or more.
+--   frees            BIGINT   Frees.
+--   fallbacks        BIGINT   Allocations that took from another migratetype's free list.
+--   below_pageblock  BIGINT   Of these, those below pageblock order: they mix migratetypes.
+WITH counted AS (
+    SELECT
+        e.tape,
+        e.pid,
+        count(*) FILTER (e.kind = 'alloc') AS allocs,
+        sum(CASE WHEN e.kind = 'alloc' AND e.pfn IS NOT NULL THEN 1 << e.page_order::INTEGER END)
+            AS pages,
+        count(*) FILTER (e.kind = 'alloc' AND e.page_order > 0) AS high_order,
+        count(*) FILTER (e.kind = 'free') AS frees,
+        count(*) FILTER (e.kind = 'alloc_extfrag') AS fallbacks,
+        count(*) FILTER (e.kind = 'alloc_extfrag' AND e.fallback_order < m.pageblock_order)
+            AS below_pageblock
+    FROM event AS e
+    JOIN machine AS m USING (tape)
+    WHERE e.kind IN ('alloc', 'free', 'alloc_extfrag')
+    GROUP BY e.tape, e.pid
+)
+
+SELECT
+    coalesce(t.cgroup, '[unknown]') AS cgroup,
+    count(*) AS threads,
+    sum(c.allocs)::BIGINT AS allocs,
+    coalesce(sum(c.pages), 0)::BIGINT AS pages,
+    sum(c.high_order)::BIGINT AS high_order,
+    sum(c.frees)::BIGINT AS frees,
+    sum(c.fallbacks)::BIGINT AS fallbacks,
+    sum(c.below_pageblock)::BIGINT AS below_pageblock
+FROM counted AS c
+LEFT JOIN task AS t USING (tape, pid)
+GROUP BY coalesce(t.cgroup, '[unknown]')
+ORDER BY pages DESC, allocs DESC, cgroup
+LIMIT $top::BIGINT
