@@ -37,7 +37,7 @@ class Source:
         """The addresses of the stack that a row of `stack` names, innermost first."""
     @property
     def kallsyms(self) -> str:
-        """/proc/kallsyms of the traced kernel: "address type name [module]" lines, "" if unknown."""
+        """The traced kernel's /proc/kallsyms; "" if unknown."""
     @property
     def bad_records(self) -> int:
         """Records and ring pages left out as damaged, complete once read() gave None."""
@@ -56,8 +56,9 @@ class Recorder(Source):
 
     `events` are "system:event"; `spool` is a directory for raw sub-buffers on
     their way to the decoder; `ring_kb` is of each CPU, 0 for one that fits the
-    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Create, start(), [the load runs], stop(), and read() in another thread
-    or after stop() until it gives None. stop() is quick: what is not decoded yet
+    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Create,
+    start(), [the load runs], stop(), and read() in another thread or after stop() until
+    it gives None. stop() is quick: what is not decoded yet
     comes out of read() after it. close(), at any time, ends all and leaves nothing
     behind; a read() in another thread then raises CollectorError (ECANCELED).
 

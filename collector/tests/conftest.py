@@ -20,7 +20,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 def read_all(dat: DatFile) -> Rows:
     """All rows of a file, by table."""
-    rows: Rows = {"event": [], "reclaim": [], "compaction": []}
+    rows: Rows = {"event": [], "reclaim": [], "compaction": [], "stack": []}
     while (item := dat.read()) is not None:
         name, batch = item
         taken = pa.record_batch(batch)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel stacks: their names, and the way from a fallback to the report on it."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pagetape.commands import doctor
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+from pagetape.stacks import Frames, Place, Symbols
+
+Run = Callable[..., Any]
+
+DATA = Path(__file__).parents[2] / "collector/tests/data"
+
+KALLSYMS = """\
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000100 t rmqueue_bulk
+ffffffff81000200 W alloc_pages
+ffffffff81000250 D a_table
+ffffffff81000300 T _etext
+ffffffffc0000000 t xfs_buf_alloc\t[xfs]
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        (0xFFFFFFFF81000001, Place("_stext", 1, None)),
+        (0xFFFFFFFF81000180, Place("rmqueue_bulk", 0x80, None)),
+        (0xFFFFFFFF81000200, Place("rmqueue_bulk", 0x100, None)),  # its last call never returns
+        (0xFFFFFFFF81000260, Place("alloc_pages", 0x60, None)),
+        (0xFFFFFFFFC0000010, Place("xfs_buf_alloc", 0x10, "xfs")),
+        (0xFFFFFFFFA0000000, None),  # far from every symbol
+        (0x1000, None),
+        (0, None),
+    ],
+)
+def test_an_address_is_in_the_function_before_it(address: int, place: Place | None) -> None:
+    assert Symbols(KALLSYMS).find(address) == place
+
+
+def test_a_kernel_that_hides_its_addresses_has_no_symbols() -> None:
+    hidden = Symbols("0000000000000000 T _stext\n0000000000000000 t rmqueue_bulk\n")
+    assert not hidden
+    assert hidden.find(0xFFFFFFFF81000180) is None
+
+
+class Traced:
+    """A source with two stacks, of a kernel with or without symbols."""
+
+    def __init__(self, kallsyms: str) -> None:
+        self.kallsyms = kallsyms
+
+    def stack(self, number: int) -> list[int]:
+        return [[0xFFFFFFFF81000180, 0xFFFFFFFFA0000000], [0xFFFFFFFF81000001]][number]
+
+
+def stacks(*numbers: int | None) -> pa.RecordBatch:
+    row = {"at": 0, "ts": 0, "cpu": 0, "pid": 1}
+    return TABLES["stack"].batch([row | {"stack": number} for number in numbers])
+
+
+def test_each_stack_is_written_once_and_addresses_only_without_a_name() -> None:
+    frames = Frames(Traced(KALLSYMS))  # type: ignore[arg-type]
+    first, again, second = (frames.of(stacks(*n)).to_pylist() for n in ((0, 0), (0,), (None, 1)))
+    assert [(r["function"], r["offset"], r["address"]) for r in first] == [
+        ("rmqueue_bulk", 0x80, None),
+        (None, None, 0xFFFFFFFFA0000000),
+    ]
+    assert again == []
+    assert [(r["stack"], r["depth"], r["function"]) for r in second] == [(1, 0, "_stext")]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "nr", "without"), [("6.1", "pipe_write", 8, 0), ("6.12", "pipe_write", 10, 4)]
+)
+def test_a_trace_with_stacks_tells_who_asked(
+    name: str, asked: str, nr: int, without: int, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "t.tape"
+    assert pagetape("import", DATA / f"linux-{name}-stacks.dat", "-o", out).status == 0
+    rows = pagetape("report", "extfrag.by_stack", out, "--json").json["rows"]
+    found = {row["folded"]: row["nr"] for row in rows}
+    assert sum(nr for folded, nr in found.items() if asked in folded.split(";")) == nr
+    assert found.get("[no stack]", 0) == without
+    assert not re.search("0x|unknown|trace_event", " ".join(found))
+    assert Tape(out).table("frame")["address"].null_count == Tape(out).num_rows("frame")
+
+
+# Pipe buffers are UNMOVABLE, and there are never free ones for so many.
+FILL = """
+import fcntl, os
+pipes = [os.pipe2(os.O_NONBLOCK) for _ in range(800)]
+for _, writer in pipes:
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.write(writer, bytes(1 << 20))
+"""
+
+
+def _why_not() -> str:
+    """Why there can be no such fallbacks here, or nothing."""
+    missing = [c.found for c in (check() for check in doctor.CHECKS) if c.needed and not c.ok]
+    if os.geteuid() != 0:
+        missing.append("large pipes need root")
+    if _available() < 4 << 30:
+        missing.append("800 MB for pipe buffers are too much here")
+    return "; ".join(missing)
+
+
+def _available() -> int:
+    text = Path("/proc/meminfo").read_text()
+    return int(re.findall(r"MemAvailable: +(\d+) kB", text)[0]) << 10
+
+
+@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "they can be provoked")
+def test_every_live_fallback_has_its_stack(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    args = ("record", "-o", out, "--events", "cheap", "--stacks", "extfrag", "--snapshot", "proc")
+    assert pagetape(*args, "--", sys.executable, "-c", FILL).status == 0
+    found = pagetape("info", out, "--json").json
+    fallbacks = found["events"].get("mm_page_alloc_extfrag", 0)
+    if not fallbacks:
+        pytest.skip("this machine had free UNMOVABLE pages for 800 MB")
+    assert found["events"]["kernel_stack"] == fallbacks
+    stacks = Tape(out).table("stack")
+    assert (stacks["event_ts"].null_count, len(stacks)) == (0, fallbacks)
+    rows = pagetape("report", "extfrag.by_stack", out, "--json").json["rows"]
+    assert any("pipe_write" in row["folded"] for row in rows)
+    assert not list(Path("/sys/kernel/tracing/instances").glob(f"pagetape-{os.getpid()}-*"))
