@@ -36,6 +36,20 @@ def _snapshot(snapshots: list[dict[str, Any]], rows: dict[str, int]) -> str:
     return next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
 
 
+def _stacks(tape: Tape) -> dict[str, int] | None:
+    """What is known of kernel stacks; None where the tape has none."""
+    if "stack" not in tape.tables:
+        return None
+    rows, frames = tape.table("stack"), tape.table("frame")
+    return {
+        "recorded": len(rows),
+        "without_event": rows["event_ts"].null_count,
+        "different": pc.count_distinct(rows["stack"]).as_py(),
+        "frames": len(frames),
+        "frames_without_name": frames["function"].null_count,
+    }
+
+
 def describe(tape: Tape) -> dict[str, Any]:
     """The JSON object of `pagetape info`."""
     points = _tracepoints(tape)
@@ -58,6 +72,7 @@ def describe(tape: Tape) -> dict[str, Any]:
         "complete": tape.complete,
         "snapshot": _snapshot(snapshots, rows),
         "snapshots": snapshots,
+        "stacks": _stacks(tape),
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
         "tables": rows,

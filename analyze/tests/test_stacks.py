@@ -93,6 +93,13 @@ def test_a_trace_with_stacks_tells_who_asked(
     assert sum(nr for folded, nr in found.items() if asked in folded.split(";")) == nr
     assert found.get("[no stack]", 0) == without
     assert not re.search("0x|unknown|trace_event", " ".join(found))
+    said = pagetape("info", out, "--json").json["stacks"]
+    assert (said["recorded"], said["without_event"], said["frames_without_name"]) == (
+        {"6.1": 16, "6.12": 200}[name],
+        0,
+        0,
+    )
+    assert re.search(r"^stacks +\d+, [34] different$", pagetape("info", out).out, re.MULTILINE)
     assert Tape(out).table("frame")["address"].null_count == Tape(out).num_rows("frame")
 
 

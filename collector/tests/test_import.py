@@ -91,7 +91,7 @@ def test_a_stack_belongs_to_the_event_before_it(name: str, matched: int) -> None
     for row in rows["stack"]:
         event = events[row["cpu"], row["event_ts"]]
         assert (event["kind"], event["pid"]) == ("alloc_extfrag", row["pid"])
-        assert 0 < row["ts"] - row["event_ts"]
+        assert row["ts"] - row["event_ts"] > 0
         frames = dat.stack(row["stack"])
         assert 8 < len(frames) < 40
         assert all(any(0 < at - start < 1 << 14 for start in known) for at in frames)

@@ -22,6 +22,8 @@ def _text(info: dict[str, Any]) -> str:
         ("size", _size(info)),
         ("lost", _lost(info)),
     ]
+    if info["stacks"]:
+        lines.insert(5, ("stacks", _stacks(info["stacks"])))
     if run := facts.get("replay"):
         lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
     if not info["complete"]:
@@ -29,6 +31,17 @@ def _text(info: dict[str, Any]) -> str:
     text = "\n".join(f"{name:<11}{value}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
+
+
+def _stacks(found: dict[str, int]) -> str:
+    words = f"{found['recorded']:,}, {found['different']:,} different"
+    if found["without_event"]:
+        words += f", {found['without_event']:,} without their event"
+    if found["frames_without_name"] == found["frames"] > 0:
+        words += "; addresses only: there were no symbols"
+    elif found["frames_without_name"]:
+        words += f"; {found['frames_without_name']:,} of {found['frames']:,} frames without a name"
+    return words
 
 
 def _machine(info: dict[str, Any]) -> str:
