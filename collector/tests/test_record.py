@@ -145,7 +145,47 @@ def test_short_lived_tasks_have_their_names(tmp_path: Path) -> None:
         "tgid": child.pid,
         "comm": "true",
         "kthread": False,
+        "cgroup": own_cgroup(),
     }
+    r.recorder.close()
+
+
+def own_cgroup() -> str | None:
+    """The group of this process: of the v1 controller `memory`, or of cgroup v2."""
+    path = Path("/proc/self/cgroup")
+    lines = path.read_text().splitlines() if path.exists() else []
+    parts = [line.split(":", 2) for line in lines]
+    v1 = [path for _, controllers, path in parts if "memory" in controllers.split(",")]
+    v2 = [path for number, _, path in parts if number == "0"]
+    return next(iter(v1 or v2), None)
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A control group of our own, made beside nobody else's."""
+    places = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
+    top = next((place for place in places if (place / "cgroup.procs").exists()), None)
+    if top is None:
+        pytest.skip("no control groups are mounted")
+    group = top / f"pagetape-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as e:
+        pytest.skip(f"no control group can be made: {e}")
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+def test_a_process_that_moved_is_in_its_new_control_group(tmp_path: Path, cgroup: Path) -> None:
+    move = f"echo $$ > {cgroup}/cgroup.procs && true | true"
+    with recording(PAGE_EVENTS, tmp_path) as r:
+        child = subprocess.Popen(["sh", "-c", move])
+        assert child.wait() == 0
+    tasks = [task for task in r.recorder.tasks() if task["cgroup"] == f"/{cgroup.name}"]
+    assert child.pid in {task["pid"] for task in tasks}
+    assert "true" in {task["comm"] for task in tasks} or len(tasks) > 1  # its children, too
     r.recorder.close()
 
 
