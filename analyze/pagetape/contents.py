@@ -73,11 +73,23 @@ def describe(tape: Tape) -> dict[str, Any]:
         "snapshot": _snapshot(snapshots, rows),
         "snapshots": snapshots,
         "stacks": _stacks(tape),
+        "samples": pc.count_distinct(tape.table("sample")["ts"]).as_py(),
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
         "tables": rows,
         "facts": tape.facts,
     }
+
+
+def flight(info: dict[str, Any]) -> str:
+    """Why a flight recorder made the tape, and how much it had; empty of other tapes."""
+    facts = info["facts"].get("flight")
+    if not facts:
+        return ""
+    value = "" if facts["value"] is None else f": {facts['value']:.4g}{facts['unit']}"
+    return (
+        f"{facts['trigger']}{value}, {facts['holds_s']:.1f} s of the {facts['wanted_s']:g} s wanted"
+    )
 
 
 def snapshots(info: dict[str, Any]) -> str:

@@ -19,23 +19,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from pagetape import capture, procfs
 from pagetape._collector import Recorder
 from pagetape.capture import Snapshot
 from pagetape.exact import Exact, ExactSnapshots
 from pagetape.load import Load
+from pagetape.sampler import Sample
+from pagetape.sampling import Placed, Sampling
 from pagetape.schemas.tape import TapeError
+from pagetape.triggers import NOTHING, Firing, Watch
 
 NICE = 10  # of what writes the tape
 
 # Of the time between two snapshots, what reading kpageflags may take. Each machine
 # reads about 10 million pages per second.
 _BLOCKS_SHARE = 0.02
+
+_NEVER = 1 << 63  # a time on the trace clock
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Boundary:
     state: Snapshot
     at: datetime
     facts: dict[str, Any]
+    firing: Firing | None = None  # of a trigger, in the segment that ends here
 
     @property
     def ts(self) -> int:
@@ -144,14 +152,45 @@ class _Snapshots:
             self._exact.close()
 
 
+class Requests:
+    """What others want of a session. For any thread, and for signal handlers."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._cut = False
+        self._firing: Firing | None = None
+
+    def cut(self) -> None:
+        """End the segment soon."""
+        self._cut = True
+        self._load.nudge()
+
+    def fire(self, firing: Firing) -> None:
+        """End the segment soon, because of this; the first of several counts."""
+        self._firing = self._firing or firing
+        self._load.nudge()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is any."""
+        return self._cut or self._firing is not None
+
+    def done(self) -> Firing | None:
+        """The segment has ended; why, if somebody fired."""
+        firing, self._firing, self._cut = self._firing, None, False
+        return firing
+
+
 class _Pump(threading.Thread):
     """Moves rows from the recorder to the sink while the load runs; yields to it."""
 
-    def __init__(self, recorder: Recorder, sink: Sink, start: Boundary, load: Load) -> None:
+    def __init__(self, session: Session, recorder: Recorder, sink: Sink, start: Boundary) -> None:
         super().__init__(name="pump")
-        self._recorder, self._sink, self._load = recorder, sink, load
+        self._session, self._recorder, self._sink = session, recorder, sink
+        self._placed = Placed(sink, session.sampling)
         self._next = start
         self._ends: queue.SimpleQueue[Boundary | None] = queue.SimpleQueue()
+        self._last = False
         self.behind = False  # a cut is on its way
         self._error: BaseException | None = None
 
@@ -165,24 +204,39 @@ class _Pump(threading.Thread):
         try:
             while self._segment():
                 self.behind = False
-                self._load.nudge()
+                self._session.load.nudge()
         except BaseException as e:  # raised again where the session ends
             self._error = e
-            self._load.stop()
+            self._session.load.stop()
 
     def _segment(self) -> bool:
         """One segment; whether there are more."""
         self._sink.begin(self._next)
-        capture.write_events(self._recorder, self._sink)
+        self._session.sampling.restart()
+        capture.write_events(self._recorder, self)
         end = self._ends.get()
         if end is None:
             return False
-        self._sink.end(end)
+        # The last goes on for a moment after its end snapshot.
+        self._placed.end(_NEVER if self._last else end.ts)
+        self._sink.end(replace(end, firing=self._session.requests.done()))
         self._next = end
         return self._recorder.next()
 
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        """Rows from the recorder."""
+        firing = self._session.watch.see(name, batch)
+        if firing is not None:
+            self._session.requests.fire(firing)
+        self._placed.write(name, batch)
+
+    def rows(self, name: str, rows: list[capture.Row]) -> None:
+        """Rows that tell of the whole segment."""
+        self._placed.rows(name, rows)
+
     def finish(self, end: Boundary | None) -> None:
         """The last segment ends there; None: the session failed, and it has no end."""
+        self._last = True
         self._ends.put(end)
         self.join()
         if self._error:
@@ -193,22 +247,32 @@ class Session:
     """Records while a load runs, and cuts when it is time or somebody asks."""
 
     def __init__(
-        self, load: Load, events: Sequence[str], wanted: Wanted, *, stacks: bool = False
+        self,
+        load: Load,
+        events: Sequence[str],
+        wanted: Wanted,
+        sample_s: float,
+        *,
+        stacks: bool = False,
+        watch: Watch = NOTHING,
     ) -> None:
-        self._load = load
+        self.load = load
         self._events = events
         self._wanted = wanted
         self._stacks = stacks  # of fallbacks
-        self._asked = False
+        self.watch = watch
+        self.requests = Requests(load)
+        self.sampling = Sampling(sample_s, self._sampled)
 
-    def ask_cut(self) -> None:
-        """End the segment soon. For any thread, and for signal handlers."""
-        self._asked = True
-        self._load.nudge()
+    def _sampled(self, sample: Sample) -> None:
+        firing = self.watch.sampled(sample)
+        if firing is not None:
+            self.requests.fire(firing)
 
     def run(self, sink: Sink, spool_dir: Path, every: float = float("inf")) -> int:
         """Record, with a cut `every` so many seconds; the load's exit status."""
         with contextlib.ExitStack() as stack:
+            stack.callback(self.sampling.close)
             stack.callback(sink.close)
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
             # The spool's files have no names: their directory is needed only to make them.
@@ -216,18 +280,20 @@ class Session:
                 names = snapshots.migratetypes
                 recorder = Recorder(self._events, spool, names, stacks=self._stacks)
                 stack.callback(recorder.close)
-                stack.enter_context(self._load.signals())
+                stack.enter_context(self.load.signals())
                 start = snapshots.first(recorder, {"events": list(self._events)})
-            pump = _Pump(recorder, sink, start, self._load)
+            pump = _Pump(self, recorder, sink, start)
             pump.start()
+            self.sampling.start()
             end = None
             try:
-                self._load.start()
+                self.load.start()
                 self._cut_until_over(recorder, snapshots, pump, every)
                 end = snapshots.last(recorder)
             finally:
                 recorder.stop()
-                status = self._load.finish()
+                self.sampling.stop()
+                status = self.load.finish()
                 pump.finish(end)
         return status
 
@@ -236,8 +302,7 @@ class Session:
     ) -> None:
         due = time.monotonic() + every
         # While the pump is behind there is nothing to be done: it will give a nudge.
-        while not self._load.wait(float("inf") if pump.behind else due - time.monotonic()):
-            if not pump.behind and (self._asked or time.monotonic() >= due):
-                self._asked = False
+        while not self.load.wait(float("inf") if pump.behind else due - time.monotonic()):
+            if not pump.behind and (self.requests.pending or time.monotonic() >= due):
                 due = time.monotonic() + every
                 pump.cut(snapshots.cut(recorder))

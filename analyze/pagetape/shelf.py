@@ -51,6 +51,8 @@ class Shelf:
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self.made = 0
         self.removed = 0
+        for part in directory.glob(f"{self._host}-*.tape.part"):
+            shutil.rmtree(part)  # of a recorder that was killed while it wrote
 
     def mark(self) -> dict[str, Any]:
         """Facts of the next tape: which recorder's it is, and its number there."""

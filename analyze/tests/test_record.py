@@ -11,11 +11,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 import pagetape as pagetape_package
+from pagetape import triggers
 from pagetape.commands import doctor
 from pagetape.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape
@@ -200,11 +202,105 @@ def test_a_rotation_keeps_no_more_than_it_may(tmp_path: Path, pagetape: Run) -> 
     assert Tape(last).facts["series"]["number"] > 1
 
 
+class AnyEvent(triggers.Trigger):
+    """A trigger that the load of a test can pull."""
+
+    units: ClassVar = {"/s": 1.0}
+
+    def see(self, _name: str, batch: pa.RecordBatch) -> triggers.Firing | None:
+        return self._fires(batch.num_rows, batch.column("ts")[-1].as_py())
+
+
+@live
+def test_a_flight_recorder_makes_tapes_when_triggered_and_goes_on(
+    tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(triggers._TRIGGERS, "any", AnyEvent)
+    out = tmp_path / "tapes"
+    code = (
+        "import os, signal, sys, time\n"
+        "for i in range(9): x = bytearray(8 << 20); time.sleep(.3)\n"
+        "os.kill(int(sys.argv[1]), signal.SIGUSR1); time.sleep(.5)\n"
+    )
+    touch = [sys.executable, "-c", code, str(os.getpid())]
+    args = ("--ring", "1s", "--trigger", "any>1000/s", "--cooldown", "1h", "--", *touch)
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        assert pagetape("record", "-o", out, "--snapshot-max-ms", 100, *args).status == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    found = [pagetape("info", path, "--json").json for path in sorted(out.iterdir())]
+    flights = [info["facts"]["flight"] for info in found]
+    assert [flight["trigger"] for flight in flights] == ["any>1000/s", "signal"]
+    assert flights[0]["value"] > 1000
+    for info in found:
+        assert (info["complete"], info["lost"]) == (True, 0)
+        tape = Tape(Path(info["tape"]))
+        points = {name: nr for name, nr in info["events"].items() if nr}
+        for name in ("reclaim", "compaction"):
+            at = tape.table(name)["at"].to_pylist()
+            assert at == sorted(at) and max(at, default=0) <= tape.num_rows("event")
+        rings = tape.table("ring").to_pylist()
+        assert sum(ring["read"] for ring in rings) == sum(points.values())
+    # The second has at least the second that was wanted, and at most two and the way there.
+    assert 1 <= flights[1]["holds_s"] < 5
+    assert found[1]["samples"] > 0
+    if found[1]["snapshot"] == "exact":
+        assert pagetape("replay", found[1]["tape"]).status == 0
+
+
+@live
+def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "tapes"
+    args = ("--events", "cheap", "--snapshot", "proc", "--ring", "1s", "--duration", "1.2s")
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        said = pagetape("record", "-o", out, *args)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (said.status, said.out, said.err) == (0, "", "")
+    assert list(out.iterdir()) == []
+
+
+@live
+def test_samples_tell_of_a_sysctl_that_somebody_changed(tmp_path: Path, pagetape: Run) -> None:
+    knob = Path("/proc/sys/vm/stat_interval")
+    before = knob.read_text()
+    code = f"import time; time.sleep(.3); open({str(knob)!r}, 'w').write('2'); time.sleep(.5)"
+    out = tmp_path / "t.tape"
+    args = ("--sample", "100ms", "--snapshot", "proc", "--", sys.executable, "-c", code)
+    try:
+        assert pagetape("record", "-o", out, *args).status == 0
+    finally:
+        knob.write_text(before)
+    rows = pagetape("report", "samples.parameters", out, "--name", "vm.%", "--json").json["rows"]
+    assert [(row["name"], row["value"]) for row in rows] == [("vm.stat_interval", 2)]
+    rates = pagetape("report", "samples.rates", out, "--json").json["rows"]
+    assert len(rates) > 1 and any(row["faults"] > 0 for row in rates)
+    assert "of /proc" in pagetape("info", out).out
+    for name in ("parameter", "sample"):
+        at = Tape(out).table(name)["at"].to_pylist()
+        assert at == sorted(at) and at[-1] > 0
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--keep", "1GB"), "--keep is for --rotate"),
-        (("--rotate", "1s", "--force"), "--force replaces one tape; --rotate makes new ones"),
+        (("--keep", "1GB"), "--keep is for --rotate or --ring"),
+        (("--trigger", "signal"), "--trigger is for --ring"),
+        (("--ring-memory", "9MB"), "--ring-memory is for --ring"),
+        (("--cooldown", "9s"), "--cooldown is for --ring"),
+        (("--ring", "9s", "--rotate", "9s"), "--rotate and --ring exclude each other"),
+        (("--ring", "9s", "--force"), "--force replaces one tape"),
+        (("--ring", "9s", "--trigger", "x>3"), "'x>3' is not a trigger: expected extfrag>N/s"),
+        (
+            ("--ring", "9s", "--trigger", "thp_fail>5%", "--sample", "0"),
+            "thp_fail>5% needs --sample",
+        ),
+        (
+            ("--ring", "9s", "--trigger", "direct_reclaim_p99>1s", "--events", "page"),
+            "direct_reclaim_p99>1s needs --events cheap or all",
+        ),
         (("--rotate", "soon"), "'soon' is not a span of time (as 90s, 5min or 1h)"),
         (("--rotate", "10ms"), "'10ms' is too small"),
         (("--rotate", "1min", "--keep", "2GX"), "'2GX' is not a size (as 500MB or 2GB)"),

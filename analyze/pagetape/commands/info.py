@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pagetape import answer, options
-from pagetape.contents import describe, snapshots
+from pagetape.contents import describe, flight, snapshots
 from pagetape.schemas.tape import Tape
 
 
@@ -24,8 +24,13 @@ def _text(info: dict[str, Any]) -> str:
     ]
     if info["stacks"]:
         lines.insert(5, ("stacks", _stacks(info["stacks"])))
+    if info["samples"]:
+        changes = answer.amount(info["tables"].get("parameter", 0), "change")
+        lines.append(("samples", f"{info['samples']:,} of /proc, {changes} of parameters"))
     if run := facts.get("replay"):
         lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
+    if why := flight(info):
+        lines.insert(1, ("trigger", why))
     if not info["complete"]:
         lines.append(("note", "the recorder was killed: the tape ends where it stood"))
     text = "\n".join(f"{name:<11}{value}" for name, value in lines)

@@ -3,31 +3,50 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pagetape import answer, options, output
-from pagetape.contents import describe, snapshots
+from pagetape.contents import describe, flight, snapshots
 from pagetape.eventsets import SETS, tracepoints
+from pagetape.flight import Flight
 from pagetape.load import Load
 from pagetape.loss import Loss
 from pagetape.rotation import OneTape, Rotation
 from pagetape.schemas.tape import Tape
 from pagetape.session import Session, Wanted
 from pagetape.shelf import Shelf
+from pagetape.triggers import SIGNAL, DirectReclaim, Firing, ThpFail, Trigger, Watch, parse
 
 
 def _say(path: Path) -> None:
     """One line about a finished tape."""
     tape = Tape(path)
     info = describe(tape)
+    why = f"{flight(info)}; " if flight(info) else ""
     each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
     click.echo(
-        f"{path}: {answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
+        f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
         f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}",
         err=True,
     )
+
+
+class _TriggerType(click.ParamType[Trigger | None]):
+    name = "trigger"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Trigger | None:
+        try:
+            return parse(value)
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
 
 
 @click.command("record", context_settings={"ignore_unknown_options": True})
@@ -38,7 +57,7 @@ def _say(path: Path) -> None:
     type=options.PATH,
     metavar="T.tape|DIR",
     required=True,
-    help="The tape to make; with --rotate the directory of the tapes.",
+    help="The tape to make; with --rotate or --ring the directory of the tapes.",
 )
 @click.option(
     "--duration", type=options.duration(), metavar="TIME", help="Stop after so long: 10, 90s, 5min."
@@ -82,6 +101,44 @@ def _say(path: Path) -> None:
     metavar="SIZE",
     help="Remove the oldest tapes in DIR beyond so much: 500MB, 2GB.",
 )
+@click.option(
+    "--ring",
+    type=options.duration(least=1),
+    metavar="TIME",
+    help="Keep so much in memory, and make a tape of it when triggered.",
+)
+@click.option(
+    "--trigger",
+    "triggers",
+    type=_TriggerType(),
+    metavar="SPEC",
+    multiple=True,
+    help="extfrag>N/s, thp_fail>N%, direct_reclaim_p99>Nms; SIGUSR1 always triggers.",
+)
+@click.option(
+    "--ring-memory",
+    type=options.size(least=1e6),
+    default="128MB",
+    show_default=True,
+    metavar="SIZE",
+    help="What --ring may take; where that is too little it holds less.",
+)
+@click.option(
+    "--cooldown",
+    type=options.duration(),
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="After a trigger, none but SIGUSR1 for so long.",
+)
+@click.option(
+    "--sample",
+    type=options.duration(),
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="Counters and parameters from /proc each time; 0 for none.",
+)
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -95,6 +152,11 @@ def command(
     stacks: str | None,
     rotate: float | None,
     keep: float | None,
+    ring: float | None,
+    triggers: tuple[Trigger | None, ...],
+    ring_memory: float,
+    cooldown: float,
+    sample: float,
     force: bool,
     argv: tuple[str, ...],
 ) -> None:
@@ -110,25 +172,81 @@ def command(
     DIR/HOST-2026-11-21T061500Z.tape; with --keep, the oldest finished ones are
     removed, but nothing that such a recording did not make.
 
+    With --ring, nothing is written until a trigger fires, or SIGUSR1 comes: then the
+    last TIME, or up to twice as much, becomes a tape in DIR, and the recording goes
+    on. The tape says why it was made and how many seconds it holds. What is in memory
+    is lost when the recorder is killed with SIGKILL.
+
     \b
     Example:
       pagetape record -o base.tape --duration 10
       pagetape record -o base.tape -- make -j8
       pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
+      pagetape record -o tapes --events all --ring 60s --trigger 'extfrag>1000/s'
     """
-    if keep is not None and rotate is None:
-        raise click.UsageError("--keep is for --rotate")
-    if force and rotate is not None:
-        raise click.UsageError("--force replaces one tape; --rotate makes new ones")
+    _check(ctx, events)
     load = Load(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
-    session = Session(load, tracepoints(events), wanted, stacks=stacks is not None)
-    if rotate is None:
+    watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
+    session = Session(
+        load, tracepoints(events), wanted, sample, stacks=stacks is not None, watch=watch
+    )
+    if rotate is not None:
+        rotation = Rotation(Shelf(out, keep), done=_say)
+        status = session.run(rotation, out, rotate)
+    elif ring is not None:
+        status = _fly(session, Shelf(out, keep), ring, ring_memory)
+    else:
         output.check_free(out, replace=force)
         status = session.run(OneTape(out, replace=force), out.absolute().parent)
         _say(out)
-    else:
-        shelf = Shelf(out, keep)
-        status = session.run(Rotation(shelf, done=_say), out, rotate)
     ctx.exit(status)
+
+
+# Options that need another one.
+_NEEDS = {
+    "keep": ("rotate", "ring"),
+    "triggers": ("ring",),
+    "ring_memory": ("ring",),
+    "cooldown": ("ring",),
+}
+
+
+def _check(ctx: click.Context, events: str) -> None:
+    """UsageError where options do not go together."""
+    given = {
+        name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    names = {option.name: option.opts[-1] for option in ctx.command.params}
+    for name, others in _NEEDS.items():
+        if name in given and not given & set(others):
+            needed = " or ".join(names[other] for other in others)
+            raise click.UsageError(f"{names[name]} is for {needed}")
+    if {"rotate", "ring"} <= given:
+        raise click.UsageError("--rotate and --ring exclude each other")
+    if "force" in given and given & {"rotate", "ring"}:
+        raise click.UsageError("--force replaces one tape; --rotate and --ring make new ones")
+    for trigger in ctx.params["triggers"]:
+        if isinstance(trigger, ThpFail) and not ctx.params["sample"]:
+            raise click.UsageError(f"{trigger.spec} needs --sample")
+        if isinstance(trigger, DirectReclaim) and events == "page":
+            raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
+
+
+def _fly(session: Session, shelf: Shelf, seconds: float, memory: float) -> int:
+    """Record into memory; the exit status says also when a tape could not be made."""
+    failures: list[OSError] = []
+
+    def failed(error: OSError) -> None:
+        failures.append(error)
+        click.echo(f"pagetape: no tape was made: {error.strerror or error}", err=True)
+
+    def fire(*_: object) -> None:
+        session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
+
+    flight_recorder = Flight(
+        shelf, seconds, memory, full=session.requests.cut, done=_say, failed=failed
+    )
+    signal.signal(signal.SIGUSR1, fire)
+    return session.run(flight_recorder, shelf.directory, seconds) or int(bool(failures))

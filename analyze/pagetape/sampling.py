@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of /proc beside a recording, put into the order of its events."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from pagetape.capture import Row, Sink
+from pagetape.sampler import Sample, Sampler
+
+SHARE = 0.001  # of a CPU, that samples may take; they are taken less often where they would
+NICE = 10
+_ROWS = 512  # that wait to be written together
+
+
+class Sampling(threading.Thread):
+    """Takes a sample `every` so many seconds, none with 0; until() gives them out."""
+
+    def __init__(self, every: float, seen: Callable[[Sample], None]) -> None:
+        super().__init__(name="samples", daemon=True)
+        self._every = every
+        self._seen = seen  # told of each sample
+        self._sampler = Sampler()
+        self._restart = False
+        self._over = threading.Event()
+        self._samples: deque[Sample] = deque()
+
+    def start(self) -> None:
+        """Begin, if samples are wanted."""
+        if self._every:
+            super().start()
+
+    def run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        pause = self._every
+        while not self._over.wait(pause):
+            began = time.thread_time()
+            if self._restart:
+                self._restart = False
+                self._sampler.restart()
+            sample = self._sampler.take()
+            self._samples.append(sample)
+            self._seen(sample)
+            pause = max(self._every, (time.thread_time() - began) / SHARE)
+
+    def restart(self) -> None:
+        """A segment begins: its first sample holds all counters."""
+        self._restart = True
+
+    def until(self, ts: int) -> list[Sample]:
+        """Those not later than `ts` that were not given out before."""
+        found = []
+        while self._samples and self._samples[0].ts <= ts:
+            found.append(self._samples.popleft())
+        return found
+
+    def stop(self) -> None:
+        """No more; those taken can still be had."""
+        self._over.set()
+        if self.ident is not None:
+            self.join()
+
+    def close(self) -> None:
+        """The end."""
+        self.stop()
+        self._sampler.close()
+
+
+class Placed:
+    """Passes rows on to a sink, and the samples with them, each `at` its place."""
+
+    def __init__(self, sink: Sink, sampling: Sampling) -> None:
+        self._sink = sink
+        self._sampling = sampling
+        self._events = 0
+        self._waiting: dict[str, list[Row]] = {"parameter": [], "sample": []}
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        if name == "event":
+            ts = batch.column("ts")
+            for sample in self._sampling.until(ts[-1].as_py()):
+                before = bisect_right(range(len(ts)), sample.ts, key=lambda i: ts[i].as_py())
+                self._place(sample, self._events + before)
+            self._events += batch.num_rows
+        self._sink.write(name, batch)
+
+    def rows(self, name: str, rows: list[Row]) -> None:
+        self._sink.rows(name, rows)
+
+    def _place(self, sample: Sample, at: int) -> None:
+        for name, rows in (("parameter", sample.parameters), ("sample", sample.counters)):
+            self._waiting[name] += [row | {"at": at} for row in rows]
+            if len(self._waiting[name]) >= _ROWS:
+                self._write(name)
+
+    def _write(self, name: str) -> None:
+        if self._waiting[name]:
+            self._sink.rows(name, self._waiting[name])
+            self._waiting[name] = []
+
+    def end(self, ts: int) -> None:
+        """The segment ends at `ts`; the next has its own count."""
+        for sample in self._sampling.until(ts):
+            self._place(sample, self._events)
+        for name in self._waiting:
+            self._write(name)
+        self._events = 0

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triggers: what a flight recorder waits for, over one second of what is recorded.
+
+    extfrag>1000/s           fallbacks to another migratetype (mm_page_alloc_extfrag)
+    thp_fail>50%             THP faults that got no huge page, of all (/proc/vmstat)
+    direct_reclaim_p99>10ms  99th percentile of direct reclaim: from begin to end, one thread
+    signal                   SIGUSR1, which always works
+
+Time is the trace's, not when a row happens to be seen. Each trigger is a class here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.sampler import Sample
+from pagetape.schemas import TABLES
+
+SECOND = 1_000_000_000
+SIGNAL = "signal"
+
+
+@dataclass(frozen=True)
+class Firing:
+    """A trigger that fired: which, at what value (in the trigger's own unit), and when."""
+
+    trigger: str
+    value: float | None
+    unit: str
+    ts: int
+
+
+class Trigger:
+    """Sees all that is recorded; says so when it fires."""
+
+    units: ClassVar[dict[str, float]]  # that its limit may be given in; the first is its own
+
+    def __init__(self, spec: str, limit: float) -> None:
+        self.spec = spec
+        self.limit = limit
+
+    def see(self, name: str, batch: pa.RecordBatch) -> Firing | None:  # noqa: ARG002
+        """Rows of a table, in order."""
+        return None
+
+    def sampled(self, sample: Sample) -> Firing | None:  # noqa: ARG002
+        """A sample of /proc."""
+        return None
+
+    def _fires(self, value: float, ts: int) -> Firing | None:
+        unit = next(iter(self.units))
+        return Firing(self.spec, value, unit, ts) if value > self.limit else None
+
+
+class Extfrag(Trigger):
+    """More fallbacks than so many in any one second."""
+
+    units: ClassVar = {"/s": 1.0}
+
+    def __init__(self, spec: str, limit: float) -> None:
+        super().__init__(spec, limit)
+        self._recent = pa.array([], pa.uint64())  # no more of them than the limit
+
+    def see(self, name: str, batch: pa.RecordBatch) -> Firing | None:
+        if name != "event":
+            return None
+        found = _of_kind(batch, name, "alloc_extfrag").column("ts")
+        if not len(found):
+            return None
+        ts = pa.concat_arrays([self._recent, found])
+        limit = int(self.limit)
+        self._recent = ts[-limit:] if limit else ts[:0]
+        # Each event and the one that is `limit` events later: are they in one second?
+        spans = pc.subtract(ts[limit:], ts[: max(len(ts) - limit, 0)])
+        close = pc.indices_nonzero(pc.less(spans, SECOND))
+        if not len(close):
+            return None
+        first = ts[close[0].as_py()].as_py()
+        nr = pc.sum(pc.and_(pc.greater_equal(ts, first), pc.less(ts, first + SECOND))).as_py()
+        return self._fires(nr, ts[close[0].as_py() + limit].as_py())
+
+
+class DirectReclaim(Trigger):
+    """The 99th percentile of what direct reclaim took, of all that ended in the last second.
+
+    With fewer than a hundred it is the longest.
+    """
+
+    units: ClassVar = {"ms": 1.0, "us": 1e-3, "s": 1e3}
+
+    def __init__(self, spec: str, limit: float) -> None:
+        super().__init__(spec, limit)
+        nothing, ts = pa.array([], pa.bool_()), pa.array([], pa.uint64())
+        # Begun, and not ended yet; and those that ended in the last second.
+        self._open = pa.table({"pid": pa.array([], pa.int32()), "ts": ts, "begins": nothing})
+        self._ended = pa.table({"ts": ts, "took": ts})
+
+    def see(self, name: str, batch: pa.RecordBatch) -> Firing | None:
+        if name != "reclaim":
+            return None
+        rows = _of_kind(batch, name, "direct_reclaim_begin", "direct_reclaim_end")
+        if not rows.num_rows:
+            return None
+        begins = pc.equal(rows.column("kind").cast(pa.utf8()), "direct_reclaim_begin")
+        table = pa.table({"pid": rows.column("pid"), "ts": rows.column("ts"), "begins": begins})
+        # A thread's begin and end are neighbours when sorted by thread.
+        table = pa.concat_tables([self._open, table])
+        table = table.sort_by([("pid", "ascending"), ("ts", "ascending")]).combine_chunks()
+        one, other = table[:-1], table[1:]
+        pair = pc.and_(one["begins"], pc.invert(other["begins"]))
+        pair = pc.and_(pair, pc.equal(one["pid"], other["pid"]))
+        took = pc.subtract(other["ts"], one["ts"])
+        ended = pa.table({"ts": other["ts"], "took": took}).filter(pair)
+        paired = pa.chunked_array([*pair.chunks, pa.array([False])])
+        self._open = table.filter(pc.and_not(table["begins"], paired))
+        if not ended.num_rows:
+            return None
+        ended = pa.concat_tables([self._ended, ended])
+        ts = pc.max(ended["ts"]).as_py()
+        self._ended = ended.filter(pc.greater(ended["ts"], max(ts - SECOND, 0)))
+        p99 = pc.quantile(self._ended["took"], 0.99, interpolation="higher")[0].as_py()
+        return self._fires(p99 / 1e6, ts)
+
+
+class ThpFail(Trigger):
+    """The share of THP faults of one second, that is of one sample, that fell back."""
+
+    units: ClassVar = {"%": 1.0}
+    LEAST = 16  # faults that say anything
+
+    def __init__(self, spec: str, limit: float) -> None:
+        super().__init__(spec, limit)
+        self._before: tuple[int, int] | None = None
+
+    def sampled(self, sample: Sample) -> Firing | None:
+        names = ("thp_fault_alloc", "thp_fault_fallback")
+        got, failed = (sample.vmstat.get(name, 0) for name in names)
+        before, self._before = self._before, (got, failed)
+        if before is None:
+            return None
+        got, failed = got - before[0], failed - before[1]
+        if got + failed < self.LEAST:
+            return None
+        return self._fires(100 * failed / (got + failed), sample.ts)
+
+
+_TRIGGERS: dict[str, type[Trigger]] = {
+    "extfrag": Extfrag,
+    "thp_fail": ThpFail,
+    "direct_reclaim_p99": DirectReclaim,
+}
+
+
+def parse(spec: str) -> Trigger | None:
+    """The trigger of a spec, None for `signal`; ValueError, in words, if it is none."""
+    if spec == SIGNAL:
+        return None
+    found = re.fullmatch(r"(\w+)\s*>\s*(\d+(?:\.\d+)?)\s*(\S*)", spec)
+    kind = _TRIGGERS.get(found[1]) if found else None
+    if found is None or kind is None:
+        forms = (f"{name}>N{next(iter(kind.units))}" for name, kind in _TRIGGERS.items())
+        raise ValueError(f"'{spec}' is not a trigger: expected {', '.join(forms)} or {SIGNAL}")
+    if found[3] not in kind.units:
+        raise ValueError(f"'{spec}': '{found[3]}' is not one of {', '.join(kind.units)}")
+    return kind(spec, float(found[2]) * kind.units[found[3]])
+
+
+class Watch:
+    """Several triggers, and the time after a firing in which they keep quiet."""
+
+    def __init__(self, triggers: Sequence[Trigger], cooldown: float) -> None:
+        self._triggers = triggers
+        self._cooldown = int(cooldown * SECOND)
+        self._quiet_until = 0
+
+    def see(self, name: str, batch: pa.RecordBatch) -> Firing | None:
+        """Rows of a table, in order."""
+        return self._first([trigger.see(name, batch) for trigger in self._triggers])
+
+    def sampled(self, sample: Sample) -> Firing | None:
+        """A sample of /proc."""
+        return self._first([trigger.sampled(sample) for trigger in self._triggers])
+
+    def _first(self, firings: Sequence[Firing | None]) -> Firing | None:
+        for firing in firings:
+            if firing is not None and firing.ts >= self._quiet_until:
+                self._quiet_until = firing.ts + self._cooldown
+                return firing
+        return None
+
+
+NOTHING = Watch((), 0)
+
+
+def _of_kind(batch: pa.RecordBatch, table: str, *kinds: str) -> pa.RecordBatch:
+    """The rows of these kinds."""
+    labels = TABLES[table].column("kind").labels
+    codes = pa.array([labels.index(kind) for kind in kinds], pa.uint8())
+    chosen = pc.is_in(batch.column("kind").indices, value_set=codes)
+    return batch.filter(chosen)

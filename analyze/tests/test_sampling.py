@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples in the order of the events."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.sampler import Sample
+from pagetape.sampling import Placed, Sampling
+from pagetape.schemas import TABLES
+
+
+class Taken(Sampling):
+    """Samples that were taken at these times."""
+
+    def __init__(self, *times: int) -> None:
+        super().__init__(0, lambda _: None)
+        for ts in times:
+            row = {"ts": ts, "name": "n", "node": None, "zone": None, "cpu": None, "value": ts}
+            self._samples.append(Sample(ts, [row], [row], {}))
+
+
+class Rows:
+    """A sink that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.found: dict[str, list[tuple[int, int]]] = {"parameter": [], "sample": []}
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        assert name == "event"
+        self.events += batch.num_rows
+
+    def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        assert TABLES[name].batch(rows).num_rows
+        self.found[name] += [(row["ts"], row["at"]) for row in rows]
+
+
+def events(*times: int) -> pa.RecordBatch:
+    common = {"cpu": 0, "pid": 1, "flags": 0, "kind": "free"}
+    return TABLES["event"].batch([common | {"ts": ts} for ts in times])
+
+
+def test_a_sample_stands_after_the_events_up_to_its_time() -> None:
+    sink = Rows()
+    placed = Placed(sink, Taken(5, 20, 21, 35, 60, 90))
+    placed.write("event", events(10, 20, 30))
+    placed.write("event", events(40, 50))
+    placed.end(70)
+    expected = [(5, 0), (20, 2), (21, 2), (35, 3), (60, 5)]
+    assert sink.found == {"parameter": expected, "sample": expected}
+    placed.write("event", events(80, 100))  # of the next segment
+    placed.end(100)
+    assert sink.found["sample"] == [*expected, (90, 1)]
+    assert sink.events == 7
+
+
+def test_a_segment_without_events_has_samples_all_the_same() -> None:
+    sink = Rows()
+    placed = Placed(sink, Taken(5, 6))
+    placed.end(5)
+    placed.end(100)
+    assert sink.found["parameter"] == [(5, 0), (6, 0)]
+
+
+def test_samples_are_taken_until_the_end() -> None:
+    seen: list[Sample] = []
+    sampling = Sampling(0.01, seen.append)
+    sampling.start()
+    sampling.restart()
+    while len(seen) < 2:
+        pass
+    sampling.close()
+    assert sampling.until(1 << 63) == seen
+    assert sampling.until(1 << 63) == []
+
+
+def test_none_are_taken_where_none_are_wanted() -> None:
+    sampling = Sampling(0, lambda _: None)
+    sampling.start()
+    assert not sampling.is_alive()
+    sampling.close()
