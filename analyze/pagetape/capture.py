@@ -143,9 +143,14 @@ def write_events(
     tape: Sink,
     progress: Callable[[float], None] = lambda _share: None,
     ring_stats: Sequence[Row] = (),
+    frames: Frames | None = None,
 ) -> None:
-    """Everything the source reads, until its end, and what is known only then."""
-    frames = Frames(source)
+    """Everything the source reads, until its end, and what is known only then.
+
+    Of a source that has several segments, one; they can share the `frames`.
+    """
+    frames = frames or Frames(source)
+    frames.restart()
     while (found := source.read()) is not None:
         name, batch = found[0], pa.record_batch(found[1])
         tape.write(name, batch)

@@ -29,6 +29,7 @@ COMMANDS = {
     "sql": ("sql", "Ask DuckDB about one or more tapes."),
     "schema": ("schema", "What the tables and columns of a tape mean."),
     "doctor": ("doctor", "What this machine can record."),
+    "install-service": ("install_service", "A recorder that always runs, under systemd."),
 }
 
 

@@ -27,7 +27,7 @@ from pagetape.shelf import Shelf
 from pagetape.triggers import SECOND, Firing
 
 # Rows of these are merged when several segments become one tape.
-_CLOSING = ("tracepoint", "ring", "lost", "task")
+_MERGED = ("tracepoint", "ring", "lost", "task", "frame")
 
 _ZSTD = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
 
@@ -91,16 +91,17 @@ class _Segment:
         self.whole = True  # it still begins with its snapshot
         self.state = _Box()
         self.body = _Box()
+        self.merged = _Box()
         self.events = 0  # rows of `event` in it
         self.dropped = 0  # and those that were before them
         start.state.numbered(0).write(self.state)
 
     @property
     def bytes(self) -> int:
-        return self.state.bytes + self.body.bytes
+        return self.state.bytes + self.body.bytes + self.merged.bytes
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
-        self.body.write(name, batch)
+        (self.merged if name in _MERGED else self.body).write(name, batch)
         if name == "event":
             self.events += batch.num_rows
 
@@ -133,8 +134,6 @@ class _Segment:
             numbers = pa.repeat(pa.scalar(number, pa.uint16()), batch.num_rows)
             tape.write(packed.name, batch.set_column(column, batch.schema.field(column), numbers))
         for packed in self.body.batches:
-            if packed.name in _CLOSING:
-                continue
             batch = packed.batch()
             column = batch.schema.get_field_index("at")
             if column >= 0:
@@ -229,14 +228,15 @@ class Flight:
                 number += segment.whole
                 events += segment.events
             end.state.numbered(number).write(tape)
-            for name, rows in self._closing(began).items():
-                tape.rows(name, rows)
+            for name, rows in self._merged(began).items():
+                if rows or TABLES[name].required:
+                    tape.rows(name, rows)
 
-    def _closing(self, began: int) -> dict[str, list[Row]]:
-        """The tables of a tape's end, of all segments together."""
+    def _merged(self, began: int) -> dict[str, list[Row]]:
+        """What is told of a whole segment, of all together."""
         found = {
-            name: [row for segment in self._segments for row in segment.body.take(name)]
-            for name in _CLOSING
+            name: [row for segment in self._segments for row in segment.merged.take(name)]
+            for name in _MERGED
         }
         # Where the beginning is gone, its events are counted too: whoever asks counts anew.
         points = found["tracepoint"] if self._segments[0].whole else []
@@ -245,6 +245,7 @@ class Flight:
             "ring": _rings(found["ring"]),
             "lost": [row for row in found["lost"] if row["to_ts"] is None or row["to_ts"] > began],
             "task": list({row["pid"]: row for row in found["task"]}.values()),
+            "frame": list({(row["stack"], row["depth"]): row for row in found["frame"]}.values()),
         }
 
     def close(self) -> None:

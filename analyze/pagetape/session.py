@@ -34,6 +34,7 @@ from pagetape.load import Load
 from pagetape.sampler import Sample
 from pagetape.sampling import Placed, Sampling
 from pagetape.schemas.tape import TapeError
+from pagetape.stacks import Frames
 from pagetape.triggers import NOTHING, Firing, Watch
 
 NICE = 10  # of what writes the tape
@@ -188,6 +189,7 @@ class _Pump(threading.Thread):
         super().__init__(name="pump")
         self._session, self._recorder, self._sink = session, recorder, sink
         self._placed = Placed(sink, session.sampling)
+        self._frames = Frames(recorder)
         self._next = start
         self._ends: queue.SimpleQueue[Boundary | None] = queue.SimpleQueue()
         self._last = False
@@ -213,7 +215,7 @@ class _Pump(threading.Thread):
         """One segment; whether there are more."""
         self._sink.begin(self._next)
         self._session.sampling.restart()
-        capture.write_events(self._recorder, self)
+        capture.write_events(self._recorder, self, frames=self._frames)
         end = self._ends.get()
         if end is None:
             return False

@@ -67,6 +67,10 @@ class Frames:
         self._read_at = 0.0
         self._done: set[int] = set()
 
+    def restart(self) -> None:
+        """A tape begins that has none yet."""
+        self._done.clear()
+
     def of(self, stacks: pa.RecordBatch) -> pa.RecordBatch:
         """The frames of those stacks in a batch of `stack` that were in none before."""
         numbers = set(pc.unique(stacks["stack"].drop_null()).to_pylist()) - self._done

@@ -81,6 +81,7 @@ class Recorded:
         }])  # fmt: skip
         self.flight.rows("lost", [{"cpu": 0, "from_ts": None, "to_ts": begin * SECOND + 1,
                                    "events": 1}])  # fmt: skip
+        self.flight.rows("frame", [{"stack": begin // 5, "depth": 0, "function": "f", "offset": 1}])
         self.flight.rows("task", [{"pid": 1, "comm": f"from {begin}"}])
         self.flight.end(boundary(end, firing))
 
@@ -114,6 +115,7 @@ def test_a_firing_makes_a_tape_of_the_segments_in_memory(tmp_path: Path) -> None
     assert (ring["read"], ring["overrun"], ring["bytes"]) == (45, 0, None)
     assert (ring["first_ts"], ring["last_ts"]) == (10 * SECOND + 1, 24 * SECOND + 3)
     assert tape.table("task").to_pylist()[0]["comm"] == "from 20"
+    assert tape.table("frame")["stack"].to_pylist() == [2, 4]
 
 
 def test_memory_goes_on_after_a_tape(tmp_path: Path) -> None:

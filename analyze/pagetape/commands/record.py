@@ -185,7 +185,7 @@ def command(
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
       pagetape record -o tapes --events all --ring 60s --trigger 'extfrag>1000/s'
     """
-    _check(ctx, events)
+    check(ctx)
     load = Load(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
@@ -213,7 +213,7 @@ _NEEDS = {
 }
 
 
-def _check(ctx: click.Context, events: str) -> None:
+def check(ctx: click.Context) -> None:
     """UsageError where options do not go together."""
     given = {
         name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
@@ -230,7 +230,7 @@ def _check(ctx: click.Context, events: str) -> None:
     for trigger in ctx.params["triggers"]:
         if isinstance(trigger, ThpFail) and not ctx.params["sample"]:
             raise click.UsageError(f"{trigger.spec} needs --sample")
-        if isinstance(trigger, DirectReclaim) and events == "page":
+        if isinstance(trigger, DirectReclaim) and ctx.params["events"] == "page":
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
 
 

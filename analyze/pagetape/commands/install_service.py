@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape install-service: a recorder that always runs, under systemd."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import click
+
+from pagetape import options, service
+from pagetape.commands import record
+
+
+def _systemctl(*words: str) -> None:
+    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
+
+
+def _unit(given: tuple[str, ...]) -> str:
+    """The unit; UsageError where `pagetape record` would not take the options."""
+    chosen = given or service.DEFAULT
+    with record.command.make_context("record", ["-o", str(service.TAPES), *chosen]) as ctx:
+        record.check(ctx)
+        wanted = dict(ctx.params)
+    if wanted["out"] != service.TAPES:
+        raise click.UsageError(f"the tapes of a service go to {service.TAPES}: no -o")
+    if wanted["argv"]:
+        raise click.UsageError(f"a service records the machine, not '{wanted['argv'][0]}'")
+    if wanted["rotate"] is None and wanted["ring"] is None:
+        raise click.UsageError("a service needs --rotate or --ring")
+    program = Path(sysconfig.get_path("scripts")) / "pagetape"
+    return service.unit(
+        program,
+        chosen,
+        events=wanted["events"],
+        exact=wanted["snapshot"] != "proc",
+        ring_memory=wanted["ring_memory"] if wanted["ring"] else 0,
+    )
+
+
+def _check_ours(path: Path) -> None:
+    if path.exists() and not path.read_text().startswith(service.MARK):
+        raise click.ClickException(f"{path}: was not made by pagetape")
+
+
+def _install(path: Path, text: str, *, run: bool) -> None:
+    _check_ours(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o644)
+    if run:
+        _systemctl("daemon-reload")
+        _systemctl("enable", service.NAME)
+        _systemctl("restart", service.NAME)
+    state = "runs" if run else "is installed, not started"
+    click.echo(f"{path}: {state}; its tapes are in {service.TAPES}")
+
+
+def _uninstall(path: Path, *, run: bool) -> None:
+    if not path.exists():
+        raise click.ClickException(f"{path}: is not installed")
+    _check_ours(path)
+    if run:
+        _systemctl("disable", "--now", service.NAME)
+    path.unlink()
+    if run:
+        _systemctl("daemon-reload")
+    click.echo(f"{path}: removed; the tapes in {service.TAPES} are kept")
+
+
+@click.command("install-service")
+@click.option("--print", "show", is_flag=True, help="Only show the unit.")
+@click.option("--uninstall", is_flag=True, help="Stop the service and remove the unit.")
+@click.option(
+    "--root",
+    type=options.PATH,
+    metavar="DIR",
+    help="Install below DIR, such as an image, and start nothing.",
+)
+@click.argument("given", metavar="[-- RECORD OPTIONS...]", nargs=-1, type=click.UNPROCESSED)
+def command(show: bool, uninstall: bool, root: Path | None, given: tuple[str, ...]) -> None:
+    """Install a recorder that always runs, as a systemd service.
+
+    It records the cheap event set into /var/lib/pagetape, five minutes to a tape, and
+    keeps 2 GB of them; other options of `pagetape record` can be given after --. The
+    unit bounds its memory and CPU, and lets it do nothing but trace: no network, no
+    devices, no writing elsewhere, and hardly a capability.
+
+    \b
+    Example:
+      pagetape install-service --print
+      pagetape install-service
+      pagetape install-service -- --events all --ring 60s --trigger 'extfrag>1000/s' --keep 1GB
+      pagetape install-service --uninstall
+    """
+    text = _unit(given)
+    if show:
+        click.echo(text, nl=False)
+        return
+    run = root is None
+    if run and not Path("/run/systemd/system").is_dir():
+        raise click.ClickException("this machine does not run systemd; --print shows the unit")
+    path = (root or Path("/")) / service.PLACE
+    if uninstall:
+        _uninstall(path, run=run)
+    else:
+        _install(path, text, run=run)

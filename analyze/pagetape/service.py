@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The systemd unit of a recorder that always runs, and what it may and may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+NAME = "pagetape.service"
+PLACE = Path("etc/systemd/system") / NAME  # below the root
+TAPES = Path("/var/lib/pagetape")  # what StateDirectory= makes
+
+DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--keep", "2GB")
+
+MARK = "# Made by `pagetape install-service`"
+
+# Directories that the sandbox hides from a service, with what shows them all the same.
+_HIDDEN = {
+    "/home": ("ProtectHome", "read-only"),
+    "/root": ("ProtectHome", "read-only"),
+    "/run/user": ("ProtectHome", "read-only"),
+    "/tmp": ("PrivateTmp", "no"),
+    "/var/tmp": ("PrivateTmp", "no"),
+}
+
+_MEMORY = 512 << 20  # without what a flight recorder keeps
+
+_UNIT = """\
+{mark}, which also takes it away again (--uninstall).
+[Unit]
+Description=pagetape, a recorder of the page allocator
+Wants=sys-kernel-tracing.mount
+After=sys-kernel-tracing.mount
+
+[Service]
+Type=exec
+ExecStart={exec}
+Restart=on-failure
+RestartSec=30
+TimeoutStopSec=60
+StateDirectory=pagetape
+StateDirectoryMode=0700
+UMask=0077
+
+# What it may take. Ring buffers are the kernel's and not counted here.
+Nice=10
+CPUWeight=20
+{quota}IOSchedulingClass=idle
+MemoryMax={memory}
+MemorySwapMax=0
+
+# What it needs: its own tracing instance, and {needs}.
+CapabilityBoundingSet={capabilities}
+ReadWritePaths=-/sys/kernel/tracing/instances
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+{calls}RestrictRealtime={realtime}
+{tunables}
+
+# And nothing else.
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome={home}
+PrivateTmp={tmp}
+PrivateMounts=yes
+PrivateDevices=yes
+PrivateNetwork=yes
+IPAddressDeny=any
+RestrictAddressFamilies=none
+ProtectKernelModules=yes
+ProtectKernelLogs={logs}
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RemoveIPC=yes
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _quoted(word: str) -> str:
+    """A word of ExecStart=, where %, $, quotes and backslashes mean something."""
+    word = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{word}"' if not word or set(word) & set(" \t\"'\\;>") else word
+
+
+def unit(
+    program: Path, options: Sequence[str], *, events: str, exact: bool, ring_memory: float = 0
+) -> str:
+    """The text of the unit that runs `program record` with these options.
+
+    Root without capabilities may trace and read /proc. Beyond that, the readers of the rings
+    want a priority, the work of vmstat_update() is known only by its address, and exact
+    snapshots need BPF and hold the other CPUs.
+    """
+    capabilities = ["CAP_SYS_NICE"]
+    needs = ["priority for its readers"]
+    addresses = exact or events == "all"
+    if addresses:
+        capabilities.append("CAP_SYSLOG")
+        needs.append("addresses of kernel functions")
+    if exact:
+        capabilities += ["CAP_BPF", "CAP_PERFMON"]
+        needs.append("BPF for exact snapshots")
+    shown = dict(setting for place, setting in _HIDDEN.items() if Path(place) in program.parents)
+    exec_start = [str(program), "record", "-o", str(TAPES), *options]
+    return _UNIT.format(
+        mark=MARK,
+        exec=" ".join(map(_quoted, exec_start)),
+        memory=f"{(_MEMORY + int(ring_memory)) >> 20}M",
+        # Whoever records every event needs the CPU for it.
+        quota="CPUQuota=25%\n" if events == "cheap" else "",
+        needs=", ".join(needs),
+        capabilities=" ".join(capabilities),
+        calls="SystemCallFilter=bpf perf_event_open\n" if exact else "",
+        realtime="no" if exact else "yes",
+        # It would hide /proc/kallsyms, and programs of BPF could not be loaded.
+        tunables="ReadOnlyPaths=/proc/sys" if addresses else "ProtectKernelTunables=yes",
+        logs="no" if addresses else "yes",
+        home=shown.get("ProtectHome", "yes"),
+        tmp=shown.get("PrivateTmp", "yes"),
+    )
