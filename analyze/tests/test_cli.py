@@ -59,7 +59,7 @@ def test_help_loads_no_library_that_it_does_not_need() -> None:
 def test_the_documentation_names_no_command_that_is_not_there() -> None:
     root = Path(__file__).parents[2]
     for document in (root / "README.md", *(root / "docs").glob("*.md")):
-        named = set(re.findall(r"(?:`|\$ )(?:sudo )?pagetape ([a-z]+)", document.read_text()))
+        named = set(re.findall(r"(?:`|\$ )(?:sudo )?pagetape ([a-z-]+)", document.read_text()))
         assert named <= set(cli.COMMANDS), document
 
 
