@@ -33,20 +33,26 @@ class Snapshot:
                      so the `alloc` event of the same page that follows is in it already.
                      pfn is None if there was no such event: align by `ts` then
         cpus, held_cpus, held_ns   CPUs, how many were held still besides pid's, for how long
+                     at most
         attempts     cuts made until nothing moved
         checks       {kind: how often it was checked}; kinds are list_sums (entries of an order
                      are nr_free), free_counters (pages are NR_FREE_PAGES with all deltas),
                      pcp_sums (pages are count), list_types (list and pageblock agree; 6.12 and
-                     later), places (pages lie in their zone, aligned)
-        mismatches   {kind: how often it was wrong}, empty if never
+                     later), places (pages lie in their zone, aligned), pcp_types (PCP list
+                     and pageblock agree)
+        mismatches   {kind: how often it was wrong}, empty if never; pcp_types is no such kind
+        pcp_types_differ   how often those differed: a page taken from a block of another type,
+                     or whose block was claimed since, does
         zones        [{node, zone, how, walk_ns, lock_ns, free_blocks, lists_moved,
                      pcps_moved, pcps_refused}]; how is
-                     "locked"   exact: walked under the zone's lock, held for lock_ns
+                     "locked"   exact: walked under the zone's lock
                      "still"    exact: walked without it, unchanged from the cut to the end
                      "pieces"   too large for max_ms: list by list, each exact at its own time
-                                but for lists_moved of them; rows carry their own ts
+                                but for lists_moved of them, which have no rows; rows carry
+                                their own ts, and no page is in two of them
                      "refused"  too large for the memory: no free_block rows
-                     PCPs that moved have rows that are nearly right; refused ones have none
+                     lock_ns is the longest time its lock was held; PCPs that moved and
+                     refused ones have no pcp_page rows
         """
     def close(self) -> None:
         """Unload. It frees megabytes: do it outside the recorded window."""

@@ -31,6 +31,7 @@ cdef extern from "snapshot.h" nogil:
         uint64_t pcp_sums, pcp_sums_wrong
         uint64_t list_types, list_types_wrong
         uint64_t places, places_wrong
+        uint64_t pcp_types, pcp_types_differ
     struct snapshot_result:
         uint64_t cut_ns, cut_pfn
         bint marked
@@ -78,6 +79,7 @@ cdef dict facts(const snapshot_result *result):
         "list_types": (result.checks.list_types, result.checks.list_types_wrong),
         "places": (result.checks.places, result.checks.places_wrong),
     }
+    compared = {name: done for name, (done, wrong) in checks.items()}
     return {
         "exact": bool(result.exact),
         "ts": result.cut_ns,
@@ -89,8 +91,9 @@ cdef dict facts(const snapshot_result *result):
         "held_cpus": result.held,
         "held_ns": result.held_ns,
         "attempts": result.attempts,
-        "checks": {name: done for name, (done, wrong) in checks.items()},
+        "checks": compared | {"pcp_types": result.checks.pcp_types},
         "mismatches": {name: wrong for name, (done, wrong) in checks.items() if wrong},
+        "pcp_types_differ": result.checks.pcp_types_differ,
         "zones": [zone_facts(&result.zones[z]) for z in range(result.nr_zones)],
     }
 

@@ -403,7 +403,8 @@ static void copy_pcp(struct pcp_image *pi, __u64 address, bool after)
 struct bits_copy {
 	__u64 first_nr;    /* section number */
 	__u32 first_image; /* index in `sections` */
-	bool after;
+	bool after, late;
+	__u64 deadline;
 };
 
 static long copy_section_bits(__u32 i, struct bits_copy *copy)
@@ -414,6 +415,10 @@ static long copy_section_bits(__u32 i, struct bits_copy *copy)
 
 	if (!si)
 		return 1;
+	if (!(i & 15) && bpf_ktime_get_ns() > copy->deadline) {
+		copy->late = true;
+		return 1;
+	}
 	si->mem_map = section_mem_map(section);
 	if (!si->mem_map)
 		return 0;
@@ -425,15 +430,18 @@ static long copy_section_bits(__u32 i, struct bits_copy *copy)
 	return 0;
 }
 
-static void copy_bits(const struct zone_place *place, bool after)
+/* False if there was no time for all of them. */
+static bool copy_bits(const struct zone_place *place, bool after, __u64 deadline)
 {
 	struct bits_copy copy = {
 		.first_nr = place->start_pfn >> (control.section_shift & 63),
 		.first_image = place->first_section,
 		.after = after,
+		.deadline = deadline,
 	};
 
 	bpf_loop(place->nr_sections, copy_section_bits, &copy, 0);
+	return !copy.late;
 }
 
 struct list_walk {
@@ -573,17 +581,24 @@ static __u64 free_blocks(const struct zone_image *zi)
 	return blocks;
 }
 
-static void walk_zone(struct zone_image *zi, const struct zone_place *place, __u64 deadline)
+/* Under the zone's lock nothing can change, and no second copies are needed. */
+static void walk_zone(struct zone_image *zi, const struct zone_place *place, __u64 deadline,
+		      bool locked)
 {
 	struct zone_walk w = {zi, place->address, deadline, reserve(free_blocks(zi))};
+	bool in_time;
 
 	zi->begin_ns = bpf_ktime_get_ns();
-	copy_bits(place, false);
-	bpf_loop(SNAPSHOT_MAX_LISTS, walk_free_list, &w, 0);
-	copy_zone(zi, place->address, true);
-	copy_bits(place, true);
+	in_time = copy_bits(place, false, deadline);
+	if (in_time)
+		bpf_loop(SNAPSHOT_MAX_LISTS, walk_free_list, &w, 0);
+	if (in_time && !locked) {
+		copy_zone(zi, place->address, true);
+		in_time = copy_bits(place, true, deadline);
+	}
 	zi->end_ns = bpf_ktime_get_ns();
-	zi->walked = 1;
+	zi->locked = locked;
+	zi->walked = in_time;
 }
 
 /* Two threads may stand on one CPU if the other's went offline: the first one walks. */
@@ -651,10 +666,9 @@ static long walk_cut_zone(__u32 z, __u64 *deadline)
 	if (pfn < place->start_pfn || pfn >= place->start_pfn + place->spanned ||
 	    !*(int *)(zi->before + bpf_core_field_offset(struct zone, lock)))
 		return 0;
-	if (bpf_ktime_get_ns() + free_blocks(zi) * control.node_ns > *deadline)
-		return 1;
-	walk_zone(zi, place, *deadline);
-	zi->locked = 1;
+	control.cut_zone = z;
+	if (bpf_ktime_get_ns() + free_blocks(zi) * control.node_ns <= *deadline)
+		walk_zone(zi, place, *deadline, true);
 	return 1;
 }
 
@@ -717,7 +731,7 @@ static long walk_rest_of_zone(__u32 z, void *unused)
 		return 1;
 	if (!zi->walked &&
 	    bpf_ktime_get_ns() + free_blocks(zi) * control.node_ns <= control.deadline_ns)
-		walk_zone(zi, place, control.deadline_ns);
+		walk_zone(zi, place, control.deadline_ns, false);
 	return 0;
 }
 
@@ -771,7 +785,7 @@ static void walk_piece_of_zone(__u32 z)
 	if (!zi || !place)
 		return;
 	if (!control.piece_list)
-		copy_bits(place, false);
+		copy_bits(place, false, control.deadline_ns);
 	copy_zone(zi, place->address, false);
 	w = (struct zone_walk){zi, place->address, control.deadline_ns, reserve(free_blocks(zi))};
 	walk_free_list(control.piece_list, &w);

@@ -23,7 +23,8 @@ extern const size_t snapshot_object_size;
 
 enum {
 	MAX_ATTEMPTS = 8,
-	PIECE_ATTEMPTS = 4,
+	PIECE_ATTEMPTS = 6,
+	LOOSE_ATTEMPTS = 2,     /* of these, so many come first that hold no CPU */
 	FIRST_NODE_NS = 250,    /* guess of the time per list entry; then measured ... */
 	MEASURABLE_NODES = 256, /* ... on this many entries or more */
 	SPARE_NODES = 256 << 10,
@@ -548,6 +549,7 @@ static void clear_images(struct snapshot *s)
 		memset(s->images.pcps[i].list, 0, sizeof(s->images.pcps[i].list));
 	}
 	c->nr_nodes_used = 0;
+	c->cut_zone = c->nr_zones;
 	c->armed_order = TRIGGER_ORDER;
 	c->max_ns = s->max_ns;
 	c->node_ns = s->node_ns;
@@ -613,35 +615,78 @@ static bool attempt_settled(const struct snapshot *s, int attempts)
 	return !left_out || attempts > 1;
 }
 
+static void walk_held_piece(void *arg)
+{
+	struct snapshot *s = arg;
+
+	s->control->deadline_ns = now_ns() + s->max_ns;
+	run_program(s, "piece");
+}
+
+static void do_nothing(void *arg)
+{
+	(void)arg;
+}
+
+/*
+ * Walk one list until it is found unmoved. On a busy machine that takes an attempt or two with
+ * the CPUs held, if the list is short enough for that.
+ */
+static void take_piece(struct snapshot *s, uint32_t z, uint32_t nr)
+{
+	const struct freezer_work held = {walk_held_piece, do_nothing, do_nothing, s};
+	const struct list_image *list = &s->images.zones[z].list[nr];
+	struct control *c = s->control;
+	uint64_t first = c->nr_nodes_used;
+
+	c->piece_zone = z;
+	c->piece_list = nr;
+	for (int attempt = 0; attempt < PIECE_ATTEMPTS; attempt++) {
+		c->nr_nodes_used = first;
+		if (attempt < LOOSE_ATTEMPTS) {
+			c->deadline_ns = UINT64_MAX;
+			run_program(s, "piece");
+		} else if (list->nr * s->node_ns <= s->max_ns) {
+			freezer_run(s->freezer, 0, &held, (int)s->max_ms + GATHER_LIMIT_MS);
+		}
+		if (list_still(&s->images, z, nr) || list->end == WALK_FULL)
+			break;
+	}
+	c->nr_nodes_used = first + list->nr; /* give the rest of the reserve back */
+}
+
 /* Walk one zone list by list. Returns how the zone was taken. */
 static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *moved)
 {
-	struct control *c = s->control;
 	struct zone_image *zi = &s->images.zones[z];
 
 	memset(zi->list, 0, sizeof(zi->list));
 	zi->begin_ns = now_ns();
-	c->piece_zone = z;
-	c->deadline_ns = UINT64_MAX;
 	for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++) {
-		uint64_t first = c->nr_nodes_used;
-
 		if (!list_exists(&s->images, list))
 			continue;
-		c->piece_list = list;
-		for (int attempt = 0; attempt < PIECE_ATTEMPTS; attempt++) {
-			c->nr_nodes_used = first;
-			run_program(s, "piece");
-			if (list_still(&s->images, z, list))
-				break;
-		}
+		take_piece(s, z, list);
 		if (zi->list[list].end == WALK_FULL)
 			return SNAPSHOT_REFUSED;
-		c->nr_nodes_used = first + zi->list[list].nr; /* give the reserve back */
-		*moved += !list_still(&s->images, z, list);
+		if (!list_still(&s->images, z, list)) {
+			zi->list[list].nr = 0;
+			++*moved;
+		}
 	}
 	zi->end_ns = now_ns();
 	return SNAPSHOT_PIECES;
+}
+
+/* What an attempt cost others counts, whether it was of use or not. */
+static void note_cost(struct snapshot *s, uint64_t held_ns, struct snapshot_result *out)
+{
+	const struct control *c = s->control;
+	uint64_t lock_ns = c->cut_end_ns - c->cut_ns;
+
+	if (held_ns > out->held_ns)
+		out->held_ns = held_ns;
+	if (c->cut_zone < c->nr_zones && lock_ns > s->zones[c->cut_zone].lock_ns)
+		s->zones[c->cut_zone].lock_ns = lock_ns;
 }
 
 /* Say how each zone was taken, and take what the attempts could not. */
@@ -653,9 +698,6 @@ static void settle(struct snapshot *s)
 		struct snapshot_zone *zone = &s->zones[z];
 		const struct zone_image *zi = &s->images.zones[z];
 
-		*zone = (struct snapshot_zone){0};
-		if (zi->locked)
-			zone->lock_ns = c->cut_end_ns - c->cut_ns;
 		if (zi->walked && zi->locked && zone_whole(&s->images, z))
 			zone->how = SNAPSHOT_LOCKED;
 		else if (zi->walked && zone_still(&s->images, z))
@@ -708,6 +750,7 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 		return fail(err, errno, "cannot attach to mm_page_alloc_zone_locked: %s",
 			    strerror(errno));
 	*out = (struct snapshot_result){0};
+	memset(s->zones, 0, c->nr_zones * sizeof(*s->zones));
 	do {
 		int cpu = choose_cpu(s), nr_cpus;
 		const struct freezer_cpu *cpus = freezer_cpus(s->freezer, &nr_cpus);
@@ -718,8 +761,8 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 		out->held =
 			freezer_run(s->freezer, cpu, &work, (int)(2 * s->max_ms + GATHER_LIMIT_MS));
 		out->cut_tid = attempt.tid;
-		out->held_ns = attempt.held_ns;
 		out->attempts++;
+		note_cost(s, attempt.held_ns, out);
 		learn_node_time(s);
 	} while (!attempt_settled(s, out->attempts) && out->attempts < MAX_ATTEMPTS);
 	bpf_link__destroy(link);

@@ -10,11 +10,13 @@
  *   still    All CPUs but one are held meanwhile. Heads and counters of everything
  *            else are copied at the cut; what is walked afterwards counts only if they
  *            are still the same when the walk ends.
- *   pieces   A zone too large for the time allowed is walked list by list with nothing
- *            locked or held. Each list is verified alone, so lists differ in time.
+ *   pieces   A zone too large for the time allowed is walked list by list without its lock,
+ *            and with the CPUs held only for a list that would not keep still. Each list is
+ *            verified alone, so lists differ in time; an entry that two of them have is told once.
  *
- * The zone lock is held for at most `max_ms`, the CPUs for at most twice that (and some
- * milliseconds to gather them). Load before the recording starts, take at its start and end.
+ * The zone lock is held for at most `max_ms` and the CPUs for at most twice that, each time (and
+ * some milliseconds to gather them): the walks look at the clock every few entries. Load before
+ * the recording starts, take at its start and end.
  *
  * Needs 5.19 or later with BTF, BPF events and vmcoreinfo, CAP_BPF and CAP_PERFMON; to hold the
  * CPUs also CAP_SYS_NICE.
@@ -31,7 +33,7 @@ struct snapshot;
 enum snapshot_how {
 	SNAPSHOT_LOCKED,  /* exact, at the cut */
 	SNAPSHOT_STILL,   /* exact, at the cut */
-	SNAPSHOT_PIECES,  /* lists exact one by one, except `lists_moved` */
+	SNAPSHOT_PIECES,  /* lists exact one by one; of `lists_moved` none has rows */
 	SNAPSHOT_REFUSED, /* no lists: more entries than there is room for */
 };
 
@@ -40,7 +42,7 @@ struct snapshot_zone {
 	uint8_t zone; /* ZONE_* of tables.h */
 	enum snapshot_how how;
 	uint64_t walk_ns;
-	uint64_t lock_ns;      /* how long its lock was held for the snapshot; 0: it was not */
+	uint64_t lock_ns;      /* how long its lock was held, at most; 0: it was not */
 	uint64_t free_blocks;  /* entries of its free lists */
 	uint32_t lists_moved;  /* lists that changed during every attempt: not exact */
 	uint32_t pcps_moved;   /* PCPs that changed during every attempt: not exact */
@@ -54,6 +56,12 @@ struct snapshot_checks {
 	uint64_t pcp_sums, pcp_sums_wrong;           /* pages on the lists == count */
 	uint64_t list_types, list_types_wrong;       /* list == its pageblock's type; 6.12+ */
 	uint64_t places, places_wrong;               /* pages within their zone, aligned */
+	/*
+	 * PCP list == its pageblock's type. Not a contradiction: a page taken from a block of
+	 * another type goes to the list of the type it was taken for, and a block may be claimed
+	 * while pages of it wait in a list.
+	 */
+	uint64_t pcp_types, pcp_types_differ;
 };
 
 enum {
@@ -66,7 +74,7 @@ struct snapshot_result {
 	uint64_t cut_pfn; /* of the event that marks the cut ... */
 	bool marked;      /* ... if there is one; else align by time */
 	int cut_cpu, cut_tid, cut_order;
-	uint64_t held_ns; /* how long the other CPUs were held */
+	uint64_t held_ns; /* how long the other CPUs were held, at most */
 	int cpus, held;   /* CPUs that there are, and how many of them were held */
 	int attempts;
 	bool exact; /* marked, every zone locked or still, no PCP moved or refused, no check wrong

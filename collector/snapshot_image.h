@@ -183,6 +183,7 @@ struct control {
 	__u64 cut_ns, cut_end_ns;
 	__u64 cut_pfn; /* of the page whose allocation was the cut */
 	__u32 cut_cpu;
+	__u32 cut_zone; /* index of the zone whose lock was held; nr_zones or more: none */
 
 	/* walk_* */
 	__u64 deadline_ns; /* stop at this time */

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -247,6 +248,11 @@ struct writer {
 	uint16_t snapshot;
 	struct snapshot_zone *zones;
 	struct snapshot_result *out;
+	/*
+	 * Of a zone in pieces, a bit for each page that has a row: its lists are of different
+	 * times, and what moved in between may be in two of them. NULL for other zones.
+	 */
+	uint8_t *told;
 };
 
 #define COLUMNS(w, nr, name) ((struct name##_columns *)(w)->out->tables[nr]->slots)
@@ -303,7 +309,23 @@ static bool agrees_with_blocks(const struct snapshot_images *im, uint32_t z, uin
 	return true;
 }
 
-static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
+/* Whether no row has told of any of these pages yet. */
+static bool first_told(struct writer *w, uint32_t z, uint64_t pfn, unsigned int order)
+{
+	uint64_t first = pfn - w->im->places[z].start_pfn, end = first + (1ull << order);
+
+	if (!w->told)
+		return true;
+	for (uint64_t page = first; page < end; page++)
+		if (w->told[page / 8] >> page % 8 & 1)
+			return false;
+	for (uint64_t page = first; page < end; page++)
+		w->told[page / 8] |= (uint8_t)(1 << page % 8);
+	return true;
+}
+
+/* Returns the number of rows. */
+static uint32_t add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 {
 	const struct snapshot_images *im = w->im;
 	const struct list_image *list = &im->zones[z].list[nr];
@@ -311,6 +333,7 @@ static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 	uint8_t type = migratetype(&im->control->layout, nr % SNAPSHOT_MAX_TYPES);
 	bool exact = w->zones[z].how != SNAPSHOT_PIECES;
 	struct snapshot_checks *checks = &w->out->checks;
+	uint32_t rows = 0;
 
 	for (uint32_t i = 0; i < list->nr; i++) {
 		struct free_block_columns *to = COLUMNS(w, TABLE_FREE_BLOCK, free_block);
@@ -320,9 +343,10 @@ static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 
 		if (exact)
 			check(&checks->places, &checks->places_wrong, placed);
-		if (!placed)
+		if (!placed || !first_told(w, z, pfn, order))
 			continue;
 		row = next_row(w, TABLE_FREE_BLOCK);
+		rows++;
 		if (exact && lists_follow_blocks(&im->control->layout))
 			check(&checks->list_types, &checks->list_types_wrong,
 			      agrees_with_blocks(im, z, pfn, order, type));
@@ -334,9 +358,10 @@ static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 		to->page_order[row] = (uint8_t)order;
 		to->pfn[row] = pfn;
 	}
+	return rows;
 }
 
-static void add_free_area(struct writer *w, uint32_t z, uint32_t nr)
+static void add_free_area(struct writer *w, uint32_t z, uint32_t nr, uint32_t blocks)
 {
 	struct free_area_columns *to = COLUMNS(w, TABLE_FREE_AREA, free_area);
 	size_t row = next_row(w, TABLE_FREE_AREA);
@@ -348,7 +373,7 @@ static void add_free_area(struct writer *w, uint32_t z, uint32_t nr)
 	to->migratetype[row] = migratetype(&w->im->control->layout, nr % SNAPSHOT_MAX_TYPES);
 	set_valid(to->migratetype_valid, row);
 	to->page_order[row] = (uint8_t)(nr / SNAPSHOT_MAX_TYPES);
-	to->nr_free[row] = w->im->zones[z].list[nr].nr;
+	to->nr_free[row] = blocks;
 	to->capped[row] = false;
 }
 
@@ -364,15 +389,17 @@ static uint64_t add_free_lists(struct writer *w, uint32_t z)
 		uint64_t blocks = 0;
 
 		for (unsigned int type = 0; type < nr_types(l); type++) {
-			uint32_t nr = order * SNAPSHOT_MAX_TYPES + type;
+			uint32_t nr = order * SNAPSHOT_MAX_TYPES + type, rows, entries;
 
 			if (migratetype(l, type) == UNKNOWN)
 				continue;
-			add_free_list(w, z, nr);
-			add_free_area(w, z, nr);
-			blocks += im->zones[z].list[nr].nr;
+			rows = add_free_list(w, z, nr);
+			entries = w->zones[z].how == SNAPSHOT_PIECES ? rows
+								     : im->zones[z].list[nr].nr;
+			add_free_area(w, z, nr, entries);
+			blocks += entries;
 			if ((int)type != l->MIGRATE_ISOLATE_)
-				pages += (uint64_t)im->zones[z].list[nr].nr << order;
+				pages += (uint64_t)entries << order;
 		}
 		w->zones[z].free_blocks += blocks;
 		if (w->zones[z].how != SNAPSHOT_PIECES)
@@ -528,16 +555,17 @@ static void add_zone(struct writer *w, uint32_t z, uint64_t pages)
 #undef FLAG
 }
 
+enum { PCP_TYPED_ORDERS = 4 }; /* PAGE_ALLOC_COSTLY_ORDER and below: a list for each type */
+
 /* Order and migratetype of a PCP list (order_to_pindex, 6.1 and 6.12). */
 static void pcp_list_name(const struct snapshot_images *im, unsigned int list, uint8_t *order,
 			  uint8_t *type)
 {
-	enum { ORDERS = 4 }; /* PAGE_ALLOC_COSTLY_ORDER and below */
 	const struct kernel_layout *l = &im->control->layout;
 	unsigned int types = (unsigned int)l->MIGRATE_PCPTYPES_;
 	bool last = list + 1 == nr_pcp_lists(l);
 
-	if (list < ORDERS * types) {
+	if (list < PCP_TYPED_ORDERS * types) {
 		*order = (uint8_t)(list / types);
 		*type = migratetype(l, list % types);
 		return;
@@ -547,22 +575,35 @@ static void pcp_list_name(const struct snapshot_images *im, unsigned int list, u
 	*type = last ? MIGRATETYPE_MOVABLE : MIGRATETYPE_UNMOVABLE;
 }
 
-/* Of a PCP that moved, what still looks like a list of it: most of it is right. */
+/*
+ * Whether the pageblock has the type of the list that frees of its pages go to: all but the
+ * first types share the MOVABLE list (free_unref_page, 6.12).
+ */
+static bool agrees_with_list(const struct snapshot_images *im, uint32_t z, uint64_t pfn,
+			     uint8_t type)
+{
+	uint8_t of_block = block_at(im, z, pfn).type;
+
+	return type == (of_block < MIGRATETYPE_HIGHATOMIC ? of_block : MIGRATETYPE_MOVABLE);
+}
+
+/* A PCP that moved has no rows. */
 static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 {
 	const struct snapshot_images *im = w->im;
 	uint32_t i = z * im->control->nr_cpus + cpu;
 	const struct pcp_image *pi = &im->pcps[i];
 	struct snapshot_checks *checks = &w->out->checks;
-	bool still = pcp_still(im, i);
+	unsigned int types = (unsigned int)im->control->layout.MIGRATE_PCPTYPES_;
+	bool whole = w->zones[z].how == SNAPSHOT_LOCKED || w->zones[z].how == SNAPSHOT_STILL;
 	uint64_t pages = 0;
 
+	if (!pcp_still(im, i))
+		return;
 	for (unsigned int nr = 0; nr < nr_pcp_lists(&im->control->layout); nr++) {
 		const struct list_image *list = &pi->list[nr];
 		uint8_t order, type;
 
-		if (list->end != WALK_WHOLE)
-			continue;
 		pcp_list_name(im, nr, &order, &type);
 		for (uint32_t n = 0; n < list->nr; n++) {
 			struct pcp_page_columns *to = COLUMNS(w, TABLE_PCP_PAGE, pcp_page);
@@ -570,13 +611,16 @@ static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 			bool placed = entry_pfn(w, z, im->nodes[list->first + n], order, &pfn);
 			size_t row;
 
-			if (still)
-				check(&checks->places, &checks->places_wrong, placed);
-			if (!placed)
+			check(&checks->places, &checks->places_wrong, placed);
+			if (!placed || !first_told(w, z, pfn, order))
 				continue;
+			/* The lists of huge pages are not of one type each. */
+			if (whole && nr < PCP_TYPED_ORDERS * types)
+				check(&checks->pcp_types, &checks->pcp_types_differ,
+				      agrees_with_list(im, z, pfn, type));
 			row = next_row(w, TABLE_PCP_PAGE);
 			to->snapshot[row] = w->snapshot;
-			to->ts[row] = still ? w->out->cut_ns : pi->begin_ns;
+			to->ts[row] = w->out->cut_ns;
 			to->cpu[row] = (uint16_t)cpu;
 			to->node[row] = w->zones[z].node;
 			to->zone[row] = w->zones[z].zone;
@@ -586,9 +630,8 @@ static void add_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 		}
 		pages += (uint64_t)list->nr << order;
 	}
-	if (still)
-		check(&checks->pcp_sums, &checks->pcp_sums_wrong,
-		      pages == read_field(pi->before, im->control->layout.pcp.count));
+	check(&checks->pcp_sums, &checks->pcp_sums_wrong,
+	      pages == read_field(pi->before, im->control->layout.pcp.count));
 }
 
 static void add_pcp(struct writer *w, uint32_t z, uint32_t cpu)
@@ -655,47 +698,81 @@ static bool is_exact(const struct snapshot_result *out, const struct snapshot_zo
 		 checks->list_types_wrong + checks->places_wrong);
 }
 
+static void free_tables(struct snapshot_result *out)
+{
+	for (int t = 0; t < SNAPSHOT_TABLES; t++) {
+		batch_free(out->tables[t]);
+		out->tables[t] = NULL;
+	}
+}
+
+static int make_tables(const struct snapshot_images *im, struct snapshot_result *out,
+		       struct error *err)
+{
+	size_t rows[SNAPSHOT_TABLES] = {0};
+
+	count_rows(im, rows);
+	for (int t = 0; t < SNAPSHOT_TABLES; t++) {
+		int ret = batch_new(&out->tables[t], table_of[t], rows[t] + 1, err);
+
+		if (ret) {
+			free_tables(out);
+			return ret;
+		}
+		batch_clear(out->tables[t]);
+	}
+	return 0;
+}
+
+/* PCPs first: they are of the cut, and the lists of a zone in pieces are later. */
+static int add_rows_of_zone(struct writer *w, uint32_t z, struct error *err)
+{
+	const struct snapshot_images *im = w->im;
+	struct snapshot_zone *zone = &w->zones[z];
+	uint64_t pages = 0;
+
+	zone->node = (uint16_t)im->places[z].node;
+	zone->zone = zone_number(im, im->places[z].index);
+	zone->free_blocks = 0;
+	zone->walk_ns = im->zones[z].end_ns - im->zones[z].begin_ns;
+	if (zone->how == SNAPSHOT_PIECES) {
+		w->told = calloc(im->places[z].spanned / 8 + 1, 1);
+		if (!w->told)
+			return fail(err, ENOMEM, "no memory for the pages of a zone");
+	}
+	for (uint32_t cpu = 0; cpu < im->control->nr_cpus; cpu++) {
+		if (!im->online[cpu])
+			continue;
+		add_pcp(w, z, cpu);
+		add_pcp_pages(w, z, cpu);
+	}
+	if (zone->how != SNAPSHOT_REFUSED)
+		pages = add_free_lists(w, z);
+	add_blocks(w, z);
+	add_zone(w, z, pages);
+	free(w->told);
+	w->told = NULL;
+	return 0;
+}
+
 int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot_zone *zones,
 		  struct snapshot_result *out, struct error *err)
 {
-	struct writer w = {im, nr, zones, out};
+	struct writer w = {im, nr, zones, out, NULL};
 	const struct control *c = im->control;
-	size_t rows[SNAPSHOT_TABLES] = {0};
 	int ret;
 
 	for (uint32_t z = 0; z < c->nr_zones; z++)
 		if (zone_number(im, im->places[z].index) == UNKNOWN)
 			return fail(err, ENOTSUP, "a tape has no zone called '%s'",
 				    c->zone_name[im->places[z].index]);
-	count_rows(im, rows);
 	out->checks = (struct snapshot_checks){0};
-	for (int t = 0; t < SNAPSHOT_TABLES; t++) {
-		ret = batch_new(&out->tables[t], table_of[t], rows[t] + 1, err);
-		if (ret) {
-			while (t--)
-				batch_free(out->tables[t]);
-			return ret;
-		}
-		batch_clear(out->tables[t]);
-	}
-	for (uint32_t z = 0; z < c->nr_zones; z++) {
-		uint64_t pages = 0;
-
-		zones[z].node = (uint16_t)im->places[z].node;
-		zones[z].zone = zone_number(im, im->places[z].index);
-		zones[z].free_blocks = 0;
-		zones[z].walk_ns = im->zones[z].end_ns - im->zones[z].begin_ns;
-		if (zones[z].how != SNAPSHOT_REFUSED) {
-			pages = add_free_lists(&w, z);
-			add_blocks(&w, z);
-		}
-		add_zone(&w, z, pages);
-		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++) {
-			if (!im->online[cpu])
-				continue;
-			add_pcp(&w, z, cpu);
-			add_pcp_pages(&w, z, cpu);
-		}
+	ret = make_tables(im, out, err);
+	for (uint32_t z = 0; z < c->nr_zones && !ret; z++)
+		ret = add_rows_of_zone(&w, z, err);
+	if (ret) {
+		free_tables(out);
+		return ret;
 	}
 	out->exact = is_exact(out, zones, c->nr_zones);
 	return 0;

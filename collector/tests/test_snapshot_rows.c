@@ -344,6 +344,8 @@ static void pcp_lists_have_their_orders_and_types(void)
 	check(make_rows(m) == 0);
 	check(m->result.exact);
 	check(m->result.checks.pcp_sums == CPUS);
+	check(m->result.checks.pcp_types == 3); /* the two of order 9 share their lists */
+	check(m->result.checks.pcp_types_differ == 2);
 	check(rows_of(m, "pcp_page")->nr == 5);
 	for (uint64_t i = 0; i < 5; i++) {
 		check(ROWS(m, pcp_page)->cpu[i] == 1);
@@ -370,18 +372,18 @@ static void before_6_10_the_only_thp_list_is_movable(void)
 	forget(m);
 }
 
-static void a_pcp_that_moved_is_told_from_one_that_did_not(void)
+static void a_pcp_that_moved_has_no_rows(void)
 {
 	struct made *m = quiet_zone();
 
 	add_pcp_entry(m, 0, 0, 0, START + 1);
-	add_pcp_entry(m, 0, 0, 0, START + SPANNED); /* of another zone: the walk went astray */
 	nothing_moves(m);
 	check(pcp_still(&m->images, 0));
 	((struct made_pcp *)m->pcps[0].after)->lists[0].next++;
 	check(!pcp_still(&m->images, 0));
 	check(make_rows(m) == 0);
-	check(rows_of(m, "pcp_page")->nr == 1);
+	check(rows_of(m, "pcp_page")->nr == 0);
+	check(ROWS(m, pcp)->count[0] == 1);
 	check(m->result.checks.places == 0);
 	check(m->result.checks.pcp_sums == 1);
 
@@ -433,6 +435,42 @@ static void pieces_are_not_held_against_the_counters(void)
 	forget(m);
 }
 
+/* What left a list while the next one was walked may be on that too. */
+static void a_page_in_two_pieces_is_told_once(void)
+{
+	struct made *m = quiet_zone();
+
+	add_pcp_entry(m, 0, 1, 0, START + 64);
+	add_free(m, 0, MOVABLE, START + 7);
+	add_free(m, 3, MOVABLE, START);      /* what it merged into */
+	add_free(m, 6, MOVABLE, START + 64); /* what a PCP took its page from */
+	add_free(m, 6, MOVABLE, START + 128);
+	m->zones[0].how = SNAPSHOT_PIECES;
+	nothing_moves(m);
+	check(make_rows(m) == 0);
+	check(rows_of(m, "free_block")->nr == 2);
+	check(ROWS(m, free_block)->pfn[0] == START + 7);
+	check(ROWS(m, free_block)->pfn[1] == START + 128);
+	check(rows_of(m, "pcp_page")->nr == 1);
+	check(m->zones[0].free_blocks == 2);
+	forget(m);
+}
+
+static void a_refused_zone_has_blocks_and_pcps_but_no_lists(void)
+{
+	struct made *m = quiet_zone();
+
+	add_pcp_entry(m, 0, 1, 0, START + 64);
+	add_free(m, 0, MOVABLE, START + 7);
+	m->zones[0].how = SNAPSHOT_REFUSED;
+	nothing_moves(m);
+	check(make_rows(m) == 0);
+	check(rows_of(m, "free_block")->nr == 0 && rows_of(m, "free_area")->nr == 0);
+	check(rows_of(m, "pageblock")->nr == 64 && rows_of(m, "pcp_page")->nr == 1);
+	check(!m->result.exact);
+	forget(m);
+}
+
 int main(void)
 {
 	test(free_blocks_come_in_list_order);
@@ -444,8 +482,10 @@ int main(void)
 	test(unfolded_deltas_count_as_free_pages);
 	test(pcp_lists_have_their_orders_and_types);
 	test(before_6_10_the_only_thp_list_is_movable);
-	test(a_pcp_that_moved_is_told_from_one_that_did_not);
+	test(a_pcp_that_moved_has_no_rows);
 	test(a_zone_is_still_only_if_nothing_changed);
 	test(pieces_are_not_held_against_the_counters);
+	test(a_page_in_two_pieces_is_told_once);
+	test(a_refused_zone_has_blocks_and_pcps_but_no_lists);
 	return check_done();
 }
