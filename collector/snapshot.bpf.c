@@ -704,7 +704,6 @@ int cut(__u64 *ctx)
 	copy_all();
 	deadline = control.cut_ns + control.max_ns;
 	bpf_loop(control.nr_zones, walk_cut_zone, &deadline, 0);
-	bpf_loop(control.nr_zones, walk_own_pcp, &deadline, 0);
 	control.cut_end_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -567,8 +567,9 @@ static uint64_t time_per_entry(const struct list_image *lists, int nr, uint64_t 
 }
 
 /*
- * The next estimate: twice the best of the last attempt. An average would carry over what
- * interruptions cost, and then refuse what there is time for.
+ * The next estimate: the best of the last attempt and a quarter. An average would carry over
+ * what interruptions cost, and then refuse what there is time for; the walks look at the clock
+ * anyway.
  */
 static void learn_node_time(struct snapshot *s)
 {
@@ -589,7 +590,7 @@ static void learn_node_time(struct snapshot *s)
 			best = ns;
 	}
 	if (best != UINT64_MAX)
-		s->node_ns = 2 * best;
+		s->node_ns = best + best / 4;
 }
 
 /* Whether another attempt, after so many, would do no better. */
