@@ -132,6 +132,7 @@ struct zone {
 	int64_t boost;       /* pages every watermark stands higher by */
 	int64_t boost_seen;  /* of these, what kswapd's running pass will take back */
 	uint64_t pcp_unseen; /* pages in PCPs at the start that the snapshot could not place */
+	bool guessed;        /* its free blocks at the start are from kpageflags */
 };
 
 /* Zones in the order a request tries them. */

@@ -230,6 +230,7 @@ int snapshot_load_block_guess(struct model *m, const struct block_guess_columns 
 				err);
 		if (ret)
 			return ret;
+		frame_zone(m, frame)->guessed = true;
 		add_free(m, frame, columns->page_order[i], MIGRATETYPE_MOVABLE);
 	}
 	return 0;
@@ -240,6 +241,8 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 {
 	for (size_t i = 0; i < rows; i++) {
 		int order = columns->page_order[i], type = columns->migratetype[i];
+		uint64_t pages;
+		struct zone *zone;
 		uint32_t frame;
 		int ret;
 
@@ -251,9 +254,12 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 		ret = claim_old(m, "pcp_page", columns->pfn[i], order, &frame, err);
 		if (ret)
 			return ret;
+		zone = frame_zone(m, frame);
+		pages = 1ull << order;
+		zone->pcp_unseen -= pages < zone->pcp_unseen ? pages : zone->pcp_unseen;
 		if (pcp_allowed(m, order))
-			pcp_push(m, zone_pcp(m, frame_zone(m, frame), columns->cpu[i]), frame,
-				 order, known_type(m, type), known_type(m, type), true);
+			pcp_push(m, zone_pcp(m, zone, columns->cpu[i]), frame, order,
+				 known_type(m, type), known_type(m, type), true);
 		else
 			add_free(m, frame, order, known_type(m, type));
 	}
@@ -285,12 +291,11 @@ static void set_reserve_blocks(struct model *m, struct zone *zone)
 	}
 }
 
-void snapshot_complete(struct model *m, bool exact)
+void snapshot_complete(struct model *m)
 {
-	bool by_block = !exact || m->kernel->drained_type == DRAINED_BLOCK;
-
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct zone *zone = &m->zones[i];
+		bool by_block = zone->guessed || m->kernel->drained_type == DRAINED_BLOCK;
 
 		for (uint32_t frame = zone->base; frame < zone->end;) {
 			int type = frame_block(m, frame)->migratetype;
@@ -302,8 +307,6 @@ void snapshot_complete(struct model *m, bool exact)
 			}
 			frame += 1u << f->order;
 		}
-		if (exact)
-			zone->pcp_unseen = 0;
 		if (m->kernel->reserve_blocks)
 			set_reserve_blocks(m, zone);
 	}

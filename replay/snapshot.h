@@ -27,10 +27,10 @@ int snapshot_load_block_guess(struct model *m, const struct block_guess_columns 
 
 /*
  * Everything is loaded: make the free lists what the row of the model would have made
- * of them. With `exact` the lists keep their order and type where the row allows it;
- * else each block goes to its pageblock's list, and the PCPs' pages are unseen.
+ * of them. Lists from free_block keep their order and type where the row allows it; of
+ * block_guess each block goes to its pageblock's list.
  */
-void snapshot_complete(struct model *m, bool exact);
+void snapshot_complete(struct model *m);
 
 /* Outputs of the end state, in this order. */
 enum {

@@ -58,10 +58,7 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		return asides_load(&s->asides, s->model, &columns.reclaim, nr, s->first, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
-	s->exact |= table == &free_block_table;
-	s->guessed |= table == &block_guess_table;
-	if (s->exact && s->guessed)
-		return fail(err, EINVAL, "free_block and block_guess: load one of them");
+	s->listed = true;
 	if (table == &free_block_table)
 		return snapshot_load_free_block(s->model, &columns.free_block, nr, err);
 	return snapshot_load_block_guess(s->model, &columns.block_guess, nr, err);
@@ -92,7 +89,7 @@ int start_complete(struct start *s, struct error *err)
 
 	if (ret)
 		return ret;
-	if (!s->exact && !s->guessed)
+	if (!s->listed)
 		return fail(err, ENODATA,
 			    "no rows of free_block or block_guess: the tape does not "
 			    "say which pages were free at its start");
@@ -104,7 +101,7 @@ int start_complete(struct start *s, struct error *err)
 			zone->boost = 0;
 		zone->reclaim_active &= s->model->boost_acts;
 	}
-	snapshot_complete(s->model, s->exact);
+	snapshot_complete(s->model);
 	return 0;
 }
 

@@ -15,14 +15,15 @@ struct start {
 	uint64_t first; /* row of `event` the model starts at */
 	struct zone_spec specs[UINT8_MAX];
 	int nr_specs;
-	bool exact, guessed; /* rows of free_block, of block_guess were loaded */
+	bool listed;         /* rows of free_block or block_guess were loaded */
 	struct model *model; /* NULL until all rows of zone are known */
 	struct asides asides;
 };
 
 /*
- * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (an
- * exact snapshot), block_guess (one from /proc/kpageflags), and all of reclaim, in order.
+ * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
+ * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags
+ * only), and all of reclaim, in order. pcp comes before pcp_page.
  * Other tables are passed over. -EINVAL for rows that contradict each other, by name and
  * value.
  */

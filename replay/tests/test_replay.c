@@ -549,6 +549,45 @@ static void load_free_block(struct replay *r, uint64_t pfn, int order, int type)
 	batch_free(batch);
 }
 
+static void load_pcp(struct replay *r, uint32_t count, uint64_t page)
+{
+	struct batch *pcp = rows(&pcp_table, 1), *pages = rows(&pcp_page_table, 1);
+	struct pcp_columns *c = (struct pcp_columns *)pcp->slots;
+	struct pcp_page_columns *p = (struct pcp_page_columns *)pages->slots;
+	struct error err;
+
+	c->zone[0] = p->zone[0] = ZONE_NORMAL;
+	c->count[0] = count;
+	c->high[0] = c->batch[0] = 63;
+	p->pfn[0] = page;
+	p->migratetype[0] = MIGRATETYPE_MOVABLE;
+	must(hand_over(r, pcp, false, &err), &err);
+	must(hand_over(r, pages, false, &err), &err);
+	batch_free(pcp);
+	batch_free(pages);
+}
+
+static void a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another(void)
+{
+	struct batch *none = rows(&event_table, 0);
+	struct replay *r = new_replay("6.8");
+	const struct model *m;
+	struct error err;
+
+	must(load_zones(r, &err), &err);
+	load_pcp(r, 3, 2 * BLOCK); /* two of its pages could not be read */
+	load_free_block(r, 3 * BLOCK + 8, 3, MIGRATETYPE_UNMOVABLE);
+	must(load_guess(r, ZONE_PAGES + 8, 3, &err), &err);
+	must(hand_over(r, none, true, &err), &err);
+	m = replay_model(r);
+	/* All pageblocks are MOVABLE: the listed block stays on its list for all that. */
+	check(m->zones[0].nr_free[3][MIGRATETYPE_UNMOVABLE] == 1);
+	check(m->zones[1].nr_free[3][MIGRATETYPE_MOVABLE] == 1);
+	check(m->zones[0].pcp_unseen == 2);
+	batch_free(none);
+	replay_free(r);
+}
+
 static void a_free_block_that_may_not_merge_keeps_its_place(void)
 {
 	struct replay *r = new_replay("6.8");
@@ -761,6 +800,7 @@ int main(void)
 	test(the_cut_into_batches_does_not_matter);
 	test(a_tape_without_a_snapshot_is_refused);
 	test(a_snapshot_that_contradicts_itself_is_refused);
+	test(a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another);
 	test(a_free_block_that_may_not_merge_keeps_its_place);
 	test(thisnode_requests_stay_on_the_node_they_named);
 	test(an_idle_pcp_decays_with_the_ticks);
