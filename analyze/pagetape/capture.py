@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pagetape._collector import Source
 from pagetape.exact import Exact
 from pagetape.procfs import Proc
-from pagetape.schemas import TABLES
 from pagetape.stacks import Frames
 
 Row = dict[str, Any]
@@ -44,29 +42,29 @@ class Snapshot:
         return cls({"snapshot": [how], **proc.rows(stage, number, ts)}, found, {"how": "proc"})
 
     def made_exact(self, exact: Exact | None) -> Snapshot:
-        """The exact one, if there is one, in place of this; what only /proc knows is kept."""
+        """The exact one in place of this, as far as there is one."""
         if exact is None:
             return self
         (how,) = self.rows["snapshot"]
-        if exact.why is not None:
-            why = {"why": exact.why}
-            rows = self.rows | {"snapshot": [how | why]}
+        why = {} if exact.why is None else {"why": exact.why}
+        read = exact.rows(how["snapshot"])
+        if exact.how == "proc":
+            rows = self.rows | {"snapshot": [how | why]} | read
             return Snapshot(rows, self.blocks, self.facts | why | exact.facts)
         facts = exact.facts
+        marked = facts["pfn"] is not None
         how = {
             "snapshot": how["snapshot"],
-            "how": "exact",
+            "how": exact.how,
+            **why,
             **{name: facts[name] for name in ("ts", "pfn", "cpu", "pid", "held_ns")},
-            "page_order": facts["order"],
+            "page_order": facts["order"] if marked else None,
             "lock_ns": max(zone["lock_ns"] for zone in facts["zones"]),
-            "checks": sum(facts["checks"].values()),
+            "checks": sum(nr for name, nr in facts["checks"].items() if name != "pcp_types"),
             "mismatches": sum(facts["mismatches"].values()),
         }
-        tables = dict(exact.tables)
-        if "pageblock" in self.blocks:
-            tables["pageblock"] = _with_movable(tables["pageblock"], self.blocks["pageblock"])
-        rows = {"snapshot": [how], "vmstat": self.rows["vmstat"]}
-        return Snapshot(rows, tables, {"how": "exact", **facts})
+        rows, tables = exact.joined(self.rows, self.blocks)
+        return Snapshot({"snapshot": [how]} | rows | read, tables, {"how": exact.how} | why | facts)
 
     @property
     def ts(self) -> int:
@@ -95,13 +93,6 @@ class Snapshot:
             tape.rows(name, rows)
         for name, batch in self.blocks.items():
             tape.write(name, batch)
-
-
-def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBatch:
-    """Pageblocks with nr_movable, which only kpageflags tells, from those in `flags`."""
-    place = pc.index_in(blocks["pfn"], value_set=flags["pfn"])
-    column = TABLES["pageblock"].arrow.get_field_index("nr_movable")
-    return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
 
 
 def known(*facts: dict[str, Any]) -> dict[str, Any]:

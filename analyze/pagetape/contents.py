@@ -2,6 +2,7 @@
 """What a tape holds: its events, loss, machine and snapshots."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow.compute as pc
@@ -30,10 +31,11 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
 
 
 def _snapshot(snapshots: list[dict[str, Any]], rows: dict[str, int]) -> str:
-    """How the state at the start was read."""
+    """How the state at the start was read; exact only if all of it is."""
     if not snapshots:
         return "proc" if rows.get("zone") else "none"
-    return next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
+    start = next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
+    return "proc" if start == "mixed" else start
 
 
 def _stacks(tape: Tape) -> dict[str, int] | None:
@@ -72,6 +74,8 @@ def describe(tape: Tape) -> dict[str, Any]:
         "complete": tape.complete,
         "snapshot": _snapshot(snapshots, rows),
         "snapshots": snapshots,
+        "snapshot_zones": tape.table("snapshot_zone").to_pylist(),
+        "snapshot_checks": tape.table("snapshot_check").to_pylist(),
         "stacks": _stacks(tape),
         "samples": pc.count_distinct(tape.table("sample")["ts"]).as_py(),
         "bytes": tape.bytes,
@@ -92,14 +96,49 @@ def flight(info: dict[str, Any]) -> str:
     )
 
 
+def _places(info: dict[str, Any]) -> Callable[[int], str]:
+    """What a snapshot's number means."""
+    last = max((s["snapshot"] for s in info["snapshots"]), default=0)
+    names = {0: "start", last: "end"} if last else {0: "start"}
+    return lambda number: names.get(number, "between")
+
+
 def snapshots(info: dict[str, Any]) -> str:
     """How the states were read, and why not better."""
-    words = {"none": "none", "proc": "from /proc", "exact": "exact"}
-    last = max((s["snapshot"] for s in info["snapshots"]), default=0)
-    place = {0: "start", last: "end"} if last else {0: "start"}
+    words = {"none": "none", "proc": "from /proc", "mixed": "partly exact", "exact": "exact"}
+    place = _places(info)
     found = [
-        f"{place.get(s['snapshot'], 'between')} {words[s['how']]}"
+        f"{place(s['snapshot'])} {words[s['how']]}"
         + (f" ({s['why']})" if s["why"] else "")
         for s in info["snapshots"]
     ]
     return ", ".join(found) or words[info["snapshot"]]
+
+
+def snapshot_lines(info: dict[str, Any]) -> list[tuple[str, str]]:
+    """What each exact snapshot cost, and what it was held against: its name and a sentence."""
+    place = _places(info)
+    return [
+        (f"  {place(s['snapshot'])}", f"{_cost(s)}; {_checks(info, s['snapshot'])}")
+        for s in info["snapshots"]
+        if s["how"] != "proc"
+    ]
+
+
+def _cost(snapshot: dict[str, Any]) -> str:
+    lock, held = ((snapshot[name] or 0) / 1e6 for name in ("lock_ns", "held_ns"))
+    return f"a zone's lock held {lock:.2f} ms, the CPUs {held:.2f} ms"
+
+
+def _checks(info: dict[str, Any], number: int) -> str:
+    """'33 list sums, 3 free counters, ... compared, 0 differ'."""
+    rows = [row for row in info["snapshot_checks"] if row["snapshot"] == number]
+    hard = [row for row in rows if row["name"] != "pcp_types"]
+    kinds = ", ".join(f"{row['compared']:,} {row['name'].replace('_', ' ')}" for row in hard)
+    differ = sum(row["differing"] for row in hard)
+    soft = "".join(
+        f"; {row['differing']:,} of {row['compared']:,} PCP pages in a list of another type"
+        for row in rows
+        if row["name"] == "pcp_types"
+    )
+    return f"{kinds} compared, {differ:,} differ{soft}"

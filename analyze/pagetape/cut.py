@@ -39,9 +39,9 @@ class Cut:
 
 
 def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
-    """The row of `snapshot` for an exact snapshot of that number."""
+    """The row of `snapshot` for a snapshot of that number that is exact, or is in some zones."""
     rows: list[dict[str, Any]] = tape.table("snapshot").to_pylist()
-    found = (row for row in rows if row["snapshot"] == snapshot and row["how"] == "exact")
+    found = (row for row in rows if row["snapshot"] == snapshot and row["how"] != "proc")
     return next(found, None)
 
 

@@ -1,26 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact snapshots of this machine, or the words for why there are none."""
+"""Exact snapshots of this machine, or the words for why there are none.
+
+A snapshot may be exact in one zone and not in another: one that is too large for the
+time allowed comes list by list, each list true at its own time, and where not even that
+could be had its free blocks are those of /proc/kpageflags.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagetape._collector import CollectorError
+from pagetape.schemas import TABLES
 
 if TYPE_CHECKING:
     from pagetape import _snapshot
 
+Row = dict[str, Any]
+Zone = tuple[int, str]  # node and name
+
+# Tables that say nothing of a zone whose lists could not be had.
+_LISTS = ("free_area", "free_block", "pcp_page")
+
 
 @dataclass(frozen=True)
 class Exact:
-    """What became of an exact snapshot: its tables, or why there is none."""
+    """What became of an exact snapshot: its tables, as far as they are exact, and why not all."""
 
-    facts: dict[str, Any]
+    facts: Row  # of _snapshot.Snapshot.take(); empty if there is none
     tables: dict[str, pa.RecordBatch]
     why: str | None  # None if it is exact
+    max_ms: int = 0
+
+    @property
+    def how(self) -> str:
+        """exact; mixed: exact in some zones; proc: nowhere, or contradicting itself."""
+        if self.why is None:
+            return "exact"
+        usable = self.facts and not self.facts["mismatches"]
+        return "mixed" if usable and any(map(_lists_known, self.facts["zones"])) else "proc"
+
+    def rows(self, number: int) -> dict[str, list[Row]]:
+        """Rows of snapshot_zone and snapshot_check."""
+        if not self.facts:
+            return {}
+        differing = self.facts["mismatches"] | {"pcp_types": self.facts["pcp_types_differ"]}
+        return {
+            "snapshot_zone": [
+                zone
+                | {
+                    "snapshot": number,
+                    "how": zone["how"] if self._has(zone) else "proc",
+                    "why": zone_why(zone, self.max_ms),
+                }
+                for zone in self.facts["zones"]
+            ],
+            "snapshot_check": [
+                {
+                    "snapshot": number,
+                    "name": name,
+                    "compared": compared,
+                    "differing": differing.get(name, 0),
+                }
+                for name, compared in self.facts["checks"].items()
+            ],
+        }
+
+    def _has(self, zone: Row) -> bool:
+        return self.how != "proc" and _lists_known(zone)
+
+    def joined(
+        self, rows: dict[str, list[Row]], blocks: dict[str, pa.RecordBatch]
+    ) -> tuple[dict[str, list[Row]], dict[str, pa.RecordBatch]]:
+        """Rows and batches, from `rows` and `blocks` of /proc only what this one has not."""
+        missing = [(z["node"], z["zone"]) for z in self.facts["zones"] if not self._has(z)]
+        tables = dict(self.tables)
+        for name in _LISTS:
+            tables[name] = tables[name].filter(pc.invert(_within(tables[name], missing)))
+        if "pageblock" in blocks:
+            tables["pageblock"] = _with_movable(tables["pageblock"], blocks["pageblock"])
+        if missing and "block_guess" in blocks:
+            guess = blocks["block_guess"]
+            tables["block_guess"] = guess.filter(_within(guess, missing))
+        areas = [area for area in rows["free_area"] if (area["node"], area["zone"]) in missing]
+        return {"vmstat": rows["vmstat"], "free_area": areas}, tables
+
+
+def _lists_known(zone: Row) -> bool:
+    """Whether the zone's free lists were read, all of them."""
+    return zone["how"] in ("locked", "still") or (
+        zone["how"] == "pieces" and not zone["lists_moved"]
+    )
+
+
+def _within(batch: pa.RecordBatch, zones: Iterable[Zone]) -> pa.Array:
+    """A mask: the rows of these zones."""
+    name = batch["zone"].cast(pa.utf8())
+    masks = [pc.and_(pc.equal(batch["node"], n), pc.equal(name, zone)) for n, zone in zones]
+    return reduce(pc.or_, masks, pa.repeat(pa.scalar(False), batch.num_rows))
+
+
+def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBatch:
+    """Pageblocks with nr_movable, which only kpageflags tells, from those in `flags`."""
+    place = pc.index_in(blocks["pfn"], value_set=flags["pfn"])
+    column = TABLES["pageblock"].arrow.get_field_index("nr_movable")
+    return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
+
+
+def zone_why(zone: Row, max_ms: int) -> str | None:
+    """Why a zone is not exact, as the predicate of a sentence; None if it is."""
+    said = []
+    if zone["how"] == "pieces":
+        said.append(f"cannot be walked in {max_ms} ms ({zone['free_blocks']} free blocks)")
+        if zone["lists_moved"]:
+            said.append(f"{zone['lists_moved']} of its lists did not keep still")
+    if zone["how"] == "refused":
+        said.append("has more free blocks than there is room for")
+    if zone["pcps_refused"]:
+        said.append(f"{zone['pcps_refused']} of its per-CPU lists cannot be walked in {max_ms} ms")
+    if zone["pcps_moved"]:
+        said.append(f"{zone['pcps_moved']} of its per-CPU lists did not keep still")
+    return ", ".join(said) or None
+
+
+def _why(facts: Row, max_ms: int) -> str:
+    """What keeps a snapshot from being exact."""
+    if facts["mismatches"]:
+        counts = (f"{kind} {nr}" for kind, nr in facts["mismatches"].items())
+        return f"its checks failed: {', '.join(counts)}"
+    zones = (
+        f"zone {zone['zone']} of node {zone['node']}: {why}"
+        for zone in facts["zones"]
+        if (why := zone_why(zone, max_ms))
+    )
+    return "; ".join(zones) or "its instant could not be marked in the trace"
 
 
 class ExactSnapshots:
@@ -45,35 +164,16 @@ class ExactSnapshots:
             self.refused = e.strerror
 
     def take(self, number: int) -> Exact:
-        """The snapshot now; one that is not wholly exact is not given."""
+        """The snapshot now, as exact as it can be had."""
         if self._loaded is None:
             return Exact({}, {}, self.refused)
         try:
-            facts, tables = self._loaded.take(number)
+            facts, batches = self._loaded.take(number)
         except CollectorError as e:
             return Exact({}, {}, e.strerror)
-        why = None if facts["exact"] else self._inexact(facts)
-        return Exact(facts, {name: pa.record_batch(rows) for name, rows in tables}, why)
-
-    def _inexact(self, facts: dict[str, Any]) -> str:
-        """What keeps a snapshot from being exact."""
-        if facts["mismatches"]:
-            counts = (f"{kind} {nr}" for kind, nr in facts["mismatches"].items())
-            return f"its checks failed: {', '.join(counts)}"
-        for zone in facts["zones"]:
-            name = f"zone {zone['zone']} of node {zone['node']}"
-            if zone["how"] == "pieces":
-                return (
-                    f"{name} cannot be walked in {self._max_ms} ms"
-                    f" ({zone['free_blocks']} free blocks)"
-                )
-            if zone["how"] == "refused":
-                return f"{name} has too many free blocks ({zone['free_blocks']})"
-            if zone["pcps_refused"]:
-                return f"{name} has too many pages on its per-CPU lists"
-            if zone["pcps_moved"]:
-                return f"the per-CPU lists of {name} did not keep still"
-        return "its instant could not be marked in the trace"
+        why = None if facts["exact"] else _why(facts, self._max_ms)
+        tables = {name: pa.record_batch(rows) for name, rows in batches}
+        return Exact(facts, tables, why, self._max_ms)
 
     def close(self) -> None:
         if self._loaded is not None:

@@ -22,6 +22,8 @@ from pagetape.schemas.tape import Tape, TapeError, Writer
 
 SNAPSHOT = (
     "snapshot",
+    "snapshot_zone",
+    "snapshot_check",
     "zone",
     "pcp",
     "free_area",

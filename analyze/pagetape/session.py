@@ -133,7 +133,7 @@ class _Snapshots:
         recorder.hold()
         ts = time.monotonic_ns()
         exact = self._wanted.take(self._exact, 1)
-        if exact is not None and exact.why is None:
+        if exact is not None and exact.how != "proc":
             ts = exact.facts["ts"]
         recorder.cut(ts)
         blocks = self._wanted.blocks and self._blocks_s < _BLOCKS_SHARE * self._every

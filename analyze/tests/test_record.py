@@ -96,6 +96,33 @@ def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pag
 
 
 @live
+def test_a_zone_too_large_for_the_time_allowed_is_told_of_and_replayed(
+    tmp_path: Path, pagetape: Run
+) -> None:
+    exact_or_skip()
+    out = tmp_path / "t.tape"
+    fragment = (
+        "import mmap, subprocess, sys\n"
+        "m = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+        "m.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "for at in range(0, len(m), 4096): m[at] = 1\n"
+        "for at in range(0, len(m), 8192): m.madvise(mmap.MADV_DONTNEED, at, 4096)\n"
+        "sys.exit(subprocess.call(sys.argv[1:]))\n"
+    )
+    record = [*PAGETAPE, "record", "-o", out, "--snapshot-max-ms", "1", "--duration", "0.2"]
+    done = subprocess.run([sys.executable, "-c", fragment, *record], stderr=subprocess.PIPE)
+    assert done.returncode == 0 and done.stderr.count(b"\n") == 1
+    info = pagetape("info", out, "--json").json
+    if info["snapshots"][0]["how"] == "exact":
+        pytest.skip("this machine walks its free lists in 1 ms")
+    assert info["snapshot"] == "proc"
+    assert "cannot be walked in 1 ms" in info["snapshots"][0]["why"]
+    assert {z["how"] for z in info["snapshot_zones"]} & {"pieces", "proc"}
+    assert all(check["differing"] == 0 for check in info["snapshot_checks"][:5])
+    assert pagetape("replay", out, "--json").json["totals"]["allocs"]["value"] > 0
+
+
+@live
 def test_a_snapshot_from_proc_can_be_asked_for(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     assert pagetape("record", "-o", out, "--snapshot", "proc", "--duration", 0).status == 0

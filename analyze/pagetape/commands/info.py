@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pagetape import answer, options
-from pagetape.contents import describe, flight, snapshots
+from pagetape.contents import describe, flight, snapshot_lines, snapshots
 from pagetape.schemas.tape import Tape
 
 
@@ -19,6 +19,7 @@ def _text(info: dict[str, Any]) -> str:
         ("machine", _machine(info)),
         ("duration", f"{info['duration_s']:.3f} s"),
         ("snapshots", snapshots(info)),
+        *snapshot_lines(info),
         ("size", _size(info)),
         ("lost", _lost(info)),
     ]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots that are exact in one zone and not in another."""
+
+from typing import Any
+
+import pytest
+
+from pagetape.capture import Snapshot
+from pagetape.exact import Exact
+from pagetape.schemas import TABLES
+
+Rows = list[dict[str, Any]]
+
+
+def zone(name: str, how: str, **given: int) -> dict[str, Any]:
+    names = ("walk_ns", "lock_ns", "free_blocks", "lists_moved", "pcps_moved", "pcps_refused")
+    return {"node": 0, "zone": name, "how": how, **dict.fromkeys(names, 0)} | given
+
+
+def facts(*zones: dict[str, Any], **given: Any) -> dict[str, Any]:
+    mark = {"ts": 5, "pfn": 77, "cpu": 0, "pid": 9, "order": 4, "held_ns": 3000}
+    checks = {"list_sums": 11, "pcp_types": 4}
+    told = {"checks": checks, "mismatches": {}, "pcp_types_differ": 1, "zones": list(zones)}
+    return mark | told | given
+
+
+def batch(name: str, *rows: dict[str, Any]) -> Any:
+    required = {c.name: 0 for c in TABLES[name].columns if not c.null and not c.labels}
+    return TABLES[name].batch([required | {"zone": "NORMAL"} | row for row in rows])
+
+
+def exact(told: dict[str, Any], why: str | None) -> Exact:
+    """One free block and one PCP page in each of the zones DMA and NORMAL."""
+    both = ({"zone": "DMA", "pfn": 1}, {"zone": "NORMAL", "pfn": 600})
+    places = tuple(row | {"migratetype": "MOVABLE"} for row in both)
+    tables = {name: batch(name, *places) for name in ("free_block", "pcp_page", "pageblock")}
+    tables["free_area"] = batch("free_area", *({"zone": row["zone"]} for row in both))
+    return Exact(told, tables, why, 20)
+
+
+def from_proc() -> Snapshot:
+    rows: dict[str, Rows] = {
+        "snapshot": [{"snapshot": 0, "ts": 1, "how": "proc"}],
+        "vmstat": [{"name": "pgalloc", "value": 1}],
+        "free_area": [{"node": 0, "zone": "DMA"}, {"node": 0, "zone": "NORMAL"}],
+    }
+    guess = batch("block_guess", {"zone": "DMA", "pfn": 2}, {"pfn": 512})
+    flags = batch("pageblock", {"pfn": 600, "migratetype": "MOVABLE", "nr_movable": 12})
+    return Snapshot(rows, {"block_guess": guess, "pageblock": flags}, {"how": "proc"})
+
+
+def pfns(snapshot: Snapshot, table: str) -> list[int]:
+    column: list[int] = snapshot.blocks[table]["pfn"].to_pylist()
+    return column
+
+
+def test_what_is_exact_everywhere_needs_no_guess() -> None:
+    told = facts(zone("DMA", "still"), zone("NORMAL", "locked", lock_ns=8), exact=True)
+    made = from_proc().made_exact(exact(told, None))
+    (row,) = made.rows["snapshot"]
+    assert (row["how"], row["lock_ns"], row["checks"], row["pfn"]) == ("exact", 8, 11, 77)
+    assert "block_guess" not in made.blocks
+    assert made.rows["free_area"] == []
+    assert pfns(made, "free_block") == [1, 600]
+    assert made.blocks["pageblock"]["nr_movable"].to_pylist() == [None, 12]
+    assert made.rows["snapshot_check"][-1] == {
+        "snapshot": 0,
+        "name": "pcp_types",
+        "compared": 4,
+        "differing": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("large", "why"),
+    [
+        (zone("NORMAL", "refused"), "has more free blocks than there is room for"),
+        (
+            zone("NORMAL", "pieces", lists_moved=2, free_blocks=7),
+            "cannot be walked in 20 ms (7 free blocks), 2 of its lists did not keep still",
+        ),
+    ],
+)
+def test_a_zone_without_lists_has_those_of_kpageflags(large: dict[str, Any], why: str) -> None:
+    told = facts(zone("DMA", "still"), large, exact=False)
+    made = from_proc().made_exact(exact(told, "one is too large"))
+    assert made.rows["snapshot"][0]["how"] == "mixed"
+    assert made.rows["snapshot"][0]["why"] == "one is too large"
+    assert pfns(made, "free_block") == [1]
+    assert pfns(made, "pcp_page") == [1]
+    assert pfns(made, "block_guess") == [512]
+    assert [area["zone"] for area in made.rows["free_area"]] == ["NORMAL"]
+    assert [(z["how"], z["why"]) for z in made.rows["snapshot_zone"]] == [
+        ("still", None),
+        ("proc", why),
+    ]
+
+
+def test_pieces_that_kept_still_are_taken() -> None:
+    told = facts(zone("DMA", "still"), zone("NORMAL", "pieces", pcps_refused=1), exact=False)
+    made = from_proc().made_exact(exact(told, "it is too large"))
+    assert made.rows["snapshot"][0]["how"] == "mixed"
+    assert pfns(made, "free_block") == [1, 600]
+    assert "block_guess" not in made.blocks
+    assert [z["how"] for z in made.rows["snapshot_zone"]] == ["still", "pieces"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        facts(zone("DMA", "refused"), zone("NORMAL", "refused"), exact=False),
+        facts(zone("NORMAL", "locked"), exact=False, mismatches={"list_sums": 1}),
+    ],
+)
+def test_a_snapshot_without_any_truth_is_that_of_proc(told: dict[str, Any]) -> None:
+    made = from_proc().made_exact(exact(told, "no"))
+    assert made.rows["snapshot"] == [{"snapshot": 0, "ts": 1, "how": "proc", "why": "no"}]
+    assert set(made.blocks) == {"block_guess", "pageblock"}
+    assert {z["how"] for z in made.rows["snapshot_zone"]} == {"proc"}
+
+
+def test_where_there_is_none_proc_tells_why() -> None:
+    made = from_proc().made_exact(Exact({}, {}, "no BPF"))
+    assert made.rows["snapshot"][0]["why"] == "no BPF"
+    assert "snapshot_zone" not in made.rows
+    assert from_proc().made_exact(None).rows == from_proc().rows
