@@ -108,8 +108,7 @@ def snapshots(info: dict[str, Any]) -> str:
     words = {"none": "none", "proc": "from /proc", "mixed": "partly exact", "exact": "exact"}
     place = _places(info)
     found = [
-        f"{place(s['snapshot'])} {words[s['how']]}"
-        + (f" ({s['why']})" if s["why"] else "")
+        f"{place(s['snapshot'])} {words[s['how']]}" + (f" ({s['why']})" if s["why"] else "")
         for s in info["snapshots"]
     ]
     return ", ".join(found) or words[info["snapshot"]]
