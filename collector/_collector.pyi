@@ -97,6 +97,9 @@ class Recorder(Source):
     def next(self) -> bool:
         """After read() gave None: go on with the next segment, or False if there is none."""
 
+def default_ring_kb() -> int:
+    """What a Recorder without `ring_kb` takes for each CPU."""
+
 def free_blocks(
     kpageflags: str,
     zones: Sequence[tuple[int, int, int, int]],

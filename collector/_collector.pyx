@@ -21,6 +21,9 @@ cdef extern from "kpageflags.h" nogil:
         const char *path, const zone_span *zones, int nr_zones, int pageblock_order,
         int max_order, batch **blocks, batch **pageblocks, error *err)
 
+cdef extern from "instance.h" nogil:
+    size_t instance_default_ring_kb()
+
 cdef extern from "event-parse.h" nogil:
     struct tep_handle:
         pass
@@ -492,3 +495,7 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
     finally:
         free(c)
     return owned(blocks), owned(pageblocks)
+
+
+def default_ring_kb():
+    return instance_default_ring_kb()

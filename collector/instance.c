@@ -70,7 +70,7 @@ static int remove_if_left_over(const char *name, void *context)
 	return 0;
 }
 
-static size_t default_ring_kb(void)
+size_t instance_default_ring_kb(void)
 {
 	struct sysinfo machine = {0};
 	size_t kb;
@@ -151,7 +151,7 @@ static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
 	if (ret)
 		return ret;
 	if (!ring_kb)
-		ring_kb = default_ring_kb();
+		ring_kb = instance_default_ring_kb();
 	set_subbuf_size(instance, ring_kb);
 	write_number(instance, "buffer_percent", BUFFER_PERCENT);
 	write_number(instance, "buffer_size_kb", (long)ring_kb);

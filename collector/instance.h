@@ -34,6 +34,9 @@ struct ring_stats {
  */
 int instance_new(struct instance **out, size_t ring_kb, struct error *err);
 
+/* The ring of each CPU where none is asked for: a share of the memory, within bounds. */
+size_t instance_default_ring_kb(void);
+
 /* Switch off and remove. All files of its rings must be closed. NULL is fine. */
 void instance_free(struct instance *instance);
 

@@ -204,7 +204,7 @@ class _Live(Proc):
     @contextmanager
     def _kpageflags(self, stage: str) -> Iterator[Path | None]:  # noqa: ARG002
         path = Path("/proc/kpageflags")
-        yield path if os.access(path, os.R_OK) else None
+        yield path if os.access(path, os.R_OK, effective_ids=True) else None
 
     @cached_property
     def facts(self) -> dict[str, Any]:

@@ -139,7 +139,10 @@ def _why(facts: Row, max_ms: int) -> str:
         for zone in facts["zones"]
         if (why := zone_why(zone, max_ms))
     )
-    return "; ".join(zones) or "its instant could not be marked in the trace"
+    said = "; ".join(zones) or "its instant could not be marked in the trace"
+    if facts["cpus"] > 1 and not facts["held_cpus"]:
+        said += " (without CAP_SYS_NICE no CPU can be held still)"
+    return said
 
 
 class ExactSnapshots:

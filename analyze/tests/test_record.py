@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 import pagetape as pagetape_package
-from pagetape import triggers
-from pagetape.commands import doctor
+from pagetape import checkup, triggers
 from pagetape.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape
 
@@ -30,7 +29,7 @@ TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
 
 def why_not() -> str:
     """Why this machine cannot be recorded, or nothing."""
-    missing = [c for c in (check() for check in doctor.CHECKS) if c.needed and not c.ok]
+    missing = [c for c in checkup.run() if c.needed and c.ok is False]
     return "; ".join(f"{check.name}: {check.found}" for check in missing)
 
 

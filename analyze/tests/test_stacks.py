@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape.commands import doctor
+from pagetape import checkup
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.stacks import Frames, Place, Symbols
@@ -115,7 +115,7 @@ for _, writer in pipes:
 
 def _why_not() -> str:
     """Why there can be no such fallbacks here, or nothing."""
-    missing = [c.found for c in (check() for check in doctor.CHECKS) if c.needed and not c.ok]
+    missing = [c.found for c in checkup.run() if c.needed and c.ok is False]
     if os.geteuid() != 0:
         missing.append("large pipes need root")
     if _available() < 4 << 30:

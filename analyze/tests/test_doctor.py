@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape doctor, and recordings by users who are not root but have some capabilities."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape import checkup
+from pagetape.schemas.tape import Tape
+
+Run = Callable[..., Any]
+
+PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
+INSTANCES = Path("/sys/kernel/tracing/instances")
+NOBODY = 65534
+
+records = pytest.mark.skipif(
+    not checkup.can_record(checkup.run()), reason="this machine cannot be recorded"
+)
+root = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"
+)
+
+
+def as_nobody(*capabilities: str) -> list[str]:
+    """A command's beginning. Nobody may read all files, as the clone may stand in root's home."""
+    held = ",".join(f"+{name}" for name in ("dac_read_search", *capabilities))
+    return [
+        *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+        *(f"--inh-caps=-all,{held}", f"--ambient-caps=-all,{held}"),
+    ]
+
+
+@contextmanager
+def instance(name: str) -> Iterator[Path]:
+    path = INSTANCES / name
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        path.rmdir()
+
+
+def found(pagetape: Run) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in pagetape("doctor", "--json").json["checks"]}
+
+
+def test_doctor_answers_anybody(pagetape: Run) -> None:
+    said = pagetape("doctor", "--json")
+    told = json.loads(said.out)
+    assert said.status == (0 if told["can_record"] else 1)
+    names = {check["name"] for check in told["checks"]}
+    assert names >= {"kernel", "capabilities", "tracefs", "exact snapshot", "disk", "versions"}
+    assert all(check["found"] for check in told["checks"])
+
+
+@records
+def test_doctor_names_other_tracers_and_what_was_left_over_and_touches_none(
+    pagetape: Run,
+) -> None:
+    with instance("pagetape-999999999-1"), instance("test-other"):
+        before = set(INSTANCES.iterdir())
+        checks = found(pagetape)
+        assert set(INSTANCES.iterdir()) == before
+    assert "pagetape-999999999-1" in checks["left over"]["found"]
+    assert "test-other" in checks["other tracers"]["found"]
+
+
+@records
+def test_doctor_knows_every_event_set_and_what_a_recording_takes(pagetape: Run) -> None:
+    checks = found(pagetape)
+    assert {"--events page", "--events cheap", "--events all", "clock"} <= checks.keys()
+    assert "for each CPU" in checks["ring memory"]["found"]
+    if checks["exact snapshot"]["ok"]:
+        assert "lock held" in checks["  its cost"]["found"]
+
+
+@root
+def test_doctor_tells_nobody_what_to_ask_for() -> None:
+    done = subprocess.run([*as_nobody(), *PAGETAPE, "doctor"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pagetape record does not work here" in done.stdout
+    assert "uid=USER" in done.stdout and "CAP_BPF" in done.stdout
+
+
+@root
+@records
+@pytest.mark.parametrize(
+    ("capabilities", "best"),
+    [((), "proc"), (("bpf", "perfmon"), "mixed"), (("bpf", "perfmon", "sys_nice"), "exact")],
+)
+def test_capabilities_do_instead_of_root(
+    tmp_path: Path, capabilities: tuple[str, ...], best: str
+) -> None:
+    """CAP_DAC_OVERRIDE stands for tracefs that is given to the user."""
+    out = tmp_path / "t.tape"
+    os.chown(tmp_path, NOBODY, NOBODY)
+    record = [*PAGETAPE, "record", "-o", out, "--duration", "0.2", "--snapshot-max-ms", "100"]
+    command = [*as_nobody("dac_override", *capabilities), *record]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    tape = Tape(out)
+    assert tape.num_rows("event") > 0
+    (start, _) = tape.table("snapshot").to_pylist()
+    if best == "proc":
+        assert "CAP_BPF" in start["why"]
+        assert tape.num_rows("block_guess") > 0  # kpageflags needs no more than to be read
+    elif start["how"] == "proc":
+        pytest.skip(f"no exact snapshot here: {start['why']}")
+    assert start["how"] in {"proc": ["proc"], "mixed": ["mixed", "exact"], "exact": ["exact"]}[best]
+    assert out.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in out.iterdir()} == {0o600}
+    assert {file.stat().st_uid for file in out.iterdir()} == {NOBODY}
