@@ -593,6 +593,16 @@ static void learn_node_time(struct snapshot *s)
 		s->node_ns = best + best / 4;
 }
 
+/* Whether all there is to walk fits into the time, if nothing comes between. */
+static bool fits(const struct snapshot *s)
+{
+	uint64_t entries = s->control->pcp_pages;
+
+	for (uint32_t z = 0; z < s->control->nr_zones; z++)
+		entries += s->images.places[z].free_blocks;
+	return entries * s->node_ns <= s->max_ns;
+}
+
 /* Whether another attempt, after so many, would do no better. */
 static bool attempt_settled(const struct snapshot *s, int attempts)
 {
@@ -612,8 +622,11 @@ static bool attempt_settled(const struct snapshot *s, int attempts)
 		else if (!pcp_still(&s->images, i))
 			return false;
 	}
-	/* There was no time for something: with a better estimate there may be. */
-	return !left_out || attempts > 1;
+	/*
+	 * There was no time for something. With a better estimate there may be, and where the
+	 * machine under this one had taken the CPU away.
+	 */
+	return !left_out || (attempts > 1 && !fits(s));
 }
 
 static void walk_held_piece(void *arg)
