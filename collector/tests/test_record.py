@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -189,23 +189,79 @@ def test_a_process_that_moved_is_in_its_new_control_group(tmp_path: Path, cgroup
     r.recorder.close()
 
 
+WATCHED = [
+    "trace_clock",
+    "tracing_on",
+    "current_tracer",
+    "set_event",
+    "trace_options",
+    "tracing_cpumask",
+    "buffer_size_kb",
+    "buffer_percent",
+    *(f"events/{e.replace(':', '/')}/{file}" for e in PAGE_EVENTS for file in ("enable", "filter")),
+]
+
+
+def _settings(instance: Path) -> dict[str, str]:
+    return {file: (instance / file).read_text() for file in WATCHED}
+
+
+@contextmanager
+def waiting_to_touch_pages() -> Iterator[subprocess.Popen[str]]:
+    """A process that faults in 16 MiB once it is told to, and does nothing before."""
+    code = (
+        "import mmap\n"
+        "m = mmap.mmap(-1, 16 << 20)\n"
+        "m.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "print('ready', flush=True)\n"
+        "input()\n"
+        "for at in range(0, len(m), 4096):\n"
+        "    m[at] = 1\n"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        yield child
+
+
+@contextmanager
+def tracing_allocs_of(pid: int, instance: Path) -> Iterator[None]:
+    event = instance / "events/kmem/mm_page_alloc"
+    (event / "filter").write_text(f"common_pid == {pid}")
+    (event / "enable").write_text("1")
+    try:
+        yield
+    finally:
+        (event / "enable").write_text("0")
+        (event / "filter").write_text("0")
+
+
 def test_other_tracers_are_not_disturbed(tmp_path: Path) -> None:
-    watched = ["trace_clock", "tracing_on", "current_tracer", "set_event", "buffer_size_kb"]
+    """Another instance, and the top one if nobody uses it, see what the recorder sees."""
     other = INSTANCES / f"test-{os.getpid()}"
     other.mkdir()
+    idle = not (TRACING / "set_event").read_text()
+    tracers = [other, TRACING] if idle else [other]
     try:
-        (other / "events/kmem/mm_page_alloc/enable").write_text("1")
-        before = [(d / file).read_text() for d in (TRACING, other) for file in watched]
-        entries = _entries(other)
-        with recording(ALL_EVENTS, tmp_path) as r:
-            touch_pages(16)
-        r.recorder.close()
-        assert [(d / file).read_text() for d in (TRACING, other) for file in watched] == before
-        assert _entries(other) >= entries + 16 * 256
-        assert (other / "events/kmem/mm_page_alloc/enable").read_text() == "1\n"
-        assert (other / "events/kmem/mm_page_free/enable").read_text() == "0\n"
+        with waiting_to_touch_pages() as child, ExitStack() as stack:
+            for tracer in tracers:
+                stack.enter_context(tracing_allocs_of(child.pid, tracer))
+            settings = [_settings(tracer) for tracer in tracers]
+            entries = [_entries(tracer) for tracer in tracers]
+            with recording(ALL_EVENTS, tmp_path) as r:
+                child.communicate("go\n")
+            r.recorder.close()
+            seen = [_entries(t) - before for t, before in zip(tracers, entries, strict=True)]
+            assert [_settings(tracer) for tracer in tracers] == settings
+        event = r.table("event")
+        mine = event.filter(pc.equal(event["pid"], child.pid))
+        allocs = pc.sum(pc.equal(mine["kind"].cast(pa.utf8()), "alloc")).as_py()
+        assert allocs >= 16 * 256
+        assert seen == [allocs] * len(tracers)
     finally:
-        (other / "events/enable").write_text("0")
         other.rmdir()
 
 
