@@ -12,6 +12,7 @@ from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from statistics import median
 from time import sleep
 from typing import Any
 
@@ -205,19 +206,20 @@ def test_no_lock_is_held_longer_than_allowed_however_long_the_lists(
         pytest.skip("needs 2 GB of memory")
     bounded = _snapshot.Snapshot(max_ms)
     try:
+        held_ns = []
         with fragmented(1024), load():
             for nr in range(5):
                 facts, tables = take(bounded, nr)
                 assert facts["mismatches"] == {}
-                # Some entries are walked between two looks at the clock; the machine under
-                # this one may take the CPU away meanwhile.
-                assert max(zone["lock_ns"] for zone in facts["zones"]) < (max_ms + 5) * 1_000_000
+                held_ns.append(max(zone["lock_ns"] for zone in facts["zones"]))
                 pfns = (
                     tables["free_block"]["pfn"].to_pylist() + tables["pcp_page"]["pfn"].to_pylist()
                 )
                 assert len(pfns) == len(set(pfns))
     finally:
         bounded.close()
+    # Of one, the machine under this one may have taken the CPU away.
+    assert median(held_ns) < (max_ms + 1) * 1_000_000
 
 
 def test_a_closed_snapshot_says_so(snapshot: Any) -> None:
