@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from typing import Any
 
 from pagetape import procfs
@@ -106,12 +107,19 @@ def from_proc() -> float:
     return 1e3 * (time.monotonic() - begin)
 
 
+def stolen_ms() -> float:
+    """How long the machine under this one has kept the CPUs to itself."""
+    steal = Path("/proc/stat").read_text().split()[8]
+    return 1e3 * int(steal) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(repeats: int, max_ms: int) -> dict[str, Any]:
     with contextlib.closing(ExactSnapshots(max_ms)) as snapshots:
         if snapshots.refused:
             sys.exit(f"no exact snapshot here: {snapshots.refused}")
         runs = []
         with load():
+            stolen = stolen_ms()
             for number in range(repeats):
                 begin = time.monotonic()
                 exact = snapshots.take(number)
@@ -119,6 +127,7 @@ def measure(repeats: int, max_ms: int) -> dict[str, Any]:
                     sys.exit(f"snapshot {number}: {exact.why}")
                 runs.append(figures(exact, time.monotonic() - begin))
                 time.sleep(0.1)
+            stolen = stolen_ms() - stolen
             proc_ms = from_proc()
     return {
         "snapshots": runs,
@@ -131,6 +140,7 @@ def measure(repeats: int, max_ms: int) -> dict[str, Any]:
         "median_lock_ms": statistics.median(run["lock_ms"] for run in runs),
         "median_total_ms": statistics.median(run["total_ms"] for run in runs),
         "proc_ms": proc_ms,
+        "stolen_ms": stolen,
     }
 
 
@@ -162,7 +172,8 @@ def main() -> None:
         f" {result['longest_lock_ms']:.2f} ms at most ({result['max_ms']} allowed); CPUs held"
         f" {result['longest_held_ms']:.2f} ms at most; {result['median_total_ms']:.1f} ms in all,"
         f" {result['median_total_ms'] / result['proc_ms']:.3f} of what /proc takes"
-        f" ({result['proc_ms']:.0f} ms)"
+        f" ({result['proc_ms']:.0f} ms). The machine under this one took the CPUs away for"
+        f" {result['stolen_ms']:.0f} ms meanwhile, under a lock or not."
     )
 
 
