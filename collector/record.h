@@ -11,19 +11,14 @@
  * After the stop it is a thread like others. Memory is bounded by
  * what is set up before the start. What the kernel lost is told gap by gap.
  *
-<<<<<<< HEAD
  * A recording can be cut into segments without losing an event. recorder_hold stops
  * the decoder, so that it goes past no moment that is still to come; whoever calls then
  * decides on one, and recorder_cut ends the segment after the last event that is not
  * later. See source_next.
  *
- * Besides the events asked for, task:task_newtask and task:task_rename are
- * recorded, for the names of short-lived threads.
-=======
  * Besides the events asked for, task:task_newtask, task:task_rename and
  * cgroup:cgroup_attach_task are recorded, for the names and control groups of
  * short-lived threads.
->>>>>>> e18ae73 (collector: kernel stacks of page events, matched to their event on the spot)
  */
 #pragma once
 
