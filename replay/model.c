@@ -100,6 +100,7 @@ static uint64_t lay_out_zones(struct model *m, const struct zone_spec *specs)
 			.start = (uint32_t)(next + spec->start_pfn - base_pfn),
 			.end = (uint32_t)(next + end),
 			.base_pfn = base_pfn,
+			.start_pfn = spec->start_pfn,
 			.present = spec->present,
 			.managed = spec->managed,
 			.wmark_promo = spec->wmark_promo,

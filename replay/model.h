@@ -122,7 +122,7 @@ struct zone {
 	uint32_t base;       /* frame of base_pfn, a multiple of 2^max_order */
 	uint32_t start, end; /* frames of the first page and after the last */
 	uint32_t heads;      /* frame number of the head of list (order 0, migratetype 0) */
-	uint64_t base_pfn;
+	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
 	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	uint64_t present, managed;
@@ -196,7 +196,7 @@ const char *model_check(const struct model *m);
 
 static inline bool zone_has(const struct zone *zone, uint64_t pfn)
 {
-	return pfn - zone->base_pfn - (zone->start - zone->base) < zone->end - zone->start;
+	return pfn - zone->start_pfn < zone->end - zone->start;
 }
 
 /* The zone of a pfn, or NULL. */

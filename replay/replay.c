@@ -371,8 +371,11 @@ static void commit_free(struct replay *r, const struct waiting *e, int rows)
 static void report_free(struct replay *r, const struct waiting *e)
 {
 	struct model *m = r->model;
-	uint32_t place = r->map[e->frame];
+	uint32_t place;
 
+	if (!m->events)
+		return;
+	place = r->map[e->frame];
 	if (map_has_page(place))
 		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
 	else if (all_old(r, e->frame, e->order))
@@ -479,15 +482,8 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 static void run(struct replay *r, struct waiting *e)
 {
 	struct model *m = r->model;
-	uint64_t ts = e->moment.ts;
 
 	r->at += e->at - (uint32_t)r->at;
-	if (r->start.asides.next < r->start.asides.nr)
-		run_asides(r, r->at, ts);
-	if (r->start.asides.nr_passes)
-		asides_seen(&r->start.asides, m, e->moment.pid, ts);
-	if (ts >= r->next_tick || ts >= r->interval_end)
-		advance(r, ts);
 	m->now = e->moment;
 	r->busy[e->moment.cpu] = true;
 	switch (e->kind) {
@@ -509,6 +505,31 @@ static void run(struct replay *r, struct waiting *e)
 	}
 }
 
+/* Let everything happen that was before a request. */
+static void catch_up(struct replay *r, const struct waiting *e)
+{
+	struct asides *asides = &r->start.asides;
+	uint64_t ts = e->moment.ts;
+
+	r->at += e->at - (uint32_t)r->at;
+	if (asides->next < asides->nr)
+		run_asides(r, r->at, ts);
+	if (asides->nr_passes)
+		asides_seen(asides, r->model, e->moment.pid, ts);
+	if (ts >= r->next_tick || ts >= r->interval_end)
+		advance(r, ts);
+}
+
+/* Whether there is nothing to catch up with until after a request. */
+static bool is_quiet(const struct replay *r, const struct waiting *e)
+{
+	const struct asides *asides = &r->start.asides;
+	uint64_t ts = e->moment.ts, at = r->at + (e->at - (uint32_t)r->at);
+
+	return ts < r->next_tick && ts < r->interval_end && !asides->nr_passes &&
+	       (asides->next == asides->nr || asides->rows[asides->next].at > at);
+}
+
 /*
  * Run the requests that are due. Their pages are all over the memory: where the model
  * put those of a whole chunk is looked up first, and the map's entries of the next chunk
@@ -517,6 +538,7 @@ static void run(struct replay *r, struct waiting *e)
 static void run_due(struct replay *r, bool flush)
 {
 	struct waiting *due, *next;
+	bool quiet;
 	size_t nr;
 
 	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
@@ -526,8 +548,12 @@ static void run_due(struct replay *r, bool flush)
 		for (size_t i = 0; i < nr; i++)
 			if (due[i].frame != NO_FRAME && map_has_page(r->map[due[i].frame]))
 				__builtin_prefetch(&r->model->frames[r->map[due[i].frame] - 1]);
-		for (size_t i = 0; i < nr; i++)
+		quiet = is_quiet(r, &due[nr - 1]);
+		for (size_t i = 0; i < nr; i++) {
+			if (!quiet)
+				catch_up(r, &due[i]);
 			run(r, &due[i]);
+		}
 	}
 }
 

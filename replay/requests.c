@@ -7,13 +7,7 @@
 
 enum {
 	NR_CHUNKS = REQUESTS_WINDOW / REQUESTS_CHUNK + 1,
-	RECENT = 2 * REQUESTS_WINDOW, /* power of two */
-	RECENT_PROBES = 8,
-};
-
-/* Request `number`, the low 32 bits, may be a free of `frame` that waits. */
-struct recent {
-	uint32_t frame, number;
+	HASH_BITS = 13, /* as many lists of waiting frees as may wait */
 };
 
 int requests_init(struct requests *q, const struct model *model, struct anomalies anomalies,
@@ -21,20 +15,20 @@ int requests_init(struct requests *q, const struct model *model, struct anomalie
 {
 	*q = (struct requests){.model = model, .zone = &model->zones[0], .anomalies = anomalies};
 	q->ring = calloc((size_t)NR_CHUNKS * REQUESTS_CHUNK, sizeof(*q->ring));
-	q->recent = malloc(RECENT * sizeof(*q->recent));
-	if (!q->ring || !q->recent) {
+	q->latest = malloc(sizeof(*q->latest) << HASH_BITS);
+	if (!q->ring || !q->latest) {
 		requests_free(q);
 		return fail(err, ENOMEM, "no memory for %d waiting requests", REQUESTS_WINDOW);
 	}
-	for (int i = 0; i < RECENT; i++)
-		q->recent[i] = (struct recent){.frame = NO_FRAME};
+	for (uint32_t i = 0; i < 1u << HASH_BITS; i++)
+		q->latest[i] = (uint32_t)-REQUESTS_WINDOW; /* too old to wait */
 	return 0;
 }
 
 void requests_free(struct requests *q)
 {
 	free(q->ring);
-	free(q->recent);
+	free(q->latest);
 	*q = (struct requests){0};
 }
 
@@ -44,47 +38,29 @@ static struct waiting *request(const struct requests *q, uint64_t number)
 			number % REQUESTS_CHUNK];
 }
 
-/* Slot of `recent` where a search for a frame begins. */
-static uint32_t recent_slot(uint32_t frame)
+static uint32_t *latest_free(const struct requests *q, uint32_t frame)
 {
-	return frame * 2654435761u >> 8 & (RECENT - 1);
+	return &q->latest[frame * 2654435761u >> (32 - HASH_BITS)];
 }
 
-/* Whether that free still waits when request `number` arrives. */
-static bool still_waits(const struct recent *recent, uint64_t number)
-{
-	return (uint32_t)number - recent->number < REQUESTS_WINDOW && recent->frame != NO_FRAME;
-}
-
-/* Request `number`, a free, arrives. */
-static void remember_free(struct requests *q, uint32_t frame, uint64_t number)
-{
-	uint32_t slot = recent_slot(frame);
-
-	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
-		struct recent *recent = &q->recent[(slot + i) & (RECENT - 1)];
-
-		if (recent->frame != frame && still_waits(recent, number))
-			continue;
-		*recent = (struct recent){frame, (uint32_t)number};
-		return;
-	}
-}
-
-/* Request `number`, a free_batched, arrives: the latest waiting free of its page, or NULL. */
+/*
+ * Request `number`, a free_batched, arrives: the latest waiting free of its page, or NULL.
+ * Numbers are the low halves; a list ends with the first free too old to wait.
+ */
 static struct waiting *find_free(const struct requests *q, uint32_t frame, uint64_t number)
 {
-	uint32_t slot = recent_slot(frame);
+	uint32_t free = *latest_free(q, frame), age = 0;
 
-	for (uint32_t i = 0; i < RECENT_PROBES; i++) {
-		const struct recent *recent = &q->recent[(slot + i) & (RECENT - 1)];
+	while ((uint32_t)number - free > age && (uint32_t)number - free < REQUESTS_WINDOW) {
 		struct waiting *e;
 
-		if (recent->frame != frame || !still_waits(recent, number))
-			continue;
-		e = request(q, number - ((uint32_t)number - recent->number));
-		if (e->frame == frame && e->kind == EVENT_KIND_FREE && !e->batched)
+		age = (uint32_t)number - free;
+		e = request(q, number - age);
+		if (e->kind != EVENT_KIND_FREE)
+			break;
+		if (e->frame == frame && !e->batched)
 			return e;
+		free = e->older;
 	}
 	return NULL;
 }
@@ -106,59 +82,77 @@ __attribute__((cold)) static void refuse(const struct requests *q, const struct 
 		      });
 }
 
-/* The frame of the recorded pfn; NO_FRAME, with an anomaly, if there is none. */
-static uint32_t find_frame(struct requests *q, uint64_t pfn, int order)
+/* The frame of a block of pages in one zone, or NO_FRAME. */
+static uint32_t find_frame(struct requests *q, uint64_t pfn, unsigned order)
 {
-	uint32_t frame;
+	const struct zone *zone = q->zone;
 
-	if (!zone_has(q->zone, pfn)) {
-		const struct zone *zone = pfn_zone(q->model, pfn);
-
+	if (!zone_has(zone, pfn)) {
+		zone = pfn_zone(q->model, pfn);
 		if (!zone)
 			return NO_FRAME;
 		q->zone = zone;
 	}
-	frame = q->zone->base + (uint32_t)(pfn - q->zone->base_pfn);
-	return q->zone->end - frame < 1u << order ? NO_FRAME : frame;
+	pfn -= zone->start_pfn;
+	return (zone->end - zone->start - pfn) >> order ? zone->start + (uint32_t)pfn : NO_FRAME;
+}
+
+/* Which of 64 rows have a value. */
+struct validity {
+	uint64_t pfn, page_order, migratetype, gfp_flags;
+};
+
+static uint64_t valid_rows(const uint8_t *bitmap, size_t first, size_t end)
+{
+	uint64_t bits = UINT64_MAX;
+	size_t left = (end - first + 7) / 8;
+
+	if (bitmap)
+		memcpy(&bits, bitmap + first / 8, left < sizeof(bits) ? left : sizeof(bits));
+	return bits;
+}
+
+/* The validity of row i's 64, which is the first of them or the first that is read. */
+static void read_validity(struct validity *valid, const struct event_columns *c, size_t i,
+			  size_t end)
+{
+	size_t first = i & ~(size_t)63;
+
+	valid->pfn = valid_rows(c->pfn_valid, first, end);
+	valid->page_order = valid_rows(c->page_order_valid, first, end);
+	valid->migratetype = valid_rows(c->migratetype_valid, first, end);
+	valid->gfp_flags = valid_rows(c->gfp_flags_valid, first, end);
 }
 
 /* Fill in request `number`; false, with an anomaly, if the row cannot be one. */
-static bool read_row(struct requests *q, struct waiting *e, uint64_t number,
-		     const struct event_columns *c, uint64_t at, size_t i)
+static inline bool read_row(struct requests *q, struct waiting *e, uint64_t number,
+			    const struct event_columns *c, const struct validity *valid,
+			    uint64_t at, size_t i)
 {
 	const struct model *m = q->model;
-	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX, ts = c->ts[i];
-	unsigned kind = c->kind[i], cpu = c->cpu[i], order = 0, migratetype = 0;
-	uint32_t gfp_flags = 0, frame = NO_FRAME;
+	unsigned kind = c->kind[i], cpu = c->cpu[i], row = i & 63;
+	unsigned order = valid->page_order >> row & 1 ? c->page_order[i] : 0;
+	unsigned migratetype = valid->migratetype >> row & 1 ? c->migratetype[i] : NR_MIGRATETYPE;
+	uint64_t ts = c->ts[i], pfn = valid->pfn >> row & 1 ? c->pfn[i] : UINT64_MAX;
 	struct waiting *first = NULL;
-	bool bad;
+	uint32_t frame;
 
-	if (kind != EVENT_KIND_FREE_BATCHED && is_valid(c->page_order_valid, i))
-		order = c->page_order[i];
-	if (kind == EVENT_KIND_ALLOC) {
-		gfp_flags = is_valid(c->gfp_flags_valid, i) ? c->gfp_flags[i] : 0;
-		migratetype = c->migratetype[i];
-		bad = migratetype >= NR_MIGRATETYPE || !is_valid(c->migratetype_valid, i);
-	} else {
-		bad = kind > EVENT_KIND_FREE_BATCHED || pfn == UINT64_MAX;
-	}
-	bad |= cpu >= (unsigned)m->nr_cpus || order > (unsigned)m->max_order;
-	if (bad || ts >> 62 || ts < q->last_ts) {
+	if ((kind > EVENT_KIND_FREE_BATCHED) | (cpu >= (unsigned)m->nr_cpus) |
+	    (order > (unsigned)m->max_order) | (ts < q->last_ts) | (ts >> 62 != 0) |
+	    (kind == EVENT_KIND_ALLOC ? migratetype >= NR_MIGRATETYPE : pfn == UINT64_MAX)) {
 		refuse(q, c, at, i, ANOMALY_KIND_BAD_EVENT);
 		return false;
 	}
 	q->last_ts = ts;
-	if (pfn != UINT64_MAX) {
-		frame = find_frame(q, pfn, (int)order);
-		if (frame == NO_FRAME) {
+	frame = find_frame(q, pfn, order);
+	if (frame == NO_FRAME) {
+		if (pfn != UINT64_MAX) {
 			refuse(q, c, at, i, ANOMALY_KIND_OUTSIDE_ZONES);
 			return false;
 		}
+		q->failures++;
 	}
-	q->failures += frame == NO_FRAME;
-	if (kind == EVENT_KIND_FREE) {
-		remember_free(q, frame, number);
-	} else if (kind == EVENT_KIND_FREE_BATCHED) {
+	if (kind == EVENT_KIND_FREE_BATCHED) {
 		first = find_free(q, frame, number);
 		if (first) {
 			first->batched = true;
@@ -168,13 +162,19 @@ static bool read_row(struct requests *q, struct waiting *e, uint64_t number,
 	*e = (struct waiting){
 		.moment = {ts, c->pid[i], (uint16_t)cpu, c->flags[i]},
 		.frame = frame,
-		.gfp_flags = gfp_flags,
+		.gfp_flags = valid->gfp_flags >> row & 1 ? c->gfp_flags[i] : 0,
 		.at = (uint32_t)(at + i),
 		.kind = (uint8_t)kind,
 		.order = (uint8_t)order,
 		.migratetype = (uint8_t)migratetype,
 		.batched = first != NULL,
 	};
+	if (kind == EVENT_KIND_FREE) {
+		uint32_t *latest = latest_free(q, frame);
+
+		e->older = *latest;
+		*latest = (uint32_t)number;
+	}
 	return true;
 }
 
@@ -184,12 +184,15 @@ size_t requests_read(struct requests *q, const struct event_columns *columns, ui
 	const struct event_columns c = *columns;
 	uint64_t number = q->arrived, last = number - number % REQUESTS_CHUNK + REQUESTS_CHUNK;
 	struct waiting *e = request(q, number);
+	struct validity valid = {0};
 	size_t i;
 
 	for (i = first; i < end && number < last; i++) {
+		if (i == first || !(i & 63))
+			read_validity(&valid, &c, i, end);
 		if (c.kind[i] > EVENT_KIND_FREE_BATCHED && c.kind[i] < NR_EVENT_KIND)
 			continue;
-		if (!read_row(q, e, number, &c, at, i))
+		if (!read_row(q, e, number, &c, &valid, at, i))
 			continue;
 		number++;
 		e++;

@@ -26,7 +26,10 @@ enum {
 struct waiting {
 	struct moment moment;
 	uint32_t frame; /* of the recorded pfn; NO_FRAME if there is none */
-	uint32_t gfp_flags;
+	union {
+		uint32_t gfp_flags; /* alloc */
+		uint32_t older;     /* free: the one before it in its list */
+	};
 	uint32_t at;  /* row of `event`, low half; requests are less than 2^32 rows apart */
 	uint8_t kind; /* EVENT_KIND_ALLOC, _FREE or _FREE_BATCHED */
 	uint8_t order, migratetype;
@@ -38,8 +41,8 @@ struct requests {
 	const struct model *model;
 	const struct zone *zone; /* of the last pfn: most likely of the next */
 	struct anomalies anomalies;
-	struct waiting *ring;  /* the last REQUESTS_WINDOW and the chunk that is due */
-	struct recent *recent; /* by frame: frees that wait */
+	struct waiting *ring; /* the last REQUESTS_WINDOW and the chunk that is due */
+	uint32_t *latest;     /* [hash of a frame] free, by its number; it heads a list */
 	uint64_t arrived, done;
 	uint64_t last_ts;
 	uint64_t failures; /* of those that arrived: allocs that failed in the record */

@@ -98,24 +98,31 @@ bool watermark_ok(const struct model *m, const struct zone *zone, const struct r
 	return !rq->order || has_chunk(m, zone, rq);
 }
 
-/* zone_watermark_fast: order 0 first by the plain mark, most requests end here. */
-static bool watermark_fast(const struct model *m, const struct zone *zone, const struct request *rq,
+/* The rest of zone_watermark_fast. */
+static bool watermark_slow(const struct model *m, const struct zone *zone, const struct request *rq,
 			   int wmark)
 {
-	int64_t free = (int64_t)zone->nr_free_pages, mark = zone_mark(zone, wmark);
+	if (watermark_ok(m, zone, rq, zone_mark(zone, wmark)))
+		return true;
+	return m->kernel->min_reserve_unboosted && !rq->order && rq->flags & ALLOC_HIGH &&
+	       wmark == WMARK_MIN && zone->boost && watermark_ok(m, zone, rq, zone->wmark[wmark]);
+}
+
+/* zone_watermark_fast: order 0 first by the plain mark, most requests end here. */
+static inline bool watermark_fast(const struct model *m, const struct zone *zone,
+				  const struct request *rq, int wmark)
+{
+	int64_t free = (int64_t)zone->nr_free_pages;
 
 	if (!rq->order && m->kernel->watermark != WATERMARK_PER_ORDER) {
 		if (m->kernel->fast_counts_highatomic)
 			free -= unusable_pages(m, zone, rq);
 		else if (rq->migratetype != MIGRATETYPE_MOVABLE)
 			free -= (int64_t)zone->nr_free_cma;
-		if (free > mark + zone->lowmem_reserve[rq->class_zone])
+		if (free > zone_mark(zone, wmark) + zone->lowmem_reserve[rq->class_zone])
 			return true;
 	}
-	if (watermark_ok(m, zone, rq, mark))
-		return true;
-	return m->kernel->min_reserve_unboosted && !rq->order && rq->flags & ALLOC_HIGH &&
-	       wmark == WMARK_MIN && zone->boost && watermark_ok(m, zone, rq, zone->wmark[wmark]);
+	return watermark_slow(m, zone, rq, wmark);
 }
 
 /* The most pages a zone reserves. */
@@ -225,8 +232,9 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 struct walk {
 	const struct zonelist *list;
 	struct zone *preferred;
-	int mark;        /* WMARK_* */
-	bool local_only; /* NOFRAGMENT gives way before the walk leaves the node */
+	struct zone *served; /* where it found the frame it returned */
+	int mark;            /* WMARK_* */
+	bool local_only;     /* NOFRAGMENT gives way before the walk leaves the node */
 };
 
 static uint32_t serve_from(struct model *m, struct zone *zone, struct request *rq,
@@ -250,7 +258,7 @@ static uint32_t serve_from(struct model *m, struct zone *zone, struct request *r
 }
 
 /* One pass; under a NOFRAGMENT that is bound to the node it ends where the node ends. */
-static uint32_t walk_once(struct model *m, struct request *rq, const struct walk *walk)
+static uint32_t walk_once(struct model *m, struct request *rq, struct walk *walk)
 {
 	for (int i = 0; i < walk->list->nr; i++) {
 		struct zone *zone = walk->list->zones[i];
@@ -262,14 +270,16 @@ static uint32_t walk_once(struct model *m, struct request *rq, const struct walk
 		    zone->node != walk->preferred->node)
 			break;
 		frame = serve_from(m, zone, rq, walk);
-		if (frame != NO_FRAME)
+		if (frame != NO_FRAME) {
+			walk->served = zone;
 			return frame;
+		}
 	}
 	return NO_FRAME;
 }
 
 /* get_page_from_freelist: local but mixed beats remote and unmixed. */
-static uint32_t walk_zones(struct model *m, struct request *rq, const struct walk *walk)
+static uint32_t walk_zones(struct model *m, struct request *rq, struct walk *walk)
 {
 	uint32_t frame = walk_once(m, rq, walk);
 
@@ -333,13 +343,12 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 }
 
 /* Count 2^order pages from `head` into, or out of, their blocks' nr_movable. */
-static void count_movable(struct model *m, uint32_t head, int order, int sign)
+static inline void count_movable(struct model *m, uint32_t head, int order, int sign)
 {
-	uint32_t pages = 1u << order, block = 1u << m->pageblock_order;
+	int in_block = order < m->pageblock_order ? order : m->pageblock_order;
 
-	for (uint32_t i = 0; i < pages; i += block)
-		frame_block(m, head + i)->nr_movable +=
-			(uint16_t)(sign * (int)(pages < block ? pages : block));
+	for (uint32_t i = 0; i < 1u << order; i += 1u << in_block)
+		frame_block(m, head + i)->nr_movable += (uint16_t)(sign * (1 << in_block));
 }
 
 uint32_t zone_alloc(struct model *m, struct request *rq)
@@ -367,12 +376,14 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 	if (frame == NO_FRAME)
 		return NO_FRAME;
 
-	zone = frame_zone(m, frame);
+	zone = walk.served;
 	counters = zone_counters(m, zone);
 	counters->allocs++;
 	counters->alloc_pages += 1ull << rq->order;
-	counters->remote_node += zone->node != walk.preferred->node;
-	counters->lower_zone += zone->node == walk.preferred->node && zone != walk.preferred;
+	if (zone != walk.preferred) {
+		counters->remote_node += zone->node != walk.preferred->node;
+		counters->lower_zone += zone->node == walk.preferred->node;
+	}
 	if (rq->migratetype == MIGRATETYPE_MOVABLE) {
 		m->frames[frame].state = FRAME_USED_MOVABLE;
 		count_movable(m, frame, rq->order, 1);
