@@ -82,6 +82,70 @@ cdef extern from "replay.h" nogil:
     const char *counter_name(int n)
     uint64_t counter_total(const totals *totals, int n)
 
+cdef extern from "tables.h" nogil:
+    const int NR_REPAIR_CAUSE
+    const int NR_ANOMALY_KIND
+
+cdef extern from "validate.h" nogil:
+    struct tally:
+        uint64_t nr, exact, unknown
+    struct mended:
+        uint64_t nr, pages
+    struct zone_score:
+        tally decisions[6]
+        mended repairs[14]
+    struct step:
+        uint64_t at, ts
+        uint16_t cpu
+    struct zone:
+        uint16_t node
+        uint8_t type
+    struct miss:
+        const zone *zone
+        int decision, cause
+        uint64_t expected, got
+    struct divergence:
+        bint known
+        miss miss
+        step step
+        const char *story
+    struct agreement:
+        bint known
+        uint64_t free_blocks, free_blocks_same, successor_same
+        uint64_t pcp_pages, pcp_pages_same, pageblocks, pageblocks_same
+    struct validate_config:
+        const kernel *kernel
+        machine machine
+        const char *const *policies
+        int nr_policies
+        uint64_t interval_ns
+        const span *spans
+        size_t nr_spans
+        int checks
+    struct validate_totals:
+        uint64_t events
+        uint64_t anomalies[8]
+        double loop_seconds
+        zone_score score
+    struct validate:
+        pass
+    int validate_new(validate **out, const validate_config *config, error *err)
+    void validate_free(validate *v)
+    int validate_load(
+        validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
+        error *err
+    )
+    int validate_feed(validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err)
+    int validate_finish(validate *v, error *err)
+    int validate_compare_end(
+        validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
+        error *err
+    )
+    batch *c_validate_read "validate_read"(validate *v)
+    const validate_totals *c_validate_totals "validate_totals"(const validate *v)
+    const divergence *validate_divergence(const validate *v)
+    const agreement *validate_agreement(const validate *v)
+
 
 class EngineError(OSError):
     pass
@@ -167,12 +231,63 @@ def policies():
     return out
 
 
-cdef class Replay:
-    cdef replay *c
-    cdef replay_config config
+cdef class Machine:
+    """The memory behind a struct machine and the spans to play."""
+
+    cdef machine c
     cdef uint16_t *cpu_nodes
     cdef uint8_t *distances
     cdef span *spans
+    cdef size_t nr_spans
+
+    def __cinit__(
+        self, int nr_cpus, cpu_nodes, node_distances, int pageblock_order, int fraction, spans
+    ):
+        nodes, distances = list(cpu_nodes), [list(row) for row in node_distances]
+        if len(nodes) != nr_cpus or any(len(row) != len(distances) for row in distances):
+            raise EngineError(errno.EINVAL, f"nodes of {len(nodes)} CPUs, not {nr_cpus}, or "
+                              "distances that are not square")
+        self.cpu_nodes = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
+        self.distances = <uint8_t *>calloc(max(len(distances), 1) ** 2, 1)
+        self.spans = <span *>calloc(max(len(spans), 1), sizeof(span))
+        if not self.cpu_nodes or not self.distances or not self.spans:
+            raise MemoryError
+        for i, node in enumerate(nodes):
+            self.cpu_nodes[i] = node
+        for i, row in enumerate(distances):
+            for j, value in enumerate(row):
+                self.distances[i * len(distances) + j] = value
+        for i, (first, end) in enumerate(spans):
+            self.spans[i] = span(first, end)
+        self.nr_spans = len(spans)
+        self.c.pageblock_order = pageblock_order
+        self.c.max_order = 10
+        self.c.nr_cpus = nr_cpus
+        self.c.nr_nodes = len(distances)
+        self.c.cpu_nodes = self.cpu_nodes
+        self.c.node_distances = self.distances
+        self.c.pcp_high_fraction = fraction
+
+    def __dealloc__(self):
+        free(self.cpu_nodes)
+        free(self.distances)
+        free(self.spans)
+
+
+cdef const char **c_strings(list strings) except NULL:
+    """A C array of them, to be freed; they must live as long as it is used."""
+    cdef const char **array = <const char **>calloc(len(strings) + 1, sizeof(char *))
+    if not array:
+        raise MemoryError
+    for i, string in enumerate(strings):
+        array[i] = string
+    return array
+
+
+cdef class Replay:
+    cdef replay *c
+    cdef replay_config config
+    cdef Machine machine
 
     def __cinit__(
         self,
@@ -194,55 +309,30 @@ cdef class Replay:
         cdef error err
         cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
         cdef const char **array
-        nodes, distances = list(cpu_nodes), [list(row) for row in node_distances]
-        if len(nodes) != nr_cpus or any(len(row) != len(distances) for row in distances):
-            raise EngineError(errno.EINVAL, f"nodes of {len(nodes)} CPUs, not {nr_cpus}, or "
-                              "distances that are not square")
         if reclaim != "R0":
             raise EngineError(errno.EINVAL, f"reclaim '{reclaim}': there is only R0, as recorded")
         specs += [spec.encode() for spec in policies]
-        self.cpu_nodes = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
-        self.distances = <uint8_t *>calloc(max(len(distances), 1) ** 2, 1)
-        self.spans = <span *>calloc(max(len(spans), 1), sizeof(span))
-        array = <const char **>calloc(len(specs), sizeof(char *))
-        if not self.cpu_nodes or not self.distances or not self.spans or not array:
-            free(array)
-            raise MemoryError
+        self.machine = Machine(
+            nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
+        )
+        array = c_strings(specs)
         try:
-            for i, node in enumerate(nodes):
-                self.cpu_nodes[i] = node
-            for i, row in enumerate(distances):
-                for j, value in enumerate(row):
-                    self.distances[i * len(distances) + j] = value
-            for i, (first, end) in enumerate(spans):
-                self.spans[i] = span(first, end)
-            for i, spec in enumerate(specs):
-                array[i] = spec
             check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
             if recorded_kernel:
                 check(kernel_find(&self.config.recorded, recorded_kernel.encode(), &err), &err)
-            self.config.machine.pageblock_order = pageblock_order
-            self.config.machine.max_order = 10
-            self.config.machine.nr_cpus = nr_cpus
-            self.config.machine.nr_nodes = len(distances)
-            self.config.machine.cpu_nodes = self.cpu_nodes
-            self.config.machine.node_distances = self.distances
-            self.config.machine.pcp_high_fraction = percpu_pagelist_high_fraction
+            self.config.machine = self.machine.c
             self.config.policies = array
             self.config.nr_policies = len(specs)
             self.config.interval_ns = interval_ns
             self.config.events = events
-            self.config.spans = self.spans
-            self.config.nr_spans = len(spans)
+            self.config.spans = self.machine.spans
+            self.config.nr_spans = self.machine.nr_spans
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
 
     def __dealloc__(self):
         replay_free(self.c)
-        free(self.cpu_nodes)
-        free(self.distances)
-        free(self.spans)
 
     def load(self, str table, batch):
         cdef error err
@@ -305,5 +395,174 @@ cdef class Replay:
     @property
     def anomalies(self):
         cdef const totals *t = replay_totals(self.c)
+        kinds = TABLES["anomaly"].column("kind").labels
+        return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}
+
+
+cdef dict CHECKS = {"off": 0, "cheap": 1, "full": 2}
+
+
+cdef class Validate:
+    cdef validate *c
+    cdef validate_config config
+    cdef Machine machine
+
+    def __cinit__(
+        self,
+        str kernel,
+        *,
+        int nr_cpus,
+        cpu_nodes,
+        node_distances,
+        int pageblock_order,
+        int watermark_boost_factor=15000,
+        int percpu_pagelist_high_fraction=0,
+        uint64_t interval_ns=1_000_000_000,
+        spans=(),
+        str checks="off",
+    ):
+        cdef error err
+        cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
+        cdef const char **array
+        if checks not in CHECKS:
+            raise EngineError(errno.EINVAL, f"checks '{checks}': there are {', '.join(CHECKS)}")
+        self.machine = Machine(
+            nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
+        )
+        array = c_strings(specs)
+        try:
+            check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
+            self.config.machine = self.machine.c
+            self.config.policies = array
+            self.config.nr_policies = len(specs)
+            self.config.interval_ns = interval_ns
+            self.config.spans = self.machine.spans
+            self.config.nr_spans = self.machine.nr_spans
+            self.config.checks = CHECKS[checks]
+            check(validate_new(&self.c, &self.config, &err), &err)
+        finally:
+            free(array)
+
+    def __dealloc__(self):
+        validate_free(self.c)
+
+    def load(self, str table, batch):
+        cdef error err
+        schema, array = batch.__arrow_c_array__()
+        check(
+            validate_load(
+                self.c,
+                table.encode(),
+                <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"),
+                &err,
+            ),
+            &err,
+        )
+
+    def feed(self, batch):
+        cdef error err
+        cdef const ArrowSchema *c_schema
+        cdef const ArrowArray *c_array
+        cdef int ret
+        schema, array = batch.__arrow_c_array__()
+        c_schema = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
+        c_array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
+        with nogil:
+            ret = validate_feed(self.c, c_schema, c_array, &err)
+        check(ret, &err)
+
+    def finish(self):
+        cdef error err
+        cdef int ret
+        with nogil:
+            ret = validate_finish(self.c, &err)
+        check(ret, &err)
+
+    def compare_end(self, str table, batch):
+        cdef error err
+        schema, array = batch.__arrow_c_array__()
+        check(
+            validate_compare_end(
+                self.c,
+                table.encode(),
+                <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"),
+                &err,
+            ),
+            &err,
+        )
+
+    def read(self):
+        cdef error err
+        cdef ArrowBatch out = ArrowBatch()
+        cdef batch *rows = c_validate_read(self.c)
+        if not rows:
+            return None
+        out.table = rows.table
+        check(batch_export(rows, &out.array, &err), &err)
+        return rows.table.name.decode(), out
+
+    @property
+    def totals(self):
+        cdef const validate_totals *t = c_validate_totals(self.c)
+        cdef dict out = {"unknown": 0}
+        names = {
+            "alloc": ("allocs", "alloc_exact"),
+            "zone_locked": ("zone_locked", "zone_locked_exact"),
+            "refill_size": ("refills", "refill_size_exact"),
+            "drain": ("drained", "drained_exact"),
+            "drain_size": ("drains", "drain_size_exact"),
+            "extfrag": ("extfrag", "extfrag_exact"),
+        }
+        for i, decision in enumerate(TABLES["exactness"].column("decision").labels):
+            out[names[decision][0]] = t.score.decisions[i].nr
+            out[names[decision][1]] = t.score.decisions[i].exact
+            out["unknown"] += t.score.decisions[i].unknown
+        causes = TABLES["repair"].column("cause").labels
+        out["inferred_untraced"] = t.score.repairs[causes.index("untraced_alloc")].pages
+        out["repairs"] = {cause: t.score.repairs[i].nr for i, cause in enumerate(causes)}
+        out["events"] = t.events
+        out["loop_seconds"] = t.loop_seconds
+        return out
+
+    @property
+    def first_divergence(self):
+        cdef const divergence *d = validate_divergence(self.c)
+        if not d.known:
+            return None
+        none = 2**64 - 1
+        miss = TABLES["miss"]
+        return {
+            "at": d.step.at,
+            "ts": d.step.ts,
+            "cpu": d.step.cpu,
+            "node": d.miss.zone.node,
+            "zone": miss.column("zone").labels[d.miss.zone.type],
+            "decision": miss.column("decision").labels[d.miss.decision],
+            "cause": miss.column("cause").labels[d.miss.cause],
+            "expected": None if d.miss.expected == none else d.miss.expected,
+            "got": None if d.miss.got == none else d.miss.got,
+            "story": d.story.decode().splitlines(),
+        }
+
+    @property
+    def end_state(self):
+        cdef const agreement *a = validate_agreement(self.c)
+        if not a.known:
+            return None
+        return {
+            "free_blocks": a.free_blocks,
+            "free_blocks_same": a.free_blocks_same,
+            "successor_same": a.successor_same,
+            "pcp_pages": a.pcp_pages,
+            "pcp_pages_same": a.pcp_pages_same,
+            "pageblocks": a.pageblocks,
+            "pageblocks_same": a.pageblocks_same,
+        }
+
+    @property
+    def anomalies(self):
+        cdef const validate_totals *t = c_validate_totals(self.c)
         kinds = TABLES["anomaly"].column("kind").labels
         return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events.h"
 
-/* The columns every event has; NULL if there was no memory for the row. */
+/* The columns every event has; NULL if no row is wanted or there is no memory for it. */
 static struct event_columns *event_row(struct events *e, const struct moment *now, int kind,
 				       int64_t pfn, size_t *row)
 {
 	struct event_columns *columns;
-	size_t i = output_row(e->output, &columns);
+	size_t i;
 
+	if (e->told)
+		return NULL;
+	i = output_row(e->output, &columns);
 	if (!columns)
 		return NULL;
 	columns->ts[i] = now->ts;
@@ -66,6 +69,11 @@ void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn,
 	struct event_columns *columns;
 	size_t i;
 
+	if (e && e->told) {
+		e->told->zone_locked = true;
+		e->told->pfn = pfn;
+		e->told->migratetype = migratetype;
+	}
 	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, &i)))
 		return;
 	SET(page_order, (uint8_t)order);
@@ -91,6 +99,10 @@ void events_extfrag(struct events *e, const struct moment *now, const struct ext
 	struct event_columns *columns;
 	size_t i;
 
+	if (e && e->told) {
+		e->told->fallback = true;
+		e->told->extfrag = *extfrag;
+	}
 	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn, &i)))
 		return;
 	SET(page_order, (uint8_t)extfrag->alloc_order);

@@ -22,8 +22,24 @@ struct moment {
 	uint8_t flags;
 };
 
+struct extfrag {
+	int64_t pfn;
+	int alloc_order, fallback_order;
+	int alloc_migratetype, fallback_migratetype;
+	bool change_ownership;
+};
+
+/* What the model told of one page it took off the free lists. */
+struct told {
+	bool zone_locked, fallback;
+	int64_t pfn;     /* of zone_locked */
+	int migratetype; /* of zone_locked */
+	struct extfrag extfrag;
+};
+
 struct events {
 	struct output *output;
+	struct told *told; /* instead of rows, if set */
 };
 
 enum { NO_PFN = -1 }; /* a null pfn: nothing was found */
@@ -38,10 +54,4 @@ void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn,
 void events_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
 		       int migratetype);
 
-struct extfrag {
-	int64_t pfn;
-	int alloc_order, fallback_order;
-	int alloc_migratetype, fallback_migratetype;
-	bool change_ownership;
-};
 void events_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag);

@@ -101,7 +101,9 @@ static bool wants_claim(struct model *m, const struct request *rq, uint32_t chun
 {
 	const struct pageblock *block = frame_block(m, chunk);
 	uint32_t pages = 1u << m->pageblock_order, movable = movable_pages(m, chunk);
-	struct claim claim = {.free_pages = free_pages, .block_pages = pages};
+	struct claim claim = {.chunk_order = m->frames[chunk].order,
+			      .free_pages = free_pages,
+			      .block_pages = pages};
 	struct policy *owner = m->policies->owner.claim;
 
 	if (rq->migratetype == MIGRATETYPE_MOVABLE)

@@ -6,6 +6,7 @@
 #include "pcp.h"
 #include "zone.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +264,27 @@ uint32_t block_head(const struct model *m, uint32_t frame)
 	for (int order = 0; m->frames[head].state == FRAME_TAIL && order <= m->max_order; order++)
 		head = frame & ~((1u << order) - 1);
 	return head;
+}
+
+bool block_carve(struct model *m, uint32_t head, int order)
+{
+	struct frame *f = m->frames;
+	uint32_t block = head;
+
+	if (f[head].state == FRAME_TAIL || f[head].order != order)
+		block = block_head(m, head);
+	assert(f[block].state == FRAME_USED || f[block].state == FRAME_USED_MOVABLE);
+	if (head & ((1u << order) - 1) || f[block].order < order)
+		return false;
+	while (f[block].order > order) {
+		int half = f[block].order - 1;
+		uint32_t upper = block + (1u << half);
+
+		f[upper].state = f[block].state;
+		f[upper].order = f[block].order = (uint8_t)half;
+		block = head < upper ? block : upper;
+	}
+	return true;
 }
 
 /* Blocks tile the zone, agree with the free lists' counts, and are fully merged. */

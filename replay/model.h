@@ -246,6 +246,12 @@ static inline struct counters *zone_counters(const struct model *m, const struct
 /* Where a search for the head of `frame`'s block ends: the head. */
 uint32_t block_head(const struct model *m, uint32_t frame);
 
+/*
+ * Split the used block around [head, head + 2^order) until that is a block of its own:
+ * the kernel's split_page and partial frees. False if it spans several blocks.
+ */
+bool block_carve(struct model *m, uint32_t head, int order);
+
 /* Make 2^order frames from `head` on one block in `state`. */
 static inline void block_set(struct model *m, uint32_t head, int order, enum frame_state state)
 {

@@ -108,6 +108,11 @@ static int list_index(const struct model *m, int order, int migratetype)
 	return THP_LISTS;
 }
 
+uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order, int migratetype)
+{
+	return pcp->heads + (uint32_t)list_index(m, order, migratetype);
+}
+
 void pcp_list_of(const struct model *m, int list, int *order, int *migratetype)
 {
 	for (*order = 0; *order <= m->max_order; ++*order) {
@@ -136,28 +141,10 @@ void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int li
 	pcp->count += 1 << order;
 }
 
-static void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head)
+void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head)
 {
 	list_del(m->frames, head);
 	pcp->count -= 1 << m->frames[head].order;
-}
-
-/* free_pcppages_bulk's inner step: the tail of one list goes to the buddy. */
-static int drain_one(struct model *m, struct zone *zone, struct pcp *pcp, int list)
-{
-	uint32_t head = m->frames[pcp->heads + (uint32_t)list].prev;
-	int order = m->frames[head].order, migratetype = m->frames[head].recorded;
-	int list_order;
-
-	if (m->kernel->drained_type == DRAINED_INDEX)
-		pcp_list_of(m, list, &list_order, &migratetype);
-	else if (m->kernel->drained_type == DRAINED_BLOCK)
-		migratetype = frame_block(m, head)->migratetype;
-	pcp_remove(m, pcp, head);
-	__builtin_prefetch(&m->frames[m->frames[pcp->heads + (uint32_t)list].prev ^ 1]);
-	free_one(m, zone, head, order, migratetype);
-	events_pcpu_drain(m->events, &m->now, (int64_t)frame_pfn(m, head), order, migratetype);
-	return 1 << order;
 }
 
 static bool pcp_list_empty(const struct model *m, const struct pcp *pcp, int list)
@@ -165,54 +152,79 @@ static bool pcp_list_empty(const struct model *m, const struct pcp *pcp, int lis
 	return list_empty(m->frames, pcp->heads + (uint32_t)list);
 }
 
-/*
- * 2.6.32 to 5.18: round robin, one page more of each list that was found with every
- * empty one passed; once a whole round found but one list, that list gives the rest.
- */
-static void drain_round_robin(struct model *m, struct zone *zone, struct pcp *pcp, int count)
+void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp, int pages,
+		     int list)
 {
-	bool last_takes_all = m->kernel->drain_rule == DRAIN_ROUND_ROBIN_ALL;
-	int list = 0, quota = 0;
+	*d = (struct pcp_drain){.pcp = pcp, .left = min_int(pages, pcp->count)};
+	if (m->kernel->drain_rule == DRAIN_FROM_INDEX)
+		d->list = list;
+}
 
-	while (count > 0) {
+uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
+{
+	struct pcp *pcp = d->pcp;
+
+	if (d->left <= 0 || pcp->count <= 0)
+		return NO_FRAME;
+	switch (m->kernel->drain_rule) {
+	case DRAIN_ROUND_ROBIN:
+	case DRAIN_ROUND_ROBIN_ALL:
+		if (d->quota && !pcp_list_empty(m, pcp, d->list))
+			break;
 		do {
-			quota++;
-			list = (list + 1) % m->nr_pcp_lists;
-		} while (pcp_list_empty(m, pcp, list));
-		if (last_takes_all && quota == m->nr_pcp_lists)
-			quota = count;
-		do
-			count -= drain_one(m, zone, pcp, list);
-		while (count > 0 && --quota && !pcp_list_empty(m, pcp, list));
+			d->quota++;
+			d->list = (d->list + 1) % m->nr_pcp_lists;
+		} while (pcp_list_empty(m, pcp, d->list));
+		if (m->kernel->drain_rule == DRAIN_ROUND_ROBIN_ALL && d->quota == m->nr_pcp_lists)
+			d->quota = d->left;
+		break;
+	default:
+		while (pcp_list_empty(m, pcp, d->list))
+			d->list = (d->list + 1) % m->nr_pcp_lists;
+	}
+	return m->frames[pcp->heads + (uint32_t)d->list].prev;
+}
+
+/* The migratetype a page of a list is drained to. */
+static int drained_type(const struct model *m, uint32_t head, int list)
+{
+	int order, migratetype;
+
+	switch (m->kernel->drained_type) {
+	case DRAINED_INDEX:
+		pcp_list_of(m, list, &order, &migratetype);
+		return migratetype;
+	case DRAINED_BLOCK:
+		return frame_block(m, head)->migratetype;
+	default:
+		return m->frames[head].recorded;
 	}
 }
 
-/* 5.19 to 6.18: empty one list after the other, beginning with `list`. */
-static void drain_from(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list)
+void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head)
 {
-	while (count > 0) {
-		while (pcp_list_empty(m, pcp, list))
-			list = (list + 1) % m->nr_pcp_lists;
-		do
-			count -= drain_one(m, zone, pcp, list);
-		while (count > 0 && !pcp_list_empty(m, pcp, list));
-	}
+	int order = m->frames[head].order, migratetype = drained_type(m, head, d->list);
+
+	pcp_remove(m, d->pcp, head);
+	__builtin_prefetch(&m->frames[m->frames[d->pcp->heads + (uint32_t)d->list].prev ^ 1]);
+	free_one(m, zone, head, order, migratetype);
+	events_pcpu_drain(m->events, &m->now, (int64_t)frame_pfn(m, head), order, migratetype);
+	d->left -= 1 << order;
+	d->quota -= d->quota > 0;
 }
 
 /* free_pcppages_bulk: at least `count` pages to the buddy; returns how many. */
 static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list)
 {
 	int before = pcp->count;
+	struct pcp_drain d;
+	uint32_t head;
 
-	count = min_int(count, pcp->count);
 	zone_counters(m, zone)->lock_holds++;
 	zone_pcp(m, zone, m->now.cpu)->touched = true;
-	if (m->kernel->drain_rule == DRAIN_FROM_INDEX)
-		drain_from(m, zone, pcp, count, list);
-	else if (m->kernel->drain_rule == DRAIN_TAIL_OF_ONE)
-		drain_from(m, zone, pcp, count, 0);
-	else
-		drain_round_robin(m, zone, pcp, count);
+	pcp_drain_begin(&d, m, pcp, count, list);
+	while ((head = pcp_drain_next(&d, m)) != NO_FRAME)
+		pcp_drain_take(&d, m, zone, head);
 	return (uint32_t)(before - pcp->count);
 }
 
@@ -236,8 +248,7 @@ static int refill_auto(const struct zone *zone, struct pcp *pcp, int order)
 	return batch > 1 ? max_int(batch >> order, 2) : batch;
 }
 
-/* Entries one refill asks for. */
-static int refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
 {
 	switch (m->kernel->pcp_tuning) {
 	case PCP_FIXED:
@@ -256,7 +267,7 @@ static bool wants_cold(const struct model *m, const struct request *rq)
 }
 
 /* 2.6.31: a refill stands together, before the pages the mixed list had (cold: after). */
-static uint32_t place_mixed(struct model *m, uint32_t frame, uint32_t last, bool cold)
+static void place_mixed(struct model *m, uint32_t frame, uint32_t last, bool cold)
 {
 	struct frame *f = m->frames;
 
@@ -265,28 +276,34 @@ static uint32_t place_mixed(struct model *m, uint32_t frame, uint32_t last, bool
 		list_add(f, frame, f[last].prev, last);
 	else
 		list_add(f, frame, last, f[last].next);
-	return frame;
+}
+
+void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, uint32_t frame,
+		      uint32_t last)
+{
+	bool cold = wants_cold(m, rq);
+
+	/* A page of a list keeps the list's number until it is put elsewhere. */
+	pcp_push(m, pcp, frame, rq->order, rq->migratetype,
+		 m->kernel->reserve_blocks ? rq->migratetype : m->frames[frame].list, !cold);
+	if (m->kernel->pcp_lists == PCP_LISTS_1)
+		place_mixed(m, frame, last == NO_FRAME ? pcp->heads : last, cold);
 }
 
 /* rmqueue_bulk: what the buddy gives first is handed out first. */
 static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
-	int want = refill_size(m, zone, pcp, rq->order), before = pcp->count;
-	bool cold = wants_cold(m, rq), mixed = m->kernel->pcp_lists == PCP_LISTS_1;
+	int want = pcp_refill_size(m, zone, pcp, rq->order), before = pcp->count;
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
-	uint32_t last = pcp->heads;
+	uint32_t last = NO_FRAME;
 
 	for (int i = 0; i < want; i++) {
 		uint32_t frame = rmqueue_core(m, zone, rq, &mode);
 
 		if (frame == NO_FRAME)
 			break;
-		/* A page of a list keeps the list's number until it is put elsewhere. */
-		pcp_push(m, pcp, frame, rq->order, rq->migratetype,
-			 m->kernel->reserve_blocks ? rq->migratetype : m->frames[frame].list,
-			 !cold);
-		if (mixed)
-			last = place_mixed(m, frame, last, cold);
+		pcp_add_refilled(m, pcp, rq, frame, last);
+		last = frame;
 	}
 	pcp->counters.refills++;
 	pcp->counters.lock_holds++;
@@ -428,29 +445,48 @@ static int overflow(const struct model *m, const struct zone *zone, struct pcp *
 	}
 }
 
-void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
+bool pcp_takes(const struct model *m, uint32_t head, int order)
 {
-	int migratetype = frame_block(m, head)->migratetype, drained;
+	return pcp_allowed(m, order) && frame_block(m, head)->migratetype != MIGRATETYPE_ISOLATE;
+}
+
+int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list)
+{
+	int migratetype = frame_block(m, head)->migratetype;
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+
+	pcp->alloc_factor >>= 1;
+	pcp_push(m, pcp, head, order, migratetype, migratetype, false);
+	*list = list_index(m, order, migratetype);
+	return overflow(m, zone, pcp, order);
+}
+
+void pcp_committed(const struct model *m, struct zone *zone)
+{
 	static const struct request any = {.class_zone = ZONE_MOVABLE};
 
+	if (zone->below_high && watermark_ok(m, zone, &any, zone_mark(zone, WMARK_HIGH)))
+		zone->below_high = false;
+}
+
+void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
+{
+	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+	int pages, list;
+
 	pcp->touched = true;
-	if (!pcp_allowed(m, order) || migratetype == MIGRATETYPE_ISOLATE) {
+	if (!pcp_takes(m, head, order)) {
 		pcp->counters.buddy_frees++;
 		pcp->counters.lock_holds++;
 		free_direct(m, zone, head, order);
 		return;
 	}
-	pcp->alloc_factor >>= 1;
-	pcp_push(m, pcp, head, order, migratetype, migratetype, false);
-	drained = overflow(m, zone, pcp, order);
-	if (!drained)
+	pages = pcp_commit(m, zone, head, order, &list);
+	if (!pages)
 		return;
 	pcp->counters.drains++;
-	pcp->counters.drain_pages +=
-		drain(m, zone, pcp, drained, list_index(m, order, migratetype));
-	if (zone->below_high && watermark_ok(m, zone, &any, zone_mark(zone, WMARK_HIGH)))
-		zone->below_high = false;
+	pcp->counters.drain_pages += drain(m, zone, pcp, pages, list);
+	pcp_committed(m, zone);
 }
 
 /* drain_pages: one CPU's PCPs, zone by zone. */
@@ -488,8 +524,7 @@ static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int
 	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0);
 }
 
-/* decay_pcp_high, 6.8 to 6.18; whether there is more to do. */
-static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
+int pcp_decay(struct pcp *pcp)
 {
 	int excess;
 
@@ -498,7 +533,15 @@ static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 					    pcp->high - (pcp->high >> 3)),
 				    pcp->high_min);
 	excess = pcp->count - pcp->high;
-	if (excess <= 0)
+	return max_int(excess, 0);
+}
+
+/* The pages a decay drains, piece by piece; whether there is more to do. */
+static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
+{
+	int excess = pcp_decay(pcp);
+
+	if (!excess)
 		return pcp->high > pcp->high_min;
 	while (excess > 0) {
 		int piece = m->kernel->decay == DECAY_PIECES ? min_int(excess, pcp->batch) : excess;

@@ -37,5 +37,40 @@ void pcp_drain_all(struct model *m);
  */
 bool pcp_tick(struct model *m, int cpu);
 
+/*
+ * The steps of the above, for a driver that puts what was recorded between them.
+ *
+ *   pcp_refill_size   the entries a refill asks for; adapts the PCP (nr_pcp_alloc)
+ *   pcp_add_refilled  puts a page of a refill on its list, after the page `last` of it
+ *   pcp_remove        takes an entry off its list
+ *   pcp_takes         whether a free goes onto a PCP list
+ *   pcp_commit        puts it there: the pages that overflow, to be drained from `list` on
+ *   pcp_committed     and after that drain
+ *   pcp_decay         shrinks high: the pages beyond it, to be drained from list 0 on
+ */
+int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
+void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, uint32_t frame,
+		      uint32_t last);
+void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head);
+bool pcp_takes(const struct model *m, uint32_t head, int order);
+int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list);
+void pcp_committed(const struct model *m, struct zone *zone);
+int pcp_decay(struct pcp *pcp);
+
+/* A drain, entry by entry (free_pcppages_bulk): the next victim, or NO_FRAME; free it. */
+struct pcp_drain {
+	struct pcp *pcp;
+	int left; /* pages */
+	int list, quota;
+};
+
+void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp, int pages,
+		     int list);
+uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m);
+void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head);
+
+/* The head of the list of an order and migratetype. */
+uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order, int migratetype);
+
 /* List number to the order and migratetype of its entries. */
 void pcp_list_of(const struct model *m, int list, int *order, int *migratetype);

@@ -38,6 +38,7 @@ enum nofragment_span {
 
 /* What the pageblock of a fallback's chunk looks like to the requester. */
 struct claim {
+	int chunk_order;
 	uint32_t free_pages;
 	uint32_t alike_pages; /* used pages that suit the requested migratetype */
 	uint32_t block_pages;

@@ -261,31 +261,6 @@ static void map_set(struct replay *r, uint32_t frame, int order, uint32_t place,
 		r->map[frame + i] = served ? place + i : place;
 }
 
-/*
- * Split the used block around [head, head + 2^order) until that is a block of its own:
- * the kernel's split_page and partial frees. False if it spans several blocks.
- */
-static bool carve_used(struct model *m, uint32_t head, int order)
-{
-	struct frame *f = m->frames;
-	uint32_t block = head;
-
-	if (f[head].state == FRAME_TAIL || f[head].order != order)
-		block = block_head(m, head);
-	assert(f[block].state == FRAME_USED || f[block].state == FRAME_USED_MOVABLE);
-	if (head & ((1u << order) - 1) || f[block].order < order)
-		return false;
-	while (f[block].order > order) {
-		int half = f[block].order - 1;
-		uint32_t upper = block + (1u << half);
-
-		f[upper].state = f[block].state;
-		f[upper].order = f[block].order = (uint8_t)half;
-		block = head < upper ? block : upper;
-	}
-	return true;
-}
-
 /* Which rows a free leaves in the model's own events. */
 enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
 
@@ -309,7 +284,7 @@ static bool free_page(struct replay *r, uint32_t frame, int rows)
 
 	r->map[frame] = MAP_FREED;
 	if (map_has_page(place)) {
-		carve_used(m, place - 1, 0);
+		block_carve(m, place - 1, 0);
 		free_block(r, place - 1, 0, rows);
 		return true;
 	}
@@ -353,7 +328,7 @@ static void commit_free(struct replay *r, const struct waiting *e, int rows)
 	uint32_t place = r->map[e->frame];
 
 	if (map_has_page(place)) {
-		if (!carve_used(m, place - 1, e->order)) {
+		if (!block_carve(m, place - 1, e->order)) {
 			free_pieces(r, e, rows);
 			return;
 		}

@@ -48,6 +48,13 @@ int gfp_class_zone(uint32_t gfp_flags);
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
 
+/*
+ * What the walk of a request that was served from `zone` does to the zones it tries in
+ * vain, and to the marks: the request's ALLOC_* flags in the pass that served it. `mixes`:
+ * it was one that lets migratetypes mix.
+ */
+uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zone, bool mixes);
+
 /* Free 2^order pages from `head`, which are used: a whole block, or FRAME_OLD pages. */
 void zone_free(struct model *m, uint32_t head, int order);
 

@@ -1,0 +1,856 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "buddy.h"
+#include "fallback.h"
+#include "validate_run.h"
+#include "zone.h"
+
+#include <limits.h>
+
+enum {
+	ALLOC_WITHIN = 128,    /* events of its CPU from a refill to the alloc that caused it */
+	LATE_WITHIN = 512,     /* from an alloc to one whose page was taken before it */
+	INTERRUPT_WITHIN = 64, /* of an interrupt */
+	INTERRUPT_MAX = 8192,
+	WORKER_WITHIN = 256,   /* from the start of the vmstat worker to its drain */
+	BURST_MAX = 8192,      /* pages under one hold of the zone's lock */
+	DEPTH_MAX = 65536,     /* entries a page may lie deep in a PCP list */
+};
+#define LOCK_NS 50000 /* from a zone's lock to the end of the PCP's */
+
+/* frame.list of a used page: what is known of it beyond that. */
+enum {
+	AWAITS_ALLOC = UINT16_MAX, /* it left the free lists for itself; its alloc is to come */
+	AWAITS_ALLOC_MISSED = UINT16_MAX - 1, /* the same, but the model had another page */
+	NO_ALLOC = UINT16_MAX - 2,            /* it left a PCP list, and no event told */
+	USED_KINDS = UINT16_MAX - 2,
+};
+
+static bool is_taking(const struct step *step)
+{
+	return step->kind == EVENT_KIND_ALLOC_ZONE_LOCKED || step->kind == EVENT_KIND_ALLOC_EXTFRAG;
+}
+
+static struct request request_of(const struct model *m, const struct step *step)
+{
+	return (struct request){
+		.gfp_flags = step->gfp_flags,
+		.order = step->order,
+		.migratetype = step->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(step->gfp_flags),
+		.node = step->gfp_flags & GFP_THISNODE ? frame_zone(m, step->frame)->node
+						       : m->cpu_nodes[step->cpu],
+	};
+}
+
+/* The alloc of a page among the next events of the CPU, or NULL. */
+static struct step *find_alloc(const struct validate *v, const struct step *after, uint32_t frame,
+			       int order, int within)
+{
+	for (struct step *s = step_next(&v->steps, after); s && within--;
+	     s = step_next(&v->steps, s)) {
+		if (s->frame != frame || s->taken)
+			continue;
+		return s->kind == EVENT_KIND_ALLOC && s->order == order ? s : NULL;
+	}
+	return NULL;
+}
+
+/* Whether the PCP's lock was found taken, by an interrupt of its holder. */
+static bool pcp_locked(const struct validate *v, const struct step *step, const struct zone *zone)
+{
+	const struct holder *holder = &v->holders[step->cpu];
+
+	return holder->zone == zone && step_depth(step) > holder->depth && step->ts <= holder->until;
+}
+
+/* The first step after an interrupt that came right after `step`, or NULL. */
+static const struct step *after_interrupt(const struct validate *v, const struct step *step)
+{
+	int within = INTERRUPT_MAX;
+
+	for (const struct step *s = step_next(&v->steps, step); s && within--;
+	     s = step_next(&v->steps, s))
+		if (step_depth(s) <= step_depth(step))
+			return s;
+	return NULL;
+}
+
+/*
+ * `last` is the last event under the zone's lock: the PCP's, which was taken before, is
+ * held a little longer. An interrupt that was waiting comes in between.
+ */
+static void hold_after_burst(struct validate *v, const struct step *last, const struct zone *zone)
+{
+	v->holders[last->cpu] = (struct holder){zone, last->ts + LOCK_NS, step_depth(last)};
+}
+
+/* A batch of frees keeps the PCP's lock from its first page to its last. */
+static void hold_in_batch(struct validate *v, const struct step *step, const struct zone *zone)
+{
+	const struct step *next = step_next(&v->steps, step);
+
+	if (!next || step_depth(next) <= step_depth(step))
+		return;
+	next = after_interrupt(v, step);
+	if (next && next->kind == EVENT_KIND_FREE_BATCHED && next->batched &&
+	    next->pid == step->pid && frame_zone(v->m, next->frame) == zone)
+		v->holders[step->cpu] = (struct holder){zone, next->ts, step_depth(step)};
+}
+
+/* The holder, or what it interrupted, goes on: it holds no more. */
+static void release(struct validate *v, const struct step *step)
+{
+	struct holder *holder = &v->holders[step->cpu];
+
+	if (holder->zone && step_depth(step) <= holder->depth)
+		holder->zone = NULL;
+}
+
+static bool is_guess(const struct validate *v, uint32_t head)
+{
+	return v->guesses && v->guesses[head / 64] >> head % 64 & 1;
+}
+
+/* A block whose place on its list is known from here on. */
+static void no_guess(struct validate *v, uint32_t head)
+{
+	if (v->guesses)
+		v->guesses[head / 64] &= ~(1ull << head % 64);
+}
+
+/* Whether it depends on what the tape has not told yet where a page is. */
+static bool is_unknown(const struct validate *v, uint32_t frame)
+{
+	uint32_t head;
+
+	if (!v->guesses)
+		return false;
+	head = block_head(v->m, frame);
+	return v->m->frames[head].state == FRAME_OLD || is_guess(v, head);
+}
+
+static uint64_t pfn_or_none(const struct model *m, uint32_t frame)
+{
+	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
+}
+
+/* The events of one page that leaves the free lists, from `step` on. */
+static void read_pick(const struct validate *v, struct step *step, struct pick *pick)
+{
+	bool fallback_first = v->m->kernel->fallback == FALLBACK_MOVE ||
+			      v->m->kernel->fallback == FALLBACK_REMAINDERS_OLD;
+	bool fallback = step->kind == EVENT_KIND_ALLOC_EXTFRAG;
+	struct step *next = step_next(&v->steps, step);
+
+	*pick = (struct pick){
+		.zone_locked = fallback ? NULL : step,
+		.extfrag = fallback ? step : NULL,
+		.last = step,
+		.frame = step->frame,
+		.order = step->order,
+		.migratetype = step->migratetype,
+	};
+	if (!next || !is_taking(next) || next->kind == step->kind || next->order != step->order ||
+	    step_depth(next) != step_depth(step) || fallback != fallback_first)
+		return;
+	if (fallback) {
+		pick->zone_locked = next;
+		pick->frame = next->frame;
+	} else {
+		if (next->frame != step->frame)
+			return;
+		pick->extfrag = next;
+		pick->migratetype = next->migratetype;
+	}
+	pick->last = next;
+}
+
+static bool fallback_as_told(const struct validate *v, const struct pick *pick)
+{
+	const struct extfrag *e = &v->told.extfrag;
+	const struct step *s = pick->extfrag;
+
+	return v->told.fallback && e->pfn == (int64_t)frame_pfn(v->m, s->frame) &&
+	       e->alloc_order == s->order && e->fallback_order == s->fallback_order &&
+	       e->alloc_migratetype == s->migratetype &&
+	       e->fallback_migratetype == s->fallback_migratetype &&
+	       e->change_ownership == s->owner;
+}
+
+static bool zone_locked_as_told(const struct validate *v, const struct pick *pick)
+{
+	const struct told *told = &v->told;
+
+	return told->zone_locked &&
+	       told->pfn == (int64_t)frame_pfn(v->m, pick->zone_locked->frame) &&
+	       told->migratetype == pick->zone_locked->migratetype;
+}
+
+/* Why a page was not where the model had it, as far as that can be told. */
+static int cause_of(enum place place)
+{
+	switch (place) {
+	case PLACE_FREE:
+		return REPAIR_CAUSE_ROTATED;
+	case PLACE_PCP:
+		return REPAIR_CAUSE_LOCKED_FREE;
+	case PLACE_USED:
+		return REPAIR_CAUSE_MISSED_FREE;
+	default:
+		return REPAIR_CAUSE_UNEXPLAINED;
+	}
+}
+
+/* The model takes `frame`; the record says `pick`. Both decisions are scored. */
+static bool score_pick(struct validate *v, struct zone *zone, const struct pick *pick,
+		       uint32_t frame)
+{
+	bool unknown = is_unknown(v, pick->frame) || (frame != NO_FRAME && is_guess(v, frame));
+	bool lock_exact =
+		!pick->zone_locked || (frame == pick->frame && zone_locked_as_told(v, pick));
+	bool fallback_exact = !pick->extfrag || (frame == pick->frame && fallback_as_told(v, pick));
+	enum place place = place_of(v->m, pick->frame);
+	struct miss miss = {
+		.zone = zone,
+		.cause = cause_of(place),
+		.order = pick->order,
+		.migratetype = pick->migratetype,
+		.expected = pfn_or_none(v->m, frame),
+		.got = frame_pfn(v->m, pick->frame),
+		.place = place,
+	};
+
+	if (frame == pick->frame)
+		miss.cause = REPAIR_CAUSE_UNEXPLAINED;
+	if (pick->zone_locked && (lock_exact || unknown)) {
+		score(&v->score, zone, DECISION_ZONE_LOCKED, unknown ? UNKNOWN : EXACT);
+	} else if (pick->zone_locked) {
+		miss.step = pick->zone_locked;
+		miss.decision = DECISION_ZONE_LOCKED;
+		missed(v, &miss);
+	}
+	if (pick->extfrag && (fallback_exact || unknown)) {
+		score(&v->score, zone, DECISION_EXTFRAG, unknown ? UNKNOWN : EXACT);
+	} else if (pick->extfrag) {
+		miss.step = pick->extfrag;
+		miss.decision = DECISION_EXTFRAG;
+		missed(v, &miss);
+	}
+	if (frame != pick->frame)
+		score_repair(&v->score, zone, miss.cause, 1ull << pick->order);
+	return frame == pick->frame;
+}
+
+/* A claim of the record that the model did not make: the block changes its owner. */
+static void retype(struct model *m, struct zone *zone, const struct step *extfrag)
+{
+	uint32_t frame = extfrag->frame;
+
+	if (!extfrag->owner || extfrag->fallback_order >= m->pageblock_order ||
+	    frame_block(m, frame)->migratetype == extfrag->migratetype)
+		return;
+	move_block(m, zone, frame, extfrag->migratetype);
+	set_block_type(m, frame, 0, extfrag->migratetype);
+}
+
+/* One page off the free lists, as the model would take it and then as recorded. */
+static bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
+		      enum rmqueue_mode *mode, const struct pick *pick)
+{
+	struct model *m = v->m;
+	bool highatomic = pick->zone_locked &&
+			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
+			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
+	uint32_t frame;
+	bool same;
+
+	v->told = (struct told){0};
+	v->extfrag = pick->extfrag;
+	frame = highatomic ? take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
+			   : rmqueue_core(m, zone, rq, mode);
+	v->extfrag = NULL;
+	same = score_pick(v, zone, pick, frame);
+	if (same) {
+		no_guess(v, frame);
+		return true;
+	}
+	if (frame != NO_FRAME)
+		put_back(m, frame, rq->order);
+	if (pick->extfrag)
+		retype(m, zone, pick->extfrag);
+	no_guess(v, block_head(m, pick->frame));
+	seize(m, pick->frame, pick->order);
+	m->frames[pick->frame].list = pick->migratetype;
+	story_end(v);
+	return false;
+}
+
+static void consume(const struct pick *pick)
+{
+	if (pick->zone_locked)
+		((struct step *)pick->zone_locked)->taken = true;
+	if (pick->extfrag)
+		((struct step *)pick->extfrag)->taken = true;
+}
+
+/* A page for one request, past the PCP. */
+static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
+			const struct pick *pick)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	bool exact = take_pick(v, zone, rq, &mode, pick);
+
+	v->m->frames[pick->frame].list = exact ? AWAITS_ALLOC : AWAITS_ALLOC_MISSED;
+	zone_pcp(v->m, zone, pick->last->cpu)->touched = true;
+	consume(pick);
+}
+
+/* The next alloc of a page that the model holds first on its PCP list takes it. */
+static void take_head(struct validate *v, struct step *alloc, struct pcp *pcp)
+{
+	pcp->touched = true;
+	pcp->free_count >>= 1;
+	pcp->free_factor >>= 1;
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+}
+
+/*
+ * An entry stands before the one that was handed out: it was handed out before. Its alloc
+ * is still to come, or there is none.
+ */
+static void take_untold(struct validate *v, const struct step *step, struct pcp *pcp,
+			uint32_t entry)
+{
+	struct zone *zone = &v->m->zones[pcp->zone];
+	int order = v->m->frames[entry].order;
+	struct step *alloc = find_alloc(v, step, entry, order, LATE_WITHIN);
+
+	if (alloc) {
+		take_head(v, alloc, pcp);
+		alloc->taken = alloc->exact = true;
+		score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << order);
+		return;
+	}
+	pcp_remove(v->m, pcp, entry);
+	v->m->frames[entry].state = FRAME_USED;
+	v->m->frames[entry].list = NO_ALLOC;
+	score_repair(&v->score, zone, REPAIR_CAUSE_UNTRACED_ALLOC, 1ull << order);
+}
+
+/* Pages the zone could still give to a refill. */
+static bool has_more(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++) {
+		const uint32_t *nr = zone->nr_free[order];
+
+		if (nr[rq->migratetype])
+			return true;
+		if (rq->flags & ALLOC_NOFRAGMENT && order < m->pageblock_order)
+			continue;
+		if (nr[MIGRATETYPE_UNMOVABLE] || nr[MIGRATETYPE_MOVABLE] ||
+		    nr[MIGRATETYPE_RECLAIMABLE])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The tuning of the PCP, and the mark of the zone, with which a refill would have had the
+ * size it had.
+ */
+static void tune_refill(const struct model *m, struct zone *zone, struct pcp *pcp,
+			const struct pcp *before, int order, int size)
+{
+	bool below_high = zone->below_high;
+
+	for (int factor = -1; factor <= PCP_SCALE_MAX; factor++) {
+		for (int flip = 0; flip < 2; flip++) {
+			struct pcp guess = *before;
+
+			if (factor >= 0)
+				guess.alloc_factor = (uint8_t)factor;
+			zone->below_high = flip ? !below_high : below_high;
+			if (pcp_refill_size(m, zone, &guess, order) != size)
+				continue;
+			pcp->alloc_factor = guess.alloc_factor;
+			pcp->high = guess.high;
+			return;
+		}
+	}
+	zone->below_high = below_high;
+}
+
+static void score_size(struct validate *v, const struct step *step, struct zone *zone,
+		       enum decision decision, int expected, int got, bool exact)
+{
+	struct miss miss = {
+		.step = step,
+		.zone = zone,
+		.decision = decision,
+		.cause = REPAIR_CAUSE_PARAMETER,
+		.order = step->order,
+		.migratetype = step->migratetype,
+		.expected = (uint64_t)expected,
+		.got = (uint64_t)got,
+		.place = PLACE_PCP,
+	};
+
+	if (exact) {
+		score(&v->score, zone, decision, EXACT);
+	} else if (v->guesses && zone->pcp_unseen) {
+		score(&v->score, zone, decision, UNKNOWN);
+	} else {
+		missed(v, &miss);
+		score_repair(&v->score, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)got);
+	}
+}
+
+/* What a burst of events under the zone's lock is made of. */
+struct burst {
+	struct zone *zone;
+	struct pick first;
+	struct step *last;
+	int nr;
+	bool mixes; /* a pageblock gets a second migratetype */
+};
+
+static void read_burst(const struct validate *v, struct step *first, struct burst *burst)
+{
+	struct model *m = v->m;
+	struct pick pick;
+
+	*burst = (struct burst){.zone = frame_zone(m, first->frame)};
+	for (struct step *s = first; s && burst->nr < BURST_MAX; s = step_next(&v->steps, s)) {
+		if (!is_taking(s) || s->taken || s->order != first->order || s->pid != first->pid ||
+		    step_depth(s) != step_depth(first) || frame_zone(m, s->frame) != burst->zone)
+			break;
+		read_pick(v, s, &pick);
+		if (!burst->nr)
+			burst->first = pick;
+		else if (pick.migratetype != burst->first.migratetype)
+			break;
+		burst->mixes |= pick.extfrag && pick.extfrag->fallback_order < m->pageblock_order;
+		burst->nr++;
+		burst->last = s = pick.last;
+	}
+}
+
+/* Up to `size` pages of the burst go onto the list. */
+static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			struct request *rq, int size)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	struct pick pick = burst->first;
+	uint32_t last = NO_FRAME;
+
+	for (int i = 0; i < size; i++) {
+		if (i)
+			read_pick(v, step_next(&v->steps, pick.last), &pick);
+		take_pick(v, burst->zone, rq, &mode, &pick);
+		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
+		consume(&pick);
+		last = pick.frame;
+	}
+	pcp->touched = true;
+	hold_after_burst(v, pick.last, burst->zone);
+}
+
+/* A refill: how large, with what, and who gets the first page. */
+static void expect_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			  struct request *rq, struct step *alloc)
+{
+	struct pcp before = *pcp;
+	int want = pcp_refill_size(v->m, burst->zone, pcp, rq->order);
+	/* Where no alloc follows all of it, it may be several, each used up without an event. */
+	int size = alloc || burst->nr < want ? burst->nr : want;
+	bool exact;
+
+	take_refill(v, burst, pcp, rq, size);
+	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
+	score_size(v, burst->first.last, burst->zone, DECISION_REFILL_SIZE, want, size, exact);
+	if (!exact) {
+		tune_refill(v->m, burst->zone, pcp, &before, rq->order, size);
+		story_end(v);
+	}
+	if (!alloc)
+		return;
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+	alloc->taken = alloc->exact = true;
+}
+
+void expect_burst(struct validate *v, struct step *first)
+{
+	struct model *m = v->m;
+	struct burst burst;
+	struct request rq;
+	struct step *alloc;
+	struct pcp *pcp;
+	uint32_t list, entry;
+
+	release(v, first);
+	read_burst(v, first, &burst);
+	alloc = find_alloc(v, burst.last, burst.first.frame, first->order, ALLOC_WITHIN);
+	rq = request_of(m, alloc ? alloc : first);
+	rq.migratetype = burst.first.migratetype;
+	if (rq.migratetype == MIGRATETYPE_CMA)
+		rq.migratetype = MIGRATETYPE_MOVABLE;
+	rq.flags = zone_passes(m, &rq, burst.zone, burst.mixes);
+	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
+		take_direct(v, burst.zone, &rq, &burst.first);
+		return;
+	}
+	pcp = zone_pcp(m, burst.zone, first->cpu);
+	list = pcp_list(m, pcp, rq.order, rq.migratetype);
+	entry = m->frames[list].next;
+	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
+	    (entry != list || pcp_locked(v, first, burst.zone))) {
+		score_repair(&v->score, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC, 1ull << rq.order);
+		take_direct(v, burst.zone, &rq, &burst.first);
+		return;
+	}
+	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
+		take_untold(v, first, pcp, entry);
+	if (alloc) {
+		pcp->free_count >>= 1;
+		pcp->free_factor >>= 1;
+	}
+	expect_refill(v, &burst, pcp, &rq, alloc);
+}
+
+/* How deep an entry lies in its list: DEPTH_MAX if it is not there. */
+static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
+{
+	int depth = 0;
+
+	for (uint32_t f = m->frames[list].next; f != list && depth < DEPTH_MAX;
+	     f = m->frames[f].next, depth++)
+		if (f == frame)
+			return depth;
+	return DEPTH_MAX;
+}
+
+/* The recorded page is not what the model has first on the list: take it all the same. */
+static void take_misplaced(struct validate *v, struct step *step, struct pcp *pcp, uint32_t list)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+	const struct frame *f = &m->frames[step->frame];
+	bool unknown = is_unknown(v, step->frame);
+	struct miss miss = {
+		.step = step,
+		.zone = zone,
+		.decision = DECISION_ALLOC,
+		.cause = REPAIR_CAUSE_UNEXPLAINED,
+		.order = step->order,
+		.migratetype = step->migratetype,
+		.expected = pcp && m->frames[list].next != list ? frame_pfn(m, m->frames[list].next)
+								: NONE,
+		.got = frame_pfn(m, step->frame),
+		.place = place_of(m, step->frame),
+	};
+	int depth = DEPTH_MAX;
+
+	if (pcp && f->state == FRAME_PCP && &m->pcps[f->list] == pcp && f->order == step->order)
+		depth = depth_of(m, list, step->frame);
+	if (depth < DEPTH_MAX) {
+		struct step *late =
+			find_alloc(v, step, m->frames[list].next, step->order, LATE_WITHIN);
+
+		while (m->frames[list].next != step->frame)
+			take_untold(v, step, pcp, m->frames[list].next);
+		miss.cause = late ? REPAIR_CAUSE_LATE_ALLOC : REPAIR_CAUSE_UNTRACED_ALLOC;
+		take_head(v, step, pcp);
+	} else {
+		if (miss.place == PLACE_PCP)
+			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
+		else if (miss.place == PLACE_FREE)
+			miss.cause = REPAIR_CAUSE_CAPTURED;
+		else if (miss.place == PLACE_USED)
+			miss.cause = f->state == FRAME_USED && f->list == NO_ALLOC
+					     ? REPAIR_CAUSE_LATE_ALLOC
+					     : REPAIR_CAUSE_MISSED_FREE;
+		no_guess(v, block_head(m, step->frame));
+		seize(m, step->frame, step->order);
+		m->frames[step->frame].list = 0;
+	}
+	if (unknown) {
+		score(&v->score, zone, DECISION_ALLOC, UNKNOWN);
+		return;
+	}
+	if (depth == DEPTH_MAX)
+		score_repair(&v->score, zone, miss.cause, 1ull << step->order);
+	missed(v, &miss);
+	story_end(v);
+}
+
+/* An alloc whose page stands first on its list of this CPU takes it. */
+static bool is_head(const struct model *m, const struct step *alloc, struct pcp **pcp)
+{
+	const struct zone *zone = frame_zone(m, alloc->frame);
+	const struct frame *f = m->frames;
+	uint32_t list;
+
+	if (!pcp_allowed(m, alloc->order) || alloc->migratetype > MIGRATETYPE_RECLAIMABLE)
+		return false;
+	*pcp = zone_pcp(m, zone, alloc->cpu);
+	list = pcp_list(m, *pcp, alloc->order, alloc->migratetype);
+	return f[list].next == alloc->frame && f[alloc->frame].order == alloc->order;
+}
+
+/*
+ * An interrupt is about to change the PCP. If it interrupted an alloc that has its page
+ * already, that page goes first: else the interrupt would be in its way.
+ */
+static void settle_interrupted(struct validate *v, const struct step *step)
+{
+	int within = INTERRUPT_WITHIN;
+	struct step *s = step_next(&v->steps, step);
+	struct pcp *pcp;
+
+	while (s && within-- && step_depth(s) >= step_depth(step))
+		s = step_next(&v->steps, s);
+	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_head(v->m, s, &pcp))
+		return;
+	take_head(v, s, pcp);
+	s->taken = s->exact = true;
+	score_repair(&v->score, frame_zone(v->m, s->frame), REPAIR_CAUSE_LATE_ALLOC,
+		     1ull << s->order);
+}
+
+void expect_alloc(struct validate *v, struct step *step)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+	struct frame *f = &m->frames[step->frame];
+	struct pcp *pcp = NULL;
+	struct request rq;
+
+	release(v, step);
+	if (step_depth(step) && !step->taken)
+		settle_interrupted(v, step);
+	if (step->taken) {
+		score(&v->score, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	if (f->state == FRAME_USED && f->order == step->order && f->list >= AWAITS_ALLOC_MISSED) {
+		struct miss miss = {
+			.step = step,
+			.zone = zone,
+			.decision = DECISION_ALLOC,
+			.cause = REPAIR_CAUSE_UNEXPLAINED,
+			.order = step->order,
+			.migratetype = step->migratetype,
+			.expected = NONE,
+			.got = frame_pfn(m, step->frame),
+			.place = PLACE_USED,
+		};
+
+		if (f->list == AWAITS_ALLOC)
+			score(&v->score, zone, DECISION_ALLOC, EXACT);
+		else if (v->guesses)
+			score(&v->score, zone, DECISION_ALLOC, UNKNOWN);
+		else
+			missed(v, &miss);
+		f->list = 0;
+		return;
+	}
+	rq = request_of(m, step);
+	zone_passes(m, &rq, zone, false);
+	if (is_head(m, step, &pcp)) {
+		take_head(v, step, pcp);
+		score(&v->score, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	take_misplaced(v, step, pcp,
+		       pcp ? pcp_list(m, pcp, step->order, step->migratetype) : NO_FRAME);
+}
+
+/* A recorded victim, freed by force. */
+static void drain_by_force(struct validate *v, struct zone *zone, const struct step *step)
+{
+	struct model *m = v->m;
+
+	seize(m, step->frame, step->order);
+	free_one(m, zone, step->frame, step->order, step->migratetype);
+	no_guess(v, block_head(m, step->frame));
+}
+
+/*
+ * The events of one drain against what the model would drain, `pages` from `list` on;
+ * `told`: there is no telling how many. Returns the last event's.
+ */
+static void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages,
+			  int list, bool told)
+{
+	struct model *m = v->m;
+	struct zone *zone = &m->zones[pcp->zone];
+	struct step *last = first;
+	struct pcp_drain drain;
+	int drained = 0, before = pcp->count;
+
+	pcp_drain_begin(&drain, m, pcp, told ? INT_MAX : pages, list);
+	for (struct step *s = first; s; s = step_next(&v->steps, s)) {
+		uint32_t victim;
+		bool unknown, same;
+
+		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
+		    frame_zone(m, s->frame) != zone)
+			break;
+		if (drain.left <= 0 && !told && drained >= pages)
+			drain.left = INT_MAX; /* more than predicted */
+		victim = pcp_drain_next(&drain, m);
+		unknown = is_unknown(v, s->frame) || victim == NO_FRAME;
+		same = victim == s->frame && m->frames[victim].order == s->order;
+		v->told = (struct told){0};
+		if (same) {
+			pcp_drain_take(&drain, m, zone, victim);
+			no_guess(v, block_head(m, victim));
+			score(&v->score, zone, DECISION_DRAIN, EXACT);
+		} else {
+			struct miss miss = {
+				.step = s,
+				.zone = zone,
+				.decision = DECISION_DRAIN,
+				.cause = place_of(m, s->frame) == PLACE_PCP
+						 ? REPAIR_CAUSE_UNEXPLAINED
+						 : REPAIR_CAUSE_UNTRACED_ALLOC,
+				.order = s->order,
+				.migratetype = s->migratetype,
+				.expected = pfn_or_none(m, victim),
+				.got = frame_pfn(m, s->frame),
+				.place = place_of(m, s->frame),
+			};
+
+			if (v->guesses && unknown)
+				score(&v->score, zone, DECISION_DRAIN, UNKNOWN);
+			else
+				missed(v, &miss);
+			drain_by_force(v, zone, s);
+			drain.left -= 1 << s->order;
+			story_end(v);
+		}
+		drained += 1 << s->order;
+		s->taken = true;
+		last = s;
+		if (told && pcp->count <= 0)
+			break;
+	}
+	hold_after_burst(v, last, zone);
+	pcp->touched = true;
+	(void)before;
+	if (!told)
+		score_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
+			   drained >= pages && drained < pages + (1 << m->pageblock_order) &&
+				   drain.left <= 0);
+}
+
+/* The drain that follows an event, or NULL. */
+static struct step *following_drain(const struct validate *v, const struct step *step,
+				    const struct zone *zone)
+{
+	struct step *next = step_next(&v->steps, step);
+	int within = INTERRUPT_WITHIN;
+
+	/* An interrupt may have come between. */
+	while (next && within-- && step_depth(next) > step_depth(step))
+		next = step_next(&v->steps, next);
+	if (!next || next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != step->pid ||
+	    frame_zone(v->m, next->frame) != zone)
+		return NULL;
+	return next;
+}
+
+/* What a free of recorded pages finds in the model. */
+static void free_unused(struct validate *v, const struct step *step)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+	enum place place = place_of(m, step->frame);
+
+	if (place == PLACE_PCP)
+		score_repair(&v->score, zone, REPAIR_CAUSE_UNTRACED_ALLOC, 1ull << step->order);
+	else if (place == PLACE_FREE)
+		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << step->order);
+	no_guess(v, block_head(m, step->frame));
+	seize(m, step->frame, step->order);
+}
+
+void expect_free(struct validate *v, struct step *step)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+	const struct frame *f = &m->frames[step->frame];
+	struct pcp *pcp = zone_pcp(m, zone, step->cpu);
+	struct step *drain;
+	int pages, list;
+
+	release(v, step);
+	if (step_depth(step))
+		settle_interrupted(v, step);
+	if (f->state != FRAME_USED || f->order != step->order)
+		free_unused(v, step);
+	pcp->touched = true;
+	if (!pcp_takes(m, step->frame, step->order)) {
+		free_direct(m, zone, step->frame, step->order);
+		no_guess(v, block_head(m, step->frame));
+		return;
+	}
+	if (pcp_locked(v, step, zone)) {
+		score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << step->order);
+		free_direct(m, zone, step->frame, step->order);
+		no_guess(v, block_head(m, step->frame));
+		return;
+	}
+	if (step->kind == EVENT_KIND_FREE_BATCHED)
+		hold_in_batch(v, step, zone);
+	pages = pcp_commit(m, zone, step->frame, step->order, &list);
+	drain = following_drain(v, step, zone);
+	if (drain && !pages && m->frames[pcp->heads + (uint32_t)list].prev != drain->frame)
+		return;
+	if (drain)
+		compare_drain(v, drain, pcp, pages, list, false);
+	else if (pages)
+		score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
+	if (pages || drain)
+		pcp_committed(m, zone);
+}
+
+void expect_drain(struct validate *v, struct step *first)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, first->frame);
+	const struct frame *f = &m->frames[first->frame];
+	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
+
+	if (f->state == FRAME_PCP)
+		pcp = &m->pcps[f->list];
+	score_repair(&v->score, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
+	compare_drain(v, first, pcp, 0, 0, true);
+}
+
+void expect_tick(struct validate *v, const struct aside *aside)
+{
+	struct model *m = v->m;
+
+	if (m->kernel->decay == DECAY_NONE)
+		return;
+	for (int z = 0; z < m->nr_zones; z++) {
+		struct zone *zone = &m->zones[z];
+		struct pcp *pcp = zone_pcp(m, zone, aside->where);
+		int pages = pcp_decay(pcp);
+		struct step *s = steps_coming(&v->steps, aside->where);
+
+		if (!pages)
+			continue;
+		for (int within = WORKER_WITHIN; s && within--; s = step_next(&v->steps, s))
+			if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
+			    frame_zone(m, s->frame) == zone)
+				break;
+		if (s && s->kind == EVENT_KIND_PCPU_DRAIN && s->pid == aside->pid && !s->taken)
+			compare_drain(v, s, pcp, pages, 0, false);
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "seize.h"
+
+#include "buddy.h"
+#include "pcp.h"
+
+enum place place_of(const struct model *m, uint32_t frame)
+{
+	switch (m->frames[block_head(m, frame)].state) {
+	case FRAME_FREE:
+		return PLACE_FREE;
+	case FRAME_PCP:
+		return PLACE_PCP;
+	case FRAME_OLD:
+		return PLACE_UNKNOWN;
+	default:
+		return PLACE_USED;
+	}
+}
+
+/* Take `head` and 2^order pages out of a larger free chunk. */
+static void cut_out(struct model *m, struct zone *zone, uint32_t chunk, uint32_t head, int order)
+{
+	int type = m->frames[chunk].list, high = m->frames[chunk].order;
+
+	free_list_del(m, zone, chunk);
+	while (high > order) {
+		uint32_t upper = chunk + (1u << --high);
+
+		free_list_add(m, zone, head < upper ? upper : chunk, high, type, false);
+		chunk = head < upper ? chunk : upper;
+	}
+}
+
+/* A PCP entry is no entry any more. */
+static void take_entry(struct model *m, uint32_t entry)
+{
+	struct frame *f = &m->frames[entry];
+
+	pcp_remove(m, &m->pcps[f->list], entry);
+	f->state = FRAME_USED;
+}
+
+void seize(struct model *m, uint32_t head, int order)
+{
+	struct zone *zone = frame_zone(m, head);
+	uint32_t end = head + (1u << order), block;
+
+	for (uint32_t frame = head; frame < end; frame = block + (1u << m->frames[block].order)) {
+		const struct frame *f;
+
+		block = block_head(m, frame);
+		f = &m->frames[block];
+		switch (f->state) {
+		case FRAME_OLD:
+			zone_forget_old(m, block, 0);
+			break;
+		case FRAME_FREE:
+			if (f->order <= order) {
+				free_list_del(m, zone, block);
+				break;
+			}
+			cut_out(m, zone, block, head, order);
+			block_set(m, head, order, FRAME_USED);
+			return;
+		case FRAME_PCP:
+			take_entry(m, block);
+			/* fall through */
+		default:
+			if (f->order > order) {
+				block_carve(m, head, order);
+				return;
+			}
+		}
+	}
+	block_set(m, head, order, FRAME_USED);
+}
+
+void put_back(struct model *m, uint32_t head, int order)
+{
+	struct zone *zone = frame_zone(m, head);
+	int type = m->frames[head].list;
+	uint32_t chunk;
+
+	if (m->kernel->drained_type == DRAINED_BLOCK)
+		type = frame_block(m, head)->migratetype;
+	free_one(m, zone, head, order, type);
+	chunk = block_head(m, head);
+	list_del(m->frames, chunk);
+	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
+}

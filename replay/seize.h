@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * seize.h - put the model right by force: pages to where the tape says they are.
+ */
+#pragma once
+
+#include "score.h"
+
+/* Where the model holds a page. */
+enum place place_of(const struct model *m, uint32_t frame);
+
+/*
+ * Make 2^order pages from `head` one used block, wherever they are: on free lists (what
+ * remains of a chunk goes to the heads of its type's lists), on PCP lists, or used.
+ */
+void seize(struct model *m, uint32_t head, int order);
+
+/* Undo take_smallest(): the chunk is whole again, and first on its list. */
+void put_back(struct model *m, uint32_t head, int order);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * steps.h - the recorded page events, with a look ahead.
+ *
+ * What an event means often shows only later: an alloc comes after the refill it
+ * caused, a free of a batch before it takes effect. So events wait in a ring; each knows
+ * the next one of its CPU, and a free its free_batched.
+ */
+#pragma once
+
+#include "model.h"
+
+enum {
+	STEPS_ROOM = 1 << 16,                    /* power of two */
+	STEPS_AHEAD = 3 << 14,                   /* the oldest step runs when so many wait */
+	STEPS_BEHIND = STEPS_ROOM - STEPS_AHEAD, /* run, and still there */
+};
+
+struct step {
+	uint64_t at; /* row of `event` */
+	uint64_t ts;
+	uint32_t frame; /* NO_FRAME: nothing was found */
+	uint32_t gfp_flags;
+	int32_t pid;
+	uint32_t next; /* number of steps to the next of this CPU; 0: not there yet */
+	uint16_t cpu;
+	uint8_t kind, flags, order, migratetype, fallback_order, fallback_migratetype;
+	bool owner;   /* extfrag: change_ownership */
+	bool batched; /* free: takes effect later; free_batched: has its free */
+	bool taken;   /* its effect is in the model already */
+	bool exact;   /* alloc that is taken: as predicted */
+};
+
+struct steps {
+	struct step *ring;
+	uint64_t arrived, done;
+	uint64_t *last;  /* [cpu] number of its latest step, + 1 */
+	uint64_t *coming; /* [cpu] number of its oldest step that has not run, + 1; or 0 */
+	uint32_t *freed; /* [frame] latest step that is a free of it, + 1: the low bits */
+};
+
+/* For a model's CPUs and frames. -ENOMEM. */
+int steps_new(struct steps *s, const struct model *m, struct error *err);
+void steps_free(struct steps *s, const struct model *m);
+
+/* Where the next step is to be filled in; then count it in. */
+static inline struct step *steps_room(struct steps *s)
+{
+	return &s->ring[s->arrived % STEPS_ROOM];
+}
+void steps_add(struct steps *s);
+
+/* The oldest step has run. */
+void steps_run(struct steps *s);
+
+static inline struct step *step_number(const struct steps *s, uint64_t number)
+{
+	return &s->ring[number % STEPS_ROOM];
+}
+
+/* The next step of the same CPU, or NULL: the tape, or what is read of it, is over. */
+static inline struct step *step_next(const struct steps *s, const struct step *step)
+{
+	if (!step->next)
+		return NULL;
+	return &s->ring[((size_t)(step - s->ring) + step->next) % STEPS_ROOM];
+}
+
+/* The oldest step of a CPU that has not run, or NULL. */
+static inline struct step *steps_coming(const struct steps *s, int cpu)
+{
+	return s->coming[cpu] ? step_number(s, s->coming[cpu] - 1) : NULL;
+}
+
+/* How deep in interrupts an event fired: 0 a task, then softirq, hardirq, NMI. */
+static inline int step_depth(const struct step *step)
+{
+	if (step->flags & CONTEXT_NMI)
+		return 3;
+	if (step->flags & CONTEXT_HARDIRQ)
+		return 2;
+	return step->flags & CONTEXT_SOFTIRQ ? 1 : 0;
+}

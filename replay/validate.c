@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "validate.h"
+
+#include "validate_run.h"
+#include "zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	OTHER_ROWS = 1 << 12,
+	ANOMALY_ROWS = 1 << 20, /* rows written; all are counted */
+};
+#define MIN_INTERVAL_NS 1000000ull
+
+/* Whether a block was claimed: as recorded, for the pages it depends on are not. */
+static bool recorded_claim(struct policy *self, const struct request *rq, const struct claim *claim)
+{
+	const struct validate *v = self->state;
+
+	(void)rq;
+	return v->extfrag && v->extfrag->owner && v->extfrag->fallback_order == claim->chunk_order;
+}
+
+static const struct policy_ops oracle_ops = {.name = "record", .claim = recorded_claim};
+
+int validate_new(struct validate **out, const struct validate_config *config, struct error *err)
+{
+	struct validate *v = calloc(1, sizeof(*v));
+	int ret;
+
+	*out = NULL;
+	if (!v)
+		return fail(err, ENOMEM, "no memory for a validation");
+	v->config = *config;
+	if (config->interval_ns < MIN_INTERVAL_NS || config->interval_ns >> 62) {
+		ret = fail(err, EINVAL, "an interval of %llu ns",
+			   (unsigned long long)config->interval_ns);
+		goto failed;
+	}
+	ret = policy_stack_new(&v->policies, err);
+	for (int i = 0; i < config->nr_policies && !ret; i++)
+		ret = policy_stack_add(v->policies, config->policies[i], err);
+	if (!ret)
+		ret = output_new(&v->anomaly, &anomaly_table, OTHER_ROWS, err);
+	if (ret)
+		goto failed;
+	v->oracle = (struct policy){.ops = &oracle_ops, .state = v};
+	v->policies->owner.claim = &v->oracle;
+	v->start = (struct start){
+		.kernel = config->kernel,
+		.recorded = config->kernel,
+		.machine = config->machine,
+		.policies = v->policies,
+		.first = config->nr_spans ? config->spans[0].first : 0,
+	};
+	*out = v;
+	return 0;
+failed:
+	validate_free(v);
+	return ret;
+}
+
+void validate_free(struct validate *v)
+{
+	if (!v)
+		return;
+	steps_free(&v->steps, v->m);
+	score_free(&v->score);
+	output_free(v->anomaly);
+	start_free(&v->start);
+	policy_stack_free(v->policies);
+	free(v->holders);
+	free(v->guesses);
+	free(v);
+}
+
+int validate_load(struct validate *v, const char *table, const struct ArrowSchema *schema,
+		  const struct ArrowArray *array, struct error *err)
+{
+	if (v->started)
+		return fail(err, EINVAL, "rows of %s after the first event", table);
+	return start_load(&v->start, table, schema, array, err);
+}
+
+/* Mark the free blocks that a guess put on their lists. */
+static int mark_guesses(struct validate *v, struct error *err)
+{
+	const struct model *m = v->m;
+
+	if (v->start.exact)
+		return 0;
+	v->guesses = calloc(m->nr_frames / 64 + 1, sizeof(*v->guesses));
+	if (!v->guesses)
+		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
+	for (uint32_t head = 0; head < m->nr_frames; head += 1u << m->frames[head].order)
+		if (m->frames[head].state == FRAME_FREE)
+			v->guesses[head / 64] |= 1ull << head % 64;
+	return 0;
+}
+
+static int start(struct validate *v, struct error *err)
+{
+	int ret;
+
+	if (v->started)
+		return 0;
+	ret = start_complete(&v->start, err);
+	if (ret)
+		return ret;
+	v->m = v->start.model;
+	v->holders = calloc((size_t)v->m->nr_cpus, sizeof(*v->holders));
+	if (!v->holders)
+		return fail(err, ENOMEM, "no memory for %d CPUs", v->m->nr_cpus);
+	ret = steps_new(&v->steps, v->m, err);
+	if (!ret)
+		ret = score_new(&v->score, v->m, v->config.interval_ns, err);
+	if (!ret)
+		ret = mark_guesses(v, err);
+	if (ret)
+		return ret;
+	v->events.told = &v->told;
+	v->m->events = &v->events;
+	v->started = true;
+	return 0;
+}
+
+static void report_anomaly(struct validate *v, const struct step *step, uint64_t pfn, int kind)
+{
+	struct anomaly_columns *columns;
+	size_t i;
+
+	if (v->totals.anomalies[kind]++ >= ANOMALY_ROWS)
+		return;
+	i = output_row(v->anomaly, &columns);
+	if (!columns)
+		return;
+	columns->at[i] = step->at;
+	columns->ts[i] = step->ts;
+	columns->cpu[i] = step->cpu;
+	columns->kind[i] = (uint8_t)kind;
+	columns->action[i] = ANOMALY_ACTION_IGNORED;
+	if (pfn == UINT64_MAX)
+		return;
+	columns->pfn[i] = pfn;
+	set_valid(columns->pfn_valid, i);
+	columns->page_order[i] = step->order;
+	set_valid(columns->page_order_valid, i);
+}
+
+void missed(struct validate *v, const struct miss *miss)
+{
+	score_miss(&v->score, miss);
+	if (v->divergence.known)
+		return;
+	v->divergence.known = true;
+	v->divergence.miss = *miss;
+	v->divergence.step = *miss->step;
+	v->divergence.miss.step = &v->divergence.step;
+	story_begin(v, miss);
+}
+
+static bool has_type(int kind)
+{
+	return kind != EVENT_KIND_FREE && kind != EVENT_KIND_FREE_BATCHED;
+}
+
+/* Fill in one row of the input; false, with an anomaly, if it cannot be one. */
+static bool read_step(struct validate *v, struct step *step, const struct event_columns *c,
+		      size_t i)
+{
+	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
+	const struct model *m = v->m;
+	const struct zone *zone;
+
+	*step = (struct step){
+		.at = v->rows + i,
+		.ts = c->ts[i],
+		.frame = NO_FRAME,
+		.pid = c->pid[i],
+		.cpu = c->cpu[i],
+		.kind = c->kind[i],
+		.flags = c->flags[i],
+		.order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0,
+	};
+	if (step->kind >= NR_EVENT_KIND || step->cpu >= m->nr_cpus || step->order > m->max_order ||
+	    step->ts >> 62 || step->ts < v->last_ts)
+		goto bad;
+	if (has_type(step->kind)) {
+		step->migratetype = c->migratetype[i];
+		if (!is_valid(c->migratetype_valid, i) || step->migratetype >= NR_MIGRATETYPE)
+			goto bad;
+	}
+	if (step->kind == EVENT_KIND_ALLOC)
+		step->gfp_flags = is_valid(c->gfp_flags_valid, i) ? c->gfp_flags[i] : 0;
+	if (step->kind == EVENT_KIND_ALLOC_EXTFRAG) {
+		step->fallback_order = c->fallback_order[i];
+		step->fallback_migratetype = c->fallback_migratetype[i];
+		step->owner = c->change_ownership[i];
+		if (!is_valid(c->fallback_order_valid, i) || step->fallback_order > m->max_order ||
+		    step->fallback_order < step->order ||
+		    !is_valid(c->fallback_migratetype_valid, i) ||
+		    step->fallback_migratetype >= NR_MIGRATETYPE)
+			goto bad;
+	}
+	v->last_ts = step->ts;
+	if (pfn == UINT64_MAX) {
+		if (step->kind != EVENT_KIND_ALLOC && step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+			goto bad;
+		return false;
+	}
+	zone = pfn_zone(m, pfn);
+	if (zone)
+		step->frame = zone->base + (uint32_t)(pfn - zone->base_pfn);
+	if (!zone || zone->end - step->frame < 1u << step->order ||
+	    step->frame & ((1u << step->order) - 1)) {
+		report_anomaly(v, step, pfn, ANOMALY_KIND_OUTSIDE_ZONES);
+		return false;
+	}
+	return true;
+bad:
+	report_anomaly(v, step, pfn, ANOMALY_KIND_BAD_EVENT);
+	return false;
+}
+
+static void run_asides(struct validate *v, uint64_t at)
+{
+	const struct aside *aside;
+
+	while ((aside = asides_next(&v->start.asides, at))) {
+		v->m->now = (struct moment){.ts = aside->ts};
+		if (aside->kind == ASIDE_TICK)
+			expect_tick(v, aside);
+		else
+			asides_kswapd(&v->start.asides, v->m, aside);
+	}
+}
+
+/* A free_batched whose free was not seen, or of a kernel that reports no other. */
+static bool adopt_batched(struct validate *v, struct step *step)
+{
+	const struct frame *f = &v->m->frames[step->frame];
+
+	if (step->batched)
+		return true;
+	if (f->state == FRAME_USED && !(step->frame & ((1u << f->order) - 1)))
+		step->order = f->order;
+	return f->state == FRAME_USED || f->state == FRAME_OLD;
+}
+
+static int run_step(struct validate *v, struct step *step, struct error *err)
+{
+	struct model *m = v->m;
+
+	if (v->start.asides.next < v->start.asides.nr)
+		run_asides(v, step->at);
+	if (v->start.asides.nr_passes)
+		asides_seen(&v->start.asides, m, step->pid, step->ts);
+	if (step->ts >= v->score.interval_end)
+		score_advance(&v->score, step->ts);
+	m->now = (struct moment){step->ts, step->pid, step->cpu, step->flags};
+	if (step->kind == EVENT_KIND_ALLOC)
+		expect_alloc(v, step);
+	else if (step->taken)
+		return 0;
+	else if (step->kind == EVENT_KIND_FREE && !step->batched)
+		expect_free(v, step);
+	else if (step->kind == EVENT_KIND_FREE_BATCHED && adopt_batched(v, step))
+		expect_free(v, step);
+	else if (step->kind == EVENT_KIND_PCPU_DRAIN)
+		expect_drain(v, step);
+	else if (step->kind >= EVENT_KIND_ALLOC_ZONE_LOCKED)
+		expect_burst(v, step);
+	if (v->config.checks == CHECKS_FULL) {
+		const char *wrong = model_check(m);
+
+		if (wrong)
+			return fail(err, EUCLEAN, "after event %llu: %s",
+				    (unsigned long long)step->at, wrong);
+	}
+	return 0;
+}
+
+static int run_oldest(struct validate *v, struct error *err)
+{
+	struct steps *s = &v->steps;
+	uint64_t interval = v->score.interval_end;
+	const char *wrong;
+	int ret;
+
+	if (s->arrived - s->done > 32)
+		__builtin_prefetch(&v->m->frames[step_number(s, s->done + 16)->frame]);
+	ret = run_step(v, step_number(s, s->done), err);
+	steps_run(s);
+	if (ret || v->config.checks == CHECKS_OFF || interval == v->score.interval_end)
+		return ret;
+	wrong = model_check(v->m);
+	return wrong ? fail(err, EUCLEAN, "before event %llu: %s",
+			    (unsigned long long)step_number(s, s->done - 1)->at, wrong)
+		     : 0;
+}
+
+static int feed_rows(struct validate *v, const struct event_columns *c, size_t first, size_t end,
+		     struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = first; i < end && !ret; i++) {
+		if (!read_step(v, steps_room(&v->steps), c, i))
+			continue;
+		steps_add(&v->steps);
+		if (v->steps.arrived - v->steps.done == STEPS_AHEAD)
+			ret = run_oldest(v, err);
+	}
+	return ret;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int outputs_error(const struct validate *v, struct error *err)
+{
+	int ret = output_error(v->anomaly, err);
+
+	return ret ? ret : score_error(&v->score, err);
+}
+
+int validate_feed_columns(struct validate *v, const struct event_columns *columns, size_t nr,
+			  struct error *err)
+{
+	static const struct span all = {0, UINT64_MAX};
+	const struct span *spans = v->config.nr_spans ? v->config.spans : &all;
+	size_t nr_spans = v->config.nr_spans ? v->config.nr_spans : 1;
+	double begin = seconds();
+	int ret = start(v, err);
+
+	if (!ret && v->finished)
+		ret = fail(err, EINVAL, "events after the end of the tape");
+	for (size_t s = 0; s < nr_spans && !ret; s++) {
+		uint64_t first = spans[s].first > v->rows ? spans[s].first - v->rows : 0;
+		uint64_t end = spans[s].end > v->rows ? spans[s].end - v->rows : 0;
+
+		ret = feed_rows(v, columns, first, end < nr ? end : nr, err);
+	}
+	v->rows += nr;
+	v->totals.events += nr;
+	v->totals.loop_seconds += seconds() - begin;
+	return ret ? ret : outputs_error(v, err);
+}
+
+int validate_feed(struct validate *v, const struct ArrowSchema *schema,
+		  const struct ArrowArray *array, struct error *err)
+{
+	struct event_columns columns;
+	size_t nr;
+	int ret = table_check_schema(&event_table, schema, err);
+
+	if (!ret)
+		ret = table_borrow(&event_table, array, &columns, &nr, err);
+	return ret ? ret : validate_feed_columns(v, &columns, nr, err);
+}
+
+int validate_finish(struct validate *v, struct error *err)
+{
+	double begin = seconds();
+	int ret = start(v, err);
+
+	if (ret)
+		return ret;
+	if (v->finished)
+		return fail(err, EINVAL, "the tape is over already");
+	while (v->steps.done < v->steps.arrived && !ret)
+		ret = run_oldest(v, err);
+	if (ret)
+		return ret;
+	score_finish(&v->score);
+	v->totals.score = v->score.total;
+	v->totals.loop_seconds += seconds() - begin;
+	v->finished = true;
+	return outputs_error(v, err);
+}
+
+int validate_compare_end(struct validate *v, const char *table, const struct ArrowSchema *schema,
+			 const struct ArrowArray *array, struct error *err)
+{
+	if (!v->finished)
+		return fail(err, EINVAL, "the end's rows of %s before the end", table);
+	return agreement_compare(&v->agreement, v->m, table, schema, array, err);
+}
+
+struct batch *validate_read(struct validate *v)
+{
+	struct batch *batch = output_pop(v->anomaly, v->finished);
+
+	return batch || !v->started ? batch : score_read(&v->score, v->finished);
+}
+
+const struct validate_totals *validate_totals(const struct validate *v)
+{
+	return &v->totals;
+}
+
+const struct divergence *validate_divergence(const struct validate *v)
+{
+	return &v->divergence;
+}
+
+const struct agreement *validate_agreement(const struct validate *v)
+{
+	return &v->agreement;
+}
+
+struct model *validate_model(struct validate *v)
+{
+	return v->start.model;
+}

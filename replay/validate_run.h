@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * validate_run.h - the parts of validate.c: one run, and what its files share.
+ *
+ *   validate.c  the interface; reads events, calls the others in the tape's order
+ *   expect.c    predicts refills, drains and pages, and compares them with the steps
+ *   story.c     tells of the first miss
+ *   agreement.c compares the end
+ */
+#pragma once
+
+#include "pcp.h"
+#include "policy_stack.h"
+#include "seize.h"
+#include "start.h"
+#include "steps.h"
+#include "validate.h"
+
+/* A page that left the free lists under the zone lock, as one or two events told it. */
+struct pick {
+	const struct step *zone_locked, *extfrag;
+	struct step *last; /* of the two */
+	uint32_t frame;
+	uint8_t order, migratetype; /* asked for */
+};
+
+/* Who last held a PCP's lock on a CPU, for interrupts that find it taken. */
+struct holder {
+	const struct zone *zone;
+	uint64_t until; /* when it lets go, at the latest */
+	int depth;      /* step_depth() of the holder */
+};
+
+struct validate {
+	struct validate_config config;
+	struct policy_stack *policies;
+	struct start start;
+	struct model *m; /* that of start, once started */
+	bool started, finished;
+
+	struct steps steps;
+	uint64_t rows, last_ts; /* of `event` fed */
+	struct holder *holders; /* [cpu] */
+	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
+
+	struct policy oracle;       /* tells fallbacks whether their block was claimed */
+	const struct step *extfrag; /* the step it tells of */
+	struct told told;
+	struct events events; /* the model's, into `told` */
+
+	struct score score;
+	struct output *anomaly;
+	struct validate_totals totals;
+	struct divergence divergence;
+	struct agreement agreement;
+};
+
+/* Count a decision that was missed, and how the model is put right; tell of the first. */
+void missed(struct validate *v, const struct miss *miss);
+
+/* An alloc_zone_locked or alloc_extfrag that nothing has expected: a refill, or one page. */
+void expect_burst(struct validate *v, struct step *first);
+/* The alloc of a page. */
+void expect_alloc(struct validate *v, struct step *step);
+/* A free takes effect: 2^step->order pages from step->frame. */
+void expect_free(struct validate *v, struct step *step);
+/* A pcpu_drain that nothing has expected: a whole PCP is emptied. */
+void expect_drain(struct validate *v, struct step *first);
+/* The vmstat worker of a CPU runs. */
+void expect_tick(struct validate *v, const struct aside *aside);
+
+/* Fill in v->divergence.story; `when` is "before" or "after" the repair. */
+void story_begin(struct validate *v, const struct miss *miss);
+void story_end(struct validate *v);
+
+int agreement_compare(struct agreement *a, const struct model *m, const char *name,
+		      const struct ArrowSchema *schema, const struct ArrowArray *array,
+		      struct error *err);
