@@ -125,6 +125,7 @@ cdef extern from "validate.h" nogil:
     struct validate_totals:
         uint64_t events
         uint64_t anomalies[8]
+        uint64_t alloc_inferred
         double loop_seconds
         zone_score score
     struct validate:
@@ -521,6 +522,7 @@ cdef class Validate:
             out["unknown"] += t.score.decisions[i].unknown
         causes = TABLES["repair"].column("cause").labels
         out["inferred_untraced"] = t.score.repairs[causes.index("untraced_alloc")].pages
+        out["alloc_inferred"] = t.alloc_inferred
         out["repairs"] = {cause: t.score.repairs[i].nr for i, cause in enumerate(causes)}
         out["events"] = t.events
         out["loop_seconds"] = t.loop_seconds

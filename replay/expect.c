@@ -11,19 +11,11 @@ enum {
 	LATE_WITHIN = 512,     /* from an alloc to one whose page was taken before it */
 	INTERRUPT_WITHIN = 64, /* of an interrupt */
 	INTERRUPT_MAX = 8192,
-	WORKER_WITHIN = 256,   /* from the start of the vmstat worker to its drain */
-	BURST_MAX = 8192,      /* pages under one hold of the zone's lock */
-	DEPTH_MAX = 65536,     /* entries a page may lie deep in a PCP list */
+	WORKER_WITHIN = 256, /* from the start of the vmstat worker to its drain */
+	BURST_MAX = 8192,    /* pages under one hold of the zone's lock */
+	DEPTH_MAX = 65536,   /* entries a page may lie deep in a PCP list */
 };
 #define LOCK_NS 50000 /* from a zone's lock to the end of the PCP's */
-
-/* frame.list of a used page: what is known of it beyond that. */
-enum {
-	AWAITS_ALLOC = UINT16_MAX, /* it left the free lists for itself; its alloc is to come */
-	AWAITS_ALLOC_MISSED = UINT16_MAX - 1, /* the same, but the model had another page */
-	NO_ALLOC = UINT16_MAX - 2,            /* it left a PCP list, and no event told */
-	USED_KINDS = UINT16_MAX - 2,
-};
 
 static bool is_taking(const struct step *step)
 {
@@ -55,24 +47,62 @@ static struct step *find_alloc(const struct validate *v, const struct step *afte
 	return NULL;
 }
 
-/* Whether the PCP's lock was found taken, by an interrupt of its holder. */
-static bool pcp_locked(const struct validate *v, const struct step *step, const struct zone *zone)
-{
-	const struct holder *holder = &v->holders[step->cpu];
-
-	return holder->zone == zone && step_depth(step) > holder->depth && step->ts <= holder->until;
-}
-
-/* The first step after an interrupt that came right after `step`, or NULL. */
-static const struct step *after_interrupt(const struct validate *v, const struct step *step)
+/* The first step after `step` that is no deeper in interrupts than `depth`, or NULL. */
+static const struct step *after_interrupt(const struct validate *v, const struct step *step,
+					  int depth)
 {
 	int within = INTERRUPT_MAX;
 
 	for (const struct step *s = step_next(&v->steps, step); s && within--;
 	     s = step_next(&v->steps, s))
-		if (step_depth(s) <= step_depth(step))
+		if (step_depth(s) <= depth)
 			return s;
 	return NULL;
+}
+
+/* Whether what is heard next of the pages an interrupt frees tells that the buddy got them. */
+static bool frees_went_past(const struct validate *v, const struct step *first)
+{
+	int buddy = 0, pcp = 0, within = INTERRUPT_MAX;
+
+	for (const struct step *s = first; s && within-- && step_depth(s);
+	     s = step_next(&v->steps, s)) {
+		const struct step *next;
+
+		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order))
+			continue;
+		next = steps_of_frame(&v->steps, s, s->frame);
+		buddy += next && next->kind == EVENT_KIND_ALLOC_ZONE_LOCKED;
+		pcp += next &&
+		       (next->kind == EVENT_KIND_ALLOC || next->kind == EVENT_KIND_PCPU_DRAIN);
+	}
+	return buddy > pcp;
+}
+
+/*
+ * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock keeps
+ * preemption off; where the tape shows that, an interrupt that does not show it
+ * interrupted no holder. One that shows it interrupted the holder of some lock: of which,
+ * is told by what becomes of the pages.
+ */
+static bool pcp_locked(struct validate *v, const struct step *step, const struct zone *zone)
+{
+	struct holder *holder = &v->holders[step->cpu];
+	const struct step *next;
+
+	if (!step_depth(step) || (v->preempt_told && !(step->flags & CONTEXT_PREEMPT_OFF)))
+		return false;
+	if (holder->zone && step_depth(step) > holder->depth && step->ts <= holder->until)
+		return holder->locked && holder->zone == zone;
+	if (!v->preempt_told || step->kind != EVENT_KIND_FREE)
+		return false;
+	next = after_interrupt(v, step, 0);
+	*holder = (struct holder){
+		.zone = zone,
+		.until = next ? next->ts : step->ts,
+		.locked = next && next->kind == EVENT_KIND_ALLOC && frees_went_past(v, step),
+	};
+	return holder->locked;
 }
 
 /*
@@ -81,7 +111,7 @@ static const struct step *after_interrupt(const struct validate *v, const struct
  */
 static void hold_after_burst(struct validate *v, const struct step *last, const struct zone *zone)
 {
-	v->holders[last->cpu] = (struct holder){zone, last->ts + LOCK_NS, step_depth(last)};
+	v->holders[last->cpu] = (struct holder){zone, last->ts + LOCK_NS, step_depth(last), true};
 }
 
 /* A batch of frees keeps the PCP's lock from its first page to its last. */
@@ -91,10 +121,10 @@ static void hold_in_batch(struct validate *v, const struct step *step, const str
 
 	if (!next || step_depth(next) <= step_depth(step))
 		return;
-	next = after_interrupt(v, step);
+	next = after_interrupt(v, step, step_depth(step));
 	if (next && next->kind == EVENT_KIND_FREE_BATCHED && next->batched &&
 	    next->pid == step->pid && frame_zone(v->m, next->frame) == zone)
-		v->holders[step->cpu] = (struct holder){zone, next->ts, step_depth(step)};
+		v->holders[step->cpu] = (struct holder){zone, next->ts, step_depth(step), true};
 }
 
 /* The holder, or what it interrupted, goes on: it holds no more. */
@@ -279,6 +309,8 @@ static bool take_pick(struct validate *v, struct zone *zone, const struct reques
 	if (pick->extfrag)
 		retype(m, zone, pick->extfrag);
 	no_guess(v, block_head(m, pick->frame));
+	if (m->frames[pick->frame].state == FRAME_USED)
+		hear_of(v, pick->frame, false);
 	seize(m, pick->frame, pick->order);
 	m->frames[pick->frame].list = pick->migratetype;
 	story_end(v);
@@ -316,11 +348,32 @@ static void take_head(struct validate *v, struct step *alloc, struct pcp *pcp)
 	v->m->frames[alloc->frame].list = 0;
 }
 
+/* Whether the next that is heard of a page is a free: it was taken, and no event told. */
+static bool is_freed_next(const struct validate *v, uint32_t frame)
+{
+	const struct step *next = steps_of_frame(&v->steps, NULL, frame);
+
+	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
+}
+
+/* An entry left its list without an event. */
+static void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry)
+{
+	struct frame *f = &v->m->frames[entry];
+
+	pcp_remove(v->m, pcp, entry);
+	f->state = FRAME_USED;
+	f->list = NO_ALLOC;
+	f->next = NO_FRAME;
+	score_repair(&v->score, &v->m->zones[pcp->zone], REPAIR_CAUSE_UNTRACED_ALLOC,
+		     1ull << f->order);
+}
+
 /*
  * An entry stands before the one that was handed out: it was handed out before. Its alloc
- * is still to come, or there is none.
+ * is still to come, or there is none. Whether the tape proves that, this alloc aside.
  */
-static void take_untold(struct validate *v, const struct step *step, struct pcp *pcp,
+static bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp,
 			uint32_t entry)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
@@ -331,12 +384,10 @@ static void take_untold(struct validate *v, const struct step *step, struct pcp 
 		take_head(v, alloc, pcp);
 		alloc->taken = alloc->exact = true;
 		score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << order);
-		return;
+		return true;
 	}
-	pcp_remove(v->m, pcp, entry);
-	v->m->frames[entry].state = FRAME_USED;
-	v->m->frames[entry].list = NO_ALLOC;
-	score_repair(&v->score, zone, REPAIR_CAUSE_UNTRACED_ALLOC, 1ull << order);
+	take_unseen(v, pcp, entry);
+	return is_freed_next(v, entry);
 }
 
 /* Pages the zone could still give to a refill. */
@@ -533,6 +584,36 @@ static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
 	return DEPTH_MAX;
 }
 
+/*
+ * Take what stands before the page of `miss` on its list. Whether the tape proves all of
+ * that already; else a doubt waits for the rest.
+ */
+static bool take_those_before(struct validate *v, struct step *step, struct pcp *pcp, uint32_t list,
+			      struct miss *miss)
+{
+	struct model *m = v->m;
+	struct doubt *doubt = NULL;
+	bool inferred = false;
+
+	miss->cause = REPAIR_CAUSE_UNTRACED_ALLOC;
+	while (m->frames[list].next != step->frame) {
+		uint32_t entry = m->frames[list].next;
+		bool proved = take_untold(v, step, pcp, entry);
+
+		inferred |= m->frames[entry].list == NO_ALLOC;
+		if (proved)
+			continue;
+		if (!doubt)
+			doubt = new_doubt(v, miss);
+		if (!doubt)
+			continue;
+		doubt->waiting++;
+		m->frames[entry].next = (uint32_t)(doubt - v->doubts);
+	}
+	v->totals.alloc_inferred += !doubt && inferred;
+	return !doubt;
+}
+
 /* The recorded page is not what the model has first on the list: take it all the same. */
 static void take_misplaced(struct validate *v, struct step *step, struct pcp *pcp, uint32_t list)
 {
@@ -557,22 +638,19 @@ static void take_misplaced(struct validate *v, struct step *step, struct pcp *pc
 	if (pcp && f->state == FRAME_PCP && &m->pcps[f->list] == pcp && f->order == step->order)
 		depth = depth_of(m, list, step->frame);
 	if (depth < DEPTH_MAX) {
-		struct step *late =
-			find_alloc(v, step, m->frames[list].next, step->order, LATE_WITHIN);
+		bool late = take_those_before(v, step, pcp, list, &miss);
 
-		while (m->frames[list].next != step->frame)
-			take_untold(v, step, pcp, m->frames[list].next);
-		miss.cause = late ? REPAIR_CAUSE_LATE_ALLOC : REPAIR_CAUSE_UNTRACED_ALLOC;
 		take_head(v, step, pcp);
+		if (unknown || late)
+			score(&v->score, zone, DECISION_ALLOC, unknown ? UNKNOWN : EXACT);
+		return;
 	} else {
 		if (miss.place == PLACE_PCP)
 			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
 		else if (miss.place == PLACE_FREE)
 			miss.cause = REPAIR_CAUSE_CAPTURED;
 		else if (miss.place == PLACE_USED)
-			miss.cause = f->state == FRAME_USED && f->list == NO_ALLOC
-					     ? REPAIR_CAUSE_LATE_ALLOC
-					     : REPAIR_CAUSE_MISSED_FREE;
+			miss.cause = REPAIR_CAUSE_MISSED_FREE;
 		no_guess(v, block_head(m, step->frame));
 		seize(m, step->frame, step->order);
 		m->frames[step->frame].list = 0;
@@ -634,6 +712,12 @@ void expect_alloc(struct validate *v, struct step *step)
 		settle_interrupted(v, step);
 	if (step->taken) {
 		score(&v->score, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	if (f->state == FRAME_USED && f->order == step->order && f->list == NO_ALLOC) {
+		hear_of(v, step->frame, true);
+		score(&v->score, zone, DECISION_ALLOC, EXACT);
+		score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << step->order);
 		return;
 	}
 	if (f->state == FRAME_USED && f->order == step->order && f->list >= AWAITS_ALLOC_MISSED) {
@@ -779,6 +863,30 @@ static void free_unused(struct validate *v, const struct step *step)
 	seize(m, step->frame, step->order);
 }
 
+/*
+ * The PCP should have overflown, and did not: it holds fewer pages than the model thinks.
+ * Take those of its first entries that were taken without an event; whether there are any.
+ */
+static bool take_proved(struct validate *v, struct pcp *pcp)
+{
+	enum { LOOK_AT = 64 };
+	struct model *m = v->m;
+	int before = pcp->count;
+
+	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
+		uint32_t list = pcp_list(m, pcp, 0, type), next;
+		int left = LOOK_AT;
+
+		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
+			next = m->frames[entry].next;
+			if (!is_freed_next(v, entry))
+				continue;
+			take_unseen(v, pcp, entry);
+		}
+	}
+	return pcp->count < before;
+}
+
 void expect_free(struct validate *v, struct step *step)
 {
 	struct model *m = v->m;
@@ -793,6 +901,8 @@ void expect_free(struct validate *v, struct step *step)
 		settle_interrupted(v, step);
 	if (f->state != FRAME_USED || f->order != step->order)
 		free_unused(v, step);
+	else
+		hear_of(v, step->frame, true);
 	pcp->touched = true;
 	if (!pcp_takes(m, step->frame, step->order)) {
 		free_direct(m, zone, step->frame, step->order);
@@ -813,7 +923,7 @@ void expect_free(struct validate *v, struct step *step)
 		return;
 	if (drain)
 		compare_drain(v, drain, pcp, pages, list, false);
-	else if (pages)
+	else if (pages && !take_proved(v, pcp))
 		score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
 	if (pages || drain)
 		pcp_committed(m, zone);

@@ -33,10 +33,11 @@ struct step {
 
 struct steps {
 	struct step *ring;
+	uint32_t *frames; /* of the ring's steps, side by side: quick to search */
 	uint64_t arrived, done;
-	uint64_t *last;  /* [cpu] number of its latest step, + 1 */
+	uint64_t *last;   /* [cpu] number of its latest step, + 1 */
 	uint64_t *coming; /* [cpu] number of its oldest step that has not run, + 1; or 0 */
-	uint32_t *freed; /* [frame] latest step that is a free of it, + 1: the low bits */
+	uint32_t *freed;  /* [frame] latest step that is a free of it, + 1: the low bits */
 };
 
 /* For a model's CPUs and frames. -ENOMEM. */
@@ -71,6 +72,9 @@ static inline struct step *steps_coming(const struct steps *s, int cpu)
 {
 	return s->coming[cpu] ? step_number(s, s->coming[cpu] - 1) : NULL;
 }
+
+/* The next step, of any CPU, of a page: after the one that runs, or after `after`. */
+struct step *steps_of_frame(const struct steps *s, const struct step *after, uint32_t frame);
 
 /* How deep in interrupts an event fired: 0 a task, then softirq, hardirq, NMI. */
 static inline int step_depth(const struct step *step)

@@ -74,6 +74,7 @@ void validate_free(struct validate *v)
 	policy_stack_free(v->policies);
 	free(v->holders);
 	free(v->guesses);
+	free(v->doubts);
 	free(v);
 }
 
@@ -121,6 +122,12 @@ static int start(struct validate *v, struct error *err)
 		ret = mark_guesses(v, err);
 	if (ret)
 		return ret;
+	v->doubts = calloc(MAX_DOUBTS, sizeof(*v->doubts));
+	if (!v->doubts)
+		return fail(err, ENOMEM, "no memory for %d doubts", MAX_DOUBTS);
+	for (int i = 0; i < MAX_DOUBTS - 1; i++)
+		v->doubts[i].next = &v->doubts[i + 1];
+	v->free_doubt = v->doubts;
 	v->events.told = &v->told;
 	v->m->events = &v->events;
 	v->started = true;
@@ -150,16 +157,27 @@ static void report_anomaly(struct validate *v, const struct step *step, uint64_t
 	set_valid(columns->page_order_valid, i);
 }
 
-void missed(struct validate *v, const struct miss *miss)
+void tell_divergence(struct validate *v, const struct miss *miss)
 {
-	score_miss(&v->score, miss);
-	if (v->divergence.known)
-		return;
 	v->divergence.known = true;
 	v->divergence.miss = *miss;
 	v->divergence.step = *miss->step;
 	v->divergence.miss.step = &v->divergence.step;
 	story_begin(v, miss);
+}
+
+void forget_divergence(struct validate *v)
+{
+	v->divergence.known = v->divergence.told = false;
+	v->divergence.doubt = NULL;
+	v->divergence.story[0] = 0;
+}
+
+void missed(struct validate *v, const struct miss *miss)
+{
+	score_miss(&v->score, miss);
+	if (!v->divergence.known)
+		tell_divergence(v, miss);
 }
 
 static bool has_type(int kind)
@@ -206,6 +224,7 @@ static bool read_step(struct validate *v, struct step *step, const struct event_
 			goto bad;
 	}
 	v->last_ts = step->ts;
+	v->preempt_told |= (step->flags & CONTEXT_PREEMPT_OFF) != 0;
 	if (pfn == UINT64_MAX) {
 		if (step->kind != EVENT_KIND_ALLOC && step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
 			goto bad;
@@ -380,6 +399,8 @@ int validate_finish(struct validate *v, struct error *err)
 		ret = run_oldest(v, err);
 	if (ret)
 		return ret;
+	for (int i = 0; i < MAX_DOUBTS; i++)
+		refute_doubt(v, &v->doubts[i]);
 	score_finish(&v->score);
 	v->totals.score = v->score.total;
 	v->totals.loop_seconds += seconds() - begin;

@@ -24,6 +24,7 @@
 #include "score.h"
 
 struct validate;
+struct doubt;
 
 enum checks { CHECKS_OFF, CHECKS_CHEAP, CHECKS_FULL };
 
@@ -42,6 +43,7 @@ struct validate_config {
 struct validate_totals {
 	uint64_t events; /* rows fed */
 	uint64_t anomalies[NR_ANOMALY_KIND];
+	uint64_t alloc_inferred; /* exact allocs that needed untraced ones to be inferred */
 	double loop_seconds;
 	struct zone_score score;
 };
@@ -49,7 +51,8 @@ struct validate_totals {
 /* The first decision that was missed. */
 struct divergence {
 	bool known, told;
-	struct miss miss; /* its step is `step` */
+	const struct doubt *doubt; /* it may turn out to be none */
+	struct miss miss;          /* its step is `step` */
 	struct step step;
 	char story[8192]; /* what led there, the state around it: lines of text */
 };

@@ -4,6 +4,7 @@
  *
  *   validate.c  the interface; reads events, calls the others in the tape's order
  *   expect.c    predicts refills, drains and pages, and compares them with the steps
+ *   doubt.c     misses that may turn out to be none
  *   story.c     tells of the first miss
  *   agreement.c compares the end
  */
@@ -29,7 +30,18 @@ struct holder {
 	const struct zone *zone;
 	uint64_t until; /* when it lets go, at the latest */
 	int depth;      /* step_depth() of the holder */
+	bool locked;    /* else an interrupt that was found to have interrupted no holder */
 };
+
+/* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
+struct doubt {
+	bool open; /* not refuted */
+	uint32_t waiting;
+	struct miss miss; /* its step is `step` */
+	struct step step;
+	struct doubt *next; /* of the free ones */
+};
+enum { MAX_DOUBTS = 1 << 14 }; /* at a time; a miss beyond them is one */
 
 struct validate {
 	struct validate_config config;
@@ -41,7 +53,10 @@ struct validate {
 	struct steps steps;
 	uint64_t rows, last_ts; /* of `event` fed */
 	struct holder *holders; /* [cpu] */
+	bool preempt_told;      /* the tape shows when preemption is off */
 	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
+
+	struct doubt *doubts, *free_doubt;
 
 	struct policy oracle;       /* tells fallbacks whether their block was claimed */
 	const struct step *extfrag; /* the step it tells of */
@@ -57,6 +72,24 @@ struct validate {
 
 /* Count a decision that was missed, and how the model is put right; tell of the first. */
 void missed(struct validate *v, const struct miss *miss);
+void tell_divergence(struct validate *v, const struct miss *miss);
+void forget_divergence(struct validate *v);
+
+/* NULL if there is no room for another. */
+struct doubt *new_doubt(struct validate *v, const struct miss *miss);
+void refute_doubt(struct validate *v, struct doubt *doubt);
+/* What the tape now says of a used page ends the doubt that waits for it. */
+void hear_of(struct validate *v, uint32_t frame, bool proof);
+
+/*
+ * frame.list of a used page: what is known of it beyond that. Of a NO_ALLOC page
+ * frame.next is the number of the doubt that waits for it, or NO_FRAME.
+ */
+enum {
+	AWAITS_ALLOC = UINT16_MAX, /* it left the free lists for itself; its alloc is to come */
+	AWAITS_ALLOC_MISSED = UINT16_MAX - 1, /* the same, but the model had another page */
+	NO_ALLOC = UINT16_MAX - 2,            /* it left a PCP list, and no event told */
+};
 
 /* An alloc_zone_locked or alloc_extfrag that nothing has expected: a refill, or one page. */
 void expect_burst(struct validate *v, struct step *first);
