@@ -272,15 +272,10 @@ static bool score_pick(struct validate *v, struct zone *zone, const struct pick 
 }
 
 /* A claim of the record that the model did not make: the block changes its owner. */
-static void retype(struct model *m, struct zone *zone, const struct step *extfrag)
+static void retype(struct model *m, const struct step *extfrag)
 {
-	uint32_t frame = extfrag->frame;
-
-	if (!extfrag->owner || extfrag->fallback_order >= m->pageblock_order ||
-	    frame_block(m, frame)->migratetype == extfrag->migratetype)
-		return;
-	move_block(m, zone, frame, extfrag->migratetype);
-	set_block_type(m, frame, 0, extfrag->migratetype);
+	if (extfrag->owner && extfrag->fallback_order < m->pageblock_order)
+		retype_block(m, extfrag->frame, extfrag->migratetype);
 }
 
 /* One page off the free lists, as the model would take it and then as recorded. */
@@ -307,7 +302,7 @@ static bool take_pick(struct validate *v, struct zone *zone, const struct reques
 	if (frame != NO_FRAME)
 		put_back(m, frame, rq->order);
 	if (pick->extfrag)
-		retype(m, zone, pick->extfrag);
+		retype(m, pick->extfrag);
 	no_guess(v, block_head(m, pick->frame));
 	if (m->frames[pick->frame].state == FRAME_USED)
 		hear_of(v, pick->frame, false);
@@ -665,18 +660,18 @@ static void take_misplaced(struct validate *v, struct step *step, struct pcp *pc
 	story_end(v);
 }
 
-/* An alloc whose page stands first on its list of this CPU takes it. */
-static bool is_head(const struct model *m, const struct step *alloc, struct pcp **pcp)
+/* Whether an alloc's page is the one that its CPU's PCP would hand out. */
+static bool is_first(const struct model *m, const struct step *alloc, struct pcp **pcp)
 {
-	const struct zone *zone = frame_zone(m, alloc->frame);
-	const struct frame *f = m->frames;
-	uint32_t list;
+	struct request rq = {.gfp_flags = alloc->gfp_flags,
+			     .order = alloc->order,
+			     .migratetype = alloc->migratetype};
 
 	if (!pcp_allowed(m, alloc->order) || alloc->migratetype > MIGRATETYPE_RECLAIMABLE)
 		return false;
-	*pcp = zone_pcp(m, zone, alloc->cpu);
-	list = pcp_list(m, *pcp, alloc->order, alloc->migratetype);
-	return f[list].next == alloc->frame && f[alloc->frame].order == alloc->order;
+	*pcp = zone_pcp(m, frame_zone(m, alloc->frame), alloc->cpu);
+	return pcp_first(m, *pcp, &rq) == alloc->frame &&
+	       m->frames[alloc->frame].order == alloc->order;
 }
 
 /*
@@ -691,7 +686,7 @@ static void settle_interrupted(struct validate *v, const struct step *step)
 
 	while (s && within-- && step_depth(s) >= step_depth(step))
 		s = step_next(&v->steps, s);
-	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_head(v->m, s, &pcp))
+	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_first(v->m, s, &pcp))
 		return;
 	take_head(v, s, pcp);
 	s->taken = s->exact = true;
@@ -744,7 +739,7 @@ void expect_alloc(struct validate *v, struct step *step)
 	}
 	rq = request_of(m, step);
 	zone_passes(m, &rq, zone, false);
-	if (is_head(m, step, &pcp)) {
+	if (is_first(m, step, &pcp)) {
 		take_head(v, step, pcp);
 		score(&v->score, zone, DECISION_ALLOC, EXACT);
 		return;
@@ -759,6 +754,8 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct s
 	struct model *m = v->m;
 
 	seize(m, step->frame, step->order);
+	if (m->kernel->drained_type == DRAINED_BLOCK)
+		retype_block(m, step->frame, step->migratetype);
 	free_one(m, zone, step->frame, step->order, step->migratetype);
 	no_guess(v, block_head(m, step->frame));
 }

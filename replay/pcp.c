@@ -310,47 +310,50 @@ static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const st
 	pcp->counters.refill_pages += (uint32_t)(pcp->count - before);
 }
 
-/* 2.6.31: of the one list, the first page of the right type; else the first of all. */
-static uint32_t pcp_alloc_mixed(struct model *m, struct zone *zone, struct pcp *pcp,
-				const struct request *rq)
+uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq)
 {
-	struct frame *f = m->frames;
+	const struct frame *f = m->frames;
+	uint32_t list = pcp_list(m, pcp, rq->order, rq->migratetype);
 	bool cold = wants_cold(m, rq);
-	uint32_t frame = cold ? f[pcp->heads].prev : f[pcp->heads].next;
+	uint32_t entry = cold ? f[list].prev : f[list].next;
 
-	if (frame == pcp->heads) {
-		refill(m, zone, pcp, rq);
-		return cold ? f[pcp->heads].prev : f[pcp->heads].next;
-	}
-	while (frame != pcp->heads && f[frame].recorded != rq->migratetype)
-		frame = cold ? f[frame].prev : f[frame].next;
-	if (frame == pcp->heads) {
-		refill(m, zone, pcp, rq);
-		frame = f[pcp->heads].next;
-	}
-	return frame;
+	/* 2.6.31: of the one list, the first of the right type. */
+	if (m->kernel->pcp_lists == PCP_LISTS_1)
+		while (entry != list && f[entry].recorded != rq->migratetype)
+			entry = cold ? f[entry].prev : f[entry].next;
+	return entry == list ? NO_FRAME : entry;
+}
+
+/* The entry a request gets right after its refill; NO_FRAME if that found nothing. */
+static uint32_t first_refilled(const struct model *m, const struct pcp *pcp,
+			       const struct request *rq, bool was_empty)
+{
+	uint32_t list = pcp_list(m, pcp, rq->order, rq->migratetype);
+	/* 2.6.31 takes the first of all if there were others before. */
+	bool tail = wants_cold(m, rq) && (was_empty || m->kernel->pcp_lists != PCP_LISTS_1);
+	uint32_t entry = tail ? m->frames[list].prev : m->frames[list].next;
+
+	return entry == list ? NO_FRAME : entry;
 }
 
 uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	uint32_t list = pcp->heads + (uint32_t)list_index(m, rq->order, rq->migratetype);
-	bool cold = wants_cold(m, rq);
-	uint32_t frame = cold ? m->frames[list].prev : m->frames[list].next;
-	uint64_t refills = pcp->counters.refills;
+	uint32_t frame = pcp_first(m, pcp, rq);
 
 	pcp->touched = true;
 	pcp->free_factor >>= 1;
 	pcp->free_count >>= 1;
-	if (m->kernel->pcp_lists == PCP_LISTS_1) {
-		frame = pcp_alloc_mixed(m, zone, pcp, rq);
-	} else if (frame == list) {
+	if (frame != NO_FRAME) {
+		pcp->counters.pcp_hits++;
+	} else {
+		bool was_empty = !pcp->count;
+
 		refill(m, zone, pcp, rq);
-		frame = cold ? m->frames[list].prev : m->frames[list].next;
+		frame = first_refilled(m, pcp, rq, was_empty);
+		if (frame == NO_FRAME)
+			return NO_FRAME;
 	}
-	if (frame == list)
-		return NO_FRAME;
-	pcp->counters.pcp_hits += refills == pcp->counters.refills;
 	pcp_remove(m, pcp, frame);
 	m->frames[frame].state = FRAME_USED;
 	return frame;

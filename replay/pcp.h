@@ -40,6 +40,7 @@ bool pcp_tick(struct model *m, int cpu);
 /*
  * The steps of the above, for a driver that puts what was recorded between them.
  *
+ *   pcp_first         the entry a request would get, or NO_FRAME: it needs a refill
  *   pcp_refill_size   the entries a refill asks for; adapts the PCP (nr_pcp_alloc)
  *   pcp_add_refilled  puts a page of a refill on its list, after the page `last` of it
  *   pcp_remove        takes an entry off its list
@@ -48,6 +49,7 @@ bool pcp_tick(struct model *m, int cpu);
  *   pcp_committed     and after that drain
  *   pcp_decay         shrinks high: the pages beyond it, to be drained from list 0 on
  */
+uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq);
 int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
 void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, uint32_t frame,
 		      uint32_t last);

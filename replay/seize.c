@@ -89,3 +89,15 @@ void put_back(struct model *m, uint32_t head, int order)
 	list_del(m->frames, chunk);
 	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
 }
+
+void retype_block(struct model *m, uint32_t frame, int migratetype)
+{
+	struct zone *zone = frame_zone(m, frame);
+	uint32_t start = block_start(m, frame), end = block_end(m, frame);
+
+	if (frame_block(m, frame)->migratetype == migratetype)
+		return;
+	move_free_pages(m, zone, start > zone->start ? start : zone->start,
+			end < zone->end ? end : zone->end, migratetype);
+	set_block_type(m, frame, 0, migratetype);
+}

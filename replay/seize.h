@@ -17,3 +17,6 @@ void seize(struct model *m, uint32_t head, int order);
 
 /* Undo take_smallest(): the chunk is whole again, and first on its list. */
 void put_back(struct model *m, uint32_t head, int order);
+
+/* A page's block has this migratetype, whatever the model thought: so have its free pages. */
+void retype_block(struct model *m, uint32_t frame, int migratetype);

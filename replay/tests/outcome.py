@@ -128,6 +128,16 @@ def play(
 ) -> Outcome:
     """The engine's outcome of a tape."""
     engine = _engine(world, kernel, nofragment)
+    outputs = feed(engine, rows, batch_rows=batch_rows)
+    unserved = sum(1 for row in outputs["anomaly"] if row["kind"] == "no_free_page")
+    assert len(outputs["anomaly"]) == unserved, outputs["anomaly"][:3]
+    return _outcome(world, KERNELS[kernel], outputs, engine.totals)
+
+
+def feed(
+    engine: _replay.Replay, rows: Sequence[Row], *, batch_rows: int = 1000
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all tables that the engine makes of a tape; and its input's of reclaim."""
     events: list[dict[str, Any]] = []
     asides: list[dict[str, Any]] = []
     for row in rows:
@@ -142,19 +152,25 @@ def play(
         _collect(engine, outputs)
     engine.finish()
     _collect(engine, outputs)
-    unserved = sum(1 for row in outputs["anomaly"] if row["kind"] == "no_free_page")
-    assert len(outputs["anomaly"]) == unserved, outputs["anomaly"][:3]
-    return _outcome(world, KERNELS[kernel], outputs, engine.totals)
+    outputs["reclaim"] = asides
+    return outputs
+
+
+def machine_of(world: World) -> dict[str, Any]:
+    """The machine, as the engine takes it."""
+    return {
+        "nr_cpus": len(world.geometry.cpu_nodes),
+        "cpu_nodes": world.geometry.cpu_nodes,
+        "node_distances": world.geometry.node_distances,
+        "pageblock_order": world.geometry.pageblock_order,
+    }
 
 
 def _engine(world: World, kernel: str, nofragment: Nofragment | None) -> _replay.Replay:
     engine = _replay.Replay(
         kernel,
         [f"nofragment:mode={nofragment}"] if nofragment else [],
-        nr_cpus=len(world.geometry.cpu_nodes),
-        cpu_nodes=world.geometry.cpu_nodes,
-        node_distances=world.geometry.node_distances,
-        pageblock_order=world.geometry.pageblock_order,
+        **machine_of(world),
     )
     for name, batch in tables(world).items():
         engine.load(name, batch)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""validate from Python, on tapes that the engine itself made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pagetape import _replay
+from pagetape.schemas import TABLES
+
+from .generate import random_world, record
+from .outcome import feed, machine_of
+from .tapes import ASIDES, Row
+from .world import World, tables
+
+
+DECISIONS = {
+    "alloc": ("allocs", "alloc_exact"),
+    "zone_locked": ("zone_locked", "zone_locked_exact"),
+    "refill_size": ("refills", "refill_size_exact"),
+    "drain": ("drained", "drained_exact"),
+    "drain_size": ("drains", "drain_size_exact"),
+    "extfrag": ("extfrag", "extfrag_exact"),
+}
+
+
+def own_tape(world: World, kernel: str, rows: list[Row]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The events the engine makes of requests, and the rows of reclaim that belong to them."""
+    engine = _replay.Replay(kernel, [], **machine_of(world))
+    for name, batch in tables(world).items():
+        engine.load(name, batch)
+    outputs = feed(engine, rows)
+    events = TABLES["event"].batch(outputs["event"])
+    stamps = events.column("ts").to_pylist()
+    asides = [row | {"at": sum(ts < row["ts"] for ts in stamps)} for row in outputs["reclaim"]]
+    return events, TABLES["reclaim"].batch(asides)
+
+
+def validate(
+    world: World, kernel: str, events: pa.RecordBatch, reclaim: pa.RecordBatch, checks: str
+) -> tuple[_replay.Validate, dict[str, list[dict[str, Any]]]]:
+    validation = _replay.Validate(kernel, **machine_of(world), checks=checks)
+    for name, batch in tables(world).items():
+        validation.load(name, batch)
+    validation.load("reclaim", reclaim)
+    validation.feed(events)
+    validation.finish()
+    outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    while (part := validation.read()) is not None:
+        outputs[part[0]] += pa.record_batch(part[1]).to_pylist()
+    return validation, outputs
+
+
+def test_the_tables_add_up_to_the_totals() -> None:
+    here = random_world(3)
+    ops = [(n * 37 % 100, n * 7919 % 10000, n * 104729 % 10000) for n in range(600)]
+    rows = [row for row in record(here, "6.18", ops).rows if row.event.kind not in ASIDES]
+    validation, outputs = validate(here, "6.18", *own_tape(here, "6.18", rows), "full")
+    totals = validation.totals
+    assert totals["events"] > 1000
+    for decision, (nr, exact) in DECISIONS.items():
+        scored = [row for row in outputs["exactness"] if row["decision"] == decision]
+        missed = [row for row in outputs["miss"] if row["decision"] == decision]
+        assert sum(row["nr"] for row in scored) == totals[nr]
+        assert sum(row["exact"] for row in scored) == totals[exact] == totals[nr] - len(missed)
+    for cause, nr in totals["repairs"].items():
+        assert sum(row["nr"] for row in outputs["repair"] if row["cause"] == cause) == nr
+
+
+def test_a_check_level_that_is_none_is_refused() -> None:
+    here = random_world(0)
+    with pytest.raises(_replay.EngineError, match="checks 'some': there are off, cheap, full"):
+        _replay.Validate("6.18", **machine_of(here), checks="some")
