@@ -96,8 +96,9 @@ class Validate:
     def totals(self) -> dict[str, Any]:
         """allocs, alloc_exact, zone_locked, zone_locked_exact, refills, refill_size_exact,
         drained, drained_exact, drains, drain_size_exact, extfrag, extfrag_exact, unknown (of all
-        these), inferred_untraced (pages), alloc_inferred (of alloc_exact: those that were exact
-        once an untraced allocation before them was inferred, proved by other events), repairs {cause: nr}, events, loop_seconds."""
+        these), inferred_untraced (pages), alloc_inferred (of alloc_exact: those exact once an
+        untraced allocation before them was inferred, which other events prove), repairs
+        {cause: nr}, events, loop_seconds."""
     @property
     def first_divergence(self) -> dict[str, Any] | None:
         """at, ts, cpu, node, zone, decision, cause, expected, got, and story: lines of what led

@@ -17,7 +17,6 @@ from .outcome import feed, machine_of
 from .tapes import ASIDES, Row
 from .world import World, tables
 
-
 DECISIONS = {
     "alloc": ("allocs", "alloc_exact"),
     "zone_locked": ("zone_locked", "zone_locked_exact"),
