@@ -90,14 +90,17 @@ int validate_load(struct validate *v, const char *table, const struct ArrowSchem
 static int mark_guesses(struct validate *v, struct error *err)
 {
 	const struct model *m = v->m;
+	bool guessed = false;
 
-	if (v->start.exact)
+	for (int i = 0; i < m->nr_zones; i++)
+		guessed |= m->zones[i].guessed;
+	if (!guessed)
 		return 0;
 	v->guesses = calloc(m->nr_frames / 64 + 1, sizeof(*v->guesses));
 	if (!v->guesses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (uint32_t head = 0; head < m->nr_frames; head += 1u << m->frames[head].order)
-		if (m->frames[head].state == FRAME_FREE)
+		if (m->frames[head].state == FRAME_FREE && frame_zone(m, head)->guessed)
 			v->guesses[head / 64] |= 1ull << head % 64;
 	return 0;
 }
