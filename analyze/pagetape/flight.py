@@ -218,6 +218,7 @@ class Flight:
             "at": end.at.isoformat(timespec="seconds"),
             "wanted_s": self._seconds,
             "holds_s": (end.ts - began) / SECOND,
+            "after_s": (end.ts - firing.ts) / SECOND,
             "memory": int(self._memory),
         }
         facts = first.facts | self._shelf.mark() | {"flight": flight}
