@@ -56,7 +56,8 @@ class Recorder(Source):
 
     `events` are "system:event"; `spool` is a directory for raw sub-buffers on
     their way to the decoder; `ring_kb` is of each CPU, 0 for one that fits the
-    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Create,
+    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Decoding
+    gives way to the load; with `prompt` it stays close behind all the same. Create,
     start(), [the load runs], stop(), and read() in another thread or after stop() until
     it gives None. stop() is quick: what is not decoded yet
     comes out of read() after it. close(), at any time, ends all and leaves nothing
@@ -78,6 +79,7 @@ class Recorder(Source):
         migratetypes: Sequence[str] = (),
         ring_kb: int = 0,
         stacks: bool = False,
+        prompt: bool = False,
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...

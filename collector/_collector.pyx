@@ -118,6 +118,7 @@ cdef extern from "record.h" nogil:
         const char **events
         const char *spool
         size_t ring_kb
+        bint prompt
         bint stacks
         decoder_names names
     int recorder_new(recorder **out, const recorder_config *config, error *err)
@@ -347,7 +348,7 @@ cdef class DatFile(Source):
 cdef class Recorder(Source):
     cdef recorder *recorder
 
-    def __init__(self, events, spool, migratetypes=(), ring_kb=0, stacks=False):
+    def __init__(self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False):
         cdef Names names = Names(migratetypes)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
@@ -365,6 +366,7 @@ cdef class Recorder(Source):
         config.spool = directory
         config.ring_kb = ring_kb
         config.stacks = stacks
+        config.prompt = prompt
         config.names = names.c
         with nogil:
             ret = recorder_new(&self.recorder, &config, &err)

@@ -24,6 +24,7 @@ enum {
 	EVENT_ROWS = 128 * 1024,
 	IDLE_MS = 50,
 	HURRY_MB = 1024,   /* of spools, before decoding takes CPU time from the load */
+	PROMPT_MB = 4,     /* the same, where somebody waits for what is decoded */
 	PACE_SUBBUFS = 64, /* how often that is looked at */
 	FLUSH_S = 1,       /* that a row may wait for its batch to be full */
 };
@@ -76,6 +77,7 @@ struct recorder {
 	size_t nr_skipped;
 	uint64_t vmstat_update;
 	bool stacks;
+	uint64_t hurry_mb;
 
 	int nr_cpus;
 	struct cursor *cursors; /* by ascending CPU */
@@ -222,9 +224,9 @@ static void keep_pace(struct recorder *r)
 		return;
 	progress(r, &written, &read);
 	behind = (written - read) * instance_subbuf_bytes(r->instance) >> 20;
-	if (!r->hurried && behind > HURRY_MB)
+	if (!r->hurried && behind > r->hurry_mb)
 		give_way(r, false);
-	else if (r->hurried && behind < HURRY_MB / 2)
+	else if (r->hurried && behind < r->hurry_mb / 2)
 		give_way(r, true);
 	else
 		return;
@@ -610,6 +612,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	r->stop = -1;
 	atomic_init(&r->limit, NO_LIMIT);
 	r->stacks = config->stacks;
+	r->hurry_mb = config->prompt ? PROMPT_MB : HURRY_MB;
 	r->spool = strdup(config->spool);
 	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
 	if (!ret)

@@ -36,6 +36,7 @@ struct recorder_config {
 	const char *const *events;  /* "system:event", ends with NULL */
 	const char *spool;          /* directory for what the decoder is behind */
 	size_t ring_kb;             /* of each CPU; 0: by the machine's memory */
+	bool prompt;                /* decode close behind the events, at the load's cost */
 	bool stacks;                /* of fallbacks, too: what led to each alloc_extfrag */
 	struct decoder_names names; /* vmstat_update is found here */
 };

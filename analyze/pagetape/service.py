@@ -43,9 +43,8 @@ StateDirectoryMode=0700
 UMask=0077
 
 # What it may take. Ring buffers are the kernel's and not counted here.
-Nice=10
 CPUWeight=20
-{quota}IOSchedulingClass=idle
+{gentle}IOSchedulingClass=idle
 MemoryMax={memory}
 MemorySwapMax=0
 
@@ -117,7 +116,7 @@ def unit(
         exec=" ".join(map(_quoted, exec_start)),
         memory=f"{(_MEMORY + int(ring_memory)) >> 20}M",
         # Whoever records every event needs the CPU for it.
-        quota="CPUQuota=25%\n" if events == "cheap" else "",
+        gentle="Nice=10\nCPUQuota=25%\n" if events == "cheap" else "",
         needs=", ".join(needs),
         capabilities=" ".join(capabilities),
         calls="SystemCallFilter=bpf perf_event_open\n" if exact else "",

@@ -176,17 +176,27 @@ class Requests:
         """Whether there is any."""
         return self._cut or self._firing is not None
 
-    def done(self) -> Firing | None:
-        """The segment has ended; why, if somebody fired."""
-        firing, self._firing, self._cut = self._firing, None, False
+    def done(self, ts: int) -> Firing | None:
+        """The segment up to `ts` has ended; what fired in it, if anything did.
+
+        What fired later has to wait for another cut.
+        """
+        self._cut = False
+        firing = self._firing
+        if firing is None or firing.ts > ts:
+            return None
+        self._firing = None
         return firing
 
 
 class _Pump(threading.Thread):
     """Moves rows from the recorder to the sink while the load runs; yields to it."""
 
-    def __init__(self, session: Session, recorder: Recorder, sink: Sink, start: Boundary) -> None:
+    def __init__(
+        self, session: Session, recorder: Recorder, sink: Sink, start: Boundary, nice: int
+    ) -> None:
         super().__init__(name="pump")
+        self._nice = nice
         self._session, self._recorder, self._sink = session, recorder, sink
         self._placed = Placed(sink, session.sampling)
         self._frames = Frames(recorder)
@@ -202,7 +212,7 @@ class _Pump(threading.Thread):
         self._ends.put(end)
 
     def run(self) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
         try:
             while self._segment():
                 self.behind = False
@@ -220,8 +230,9 @@ class _Pump(threading.Thread):
         if end is None:
             return False
         # The last goes on for a moment after its end snapshot.
-        self._placed.end(_NEVER if self._last else end.ts)
-        self._sink.end(replace(end, firing=self._session.requests.done()))
+        ts = _NEVER if self._last else end.ts
+        self._placed.end(ts)
+        self._sink.end(replace(end, firing=self._session.requests.done(ts)))
         self._next = end
         return self._recorder.next()
 
@@ -271,8 +282,13 @@ class Session:
         if firing is not None:
             self.requests.fire(firing)
 
-    def run(self, sink: Sink, spool_dir: Path, every: float = float("inf")) -> int:
-        """Record, with a cut `every` so many seconds; the load's exit status."""
+    def run(
+        self, sink: Sink, spool_dir: Path, every: float = float("inf"), *, prompt: bool = False
+    ) -> int:
+        """Record, with a cut `every` so many seconds; the load's exit status.
+
+        With `prompt`, rows come within seconds, even if that takes CPU time from the load.
+        """
         with contextlib.ExitStack() as stack:
             stack.callback(self.sampling.close)
             stack.callback(sink.close)
@@ -280,11 +296,11 @@ class Session:
             # The spool's files have no names: their directory is needed only to make them.
             with tempfile.TemporaryDirectory(prefix=".pagetape.", dir=spool_dir) as spool:
                 names = snapshots.migratetypes
-                recorder = Recorder(self._events, spool, names, stacks=self._stacks)
+                recorder = Recorder(self._events, spool, names, stacks=self._stacks, prompt=prompt)
                 stack.callback(recorder.close)
                 stack.enter_context(self.load.signals())
                 start = snapshots.first(recorder, {"events": list(self._events)})
-            pump = _Pump(self, recorder, sink, start)
+            pump = _Pump(self, recorder, sink, start, os.nice(0) if prompt else NICE)
             pump.start()
             self.sampling.start()
             end = None

@@ -249,4 +249,5 @@ def _fly(session: Session, shelf: Shelf, seconds: float, memory: float) -> int:
         shelf, seconds, memory, full=session.requests.cut, done=_say, failed=failed
     )
     signal.signal(signal.SIGUSR1, fire)
-    return session.run(flight_recorder, shelf.directory, seconds) or int(bool(failures))
+    status = session.run(flight_recorder, shelf.directory, seconds, prompt=True)
+    return status or int(bool(failures))
