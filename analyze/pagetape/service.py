@@ -92,17 +92,23 @@ def _quoted(word: str) -> str:
 
 
 def unit(
-    program: Path, options: Sequence[str], *, events: str, exact: bool, ring_memory: float = 0
+    program: Path,
+    options: Sequence[str],
+    *,
+    events: str,
+    exact: bool,
+    stacks: bool = False,
+    ring_memory: float = 0,
 ) -> str:
     """The text of the unit that runs `program record` with these options.
 
     Root without capabilities may trace and read /proc. Beyond that, the readers of the rings
-    want a priority, the work of vmstat_update() is known only by its address, and exact
-    snapshots need BPF and hold the other CPUs.
+    want a priority, the work of vmstat_update() and the functions of stacks are known only
+    by their addresses, and exact snapshots need BPF and hold the other CPUs.
     """
     capabilities = ["CAP_SYS_NICE"]
     needs = ["priority for its readers"]
-    addresses = exact or events == "all"
+    addresses = exact or stacks or events == "all"
     if addresses:
         capabilities.append("CAP_SYSLOG")
         needs.append("addresses of kernel functions")

@@ -47,6 +47,9 @@ def test_more_is_allowed_only_for_what_needs_it(pagetape: Run) -> None:
     assert setting(unit, "MemoryMax") == ["634M"]
     unit = pagetape("install-service", "--print", "--", *FULL, "--snapshot", "proc").out
     assert setting(unit, "CapabilityBoundingSet") == ["CAP_SYS_NICE CAP_SYSLOG"]
+    unit = pagetape("install-service", "--print", "--", *service.DEFAULT, "--stacks", "extfrag").out
+    assert setting(unit, "CapabilityBoundingSet") == ["CAP_SYS_NICE CAP_SYSLOG"]
+    assert setting(unit, "ProtectKernelTunables") == []
 
 
 def test_words_and_places_that_systemd_would_misread() -> None:

@@ -37,6 +37,7 @@ def _unit(given: tuple[str, ...]) -> str:
         chosen,
         events=wanted["events"],
         exact=wanted["snapshot"] != "proc",
+        stacks=wanted["stacks"] is not None,
         ring_memory=wanted["ring_memory"] if wanted["ring"] else 0,
     )
 
