@@ -45,7 +45,10 @@ class Sampling(threading.Thread):
             if self._restart:
                 self._restart = False
                 self._sampler.restart()
-            sample = self._sampler.take()
+            try:
+                sample = self._sampler.take()
+            except OSError:  # the kernel has no memory for the text just now
+                continue
             self._samples.append(sample)
             self._seen(sample)
             pause = max(self._every, (time.thread_time() - began) / SHARE)
