@@ -40,6 +40,7 @@ class Column:
     null: bool
     labels: tuple[str, ...]  # of an enum column, in numeric order; else empty
     bits: tuple[str, ...]  # of a flags column, bit 0 first; else empty
+    private: str  # what is done to it in a private tape: see Veil in private.py; else ""
 
     @property
     def arrow(self) -> pa.Field:
@@ -142,6 +143,7 @@ def _load(name: str) -> Table:
                 null=c.get("null", False),
                 labels=labels(c.get("enum")),
                 bits=tuple(_tape()["bits"][c["bits"]]) if "bits" in c else (),
+                private=c.get("private", ""),
             )
             for c in data["column"]
         ),

@@ -78,6 +78,7 @@ def describe(tape: Tape) -> dict[str, Any]:
         "snapshot_checks": tape.table("snapshot_check").to_pylist(),
         "stacks": _stacks(tape),
         "samples": pc.count_distinct(tape.table("sample")["ts"]).as_py(),
+        "private": tape.facts.get("private"),
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
         "tables": rows,

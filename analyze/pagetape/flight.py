@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from pagetape import output
 from pagetape.capture import Row, Sink
+from pagetape.private import Veil, Veiled
 from pagetape.schemas import TABLES
 from pagetape.session import Boundary
 from pagetape.shelf import Shelf
@@ -157,6 +158,7 @@ class Flight:
         full: Callable[[], None],
         done: Callable[[Path], None],
         failed: Callable[[OSError], None],
+        private: str | None = None,
     ) -> None:
         self._shelf = shelf
         self._seconds = seconds
@@ -164,6 +166,7 @@ class Flight:
         self._full = full  # asked to end the segment soon
         self._done = done  # told of each tape
         self._failed = failed  # told why there is none; the recording goes on
+        self._private = private  # of the tapes; what is in memory is as it is
         self._segments: deque[_Segment] = deque()
         self._asked = False
 
@@ -222,7 +225,10 @@ class Flight:
             "memory": int(self._memory),
         }
         facts = first.facts | self._shelf.mark() | {"flight": flight}
-        with output.whole_tape(path, facts, replace=False) as tape:
+        veil = Veil(self._private) if self._private else None
+        told = veil.facts(facts) if veil else facts
+        with output.whole_tape(path, told, replace=False) as written:
+            tape = Veiled(written, veil) if veil else written
             number, events = 0 if first.whole else 1, 0
             for segment in self._segments:
                 segment.write_to(tape, number, events)

@@ -62,6 +62,11 @@ force = click.option("--force", is_flag=True, help="Replace a tape of that name.
 output = click.option(
     "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="The tape to make."
 )
+private = click.option(
+    "--private",
+    type=click.Choice(["hash", "drop"]),
+    help="Make a tape to give away: names hashed or dropped, pfns moved.",
+)
 kernel = click.option(
     "--kernel",
     default="auto",

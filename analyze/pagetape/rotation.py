@@ -9,38 +9,49 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.capture import Row
+from pagetape.capture import Row, Sink
+from pagetape.private import Veil, Veiled
 from pagetape.schemas.tape import Writer
 from pagetape.session import Boundary
 from pagetape.shelf import Shelf
 
 
 class OneTape:
-    """A segment that becomes the tape `path`."""
+    """A segment that becomes the tape `path`, maybe a private one."""
 
     def __init__(
-        self, path: Path, *, replace: bool = False, facts: dict[str, Any] | None = None
+        self,
+        path: Path,
+        *,
+        replace: bool = False,
+        facts: dict[str, Any] | None = None,
+        private: str | None = None,
     ) -> None:
         self.path = path
         self._replace = replace
         self._facts = facts or {}
+        self._veil = Veil(private) if private else None
         self._tape: Writer | None = None
+        self._rows: Sink | None = None  # to the tape, or through its veil
 
     def begin(self, start: Boundary) -> None:
-        self._tape = Writer(self.path, start.facts | self._facts, replace=self._replace)
-        start.state.numbered(0).write(self._tape)
+        facts = start.facts | self._facts
+        told = self._veil.facts(facts) if self._veil else facts
+        self._tape = Writer(self.path, told, replace=self._replace)
+        self._rows = Veiled(self._tape, self._veil) if self._veil else self._tape
+        start.state.numbered(0).write(self._rows)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
-        assert self._tape is not None
-        self._tape.write(name, batch)
+        assert self._rows is not None
+        self._rows.write(name, batch)
 
     def rows(self, name: str, rows: list[Row]) -> None:
-        assert self._tape is not None
-        self._tape.rows(name, rows)
+        assert self._rows is not None
+        self._rows.rows(name, rows)
 
     def end(self, end: Boundary) -> None:
-        assert self._tape is not None
-        end.state.numbered(1).write(self._tape)
+        assert self._rows is not None
+        end.state.numbered(1).write(self._rows)
 
     def close(self) -> None:
         if self._tape is not None:
@@ -50,13 +61,17 @@ class OneTape:
 class Rotation:
     """Each segment becomes a tape on the shelf; what is too much there goes."""
 
-    def __init__(self, shelf: Shelf, done: Callable[[Path], None]) -> None:
+    def __init__(
+        self, shelf: Shelf, done: Callable[[Path], None], private: str | None = None
+    ) -> None:
         self._shelf = shelf
+        self._private = private
         self._done = done  # told of each finished tape
         self._tape: OneTape | None = None
 
     def begin(self, start: Boundary) -> None:
-        self._tape = OneTape(self._shelf.place(start.at), facts=self._shelf.mark())
+        path = self._shelf.place(start.at)
+        self._tape = OneTape(path, facts=self._shelf.mark(), private=self._private)
         self._tape.begin(start)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:

@@ -12,6 +12,7 @@ from pagetape import answer, capture, options, output, procfs
 from pagetape._collector import DatFile
 from pagetape.contents import describe
 from pagetape.loss import Loss
+from pagetape.private import Veil, Veiled
 from pagetape.schemas.tape import Tape, TapeError
 
 
@@ -21,6 +22,7 @@ def import_dat(
     *,
     proc: procfs.Proc | None = None,
     kernel: str | None = None,
+    private: str | None = None,
     replace: bool = False,
 ) -> None:
     """Make the tape `out` from the file `dat`, with the snapshots in `proc`."""
@@ -35,14 +37,16 @@ def import_dat(
                 f"{dat}: is from kernel {facts['kernel']}, the --proc files are from"
                 f" {machine['kernel']}",
             )
+        veil = Veil(private) if private else None
         with (
-            output.whole_tape(out, facts, replace=replace) as tape,
+            output.whole_tape(out, veil.facts(facts) if veil else facts, replace=replace) as tape,
             output.progress("import") as bar,
         ):
+            sink = Veiled(tape, veil) if veil else tape
             if proc:
                 for number, stage in enumerate(proc.stages):
-                    capture.Snapshot.take(proc, stage, number).write(tape)
-            capture.write_events(source, tape, bar, proc.rings() if proc else ())
+                    capture.Snapshot.take(proc, stage, number).write(sink)
+            capture.write_events(source, sink, bar, proc.rings() if proc else ())
     finally:
         source.close()
 
@@ -58,8 +62,16 @@ def import_dat(
     help="Copies of /proc files of the traced machine.",
 )
 @click.option("--kernel-release", "kernel", metavar="R", help="The traced kernel, as uname -r.")
+@options.private
 @options.force
-def command(dat: Path, out: Path, directory: Path | None, kernel: str | None, force: bool) -> None:
+def command(
+    dat: Path,
+    out: Path,
+    directory: Path | None,
+    kernel: str | None,
+    private: str | None,
+    force: bool,
+) -> None:
     """Turn a trace.dat of trace-cmd into a tape.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo,
@@ -71,9 +83,10 @@ def command(dat: Path, out: Path, directory: Path | None, kernel: str | None, fo
     \b
     Example:
       pagetape import trace.dat --proc snapshots/ -o base.tape
+      pagetape import trace.dat --private hash -o give-away.tape
     """
     proc = procfs.saved(directory) if directory else None
-    import_dat(dat, out, proc=proc, kernel=kernel, replace=force)
+    import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
     tape = Tape(out)
     info = describe(tape)
     click.echo(

@@ -28,6 +28,9 @@ def _text(info: dict[str, Any]) -> str:
     if info["samples"]:
         changes = answer.amount(info["tables"].get("parameter", 0), "change")
         lines.append(("samples", f"{info['samples']:,} of /proc, {changes} of parameters"))
+    if private := info["private"]:
+        how = {"hash": "names hashed", "drop": "names dropped"}[private["names"]]
+        lines.append(("private", f"{how}, pfns moved"))
     if run := facts.get("replay"):
         lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
     if why := flight(info):

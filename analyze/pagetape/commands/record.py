@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -139,6 +140,7 @@ class _TriggerType(click.ParamType[Trigger | None]):
     metavar="TIME",
     help="Counters and parameters from /proc each time; 0 for none.",
 )
+@options.private
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -157,6 +159,7 @@ def command(
     ring_memory: float,
     cooldown: float,
     sample: float,
+    private: str | None,
     force: bool,
     argv: tuple[str, ...],
 ) -> None:
@@ -192,14 +195,15 @@ def command(
     session = Session(
         load, tracepoints(events), wanted, sample, stacks=stacks is not None, watch=watch
     )
+    host = "private" if private else os.uname().nodename
     if rotate is not None:
-        rotation = Rotation(Shelf(out, keep), done=_say)
+        rotation = Rotation(Shelf(out, keep, host), done=_say, private=private)
         status = session.run(rotation, out, rotate)
     elif ring is not None:
-        status = _fly(session, Shelf(out, keep), ring, ring_memory)
+        status = _fly(session, Shelf(out, keep, host), ring, ring_memory, private)
     else:
         output.check_free(out, replace=force)
-        status = session.run(OneTape(out, replace=force), out.absolute().parent)
+        status = session.run(OneTape(out, replace=force, private=private), out.absolute().parent)
         _say(out)
     ctx.exit(status)
 
@@ -234,7 +238,7 @@ def check(ctx: click.Context) -> None:
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
 
 
-def _fly(session: Session, shelf: Shelf, seconds: float, memory: float) -> int:
+def _fly(session: Session, shelf: Shelf, seconds: float, memory: float, private: str | None) -> int:
     """Record into memory; the exit status says also when a tape could not be made."""
     failures: list[OSError] = []
 
@@ -246,7 +250,13 @@ def _fly(session: Session, shelf: Shelf, seconds: float, memory: float) -> int:
         session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
 
     flight_recorder = Flight(
-        shelf, seconds, memory, full=session.requests.cut, done=_say, failed=failed
+        shelf,
+        seconds,
+        memory,
+        full=session.requests.cut,
+        done=_say,
+        failed=failed,
+        private=private,
     )
     signal.signal(signal.SIGUSR1, fire)
     status = session.run(flight_recorder, shelf.directory, seconds, prompt=True)
