@@ -56,6 +56,12 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_golden(tmp_path_factory.mktemp("tapes") / "golden.tape")
 
 
+@pytest.fixture
+def golden_with(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
+    """Makes the golden tape with some facts changed."""
+    return lambda facts: write_golden(tmp_path / "plain.tape", facts)
+
+
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tape whose every table is empty, of a machine nothing is known about."""

@@ -13,7 +13,7 @@ from pagetape._collector import DatFile
 from pagetape.contents import describe
 from pagetape.loss import Loss
 from pagetape.private import Veil, Veiled
-from pagetape.schemas.tape import Tape, TapeError
+from pagetape.schemas.tape import Tape, TapeError, is_tape
 
 
 def import_dat(
@@ -51,6 +51,21 @@ def import_dat(
         source.close()
 
 
+def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> None:
+    """Make the tape `out` of the tape `old`, without what is private."""
+    output.check_free(out, replace=replace)
+    tape, veil = Tape(old), Veil(how)
+    if "replay" in tape.facts:
+        raise TapeError(errno.EINVAL, f"{old}: is a replay; give the recording it is of")
+    if not tape.complete:
+        raise TapeError(errno.EINVAL, f"{old}: its recorder was killed")
+    with output.whole_tape(out, veil.facts(tape.facts), replace=replace) as made:
+        sink = Veiled(made, veil)
+        for name in tape.tables:
+            for batch in tape.batches(name):
+                sink.write(name, batch)
+
+
 @click.command("import")
 @click.argument("dat", metavar="FILE.dat", type=options.PATH)
 @options.output
@@ -72,7 +87,7 @@ def command(
     private: str | None,
     force: bool,
 ) -> None:
-    """Turn a trace.dat of trace-cmd into a tape.
+    """Turn a trace.dat of trace-cmd into a tape; with --private also a tape.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo,
     vmstat, kpageflags, version, nodes and others, maybe compressed as .zst. A
@@ -80,13 +95,24 @@ def command(
     `trace-cmd restore` writes them, takes it from there or from --kernel-release;
     otherwise the tape says that it is unknown.
 
+    A private tape can be given away: names of threads, control groups and the host
+    are hashed with a key that is kept nowhere, or dropped, and pfns are moved. It
+    replays as the other does. FILE.dat may be a tape, then.
+
     \b
     Example:
       pagetape import trace.dat --proc snapshots/ -o base.tape
-      pagetape import trace.dat --private hash -o give-away.tape
+      pagetape import base.tape --private hash -o give-away.tape
     """
-    proc = procfs.saved(directory) if directory else None
-    import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
+    if is_tape(dat):
+        if private is None:
+            raise click.UsageError(f"{dat} is a tape already; --private makes another of it")
+        if directory or kernel:
+            raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
+        copy_private(dat, out, private, replace=force)
+    else:
+        proc = procfs.saved(directory) if directory else None
+        import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
     tape = Tape(out)
     info = describe(tape)
     click.echo(
