@@ -26,13 +26,13 @@ _NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
 
 
 class Shelf:
-    """The tapes of `host` in `directory`, which is made if it is not there.
+    """The tapes of `host` (this one) in `directory`, which is made if it is not there.
 
     While it is open no other recorder can use the same directory. With `keep`, that
     many bytes are kept, and the tape that is being written.
     """
 
-    def __init__(self, directory: Path, keep: float | None, host: str) -> None:
+    def __init__(self, directory: Path, keep: float | None, host: str | None = None) -> None:
         if is_tape(directory):
             raise TapeError(errno.EEXIST, f"{directory}: is a tape; give a directory for tapes")
         try:
@@ -47,7 +47,7 @@ class Shelf:
             raise TapeError(e.errno, f"{directory}: another recorder writes there") from e
         self.directory = directory
         self._keep = keep
-        self._host = re.sub(r"[^\w.-]", "_", host)
+        self._host = re.sub(r"[^\w.-]", "_", host or os.uname().nodename)
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self.made = 0
         self.removed = 0

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape.commands import doctor
+from pagetape import checkup
 from pagetape.private import Veil
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -203,7 +203,7 @@ def test_a_replay_cannot_be_made_private(small: Path, tmp_path: Path, pagetape: 
 
 
 def _why_not() -> str:
-    missing = [c.found for c in (check() for check in doctor.CHECKS) if c.needed and not c.ok]
+    missing = [c.found for c in checkup.run() if c.needed and c.ok is False]
     return "; ".join(missing)
 
 
@@ -227,3 +227,15 @@ def test_a_live_recording_is_private_from_the_first_byte(tmp_path: Path, pagetap
     assert told["host"] != known["host"]
     assert min(pfns(out)["event", "pfn"]) > max(pfns(plain)["event", "pfn"])
     assert pagetape("replay", out).status == 0
+
+
+@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Run) -> None:
+    args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--duration", "1.5s")
+    assert pagetape("record", "-o", tmp_path, *args, "--private", "hash").status == 0
+    tapes = sorted(tmp_path.iterdir())
+    assert len(tapes) == 2
+    assert all(tape.name.startswith("private-2") for tape in tapes)
+    hosts = {Tape(tape).facts["host"] for tape in tapes}
+    assert len(hosts) == 2
+    assert os.uname().nodename not in hosts

@@ -17,7 +17,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @contextlib.contextmanager
 def shelf(directory: Path, keep: float | None = None) -> Iterator[Shelf]:
-    it = Shelf(directory, keep, os.uname().nodename)
+    it = Shelf(directory, keep)
     try:
         yield it
     finally:
@@ -93,7 +93,7 @@ def test_a_directory_has_one_recorder(tmp_path: Path) -> None:
         shelf(tmp_path),
         pytest.raises(TapeError, match="another recorder writes there"),
     ):
-        Shelf(tmp_path, None, "host")
+        Shelf(tmp_path, None)
     with shelf(tmp_path):
         pass
 
@@ -101,9 +101,9 @@ def test_a_directory_has_one_recorder(tmp_path: Path) -> None:
 def test_a_tape_or_a_file_is_no_directory_for_tapes(tmp_path: Path) -> None:
     Writer(tmp_path / "t.tape", {}).close()
     with pytest.raises(TapeError, match=r"t\.tape: is a tape"):
-        Shelf(tmp_path / "t.tape", None, "host")
+        Shelf(tmp_path / "t.tape", None)
     (tmp_path / "file").touch()
     with pytest.raises(TapeError, match=r"file: File exists"):
-        Shelf(tmp_path / "file", None, "host")
+        Shelf(tmp_path / "file", None)
     with pytest.raises(TapeError, match=r"no/such: No such file"):
-        Shelf(tmp_path / "no" / "such", None, "host")
+        Shelf(tmp_path / "no" / "such", None)

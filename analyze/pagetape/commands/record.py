@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -195,7 +194,7 @@ def command(
     session = Session(
         load, tracepoints(events), wanted, sample, stacks=stacks is not None, watch=watch
     )
-    host = "private" if private else os.uname().nodename
+    host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
         rotation = Rotation(Shelf(out, keep, host), done=_say, private=private)
         status = session.run(rotation, out, rotate)
