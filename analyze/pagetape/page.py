@@ -22,6 +22,7 @@ from pagetape.schemas import MIGRATETYPES
 from pagetape.schemas.tape import Tape
 
 INTERVALS = 140  # of a chart over time
+STACKS = 500  # different ones, in a flame graph
 
 KINDS = {
     "steal": "steal: the block keeps its owner and is mixed now",
@@ -85,6 +86,8 @@ def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
     with Database([tape]) as db:
         reports = query.reports()
         answers = {name: db.run(reports[name]).objects() for name in plain}
+        top = {"top": STACKS}
+        answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()
         for name in ("extfrag.over_time", "events.over_time"):
             answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
     return Subject(label, describe(tape), side, answers)
@@ -400,6 +403,30 @@ def _free_memory(subjects: list[Subject]) -> str:
     )
 
 
+def _stacks(subjects: list[Subject]) -> str:
+    """Nothing where no tape has stacks."""
+    known = {
+        s.label: [(row["folded"], row["nr"]) for row in s.answers["extfrag.by_stack"]]
+        for s in subjects
+        if s.info["stacks"]
+    }
+    if not any(known.values()):
+        return ""
+
+    def draw(s: Subject) -> str:
+        stacks = known.get(s.label)
+        return svg.icicle(stacks, "fallbacks") if stacks else _nothing("No stacks on this tape.")
+
+    return _section(
+        "What code falls back",
+        "Kernel stacks of all fallbacks: below each function the ones it called, as wide as the "
+        "fallbacks that came of it.",
+        subjects,
+        draw,
+        wide=True,
+    )
+
+
 def _tables(subjects: list[Subject]) -> str:
     def rows_of(name: str, limit: int = 12) -> Callable[[Subject], str]:
         def draw(s: Subject) -> str:
@@ -448,6 +475,7 @@ def page(tapes: Sequence[Tape]) -> str:
         _extfrag_over_time(subjects, seconds, interval_ms / 1000),
         _traffic(subjects, seconds, interval_ms / 1000),
         _free_memory(subjects),
+        _stacks(subjects),
         _tables(subjects),
         "</main>",
         f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "

@@ -152,6 +152,39 @@ def bars(title: str, values: Sequence[Bar]) -> str:
     return _svg(width, head + row * len(values) + 4, title, parts)
 
 
+def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
+    """A flame graph that hangs: callers above, a call as wide as what came of it.
+
+    `stacks` are folded, outermost function first, with their numbers.
+    """
+    width, row = 1180, 19
+    total = sum(nr for _, nr in stacks)
+    parts: list[str] = []
+    deepest = 0
+
+    def draw(left: float, depth: int, below: Sequence[tuple[list[str], int]]) -> None:
+        nonlocal deepest
+        deepest = max(deepest, depth)
+        callees: dict[str, list[tuple[list[str], int]]] = {}
+        for (name, *rest), nr in (entry for entry in below if entry[0]):
+            callees.setdefault(name, []).append((rest, nr))
+        for name, calls in sorted(callees.items()):
+            nr = sum(n for _, n in calls)
+            wide = width * nr / total
+            words = name[: int((wide - 6) / 7.3)] if wide > 20 else ""
+            parts.append(
+                f"<g><title>{escape(name)}: {nr:,} of {total:,} {escape(unit)}</title>"
+                f'<rect x="{left:.2f}" y="{row * depth}" width="{max(wide - 1, 0.5):.2f}" '
+                f'height="{row - 1}" class="frame shade{sum(name.encode()) % 3}"/>'
+                f"{text(left + 4, row * depth + 13, words)}</g>"
+            )
+            draw(left, depth + 1, calls)
+            left += wide
+
+    draw(0, 0, [(folded.split(";"), nr) for folded, nr in stacks])
+    return _svg(width, row * deepest, f"{unit} by stack", parts)
+
+
 def over_time(
     series: Mapping[str, Sequence[float]],
     *,

@@ -103,6 +103,19 @@ def test_a_trace_with_stacks_tells_who_asked(
     assert Tape(out).table("frame")["address"].null_count == Tape(out).num_rows("frame")
 
 
+def test_the_page_shows_stacks_as_a_flame_graph(
+    golden: Path, empty: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    page = tmp_path / "page.html"
+    assert pagetape("html", golden, "-o", page).status == 0
+    text = page.read_text()
+    assert "What code falls back" in text
+    assert "<title>ksys_write: 3 of 6 fallbacks</title>" in text
+    assert "<title>xfs_buf_alloc [xfs]: 2 of 6 fallbacks</title>" in text
+    assert pagetape("html", empty, "-o", page).status == 0
+    assert "What code falls back" not in page.read_text()
+
+
 # Pipe buffers are UNMOVABLE, and there are never free ones for so many.
 FILL = """
 import fcntl, os
