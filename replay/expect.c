@@ -278,6 +278,54 @@ static void retype(struct model *m, const struct step *extfrag)
 		retype_block(m, extfrag->frame, extfrag->migratetype);
 }
 
+/* Whether the next that is heard of a page is a free: it was taken, and no event told. */
+static bool is_freed_next(const struct validate *v, uint32_t frame)
+{
+	const struct step *next = steps_of_frame(&v->steps, NULL, frame);
+
+	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
+}
+
+/* A free chunk is none: it left its list, and no event told. */
+static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
+{
+	struct frame *f = &v->m->frames[chunk];
+
+	free_list_del(v->m, zone, chunk);
+	f->state = FRAME_USED;
+	f->list = ISOLATED;
+	no_guess(v, chunk);
+	score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << f->order);
+}
+
+/*
+ * The kernel took `pick` where the model had other chunks before it on its list, or of a
+ * smaller order: those are no free chunks any more, or the list was cut and turned round.
+ */
+static void make_first(struct validate *v, struct zone *zone, const struct pick *pick)
+{
+	enum { LOOK_AT = 16 };
+	struct model *m = v->m;
+	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
+	const struct frame *f = &m->frames[chunk];
+	int type, left = LOOK_AT;
+
+	if (f->state != FRAME_FREE || pick->extfrag || frame_zone(m, chunk) != zone)
+		return;
+	type = f->list;
+	for (int order = pick->order; order < f->order; order++)
+		for (list = free_list(zone, order, type); !list_empty(m->frames, list);)
+			take_vanished(v, zone, m->frames[list].next);
+	list = free_list(zone, f->order, type);
+	for (entry = m->frames[list].next; entry != chunk && left--; entry = next) {
+		next = m->frames[entry].next;
+		if (is_freed_next(v, entry))
+			take_vanished(v, zone, entry);
+	}
+	if (m->frames[list].next != chunk)
+		rotate_list(m, list, chunk);
+}
+
 /* One page off the free lists, as the model would take it and then as recorded. */
 static bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode, const struct pick *pick)
@@ -303,6 +351,7 @@ static bool take_pick(struct validate *v, struct zone *zone, const struct reques
 		put_back(m, frame, rq->order);
 	if (pick->extfrag)
 		retype(m, pick->extfrag);
+	make_first(v, zone, pick);
 	no_guess(v, block_head(m, pick->frame));
 	if (m->frames[pick->frame].state == FRAME_USED)
 		hear_of(v, pick->frame, false);
@@ -341,14 +390,6 @@ static void take_head(struct validate *v, struct step *alloc, struct pcp *pcp)
 	pcp_remove(v->m, pcp, alloc->frame);
 	v->m->frames[alloc->frame].state = FRAME_USED;
 	v->m->frames[alloc->frame].list = 0;
-}
-
-/* Whether the next that is heard of a page is a free: it was taken, and no event told. */
-static bool is_freed_next(const struct validate *v, uint32_t frame)
-{
-	const struct step *next = steps_of_frame(&v->steps, NULL, frame);
-
-	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
 }
 
 /* An entry left its list without an event. */
@@ -845,6 +886,19 @@ static struct step *following_drain(const struct validate *v, const struct step 
 	return next;
 }
 
+/* Whether something between a free and a drain, not its overflow, asked for that drain. */
+static bool is_drained_aside(const struct validate *v, const struct step *step,
+			     const struct step *drain)
+{
+	const struct compactions *c = &v->start.compactions;
+	const struct asides *a = &v->start.asides;
+
+	return (c->next < c->nr && c->rows[c->next].at > step->at &&
+		c->rows[c->next].at <= drain->at) ||
+	       (a->next < a->nr && a->rows[a->next].at > step->at &&
+		a->rows[a->next].at <= drain->at);
+}
+
 /* What a free of recorded pages finds in the model. */
 static void free_unused(struct validate *v, const struct step *step)
 {
@@ -884,6 +938,43 @@ static bool take_proved(struct validate *v, struct pcp *pcp)
 	return pcp->count < before;
 }
 
+/* A migration that failed hands its target back to compaction: a free that is none. */
+static bool is_migrating(const struct validate *v, int32_t pid)
+{
+	for (int i = 0; i < v->nr_migrators; i++)
+		if (v->migrators[i] == pid)
+			return true;
+	return false;
+}
+
+void expect_compaction(struct validate *v, const struct compact_row *row)
+{
+	uint32_t frame;
+	int64_t found;
+
+	switch (row->kind) {
+	case COMPACTION_KIND_MIGRATE_PAGES_START:
+		if (v->nr_migrators < MAX_MIGRATORS)
+			v->migrators[v->nr_migrators++] = row->pid;
+		break;
+	case COMPACTION_KIND_MIGRATE_PAGES:
+		for (int i = v->nr_migrators - 1; i >= 0; i--)
+			if (v->migrators[i] == row->pid)
+				v->migrators[i] = v->migrators[--v->nr_migrators];
+		break;
+	case COMPACTION_KIND_ISOLATE_FREEPAGES:
+	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
+		frame = pfn_frame(v->m, row->start_pfn);
+		found = compact_isolate(v->m, row, ISOLATED);
+		if (frame == NO_FRAME || !row->nr_taken)
+			break;
+		score_repair(&v->score, frame_zone(v->m, frame),
+			     found == row->nr_taken ? REPAIR_CAUSE_ISOLATED
+						    : REPAIR_CAUSE_UNEXPLAINED,
+			     (uint64_t)row->nr_taken);
+	}
+}
+
 void expect_free(struct validate *v, struct step *step)
 {
 	struct model *m = v->m;
@@ -894,6 +985,10 @@ void expect_free(struct validate *v, struct step *step)
 	int pages, list;
 
 	release(v, step);
+	if (f->state == FRAME_USED && f->list == ISOLATED && is_migrating(v, step->pid)) {
+		score_repair(&v->score, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << step->order);
+		return;
+	}
 	if (step_depth(step))
 		settle_interrupted(v, step);
 	if (f->state != FRAME_USED || f->order != step->order)
@@ -916,7 +1011,7 @@ void expect_free(struct validate *v, struct step *step)
 		hold_in_batch(v, step, zone);
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);
 	drain = following_drain(v, step, zone);
-	if (drain && !pages && m->frames[pcp->heads + (uint32_t)list].prev != drain->frame)
+	if (drain && !pages && is_drained_aside(v, step, drain))
 		return;
 	if (drain)
 		compare_drain(v, drain, pcp, pages, list, false);

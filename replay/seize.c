@@ -101,3 +101,11 @@ void retype_block(struct model *m, uint32_t frame, int migratetype)
 			end < zone->end ? end : zone->end, migratetype);
 	set_block_type(m, frame, 0, migratetype);
 }
+
+void rotate_list(struct model *m, uint32_t list, uint32_t first)
+{
+	struct frame *f = m->frames;
+
+	list_del(f, list);
+	list_add(f, list, f[first].prev, first);
+}

@@ -18,5 +18,8 @@ void seize(struct model *m, uint32_t head, int order);
 /* Undo take_smallest(): the chunk is whole again, and first on its list. */
 void put_back(struct model *m, uint32_t head, int order);
 
+/* Cut a list like a deck of cards: `first` comes first. */
+void rotate_list(struct model *m, uint32_t list, uint32_t first);
+
 /* A page's block has this migratetype, whatever the model thought: so have its free pages. */
 void retype_block(struct model *m, uint32_t frame, int migratetype);

@@ -35,6 +35,7 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		struct pcp_page_columns pcp_page;
 		struct block_guess_columns block_guess;
 		struct reclaim_columns reclaim;
+		struct compaction_columns compaction;
 	} columns;
 	size_t nr;
 	int ret;
@@ -56,6 +57,8 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		return snapshot_load_pageblock(s->model, &columns.pageblock, nr, err);
 	if (table == &reclaim_table)
 		return asides_load(&s->asides, s->model, &columns.reclaim, nr, s->first, err);
+	if (table == &compaction_table)
+		return compactions_load(&s->compactions, &columns.compaction, nr, s->first, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
 	s->listed = true;
@@ -69,7 +72,7 @@ int start_load(struct start *s, const char *name, const struct ArrowSchema *sche
 {
 	static const struct table *const tables[] = {
 		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
-		&pcp_page_table, &block_guess_table, &reclaim_table,
+		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -109,4 +112,5 @@ void start_free(struct start *s)
 {
 	model_free(s->model);
 	asides_free(&s->asides);
+	compactions_free(&s->compactions);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "aside.h"
+#include "compact.h"
 #include "model.h"
 
 struct start {
@@ -18,12 +19,13 @@ struct start {
 	bool listed;         /* rows of free_block or block_guess were loaded */
 	struct model *model; /* NULL until all rows of zone are known */
 	struct asides asides;
+	struct compactions compactions;
 };
 
 /*
  * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
  * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags
- * only), and all of reclaim, in order. pcp comes before pcp_page.
+ * only), and all of reclaim and compaction, in order. pcp comes before pcp_page.
  * Other tables are passed over. -EINVAL for rows that contradict each other, by name and
  * value.
  */

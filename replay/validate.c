@@ -260,6 +260,14 @@ static void run_asides(struct validate *v, uint64_t at)
 	}
 }
 
+static void run_compactions(struct validate *v, uint64_t at)
+{
+	const struct compact_row *row;
+
+	while ((row = compactions_next(&v->start.compactions, at)))
+		expect_compaction(v, row);
+}
+
 /* A free_batched whose free was not seen, or of a kernel that reports no other. */
 static bool adopt_batched(struct validate *v, struct step *step)
 {
@@ -278,6 +286,8 @@ static int run_step(struct validate *v, struct step *step, struct error *err)
 
 	if (v->start.asides.next < v->start.asides.nr)
 		run_asides(v, step->at);
+	if (v->start.compactions.next < v->start.compactions.nr)
+		run_compactions(v, step->at);
 	if (v->start.asides.nr_passes)
 		asides_seen(&v->start.asides, m, step->pid, step->ts);
 	if (step->ts >= v->score.interval_end)

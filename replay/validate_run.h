@@ -43,6 +43,8 @@ struct doubt {
 };
 enum { MAX_DOUBTS = 1 << 14 }; /* at a time; a miss beyond them is one */
 
+enum { MAX_MIGRATORS = 64 }; /* tasks that migrate pages at the same time */
+
 struct validate {
 	struct validate_config config;
 	struct policy_stack *policies;
@@ -57,6 +59,8 @@ struct validate {
 	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
 
 	struct doubt *doubts, *free_doubt;
+	int32_t migrators[MAX_MIGRATORS]; /* their pids */
+	int nr_migrators;
 
 	struct policy oracle;       /* tells fallbacks whether their block was claimed */
 	const struct step *extfrag; /* the step it tells of */
@@ -75,6 +79,9 @@ void missed(struct validate *v, const struct miss *miss);
 void tell_divergence(struct validate *v, const struct miss *miss);
 void forget_divergence(struct validate *v);
 
+/* What compaction did before a step. */
+void expect_compaction(struct validate *v, const struct compact_row *row);
+
 /* NULL if there is no room for another. */
 struct doubt *new_doubt(struct validate *v, const struct miss *miss);
 void refute_doubt(struct validate *v, struct doubt *doubt);
@@ -89,6 +96,7 @@ enum {
 	AWAITS_ALLOC = UINT16_MAX, /* it left the free lists for itself; its alloc is to come */
 	AWAITS_ALLOC_MISSED = UINT16_MAX - 1, /* the same, but the model had another page */
 	NO_ALLOC = UINT16_MAX - 2,            /* it left a PCP list, and no event told */
+	ISOLATED = UINT16_MAX - 3,            /* compaction took it off the free lists */
 };
 
 /* An alloc_zone_locked or alloc_extfrag that nothing has expected: a refill, or one page. */
