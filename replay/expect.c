@@ -299,6 +299,29 @@ static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
 }
 
 /*
+ * The kernel found the lists of a type empty from `least` to below `order`: take off what the
+ * model has there, but for what the tape shows there later.
+ */
+static void empty_lists(struct validate *v, struct zone *zone, int least, int order, int type)
+{
+	enum { LOOK_AT = 64 };
+	struct model *m = v->m;
+	int left = LOOK_AT;
+
+	for (int o = least; o < order; o++) {
+		uint32_t list = free_list(zone, o, type), entry, next;
+
+		for (entry = m->frames[list].next; entry != list && left--; entry = next) {
+			const struct step *step = steps_of_frame(&v->steps, NULL, entry);
+
+			next = m->frames[entry].next;
+			if (!step || step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+				take_vanished(v, zone, entry);
+		}
+	}
+}
+
+/*
  * The kernel took `pick` where the model had other chunks before it on its list, or of a
  * smaller order: those are no free chunks any more, or the list was cut and turned round.
  */
@@ -307,15 +330,26 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
 	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
+	uint32_t buddy = pick->frame ^ (1u << pick->order);
 	const struct frame *f = &m->frames[chunk];
 	int type, left = LOOK_AT;
 
-	if (f->state != FRAME_FREE || pick->extfrag || frame_zone(m, chunk) != zone)
+	if (pick->extfrag) {
+		if (!v->told.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
+			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
+		return;
+	}
+	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
 		return;
 	type = f->list;
-	for (int order = pick->order; order < f->order; order++)
-		for (list = free_list(zone, order, type); !list_empty(m->frames, list);)
-			take_vanished(v, zone, m->frames[list].next);
+	if (chunk != pick->frame) {
+		/* It was taken by itself: so what it would have merged with is not free. */
+		seize(m, buddy, pick->order);
+		m->frames[buddy].list = ISOLATED;
+		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << pick->order);
+		return;
+	}
+	empty_lists(v, zone, pick->order, f->order, type);
 	list = free_list(zone, f->order, type);
 	for (entry = m->frames[list].next; entry != chunk && left--; entry = next) {
 		next = m->frames[entry].next;
@@ -802,6 +836,29 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct s
 }
 
 /*
+ * The kernel drained another entry than the model's next one: those before it are on the
+ * PCP no more, if the tape does not show them there later.
+ */
+static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
+			  const struct step *step)
+{
+	enum { LOOK_AT = 64 };
+	const struct frame *f = &v->m->frames[step->frame];
+	int left = LOOK_AT;
+
+	if (f->state != FRAME_PCP || &v->m->pcps[f->list] != drain->pcp)
+		return;
+	for (; victim != step->frame && victim != NO_FRAME && left--;
+	     victim = pcp_drain_next(drain, v->m)) {
+		const struct step *next = steps_of_frame(&v->steps, step, victim);
+
+		if (next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC))
+			return;
+		take_unseen(v, drain->pcp, victim);
+	}
+}
+
+/*
  * The events of one drain against what the model would drain, `pages` from `list` on;
  * `told`: there is no telling how many. Returns the last event's.
  */
@@ -825,6 +882,10 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 		if (drain.left <= 0 && !told && drained >= pages)
 			drain.left = INT_MAX; /* more than predicted */
 		victim = pcp_drain_next(&drain, m);
+		/* The next CPU's turn. */
+		if (told && last != first && m->frames[s->frame].state == FRAME_PCP &&
+		    &m->pcps[m->frames[s->frame].list] != pcp)
+			break;
 		unknown = is_unknown(v, s->frame) || victim == NO_FRAME;
 		same = victim == s->frame && m->frames[victim].order == s->order;
 		v->told = (struct told){0};
@@ -851,6 +912,7 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 				score(&v->score, zone, DECISION_DRAIN, UNKNOWN);
 			else
 				missed(v, &miss);
+			skip_phantoms(v, &drain, victim, s);
 			drain_by_force(v, zone, s);
 			drain.left -= 1 << s->order;
 			story_end(v);
@@ -938,13 +1000,19 @@ static bool take_proved(struct validate *v, struct pcp *pcp)
 	return pcp->count < before;
 }
 
-/* A migration that failed hands its target back to compaction: a free that is none. */
-static bool is_migrating(const struct validate *v, int32_t pid)
+/*
+ * A migration that failed hands its target, which no alloc told of, back to compaction: a
+ * free that is none.
+ */
+static bool is_given_back(const struct validate *v, const struct step *step)
 {
+	const struct frame *f = &v->m->frames[block_head(v->m, step->frame)];
+	bool migrating = false;
+
 	for (int i = 0; i < v->nr_migrators; i++)
-		if (v->migrators[i] == pid)
-			return true;
-	return false;
+		migrating |= v->migrators[i] == step->pid;
+	return migrating && (f->state == FRAME_FREE || f->state == FRAME_PCP ||
+			     (f->state == FRAME_USED && f->list == ISOLATED));
 }
 
 void expect_compaction(struct validate *v, const struct compact_row *row)
@@ -985,7 +1053,9 @@ void expect_free(struct validate *v, struct step *step)
 	int pages, list;
 
 	release(v, step);
-	if (f->state == FRAME_USED && f->list == ISOLATED && is_migrating(v, step->pid)) {
+	if (v->nr_migrators && is_given_back(v, step)) {
+		seize(m, step->frame, step->order);
+		m->frames[step->frame].list = ISOLATED;
 		score_repair(&v->score, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << step->order);
 		return;
 	}

@@ -281,6 +281,7 @@ bool block_carve(struct model *m, uint32_t head, int order)
 		uint32_t upper = block + (1u << half);
 
 		f[upper].state = f[block].state;
+		f[upper].list = f[block].list;
 		f[upper].order = f[block].order = (uint8_t)half;
 		block = head < upper ? block : upper;
 	}
