@@ -836,25 +836,29 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct s
 }
 
 /*
- * The kernel drained another entry than the model's next one: those before it are on the
- * PCP no more, if the tape does not show them there later.
+ * The kernel drained another entry than the model's next one. Those before it are on the
+ * PCP no more; or, if the tape shows them there later, they stand elsewhere on their list.
  */
 static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
 			  const struct step *step)
 {
 	enum { LOOK_AT = 64 };
-	const struct frame *f = &v->m->frames[step->frame];
+	struct frame *f = v->m->frames;
 	int left = LOOK_AT;
 
-	if (f->state != FRAME_PCP || &v->m->pcps[f->list] != drain->pcp)
+	if (f[step->frame].state != FRAME_PCP || &v->m->pcps[f[step->frame].list] != drain->pcp)
 		return;
 	for (; victim != step->frame && victim != NO_FRAME && left--;
 	     victim = pcp_drain_next(drain, v->m)) {
 		const struct step *next = steps_of_frame(&v->steps, step, victim);
 
-		if (next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC))
-			return;
-		take_unseen(v, drain->pcp, victim);
+		if (next &&
+		    (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC)) {
+			list_del(f, victim);
+			list_add_head(f, drain->pcp->heads + (uint32_t)drain->list, victim);
+		} else {
+			take_unseen(v, drain->pcp, victim);
+		}
 	}
 }
 
@@ -948,17 +952,25 @@ static struct step *following_drain(const struct validate *v, const struct step 
 	return next;
 }
 
-/* Whether something between a free and a drain, not its overflow, asked for that drain. */
+/*
+ * Whether something between a free and a drain, not its overflow from `list` on, asked for
+ * that drain: then it begins with list 0.
+ */
 static bool is_drained_aside(const struct validate *v, const struct step *step,
-			     const struct step *drain)
+			     const struct step *drain, struct pcp *pcp, int list)
 {
 	const struct compactions *c = &v->start.compactions;
 	const struct asides *a = &v->start.asides;
+	struct pcp_drain from_list, from_first;
 
-	return (c->next < c->nr && c->rows[c->next].at > step->at &&
-		c->rows[c->next].at <= drain->at) ||
-	       (a->next < a->nr && a->rows[a->next].at > step->at &&
-		a->rows[a->next].at <= drain->at);
+	if (c->next < c->nr && c->rows[c->next].at > step->at && c->rows[c->next].at <= drain->at)
+		return true;
+	if (a->next < a->nr && a->rows[a->next].at > step->at && a->rows[a->next].at <= drain->at)
+		return true;
+	pcp_drain_begin(&from_list, v->m, pcp, INT_MAX, list);
+	pcp_drain_begin(&from_first, v->m, pcp, INT_MAX, 0);
+	return pcp_drain_next(&from_list, v->m) != drain->frame &&
+	       pcp_drain_next(&from_first, v->m) == drain->frame;
 }
 
 /* What a free of recorded pages finds in the model. */
@@ -1008,11 +1020,15 @@ static bool is_given_back(const struct validate *v, const struct step *step)
 {
 	const struct frame *f = &v->m->frames[block_head(v->m, step->frame)];
 	bool migrating = false;
+	const struct step *next;
 
 	for (int i = 0; i < v->nr_migrators; i++)
 		migrating |= v->migrators[i] == step->pid;
-	return migrating && (f->state == FRAME_FREE || f->state == FRAME_PCP ||
-			     (f->state == FRAME_USED && f->list == ISOLATED));
+	if (!migrating || f->state == FRAME_OLD || (f->state == FRAME_USED && f->list != ISOLATED))
+		return false;
+	/* A source that was once a target is freed indeed: then it is seen to be handed out. */
+	next = steps_of_frame(&v->steps, NULL, step->frame);
+	return !next || next->kind == EVENT_KIND_FREE;
 }
 
 void expect_compaction(struct validate *v, const struct compact_row *row)
@@ -1081,8 +1097,8 @@ void expect_free(struct validate *v, struct step *step)
 		hold_in_batch(v, step, zone);
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);
 	drain = following_drain(v, step, zone);
-	if (drain && !pages && is_drained_aside(v, step, drain))
-		return;
+	if (drain && is_drained_aside(v, step, drain, pcp, list))
+		drain = NULL;
 	if (drain)
 		compare_drain(v, drain, pcp, pages, list, false);
 	else if (pages && !take_proved(v, pcp))
