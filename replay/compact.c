@@ -132,9 +132,12 @@ static int64_t isolate_quickly(struct model *m, const struct compact_row *row, i
 	zone = frame_zone(m, entry);
 	list = free_list(zone, order, MIGRATETYPE_MOVABLE);
 	low &= ~((1ull << m->pageblock_order) - 1);
-	for (entry = m->frames[list].prev; entry != list && left--; entry = m->frames[entry].prev) {
+	for (entry = m->frames[list].prev; entry != list; entry = m->frames[entry].prev) {
 		uint64_t pfn = frame_pfn(m, entry);
 
+		/* Of more than were looked at only if none of those will do. */
+		if (--left < 0 && found != NO_FRAME)
+			break;
 		if (pfn >= row->start_pfn && (found == NO_FRAME || entry > found))
 			found = entry;
 		if (pfn >= low)

@@ -311,12 +311,17 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
 	for (int o = least; o < order; o++) {
 		uint32_t list = free_list(zone, o, type), entry, next;
 
-		for (entry = m->frames[list].next; entry != list && left--; entry = next) {
+		for (entry = m->frames[list].next; entry != list && left > 0; entry = next) {
 			const struct step *step = steps_of_frame(&v->steps, NULL, entry);
 
 			next = m->frames[entry].next;
-			if (!step || step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+			left--;
+			if (!step || step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED) {
 				take_vanished(v, zone, entry);
+				continue;
+			}
+			list_del(m->frames, entry);
+			list_add_tail(m->frames, list, entry);
 		}
 	}
 }
@@ -836,26 +841,34 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct s
 }
 
 /*
- * The kernel drained another entry than the model's next one. Those before it are on the
- * PCP no more; or, if the tape shows them there later, they stand elsewhere on their list.
+ * The kernel drained another entry of the list than the model's next one, or, emptying all
+ * lists, one of a later list. Those before it are on the PCP no more; or, if the tape shows
+ * them there later, they stand elsewhere.
  */
 static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
-			  const struct step *step)
+			  const struct step *step, bool all_lists)
 {
-	enum { LOOK_AT = 64 };
-	struct frame *f = v->m->frames;
+	enum { LOOK_AT = 64, SOON = 256 };
+	const struct model *m = v->m;
+	struct frame *f = m->frames;
+	uint32_t list = pcp_list(m, drain->pcp, step->order, step->migratetype);
 	int left = LOOK_AT;
 
-	if (f[step->frame].state != FRAME_PCP || &v->m->pcps[f[step->frame].list] != drain->pcp)
+	if (f[step->frame].state != FRAME_PCP || &m->pcps[f[step->frame].list] != drain->pcp)
 		return;
 	for (; victim != step->frame && victim != NO_FRAME && left--;
-	     victim = pcp_drain_next(drain, v->m)) {
+	     victim = pcp_drain_next(drain, m)) {
+		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
 		const struct step *next = steps_of_frame(&v->steps, step, victim);
 
+		/* Its turn comes: this drain went another way for a moment. */
+		if ((here != list && !all_lists) ||
+		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - step->at < SOON))
+			return;
 		if (next &&
 		    (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC)) {
 			list_del(f, victim);
-			list_add_head(f, drain->pcp->heads + (uint32_t)drain->list, victim);
+			list_add_head(f, here, victim);
 		} else {
 			take_unseen(v, drain->pcp, victim);
 		}
@@ -916,7 +929,7 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 				score(&v->score, zone, DECISION_DRAIN, UNKNOWN);
 			else
 				missed(v, &miss);
-			skip_phantoms(v, &drain, victim, s);
+			skip_phantoms(v, &drain, victim, s, told);
 			drain_by_force(v, zone, s);
 			drain.left -= 1 << s->order;
 			story_end(v);
@@ -957,20 +970,17 @@ static struct step *following_drain(const struct validate *v, const struct step 
  * that drain: then it begins with list 0.
  */
 static bool is_drained_aside(const struct validate *v, const struct step *step,
-			     const struct step *drain, struct pcp *pcp, int list)
+			     const struct step *drain, const struct pcp *pcp, int list)
 {
 	const struct compactions *c = &v->start.compactions;
 	const struct asides *a = &v->start.asides;
-	struct pcp_drain from_list, from_first;
-
 	if (c->next < c->nr && c->rows[c->next].at > step->at && c->rows[c->next].at <= drain->at)
 		return true;
 	if (a->next < a->nr && a->rows[a->next].at > step->at && a->rows[a->next].at <= drain->at)
 		return true;
-	pcp_drain_begin(&from_list, v->m, pcp, INT_MAX, list);
-	pcp_drain_begin(&from_first, v->m, pcp, INT_MAX, 0);
-	return pcp_drain_next(&from_list, v->m) != drain->frame &&
-	       pcp_drain_next(&from_first, v->m) == drain->frame;
+	/* The list is not empty, for the page just freed is on it. */
+	return v->m->kernel->drain_rule == DRAIN_FROM_INDEX &&
+	       pcp_list(v->m, pcp, drain->order, drain->migratetype) != pcp->heads + (uint32_t)list;
 }
 
 /* What a free of recorded pages finds in the model. */
