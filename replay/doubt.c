@@ -21,7 +21,7 @@ struct doubt *new_doubt(struct validate *v, const struct miss *miss)
 /* One page less to wait for; the last one decides. */
 static void settle_doubt(struct validate *v, struct doubt *doubt)
 {
-	if (--doubt->waiting)
+	if (!doubt->waiting || --doubt->waiting)
 		return;
 	if (doubt->open) {
 		score(&v->score, doubt->miss.zone, DECISION_ALLOC, EXACT);

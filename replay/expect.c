@@ -159,6 +159,16 @@ static bool is_unknown(const struct validate *v, uint32_t frame)
 	return v->m->frames[head].state == FRAME_OLD || is_guess(v, head);
 }
 
+/* A page that a PCP held since before the start shows. */
+static void saw_pcp_page(struct validate *v, const struct step *step)
+{
+	struct zone *zone = frame_zone(v->m, step->frame);
+	uint64_t pages = 1ull << step->order;
+
+	if (place_of(v->m, step->frame) == PLACE_UNKNOWN && pcp_allowed(v->m, step->order))
+		zone->pcp_unseen -= zone->pcp_unseen < pages ? zone->pcp_unseen : pages;
+}
+
 static uint64_t pfn_or_none(const struct model *m, uint32_t frame)
 {
 	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
@@ -726,6 +736,7 @@ static void take_misplaced(struct validate *v, struct step *step, struct pcp *pc
 			miss.cause = REPAIR_CAUSE_CAPTURED;
 		else if (miss.place == PLACE_USED)
 			miss.cause = REPAIR_CAUSE_MISSED_FREE;
+		saw_pcp_page(v, step);
 		no_guess(v, block_head(m, step->frame));
 		seize(m, step->frame, step->order);
 		m->frames[step->frame].list = 0;
@@ -833,6 +844,7 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct s
 {
 	struct model *m = v->m;
 
+	saw_pcp_page(v, step);
 	seize(m, step->frame, step->order);
 	if (m->kernel->drained_type == DRAINED_BLOCK)
 		retype_block(m, step->frame, step->migratetype);
@@ -1004,10 +1016,12 @@ static void free_unused(struct validate *v, const struct step *step)
  */
 static bool take_proved(struct validate *v, struct pcp *pcp)
 {
-	enum { LOOK_AT = 64 };
+	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
 	int before = pcp->count;
 
+	if (v->guesses && m->zones[pcp->zone].pcp_unseen)
+		return false;
 	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
 		uint32_t list = pcp_list(m, pcp, 0, type), next;
 		int left = LOOK_AT;

@@ -282,6 +282,7 @@ bool block_carve(struct model *m, uint32_t head, int order)
 
 		f[upper].state = f[block].state;
 		f[upper].list = f[block].list;
+		f[upper].next = NO_FRAME;
 		f[upper].order = f[block].order = (uint8_t)half;
 		block = head < upper ? block : upper;
 	}

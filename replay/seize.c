@@ -62,6 +62,7 @@ void seize(struct model *m, uint32_t head, int order)
 			}
 			cut_out(m, zone, block, head, order);
 			block_set(m, head, order, FRAME_USED);
+			m->frames[head].list = 0;
 			return;
 		case FRAME_PCP:
 			take_entry(m, block);
@@ -74,6 +75,7 @@ void seize(struct model *m, uint32_t head, int order)
 		}
 	}
 	block_set(m, head, order, FRAME_USED);
+	m->frames[head].list = 0;
 }
 
 void put_back(struct model *m, uint32_t head, int order)
@@ -90,6 +92,18 @@ void put_back(struct model *m, uint32_t head, int order)
 	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
 }
 
+/* A free chunk of several pageblocks becomes one chunk of each. */
+static void split_into_blocks(struct model *m, struct zone *zone, uint32_t chunk)
+{
+	int order = m->frames[chunk].order, type = m->frames[chunk].list;
+
+	if (m->frames[chunk].state != FRAME_FREE || order <= m->pageblock_order)
+		return;
+	free_list_del(m, zone, chunk);
+	for (uint32_t f = chunk; f < chunk + (1u << order); f += 1u << m->pageblock_order)
+		free_list_add(m, zone, f, m->pageblock_order, type, false);
+}
+
 void retype_block(struct model *m, uint32_t frame, int migratetype)
 {
 	struct zone *zone = frame_zone(m, frame);
@@ -97,6 +111,8 @@ void retype_block(struct model *m, uint32_t frame, int migratetype)
 
 	if (frame_block(m, frame)->migratetype == migratetype)
 		return;
+	if (start >= zone->start)
+		split_into_blocks(m, zone, block_head(m, start));
 	move_free_pages(m, zone, start > zone->start ? start : zone->start,
 			end < zone->end ? end : zone->end, migratetype);
 	set_block_type(m, frame, 0, migratetype);

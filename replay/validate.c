@@ -74,6 +74,7 @@ void validate_free(struct validate *v)
 	policy_stack_free(v->policies);
 	free(v->holders);
 	free(v->guesses);
+	free(v->typed);
 	free(v->doubts);
 	free(v);
 }
@@ -97,7 +98,8 @@ static int mark_guesses(struct validate *v, struct error *err)
 	if (!guessed)
 		return 0;
 	v->guesses = calloc(m->nr_frames / 64 + 1, sizeof(*v->guesses));
-	if (!v->guesses)
+	v->typed = calloc(m->nr_frames >> m->pageblock_order, sizeof(*v->typed));
+	if (!v->guesses || !v->typed)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (uint32_t head = 0; head < m->nr_frames; head += 1u << m->frames[head].order)
 		if (m->frames[head].state == FRAME_FREE && frame_zone(m, head)->guessed)
@@ -334,6 +336,26 @@ static int run_oldest(struct validate *v, struct error *err)
 		     : 0;
 }
 
+/*
+ * Where the snapshot could only guess the pageblocks' types, the first event that shows one
+ * tells it, before it is needed.
+ */
+static void learn_type(struct validate *v, const struct step *step)
+{
+	uint32_t block = step->frame >> v->m->pageblock_order;
+	int type = step->migratetype;
+
+	if (v->typed[block] || step->kind < EVENT_KIND_ALLOC_ZONE_LOCKED)
+		return;
+	if (step->kind == EVENT_KIND_ALLOC_ZONE_LOCKED &&
+	    v->m->kernel->zone_locked != ZONE_LOCKED_LIST)
+		return;
+	if (step->kind == EVENT_KIND_ALLOC_EXTFRAG)
+		type = step->fallback_migratetype;
+	v->typed[block] = true;
+	retype_block(v->m, step->frame, type);
+}
+
 static int feed_rows(struct validate *v, const struct event_columns *c, size_t first, size_t end,
 		     struct error *err)
 {
@@ -342,6 +364,8 @@ static int feed_rows(struct validate *v, const struct event_columns *c, size_t f
 	for (size_t i = first; i < end && !ret; i++) {
 		if (!read_step(v, steps_room(&v->steps), c, i))
 			continue;
+		if (v->typed)
+			learn_type(v, steps_room(&v->steps));
 		steps_add(&v->steps);
 		if (v->steps.arrived - v->steps.done == STEPS_AHEAD)
 			ret = run_oldest(v, err);

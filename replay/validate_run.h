@@ -57,6 +57,7 @@ struct validate {
 	struct holder *holders; /* [cpu] */
 	bool preempt_told;      /* the tape shows when preemption is off */
 	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
+	bool *typed;            /* [pageblock] its type was guessed, and is told by now */
 
 	struct doubt *doubts, *free_doubt;
 	int32_t migrators[MAX_MIGRATORS]; /* their pids */
