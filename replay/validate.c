@@ -345,7 +345,8 @@ static void learn_type(struct validate *v, const struct step *step)
 	uint32_t block = step->frame >> v->m->pageblock_order;
 	int type = step->migratetype;
 
-	if (v->typed[block] || step->kind < EVENT_KIND_ALLOC_ZONE_LOCKED)
+	if (v->typed[block] || step->kind < EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	    !frame_zone(v->m, step->frame)->guessed)
 		return;
 	if (step->kind == EVENT_KIND_ALLOC_ZONE_LOCKED &&
 	    v->m->kernel->zone_locked != ZONE_LOCKED_LIST)
