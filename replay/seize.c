@@ -92,16 +92,17 @@ void put_back(struct model *m, uint32_t head, int order)
 	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
 }
 
-/* A free chunk of several pageblocks becomes one chunk of each. */
-static void split_into_blocks(struct model *m, struct zone *zone, uint32_t chunk)
+/* Free pages of several pageblocks are of one type: all of them change. */
+static bool retype_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
 {
-	int order = m->frames[chunk].order, type = m->frames[chunk].list;
+	int order = m->frames[chunk].order;
 
 	if (m->frames[chunk].state != FRAME_FREE || order <= m->pageblock_order)
-		return;
+		return false;
 	free_list_del(m, zone, chunk);
-	for (uint32_t f = chunk; f < chunk + (1u << order); f += 1u << m->pageblock_order)
-		free_list_add(m, zone, f, m->pageblock_order, type, false);
+	free_list_add(m, zone, chunk, order, migratetype, true);
+	set_block_type(m, chunk, order, migratetype);
+	return true;
 }
 
 void retype_block(struct model *m, uint32_t frame, int migratetype)
@@ -111,8 +112,8 @@ void retype_block(struct model *m, uint32_t frame, int migratetype)
 
 	if (frame_block(m, frame)->migratetype == migratetype)
 		return;
-	if (start >= zone->start)
-		split_into_blocks(m, zone, block_head(m, start));
+	if (start >= zone->start && retype_chunk(m, zone, block_head(m, start), migratetype))
+		return;
 	move_free_pages(m, zone, start > zone->start ? start : zone->start,
 			end < zone->end ? end : zone->end, migratetype);
 	set_block_type(m, frame, 0, migratetype);
