@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bindings of the collector: no logic, one exception, Arrow batches out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 class CollectorError(OSError):
@@ -31,6 +31,7 @@ class Source:
     # where there are several.
     def tracepoints(self) -> list[dict[str, Any]]: ...
     def rings(self) -> list[dict[str, Any]]: ...
+    def spools(self) -> list[dict[str, Any]]: ...
     def lost(self) -> list[dict[str, Any]]: ...
     def tasks(self) -> list[dict[str, Any]]: ...
     def stack(self, number: int) -> list[int]:
@@ -63,6 +64,20 @@ class Recorder(Source):
     comes out of read() after it. close(), at any time, ends all and leaves nothing
     behind; a read() in another thread then raises CollectorError (ECANCELED).
 
+    The directory `spool` must be there at the start. Files in it have no names, unless the
+    spool is kept, for a recorder that is killed: with `checkpoint`, or `defer`. Then the
+    directory is empty at the start, what a stopped recording still has goes into it at
+    close(), and Spooled reads it.
+
+    `checkpoint` is called within read() every 2 s of events or earlier, when the caller has
+    come back for what follows; it has then written all rows it was given, and keeps the bytes
+    for Spooled. When it returns, the spool forgets what is before. After a cut the next call
+    belongs to the new segment. With `defer` nothing is decoded: read() waits for the end.
+
+    The spool takes up to `spool_max` bytes of the disk (0: no bound). At the bound reading
+    stops until there is room, and the ring loses its oldest events; with `defer` the
+    recording ends.
+
     Further `facts`: instances (one name), ring_kb, subbuf_kb, and skipped_events,
     those asked for that this kernel does not have. task:task_newtask, task:task_rename
     and cgroup:cgroup_attach_task are recorded too, so that tasks() knows short-lived
@@ -80,7 +95,16 @@ class Recorder(Source):
         ring_kb: int = 0,
         stacks: bool = False,
         prompt: bool = False,
+        *,
+        spool_max: int = 0,
+        checkpoint: Callable[[bytes], None] | None = None,
+        defer: bool = False,
     ) -> None: ...
+    @property
+    def ended(self) -> str:
+        """How, once read() gave None: "stopped", "spool full" or "disk full"."""
+    def close(self, ended: str | None = None) -> None:
+        """End all; `ended` is for those who find spools that are kept."""
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
@@ -101,6 +125,24 @@ class Recorder(Source):
 
 def default_ring_kb() -> int:
     """What a Recorder without `ring_kb` takes for each CPU."""
+
+class Spooled(Source):
+    """What a recording left in its spool: the directory of a Recorder that kept it.
+
+    Decodes all, or what follows a checkpoint; then tracepoints(), rings(), lost() and
+    tasks() are of the whole recording. Its `facts` are only pageblock_order and gfp_bits:
+    the others are for the caller to know.
+    """
+
+    def __init__(
+        self, directory: str, migratetypes: Sequence[str] = (), checkpoint: bytes | None = None
+    ) -> None: ...
+    @property
+    def ended(self) -> str:
+        """How: "killed", or as Recorder.ended or Recorder.close() said."""
+
+def look_into_spool(directory: str) -> tuple[int, str]:
+    """Of a spool that is kept: bytes that wait, and how the recording ended, as Spooled.ended."""
 
 def free_blocks(
     kpageflags: str,

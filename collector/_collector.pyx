@@ -6,6 +6,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 import os
 import time
@@ -65,6 +66,14 @@ cdef extern from "source.h" nogil:
         int cpu
         const char *instance
         uint64_t read, overrun, commit_overrun, dropped, bytes, first_ts, last_ts
+        uint64_t spool_peak, spool_full
+    struct checkpoint_c "checkpoint":
+        size_t nr
+        uint64_t words[]
+    struct item:
+        const table *table
+        ArrowArray array
+        checkpoint_c *checkpoint
     struct source:
         tep_handle *tep
         decoder *decoder
@@ -73,7 +82,7 @@ cdef extern from "source.h" nogil:
         ring *rings
         size_t nr_rings
         uint64_t progress
-    int source_read(source *s, int timeout_ms, const table **table, ArrowArray *out, error *err)
+    int source_read(source *s, int timeout_ms, item *out, error *err)
     bint source_next(source *s)
 
 cdef extern from "dat.h" nogil:
@@ -117,6 +126,8 @@ cdef extern from "record.h" nogil:
     struct recorder_config:
         const char **events
         const char *spool
+        uint64_t spool_max
+        bint keep, defer
         size_t ring_kb
         bint prompt
         bint stacks
@@ -134,6 +145,26 @@ cdef extern from "record.h" nogil:
     int recorder_cpus(const recorder *r)
     const char **recorder_skipped(const recorder *r, size_t *nr)
     tasks_c *recorder_tasks(recorder *r)
+    void recorder_release(recorder *r, const checkpoint_c *checkpoint)
+    const char *recorder_ended(const recorder *r)
+    void recorder_say_ended(recorder *r, const char *how)
+
+cdef extern from "recover.h" nogil:
+    struct recovery:
+        pass
+    int recovery_open(
+        recovery **out, const char *dir, const decoder_names *names,
+        const checkpoint_c *checkpoint, error *err)
+    void recovery_close(recovery *r)
+    source *recovery_source(recovery *r)
+    tasks_c *recovery_tasks(recovery *r)
+    double recovery_progress(const recovery *r)
+    const char *recovery_ended(const recovery *r)
+    uint64_t recovery_bad(const recovery *r)
+    struct spool_state:
+        uint64_t waiting
+        char ended[64]
+    int recovery_look(const char *dir, spool_state *state, error *err)
 
 cdef enum:
     SIGNAL_MS = 200  # how long a signal may wait for a thread in read()
@@ -201,23 +232,33 @@ cdef class Source:
                 bits[name.decode()] = bit
         return bits
 
+    cdef void passed(self, checkpoint_c *checkpoint) except *:
+        """The reader has come back for what follows this checkpoint."""
+
     def read(self):
         cdef source *s = self.opened()
         cdef ArrowBatch batch = ArrowBatch()
+        cdef item item
         cdef error err
         cdef int ret
         self.reading += 1
         try:
             while True:
                 with nogil:
-                    ret = source_read(s, SIGNAL_MS, &batch.table, &batch.array, &err)
-                if ret != -EAGAIN:
+                    ret = source_read(s, SIGNAL_MS, &item, &err)
+                if ret == 1 and not item.table:
+                    try:
+                        self.passed(item.checkpoint)
+                    finally:
+                        free(item.checkpoint)
+                elif ret != -EAGAIN:
                     break
                 PyErr_CheckSignals()
         finally:
             self.reading -= 1
         if check(ret, &err) == 0:
             return None
+        batch.table, batch.array = item.table, item.array
         return batch.table.name.decode(), batch
 
     @property
@@ -256,6 +297,14 @@ cdef class Source:
                 "last_ts": count(s.rings[i].last_ts),
             }
             for i in range(s.nr_rings)
+        ]
+
+    def spools(self):
+        cdef source *s = self.opened()
+        return [
+            {"cpu": ring.cpu, "peak": ring.spool_peak, "full": ring.spool_full}
+            for ring in s.rings[: s.nr_rings]
+            if ring.spool_peak != UNKNOWN_COUNT
         ]
 
     def lost(self):
@@ -345,10 +394,40 @@ cdef class DatFile(Source):
         self.dat = NULL
 
 
+cdef dict task_row(tasks_c *tasks, int32_t pid):
+    cdef const task *task = tasks_find(tasks, pid)
+    if pid == 0:
+        return {"pid": 0, "tgid": 0, "comm": "<idle>", "kthread": True}
+    if not task:
+        return {"pid": pid, "tgid": None, "comm": "<...>", "kthread": None}
+    return {
+        "pid": pid,
+        "tgid": task.tgid or None,
+        "comm": text(task.comm),
+        "kthread": task.kthread,
+        "cgroup": text(task.cgroup),
+    }
+
+
+cdef list task_rows(const decoder *d, tasks_c *tasks):
+    cdef size_t nr
+    cdef int32_t *pids = decoder_pids(d, &nr)
+    if not pids:
+        raise MemoryError
+    try:
+        return [task_row(tasks, pids[i]) for i in range(nr)]
+    finally:
+        free(pids)
+
+
 cdef class Recorder(Source):
     cdef recorder *recorder
+    cdef object checkpoint
 
-    def __init__(self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False):
+    def __init__(
+        self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False, *,
+        spool_max=0, checkpoint=None, defer=False,
+    ):
         cdef Names names = Names(migratetypes)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
@@ -364,6 +443,9 @@ cdef class Recorder(Source):
             c_events[i] = event
         config.events = c_events
         config.spool = directory
+        config.spool_max = spool_max
+        config.keep = checkpoint is not None
+        config.defer = defer
         config.ring_kb = ring_kb
         config.stacks = stacks
         config.prompt = prompt
@@ -372,10 +454,21 @@ cdef class Recorder(Source):
             ret = recorder_new(&self.recorder, &config, &err)
         free(c_events)
         check(ret, &err)
+        self.checkpoint = checkpoint
         self.source = recorder_source(self.recorder)
 
     def __dealloc__(self):
         recorder_free(self.recorder)
+
+    cdef void passed(self, checkpoint_c *checkpoint) except *:
+        self.checkpoint((<char *>checkpoint.words)[: checkpoint.nr * sizeof(uint64_t)])
+        with nogil:
+            recorder_release(self.recorder, checkpoint)
+
+    @property
+    def ended(self):
+        self.opened()
+        return recorder_ended(self.recorder).decode()
 
     @property
     def facts(self):
@@ -437,43 +530,97 @@ cdef class Recorder(Source):
     def next(self):
         return source_next(self.opened())
 
-    cdef dict task(self, int32_t pid):
-        cdef const task *task = tasks_find(recorder_tasks(self.recorder), pid)
-        if pid == 0:
-            return {"pid": 0, "tgid": 0, "comm": "<idle>", "kthread": True}
-        if not task:
-            return {"pid": pid, "tgid": None, "comm": "<...>", "kthread": None}
-        return {
-            "pid": pid,
-            "tgid": task.tgid or None,
-            "comm": text(task.comm),
-            "kthread": task.kthread,
-            "cgroup": text(task.cgroup),
-        }
-
     def tasks(self):
-        cdef source *s = self.opened()
-        cdef size_t nr
-        cdef int32_t *pids = decoder_pids(s.decoder, &nr)
-        if not pids:
-            raise MemoryError
-        try:
-            return [self.task(pids[i]) for i in range(nr)]
-        finally:
-            free(pids)
+        return task_rows(self.opened().decoder, recorder_tasks(self.recorder))
 
-    def close(self):
+    def close(self, ended=None):
         cdef recorder *r = self.recorder
         self.source = NULL
         self.recorder = NULL
         if not r:
             return
+        if ended is not None:
+            recorder_say_ended(r, ended.encode())
         with nogil:
             recorder_cancel(r)
         while self.reading:  # in another thread; the cancelled read() returns
             time.sleep(0.001)
         with nogil:
             recorder_free(r)
+
+
+cdef class Spooled(Source):
+    cdef recovery *recovery
+    cdef str directory
+
+    def __init__(self, directory, migratetypes=(), checkpoint=None):
+        cdef Names names = Names(migratetypes)
+        cdef bytes path = os.fsencode(directory)
+        cdef const char *c_path = path
+        cdef checkpoint_c *c_checkpoint = NULL
+        cdef error err
+        cdef int ret
+        if self.recovery:
+            raise ValueError("opened before")
+        if checkpoint is not None:
+            c_checkpoint = <checkpoint_c *>malloc(sizeof(checkpoint_c) + len(checkpoint))
+            if not c_checkpoint:
+                raise MemoryError
+            c_checkpoint.nr = len(checkpoint) // sizeof(uint64_t)
+            memcpy(c_checkpoint.words, <char *>checkpoint, c_checkpoint.nr * sizeof(uint64_t))
+        with nogil:
+            ret = recovery_open(&self.recovery, c_path, &names.c, c_checkpoint, &err)
+        free(c_checkpoint)
+        check(ret, &err)
+        self.source = recovery_source(self.recovery)
+        self.directory = os.fsdecode(path)
+
+    def __dealloc__(self):
+        recovery_close(self.recovery)
+
+    @property
+    def facts(self):
+        return {"pageblock_order": self.pageblock_order(), "gfp_bits": self.gfp_bits()}
+
+    @property
+    def kallsyms(self):
+        try:
+            with open(os.path.join(self.directory, "kallsyms")) as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def ended(self):
+        self.opened()
+        return recovery_ended(self.recovery).decode()
+
+    @property
+    def progress(self):
+        self.opened()
+        return recovery_progress(self.recovery)
+
+    @property
+    def bad_records(self):
+        self.opened()
+        return recovery_bad(self.recovery)
+
+    def tasks(self):
+        return task_rows(self.opened().decoder, recovery_tasks(self.recovery))
+
+    def close(self):
+        self.source = NULL
+        with nogil:
+            recovery_close(self.recovery)
+        self.recovery = NULL
+
+
+def look_into_spool(directory):
+    cdef bytes path = os.fsencode(directory)
+    cdef spool_state state
+    cdef error err
+    check(recovery_look(path, &state, &err), &err)
+    return state.waiting, state.ended.decode() or "killed"
 
 
 def free_blocks(kpageflags, zones, int pageblock_order, int max_order):

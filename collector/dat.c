@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dat.h"
 #include "merge.h"
+#include "subbuf.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,9 +35,8 @@ enum {
 	EVENT_ROWS = 1 << 17, /* of a batch of `event` */
 	MIN_PAGE = 4096,
 	MAX_PAGE = 64 << 20,
-	SLACK = 64,                  /* behind a ring page: kbuffer looks ahead by a few words */
-	COMMIT_MASK = (1 << 27) - 1, /* of a page's commit word; flags are above */
-	SURVIVED = '\6',             /* the last byte a child that opened the file says */
+	SLACK = 64,      /* behind a ring page: kbuffer looks ahead by a few words */
+	SURVIVED = '\6', /* the last byte a child that opened the file says */
 };
 
 /* The ring of one CPU in one instance. */
@@ -47,9 +47,8 @@ struct stream {
 	uint64_t next, end; /* file offsets: of the page to load, and behind the last */
 	char *page;         /* a copy of the current page, with SLACK behind it */
 	struct kbuffer *kbuf;
-	bool big_endian, swapped; /* the trace's words; not this machine's order */
-	size_t header;            /* bytes before a page's first entry */
-	int64_t shift;            /* what libtracecmd adds to a timestamp */
+	struct subbuf_layout layout;
+	int64_t shift; /* what libtracecmd adds to a timestamp */
 
 	/*
 	 * libtracecmd converts the timestamps by more than an addition (TSC to ns,
@@ -97,46 +96,6 @@ static void stream_close(struct stream *s)
 	free(s->page);
 }
 
-static uint32_t word_at(const struct stream *s, size_t at)
-{
-	uint32_t word;
-
-	memcpy(&word, s->page + at, sizeof(word));
-	return s->swapped ? __builtin_bswap32(word) : word;
-}
-
-/*
- * Whether the entries of the page lie one behind the other within it: kbuffer
- * follows whatever lengths it finds. The layout is the kernel's
- * (include/linux/ring_buffer.h, events/header_page and header_event).
- */
-static bool page_is_sound(const struct stream *s)
-{
-	bool low = s->big_endian && s->header == 16; /* which half of a long comes second */
-	size_t at = s->header, end = at + (word_at(s, low ? 12 : 8) & COMMIT_MASK);
-
-	if (end > s->page_size)
-		return false;
-	while (at + 4 <= end) {
-		uint32_t entry = word_at(s, at), type = s->big_endian ? entry >> 27 : entry & 31;
-		bool no_time = !(s->big_endian ? entry << 5 : entry >> 5);
-		uint64_t length = 4 + 4 * (uint64_t)type;
-
-		if (type == KBUFFER_TYPE_PADDING && no_time)
-			return true; /* nothing behind it */
-		if (type == KBUFFER_TYPE_PADDING)
-			length = 4 + (uint64_t)word_at(s, at + 4);
-		else if (type == KBUFFER_TYPE_TIME_EXTEND || type == KBUFFER_TYPE_TIME_STAMP)
-			length = 8;
-		else if (!type)
-			length = 4 + (((uint64_t)word_at(s, at + 4) + 3) & ~3ull);
-		if (length < 8 || length > end - at)
-			return false;
-		at += length;
-	}
-	return true;
-}
-
 static uint64_t page_of(const struct stream *s, const struct tep_record *record)
 {
 	return record->offset & ~(uint64_t)(s->page_size - 1);
@@ -151,7 +110,8 @@ static bool load_page(struct stream *s, struct tep_record *first)
 	s->next = offset + s->page_size;
 	memcpy(s->page, tracecmd_record_page(s->handle, first), size);
 	memset(s->page + size, 0, s->page_size - size);
-	return page_is_sound(s) && !kbuffer_load_subbuffer(s->kbuf, s->page);
+	return subbuf_is_sound(s->page, s->page_size, s->layout) &&
+	       !kbuffer_load_subbuffer(s->kbuf, s->page);
 }
 
 /* The first record of the page at s->next or of the first later page that has one. */
@@ -292,12 +252,13 @@ static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu,
 	if (page_size < MIN_PAGE || page_size > MAX_PAGE || page_size & (page_size - 1))
 		return fail(err, EBADMSG, "ring pages of %d bytes: damaged", page_size);
 	s->page = calloc(1, s->page_size + SLACK);
-	s->big_endian = tep_is_file_bigendian(tep);
-	s->swapped = s->big_endian != tep_is_local_bigendian(tep);
-	/* The kernel's long, which the file's own long_size need not be. */
-	s->header = tep_get_header_page_size(tep) == 4 ? 12 : 16;
-	s->kbuf = kbuffer_alloc(s->header == 12 ? KBUFFER_LSIZE_4 : KBUFFER_LSIZE_8,
-				s->big_endian ? KBUFFER_ENDIAN_BIG : KBUFFER_ENDIAN_LITTLE);
+	s->layout = (struct subbuf_layout){
+		/* By the kernel's long, which the file's own long_size need not be. */
+		.header = tep_get_header_page_size(tep) == 4 ? 12 : 16,
+		.big_endian = tep_is_file_bigendian(tep),
+	};
+	s->kbuf = kbuffer_alloc(s->layout.header == 12 ? KBUFFER_LSIZE_4 : KBUFFER_LSIZE_8,
+				s->layout.big_endian ? KBUFFER_ENDIAN_BIG : KBUFFER_ENDIAN_LITTLE);
 	if (!s->page || !s->kbuf)
 		return fail(err, ENOMEM, "no memory for a ring page");
 
@@ -463,6 +424,8 @@ static int open_stream(struct dat *d, int instance, int cpu, struct error *err)
 		.bytes = (uint64_t)bytes,
 		.first_ts = UNKNOWN_COUNT,
 		.last_ts = UNKNOWN_COUNT,
+		.spool_peak = UNKNOWN_COUNT,
+		.spool_full = UNKNOWN_COUNT,
 	};
 	d->nr_bytes += (uint64_t)bytes;
 	ret = stream_open(s, handle, cpu, (uint64_t)bytes, err);

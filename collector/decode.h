@@ -76,6 +76,15 @@ struct batch *decoder_flush(struct decoder *d, bool all, int *ret);
  */
 void decoder_restart(struct decoder *d);
 
+/*
+ * What a decoder knows of the records so far (rows of `event`, counts, pids), as `nr`
+ * words for another one with the same formats; the caller frees. NULL: no memory.
+ */
+uint64_t *decoder_save(const struct decoder *d, size_t *nr);
+
+/* False: these are no words of decoder_save, or of other formats. */
+bool decoder_restore(struct decoder *d, const uint64_t *words, size_t nr);
+
 /* One known tracepoint, for the table `tracepoint`. */
 struct decoder_count {
 	const char *system, *name;

@@ -24,6 +24,8 @@ enum {
 
 struct instance {
 	struct tracefs_instance *tracefs;
+	/* Its directory and the one above: what is open stays when tracefs is unmounted. */
+	int dir, above;
 	size_t ring_bytes, subbuf_bytes;
 };
 
@@ -86,10 +88,15 @@ size_t instance_default_ring_kb(void)
 static int write_file(struct instance *instance, const char *file, const char *value,
 		      struct error *err)
 {
-	if (tracefs_instance_file_write(instance->tracefs, file, value) < 0)
-		return fail(err, errno, "cannot write %s to %s/%s: %s", value,
-			    instance_name(instance), file, strerror(errno));
-	return 0;
+	int fd = openat(instance->dir, file, O_WRONLY | O_CLOEXEC), code = 0;
+
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		code = errno;
+	if (fd >= 0)
+		close(fd);
+	return code ? fail(err, code, "cannot write %s to %s/%s: %s", value,
+			   instance_name(instance), file, strerror(code))
+		    : 0;
 }
 
 static void write_number(struct instance *instance, const char *file, long value)
@@ -97,7 +104,7 @@ static void write_number(struct instance *instance, const char *file, long value
 	char text[32];
 
 	snprintf(text, sizeof(text), "%ld", value);
-	tracefs_instance_file_write(instance->tracefs, file, text);
+	write_file(instance, file, text, NULL);
 }
 
 static long read_number(struct instance *instance, const char *file, long otherwise)
@@ -145,7 +152,7 @@ static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++)
-		tracefs_instance_file_write(instance->tracefs, unwanted[i], "0");
+		write_file(instance, unwanted[i], "0", NULL);
 	/* Only when the oldest are overwritten does the kernel tell where events are missing. */
 	ret = write_file(instance, "options/overwrite", "1", err);
 	if (ret)
@@ -160,6 +167,15 @@ static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
 		return fail(err, ENOMEM, "the kernel has no memory for a ring of %zu KB per CPU",
 			    ring_kb);
 	return 0;
+}
+
+static int open_dir(struct tracefs_instance *tracefs, const char *name)
+{
+	char *path = tracefs_instance_get_file(tracefs, name);
+	int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	tracefs_put_tracing_file(path);
+	return fd;
 }
 
 int instance_new(struct instance **out, size_t ring_kb, struct error *err)
@@ -180,6 +196,7 @@ int instance_new(struct instance **out, size_t ring_kb, struct error *err)
 	instance = calloc(1, sizeof(*instance));
 	if (!instance)
 		return fail(err, ENOMEM, "no memory for a tracefs instance");
+	instance->dir = instance->above = -1;
 	snprintf(name, sizeof(name), PREFIX "%d-%llu", getpid(), start_time(getpid()));
 	instance->tracefs = tracefs_instance_create(name);
 	if (!instance->tracefs) {
@@ -193,7 +210,13 @@ int instance_new(struct instance **out, size_t ring_kb, struct error *err)
 		tracefs_instance_free(instance->tracefs);
 		goto error;
 	}
-	ret = set_up(instance, ring_kb, err);
+	instance->dir = open_dir(instance->tracefs, ".");
+	instance->above = open_dir(instance->tracefs, "..");
+	if (instance->dir < 0 || instance->above < 0)
+		ret = fail(err, errno, "cannot open %s/instances/%s: %s", dir, name,
+			   strerror(errno));
+	else
+		ret = set_up(instance, ring_kb, err);
 	if (ret) {
 		instance_free(instance);
 		return ret;
@@ -210,7 +233,12 @@ void instance_free(struct instance *instance)
 	if (!instance)
 		return;
 	instance_switch(instance, false, NULL);
-	tracefs_instance_destroy(instance->tracefs);
+	if (instance->dir >= 0)
+		close(instance->dir);
+	if (instance->above < 0 || unlinkat(instance->above, instance_name(instance), AT_REMOVEDIR))
+		tracefs_instance_destroy(instance->tracefs);
+	if (instance->above >= 0)
+		close(instance->above);
 	tracefs_instance_free(instance->tracefs);
 	free(instance);
 }
@@ -230,27 +258,14 @@ size_t instance_subbuf_bytes(const struct instance *instance)
 	return instance->subbuf_bytes;
 }
 
-static char *sized(char *text, int size_read, size_t *size)
-{
-	*size = text ? (size_t)size_read : 0;
-	return text;
-}
-
-char *instance_read(struct instance *instance, const char *file, size_t *size)
-{
-	int nr = 0;
-	char *text = tracefs_instance_file_read(instance->tracefs, file, &nr);
-
-	return sized(text, nr, size);
-}
-
 char *instance_event_read(struct instance *instance, const char *system, const char *event,
 			  const char *file, size_t *size)
 {
 	int nr = 0;
 	char *text = tracefs_event_file_read(instance->tracefs, system, event, file, &nr);
 
-	return sized(text, nr, size);
+	*size = text ? (size_t)nr : 0;
+	return text;
 }
 
 int instance_enable(struct instance *instance, const char *system, const char *event,
@@ -289,7 +304,7 @@ int instance_open_ring(struct instance *instance, int cpu, struct error *err)
 	int fd;
 
 	snprintf(file, sizeof(file), "per_cpu/cpu%d/trace_pipe_raw", cpu);
-	fd = tracefs_instance_file_open(instance->tracefs, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	fd = openat(instance->dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return fail(err, errno, "cannot open %s/%s: %s", instance_name(instance), file,
 			    strerror(errno));
@@ -309,13 +324,19 @@ int instance_ring_stats(struct instance *instance, int cpu, struct ring_stats *o
 		{"dropped events: ", &out->dropped},
 		{"read events: ", &out->read},
 	};
-	char file[64], *text, *next;
-	size_t size;
+	char file[64], text[1024], *next;
+	ssize_t size = -1;
+	int fd;
 
 	snprintf(file, sizeof(file), "per_cpu/cpu%d/stats", cpu);
-	text = instance_read(instance, file, &size);
-	if (!text)
+	fd = openat(instance->dir, file, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		size = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (size < 0)
 		return fail(err, EIO, "cannot read %s/%s", instance_name(instance), file);
+	text[size] = '\0';
 	*out = (struct ring_stats){0};
 	for (char *line = text; line; line = next) {
 		next = strchr(line, '\n');
@@ -324,6 +345,5 @@ int instance_ring_stats(struct instance *instance, int cpu, struct ring_stats *o
 			if (!strncmp(line, lines[i].label, strlen(lines[i].label)))
 				*lines[i].value = strtoull(line + strlen(lines[i].label), NULL, 10);
 	}
-	free(text);
 	return 0;
 }

@@ -6,6 +6,9 @@
  * tracers on the machine are not disturbed. Ours is named
  * pagetape-<pid>-<start time of that pid>: an instance whose process is gone is
  * the leftover of a killed recorder, and the next one removes it.
+ *
+ * What is open outlives the mount: a recording goes on, and ends well, though tracefs is
+ * unmounted (lazily, for it is busy) in the middle.
  */
 #pragma once
 
@@ -44,8 +47,7 @@ const char *instance_name(const struct instance *instance);
 size_t instance_ring_bytes(const struct instance *instance);   /* per CPU */
 size_t instance_subbuf_bytes(const struct instance *instance); /* what one read gives */
 
-/* Text of a file of the instance, or of an event's; NULL if absent. Free it. */
-char *instance_read(struct instance *instance, const char *file, size_t *size);
+/* Text of a file of an event; NULL if absent. Free it. */
 char *instance_event_read(struct instance *instance, const char *system, const char *event,
 			  const char *file, size_t *size);
 

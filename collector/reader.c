@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reader.h"
 
+#include "subbuf.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,10 +17,8 @@
 #include <unistd.h>
 
 enum {
-	FLUSH_MS = 200,
 	STACK_BYTES = 128 * 1024,
-	MAX_SPOOL_BYTES = 32 << 20, /* in memory, per CPU */
-	MIN_SPOOL_SLOTS = 8,
+	FULL_US = 20 * 1000, /* how often a full spool is tried again */
 	NICE = -10,
 
 	/*
@@ -35,24 +35,15 @@ enum {
 static const uint64_t own_cpu_slack = 1000000;     /* the same CPU: clocks read at once, ns apart */
 static const uint64_t other_cpu_slack = 100000000; /* another: the writer may be held up midway */
 
-/* How a raw sub-buffer begins: events/header_page. */
-struct subbuf {
-	uint64_t ts;
-	unsigned long commit; /* bytes of data, and two flags */
-	char data[];
-};
-
-#define COMMIT_BYTES  ((1ul << 27) - 1)
-#define MISSED_STORED (1ul << 30)
-
 struct reader {
-	int cpu, fd, stop;
+	struct reader_config config;
+	int fd;
 	size_t subbuf_bytes;
 	long nap_us;
-	struct spool *spool;
 	pthread_t thread;
 	bool joined;
-	atomic_bool abandon;
+	atomic_bool abandon, give_up;
+	atomic_int full;
 	_Atomic uint64_t watermark;
 	int ret;
 	struct error err;
@@ -74,25 +65,38 @@ static void nap(long us)
 }
 
 /*
- * A full file system is no reason to give up: the decoder frees space, and what
- * the ring has no room for meanwhile the kernel counts as lost.
+ * A full spool is no reason to end: the decoder makes room, and what the ring has
+ * no room for meanwhile the kernel counts as lost. 1: nobody makes room any more.
  */
 static int push(struct reader *reader, const struct subbuf *subbuf)
 {
-	size_t used = sizeof(*subbuf) + (subbuf->commit & COMMIT_BYTES);
+	size_t used = sizeof(*subbuf) + (subbuf->commit & SUBBUF_BYTES);
+	uint64_t begin;
 	int ret;
 
-	if (subbuf->commit & MISSED_STORED)
+	if (subbuf->commit & SUBBUF_STORED)
 		used += sizeof(long);
-	while ((ret = spool_push(reader->spool, used, &reader->err)) == -ENOSPC &&
-	       !atomic_load(&reader->abandon))
-		nap(20 * 1000);
+	ret = spool_push(reader->config.spool, used, &reader->err);
+	if (ret != -ENOSPC && ret != -EDQUOT)
+		return ret;
+	begin = now();
+	do {
+		atomic_store(&reader->full, ret);
+		if (atomic_load(&reader->abandon) || atomic_load(&reader->give_up))
+			break;
+		nap(FULL_US);
+		ret = spool_push(reader->config.spool, used, &reader->err);
+	} while (ret == -ENOSPC || ret == -EDQUOT);
+	spool_waited(reader->config.spool, now() - begin);
+	if (ret == -ENOSPC || ret == -EDQUOT)
+		return 1;
+	atomic_store(&reader->full, 0);
 	return ret;
 }
 
 static void set_watermark(struct reader *reader, uint64_t ts, int cpu)
 {
-	ts -= cpu == reader->cpu ? own_cpu_slack : other_cpu_slack;
+	ts -= cpu == reader->config.cpu ? own_cpu_slack : other_cpu_slack;
 	if (ts > atomic_load_explicit(&reader->watermark, memory_order_relaxed))
 		atomic_store_explicit(&reader->watermark, ts, memory_order_release);
 }
@@ -105,12 +109,13 @@ static void set_watermark(struct reader *reader, uint64_t ts, int cpu)
  * than a look at the clock is in the ring. It is out of the ring when the page
  * being written was read, that is when one is not full (events are far smaller
  * than half a page), or when there is nothing. Only the first page may be the
- * rest of one that was read before. With `to_end` only nothing will do.
+ * rest of one that was read before. With `to_end` only nothing will do. 1: the spool
+ * is full for good.
  */
 static int drain(struct reader *reader, bool to_end)
 {
 	for (bool first = true; !atomic_load(&reader->abandon); first = false) {
-		struct subbuf *subbuf = spool_slot(reader->spool);
+		struct subbuf *subbuf = spool_slot(reader->config.spool);
 		uint64_t ts = now();
 		int cpu = sched_getcpu();
 		ssize_t nr = read(reader->fd, subbuf, reader->subbuf_bytes);
@@ -126,12 +131,12 @@ static int drain(struct reader *reader, bool to_end)
 		}
 		if (nr < 0)
 			return fail(&reader->err, errno, "cannot read the ring of cpu %d: %s",
-				    reader->cpu, strerror(errno));
+				    reader->config.cpu, strerror(errno));
 		ret = push(reader, subbuf);
 		if (ret)
 			return ret;
 		if (!to_end && !first &&
-		    (subbuf->commit & COMMIT_BYTES) < reader->subbuf_bytes / 2) {
+		    (subbuf->commit & SUBBUF_BYTES) < reader->subbuf_bytes / 2) {
 			set_watermark(reader, ts, cpu);
 			return 0;
 		}
@@ -139,34 +144,42 @@ static int drain(struct reader *reader, bool to_end)
 	return fail(&reader->err, ECANCELED, "the recording was closed");
 }
 
-/* All of these make reading better; none is needed for it to be right. */
+/* These make reading better; none is needed for it to be right. */
+static void pin(const struct reader *reader)
+{
+	size_t size = CPU_ALLOC_SIZE(reader->config.cpu + 1);
+	cpu_set_t *cpus = CPU_ALLOC(reader->config.cpu + 1);
+
+	if (!cpus)
+		return;
+	CPU_ZERO_S(size, cpus);
+	CPU_SET_S(reader->config.cpu, size, cpus);
+	sched_setaffinity(0, size, cpus);
+	CPU_FREE(cpus);
+}
+
 static void settle(const struct reader *reader)
 {
-	size_t size = CPU_ALLOC_SIZE(reader->cpu + 1);
-	cpu_set_t *cpus = CPU_ALLOC(reader->cpu + 1);
 	char name[16];
 
-	snprintf(name, sizeof(name), "pagetape/%d", reader->cpu);
+	snprintf(name, sizeof(name), "pagetape/%d", reader->config.cpu);
 	pthread_setname_np(pthread_self(), name);
 	setpriority(PRIO_PROCESS, 0, NICE);
-	if (cpus) {
-		CPU_ZERO_S(size, cpus);
-		CPU_SET_S(reader->cpu, size, cpus);
-		sched_setaffinity(0, size, cpus);
-		CPU_FREE(cpus);
-	}
+	pin(reader);
 }
 
 static void *read_ring(void *arg)
 {
 	struct reader *reader = arg;
 	struct pollfd fds[2] = {{.fd = reader->fd, .events = POLLIN},
-				{.fd = reader->stop, .events = POLLIN}};
+				{.fd = reader->config.stop, .events = POLLIN}};
 
 	settle(reader);
 	while (!reader->ret && !(fds[1].revents & POLLIN)) {
 		nap(reader->nap_us);
-		poll(fds, 2, FLUSH_MS);
+		poll(fds, 2, reader->config.flush_ms);
+		if (sched_getcpu() != reader->config.cpu)
+			pin(reader); /* its CPU went offline, and may be back */
 		reader->ret = drain(reader, false);
 	}
 	/* A writer that was midway when recording was switched off has ended soon after. */
@@ -192,42 +205,29 @@ static int start_thread(struct reader *reader, struct error *err)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (ret)
-		return fail(err, ret, "cannot start the reader of cpu %d: %s", reader->cpu,
+		return fail(err, ret, "cannot start the reader of cpu %d: %s", reader->config.cpu,
 			    strerror(ret));
 	return 0;
 }
 
-int reader_new(struct reader **out, struct instance *instance, int cpu, int stop, const char *dir,
-	       struct error *err)
+int reader_new(struct reader **out, const struct reader_config *config, struct error *err)
 {
-	size_t bytes = instance_ring_bytes(instance), slots;
+	size_t bytes = instance_ring_bytes(config->instance);
 	struct reader *reader = calloc(1, sizeof(*reader));
 	int ret;
 
 	*out = NULL;
 	if (!reader)
 		return fail(err, ENOMEM, "no memory for a ring reader");
-	reader->cpu = cpu;
-	reader->stop = stop;
+	reader->config = *config;
 	reader->joined = true;
-	reader->subbuf_bytes = instance_subbuf_bytes(instance);
+	reader->subbuf_bytes = instance_subbuf_bytes(config->instance);
 	reader->nap_us = (long)(bytes / 16 * 1000 / MAX_BYTES_PER_MS);
 	if (reader->nap_us > MAX_NAP_US)
 		reader->nap_us = MAX_NAP_US;
-	reader->fd = instance_open_ring(instance, cpu, err);
-	if (reader->fd < 0) {
-		ret = reader->fd;
-		free(reader);
-		return ret;
-	}
-	slots = (bytes < MAX_SPOOL_BYTES ? bytes : MAX_SPOOL_BYTES) / reader->subbuf_bytes;
-	if (slots < MIN_SPOOL_SLOTS)
-		slots = MIN_SPOOL_SLOTS;
-	ret = spool_new(&reader->spool, dir, reader->subbuf_bytes, slots, err);
-	if (!ret) {
-		ret = start_thread(reader, err);
-		reader->joined = ret != 0;
-	}
+	reader->fd = instance_open_ring(config->instance, config->cpu, err);
+	ret = reader->fd < 0 ? reader->fd : start_thread(reader, err);
+	reader->joined = ret != 0;
 	if (ret) {
 		reader_free(reader);
 		return ret;
@@ -244,9 +244,19 @@ int reader_join(struct reader *reader, struct error *err)
 	if (reader->fd >= 0)
 		close(reader->fd);
 	reader->fd = -1;
-	if (reader->ret && err)
+	if (reader->ret < 0 && err)
 		*err = reader->err;
-	return reader->ret;
+	return reader->ret < 0 ? reader->ret : 0;
+}
+
+int reader_full(const struct reader *reader)
+{
+	return atomic_load(&reader->full);
+}
+
+void reader_give_up(struct reader *reader)
+{
+	atomic_store(&reader->give_up, true);
 }
 
 void reader_free(struct reader *reader)
@@ -255,18 +265,7 @@ void reader_free(struct reader *reader)
 		return;
 	atomic_store(&reader->abandon, true);
 	reader_join(reader, NULL);
-	spool_free(reader->spool);
 	free(reader);
-}
-
-int reader_cpu(const struct reader *reader)
-{
-	return reader->cpu;
-}
-
-struct spool *reader_spool(struct reader *reader)
-{
-	return reader->spool;
 }
 
 uint64_t reader_watermark(const struct reader *reader)

@@ -3,8 +3,8 @@
  * reader.h - the reader of one CPU's ring buffer.
  *
  * A thread on that CPU takes sub-buffers out of the ring into a spool: full ones
- * when the ring is half full, and five times a second whatever there is, so that
- * the merge of all CPUs can go on. After each round it says how far the spool is
+ * when the ring is half full, and now and then whatever there is, so that the merge of
+ * all CPUs can go on. After each round it says how far the spool is
  * complete: the watermark.
  *
  * Sub-buffers are read into memory that is there already. splice() would give
@@ -21,21 +21,31 @@
 
 struct reader;
 
+struct reader_config {
+	struct instance *instance;
+	struct spool *spool; /* outlives the reader */
+	int cpu;
+	int stop;     /* an eventfd that becomes readable when recording was switched off */
+	int flush_ms; /* how long an event may stay in the ring */
+};
+
+/* The thread starts at once. */
+int reader_new(struct reader **out, const struct reader_config *config, struct error *err);
+
 /*
- * `stop` is an eventfd that becomes readable when recording was switched off.
- * The reader owns the spool that it makes in `dir`. The thread starts at once.
+ * Whether the spool has no room at the moment: 0, -EDQUOT (its budget is used up) or
+ * -ENOSPC (the file system is). The ring overwrites its oldest events then, and counts them.
  */
-int reader_new(struct reader **out, struct instance *instance, int cpu, int stop, const char *dir,
-	       struct error *err);
+int reader_full(const struct reader *reader);
+
+/* Nobody will make room in a full spool any more: leave the rest in the ring. */
+void reader_give_up(struct reader *reader);
 
 /* Wait until the stopped ring is read to its end. Returns why the reader failed, or 0. */
 int reader_join(struct reader *reader, struct error *err);
 
 /* Ends the thread at once if it was not joined. */
 void reader_free(struct reader *reader);
-
-int reader_cpu(const struct reader *reader);
-struct spool *reader_spool(struct reader *reader);
 
 /*
  * Every event of this CPU before this time (CLOCK_MONOTONIC, ns) is in the

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record.h"
 
-#include "merge.h"
-#include "reader.h"
+#include "formats.h"
 #include "tables.h"
+#include "unspool.h"
 
 #include <errno.h>
-#include <kbuffer.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,59 +18,35 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
 	EVENT_ROWS = 128 * 1024,
-	IDLE_MS = 50,
-	HURRY_MB = 1024,   /* of spools, before decoding takes CPU time from the load */
-	PROMPT_MB = 4,     /* the same, where somebody waits for what is decoded */
-	PACE_SUBBUFS = 64, /* how often that is looked at */
-	FLUSH_S = 1,       /* that a row may wait for its batch to be full */
+	FLUSH_MS = 200,           /* that an event may stay in a ring before it is decoded */
+	DEFERRED_FLUSH_MS = 1000, /* ...or only spooled */
+	WATCH_MS = 100,           /* how often a deferred recording is looked at */
+	MAX_SPOOL_KB = 64 * 1024, /* in memory, of all CPUs together */
+	MIN_SPOOL_SLOTS = 8,
+	PROMPT_MB = 4, /* behind, where somebody waits for what is decoded */
 };
-
-#define NO_LIMIT UINT64_MAX /* of recorder.limit */
 
 /* For the names and control groups of threads; see tasks.h. */
 static const char *const task_events[] = {"task:task_newtask", "task:task_rename",
 					  "cgroup:cgroup_attach_task", NULL};
 
-/* One CPU's place in the merge. */
-struct cursor {
-	int cpu;
-	struct reader *reader;
-	struct kbuffer *kbuf;
-	const void *record; /* the next one, at ts; NULL: its spool was empty */
-	uint64_t ts;
-	uint64_t complete; /* as of the last look into the spool */
-	struct ring row;   /* of this segment, as is the next */
-
-	/* What earlier segments told of the ring: losses, and events read. */
-	struct ring_stats told;
-	bool untold; /* the size of one of their gaps is unknown */
-};
-
 struct recorder {
+	struct unspool unspool; /* first: see ring_stats */
 	struct instance *instance;
 	char *spool;
-	struct source source;
-	struct tasks *tasks;
-	int stop; /* eventfd */
+	struct spool_budget budget;
+	uint64_t spool_max;
+	bool keep, defer;
+	char dir[32];     /* the spools' directory, by descriptor: it may be moved */
+	int dir_fd, stop; /* the latter an eventfd */
 	bool started;
-	atomic_bool stopped;
+	atomic_bool stopped, closed;
 	pthread_t thread;
-	bool hurried;     /* the thread's own, as is the next: it does not give way now */
-	uint64_t subbufs; /* merged so far */
-	atomic_bool abandon;
-
-	/*
-	 * Events up to `limit` are merged: all (NO_LIMIT), none (0, on hold), or those
-	 * before a cut. The decoder lifts the limit when it gets there.
-	 */
-	_Atomic uint64_t limit;
-	uint64_t until;     /* nothing older than this will come out of any ring */
-	uint64_t flush_due; /* trace clock */
+	char ended[48]; /* how */
 
 	char **events; /* those that the kernel has */
 	size_t nr_events;
@@ -77,338 +54,7 @@ struct recorder {
 	size_t nr_skipped;
 	uint64_t vmstat_update;
 	bool stacks;
-	uint64_t hurry_mb;
-
-	int nr_cpus;
-	struct cursor *cursors; /* by ascending CPU */
-	struct merge merge;
 };
-
-/*
- * Losses.
- */
-
-/* Events of one CPU that the kernel counts as lost, but does not say where. */
-static int lose_somewhere(struct recorder *r, int cpu, uint64_t events, struct error *err)
-{
-	struct gap gap = {cpu, UNKNOWN_COUNT, UNKNOWN_COUNT, events};
-
-	return events ? source_lose(&r->source, gap, err) : 0;
-}
-
-/*
- * The gaps of one CPU must add up to what the kernel counted. A page that was
- * full had no room for its number: with one such gap, the rest is its. That can be
- * said only of the `last` segment: the kernel's counts are ahead of the others.
- */
-static int settle_cpu(struct recorder *r, struct cursor *c, const struct ring_stats *stats,
-		      bool last, struct error *err)
-{
-	struct gap *unknown = NULL;
-	uint64_t known = 0, missing;
-	int nr_unknown = 0, ret = 0;
-
-	for (size_t i = 0; i < r->source.nr_gaps; i++) {
-		struct gap *gap = &r->source.gaps[i];
-
-		if (gap->cpu != c->cpu)
-			continue;
-		if (gap->events == UNKNOWN_COUNT) {
-			unknown = gap;
-			nr_unknown++;
-		} else {
-			known += gap->events;
-		}
-	}
-	c->row.commit_overrun = stats->commit_overrun - c->told.commit_overrun;
-	c->row.dropped = stats->dropped - c->told.dropped;
-	c->row.overrun = nr_unknown || c->untold ? UNKNOWN_COUNT : known;
-	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
-	c->told.read += c->row.read;
-	if (last) { /* what was left behind */
-		missing += stats->entries;
-		if (stats->read > c->told.read)
-			missing += stats->read - c->told.read;
-	}
-	if (last && !c->untold) {
-		uint64_t rest;
-
-		c->row.overrun = stats->overrun - c->told.overrun;
-		rest = c->row.overrun > known ? c->row.overrun - known : 0;
-		if (nr_unknown == 1)
-			unknown->events = rest;
-		else if (!nr_unknown)
-			ret = lose_somewhere(r, c->cpu, rest, err);
-	}
-	c->told.overrun += known;
-	c->told.commit_overrun = stats->commit_overrun;
-	c->told.dropped = stats->dropped;
-	c->untold = c->untold || nr_unknown;
-	return ret ? ret : lose_somewhere(r, c->cpu, missing, err);
-}
-
-/* CPUs that came after the start have no reader. */
-static bool has_reader(const struct recorder *r, int cpu)
-{
-	for (int i = 0; i < r->nr_cpus; i++)
-		if (r->cursors[i].cpu == cpu)
-			return true;
-	return false;
-}
-
-/* Complete the rings and the gaps of a segment. */
-static int settle(struct recorder *r, bool last, struct error *err)
-{
-	struct ring_stats stats;
-	int ret = 0;
-
-	for (int i = 0; i < r->nr_cpus && !ret; i++) {
-		struct cursor *c = &r->cursors[i];
-
-		ret = instance_ring_stats(r->instance, c->cpu, &stats, err);
-		if (ret)
-			break;
-		ret = settle_cpu(r, c, &stats, last, err);
-		r->source.rings[i] = c->row;
-	}
-	for (int cpu = 0; last && cpu < get_nprocs_conf() && !ret; cpu++)
-		if (!has_reader(r, cpu) && !instance_ring_stats(r->instance, cpu, &stats, NULL))
-			ret = lose_somewhere(r, cpu, stats.entries + stats.overrun, err);
-	return ret;
-}
-
-/*
- * Merging and decoding, in a thread of its own.
- */
-
-/* Sub-buffers that the readers brought, and that were merged, since the start. */
-static void progress(const struct recorder *r, uint64_t *written, uint64_t *read)
-{
-	*written = *read = 0;
-	for (int i = 0; i < r->nr_cpus; i++) {
-		uint64_t in, out;
-
-		if (!r->cursors[i].reader)
-			continue;
-		spool_progress(reader_spool(r->cursors[i].reader), &in, &out);
-		*written += in;
-		*read += out;
-	}
-}
-
-/* Wishes all: decoding is right at any priority. */
-static void set_policy(pthread_t thread, int policy)
-{
-	const struct sched_param none = {0};
-
-	pthread_setschedparam(thread, policy, &none);
-}
-
-/* For the decoder itself: run only where a CPU would be idle, until the stop. */
-static void give_way(struct recorder *r, bool idle)
-{
-	set_policy(pthread_self(), idle ? SCHED_IDLE : SCHED_OTHER);
-	if (idle && atomic_load(&r->stopped))
-		set_policy(pthread_self(), SCHED_OTHER);
-}
-
-/*
- * While the load leaves no CPU idle, this thread hardly runs and the spools grow.
- * It gets some time even so: enough to notice here, and to hurry.
- */
-static void keep_pace(struct recorder *r)
-{
-	uint64_t written, read, behind;
-
-	if (++r->subbufs % PACE_SUBBUFS || atomic_load(&r->stopped))
-		return;
-	progress(r, &written, &read);
-	behind = (written - read) * instance_subbuf_bytes(r->instance) >> 20;
-	if (!r->hurried && behind > r->hurry_mb)
-		give_way(r, false);
-	else if (r->hurried && behind < r->hurry_mb / 2)
-		give_way(r, true);
-	else
-		return;
-	r->hurried = !r->hurried;
-}
-
-/*
- * Find the next record of this CPU: 1, or 0 if its spool is empty for now. Then
- * c->complete is the time before which it will bring none.
- */
-static int next_record(struct recorder *r, struct cursor *c, struct error *err)
-{
-	unsigned long long ts;
-	const void *subbuf;
-	int missed, ret;
-
-	c->record = c->record ? kbuffer_next_event(c->kbuf, &ts) : NULL;
-	while (!c->record) {
-		if (atomic_load_explicit(&r->abandon, memory_order_relaxed))
-			return fail(err, ECANCELED, "the recording was closed");
-		c->complete = reader_watermark(c->reader); /* before the look into the spool */
-		ret = spool_pop(reader_spool(c->reader), &subbuf, err);
-		if (ret < 0)
-			return ret;
-		if (!ret)
-			return c->complete == UINT64_MAX ? reader_join(c->reader, err) : 0;
-		keep_pace(r);
-		kbuffer_load_subbuffer(c->kbuf, (void *)subbuf);
-		c->row.bytes += (uint64_t)kbuffer_subbuffer_size(c->kbuf);
-		c->record = kbuffer_read_event(c->kbuf, &ts);
-		missed = kbuffer_missed_events(c->kbuf);
-		if (missed && c->record) {
-			struct gap gap = {
-				.cpu = c->cpu,
-				.from_ts = c->row.last_ts,
-				.to_ts = ts,
-				.events = missed > 0 ? (uint64_t)missed : UNKNOWN_COUNT,
-			};
-
-			ret = source_lose(&r->source, gap, err);
-			if (ret)
-				return ret;
-		}
-	}
-	c->ts = ts;
-	return 1;
-}
-
-static uint64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
-}
-
-/* So that what was recorded lately can be seen soon, also where little happens. */
-static int flush(struct recorder *r, uint64_t ts, struct error *err)
-{
-	r->flush_due = ts + FLUSH_S * 1000000000ull;
-	return source_flush(&r->source, err);
-}
-
-static int take(struct recorder *r, struct cursor *c, struct error *err)
-{
-	int size = kbuffer_event_size(c->kbuf);
-	int ret = c->ts < r->flush_due ? 0 : flush(r, c->ts, err);
-
-	if (!ret)
-		ret = source_add(&r->source, c->cpu, c->ts, c->record, size, err);
-	if (ret)
-		return ret;
-	tasks_see(r->tasks, c->record, size);
-	if (!c->row.read++)
-		c->row.first_ts = c->ts;
-	c->row.last_ts = c->ts;
-	return 0;
-}
-
-/*
- * Put in order what can be by now: a record is next when it is the oldest at
- * hand, and no CPU that has none at hand can bring an older one.
- */
-static int merge_some(struct recorder *r, struct error *err)
-{
-	struct merge *m = &r->merge;
-	uint64_t until = UINT64_MAX;
-	int ret;
-
-	for (int i = 0; i < r->nr_cpus; i++) {
-		struct cursor *c = &r->cursors[i];
-
-		if (c->record)
-			continue;
-		ret = next_record(r, c, err);
-		if (ret < 0)
-			return ret;
-		if (ret)
-			merge_add(m, (size_t)i, c->ts);
-		else if (c->complete < until)
-			until = c->complete;
-	}
-	while (m->nr && m->heap[0].ts < until &&
-	       m->heap[0].ts <= atomic_load_explicit(&r->limit, memory_order_relaxed)) {
-		struct cursor *c = &r->cursors[m->heap[0].source];
-
-		ret = take(r, c, err);
-		if (ret)
-			return ret;
-		ret = next_record(r, c, err);
-		if (ret < 0)
-			return ret;
-		if (ret) {
-			merge_advance(m, c->ts);
-			continue;
-		}
-		merge_drop(m);
-		if (c->complete < until)
-			until = c->complete;
-	}
-	r->until = until;
-	return 0;
-}
-
-/* Whether all events up to the limit were merged, and nothing else. */
-static bool at_limit(const struct recorder *r)
-{
-	uint64_t limit = atomic_load(&r->limit);
-
-	return limit > 0 && limit < r->until && !(r->merge.nr && r->merge.heap[0].ts <= limit);
-}
-
-/* The end of a segment that is not the last. */
-static int cut(struct recorder *r, struct error *err)
-{
-	int ret = settle(r, false, err);
-
-	/* The next may be asked for as soon as the reader of this one goes on. */
-	atomic_store(&r->limit, NO_LIMIT);
-	if (!ret)
-		ret = source_cut(&r->source, err);
-	for (int i = 0; i < r->nr_cpus; i++) {
-		struct ring *row = &r->cursors[i].row;
-
-		row->read = row->bytes = 0;
-		row->first_ts = row->last_ts = UNKNOWN_COUNT;
-	}
-	return ret;
-}
-
-static void *decode(void *arg)
-{
-	const struct timespec idle = {0, IDLE_MS * 1000000L};
-	struct recorder *r = arg;
-	struct error err;
-	int ret = 0;
-
-	pthread_setname_np(pthread_self(), "pagetape-decode");
-	give_way(r, true);
-	while (!ret) {
-		uint64_t ts = now();
-
-		ret = merge_some(r, &err);
-		if (ret)
-			break;
-		if (at_limit(r)) {
-			ret = cut(r, &err);
-			continue;
-		}
-		if (r->until == UINT64_MAX && !r->merge.nr)
-			break;
-		if (ts >= r->flush_due)
-			ret = flush(r, ts, &err);
-		nanosleep(&idle, NULL);
-	}
-	if (!ret)
-		ret = settle(r, true, &err);
-	if (!ret)
-		ret = source_flush(&r->source, &err);
-	source_end(&r->source, ret, &err);
-	return NULL;
-}
 
 /*
  * Set-up.
@@ -466,14 +112,14 @@ static bool learn_event(struct recorder *r, const char *system, const char *even
 
 	if (!format)
 		return false;
-	tep_parse_event(r->source.tep, format, size, system);
+	tep_parse_event(r->unspool.source.tep, format, size, system);
 	free(format);
 	if (!strcmp(event, "workqueue_execute_start")) {
 		r->vmstat_update = find_vmstat_update();
 		if (!r->vmstat_update)
 			return false;
 	}
-	return tep_find_event_by_name(r->source.tep, system, event);
+	return tep_find_event_by_name(r->unspool.source.tep, system, event);
 }
 
 static int add_events(struct recorder *r, const char *const *names, struct error *err)
@@ -527,12 +173,12 @@ static int set_up_formats(struct recorder *r, const struct recorder_config *conf
 	struct decoder_names names = config->names;
 	int ret;
 
-	r->source.tep = tep_alloc();
-	if (!r->source.tep)
+	r->unspool.source.tep = tep_alloc();
+	if (!r->unspool.source.tep)
 		return fail(err, ENOMEM, "no memory for event formats");
 	tep_set_loglevel(TEP_LOG_NONE);
-	tep_set_long_size(r->source.tep, sizeof(long));
-	tep_set_page_size(r->source.tep, (int)sysconf(_SC_PAGESIZE));
+	tep_set_long_size(r->unspool.source.tep, sizeof(long));
+	tep_set_page_size(r->unspool.source.tep, (int)sysconf(_SC_PAGESIZE));
 	ret = add_events(r, config->events, err);
 	if (!ret)
 		ret = check_page_events(r, err);
@@ -542,34 +188,15 @@ static int set_up_formats(struct recorder *r, const struct recorder_config *conf
 		ret = add_events(r, task_events, err);
 	if (!ret && r->stacks && !learn_event(r, "ftrace", "kernel_stack"))
 		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
+	if (!ret && r->stacks)
+		ret = add_name(&r->events, &r->nr_events, "ftrace:kernel_stack", err);
 	names.vmstat_update = r->vmstat_update;
 	if (!ret)
-		ret = decoder_new(&r->source.decoder, r->source.tep, &names, EVENT_ROWS, err);
+		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
+				  EVENT_ROWS, err);
 	if (!ret)
-		ret = tasks_new(&r->tasks, r->source.tep, err);
+		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
 	return ret;
-}
-
-static int add_cpu(struct recorder *r, int cpu, struct error *err)
-{
-	struct cursor *cursors = realloc(r->cursors, (size_t)(r->nr_cpus + 1) * sizeof(*cursors));
-	struct cursor *c;
-
-	if (!cursors)
-		return fail(err, ENOMEM, "no memory for cpu %d", cpu);
-	r->cursors = cursors;
-	c = &cursors[r->nr_cpus++];
-	*c = (struct cursor){
-		.cpu = cpu,
-		.row = {.cpu = cpu,
-			.instance = instance_name(r->instance),
-			.first_ts = UNKNOWN_COUNT,
-			.last_ts = UNKNOWN_COUNT},
-	};
-	c->kbuf = kbuffer_alloc(KBUFFER_LSIZE_SAME_AS_HOST, KBUFFER_ENDIAN_SAME_AS_HOST);
-	if (!c->kbuf)
-		return fail(err, ENOMEM, "no memory for cpu %d", cpu);
-	return 0;
 }
 
 /* "0-3,8" in /sys/devices/system/cpu/online. */
@@ -587,17 +214,17 @@ static int set_up_cpus(struct recorder *r, struct error *err)
 		if (after == '-' && fscanf(file, "%d%c", &last, &after) != 2)
 			break;
 		for (int cpu = first; cpu <= last && !ret; cpu++)
-			ret = add_cpu(r, cpu, err);
+			ret = unspool_add(&r->unspool, cpu, instance_name(r->instance), err);
 	}
 	fclose(file);
-	if (ret)
-		return ret;
-	r->source.rings = calloc((size_t)r->nr_cpus, sizeof(*r->source.rings));
-	r->source.nr_rings = (size_t)r->nr_cpus;
-	r->merge.heap = calloc((size_t)r->nr_cpus, sizeof(*r->merge.heap));
-	if (!r->nr_cpus || !r->source.rings || !r->merge.heap)
-		return fail(err, ENOMEM, "no memory for %d cpus", r->nr_cpus);
-	return 0;
+	return ret ?: unspool_ready(&r->unspool, err);
+}
+
+static int ring_stats(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
+{
+	const struct recorder *r = (const struct recorder *)u;
+
+	return instance_ring_stats(r->instance, cpu, out, err);
 }
 
 int recorder_new(struct recorder **out, const struct recorder_config *config, struct error *err)
@@ -608,11 +235,18 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	*out = NULL;
 	if (!r)
 		return fail(err, ENOMEM, "no memory for a recording");
-	source_init(&r->source);
-	r->stop = -1;
-	atomic_init(&r->limit, NO_LIMIT);
+	unspool_init(&r->unspool);
+	r->unspool.ring_stats = ring_stats;
 	r->stacks = config->stacks;
-	r->hurry_mb = config->prompt ? PROMPT_MB : HURRY_MB;
+	r->unspool.max_cpus = get_nprocs_conf();
+	r->unspool.checkpoints = config->keep;
+	if (config->prompt)
+		r->unspool.hurry_bytes = (uint64_t)PROMPT_MB << 20;
+	r->keep = config->keep || config->defer;
+	r->defer = config->defer;
+	r->spool_max = config->spool_max;
+	recorder_say_ended(r, "stopped");
+	r->stop = r->dir_fd = -1;
 	r->spool = strdup(config->spool);
 	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
 	if (!ret)
@@ -638,17 +272,65 @@ void recorder_cancel(struct recorder *r)
 {
 	const struct error gone = {"the recording was closed"};
 
-	if (atomic_exchange(&r->abandon, true))
+	if (atomic_exchange(&r->closed, true))
 		return;
+	unspool_cancel(&r->unspool);
+	if (r->started && !atomic_load(&r->stopped))
+		instance_switch(r->instance, false, NULL);
 	if (r->started)
-		set_policy(r->thread, SCHED_OTHER);
-	source_cancel(&r->source);
+		unspool_urge(&r->unspool, r->thread);
 	if (r->stop >= 0)
 		eventfd_write(r->stop, 1);
+	/* What a stopped recording still has in its rings belongs into a spool that is kept. */
+	for (int i = 0; i < r->unspool.nr_cpus; i++) {
+		struct cursor *c = &r->unspool.cursors[i];
+
+		if (c->reader && r->keep && atomic_load(&r->stopped))
+			reader_give_up(c->reader);
+	}
 	if (r->started)
 		pthread_join(r->thread, NULL);
 	else
-		source_end(&r->source, -ECANCELED, &gone);
+		source_end(&r->unspool.source, -ECANCELED, &gone);
+}
+
+/* CPUs that came after the start: their events are counted in a spool without any. */
+static void count_late_cpu(const struct recorder *r, int cpu, const struct ring_stats *stats)
+{
+	struct spool_budget none = {0};
+	const struct spool_config config = {
+		.dir = r->dir,
+		.cpu = cpu,
+		.slot_bytes = instance_subbuf_bytes(r->instance),
+		.slots = 1,
+		.budget = &none,
+		.keep = true,
+	};
+	struct spool *spool;
+
+	if (!(stats->entries + stats->overrun) || spool_new(&spool, &config, NULL))
+		return;
+	spool_end(spool, r->ended, stats);
+	spool_free(spool);
+}
+
+/* The spools say how it ended, for those who find them. */
+static void end_spools(const struct recorder *r)
+{
+	struct ring_stats stats;
+	int i = 0;
+
+	for (int cpu = 0; cpu < r->unspool.max_cpus; cpu++) {
+		bool mine = i < r->unspool.nr_cpus && r->unspool.cursors[i].cpu == cpu;
+		struct spool *spool = mine ? r->unspool.cursors[i++].spool : NULL;
+
+		if (instance_ring_stats(r->instance, cpu, &stats, NULL))
+			continue;
+		if (spool)
+			spool_end(spool, r->ended, &stats);
+		else if (!mine)
+			count_late_cpu(r, cpu, &stats);
+	}
 }
 
 void recorder_free(struct recorder *r)
@@ -656,36 +338,85 @@ void recorder_free(struct recorder *r)
 	if (!r)
 		return;
 	recorder_cancel(r);
-	for (int i = 0; i < r->nr_cpus; i++) {
-		reader_free(r->cursors[i].reader);
-		kbuffer_free(r->cursors[i].kbuf);
+	for (int i = 0; i < r->unspool.nr_cpus; i++) {
+		struct reader *reader = r->unspool.cursors[i].reader;
+
+		if (reader && r->keep && atomic_load(&r->stopped))
+			reader_join(reader, NULL);
+		reader_free(reader);
 	}
+	if (r->started && r->keep && atomic_load(&r->stopped))
+		end_spools(r);
 	instance_free(r->instance);
-	source_destroy(&r->source);
-	free(r->source.rings);
-	tep_free(r->source.tep);
-	tasks_free(r->tasks);
+	unspool_destroy(&r->unspool);
 	if (r->stop >= 0)
 		close(r->stop);
+	if (r->dir_fd >= 0)
+		close(r->dir_fd);
 	free_names(r->events, r->nr_events);
 	free_names(r->skipped, r->nr_skipped);
-	free(r->cursors);
-	free(r->merge.heap);
 	free(r->spool);
 	free(r);
 	/* Its batches leave large holes in the heap of a process that records again and again. */
 	malloc_trim(0);
 }
 
+/*
+ * A deferred recording: nothing is decoded, so a spool that is full stays full.
+ */
+
+static bool is_full(const struct recorder *r)
+{
+	for (int i = 0; i < r->unspool.nr_cpus; i++)
+		if (reader_full(r->unspool.cursors[i].reader))
+			return true;
+	return false;
+}
+
+static const char *why_full(const struct recorder *r)
+{
+	for (int i = 0; i < r->unspool.nr_cpus; i++)
+		if (reader_full(r->unspool.cursors[i].reader) == -ENOSPC)
+			return "disk full";
+	return "spool full";
+}
+
+static void *watch(void *arg)
+{
+	struct recorder *r = arg;
+	struct pollfd stop = {.fd = r->stop, .events = POLLIN};
+	struct error err;
+	int ret = 0;
+
+	pthread_setname_np(pthread_self(), "pagetape-watch");
+	while (!is_full(r) && poll(&stop, 1, WATCH_MS) <= 0)
+		;
+	if (is_full(r)) {
+		instance_switch(r->instance, false, NULL);
+		eventfd_write(r->stop, 1);
+	}
+	for (int i = 0; i < r->unspool.nr_cpus; i++)
+		reader_give_up(r->unspool.cursors[i].reader);
+	for (int i = 0; i < r->unspool.nr_cpus && !ret; i++)
+		ret = reader_join(r->unspool.cursors[i].reader, &err);
+	if (is_full(r))
+		recorder_say_ended(r, why_full(r));
+	source_end(&r->unspool.source, ret, &err);
+	return NULL;
+}
+
 /* Signals are for the threads of the program that uses us. */
-static int start_decoder(struct recorder *r, struct error *err)
+static int start_thread(struct recorder *r, struct error *err)
 {
 	sigset_t all, before;
 	int ret;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&r->thread, NULL, decode, r);
+	if (r->defer)
+		ret = pthread_create(&r->thread, NULL, watch, r);
+	else
+		ret = pthread_create(&r->thread, NULL, unspool_run, &r->unspool);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret)
 		return fail(err, ret, "cannot start the decoder: %s", strerror(ret));
@@ -703,6 +434,8 @@ static int enable_events(struct recorder *r, struct error *err)
 		bool is_work = !strcmp(r->events[i], "workqueue:workqueue_execute_start");
 		int ret = split(r->events[i], system, event, err);
 
+		if (!strcmp(system, "ftrace"))
+			continue; /* a trigger's, below */
 		if (!ret)
 			ret = instance_enable(r->instance, system, event, is_work ? filter : NULL,
 					      err);
@@ -714,25 +447,115 @@ static int enable_events(struct recorder *r, struct error *err)
 			 : 0;
 }
 
-int recorder_start(struct recorder *r, struct error *err)
+/* Memory for as much as the ring holds, within what all may take. */
+static int make_spools(struct recorder *r, struct error *err)
+{
+	size_t slot = instance_subbuf_bytes(r->instance), nr = (size_t)r->unspool.nr_cpus;
+	size_t bytes = instance_ring_bytes(r->instance), slots;
+	uint64_t memory;
+	int ret = 0;
+
+	if (bytes > MAX_SPOOL_KB * 1024ul / nr)
+		bytes = MAX_SPOOL_KB * 1024ul / nr;
+	if (r->spool_max && bytes > r->spool_max / 2 / nr)
+		bytes = r->spool_max / 2 / nr;
+	slots = bytes / slot > MIN_SPOOL_SLOTS ? bytes / slot : MIN_SPOOL_SLOTS;
+	memory = (slots + 1) * slot * nr;
+	if (r->spool_max && memory + slot * nr > r->spool_max)
+		return fail(err, EINVAL, "a spool of %llu KB is too small: %zu CPUs need %llu KB",
+			    (unsigned long long)r->spool_max >> 10, nr,
+			    (unsigned long long)(memory + slot * nr) >> 10);
+	r->budget.max = r->spool_max ? r->spool_max - memory : 0;
+	/* Hurry long before the spool is full. */
+	if (r->budget.max && r->budget.max / 4 < r->unspool.hurry_bytes)
+		r->unspool.hurry_bytes = r->budget.max / 4;
+	for (size_t i = 0; i < nr && !ret; i++) {
+		struct cursor *c = &r->unspool.cursors[i];
+		const struct spool_config config = {
+			.dir = r->spool,
+			.cpu = c->cpu,
+			.slot_bytes = slot,
+			.slots = slots,
+			.budget = &r->budget,
+			.keep = r->keep,
+		};
+
+		ret = spool_new(&c->spool, &config, err);
+	}
+	return ret;
+}
+
+static int copy_file(const char *from, const char *to, struct error *err)
+{
+	int in = open(from, O_RDONLY | O_CLOEXEC), ret = 0;
+	int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	char text[16384];
+	ssize_t nr = -1;
+
+	while (in >= 0 && out >= 0 && (nr = read(in, text, sizeof(text))) > 0)
+		if (write(out, text, (size_t)nr) != nr)
+			break;
+	if (nr)
+		ret = fail(err, errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
+	if (in >= 0)
+		close(in);
+	if (out >= 0)
+		close(out);
+	return ret;
+}
+
+/* What a decoder needs elsewhere. */
+static int describe(struct recorder *r, struct error *err)
+{
+	char path[PATH_MAX];
+	int ret;
+
+	r->dir_fd = open(r->spool, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->dir_fd < 0)
+		return fail(err, errno, "cannot open %s: %s", r->spool, strerror(errno));
+	snprintf(r->dir, sizeof(r->dir), "/proc/self/fd/%d", r->dir_fd);
+	snprintf(path, sizeof(path), "%s/formats", r->spool);
+	ret = formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update, err);
+	snprintf(path, sizeof(path), "%s/kallsyms", r->spool);
+	if (!ret && r->stacks)
+		ret = copy_file("/proc/kallsyms", path, err);
+	snprintf(path, sizeof(path), "%s/tasks", r->dir);
+	return ret ?: tasks_keep(r->unspool.tasks, path, err);
+}
+
+static int start_readers(struct recorder *r, struct error *err)
 {
 	int ret = 0;
 
+	for (int i = 0; i < r->unspool.nr_cpus && !ret; i++) {
+		struct cursor *c = &r->unspool.cursors[i];
+		const struct reader_config config = {
+			.instance = r->instance,
+			.spool = c->spool,
+			.cpu = c->cpu,
+			.stop = r->stop,
+			.flush_ms = r->defer ? DEFERRED_FLUSH_MS : FLUSH_MS,
+		};
+
+		ret = reader_new(&c->reader, &config, err);
+	}
+	return ret;
+}
+
+int recorder_start(struct recorder *r, struct error *err)
+{
+	int ret;
+
 	if (r->started || atomic_load(&r->stopped))
 		return fail(err, EINVAL, "this recording was started before");
-	for (int i = 0; i < r->nr_cpus && !ret; i++) {
-		struct cursor *c = &r->cursors[i];
-
-		ret = reader_new(&c->reader, r->instance, c->cpu, r->stop, r->spool, err);
-	}
-	if (!ret)
-		ret = enable_events(r, err);
-	tasks_scan(r->tasks);
-	if (!ret)
-		ret = start_decoder(r, err);
-	if (!ret)
-		ret = instance_switch(r->instance, true, err);
-	return ret;
+	ret = make_spools(r, err);
+	ret = ret ?: start_readers(r, err);
+	ret = ret ?: enable_events(r, err);
+	tasks_scan(r->unspool.tasks);
+	if (r->keep)
+		ret = ret ?: describe(r, err);
+	ret = ret ?: start_thread(r, err);
+	return ret ?: instance_switch(r->instance, true, err);
 }
 
 int recorder_stop(struct recorder *r, struct error *err)
@@ -743,13 +566,13 @@ int recorder_stop(struct recorder *r, struct error *err)
 	if (atomic_exchange(&r->stopped, true))
 		return 0;
 	if (!r->started) {
-		source_end(&r->source, 0, NULL);
+		source_end(&r->unspool.source, 0, NULL);
 		return 0;
 	}
-	atomic_compare_exchange_strong(&r->limit, &held, NO_LIMIT);
+	atomic_compare_exchange_strong(&r->unspool.limit, &held, NO_LIMIT);
 	ret = instance_switch(r->instance, false, err);
 	eventfd_write(r->stop, 1);
-	set_policy(r->thread, SCHED_OTHER);
+	unspool_urge(&r->unspool, r->thread);
 	return ret;
 }
 
@@ -759,22 +582,36 @@ int recorder_hold(struct recorder *r, struct error *err)
 
 	if (!r->started || atomic_load(&r->stopped))
 		return fail(err, EINVAL, "only a recording that runs can be cut");
-	if (!atomic_compare_exchange_strong(&r->limit, &none, 0))
+	if (r->defer)
+		return fail(err, EINVAL, "a recording that is not decoded cannot be cut");
+	if (!atomic_compare_exchange_strong(&r->unspool.limit, &none, 0))
 		return fail(err, EBUSY, "the cut before this one has not been reached");
 	return 0;
 }
 
 void recorder_cut(struct recorder *r, uint64_t ts)
 {
-	atomic_store(&r->limit, ts);
+	atomic_store(&r->unspool.limit, ts);
+}
+
+void recorder_release(struct recorder *r, const struct checkpoint *checkpoint)
+{
+	unspool_release(&r->unspool, checkpoint);
+}
+
+const char *recorder_ended(const struct recorder *r)
+{
+	return r->ended;
+}
+
+void recorder_say_ended(struct recorder *r, const char *how)
+{
+	snprintf(r->ended, sizeof(r->ended), "%s", how);
 }
 
 double recorder_progress(const struct recorder *r)
 {
-	uint64_t written, read;
-
-	progress(r, &written, &read);
-	return written ? (double)read / (double)written : 1;
+	return unspool_progress(&r->unspool);
 }
 
 const char *const *recorder_skipped(const struct recorder *r, size_t *nr)
@@ -790,15 +627,15 @@ struct instance *recorder_instance(struct recorder *r)
 
 int recorder_cpus(const struct recorder *r)
 {
-	return r->nr_cpus;
+	return r->unspool.nr_cpus;
 }
 
 struct source *recorder_source(struct recorder *r)
 {
-	return &r->source;
+	return &r->unspool.source;
 }
 
 struct tasks *recorder_tasks(struct recorder *r)
 {
-	return r->tasks;
+	return r->unspool.tasks;
 }

@@ -6,10 +6,14 @@
  *      ...one of each per CPU...            +-> merge -> decoder -> source
  *   ring buffer -> reader thread -> spool --'
  *
- * Merging and decoding have a thread that runs when a CPU has nothing else to do,
- * so that the load that is recorded comes first; what waits, waits in the spools.
- * After the stop it is a thread like others. Memory is bounded by
- * what is set up before the start. What the kernel lost is told gap by gap.
+ * Merging and decoding have a thread that gives way to the load, see unspool.h. Memory
+ * is bounded by what is set up before the start. What the kernel lost is told gap by gap.
+ *
+ * Spools that are kept outlive a recorder that is killed: recover.h reads them. Then the
+ * source gives a checkpoint now and then, and only what was released is gone from them.
+ * They are bounded: at the bound the readers stop taking, the rings overwrite their oldest
+ * events, which is told as lost, and when there is room again reading goes on. Where
+ * nothing is decoded nothing makes room, and the recording ends.
  *
  * A recording can be cut into segments without losing an event. recorder_hold stops
  * the decoder, so that it goes past no moment that is still to come; whoever calls then
@@ -34,7 +38,10 @@ struct recorder;
 
 struct recorder_config {
 	const char *const *events;  /* "system:event", ends with NULL */
-	const char *spool;          /* directory for what the decoder is behind */
+	const char *spool;          /* directory of the spools, there at the start */
+	uint64_t spool_max;         /* bytes they may take; 0: all there is */
+	bool keep;                  /* they are kept, and there are checkpoints */
+	bool defer;                 /* they are kept, and nothing is decoded */
 	size_t ring_kb;             /* of each CPU; 0: by the machine's memory */
 	bool prompt;                /* decode close behind the events, at the load's cost */
 	bool stacks;                /* of fallbacks, too: what led to each alloc_extfrag */
@@ -54,7 +61,10 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
  */
 void recorder_cancel(struct recorder *r);
 
-/* Remove the instance and the spools. Batches that were read stay valid. */
+/*
+ * Remove the instance. Spools that are kept stay, with what a stopped recording still had
+ * in its rings and with the words of recorder_say_ended. Batches that were read stay valid.
+ */
 void recorder_free(struct recorder *r);
 
 /* Each once, in this order. stop without start gives a recording without events. */
@@ -67,6 +77,15 @@ int recorder_stop(struct recorder *r, struct error *err);
  */
 int recorder_hold(struct recorder *r, struct error *err);
 void recorder_cut(struct recorder *r, uint64_t ts);
+
+/* The rows before this checkpoint are safe: the spools may forget them. */
+void recorder_release(struct recorder *r, const struct checkpoint *checkpoint);
+
+/* How it ended, once the source is at its end: "stopped", "spool full" or "disk full". */
+const char *recorder_ended(const struct recorder *r);
+
+/* Say it in other words to those who find the spools. */
+void recorder_say_ended(struct recorder *r, const char *how);
 
 /* Rows come out here, from recorder_new on. */
 struct source *recorder_source(struct recorder *r);

@@ -19,9 +19,11 @@ void source_init(struct source *s)
 void source_destroy(struct source *s)
 {
 	for (; s->waiting; s->waiting--) {
-		struct ArrowArray *array = &s->queue[s->head].array;
+		struct item *item = &s->queue[s->head];
 
-		array->release(array);
+		if (item->table)
+			item->array.release(&item->array);
+		free(item->checkpoint);
 		s->head = (s->head + 1) % SOURCE_QUEUE;
 	}
 	decoder_free(s->decoder);
@@ -30,11 +32,12 @@ void source_destroy(struct source *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
-/* Put one batch into the queue, when there is room. */
-static int put(struct source *s, struct batch *batch, struct error *err)
+/* A batch or a checkpoint into the queue, when there is room. */
+static int put(struct source *s, struct batch *batch, struct checkpoint *checkpoint,
+	       struct error *err)
 {
-	struct waiting *slot;
-	int ret;
+	struct item *item;
+	int ret = 0;
 
 	pthread_mutex_lock(&s->lock);
 	while (s->waiting == SOURCE_QUEUE && !s->cancelled)
@@ -43,14 +46,24 @@ static int put(struct source *s, struct batch *batch, struct error *err)
 		pthread_mutex_unlock(&s->lock);
 		return fail(err, ECANCELED, "the reader has gone");
 	}
-	slot = &s->queue[(s->head + s->waiting) % SOURCE_QUEUE];
-	slot->table = batch->table;
-	ret = batch_export(batch, &slot->array, err);
+	item = &s->queue[(s->head + s->waiting) % SOURCE_QUEUE];
+	*item = (struct item){.table = batch ? batch->table : NULL, .checkpoint = checkpoint};
+	if (batch)
+		ret = batch_export(batch, &item->array, err);
 	if (!ret) {
 		s->waiting++;
 		pthread_cond_broadcast(&s->changed);
 	}
 	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
+int source_checkpoint(struct source *s, struct checkpoint *checkpoint, struct error *err)
+{
+	int ret = put(s, NULL, checkpoint, err);
+
+	if (ret)
+		free(checkpoint);
 	return ret;
 }
 
@@ -60,7 +73,7 @@ static int hand_over(struct source *s, bool all, struct error *err)
 	int ret;
 
 	while ((batch = decoder_flush(s->decoder, all, &ret))) {
-		ret = put(s, batch, err);
+		ret = put(s, batch, NULL, err);
 		if (ret)
 			return ret;
 	}
@@ -160,8 +173,7 @@ static struct timespec from_now(int ms)
 	return at;
 }
 
-int source_read(struct source *s, int timeout_ms, const struct table **table,
-		struct ArrowArray *out, struct error *err)
+int source_read(struct source *s, int timeout_ms, struct item *out, struct error *err)
 {
 	const struct timespec until = from_now(timeout_ms);
 	int ret = 1, waited = 0;
@@ -170,8 +182,7 @@ int source_read(struct source *s, int timeout_ms, const struct table **table,
 	while (!s->waiting && !s->cut && !s->ended && waited != ETIMEDOUT)
 		waited = pthread_cond_timedwait(&s->changed, &s->lock, &until);
 	if (s->waiting) {
-		*table = s->queue[s->head].table;
-		*out = s->queue[s->head].array;
+		*out = s->queue[s->head];
 		s->head = (s->head + 1) % SOURCE_QUEUE;
 		s->waiting--;
 		pthread_cond_broadcast(&s->changed);

@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-enum { SOURCE_QUEUE = 8 }; /* batches that may wait for the reader */
+enum { SOURCE_QUEUE = 8 }; /* items that may wait for the reader */
 
 #define UNKNOWN_COUNT UINT64_MAX /* a null of the tables `lost` and `ring` */
 
@@ -37,6 +37,23 @@ struct ring {
 	const char *instance; /* owned by whoever fills the ring in; "" is the top one */
 	uint64_t read;
 	uint64_t overrun, commit_overrun, dropped, bytes, first_ts, last_ts; /* or UNKNOWN_COUNT */
+	uint64_t spool_peak, spool_full;                                     /* bytes, ns */
+};
+
+/*
+ * All that a writer needs to go on from here, as words that only it understands: a place
+ * in its input, and all counts. Comes after the rows that are before that place.
+ */
+struct checkpoint {
+	size_t nr;
+	uint64_t words[];
+};
+
+/* What the reader gets: rows of a table, or with `table` NULL a checkpoint, which it frees. */
+struct item {
+	const struct table *table;
+	struct ArrowArray array;
+	struct checkpoint *checkpoint;
 };
 
 struct source {
@@ -50,10 +67,7 @@ struct source {
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct waiting {
-		const struct table *table;
-		struct ArrowArray array;
-	} queue[SOURCE_QUEUE];
+	struct item queue[SOURCE_QUEUE];
 	int head, waiting;
 	bool cut; /* the writer waits at the end of a segment */
 	bool ended, cancelled;
@@ -77,6 +91,9 @@ int source_lose(struct source *s, struct gap gap, struct error *err);
 /* Hand over what is in the batches though they are not full. */
 int source_flush(struct source *s, struct error *err);
 
+/* Hand over a checkpoint, which the source owns from now on. */
+int source_checkpoint(struct source *s, struct checkpoint *checkpoint, struct error *err);
+
 /*
  * End the segment here, and wait until the reader goes on: then the counts start
  * anew. The owner's rings must be complete.
@@ -87,13 +104,12 @@ int source_cut(struct source *s, struct error *err);
 void source_end(struct source *s, int ret, const struct error *err);
 
 /*
- * The reader's side. source_read waits for a batch: 1 with *table and *out set
- * (release it), 0 at the end of a segment, -EAGAIN if there is neither for `timeout_ms`, or the
- * writer's error. After source_cancel the writer is told to stop at its next
- * record that does not fit.
+ * The reader's side. source_read waits for an item: 1 with *out set
+ * (release its array), 0 at the end of a segment, -EAGAIN if there is neither for `timeout_ms`, or
+ * the writer's error. After source_cancel the writer is told to stop at its next record that does
+ * not fit.
  */
-int source_read(struct source *s, int timeout_ms, const struct table **table,
-		struct ArrowArray *out, struct error *err);
+int source_read(struct source *s, int timeout_ms, struct item *out, struct error *err);
 void source_cancel(struct source *s);
 
 /* At the end of a segment: go on to the next, or false if it was the last. */

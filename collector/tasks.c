@@ -3,16 +3,19 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	FIRST_SLOTS = 4096,      /* a power of two */
 	KTHREADD = 2,            /* the parent of kernel threads */
 	PF_KTHREAD = 0x00200000, /* include/linux/sched.h */
 	COMM = sizeof(((struct task *)0)->comm),
+	MIN_KEPT = 1 << 16,
 };
 
 #ifndef CLONE_INTO_CGROUP
@@ -27,6 +30,10 @@ struct layout {
 
 struct tasks {
 	struct layout newtask, rename, attach;
+	bool past;  /* /proc is not that of the recording */
+	FILE *kept; /* or NULL */
+	char *path;
+	size_t nr_kept; /* lines in it */
 	size_t nr, slots;
 	struct task *table; /* open addressing by pid; pid 0 is a free slot */
 
@@ -133,6 +140,8 @@ static const char *read_cgroup(struct tasks *tasks, int32_t pid)
 	int hierarchy;
 	FILE *file;
 
+	if (tasks->past)
+		return NULL;
 	snprintf(name, sizeof(name), "/proc/%d/cgroup", pid);
 	file = fopen(name, "re");
 	while (file && !cgroup && getline(&line, &size, file) > 0)
@@ -161,6 +170,18 @@ static int find_hierarchy(void)
 		fclose(file);
 	free(line);
 	return found;
+}
+
+/* Something was learned of this task. */
+static void keep(struct tasks *tasks, const struct task *task)
+{
+	const char *cgroup = task->cgroup ? task->cgroup : "";
+
+	if (!tasks->kept)
+		return;
+	fprintf(tasks->kept, "%d %d %d %zu:%s %zu:%s\n", task->pid, task->tgid, task->kthread,
+		strlen(task->comm), task->comm, strlen(cgroup), cgroup);
+	tasks->nr_kept++;
 }
 
 /* From /proc/<tgid>/task/<pid>/stat: "pid (comm) state ppid pgrp session tty tpgid flags ...". */
@@ -193,6 +214,7 @@ static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid, const char
 	task->tgid = tgid;
 	task->kthread = flags & PF_KTHREAD;
 	task->cgroup = cgroup;
+	keep(tasks, task);
 }
 
 /* All threads are taken to be in the group of their process, as they are but for rare set-ups. */
@@ -295,11 +317,102 @@ void tasks_free(struct tasks *tasks)
 {
 	if (!tasks)
 		return;
+	if (tasks->kept)
+		fclose(tasks->kept);
+	free(tasks->path);
 	for (size_t i = 0; i < tasks->nr_cgroups; i++)
 		free(tasks->cgroups[i]);
 	free(tasks->cgroups);
 	free(tasks->table);
 	free(tasks);
+}
+
+/* All that is known, into a file that takes the place of the one there is. */
+static int write_all(struct tasks *tasks, struct error *err)
+{
+	char next[PATH_MAX];
+	FILE *file;
+
+	snprintf(next, sizeof(next), "%s.part", tasks->path);
+	file = fopen(next, "we");
+	if (!file)
+		return fail(err, errno, "cannot make %s: %s", next, strerror(errno));
+	fchmod(fileno(file), 0600);
+	if (tasks->kept)
+		fclose(tasks->kept);
+	tasks->kept = file;
+	tasks->nr_kept = 0;
+	fprintf(file, "hierarchy %d\n", tasks->hierarchy);
+	for (size_t i = 0; i < tasks->slots; i++)
+		if (tasks->table[i].pid)
+			keep(tasks, &tasks->table[i]);
+	if (fflush(file) || rename(next, tasks->path))
+		return fail(err, errno, "cannot write %s: %s", tasks->path, strerror(errno));
+	return 0;
+}
+
+int tasks_keep(struct tasks *tasks, const char *path, struct error *err)
+{
+	tasks->path = strdup(path);
+	return tasks->path ? write_all(tasks, err) : fail(err, ENOMEM, "no memory for a file name");
+}
+
+void tasks_sync(struct tasks *tasks)
+{
+	if (!tasks->kept)
+		return;
+	/* Where pids come and go, most of the file is of threads that have gone long ago. */
+	if (tasks->nr_kept > MIN_KEPT + 8 * tasks->nr)
+		write_all(tasks, NULL);
+	else
+		fflush(tasks->kept);
+}
+
+/* "4:bash" into a buffer that ends with NUL; false if it is longer, or not all there. */
+static bool read_string(FILE *file, char *to, size_t room)
+{
+	size_t length;
+
+	if (fscanf(file, "%zu", &length) != 1 || fgetc(file) != ':' || length >= room ||
+	    fread(to, 1, length, file) != length)
+		return false;
+	to[length] = '\0';
+	return true;
+}
+
+static bool read_line(FILE *file, struct task *task, char cgroup[PATH_MAX])
+{
+	int kthread;
+
+	if (fscanf(file, "%d %d %d", &task->pid, &task->tgid, &kthread) != 3)
+		return false;
+	task->kthread = kthread;
+	return read_string(file, task->comm, sizeof(task->comm)) &&
+	       read_string(file, cgroup, PATH_MAX) && fgetc(file) == '\n';
+}
+
+int tasks_load(struct tasks *tasks, const char *path, struct error *err)
+{
+	FILE *file = fopen(path, "re");
+	char cgroup[PATH_MAX];
+	struct task task, *to;
+
+	if (!file)
+		return fail(err, errno, "%s: %s", path, strerror(errno));
+	tasks->past = true;
+	if (fscanf(file, "hierarchy %d", &tasks->hierarchy) != 1) {
+		fclose(file);
+		return fail(err, EBADMSG, "%s: not a file of tasks", path);
+	}
+	while (read_line(file, &task, cgroup)) {
+		to = enter(tasks, task.pid);
+		if (!to)
+			continue;
+		*to = task;
+		to->cgroup = cgroup[0] ? cgroup_of_path(tasks, cgroup) : NULL;
+	}
+	fclose(file);
+	return 0;
 }
 
 static int32_t number_at(const char *record, int offset)
@@ -327,6 +440,7 @@ static void see_newtask(struct tasks *tasks, const struct layout *layout, const 
 	task->tgid = flags & CLONE_THREAD ? tgid : pid;
 	task->kthread = parent == KTHREADD;
 	task->cgroup = flags & CLONE_INTO_CGROUP ? read_cgroup(tasks, pid) : cgroup;
+	keep(tasks, task);
 }
 
 /* A thread, or with its leader a whole process, has moved to another group. */
@@ -346,9 +460,15 @@ static void see_attach(struct tasks *tasks, const struct layout *layout, const c
 	if (!task)
 		return;
 	task->cgroup = cgroup;
-	for (size_t i = 0; task->tgid == pid && i < tasks->slots; i++)
-		if (tasks->table[i].tgid == pid)
-			tasks->table[i].cgroup = cgroup;
+	keep(tasks, task);
+	for (size_t i = 0; task->tgid == pid && i < tasks->slots; i++) {
+		struct task *thread = &tasks->table[i];
+
+		if (thread->tgid != pid || thread->cgroup == cgroup)
+			continue;
+		thread->cgroup = cgroup;
+		keep(tasks, thread);
+	}
 }
 
 static void see_rename(struct tasks *tasks, const struct layout *layout, const char *record)
@@ -359,6 +479,7 @@ static void see_rename(struct tasks *tasks, const struct layout *layout, const c
 		return;
 	memcpy(task->comm, record + layout->comm, COMM);
 	task->comm[COMM - 1] = '\0';
+	keep(tasks, task);
 }
 
 void tasks_see(struct tasks *tasks, const void *record, int size)
@@ -401,7 +522,7 @@ const struct task *tasks_find(struct tasks *tasks, int32_t pid)
 	if (pid <= 0)
 		return NULL;
 	task = slot_of(tasks->table, tasks->slots, pid);
-	if (!task->comm[0]) {
+	if (!task->comm[0] && !tasks->past) {
 		look_up(tasks, pid);
 		task = slot_of(tasks->table, tasks->slots, pid);
 	}

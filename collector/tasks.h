@@ -35,6 +35,19 @@ void tasks_free(struct tasks *tasks);
 /* Learn every thread of the machine from /proc. */
 void tasks_scan(struct tasks *tasks);
 
+/*
+ * Keep all that is known, and that will be, in a new file, later words on a pid in place of
+ * earlier ones. Written out by tasks_sync and at the end. Text, lengths before the strings:
+ *
+ *	hierarchy 0
+ *	612 612 0 4:bash 11:/user.slice
+ */
+int tasks_keep(struct tasks *tasks, const char *path, struct error *err);
+void tasks_sync(struct tasks *tasks);
+
+/* Learn what was kept, up to the last whole line. /proc is not looked at from then on. */
+int tasks_load(struct tasks *tasks, const char *path, struct error *err);
+
 /* Learn from a record, if it is one of the three; else this costs three compares. */
 void tasks_see(struct tasks *tasks, const void *record, int size);
 

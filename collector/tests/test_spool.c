@@ -1,27 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
 #include "spool.h"
+#include "subbuf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SLOT = 4096, SLOTS = 8 };
 
+static struct spool_budget unbounded;
+static char dir[] = "/tmp/test_spool.XXXXXX";
+
+static struct spool *new_spool_of(struct spool_budget *budget, bool keep)
+{
+	const struct spool_config config = {dir, 0, SLOT, SLOTS, budget, keep};
+	struct spool *spool = NULL;
+
+	check(spool_new(&spool, &config, NULL) == 0);
+	return spool;
+}
+
 static struct spool *new_spool(void)
 {
-	struct spool *spool = NULL;
-	struct error err = {""};
+	return new_spool_of(&unbounded, false);
+}
 
-	check(spool_new(&spool, "/tmp", SLOT, SLOTS, &err) == 0);
-	return spool;
+/* A sub-buffer of which all that matters here is a number. */
+static void fill(void *slot, uint64_t number)
+{
+	struct subbuf *subbuf = slot;
+
+	subbuf->ts = number;
+	subbuf->commit = 8;
 }
 
 static void push(struct spool *spool, uint64_t number)
 {
-	memcpy(spool_slot(spool), &number, sizeof(number));
-	check(spool_push(spool, sizeof(number), NULL) == 0);
+	fill(spool_slot(spool), number);
+	check(spool_push(spool, sizeof(struct subbuf) + 8, NULL) == 0);
 }
 
 /* The oldest number, or UINT64_MAX if there is none. */
@@ -110,22 +131,233 @@ static void two_threads_agree_on_the_order(void)
 	spool_free(spool);
 }
 
+/* The numbers that a directory holds, in their order, from `place` on: `first` to before `end`. */
+static void holds(struct spool_place place, uint64_t first, uint64_t end)
+{
+	struct spool *spool;
+	struct error err = {""};
+
+	check(spool_open(&spool, dir, 0, &err) == 0);
+	if (!spool) {
+		printf("# %s\n", err.msg);
+		return;
+	}
+	check(spool_seek(spool, place, NULL) == 0);
+	while (first < end && pop(spool) == first)
+		first++;
+	check(first == end);
+	check(pop(spool) == UINT64_MAX);
+	spool_free(spool);
+}
+
+static void remove_files(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/cpu0", dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/cpu0.more", dir);
+	unlink(path);
+}
+
+static void what_is_kept_can_be_read_again(void)
+{
+	static const struct spool_place start;
+	struct spool *spool = new_spool_of(&unbounded, true);
+
+	for (uint64_t n = 0; n < 5 * SLOTS; n++) {
+		push(spool, n);
+		holds(start, 0, n + 1);
+	}
+	while (pop(spool) != UINT64_MAX)
+		;
+	holds(start, 0, 5 * SLOTS);
+	spool_free(spool);
+	holds(start, 0, 5 * SLOTS);
+	remove_files();
+}
+
+/* As a reader, with checkpoints every few pops, at each of which it could be killed. */
+static void nothing_is_lost_or_read_twice_after_a_release(void)
+{
+	struct spool *spool = new_spool_of(&unbounded, true);
+	struct spool_place place = {0, 0};
+	uint64_t in = 0, out = 0, safe = 0;
+
+	for (uint64_t round = 0; round < 60; round++) {
+		for (uint64_t i = 0; i < round % 13; i++)
+			push(spool, in++);
+		while (in - out > round % 7)
+			check(pop(spool) == out++);
+		if (round % 3 == 0) {
+			place = spool_place(spool, true);
+			safe = out;
+			holds(place, safe, in); /* not yet released */
+			spool_release(spool, place);
+		}
+		holds(place, safe, in);
+	}
+	spool_free(spool);
+	remove_files();
+}
+
+static void the_place_of_the_one_in_hand_is_not_behind_it(void)
+{
+	struct spool *spool = new_spool_of(&unbounded, true);
+
+	for (uint64_t n = 0; n < 2 * SLOTS; n++)
+		push(spool, n);
+	for (uint64_t n = 0; n < 2 * SLOTS; n++) {
+		check(pop(spool) == n);
+		holds(spool_place(spool, false), n, 2 * SLOTS);
+		holds(spool_place(spool, true), n + 1, 2 * SLOTS);
+	}
+	spool_free(spool);
+	remove_files();
+}
+
+/* Killed between the read() of a sub-buffer and the end of spool_push, in memory or not. */
+static void what_was_taken_out_of_the_ring_is_found_though_not_yet_counted(void)
+{
+	static const struct spool_place start;
+	struct spool *spool = new_spool_of(&unbounded, true);
+
+	for (uint64_t n = 0; n < 3 * SLOTS; n++) {
+		void *slot = spool_slot(spool);
+
+		holds(start, 0, n);
+		fill(slot, n);
+		holds(start, 0, n + 1);
+		check(spool_push(spool, sizeof(struct subbuf) + 8, NULL) == 0);
+		holds(start, 0, n + 1);
+	}
+	spool_free(spool);
+	remove_files();
+}
+
+static void old_contents_of_a_slot_are_not_taken_for_new_ones(void)
+{
+	struct spool *spool = new_spool_of(&unbounded, true);
+	struct spool_place place;
+
+	for (uint64_t n = 0; n < 3 * SLOTS; n++) {
+		push(spool, n);
+		check(pop(spool) == n);
+		place = spool_place(spool, true);
+		spool_release(spool, place);
+		holds(place, 0, 0);
+	}
+	spool_free(spool);
+	remove_files();
+}
+
+static void a_budget_bounds_the_overflow_until_there_is_room(void)
+{
+	struct spool_budget budget = {.max = 2 * SLOT};
+	struct spool *spool = new_spool_of(&budget, false);
+	struct error err = {""};
+
+	for (uint64_t n = 0; n < SLOTS + 2; n++)
+		push(spool, n);
+	fill(spool_slot(spool), SLOTS + 2);
+	check(spool_push(spool, SLOT, &err) == -EDQUOT);
+	check(strstr(err.msg, " is full"));
+	for (uint64_t n = 0; n < SLOTS + 2; n++)
+		check(pop(spool) == n);
+	check(pop(spool) == UINT64_MAX);
+	check(budget.used == 0);
+	check(spool_push(spool, SLOT, NULL) == 0);
+	check(pop(spool) == SLOTS + 2);
+	check(spool_load(spool).peak_bytes == (SLOTS + 2) * SLOT);
+	spool_free(spool);
+}
+
+static void how_it_ended_is_told(void)
+{
+	const struct ring_stats counts = {1, 2, 3, 4, 5};
+	struct spool *spool = new_spool_of(&unbounded, true), *past;
+
+	check(spool_open(&past, dir, 0, NULL) == 0);
+	check(!strcmp(spool_past(past).ended, ""));
+	spool_free(past);
+	spool_end(spool, "disk full", &counts);
+	spool_free(spool);
+	check(spool_open(&past, dir, 0, NULL) == 0);
+	check(!strcmp(spool_past(past).ended, "disk full"));
+	check(spool_past(past).counts.overrun == counts.overrun);
+	check(spool_past(past).counts.read == counts.read);
+	spool_free(past);
+	remove_files();
+}
+
+/* Write over the beginning of a spool of one overflown sub-buffer, or cut its files. */
+static void damage(off_t at, const void *bytes, size_t nr, const char *words)
+{
+	struct spool *spool = new_spool_of(&unbounded, true), *past;
+	struct error err = {""};
+	char path[64];
+	int fd;
+
+	for (uint64_t n = 0; n <= SLOTS; n++)
+		push(spool, n);
+	spool_free(spool);
+	snprintf(path, sizeof(path), "%s/cpu0%s", dir, nr || at ? "" : ".more");
+	fd = open(path, O_RDWR);
+	check((nr ? pwrite(fd, bytes, nr, at) == (ssize_t)nr : ftruncate(fd, at) == 0));
+	close(fd);
+	check(spool_open(&past, dir, 0, &err) == -EBADMSG);
+	check(past == NULL);
+	check(strstr(err.msg, words));
+	if (!strstr(err.msg, words))
+		printf("# %s\n", err.msg);
+	remove_files();
+}
+
+static void foreign_and_damaged_spools_are_refused_in_words(void)
+{
+	const uint32_t swapped = 0x04030201, version = 99, word = 2;
+	const uint64_t none = 0, many = UINT64_MAX;
+
+	damage(0, "ARROW1", 6, "not a spool");
+	damage(8, &swapped, 4, "the other byte order");
+	damage(12, &version, 4, "of version 99, not 1");
+	damage(16, &word, 4, "words of 2 bytes");
+	damage(24, &none, 8, "damaged");
+	damage(32, &many, 8, "damaged");
+	damage(192, &many, 8, "damaged");
+	damage(100, NULL, 0, "not a spool");
+	damage(8192, NULL, 0, "truncated");
+	damage(0, NULL, 0, "cpu0.more: truncated");
+}
+
 static void a_directory_that_is_not_there_is_named(void)
 {
+	const struct spool_config config = {"/nowhere", 0, SLOT, SLOTS, &unbounded, false};
 	struct error err = {""};
 	struct spool *spool;
 
-	check(spool_new(&spool, "/nowhere", SLOT, SLOTS, &err) == -ENOENT);
+	check(spool_new(&spool, &config, &err) == -ENOENT);
 	check(!strcmp(err.msg, "cannot make a spool file in /nowhere: No such file or directory"));
 	check(spool == NULL);
 }
 
 int main(void)
 {
+	if (!mkdtemp(dir))
+		return 1;
 	test(an_empty_spool_has_nothing);
 	test(what_memory_has_no_room_for_comes_out_after_it);
 	test(order_holds_however_far_the_reader_is_behind);
 	test(two_threads_agree_on_the_order);
+	test(what_is_kept_can_be_read_again);
+	test(nothing_is_lost_or_read_twice_after_a_release);
+	test(the_place_of_the_one_in_hand_is_not_behind_it);
+	test(what_was_taken_out_of_the_ring_is_found_though_not_yet_counted);
+	test(old_contents_of_a_slot_are_not_taken_for_new_ones);
+	test(a_budget_bounds_the_overflow_until_there_is_room);
+	test(how_it_ended_is_told);
+	test(foreign_and_damaged_spools_are_refused_in_words);
 	test(a_directory_that_is_not_there_is_named);
+	rmdir(dir);
 	return check_done();
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * formats.h - what a decoder needs of the traced kernel, as a file beside the spools.
+ *
+ * Text, the formats as the kernel gives them:
+ *
+ *	pagetape formats 1
+ *	vmstat_update ffffffff8121f3a0
+ *	event kmem 1098
+ *	name: mm_page_alloc
+ *	...1098 bytes...
+ */
+#pragma once
+
+#include "error.h"
+#include "instance.h"
+
+#include <event-parse.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Write those of `nr` events, "system:event", to a new file, which appears when it is whole. */
+int formats_write(const char *path, struct instance *instance, char *const *events, size_t nr,
+		  uint64_t vmstat_update, struct error *err);
+
+/* Read them all. -EBADMSG if it is no such file. */
+int formats_read(const char *path, struct tep_handle *tep, uint64_t *vmstat_update,
+		 struct error *err);

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recover.h"
+
+#include "formats.h"
+#include "unspool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENT_ROWS = 128 * 1024 };
+
+struct recovery {
+	struct unspool unspool; /* first: see ring_stats */
+	pthread_t thread;
+	bool started;
+};
+
+/* As the recorder counted them at the end. */
+static int ring_stats(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
+{
+	for (int i = 0; i < u->nr_cpus; i++) {
+		struct spool_past past = spool_past(u->cursors[i].spool);
+
+		if (u->cursors[i].cpu != cpu || !past.ended[0])
+			continue;
+		*out = past.counts;
+		return 0;
+	}
+	return fail(err, ENODATA, "nobody counted what cpu %d lost", cpu);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* The CPUs of which there is a spool, ascending; the caller frees. Their number, or -errno. */
+static int find_cpus(int **cpus, const char *dir, struct error *err)
+{
+	DIR *entries = opendir(dir);
+	struct dirent *entry;
+	int nr = 0, cpu, end;
+
+	*cpus = NULL;
+	if (!entries)
+		return fail(err, errno, "%s: %s", dir, strerror(errno));
+	while (nr >= 0 && (entry = readdir(entries))) {
+		int *more;
+
+		end = 0;
+		if (sscanf(entry->d_name, "cpu%d%n", &cpu, &end) != 1 || entry->d_name[end])
+			continue;
+		more = realloc(*cpus, (size_t)(nr + 1) * sizeof(*more));
+		if (more) {
+			*cpus = more;
+			more[nr++] = cpu;
+		} else {
+			nr = fail(err, ENOMEM, "no memory for %d spools", nr);
+		}
+	}
+	closedir(entries);
+	if (!nr)
+		return fail(err, ENOENT, "%s: no spool in it", dir);
+	if (nr > 0)
+		qsort(*cpus, (size_t)nr, sizeof(**cpus), by_number);
+	return nr;
+}
+
+static int open_spools(struct unspool *u, const char *dir, struct error *err)
+{
+	int *cpus, ret = 0, nr = find_cpus(&cpus, dir, err);
+
+	for (int i = 0; i < nr && !ret; i++) {
+		ret = unspool_add(u, cpus[i], "", err);
+		if (!ret)
+			ret = spool_open(&u->cursors[i].spool, dir, cpus[i], err);
+	}
+	free(cpus);
+	if (nr < 0)
+		return nr;
+	return ret ?: unspool_ready(u, err);
+}
+
+static int learn(struct unspool *u, const char *dir, const struct decoder_names *names,
+		 struct error *err)
+{
+	struct decoder_names all = *names;
+	char path[PATH_MAX];
+	int ret;
+
+	u->source.tep = tep_alloc();
+	if (!u->source.tep)
+		return fail(err, ENOMEM, "no memory for event formats");
+	tep_set_loglevel(TEP_LOG_NONE);
+	tep_set_long_size(u->source.tep, sizeof(long));
+	snprintf(path, sizeof(path), "%s/formats", dir);
+	ret = formats_read(path, u->source.tep, &all.vmstat_update, err);
+	ret = ret ?: decoder_new(&u->source.decoder, u->source.tep, &all, EVENT_ROWS, err);
+	ret = ret ?: tasks_new(&u->tasks, u->source.tep, err);
+	snprintf(path, sizeof(path), "%s/tasks", dir);
+	return ret ?: tasks_load(u->tasks, path, err);
+}
+
+int recovery_open(struct recovery **out, const char *dir, const struct decoder_names *names,
+		  const struct checkpoint *checkpoint, struct error *err)
+{
+	struct recovery *r = calloc(1, sizeof(*r));
+	int ret;
+
+	*out = NULL;
+	if (!r)
+		return fail(err, ENOMEM, "no memory to read a spool");
+	unspool_init(&r->unspool);
+	r->unspool.ring_stats = ring_stats;
+	atomic_store(&r->unspool.urgent, true);
+	ret = open_spools(&r->unspool, dir, err);
+	ret = ret ?: learn(&r->unspool, dir, names, err);
+	if (checkpoint)
+		ret = ret ?: unspool_resume(&r->unspool, checkpoint, err);
+	if (!ret) {
+		ret = -pthread_create(&r->thread, NULL, unspool_run, &r->unspool);
+		if (ret)
+			fail(err, -ret, "%s: no thread: %s", dir, strerror(-ret));
+		r->started = !ret;
+	}
+	if (ret) {
+		recovery_close(r);
+		return ret;
+	}
+	*out = r;
+	return 0;
+}
+
+void recovery_close(struct recovery *r)
+{
+	if (!r)
+		return;
+	unspool_cancel(&r->unspool);
+	if (r->started)
+		pthread_join(r->thread, NULL);
+	unspool_destroy(&r->unspool);
+	free(r);
+}
+
+int recovery_look(const char *dir, struct spool_state *out, struct error *err)
+{
+	int *cpus, ret = 0, nr = find_cpus(&cpus, dir, err);
+	struct spool_state one;
+
+	*out = (struct spool_state){0};
+	for (int i = 0; i < nr && !ret; i++) {
+		ret = spool_look(dir, cpus[i], &one, err);
+		if (ret)
+			break;
+		one.waiting += out->waiting;
+		*out = one;
+	}
+	free(cpus);
+	return nr < 0 ? nr : ret;
+}
+
+struct source *recovery_source(struct recovery *r)
+{
+	return &r->unspool.source;
+}
+
+struct tasks *recovery_tasks(struct recovery *r)
+{
+	return r->unspool.tasks;
+}
+
+double recovery_progress(const struct recovery *r)
+{
+	return unspool_progress(&r->unspool);
+}
+
+const char *recovery_ended(const struct recovery *r)
+{
+	const char *ended = spool_past(r->unspool.cursors[0].spool).ended;
+
+	return ended[0] ? ended : "killed";
+}
+
+uint64_t recovery_bad(const struct recovery *r)
+{
+	return r->unspool.bad + decoder_bad_records(r->unspool.source.decoder);
+}

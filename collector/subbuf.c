@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "subbuf.h"
+
+#include <kbuffer.h>
+#include <string.h>
+
+static uint32_t word_at(const char *subbuf, size_t at, bool swapped)
+{
+	uint32_t word;
+
+	memcpy(&word, subbuf + at, sizeof(word));
+	return swapped ? __builtin_bswap32(word) : word;
+}
+
+bool subbuf_is_sound(const void *subbuf, size_t size, struct subbuf_layout layout)
+{
+	bool big = layout.big_endian, swapped = big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	bool low = big && layout.header == 16; /* which half of a long comes second */
+	uint64_t at = layout.header;
+	uint64_t end = at + (word_at(subbuf, low ? 12 : 8, swapped) & SUBBUF_BYTES);
+
+	if (end > size)
+		return false;
+	while (at + 4 <= end) {
+		uint32_t entry = word_at(subbuf, at, swapped);
+		uint32_t type = big ? entry >> 27 : entry & 31;
+		bool no_time = !(big ? entry << 5 : entry >> 5);
+		uint64_t length = 4 + 4 * (uint64_t)type;
+		bool has_length = type == 0 || (type == KBUFFER_TYPE_PADDING && !no_time);
+
+		if (type == KBUFFER_TYPE_PADDING && no_time)
+			return true; /* nothing behind it */
+		if (has_length && end - at < 8)
+			return false;
+		if (type == KBUFFER_TYPE_PADDING)
+			length = 4 + (uint64_t)word_at(subbuf, at + 4, swapped);
+		else if (type == KBUFFER_TYPE_TIME_EXTEND || type == KBUFFER_TYPE_TIME_STAMP)
+			length = 8;
+		else if (!type)
+			length = 4 + (((uint64_t)word_at(subbuf, at + 4, swapped) + 3) & ~3ull);
+		if (length < 8 || length > end - at)
+			return false;
+		at += length;
+	}
+	return true;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * subbuf.h - a raw sub-buffer of a ring, as trace_pipe_raw gives it.
+ *
+ * The kernel describes it in events/header_page and events/header_event: a time, a
+ * word with the bytes that follow and two flags, then entries, each with its length.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* As this machine writes it. */
+struct subbuf {
+	uint64_t ts;
+	unsigned long commit; /* bytes of data, and two flags */
+	char data[];
+};
+
+#define SUBBUF_BYTES  ((1ul << 27) - 1) /* of commit */
+#define SUBBUF_MISSED (1ul << 31)       /* events before it were lost... */
+#define SUBBUF_STORED (1ul << 30)       /* ...and a long behind the data says how many */
+
+/* How a machine, this one or another, lays it out. */
+struct subbuf_layout {
+	size_t header; /* bytes before the first entry: 12, or 16 with longs of 8 bytes */
+	bool big_endian;
+};
+
+/*
+ * Whether the entries in the `size` bytes of memory at `subbuf` lie one behind the other
+ * within it: kbuffer follows whatever lengths it finds.
+ */
+bool subbuf_is_sound(const void *subbuf, size_t size, struct subbuf_layout layout);

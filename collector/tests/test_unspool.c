@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check.h"
+#include "formats.h"
+#include "recover.h"
+#include "subbuf.h"
+#include "tables.h"
+#include "unspool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A recording of RECORDS events, one every 10 ms, each freeing the pfn that is its number:
+ * now on this CPU, now on that, in sub-buffers of a few.
+ */
+enum {
+	CPUS = 2,
+	RECORDS = 1000,
+	PER_SUBBUF = 7,
+	STEP_NS = 10000000,
+	SLOT = 4096,
+	SLOTS = 8,
+	FREE = 11,
+};
+
+static const char formats[] =
+	"name: mm_page_free\nID: 11\nformat:\n"
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+	"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+	"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+	"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+	"\tfield:unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;\n"
+	"\tfield:unsigned int order;\toffset:16;\tsize:4;\tsigned:0;\n"
+	"\nprint fmt: \"%lu\", REC->pfn\n";
+
+struct free_record {
+	uint16_t type;
+	uint8_t flags, preempt_count;
+	int32_t pid;
+	uint64_t pfn;
+	uint32_t order;
+} __attribute__((packed));
+
+struct entry {
+	uint32_t head; /* length in words, time since the one before << 5 */
+	struct free_record record;
+} __attribute__((packed));
+
+static char dir[] = "/tmp/test_unspool.XXXXXX";
+static const struct decoder_names no_names;
+
+static const char *path_of(const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void write_text(const char *name, const char *text)
+{
+	FILE *file = fopen(path_of(name), "w");
+
+	fputs(text, file);
+	fclose(file);
+}
+
+static int cpu_of(int record)
+{
+	return record / 3 % 2 ^ (record % 5 == 0);
+}
+
+struct filling {
+	struct spool *spool;
+	struct subbuf *subbuf;
+	int nr;
+	uint64_t ts;
+};
+
+static void hand_over(struct filling *f)
+{
+	if (f->subbuf)
+		check(!spool_push(f->spool, sizeof(*f->subbuf) + f->subbuf->commit, NULL));
+	f->subbuf = NULL;
+}
+
+static void add(struct filling *f, int record)
+{
+	uint64_t ts = (uint64_t)(record + 1) * STEP_NS;
+	struct entry entry = {.record = {.type = FREE, .pid = 7, .pfn = (uint64_t)record}};
+
+	if (!f->subbuf) {
+		f->subbuf = spool_slot(f->spool);
+		*f->subbuf = (struct subbuf){.ts = ts};
+		f->ts = ts;
+		f->nr = 0;
+	}
+	entry.head = sizeof(entry.record) / 4 | (uint32_t)(ts - f->ts) << 5;
+	memcpy(f->subbuf->data + f->subbuf->commit, &entry, sizeof(entry));
+	f->subbuf->commit += sizeof(entry);
+	f->ts = ts;
+	if (++f->nr == PER_SUBBUF)
+		hand_over(f);
+}
+
+static void make_recording(void)
+{
+	static struct spool_budget unbounded;
+	struct filling filling[CPUS] = {0};
+
+	for (int cpu = 0; cpu < CPUS; cpu++) {
+		const struct spool_config config = {dir, cpu, SLOT, SLOTS, &unbounded, true};
+
+		check(!spool_new(&filling[cpu].spool, &config, NULL));
+	}
+	for (int i = 0; i < RECORDS; i++)
+		add(&filling[cpu_of(i)], i);
+	for (int cpu = 0; cpu < CPUS; cpu++) {
+		hand_over(&filling[cpu]);
+		spool_free(filling[cpu].spool);
+	}
+}
+
+static void make_files(void)
+{
+	char text[2048];
+
+	snprintf(text, sizeof(text), "pagetape formats 1\nvmstat_update 0\nevent kmem %zu\n%s",
+		 sizeof(formats) - 1, formats);
+	write_text("formats", text);
+	write_text("tasks", "hierarchy 0\n");
+	make_recording();
+}
+
+static void remove_files(void)
+{
+	static const char *const names[] = {"formats", "tasks",     "cpu0",
+					    "cpu1",    "cpu0.more", "cpu1.more"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlink(path_of(names[i]));
+}
+
+/* Read up to the end, or to a checkpoint, which is returned; *pfn is the next that must come. */
+static struct checkpoint *read_some(struct source *s, uint64_t *pfn)
+{
+	struct error err = {""};
+	struct item item;
+	int ret;
+
+	while ((ret = source_read(s, 10000, &item, &err)) == 1) {
+		struct event_columns columns;
+		size_t nr;
+
+		if (!item.table)
+			return item.checkpoint;
+		check(!table_borrow(item.table, &item.array, &columns, &nr, NULL));
+		for (size_t i = 0; i < nr && columns.pfn[i] == *pfn; i++)
+			(*pfn)++;
+		item.array.release(&item.array);
+	}
+	if (ret)
+		printf("# %s\n", err.msg);
+	check(ret == 0);
+	return NULL;
+}
+
+static int nobody_counted(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
+{
+	(void)u, (void)cpu, (void)out;
+	return fail(err, ENODATA, "nobody counted");
+}
+
+/* What a recording goes through, but for the readers. */
+static void set_up(struct unspool *u)
+{
+	unspool_init(u);
+	u->ring_stats = nobody_counted;
+	u->checkpoints = true;
+	for (int cpu = 0; cpu < CPUS; cpu++) {
+		check(!unspool_add(u, cpu, "", NULL));
+		check(!spool_open(&u->cursors[cpu].spool, dir, cpu, NULL));
+	}
+	check(!unspool_ready(u, NULL));
+	u->source.tep = tep_alloc();
+	tep_set_loglevel(TEP_LOG_NONE);
+	tep_set_long_size(u->source.tep, 8);
+	check(!tep_parse_event(u->source.tep, formats, sizeof(formats) - 1, "kmem"));
+	check(!decoder_new(&u->source.decoder, u->source.tep, &no_names, 64, NULL));
+	check(!tasks_new(&u->tasks, u->source.tep, NULL));
+}
+
+static void check_counts(struct source *s)
+{
+	const struct decoder_count *counts;
+	size_t nr;
+
+	counts = decoder_counts(s->decoder, &nr);
+	check(nr == 1 && counts[0].events == RECORDS);
+	check(s->nr_gaps == 0);
+	check(s->rings[0].read + s->rings[1].read == RECORDS);
+	check(s->rings[0].bytes + s->rings[1].bytes >= RECORDS * sizeof(struct entry));
+	check(s->rings[cpu_of(0)].first_ts == STEP_NS);
+	check(s->rings[cpu_of(RECORDS - 1)].last_ts == (uint64_t)RECORDS * STEP_NS);
+}
+
+static void goes_on_from(const struct checkpoint *checkpoint, uint64_t pfn)
+{
+	struct recovery *r;
+	struct error err = {""};
+
+	check(!recovery_open(&r, dir, &no_names, checkpoint, &err));
+	if (!r) {
+		printf("# %s\n", err.msg);
+		return;
+	}
+	check(!read_some(recovery_source(r), &pfn));
+	check(pfn == RECORDS);
+	check_counts(recovery_source(r));
+	check(!strcmp(recovery_ended(r), "killed"));
+	check(recovery_bad(r) == 0);
+	recovery_close(r);
+}
+
+static void what_is_left_is_read_from_the_start(void)
+{
+	make_files();
+	goes_on_from(NULL, 0);
+	remove_files();
+}
+
+static void every_checkpoint_divides_the_rows_without_loss(void)
+{
+	struct checkpoint *checkpoint;
+	struct unspool u;
+	pthread_t thread;
+	uint64_t pfn = 0;
+	int nr = 0;
+
+	make_files();
+	set_up(&u);
+	check(!pthread_create(&thread, NULL, unspool_run, &u));
+	while ((checkpoint = read_some(&u.source, &pfn))) {
+		nr++;
+		goes_on_from(checkpoint, pfn);
+		free(checkpoint);
+	}
+	pthread_join(thread, NULL);
+	check(nr > 10);
+	check(pfn == RECORDS);
+	check_counts(&u.source);
+	unspool_destroy(&u);
+	remove_files();
+}
+
+static void a_damaged_sub_buffer_is_a_gap(void)
+{
+	const uint32_t nonsense = 0xfffff8 << 5;
+	struct recovery *r;
+	struct error err = {""};
+	struct item item;
+	size_t rows = 0;
+	int fd;
+
+	make_files();
+	fd = open(path_of("cpu0"), O_RDWR);
+	/* Past the header page, in the second sub-buffer: the head of its first entry. */
+	check(pwrite(fd, &nonsense, 4, 4096 + SLOT + sizeof(struct subbuf)) == 4);
+	close(fd);
+	check(!recovery_open(&r, dir, &no_names, NULL, &err));
+	while (source_read(recovery_source(r), 10000, &item, &err) == 1) {
+		rows += (size_t)item.array.length;
+		item.array.release(&item.array);
+	}
+	check(rows == RECORDS - PER_SUBBUF);
+	check(recovery_bad(r) == 1);
+	check(recovery_source(r)->nr_gaps == 1);
+	check(recovery_source(r)->gaps[0].events == UNKNOWN_COUNT);
+	recovery_close(r);
+	remove_files();
+}
+
+static void refused(const struct checkpoint *checkpoint, int code, const char *words)
+{
+	struct error err = {""};
+	struct recovery *r;
+
+	check(recovery_open(&r, dir, &no_names, checkpoint, &err) == code);
+	check(r == NULL);
+	check(strstr(err.msg, words));
+	if (!strstr(err.msg, words))
+		printf("# %s\n", err.msg);
+}
+
+static void what_does_not_fit_together_is_refused(void)
+{
+	struct checkpoint *nonsense = calloc(1, sizeof(*nonsense) + 4 * sizeof(uint64_t));
+
+	refused(NULL, -ENOENT, "no spool in it");
+	make_files();
+	nonsense->nr = 4;
+	refused(nonsense, -EBADMSG, "checkpoint is damaged");
+	write_text("formats", "name: mm_page_free");
+	refused(NULL, -EBADMSG, "not a file of formats");
+	write_text("formats", "pagetape formats 2\nvmstat_update 0\n");
+	refused(NULL, -EBADMSG, "of version 2, not 1");
+	write_text("formats", "pagetape formats 1\nvmstat_update 0\nevent kmem 99\nshort");
+	refused(NULL, -EBADMSG, "damaged");
+	unlink(path_of("formats"));
+	refused(NULL, -ENOENT, "formats: No such file");
+	free(nonsense);
+	remove_files();
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		return 1;
+	test(what_is_left_is_read_from_the_start);
+	test(every_checkpoint_divides_the_rows_without_loss);
+	test(a_damaged_sub_buffer_is_a_gap);
+	test(what_does_not_fit_together_is_refused);
+	rmdir(dir);
+	return check_done();
+}

@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unspool.h"
+
+#include "subbuf.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	IDLE_MS = 50,
+	HURRY_MB = 1024,
+	PACE_SUBBUFS = 64, /* how often it is looked at whether to hurry */
+	FLUSH_S = 1,       /* that a row may wait for its batch to be full */
+	CHECKPOINT_S = 2,
+};
+
+/*
+ * Losses.
+ */
+
+/* Events of one CPU that the kernel counts as lost, but does not say where. */
+static int lose_somewhere(struct unspool *u, int cpu, uint64_t events, struct error *err)
+{
+	struct gap gap = {cpu, UNKNOWN_COUNT, UNKNOWN_COUNT, events};
+
+	return events ? source_lose(&u->source, gap, err) : 0;
+}
+
+/* The events that were lost just before the cursor's record. */
+static int lose_missed(struct unspool *u, struct cursor *c, uint64_t to_ts, struct error *err)
+{
+	struct gap gap = {c->cpu, c->row.last_ts, to_ts, c->missed};
+
+	c->missed = 0;
+	return source_lose(&u->source, gap, err);
+}
+
+/*
+ * The gaps of one CPU must add up to what the kernel counted. A page that was
+ * full had no room for its number: with one such gap, the rest is its. That can be
+ * said only of the `last` segment: the kernel's counts are ahead of the others.
+ */
+static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_stats *stats,
+		      bool last, struct error *err)
+{
+	struct gap *unknown = NULL;
+	uint64_t known = 0, missing;
+	int nr_unknown = 0, ret = 0;
+
+	for (size_t i = 0; i < u->source.nr_gaps; i++) {
+		struct gap *gap = &u->source.gaps[i];
+
+		if (gap->cpu != c->cpu)
+			continue;
+		if (gap->events == UNKNOWN_COUNT) {
+			unknown = gap;
+			nr_unknown++;
+		} else {
+			known += gap->events;
+		}
+	}
+	c->row.commit_overrun = stats->commit_overrun - c->told.commit_overrun;
+	c->row.dropped = stats->dropped - c->told.dropped;
+	c->row.overrun = nr_unknown || c->untold ? UNKNOWN_COUNT : known;
+	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
+	c->told.read += c->row.read;
+	if (last) { /* what was left behind */
+		missing += stats->entries;
+		if (stats->read > c->told.read)
+			missing += stats->read - c->told.read;
+	}
+	if (last && !c->untold) {
+		uint64_t rest;
+
+		c->row.overrun = stats->overrun - c->told.overrun;
+		rest = c->row.overrun > known ? c->row.overrun - known : 0;
+		if (nr_unknown == 1)
+			unknown->events = rest;
+		else if (!nr_unknown)
+			ret = lose_somewhere(u, c->cpu, rest, err);
+	}
+	c->told.overrun += known;
+	c->told.commit_overrun = stats->commit_overrun;
+	c->told.dropped = stats->dropped;
+	c->untold = c->untold || nr_unknown;
+	return ret ? ret : lose_somewhere(u, c->cpu, missing, err);
+}
+
+/* CPUs that came after the start have no cursor. */
+static bool has_cursor(const struct unspool *u, int cpu)
+{
+	for (int i = 0; i < u->nr_cpus; i++)
+		if (u->cursors[i].cpu == cpu)
+			return true;
+	return false;
+}
+
+/* Complete the rings and the gaps of a segment. */
+static int settle(struct unspool *u, bool last, struct error *err)
+{
+	struct ring_stats stats;
+	int ret = 0;
+
+	for (int i = 0; i < u->nr_cpus && !ret; i++) {
+		struct cursor *c = &u->cursors[i];
+		struct spool_load load = spool_load(c->spool);
+
+		if (last && c->missed)
+			ret = lose_missed(u, c, UNKNOWN_COUNT, err);
+		ret = ret ?: u->ring_stats(u, c->cpu, &stats, err);
+		if (!ret)
+			ret = settle_cpu(u, c, &stats, last, err);
+		else if (ret == -ENODATA)
+			ret = 0;
+		c->row.spool_peak = load.peak_bytes;
+		c->row.spool_full = load.full_ns;
+		u->source.rings[i] = c->row;
+	}
+	for (int cpu = 0; last && cpu < u->max_cpus && !ret; cpu++)
+		if (!has_cursor(u, cpu) && !u->ring_stats(u, cpu, &stats, NULL))
+			ret = lose_somewhere(u, cpu, stats.entries + stats.overrun, err);
+	return ret;
+}
+
+/*
+ * Checkpoints. Words: MAGIC, number of cursors, of gaps, of the decoder's words; then
+ * those.
+ */
+
+#define MAGIC 0x315f74706b637470ull /* "ptckpt_1" */
+
+enum { HEAD_MAGIC, HEAD_CURSORS, HEAD_GAPS, HEAD_DECODER, HEAD };
+
+struct saved_cursor {
+	uint64_t cpu;
+	struct spool_place place;
+	uint64_t taken;
+	uint64_t read, bytes, first_ts, last_ts;
+	struct ring_stats told;
+	uint64_t untold;
+};
+
+struct saved_gap {
+	uint64_t cpu, from_ts, to_ts, events;
+};
+
+enum {
+	CURSOR_WORDS = sizeof(struct saved_cursor) / sizeof(uint64_t),
+	GAP_WORDS = sizeof(struct saved_gap) / sizeof(uint64_t),
+};
+
+static struct saved_cursor *saved_cursors(const struct checkpoint *checkpoint)
+{
+	return (struct saved_cursor *)(checkpoint->words + HEAD);
+}
+
+static struct saved_gap *saved_gaps(const struct checkpoint *checkpoint)
+{
+	return (struct saved_gap *)(saved_cursors(checkpoint) + checkpoint->words[HEAD_CURSORS]);
+}
+
+static void save_cursor(const struct cursor *c, struct saved_cursor *to)
+{
+	*to = (struct saved_cursor){
+		.cpu = (uint64_t)c->cpu,
+		.place = spool_place(c->spool, !c->record),
+		.taken = c->record ? c->taken : 0,
+		.read = c->row.read,
+		.bytes = c->row.bytes,
+		.first_ts = c->row.first_ts,
+		.last_ts = c->row.last_ts,
+		.told = c->told,
+		.untold = c->untold,
+	};
+}
+
+/* All batches must have been handed over. */
+static int save(struct unspool *u, struct error *err)
+{
+	size_t nr_words, nr_cursors = (size_t)u->nr_cpus, nr_gaps = u->source.nr_gaps, nr;
+	uint64_t *words = decoder_save(u->source.decoder, &nr_words);
+	struct checkpoint *checkpoint = NULL;
+
+	nr = HEAD + CURSOR_WORDS * nr_cursors + GAP_WORDS * nr_gaps;
+	if (words)
+		checkpoint = malloc(sizeof(*checkpoint) + (nr + nr_words) * sizeof(uint64_t));
+	if (!checkpoint) {
+		free(words);
+		return fail(err, ENOMEM, "no memory for a checkpoint");
+	}
+	checkpoint->nr = nr + nr_words;
+	checkpoint->words[HEAD_MAGIC] = MAGIC;
+	checkpoint->words[HEAD_CURSORS] = nr_cursors;
+	checkpoint->words[HEAD_GAPS] = nr_gaps;
+	checkpoint->words[HEAD_DECODER] = nr_words;
+	for (size_t i = 0; i < nr_cursors; i++)
+		save_cursor(&u->cursors[i], &saved_cursors(checkpoint)[i]);
+	for (size_t i = 0; i < nr_gaps; i++) {
+		const struct gap *gap = &u->source.gaps[i];
+
+		saved_gaps(checkpoint)[i] = (struct saved_gap){(uint64_t)gap->cpu, gap->from_ts,
+							       gap->to_ts, gap->events};
+	}
+	memcpy(checkpoint->words + nr, words, nr_words * sizeof(*words));
+	free(words);
+	tasks_sync(u->tasks);
+	return source_checkpoint(&u->source, checkpoint, err);
+}
+
+void unspool_release(struct unspool *u, const struct checkpoint *checkpoint)
+{
+	for (int i = 0; i < u->nr_cpus; i++)
+		spool_release(u->cursors[i].spool, saved_cursors(checkpoint)[i].place);
+}
+
+static bool is_sound(const struct checkpoint *checkpoint)
+{
+	const uint64_t *words = checkpoint->words;
+	size_t nr = checkpoint->nr;
+
+	return nr >= HEAD && words[HEAD_MAGIC] == MAGIC && words[HEAD_CURSORS] <= nr &&
+	       words[HEAD_GAPS] <= nr &&
+	       HEAD + CURSOR_WORDS * words[HEAD_CURSORS] + GAP_WORDS * words[HEAD_GAPS] +
+			       words[HEAD_DECODER] ==
+		       nr;
+}
+
+static int resume_cursor(struct cursor *c, const struct saved_cursor *from, struct error *err)
+{
+	c->taken = from->taken;
+	c->row.read = from->read;
+	c->row.bytes = from->bytes;
+	c->row.first_ts = from->first_ts;
+	c->row.last_ts = from->last_ts;
+	c->told = from->told;
+	c->untold = from->untold;
+	return spool_seek(c->spool, from->place, err);
+}
+
+int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struct error *err)
+{
+	const uint64_t *words = checkpoint->words;
+	const struct saved_cursor *from = saved_cursors(checkpoint);
+	int ret = 0;
+
+	if (!is_sound(checkpoint))
+		return fail(err, EBADMSG, "the spool's checkpoint is damaged");
+	/* A CPU of which there is only a spool came later. */
+	for (struct cursor *c = u->cursors; c < u->cursors + u->nr_cpus; c++) {
+		if (from == saved_cursors(checkpoint) + words[HEAD_CURSORS] ||
+		    from->cpu != (uint64_t)c->cpu)
+			continue;
+		ret = resume_cursor(c, from++, err);
+		if (ret)
+			return ret;
+	}
+	if (from != saved_cursors(checkpoint) + words[HEAD_CURSORS])
+		return fail(err, EBADMSG, "the spool has no file of cpu %llu",
+			    (unsigned long long)from->cpu);
+	for (uint64_t i = 0; i < words[HEAD_GAPS] && !ret; i++) {
+		const struct saved_gap *gap = &saved_gaps(checkpoint)[i];
+
+		ret = source_lose(
+			&u->source,
+			(struct gap){(int)gap->cpu, gap->from_ts, gap->to_ts, gap->events}, err);
+	}
+	if (ret)
+		return ret;
+	if (!decoder_restore(u->source.decoder, words + checkpoint->nr - words[HEAD_DECODER],
+			     words[HEAD_DECODER]))
+		return fail(err, EBADMSG, "the spool's checkpoint does not fit its formats");
+	return 0;
+}
+
+/*
+ * The thread.
+ */
+
+/* Sub-buffers that are in the spools, and that were merged, since the start. */
+static void progress(const struct unspool *u, uint64_t *written, uint64_t *read)
+{
+	*written = *read = 0;
+	for (int i = 0; i < u->nr_cpus; i++) {
+		uint64_t in, out;
+
+		if (!u->cursors[i].spool)
+			continue;
+		spool_progress(u->cursors[i].spool, &in, &out);
+		*written += in;
+		*read += out;
+	}
+}
+
+double unspool_progress(const struct unspool *u)
+{
+	uint64_t written, read;
+
+	progress(u, &written, &read);
+	return written ? (double)read / (double)written : 1;
+}
+
+/* Wishes all: decoding is right at any priority. */
+static void set_policy(pthread_t thread, int policy)
+{
+	const struct sched_param none = {0};
+
+	pthread_setschedparam(thread, policy, &none);
+}
+
+/* For the thread itself: run only where a CPU would be idle, until it is urgent. */
+static void give_way(struct unspool *u, bool idle)
+{
+	set_policy(pthread_self(), idle ? SCHED_IDLE : SCHED_OTHER);
+	if (idle && atomic_load(&u->urgent))
+		set_policy(pthread_self(), SCHED_OTHER);
+}
+
+void unspool_urge(struct unspool *u, pthread_t thread)
+{
+	atomic_store(&u->urgent, true);
+	set_policy(thread, SCHED_OTHER);
+}
+
+void unspool_cancel(struct unspool *u)
+{
+	atomic_store(&u->cancelled, true);
+	source_cancel(&u->source);
+}
+
+/*
+ * While the load leaves no CPU idle, this thread hardly runs and the spools grow.
+ * It gets some time even so: enough to notice here, and to hurry.
+ */
+static void keep_pace(struct unspool *u, const struct cursor *c)
+{
+	uint64_t written, read, behind;
+
+	if (++u->subbufs % PACE_SUBBUFS || atomic_load(&u->urgent))
+		return;
+	progress(u, &written, &read);
+	behind = (written - read) * spool_slot_bytes(c->spool);
+	if (!u->hurried && behind > u->hurry_bytes)
+		give_way(u, false);
+	else if (u->hurried && behind < u->hurry_bytes / 2)
+		give_way(u, true);
+	else
+		return;
+	u->hurried = !u->hurried;
+}
+
+static void miss(struct cursor *c, uint64_t events)
+{
+	bool known = events != UNKNOWN_COUNT && c->missed != UNKNOWN_COUNT;
+
+	c->missed = known ? c->missed + events : UNKNOWN_COUNT;
+}
+
+/* Load the sub-buffer and find its first record that was not taken before a checkpoint. */
+static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigned long long *ts,
+		struct error *err)
+{
+	const struct subbuf_layout layout = {
+		offsetof(struct subbuf, data),
+		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
+	};
+	uint64_t taken = c->taken;
+	int missed;
+
+	/* Files may be damaged; the kernel is believed. */
+	if (!c->reader && !subbuf_is_sound(subbuf, spool_slot_bytes(c->spool), layout)) {
+		u->bad++;
+		miss(c, UNKNOWN_COUNT);
+		return 0;
+	}
+	kbuffer_load_subbuffer(c->kbuf, (void *)subbuf);
+	c->record = kbuffer_read_event(c->kbuf, ts);
+	for (; taken && c->record; taken--)
+		c->record = kbuffer_next_event(c->kbuf, ts);
+	if (taken)
+		return fail(err, EBADMSG, "the spool of cpu %d does not fit its checkpoint",
+			    c->cpu);
+	missed = kbuffer_missed_events(c->kbuf);
+	if (missed && !c->taken)
+		miss(c, missed > 0 ? (uint64_t)missed : UNKNOWN_COUNT);
+	return 0;
+}
+
+/*
+ * Find the next record of this CPU: 1, or 0 if its spool is empty for now. Then
+ * c->complete is the time before which it will bring none.
+ */
+static int next_record(struct unspool *u, struct cursor *c, struct error *err)
+{
+	unsigned long long ts;
+	const void *subbuf;
+	int ret;
+
+	if (c->record) {
+		c->record = kbuffer_next_event(c->kbuf, &ts);
+		c->taken = c->record ? c->taken + 1 : 0;
+	}
+	while (!c->record) {
+		if (atomic_load_explicit(&u->cancelled, memory_order_relaxed))
+			return fail(err, ECANCELED, "the recording was closed");
+		/* Before the look into the spool. */
+		c->complete = c->reader ? reader_watermark(c->reader) : UINT64_MAX;
+		ret = spool_pop(c->spool, &subbuf, err);
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			return c->complete == UINT64_MAX && c->reader ? reader_join(c->reader, err)
+								      : 0;
+		c->popped++;
+		keep_pace(u, c);
+		ret = load(u, c, subbuf, &ts, err);
+		if (ret)
+			return ret;
+		if (!c->record)
+			c->taken = 0;
+	}
+	c->ts = ts;
+	return 1;
+}
+
+static uint64_t now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
+/* So that what was recorded lately can be seen soon, also where little happens. */
+static int flush(struct unspool *u, uint64_t ts, struct error *err)
+{
+	int seconds = u->checkpoints ? CHECKPOINT_S : FLUSH_S, ret;
+
+	u->flush_due = ts + (uint64_t)seconds * 1000000000;
+	for (int i = 0; i < u->nr_cpus; i++)
+		u->cursors[i].popped = 0;
+	if (!u->unflushed)
+		return 0;
+	u->unflushed = 0;
+	ret = source_flush(&u->source, err);
+	return ret || !u->checkpoints ? ret : save(u, err);
+}
+
+/* Much of a spool's memory was read since the last checkpoint: do not wait for the next. */
+static bool is_pressed(const struct unspool *u, const struct cursor *c)
+{
+	return u->checkpoints && !c->taken && c->popped > spool_slots(c->spool) / 2;
+}
+
+static int take(struct unspool *u, struct cursor *c, struct error *err)
+{
+	int size = kbuffer_event_size(c->kbuf), ret = 0;
+
+	if (c->ts >= u->flush_due || is_pressed(u, c))
+		ret = flush(u, c->ts, err);
+	if (!ret && c->missed)
+		ret = lose_missed(u, c, c->ts, err);
+	if (!ret)
+		ret = source_add(&u->source, c->cpu, c->ts, c->record, size, err);
+	if (ret)
+		return ret;
+	tasks_see(u->tasks, c->record, size);
+	u->unflushed++;
+	if (!c->taken)
+		c->row.bytes += (uint64_t)kbuffer_subbuffer_size(c->kbuf);
+	if (!c->row.read++)
+		c->row.first_ts = c->ts;
+	c->row.last_ts = c->ts;
+	return 0;
+}
+
+/*
+ * Put in order what can be by now: a record is next when it is the oldest at
+ * hand, and no CPU that has none at hand can bring an older one.
+ */
+static int merge_some(struct unspool *u, struct error *err)
+{
+	struct merge *m = &u->merge;
+	uint64_t until = UINT64_MAX;
+	int ret;
+
+	for (int i = 0; i < u->nr_cpus; i++) {
+		struct cursor *c = &u->cursors[i];
+
+		if (c->record)
+			continue;
+		ret = next_record(u, c, err);
+		if (ret < 0)
+			return ret;
+		if (ret)
+			merge_add(m, (size_t)i, c->ts);
+		else if (c->complete < until)
+			until = c->complete;
+	}
+	while (m->nr && m->heap[0].ts < until &&
+	       m->heap[0].ts <= atomic_load_explicit(&u->limit, memory_order_relaxed)) {
+		struct cursor *c = &u->cursors[m->heap[0].source];
+
+		ret = take(u, c, err);
+		if (ret)
+			return ret;
+		ret = next_record(u, c, err);
+		if (ret < 0)
+			return ret;
+		if (ret) {
+			merge_advance(m, c->ts);
+			continue;
+		}
+		merge_drop(m);
+		if (c->complete < until)
+			until = c->complete;
+	}
+	u->until = until;
+	return 0;
+}
+
+/* Whether all events up to the limit were merged, and nothing else. */
+static bool at_limit(const struct unspool *u)
+{
+	uint64_t limit = atomic_load(&u->limit);
+
+	return limit > 0 && limit < u->until && !(u->merge.nr && u->merge.heap[0].ts <= limit);
+}
+
+/* The end of a segment that is not the last. */
+static int cut(struct unspool *u, struct error *err)
+{
+	int ret = settle(u, false, err);
+
+	/* The next may be asked for as soon as the reader of this one goes on. */
+	atomic_store(&u->limit, NO_LIMIT);
+	if (!ret)
+		ret = source_cut(&u->source, err);
+	for (int i = 0; i < u->nr_cpus; i++) {
+		struct ring *row = &u->cursors[i].row;
+
+		row->read = row->bytes = 0;
+		row->first_ts = row->last_ts = UNKNOWN_COUNT;
+	}
+	/* What the next segment's tape begins with. */
+	return ret || !u->checkpoints ? ret : save(u, err);
+}
+
+void *unspool_run(void *arg)
+{
+	const struct timespec idle = {0, IDLE_MS * 1000000L};
+	struct unspool *u = arg;
+	struct error err;
+	int ret = 0;
+
+	pthread_setname_np(pthread_self(), "pagetape-decode");
+	if (!atomic_load(&u->urgent))
+		give_way(u, true);
+	while (!ret) {
+		uint64_t ts = now();
+
+		ret = merge_some(u, &err);
+		if (ret)
+			break;
+		if (at_limit(u)) {
+			ret = cut(u, &err);
+			continue;
+		}
+		if (u->until == UINT64_MAX && !u->merge.nr)
+			break;
+		if (ts >= u->flush_due)
+			ret = flush(u, ts, &err);
+		nanosleep(&idle, NULL);
+	}
+	if (!ret)
+		ret = settle(u, true, &err);
+	if (!ret)
+		ret = source_flush(&u->source, &err);
+	source_end(&u->source, ret, &err);
+	return NULL;
+}
+
+/*
+ * Set-up.
+ */
+
+void unspool_init(struct unspool *u)
+{
+	*u = (struct unspool){.hurry_bytes = (uint64_t)HURRY_MB << 20};
+	source_init(&u->source);
+	atomic_init(&u->limit, NO_LIMIT);
+}
+
+void unspool_destroy(struct unspool *u)
+{
+	for (int i = 0; i < u->nr_cpus; i++) {
+		spool_free(u->cursors[i].spool);
+		kbuffer_free(u->cursors[i].kbuf);
+	}
+	source_destroy(&u->source);
+	free(u->source.rings);
+	tep_free(u->source.tep);
+	tasks_free(u->tasks);
+	free(u->cursors);
+	free(u->merge.heap);
+}
+
+int unspool_add(struct unspool *u, int cpu, const char *instance, struct error *err)
+{
+	struct cursor *cursors = realloc(u->cursors, (size_t)(u->nr_cpus + 1) * sizeof(*cursors));
+	struct cursor *c;
+
+	if (!cursors)
+		return fail(err, ENOMEM, "no memory for cpu %d", cpu);
+	u->cursors = cursors;
+	c = &cursors[u->nr_cpus++];
+	*c = (struct cursor){
+		.cpu = cpu,
+		.row = {.cpu = cpu,
+			.instance = instance,
+			.overrun = UNKNOWN_COUNT,
+			.commit_overrun = UNKNOWN_COUNT,
+			.dropped = UNKNOWN_COUNT,
+			.first_ts = UNKNOWN_COUNT,
+			.last_ts = UNKNOWN_COUNT},
+	};
+	c->kbuf = kbuffer_alloc(KBUFFER_LSIZE_SAME_AS_HOST, KBUFFER_ENDIAN_SAME_AS_HOST);
+	if (!c->kbuf)
+		return fail(err, ENOMEM, "no memory for cpu %d", cpu);
+	return 0;
+}
+
+int unspool_ready(struct unspool *u, struct error *err)
+{
+	u->source.rings = calloc((size_t)u->nr_cpus, sizeof(*u->source.rings));
+	u->source.nr_rings = (size_t)u->nr_cpus;
+	u->merge.heap = calloc((size_t)u->nr_cpus, sizeof(*u->merge.heap));
+	if (!u->nr_cpus || !u->source.rings || !u->merge.heap)
+		return fail(err, ENOMEM, "no memory for %d cpus", u->nr_cpus);
+	return 0;
+}

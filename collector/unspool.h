@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unspool.h - the spools of all CPUs, put in order and decoded.
+ *
+ *   spool --.
+ *   spool --+-> merge -> decoder -> source
+ *   spool --'
+ *
+ * The spools are of a recording that goes on (record.h) or of one that is over
+ * (recover.h): the owner sets up one cursor for each CPU and a thread, unspool_run.
+ *
+ * While a recording goes on, the thread runs only when a CPU has nothing else to do, so
+ * that the load that is recorded comes first; what waits, waits in the spools.
+ */
+#pragma once
+
+#include "instance.h"
+#include "merge.h"
+#include "reader.h"
+#include "source.h"
+#include "spool.h"
+#include "tasks.h"
+
+#include <kbuffer.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One CPU's place in the merge. */
+struct cursor {
+	int cpu;
+	struct spool *spool;
+	struct reader *reader; /* that fills the spool; NULL if the recording is over */
+	struct kbuffer *kbuf;
+	const void *record; /* the next one, at ts; NULL: its spool was empty */
+	uint64_t ts;
+	uint64_t taken;    /* records before it in its sub-buffer */
+	size_t popped;     /* sub-buffers since the last flush */
+	uint64_t missed;   /* events lost before it, or UNKNOWN_COUNT */
+	uint64_t complete; /* as of the last look into the spool */
+	struct ring row;   /* of this segment, as is the next */
+
+	/* What earlier segments told of the ring: losses, and events read. */
+	struct ring_stats told;
+	bool untold; /* the size of one of their gaps is unknown */
+};
+
+struct unspool {
+	struct source source;
+	struct tasks *tasks;
+	struct cursor *cursors; /* by ascending CPU */
+	int nr_cpus;
+	struct merge merge;
+
+	/*
+	 * The owner's: the kernel's counts of a ring, up to now or to the end. Losses are
+	 * settled with it for `max_cpus`. -ENODATA: nobody knows.
+	 */
+	int (*ring_stats)(struct unspool *u, int cpu, struct ring_stats *out, struct error *err);
+	int max_cpus;
+	bool checkpoints;     /* hand them over; or release what was decoded */
+	uint64_t hurry_bytes; /* in spools, before decoding takes CPU time from the load */
+
+	/* Shared with the owner's threads. */
+	atomic_bool urgent; /* does not give way to the load any more */
+	atomic_bool cancelled;
+	/*
+	 * Events up to `limit` are merged: all (NO_LIMIT), none (0, on hold), or those
+	 * before a cut. The thread lifts the limit when it gets there.
+	 */
+	_Atomic uint64_t limit;
+
+	/* The thread's own. */
+	bool hurried;
+	uint64_t subbufs;   /* merged so far */
+	uint64_t until;     /* nothing older than this will come out of any ring */
+	uint64_t flush_due; /* trace clock */
+	uint64_t unflushed; /* records since the last flush */
+	uint64_t bad;       /* sub-buffers left out as damaged */
+};
+
+#define NO_LIMIT UINT64_MAX
+
+void unspool_init(struct unspool *u);
+
+/* Joins no thread: it must have ended, as must the readers. Frees the spools. */
+void unspool_destroy(struct unspool *u);
+
+/* A cursor for one more CPU, higher than those before; `instance` is not copied. -ENOMEM. */
+int unspool_add(struct unspool *u, int cpu, const char *instance, struct error *err);
+
+/* All CPUs were added: make room for the merge. -ENOMEM. */
+int unspool_ready(struct unspool *u, struct error *err);
+
+/*
+ * The thread's function, on a struct unspool: ends when all spools are at their end, with
+ * source_end.
+ */
+void *unspool_run(void *u);
+
+/* The load has ended: thread `thread` need not give way any more. */
+void unspool_urge(struct unspool *u, pthread_t thread);
+
+/* End now: what was not merged is not wanted. */
+void unspool_cancel(struct unspool *u);
+
+/* What the checkpoint says has been kept elsewhere: give the space before it back. */
+void unspool_release(struct unspool *u, const struct checkpoint *checkpoint);
+
+/* Go on, instead of begin, at a checkpoint. -EBADMSG if it is damaged or of another recording. */
+int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struct error *err);
+
+/* Share of what is in the spools that is merged, 0 to 1. */
+double unspool_progress(const struct unspool *u);
