@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -54,47 +55,57 @@ class Writer:
     killed recorder leaves what it had. With `replace`, an older tape of that name
     makes way; anything else of that name is an error. As a context manager it
     closes itself.
+
+    With `over`, the directory is there and may hold a tape without rows, whose files make
+    way one by one: at any time there is a tape.
     """
 
-    def __init__(self, path: Path, facts: dict[str, Any], *, replace: bool = False) -> None:
-        if path.exists():
+    def __init__(
+        self, path: Path, facts: dict[str, Any], *, replace: bool = False, over: bool = False
+    ) -> None:
+        if path.exists() and not over:
             if not replace:
                 raise TapeError(errno.EEXIST, f"{path}: exists already")
             if not is_tape(path):
                 raise TapeError(errno.EEXIST, f"{path}: exists and is not a tape")
             shutil.rmtree(path)
         try:
-            path.mkdir(mode=0o700)
+            path.mkdir(mode=0o700, exist_ok=over)
         except OSError as e:
             raise TapeError(e.errno, f"{path}: {os.strerror(e.errno or errno.EIO)}") from e
         self.path = path
         self.facts = facts
+        self.nr_rows: Counter[str] = Counter()  # of each table
         self._files: dict[str, pa.ipc.RecordBatchFileWriter] = {}
         self._sinks: list[pa.NativeFile] = []
-        for name, table in TABLES.items():
-            if table.required:
-                self.rows(name, [])  # nothing is in the file before the first batch
+        required = [name for name, table in TABLES.items() if table.required]
+        for name in sorted(required, key="event".__eq__):  # what makes it a tape comes last
+            self.rows(name, [])  # nothing is in the file before the first batch
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         """Append a batch to table `name`."""
         with self._explained():
-            self._file(name).write_batch(batch)
+            part = None if name in self._files else self._new_file(name)
+            self._files[name].write_batch(batch)
+            if part:  # the schema comes with the first batch
+                part.rename(self.path / f"{name}.arrow")
+        self.nr_rows[name] += batch.num_rows
 
     def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Append Python rows to table `name`; missing keys are null."""
         self.write(name, TABLES[name].batch(rows))
 
-    def _file(self, name: str) -> pa.ipc.RecordBatchFileWriter:
-        if name not in self._files:
-            path = self.path / f"{name}.arrow"
-            path.touch(mode=0o600, exist_ok=False)
-            self._sinks.append(pa.OSFile(str(path), "wb"))
-            self._files[name] = pa.ipc.new_file(
-                self._sinks[-1],
-                _schema(TABLES[name], self.facts),
-                options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
-            )
-        return self._files[name]
+    def _new_file(self, name: str) -> Path:
+        """Begin a table, in a file that is not yet of its name."""
+        path = self.path / f"{name}.part"
+        path.touch(mode=0o600)
+        self._sinks.append(pa.OSFile(str(path), "wb"))
+        self._files[name] = pa.ipc.new_file(
+            self._sinks[-1],
+            _schema(TABLES[name], self.facts),
+            options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
+        )
+        return path
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -151,5 +151,7 @@ def write_events(
     tape.rows("tracepoint", source.tracepoints())
     rings = complete_rings(source.rings(), ring_stats)
     tape.rows("ring", rings)
+    if spools := source.spools():
+        tape.rows("spool", spools)
     tape.rows("lost", complete_lost(source.lost(), rings))
     tape.rows("task", source.tasks())

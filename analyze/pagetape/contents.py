@@ -7,9 +7,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from pagetape import answer
 from pagetape.loss import Loss
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.spool import Found
 
 
 def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
@@ -52,6 +54,36 @@ def _stacks(tape: Tape) -> dict[str, int] | None:
     }
 
 
+def _ending(tape: Tape) -> dict[str, Any]:
+    """Whether the recording came to its end, how, and what waits in the spool."""
+    found = Found.of(tape.path)
+    spools = tape.table("spool").to_pylist()
+    waiting, ended = 0, tape.facts.get("ended", "stopped" if tape.complete else "killed")
+    if found is not None:
+        waiting, ended = found.look()
+        ended = "recording" if found.in_use else ended
+    return {
+        "finished": found is None and tape.complete,
+        "ended": ended,
+        "spool": {
+            "waiting_bytes": waiting,
+            "peak_bytes": sum(spool["peak"] for spool in spools),
+            "full_s": max((spool["full"] for spool in spools), default=0) / 1e9,
+        },
+    }
+
+
+def spooled(info: dict[str, Any]) -> str:
+    """In words, what was not as it should be with the spool; maybe nothing."""
+    spool = info["spool"]
+    words = []
+    if spool["full_s"]:
+        words.append(f"the spool was full for {spool['full_s']:.1f} s")
+    if spool["waiting_bytes"]:
+        words.append(f"{answer.size(spool['waiting_bytes'])} wait in the spool")
+    return ", ".join(words)
+
+
 def describe(tape: Tape) -> dict[str, Any]:
     """The JSON object of `pagetape info`."""
     points = _tracepoints(tape)
@@ -72,6 +104,7 @@ def describe(tape: Tape) -> dict[str, Any]:
         "lost": loss.total,
         "lost_by_cpu": loss.by_cpu,
         "complete": tape.complete,
+        **_ending(tape),
         "snapshot": _snapshot(snapshots, rows),
         "snapshots": snapshots,
         "snapshot_zones": tape.table("snapshot_zone").to_pylist(),

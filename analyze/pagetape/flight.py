@@ -28,7 +28,7 @@ from pagetape.shelf import Shelf
 from pagetape.triggers import SECOND, Firing
 
 # Rows of these are merged when several segments become one tape.
-_MERGED = ("tracepoint", "ring", "lost", "task", "frame")
+_MERGED = ("tracepoint", "ring", "spool", "lost", "task", "frame")
 
 _ZSTD = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
 
@@ -170,6 +170,11 @@ class Flight:
         self._segments: deque[_Segment] = deque()
         self._asked = False
 
+    tape = None  # what is recorded stays in memory, and is lost with it
+
+    def home(self) -> None:
+        """There is none."""
+
     @property
     def bytes(self) -> int:
         """What is held in memory."""
@@ -250,6 +255,7 @@ class Flight:
         return {
             "tracepoint": _summed(points, ("name", "system", "stored"), ("events",)),
             "ring": _rings(found["ring"]),
+            "spool": _summed(found["spool"], ("cpu",), ("full",)),
             "lost": [row for row in found["lost"] if row["to_ts"] is None or row["to_ts"] > began],
             "task": list({row["pid"]: row for row in found["task"]}.values()),
             "frame": list({(row["stack"], row["depth"]): row for row in found["frame"]}.values()),

@@ -13,7 +13,7 @@ from pagetape.schemas.tape import Tape
 class Loss:
     """Totals of one tape."""
 
-    total: int | None  # events lost; None if a gap is uncounted or the recorder was killed
+    total: int | None  # events lost; None if a gap is uncounted, or not all is here
     by_cpu: dict[int, int | None]  # CPUs that lost any
     anomalies: int
 
@@ -26,7 +26,8 @@ class Loss:
             unknown = known is None or gap["events"] is None
             by_cpu[gap["cpu"]] = None if unknown else known + gap["events"]
         counts = [nr for nr in by_cpu.values() if nr is not None]
-        total = sum(counts) if len(counts) == len(by_cpu) and tape.complete else None
+        told = tape.complete and not tape.facts.get("deferred")
+        total = sum(counts) if len(counts) == len(by_cpu) and told else None
         return cls(total, by_cpu, tape.num_rows("anomaly"))
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pagetape.private import Veil, Veiled
 from pagetape.schemas.tape import Writer
 from pagetape.session import Boundary
 from pagetape.shelf import Shelf
+from pagetape.spool import Spool
 
 
 class OneTape:
@@ -24,21 +26,30 @@ class OneTape:
         path: Path,
         *,
         replace: bool = False,
+        defer: bool = False,
         facts: dict[str, Any] | None = None,
         private: str | None = None,
     ) -> None:
         self.path = path
+        self.tape: Writer | None = None
         self._replace = replace
+        self._defer = defer
         self._facts = facts or {}
         self._veil = Veil(private) if private else None
-        self._tape: Writer | None = None
         self._rows: Sink | None = None  # to the tape, or through its veil
+        self._has_home = False
+
+    def home(self) -> Spool | None:
+        if self._veil:  # a spool would tell what the tape hides
+            return None
+        self._has_home = True
+        return Spool(self.path, replace=self._replace, defer=self._defer)
 
     def begin(self, start: Boundary) -> None:
         facts = start.facts | self._facts
         told = self._veil.facts(facts) if self._veil else facts
-        self._tape = Writer(self.path, told, replace=self._replace)
-        self._rows = Veiled(self._tape, self._veil) if self._veil else self._tape
+        self.tape = Writer(self.path, told, replace=self._replace, over=self._has_home)
+        self._rows = Veiled(self.tape, self._veil) if self._veil else self.tape
         start.state.numbered(0).write(self._rows)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
@@ -54,8 +65,8 @@ class OneTape:
         end.state.numbered(1).write(self._rows)
 
     def close(self) -> None:
-        if self._tape is not None:
-            self._tape.close()
+        if self.tape is not None:
+            self.tape.close()
 
 
 class Rotation:
@@ -68,10 +79,21 @@ class Rotation:
         self._private = private
         self._done = done  # told of each finished tape
         self._tape: OneTape | None = None
+        self._first: OneTape | None = None
+
+    @property
+    def tape(self) -> Writer | None:
+        return self._tape.tape if self._tape else None
+
+    def _place(self, at: datetime) -> OneTape:
+        return OneTape(self._shelf.place(at), facts=self._shelf.mark(), private=self._private)
+
+    def home(self) -> Spool | None:
+        self._first = self._place(datetime.now(UTC))
+        return self._first.home()
 
     def begin(self, start: Boundary) -> None:
-        path = self._shelf.place(start.at)
-        self._tape = OneTape(path, facts=self._shelf.mark(), private=self._private)
+        self._tape, self._first = self._first or self._place(start.at), None
         self._tape.begin(start)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:

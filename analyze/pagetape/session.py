@@ -18,7 +18,7 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +33,8 @@ from pagetape.exact import Exact, ExactSnapshots
 from pagetape.load import Load
 from pagetape.sampler import Sample
 from pagetape.sampling import Placed, Sampling
-from pagetape.schemas.tape import TapeError
+from pagetape.schemas.tape import TapeError, Writer
+from pagetape.spool import Spool, default_bound
 from pagetape.stacks import Frames
 from pagetape.triggers import NOTHING, Firing, Watch
 
@@ -64,6 +65,13 @@ class Boundary:
 class Sink(capture.Sink, Protocol):
     """What the segments of a session become."""
 
+    @property
+    def tape(self) -> Writer | None:
+        """The tape that the segment is written to, if it is."""
+
+    def home(self) -> Spool | None:
+        """Where the recording is kept until it is in a tape; None: it need not outlive this."""
+
     def begin(self, start: Boundary) -> None:
         """A segment begins; its rows follow."""
 
@@ -72,6 +80,14 @@ class Sink(capture.Sink, Protocol):
 
     def close(self) -> None:
         """The session is over; maybe in the middle of a segment, where it failed."""
+
+
+@dataclass(frozen=True)
+class Spooling:
+    """How what is recorded waits until it is decoded."""
+
+    max_bytes: int | None = None  # of disk; None: default_bound
+    defer: bool = False  # it is not decoded here
 
 
 @dataclass(frozen=True)
@@ -119,12 +135,14 @@ class _Snapshots:
         }
         return Boundary(state, at, capture.known(self._facts, now))
 
-    def first(self, recorder: Recorder, facts: dict[str, Any]) -> Boundary:
+    def first(self, recorder: Recorder, facts: dict[str, Any], spool: Spool | None) -> Boundary:
         """Start the recorder; what /proc has is read before, as it takes long."""
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
         began = time.monotonic()
         state = Snapshot.take(self._proc, self._stage, 0, time.monotonic_ns())
         self._blocks_s = time.monotonic() - began
+        if spool is not None:
+            spool.make(self._facts)
         recorder.start()
         return self._boundary(state, self._wanted.take(self._exact, 0))
 
@@ -193,11 +211,18 @@ class _Pump(threading.Thread):
     """Moves rows from the recorder to the sink while the load runs; yields to it."""
 
     def __init__(
-        self, session: Session, recorder: Recorder, sink: Sink, start: Boundary, nice: int
+        self,
+        session: Session,
+        recorder: Recorder,
+        sink: Sink,
+        spool: Spool | None,
+        start: Boundary,
+        nice: int,
     ) -> None:
         super().__init__(name="pump")
         self._nice = nice
         self._session, self._recorder, self._sink = session, recorder, sink
+        self._spool = spool
         self._placed = Placed(sink, session.sampling)
         self._frames = Frames(recorder)
         self._next = start
@@ -223,9 +248,17 @@ class _Pump(threading.Thread):
 
     def _segment(self) -> bool:
         """One segment; whether there are more."""
+        if self._spool is not None:
+            self._spool.begun = True
         self._sink.begin(self._next)
+        if self._spool is not None:
+            self._spool.writer = self._sink.tape
         self._session.sampling.restart()
-        capture.write_events(self._recorder, self, frames=self._frames)
+        if self._session.spooling.defer:
+            self._recorder.read()  # until the end; there is nothing else
+            self._session.load.stop()
+        else:
+            capture.write_events(self._recorder, self, frames=self._frames)
         end = self._ends.get()
         if end is None:
             return False
@@ -256,6 +289,23 @@ class _Pump(threading.Thread):
             raise self._error
 
 
+@contextlib.contextmanager
+def _directory(spool: Spool | None, above: Path) -> Iterator[str]:
+    """Where the recorder makes its spool: a spool without a home has files without names."""
+    if spool is not None:
+        yield str(spool.path)
+        return
+    with tempfile.TemporaryDirectory(prefix=".pagetape.", dir=above) as directory:
+        yield directory
+
+
+def _how(error: BaseException | None) -> str | None:
+    """How a recording ended, where it did not end well."""
+    if error is None:
+        return None
+    return "disk full" if isinstance(error, OSError) and error.errno == errno.ENOSPC else "failed"
+
+
 class Session:
     """Records while a load runs, and cuts when it is time or somebody asks."""
 
@@ -268,8 +318,11 @@ class Session:
         *,
         stacks: bool = False,
         watch: Watch = NOTHING,
+        spooling: Spooling = Spooling(),
     ) -> None:
         self.load = load
+        self.spooling = spooling
+        self.ended = "stopped"  # or why the recorder did not go on
         self._events = events
         self._wanted = wanted
         self._stacks = stacks  # of fallbacks
@@ -291,16 +344,29 @@ class Session:
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.sampling.close)
+            spool = sink.home()
+            if spool is not None:
+                stack.enter_context(spool)
             stack.callback(sink.close)
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
-            # The spool's files have no names: their directory is needed only to make them.
-            with tempfile.TemporaryDirectory(prefix=".pagetape.", dir=spool_dir) as spool:
-                names = snapshots.migratetypes
-                recorder = Recorder(self._events, spool, names, stacks=self._stacks, prompt=prompt)
-                stack.callback(recorder.close)
+            with _directory(spool, spool_dir) as directory:
+                recorder = Recorder(
+                    self._events,
+                    directory,
+                    snapshots.migratetypes,
+                    stacks=self._stacks,
+                    prompt=prompt,
+                    spool_max=self.spooling.max_bytes or default_bound(spool_dir),
+                    checkpoint=spool.checkpoint if spool else None,
+                    defer=self.spooling.defer,
+                )
+                stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 stack.enter_context(self.load.signals())
-                start = snapshots.first(recorder, {"events": list(self._events)})
-            pump = _Pump(self, recorder, sink, start, os.nice(0) if prompt else NICE)
+                facts: dict[str, Any] = {"events": list(self._events)}
+                if self.spooling.defer:
+                    facts["deferred"] = True
+                start = snapshots.first(recorder, facts, spool)
+            pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()
             self.sampling.start()
             end = None
@@ -313,6 +379,7 @@ class Session:
                 self.sampling.stop()
                 status = self.load.finish()
                 pump.finish(end)
+            self.ended = recorder.ended
         return status
 
     def _cut_until_over(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.spool import Found
 
 # What the facts of a shelf's tapes have, and those of others have not.
 MARK = "series"
@@ -104,6 +105,6 @@ def _removable(path: Path) -> bool:
     """Whether a shelf's recorder made and finished it."""
     try:
         tape = Tape(path)
-        return MARK in tape.facts and tape.complete
+        return MARK in tape.facts and tape.complete and Found.of(path) is None
     except OSError:  # damaged, or of another version: not ours to judge
         return False

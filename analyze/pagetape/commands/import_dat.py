@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape import: a trace.dat to a tape."""
+"""pagetape import: a trace.dat, or a tape that is not finished, to a tape."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, capture, options, output, procfs
+from pagetape import answer, capture, options, output, procfs, recovery
 from pagetape._collector import DatFile
 from pagetape.contents import describe
 from pagetape.loss import Loss
 from pagetape.private import Veil, Veiled
 from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.spool import Found
 
 
 def import_dat(
@@ -57,8 +58,8 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
     tape, veil = Tape(old), Veil(how)
     if "replay" in tape.facts:
         raise TapeError(errno.EINVAL, f"{old}: is a replay; give the recording it is of")
-    if not tape.complete:
-        raise TapeError(errno.EINVAL, f"{old}: its recorder was killed")
+    if not tape.complete or Found.of(old):
+        raise TapeError(errno.EINVAL, f"{old}: is not finished; import it first without --private")
     with output.whole_tape(out, veil.facts(tape.facts), replace=replace) as made:
         sink = Veiled(made, veil)
         for name in tape.tables:
@@ -67,7 +68,7 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
 
 
 @click.command("import")
-@click.argument("dat", metavar="FILE.dat", type=options.PATH)
+@click.argument("dat", metavar="FILE.dat|T.tape", type=options.PATH)
 @options.output
 @click.option(
     "--proc",
@@ -87,7 +88,7 @@ def command(
     private: str | None,
     force: bool,
 ) -> None:
-    """Turn a trace.dat of trace-cmd into a tape; with --private also a tape.
+    """Turn a trace.dat of trace-cmd, or a tape that is not finished, into a tape.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo,
     vmstat, kpageflags, version, nodes and others, maybe compressed as .zst. A
@@ -95,21 +96,30 @@ def command(
     `trace-cmd restore` writes them, takes it from there or from --kernel-release;
     otherwise the tape says that it is unknown.
 
+    T.tape is of `record --defer`, of a recorder that was killed, or of one that found
+    the disk full. It may be a copy from another machine. What it holds and what waits in
+    its spool become one tape, without loss: `pagetape info` says how the recording ended.
+    T.tape stays as it is.
+
     A private tape can be given away: names of threads, control groups and the host
     are hashed with a key that is kept nowhere, or dropped, and pfns are moved. It
-    replays as the other does. FILE.dat may be a tape, then.
+    replays as the other does. It is made of a trace.dat, or of a finished T.tape.
 
     \b
     Example:
       pagetape import trace.dat --proc snapshots/ -o base.tape
+      pagetape import killed.tape -o base.tape
       pagetape import base.tape --private hash -o give-away.tape
     """
-    if is_tape(dat):
-        if private is None:
-            raise click.UsageError(f"{dat} is a tape already; --private makes another of it")
+    if dat.is_dir():
         if directory or kernel:
             raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
-        copy_private(dat, out, private, replace=force)
+        if private:
+            copy_private(dat, out, private, replace=force)
+        elif is_tape(dat) and Found.of(dat) is None:
+            raise click.UsageError(f"{dat} is a tape already; --private makes another of it")
+        else:
+            recovery.recover(dat, out, replace=force)
     else:
         proc = procfs.saved(directory) if directory else None
         import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)

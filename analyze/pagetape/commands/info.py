@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pagetape import answer, options
-from pagetape.contents import describe, flight, snapshot_lines, snapshots
+from pagetape.contents import describe, flight, snapshot_lines, snapshots, spooled
 from pagetape.schemas.tape import Tape
 
 
@@ -35,8 +35,12 @@ def _text(info: dict[str, Any]) -> str:
         lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
     if why := flight(info):
         lines.insert(1, ("trigger", why))
-    if not info["complete"]:
-        lines.append(("note", "the recorder was killed: the tape ends where it stood"))
+    if words := spooled(info):
+        lines.append(("spool", words))
+    if not info["finished"]:
+        lines.append(("note", _note(info)))
+    elif info["ended"] != "stopped":
+        lines.append(("ended", f"{info['ended']}; up to there it is whole"))
     text = "\n".join(f"{name:<11}{value}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
@@ -50,6 +54,18 @@ def _stacks(found: dict[str, int]) -> str:
         words += "; addresses only: there were no symbols"
     elif found["frames_without_name"]:
         words += f"; {found['frames_without_name']:,} of {found['frames']:,} frames without a name"
+    return words
+
+
+def _note(info: dict[str, Any]) -> str:
+    how = {
+        "recording": "it is still being recorded",
+        "killed": "the recorder was killed: the tape ends where it stood",
+        "stopped": "it was not decoded",
+    }
+    words = how.get(info["ended"], f"the recording ended early: {info['ended']}")
+    if info["spool"]["waiting_bytes"] and info["ended"] != "recording":
+        words += f"; pagetape import {info['tape']} -o NEW.tape reads what waits in the spool"
     return words
 
 
@@ -83,6 +99,10 @@ def command(tape: Path, as_json: bool) -> None:
     `lost` is unknown (null) where the kernel did not count what it dropped.
     `events` counts every tracepoint of the recording, `stored` those kept in tables;
     bytes_per_event is the whole tape, snapshots included, over the latter.
+    `finished` is false while a tape is recorded, and if its recorder could not end it:
+    `ended` says how ("recording", "killed", "disk full", "spool full", "failed"; else
+    "stopped"), spool.waiting_bytes what `pagetape import` would read. spool.peak_bytes is
+    the most that waited (of each CPU, together), spool.full_s how long there was no room.
 
     \b
     Example:

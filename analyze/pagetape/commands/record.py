@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import time
 from pathlib import Path
@@ -12,27 +13,33 @@ import click
 from click.core import ParameterSource
 
 from pagetape import answer, options, output
-from pagetape.contents import describe, flight, snapshots
+from pagetape.contents import describe, flight, snapshots, spooled
 from pagetape.eventsets import SETS, tracepoints
 from pagetape.flight import Flight
 from pagetape.load import Load
 from pagetape.loss import Loss
 from pagetape.rotation import OneTape, Rotation
-from pagetape.schemas.tape import Tape
-from pagetape.session import Session, Wanted
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.session import Session, Spooling, Wanted
 from pagetape.shelf import Shelf
 from pagetape.triggers import SIGNAL, DirectReclaim, Firing, ThpFail, Trigger, Watch, parse
 
 
 def _say(path: Path) -> None:
-    """One line about a finished tape."""
+    """One line about a tape that was made."""
     tape = Tape(path)
     info = describe(tape)
+    if tape.facts.get("deferred"):
+        click.echo(
+            f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it", err=True
+        )
+        return
     why = f"{flight(info)}; " if flight(info) else ""
     each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
     click.echo(
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
-        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}",
+        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}"
+        + (f", {spooled(info)}" if info["spool"]["full_s"] else ""),
         err=True,
     )
 
@@ -140,6 +147,18 @@ class _TriggerType(click.ParamType[Trigger | None]):
     help="Counters and parameters from /proc each time; 0 for none.",
 )
 @options.private
+@click.option(
+    "--spool-max",
+    type=options.size(least=1),
+    metavar="SIZE",
+    help="Disk for what waits to be decoded. Where that is not enough, events are lost, and"
+    " counted.  [default: 4 GiB, or half of what is free]",
+)
+@click.option(
+    "--defer",
+    is_flag=True,
+    help="Decode nothing here: pagetape import makes the tape, on any machine.",
+)
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -159,6 +178,8 @@ def command(
     cooldown: float,
     sample: float,
     private: str | None,
+    spool_max: float | None,
+    defer: bool,
     force: bool,
     argv: tuple[str, ...],
 ) -> None:
@@ -179,6 +200,12 @@ def command(
     on. The tape says why it was made and how many seconds it holds. What is in memory
     is lost when the recorder is killed with SIGKILL.
 
+    Otherwise nothing is lost then that was taken from the kernel: it waits in T.tape/spool,
+    and `pagetape import` makes a whole tape of it. The spool takes up to SIZE of disk. When
+    it is full the kernel overwrites its oldest events until there is room; the tape tells
+    how many, and where. With --defer nothing makes room: the recording ends in order, with
+    exit status 1.
+
     \b
     Example:
       pagetape record -o base.tape --duration 10
@@ -186,13 +213,21 @@ def command(
       pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
       pagetape record -o tapes --events all --ring 60s --trigger 'extfrag>1000/s'
+      pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
     load = Load(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
+    spooling = Spooling(int(spool_max) if spool_max else None, defer=defer)
     session = Session(
-        load, tracepoints(events), wanted, sample, stacks=stacks is not None, watch=watch
+        load,
+        tracepoints(events),
+        wanted,
+        sample,
+        stacks=stacks is not None,
+        watch=watch,
+        spooling=spooling,
     )
     host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
@@ -202,8 +237,11 @@ def command(
         status = _fly(session, Shelf(out, keep, host), ring, ring_memory, private)
     else:
         output.check_free(out, replace=force)
-        status = session.run(OneTape(out, replace=force, private=private), out.absolute().parent)
+        tape = OneTape(out, replace=force, defer=defer, private=private)
+        status = session.run(tape, out.absolute().parent)
         _say(out)
+    if session.ended != "stopped":
+        raise TapeError(errno.ENOSPC, f"{out}: the recording ended early: {session.ended}")
     ctx.exit(status)
 
 
@@ -228,6 +266,10 @@ def check(ctx: click.Context) -> None:
             raise click.UsageError(f"{names[name]} is for {needed}")
     if {"rotate", "ring"} <= given:
         raise click.UsageError("--rotate and --ring exclude each other")
+    if {"defer", "private"} <= given:
+        raise click.UsageError("--defer keeps what --private hides; import, then import --private")
+    if "defer" in given and given & {"rotate", "ring"}:
+        raise click.UsageError("--defer is for one tape, not for --rotate or --ring")
     if "force" in given and given & {"rotate", "ring"}:
         raise click.UsageError("--force replaces one tape; --rotate and --ring make new ones")
     for trigger in ctx.params["triggers"]:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spool of a recording, within the tape that it becomes: T.tape/spool.
+
+    cpuN, cpuN.more, formats, tasks   raw sub-buffers and what decodes them, of the collector
+    checkpoint                        one line of JSON, {"rows": {table: rows}}: what the tape
+                                      has of the recording; then where in the spool that ends
+
+It is there while a tape is being recorded, after a recorder that was killed or found the
+disk full, and where decoding is left for later. `pagetape import` makes a whole tape of both.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pagetape import _collector
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import TapeError, Writer
+
+NAME = "spool"
+
+MAX_BYTES = 4 << 30  # of a spool, unless said otherwise
+
+# The tables that are decoded from the spool; a checkpoint counts their rows.
+DECODED = (*(name for name, table in TABLES.items() if table.kinds), "stack")
+
+
+def default_bound(directory: Path) -> int:
+    """Bytes that a spool may take there: 4 GiB, but never more than half of what is free."""
+    disk = os.statvfs(directory)
+    return min(MAX_BYTES, disk.f_bavail * disk.f_frsize // 2)
+
+
+class Spool:
+    """The recorder's view. As a context manager it goes away if all ended well."""
+
+    def __init__(self, tape: Path, *, replace: bool, defer: bool) -> None:
+        self.path = tape / NAME
+        self.writer: Writer | None = None  # of the tape that is being written
+        self.begun = False  # something was recorded that is worth keeping
+        self._replace = replace
+        self._defer = defer
+        self._lock = -1
+
+    def make(self, facts: dict[str, Any]) -> None:
+        """A tape without rows and the directory in it, before anything is recorded."""
+        Writer(self.path.parent, facts, replace=self._replace).close()
+        self.path.mkdir(mode=0o700)
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def checkpoint(self, state: bytes) -> None:
+        """All rows before it are in the tape: keep it, where that tape is."""
+        assert self.writer is not None
+        rows = {name: self.writer.nr_rows[name] for name in DECODED}
+        part = self.path / "checkpoint.part"
+        try:
+            part.write_bytes(json.dumps({"rows": rows}).encode() + b"\n" + state)
+            part.chmod(0o600)
+            part.rename(self.path / "checkpoint")
+            if self.path.parent != self.writer.path:  # a new segment
+                self.path = self.path.rename(self.writer.path / NAME)
+        except OSError as e:
+            raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._lock < 0:  # it was not made
+            return
+        os.close(self._lock)
+        if not self.begun:
+            shutil.rmtree(self.path.parent)
+        elif error is None and not self._defer:
+            shutil.rmtree(self.path)
+        elif isinstance(error, OSError):
+            tape = self.path.parent
+            why = error.strerror or str(error)
+            raise TapeError(error.errno, f"{why}; pagetape import {tape} reads what was recorded")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What there is in the spool of a tape that is not finished."""
+
+    path: Path
+    rows: dict[str, int]  # that the tape has of it
+    state: bytes | None  # the place in it after these; None: its beginning
+
+    @classmethod
+    def of(cls, tape: Path) -> Found | None:
+        """The spool of `tape`, if there is one; TapeError if it is damaged."""
+        path = tape / NAME
+        if not path.is_dir():
+            return None
+        try:
+            head, _, state = (path / "checkpoint").read_bytes().partition(b"\n")
+            rows = {str(name): int(nr) for name, nr in json.loads(head)["rows"].items()}
+        except FileNotFoundError:
+            return cls(path, {}, None)
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise TapeError(errno.EBADMSG, f"{path}/checkpoint: damaged") from e
+        return cls(path, rows, state)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was recorded."""
+        return (self.path / "formats").is_file()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether its recorder lives."""
+        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(directory)
+        return False
+
+    def look(self) -> tuple[int, str]:
+        """Bytes that are not yet in the tape; and how the recording ended."""
+        if not self.begun:
+            return 0, "killed"
+        return _collector.look_into_spool(str(self.path))
