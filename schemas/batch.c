@@ -258,6 +258,9 @@ int table_borrow(const struct table *table, const struct ArrowArray *array, void
 {
 	void **slots = columns;
 
+	if (array->length < 0)
+		return fail(err, EINVAL, "a batch of %s has %lld rows", table->name,
+			    (long long)array->length);
 	if (array->offset || array->n_children != table->nr_columns)
 		return fail(err, EINVAL, "a batch of %s is sliced or has %lld columns", table->name,
 			    (long long)array->n_children);

@@ -123,6 +123,10 @@ static void sliced_and_null_rows_are_refused(void)
 	array.offset = 1;
 	check(table_borrow(&lost_table, &array, &back, &nr, &err) == -EINVAL);
 	array.offset = 0;
+	array.length = -1;
+	check(table_borrow(&lost_table, &array, &back, &nr, &err) == -EINVAL);
+	check(!strcmp(err.msg, "a batch of lost has -1 rows"));
+	array.length = 1;
 	array.children[0]->null_count = 1;
 	check(table_borrow(&lost_table, &array, &back, &nr, &err) == -EINVAL);
 	check(!strcmp(err.msg, "column lost.cpu has nulls"));
