@@ -539,13 +539,13 @@ int pcp_decay(struct pcp *pcp)
 	return max_int(excess, 0);
 }
 
-/* The pages a decay drains, piece by piece; whether there is more to do. */
+/* The pages a decay drains, piece by piece; whether the next tick may find more to do. */
 static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 {
-	int excess = pcp_decay(pcp);
+	int before = pcp->high, excess = pcp_decay(pcp);
 
 	if (!excess)
-		return pcp->high > pcp->high_min;
+		return pcp->high != before;
 	while (excess > 0) {
 		int piece = m->kernel->decay == DECAY_PIECES ? min_int(excess, pcp->batch) : excess;
 
