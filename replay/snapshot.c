@@ -305,6 +305,9 @@ void snapshot_complete(struct model *m)
 				free_list_del(m, zone, frame);
 				free_list_add(m, zone, frame, f->order, type, true);
 			}
+			/* Its other blocks are of its type, or the tape contradicts itself. */
+			if (f->state == FRAME_FREE && m->kernel->drained_type == DRAINED_BLOCK)
+				set_block_type(m, frame, f->order, type);
 			frame += 1u << f->order;
 		}
 		if (m->kernel->reserve_blocks)
