@@ -109,8 +109,7 @@ FOR_EACH_FEATURE(WORDS)
 
 const struct feature features[] = {
 #define DESCRIBE(feature, LIST, sentence)                                                          \
-	{#feature, sentence, offsetof(struct kernel, feature),                                     \
-	 feature##_words[0] ? feature##_words : NULL},
+	{#feature, sentence, offsetof(struct kernel, feature), feature##_words},
 	FOR_EACH_FEATURE(DESCRIBE)
 #undef DESCRIBE
 		{0},

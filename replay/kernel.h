@@ -159,7 +159,7 @@ struct feature {
 	const char *name;
 	const char *doc;
 	size_t offset;            /* of its uint8_t in struct kernel */
-	const char *const *words; /* by value, ends with NULL; NULL for a number */
+	const char *const *words; /* by value, ends with NULL; none for a number */
 };
 
 extern const struct kernel kernels[];   /* oldest first, ends with a NULL name */
