@@ -5,6 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 BUILD  := build/release
 CHECK  := build/check
+FUZZ   := build/fuzz
+FUZZ_SECONDS ?= 300
 APT    := build-essential pkg-config python3-dev python3-venv \
 	  libtraceevent-dev libtracefs-dev libtracecmd-dev libzstd-dev trace-cmd \
 	  libbpf-dev clang
@@ -15,7 +17,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format golden bench clean
+.PHONY: help setup demo test check fuzz lint format golden bench clean
 
 help:			## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -47,6 +49,17 @@ check: setup		## the C tests under address and undefined-behaviour sanitizers
 	@[ -e $(CHECK)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(CHECK) \
 		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C $(CHECK) --suite pagetape --print-errorlogs
+
+# A tape that breaks the engine is left in build/fuzz as crash-*.
+fuzz: setup		## hostile tapes for the engine under the sanitizers; FUZZ_SECONDS=300
+	@[ -e $(FUZZ)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" CC=clang $(BIN)/meson setup $(FUZZ) \
+		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
+		-Dc_args=-fsanitize=fuzzer-no-link >/dev/null
+	@PATH="$(CURDIR)/$(BIN):$$PATH" ninja -C $(FUZZ) --quiet replay/replay_fuzz
+	@mkdir -p $(FUZZ)/corpus
+	@for n in 1 2 3 4; do [ -e $(FUZZ)/corpus/$$n ] || head -c $${n}000 /dev/urandom >$(FUZZ)/corpus/$$n; done
+	@$(FUZZ)/replay/replay_fuzz -max_len=12288 -len_control=0 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+		-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(FUZZ)/ $(FUZZ)/corpus
 
 lint: setup		## all that a reviewer should not have to say
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
