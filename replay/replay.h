@@ -58,7 +58,7 @@ struct totals {
 	uint64_t requests;          /* of them allocs and frees */
 	uint64_t recorded_failures; /* allocs that failed in the record: not replayed */
 	uint64_t anomalies[NR_ANOMALY_KIND];
-	double loop_seconds; /* in replay_feed() and replay_finish() */
+	double loop_seconds; /* of CPU time, in replay_feed() and replay_finish() */
 	struct counters counters;
 };
 

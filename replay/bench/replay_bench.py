@@ -6,18 +6,29 @@
 
 Without a tape, a storm is made: 24 GB of memory, 2 processes on a CPU each; one maps,
 touches and unmaps 1 MB at a time, the other 80 MB, so that refills and drains run all
-the time. `loop` is the engine alone, without rows of the model's own events; `rows`
-writes them; `read` is what reading the same batches costs in pyarrow, a limit of the
-same run. Best of N.
+the time. All per second of CPU time, for other work on the machine costs no more than
+its share of the caches then; medians of N rounds, in each of which every measurement
+takes its turn:
+
+  loop      a free run, the engine alone, without rows of the model's own events
+  rows      the same, writing them
+  chase     a limit: from page frame to page frame at random, each step waiting for the last
+  read      a limit: pyarrow adding up the columns the engine reads
+  fifo      a peer: libCacheSim's FIFO cache on the tape's pages (pip install libcachesim)
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import struct
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +43,7 @@ _ZONE_START = 1 << 20  # NORMAL begins at 4 GB
 _ROUNDS = 40
 _REFILL = 64  # pages that lie side by side
 _FOLIO_BATCH = 31  # pages the kernel frees at once
+_CHASE = Path(__file__).parents[2] / "build/release/replay/replay_bench_latency"
 _FAULT = sum(  # gfp flags of an anonymous page fault
     1 << GFP_BITS.index(bit)
     for bit in ("HIGHMEM", "MOVABLE", "IO", "FS", "ZERO", "DIRECT_RECLAIM", "KSWAPD_RECLAIM")
@@ -153,45 +165,123 @@ def play(engine: Replay, batches: list[pa.RecordBatch]) -> float:
 
 def read(batches: list[pa.RecordBatch]) -> float:
     """Events a second at which pyarrow adds up the columns the engine reads."""
-    start = time.perf_counter()
+    start = time.process_time()
     for batch in batches:
         for name in ("ts", "cpu", "pfn", "page_order", "gfp_flags"):
             pc.sum(batch[name])
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return sum(int(batch.num_rows) for batch in batches) / seconds
+
+
+def chase(frames: int) -> float | None:
+    """Dependent random steps a second over as many page frames; None if it is not built."""
+    if not _CHASE.exists():
+        return None
+    ran = subprocess.run([_CHASE, str(frames)], capture_output=True, text=True, check=True)
+    return float(ran.stdout)
+
+
+class Fifo:
+    """libCacheSim's simplest cache: every alloc and free asks for its page."""
+
+    _RECORD = struct.Struct("<IQIq")  # oracleGeneral: time, object, size, next access
+
+    def __init__(self, batches: list[pa.RecordBatch], directory: Path) -> None:
+        self._sim: Any = importlib.import_module("libcachesim")
+        self._trace = directory / "pages.oracleGeneral"
+        self._requests = 0
+        self._pages: set[int] = set()
+        with self._trace.open("wb") as file:
+            for batch in batches:
+                asked = batch.filter(pc.is_valid(batch["page_order"]))
+                asked = asked.filter(pc.is_in(asked["kind"], pa.array(["alloc", "free"])))
+                pages = [pfn for pfn in asked["pfn"].to_pylist() if pfn is not None]
+                file.write(b"".join(self._RECORD.pack(0, pfn, 1, -1) for pfn in pages))
+                self._requests += len(pages)
+                self._pages.update(pages)
+
+    def run(self) -> float:
+        """Requests a second, in a cache that holds every page."""
+        reader = self._sim.TraceReader(
+            str(self._trace), trace_type=self._sim.TraceType.ORACLE_GENERAL_TRACE
+        )
+        cache = self._sim.FIFO(cache_size=len(self._pages) + 1)
+        start = time.process_time()
+        cache.process_trace(reader)
+        return self._requests / (time.process_time() - start)
+
+
+def fifo(batches: list[pa.RecordBatch], directory: Path) -> Fifo | None:
+    try:
+        return Fifo(batches, directory)
+    except ImportError:
+        return None
+
+
+_WORDS = {
+    "loop": "M events/s  a free run, the engine alone",
+    "rows": "M events/s  a free run that writes the model's own events",
+    "chase": "M steps/s   from page frame to page frame at random (a limit)",
+    "read": "M events/s  pyarrow, adding up the columns the engine reads (a limit)",
+    "fifo": "M requests/s  libCacheSim's FIFO cache (a peer)",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tape", nargs="?", type=Path)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
+    with TemporaryDirectory(prefix="replay-bench-") as directory:
+        result = measure(arguments.tape, arguments.repeat, Path(directory))
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    print(f"{result['events']:,} events of {arguments.tape or 'a storm made here'},")
+    print(f"{result['frames']:,} page frames, medians of {arguments.repeat}\n")
+    for other in ("chase", "fifo", "read"):
+        if result[other]:
+            words = _WORDS[other].partition("  ")[2]
+            print(f"{result['loop'] / result[other]:8.2f}  times {words}")
+    print()
+    for name, words in _WORDS.items():
+        if result[name]:
+            print(f"{result[name] / 1e6:8.2f}  {words}")
+    if not result["chase"]:
+        print(f"   chase: not built; `make setup` builds {_CHASE.name}")
+    if not result["fifo"]:
+        print("    fifo: not installed; .venv/bin/pip install libcachesim")
+
+
+def measure(path: Path | None, repeat: int, directory: Path) -> dict[str, Any]:
+    """Events a second by name, medians; None for what cannot be measured here."""
+    frames = _FRAMES
     new: Callable[[bool], Replay] = empty_machine
-    if arguments.tape:
-        tape = Tape(arguments.tape)
+    if path:
+        tape = Tape(path)
         batches = list(tape.batches("event"))
+        frames = sum(zone["spanned"] for zone in tape.table("zone").to_pylist())
 
         def new(events: bool) -> Replay:
             return machine_of(tape, events)
     else:
         batches = storms()
+    peer = fifo(batches, directory)
+    measurements: dict[str, Callable[[], float | None]] = {
+        "loop": lambda: play(new(False), batches),
+        "rows": lambda: play(new(True), batches),
+        "chase": lambda: chase(frames),
+        "read": lambda: read(batches),
+        "fifo": peer.run if peer else lambda: None,
+    }
+    rounds = [{name: run() for name, run in measurements.items()} for _ in range(repeat)]
     result: dict[str, Any] = {"bench": "replay", "events": sum(b.num_rows for b in batches)}
-    result["loop"] = max(play(new(False), batches) for _ in range(arguments.repeat))
-    result["rows"] = max(play(new(True), batches) for _ in range(arguments.repeat))
-    result["read"] = max(read(batches) for _ in range(arguments.repeat))
-    result["ratio"] = result["loop"] / result["read"]
-    if arguments.json:
-        print(json.dumps(result))
-        return
-    print(f"{result['events']:,} events of {arguments.tape or 'a storm made here'}")
-    for name, words in (
-        ("loop", "the engine alone"),
-        ("rows", "the engine, writing the model's own events"),
-        ("read", "pyarrow, adding up the columns the engine reads"),
-    ):
-        print(f"{result[name] / 1e6:8.2f} M events/s  {words}")
-    print(f"{result['ratio']:8.2f} of the speed of reading the batches")
+    result |= {"frames": frames, "repeat": repeat}
+    for name in measurements:
+        known = [figure for one in rounds if (figure := one[name]) is not None]
+        result[name] = median(known) if known else None
+    return result
 
 
 if __name__ == "__main__":
