@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pagetape.schemas import TABLES, VERSION, Table
+from pagetape.schemas.facts import parse_facts
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -153,13 +155,16 @@ class Tape:
             raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
         self.path = path
         metadata = self._open("event").schema.metadata or {}
-        version = metadata.get(_VERSION_KEY, b"none").decode()
+        version = metadata.get(_VERSION_KEY, b"none").decode(errors="replace")
         if version != str(VERSION):
             raise TapeError(
                 errno.EPROTO,
                 f"{path}: tape of schema version {version}; this pagetape reads version {VERSION}",
             )
-        self.facts: dict[str, Any] = json.loads(metadata[_FACTS_KEY])
+        try:
+            self.facts = parse_facts(metadata.get(_FACTS_KEY, b""))
+        except ValueError as e:
+            raise TapeError(errno.EBADMSG, f"{path}: the machine facts are damaged: {e}") from e
         self.tables = {name for name in TABLES if (path / f"{name}.arrow").is_file()}
         for name, table in TABLES.items():
             if table.required and name not in self.tables:
@@ -178,13 +183,19 @@ class Tape:
             source = pa.memory_map(str(file))
             try:
                 return pa.ipc.open_file(source, options=options)
-            except pa.ArrowInvalid:
+            except pa.ArrowException:
                 if source.size() < len(_MAGIC) or source.read_at(len(_MAGIC), 0) != _MAGIC:
                     raise
                 source.seek(len(_MAGIC))
                 return pa.ipc.open_stream(source)
-        except (pa.ArrowInvalid, OSError) as e:
+        except (pa.ArrowException, OSError) as e:
             raise TapeError(errno.EBADMSG, f"{file}: not an Arrow file: {e}") from e
+
+    def _batch(self, name: str, reader: pa.ipc.RecordBatchFileReader, i: int) -> pa.RecordBatch:
+        try:
+            return reader.get_batch(i)
+        except (pa.ArrowException, OSError) as e:
+            raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
 
     def batches(self, name: str) -> Iterator[pa.RecordBatch]:
         """The batches of table `name` in file order; none if it is absent."""
@@ -195,18 +206,18 @@ class Tape:
             raise TapeError(errno.EPROTO, f"{self.path}: table '{name}' has other columns")
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             for i in range(reader.num_record_batches):
-                yield self._checked(name, reader.get_batch(i))
+                yield self._checked(name, self._batch(name, reader, i))
             return
         while True:
             try:
                 yield self._checked(name, reader.read_next_batch())
-            except (StopIteration, pa.ArrowInvalid, OSError):
+            except (StopIteration, pa.ArrowException, OSError):
                 return  # the end, or the torn tail of a killed recorder
 
     def _checked(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
             batch.validate(full=True)
-        except pa.ArrowInvalid as e:
+        except pa.ArrowException as e:
             raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
         schema = TABLES[name].arrow
         missing = [pa.nulls(len(batch), field.type) for field in list(schema)[batch.num_columns :]]
@@ -232,7 +243,8 @@ class Tape:
         reader = self._open(name, column=1)  # of `event` a narrow one
         if not isinstance(reader, pa.ipc.RecordBatchFileReader):
             return int(self.table(name).num_rows)
-        return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+        batches = (self._batch(name, reader, i) for i in range(reader.num_record_batches))
+        return sum(batch.num_rows for batch in batches)
 
     def span(self, name: str) -> tuple[int, int] | None:
         """First and last `ts` of an event table, which is sorted by it; None without rows."""
@@ -243,8 +255,9 @@ class Tape:
             ts = self.table(name).column("ts")
             return (ts[0].as_py(), ts[-1].as_py()) if len(ts) else None
         nr = reader.num_record_batches
-        first = next((b for b in map(reader.get_batch, range(nr)) if b.num_rows), None)
-        last = next((b for b in map(reader.get_batch, reversed(range(nr))) if b.num_rows), None)
+        read = partial(self._batch, name, reader)
+        first = next((b for b in map(read, range(nr)) if b.num_rows), None)
+        last = next((b for b in map(read, reversed(range(nr))) if b.num_rows), None)
         if first is None or last is None:
             return None
         return first.column("ts")[0].as_py(), last.column("ts")[-1].as_py()
@@ -257,15 +270,15 @@ class Tape:
             return 0, self.table(name)
 
         def ts(batch: int, row: int) -> int:
-            column = reader.get_batch(batch).column("ts")
+            column = self._batch(name, reader, batch).column("ts")
             return int(column[row].as_py()) if len(column) else 0
 
         nr = reader.num_record_batches
         begin = bisect_left(range(nr), first, key=lambda i: ts(i, -1))
         end = bisect_right(range(nr), last, key=lambda i: ts(i, 0))
-        before = sum(reader.get_batch(i).num_rows for i in range(begin))
+        before = sum(self._batch(name, reader, i).num_rows for i in range(begin))
         whole = self._open(name)
-        batches = [self._checked(name, whole.get_batch(i)) for i in range(begin, end)]
+        batches = [self._checked(name, self._batch(name, whole, i)) for i in range(begin, end)]
         return before, pa.Table.from_batches(batches, TABLES[name].arrow)
 
     @property

@@ -116,13 +116,19 @@ def topology(tape: Tape) -> dict[str, Any]:
                 " replayed; import it with --proc",
             )
     nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
-    home = {cpu: node["id"] for node in nodes for cpu in node["cpus"]}
-    sysctls = facts.get("sysctls", {})
-    known = {name: int(sysctls[f"vm.{name}"]) for name in _SYSCTLS if f"vm.{name}" in sysctls}
+    home = {cpu: node["id"] for node in nodes for cpu in node.get("cpus", [])}
+    sysctls = facts.get("sysctls") or {}
+    known = {}
+    for name in _SYSCTLS:
+        setting = str(sysctls.get(f"vm.{name}", ""))
+        if setting and not (setting.isdecimal() and len(setting) < 10):
+            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl vm.{name} is '{setting}'")
+        if setting:
+            known[name] = int(setting)
     return known | {
         "nr_cpus": facts["cpus"],
         "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
-        "node_distances": [node["distance"] for node in nodes],
+        "node_distances": [node.get("distance", []) for node in nodes],
         "pageblock_order": facts["pageblock_order"],
     }
 
@@ -258,7 +264,7 @@ def play(
             engine.feed(batch)
             sink.drain(engine)
             fed += batch.num_rows
-            progress(fed / rows)
+            progress(fed / rows if rows else 1.0)
         engine.finish()
         sink.drain(engine)
         sink.finish(tape)

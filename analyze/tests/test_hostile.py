@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes that a disk or a person spoiled: every command answers, or says in one line why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, Writer
+
+from .conftest import Said
+
+COMMANDS = (
+    ("info",),
+    ("replay",),
+    ("report", "extfrag.by_migratetype"),
+)
+
+VALUES: tuple[Any, ...] = (None, -1, 0, 2**64, 1.5, "", "x", [], [None], {}, {"x": 1}, True)
+
+
+def flip(data: bytearray, random: Random) -> None:
+    for _ in range(random.choice((1, 1, 8, 64))):
+        data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+
+
+def truncate(data: bytearray, random: Random) -> None:
+    del data[random.randrange(len(data)) :]
+
+
+def blank(data: bytearray, random: Random) -> None:
+    at = random.randrange(len(data))
+    end = min(at + random.choice((8, 512, 4096)), len(data))
+    data[at:end] = bytes(end - at)
+
+
+def repeat(data: bytearray, random: Random) -> None:
+    at, end = sorted(random.randrange(len(data)) for _ in range(2))
+    data[at:at] = data[at:end]
+
+
+def spoil_file(tape: Path, random: Random) -> str:
+    """Damage one file of a tape; says how."""
+    file = random.choice(sorted(tape.iterdir()))
+    how = random.choice((flip, truncate, blank, repeat))
+    data = bytearray(file.read_bytes())
+    how(data, random)
+    file.write_bytes(data)
+    return f"{how.__name__} {file.name}"
+
+
+def spoil_facts(facts: Any, random: Random) -> str:
+    """Change one value somewhere in the facts; says which."""
+    path = ""
+    while True:
+        keys = list(facts) if isinstance(facts, dict) else list(range(len(facts)))
+        key = random.choice(keys)
+        path += f".{key}"
+        inner = facts[key]
+        if isinstance(inner, dict | list) and inner and random.random() < 0.7:
+            facts = inner
+            continue
+        facts[key] = random.choice(VALUES)
+        return f"{path} = {facts[key]!r}"
+
+
+def with_facts(source: Path, target: Path, facts: dict[str, Any]) -> None:
+    """The tape `source` again, with other facts."""
+    tape = Tape(source)
+    with Writer(target, facts) as writer:
+        for name in TABLES:
+            for batch in tape.batches(name):
+                writer.write(name, batch)
+
+
+def ask(pagetape: Callable[..., Said], tape: Path, why: str) -> None:
+    for command in COMMANDS:
+        said = pagetape(*command, str(tape), "--json")
+        lines = said.err.splitlines()
+        assert said.status in (0, 1), why
+        assert len(lines) == said.status, f"{why}: {said.err}"
+        assert all(line.startswith("pagetape: ") for line in lines), f"{why}: {said.err}"
+        assert said.status == 1 or json.loads(said.out), why
+
+
+# Seeds that found something once, and some that did not.
+@pytest.mark.parametrize("seed", [1, 2, 3, 7, 13, 43, 48])
+def test_a_damaged_file_is_one_line(
+    pagetape: Callable[..., Said], small: Path, tmp_path: Path, seed: int
+) -> None:
+    tape = tmp_path / "spoiled.tape"
+    shutil.copytree(small, tape)
+    ask(pagetape, tape, spoil_file(tape, Random(seed)))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 11, 13, 17, 20, 22, 38, 53])
+def test_absurd_facts_are_one_line(
+    pagetape: Callable[..., Said], small: Path, tmp_path: Path, seed: int
+) -> None:
+    tape = tmp_path / "absurd.tape"
+    facts = dict(json.loads(json.dumps(Tape(small).facts)))
+    why = spoil_facts(facts, Random(seed))
+    with_facts(small, tape, facts)
+    ask(pagetape, tape, why)
