@@ -17,7 +17,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz lint format golden bench clean
+.PHONY: help setup demo test check fuzz lint format golden bench fidelity clean
 
 help:			## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ golden: setup		## accept new answers of the queries; then read `git diff`
 bench: setup		## measure; each figure is a ratio to a peer or a limit of the same run
 	@for b in $(sort $(wildcard */bench/*_bench.py)); do \
 		printf '\n== %s\n' $$b; $(BIN)/python $$b || exit; done
+
+# FIDELITY_TAPES: further recordings, or directories of them.
+fidelity: setup		## measure the model on loads recorded here, and write docs/fidelity.md
+	@$(BIN)/python analyze/fidelity/fidelity.py --build $(BUILD) docs/fidelity.md $(FIDELITY_TAPES)
 
 clean:			## forget the build and the venv
 	rm -rf build $(VENV) demo

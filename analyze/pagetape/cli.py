@@ -22,6 +22,7 @@ COMMANDS = {
     "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
     "info": ("info", "What a tape holds: events, loss, machine, snapshots."),
     "replay": ("replay", "Play a tape through the allocator model."),
+    "validate": ("validate", "How exactly the model foresees what the kernel did."),
     "policies": ("policies", "The policies and kernels the model knows."),
     "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
     "report": ("report", "Answer one question about a tape; without a name, list them."),

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How true is the model? Measures it on recordings and writes the table of the results.
+
+    fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [OUT.md] [RECORDING...]
+
+Records loads on this machine, each with exact snapshots, and takes the recordings
+given besides: tapes, directories of tapes, or directories with a trace.dat (any *.dat)
+and the /proc files that `pagetape import --proc` reads. On each it validates the model
+one step ahead, plays a free run under the tape's own kernel, and compares both with
+what was recorded. Beside OUT.md the same stands in OUT.json. The tapes are kept in the
+work directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import table
+
+from pagetape.contents import describe
+from pagetape.database import Database
+from pagetape.freerun import score
+from pagetape.playback import Run, play
+from pagetape.query import reports
+from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.validation import validate
+
+BIN = Path(sys.executable).parent
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Load:
+    """Work for the allocator while it is recorded."""
+
+    name: str
+    words: str
+    seconds: int
+    quiet: bool  # no memory pressure
+    hog_mib: int = 0  # pin memory until so much is left
+
+    def command(self, build: Path, files: str) -> list[str]:
+        if self.name == "compile":
+            return [sys.executable, str(HERE / "compile.py"), str(self.seconds), str(build)]
+        return [str(build / "analyze/load"), self.name, str(self.seconds), files]
+
+
+LOADS = (
+    Load("storm", "page-fault storm, a process on every CPU", 3, quiet=True),
+    Load("grow", "processes that grow and shrink, with file I/O", 5, quiet=True),
+    Load("pipes", "800 MiB of pipe buffers, with fallbacks", 3, quiet=True),
+    Load("compile", "compilers, one after the other on every CPU", 8, quiet=True),
+    Load("extfrag", "files, processes and huge pages with reclaim", 20, quiet=False, hog_mib=3500),
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A tape to measure the model on."""
+
+    name: str
+    words: str
+    quiet: bool
+    path: Path
+
+
+@contextmanager
+def _hog(build: Path, left_mib: int) -> Iterator[None]:
+    """Memory pinned until `left_mib` are left."""
+    if not left_mib:
+        yield
+        return
+    command = [str(build / "analyze/load"), "hog", str(left_mib)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as hog:
+        try:
+            assert hog.stdout
+            if not hog.stdout.readline():
+                raise TapeError(os.EX_TEMPFAIL, "the memory hog did not start")
+            yield
+        finally:
+            hog.terminate()
+
+
+def record(load: Load, build: Path, work: Path) -> Recording:
+    """The load on a tape."""
+    tape = work / f"{load.name}.tape"
+    with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, _hog(build, load.hog_mib):
+        argv = [BIN / "pagetape", "record", "-o", tape, "--force", "--"]
+        subprocess.run([*argv, *load.command(build.absolute(), files)], check=True)
+    return Recording(load.name, load.words, load.quiet, tape)
+
+
+def given(path: Path, work: Path) -> Iterator[Recording]:
+    """The recordings at a path."""
+    if is_tape(path):
+        yield Recording(path.stem, "", False, path)
+        return
+    found = sorted(path.glob("*.dat")) if path.is_dir() else []
+    for dat in found:
+        name = path.name if len(found) == 1 else f"{path.name}-{dat.stem}"
+        tape = work / f"{name}.tape"
+        argv = [BIN / "pagetape", "import", dat, "--proc", path, "-o", tape, "--force"]
+        subprocess.run(argv, check=True)
+        yield Recording(name, "", False, tape)
+    if path.is_dir() and not found:
+        for inside in sorted(path.iterdir()):
+            if inside.is_dir():
+                yield from given(inside, work)
+
+
+def _rows(tape: Path, report: str, **values: Any) -> list[dict[str, Any]]:
+    with Database([Tape(tape)]) as db:
+        return db.run(reports()[report], values).objects()
+
+
+def measure(recording: Recording, work: Path) -> dict[str, Any]:
+    """All that is known of the model's truth on one recording."""
+    tape = Tape(recording.path)
+    info = describe(tape)
+    found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
+    validated = validate(tape, "auto", found, replace=True)
+    run = play(tape, Run("auto", ()), model, replace=True)
+    facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
+    return {
+        "name": recording.name,
+        "words": recording.words,
+        "quiet": recording.quiet,
+        **{name: info[name] for name in facts},
+        "version": tape.facts.get("version"),
+        "validate": {name: value for name, value in validated.items() if name != "tape"},
+        "exactness": _rows(found, "model.exactness"),
+        "exactness_by_second": _rows(found, "model.exactness", interval_ms=1000),
+        "misses": _rows(found, "model.misses"),
+        "free_run": score(tape, Tape(model)) | {"anomalies": run["anomalies"]},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--build", type=Path, default=Path("build/release"))
+    parser.add_argument("--work", type=Path, default=Path("build/fidelity"))
+    parser.add_argument("--only", action="append", choices=[load.name for load in LOADS])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("recordings", nargs="*", type=Path)
+    arguments = parser.parse_args()
+    work: Path = arguments.work
+    work.mkdir(parents=True, exist_ok=True)
+    recordings = []
+    for load in LOADS:
+        if not arguments.only or load.name in arguments.only:
+            print(f"== {load.name}: {load.words}", flush=True)
+            recordings.append(record(load, arguments.build, work))
+    for path in arguments.recordings:
+        recordings += given(path, work)
+    results = []
+    for recording in recordings:
+        print(f"== the model on {recording.name}", flush=True)
+        results.append(measure(recording, work))
+    arguments.out.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+    arguments.out.write_text(table.markdown(results))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as e:
+        sys.exit(f"fidelity: {' '.join(map(str, e.cmd))}: exit status {e.returncode}")
+    except OSError as e:
+        sys.exit(f"fidelity: {e.strerror or e}")
+    except KeyboardInterrupt:
+        sys.exit(130)

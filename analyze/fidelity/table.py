@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/fidelity.md from the results of fidelity.py."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pagetape import answer
+
+Result = dict[str, Any]
+
+_HEAD = """# Fidelity
+
+How true is the model? `make fidelity` records loads on the machine it runs on, measures the
+model on them and on further recordings (`make fidelity FIDELITY_TAPES=DIR`), and writes this
+page. Nothing is left out: what falls short of its aim is **bold**, and its cause stands below.
+
+Written {date} on Linux {release}; the machine had other work at the same time.
+
+- *One step ahead* (`pagetape validate`): at every decision of the kernel that the tape tells,
+  the model says what it expects, is scored, and takes over what was recorded. Unknown are
+  decisions about which the tape had not told enough; percentages are of the others.
+- *Free run* (`pagetape replay`): the model gets the requests and decides everything else. One
+  wrong page makes others wrong, so this says how long it stays on the kernel's track.
+
+`exact` is the snapshot read with BPF, in list order; `proc` that from /proc, which knows
+neither list order nor the pages on per-CPU lists.
+"""
+
+# What the causes of `pagetape schema repair` are in a sentence.
+CAUSES = {
+    "untraced_alloc": "pages taken from a per-CPU list without an event (alloc_pages_bulk)",
+    "late_alloc": "an event written after that of a later allocation",
+    "other_cpu_alloc": "an event of another CPU than the list's",
+    "locked_alloc": "an allocation past a locked per-CPU list",
+    "locked_free": "a free past a locked per-CPU list",
+    "free_undone": "a free that did not reach the allocator",
+    "isolated": "a free block isolated by compaction, reporting or offlining",
+    "isolated_free": "an isolated block given back",
+    "captured": "a page captured by compaction",
+    "missed_free": "a page freed without an event",
+    "rotated": "a free list in another order",
+    "parameter": "a parameter of a per-CPU list or a zone that no event tells",
+    "drained_elsewhere": "a drain with no cause on the tape",
+    "unexplained": "unexplained",
+}
+
+_DECISIONS = {
+    "alloc": "pages",
+    "zone_locked": "zone lock",
+    "refill_size": "refill sizes",
+    "drain": "drained",
+    "extfrag": "fallbacks",
+}
+
+# Aims, in per cent, by decision: quiet loads, memory pressure, and without exact snapshots.
+_AIMS = {
+    "exact quiet": {
+        "alloc": 99.99,
+        "zone_locked": 99.9,
+        "refill_size": 99.5,
+        "drain": 99.9,
+        "extfrag": 99.5,
+        "free alloc": 99.0,
+        "free end": 99.9,
+        "free types": 100.0,
+    },
+    "exact": {
+        "alloc": 99.9,
+        "zone_locked": 99.9,
+        "refill_size": 99.5,
+        "drain": 99.9,
+        "extfrag": 99.5,
+    },
+    "proc": {"alloc": 99.5, "extfrag": 99.0},
+}
+_EXTFRAG_TOTAL, _EXTFRAG_PAIR, _PAIR_EVENTS = 5.0, 15.0, 100
+
+
+def _aims(result: Result) -> dict[str, float]:
+    if result["snapshot"] != "exact":
+        return _AIMS["proc"]
+    return _AIMS["exact quiet" if result["quiet"] else "exact"]
+
+
+def _grid(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _percent(part: int, whole: int, aim: float | None = None) -> str:
+    found = answer.share(part, whole)
+    if found is None:
+        return "-"
+    text = f"{found:.3f} %"
+    return f"**{text}**" if aim is not None and found < aim else text
+
+
+def _sums(result: Result, decision: str) -> tuple[int, int, int]:
+    """exact, foreseen rightly or wrongly, unknown."""
+    rows = [row for row in result["exactness"] if row["decision"] == decision]
+    exact, unknown = (sum(row[name] for row in rows) for name in ("exact", "unknown"))
+    return exact, sum(row["nr"] for row in rows) - unknown, unknown
+
+
+def title(result: Result) -> str:
+    nodes = f", {answer.amount(result['nodes'], 'node')}" if (result["nodes"] or 1) > 1 else ""
+    return f"{result['name']} ({result['validate']['kernel']}{nodes})"
+
+
+def _recordings(results: Sequence[Result]) -> str:
+    rows = [
+        [
+            result["name"],
+            result["words"] or "a recording of another machine",
+            str(result["kernel"]),
+            str(result["nodes"]),
+            f"{result['duration_s']:.1f} s",
+            f"{result['stored']:,}",
+            answer.cell(result["lost"]),
+            result["snapshot"],
+        ]
+        for result in results
+    ]
+    columns = ("recording", "load", "kernel", "nodes", "length", "events", "lost", "snapshot")
+    return _grid(columns, rows)
+
+
+def _validated(results: Sequence[Result]) -> str:
+    rows = []
+    for result in results:
+        aims, end = _aims(result), result["validate"]["end_state"]
+        cells = []
+        for decision in _DECISIONS:
+            exact, known, _ = _sums(result, decision)
+            cells.append(f"{_percent(exact, known, aims.get(decision))} of {known:,}")
+        ends = ("free_blocks_same", "free_blocks"), ("pageblocks_same", "pageblocks")
+        rows.append(
+            [
+                title(result),
+                *cells,
+                f"{result['validate']['unknown']:,}",
+                f"{result['validate']['inferred_untraced']:,}",
+                *(_percent(end[same], end[nr]) if end else "-" for same, nr in ends),
+            ]
+        )
+    columns = ("recording", *_DECISIONS.values(), "unknown", "untraced pages")
+    return _grid([*columns, "end: free blocks", "end: pageblocks"], rows)
+
+
+def _off(recorded: int, model: int, aim: float | None) -> str:
+    if not recorded:
+        return "-" if not model else f"+{model}"
+    off = 100 * (model - recorded) / recorded
+    return f"**{off:+.1f} %**" if aim is not None and abs(off) > aim else f"{off:+.1f} %"
+
+
+def _free_runs(results: Sequence[Result]) -> str:
+    rows = []
+    for result in results:
+        aims, free = _aims(result), result["free_run"]
+        extfrag, end = free["extfrag"], free["end_state"]
+        first = free["first_divergence"]
+        blocks, types = (
+            _percent(end[f"{name}_same"], end[name], aims.get(aim)) if end else "-"
+            for name, aim in (("free_blocks", "free end"), ("pageblocks", "free types"))
+        )
+        rows.append(
+            [
+                title(result),
+                _percent(free["alloc_exact"], free["allocs"], aims.get("free alloc")),
+                f"{extfrag['recorded']:,}",
+                f"{extfrag['model']:,}",
+                _off(extfrag["recorded"], extfrag["model"], _EXTFRAG_TOTAL),
+                blocks,
+                types,
+                f"after {first['exact_before']:,} pages" if first else "never",
+            ]
+        )
+    columns = ("recording", "pages", "fallbacks recorded", "by the model", "off")
+    return _grid([*columns, "end: free blocks", "end: pageblocks", "first wrong page"], rows)
+
+
+def _pairs(result: Result) -> str:
+    rows = [
+        [
+            f"{row['alloc_migratetype']} from {row['fallback_migratetype']}",
+            f"{row['recorded']:,}",
+            f"{row['model']:,}",
+            _off(row["recorded"], row["model"], _EXTFRAG_PAIR),
+        ]
+        for row in result["free_run"]["extfrag"]["by_type"]
+        if max(row["recorded"], row["model"]) > _PAIR_EVENTS
+    ]
+    if not rows:
+        return ""
+    return "\n\n" + _grid(("free run, fallbacks", "recorded", "model", "off"), rows)
+
+
+def _cause(name: str) -> str:
+    return CAUSES.get(name, name)
+
+
+def _why(result: Result) -> str:
+    """What was wrong on one recording, in words."""
+    lines = []
+    misses: dict[str, dict[str, int]] = {}
+    for row in result["misses"]:
+        causes = misses.setdefault(row["decision"], {})
+        causes[row["cause"]] = causes.get(row["cause"], 0) + row["nr"]
+    for decision, words in (*_DECISIONS.items(), ("drain_size", "drain sizes")):
+        if decision in misses:
+            causes = misses[decision]
+            ranked = sorted(causes, key=lambda cause: -causes[cause])
+            told = "; ".join(f"{causes[cause]:,} {_cause(cause)}" for cause in ranked)
+            lines.append(f"- {words} missed: {told}.")
+    if first := result["validate"]["first_divergence"]:
+        lines.append(
+            f"- First miss: event {first['at']:,}, {first['decision']}, expected"
+            f" {answer.cell(first['expected'])}, got {answer.cell(first['got'])}:"
+            f" {_cause(first['cause'])}."
+        )
+    if first := result["free_run"]["first_divergence"]:
+        lines.append(
+            f"- Free run, first wrong page: event {first['at']:,}, an order-{first['page_order']}"
+            f" {first['migratetype']} page on CPU {first['cpu']}."
+        )
+    if anomalies := result["free_run"]["anomalies"]:
+        lines.append(f"- Free run: {answer.amount(anomalies, 'anomaly', 'anomalies')}.")
+    return f"### {title(result)}\n\n" + ("\n".join(lines) or "All exact.") + _pairs(result)
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """The page."""
+    head = _HEAD.format(date=datetime.now(UTC).date(), release=platform.release())
+    parts = [
+        head.rstrip(),
+        "## The recordings",
+        _recordings(results),
+        "## One step ahead",
+        _validated(results),
+        "## Free run",
+        _free_runs(results),
+        "## What is not exact, and why",
+        *map(_why, results),
+    ]
+    return "\n\n".join(parts) + "\n"
