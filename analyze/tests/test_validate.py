@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape validate, from the command line; what it finds is the engine's to test."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.schemas.tape import Tape, Writer
+
+Run = Callable[..., Any]
+
+KEYS = [
+    "allocs",
+    "alloc_exact",
+    "zone_locked",
+    "zone_locked_exact",
+    "refills",
+    "refill_size_exact",
+    "drained",
+    "drained_exact",
+    "extfrag",
+    "extfrag_exact",
+    "unknown",
+    "inferred_untraced",
+    "first_divergence",
+    "end_state",
+    "lost",
+    "kernel",
+]
+
+
+def altered(source: Path, path: Path, pages: dict[int, int]) -> Path:
+    """The same tape, but some events are of other pages."""
+    tape = Tape(source)
+    with Writer(path, {k: v for k, v in tape.facts.items() if k != "replay"}) as out:
+        for name in tape.tables - {"counter", "anomaly"}:
+            rows = tape.table(name).to_pylist()
+            if name == "event":
+                for at, pfn in pages.items():
+                    rows[at]["pfn"] = pfn
+            out.rows(name, rows)
+    return path
+
+
+@pytest.fixture
+def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
+    """What the model makes of the small machine: every decision is its own."""
+    path = tmp_path / "played.tape"
+    assert pagetape("replay", small, "-o", path).status == 0
+    return path
+
+
+def test_the_model_foresees_itself(played: Path, pagetape: Run) -> None:
+    found = pagetape("validate", played, "--json").json
+    assert set(KEYS) <= set(found)
+    assert found["allocs"] == found["alloc_exact"] == 6000
+    assert found["zone_locked"] > 3000
+    assert found["zone_locked_exact"] >= found["zone_locked"] - found["unknown"]
+    assert found["unknown"] < 10
+    assert found["refills"] == found["refill_size_exact"] > 0
+    assert found["first_divergence"] is None
+    said = pagetape("validate", played)
+    assert "no divergence" in said.out and "lost: 0 events; anomalies: 0" in said.out
+
+
+def test_two_pages_in_each_others_place_are_told_with_their_story(
+    played: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    alike = [
+        (at, row["pfn"])
+        for at, row in enumerate(Tape(played).table("event").to_pylist())
+        if row["kind"] == "alloc" and row["cpu"] == 0 and row["migratetype"] == "MOVABLE"
+    ]
+    (at, one), (then, other) = alike[1000:1002]
+    wrong = altered(played, tmp_path / "wrong.tape", {at: other, then: one})
+    first = pagetape("validate", wrong, "--json").json["first_divergence"]
+    assert (first["at"], first["decision"]) == (at, "alloc")
+    assert (first["expected"], first["got"]) == (one, other)
+    brief, whole = pagetape("validate", wrong).out, pagetape("validate", wrong, "--explain").out
+    line = next(line for line in brief.splitlines() if line.startswith("first divergence"))
+    assert f"event {at:,} " in line and f"got {other} " in line
+    assert line in whole and len(whole.splitlines()) > len(brief.splitlines()) + 5
+
+
+def test_what_was_found_can_be_asked(played: Path, tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "found.tape"
+    assert pagetape("validate", played, "-o", out).status == 0
+    rows = pagetape("report", "model.exactness", out, "--json").json["rows"]
+    assert {row["percent"] for row in rows if row["nr"] > row["unknown"]} == {100.0}
+    assert sum(row["nr"] for row in rows if row["decision"] == "alloc") == 6000
+    assert pagetape("report", "model.misses", out, "--json").json["rows"] == []
+    said = pagetape("validate", played, "-o", out)
+    assert said.status == 1 and "--force" in said.err
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("--kernel", "nosuch"), 1, "nosuch"),
+        (("--kernel",), 2, "--kernel"),
+        (("--policy", "nofragment"), 2, "--policy"),
+    ],
+)
+def test_bad_use_is_one_line(
+    args: tuple[str, ...], status: int, words: str, small: Path, pagetape: Run
+) -> None:
+    said = pagetape("validate", small, *args)
+    assert (said.status, said.out, said.err.count("\n")) == (status, "", 1)
+    assert words in said.err
+
+
+def test_a_tape_without_a_machine_says_what_is_missing(
+    empty: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    assert "--kernel" in pagetape("validate", empty).err
+    said = pagetape("validate", empty, "--kernel", "6.18")
+    assert said.status == 1 and "--proc" in said.err
+    said = pagetape("validate", tmp_path / "none.tape")
+    assert said.status == 1 and "no such tape" in said.err
