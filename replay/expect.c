@@ -430,6 +430,12 @@ static void take_direct(struct validate *v, struct zone *zone, struct request *r
 	consume(pick);
 }
 
+/* An alloc happens before the step that runs; its own event comes later. */
+static void tell_early(struct validate *v, const struct step *alloc)
+{
+	tell_untold(v, (struct untold){0}, alloc);
+}
+
 /* The next alloc of a page that the model holds first on its PCP list takes it. */
 static void take_head(struct validate *v, struct step *alloc, struct pcp *pcp)
 {
@@ -441,11 +447,24 @@ static void take_head(struct validate *v, struct step *alloc, struct pcp *pcp)
 	v->m->frames[alloc->frame].list = 0;
 }
 
-/* An entry left its list without an event. */
-static void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry)
+/* An entry left its list without an event, before row `at` of `event`; 0: the one that runs. */
+static void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype,
+			uint64_t at)
 {
 	struct frame *f = &v->m->frames[entry];
 
+	tell_untold(v,
+		    (struct untold){
+			    .at = at,
+			    .kind = UNTOLD_KIND_ALLOC,
+			    .cpu = pcp->cpu,
+			    .frame = entry,
+			    .order = f->order,
+			    .migratetype = migratetype > MIGRATETYPE_RECLAIMABLE
+						   ? MIGRATETYPE_MOVABLE
+						   : (uint8_t)migratetype,
+		    },
+		    NULL);
 	pcp_remove(v->m, pcp, entry);
 	f->state = FRAME_USED;
 	f->list = NO_ALLOC;
@@ -459,19 +478,20 @@ static void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry)
  * is still to come, or there is none. Whether the tape proves that, this alloc aside.
  */
 static bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp,
-			uint32_t entry)
+			uint32_t entry, int migratetype)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
 	int order = v->m->frames[entry].order;
 	struct step *alloc = find_alloc(v, step, entry, order, LATE_WITHIN);
 
 	if (alloc) {
+		tell_early(v, alloc);
 		take_head(v, alloc, pcp);
 		alloc->taken = alloc->exact = true;
 		score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << order);
 		return true;
 	}
-	take_unseen(v, pcp, entry);
+	take_unseen(v, pcp, entry, migratetype, 0);
 	return is_freed_next(v, entry);
 }
 
@@ -496,9 +516,10 @@ static bool has_more(const struct model *m, const struct zone *zone, const struc
  * The tuning of the PCP, and the mark of the zone, with which a refill would have had the
  * size it had.
  */
-static void tune_refill(const struct model *m, struct zone *zone, struct pcp *pcp,
-			const struct pcp *before, int order, int size)
+static void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp,
+			const struct pcp *before, const struct pick *pick, int size)
 {
+	const struct model *m = v->m;
 	bool below_high = zone->below_high;
 
 	for (int factor = -1; factor <= PCP_SCALE_MAX; factor++) {
@@ -508,8 +529,20 @@ static void tune_refill(const struct model *m, struct zone *zone, struct pcp *pc
 			if (factor >= 0)
 				guess.alloc_factor = (uint8_t)factor;
 			zone->below_high = flip ? !below_high : below_high;
-			if (pcp_refill_size(m, zone, &guess, order) != size)
+			if (pcp_refill_size(m, zone, &guess, pick->order) != size)
 				continue;
+			tell_untold(v,
+				    (struct untold){
+					    .kind = UNTOLD_KIND_TUNED,
+					    .cpu = pcp->cpu,
+					    .frame = pick->frame,
+					    .order = pick->order,
+					    .migratetype = pick->migratetype,
+					    .alloc_factor = factor < 0 ? before->alloc_factor
+								       : (uint8_t)factor,
+					    .below_high = zone->below_high,
+				    },
+				    NULL);
 			pcp->alloc_factor = guess.alloc_factor;
 			pcp->high = guess.high;
 			return;
@@ -586,6 +619,7 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 			read_pick(v, step_next(&v->steps, pick.last), &pick);
 		take_pick(v, burst->zone, rq, &mode, &pick);
 		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
+		v->pushed[pick.frame] = 0;
 		consume(&pick);
 		last = pick.frame;
 	}
@@ -607,11 +641,12 @@ static void expect_refill(struct validate *v, struct burst *burst, struct pcp *p
 	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
 	score_size(v, burst->first.last, burst->zone, DECISION_REFILL_SIZE, want, size, exact);
 	if (!exact) {
-		tune_refill(v->m, burst->zone, pcp, &before, rq->order, size);
+		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
 		story_end(v);
 	}
 	if (!alloc)
 		return;
+	tell_early(v, alloc);
 	pcp_remove(v->m, pcp, alloc->frame);
 	v->m->frames[alloc->frame].state = FRAME_USED;
 	v->m->frames[alloc->frame].list = 0;
@@ -636,6 +671,8 @@ void expect_burst(struct validate *v, struct step *first)
 		rq.migratetype = MIGRATETYPE_MOVABLE;
 	rq.flags = zone_passes(m, &rq, burst.zone, burst.mixes);
 	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
+		if (alloc)
+			tell_early(v, alloc);
 		take_direct(v, burst.zone, &rq, &burst.first);
 		return;
 	}
@@ -645,11 +682,13 @@ void expect_burst(struct validate *v, struct step *first)
 	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
 	    (entry != list || pcp_locked(v, first, burst.zone))) {
 		score_repair(&v->score, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC, 1ull << rq.order);
+		if (alloc)
+			tell_early(v, alloc);
 		take_direct(v, burst.zone, &rq, &burst.first);
 		return;
 	}
 	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
-		take_untold(v, first, pcp, entry);
+		take_untold(v, first, pcp, entry, rq.migratetype);
 	if (alloc) {
 		pcp->free_count >>= 1;
 		pcp->free_factor >>= 1;
@@ -683,7 +722,7 @@ static bool take_those_before(struct validate *v, struct step *step, struct pcp 
 	miss->cause = REPAIR_CAUSE_UNTRACED_ALLOC;
 	while (m->frames[list].next != step->frame) {
 		uint32_t entry = m->frames[list].next;
-		bool proved = take_untold(v, step, pcp, entry);
+		bool proved = take_untold(v, step, pcp, entry, step->migratetype);
 
 		inferred |= m->frames[entry].list == NO_ALLOC;
 		if (proved)
@@ -779,6 +818,7 @@ static void settle_interrupted(struct validate *v, const struct step *step)
 		s = step_next(&v->steps, s);
 	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_first(v->m, s, &pcp))
 		return;
+	tell_early(v, s);
 	take_head(v, s, pcp);
 	s->taken = s->exact = true;
 	score_repair(&v->score, frame_zone(v->m, s->frame), REPAIR_CAUSE_LATE_ALLOC,
@@ -995,6 +1035,31 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 	       pcp_list(v->m, pcp, drain->order, drain->migratetype) != pcp->heads + (uint32_t)list;
 }
 
+/*
+ * A page turns out to have left its list without an event. It was the first there, so it
+ * left before the entry above it was freed onto it. Those above it that came with the
+ * same refill were gone by then.
+ */
+static void take_buried(struct validate *v, uint32_t entry)
+{
+	struct model *m = v->m;
+	const struct step *running = step_number(&v->steps, v->steps.done);
+	struct pcp *pcp = &m->pcps[m->frames[entry].list];
+	int type = frame_block(m, entry)->migratetype;
+	uint32_t top = entry, above, next;
+	uint64_t at = 0;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
+		top = above;
+	if (above < m->nr_frames)
+		at = running->at - (uint32_t)(running->at - v->pushed[above]);
+	for (; top != entry; top = next) {
+		next = m->frames[top].next;
+		take_unseen(v, pcp, top, type, at);
+	}
+	take_unseen(v, pcp, entry, type, at);
+}
+
 /* What a free of recorded pages finds in the model. */
 static void free_unused(struct validate *v, const struct step *step)
 {
@@ -1003,7 +1068,7 @@ static void free_unused(struct validate *v, const struct step *step)
 	enum place place = place_of(m, step->frame);
 
 	if (place == PLACE_PCP)
-		score_repair(&v->score, zone, REPAIR_CAUSE_UNTRACED_ALLOC, 1ull << step->order);
+		take_buried(v, block_head(m, step->frame));
 	else if (place == PLACE_FREE)
 		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << step->order);
 	no_guess(v, block_head(m, step->frame));
@@ -1030,7 +1095,7 @@ static bool take_proved(struct validate *v, struct pcp *pcp)
 			next = m->frames[entry].next;
 			if (!is_freed_next(v, entry))
 				continue;
-			take_unseen(v, pcp, entry);
+			take_unseen(v, pcp, entry, type, 0);
 		}
 	}
 	return pcp->count < before;
@@ -1113,12 +1178,22 @@ void expect_free(struct validate *v, struct step *step)
 	}
 	if (pcp_locked(v, step, zone)) {
 		score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << step->order);
+		tell_untold(v,
+			    (struct untold){
+				    .kind = UNTOLD_KIND_DIRECT_FREE,
+				    .cpu = step->cpu,
+				    .frame = step->frame,
+				    .order = step->order,
+				    .migratetype = frame_block(m, step->frame)->migratetype,
+			    },
+			    NULL);
 		free_direct(m, zone, step->frame, step->order);
 		no_guess(v, block_head(m, step->frame));
 		return;
 	}
 	if (step->kind == EVENT_KIND_FREE_BATCHED)
 		hold_in_batch(v, step, zone);
+	v->pushed[step->frame] = (uint32_t)step->at;
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);
 	drain = following_drain(v, step, zone);
 	if (drain && is_drained_aside(v, step, drain, pcp, list))
@@ -1141,6 +1216,15 @@ void expect_drain(struct validate *v, struct step *first)
 	if (f->state == FRAME_PCP)
 		pcp = &m->pcps[f->list];
 	score_repair(&v->score, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_DRAIN,
+			    .cpu = pcp->cpu,
+			    .frame = first->frame,
+			    .order = first->order,
+			    .migratetype = first->migratetype,
+		    },
+		    NULL);
 	compare_drain(v, first, pcp, 0, 0, true);
 }
 

@@ -159,6 +159,7 @@ struct model {
 	struct zonelist *thisnode; /* [node] */
 	bool boost_acts;           /* watermarks are boosted; else boosts are only counted */
 	struct moment now;         /* of the event being replayed */
+	bool pcp_locked;           /* the free that runs finds the lock of its PCP taken */
 	struct events *events;     /* takes the model's own events */
 };
 

@@ -478,7 +478,7 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	int pages, list;
 
 	pcp->touched = true;
-	if (!pcp_takes(m, head, order)) {
+	if (m->pcp_locked || !pcp_takes(m, head, order)) {
 		pcp->counters.buddy_frees++;
 		pcp->counters.lock_holds++;
 		free_direct(m, zone, head, order);
@@ -492,21 +492,21 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	pcp_committed(m, zone);
 }
 
+void pcp_drain(struct model *m, struct zone *zone, struct pcp *pcp)
+{
+	while (pcp->count > 0) {
+		int piece = m->kernel->drain_all_pieces ? pcp->batch << PCP_SCALE_MAX : pcp->count;
+
+		zone_counters(m, zone)->drains++;
+		zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0);
+	}
+}
+
 /* drain_pages: one CPU's PCPs, zone by zone. */
 static void drain_cpu(struct model *m, int cpu)
 {
-	for (int i = 0; i < m->nr_zones; i++) {
-		struct zone *zone = &m->zones[i];
-		struct pcp *pcp = zone_pcp(m, zone, cpu);
-
-		while (pcp->count > 0) {
-			int piece = m->kernel->drain_all_pieces ? pcp->batch << PCP_SCALE_MAX
-								: pcp->count;
-
-			zone_counters(m, zone)->drains++;
-			zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0);
-		}
-	}
+	for (int i = 0; i < m->nr_zones; i++)
+		pcp_drain(m, &m->zones[i], zone_pcp(m, &m->zones[i], cpu));
 }
 
 void pcp_drain_all(struct model *m)

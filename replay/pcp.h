@@ -31,6 +31,9 @@ void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int li
  */
 void pcp_drain_all(struct model *m);
 
+/* Empty one PCP (drain_pages_zone). */
+void pcp_drain(struct model *m, struct zone *zone, struct pcp *pcp);
+
 /*
  * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Returns
  * whether it wants to run again even if the CPU does nothing (refresh_cpu_vm_stats).

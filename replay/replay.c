@@ -20,6 +20,7 @@
 enum {
 	EVENT_ROWS = 1 << 16, /* of a batch of output */
 	OTHER_ROWS = 1 << 14,
+	EARLY_MAX = 256, /* allocs that run early and wait for their event */
 };
 #define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
@@ -44,8 +45,10 @@ struct replay {
 
 	struct requests requests;
 
-	bool *busy;  /* [cpu] its next tick may find something to do */
-	uint64_t at; /* row of `event` that runs */
+	bool *busy;                /* [cpu] its next tick may find something to do */
+	uint64_t at;               /* row of `event` that runs */
+	uint64_t early[EARLY_MAX]; /* rows of allocs that have run before they were told */
+	int nr_early;
 	uint64_t next_tick, interval_end;
 
 	struct events events;
@@ -406,7 +409,8 @@ static void free_missed(struct replay *r, const struct waiting *e)
 		report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
-static void commit_alloc(struct replay *r, const struct waiting *e)
+/* An alloc; `told`: its event is written as well. */
+static void commit_alloc(struct replay *r, const struct waiting *e, bool told)
 {
 	struct model *m = r->model;
 	struct request rq = {
@@ -423,13 +427,78 @@ static void commit_alloc(struct replay *r, const struct waiting *e)
 	if (r->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
 		reveal_old(r, e);
 	head = zone_alloc(m, &rq);
-	events_alloc(m->events, &m->now, head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head),
-		     e->order, e->gfp_flags, e->migratetype);
+	if (told)
+		events_alloc(m->events, &m->now,
+			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), e->order,
+			     e->gfp_flags, e->migratetype);
 	if (head == NO_FRAME) {
 		map_set(r, e->frame, e->order, MAP_UNSERVED, false);
 		report_anomaly(r, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
 	} else {
 		map_set(r, e->frame, e->order, head + 1, true);
+	}
+}
+
+/* The event of an alloc that has run already. */
+static bool tell_early(struct replay *r, const struct waiting *e)
+{
+	for (int i = 0; i < r->nr_early; i++) {
+		uint32_t place;
+
+		if (r->early[i] != r->at)
+			continue;
+		place = r->map[e->frame];
+		r->early[i] = r->early[--r->nr_early];
+		events_alloc(r->model->events, &r->model->now,
+			     map_has_page(place) ? (int64_t)frame_pfn(r->model, place - 1) : NO_PFN,
+			     e->order, e->gfp_flags, e->migratetype);
+		return true;
+	}
+	return false;
+}
+
+/* What no event tells, but other events prove. */
+static void run_untold(struct replay *r, const struct untold *u)
+{
+	struct model *m = r->model;
+	struct waiting e = {
+		.moment = {m->now.ts, u->pid, u->cpu, 0},
+		.frame = u->frame,
+		.gfp_flags = u->gfp_flags,
+		.kind = EVENT_KIND_ALLOC,
+		.order = u->order,
+		.migratetype = u->migratetype,
+	};
+	struct zone *zone = frame_zone(m, u->frame);
+	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
+	int free_count, free_factor;
+
+	m->now = e.moment;
+	r->busy[u->cpu] = true;
+	switch (u->kind) {
+	case UNTOLD_KIND_EARLY_ALLOC:
+		if (r->nr_early == EARLY_MAX)
+			return;
+		r->early[r->nr_early++] = u->told_at;
+		commit_alloc(r, &e, false);
+		break;
+	case UNTOLD_KIND_ALLOC:
+		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
+		free_count = pcp->free_count;
+		free_factor = pcp->free_factor;
+		commit_alloc(r, &e, false);
+		pcp->free_count = free_count;
+		pcp->free_factor = free_factor;
+		break;
+	case UNTOLD_KIND_DIRECT_FREE:
+		m->pcp_locked = u->at == r->at;
+		break;
+	case UNTOLD_KIND_TUNED:
+		pcp->alloc_factor = u->alloc_factor;
+		zone->below_high = u->below_high;
+		break;
+	default:
+		pcp_drain(m, zone, pcp);
 	}
 }
 
@@ -463,11 +532,13 @@ static void run(struct replay *r, struct waiting *e)
 	r->busy[e->moment.cpu] = true;
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:
+		if (r->nr_early && tell_early(r, e))
+			break;
 		if (e->frame == NO_FRAME)
 			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
 				     e->migratetype);
 		else
-			commit_alloc(r, e);
+			commit_alloc(r, e, true);
 		break;
 	case EVENT_KIND_FREE:
 		if (e->batched)
@@ -484,6 +555,7 @@ static void run(struct replay *r, struct waiting *e)
 static void catch_up(struct replay *r, const struct waiting *e)
 {
 	struct asides *asides = &r->start.asides;
+	const struct untold *untold;
 	uint64_t ts = e->moment.ts;
 
 	r->at += e->at - (uint32_t)r->at;
@@ -493,16 +565,21 @@ static void catch_up(struct replay *r, const struct waiting *e)
 		asides_seen(asides, r->model, e->moment.pid, ts);
 	if (ts >= r->next_tick || ts >= r->interval_end)
 		advance(r, ts);
+	r->model->now = e->moment;
+	while ((untold = untolds_next(&r->start.untolds, r->at)))
+		run_untold(r, untold);
 }
 
 /* Whether there is nothing to catch up with until after a request. */
 static bool is_quiet(const struct replay *r, const struct waiting *e)
 {
 	const struct asides *asides = &r->start.asides;
+	const struct untolds *untolds = &r->start.untolds;
 	uint64_t ts = e->moment.ts, at = r->at + (e->at - (uint32_t)r->at);
 
 	return ts < r->next_tick && ts < r->interval_end && !asides->nr_passes &&
-	       (asides->next == asides->nr || asides->rows[asides->next].at > at);
+	       (asides->next == asides->nr || asides->rows[asides->next].at > at) &&
+	       (untolds->next == untolds->nr || untolds->rows[untolds->next].at > at);
 }
 
 /*
@@ -528,6 +605,7 @@ static void run_due(struct replay *r, bool flush)
 			if (!quiet)
 				catch_up(r, &due[i]);
 			run(r, &due[i]);
+			r->model->pcp_locked = false;
 		}
 	}
 }

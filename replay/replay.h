@@ -14,6 +14,9 @@
  * one follows within the next WINDOW requests, and takes effect at once otherwise. A
  * free_batched without a free frees the page by itself.
  *
+ * What no event told (untold.h) is taken as further requests, if it is given. A page that
+ * was allocated before its event came is allocated then, and its event written later.
+ *
  * Ticks. Every CPU runs its vmstat worker as long as it did something or the worker has
  * not finished: once a second or, if the tape has the worker's own events, when those
  * say.

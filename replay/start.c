@@ -36,6 +36,7 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		struct block_guess_columns block_guess;
 		struct reclaim_columns reclaim;
 		struct compaction_columns compaction;
+		struct untold_columns untold;
 	} columns;
 	size_t nr;
 	int ret;
@@ -59,6 +60,8 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		return asides_load(&s->asides, s->model, &columns.reclaim, nr, s->first, err);
 	if (table == &compaction_table)
 		return compactions_load(&s->compactions, &columns.compaction, nr, s->first, err);
+	if (table == &untold_table)
+		return untolds_load(&s->untolds, s->model, &columns.untold, nr, s->first, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
 	s->listed = true;
@@ -71,8 +74,9 @@ int start_load(struct start *s, const char *name, const struct ArrowSchema *sche
 	       const struct ArrowArray *array, struct error *err)
 {
 	static const struct table *const tables[] = {
-		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
-		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
+		&zone_table,       &pcp_table,        &pageblock_table,
+		&free_block_table, &pcp_page_table,   &block_guess_table,
+		&reclaim_table,    &compaction_table, &untold_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -113,4 +117,5 @@ void start_free(struct start *s)
 	model_free(s->model);
 	asides_free(&s->asides);
 	compactions_free(&s->compactions);
+	untolds_free(&s->untolds);
 }

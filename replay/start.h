@@ -7,6 +7,7 @@
 #include "aside.h"
 #include "compact.h"
 #include "model.h"
+#include "untold.h"
 
 struct start {
 	const struct kernel *kernel;
@@ -20,12 +21,13 @@ struct start {
 	struct model *model; /* NULL until all rows of zone are known */
 	struct asides asides;
 	struct compactions compactions;
+	struct untolds untolds;
 };
 
 /*
  * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
  * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags
- * only), and all of reclaim and compaction, in order. pcp comes before pcp_page.
+ * only), and all of reclaim, compaction and untold, in order. pcp comes before pcp_page.
  * Other tables are passed over. -EINVAL for rows that contradict each other, by name and
  * value.
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "validate.h"
 
+#include "memory.h"
 #include "validate_run.h"
 #include "zone.h"
 
@@ -45,6 +46,8 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 		ret = policy_stack_add(v->policies, config->policies[i], err);
 	if (!ret)
 		ret = output_new(&v->anomaly, &anomaly_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = output_new(&v->untold, &untold_table, OTHER_ROWS, err);
 	if (ret)
 		goto failed;
 	v->oracle = (struct policy){.ops = &oracle_ops, .state = v};
@@ -68,8 +71,11 @@ void validate_free(struct validate *v)
 	if (!v)
 		return;
 	steps_free(&v->steps, v->m);
+	if (v->pushed)
+		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
 	score_free(&v->score);
 	output_free(v->anomaly);
+	output_free(v->untold);
 	start_free(&v->start);
 	policy_stack_free(v->policies);
 	free(v->holders);
@@ -118,8 +124,9 @@ static int start(struct validate *v, struct error *err)
 		return ret;
 	v->m = v->start.model;
 	v->holders = calloc((size_t)v->m->nr_cpus, sizeof(*v->holders));
-	if (!v->holders)
-		return fail(err, ENOMEM, "no memory for %d CPUs", v->m->nr_cpus);
+	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
+	if (!v->holders || !v->pushed)
+		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
 	ret = steps_new(&v->steps, v->m, err);
 	if (!ret)
 		ret = score_new(&v->score, v->m, v->config.interval_ns, err);
@@ -183,6 +190,27 @@ void missed(struct validate *v, const struct miss *miss)
 	score_miss(&v->score, miss);
 	if (!v->divergence.known)
 		tell_divergence(v, miss);
+}
+
+void tell_untold(struct validate *v, struct untold row, const struct step *alloc)
+{
+	const struct step *running = step_number(&v->steps, v->steps.done);
+
+	row.at = row.at ? row.at : running->at;
+	row.ts = running->ts;
+	row.pid = running->pid;
+	row.told_at = UINT64_MAX;
+	if (alloc) {
+		row.kind = UNTOLD_KIND_EARLY_ALLOC;
+		row.told_at = alloc->at;
+		row.pid = alloc->pid;
+		row.cpu = alloc->cpu;
+		row.frame = alloc->frame;
+		row.order = alloc->order;
+		row.migratetype = alloc->migratetype;
+		row.gfp_flags = alloc->gfp_flags;
+	}
+	untold_write(v->untold, v->m, &row);
 }
 
 static bool has_type(int kind)
@@ -386,6 +414,9 @@ static int outputs_error(const struct validate *v, struct error *err)
 {
 	int ret = output_error(v->anomaly, err);
 
+	if (!ret)
+		ret = output_error(v->untold, err);
+
 	return ret ? ret : score_error(&v->score, err);
 }
 
@@ -457,6 +488,9 @@ int validate_compare_end(struct validate *v, const char *table, const struct Arr
 struct batch *validate_read(struct validate *v)
 {
 	struct batch *batch = output_pop(v->anomaly, v->finished);
+
+	if (!batch)
+		batch = output_pop(v->untold, v->finished);
 
 	return batch || !v->started ? batch : score_read(&v->score, v->finished);
 }

@@ -15,6 +15,7 @@
 #include "seize.h"
 #include "start.h"
 #include "steps.h"
+#include "untold.h"
 #include "validate.h"
 
 /* A page that left the free lists under the zone lock, as one or two events told it. */
@@ -56,6 +57,7 @@ struct validate {
 	uint64_t rows, last_ts; /* of `event` fed */
 	struct holder *holders; /* [cpu] */
 	bool preempt_told;      /* the tape shows when preemption is off */
+	uint32_t *pushed;       /* [frame] row of `event`, low half, of its last free onto a PCP */
 	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
 	bool *typed;            /* [pageblock] its type was guessed, and is told by now */
 
@@ -69,7 +71,7 @@ struct validate {
 	struct events events; /* the model's, into `told` */
 
 	struct score score;
-	struct output *anomaly;
+	struct output *anomaly, *untold;
 	struct validate_totals totals;
 	struct divergence divergence;
 	struct agreement agreement;
@@ -110,6 +112,12 @@ void expect_free(struct validate *v, struct step *step);
 void expect_drain(struct validate *v, struct step *first);
 /* The vmstat worker of a CPU runs. */
 void expect_tick(struct validate *v, const struct aside *aside);
+
+/*
+ * Write down what no event told, as of the step that runs. The rest of `row` is filled
+ * in: all of it if `alloc` is given, the later event of an early_alloc.
+ */
+void tell_untold(struct validate *v, struct untold row, const struct step *alloc);
 
 /* Fill in v->divergence.story; `when` is "before" or "after" the repair. */
 void story_begin(struct validate *v, const struct miss *miss);
