@@ -34,7 +34,7 @@ from pagetape.freerun import score
 from pagetape.playback import Run, play
 from pagetape.query import reports
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.validation import validate
+from pagetape.validation import untold, validate
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
@@ -130,7 +130,7 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
-    run = play(tape, Run("auto", ()), model, replace=True)
+    run = play(tape, Run("auto", ()), model, replace=True, untold=untold(tape))
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
         "name": recording.name,

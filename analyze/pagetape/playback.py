@@ -7,7 +7,7 @@ import contextlib
 import errno
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,11 +233,13 @@ def play(
     *,
     replace: bool = False,
     progress: Callable[[float], None] = lambda _share: None,
-    model_error: Sequence[dict[str, Any]] = (),
+    untold: pa.Table | None = None,
+    model_error: pa.Table | None = None,
 ) -> dict[str, Any]:
     """Play `tape`; the JSON object of `pagetape replay`.
 
-    With `out`, also a tape; `model_error` is what its table of that name is to hold.
+    `untold` is what the tape's events leave out, see validation.untold(). With `out`, also
+    a tape; `model_error` is what its table of that name is to hold.
     """
     engine = _engine(tape, run, events=out is not None)
     for name in SNAPSHOT:
@@ -245,6 +247,8 @@ def play(
             engine.load(name, batch)
     for batch in tape.batches("reclaim"):
         engine.load("reclaim", batch)
+    for batch in untold.to_batches() if untold else []:
+        engine.load("untold", batch)
     made = {
         "kernel": kernel_row(tape, run.kernel),
         "policies": list(run.policies) or ["mainline"],
@@ -268,8 +272,10 @@ def play(
         engine.finish()
         sink.drain(engine)
         sink.finish(tape)
-        if writer is not None and model_error:
-            writer.rows("model_error", list(model_error))
+        if writer is not None:
+            for name, rows_of in (("untold", untold), ("model_error", model_error)):
+                for batch in rows_of.to_batches() if rows_of else []:
+                    writer.write(name, batch)
     totals = dict(engine.totals)
     seconds = totals.pop("loop_seconds")
     events = totals.pop("events")

@@ -14,9 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pagetape import _replay, cut, output
-from pagetape.playback import SNAPSHOT, ahead, kernel_row, snapshot_rows, topology
+from pagetape import _replay, cut, kept, output
+from pagetape.playback import (
+    SNAPSHOT,
+    ahead,
+    has_kernel,
+    kernel_row,
+    snapshot_rows,
+    topology,
+)
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 
 # What a decision is called: how many were recorded, how many were exact.
@@ -37,13 +46,72 @@ END_STATE = (
     ("pageblock types", "pageblocks", "pageblocks_same"),
 )
 
+_UNTOLD = TABLES["untold"].arrow
+
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
 
-def _drain(engine: _replay.Validate, writer: Writer | None) -> None:
-    while (row := engine.read()) is not None:
-        if writer is not None:
-            writer.write(row[0], pa.record_batch(row[1]))
+Sink = Callable[[str, pa.RecordBatch], None]
+
+
+def _run(
+    tape: Tape, row: str, sink: Sink, progress: Callable[[float], None] = lambda _share: None
+) -> _replay.Validate:
+    """The engine after it has seen the whole tape; its rows go to `sink`."""
+    engine = _replay.Validate(row, **topology(tape), spans=cut.spans(tape))
+    for name in SNAPSHOT:
+        for batch in snapshot_rows(tape, name, 0):
+            engine.load(name, batch)
+    for name in ("reclaim", "compaction"):
+        for batch in tape.batches(name):
+            engine.load(name, batch)
+
+    def drain() -> None:
+        while (found := engine.read()) is not None:
+            sink(found[0], pa.record_batch(found[1]))
+
+    rows = tape.num_rows("event")
+    fed = 0
+    for batch in ahead(tape.batches("event")):
+        engine.feed(batch)
+        drain()
+        fed += batch.num_rows
+        progress(fed / rows)
+    engine.finish()
+    drain()
+    return engine
+
+
+def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Rows of untold, sorted by the row of event they come before."""
+    rows = pa.Table.from_batches(batches, _UNTOLD)
+    return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
+
+
+def untold(tape: Tape) -> pa.Table:
+    """What the tape's events leave out, as far as they prove it: input of a free run.
+
+    Nothing for a replay, which tells all, and without the events of the free lists.
+    """
+    points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
+    if (
+        "replay" in tape.facts
+        or not has_kernel(tape)
+        or not points.get("mm_page_alloc_zone_locked")
+    ):
+        return _UNTOLD.empty_table()
+
+    def make() -> pa.Table:
+        found: list[pa.RecordBatch] = []
+
+        def sink(name: str, batch: pa.RecordBatch) -> None:
+            if name == "untold":
+                found.append(batch)
+
+        _run(tape, kernel_row(tape, "auto"), sink)
+        return _by_row(found)
+
+    return kept.table(tape, "untold", _UNTOLD, make)
 
 
 def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
@@ -65,29 +133,25 @@ def validate(
 ) -> dict[str, Any]:
     """The JSON object of `pagetape validate`. With `out`, also a tape of what was found."""
     row = kernel_row(tape, kernel)
-    engine = _replay.Validate(row, **topology(tape), spans=cut.spans(tape))
-    for name in SNAPSHOT:
-        for batch in snapshot_rows(tape, name, 0):
-            engine.load(name, batch)
-    for name in ("reclaim", "compaction"):
-        for batch in tape.batches(name):
-            engine.load(name, batch)
-    rows = tape.num_rows("event")
-    fed = 0
+    untold_rows: list[pa.RecordBatch] = []
     with contextlib.ExitStack() as stack:
-        writer = None
+        writer: Writer | None = None
         if out is not None:
             facts = tape.facts | {"validate": {"kernel": row, "tape": tape.path.name}}
             writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
             for batch in tape.batches("lost"):
                 writer.write("lost", batch)
-        for batch in ahead(tape.batches("event")):
-            engine.feed(batch)
-            _drain(engine, writer)
-            fed += batch.num_rows
-            progress(fed / rows)
-        engine.finish()
-        _drain(engine, writer)
+
+        def sink(name: str, batch: pa.RecordBatch) -> None:
+            if name == "untold":
+                untold_rows.append(batch)
+            elif writer is not None:
+                writer.write(name, batch)
+
+        engine = _run(tape, row, sink, progress)
+        if writer is not None:
+            for batch in _by_row(untold_rows).to_batches():
+                writer.write("untold", batch)
     _compare_end(engine, tape)
     totals = dict(engine.totals)
     seconds = totals.pop("loop_seconds")

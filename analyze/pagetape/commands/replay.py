@@ -12,6 +12,7 @@ from pagetape import answer, model_error, options, output
 from pagetape.loss import Loss
 from pagetape.playback import Run, check, is_own, play
 from pagetape.schemas.tape import Tape
+from pagetape.validation import untold
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -67,7 +68,7 @@ def command(
     """
     source = Tape(tape)
     run = Run(kernel, policies, reclaim)
-    error: model_error.Rows = []
+    error = None
     if out is not None:
         output.check_free(out, replace=force)
         check(source, run)
@@ -75,7 +76,10 @@ def command(
             with output.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
     with output.progress("replay") as bar:
-        result = play(source, run, out, replace=force, progress=bar, model_error=error)
+        hidden = untold(source)
+        result = play(
+            source, run, out, replace=force, progress=bar, untold=hidden, model_error=error
+        )
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})

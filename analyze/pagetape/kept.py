@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers about a recording that take a run of the engine, kept in the user's cache.
+
+They are kept by the contents of the recording and of the installed pagetape: a changed
+tape or another engine is asked anew. Where the cache cannot be written, every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow as pa
+
+import pagetape
+from pagetape.schemas.tape import Tape
+
+_PARTS = {".py", ".sql", ".toml", ".so"}
+_CHUNK = 1 << 20
+
+
+def _digest(files: list[Path]) -> str:
+    digest = blake2b(digest_size=16)
+    for path in sorted(files):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+@cache
+def _build() -> str:
+    """Tells this pagetape from any other."""
+    (home,) = pagetape.__path__
+    return _digest([path for path in Path(home).rglob("*") if path.suffix in _PARTS])
+
+
+def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
+    """The answer `what` about `tape`: the kept one, or what `make` gives, which is kept."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    contents = _digest(list(tape.path.glob("*.arrow")))
+    path = Path(home) / "pagetape" / what / f"{contents}-{_build()}.arrow"
+    with contextlib.suppress(OSError, pa.ArrowInvalid):
+        found = pa.ipc.open_file(path).read_all()
+        if found.schema.equals(schema):
+            return found
+    made = make()
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            writer.write_table(made)
+        part.rename(path)
+    return made
