@@ -474,6 +474,39 @@ static void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int
 }
 
 /*
+ * An entry left its list without an event, as it turns out now: it was the first there, so
+ * that was before the entry above it was freed onto it. The row of that free, or 0.
+ */
+static uint64_t left_before(const struct validate *v, uint32_t entry)
+{
+	uint64_t running = step_number(&v->steps, v->steps.done)->at;
+	uint32_t above = v->m->frames[entry].prev;
+
+	if (above >= v->m->nr_frames || !v->pushed[above])
+		return 0;
+	return running - (uint32_t)(running - v->pushed[above]);
+}
+
+/* The same; those above it that came with the same refill were gone by then. */
+static void take_buried(struct validate *v, uint32_t entry)
+{
+	struct model *m = v->m;
+	struct pcp *pcp = &m->pcps[m->frames[entry].list];
+	int type = frame_block(m, entry)->migratetype;
+	uint32_t top = entry, above, next;
+	uint64_t at;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
+		top = above;
+	at = left_before(v, top);
+	for (; top != entry; top = next) {
+		next = m->frames[top].next;
+		take_unseen(v, pcp, top, type, at);
+	}
+	take_unseen(v, pcp, entry, type, at);
+}
+
+/*
  * An entry stands before the one that was handed out: it was handed out before. Its alloc
  * is still to come, or there is none. Whether the tape proves that, this alloc aside.
  */
@@ -922,7 +955,8 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			list_del(f, victim);
 			list_add_head(f, here, victim);
 		} else {
-			take_unseen(v, drain->pcp, victim);
+			take_unseen(v, drain->pcp, victim, frame_block(m, victim)->migratetype,
+				    left_before(v, victim));
 		}
 	}
 }
@@ -1033,31 +1067,6 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 	/* The list is not empty, for the page just freed is on it. */
 	return v->m->kernel->drain_rule == DRAIN_FROM_INDEX &&
 	       pcp_list(v->m, pcp, drain->order, drain->migratetype) != pcp->heads + (uint32_t)list;
-}
-
-/*
- * A page turns out to have left its list without an event. It was the first there, so it
- * left before the entry above it was freed onto it. Those above it that came with the
- * same refill were gone by then.
- */
-static void take_buried(struct validate *v, uint32_t entry)
-{
-	struct model *m = v->m;
-	const struct step *running = step_number(&v->steps, v->steps.done);
-	struct pcp *pcp = &m->pcps[m->frames[entry].list];
-	int type = frame_block(m, entry)->migratetype;
-	uint32_t top = entry, above, next;
-	uint64_t at = 0;
-
-	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
-		top = above;
-	if (above < m->nr_frames)
-		at = running->at - (uint32_t)(running->at - v->pushed[above]);
-	for (; top != entry; top = next) {
-		next = m->frames[top].next;
-		take_unseen(v, pcp, top, type, at);
-	}
-	take_unseen(v, pcp, entry, type, at);
 }
 
 /* What a free of recorded pages finds in the model. */

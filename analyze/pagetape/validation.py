@@ -91,14 +91,12 @@ def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
 def untold(tape: Tape) -> pa.Table:
     """What the tape's events leave out, as far as they prove it: input of a free run.
 
-    Nothing for a replay, which tells all, and without the events of the free lists.
+    Nothing for a replay, which tells all; and nothing without an exact snapshot at the
+    start and the events of the free lists, for only they prove anything.
     """
     points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
-    if (
-        "replay" in tape.facts
-        or not has_kernel(tape)
-        or not points.get("mm_page_alloc_zone_locked")
-    ):
+    proves = cut.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
+    if "replay" in tape.facts or not has_kernel(tape) or not proves:
         return _UNTOLD.empty_table()
 
     def make() -> pa.Table:
