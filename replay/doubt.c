@@ -52,7 +52,7 @@ void hear_of(struct validate *v, uint32_t frame, bool proof)
 	if (f->list != NO_ALLOC)
 		return;
 	f->list = 0;
-	if (f->next == NO_FRAME)
+	if (f->next >= MAX_DOUBTS) /* there is none, or the page was part of others since */
 		return;
 	doubt = &v->doubts[f->next];
 	if (!proof)

@@ -23,8 +23,9 @@ Written {date} on Linux {release}; the machine had other work at the same time.
 - *One step ahead* (`pagetape validate`): at every decision of the kernel that the tape tells,
   the model says what it expects, is scored, and takes over what was recorded. Unknown are
   decisions about which the tape had not told enough; percentages are of the others.
-- *Free run* (`pagetape replay`): the model gets the requests and decides everything else. One
-  wrong page makes others wrong, so this says how long it stays on the kernel's track.
+- *Free run* (`pagetape replay`): the model gets the requests, among them those that no event
+  told but others prove, and decides everything else. One wrong page makes others wrong, so
+  this says how long it stays on the kernel's track.
 
 `exact` is the snapshot read with BPF, in list order; `proc` that from /proc, which knows
 neither list order nor the pages on per-CPU lists.
@@ -204,6 +205,23 @@ def _cause(name: str) -> str:
     return CAUSES.get(name, name)
 
 
+def _free_run_lacks(result: Result) -> list[str]:
+    """What a free run of such a recording does not know, and what follows."""
+    if result["snapshot"] != "exact":
+        return [
+            "- Free run: it starts from /proc, so the order of the free lists, the pages on the"
+            " per-CPU lists and most types of pageblocks are guesses, and nothing that no event"
+            " told can be inferred. Fallbacks depend on just these."
+        ]
+    if not result["quiet"]:
+        return [
+            "- Free run: the pages that compaction takes off the free lists and migrates to are"
+            " not played, so the model has more free pages than the kernel had, and hardly ever"
+            " has to fall back."
+        ]
+    return []
+
+
 def _why(result: Result) -> str:
     """What was wrong on one recording, in words."""
     lines = []
@@ -228,6 +246,7 @@ def _why(result: Result) -> str:
             f"- Free run, first wrong page: event {first['at']:,}, an order-{first['page_order']}"
             f" {first['migratetype']} page on CPU {first['cpu']}."
         )
+    lines += _free_run_lacks(result)
     if anomalies := result["free_run"]["anomalies"]:
         lines.append(f"- Free run: {answer.amount(anomalies, 'anomaly', 'anomalies')}.")
     return f"### {title(result)}\n\n" + ("\n".join(lines) or "All exact.") + _pairs(result)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape validate, from the command line; what it finds is the engine's to test."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,3 +116,13 @@ def test_a_tape_without_a_machine_says_what_is_missing(
     assert said.status == 1 and "--proc" in said.err
     said = pagetape("validate", tmp_path / "none.tape")
     assert said.status == 1 and "no such tape" in said.err
+
+
+def test_the_table_of_results_stands_on_any_recording(played: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "fidelity/fidelity.py"
+    out = tmp_path / "fidelity.md"
+    argv = [sys.executable, script, "--only", "none", "--work", tmp_path / "work", out, played]
+    subprocess.run(argv, check=True, capture_output=True)
+    page = out.read_text()
+    assert all(f"## {title}" in page for title in ("The recordings", "One step ahead", "Free run"))
+    assert "| played (6.18) | 100.000 % of 6,000 |" in page
