@@ -44,6 +44,8 @@ _KEPT = (
     "clock",
     "config",
     "cpus",
+    "deferred",
+    "ended",
     "events",
     "flight",
     "gfp_bits",

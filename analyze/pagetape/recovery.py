@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from pagetape import output
 from pagetape._collector import Spooled
-from pagetape.capture import Row
-from pagetape.schemas.tape import Tape, TapeError, Writer
+from pagetape.capture import Row, Sink
+from pagetape.private import Veil, Veiled
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.spool import DECODED, Found
 from pagetape.stacks import Frames
 
@@ -27,7 +28,7 @@ _PLACED = ("parameter", "sample")  # taken beside the recording, and placed amon
 class _Placing:
     """Passes decoded rows on to a tape, and finds the place of each time among its events."""
 
-    def __init__(self, tape: Writer, times: list[int], frames: Frames | None) -> None:
+    def __init__(self, tape: Sink, times: list[int], frames: Frames | None) -> None:
         self._tape = tape
         self._frames = frames
         self._events = 0
@@ -68,7 +69,7 @@ def _ring(row: Row, instances: list[str]) -> Row:
     return row | {"instance": instances[0] if instances else ""}
 
 
-def _write_rest(tape: Writer, placing: _Placing, old: Tape) -> None:
+def _write_rest(tape: Sink, placing: _Placing, old: Tape) -> None:
     """The tables that are not of the spool."""
     placing.end()
     places = pa.array(placing.at, pa.uint64())
@@ -82,8 +83,11 @@ def _write_rest(tape: Writer, placing: _Placing, old: Tape) -> None:
             tape.write(name, batch)
 
 
-def recover(path: Path, out: Path, *, replace: bool = False) -> None:
-    """Make the tape `out` of the tape `path` and what is in its spool; both stay as they are."""
+def recover(path: Path, out: Path, *, private: str | None = None, replace: bool = False) -> None:
+    """Make the tape `out` of the tape `path` and what is in its spool; both stay as they are.
+
+    With `private`, a private one; a recording that is private from the start has no spool.
+    """
     output.check_free(out, replace=replace)
     old = Tape(path)
     found = Found.of(path)
@@ -94,12 +98,14 @@ def recover(path: Path, out: Path, *, replace: bool = False) -> None:
     source = _open(old, found)
     facts = {name: value for name, value in old.facts.items() if name != "deferred"}
     facts["ended"] = source.ended if source else "killed"
+    veil = Veil(private) if private else None
     times = {ts for name in _PLACED for ts in old.table(name).column("ts").to_pylist()}
     try:
         with (
-            output.whole_tape(out, facts, replace=replace) as tape,
+            output.whole_tape(out, veil.facts(facts) if veil else facts, replace=replace) as made,
             output.progress("import") as bar,
         ):
+            tape = Veiled(made, veil) if veil else made
             placing = _Placing(tape, sorted(times), Frames(source) if source else None)
             for name in DECODED:
                 for batch in _first(old.batches(name), found.rows.get(name, 0)):

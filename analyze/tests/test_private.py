@@ -2,7 +2,9 @@
 """Private tapes: what they hide, and that a replay does not notice."""
 
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -240,3 +242,35 @@ def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Ru
     hosts = {Tape(tape).facts["host"] for tape in tapes}
     assert len(hosts) == 2
     assert os.uname().nodename not in hosts
+
+
+@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+def test_a_deferred_recording_becomes_a_private_tape(tmp_path: Path, pagetape: Run) -> None:
+    raw, out = tmp_path / "raw.tape", tmp_path / "private.tape"
+    args = ("--snapshot", "proc", "--duration", "0.5s")
+    said = pagetape("record", "-o", raw, "--defer", "--private", "hash", *args)
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert "--defer keeps what --private hides" in said.err
+    assert pagetape("record", "-o", raw, "--defer", *args).status == 0
+    assert pagetape("import", raw, "-o", out, "--private", "hash").status == 0
+    found = everything(out)
+    assert Tape(raw).facts["boot_id"].encode() not in found
+    assert Tape(raw).facts["cmdline"].encode() not in found
+    assert min(pfns(out)["event", "pfn"]) > 1 << 32
+    assert Tape(out).facts["private"] == {"names": "hash", "pfns": "moved"}
+
+
+@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
+    out = tmp_path / "t.tape"
+    code = "from pagetape.cli import main; main()"
+    argv = [sys.executable, "-c", code, "record", "-o", out, "--private", "hash"]
+    with subprocess.Popen([*argv, "--events", "cheap", "--snapshot", "proc"]) as running:
+        while not (out / "snapshot.arrow").exists():
+            time.sleep(0.02)
+        time.sleep(0.3)
+        running.kill()
+    tables = b"".join(file.read_bytes() for file in out.glob("*.arrow"))
+    assert Path("/proc/sys/kernel/random/boot_id").read_bytes().strip() not in tables
+    assert Path("/proc/cmdline").read_bytes().strip() not in tables
+    assert not (out / "spool").exists()  # which would tell

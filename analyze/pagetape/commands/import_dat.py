@@ -114,12 +114,12 @@ def command(
     if dat.is_dir():
         if directory or kernel:
             raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
-        if private:
+        if is_tape(dat) and Found.of(dat) is None:
+            if private is None:
+                raise click.UsageError(f"{dat} is a tape already; --private makes another of it")
             copy_private(dat, out, private, replace=force)
-        elif is_tape(dat) and Found.of(dat) is None:
-            raise click.UsageError(f"{dat} is a tape already; --private makes another of it")
         else:
-            recovery.recover(dat, out, replace=force)
+            recovery.recover(dat, out, private=private, replace=force)
     else:
         proc = procfs.saved(directory) if directory else None
         import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
