@@ -25,7 +25,7 @@ enum {
 	FLUSH_MS = 200,           /* that an event may stay in a ring before it is decoded */
 	DEFERRED_FLUSH_MS = 1000, /* ...or only spooled */
 	WATCH_MS = 100,           /* how often a deferred recording is looked at */
-	MAX_SPOOL_KB = 64 * 1024, /* in memory, of all CPUs together */
+	MAX_SPOOL_KB = 32 * 1024, /* in memory, of all CPUs together */
 	MIN_SPOOL_SLOTS = 8,
 	PROMPT_MB = 4, /* behind, where somebody waits for what is decoded */
 };

@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-enum { SOURCE_QUEUE = 8 }; /* items that may wait for the reader */
+enum { SOURCE_QUEUE = 4 }; /* items that may wait for the reader */
 
 #define UNKNOWN_COUNT UINT64_MAX /* a null of the tables `lost` and `ring` */
 
