@@ -175,12 +175,13 @@ class Tape:
     ) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
         """The table's reader; a file without a footer is read as a stream.
 
-        With `column` only that one is read, where the file has a footer.
+        With `column` only that one is read, where the file has a footer; and not by a
+        mapping, which would count the file's pages as this process's memory.
         """
         file = self.path / f"{name}.arrow"
         options = pa.ipc.IpcReadOptions(included_fields=None if column is None else [column])
         try:
-            source = pa.memory_map(str(file))
+            source = pa.memory_map(str(file)) if column is None else pa.OSFile(str(file))
             try:
                 return pa.ipc.open_file(source, options=options)
             except pa.ArrowException:
