@@ -124,8 +124,8 @@ def accounted(tape: Tape) -> None:
 
 
 @contextlib.contextmanager
-def witness(pid: int) -> Iterator[Path]:
-    """Another instance, which sees the page events of one process."""
+def witness(pid: int) -> Iterator[tuple[Path, int]]:
+    """Another instance, which sees the page events of one process, and since when."""
     instance = INSTANCES / f"witness-{os.getpid()}"
     instance.mkdir()
     try:
@@ -135,8 +135,9 @@ def witness(pid: int) -> Iterator[Path]:
             event = instance / "events/kmem" / name
             (event / "filter").write_text(f"common_pid == {pid}")
             (event / "enable").write_text("1")
+        since = time.monotonic_ns()
         (instance / "tracing_on").write_text("1")
-        yield instance
+        yield instance, since
     finally:
         (instance / "events/enable").write_text("0")
         instance.rmdir()
@@ -153,9 +154,10 @@ def witnessed(instance: Path) -> list[tuple[str, int]]:
     return [(kind, int(pfn, 16)) for flags, kind, pfn in found if flags[2] == "."]
 
 
-def recorded(tape: Tape, pid: int) -> list[tuple[str, int]]:
+def recorded(tape: Tape, pid: int, since: int = 0) -> list[tuple[str, int]]:
     table = tape.table("event").filter(pc.equal(tape.table("event")["pid"], pid))
     table = table.filter(pc.equal(pc.bit_wise_and(table["flags"], IN_INTERRUPT), 0))
+    table = table.filter(pc.greater_equal(table["ts"], since))
     kinds = table["kind"].cast(pa.utf8()).to_pylist()
     both = zip(kinds, table["pfn"].to_pylist(), strict=True)
     return [(kind, pfn) for kind, pfn in both if kind in ("alloc", "free")]
@@ -170,7 +172,7 @@ def test_a_killed_recording_is_whole_up_to_its_end(
     with (
         recording(out, "--events", "page") as running,
         load(1, 0.02) as pid,
-        witness(pid) as instance,
+        witness(pid) as (instance, since),
     ):
         time.sleep(seconds)
         killed(running)
@@ -185,10 +187,11 @@ def test_a_killed_recording_is_whole_up_to_its_end(
     tape = Tape(whole)
     accounted(tape)
     assert tape.facts["ended"] == "killed"
-    got = recorded(tape, pid)
-    first = next(i for i in range(len(got)) if got[i : i + 50] == seen[:50])
-    rest = got[first:]
-    assert len(rest) > 100 and rest == seen[: len(rest)]
+    got = recorded(tape, pid, since)
+    # The load takes the same pages again and again: the first place may be a round too early.
+    places = [i for i in range(len(got)) if got[i : i + 50] == seen[:50]][:3]
+    assert any(got[i:] == seen[: len(got) - i] for i in places)
+    assert len(got) > 100
     assert Found.of(out) is not None  # the input stays as it is
 
 
