@@ -285,6 +285,19 @@ cdef const char **c_strings(list strings) except NULL:
     return array
 
 
+cdef class Rows:
+    """The rows of an Arrow batch as the engine takes them, for as long as this lives."""
+
+    cdef object capsules
+    cdef const ArrowSchema *schema
+    cdef const ArrowArray *array
+
+    def __cinit__(self, batch):
+        schema, array = self.capsules = batch.__arrow_c_array__()
+        self.schema = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
+        self.array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
+
+
 cdef class Replay:
     cdef replay *c
     cdef replay_config config
@@ -337,28 +350,15 @@ cdef class Replay:
 
     def load(self, str table, batch):
         cdef error err
-        schema, array = batch.__arrow_c_array__()
-        check(
-            replay_load(
-                self.c,
-                table.encode(),
-                <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"),
-                &err,
-            ),
-            &err,
-        )
+        cdef Rows rows = Rows(batch)
+        check(replay_load(self.c, table.encode(), rows.schema, rows.array, &err), &err)
 
     def feed(self, batch):
         cdef error err
-        cdef const ArrowSchema *c_schema
-        cdef const ArrowArray *c_array
         cdef int ret
-        schema, array = batch.__arrow_c_array__()
-        c_schema = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
-        c_array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
+        cdef Rows rows = Rows(batch)
         with nogil:
-            ret = replay_feed(self.c, c_schema, c_array, &err)
+            ret = replay_feed(self.c, rows.schema, rows.array, &err)
         check(ret, &err)
 
     def read(self):
@@ -449,28 +449,15 @@ cdef class Validate:
 
     def load(self, str table, batch):
         cdef error err
-        schema, array = batch.__arrow_c_array__()
-        check(
-            validate_load(
-                self.c,
-                table.encode(),
-                <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"),
-                &err,
-            ),
-            &err,
-        )
+        cdef Rows rows = Rows(batch)
+        check(validate_load(self.c, table.encode(), rows.schema, rows.array, &err), &err)
 
     def feed(self, batch):
         cdef error err
-        cdef const ArrowSchema *c_schema
-        cdef const ArrowArray *c_array
         cdef int ret
-        schema, array = batch.__arrow_c_array__()
-        c_schema = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
-        c_array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
+        cdef Rows rows = Rows(batch)
         with nogil:
-            ret = validate_feed(self.c, c_schema, c_array, &err)
+            ret = validate_feed(self.c, rows.schema, rows.array, &err)
         check(ret, &err)
 
     def finish(self):
@@ -482,15 +469,9 @@ cdef class Validate:
 
     def compare_end(self, str table, batch):
         cdef error err
-        schema, array = batch.__arrow_c_array__()
+        cdef Rows rows = Rows(batch)
         check(
-            validate_compare_end(
-                self.c,
-                table.encode(),
-                <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"),
-                &err,
-            ),
+            validate_compare_end(self.c, table.encode(), rows.schema, rows.array, &err),
             &err,
         )
 
