@@ -3,6 +3,7 @@
 
 #include "anomalies.h"
 #include "buddy.h"
+#include "clock.h"
 #include "memory.h"
 #include "pcp.h"
 #include "policy_stack.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	EVENT_ROWS = 1 << 16, /* of a batch of output */
@@ -637,14 +637,6 @@ static void feed_spans(struct replay *r, const struct event_columns *c, size_t n
 	r->totals.recorded_failures = r->requests.failures;
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static int outputs_error(const struct replay *r, struct error *err)
 {
 	int ret = output_error(r->events.output, err);
@@ -668,9 +660,9 @@ int replay_feed_columns(struct replay *r, const struct event_columns *columns, s
 		return ret;
 	if (r->finished)
 		return fail(err, EINVAL, "events after the end of the tape");
-	begin = seconds();
+	begin = cpu_seconds();
 	feed_spans(r, columns, nr);
-	r->totals.loop_seconds += seconds() - begin;
+	r->totals.loop_seconds += cpu_seconds() - begin;
 	return outputs_error(r, err);
 }
 
@@ -698,7 +690,7 @@ static uint64_t end_of_tape(const struct replay *r)
 
 int replay_finish(struct replay *r, struct error *err)
 {
-	double begin = seconds();
+	double begin = cpu_seconds();
 	int ret = start(r, err);
 
 	if (ret)
@@ -709,7 +701,7 @@ int replay_finish(struct replay *r, struct error *err)
 	run_asides(r, end_of_tape(r), r->requests.last_ts);
 	if (r->interval_end)
 		end_interval(r);
-	r->totals.loop_seconds += seconds() - begin;
+	r->totals.loop_seconds += cpu_seconds() - begin;
 	snapshot_write(r->model, r->end, r->requests.last_ts);
 	r->finished = true;
 	return outputs_error(r, err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "validate.h"
 
+#include "clock.h"
 #include "memory.h"
 #include "validate_run.h"
 #include "zone.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	OTHER_ROWS = 1 << 12,
@@ -402,14 +402,6 @@ static int feed_rows(struct validate *v, const struct event_columns *c, size_t f
 	return ret;
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static int outputs_error(const struct validate *v, struct error *err)
 {
 	int ret = output_error(v->anomaly, err);
@@ -426,11 +418,14 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 	static const struct span all = {0, UINT64_MAX};
 	const struct span *spans = v->config.nr_spans ? v->config.spans : &all;
 	size_t nr_spans = v->config.nr_spans ? v->config.nr_spans : 1;
-	double begin = seconds();
 	int ret = start(v, err);
+	double begin;
 
-	if (!ret && v->finished)
-		ret = fail(err, EINVAL, "events after the end of the tape");
+	if (ret)
+		return ret;
+	if (v->finished)
+		return fail(err, EINVAL, "events after the end of the tape");
+	begin = cpu_seconds();
 	for (size_t s = 0; s < nr_spans && !ret; s++) {
 		uint64_t first = spans[s].first > v->rows ? spans[s].first - v->rows : 0;
 		uint64_t end = spans[s].end > v->rows ? spans[s].end - v->rows : 0;
@@ -439,7 +434,7 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 	}
 	v->rows += nr;
 	v->totals.events += nr;
-	v->totals.loop_seconds += seconds() - begin;
+	v->totals.loop_seconds += cpu_seconds() - begin;
 	return ret ? ret : outputs_error(v, err);
 }
 
@@ -457,13 +452,14 @@ int validate_feed(struct validate *v, const struct ArrowSchema *schema,
 
 int validate_finish(struct validate *v, struct error *err)
 {
-	double begin = seconds();
 	int ret = start(v, err);
+	double begin;
 
 	if (ret)
 		return ret;
 	if (v->finished)
 		return fail(err, EINVAL, "the tape is over already");
+	begin = cpu_seconds();
 	while (v->steps.done < v->steps.arrived && !ret)
 		ret = run_oldest(v, err);
 	if (ret)
@@ -472,7 +468,7 @@ int validate_finish(struct validate *v, struct error *err)
 		refute_doubt(v, &v->doubts[i]);
 	score_finish(&v->score);
 	v->totals.score = v->score.total;
-	v->totals.loop_seconds += seconds() - begin;
+	v->totals.loop_seconds += cpu_seconds() - begin;
 	v->finished = true;
 	return outputs_error(v, err);
 }

@@ -8,12 +8,12 @@
  * prints the steps per second of CPU time. Each step waits for the one before: what a replay would
  * do if each event cost one access to a page nobody expected, and nothing else.
  */
+#include "clock.h"
 #include "memory.h"
 #include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* xorshift64: the same cycle every time. */
 static uint64_t next_random(uint64_t *state)
@@ -39,14 +39,6 @@ static void link_frames(struct frame *frames, uint32_t nr)
 	}
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
 	long nr = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
@@ -64,12 +56,12 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	link_frames(frames, (uint32_t)nr);
-	begin = seconds();
+	begin = cpu_seconds();
 	do {
 		frame = frames[frame].next;
 		steps++;
 	} while (frame);
-	end = seconds();
+	end = cpu_seconds();
 	printf("%.0f\n", steps / (end - begin));
 	memory_free(frames, (size_t)nr * sizeof(*frames));
 	return 0;

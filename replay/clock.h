@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clock.h - the time a loop takes.
+ */
+#pragma once
+
+#include <time.h>
+
+/* Seconds of CPU time of this thread: what else runs on the machine does not count. */
+static inline double cpu_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
