@@ -1,49 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "steps.h"
 
-#include "memory.h"
-
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PAIR_WITHIN = 16384 }; /* steps from a free to its free_batched */
+enum {
+	PAIR_WITHIN = 16384, /* steps from a free to its free_batched */
+	HASH_BITS = 15,
+};
 
-int steps_new(struct steps *s, const struct model *m, struct error *err)
+int steps_new(struct steps *s, int nr_cpus, struct error *err)
 {
 	s->ring = calloc(STEPS_ROOM, sizeof(*s->ring));
-	s->frames = calloc(STEPS_ROOM, sizeof(*s->frames));
-	s->last = calloc((size_t)m->nr_cpus, sizeof(*s->last));
-	s->coming = calloc((size_t)m->nr_cpus, sizeof(*s->coming));
-	s->freed = memory_new(m->nr_frames * sizeof(*s->freed));
-	if (!s->ring || !s->frames || !s->last || !s->coming || !s->freed)
+	s->links = calloc(STEPS_ROOM, sizeof(*s->links));
+	s->lists = calloc(1u << HASH_BITS, sizeof(*s->lists));
+	s->last = calloc((size_t)nr_cpus, sizeof(*s->last));
+	s->coming = calloc((size_t)nr_cpus, sizeof(*s->coming));
+	if (!s->ring || !s->links || !s->lists || !s->last || !s->coming)
 		return fail(err, ENOMEM, "no memory for %d events", STEPS_ROOM);
 	return 0;
 }
 
-void steps_free(struct steps *s, const struct model *m)
+void steps_free(struct steps *s)
 {
 	free(s->ring);
-	free(s->frames);
+	free(s->links);
+	free(s->lists);
 	free(s->last);
 	free(s->coming);
-	if (m)
-		memory_free(s->freed, m->nr_frames * sizeof(*s->freed));
 }
 
-/* A free_batched: the latest free of its page takes effect with it. */
+static struct step_list *list_of(const struct steps *s, uint32_t frame)
+{
+	return &s->lists[frame * 2654435761u >> (32 - HASH_BITS)];
+}
+
+/* The step that arrives becomes the last of its list. */
+static void link_last(struct steps *s, uint32_t frame)
+{
+	uint16_t place = (uint16_t)s->arrived;
+	struct step_list *list = list_of(s, frame);
+	struct step_link *link = &s->links[place];
+
+	link->frame = frame;
+	link->earlier = (uint16_t)(place - list->last);
+	if (list->nr++)
+		s->links[list->last].later = link->earlier;
+	else
+		list->first = place;
+	list->last = place;
+}
+
+/* The step that has run is the first of its list. */
+static void unlink_first(struct steps *s)
+{
+	const struct step_link *link = &s->links[s->done % STEPS_ROOM];
+	struct step_list *list = list_of(s, link->frame);
+
+	assert(list->nr && list->first == s->done % STEPS_ROOM);
+	list->first = (uint16_t)(list->first + link->later);
+	list->nr--;
+}
+
+/* A free_batched arrives: the latest free of its page takes effect with it. */
 static void pair(struct steps *s, struct step *batched)
 {
-	uint32_t distance = (uint32_t)s->arrived + 1 - s->freed[batched->frame];
-	struct step *first;
+	const struct step_list *list = list_of(s, batched->frame);
+	uint16_t place = list->last;
 
-	if (!s->freed[batched->frame] || distance > PAIR_WITHIN || distance > s->arrived)
+	for (uint16_t left = list->nr; left; left--) {
+		const struct step_link *link = &s->links[place];
+		struct step *first = &s->ring[place];
+
+		if ((uint16_t)(s->arrived - place) > PAIR_WITHIN)
+			return;
+		place = (uint16_t)(place - link->earlier);
+		if (link->frame != batched->frame ||
+		    (first->kind != EVENT_KIND_FREE && first->kind != EVENT_KIND_FREE_BATCHED))
+			continue;
+		if (first->kind == EVENT_KIND_FREE && !first->batched) {
+			first->batched = batched->batched = true;
+			batched->order = first->order;
+		}
 		return;
-	first = step_number(s, s->arrived - distance);
-	if (first->kind != EVENT_KIND_FREE || first->frame != batched->frame || first->batched ||
-	    s->arrived - distance < s->done)
-		return;
-	first->batched = batched->batched = true;
-	batched->order = first->order;
+	}
 }
 
 void steps_add(struct steps *s)
@@ -54,13 +95,11 @@ void steps_add(struct steps *s)
 	if (last && s->arrived - (last - 1) < STEPS_ROOM)
 		step_number(s, last - 1)->next = (uint32_t)(s->arrived - (last - 1));
 	s->last[step->cpu] = s->arrived + 1;
-	s->frames[s->arrived % STEPS_ROOM] = step->frame;
 	if (!s->coming[step->cpu])
 		s->coming[step->cpu] = s->arrived + 1;
-	if (step->frame != NO_FRAME && step->kind == EVENT_KIND_FREE)
-		s->freed[step->frame] = (uint32_t)s->arrived + 1;
-	else if (step->frame != NO_FRAME && step->kind == EVENT_KIND_FREE_BATCHED)
+	if (step->kind == EVENT_KIND_FREE_BATCHED)
 		pair(s, step);
+	link_last(s, step->frame);
 	s->arrived++;
 }
 
@@ -69,43 +108,21 @@ void steps_run(struct steps *s)
 	const struct step *step = step_number(s, s->done);
 
 	s->coming[step->cpu] = step->next ? s->done + step->next + 1 : 0;
+	unlink_first(s);
 	s->done++;
-}
-
-/* Position of a frame among `nr`, or nr; by strides that the compiler makes vectors of. */
-static uint64_t position(const uint32_t *frames, uint64_t nr, uint32_t frame)
-{
-	enum { STRIDE = 64 };
-	uint64_t i = 0;
-
-	for (; i + STRIDE <= nr; i += STRIDE) {
-		uint32_t found = 0;
-
-		for (int k = 0; k < STRIDE; k++)
-			found |= frames[i + (uint64_t)k] == frame;
-		if (found)
-			break;
-	}
-	while (i < nr && frames[i] != frame)
-		i++;
-	return i;
 }
 
 struct step *steps_of_frame(const struct steps *s, const struct step *after, uint32_t frame)
 {
-	uint64_t begin = s->done + 1;
+	const struct step_list *list = list_of(s, frame);
+	uint16_t begin = (uint16_t)(after ? (uint64_t)(after - s->ring) : s->done);
+	uint16_t place = list->first, run = (uint16_t)s->done;
+	uint16_t passed = (uint16_t)(begin - run);
 
-	if (after)
-		begin += ((uint64_t)(after - s->ring) - s->done) % STEPS_ROOM;
-
-	while (begin < s->arrived) {
-		uint64_t at = begin % STEPS_ROOM, nr = STEPS_ROOM - at, found;
-
-		nr = nr < s->arrived - begin ? nr : s->arrived - begin;
-		found = position(s->frames + at, nr, frame);
-		if (found < nr)
-			return &s->ring[at + found];
-		begin += nr;
+	for (uint16_t left = list->nr; left; left--) {
+		if (s->links[place].frame == frame && (uint16_t)(place - run) > passed)
+			return &s->ring[place];
+		place = (uint16_t)(place + s->links[place].later);
 	}
 	return NULL;
 }

@@ -31,18 +31,32 @@ struct step {
 	bool exact;   /* alloc that is taken: as predicted */
 };
 
+/*
+ * Steps that have not run are found by their page: those whose frames have one hash form a
+ * list, in the order of the tape. Places are positions in the ring, and wrap as it does.
+ */
+struct step_link {
+	uint32_t frame;
+	uint16_t earlier, later; /* how far the next is each way; of no use past the ends */
+};
+
+struct step_list {
+	uint16_t first, last, nr;
+};
+_Static_assert(STEPS_ROOM == UINT16_MAX + 1, "places are of 16 bits");
+
 struct steps {
 	struct step *ring;
-	uint32_t *frames; /* of the ring's steps, side by side: quick to search */
+	struct step_link *links; /* of the ring's steps */
+	struct step_list *lists; /* [hash of a frame] */
 	uint64_t arrived, done;
 	uint64_t *last;   /* [cpu] number of its latest step, + 1 */
 	uint64_t *coming; /* [cpu] number of its oldest step that has not run, + 1; or 0 */
-	uint32_t *freed;  /* [frame] latest step that is a free of it, + 1: the low bits */
 };
 
-/* For a model's CPUs and frames. -ENOMEM. */
-int steps_new(struct steps *s, const struct model *m, struct error *err);
-void steps_free(struct steps *s, const struct model *m);
+/* For so many CPUs. -ENOMEM. */
+int steps_new(struct steps *s, int nr_cpus, struct error *err);
+void steps_free(struct steps *s);
 
 /* Where the next step is to be filled in; then count it in. */
 static inline struct step *steps_room(struct steps *s)

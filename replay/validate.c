@@ -70,7 +70,7 @@ void validate_free(struct validate *v)
 {
 	if (!v)
 		return;
-	steps_free(&v->steps, v->m);
+	steps_free(&v->steps);
 	if (v->pushed)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
 	score_free(&v->score);
@@ -127,7 +127,7 @@ static int start(struct validate *v, struct error *err)
 	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
 	if (!v->holders || !v->pushed)
 		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
-	ret = steps_new(&v->steps, v->m, err);
+	ret = steps_new(&v->steps, v->m->nr_cpus, err);
 	if (!ret)
 		ret = score_new(&v->score, v->m, v->config.interval_ns, err);
 	if (!ret)
