@@ -27,20 +27,44 @@ static int lowest_order(const struct model *m, const struct request *rq)
 	return (rq->flags & ALLOC_NOFRAGMENT) && bound ? m->pageblock_order : rq->order;
 }
 
-static void notice_mixing(struct model *m, struct zone *zone, const struct request *rq)
+/* boost_watermark and its callers, 5.0 to 6.18: one pageblock more, up to the policy's limit. */
+static void boost(struct model *m, struct zone *zone, const struct request *rq, int trigger)
 {
-	struct policy *p;
+	struct policy *owner = m->policies->owner.watermark_boost;
+	int64_t most = owner->ops->watermark_boost(owner, m, zone, trigger);
+	int64_t block = 1ll << m->pageblock_order;
 
-	for_each_policy (m->policies, p)
-		if (p->ops->on_mixing)
-			p->ops->on_mixing(p, m, zone, rq);
+	if (most) {
+		zone_counters(m, zone)->boost_asks++;
+		if (m->boost_acts)
+			zone->boost = zone->boost + block < most ? zone->boost + block : most;
+	}
+	/* 5.0 wakes kswapd even where it did not boost. */
+	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM &&
+	    (most || (m->kernel->boost == BOOST_ANY_ZONE && trigger == m->kernel->boost_trigger)))
+		zone->boosted_watermark = true;
 }
 
+static bool refused(struct model *m, struct zone *zone, const struct request *rq, int order)
+{
+	struct policy *owner = m->policies->owner.refuse_fallback;
+
+	return order < m->pageblock_order && owner->ops->refuse_fallback(owner, m, zone, rq, order);
+}
+
+/* A fallback was made: tell everybody. */
 static void report_extfrag(struct model *m, struct zone *zone, uint32_t frame,
 			   const struct request *rq, int order, int migratetype, bool owner)
 {
 	struct counters *counters = zone_counters(m, zone);
+	struct policy *p;
 
+	if (order < m->pageblock_order &&
+	    frame_block(m, frame)->migratetype != MIGRATETYPE_HIGHATOMIC)
+		boost(m, zone, rq, BOOST_EVERY_FALLBACK);
+	for_each_policy (m->policies, p)
+		if (p->ops->on_fallback)
+			p->ops->on_fallback(p, m, zone, rq, order);
 	if (order >= m->pageblock_order)
 		counters->fallback_whole++;
 	else if (owner)
@@ -140,7 +164,7 @@ static uint32_t fallback_remainders_old(struct model *m, struct zone *zone,
 		int type = fallback_type(m, zone, order, rq->migratetype);
 		uint32_t chunk, pages = 1u << m->pageblock_order;
 
-		if (type < 0)
+		if (type < 0 || refused(m, zone, rq, order))
 			continue;
 		chunk = m->frames[free_list(zone, order, type)].next;
 		if (may_claim(m, order, rq->migratetype)) {
@@ -192,16 +216,17 @@ static bool fallback_move(struct model *m, struct zone *zone, const struct reque
 	bool can_claim;
 	int order, type;
 
-	if (!find_chunk(m, zone, rq, &order, &type, &can_claim))
+	if (!find_chunk(m, zone, rq, &order, &type, &can_claim) || refused(m, zone, rq, order))
 		return false;
 	chunk = m->frames[free_list(zone, order, type)].next;
 	block = frame_block(m, chunk);
 	if (block->migratetype != MIGRATETYPE_HIGHATOMIC && order >= m->pageblock_order) {
 		set_block_type(m, chunk, order, rq->migratetype);
 	} else if (block->migratetype != MIGRATETYPE_HIGHATOMIC) {
-		notice_mixing(m, zone, rq);
-		if (can_claim)
+		if (can_claim) {
+			boost(m, zone, rq, BOOST_CLAIM_ATTEMPT);
 			moved = move_block(m, zone, chunk, rq->migratetype);
+		}
 		if (moved && wants_claim(m, rq, chunk, moved))
 			block->migratetype = rq->migratetype;
 	}
@@ -222,13 +247,14 @@ static uint32_t fallback_claim_or_split(struct model *m, struct zone *zone,
 	bool can_claim;
 	int order, type;
 
-	if (!find_chunk(m, zone, rq, &order, &type, &can_claim))
+	if (!find_chunk(m, zone, rq, &order, &type, &can_claim) || refused(m, zone, rq, order))
 		return NO_FRAME;
 	frame = chunk = m->frames[free_list(zone, order, type)].next;
 	if (order >= m->pageblock_order) {
 		take_whole(m, zone, rq, chunk);
 	} else {
-		notice_mixing(m, zone, rq);
+		if (can_claim)
+			boost(m, zone, rq, BOOST_CLAIM_ATTEMPT);
 		if (can_claim && block_inside(m, zone, chunk) &&
 		    wants_claim(m, rq, chunk,
 				count_free_pages(m, block_start(m, chunk), block_end(m, chunk))))
@@ -256,11 +282,12 @@ static uint32_t fallback_claim(struct model *m, struct zone *zone, const struct 
 		if (order >= m->pageblock_order) {
 			take_whole(m, zone, rq, chunk);
 		} else {
-			notice_mixing(m, zone, rq);
+			boost(m, zone, rq, BOOST_CLAIM_ATTEMPT);
 			if (!block_inside(m, zone, chunk) ||
 			    !wants_claim(m, rq, chunk,
 					 count_free_pages(m, block_start(m, chunk),
-							  block_end(m, chunk))))
+							  block_end(m, chunk))) ||
+			    refused(m, zone, rq, order))
 				continue;
 			frame = take_claimed(m, zone, rq, chunk);
 		}
@@ -277,7 +304,7 @@ static uint32_t fallback_steal(struct model *m, struct zone *zone, const struct 
 		int type = fallback_type(m, zone, order, rq->migratetype);
 		uint32_t chunk;
 
-		if (type < 0)
+		if (type < 0 || refused(m, zone, rq, order))
 			continue;
 		chunk = m->frames[free_list(zone, order, type)].next;
 		take_chunk(m, zone, chunk, rq->order, type);

@@ -65,7 +65,8 @@
 
 #define KERNEL_6_12_117                                                                            \
 	KERNEL_6_12_19, .merge = MERGE_RETYPE, .fallback = FALLBACK_CLAIM_THEN_STEAL,              \
-		.highatomic_needs_high = true, .decay = DECAY_PIECES
+		.highatomic_needs_high = true, .decay = DECAY_PIECES,                              \
+		.boost_trigger = BOOST_CLAIM_ATTEMPT
 
 #define KERNEL_6_17 KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE
 

@@ -46,6 +46,10 @@
 	X(BOOST_ANY_ZONE, "any zone")                                                              \
 	X(BOOST_LARGE_ZONE, "zones of at least 4 pageblocks")
 
+#define BOOST_TRIGGERS(X)                                                                          \
+	X(BOOST_EVERY_FALLBACK, "every fallback below pageblock order")                            \
+	X(BOOST_CLAIM_ATTEMPT, "every attempt to claim a pageblock")
+
 #define NOFRAGMENTS(X)                                                                             \
 	X(NOFRAGMENT_NONE, "none")                                                                 \
 	X(NOFRAGMENT_NEVER_SET, "tested but never set")                                            \
@@ -98,6 +102,7 @@ ENUMERATE(DRAIN_RULES)
 ENUMERATE(DRAINED_TYPES)
 ENUMERATE(MERGES)
 ENUMERATE(BOOSTS)
+ENUMERATE(BOOST_TRIGGERS)
 ENUMERATE(NOFRAGMENTS)
 ENUMERATE(FALLBACKS)
 ENUMERATE(PCP_TUNINGS)
@@ -122,6 +127,7 @@ ENUMERATE(DECAYS)
 	X(nofragment, NOFRAGMENTS, "ALLOC_NOFRAGMENT.")                                            \
 	X(nofragment_any_order, YES_NO, "It also binds requests of pageblock order and above.")    \
 	X(boost, BOOSTS, "Zones whose watermark a fallback boosts.")                               \
+	X(boost_trigger, BOOST_TRIGGERS, "What boosts it.")                                        \
 	X(fallback, FALLBACKS, "What an allocation does when its own lists are empty.")            \
 	X(fallback_claims_unmovable, YES_NO, "UNMOVABLE requests may claim at any order.")         \
 	X(retype_whole_chunk, YES_NO, "A fallback above pageblock order retypes every block.")     \

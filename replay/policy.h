@@ -5,9 +5,14 @@
  * The model owns mechanisms: it splits, merges, refills, drains. A policy owns
  * choices. Adding a policy is one file in policies/ and one line in policy_stack.c.
  *
- *   a choice  answers a question. Exactly one policy owns it in a run: mainline,
- *             unless another one takes it. Two claimants are refused at start.
- *   a notice  tells what is about to happen or has happened. Every policy hears it.
+ *   a setup choice  is asked once, before the first event. It edits what a run owns a
+ *                   copy of: its machine and zones, its kernel row, the numbers of its
+ *                   PCPs, which the fast path reads anyway.
+ *   a choice        answers a question while events run.
+ *   a notice        tells what is about to happen or has happened.
+ *
+ * A choice of either kind has exactly one owner in a run: mainline, unless another policy
+ * takes it. Two claimants are refused at start. A notice is heard by every policy.
  *
  * No hook is called on a PCP hit, or on a free to a PCP that has room.
  */
@@ -36,6 +41,12 @@ enum nofragment_span {
 	NOFRAGMENT_ALWAYS,     /* until reclaim would have run */
 };
 
+/* How the zones of several nodes follow each other in a zonelist. */
+enum zonelist_order {
+	ZONELIST_NODE, /* all zones of a node, then the next node */
+	ZONELIST_ZONE, /* the highest zone of all nodes, then the next lower zone */
+};
+
 /* What the pageblock of a fallback's chunk looks like to the requester. */
 struct claim {
 	int chunk_order;
@@ -52,7 +63,28 @@ struct policy_ops {
 	size_t state_size;
 	const struct policy_param *params; /* ends with a NULL name; may be NULL */
 
-	/* Choices. NULL leaves the choice to its owner. */
+	/* Setup choices, in the order they are asked in. NULL leaves one to its owner. */
+
+	/* What a fallback does, whom it merges and retypes: edit the run's row. */
+	void (*fallback_family)(struct policy *self, struct kernel *row);
+	/* How PCPs size refills and drains: edit the run's row. */
+	void (*pcp_tuning)(struct policy *self, struct kernel *row);
+	/* What becomes of MIGRATE_RESERVE: edit the run's row. */
+	void (*reserve)(struct policy *self, struct kernel *row);
+	/*
+	 * Which zones and nodes there are: edit the machine and the `nr` zones of the
+	 * snapshot, of which there may be `most`. 0 or fail().
+	 */
+	int (*layout)(struct policy *self, struct machine *machine, struct zone_spec *zones,
+		      int *nr, int most, struct error *err);
+	enum zonelist_order (*zonelist_order)(struct policy *self, const struct model *m);
+	/* Pageblocks of MIGRATE_RESERVE that a zone has at the start, if the row knows it. */
+	int (*reserve_blocks)(struct policy *self, const struct model *m, const struct zone *zone);
+	/* Change what the snapshot, or the row's formula, gave a PCP: high, batch... */
+	void (*pcp_limits)(struct policy *self, const struct model *m, const struct zone *zone,
+			   struct pcp *pcp);
+
+	/* Choices. NULL leaves one to its owner. */
 
 	/* How long a request refuses to mix migratetypes. */
 	enum nofragment_span (*nofragment)(struct policy *self, const struct model *m,
@@ -62,12 +94,21 @@ struct policy_ops {
 			     int migratetype);
 	/* Whether the whole pageblock is to change owner. */
 	bool (*claim)(struct policy *self, const struct request *rq, const struct claim *claim);
+	/*
+	 * Most pages the zone's watermarks may stand higher by; 0 boosts nothing. Asked at
+	 * every fallback and at every attempt to claim a pageblock: `trigger` says which.
+	 */
+	int64_t (*watermark_boost)(struct policy *self, const struct model *m,
+				   const struct zone *zone, int trigger);
+	/* Whether a fallback to a chunk of this order, below pageblock order, is refused. */
+	bool (*refuse_fallback)(struct policy *self, struct model *m, struct zone *zone,
+				const struct request *rq, int order);
 
 	/* Notices. NULL hears nothing. */
 
-	/* A fallback is about to take less than a pageblock: fragmentation begins. */
-	void (*on_mixing)(struct policy *self, struct model *m, struct zone *zone,
-			  const struct request *rq);
+	/* A fallback to a chunk of this order was made (mm_page_alloc_extfrag). */
+	void (*on_fallback)(struct policy *self, struct model *m, struct zone *zone,
+			    const struct request *rq, int order);
 };
 
 extern const struct policy_ops mainline_policy;

@@ -7,8 +7,20 @@
 #include "policy.h"
 
 /* Every choice and notice of policy_ops, once. A new one is one new line here. */
-#define FOR_EACH_CHOICE(X) X(nofragment) X(fallback_type) X(claim)
-#define FOR_EACH_NOTICE(X) X(on_mixing)
+#define FOR_EACH_CHOICE(X)                                                                         \
+	X(fallback_family)                                                                         \
+	X(pcp_tuning)                                                                              \
+	X(reserve)                                                                                 \
+	X(layout)                                                                                  \
+	X(zonelist_order)                                                                          \
+	X(reserve_blocks)                                                                          \
+	X(pcp_limits)                                                                              \
+	X(nofragment)                                                                              \
+	X(fallback_type)                                                                           \
+	X(claim)                                                                                   \
+	X(watermark_boost)                                                                         \
+	X(refuse_fallback)
+#define FOR_EACH_NOTICE(X) X(on_fallback)
 
 enum { POLICY_STACK_MAX = 16 };
 

@@ -88,12 +88,13 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		goto failed;
 	r->anomalies.nr = r->totals.anomalies;
 	r->start = (struct start){
-		.kernel = config->kernel,
+		.kernel = *config->kernel,
 		.recorded = r->config.recorded,
 		.machine = config->machine,
 		.policies = r->policies,
 		.first = config->nr_spans ? config->spans[0].first : 0,
 	};
+	start_choose(&r->start);
 	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->anomalies.output, &anomaly_table, OTHER_ROWS, err);

@@ -3,6 +3,7 @@
 
 #include "buddy.h"
 #include "pcp.h"
+#include "policy_stack.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -269,10 +270,10 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 /* setup_zone_migrate_reserve, 2.6.31 to 2.6.33: MOVABLE blocks for the last resort. */
 static void set_reserve_blocks(struct model *m, struct zone *zone)
 {
+	struct policy *owner = m->policies->owner.reserve_blocks;
+	int want = owner->ops->reserve_blocks(owner, m, zone);
 	uint32_t pages = 1u << m->pageblock_order;
-	int64_t want = (zone->wmark[WMARK_MIN] + pages - 1) / pages;
 
-	want = want < 2 ? want : 2;
 	for (uint32_t page = zone->start; page < zone->end; page += pages) {
 		uint32_t start = page & ~(pages - 1);
 		int type = frame_block(m, page)->migratetype, other;

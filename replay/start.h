@@ -10,7 +10,7 @@
 #include "untold.h"
 
 struct start {
-	const struct kernel *kernel;
+	struct kernel kernel;          /* the run's own copy of its row */
 	const struct kernel *recorded; /* row of the tape's own kernel */
 	struct machine machine;
 	struct policy_stack *policies;
@@ -23,6 +23,9 @@ struct start {
 	struct compactions compactions;
 	struct untolds untolds;
 };
+
+/* Before all others: let the policies edit the kernel row. */
+void start_choose(struct start *s);
 
 /*
  * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of

@@ -53,12 +53,13 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 	v->oracle = (struct policy){.ops = &oracle_ops, .state = v};
 	v->policies->owner.claim = &v->oracle;
 	v->start = (struct start){
-		.kernel = config->kernel,
+		.kernel = *config->kernel,
 		.recorded = config->kernel,
 		.machine = config->machine,
 		.policies = v->policies,
 		.first = config->nr_spans ? config->spans[0].first : 0,
 	};
+	start_choose(&v->start);
 	*out = v;
 	return 0;
 failed:

@@ -22,6 +22,16 @@ int gfp_class_zone(uint32_t gfp_flags)
 	return gfp_flags & GFP_HIGHMEM ? ZONE_HIGHMEM : ZONE_NORMAL;
 }
 
+int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor)
+{
+	int64_t block = 1ll << m->pageblock_order, high = zone->wmark[WMARK_HIGH];
+	int64_t most = high / 10000 * factor + high % 10000 * factor / 10000;
+
+	if (!most || (m->kernel->boost != BOOST_ANY_ZONE && zone->managed < 4 * (uint64_t)block))
+		return 0;
+	return most > block ? most : block;
+}
+
 /* Pages of a zone that a request without rights may not count on. */
 static int64_t unusable_pages(const struct model *m, const struct zone *zone,
 			      const struct request *rq)
@@ -596,6 +606,23 @@ int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
 	free(used);
 	free(load);
 	return 0;
+}
+
+void zonelists_by_zone(struct model *m)
+{
+	for (int node = 0; node < m->nr_nodes; node++) {
+		struct zone **zones = m->fallback[node].zones;
+
+		/* Insertion keeps the order of nodes among equals. */
+		for (int i = 1; i < m->fallback[node].nr; i++) {
+			struct zone *zone = zones[i];
+			int at = i;
+
+			for (; at && zones[at - 1]->type < zone->type; at--)
+				zones[at] = zones[at - 1];
+			zones[at] = zone;
+		}
+	}
 }
 
 void zonelists_free(struct model *m)

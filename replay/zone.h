@@ -29,6 +29,12 @@ static inline int64_t zone_mark(const struct zone *zone, int wmark)
 }
 
 /*
+ * boost_watermark's limit: `factor` ten thousandths of the high watermark, but a
+ * pageblock at least; 0 for none, as where the row spares small zones.
+ */
+int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor);
+
+/*
  * Whether the zone has `free` pages above `mark` left for a request of this order and
  * rights, and a chunk to serve it (zone_watermark_ok of the row's family).
  */
@@ -71,4 +77,6 @@ void kswapd_end(struct model *m, int node);
 
 /* Fill model->fallback and ->thisnode from the node distances [nr_nodes][nr_nodes]. */
 int zonelists_new(struct model *m, const uint8_t *distances, struct error *err);
+/* Put them in zone order (up to 4.13): the highest zone of every node first. */
+void zonelists_by_zone(struct model *m);
 void zonelists_free(struct model *m);

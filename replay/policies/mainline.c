@@ -8,6 +8,51 @@ struct mainline {
 	int64_t boost_factor; /* vm.watermark_boost_factor */
 };
 
+static void leave_row(struct policy *self, struct kernel *row)
+{
+	(void)self;
+	(void)row;
+}
+
+static int leave_layout(struct policy *self, struct machine *machine, struct zone_spec *zones,
+			int *nr, int most, struct error *err)
+{
+	(void)self;
+	(void)machine;
+	(void)zones;
+	(void)nr;
+	(void)most;
+	(void)err;
+	return 0;
+}
+
+static enum zonelist_order mainline_zonelist_order(struct policy *self, const struct model *m)
+{
+	(void)self;
+	(void)m;
+	return ZONELIST_NODE;
+}
+
+/* setup_zone_migrate_reserve, 2.6.31 to 2.6.33: what the min watermark fills, at most two. */
+static int mainline_reserve_blocks(struct policy *self, const struct model *m,
+				   const struct zone *zone)
+{
+	int64_t pages = 1ll << m->pageblock_order;
+	int64_t want = (zone->wmark[WMARK_MIN] + pages - 1) / pages;
+
+	(void)self;
+	return want < 2 ? (int)want : 2;
+}
+
+static void leave_pcp(struct policy *self, const struct model *m, const struct zone *zone,
+		      struct pcp *pcp)
+{
+	(void)self;
+	(void)m;
+	(void)zone;
+	(void)pcp;
+}
+
 /* alloc_flags_nofragment, 5.1 to 6.18, with CONFIG_ZONE_DMA32. */
 static enum nofragment_span mainline_nofragment(struct policy *self, const struct model *m,
 						const struct request *rq,
@@ -48,28 +93,25 @@ static bool mainline_claim(struct policy *self, const struct request *rq, const 
 }
 
 /* boost_watermark, 5.0 to 6.18. */
-static void mainline_on_mixing(struct policy *self, struct model *m, struct zone *zone,
-			       const struct request *rq)
+static int64_t mainline_watermark_boost(struct policy *self, const struct model *m,
+					const struct zone *zone, int trigger)
 {
 	const struct mainline *mainline = self->state;
-	int64_t block = 1ll << m->pageblock_order;
-	int64_t most = zone->wmark[WMARK_HIGH] / 10000 * mainline->boost_factor +
-		       zone->wmark[WMARK_HIGH] % 10000 * mainline->boost_factor / 10000;
-	bool too_small =
-		m->kernel->boost == BOOST_LARGE_ZONE && zone->managed < 4 * (uint64_t)block;
-	bool boosts = most && !too_small;
 
-	if (m->kernel->boost == BOOST_NONE)
-		return;
-	if (boosts) {
-		zone_counters(m, zone)->boost_asks++;
-		most = most > block ? most : block;
-		if (m->boost_acts)
-			zone->boost = zone->boost + block < most ? zone->boost + block : most;
-	}
-	/* 5.0 wakes kswapd even where it did not boost. */
-	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM && (boosts || m->kernel->boost == BOOST_ANY_ZONE))
-		zone->boosted_watermark = true;
+	if (m->kernel->boost == BOOST_NONE || trigger != m->kernel->boost_trigger)
+		return 0;
+	return boost_limit(m, zone, mainline->boost_factor);
+}
+
+static bool mainline_refuse_fallback(struct policy *self, struct model *m, struct zone *zone,
+				     const struct request *rq, int order)
+{
+	(void)self;
+	(void)m;
+	(void)zone;
+	(void)rq;
+	(void)order;
+	return false;
 }
 
 static const struct policy_param mainline_params[] = {
@@ -85,8 +127,16 @@ const struct policy_ops mainline_policy = {
 	.tier = "A",
 	.state_size = sizeof(struct mainline),
 	.params = mainline_params,
+	.fallback_family = leave_row,
+	.pcp_tuning = leave_row,
+	.reserve = leave_row,
+	.layout = leave_layout,
+	.zonelist_order = mainline_zonelist_order,
+	.reserve_blocks = mainline_reserve_blocks,
+	.pcp_limits = leave_pcp,
 	.nofragment = mainline_nofragment,
 	.fallback_type = mainline_fallback_type,
 	.claim = mainline_claim,
-	.on_mixing = mainline_on_mixing,
+	.watermark_boost = mainline_watermark_boost,
+	.refuse_fallback = mainline_refuse_fallback,
 };

@@ -268,4 +268,4 @@ def test_rows_and_policies_describe_themselves() -> None:
     by_name = {policy["name"]: policy for policy in policies()}
     assert by_name["nofragment"]["choices"] == ["nofragment"]
     assert by_name["nofragment"]["params"][0]["values"] == ["off", "lowzone", "always"]
-    assert by_name["mainline"]["notices"] == ["on_mixing"]
+    assert by_name["mainline"]["notices"] == []
