@@ -41,6 +41,8 @@ page_event AS MATERIALIZED (
     FROM event
     WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY kind, page_order
+    UNION ALL
+    SELECT kind, events, without_page, events << page_order::INTEGER FROM event_count
 ),
 
 -- The row number is the tape's order, which equal timestamps do not tell.
@@ -63,6 +65,8 @@ run AS MATERIALIZED (
     )
     WHERE begins
     GROUP BY back
+    UNION ALL
+    SELECT kind = 'pcpu_drain', sum(runs) FROM event_count WHERE runs IS NOT NULL GROUP BY kind
 ),
 
 fallback AS MATERIALIZED (

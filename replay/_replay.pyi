@@ -40,6 +40,7 @@ class Replay:
         recorded_kernel: str = "",  # row of the tape's own kernel, if it is another
         interval_ns: int = 1_000_000_000,  # grain of the counter table
         events: bool = True,  # write the model's own event rows
+        counted: bool = False,  # ... of fallbacks only; event_count has the others' numbers
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
@@ -51,7 +52,7 @@ class Replay:
         """A finished batch of event or anomaly, if any. Call until None after each feed()."""
     def finish(self) -> None:
         """End of the tape: counters are complete, and read() gives the rest: event, anomaly,
-        counter, and the end state (snapshot 1) as zone, pcp, free_area, block_count,
+        counter, event_count, and the end state (snapshot 1) as zone, pcp, free_area, block_count,
         pageblock, free_block, pcp_page."""
     @property
     def totals(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ cdef extern from "replay.h" nogil:
         const char *const *policies
         int nr_policies
         uint64_t interval_ns
-        bint events
+        bint events, counted
         const span *spans
         size_t nr_spans
     struct totals:
@@ -318,6 +318,7 @@ cdef class Replay:
         str recorded_kernel="",
         uint64_t interval_ns=1_000_000_000,
         bint events=True,
+        bint counted=False,
         spans=(),
     ):
         cdef error err
@@ -339,6 +340,7 @@ cdef class Replay:
             self.config.nr_policies = len(specs)
             self.config.interval_ns = interval_ns
             self.config.events = events
+            self.config.counted = counted
             self.config.spans = self.machine.spans
             self.config.nr_spans = self.machine.nr_spans
             check(replay_new(&self.c, &self.config, &err), &err)

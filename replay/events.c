@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events.h"
 
+#include "tally.h"
+
 /* The columns every event has; NULL if no row is wanted or there is no memory for it. */
 static struct event_columns *event_row(struct events *e, const struct moment *now, int kind,
-				       int64_t pfn, size_t *row)
+				       int64_t pfn, int order, size_t *row)
 {
 	struct event_columns *columns;
 	size_t i;
 
 	if (e->told)
 		return NULL;
+	if (e->tally && kind != EVENT_KIND_ALLOC_EXTFRAG) {
+		tally_event(e->tally, kind, now->cpu, order, pfn != NO_PFN);
+		return NULL;
+	}
 	i = output_row(e->output, &columns);
 	if (!columns)
 		return NULL;
@@ -38,7 +44,7 @@ void events_alloc(struct events *e, const struct moment *now, int64_t pfn, int o
 	struct event_columns *columns;
 	size_t i;
 
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC, pfn, &i)))
+	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC, pfn, order, &i)))
 		return;
 	SET(page_order, (uint8_t)order);
 	SET(migratetype, (uint8_t)migratetype);
@@ -50,7 +56,7 @@ void events_free(struct events *e, const struct moment *now, int64_t pfn, int or
 	struct event_columns *columns;
 	size_t i;
 
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_FREE, pfn, &i)))
+	if (!e || !(columns = event_row(e, now, EVENT_KIND_FREE, pfn, order, &i)))
 		return;
 	SET(page_order, (uint8_t)order);
 }
@@ -60,7 +66,7 @@ void events_free_batched(struct events *e, const struct moment *now, int64_t pfn
 	size_t i;
 
 	if (e)
-		event_row(e, now, EVENT_KIND_FREE_BATCHED, pfn, &i);
+		event_row(e, now, EVENT_KIND_FREE_BATCHED, pfn, NO_ORDER, &i);
 }
 
 void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
@@ -74,7 +80,7 @@ void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn,
 		e->told->pfn = pfn;
 		e->told->migratetype = migratetype;
 	}
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, &i)))
+	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, order, &i)))
 		return;
 	SET(page_order, (uint8_t)order);
 	SET(migratetype, (uint8_t)migratetype);
@@ -88,7 +94,7 @@ void events_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, 
 	struct event_columns *columns;
 	size_t i;
 
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_PCPU_DRAIN, pfn, &i)))
+	if (!e || !(columns = event_row(e, now, EVENT_KIND_PCPU_DRAIN, pfn, order, &i)))
 		return;
 	SET(page_order, (uint8_t)order);
 	SET(migratetype, (uint8_t)migratetype);
@@ -103,7 +109,8 @@ void events_extfrag(struct events *e, const struct moment *now, const struct ext
 		e->told->fallback = true;
 		e->told->extfrag = *extfrag;
 	}
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn, &i)))
+	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn,
+					extfrag->alloc_order, &i)))
 		return;
 	SET(page_order, (uint8_t)extfrag->alloc_order);
 	SET(migratetype, (uint8_t)extfrag->alloc_migratetype);

@@ -37,9 +37,12 @@ struct told {
 	struct extfrag extfrag;
 };
 
+struct tally;
+
 struct events {
 	struct output *output;
-	struct told *told; /* instead of rows, if set */
+	struct told *told;   /* instead of rows, if set */
+	struct tally *tally; /* instead of rows of all but fallbacks, if set */
 };
 
 enum { NO_PFN = -1 }; /* a null pfn: nothing was found */

@@ -10,6 +10,7 @@
 #include "requests.h"
 #include "snapshot.h"
 #include "start.h"
+#include "tally.h"
 #include "zone.h"
 
 #include <assert.h>
@@ -52,8 +53,9 @@ struct replay {
 	uint64_t next_tick, interval_end;
 
 	struct events events;
+	struct tally tally;
 	struct anomalies anomalies;
-	struct output *counter, *end[NR_END];
+	struct output *counter, *event_count, *end[NR_END];
 	struct totals totals;
 };
 
@@ -100,6 +102,8 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		ret = output_new(&r->anomalies.output, &anomaly_table, OTHER_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->counter, &counter_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = output_new(&r->event_count, &event_count_table, OTHER_ROWS, err);
 	for (int i = 0; i < NR_END && !ret; i++)
 		ret = output_new(&r->end[i], end_tables[i], OTHER_ROWS, err);
 	if (ret)
@@ -122,6 +126,8 @@ void replay_free(struct replay *r)
 	output_free(r->events.output);
 	output_free(r->anomalies.output);
 	output_free(r->counter);
+	output_free(r->event_count);
+	tally_free(&r->tally);
 	for (int i = 0; i < NR_END; i++)
 		output_free(r->end[i]);
 	requests_free(&r->requests);
@@ -155,6 +161,12 @@ static int start(struct replay *r, struct error *err)
 	ret = requests_init(&r->requests, r->model, r->anomalies, err);
 	if (ret)
 		return ret;
+	if (r->config.counted) {
+		ret = tally_init(&r->tally, r->model->nr_cpus, err);
+		if (ret)
+			return ret;
+		r->events.tally = &r->tally;
+	}
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
 	r->model->events = r->config.events ? &r->events : NULL;
@@ -646,6 +658,8 @@ static int outputs_error(const struct replay *r, struct error *err)
 		ret = output_error(r->anomalies.output, err);
 	if (!ret)
 		ret = output_error(r->counter, err);
+	if (!ret)
+		ret = output_error(r->event_count, err);
 	for (int i = 0; i < NR_END && !ret; i++)
 		ret = output_error(r->end[i], err);
 	return ret;
@@ -703,6 +717,7 @@ int replay_finish(struct replay *r, struct error *err)
 	if (r->interval_end)
 		end_interval(r);
 	r->totals.loop_seconds += cpu_seconds() - begin;
+	tally_write(&r->tally, r->event_count);
 	snapshot_write(r->model, r->end, r->requests.last_ts);
 	r->finished = true;
 	return outputs_error(r, err);
@@ -716,6 +731,8 @@ struct batch *replay_read(struct replay *r)
 		batch = output_pop(r->anomalies.output, r->finished);
 	if (!batch)
 		batch = output_pop(r->counter, r->finished);
+	if (!batch)
+		batch = output_pop(r->event_count, r->finished);
 	for (int i = 0; i < NR_END && !batch; i++)
 		batch = output_pop(r->end[i], r->finished);
 	return batch;

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ _SYSCTLS = ("watermark_boost_factor", "percpu_pagelist_high_fraction")
 
 # What the run takes over from its input as it is.
 KEPT = ("task", "lost")
+
+# Of the snapshots, what only a run that keeps all its events has rows of.
+_BULKY = {"pageblock", "block_guess", "free_block", "pcp_page"}
 
 # Totals that say how reclaim would have reacted: counted, but not fed back.
 _FEEDBACK = {"kswapd_wakes", "below_low", "below_min", "failed"}
@@ -148,24 +152,58 @@ def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
+class Source:
+    """A tape as the engine takes it: read once, for any number of runs.
+
+    `untold` is what the tape's events leave out, see validation.untold().
+    """
+
+    def __init__(self, tape: Tape, untold: pa.Table | None = None) -> None:
+        self.tape = tape
+        self.untold = untold
+
+    @cached_property
+    def topology(self) -> dict[str, Any]:
+        return topology(self.tape)
+
+    @cached_property
+    def spans(self) -> list[cut.Span]:
+        return cut.spans(self.tape)
+
+    @cached_property
+    def start(self) -> list[tuple[str, pa.RecordBatch]]:
+        """Tables, batch by batch, that are loaded before the first event."""
+        found = [(name, batch) for name in SNAPSHOT for batch in snapshot_rows(self.tape, name, 0)]
+        found += [("reclaim", batch) for batch in self.tape.batches("reclaim")]
+        untold = self.untold.to_batches() if self.untold is not None else []
+        return found + [("untold", batch) for batch in untold]
+
+    def engine(self, run: Run, **options: Any) -> _replay.Replay:
+        """The engine for a run, before it has seen anything of the tape."""
+        return _replay.Replay(
+            kernel_row(self.tape, run.kernel),
+            list(run.policies) or ["mainline"],
+            **self.topology,
+            recorded_kernel=kernel_row(self.tape, "auto") if has_kernel(self.tape) else "",
+            reclaim=run.reclaim,
+            spans=self.spans,
+            **options,
+        )
+
+
 class _Output:
     """Where the model's rows go: counted, and written if a tape is wanted.
 
     A batch is written while the engine fills the next.
     """
 
-    def __init__(self, writer: Writer | None) -> None:
+    def __init__(self, writer: Writer | None, leave_out: set[str]) -> None:
         self._writer = writer
+        self._leave_out = leave_out
         self._pool = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         self.events: Counter[str] = Counter()
         self.anomalies = 0
-
-    def __enter__(self) -> _Output:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
 
     def drain(self, engine: _replay.Replay) -> None:
         while (row := engine.read()) is not None:
@@ -173,18 +211,25 @@ class _Output:
             if name == "anomaly":
                 self.anomalies += batch.num_rows
             self._wait()
-            if self._writer is not None:
+            if self._writer is not None and name not in self._leave_out:
                 self._writing = self._pool.submit(self._write, self._writer, name, batch)
 
     def _write(self, writer: Writer, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
             for kind in pc.value_counts(batch.column("kind")).to_pylist():
                 self.events[kind["values"]] += kind["counts"]
+        elif name == "event_count":
+            for row in batch.to_pylist():
+                self.events[row["kind"]] += row["events"]
         writer.write(name, batch)
 
     def _wait(self) -> None:
         if self._writing is not None:
             self._writing.result()
+
+    def close(self) -> None:
+        """Nothing is being written any more."""
+        self._pool.shutdown()
 
     def finish(self, tape: Tape) -> None:
         """The tables that come from the input, and the counts."""
@@ -192,6 +237,8 @@ class _Output:
         if self._writer is None:
             return
         for name in (*SNAPSHOT, *KEPT):
+            if name in self._leave_out:
+                continue
             for batch in snapshot_rows(tape, name, 0) if name in SNAPSHOT else tape.batches(name):
                 self._writer.write(name, batch)
         self._writer.rows(
@@ -208,22 +255,67 @@ class _Output:
         )
 
 
-def _engine(tape: Tape, run: Run, *, events: bool) -> _replay.Replay:
-    """The engine for the run, before it has seen anything of the tape."""
-    return _replay.Replay(
-        kernel_row(tape, run.kernel),
-        list(run.policies) or ["mainline"],
-        **topology(tape),
-        recorded_kernel=kernel_row(tape, "auto") if _release(tape) else "",
-        reclaim=run.reclaim,
-        events=events,
-        spans=cut.spans(tape),
-    )
+def made_by(tape: Tape, run: Run) -> dict[str, Any]:
+    """What a replayed tape says of itself: fact `replay`."""
+    return {
+        "kernel": kernel_row(tape, run.kernel),
+        "policies": list(run.policies) or ["mainline"],
+        "reclaim": run.reclaim,
+        "own": is_own(tape, run),
+        "tier": run_tier(run),
+    }
+
+
+class Playback:
+    """One run on its way: feed it every batch of `event`, then finish it.
+
+    Its rows go to `writer`, if there is one. With `counted`, of the events only fallbacks
+    are written, of the others their numbers, and the end state without lists of pages.
+    As a context manager it lets go of the writer.
+    """
+
+    def __init__(
+        self, source: Source, run: Run, writer: Writer | None = None, *, counted: bool = False
+    ) -> None:
+        self._source = source
+        self._run = run
+        self._engine = source.engine(run, events=writer is not None, counted=counted)
+        self._sink = _Output(writer, _BULKY if counted else set())
+        for name, batch in source.start:
+            self._engine.load(name, batch)
+
+    def __enter__(self) -> Playback:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sink.close()
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        self._engine.feed(batch)
+        self._sink.drain(self._engine)
+
+    def finish(self) -> dict[str, Any]:
+        """The JSON object of `pagetape replay`."""
+        self._engine.finish()
+        self._sink.drain(self._engine)
+        self._sink.finish(self._source.tape)
+        totals = dict(self._engine.totals)
+        seconds = totals.pop("loop_seconds")
+        events = totals.pop("events")
+        return made_by(self._source.tape, self._run) | {
+            "events": events,
+            "events_per_s": events / seconds if seconds else None,
+            "anomalies": self._sink.anomalies,
+            "totals": {
+                name: {"value": value, "tier": tier(name, self._run)}
+                for name, value in totals.items()
+            },
+        }
 
 
 def check(tape: Tape, run: Run) -> None:
     """An error unless the run can begin: before anything is done that takes long."""
-    _engine(tape, run, events=False)
+    Source(tape).engine(run)
 
 
 def play(
@@ -238,52 +330,21 @@ def play(
 ) -> dict[str, Any]:
     """Play `tape`; the JSON object of `pagetape replay`.
 
-    `untold` is what the tape's events leave out, see validation.untold(). With `out`, also
-    a tape; `model_error` is what its table of that name is to hold.
+    With `out`, also a tape; `model_error` is what its table of that name is to hold.
     """
-    engine = _engine(tape, run, events=out is not None)
-    for name in SNAPSHOT:
-        for batch in snapshot_rows(tape, name, 0):
-            engine.load(name, batch)
-    for batch in tape.batches("reclaim"):
-        engine.load("reclaim", batch)
-    for batch in untold.to_batches() if untold else []:
-        engine.load("untold", batch)
-    made = {
-        "kernel": kernel_row(tape, run.kernel),
-        "policies": list(run.policies) or ["mainline"],
-        "reclaim": run.reclaim,
-        "own": is_own(tape, run),
-        "tier": run_tier(run),
-    }
     rows = tape.num_rows("event")
     fed = 0
     with contextlib.ExitStack() as stack:
         writer = None
         if out is not None:
-            facts = tape.facts | {"replay": made}
+            facts = tape.facts | {"replay": made_by(tape, run)}
             writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
-        sink = stack.enter_context(_Output(writer))
-        for batch in ahead(tape.batches("event")):
-            engine.feed(batch)
-            sink.drain(engine)
-            fed += batch.num_rows
-            progress(fed / rows if rows else 1.0)
-        engine.finish()
-        sink.drain(engine)
-        sink.finish(tape)
-        if writer is not None:
             for name, rows_of in (("untold", untold), ("model_error", model_error)):
                 for batch in rows_of.to_batches() if rows_of else []:
                     writer.write(name, batch)
-    totals = dict(engine.totals)
-    seconds = totals.pop("loop_seconds")
-    events = totals.pop("events")
-    return made | {
-        "events": events,
-        "events_per_s": events / seconds if seconds else None,
-        "anomalies": sink.anomalies,
-        "totals": {
-            name: {"value": value, "tier": tier(name, run)} for name, value in totals.items()
-        },
-    }
+        playback = stack.enter_context(Playback(Source(tape, untold), run, writer))
+        for batch in ahead(tape.batches("event")):
+            playback.feed(batch)
+            fed += batch.num_rows
+            progress(fed / rows if rows else 1.0)
+        return playback.finish()

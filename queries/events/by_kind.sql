@@ -15,6 +15,8 @@ WITH counted AS (
     SELECT kind, page_order, count(*) AS nr, count(pfn) << page_order::INTEGER AS pages
     FROM event
     GROUP BY kind, page_order
+    UNION ALL
+    SELECT kind, page_order, events, (events - without_page) << page_order::INTEGER FROM event_count
 )
 
 SELECT

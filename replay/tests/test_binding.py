@@ -176,6 +176,43 @@ def test_a_run_can_do_without_its_own_events() -> None:
     assert len(out["zone"]) == 1
 
 
+def numbers(rows: Rows) -> Rows:
+    """What event_count is to say of the rows of `event`."""
+    found: dict[tuple[str, int | None], dict[str, Any]] = {}
+    running: dict[tuple[str, int], bool] = {}
+    ends = {"alloc": "alloc_zone_locked", "free": "pcpu_drain"}
+    for row in rows:
+        kind, order = row["kind"], row["page_order"]
+        if kind == "alloc_extfrag":
+            continue
+        runs = 0 if kind in ends.values() else None
+        new = {"kind": kind, "page_order": order, "events": 0, "without_page": 0, "runs": runs}
+        one = found.setdefault((kind, order), new)
+        one["events"] += 1
+        one["without_page"] += row["pfn"] is None
+        if kind in ends:
+            running[ends[kind], row["cpu"]] = False
+        elif kind in ends.values():
+            one["runs"] += not running.get((kind, row["cpu"]))
+            running[kind, row["cpu"]] = True
+    return list(found.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(events, st.sampled_from(KERNELS))
+def test_a_run_can_count_its_events_instead(rows: Rows, kernel: str) -> None:
+    whole, counted = run(engine(kernel), rows), run(engine(kernel, counted=True), rows)
+
+    def key(row: dict[str, Any]) -> tuple[str, int]:
+        return row["kind"], -1 if row["page_order"] is None else row["page_order"]
+
+    assert sorted(counted.pop("event_count"), key=key) == sorted(numbers(whole["event"]), key=key)
+    fallbacks = [row for row in whole.pop("event") if row["kind"] == "alloc_extfrag"]
+    assert counted.pop("event") == fallbacks
+    assert whole.pop("event_count") == []
+    assert counted == whole
+
+
 def test_rows_outside_the_spans_are_passed_over() -> None:
     rows = [event(n, "alloc", 1000 + n) for n in range(1, 8)]
     rows.append(event(9, "free", PAGES + 5))
