@@ -2,18 +2,15 @@
 #include "replay.h"
 
 #include "anomalies.h"
-#include "buddy.h"
 #include "clock.h"
-#include "memory.h"
 #include "pcp.h"
 #include "policy_stack.h"
-#include "requests.h"
+#include "serve.h"
 #include "snapshot.h"
 #include "start.h"
 #include "tally.h"
 #include "zone.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,35 +18,21 @@
 enum {
 	EVENT_ROWS = 1 << 16, /* of a batch of output */
 	OTHER_ROWS = 1 << 14,
-	EARLY_MAX = 256, /* allocs that run early and wait for their event */
 };
 #define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
-
-/*
- * map[frame] for the recorded pfn of that frame: where the model put it, as frame + 1,
- * or one of these.
- */
-enum {
-	MAP_UNSEEN = 0, /* no event yet */
-	MAP_UNSERVED = UINT32_MAX - 1,
-	MAP_FREED = UINT32_MAX,
-};
 
 struct replay {
 	struct replay_config config;
 	struct policy_stack *policies;
 	struct start start;
 	struct model *model; /* that of start, once started */
-	uint32_t *map;
 	bool started, finished;
 
 	struct requests requests;
+	struct serve serve;
 
-	bool *busy;                /* [cpu] its next tick may find something to do */
-	uint64_t at;               /* row of `event` that runs */
-	uint64_t early[EARLY_MAX]; /* rows of allocs that have run before they were told */
-	int nr_early;
+	bool *busy; /* [cpu] its next tick may find something to do */
 	uint64_t next_tick, interval_end;
 
 	struct events events;
@@ -119,8 +102,7 @@ void replay_free(struct replay *r)
 {
 	if (!r)
 		return;
-	if (r->model)
-		memory_free(r->map, r->model->nr_frames * sizeof(*r->map));
+	serve_free(&r->serve);
 	start_free(&r->start);
 	policy_stack_free(r->policies);
 	output_free(r->events.output);
@@ -153,11 +135,12 @@ static int start(struct replay *r, struct error *err)
 	if (ret)
 		return ret;
 	r->model = r->start.model;
-	r->map = memory_new(r->model->nr_frames * sizeof(*r->map));
 	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
-	if (!r->map || !r->busy)
-		return fail(err, ENOMEM, "no memory for a map of %u page frames",
-			    r->model->nr_frames);
+	if (!r->busy)
+		return fail(err, ENOMEM, "no memory for %d CPUs", r->model->nr_cpus);
+	ret = serve_init(&r->serve, r->model, r->anomalies, err);
+	if (ret)
+		return ret;
 	ret = requests_init(&r->requests, r->model, r->anomalies, err);
 	if (ret)
 		return ret;
@@ -172,20 +155,6 @@ static int start(struct replay *r, struct error *err)
 	r->model->events = r->config.events ? &r->events : NULL;
 	r->started = true;
 	return 0;
-}
-
-/* A request, of a page of the model, that cannot be as the record says. */
-__attribute__((cold)) static void report_anomaly(struct replay *r, const struct waiting *e,
-						 int kind, int action)
-{
-	anomalies_add(&r->anomalies, &(struct anomaly){
-					     .at = r->at,
-					     .moment = &e->moment,
-					     .pfn = (int64_t)frame_pfn(r->model, e->frame),
-					     .order = e->order,
-					     .kind = kind,
-					     .action = action,
-				     });
 }
 
 static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
@@ -266,255 +235,6 @@ static void advance(struct replay *r, uint64_t ts)
 	}
 }
 
-static bool map_has_page(uint32_t place)
-{
-	return place != MAP_UNSEEN && place < MAP_UNSERVED;
-}
-
-static void map_set(struct replay *r, uint32_t frame, int order, uint32_t place, bool served)
-{
-	for (uint32_t i = 0; i < 1u << order; i++)
-		r->map[frame + i] = served ? place + i : place;
-}
-
-/* Which rows a free leaves in the model's own events. */
-enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
-
-static void free_block(struct replay *r, uint32_t head, int order, int rows)
-{
-	struct model *m = r->model;
-	int64_t pfn = (int64_t)frame_pfn(m, head);
-
-	if (rows & ROW_FREE)
-		events_free(m->events, &m->now, pfn, order);
-	if (rows & ROW_FREE_BATCHED)
-		events_free_batched(m->events, &m->now, pfn);
-	zone_free(m, head, order);
-}
-
-/* Free one recorded page wherever the model has it; false if it has it nowhere. */
-static bool free_page(struct replay *r, uint32_t frame, int rows)
-{
-	struct model *m = r->model;
-	uint32_t place = r->map[frame];
-
-	r->map[frame] = MAP_FREED;
-	if (map_has_page(place)) {
-		block_carve(m, place - 1, 0);
-		free_block(r, place - 1, 0, rows);
-		return true;
-	}
-	if (place == MAP_UNSEEN && m->frames[frame].state == FRAME_OLD) {
-		free_block(r, frame, 0, rows);
-		return true;
-	}
-	return false;
-}
-
-static bool all_old(const struct replay *r, uint32_t frame, int order)
-{
-	for (uint32_t i = 0; i < 1u << order; i++)
-		if (r->map[frame + i] != MAP_UNSEEN ||
-		    r->model->frames[frame + i].state != FRAME_OLD)
-			return false;
-	return !(frame & ((1u << order) - 1));
-}
-
-/* A free of pages that are not one block of the model: page by page. */
-static void free_pieces(struct replay *r, const struct waiting *e, int rows)
-{
-	uint32_t first = r->map[e->frame], pages = 1u << e->order, freed = 0;
-	int kind = ANOMALY_KIND_ORDER_MISMATCH;
-
-	for (uint32_t i = 0; i < pages; i++)
-		freed += free_page(r, e->frame + i, rows);
-	if (!freed && first == MAP_UNSERVED)
-		return;
-	if (first == MAP_FREED)
-		kind = ANOMALY_KIND_FREE_OF_FREE;
-	else if (freed < pages)
-		kind = ANOMALY_KIND_FREE_UNKNOWN;
-	report_anomaly(r, e, kind, freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
-}
-
-/* A free takes effect. */
-static void commit_free(struct replay *r, const struct waiting *e, int rows)
-{
-	struct model *m = r->model;
-	uint32_t place = r->map[e->frame];
-
-	if (map_has_page(place)) {
-		if (!block_carve(m, place - 1, e->order)) {
-			free_pieces(r, e, rows);
-			return;
-		}
-		map_set(r, e->frame, e->order, MAP_FREED, false);
-		free_block(r, place - 1, e->order, rows);
-	} else if (all_old(r, e->frame, e->order)) {
-		map_set(r, e->frame, e->order, MAP_FREED, false);
-		free_block(r, e->frame, e->order, rows);
-	} else {
-		free_pieces(r, e, rows);
-	}
-}
-
-/* The free of a batch is reported before it takes effect. */
-static void report_free(struct replay *r, const struct waiting *e)
-{
-	struct model *m = r->model;
-	uint32_t place;
-
-	if (!m->events)
-		return;
-	place = r->map[e->frame];
-	if (map_has_page(place))
-		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
-	else if (all_old(r, e->frame, e->order))
-		events_free(m->events, &m->now, (int64_t)frame_pfn(m, e->frame), e->order);
-}
-
-static void commit_batched(struct replay *r, struct waiting *e)
-{
-	uint32_t place = r->map[e->frame];
-
-	if (e->batched) {
-		commit_free(r, e, ROW_FREE_BATCHED);
-	} else if (map_has_page(place)) {
-		/* Its free was lost, or this is a kernel that reports no other. */
-		e->order = r->model->frames[place - 1].order;
-		commit_free(r, e, ROW_FREE | ROW_FREE_BATCHED);
-	}
-}
-
-/*
- * The record hands out pages that the model holds as used since before the start, so
- * they were free after all: on a PCP list, if the snapshot could not see all of those.
- */
-static void reveal_old(struct replay *r, const struct waiting *e)
-{
-	struct model *m = r->model;
-	struct zone *zone = frame_zone(m, e->frame);
-	uint64_t pages = 1ull << e->order;
-
-	if (!all_old(r, e->frame, e->order))
-		return;
-	zone_forget_old(m, e->frame, e->order);
-	if (pcp_allowed(m, e->order) && zone->pcp_unseen >= pages &&
-	    e->migratetype <= MIGRATETYPE_RECLAIMABLE) {
-		zone->pcp_unseen -= pages;
-		pcp_push(m, zone_pcp(m, zone, e->moment.cpu), e->frame, e->order, e->migratetype,
-			 frame_block(m, e->frame)->migratetype, false);
-		return;
-	}
-	free_direct(m, zone, e->frame, e->order);
-	report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
-}
-
-/* The record hands out pages whose free it never showed. */
-static void free_missed(struct replay *r, const struct waiting *e)
-{
-	bool missed = false;
-
-	for (uint32_t i = 0; i < 1u << e->order; i++)
-		if (map_has_page(r->map[e->frame + i]))
-			missed |= free_page(r, e->frame + i, ROW_FREE);
-	if (missed)
-		report_anomaly(r, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
-}
-
-/* An alloc; `told`: its event is written as well. */
-static void commit_alloc(struct replay *r, const struct waiting *e, bool told)
-{
-	struct model *m = r->model;
-	struct request rq = {
-		.gfp_flags = e->gfp_flags,
-		.order = e->order,
-		.migratetype = e->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
-		.node = e->gfp_flags & GFP_THISNODE ? frame_zone(m, e->frame)->node
-						    : m->cpu_nodes[e->moment.cpu],
-	};
-	uint32_t head;
-
-	free_missed(r, e);
-	if (r->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
-		reveal_old(r, e);
-	head = zone_alloc(m, &rq);
-	if (told)
-		events_alloc(m->events, &m->now,
-			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), e->order,
-			     e->gfp_flags, e->migratetype);
-	if (head == NO_FRAME) {
-		map_set(r, e->frame, e->order, MAP_UNSERVED, false);
-		report_anomaly(r, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
-	} else {
-		map_set(r, e->frame, e->order, head + 1, true);
-	}
-}
-
-/* The event of an alloc that has run already. */
-static bool tell_early(struct replay *r, const struct waiting *e)
-{
-	for (int i = 0; i < r->nr_early; i++) {
-		uint32_t place;
-
-		if (r->early[i] != r->at)
-			continue;
-		place = r->map[e->frame];
-		r->early[i] = r->early[--r->nr_early];
-		events_alloc(r->model->events, &r->model->now,
-			     map_has_page(place) ? (int64_t)frame_pfn(r->model, place - 1) : NO_PFN,
-			     e->order, e->gfp_flags, e->migratetype);
-		return true;
-	}
-	return false;
-}
-
-/* What no event tells, but other events prove. */
-static void run_untold(struct replay *r, const struct untold *u)
-{
-	struct model *m = r->model;
-	struct waiting e = {
-		.moment = {m->now.ts, u->pid, u->cpu, 0},
-		.frame = u->frame,
-		.gfp_flags = u->gfp_flags,
-		.kind = EVENT_KIND_ALLOC,
-		.order = u->order,
-		.migratetype = u->migratetype,
-	};
-	struct zone *zone = frame_zone(m, u->frame);
-	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
-	int free_count, free_factor;
-
-	m->now = e.moment;
-	r->busy[u->cpu] = true;
-	switch (u->kind) {
-	case UNTOLD_KIND_EARLY_ALLOC:
-		if (r->nr_early == EARLY_MAX)
-			return;
-		r->early[r->nr_early++] = u->told_at;
-		commit_alloc(r, &e, false);
-		break;
-	case UNTOLD_KIND_ALLOC:
-		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
-		free_count = pcp->free_count;
-		free_factor = pcp->free_factor;
-		commit_alloc(r, &e, false);
-		pcp->free_count = free_count;
-		pcp->free_factor = free_factor;
-		break;
-	case UNTOLD_KIND_DIRECT_FREE:
-		m->pcp_locked = u->at == r->at;
-		break;
-	case UNTOLD_KIND_TUNED:
-		pcp->alloc_factor = u->alloc_factor;
-		zone->below_high = u->below_high;
-		break;
-	default:
-		pcp_drain(m, zone, pcp);
-	}
-}
-
 /* What the kernel did aside before event number `at` at `end`. */
 static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 {
@@ -538,30 +258,19 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 
 static void run(struct replay *r, struct waiting *e)
 {
-	struct model *m = r->model;
-
-	r->at += e->at - (uint32_t)r->at;
-	m->now = e->moment;
+	r->serve.at += e->at - (uint32_t)r->serve.at;
+	r->model->now = e->moment;
 	r->busy[e->moment.cpu] = true;
-	switch (e->kind) {
-	case EVENT_KIND_ALLOC:
-		if (r->nr_early && tell_early(r, e))
-			break;
-		if (e->frame == NO_FRAME)
-			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
-				     e->migratetype);
-		else
-			commit_alloc(r, e, true);
-		break;
-	case EVENT_KIND_FREE:
-		if (e->batched)
-			report_free(r, e);
-		else
-			commit_free(r, e, ROW_FREE);
-		break;
-	default:
-		commit_batched(r, e);
-	}
+	serve_request(&r->serve, e);
+}
+
+/* Fetch the model's page of a request. */
+static void prefetch_place(const struct replay *r, const struct waiting *e)
+{
+	uint32_t place = e->frame == NO_FRAME ? NO_FRAME : serve_place(&r->serve, e->frame);
+
+	if (place != NO_FRAME)
+		__builtin_prefetch(&r->model->frames[place]);
 }
 
 /* Let everything happen that was before a request. */
@@ -571,16 +280,18 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	const struct untold *untold;
 	uint64_t ts = e->moment.ts;
 
-	r->at += e->at - (uint32_t)r->at;
+	r->serve.at += e->at - (uint32_t)r->serve.at;
 	if (asides->next < asides->nr)
-		run_asides(r, r->at, ts);
+		run_asides(r, r->serve.at, ts);
 	if (asides->nr_passes)
 		asides_seen(asides, r->model, e->moment.pid, ts);
 	if (ts >= r->next_tick || ts >= r->interval_end)
 		advance(r, ts);
 	r->model->now = e->moment;
-	while ((untold = untolds_next(&r->start.untolds, r->at)))
-		run_untold(r, untold);
+	while ((untold = untolds_next(&r->start.untolds, r->serve.at))) {
+		r->busy[untold->cpu] = true;
+		serve_untold(&r->serve, untold);
+	}
 }
 
 /* Whether there is nothing to catch up with until after a request. */
@@ -588,7 +299,7 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 {
 	const struct asides *asides = &r->start.asides;
 	const struct untolds *untolds = &r->start.untolds;
-	uint64_t ts = e->moment.ts, at = r->at + (e->at - (uint32_t)r->at);
+	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
 
 	return ts < r->next_tick && ts < r->interval_end && !asides->nr_passes &&
 	       (asides->next == asides->nr || asides->rows[asides->next].at > at) &&
@@ -609,10 +320,9 @@ static void run_due(struct replay *r, bool flush)
 	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
 		for (size_t i = 0; i < REQUESTS_CHUNK; i++)
 			if (next[i].frame != NO_FRAME)
-				__builtin_prefetch(&r->map[next[i].frame]);
+				__builtin_prefetch(&r->serve.map[next[i].frame]);
 		for (size_t i = 0; i < nr; i++)
-			if (due[i].frame != NO_FRAME && map_has_page(r->map[due[i].frame]))
-				__builtin_prefetch(&r->model->frames[r->map[due[i].frame] - 1]);
+			prefetch_place(r, &due[i]);
 		quiet = is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
 			if (!quiet)

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve.h"
+
+#include "buddy.h"
+#include "memory.h"
+#include "pcp.h"
+#include "zone.h"
+
+#include <errno.h>
+
+int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
+{
+	*s = (struct serve){.model = model, .anomalies = anomalies};
+	s->map = memory_new(model->nr_frames * sizeof(*s->map));
+	return s->map ? 0
+		      : fail(err, ENOMEM, "no memory for a map of %u page frames",
+			     model->nr_frames);
+}
+
+void serve_free(struct serve *s)
+{
+	if (s->model)
+		memory_free(s->map, s->model->nr_frames * sizeof(*s->map));
+}
+
+/* A request, of a page of the model, that cannot be as the record says. */
+__attribute__((cold)) static void report_anomaly(struct serve *s, const struct waiting *e, int kind,
+						 int action)
+{
+	anomalies_add(&s->anomalies, &(struct anomaly){
+					     .at = s->at,
+					     .moment = &e->moment,
+					     .pfn = (int64_t)frame_pfn(s->model, e->frame),
+					     .order = e->order,
+					     .kind = kind,
+					     .action = action,
+				     });
+}
+
+static bool map_has_page(uint32_t place)
+{
+	return place != MAP_UNSEEN && place < MAP_UNSERVED;
+}
+
+static void map_set(struct serve *s, uint32_t frame, int order, uint32_t place, bool served)
+{
+	for (uint32_t i = 0; i < 1u << order; i++)
+		s->map[frame + i] = served ? place + i : place;
+}
+
+/* Which rows a free leaves in the model's own events. */
+enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
+
+static void free_block(struct serve *s, uint32_t head, int order, int rows)
+{
+	struct model *m = s->model;
+	int64_t pfn = (int64_t)frame_pfn(m, head);
+
+	if (rows & ROW_FREE)
+		events_free(m->events, &m->now, pfn, order);
+	if (rows & ROW_FREE_BATCHED)
+		events_free_batched(m->events, &m->now, pfn);
+	zone_free(m, head, order);
+}
+
+/* Free one recorded page wherever the model has it; false if it has it nowhere. */
+static bool free_page(struct serve *s, uint32_t frame, int rows)
+{
+	struct model *m = s->model;
+	uint32_t place = s->map[frame];
+
+	s->map[frame] = MAP_FREED;
+	if (map_has_page(place)) {
+		block_carve(m, place - 1, 0);
+		free_block(s, place - 1, 0, rows);
+		return true;
+	}
+	if (place == MAP_UNSEEN && m->frames[frame].state == FRAME_OLD) {
+		free_block(s, frame, 0, rows);
+		return true;
+	}
+	return false;
+}
+
+static bool all_old(const struct serve *s, uint32_t frame, int order)
+{
+	for (uint32_t i = 0; i < 1u << order; i++)
+		if (s->map[frame + i] != MAP_UNSEEN ||
+		    s->model->frames[frame + i].state != FRAME_OLD)
+			return false;
+	return !(frame & ((1u << order) - 1));
+}
+
+/* A free of pages that are not one block of the model: page by page. */
+static void free_pieces(struct serve *s, const struct waiting *e, int rows)
+{
+	uint32_t first = s->map[e->frame], pages = 1u << e->order, freed = 0;
+	int kind = ANOMALY_KIND_ORDER_MISMATCH;
+
+	for (uint32_t i = 0; i < pages; i++)
+		freed += free_page(s, e->frame + i, rows);
+	if (!freed && first == MAP_UNSERVED)
+		return;
+	if (first == MAP_FREED)
+		kind = ANOMALY_KIND_FREE_OF_FREE;
+	else if (freed < pages)
+		kind = ANOMALY_KIND_FREE_UNKNOWN;
+	report_anomaly(s, e, kind, freed ? ANOMALY_ACTION_FREED_BY_PAGE : ANOMALY_ACTION_IGNORED);
+}
+
+/* A free takes effect. */
+static void commit_free(struct serve *s, const struct waiting *e, int rows)
+{
+	struct model *m = s->model;
+	uint32_t place = s->map[e->frame];
+
+	if (map_has_page(place)) {
+		if (!block_carve(m, place - 1, e->order)) {
+			free_pieces(s, e, rows);
+			return;
+		}
+		map_set(s, e->frame, e->order, MAP_FREED, false);
+		free_block(s, place - 1, e->order, rows);
+	} else if (all_old(s, e->frame, e->order)) {
+		map_set(s, e->frame, e->order, MAP_FREED, false);
+		free_block(s, e->frame, e->order, rows);
+	} else {
+		free_pieces(s, e, rows);
+	}
+}
+
+/* The free of a batch is reported before it takes effect. */
+static void report_free(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	uint32_t place;
+
+	if (!m->events)
+		return;
+	place = s->map[e->frame];
+	if (map_has_page(place))
+		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
+	else if (all_old(s, e->frame, e->order))
+		events_free(m->events, &m->now, (int64_t)frame_pfn(m, e->frame), e->order);
+}
+
+static void commit_batched(struct serve *s, struct waiting *e)
+{
+	uint32_t place = s->map[e->frame];
+
+	if (e->batched) {
+		commit_free(s, e, ROW_FREE_BATCHED);
+	} else if (map_has_page(place)) {
+		/* Its free was lost, or this is a kernel that reports no other. */
+		e->order = s->model->frames[place - 1].order;
+		commit_free(s, e, ROW_FREE | ROW_FREE_BATCHED);
+	}
+}
+
+/*
+ * The record hands out pages that the model holds as used since before the start, so
+ * they were free after all: on a PCP list, if the snapshot could not see all of those.
+ */
+static void reveal_old(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	struct zone *zone = frame_zone(m, e->frame);
+	uint64_t pages = 1ull << e->order;
+
+	if (!all_old(s, e->frame, e->order))
+		return;
+	zone_forget_old(m, e->frame, e->order);
+	if (pcp_allowed(m, e->order) && zone->pcp_unseen >= pages &&
+	    e->migratetype <= MIGRATETYPE_RECLAIMABLE) {
+		zone->pcp_unseen -= pages;
+		pcp_push(m, zone_pcp(m, zone, e->moment.cpu), e->frame, e->order, e->migratetype,
+			 frame_block(m, e->frame)->migratetype, false);
+		return;
+	}
+	free_direct(m, zone, e->frame, e->order);
+	report_anomaly(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
+}
+
+/* The record hands out pages whose free it never showed. */
+static void free_missed(struct serve *s, const struct waiting *e)
+{
+	bool missed = false;
+
+	for (uint32_t i = 0; i < 1u << e->order; i++)
+		if (map_has_page(s->map[e->frame + i]))
+			missed |= free_page(s, e->frame + i, ROW_FREE);
+	if (missed)
+		report_anomaly(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
+}
+
+/* An alloc; `told`: its event is written as well. */
+static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
+{
+	struct model *m = s->model;
+	struct request rq = {
+		.gfp_flags = e->gfp_flags,
+		.order = e->order,
+		.migratetype = e->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.node = e->gfp_flags & GFP_THISNODE ? frame_zone(m, e->frame)->node
+						    : m->cpu_nodes[e->moment.cpu],
+	};
+	uint32_t head;
+
+	free_missed(s, e);
+	if (s->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
+		reveal_old(s, e);
+	head = zone_alloc(m, &rq);
+	if (told)
+		events_alloc(m->events, &m->now,
+			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), e->order,
+			     e->gfp_flags, e->migratetype);
+	if (head == NO_FRAME) {
+		map_set(s, e->frame, e->order, MAP_UNSERVED, false);
+		report_anomaly(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+	} else {
+		map_set(s, e->frame, e->order, head + 1, true);
+	}
+}
+
+/* The event of an alloc that has run already. */
+static bool tell_early(struct serve *s, const struct waiting *e)
+{
+	for (int i = 0; i < s->nr_early; i++) {
+		uint32_t place;
+
+		if (s->early[i] != s->at)
+			continue;
+		place = s->map[e->frame];
+		s->early[i] = s->early[--s->nr_early];
+		events_alloc(s->model->events, &s->model->now,
+			     map_has_page(place) ? (int64_t)frame_pfn(s->model, place - 1) : NO_PFN,
+			     e->order, e->gfp_flags, e->migratetype);
+		return true;
+	}
+	return false;
+}
+
+/* What no event tells, but other events prove. */
+void serve_untold(struct serve *s, const struct untold *u)
+{
+	struct model *m = s->model;
+	struct waiting e = {
+		.moment = {m->now.ts, u->pid, u->cpu, 0},
+		.frame = u->frame,
+		.gfp_flags = u->gfp_flags,
+		.kind = EVENT_KIND_ALLOC,
+		.order = u->order,
+		.migratetype = u->migratetype,
+	};
+	struct zone *zone = frame_zone(m, u->frame);
+	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
+	int free_count, free_factor;
+
+	m->now = e.moment;
+	switch (u->kind) {
+	case UNTOLD_KIND_EARLY_ALLOC:
+		if (s->nr_early == SERVE_EARLY_MAX)
+			return;
+		s->early[s->nr_early++] = u->told_at;
+		commit_alloc(s, &e, false);
+		break;
+	case UNTOLD_KIND_ALLOC:
+		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
+		free_count = pcp->free_count;
+		free_factor = pcp->free_factor;
+		commit_alloc(s, &e, false);
+		pcp->free_count = free_count;
+		pcp->free_factor = free_factor;
+		break;
+	case UNTOLD_KIND_DIRECT_FREE:
+		m->pcp_locked = u->at == s->at;
+		break;
+	case UNTOLD_KIND_TUNED:
+		pcp->alloc_factor = u->alloc_factor;
+		zone->below_high = u->below_high;
+		break;
+	default:
+		pcp_drain(m, zone, pcp);
+	}
+}
+
+void serve_request(struct serve *s, struct waiting *e)
+{
+	struct model *m = s->model;
+
+	switch (e->kind) {
+	case EVENT_KIND_ALLOC:
+		if (s->nr_early && tell_early(s, e))
+			break;
+		if (e->frame == NO_FRAME)
+			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
+				     e->migratetype);
+		else
+			commit_alloc(s, e, true);
+		break;
+	case EVENT_KIND_FREE:
+		if (e->batched)
+			report_free(s, e);
+		else
+			commit_free(s, e, ROW_FREE);
+		break;
+	default:
+		commit_batched(s, e);
+	}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serve.h - the requests of a tape, served by the model one by one.
+ *
+ * The recorded pfn of an allocation is the key by which its free finds it: the map says
+ * where the model put the page. What frees and allocs find that cannot be is an anomaly.
+ */
+#pragma once
+
+#include "anomalies.h"
+#include "requests.h"
+#include "untold.h"
+
+/*
+ * map[frame] for the recorded pfn of that frame: where the model put it, as frame + 1,
+ * or one of these.
+ */
+enum {
+	MAP_UNSEEN = 0, /* no event yet */
+	MAP_UNSERVED = UINT32_MAX - 1,
+	MAP_FREED = UINT32_MAX,
+};
+
+enum { SERVE_EARLY_MAX = 256 }; /* allocs that run early and wait for their event */
+
+struct serve {
+	struct model *model;
+	uint32_t *map;
+	struct anomalies anomalies;
+	uint64_t at;                     /* row of `event` that runs */
+	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that have run before they were told */
+	int nr_early;
+};
+
+/* Requests of `model`. -ENOMEM. */
+int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err);
+void serve_free(struct serve *s);
+
+/* Run a request at model->now, its moment. */
+void serve_request(struct serve *s, struct waiting *e);
+
+/* Run what no event told, at model->now, which takes over its CPU and thread. */
+void serve_untold(struct serve *s, const struct untold *u);
+
+/* Where the model has a recorded page, as its frame, or NO_FRAME. */
+static inline uint32_t serve_place(const struct serve *s, uint32_t frame)
+{
+	uint32_t place = s->map[frame];
+
+	return place != MAP_UNSEEN && place < MAP_UNSERVED ? place - 1 : NO_FRAME;
+}
