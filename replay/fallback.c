@@ -32,13 +32,9 @@ static void boost(struct model *m, struct zone *zone, const struct request *rq, 
 {
 	struct policy *owner = m->policies->owner.watermark_boost;
 	int64_t most = owner->ops->watermark_boost(owner, m, zone, trigger);
-	int64_t block = 1ll << m->pageblock_order;
 
-	if (most) {
-		zone_counters(m, zone)->boost_asks++;
-		if (m->boost_acts)
-			zone->boost = zone->boost + block < most ? zone->boost + block : most;
-	}
+	if (most)
+		boost_zone(m, zone, most);
 	/* 5.0 wakes kswapd even where it did not boost. */
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM &&
 	    (most || (m->kernel->boost == BOOST_ANY_ZONE && trigger == m->kernel->boost_trigger)))

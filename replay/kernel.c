@@ -72,34 +72,43 @@
 
 #define KERNEL_6_18 KERNEL_6_17, .decay = DECAY_PIECES
 
+/* Oldest first. */
+#define FOR_EACH_ROW(X)                                                                            \
+	X("2.6.31", "One mixed PCP list, MIGRATE_RESERVE; no allocator events yet.",               \
+	  KERNEL_2_6_31)                                                                           \
+	X("2.6.32", "PCP lists by migratetype; a drain frees to the type of the list.",            \
+	  KERNEL_2_6_32)                                                                           \
+	X("2.6.33", "A drain frees to the page's own type: MIGRATE_RESERVE no longer leaks.",      \
+	  KERNEL_2_6_32, .drained_type = DRAINED_RECORDED)                                         \
+	X("4.20", "The last kernel before fragmentation avoidance v5.", KERNEL_4_20)               \
+	X("5.0", "Watermark boosting; ALLOC_NOFRAGMENT is tested but, by a slip, never set.",      \
+	  KERNEL_5_0)                                                                              \
+	X("5.10", "ALLOC_NOFRAGMENT works; moved pages go to the tail.", KERNEL_5_10)              \
+	X("5.14", "Orders up to 3 and THP in the PCP, free_factor.", KERNEL_5_14)                  \
+	X("5.19", "Drains begin at the list just pushed to.", KERNEL_5_19)                         \
+	X("6.1.0", "An empty PCP no longer fails the request.", KERNEL_6_1_0)                      \
+	X("6.1.192", "6.1 with its stable backports: graded reserves, MOVABLE THP list.",          \
+	  KERNEL_6_1_192)                                                                          \
+	X("6.5", "Graded reserves.", KERNEL_6_5)                                                   \
+	X("6.8", "PCP auto-tuning (merged in 6.7).", KERNEL_6_8)                                   \
+	X("6.12.19", "Free lists keep to their pageblock's type (merged in 6.10); also 6.13.",     \
+	  KERNEL_6_12_19)                                                                          \
+	X("6.14", "The allocator of 6.12.19.", KERNEL_6_12_19)                                     \
+	X("6.12.117", "6.12 with its stable backports: claim, then steal.", KERNEL_6_12_117)       \
+	X("6.17", "Claim, then steal (merged in 6.15); decay at once.", KERNEL_6_17)               \
+	X("6.18", "Claim, then steal; decay in pieces.", KERNEL_6_18)
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
-const struct kernel kernels[] = {
-	{"2.6.31", "One mixed PCP list, MIGRATE_RESERVE; no allocator events yet.", KERNEL_2_6_31},
-	{"2.6.32", "PCP lists by migratetype; a drain frees to the type of the list.",
-	 KERNEL_2_6_32},
-	{"2.6.33", "A drain frees to the page's own type: MIGRATE_RESERVE no longer leaks.",
-	 KERNEL_2_6_32, .drained_type = DRAINED_RECORDED},
-	{"4.20", "The last kernel before fragmentation avoidance v5.", KERNEL_4_20},
-	{"5.0", "Watermark boosting; ALLOC_NOFRAGMENT is tested but, by a slip, never set.",
-	 KERNEL_5_0},
-	{"5.10", "ALLOC_NOFRAGMENT works; moved pages go to the tail.", KERNEL_5_10},
-	{"5.14", "Orders up to 3 and THP in the PCP, free_factor.", KERNEL_5_14},
-	{"5.19", "Drains begin at the list just pushed to.", KERNEL_5_19},
-	{"6.1.0", "An empty PCP no longer fails the request.", KERNEL_6_1_0},
-	{"6.1.192", "6.1 with its stable backports: graded reserves, MOVABLE THP list.",
-	 KERNEL_6_1_192},
-	{"6.5", "Graded reserves.", KERNEL_6_5},
-	{"6.8", "PCP auto-tuning (merged in 6.7).", KERNEL_6_8},
-	{"6.12.19", "Free lists keep to their pageblock's type (merged in 6.10); also 6.13.",
-	 KERNEL_6_12_19},
-	{"6.14", "The allocator of 6.12.19.", KERNEL_6_12_19},
-	{"6.12.117", "6.12 with its stable backports: claim, then steal.", KERNEL_6_12_117},
-	{"6.17", "Claim, then steal (merged in 6.15); decay at once.", KERNEL_6_17},
-	{"6.18", "Claim, then steal; decay in pieces.", KERNEL_6_18},
-	{0},
-};
+#define ROW(row, sentence, ...) {.name = row, .doc = sentence, __VA_ARGS__},
+const struct kernel kernels[] = {FOR_EACH_ROW(ROW){0}};
+#undef ROW
 #pragma GCC diagnostic pop
+_Static_assert(sizeof(kernels) / sizeof(kernels[0]) == NR_KERNELS + 1, "NR_KERNELS is wrong");
+
+#define NAME(row, sentence, ...) row,
+const char *const kernel_names[] = {FOR_EACH_ROW(NAME) NULL};
+#undef NAME
 
 #define WORD(constant, word) word,
 #define NUMBER(X)

@@ -168,8 +168,11 @@ struct feature {
 	const char *const *words; /* by value, ends with NULL; none for a number */
 };
 
-extern const struct kernel kernels[];   /* oldest first, ends with a NULL name */
-extern const struct feature features[]; /* ends with a NULL name */
+enum { NR_KERNELS = 17 };
+
+extern const struct kernel kernels[];    /* oldest first, ends with a NULL name */
+extern const char *const kernel_names[]; /* of the same rows; ends with NULL */
+extern const struct feature features[];  /* ends with a NULL name */
 
 /* The row of that name, or -ENOENT with the names there are. */
 int kernel_find(const struct kernel **out, const char *name, struct error *err);

@@ -128,16 +128,19 @@ static uint64_t nr_list_heads(const struct model *m)
 	       zones * (uint64_t)m->nr_cpus * (uint64_t)m->nr_pcp_lists;
 }
 
-/* Where ALLOC_NOFRAGMENT of 5.1 to 6.18 has somewhere else to go (CONFIG_ZONE_DMA32). */
+/*
+ * Where ALLOC_NOFRAGMENT of 5.1 to 6.18 has somewhere else to go (alloc_flags_nofragment
+ * with CONFIG_ZONE_DMA32): from NORMAL to a DMA32 of its node; on one node it does not look.
+ */
 static bool has_lower(const struct model *m, const struct zone *zone)
 {
-	bool one_node = true, dma32 = false;
-
-	for (int i = 0; i < m->nr_zones; i++) {
-		one_node &= m->zones[i].node == zone->node;
-		dma32 |= m->zones[i].node == zone->node && m->zones[i].type == ZONE_DMA32;
-	}
-	return zone->type == ZONE_NORMAL && (one_node || dma32);
+	if (zone->type != ZONE_NORMAL)
+		return false;
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == zone->node && m->zones[i].type == ZONE_DMA32 &&
+		    m->zones[i].present)
+			return true;
+	return m->nr_nodes == 1;
 }
 
 static void init_list_heads(struct model *m)

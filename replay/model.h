@@ -61,8 +61,14 @@ struct pageblock {
 	bool told;            /* the snapshot has a row of it */
 };
 
-/* What the model did; the columns of the counter table from `allocs` on. */
+/*
+ * What the model did; the columns of the counter table from `allocs` on. Newer ones are
+ * nullable, at the end: tapes of before do not have them.
+ */
 #define FOR_EACH_COUNTER(X)                                                                        \
+	FOR_EACH_FIRST_COUNTER(X)                                                                  \
+	FOR_EACH_NEWER_COUNTER(X)
+#define FOR_EACH_FIRST_COUNTER(X)                                                                  \
 	X(allocs)                                                                                  \
 	X(alloc_pages)                                                                             \
 	X(frees)                                                                                   \
@@ -88,6 +94,12 @@ struct pageblock {
 	X(below_low)                                                                               \
 	X(below_min)                                                                               \
 	X(failed)
+#define FOR_EACH_NEWER_COUNTER(X)                                                                  \
+	X(boost_saturated)                                                                         \
+	X(boosted_ns)                                                                              \
+	X(boost_saturated_ns)                                                                      \
+	X(stalls)                                                                                  \
+	X(stall_refusals)
 
 struct counters {
 #define FIELD(name) uint64_t name;
@@ -130,6 +142,8 @@ struct zone {
 	uint64_t wmark_promo; /* carried through, 0 if unknown */
 	int64_t lowmem_reserve[NR_ZONE];
 	int64_t boost;       /* pages every watermark stands higher by */
+	bool boost_full;     /* that is as high as it may get */
+	uint64_t boosted_at; /* since when its time is to be counted */
 	int64_t boost_seen;  /* of these, what kswapd's running pass will take back */
 	uint64_t pcp_unseen; /* pages in PCPs at the start that the snapshot could not place */
 	bool guessed;        /* its free blocks at the start are from kpageflags */

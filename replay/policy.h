@@ -38,7 +38,7 @@ struct policy_param {
 enum nofragment_span {
 	NOFRAGMENT_OFF,
 	NOFRAGMENT_FIRST_PASS, /* until every allowed zone was tried */
-	NOFRAGMENT_ALWAYS,     /* until reclaim would have run */
+	NOFRAGMENT_ALWAYS,     /* until reclaim would have failed */
 };
 
 /* How the zones of several nodes follow each other in a zonelist. */
@@ -112,4 +112,8 @@ struct policy_ops {
 };
 
 extern const struct policy_ops mainline_policy;
+extern const struct policy_ops fallback_policy;
 extern const struct policy_ops nofragment_policy;
+extern const struct policy_ops stall_policy;
+extern const struct policy_ops watermark_boost_policy;
+extern const struct policy_ops zonelist_policy;

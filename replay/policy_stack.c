@@ -7,7 +7,11 @@
 
 const struct policy_ops *const policies[] = {
 	&mainline_policy,
+	&fallback_policy,
 	&nofragment_policy,
+	&stall_policy,
+	&watermark_boost_policy,
+	&zonelist_policy,
 	NULL,
 };
 
@@ -196,6 +200,32 @@ void policy_stack_free(struct policy_stack *stack)
 	for (int i = 0; i < stack->nr; i++)
 		policy_free(stack->all[i]);
 	free(stack);
+}
+
+void policy_stack_edit(const struct policy_stack *stack, struct kernel *row)
+{
+#define EDIT(choice) stack->owner.choice->ops->choice(stack->owner.choice, row);
+	EDIT(fallback_family)
+	EDIT(pcp_tuning)
+	EDIT(reserve)
+#undef EDIT
+}
+
+void policy_stack_join(struct policy_stack *stack, struct model *m)
+{
+	struct policy *owner = stack->owner.zonelist_order;
+
+	m->policies = stack;
+	if (owner->ops->zonelist_order(owner, m) == ZONELIST_ZONE)
+		zonelists_by_zone(m);
+}
+
+void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m)
+{
+	struct policy *owner = stack->owner.pcp_limits;
+
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
+		owner->ops->pcp_limits(owner, m, &m->zones[m->pcps[i].zone], &m->pcps[i]);
 }
 
 #define NTH(hook)                                                                                  \

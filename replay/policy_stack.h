@@ -51,6 +51,15 @@ void policy_stack_free(struct policy_stack *stack);
  */
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
 
+/*
+ * The setup choices, in this order: edit the run's copy of its kernel row; the layout is
+ * asked by who builds the model; make the model theirs; limit the PCPs once the snapshot
+ * has filled them.
+ */
+void policy_stack_edit(const struct policy_stack *stack, struct kernel *row);
+void policy_stack_join(struct policy_stack *stack, struct model *m);
+void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m);
+
 /* The n-th choice a policy owns, the n-th notice it hears; NULL past the last. */
 const char *policy_choice(const struct policy_ops *ops, int n);
 const char *policy_notice(const struct policy_ops *ops, int n);

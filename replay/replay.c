@@ -79,7 +79,7 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		.policies = r->policies,
 		.first = config->nr_spans ? config->spans[0].first : 0,
 	};
-	start_choose(&r->start);
+	policy_stack_edit(r->policies, &r->start.kernel);
 	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->anomalies.output, &anomaly_table, OTHER_ROWS, err);
@@ -172,6 +172,9 @@ static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 #define WRITE(name) columns->name[i] = pcp->counters.name;
 	FOR_EACH_COUNTER(WRITE)
 #undef WRITE
+#define VALID(name) set_valid(columns->name##_valid, i);
+	FOR_EACH_NEWER_COUNTER(VALID)
+#undef VALID
 }
 
 /* The interval ends: its counters become rows and totals. */
@@ -180,6 +183,8 @@ static void end_interval(struct replay *r)
 	static const struct counters none;
 	struct model *m = r->model;
 
+	for (int i = 0; i < m->nr_zones; i++)
+		count_boosted_time(m, &m->zones[i], r->interval_end);
 	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
 		struct pcp *pcp = &m->pcps[i];
 

@@ -3,26 +3,14 @@
 
 #include "policy_stack.h"
 #include "snapshot.h"
-#include "zone.h"
 
 #include <errno.h>
 #include <string.h>
-
-void start_choose(struct start *s)
-{
-#define EDIT_ROW(choice)                                                                           \
-	s->policies->owner.choice->ops->choice(s->policies->owner.choice, &s->kernel)
-	EDIT_ROW(fallback_family);
-	EDIT_ROW(pcp_tuning);
-	EDIT_ROW(reserve);
-#undef EDIT_ROW
-}
 
 /* The zones are known: build the model. */
 static int build(struct start *s, struct error *err)
 {
 	struct policy *layout = s->policies->owner.layout;
-	struct policy *order = s->policies->owner.zonelist_order;
 	int ret;
 
 	if (s->model)
@@ -36,9 +24,7 @@ static int build(struct start *s, struct error *err)
 	ret = model_new(&s->model, &s->kernel, &s->machine, s->specs, s->nr_specs, err);
 	if (ret)
 		return ret;
-	s->model->policies = s->policies;
-	if (order->ops->zonelist_order(order, s->model) == ZONELIST_ZONE)
-		zonelists_by_zone(s->model);
+	policy_stack_join(s->policies, s->model);
 	return asides_new(&s->asides, s->model, err);
 }
 
@@ -109,14 +95,6 @@ int start_load(struct start *s, const char *name, const struct ArrowSchema *sche
 	return 0;
 }
 
-static void set_pcp_limits(struct model *m)
-{
-	struct policy *owner = m->policies->owner.pcp_limits;
-
-	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
-		owner->ops->pcp_limits(owner, m, &m->zones[m->pcps[i].zone], &m->pcps[i]);
-}
-
 int start_complete(struct start *s, struct error *err)
 {
 	int ret = build(s, err);
@@ -136,7 +114,7 @@ int start_complete(struct start *s, struct error *err)
 		zone->reclaim_active &= s->model->boost_acts;
 	}
 	snapshot_complete(s->model);
-	set_pcp_limits(s->model);
+	policy_stack_limit_pcps(s->policies, s->model);
 	return 0;
 }
 

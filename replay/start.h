@@ -24,9 +24,6 @@ struct start {
 	struct untolds untolds;
 };
 
-/* Before all others: let the policies edit the kernel row. */
-void start_choose(struct start *s);
-
 /*
  * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
  * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags

@@ -59,7 +59,7 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 		.policies = v->policies,
 		.first = config->nr_spans ? config->spans[0].first : 0,
 	};
-	start_choose(&v->start);
+	policy_stack_edit(v->policies, &v->start.kernel);
 	*out = v;
 	return 0;
 failed:

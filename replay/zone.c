@@ -32,6 +32,32 @@ int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t fact
 	return most > block ? most : block;
 }
 
+void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts)
+{
+	struct counters *counters = zone_counters(m, zone);
+
+	if (zone->boost && ts > zone->boosted_at) {
+		counters->boosted_ns += ts - zone->boosted_at;
+		if (zone->boost_full)
+			counters->boost_saturated_ns += ts - zone->boosted_at;
+	}
+	zone->boosted_at = ts;
+}
+
+void boost_zone(struct model *m, struct zone *zone, int64_t most)
+{
+	struct counters *counters = zone_counters(m, zone);
+	int64_t block = 1ll << m->pageblock_order;
+
+	counters->boost_asks++;
+	if (!m->boost_acts)
+		return;
+	count_boosted_time(m, zone, m->now.ts);
+	counters->boost_saturated += zone->boost >= most;
+	zone->boost = zone->boost + block < most ? zone->boost + block : most;
+	zone->boost_full = zone->boost >= most;
+}
+
 /* Pages of a zone that a request without rights may not count on. */
 static int64_t unusable_pages(const struct model *m, const struct zone *zone,
 			      const struct request *rq)
@@ -388,18 +414,11 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 	counters->below_low++;
 	counters->kswapd_wakes += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
 	walk->mark = WMARK_MIN;
-	rq->flags = slow_path_rights(m, rq) | (nofragment ? ALLOC_NOFRAGMENT : 0);
+	rq->flags = slow_path_rights(m, rq) | ALLOC_SLOW | (nofragment ? ALLOC_NOFRAGMENT : 0);
 	frame = walk_zones(m, rq, walk);
 	if (frame != NO_FRAME)
 		return frame;
 	counters->below_min++;
-	if (nofragment) {
-		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
-		counters->nofragment_retries++;
-		frame = walk_zones(m, rq, walk);
-		if (frame != NO_FRAME)
-			return frame;
-	}
 	while (unreserve_highatomic(m, walk->list, rq))
 		;
 	pcp_drain_all(m);
@@ -408,6 +427,11 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 		return frame;
 	rq->flags |= ALLOC_NO_WATERMARKS;
 	frame = walk_zones(m, rq, walk);
+	if (frame == NO_FRAME && nofragment) {
+		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
+		counters->nofragment_retries++;
+		frame = walk_zones(m, rq, walk);
+	}
 	counters->failed += frame == NO_FRAME;
 	return frame;
 }
@@ -507,6 +531,8 @@ void kswapd_end(struct model *m, int node)
 
 		if (zone->node != node)
 			continue;
+		count_boosted_time(m, zone, m->now.ts);
+		zone->boost_full &= !zone->boost_seen;
 		zone->boost -= zone->boost < zone->boost_seen ? zone->boost : zone->boost_seen;
 		zone->boost_seen = 0;
 		zone->reclaim_active = false;

@@ -20,6 +20,7 @@ enum {
 	ALLOC_HARDER = 4,     /* cannot sleep: HARDER, NON_BLOCK */
 	ALLOC_HIGHATOMIC = 8, /* may take from the HIGHATOMIC reserve */
 	ALLOC_NO_WATERMARKS = 16,
+	ALLOC_SLOW = 32, /* the slow path: kswapd was woken */
 };
 
 /* A watermark as the tests see it. */
@@ -33,6 +34,13 @@ static inline int64_t zone_mark(const struct zone *zone, int wmark)
  * pageblock at least; 0 for none, as where the row spares small zones.
  */
 int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor);
+
+/*
+ * Raise a zone's boost by a pageblock, up to `most` pages; and count the time until `ts`
+ * that it was boosted. A boost acts, and has time, only where the tape shows kswapd.
+ */
+void boost_zone(struct model *m, struct zone *zone, int64_t most);
+void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
 
 /*
  * Whether the zone has `free` pages above `mark` left for a request of this order and
@@ -49,7 +57,8 @@ int gfp_class_zone(uint32_t gfp_flags);
  * above the min watermark. Reclaim does not run, for pages are freed when the record
  * freed them. So where the kernel would reclaim (counted as below_min) the model does
  * what else the kernel does there: it unreserves HIGHATOMIC blocks and drains every
- * PCP; last it goes below the watermark. Returns the head of a used block of
+ * PCP; then it goes below the watermark. Who may not mix even after reclaim
+ * (NOFRAGMENT_ALWAYS) mixes last. Returns the head of a used block of
  * rq->order, or NO_FRAME.
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);

@@ -5,7 +5,9 @@
  * `lowzone` is ALLOC_NOFRAGMENT as merged for 5.0 (6bb154504f8b) and working since
  * 5.1: a request whose preferred zone is NORMAL first tries every zone of its node
  * without mixing. `always` is vm.defrag_mode of 6.15: no request mixes until reclaim
- * and compaction would have failed. `off` is 4.20, and 5.0 as it was released.
+ * and compaction would have failed. `off` is 4.20, and 5.0 as it was released: a slip
+ * had dropped the line that sets the flag (fixed in 5.1). In all of them a free page of
+ * pageblock order or more may change owner, for that mixes nothing.
  */
 #include "policy.h"
 
@@ -13,6 +15,7 @@ enum { MODE_OFF, MODE_LOWZONE, MODE_ALWAYS };
 
 struct nofragment {
 	int64_t mode;
+	int64_t v50_bug;
 };
 
 static enum nofragment_span nofragment_nofragment(struct policy *self, const struct model *m,
@@ -23,6 +26,8 @@ static enum nofragment_span nofragment_nofragment(struct policy *self, const str
 
 	(void)m;
 	(void)rq;
+	if (nf->v50_bug)
+		return NOFRAGMENT_OFF;
 	if (nf->mode == MODE_ALWAYS)
 		return NOFRAGMENT_ALWAYS;
 	if (nf->mode == MODE_LOWZONE && preferred->has_lower)
@@ -34,7 +39,9 @@ static const char *const modes[] = {"off", "lowzone", "always", NULL};
 
 static const struct policy_param nofragment_params[] = {
 	{"mode", MODE_OFF, MODE_ALWAYS, MODE_LOWZONE, offsetof(struct nofragment, mode), modes,
-	 "off: mix at once; lowzone: try the lower zones first; always: only before reclaim."},
+	 "off: mix at once; lowzone: try the lower zones first; always: also in reclaim."},
+	{"v50_bug", 0, 1, 0, offsetof(struct nofragment, v50_bug), NULL,
+	 "1: test the flag and never set it, as 5.0.x did; the same as mode=off."},
 	{0},
 };
 

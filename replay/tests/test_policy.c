@@ -3,6 +3,7 @@
 #include "toy.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static void bad_specs_say_why(void)
@@ -147,6 +148,246 @@ static void a_boost_factor_of_0_never_boosts(void)
 	}
 }
 
+static void v50_bug_tests_a_flag_that_nothing_sets(void)
+{
+	struct toy t;
+
+	little_to_mix(&t, "6.18", "nofragment:mode=always,v50_bug=1");
+	check(toy_alloc(&t, 0, 'U') == 0);
+	check(t.pcp->counters.nofragment_retries == 0);
+	check(t.pcp->counters.below_low == 0);
+	toy_free(&t);
+}
+
+/* Whether a request that would be served by NORMAL of node 1 has ALLOC_NOFRAGMENT. */
+static bool lowzone_on(const struct machine *machine, const struct zone_spec *zones, int nr_zones)
+{
+	struct toy t;
+	bool on;
+
+	toy_new_machine_under(&t, "4.20", "nofragment:mode=lowzone", machine, zones, nr_zones);
+	on = t.m->zones[nr_zones - 1].has_lower;
+	toy_free(&t);
+	return on;
+}
+
+static const struct machine two_nodes = {
+	.pageblock_order = 4,
+	.max_order = 5,
+	.nr_cpus = 2,
+	.nr_nodes = 2,
+	.cpu_nodes = (const uint16_t[]){0, 1},
+	.node_distances = (const uint8_t[]){10, 20, 20, 10},
+};
+
+#define ZONE(on_node, zone_type, pfn)                                                              \
+	{.node = on_node,                                                                          \
+	 .type = zone_type,                                                                        \
+	 .start_pfn = pfn,                                                                         \
+	 .spanned = 32,                                                                            \
+	 .present = 32,                                                                            \
+	 .managed = 32}
+
+static void lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32(void)
+{
+	static const struct zone_spec bare[] = {ZONE(0, ZONE_NORMAL, 0)},
+				      remote[] = {ZONE(0, ZONE_DMA32, 0), ZONE(0, ZONE_NORMAL, 32),
+						  ZONE(1, ZONE_NORMAL, 64)},
+				      local[] = {ZONE(1, ZONE_DMA32, 0), ZONE(1, ZONE_NORMAL, 32)},
+				      dma[] = {ZONE(1, ZONE_DMA, 0), ZONE(1, ZONE_NORMAL, 32)};
+	struct machine one_node = two_nodes;
+	struct zone_spec movable = ZONE(0, ZONE_MOVABLE, 0);
+
+	one_node.nr_nodes = one_node.nr_cpus = 1;
+	check(lowzone_on(&one_node, bare, 1));
+	check(!lowzone_on(&one_node, &movable, 1));
+	check(!lowzone_on(&two_nodes, bare, 1));
+	check(!lowzone_on(&two_nodes, remote, 3));
+	check(lowzone_on(&two_nodes, local, 2));
+	check(!lowzone_on(&two_nodes, dma, 2));
+}
+
+static void lowzone_mixes_at_home_before_it_leaves_its_node(void)
+{
+	static const struct zone_spec zones[] = {
+		ZONE(0, ZONE_DMA32, 0),
+		ZONE(0, ZONE_NORMAL, 32),
+		ZONE(1, ZONE_NORMAL, 64),
+	};
+	struct toy t;
+
+	toy_new_machine_under(&t, "4.20", "nofragment:mode=lowzone", &two_nodes, zones, 3);
+	toy_add_free(&t, 0, 2, 'M');
+	t.zone = &t.m->zones[1];
+	toy_add_free(&t, 32, 2, 'M');
+	t.zone = &t.m->zones[2];
+	toy_add_free(&t, 64, 2, 'U');
+	check(toy_alloc(&t, 0, 'U') == 32);
+	check(zone_pcp(t.m, &t.m->zones[1], 0)->counters.nofragment_retries == 1);
+	toy_free(&t);
+}
+
+static void a_boost_stops_at_its_limit_and_its_time_is_counted(void)
+{
+	struct toy t;
+
+	toy_new_under(&t, "4.20", "watermark_boost:factor=20000",
+		      (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+	toy_pcp(&t, 1, 8);
+	t.m->boost_acts = true;
+	t.zone->wmark[WMARK_HIGH] = 20;
+	for (uint32_t i = 0; i < 4; i++) {
+		t.m->now.ts = 100 * i;
+		toy_add_free(&t, 2 * i, 0, 'M');
+		check(toy_alloc(&t, 0, 'R') == 2 * i);
+		check(t.zone->boost == (i < 2 ? 16 * (int64_t)(i + 1) : 40));
+	}
+	check(t.pcp->counters.boost_asks == 4);
+	check(t.pcp->counters.boost_saturated == 1);
+	kswapd_begin(t.m, 0, ZONE_MOVABLE);
+	t.m->now.ts = 1000;
+	kswapd_end(t.m, 0);
+	check(t.zone->boost == 0);
+	check(t.pcp->counters.boosted_ns == 1000);
+	check(t.pcp->counters.boost_saturated_ns == 800);
+	toy_free(&t);
+}
+
+/* A fallback that cannot claim: the only page of a block full of movable ones. */
+static void only_attempts_to_claim_boost_when_asked_so(void)
+{
+	static const struct {
+		const char *kernel, *policy;
+		char type;
+		uint64_t asks;
+	} cases[] = {
+		{"4.20", "watermark_boost:trigger=every_fallback", 'M', 1},
+		{"4.20", "watermark_boost:trigger=claim_attempt", 'M', 0},
+		{"4.20", "watermark_boost:trigger=claim_attempt", 'R', 1},
+		{"6.18", "watermark_boost:trigger=every_fallback", 'M', 1},
+		{"6.18", "watermark_boost:trigger=claim_attempt", 'M', 0},
+		{"6.18", "watermark_boost:trigger=claim_attempt", 'R', 1},
+		{"6.18", "mainline", 'M', 0},
+		{"6.18", "mainline", 'R', 1},
+		{"6.14", "mainline", 'M', 1},
+		{"4.20", "mainline", 'R', 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new_under(&t, cases[i].kernel, cases[i].policy,
+			      (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
+		toy_pcp(&t, 1, 8);
+		t.zone->wmark[WMARK_HIGH] = 20;
+		toy_add_free(&t, 0, 0, 'U');
+		check(toy_alloc(&t, 0, cases[i].type) == 0);
+		check(t.pcp->counters.boost_asks == cases[i].asks);
+		toy_free(&t);
+	}
+}
+
+static void stall_counts_what_it_would_refuse_the_slow_path(void)
+{
+	static const struct {
+		const char *policy;
+		int64_t low;
+		uint32_t gfp_flags;
+		char type;
+		uint64_t stalls, refusals;
+	} cases[] = {
+		{"stall", 100, GFP_DIRECT_RECLAIM, 'M', 1, 2},
+		{"stall:order=2", 100, GFP_DIRECT_RECLAIM, 'M', 1, 1},
+		{"stall:order=0", 100, GFP_DIRECT_RECLAIM, 'M', 0, 0},
+		{"stall", -100, GFP_DIRECT_RECLAIM, 'M', 0, 0},
+		{"stall", 100, 0, 'M', 0, 0},
+		{"stall", 100, GFP_DIRECT_RECLAIM, 'R', 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new_under(&t, "6.18", cases[i].policy,
+			      (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
+		/* A refill of 2: a page of order 0, then one of order 2. */
+		toy_pcp(&t, 2, 8);
+		t.zone->wmark[WMARK_LOW] = t.zone->wmark[WMARK_HIGH] = cases[i].low;
+		t.gfp_flags = cases[i].gfp_flags;
+		toy_add_free(&t, 0, 0, 'U');
+		toy_add_free(&t, 4, 2, 'U');
+		t.m->now.ts = 5;
+		check(toy_alloc(&t, 0, cases[i].type) != UINT64_MAX);
+		check(t.pcp->counters.stalls == cases[i].stalls);
+		check(t.pcp->counters.stall_refusals == cases[i].refusals);
+		toy_free(&t);
+	}
+}
+
+/* The pfns of the zones in the order a request of a node tries them. */
+static const char *walk_order(const struct toy *t, int node)
+{
+	static char text[64];
+	size_t length = 0;
+
+	for (int i = 0; i < t->m->fallback[node].nr; i++)
+		length += (size_t)snprintf(text + length, sizeof(text) - length, i ? " %u" : "%u",
+					   (unsigned int)t->m->fallback[node].zones[i]->start_pfn);
+	return text;
+}
+
+static void zone_order_saves_the_low_zones_of_every_node(void)
+{
+	static const struct zone_spec zones[] = {
+		ZONE(0, ZONE_DMA, 0),     ZONE(0, ZONE_DMA32, 32),    ZONE(0, ZONE_NORMAL, 64),
+		ZONE(1, ZONE_NORMAL, 96), ZONE(1, ZONE_MOVABLE, 128),
+	};
+	static const struct {
+		const char *policy, *orders[2];
+	} cases[] = {
+		{"zonelist:order=node", {"64 32 0 128 96", "128 96 64 32 0"}},
+		{"zonelist:order=zone", {"128 64 96 32 0", "128 96 64 32 0"}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new_machine_under(&t, "6.18", cases[i].policy, &two_nodes, zones, 5);
+		check_text(walk_order(&t, 0), cases[i].orders[0]);
+		check_text(walk_order(&t, 1), cases[i].orders[1]);
+		toy_free(&t);
+	}
+}
+
+static void a_fallback_is_that_of_the_row_it_names(void)
+{
+	static const char *const rows[] = {"4.20", "6.8", "6.18"};
+	static const struct {
+		const char *policy;
+		uint64_t page; /* that a MOVABLE request gets of two chunks, at 0 and 12 */
+		int order;     /* of the UNMOVABLE list that keeps something */
+		const char *left;
+	} cases[] = {
+		{"fallback:kernel=6.18", 0, 1, "12"},
+		{"fallback:kernel=4.20", 0, 1, "12"},
+		/* Up to 2.6.33 the largest is taken, and its remainder keeps its type. */
+		{"fallback:kernel=2.6.33", 12, 0, "13 0"},
+	};
+
+	for (size_t i = 0; i < 9; i++) {
+		struct toy t;
+
+		toy_new_under(&t, rows[i % 3], cases[i / 3].policy,
+			      (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 0, 'U');
+		toy_add_free(&t, 12, 1, 'U');
+		check(toy_alloc(&t, 0, 'M') == cases[i / 3].page);
+		check_text(toy_list(&t, cases[i / 3].order, 'U'), cases[i / 3].left);
+		check(!model_check(t.m));
+		toy_free(&t);
+	}
+}
+
 int main(void)
 {
 	test(bad_specs_say_why);
@@ -157,5 +398,13 @@ int main(void)
 	test(always_mixes_only_where_reclaim_would_run);
 	test(whole_pageblocks_may_always_change_owner);
 	test(a_boost_factor_of_0_never_boosts);
+	test(v50_bug_tests_a_flag_that_nothing_sets);
+	test(lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32);
+	test(lowzone_mixes_at_home_before_it_leaves_its_node);
+	test(a_boost_stops_at_its_limit_and_its_time_is_counted);
+	test(only_attempts_to_claim_boost_when_asked_so);
+	test(stall_counts_what_it_would_refuse_the_slow_path);
+	test(zone_order_saves_the_low_zones_of_every_node);
+	test(a_fallback_is_that_of_the_row_it_names);
 	return check_done();
 }

@@ -21,24 +21,35 @@ static void must(int ret, const struct error *err)
 	}
 }
 
-void toy_new_machine(struct toy *t, const char *kernel, const struct machine *machine,
-		     const struct zone_spec *zones, int nr_zones)
+void toy_new_machine_under(struct toy *t, const char *kernel, const char *policy,
+			   const struct machine *machine, const struct zone_spec *zones,
+			   int nr_zones)
 {
 	const struct kernel *row;
 	struct error err = {""};
 
 	*t = (struct toy){0};
 	must(kernel_find(&row, kernel, &err), &err);
-	must(model_new(&t->m, row, machine, zones, nr_zones, &err), &err);
+	t->row = *row;
 	must(policy_stack_new(&t->policies, &err), &err);
+	must(policy ? policy_stack_add(t->policies, policy, &err) : 0, &err);
+	policy_stack_edit(t->policies, &t->row);
+	must(model_new(&t->m, &t->row, machine, zones, nr_zones, &err), &err);
+	policy_stack_join(t->policies, t->m);
 	must(output_new(&t->events.output, &event_table, 4096, &err), &err);
-	t->m->policies = t->policies;
 	t->m->events = &t->events;
 	t->zone = &t->m->zones[0];
 	t->pcp = &t->m->pcps[0];
 }
 
-void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry)
+void toy_new_machine(struct toy *t, const char *kernel, const struct machine *machine,
+		     const struct zone_spec *zones, int nr_zones)
+{
+	toy_new_machine_under(t, kernel, NULL, machine, zones, nr_zones);
+}
+
+void toy_new_under(struct toy *t, const char *kernel, const char *policy,
+		   struct toy_geometry geometry)
 {
 	static const uint16_t cpu_nodes[] = {0};
 	static const uint8_t distances[] = {10};
@@ -58,11 +69,16 @@ void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry)
 		.managed = pages,
 	};
 
-	toy_new_machine(t, kernel, &machine, &zone, 1);
+	toy_new_machine_under(t, kernel, policy, &machine, &zone, 1);
 	for (size_t i = 0; geometry.blocks[i]; i++) {
 		t->m->blocks[i].migratetype = (uint8_t)type_of(geometry.blocks[i]);
 		t->m->blocks[i].old_movable = 0;
 	}
+}
+
+void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry)
+{
+	toy_new_under(t, kernel, NULL, geometry);
 }
 
 void toy_free(struct toy *t)

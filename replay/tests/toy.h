@@ -22,6 +22,7 @@ struct toy {
 	struct zone *zone;
 	struct pcp *pcp;
 	struct policy_stack *policies;
+	struct kernel row; /* as the policies left it */
 	struct events events;
 	uint32_t gfp_flags; /* of the next allocations */
 	char text[16384];   /* what toy_events() returned last */
@@ -38,6 +39,12 @@ void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry);
 /* A machine of more: the toy's zone and PCP are the first ones. */
 void toy_new_machine(struct toy *t, const char *kernel, const struct machine *machine,
 		     const struct zone_spec *zones, int nr_zones);
+/* The same under a policy, which has its setup choices. */
+void toy_new_under(struct toy *t, const char *kernel, const char *policy,
+		   struct toy_geometry geometry);
+void toy_new_machine_under(struct toy *t, const char *kernel, const char *policy,
+			   const struct machine *machine, const struct zone_spec *zones,
+			   int nr_zones);
 void toy_free(struct toy *t);
 
 /* batch, and high_min = high = high_max. */

@@ -538,7 +538,7 @@ class Machine:
 
         Where the kernel would reclaim, reserved pageblocks are released and the per-CPU lists
         emptied. Last, no mark counts: a tape's allocations succeeded, so what reclaim did for
-        them is granted.
+        them is granted. Who never mixes mixes after that.
         """
         if not request.zonelist:
             return None
@@ -551,17 +551,17 @@ class Machine:
             found = self._walk(request, "min", rights, nofragment=always)
         if found is None:
             request.preferred.count("below_min")
-        if found is None and always:
-            request.preferred.count("nofragment_retries")
-            found = self._walk(request, "min", rights, nofragment=False)
         if found is None:
             for zone in request.zonelist:
                 while zone.unreserve_highatomic(request.migratetype):
                     pass
             self.drain_all()
-            found = self._walk(request, "min", rights, nofragment=False)
+            found = self._walk(request, "min", rights, nofragment=always)
+        granted = replace(rights, no_watermarks=True)
         if found is None:
-            granted = replace(rights, no_watermarks=True)
+            found = self._walk(request, "min", granted, nofragment=always)
+        if found is None and always:
+            request.preferred.count("nofragment_retries")
             found = self._walk(request, "min", granted, nofragment=False)
         if found is None:
             request.preferred.count("failed")

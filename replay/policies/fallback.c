@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fallback - the fallbacks of another kernel.
+ *
+ * What a request does when its own lists are empty, taken from another row of the
+ * feature matrix: which chunk it takes, whether it claims the pageblock, what becomes of
+ * the rest, and what goes with that: which free pages merge and are retyped, to which
+ * type a PCP is drained, and what asks for a boost. PCPs, watermarks, the HIGHATOMIC
+ * reserve's size and ALLOC_NOFRAGMENT stay those of the run's own row.
+ */
+#include "policy.h"
+
+struct fallback {
+	int64_t kernel;
+};
+
+static void take_family(struct policy *self, struct kernel *row)
+{
+	const struct fallback *fallback = self->state;
+	const struct kernel *other = &kernels[fallback->kernel];
+
+	row->fallback = other->fallback;
+	row->fallback_claims_unmovable = other->fallback_claims_unmovable;
+	row->retype_whole_chunk = other->retype_whole_chunk;
+	row->merge = other->merge;
+	row->move_block_to_tail = other->move_block_to_tail;
+	row->drained_type = other->drained_type;
+	row->free_by_block = other->free_by_block;
+	row->highatomic_whole_chunk = other->highatomic_whole_chunk;
+	row->boost_trigger = other->boost_trigger;
+}
+
+static const struct policy_param params[] = {
+	{"kernel", 0, NR_KERNELS - 1, NR_KERNELS - 1, offsetof(struct fallback, kernel),
+	 kernel_names, "Row whose fallbacks are made; see `pagetape kernels`."},
+	{0},
+};
+
+const struct policy_ops fallback_policy = {
+	.name = "fallback",
+	.doc = "The fallbacks of another kernel.",
+	.kernel = "any row",
+	.tier = "A",
+	.state_size = sizeof(struct fallback),
+	.params = params,
+	.fallback_family = take_family,
+};

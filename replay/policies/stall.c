@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * stall - wait for kswapd rather than mix migratetypes in small pieces.
+ *
+ * The fifth patch of fragmentation avoidance v5, which was in -mm and never merged
+ * (sysctl fragment_stall_order): in the slow path a MOVABLE request that may reclaim is
+ * refused a fallback to a chunk below `order`, boosts its zone and sleeps up to 20 ms.
+ * Pages are freed when the record freed them, so waiting gains nothing here: the policy
+ * counts what it would have refused (stall_refusals) to how many allocations (stalls).
+ */
+#include "policy.h"
+
+struct stall {
+	int64_t order;
+	/* The allocation last refused: one stalls once, however many pages it refills. */
+	uint64_t ts;
+	uint16_t cpu;
+};
+
+static bool count_refusal(struct policy *self, struct model *m, struct zone *zone,
+			  const struct request *rq, int order)
+{
+	struct counters *counters = zone_counters(m, zone);
+	struct stall *stall = self->state;
+
+	if (order >= stall->order || !(rq->flags & ALLOC_SLOW) ||
+	    rq->migratetype != MIGRATETYPE_MOVABLE || !(rq->gfp_flags & GFP_DIRECT_RECLAIM))
+		return false;
+	counters->stall_refusals++;
+	counters->stalls += m->now.ts != stall->ts || m->now.cpu != stall->cpu;
+	stall->ts = m->now.ts;
+	stall->cpu = m->now.cpu;
+	return false;
+}
+
+static const struct policy_param params[] = {
+	{"order", 0, MAX_PAGE_ORDER, PCP_MAX_ORDER + 1, offsetof(struct stall, order), NULL,
+	 "Smallest chunk a request may fall back to without a stall; 0: any."},
+	{0},
+};
+
+const struct policy_ops stall_policy = {
+	.name = "stall",
+	.doc = "Count the fallbacks that fragment_stall_order would have refused.",
+	.kernel = "fragmentation avoidance v5, 5/5 (never merged)",
+	.tier = "A",
+	.state_size = sizeof(struct stall),
+	.params = params,
+	.refuse_fallback = count_refusal,
+};

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * watermark_boost - what raises a zone's watermarks, and how far.
+ *
+ * A fallback into part of a pageblock raises the watermarks of its zone by a pageblock
+ * (1c30844d2dfe, 5.0), so that kswapd reclaims and kcompactd makes whole blocks again.
+ * 5.0 did so at every such fallback; since 6.15 (c2f6ea38fc1b, in 6.12 and 6.14 from
+ * stable on) it takes an attempt to claim the block, whether or not that succeeds.
+ *
+ * The boost acts on the watermarks where the tape shows kswapd's passes, which take it
+ * back; elsewhere it is only counted. What kswapd then reclaims is not modelled here.
+ */
+#include "policy.h"
+
+struct watermark_boost {
+	int64_t factor, trigger;
+};
+
+static int64_t limit(struct policy *self, const struct model *m, const struct zone *zone,
+		     int trigger)
+{
+	const struct watermark_boost *wb = self->state;
+
+	return trigger == wb->trigger ? boost_limit(m, zone, wb->factor) : 0;
+}
+
+static const char *const triggers[] = {"every_fallback", "claim_attempt", NULL};
+
+static const struct policy_param params[] = {
+	{"factor", 0, 1000000, 15000, offsetof(struct watermark_boost, factor), NULL,
+	 "vm.watermark_boost_factor: largest boost in 1/10000 of the high watermark; 0: none."},
+	{"trigger", BOOST_EVERY_FALLBACK, BOOST_CLAIM_ATTEMPT, BOOST_EVERY_FALLBACK,
+	 offsetof(struct watermark_boost, trigger), triggers,
+	 "every_fallback: below pageblock order; claim_attempt: also those that fail."},
+	{0},
+};
+
+const struct policy_ops watermark_boost_policy = {
+	.name = "watermark_boost",
+	.doc = "What raises a zone's watermarks, and how far.",
+	.kernel = "5.0 (every_fallback), 6.15 (claim_attempt)",
+	.tier = "A",
+	.state_size = sizeof(struct watermark_boost),
+	.params = params,
+	.watermark_boost = limit,
+};

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * zonelist - in which order a request tries the zones of several nodes.
+ *
+ * `node` takes all zones of the nearest node first and burns its DMA32 before it goes
+ * remote; `zone` (numa_zonelist_order=zone, up to 4.13: c9bff3eebc09 removed it) goes
+ * remote first and saves DMA32. Within a zone type nodes keep their order. __GFP_THISNODE
+ * is the same in both, and so is a machine of one node.
+ */
+#include "policy.h"
+
+struct zonelist_state {
+	int64_t order;
+};
+
+static enum zonelist_order zonelist_order(struct policy *self, const struct model *m)
+{
+	const struct zonelist_state *zonelist = self->state;
+
+	(void)m;
+	return (enum zonelist_order)zonelist->order;
+}
+
+static const char *const orders[] = {"node", "zone", NULL};
+
+static const struct policy_param params[] = {
+	{"order", ZONELIST_NODE, ZONELIST_ZONE, ZONELIST_ZONE,
+	 offsetof(struct zonelist_state, order), orders,
+	 "node: all zones of a node first; zone: the highest zone of all nodes first."},
+	{0},
+};
+
+const struct policy_ops zonelist_policy = {
+	.name = "zonelist",
+	.doc = "In which order a request tries the zones of several nodes.",
+	.kernel = "2.6 to 4.13 (zone)",
+	.tier = "A",
+	.state_size = sizeof(struct zonelist_state),
+	.params = params,
+	.zonelist_order = zonelist_order,
+};
