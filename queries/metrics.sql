@@ -20,7 +20,7 @@
 --   value   BIGINT   The count.
 WITH span AS (
     SELECT
-        coalesce(min(ts) FILTER (snapshot = 0), 0) AS after,
+        coalesce(min(ts) FILTER (snapshot = 0) + 1, 0) AS since,
         coalesce(
             CASE
                 WHEN bool_or(snapshot = 0)
@@ -39,7 +39,7 @@ page_event AS MATERIALIZED (
         count(*) - count(pfn) AS no_page,
         count(*) << page_order::INTEGER AS pages
     FROM event
-    WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
+    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY kind, page_order
     UNION ALL
     SELECT kind, events, without_page, events << page_order::INTEGER FROM event_count
@@ -54,7 +54,7 @@ placed AS (
         kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
     FROM event
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
-      AND ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
+      AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
 ),
 
 run AS MATERIALIZED (
@@ -78,7 +78,7 @@ fallback AS MATERIALIZED (
         below_pageblock,
         count(*) AS nr
     FROM extfrag
-    WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
+    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY ALL
 ),
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "validate": ("validate", "How exactly the model foresees what the kernel did."),
     "policies": ("policies", "The policies and kernels the model knows."),
     "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
+    "sweep": ("sweep", "Every policy on every tape, over all cores."),
     "report": ("report", "Answer one question about a tape; without a name, list them."),
     "html": ("html", "One self-contained page about one or more tapes."),
     "sql": ("sql", "Ask DuckDB about one or more tapes."),

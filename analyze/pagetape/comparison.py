@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from pagetape import query
 from pagetape.database import Database, labels
 from pagetape.loss import Loss
@@ -130,6 +132,27 @@ def _difference(side: Side, reference: Side, metric: str, error: int | None) -> 
     percent = 100 * value / other if other else None
     within = None if side.role != "what-if" or error is None else abs(value) <= error
     return Difference(value, percent, within)
+
+
+def beside_model(found: dict[str, dict[str, Any]], error: pa.Table) -> list[dict[str, Any]]:
+    """The metrics of a replay beside a table model_error: what the recording and the model
+    have, how far these are apart, and how far the replay is from the model."""
+    told = {row["metric"]: row for row in error.to_pylist()}
+    out = []
+    for name, row in found.items():
+        about = told.get(name, {"recorded": None, "model": None})
+        recorded, model = about["recorded"], about["model"]
+        bar = None if recorded is None or model is None else abs(model - recorded)
+        value = None if model is None else row["value"] - model
+        out.append(
+            row
+            | {"recorded": recorded, "model": model, "model_error": bar, "difference": value}
+            | {
+                "percent": 100 * value / model if value is not None and model else None,
+                "within_model_error": None if value is None or bar is None else abs(value) <= bar,
+            }
+        )
+    return out
 
 
 def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Side | None]:

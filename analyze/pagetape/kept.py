@@ -34,17 +34,21 @@ def _digest(files: list[Path]) -> str:
 
 
 @cache
-def _build() -> str:
+def build() -> str:
     """Tells this pagetape from any other."""
     (home,) = pagetape.__path__
     return _digest([path for path in Path(home).rglob("*") if path.suffix in _PARTS])
 
 
+def contents(tape: Tape) -> str:
+    """Tells this tape from any other."""
+    return _digest(list(tape.path.glob("*.arrow")))
+
+
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
     """The answer `what` about `tape`: the kept one, or what `make` gives, which is kept."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    contents = _digest(list(tape.path.glob("*.arrow")))
-    path = Path(home) / "pagetape" / what / f"{contents}-{_build()}.arrow"
+    path = Path(home) / "pagetape" / what / f"{contents(tape)}-{build()}.arrow"
     with contextlib.suppress(OSError, pa.ArrowInvalid):
         found = pa.ipc.open_file(path).read_all()
         if found.schema.equals(schema):

@@ -52,7 +52,8 @@ def measure(
         where = near.absolute().parent
         with tempfile.TemporaryDirectory(prefix=f".{near.name}.", dir=where) as directory:
             out = Path(directory) / "model.tape"
-            play(tape, Run("auto", ()), out, progress=progress, untold=untold(tape))
+            run = Run("auto", ())
+            play(tape, run, out, progress=progress, untold=untold(tape), counted=True)
             return _side_by_side(tape, Tape(out))
 
     return kept.table(tape, "model_error", _SCHEMA, make)

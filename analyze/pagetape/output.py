@@ -29,6 +29,8 @@ def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[
     """A tape that takes its name, and the place of an older one, only when complete."""
     check_free(path, replace=replace)
     part = path.with_name(path.name + ".part")
+    if part.is_dir() and all(file.suffix in (".arrow", ".part") for file in part.iterdir()):
+        shutil.rmtree(part)  # of one that was killed, maybe before it was a tape
     try:
         with Writer(part, facts, replace=True) as tape:
             yield tape

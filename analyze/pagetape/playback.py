@@ -327,10 +327,12 @@ def play(
     progress: Callable[[float], None] = lambda _share: None,
     untold: pa.Table | None = None,
     model_error: pa.Table | None = None,
+    counted: bool = False,
 ) -> dict[str, Any]:
     """Play `tape`; the JSON object of `pagetape replay`.
 
-    With `out`, also a tape; `model_error` is what its table of that name is to hold.
+    With `out`, also a tape; `model_error` is what its table of that name is to hold. For
+    `counted`, see Playback.
     """
     rows = tape.num_rows("event")
     fed = 0
@@ -342,7 +344,7 @@ def play(
             for name, rows_of in (("untold", untold), ("model_error", model_error)):
                 for batch in rows_of.to_batches() if rows_of else []:
                     writer.write(name, batch)
-        playback = stack.enter_context(Playback(Source(tape, untold), run, writer))
+        playback = stack.enter_context(Playback(Source(tape, untold), run, writer, counted=counted))
         for batch in ahead(tape.batches("event")):
             playback.feed(batch)
             fed += batch.num_rows

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape sweep: a matrix of runs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+import click
+
+from pagetape import answer, options, output, sweep
+from pagetape.playback import Run
+from pagetape.schemas.tape import Tape
+
+METRICS = (
+    "fallbacks below pageblock order",
+    "fallbacks steal",
+    "pages taken under the zone lock",
+    "zone lock holds",
+    "free pages at the end",
+)
+
+
+class Shard(click.ParamType[tuple[int, int]]):
+    """i/n: the i-th of n parts."""
+
+    name = "shard"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
+        if not found or not 1 <= int(found[1]) <= int(found[2]):
+            self.fail(f"'{value}' is not a shard (as 1/4)", param, ctx)
+        return int(found[1]), int(found[2])
+
+
+class Choices(click.ParamType[list[str]]):
+    """Text with choices in braces: all that it stands for."""
+
+    name = "choices"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
+        try:
+            return value if isinstance(value, list) else sweep.expand(value)
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
+
+
+def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
+    """A value, and how far it is from the model under the tape's own rules."""
+    if metric is None:
+        return "-", ""
+    percent = metric["percent"]
+    change = "" if not metric["difference"] or percent is None else f"{percent:+.1f} %"
+    within = change and metric["within_model_error"]
+    return f"{metric['value']:,}", f"{change} ~" if within else change
+
+
+def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
+    """The runs on one tape, and what the columns are."""
+    letters = ascii_lowercase[: len(metrics)]
+    columns = ["policy", "kernel", "reclaim", "tier"]
+    columns += itertools.chain(*((letter, "") for letter in letters))
+    lines = []
+    about: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        found = {m["metric"]: m for m in run["metrics"]}
+        about |= found
+        line = [" + ".join(run["policies"]), run["kernel"], run["reclaim"], run["tier"]]
+        lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
+    for i, column in enumerate(columns[4:], 4):
+        if column:
+            wide = max(len(line[i]) for line in lines)
+            lines = [[*line[:i], line[i].rjust(wide), *line[i + 1 :]] for line in lines]
+    key = []
+    for letter, name in zip(letters, metrics, strict=True):
+        metric = about.get(name)
+        if metric is None:
+            key.append(f"{letter}  {name}: not of these runs")
+            continue
+        error = "unknown" if metric["model_error"] is None else f"{metric['model_error']:,}"
+        recorded = "" if metric["recorded"] is None else f", recorded {metric['recorded']:,}"
+        key.append(
+            f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}{recorded},"
+            f" model error {error}"
+        )
+    return "\n".join([answer.table(columns, lines), "", *key])
+
+
+def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
+    parts = []
+    for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
+        runs = list(same)
+        lost = "unknown" if runs[0]["lost"] is None else f"{runs[0]['lost']:,}"
+        parts.append(f"{tape}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n")
+        parts.append(_table(runs, metrics) + "\n")
+    parts.append("%: against the tape's own kernel and policy; ~: no more than the model's error")
+    return "\n".join(parts)
+
+
+@click.command("sweep")
+@options.tapes
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=Choices(),
+    default=("mainline",),
+    metavar="SPEC",
+    help="As for replay, several policies of one run joined by +; {a,b} stands for one run "
+    "each. May be given again, for further runs.",
+)
+@click.option(
+    "--kernel",
+    "kernels",
+    type=Choices(),
+    default="auto",
+    show_default=True,
+    metavar="K",
+    help="Kernel whose rules to play by, or {several}; auto is the tape's own.",
+)
+@click.option(
+    "--reclaim",
+    "reclaims",
+    type=Choices(),
+    default="R0",
+    show_default=True,
+    metavar="MODE",
+    help="As for replay, or {several}.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=options.PATH,
+    metavar="DIR",
+    required=True,
+    help="Where the results are, and are found again.",
+)
+@click.option(
+    "--shard", type=Shard(), default=(1, 1), metavar="I/N", help="Make the I-th of N parts only."
+)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads. Default: one per CPU.")
+@click.option(
+    "--models",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Models in memory at once, 16 bytes per page each. Default: four per thread, in half "
+    "of the free memory.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    default=METRICS,
+    metavar="NAME",
+    help="A column of the table, by its name in the report metrics. May be given again.",
+)
+@options.json
+def command(
+    tapes: tuple[Path, ...],
+    policies: tuple[list[str], ...],
+    kernels: list[str],
+    reclaims: list[str],
+    out: Path,
+    shard: tuple[int, int],
+    jobs: int | None,
+    models: int | None,
+    metrics: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Every policy, kernel and reclaim mode on every tape: a matrix of what-ifs.
+
+    A tape is decoded once for all runs that are under way on it. Each run leaves
+    NAME.tape and NAME.json in DIR; what is there already is not made again, so a sweep
+    that was interrupted goes on, and shards of several machines can fill one DIR.
+    NAME.tape has rows of fallbacks and counters, no other page events: compare, report
+    and sql work on it as far as these go.
+
+    The table holds every run against the model under the tape's own rules, with the
+    model's error on the recording as the bar.
+
+    \b
+    Example:
+      pagetape sweep --policy 'nofragment:mode={off,lowzone,always}' \\
+          --kernel '{auto,5.0,6.18}' base.tape -o matrix
+    """
+    opened = [Tape(path) for path in tapes]
+    specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
+    runs = [Run(k, p, r) for p, k, r in itertools.product(specs, kernels, reclaims)]
+    cases = sweep.shard(sweep.matrix(opened, runs), *shard)
+    out.mkdir(parents=True, exist_ok=True)
+    missing = [case for case in cases if case.result(out) is None]
+    threads = jobs or len(os.sched_getaffinity(0))
+    with output.progress("sweep") as bar:
+        sweep.play(
+            missing,
+            out,
+            jobs=threads,
+            models=models or sweep.most_models(opened, threads),
+            progress=bar,
+        )
+    found = [result for case in cases if (result := case.result(out)) is not None]
+    if as_json:
+        answer.emit({"runs": found, "made": len(missing), "kept": len(cases) - len(missing)})
+    else:
+        click.echo(_text(found, metrics))

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every policy, kernel and reclaim mode on every tape: one run each.
+
+A run leaves two files in the sweep's directory:
+
+    NAME.tape  what `pagetape replay -o` would have written, but of the page events only
+               fallbacks have rows, the others are counted (table event_count)
+    NAME.json  the run, its totals and its metrics, with the model's error on the recording
+
+NAME ends with a hash of the run, of the recording's contents and of this pagetape; the
+.json comes last, complete or not at all. So a sweep that is begun again makes what is missing,
+and shards and machines may fill one directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape import answer, comparison, kept, lockstep, model_error, output
+from pagetape.database import labels
+from pagetape.loss import Loss
+from pagetape.playback import Playback, Run, Source, made_by
+from pagetape.schemas.tape import Tape
+from pagetape.validation import untold
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_FRAME_BYTES = 16  # of a model, per page of the machine
+
+
+def expand(text: str) -> list[str]:
+    """'a:b={1,2}' as 'a:b=1' and 'a:b=2'; several braces make every combination."""
+    pieces = _BRACES.split(text)
+    if any(c in piece for piece in pieces for c in "{}"):
+        raise ValueError(f"'{text}': braces do not match")
+    choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(pieces)]
+    if any(choice == "" for choice in itertools.chain(*choices[1::2])):
+        raise ValueError(f"'{text}': an empty choice")
+    return ["".join(chosen) for chosen in itertools.product(*choices)]
+
+
+def stack(spec: str) -> tuple[str, ...]:
+    """'a:y=1,x=2 + b' as the policies of a run, their settings in one order."""
+    policies = []
+    for policy in spec.split("+"):
+        name, colon, settings = policy.strip().partition(":")
+        policies.append(name + colon + ",".join(sorted(settings.split(","))))
+    return tuple(policies)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of the matrix."""
+
+    tape: Tape
+    label: str  # of the tape, among the tapes of the sweep
+    run: Run
+    name: str  # of its files
+
+    @classmethod
+    def of(cls, tape: Tape, label: str, contents: str, run: Run) -> Case:
+        made = made_by(tape, run)
+        told = json.dumps([contents, kept.build(), made["kernel"], made["policies"], run.reclaim])
+        words = [label, *made["policies"], made["kernel"], run.reclaim]
+        slug = re.sub(r"[^\w.=-]+", "-", "_".join(words)).strip("-.")
+        key = blake2b(told.encode(), digest_size=6).hexdigest()
+        return cls(tape, label, run, f"{slug[:160]}_{key}")
+
+    def result(self, directory: Path) -> dict[str, Any] | None:
+        """What the run gave, if it was made."""
+        with contextlib.suppress(FileNotFoundError):
+            found: dict[str, Any] = json.loads((directory / f"{self.name}.json").read_text())
+            return found
+        return None
+
+
+def matrix(tapes: Sequence[Tape], runs: Sequence[Run]) -> list[Case]:
+    """Every run on every tape, once; an error if one of them cannot begin."""
+    cases: dict[str, Case] = {}
+    for tape, label in zip(tapes, labels(tapes), strict=True):
+        source, contents = Source(tape), kept.contents(tape)
+        for run in runs:
+            source.engine(run)
+            case = Case.of(tape, label, contents, run)
+            cases.setdefault(case.name, case)
+    return list(cases.values())
+
+
+def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
+    """The `number`-th of `of` parts, from 1 on; runs on one tape stay together."""
+    nr = len(cases)
+    return list(cases[nr * (number - 1) // of : nr * number // of])
+
+
+class _Recording:
+    """What the runs on one tape share, made when it is first wanted."""
+
+    def __init__(self, tape: Tape, near: Path) -> None:
+        self._tape = tape
+        self._near = near
+        self._lock = Lock()
+        self._made: tuple[Source, pa.Table] | None = None
+
+    def made(self) -> tuple[Source, pa.Table]:
+        """The source, and the model's error on it."""
+        with self._lock:
+            if self._made is None:
+                source = Source(self._tape, untold(self._tape))
+                self._made = source, model_error.measure(self._tape, self._near)
+            return self._made
+
+
+class _Unfinished(Exception):
+    """What ends a tape that is not to appear."""
+
+
+class _Reader:
+    """A case on its way to its files."""
+
+    def __init__(
+        self,
+        case: Case,
+        recording: tuple[Source, pa.Table],
+        directory: Path,
+        heard: Callable[[int], None],
+    ) -> None:
+        source, self._error = recording
+        self._case = case
+        self._directory = directory
+        self._heard = heard
+        self._open = contextlib.ExitStack()
+        facts = case.tape.facts | {"replay": made_by(case.tape, case.run)}
+        with contextlib.ExitStack() as stack:
+            path = directory / f"{case.name}.tape"
+            writer = stack.enter_context(output.whole_tape(path, facts, replace=True))
+            for batch in self._error.to_batches():
+                writer.write("model_error", batch)
+            playback = Playback(source, case.run, writer, counted=True)
+            self._playback = stack.enter_context(playback)
+            self._open = stack.pop_all()
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        self._playback.feed(batch)
+        self._heard(batch.num_rows)
+
+    def finish(self) -> None:
+        found = self._playback.finish()
+        self._open.close()
+        del found["events_per_s"]
+        tape = Tape(self._directory / f"{self._case.name}.tape")
+        metrics = comparison.beside_model(comparison.metrics(tape), self._error)
+        made = {"tape": self._case.label, "name": self._case.name} | found
+        made |= {"lost": Loss.of(tape).total, "metrics": metrics}
+        part = self._directory / f"{self._case.name}.json.part"
+        part.write_text(json.dumps(answer.plain(made), indent=1) + "\n", "utf-8")
+        part.rename(self._directory / f"{self._case.name}.json")
+
+    def close(self) -> None:
+        self._open.__exit__(_Unfinished, _Unfinished(), None)
+
+
+def _model_bytes(tape: Tape) -> int:
+    """About what a model of the tape's machine takes."""
+    return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in tape.table("zone").to_pylist())
+
+
+def most_models(tapes: Sequence[Tape], jobs: int) -> int:
+    """How many models to have at once: four for each job, if half of the memory allows."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    largest = max(map(_model_bytes, tapes), default=0)
+    return max(min(4 * jobs, free // 2 // max(largest, 1)), 1)
+
+
+def play(
+    cases: Sequence[Case],
+    directory: Path,
+    *,
+    jobs: int,
+    models: int,
+    progress: Callable[[float], None] = lambda _share: None,
+) -> None:
+    """Make the results of the cases, on `jobs` threads, with up to `models` models at once."""
+    rows = sum(case.tape.num_rows("event") for case in cases)
+    lock = Lock()
+    fed = 0
+
+    def heard(nr: int) -> None:
+        nonlocal fed
+        with lock:
+            fed += nr
+        progress(fed / rows if rows else 1.0)
+
+    def group(cases: Sequence[Case], recording: _Recording) -> lockstep.Group:
+        def start() -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
+            with contextlib.ExitStack() as stack:
+                readers = []
+                for case in cases:
+                    readers.append(_Reader(case, recording.made(), directory, heard))
+                    stack.callback(readers[-1].close)
+                stack.pop_all()
+            return cases[0].tape.batches("event"), readers
+
+        return lockstep.Group(len(cases), start)
+
+    groups = []
+    for _, same in itertools.groupby(cases, key=lambda case: case.label):
+        runs = list(same)
+        recording = _Recording(runs[0].tape, directory / "model")
+        groups += [group(runs[i : i + models], recording) for i in range(0, len(runs), models)]
+    lockstep.read_all(groups, jobs, models)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matrix of runs: what is in it, what it leaves, and that it can be begun again."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape import sweep
+from pagetape.comparison import metrics
+from pagetape.schemas.tape import Tape
+
+Run = Callable[..., Any]
+
+MODES = ("--policy", "nofragment:mode={off,always}", "--kernel", "{4.20,6.18}")
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """Every file of a sweep, by its path in it."""
+    found = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+EXPANDED = {
+    "mainline": ["mainline"],
+    "p:a={1,2}": ["p:a=1", "p:a=2"],
+    "p:a={1,2},b={x,y}+q": ["p:a=1,b=x+q", "p:a=1,b=y+q", "p:a=2,b=x+q", "p:a=2,b=y+q"],
+    "{p,q:c=1}": ["p", "q:c=1"],
+}
+
+
+@pytest.mark.parametrize("text", EXPANDED)
+def test_braces_make_every_combination(text: str) -> None:
+    assert sweep.expand(text) == EXPANDED[text]
+
+
+@pytest.mark.parametrize("text", ["p:a={1,2", "p:a=1}", "p:a={{1,2}}", "p:a={1,}", "{}"])
+def test_braces_that_do_not_match_are_bad_usage(
+    text: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    said = pagetape("sweep", "--policy", text, small, "-o", tmp_path / "out")
+    assert said.status == 2
+    assert said.err.count("\n") == 1 and text in said.err
+
+
+def test_the_order_of_settings_does_not_make_another_run() -> None:
+    assert sweep.stack("p:b=2,a=1 + q") == ("p:a=1,b=2", "q") == sweep.stack("p:a=1,b=2+q")
+
+
+def test_a_run_of_a_sweep_has_the_metrics_of_a_replay(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """Though it has no rows of its events."""
+    found = pagetape("sweep", *MODES, small, "-o", tmp_path / "out", "--json").json
+    assert (found["made"], found["kept"]) == (4, 0)
+    for run in found["runs"]:
+        whole = tmp_path / f"{run['name']}.tape"
+        words = ("--kernel", run["kernel"], "--policy", run["policies"][0])
+        replayed = pagetape("replay", small, *words, "-o", whole, "--json").json
+        assert run["totals"] == replayed["totals"]
+        assert run["anomalies"] == replayed["anomalies"]
+        told = {m["metric"]: (m["value"], m["unit"], m["tier"]) for m in run["metrics"]}
+        assert told == {
+            name: (row["value"], row["unit"], row["tier"])
+            for name, row in metrics(Tape(whole)).items()
+        }
+        assert Tape(tmp_path / "out" / f"{run['name']}.tape").num_rows("event") < 200
+
+
+def test_every_run_stands_beside_the_model_of_its_recording(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    words = ("--policy", "mainline", "--policy", "nofragment:mode=always")
+    own, always = pagetape("sweep", *words, small, "-o", tmp_path, "--json").json["runs"]
+    assert {m["difference"] for m in own["metrics"]} == {0}
+    compared = pagetape("compare", small, tmp_path / f"{always['name']}.tape", "--json").json
+    whatif = compared["tapes"][1]["tape"]
+    for metric, row in zip(compared["metrics"], always["metrics"], strict=True):
+        difference = metric["differences"][whatif]
+        if row["model"] is not None and difference is not None:
+            assert (row["metric"], row["model_error"]) == (metric["metric"], metric["model_error"])
+            assert {name: difference[name] for name in ("percent", "within_model_error")} == {
+                name: row[name] for name in ("percent", "within_model_error")
+            }
+
+
+def test_jobs_and_models_change_nothing_but_the_time(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    shapes = {"one": ("--jobs", 1), "many": ("--jobs", 3, "--models", 1), "all": ("--models", 99)}
+    for name, shape in shapes.items():
+        assert pagetape("sweep", *MODES, small, "-o", tmp_path / name, *shape).status == 0
+    assert files(tmp_path / "one") == files(tmp_path / "many") == files(tmp_path / "all")
+
+
+def test_a_sweep_that_was_killed_goes_on(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    sweep_it = ("sweep", *MODES, small, "-o", tmp_path, "--json")
+    first = pagetape(*sweep_it).json
+    whole = files(tmp_path)
+    killed, begun, _, _ = [tmp_path / run["name"] for run in first["runs"]]
+    killed.with_name(killed.name + ".json").unlink()
+    for run in (killed, begun):
+        shutil.rmtree(run.with_name(run.name + ".tape"))
+        part = run.with_name(run.name + ".tape.part")
+        part.mkdir()
+        (part / "zone.part").touch()
+    begun.with_name(begun.name + ".json").rename(begun.with_name(begun.name + ".json.part"))
+    again = pagetape(*sweep_it).json
+    assert (again["made"], again["kept"]) == (2, 2)
+    assert again["runs"] == first["runs"]
+    assert files(tmp_path) == whole
+    assert pagetape(*sweep_it).json["made"] == 0
+
+
+def test_shards_are_disjoint_and_together_the_whole(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    parts = [
+        pagetape("sweep", *MODES, small, "-o", tmp_path, "--shard", f"{i}/3", "--json").json
+        for i in (1, 2, 3)
+    ]
+    whole = pagetape("sweep", *MODES, small, "-o", tmp_path, "--json").json
+    assert [run for part in parts for run in part["runs"]] == whole["runs"]
+    assert ([part["made"] for part in parts], whole["made"]) == ([1, 1, 2], 0)
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "1", "a/b", "1/2/3"])
+def test_a_shard_that_is_none_is_bad_usage(
+    text: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    said = pagetape("sweep", small, "-o", tmp_path, "--shard", text)
+    assert said.status == 2
+    assert said.err.count("\n") == 1
+
+
+def test_a_run_that_cannot_begin_is_told_before_any_is_made(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    words = ("--policy", "{mainline,nofragment:mode=never}")
+    said = pagetape("sweep", *words, small, "-o", tmp_path / "out")
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert "never" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_tape_leaves_no_half_result(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    torn = tmp_path / "torn.tape"
+    shutil.copytree(small, torn)
+    event = torn / "event.arrow"
+    data = bytearray(event.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)
+    event.write_bytes(data)
+    said = pagetape("sweep", torn, "-o", tmp_path / "out")
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert files(tmp_path / "out") == {}
+
+
+def test_the_table_tells_the_bar_and_what_is_within_it(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    words = ("--policy", "{mainline,nofragment:mode=always}", "--metric", "fallbacks")
+    lines = pagetape("sweep", *words, small, "-o", tmp_path).out.splitlines()
+    assert lines[0] == "small: 2 runs; events lost: 0"
+    assert lines[2].split() == ["policy", "kernel", "reclaim", "tier", "a"]
+    assert lines[3].split()[:4] == ["mainline", "6.18", "R0", "A"]
+    assert lines[4].split()[:4] == ["nofragment:mode=always", "6.18", "R0", "B"]
+    assert lines[6].startswith("a  fallbacks: events, tier A, recorded 0, model error ")
