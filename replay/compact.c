@@ -63,15 +63,13 @@ void compactions_free(struct compactions *c)
 	free(c->rows);
 }
 
-/* __isolate_free_page: a chunk leaves its list; most of a block is MOVABLE from then on. */
-static void isolate(struct model *m, struct zone *zone, uint32_t head, int mark)
+void compact_take(struct model *m, uint32_t head)
 {
 	int order = m->frames[head].order;
 	uint32_t block = 1u << m->pageblock_order;
 
-	free_list_del(m, zone, head);
+	free_list_del(m, frame_zone(m, head), head);
 	m->frames[head].state = FRAME_USED;
-	m->frames[head].list = (uint16_t)mark;
 	if (order < m->pageblock_order - 1)
 		return;
 	for (uint32_t f = head; f < head + (1u << order); f += block) {
@@ -84,8 +82,17 @@ static void isolate(struct model *m, struct zone *zone, uint32_t head, int mark)
 	}
 }
 
+static void isolate(struct model *m, uint32_t head, int mark,
+		    const struct compact_listener *listener)
+{
+	listener->taking(listener->self, head);
+	compact_take(m, head);
+	m->frames[head].list = (uint16_t)mark;
+}
+
 /* isolate_freepages_block: every free chunk that begins in the range. */
-static int64_t isolate_range(struct model *m, const struct compact_row *row, int mark)
+static int64_t isolate_range(struct model *m, const struct compact_row *row, int mark,
+			     const struct compact_listener *listener)
 {
 	uint32_t frame = pfn_frame(m, row->start_pfn), end;
 	int64_t taken = 0;
@@ -102,7 +109,7 @@ static int64_t isolate_range(struct model *m, const struct compact_row *row, int
 		uint32_t pages = f->state == FRAME_TAIL ? 1 : 1u << f->order;
 
 		if (f->state == FRAME_FREE) {
-			isolate(m, zone, frame, mark);
+			isolate(m, frame, mark, listener);
 			taken += pages;
 		}
 		frame += pages;
@@ -114,7 +121,8 @@ static int64_t isolate_range(struct model *m, const struct compact_row *row, int
  * fast_isolate_freepages: from the tail of the MOVABLE list of an order, the first page of
  * the range's upper half, else of those looked at the highest; the list begins there then.
  */
-static int64_t isolate_quickly(struct model *m, const struct compact_row *row, int mark)
+static int64_t isolate_quickly(struct model *m, const struct compact_row *row, int mark,
+			       const struct compact_listener *listener)
 {
 	uint64_t low = (row->start_pfn + row->end_pfn) / 2;
 	int64_t left = row->nr_scanned - row->nr_taken + 1;
@@ -146,13 +154,14 @@ static int64_t isolate_quickly(struct model *m, const struct compact_row *row, i
 	if (found == NO_FRAME)
 		return 0;
 	rotate_list(m, list, found);
-	isolate(m, zone, found, mark);
+	isolate(m, found, mark, listener);
 	return row->nr_taken;
 }
 
-int64_t compact_isolate(struct model *m, const struct compact_row *row, int mark)
+int64_t compact_isolate(struct model *m, const struct compact_row *row, int mark,
+			const struct compact_listener *listener)
 {
 	if (row->kind == COMPACTION_KIND_ISOLATE_FREEPAGES)
-		return isolate_range(m, row, mark);
-	return isolate_quickly(m, row, mark);
+		return isolate_range(m, row, mark, listener);
+	return isolate_quickly(m, row, mark, listener);
 }

@@ -37,8 +37,21 @@ static inline const struct compact_row *compactions_next(struct compactions *c, 
 }
 
 /*
+ * A free chunk leaves its list, and is a used block; most of a pageblock is MOVABLE from then
+ * on (__isolate_free_page, 2.6.35 to 6.18).
+ */
+void compact_take(struct model *m, uint32_t head);
+
+/* Who hears of the chunks that compact_isolate() takes, while they are still free. */
+struct compact_listener {
+	void (*taking)(void *self, uint32_t head);
+	void *self;
+};
+
+/*
  * The pages of a compact_isolate_freepages or a fast_isolate_freepages leave the free lists
  * (isolate_freepages_block, fast_isolate_freepages, 5.1 to 6.18); `mark` is what frame.list
  * of their heads becomes. Returns the pages found: nr_taken if the model has them all.
  */
-int64_t compact_isolate(struct model *m, const struct compact_row *row, int mark);
+int64_t compact_isolate(struct model *m, const struct compact_row *row, int mark,
+			const struct compact_listener *listener);

@@ -296,11 +296,26 @@ static bool is_freed_next(const struct validate *v, uint32_t frame)
 	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
 }
 
+/* Write down that free pages left their list, and no event told. */
+static void tell_isolated(struct validate *v, uint32_t head, int order)
+{
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_ISOLATED,
+			    .cpu = v->m->now.cpu,
+			    .frame = head,
+			    .order = (uint8_t)order,
+			    .migratetype = (uint8_t)v->m->frames[block_head(v->m, head)].list,
+		    },
+		    NULL);
+}
+
 /* A free chunk is none: it left its list, and no event told. */
 static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
 {
 	struct frame *f = &v->m->frames[chunk];
 
+	tell_isolated(v, chunk, f->order);
 	free_list_del(v->m, zone, chunk);
 	f->state = FRAME_USED;
 	f->list = ISOLATED;
@@ -359,6 +374,7 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	type = f->list;
 	if (chunk != pick->frame) {
 		/* It was taken by itself: so what it would have merged with is not free. */
+		tell_isolated(v, buddy, pick->order);
 		seize(m, buddy, pick->order);
 		m->frames[buddy].list = ISOLATED;
 		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << pick->order);
@@ -1078,8 +1094,10 @@ static void free_unused(struct validate *v, const struct step *step)
 
 	if (place == PLACE_PCP)
 		take_buried(v, block_head(m, step->frame));
-	else if (place == PLACE_FREE)
+	else if (place == PLACE_FREE) {
+		tell_isolated(v, step->frame, step->order);
 		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << step->order);
+	}
 	no_guess(v, block_head(m, step->frame));
 	seize(m, step->frame, step->order);
 }
@@ -1129,6 +1147,13 @@ static bool is_given_back(const struct validate *v, const struct step *step)
 	return !next || next->kind == EVENT_KIND_FREE;
 }
 
+static void hear_isolated(void *self, uint32_t head)
+{
+	struct validate *v = self;
+
+	tell_isolated(v, head, v->m->frames[head].order);
+}
+
 void expect_compaction(struct validate *v, const struct compact_row *row)
 {
 	uint32_t frame;
@@ -1147,7 +1172,8 @@ void expect_compaction(struct validate *v, const struct compact_row *row)
 	case COMPACTION_KIND_ISOLATE_FREEPAGES:
 	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
 		frame = pfn_frame(v->m, row->start_pfn);
-		found = compact_isolate(v->m, row, ISOLATED);
+		found = compact_isolate(v->m, row, ISOLATED,
+					&(struct compact_listener){hear_isolated, v});
 		if (frame == NO_FRAME || !row->nr_taken)
 			break;
 		score_repair(&v->score, frame_zone(v->m, frame),
@@ -1168,6 +1194,17 @@ void expect_free(struct validate *v, struct step *step)
 
 	release(v, step);
 	if (v->nr_migrators && is_given_back(v, step)) {
+		if (place_of(m, step->frame) == PLACE_FREE)
+			tell_isolated(v, step->frame, step->order);
+		tell_untold(v,
+			    (struct untold){
+				    .kind = UNTOLD_KIND_UNDONE_FREE,
+				    .cpu = step->cpu,
+				    .frame = step->frame,
+				    .order = step->order,
+				    .migratetype = frame_block(m, step->frame)->migratetype,
+			    },
+			    NULL);
 		seize(m, step->frame, step->order);
 		m->frames[step->frame].list = ISOLATED;
 		score_repair(&v->score, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << step->order);

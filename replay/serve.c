@@ -4,13 +4,14 @@
 #include "buddy.h"
 #include "memory.h"
 #include "pcp.h"
+#include "seize.h"
 #include "zone.h"
 
 #include <errno.h>
 
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
 {
-	*s = (struct serve){.model = model, .anomalies = anomalies};
+	*s = (struct serve){.model = model, .anomalies = anomalies, .undone_at = UINT64_MAX};
 	s->map = memory_new(model->nr_frames * sizeof(*s->map));
 	return s->map ? 0
 		      : fail(err, ENOMEM, "no memory for a map of %u page frames",
@@ -129,8 +130,8 @@ static void commit_free(struct serve *s, const struct waiting *e, int rows)
 	}
 }
 
-/* The free of a batch is reported before it takes effect. */
-static void report_free(struct serve *s, const struct waiting *e)
+/* The free of a batch, or of none, is reported without an effect. */
+static void tell_free(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
 	uint32_t place;
@@ -241,6 +242,86 @@ static bool tell_early(struct serve *s, const struct waiting *e)
 	return false;
 }
 
+/* A free chunk of `order` and more on the tail of a list of `type`, or NO_FRAME. */
+static uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type)
+{
+	for (; order <= m->max_order; order++) {
+		uint32_t list = free_list(zone, order, type);
+
+		if (!list_empty(m->frames, list))
+			return m->frames[list].prev;
+	}
+	return NO_FRAME;
+}
+
+/* A free chunk of `order` and more in a frame's pageblock, the smallest there; or NO_FRAME. */
+static uint32_t chunk_near(const struct model *m, uint32_t frame, int order)
+{
+	uint32_t end = block_end(m, frame), head = block_head(m, block_start(m, frame));
+	uint32_t best = NO_FRAME;
+
+	for (; head < end; head += 1u << m->frames[head].order) {
+		const struct frame *f = &m->frames[head];
+
+		if (f->state == FRAME_FREE && f->order >= order &&
+		    (best == NO_FRAME || f->order < m->frames[best].order))
+			best = head;
+	}
+	return best;
+}
+
+/*
+ * Free pages for those that the record took off the free lists: the same ones, or such as
+ * compaction would have found instead: in their pageblock, else of their type, at the end
+ * of a list. They are one used block; NO_FRAME if there are none.
+ */
+static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
+{
+	static const uint8_t others[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_RECLAIMABLE,
+					 MIGRATETYPE_UNMOVABLE};
+	struct zone *zone = frame_zone(m, frame);
+	uint32_t head = block_head(m, frame);
+
+	if (m->frames[head].state == FRAME_FREE && m->frames[head].order >= order) {
+		seize(m, frame, order);
+		return frame;
+	}
+	head = chunk_near(m, frame, order);
+	if (head == NO_FRAME)
+		head = last_chunk(m, zone, order, type);
+	for (size_t i = 0; i < sizeof(others) && head == NO_FRAME; i++)
+		head = last_chunk(m, zone, order, others[i]);
+	if (head != NO_FRAME)
+		seize(m, head, order);
+	return head;
+}
+
+/* Compaction takes free pages, in smaller pieces where there are none of the order. */
+static void isolate(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	uint32_t head;
+
+	free_missed(s, e);
+	if (s->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
+		reveal_old(s, e);
+	head = take_like(m, e->frame, e->order, e->migratetype);
+	if (head != NO_FRAME) {
+		zone_mark_movable(m, head, e->order);
+		map_set(s, e->frame, e->order, head + 1, true);
+	} else if (e->order) {
+		struct waiting half = *e;
+
+		half.order--;
+		isolate(s, &half);
+		half.frame += 1u << half.order;
+		isolate(s, &half);
+	} else {
+		map_set(s, e->frame, 0, MAP_UNSERVED, false);
+		report_anomaly(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+	}
+}
+
 /* What no event tells, but other events prove. */
 void serve_untold(struct serve *s, const struct untold *u)
 {
@@ -280,6 +361,12 @@ void serve_untold(struct serve *s, const struct untold *u)
 		pcp->alloc_factor = u->alloc_factor;
 		zone->below_high = u->below_high;
 		break;
+	case UNTOLD_KIND_ISOLATED:
+		isolate(s, &e);
+		break;
+	case UNTOLD_KIND_UNDONE_FREE:
+		s->undone_at = u->at;
+		break;
 	default:
 		pcp_drain(m, zone, pcp);
 	}
@@ -289,6 +376,10 @@ void serve_request(struct serve *s, struct waiting *e)
 {
 	struct model *m = s->model;
 
+	if (s->undone_at == s->at && e->kind != EVENT_KIND_ALLOC) {
+		tell_free(s, e);
+		return;
+	}
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:
 		if (s->nr_early && tell_early(s, e))
@@ -301,7 +392,7 @@ void serve_request(struct serve *s, struct waiting *e)
 		break;
 	case EVENT_KIND_FREE:
 		if (e->batched)
-			report_free(s, e);
+			tell_free(s, e);
 		else
 			commit_free(s, e, ROW_FREE);
 		break;

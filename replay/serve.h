@@ -28,6 +28,7 @@ struct serve {
 	uint32_t *map;
 	struct anomalies anomalies;
 	uint64_t at;                     /* row of `event` that runs */
+	uint64_t undone_at;              /* row of a free that gave nothing back */
 	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that have run before they were told */
 	int nr_early;
 };

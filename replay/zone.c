@@ -445,6 +445,12 @@ static inline void count_movable(struct model *m, uint32_t head, int order, int 
 		frame_block(m, head + i)->nr_movable += (uint16_t)(sign * (1 << in_block));
 }
 
+void zone_mark_movable(struct model *m, uint32_t head, int order)
+{
+	m->frames[head].state = FRAME_USED_MOVABLE;
+	count_movable(m, head, order, 1);
+}
+
 uint32_t zone_alloc(struct model *m, struct request *rq)
 {
 	const struct zonelist *list =
@@ -478,10 +484,8 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 		counters->remote_node += zone->node != walk.preferred->node;
 		counters->lower_zone += zone->node == walk.preferred->node;
 	}
-	if (rq->migratetype == MIGRATETYPE_MOVABLE) {
-		m->frames[frame].state = FRAME_USED_MOVABLE;
-		count_movable(m, frame, rq->order, 1);
-	}
+	if (rq->migratetype == MIGRATETYPE_MOVABLE)
+		zone_mark_movable(m, frame, rq->order);
 	return frame;
 }
 

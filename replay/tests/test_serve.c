@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What no event told, served as requests: the model's pages need not be the recorded ones.
+ * Pageblocks are of 16 pages, the largest order is 5.
+ */
+#include "check.h"
+#include "serve.h"
+#include "toy.h"
+
+#include <stdlib.h>
+
+struct world {
+	struct toy toy;
+	struct serve serve;
+	uint64_t anomalies[NR_ANOMALY_KIND];
+	struct output *output;
+};
+
+static void world_new(struct world *w, const char *blocks)
+{
+	struct error err;
+
+	*w = (struct world){0};
+	toy_new(&w->toy, "6.18", (struct toy_geometry){4, 5, blocks, 0});
+	if (output_new(&w->output, &anomaly_table, 16, &err) ||
+	    serve_init(&w->serve, w->toy.m, (struct anomalies){w->output, w->anomalies}, &err)) {
+		printf("Bail out! %s\n", err.msg);
+		exit(1);
+	}
+}
+
+static void world_free(struct world *w)
+{
+	const char *wrong = model_check(w->toy.m);
+
+	check_text(wrong ? wrong : "", "");
+	serve_free(&w->serve);
+	output_free(w->output);
+	toy_free(&w->toy);
+}
+
+static void untold(struct world *w, int kind, uint32_t pfn, int order)
+{
+	serve_untold(&w->serve, &(struct untold){
+					.at = w->serve.at,
+					.kind = (uint8_t)kind,
+					.frame = pfn,
+					.order = (uint8_t)order,
+					.migratetype = MIGRATETYPE_MOVABLE,
+				});
+}
+
+/* In the record these pages were handed out and freed: what the model has there is not theirs. */
+static void freed(struct world *w, uint32_t pfn, int order)
+{
+	for (uint32_t i = 0; i < 1u << order; i++)
+		w->serve.map[pfn + i] = MAP_FREED;
+}
+
+static void free_(struct world *w, uint32_t pfn, int order)
+{
+	serve_request(&w->serve, &(struct waiting){
+					 .kind = EVENT_KIND_FREE,
+					 .frame = pfn,
+					 .order = (uint8_t)order,
+				 });
+	w->serve.at++;
+}
+
+static void isolated_pages_are_the_recorded_ones_where_those_are_free(void)
+{
+	struct world w;
+
+	world_new(&w, "MM");
+	toy_add_free(&w.toy, 0, 3, 'M');
+	toy_add_free(&w.toy, 16, 3, 'M');
+	untold(&w, UNTOLD_KIND_ISOLATED, 4, 1);
+	check(serve_place(&w.serve, 4) == 4 && serve_place(&w.serve, 5) == 5);
+	check_text(toy_list(&w.toy, 1, 'M'), "6");
+	check_text(toy_list(&w.toy, 2, 'M'), "0");
+	check_text(toy_list(&w.toy, 3, 'M'), "16");
+	world_free(&w);
+}
+
+static void else_isolated_pages_are_of_the_same_pageblock(void)
+{
+	struct world w;
+
+	world_new(&w, "MM");
+	toy_add_free(&w.toy, 0, 1, 'M');
+	toy_add_free(&w.toy, 16, 1, 'M');
+	freed(&w, 20, 1);
+	untold(&w, UNTOLD_KIND_ISOLATED, 20, 1);
+	check(serve_place(&w.serve, 20) == 16);
+	check_text(toy_list(&w.toy, 1, 'M'), "0");
+	world_free(&w);
+}
+
+static void else_isolated_pages_are_of_the_same_type_from_the_tail(void)
+{
+	struct world w;
+
+	world_new(&w, "UMMM");
+	toy_add_free(&w.toy, 0, 1, 'U');
+	toy_add_free(&w.toy, 16, 1, 'M');
+	toy_add_free(&w.toy, 32, 1, 'M');
+	freed(&w, 48, 3);
+	untold(&w, UNTOLD_KIND_ISOLATED, 50, 1);
+	check(serve_place(&w.serve, 50) == 32);
+	untold(&w, UNTOLD_KIND_ISOLATED, 52, 1);
+	untold(&w, UNTOLD_KIND_ISOLATED, 54, 1);
+	check(serve_place(&w.serve, 54) == 0);
+	world_free(&w);
+}
+
+static void pages_isolated_in_one_piece_may_be_found_in_several(void)
+{
+	struct world w;
+
+	world_new(&w, "MM");
+	toy_add_free(&w.toy, 0, 1, 'M');
+	toy_add_free(&w.toy, 4, 0, 'M');
+	freed(&w, 16, 2);
+	untold(&w, UNTOLD_KIND_ISOLATED, 16, 2);
+	check(serve_place(&w.serve, 16) == 0 && serve_place(&w.serve, 17) == 1);
+	check(serve_place(&w.serve, 18) == 4 && serve_place(&w.serve, 19) == NO_FRAME);
+	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
+	check(w.toy.zone->nr_free_pages == 0);
+	world_free(&w);
+}
+
+static void isolated_pages_are_movable_until_they_are_freed(void)
+{
+	struct world w;
+
+	world_new(&w, "MM");
+	toy_pcp(&w.toy, 1, 0);
+	toy_add_free(&w.toy, 16, 2, 'M');
+	untold(&w, UNTOLD_KIND_ISOLATED, 16, 2);
+	check(frame_block(w.toy.m, 16)->nr_movable == 4);
+	free_(&w, 18, 1);
+	check(frame_block(w.toy.m, 16)->nr_movable == 2);
+	check(w.toy.zone->nr_free_pages == 2);
+	world_free(&w);
+}
+
+static void a_free_that_gave_nothing_back_gives_nothing_back(void)
+{
+	struct world w;
+
+	world_new(&w, "MM");
+	toy_pcp(&w.toy, 1, 0);
+	toy_add_free(&w.toy, 16, 1, 'M');
+	untold(&w, UNTOLD_KIND_ISOLATED, 16, 1);
+	untold(&w, UNTOLD_KIND_UNDONE_FREE, 16, 1);
+	free_(&w, 16, 1);
+	check(w.toy.zone->nr_free_pages == 0 && serve_place(&w.serve, 16) == 16);
+	free_(&w, 16, 1);
+	check(w.toy.zone->nr_free_pages == 2);
+	world_free(&w);
+}
+
+int main(void)
+{
+	test(isolated_pages_are_the_recorded_ones_where_those_are_free);
+	test(else_isolated_pages_are_of_the_same_pageblock);
+	test(else_isolated_pages_are_of_the_same_type_from_the_tail);
+	test(pages_isolated_in_one_piece_may_be_found_in_several);
+	test(isolated_pages_are_movable_until_they_are_freed);
+	test(a_free_that_gave_nothing_back_gives_nothing_back);
+	return check_done();
+}
