@@ -52,8 +52,8 @@ class Replay:
         """A finished batch of event or anomaly, if any. Call until None after each feed()."""
     def finish(self) -> None:
         """End of the tape: counters are complete, and read() gives the rest: event, anomaly,
-        counter, event_count, and the end state (snapshot 1) as zone, pcp, free_area, block_count,
-        pageblock, free_block, pcp_page."""
+        counter, event_count, free_count, block_mix, and the end state (snapshot 1) as zone,
+        pcp, free_area, block_count, pageblock, free_block, pcp_page."""
     @property
     def totals(self) -> dict[str, Any]:
         """Sums over the run, by the names of the counter table, and loop_seconds, events."""

@@ -105,7 +105,7 @@ static uint32_t movable_pages(const struct model *m, uint32_t chunk)
 	uint32_t movable = 0, old = 0;
 
 	if (block_start(m, chunk) >= frame_zone(m, chunk)->start)
-		return block->nr_movable + block->old_movable;
+		return block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable;
 	for (uint32_t frame = chunk; frame < block_end(m, chunk); frame++) {
 		enum frame_state state = m->frames[block_head(m, frame)].state;
 

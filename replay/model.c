@@ -276,7 +276,7 @@ bool block_carve(struct model *m, uint32_t head, int order)
 
 	if (f[head].state == FRAME_TAIL || f[head].order != order)
 		block = block_head(m, head);
-	assert(f[block].state == FRAME_USED || f[block].state == FRAME_USED_MOVABLE);
+	assert(f[block].state == FRAME_USED || frame_is_live(f[block].state));
 	if (head & ((1u << order) - 1) || f[block].order < order)
 		return false;
 	while (f[block].order > order) {
@@ -384,18 +384,23 @@ static const char *check_block_counts(const struct model *m, const struct zone *
 	uint32_t block = 1u << m->pageblock_order;
 
 	for (uint32_t start = zone->base; start < zone->end; start += block) {
-		uint32_t old = 0, movable = 0;
+		const struct pageblock *counted = frame_block(m, start);
+		uint32_t old = 0, live[MIGRATETYPE_RECLAIMABLE + 1] = {0};
 
 		for (uint32_t frame = start; frame < start + block; frame++) {
-			const struct frame *f = &m->frames[block_head(m, frame)];
+			enum frame_state state = m->frames[block_head(m, frame)].state;
 
-			old += f->state == FRAME_OLD;
-			movable += f->state == FRAME_USED_MOVABLE;
+			old += state == FRAME_OLD;
+			if (frame_is_live(state))
+				live[state - FRAME_USED_UNMOVABLE]++;
 		}
-		if (old != frame_block(m, start)->nr_old)
+		if (old != counted->nr_old)
 			return "nr_old is wrong";
-		if (movable != frame_block(m, start)->nr_movable)
-			return "nr_movable is wrong";
+		if (counted->old_lru > old)
+			return "more pages are on LRU lists than are old";
+		for (int type = 0; type <= MIGRATETYPE_RECLAIMABLE; type++)
+			if (live[type] != counted->nr_live[type])
+				return "nr_live is wrong";
 	}
 	return NULL;
 }

@@ -35,11 +35,14 @@ enum {
 };
 
 enum frame_state {
-	FRAME_OLD,          /* head: used since before the start of the tape, order 0 */
-	FRAME_USED,         /* head: allocated on the tape */
-	FRAME_USED_MOVABLE, /* head: the same, by a MOVABLE request */
-	FRAME_FREE,         /* head: on a free list */
-	FRAME_PCP,          /* head: on a PCP list */
+	FRAME_OLD,  /* head: used since before the start of the tape, order 0 */
+	FRAME_USED, /* head: used, in no count of its pageblock */
+	/* head: allocated on the tape by a request of that migratetype, and counted */
+	FRAME_USED_UNMOVABLE,
+	FRAME_USED_MOVABLE,
+	FRAME_USED_RECLAIMABLE,
+	FRAME_FREE, /* head: on a free list */
+	FRAME_PCP,  /* head: on a PCP list */
 	FRAME_TAIL,
 };
 
@@ -55,9 +58,11 @@ _Static_assert(sizeof(struct frame) == 12, "16 bytes per page with the map");
 struct pageblock {
 	uint8_t migratetype;
 	uint8_t zone;
-	uint16_t nr_movable;  /* pages allocated on the tape by MOVABLE requests */
+	/* used pages allocated on the tape by UNMOVABLE, MOVABLE and RECLAIMABLE requests */
+	uint16_t nr_live[MIGRATETYPE_RECLAIMABLE + 1];
 	uint16_t nr_old;      /* pages used since before the start */
-	uint16_t old_movable; /* of these, those on an LRU list */
+	uint16_t old_movable; /* of these, those on an LRU list: told, or guessed */
+	uint16_t old_lru;     /* of these, those that are for certain */
 	bool told;            /* the snapshot has a row of it */
 };
 
@@ -256,6 +261,18 @@ static inline struct pcp *zone_pcp(const struct model *m, const struct zone *zon
 static inline struct counters *zone_counters(const struct model *m, const struct zone *zone)
 {
 	return &zone_pcp(m, zone, m->now.cpu)->counters;
+}
+
+/* Whether a block of this state is in the nr_live of its pageblock. */
+static inline bool frame_is_live(enum frame_state state)
+{
+	return state >= FRAME_USED_UNMOVABLE && state <= FRAME_USED_RECLAIMABLE;
+}
+
+/* Whether the pageblock is of memory that the kernel has initialised. */
+static inline bool block_exists(const struct model *m, const struct pageblock *block)
+{
+	return !m->blocks_told || block->told || block->nr_old < 1u << m->pageblock_order;
 }
 
 /* Where a search for the head of `frame`'s block ends: the head. */

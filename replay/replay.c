@@ -8,6 +8,7 @@
 #include "serve.h"
 #include "snapshot.h"
 #include "start.h"
+#include "survey.h"
 #include "tally.h"
 #include "zone.h"
 
@@ -38,7 +39,7 @@ struct replay {
 	struct events events;
 	struct tally tally;
 	struct anomalies anomalies;
-	struct output *counter, *event_count, *end[NR_END];
+	struct output *counter, *event_count, *survey[NR_SURVEY], *end[NR_END];
 	struct totals totals;
 };
 
@@ -87,6 +88,8 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		ret = output_new(&r->counter, &counter_table, OTHER_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->event_count, &event_count_table, OTHER_ROWS, err);
+	for (int i = 0; i < NR_SURVEY && !ret; i++)
+		ret = output_new(&r->survey[i], survey_tables[i], OTHER_ROWS, err);
 	for (int i = 0; i < NR_END && !ret; i++)
 		ret = output_new(&r->end[i], end_tables[i], OTHER_ROWS, err);
 	if (ret)
@@ -110,6 +113,8 @@ void replay_free(struct replay *r)
 	output_free(r->counter);
 	output_free(r->event_count);
 	tally_free(&r->tally);
+	for (int i = 0; i < NR_SURVEY; i++)
+		output_free(r->survey[i]);
 	for (int i = 0; i < NR_END; i++)
 		output_free(r->end[i]);
 	requests_free(&r->requests);
@@ -177,8 +182,8 @@ static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 #undef VALID
 }
 
-/* The interval ends: its counters become rows and totals. */
-static void end_interval(struct replay *r)
+/* The interval ends: its counters become rows and totals, the state before `ts` is surveyed. */
+static void end_interval(struct replay *r, uint64_t ts)
 {
 	static const struct counters none;
 	struct model *m = r->model;
@@ -196,6 +201,7 @@ static void end_interval(struct replay *r)
 #undef ADD
 		pcp->counters = none;
 	}
+	survey_write(m, r->survey, ts);
 }
 
 /* Run the vmstat worker of every CPU that has something to do; whether one still has. */
@@ -223,6 +229,7 @@ static void advance(struct replay *r, uint64_t ts)
 	if (!r->next_tick) {
 		r->next_tick = ts + TICK_NS;
 		r->interval_end = ts - ts % interval + interval;
+		survey_write(r->model, r->survey, ts);
 	}
 	while (ts >= r->next_tick || ts >= r->interval_end) {
 		/* While nobody is busy nothing happens: step over the idle time. */
@@ -232,7 +239,7 @@ static void advance(struct replay *r, uint64_t ts)
 				r->next_tick += (ts - r->next_tick) / TICK_NS * TICK_NS;
 			r->next_tick += TICK_NS;
 		} else {
-			end_interval(r);
+			end_interval(r, r->interval_end);
 			if (!busy)
 				r->interval_end += (ts - r->interval_end) / interval * interval;
 			r->interval_end += interval;
@@ -375,6 +382,8 @@ static int outputs_error(const struct replay *r, struct error *err)
 		ret = output_error(r->counter, err);
 	if (!ret)
 		ret = output_error(r->event_count, err);
+	for (int i = 0; i < NR_SURVEY && !ret; i++)
+		ret = output_error(r->survey[i], err);
 	for (int i = 0; i < NR_END && !ret; i++)
 		ret = output_error(r->end[i], err);
 	return ret;
@@ -430,7 +439,7 @@ int replay_finish(struct replay *r, struct error *err)
 	run_due(r, true);
 	run_asides(r, end_of_tape(r), r->requests.last_ts);
 	if (r->interval_end)
-		end_interval(r);
+		end_interval(r, r->requests.last_ts + 1);
 	r->totals.loop_seconds += cpu_seconds() - begin;
 	tally_write(&r->tally, r->event_count);
 	snapshot_write(r->model, r->end, r->requests.last_ts);
@@ -448,6 +457,8 @@ struct batch *replay_read(struct replay *r)
 		batch = output_pop(r->counter, r->finished);
 	if (!batch)
 		batch = output_pop(r->event_count, r->finished);
+	for (int i = 0; i < NR_SURVEY && !batch; i++)
+		batch = output_pop(r->survey[i], r->finished);
 	for (int i = 0; i < NR_END && !batch; i++)
 		batch = output_pop(r->end[i], r->finished);
 	return batch;

@@ -307,7 +307,7 @@ static void isolate(struct serve *s, const struct waiting *e)
 		reveal_old(s, e);
 	head = take_like(m, e->frame, e->order, e->migratetype);
 	if (head != NO_FRAME) {
-		zone_mark_movable(m, head, e->order);
+		zone_mark_live(m, head, e->order, MIGRATETYPE_MOVABLE);
 		map_set(s, e->frame, e->order, head + 1, true);
 	} else if (e->order) {
 		struct waiting half = *e;

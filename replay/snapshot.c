@@ -148,7 +148,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 		block->migratetype = (uint8_t)known_type(m, columns->migratetype[i]);
 		block->told = m->blocks_told = true;
 		if (is_valid(columns->nr_movable_valid, i))
-			block->old_movable = columns->nr_movable[i];
+			block->old_movable = block->old_lru = columns->nr_movable[i];
 		else if (block->migratetype != MIGRATETYPE_MOVABLE)
 			block->old_movable = 0;
 	}
@@ -314,9 +314,14 @@ void snapshot_complete(struct model *m)
 		if (m->kernel->reserve_blocks)
 			set_reserve_blocks(m, zone);
 	}
-	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++)
-		if (m->blocks[b].old_movable > m->blocks[b].nr_old)
-			m->blocks[b].old_movable = m->blocks[b].nr_old;
+	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++) {
+		struct pageblock *block = &m->blocks[b];
+
+		if (block->old_movable > block->nr_old)
+			block->old_movable = block->nr_old;
+		if (block->old_lru > block->nr_old)
+			block->old_lru = block->nr_old;
+	}
 }
 
 #define SET(column, value)                                                                         \
@@ -451,8 +456,7 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 		const struct pageblock *block = frame_block(m, start);
 		struct pageblock_columns *columns;
 
-		/* Memory that the kernel had not initialised, and still has not. */
-		if (m->blocks_told && !block->told && block->nr_old == pages)
+		if (!block_exists(m, block))
 			continue;
 		BEGIN_ROW(output, ts)
 
@@ -461,7 +465,8 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 		columns->pfn[i] = zone->base_pfn + (start - zone->base);
 		columns->migratetype[i] = block->migratetype;
 		columns->guessed[i] = false;
-		SET(nr_movable, (uint16_t)(block->nr_movable + block->old_movable));
+		SET(nr_movable,
+		    (uint16_t)(block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable));
 		nr_blocks[block->migratetype]++;
 	}
 }

@@ -436,19 +436,22 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 	return frame;
 }
 
-/* Count 2^order pages from `head` into, or out of, their blocks' nr_movable. */
-static inline void count_movable(struct model *m, uint32_t head, int order, int sign)
+/* Count the live block of 2^order pages into, or out of, the nr_live of its pageblocks. */
+static inline void count_live(struct model *m, uint32_t head, int order, int sign)
 {
 	int in_block = order < m->pageblock_order ? order : m->pageblock_order;
+	int type = m->frames[head].state - FRAME_USED_UNMOVABLE;
 
 	for (uint32_t i = 0; i < 1u << order; i += 1u << in_block)
-		frame_block(m, head + i)->nr_movable += (uint16_t)(sign * (1 << in_block));
+		frame_block(m, head + i)->nr_live[type] += (uint16_t)(sign * (1 << in_block));
 }
 
-void zone_mark_movable(struct model *m, uint32_t head, int order)
+void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
 {
-	m->frames[head].state = FRAME_USED_MOVABLE;
-	count_movable(m, head, order, 1);
+	int type = migratetype <= MIGRATETYPE_RECLAIMABLE ? migratetype : MIGRATETYPE_UNMOVABLE;
+
+	m->frames[head].state = (uint8_t)(FRAME_USED_UNMOVABLE + type);
+	count_live(m, head, order, 1);
 }
 
 uint32_t zone_alloc(struct model *m, struct request *rq)
@@ -484,8 +487,7 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 		counters->remote_node += zone->node != walk.preferred->node;
 		counters->lower_zone += zone->node == walk.preferred->node;
 	}
-	if (rq->migratetype == MIGRATETYPE_MOVABLE)
-		zone_mark_movable(m, frame, rq->order);
+	zone_mark_live(m, frame, rq->order, rq->migratetype);
 	return frame;
 }
 
@@ -497,6 +499,7 @@ void zone_forget_old(struct model *m, uint32_t head, int order)
 		/* Which of a block's old pages are movable is unknown: the share stays. */
 		block->old_movable = (uint16_t)((uint32_t)block->old_movable *
 						(block->nr_old - 1u) / block->nr_old);
+		block->old_lru -= block->old_lru > 0;
 		block->nr_old--;
 	}
 	block_set(m, head, order, FRAME_USED);
@@ -507,8 +510,8 @@ void zone_free(struct model *m, uint32_t head, int order)
 	struct zone *zone = frame_zone(m, head);
 	struct counters *counters = zone_counters(m, zone);
 
-	if (m->frames[head].state == FRAME_USED_MOVABLE)
-		count_movable(m, head, order, -1);
+	if (frame_is_live(m->frames[head].state))
+		count_live(m, head, order, -1);
 	else if (m->frames[head].state == FRAME_OLD)
 		zone_forget_old(m, head, order);
 	counters->frees++;

@@ -70,8 +70,11 @@ uint32_t zone_alloc(struct model *m, struct request *rq);
  */
 uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zone, bool mixes);
 
-/* The used block is movable: it counts as alike where a MOVABLE request claims its block. */
-void zone_mark_movable(struct model *m, uint32_t head, int order);
+/*
+ * The used block is of this migratetype: from now on until it is freed it counts as that in
+ * its pageblock, which decides claims of it.
+ */
+void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype);
 
 /* Free 2^order pages from `head`, which are used: a whole block, or FRAME_OLD pages. */
 void zone_free(struct model *m, uint32_t head, int order);

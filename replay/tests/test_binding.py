@@ -170,6 +170,20 @@ def test_counters_add_up_to_the_totals() -> None:
     } - {"ts", "cpu", "node", "zone"}
 
 
+def test_the_zones_are_surveyed_at_the_start_after_each_interval_and_at_the_end() -> None:
+    rows = [event(second * 10**9 + 5, "alloc", 1000 + second) for second in (1, 2, 4)]
+    out = run(engine(interval_ns=10**9), rows)
+    moments = [1 * 10**9 + 5, 2 * 10**9, 3 * 10**9, 4 * 10**9, 4 * 10**9 + 6]
+    assert [row["ts"] for row in out["block_mix"]] == moments
+    assert [row["movable_pages"] for row in out["block_mix"]] == [0, 1, 2, 2, 3]
+    counts = {ts: [r["nr_free"] for r in out["free_count"] if r["ts"] == ts] for ts in moments}
+    assert counts[moments[0]][9:] == [1, 3]
+    free = [sum(nr << order for order, nr in enumerate(counts[ts])) for ts in moments]
+    assert free[0] == 7 * 512
+    assert free[-1] == sum(row["nr_free"] << row["page_order"] for row in out["free_area"])
+    assert all(row["at"] is None for row in out["free_count"])
+
+
 def test_a_run_can_do_without_its_own_events() -> None:
     out = run(engine(events=False), [event(1, "alloc", 1000)])
     assert out["event"] == []

@@ -137,9 +137,9 @@ static void isolated_pages_are_movable_until_they_are_freed(void)
 	toy_pcp(&w.toy, 1, 0);
 	toy_add_free(&w.toy, 16, 2, 'M');
 	untold(&w, UNTOLD_KIND_ISOLATED, 16, 2);
-	check(frame_block(w.toy.m, 16)->nr_movable == 4);
+	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 4);
 	free_(&w, 18, 1);
-	check(frame_block(w.toy.m, 16)->nr_movable == 2);
+	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 2);
 	check(w.toy.zone->nr_free_pages == 2);
 	world_free(&w);
 }
