@@ -172,7 +172,8 @@ class _Reader:
 
 def _model_bytes(tape: Tape) -> int:
     """About what a model of the tape's machine takes."""
-    return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in tape.table("zone").to_pylist())
+    zones = [zone for zone in tape.table("zone").to_pylist() if zone["snapshot"] == 0]
+    return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
 
 
 def most_models(tapes: Sequence[Tape], jobs: int) -> int:
