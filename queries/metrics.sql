@@ -18,28 +18,14 @@
 --   unit    VARCHAR  events, pages, blocks, or 1/1000 of an index.
 --   tier    VARCHAR  Tier of the number when it is a prediction.
 --   value   BIGINT   The count.
-WITH span AS (
-    SELECT
-        coalesce(min(ts) FILTER (snapshot = 0) + 1, 0) AS since,
-        coalesce(
-            CASE
-                WHEN bool_or(snapshot = 0)
-                THEN min(ts) FILTER (snapshot > 0 AND snapshot = (SELECT max(snapshot) FROM snapshot))
-            END,
-            18446744073709551615
-        ) AS until
-    FROM snapshot
-    WHERE how = 'exact'
-),
-
-page_event AS MATERIALIZED (
+WITH page_event AS MATERIALIZED (
     SELECT
         kind,
         count(*) AS nr,
         count(*) - count(pfn) AS no_page,
         count(*) << page_order::INTEGER AS pages
     FROM event
-    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
+    WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
     GROUP BY kind, page_order
     UNION ALL
     SELECT kind, events, without_page, events << page_order::INTEGER FROM event_count
@@ -54,7 +40,7 @@ placed AS (
         kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
     FROM event
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
-      AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
+      AND ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
 ),
 
 run AS MATERIALIZED (
@@ -78,7 +64,7 @@ fallback AS MATERIALIZED (
         below_pageblock,
         count(*) AS nr
     FROM extfrag
-    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
+    WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
     GROUP BY ALL
 ),
 

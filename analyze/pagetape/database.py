@@ -43,6 +43,11 @@ MACHINE = pa.schema(
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
         pa.field("end_ts", pa.uint64()),
         pa.field("replayed", pa.bool_()),
+        pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
+        pa.field("model_kernel", pa.utf8()),  # of a replay: whose rules, ...
+        pa.field("policy", pa.utf8()),  # ... which policies, ...
+        pa.field("reclaim", pa.utf8()),  # ... which reclaim mode
+        pa.field("place", pa.int32()),  # among the tapes, from 0 on
     ]
 )
 
@@ -62,9 +67,10 @@ def kernel_version(release: str | None) -> int | None:
     return int(match[1]) * 1000 + int(match[2]) if match else None
 
 
-def machine(tape: Tape, label: str) -> dict[str, Any]:
+def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     """The row of `machine` for one tape."""
     facts = tape.facts
+    run = facts.get("replay")
     start, end = tape.clock or (None, None)
     return {name: facts.get(name) for name in MACHINE.names} | {
         "tape": label,
@@ -72,7 +78,12 @@ def machine(tape: Tape, label: str) -> dict[str, Any]:
         "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
         "start_ts": start,
         "end_ts": end,
-        "replayed": "replay" in facts,
+        "replayed": run is not None,
+        "own": run and run["own"],
+        "model_kernel": run and run["kernel"],
+        "policy": run and " + ".join(run["policies"]),
+        "reclaim": run and run["reclaim"],
+        "place": place,
     }
 
 
@@ -104,7 +115,7 @@ class Database:
                 self._db.register(source, tape.dataset(table.name))
                 selects.append(_select(table, source, name))
             self._view(table.name, " UNION ALL ".join(selects))
-        rows = [machine(tape, name) for tape, name in zip(tapes, names, strict=True)]
+        rows = [machine(tape, names[i], i) for i, tape in enumerate(tapes)]
         self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
         self._view("machine", "SELECT * FROM tape_machine")
         for bits, column in (("gfp", "gfp_flags"), ("context", "flags")):

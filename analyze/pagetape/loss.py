@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagetape import answer
@@ -29,6 +30,15 @@ class Loss:
         told = tape.complete and not tape.facts.get("deferred")
         total = sum(counts) if len(counts) == len(by_cpu) and told else None
         return cls(total, by_cpu, tape.num_rows("anomaly"))
+
+    @classmethod
+    def of_all(cls, tapes: Sequence[Tape]) -> Loss:
+        """Several tapes: the most that one of them lost, for a replay repeats its recording's
+        gaps, and the anomalies of all."""
+        each = [cls.of(tape) for tape in tapes]
+        totals = [loss.total for loss in each if loss.total is not None]
+        total = max(totals) if len(totals) == len(each) else None
+        return cls(total, {}, sum(loss.anomalies for loss in each))
 
     def __str__(self) -> str:
         lost = "unknown" if self.total is None else answer.amount(self.total, "event")

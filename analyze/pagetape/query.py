@@ -7,6 +7,8 @@ A header is the comment block at the head of the file:
     --
     -- Prose: why one asks, which column to read first.
     --
+    -- Tapes: several
+    --
     -- Tier: A
     --
     -- Parameters:
@@ -15,7 +17,8 @@ A header is the comment block at the head of the file:
     -- Columns:
     --   nr  BIGINT  How many.
 
-`Tier` is that of the numbers when the tape is a prediction: A is placement, B
+A query with the line `Tapes: several` compares tapes, the first being the base; others are
+about one. `Tier` is that of the numbers when the tape is a prediction: A is placement, B
 needs modelled feedback. queries/<group>/<name>.sql is the report
 `<group>.<name>`; the files in queries/views/ are the views all of them can use.
 """
@@ -31,6 +34,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 _SECTION = re.compile(r"(Parameters|Columns):")
+_SEVERAL = "Tapes: several"
 _TIER = re.compile(r"Tier: ([AB])")
 _PARAMETER = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+)(?: = (?P<default>\S+))?  +(?P<doc>.+)")
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
@@ -80,6 +84,7 @@ class Query:
     title: str
     doc: str
     tier: str  # "A", "B", or "" for a view
+    several: bool  # it compares tapes
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
@@ -130,7 +135,9 @@ def parse(name: str, text: str) -> Query:
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
     body = "\n".join(lines[len(comment) :]).strip()
-    return Query(name, comment[0], "\n".join(prose).strip(), tier, parameters, columns, body)
+    several = _SEVERAL in comment
+    text = "\n".join(line for line in prose if line != _SEVERAL).strip()
+    return Query(name, comment[0], text, tier, several, parameters, columns, body)
 
 
 def _tree(directory: Traversable, prefix: str) -> list[Query]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,22 @@ import click
 from pagetape import answer, options, query
 
 
-def _run(q: query.Query, path: Path, as_json: bool, values: dict[str, Any]) -> None:
+def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str, Any]) -> None:
     from pagetape.database import Database
     from pagetape.loss import Loss
     from pagetape.schemas.tape import Tape
 
-    tape = Tape(path)
-    with Database([tape]) as db:
+    tapes = [Tape(path) for path in paths]
+    with Database(tapes) as db:
         found = db.run(q, values)
-    loss = Loss.of(tape)
-    run = tape.facts.get("replay")
-    tier = "recorded" if run is None else max(q.tier, run["tier"])
+    loss = Loss.of_all(tapes)
+    tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
+    tier = max(tiers, default="recorded")
     if as_json:
         answer.emit(
             {
                 "name": q.name,
-                "tape": str(path),
+                **({"tapes": list(map(str, paths))} if q.several else {"tape": str(paths[0])}),
                 "columns": found.columns,
                 "rows": found.objects(),
                 "lost": loss.total,
@@ -39,8 +40,10 @@ def _run(q: query.Query, path: Path, as_json: bool, values: dict[str, Any]) -> N
 
 
 def _command(q: query.Query) -> click.Command:
-    def run(tape: Path, as_json: bool, **values: Any) -> None:
-        _run(q, tape, as_json, values)
+    def run(
+        as_json: bool, tape: Path | None = None, tapes: Sequence[Path] = (), **values: Any
+    ) -> None:
+        _run(q, tapes if tape is None else [tape], as_json, values)
 
     columns = "\n".join(f"  {c.name:<22}{c.doc}" for c in q.columns)
     parameters: list[click.Parameter] = [
@@ -58,10 +61,10 @@ def _command(q: query.Query) -> click.Command:
         callback=run,
         short_help=q.title,
         help=f"{q.title}\n\n{q.doc}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
-        f"  pagetape report {q.name} base.tape",
+        f"  pagetape report {q.name} base.tape{' whatif.tape' if q.several else ''}",
         params=parameters,
     )
-    return options.tape(options.json(command))
+    return (options.tapes if q.several else options.tape)(options.json(command))
 
 
 class Reports(click.Group):
