@@ -18,8 +18,8 @@ def kernels() -> list[dict[str, Any]]:
 def kernel_for_release(release: str) -> str:
     """The row for a kernel's release string; EngineError names the rows if there is none."""
 
-def policies() -> list[dict[str, Any]]:
-    """name, doc, kernel, tier, choices, notices,
+def policies(libs: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Those of the tree, then those of the shared objects `libs`: name, doc, kernel, tier, choices, notices,
     params [{name, min, max, default, values, doc}]."""
 
 class Replay:
@@ -42,6 +42,7 @@ class Replay:
         events: bool = True,  # write the model's own event rows
         counted: bool = False,  # ... of fallbacks only; event_count has the others' numbers
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
+        policy_libs: Sequence[str] = (),  # shared objects whose policies may be named
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess

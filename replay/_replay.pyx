@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import errno
+import os
 
 from pagetape.schemas import TABLES
 
@@ -39,6 +40,14 @@ cdef extern from "policy_stack.h" nogil:
         const char *kernel
         const char *tier
         const policy_param *params
+    struct policy_lib:
+        const policy_ops *ops
+    struct policy_stack:
+        policy_lib *libs
+        int nr_libs
+    int policy_stack_new(policy_stack **out, error *err)
+    void policy_stack_free(policy_stack *stack)
+    int policy_stack_open(policy_stack *stack, const char *path, error *err)
     const policy_ops *policy_list "policies"[]
     const char *policy_choice(const policy_ops *ops, int n)
     const char *policy_notice(const policy_ops *ops, int n)
@@ -58,6 +67,8 @@ cdef extern from "replay.h" nogil:
         machine machine
         const char *const *policies
         int nr_policies
+        const char *const *policy_libs
+        int nr_policy_libs
         uint64_t interval_ns
         bint events, counted
         const span *spans
@@ -206,29 +217,39 @@ cdef list policy_params(const policy_ops *ops):
     return out
 
 
-def policies():
+cdef dict describe_policy(const policy_ops *ops):
+    choices, notices = [], []
+    while policy_choice(ops, len(choices)):
+        choices.append(policy_choice(ops, len(choices)).decode())
+    while policy_notice(ops, len(notices)):
+        notices.append(policy_notice(ops, len(notices)).decode())
+    return {
+        "name": ops.name.decode(),
+        "doc": ops.doc.decode(),
+        "kernel": ops.kernel.decode(),
+        "tier": ops.tier.decode(),
+        "choices": choices,
+        "notices": notices,
+        "params": policy_params(ops),
+    }
+
+
+def policies(libs=()):
     cdef list out = []
-    cdef const policy_ops *ops
+    cdef policy_stack *stack = NULL
+    cdef error err
     cdef int i = 0
     while policy_list[i]:
-        ops = policy_list[i]
+        out.append(describe_policy(policy_list[i]))
         i += 1
-        choices, notices = [], []
-        while policy_choice(ops, len(choices)):
-            choices.append(policy_choice(ops, len(choices)).decode())
-        while policy_notice(ops, len(notices)):
-            notices.append(policy_notice(ops, len(notices)).decode())
-        out.append(
-            {
-                "name": ops.name.decode(),
-                "doc": ops.doc.decode(),
-                "kernel": ops.kernel.decode(),
-                "tier": ops.tier.decode(),
-                "choices": choices,
-                "notices": notices,
-                "params": policy_params(ops),
-            }
-        )
+    try:
+        check(policy_stack_new(&stack, &err), &err)
+        for path in libs:
+            check(policy_stack_open(stack, os.fsencode(path), &err), &err)
+        for i in range(stack.nr_libs):
+            out.append(describe_policy(stack.libs[i].ops))
+    finally:
+        policy_stack_free(stack)
     return out
 
 
@@ -320,10 +341,13 @@ cdef class Replay:
         bint events=True,
         bint counted=False,
         spans=(),
+        policy_libs=(),
     ):
         cdef error err
         cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
+        cdef list paths = [os.fsencode(path) for path in policy_libs]
         cdef const char **array
+        cdef const char **libs
         if reclaim != "R0":
             raise EngineError(errno.EINVAL, f"reclaim '{reclaim}': there is only R0, as recorded")
         specs += [spec.encode() for spec in policies]
@@ -331,6 +355,7 @@ cdef class Replay:
             nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
         )
         array = c_strings(specs)
+        libs = c_strings(paths)
         try:
             check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
             if recorded_kernel:
@@ -338,6 +363,8 @@ cdef class Replay:
             self.config.machine = self.machine.c
             self.config.policies = array
             self.config.nr_policies = len(specs)
+            self.config.policy_libs = libs
+            self.config.nr_policy_libs = len(paths)
             self.config.interval_ns = interval_ns
             self.config.events = events
             self.config.counted = counted
@@ -346,6 +373,7 @@ cdef class Replay:
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
+            free(libs)
 
     def __dealloc__(self):
         replay_free(self.c)

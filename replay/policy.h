@@ -3,7 +3,8 @@
  * policy.h - the only seam between the model and a policy.
  *
  * The model owns mechanisms: it splits, merges, refills, drains. A policy owns
- * choices. Adding a policy is one file in policies/ and one line in policy_stack.c.
+ * choices. Adding a policy is one new file in policies/ and one line in meson.build; or
+ * one shared object for --policy-lib and nothing here (policy_lib.h).
  *
  *   a setup choice  is asked once, before the first event. It edits what a run owns a
  *                   copy of: its machine and zones, its kernel row, the numbers of its
@@ -24,6 +25,8 @@
 struct policy {
 	const struct policy_ops *ops;
 	void *state; /* ops->state_size zeroed bytes, then the parameters set */
+	/* Of the same run. Who differs only sometimes passes on what its hooks say. */
+	struct policy *mainline;
 };
 
 /* One knob, an int64_t of the state. */
@@ -56,6 +59,7 @@ struct claim {
 };
 
 struct policy_ops {
+	uint64_t abi; /* POLICY_ABI in a policy from outside the tree */
 	const char *name;
 	const char *doc;
 	const char *kernel; /* where it comes from */
@@ -111,9 +115,12 @@ struct policy_ops {
 			    const struct request *rq, int order);
 };
 
-extern const struct policy_ops mainline_policy;
-extern const struct policy_ops fallback_policy;
-extern const struct policy_ops nofragment_policy;
-extern const struct policy_ops stall_policy;
-extern const struct policy_ops watermark_boost_policy;
-extern const struct policy_ops zonelist_policy;
+/*
+ * What a policy from outside the tree was compiled against: the sizes of what it sees, and
+ * a version, raised when a struct changes without changing its size.
+ */
+#define POLICY_VERSION 1ull
+#define POLICY_ABI                                                                                 \
+	(POLICY_VERSION << 32 |                                                                    \
+	 (3 * sizeof(struct policy_ops) + 5 * sizeof(struct model) + 7 * sizeof(struct zone) +     \
+	  11 * sizeof(struct pcp) + 13 * sizeof(struct kernel) + 17 * sizeof(struct request)))

@@ -1,26 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy_stack.h"
 
+#include "policies.h"
+#include "zone.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct policy_ops *const policies[] = {
-	&mainline_policy,
-	&fallback_policy,
-	&nofragment_policy,
-	&stall_policy,
-	&watermark_boost_policy,
-	&zonelist_policy,
-	NULL,
-};
+#define DECLARE(name) extern const struct policy_ops name##_policy;
+FOR_EACH_POLICY(DECLARE)
+#undef DECLARE
 
-static const struct policy_ops *find_policy(const char *name, size_t length)
+#define LIST(name) &name##_policy,
+const struct policy_ops *const policies[] = {FOR_EACH_POLICY(LIST) NULL};
+#undef LIST
+
+static bool is_called(const struct policy_ops *ops, const char *name, size_t length)
+{
+	return strlen(ops->name) == length && !strncmp(ops->name, name, length);
+}
+
+static const struct policy_ops *find_policy(const struct policy_stack *stack, const char *name,
+					    size_t length)
 {
 	for (const struct policy_ops *const *ops = policies; *ops; ops++)
-		if (strlen((*ops)->name) == length && !strncmp((*ops)->name, name, length))
+		if (is_called(*ops, name, length))
 			return *ops;
+	for (int i = 0; i < stack->nr_libs; i++)
+		if (is_called(stack->libs[i].ops, name, length))
+			return stack->libs[i].ops;
 	return NULL;
+}
+
+int policy_stack_open(struct policy_stack *stack, const char *path, struct error *err)
+{
+	struct policy_lib lib;
+	int ret;
+
+	if (stack->nr_libs == POLICY_STACK_MAX)
+		return fail(err, E2BIG, "%s: at most %d policy libraries in a run", path,
+			    POLICY_STACK_MAX);
+	ret = policy_lib_open(&lib, path, err);
+	if (ret)
+		return ret;
+	if (find_policy(stack, lib.ops->name, strlen(lib.ops->name))) {
+		ret = fail(err, EEXIST, "%s: there is a policy named '%s' already", path,
+			   lib.ops->name);
+		policy_lib_close(&lib);
+		return ret;
+	}
+	stack->libs[stack->nr_libs++] = lib;
+	return 0;
 }
 
 /* A value by its name, for enums. */
@@ -154,7 +185,7 @@ static int take_choices(struct policy_stack *stack, struct policy *p, struct err
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err)
 {
 	size_t length = strcspn(spec, ":");
-	const struct policy_ops *ops = find_policy(spec, length);
+	const struct policy_ops *ops = find_policy(stack, spec, length);
 	struct policy *p;
 	int ret;
 
@@ -165,6 +196,7 @@ int policy_stack_add(struct policy_stack *stack, const char *spec, struct error 
 	ret = policy_new(&p, ops, spec, err);
 	if (ret)
 		return ret;
+	p->mainline = stack->all[0];
 	ret = take_choices(stack, p, err);
 	if (ret)
 		policy_free(p);
@@ -185,6 +217,7 @@ int policy_stack_new(struct policy_stack **out, struct error *err)
 		free(stack);
 		return ret;
 	}
+	mainline->mainline = mainline;
 	stack->all[stack->nr++] = mainline;
 #define TAKE(choice) stack->owner.choice = mainline;
 	FOR_EACH_CHOICE(TAKE)
@@ -199,6 +232,8 @@ void policy_stack_free(struct policy_stack *stack)
 		return;
 	for (int i = 0; i < stack->nr; i++)
 		policy_free(stack->all[i]);
+	for (int i = 0; i < stack->nr_libs; i++)
+		policy_lib_close(&stack->libs[i]);
 	free(stack);
 }
 

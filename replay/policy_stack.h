@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "policy.h"
+#include "policy_lib.h"
 
 /* Every choice and notice of policy_ops, once. A new one is one new line here. */
 #define FOR_EACH_CHOICE(X)                                                                         \
@@ -27,6 +27,8 @@ enum { POLICY_STACK_MAX = 16 };
 struct policy_stack {
 	struct policy *all[POLICY_STACK_MAX]; /* all[0] is mainline */
 	int nr;
+	struct policy_lib libs[POLICY_STACK_MAX]; /* whose policies may be added, besides */
+	int nr_libs;
 	struct {
 #define OWNER(choice) struct policy *choice;
 		FOR_EACH_CHOICE(OWNER)
@@ -37,12 +39,18 @@ struct policy_stack {
 #define for_each_policy(stack, p)                                                                  \
 	for (int p##_i = 0; p##_i < (stack)->nr && ((p) = (stack)->all[p##_i]); p##_i++)
 
-/* Every policy there is; ends with NULL. */
+/* Every policy of the tree; ends with NULL. */
 extern const struct policy_ops *const policies[];
 
 /* A stack of mainline alone. -ENOMEM. */
 int policy_stack_new(struct policy_stack **out, struct error *err);
 void policy_stack_free(struct policy_stack *stack);
+
+/*
+ * Make the policy of a shared object known to the stack. As policy_lib_open(); -E2BIG, or
+ * -EEXIST if there is one of that name.
+ */
+int policy_stack_open(struct policy_stack *stack, const char *path, struct error *err);
 
 /*
  * Add the policy of `spec`: "name" or "name:key=value,key=value". -ENOENT, -EINVAL or

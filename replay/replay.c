@@ -68,6 +68,8 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		goto failed;
 	}
 	ret = policy_stack_new(&r->policies, err);
+	for (int i = 0; i < config->nr_policy_libs && !ret; i++)
+		ret = policy_stack_open(r->policies, config->policy_libs[i], err);
 	for (int i = 0; i < config->nr_policies && !ret; i++)
 		ret = policy_stack_add(r->policies, config->policies[i], err);
 	if (ret)

@@ -48,6 +48,8 @@ struct replay_config {
 	struct machine machine;        /* borrowed until replay_free() */
 	const char *const *policies;   /* specs */
 	int nr_policies;
+	const char *const *policy_libs; /* paths of shared objects: policy_lib.h */
+	int nr_policy_libs;
 	uint64_t interval_ns; /* grain of the counter table */
 	bool events;          /* write the model's own events */
 	bool counted;         /* ... as rows only fallbacks, the rest in numbers: tally.h */

@@ -58,6 +58,13 @@ PATH = click.Path(path_type=Path)
 tape = click.argument("tape", metavar="T.tape", type=PATH)
 tapes = click.argument("tapes", metavar="T.tape...", type=PATH, nargs=-1, required=True)
 json = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+policy_libs = click.option(
+    "--policy-lib",
+    "policy_libs",
+    multiple=True,
+    metavar="FILE.so",
+    help="A policy of your own, which --policy may then name; may be given again.",
+)
 force = click.option("--force", is_flag=True, help="Replace a tape of that name.")
 output = click.option(
     "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="The tape to make."

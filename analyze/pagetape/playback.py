@@ -55,6 +55,7 @@ class Run:
     kernel: str  # a row of the feature matrix, or "auto"
     policies: tuple[str, ...]
     reclaim: str = "R0"
+    policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
 
 
 def kernel_row(tape: Tape, kernel: str) -> str:
@@ -88,15 +89,15 @@ def _release(tape: Tape) -> str | None:
 
 def run_tier(run: Run) -> str:
     """A where the run is placement alone, B where its reclaim mode or a policy is feedback."""
-    feedback = run.reclaim != "R0" or "B" in map(_policy_tier, run.policies)
-    return "B" if feedback else "A"
+    known = {policy["name"]: str(policy["tier"]) for policy in _replay.policies(run.policy_libs)}
+    tiers = [_policy_tier(spec, known) for spec in run.policies]
+    return "B" if run.reclaim != "R0" or "B" in tiers else "A"
 
 
-def _policy_tier(spec: str) -> str:
+def _policy_tier(spec: str, known: dict[str, str]) -> str:
     """The tier of a policy as it is set; "A; mode=always: B" says which setting changes it."""
     name, _, settings = spec.partition(":")
-    policy = next(policy for policy in _replay.policies() if policy["name"] == name)
-    tier, *others = str(policy["tier"]).split("; ")
+    tier, *others = known[name].split("; ")
     for other in others:
         setting, _, its = other.partition(": ")
         if setting in settings.split(","):
@@ -187,6 +188,7 @@ class Source:
             recorded_kernel=kernel_row(self.tape, "auto") if has_kernel(self.tape) else "",
             reclaim=run.reclaim,
             spans=self.spans,
+            policy_libs=run.policy_libs,
             **options,
         )
 

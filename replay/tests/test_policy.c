@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+extern const struct policy_ops mainline_policy, nofragment_policy;
+
 static void bad_specs_say_why(void)
 {
 	static const struct {

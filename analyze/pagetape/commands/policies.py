@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,18 +30,29 @@ def _text(policy: dict[str, Any]) -> str:
 
 
 @click.command("policies")
+@options.policy_libs
+@click.option(
+    "--include-dir",
+    is_flag=True,
+    help="Print the directory of the C headers a policy of your own includes.",
+)
 @options.json
-def command(as_json: bool) -> None:
+def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> None:
     """The policies and kernels the model knows.
 
     A policy is given to replay as name or name:key=value,key=value. Each choice
-    has one owner in a run: two policies that decide the same are refused.
+    has one owner in a run: two policies that decide the same are refused. One of
+    your own is a shared object; docs/CONTRIBUTING.md has an example.
 
     \b
     Example:
       pagetape policies --json | jq '.policies[].name'
+      cc -shared -fPIC -I "$(pagetape policies --include-dir)" mine.c -o mine.so
     """
-    policies, kernels = _replay.policies(), _replay.kernels()
+    if include_dir:
+        click.echo(Path(_replay.__file__).parent / "include")
+        return
+    policies, kernels = _replay.policies(policy_libs), _replay.kernels()
     if as_json:
         answer.emit({"policies": policies, "kernels": kernels})
         return

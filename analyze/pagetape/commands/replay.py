@@ -34,6 +34,7 @@ def _text(result: dict[str, Any]) -> str:
     metavar="SPEC",
     help="name, or name:key=value,key=value; may be given again. Default: mainline.",
 )
+@options.policy_libs
 @click.option(
     "--reclaim",
     type=click.Choice(["R0"]),
@@ -48,6 +49,7 @@ def command(
     tape: Path,
     kernel: str,
     policies: tuple[str, ...],
+    policy_libs: tuple[str, ...],
     reclaim: str,
     out: Path | None,
     force: bool,
@@ -67,7 +69,7 @@ def command(
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
     """
     source = Tape(tape)
-    run = Run(kernel, policies, reclaim)
+    run = Run(kernel, policies, reclaim, policy_libs)
     error = None
     if out is not None:
         output.check_free(out, replace=force)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy of one's own: the example of docs/CONTRIBUTING.md, outside the tree and in it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape import _replay
+
+ROOT = Path(__file__).parents[2]
+TAPE = ROOT / "analyze/demo/pressure.tape"
+GUIDE = (ROOT / "docs/CONTRIBUTING.md").read_text()
+CC = shutil.which("cc") or "cc"
+
+Run = Callable[..., Any]
+
+
+def example(language: str) -> str:
+    """The block of that language in the section about policies."""
+    section = GUIDE[GUIDE.index("## A policy from start to end") :]
+    found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def compile_lib(folder: Path, source: str, name: str = "claim_share") -> Path:
+    include = Path(_replay.__file__).parent / "include"
+    (folder / f"{name}.c").write_text(source)
+    subprocess.run(
+        [CC, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I", str(include)]
+        + [f"{name}.c", "-o", f"{name}.so"],
+        cwd=folder,
+        check=True,
+    )
+    return folder / f"{name}.so"
+
+
+@pytest.fixture(scope="module")
+def lib(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_lib(tmp_path_factory.mktemp("lib"), example("c"))
+
+
+def test_the_example_compiles_against_the_installed_headers_and_describes_itself(
+    lib: Path, pagetape: Run
+) -> None:
+    assert pagetape("policies", "--include-dir").out.strip().endswith("/pagetape/include")
+    text = pagetape("policies", "--policy-lib", lib).out
+    assert "claim_share (tier A, none): Claim a pageblock for MOVABLE sooner" in text
+    assert re.search(r"percent\s+0\.\.100\s+25\s+Share of a pageblock", text)
+    assert "claim_share" not in pagetape("policies").out
+
+
+def test_it_runs_and_changes_what_it_decides(lib: Path, pagetape: Run) -> None:
+    def fallbacks(*policies: str) -> dict[str, int]:
+        totals = pagetape("replay", TAPE, "--policy-lib", lib, *policies, "--json").json["totals"]
+        return {name: totals[name]["value"] for name in ("fallback_claim", "fallback_steal")}
+
+    own = fallbacks()
+    assert fallbacks("--policy", "claim_share:percent=50") == own
+    assert fallbacks("--policy", "claim_share:percent=0") != own
+
+
+def test_what_is_no_policy_of_this_pagetape_is_one_clear_line(
+    lib: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    old = compile_lib(tmp_path, example("c").replace("POLICY_ABI,", "POLICY_ABI + 1,"), "old")
+    none = compile_lib(tmp_path, "int nothing;\n", "none")
+    taken = compile_lib(tmp_path, example("c").replace('"claim_share"', '"nofragment"'), "taken")
+    missing = tmp_path / "missing.so"
+    for libs, message in (
+        ([old], f"{old}: not compiled with .abi = POLICY_ABI and the headers of this"),
+        ([none], f"{none}: exports no pagetape_policy"),
+        ([taken], f"{taken}: there is a policy named 'nofragment' already"),
+        ([missing], f"{missing}: No such file or directory"),
+        ([ROOT / "README.md"], "README.md: "),
+        ([lib, lib], f"{lib}: there is a policy named 'claim_share' already"),
+    ):
+        options = [word for path in libs for word in ("--policy-lib", path)]
+        for command in (["policies"], ["replay", TAPE, "--policy", "claim_share"]):
+            said = pagetape(*command, *options)
+            assert said.status == 1
+            assert said.err.startswith("pagetape: ") and said.err.count("\n") == 1
+            assert message in said.err
+
+
+def test_two_owners_of_one_choice_are_refused_across_libraries(
+    lib: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    other = compile_lib(tmp_path, example("c").replace('"claim_share"', '"other"'), "other")
+    libs = ["--policy-lib", lib, "--policy-lib", other]
+    said = pagetape("replay", TAPE, *libs, "--policy", "claim_share", "--policy", "other")
+    assert said.status == 1
+    assert "claim_share and other both decide 'claim'" in said.err
+
+
+MAIN = """
+#include "policy_stack.h"
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	struct error err = {""};
+	struct policy_stack *stack;
+
+	if (policy_stack_new(&stack, &err) || policy_stack_add(stack, argv[argc - 1], &err))
+		return puts(err.msg), 1;
+	return puts(stack->owner.claim->ops->name) < 0;
+}
+"""
+
+
+def test_in_the_tree_it_is_one_new_file_and_one_line(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for room in ("schemas", "collector", "queries", "analyze"):
+        (tree / room).symlink_to(ROOT / room)
+    shutil.copytree(ROOT / "replay", tree / "replay")
+    for name in ("meson.build", "pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, tree / name)
+
+    in_tree = example("c").replace("pagetape_policy", "claim_share_policy")
+    in_tree = in_tree.replace("\t.abi = POLICY_ABI,\n", "")
+    (tree / "replay/policies/claim_share.c").write_text(in_tree)
+    diff = example("diff").splitlines()
+    before = "\n".join(line[1:] for line in diff if not line.startswith("+"))
+    after = "\n".join(line[1:] for line in diff)
+    meson = (tree / "replay/meson.build").read_text()
+    assert meson.count(before) == 1
+    (tree / "replay/meson.build").write_text(meson.replace(before, after))
+
+    tools = Path(sys.executable).parent
+    build = tmp_path / "build"
+    environment = {"PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin", "CFLAGS": "-O0"}
+
+    def do(*command: str | Path) -> str:
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
+    do(tools / "meson", "setup", "--buildtype=plain", build, tree)
+    do(tools / "ninja", "-C", build, "replay/libreplay.a", "schemas/libschemas.a")
+    (tmp_path / "main.c").write_text(MAIN)
+    includes = ["-I", tree / "replay", "-I", tree / "schemas", "-I", build / "schemas"]
+    libraries = [build / "replay/libreplay.a", build / "schemas/libschemas.a", "-ldl", "-lm"]
+    do(CC, "main.c", *includes, *libraries, "-o", "own")
+    assert do(tmp_path / "own", "claim_share:percent=10") == "claim_share\n"
+
+
+def test_every_policy_of_the_tree_says_what_it_is() -> None:
+    for policy in _replay.policies():
+        assert policy["doc"].endswith(".")
+        assert policy["kernel"]
+        assert policy["tier"][0] in "AB"
+        assert policy["choices"] or policy["notices"]
+        for param in policy["params"]:
+            assert param["doc"].endswith(".")
+            assert param["values"] or param["min"] <= param["default"] <= param["max"]

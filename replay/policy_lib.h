@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy_lib.h - a policy from outside the tree: a shared object.
+ *
+ * It includes policy.h, as installed in `pagetape policies --include-dir`, and exports
+ *
+ *	const struct policy_ops pagetape_policy = {.abi = POLICY_ABI, .name = ..., ...};
+ *
+ * A policy calls nothing but what those headers define, libc, and the hooks of
+ * self->mainline. It runs inside pagetape, with all its rights.
+ */
+#pragma once
+
+#include "policy.h"
+
+struct policy_lib {
+	void *handle;
+	const struct policy_ops *ops;
+};
+
+/* -ENOENT if it cannot be loaded or has no policy, -EINVAL for one of other headers. */
+int policy_lib_open(struct policy_lib *lib, const char *path, struct error *err);
+void policy_lib_close(struct policy_lib *lib);
