@@ -32,12 +32,9 @@ def example(language: str) -> str:
 def compile_lib(folder: Path, source: str, name: str = "claim_share") -> Path:
     include = Path(_replay.__file__).parent / "include"
     (folder / f"{name}.c").write_text(source)
-    subprocess.run(
-        [CC, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I", str(include)]
-        + [f"{name}.c", "-o", f"{name}.so"],
-        cwd=folder,
-        check=True,
-    )
+    strict = ["-Wall", "-Wextra", "-Werror"]
+    command = [CC, "-shared", "-fPIC", *strict, "-I", include, f"{name}.c", "-o", f"{name}.so"]
+    subprocess.run(command, cwd=folder, check=True)
     return folder / f"{name}.so"
 
 
