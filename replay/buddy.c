@@ -127,6 +127,33 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 	return other->state == FRAME_FREE && other->order == order + 1;
 }
 
+/* compaction_capture, 5.1 to 6.18: the chunk never comes to a list. */
+static bool is_captured(struct model *m, const struct zone *zone, uint32_t head, int order,
+			int migratetype)
+{
+	struct capture *c = m->capture;
+
+	if (m->kernel->capture == CAPTURE_NONE || c->frame != NO_FRAME || c->zone != zone ||
+	    c->order != order || migratetype == MIGRATETYPE_CMA ||
+	    migratetype == MIGRATETYPE_ISOLATE)
+		return false;
+	if (order < m->pageblock_order && migratetype == MIGRATETYPE_MOVABLE &&
+	    c->migratetype != MIGRATETYPE_MOVABLE)
+		return false;
+	c->frame = head;
+	block_set(m, head, order, FRAME_USED);
+	if (m->kernel->capture == CAPTURE_TOLD && c->migratetype != migratetype)
+		events_extfrag(m->events, &m->now,
+			       &(struct extfrag){
+				       .pfn = (int64_t)frame_pfn(m, head),
+				       .alloc_order = order,
+				       .fallback_order = order,
+				       .alloc_migratetype = c->migratetype,
+				       .fallback_migratetype = migratetype,
+			       });
+	return true;
+}
+
 void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype)
 {
 	struct frame *f = m->frames;
@@ -134,6 +161,8 @@ void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int 
 	while (order < m->max_order) {
 		uint32_t buddy = head ^ (1u << order);
 
+		if (m->capture && is_captured(m, zone, head, order, migratetype))
+			return;
 		if (f[buddy].state != FRAME_FREE || f[buddy].order != order)
 			break;
 		if (order >= m->pageblock_order) {

@@ -2,35 +2,75 @@
 #include "compact.h"
 
 #include "buddy.h"
-#include "seize.h"
+#include "zone.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+/* enum compact_result, 4.20 to 6.18 */
+enum { COMPACT_NO_SUITABLE_PAGE = 3, COMPACT_CONTINUE = 4 };
+
+int compactions_new(struct compactions *c, const struct model *m, struct error *err)
+{
+	c->deep_from = calloc((size_t)m->nr_zones, sizeof(*c->deep_from));
+	return c->deep_from ? 0 : fail(err, ENOMEM, "no memory for %d zones", m->nr_zones);
+}
+
+static bool has_scan(const struct compaction_columns *columns, size_t i)
+{
+	return is_valid(columns->start_pfn_valid, i) && is_valid(columns->end_pfn_valid, i) &&
+	       is_valid(columns->nr_scanned_valid, i) && is_valid(columns->nr_taken_valid, i);
+}
+
+static bool is_wanted(const struct compaction_columns *columns, size_t i)
+{
+	switch (columns->kind[i]) {
+	case COMPACTION_KIND_ISOLATE_FREEPAGES:
+	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
+	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
+		return has_scan(columns, i);
+	case COMPACTION_KIND_BEGIN:
+	case COMPACTION_KIND_TRY_TO_COMPACT_PAGES:
+	case COMPACTION_KIND_KCOMPACTD_WAKE:
+	case COMPACTION_KIND_SUITABLE:
+	case COMPACTION_KIND_MIGRATE_PAGES_START:
+	case COMPACTION_KIND_MIGRATE_PAGES:
+	case COMPACTION_KIND_FINISHED:
+	case COMPACTION_KIND_END:
+		return true;
+	default:
+		return false;
+	}
+}
+
+#define OR(column, otherwise)                                                                      \
+	(is_valid(columns->column##_valid, i) ? columns->column[i] : (otherwise))
+
+static struct compact_row read_row(const struct compaction_columns *columns, size_t i)
+{
+	return (struct compact_row){
+		.at = columns->at[i],
+		.start_pfn = OR(start_pfn, 0),
+		.end_pfn = OR(end_pfn, 0),
+		.migrate_pfn = OR(migrate_pfn, 0),
+		.free_pfn = OR(free_pfn, 0),
+		.nr_scanned = OR(nr_scanned, 0),
+		.nr_taken = OR(nr_taken, 0),
+		.gfp_flags = OR(gfp_flags, 0),
+		.pid = columns->pid[i],
+		.kind = columns->kind[i],
+		.order = (int8_t)OR(page_order, -1),
+		.priority = (int8_t)OR(priority, -1),
+		.status = (int16_t)OR(status, -1),
+		.sync = OR(sync, false),
+	};
+}
 
 int compactions_load(struct compactions *c, const struct compaction_columns *columns, size_t rows,
 		     uint64_t first, struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
-		switch (columns->kind[i]) {
-		case COMPACTION_KIND_ISOLATE_FREEPAGES:
-		case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
-			if (!is_valid(columns->start_pfn_valid, i) ||
-			    !is_valid(columns->end_pfn_valid, i) ||
-			    !is_valid(columns->nr_scanned_valid, i) ||
-			    !is_valid(columns->nr_taken_valid, i))
-				continue;
-			break;
-		case COMPACTION_KIND_BEGIN:
-		case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
-		case COMPACTION_KIND_MIGRATE_PAGES_START:
-		case COMPACTION_KIND_MIGRATE_PAGES:
-		case COMPACTION_KIND_FINISHED:
-		case COMPACTION_KIND_END:
-			break;
-		default:
-			continue;
-		}
-		if (columns->at[i] < first)
+		if (!is_wanted(columns, i) || columns->at[i] < first)
 			continue;
 		if (c->nr && columns->at[i] < c->rows[c->nr - 1].at)
 			return fail(err, EINVAL, "compaction: a row goes back to event %llu",
@@ -45,15 +85,7 @@ int compactions_load(struct compactions *c, const struct compaction_columns *col
 			c->rows = more;
 			c->room = room;
 		}
-		c->rows[c->nr++] = (struct compact_row){
-			.at = columns->at[i],
-			.start_pfn = columns->start_pfn[i],
-			.end_pfn = columns->end_pfn[i],
-			.nr_scanned = columns->nr_scanned[i],
-			.nr_taken = columns->nr_taken[i],
-			.pid = columns->pid[i],
-			.kind = columns->kind[i],
-		};
+		c->rows[c->nr++] = read_row(columns, i);
 	}
 	return 0;
 }
@@ -61,107 +93,155 @@ int compactions_load(struct compactions *c, const struct compaction_columns *col
 void compactions_free(struct compactions *c)
 {
 	free(c->rows);
+	free(c->deep_from);
 }
 
-void compact_take(struct model *m, uint32_t head)
+struct compactor *compactor_of(struct compactions *c, int32_t pid)
 {
-	int order = m->frames[head].order;
-	uint32_t block = 1u << m->pageblock_order;
+	for (int i = 0; i < c->nr_tasks; i++)
+		if (c->tasks[i].pid == pid)
+			return &c->tasks[i];
+	return NULL;
+}
 
-	free_list_del(m, frame_zone(m, head), head);
-	m->frames[head].state = FRAME_USED;
-	if (order < m->pageblock_order - 1)
+/* The same; a task that is new takes the place of one that is done. NULL: there is none. */
+static struct compactor *compactor_get(struct compactions *c, int32_t pid)
+{
+	struct compactor *task = compactor_of(c, pid);
+
+	if (task)
+		return task;
+	if (c->nr_tasks < MAX_COMPACTORS)
+		task = &c->tasks[c->nr_tasks++];
+	for (int i = 0; i < c->nr_tasks && !task; i++)
+		if (!c->tasks[i].running && !c->tasks[i].migrating)
+			task = &c->tasks[i];
+	if (task)
+		*task = (struct compactor){.pid = pid};
+	return task;
+}
+
+/* Migratetype of a request, as gfp_migratetype() reads its flags. */
+static int asked_type(uint32_t gfp_flags)
+{
+	if (gfp_flags & GFP_MOVABLE)
+		return MIGRATETYPE_MOVABLE;
+	return gfp_flags & GFP_RECLAIMABLE ? MIGRATETYPE_RECLAIMABLE : MIGRATETYPE_UNMOVABLE;
+}
+
+/* compact_zone: a new run. */
+static void begin(struct compactions *c, const struct model *m, struct compactor *task,
+		  const struct compact_row *row)
+{
+	uint32_t frame = pfn_frame(m, row->start_pfn);
+
+	c->nr_running -= task->running;
+	task->running = frame != NO_FRAME;
+	if (!task->running)
 		return;
-	for (uint32_t f = head; f < head + (1u << order); f += block) {
-		if (frame_block(m, f)->migratetype > MIGRATETYPE_RECLAIMABLE)
+	c->nr_running++;
+	task->run = ++c->runs;
+	task->zone = frame_zone(m, frame);
+	task->sync = row->sync;
+	task->migrate_pfn = row->migrate_pfn;
+	task->free_pfn = row->free_pfn;
+	task->search_order = task->order;
+	task->fail = 0;
+	task->capture = (struct capture){
+		.zone = task->zone,
+		.order = task->order,
+		.migratetype = task->migratetype,
+		.frame = NO_FRAME,
+	};
+}
+
+static void end(struct compactions *c, struct compactor *task)
+{
+	c->nr_running -= task->running;
+	task->running = task->migrating = false;
+}
+
+/* The block that the iteration which begins with row `from` of c->rows scans, or none. */
+static uint64_t next_source(const struct compactions *c, size_t from, int32_t pid)
+{
+	for (size_t i = from; i < c->nr; i++) {
+		const struct compact_row *row = &c->rows[i];
+
+		if (row->pid != pid)
 			continue;
-		if (m->kernel->drained_type == DRAINED_BLOCK)
-			retype_block(m, f, MIGRATETYPE_MOVABLE);
-		else
-			set_block_type(m, f, 0, MIGRATETYPE_MOVABLE);
+		if (row->kind == COMPACTION_KIND_ISOLATE_MIGRATEPAGES)
+			return row->start_pfn;
+		return UINT64_MAX;
 	}
+	return UINT64_MAX;
 }
 
-static void isolate(struct model *m, uint32_t head, int mark,
-		    const struct compact_listener *listener)
+/* Where isolate_freepages goes on: in the same block, or with the one below. */
+static uint64_t free_scanner(const struct model *m, const struct compact_row *row)
 {
-	listener->taking(listener->self, head);
-	compact_take(m, head);
-	m->frames[head].list = (uint16_t)mark;
+	uint64_t block = 1ull << m->pageblock_order;
+
+	if (row->end_pfn & (block - 1))
+		return row->end_pfn;
+	return (row->start_pfn & ~(block - 1)) - block;
 }
 
-/* isolate_freepages_block: every free chunk that begins in the range. */
-static int64_t isolate_range(struct model *m, const struct compact_row *row, int mark,
-			     const struct compact_listener *listener)
+void compact_follow(struct compactions *c, struct model *m, const struct compact_row *row,
+		    const struct compact_sink *sink)
 {
-	uint32_t frame = pfn_frame(m, row->start_pfn), end;
-	int64_t taken = 0;
-	struct zone *zone;
+	struct compactor *task = compactor_get(c, row->pid);
 
-	if (frame == NO_FRAME || row->end_pfn < row->start_pfn)
-		return 0;
-	zone = frame_zone(m, frame);
-	end = row->end_pfn - row->start_pfn < zone->end - frame
-		      ? frame + (uint32_t)(row->end_pfn - row->start_pfn)
-		      : zone->end;
-	while (frame < end && taken < row->nr_taken) {
-		const struct frame *f = &m->frames[frame];
-		uint32_t pages = f->state == FRAME_TAIL ? 1 : 1u << f->order;
-
-		if (f->state == FRAME_FREE) {
-			isolate(m, frame, mark, listener);
-			taken += pages;
-		}
-		frame += pages;
-	}
-	return taken;
-}
-
-/*
- * fast_isolate_freepages: from the tail of the MOVABLE list of an order, the first page of
- * the range's upper half, else of those looked at the highest; the list begins there then.
- */
-static int64_t isolate_quickly(struct model *m, const struct compact_row *row, int mark,
-			       const struct compact_listener *listener)
-{
-	uint64_t low = (row->start_pfn + row->end_pfn) / 2;
-	int64_t left = row->nr_scanned - row->nr_taken + 1;
-	uint32_t found = NO_FRAME, list, entry;
-	struct zone *zone;
-	int order = 0;
-
-	entry = pfn_frame(m, row->start_pfn);
-	if (entry == NO_FRAME || row->nr_taken <= 0 || row->nr_taken & (row->nr_taken - 1))
-		return 0;
-	while (1ll << order < row->nr_taken)
-		order++;
-	if (order > m->max_order)
-		return 0;
-	zone = frame_zone(m, entry);
-	list = free_list(zone, order, MIGRATETYPE_MOVABLE);
-	low &= ~((1ull << m->pageblock_order) - 1);
-	for (entry = m->frames[list].prev; entry != list; entry = m->frames[entry].prev) {
-		uint64_t pfn = frame_pfn(m, entry);
-
-		/* Of more than were looked at only if none of those will do. */
-		if (--left < 0 && found != NO_FRAME)
+	if (!task)
+		return;
+	switch (row->kind) {
+	case COMPACTION_KIND_TRY_TO_COMPACT_PAGES:
+		task->order = row->order;
+		task->migratetype = asked_type(row->gfp_flags);
+		task->direct = true;
+		task->ignores_skips = !row->priority; /* MIN_COMPACT_PRIORITY */
+		break;
+	case COMPACTION_KIND_KCOMPACTD_WAKE:
+		task->order = row->order;
+		task->migratetype = MIGRATETYPE_UNMOVABLE;
+		task->direct = task->ignores_skips = false;
+		break;
+	case COMPACTION_KIND_SUITABLE:
+		if (!task->running)
+			task->order = row->order;
+		break;
+	case COMPACTION_KIND_BEGIN:
+		begin(c, m, task, row);
+		break;
+	case COMPACTION_KIND_END:
+		end(c, task);
+		break;
+	case COMPACTION_KIND_MIGRATE_PAGES_START:
+		task->migrating = true;
+		break;
+	case COMPACTION_KIND_MIGRATE_PAGES:
+		task->migrating = false;
+		break;
+	case COMPACTION_KIND_FINISHED:
+		if (task->running &&
+		    (row->status == COMPACT_NO_SUITABLE_PAGE || row->status == COMPACT_CONTINUE))
+			compact_find_source(m, task, next_source(c, c->next, row->pid), sink);
+		break;
+	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
+		task->migrate_pfn = row->end_pfn;
+		break;
+	case COMPACTION_KIND_ISOLATE_FREEPAGES:
+		if (!task->running)
 			break;
-		if (pfn >= row->start_pfn && (found == NO_FRAME || entry > found))
-			found = entry;
-		if (pfn >= low)
+		compact_scan_block(m, task, row, sink);
+		if (!task->found)
+			task->free_pfn = free_scanner(m, row);
+		break;
+	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
+		if (!task->running)
 			break;
+		task->free_pfn = row->end_pfn;
+		task->found = row->nr_taken > 0;
+		compact_scan_lists(c, m, task, row, sink);
+		break;
 	}
-	if (found == NO_FRAME)
-		return 0;
-	rotate_list(m, list, found);
-	isolate(m, found, mark, listener);
-	return row->nr_taken;
-}
-
-int64_t compact_isolate(struct model *m, const struct compact_row *row, int mark,
-			const struct compact_listener *listener)
-{
-	if (row->kind == COMPACTION_KIND_ISOLATE_FREEPAGES)
-		return isolate_range(m, row, mark, listener);
-	return isolate_quickly(m, row, mark, listener);
 }

@@ -2,9 +2,10 @@
 /*
  * compact.h - what compaction did to the free lists, from the compaction table.
  *
- * Its free scanner takes pages off the lists and no page event tells: but its own events
- * say from which range, and how many. Its quick search takes one chunk and cuts the list
- * there like a deck of cards.
+ * Its free scanner takes pages off the lists, its quick searches cut lists like a deck of
+ * cards, and no page event tells. But its own events say where the scanners stood and what
+ * they looked at and took: enough to follow the compact_control of each task that compacts
+ * (mm/compaction.c, 5.10 to 6.18), and to check at every event that it was followed well.
  */
 #pragma once
 
@@ -12,18 +13,64 @@
 
 struct compact_row {
 	uint64_t at;
-	uint64_t start_pfn, end_pfn; /* of the range scanned */
+	uint64_t start_pfn, end_pfn; /* of the range scanned, or of the zone */
+	uint64_t migrate_pfn, free_pfn;
 	int64_t nr_scanned, nr_taken;
+	uint32_t gfp_flags;
 	int32_t pid;
 	uint8_t kind;
+	int8_t order;    /* -1: the row has none */
+	int8_t priority; /* of a direct run; -1: the row has none */
+	int16_t status;
+	bool sync;
 };
+
+/* A task that compacts a zone, as its events show it. */
+struct compactor {
+	int32_t pid;
+	bool running,
+		migrating; /* between begin and end; between migrate_pages_start and its end */
+	bool sync, direct, ignores_skips;
+	int order; /* wanted; below 1: the whole zone */
+	int migratetype;
+	struct zone *zone;
+	uint32_t run; /* number of this run, from 1 */
+	uint64_t migrate_pfn, free_pfn;
+	bool found; /* its last quick search for free pages found some: it scans around them */
+	int search_order;  /* of the quick search for free pages */
+	unsigned int fail; /* quick searches that failed in a row */
+	struct capture capture;
+};
+
+enum { MAX_COMPACTORS = 64 }; /* at the same time; others go unseen */
 
 struct compactions {
 	struct compact_row *rows;
 	size_t nr, room, next;
+	struct compactor tasks[MAX_COMPACTORS];
+	int nr_tasks;
+	int nr_running;
+	uint32_t runs;
+	uint64_t *deep_from; /* [zone] free scanners at or above it search deep,
+				compact_init_free_pfn */
 };
 
-/* Keep the rows from row `first` of `event` on that tell of free pages and migrations. */
+/* What following compaction finds; `self` is handed through. */
+struct compact_sink {
+	void *self;
+	/* 2^order free pages were taken off their list, of `migratetype`. */
+	void (*isolated)(void *self, const struct compactor *task, uint32_t head, int order,
+			 int migratetype);
+	/* A list was cut: `first` is first now. */
+	void (*cut)(void *self, const struct compactor *task, uint32_t first);
+	/* The model could follow a scanner of `pages`, or it could not. */
+	void (*followed)(void *self, struct zone *zone, uint64_t pages, bool exactly);
+};
+
+/* For the zones of a model. -ENOMEM. */
+int compactions_new(struct compactions *c, const struct model *m, struct error *err);
+
+/* Keep the rows from row `first` of `event` on that tell of scanners and migrations. */
 int compactions_load(struct compactions *c, const struct compaction_columns *columns, size_t rows,
 		     uint64_t first, struct error *err);
 void compactions_free(struct compactions *c);
@@ -36,22 +83,18 @@ static inline const struct compact_row *compactions_next(struct compactions *c, 
 	return &c->rows[c->next++];
 }
 
-/*
- * A free chunk leaves its list, and is a used block; most of a pageblock is MOVABLE from then
- * on (__isolate_free_page, 2.6.35 to 6.18).
- */
-void compact_take(struct model *m, uint32_t head);
+/* The task's run, or NULL. */
+struct compactor *compactor_of(struct compactions *c, int32_t pid);
 
-/* Who hears of the chunks that compact_isolate() takes, while they are still free. */
-struct compact_listener {
-	void (*taking)(void *self, uint32_t head);
-	void *self;
-};
+/* Follow one row, the one before c->next. */
+void compact_follow(struct compactions *c, struct model *m, const struct compact_row *row,
+		    const struct compact_sink *sink);
 
-/*
- * The pages of a compact_isolate_freepages or a fast_isolate_freepages leave the free lists
- * (isolate_freepages_block, fast_isolate_freepages, 5.1 to 6.18); `mark` is what frame.list
- * of their heads becomes. Returns the pages found: nr_taken if the model has them all.
- */
-int64_t compact_isolate(struct model *m, const struct compact_row *row, int mark,
-			const struct compact_listener *listener);
+/* compact_scan.c: the scanners. */
+void compact_scan_block(struct model *m, struct compactor *task, const struct compact_row *row,
+			const struct compact_sink *sink);
+void compact_scan_lists(struct compactions *c, struct model *m, struct compactor *task,
+			const struct compact_row *row, const struct compact_sink *sink);
+/* `scanned`: the first pfn of the pageblock that the migration scanner went to; NONE: to none. */
+void compact_find_source(struct model *m, struct compactor *task, uint64_t scanned,
+			 const struct compact_sink *sink);

@@ -10,12 +10,10 @@ enum {
 	ALLOC_WITHIN = 128,    /* events of its CPU from a refill to the alloc that caused it */
 	LATE_WITHIN = 512,     /* from an alloc to one whose page was taken before it */
 	INTERRUPT_WITHIN = 64, /* of an interrupt */
-	INTERRUPT_MAX = 8192,
-	WORKER_WITHIN = 256, /* from the start of the vmstat worker to its drain */
-	BURST_MAX = 8192,    /* pages under one hold of the zone's lock */
-	DEPTH_MAX = 65536,   /* entries a page may lie deep in a PCP list */
+	WORKER_WITHIN = 256,   /* from the start of the vmstat worker to its drain */
+	BURST_MAX = 8192,      /* pages under one hold of the zone's lock */
+	DEPTH_MAX = 65536,     /* entries a page may lie deep in a PCP list */
 };
-#define LOCK_NS 50000 /* from a zone's lock to the end of the PCP's */
 
 static bool is_taking(const struct step *step)
 {
@@ -47,105 +45,9 @@ static struct step *find_alloc(const struct validate *v, const struct step *afte
 	return NULL;
 }
 
-/* The first step after `step` that is no deeper in interrupts than `depth`, or NULL. */
-static const struct step *after_interrupt(const struct validate *v, const struct step *step,
-					  int depth)
-{
-	int within = INTERRUPT_MAX;
-
-	for (const struct step *s = step_next(&v->steps, step); s && within--;
-	     s = step_next(&v->steps, s))
-		if (step_depth(s) <= depth)
-			return s;
-	return NULL;
-}
-
-/* Whether what is heard next of the pages an interrupt frees tells that the buddy got them. */
-static bool frees_went_past(const struct validate *v, const struct step *first)
-{
-	int buddy = 0, pcp = 0, within = INTERRUPT_MAX;
-
-	for (const struct step *s = first; s && within-- && step_depth(s);
-	     s = step_next(&v->steps, s)) {
-		const struct step *next;
-
-		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order))
-			continue;
-		next = steps_of_frame(&v->steps, s, s->frame);
-		buddy += next && next->kind == EVENT_KIND_ALLOC_ZONE_LOCKED;
-		pcp += next &&
-		       (next->kind == EVENT_KIND_ALLOC || next->kind == EVENT_KIND_PCPU_DRAIN);
-	}
-	return buddy > pcp;
-}
-
-/*
- * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock keeps
- * preemption off; where the tape shows that, an interrupt that does not show it
- * interrupted no holder. One that shows it interrupted the holder of some lock: of which,
- * is told by what becomes of the pages.
- */
-static bool pcp_locked(struct validate *v, const struct step *step, const struct zone *zone)
-{
-	struct holder *holder = &v->holders[step->cpu];
-	const struct step *next;
-
-	if (!step_depth(step) || (v->preempt_told && !(step->flags & CONTEXT_PREEMPT_OFF)))
-		return false;
-	if (holder->zone && step_depth(step) > holder->depth && step->ts <= holder->until)
-		return holder->locked && holder->zone == zone;
-	if (!v->preempt_told || step->kind != EVENT_KIND_FREE)
-		return false;
-	next = after_interrupt(v, step, 0);
-	*holder = (struct holder){
-		.zone = zone,
-		.until = next ? next->ts : step->ts,
-		.locked = next && next->kind == EVENT_KIND_ALLOC && frees_went_past(v, step),
-	};
-	return holder->locked;
-}
-
-/*
- * `last` is the last event under the zone's lock: the PCP's, which was taken before, is
- * held a little longer. An interrupt that was waiting comes in between.
- */
-static void hold_after_burst(struct validate *v, const struct step *last, const struct zone *zone)
-{
-	v->holders[last->cpu] = (struct holder){zone, last->ts + LOCK_NS, step_depth(last), true};
-}
-
-/* A batch of frees keeps the PCP's lock from its first page to its last. */
-static void hold_in_batch(struct validate *v, const struct step *step, const struct zone *zone)
-{
-	const struct step *next = step_next(&v->steps, step);
-
-	if (!next || step_depth(next) <= step_depth(step))
-		return;
-	next = after_interrupt(v, step, step_depth(step));
-	if (next && next->kind == EVENT_KIND_FREE_BATCHED && next->batched &&
-	    next->pid == step->pid && frame_zone(v->m, next->frame) == zone)
-		v->holders[step->cpu] = (struct holder){zone, next->ts, step_depth(step), true};
-}
-
-/* The holder, or what it interrupted, goes on: it holds no more. */
-static void release(struct validate *v, const struct step *step)
-{
-	struct holder *holder = &v->holders[step->cpu];
-
-	if (holder->zone && step_depth(step) <= holder->depth)
-		holder->zone = NULL;
-}
-
 static bool is_guess(const struct validate *v, uint32_t head)
 {
 	return v->guesses && v->guesses[head / 64] >> head % 64 & 1;
-}
-
-/* A block whose place on its list is known from here on. */
-static void no_guess(struct validate *v, uint32_t head)
-{
-	if (v->guesses)
-		v->guesses[head / 64] &= ~(1ull << head % 64);
 }
 
 /* Whether it depends on what the tape has not told yet where a page is. */
@@ -167,11 +69,6 @@ static void saw_pcp_page(struct validate *v, const struct step *step)
 
 	if (place_of(v->m, step->frame) == PLACE_UNKNOWN && pcp_allowed(v->m, step->order))
 		zone->pcp_unseen -= zone->pcp_unseen < pages ? zone->pcp_unseen : pages;
-}
-
-static uint64_t pfn_or_none(const struct model *m, uint32_t frame)
-{
-	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
 }
 
 /* The events of one page that leaves the free lists, from `step` on. */
@@ -294,20 +191,6 @@ static bool is_freed_next(const struct validate *v, uint32_t frame)
 	const struct step *next = steps_of_frame(&v->steps, NULL, frame);
 
 	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
-}
-
-/* Write down that free pages left their list, and no event told. */
-static void tell_isolated(struct validate *v, uint32_t head, int order)
-{
-	tell_untold(v,
-		    (struct untold){
-			    .kind = UNTOLD_KIND_ISOLATED,
-			    .cpu = v->m->now.cpu,
-			    .frame = head,
-			    .order = (uint8_t)order,
-			    .migratetype = (uint8_t)v->m->frames[block_head(v->m, head)].list,
-		    },
-		    NULL);
 }
 
 /* A free chunk is none: it left its list, and no event told. */
@@ -673,7 +556,7 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 		last = pick.frame;
 	}
 	pcp->touched = true;
-	hold_after_burst(v, pick.last, burst->zone);
+	pcp_lock_after_burst(v, pick.last, burst->zone);
 }
 
 /* A refill: how large, with what, and who gets the first page. */
@@ -711,7 +594,7 @@ void expect_burst(struct validate *v, struct step *first)
 	struct pcp *pcp;
 	uint32_t list, entry;
 
-	release(v, first);
+	pcp_lock_release(v, first);
 	read_burst(v, first, &burst);
 	alloc = find_alloc(v, burst.last, burst.first.frame, first->order, ALLOC_WITHIN);
 	rq = request_of(m, alloc ? alloc : first);
@@ -729,7 +612,8 @@ void expect_burst(struct validate *v, struct step *first)
 	list = pcp_list(m, pcp, rq.order, rq.migratetype);
 	entry = m->frames[list].next;
 	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
-	    (entry != list || pcp_locked(v, first, burst.zone))) {
+	    (entry != list || pcp_lock_taken(v, first, burst.zone) ||
+	     pcp_lock_remote_ended(v, first, burst.zone))) {
 		score_repair(&v->score, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC, 1ull << rq.order);
 		if (alloc)
 			tell_early(v, alloc);
@@ -882,7 +766,7 @@ void expect_alloc(struct validate *v, struct step *step)
 	struct pcp *pcp = NULL;
 	struct request rq;
 
-	release(v, step);
+	pcp_lock_release(v, step);
 	if (step_depth(step) && !step->taken)
 		settle_interrupted(v, step);
 	if (step->taken) {
@@ -988,13 +872,19 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 	struct zone *zone = &m->zones[pcp->zone];
 	struct step *last = first;
 	struct pcp_drain drain;
-	int drained = 0, before = pcp->count;
+	int drained = 0;
+	int piece = m->kernel->drain_all_pieces ? pcp->batch << PCP_SCALE_MAX : INT_MAX;
 
 	pcp_drain_begin(&drain, m, pcp, told ? INT_MAX : pages, list);
 	for (struct step *s = first; s; s = step_next(&v->steps, s)) {
 		uint32_t victim;
 		bool unknown, same;
 
+		if (is_captured(v, s) && s->pid == first->pid && !s->taken) {
+			expect_capture(v, s);
+			s->taken = true;
+			continue;
+		}
 		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
 		    frame_zone(m, s->frame) != zone)
 			break;
@@ -1039,12 +929,12 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 		drained += 1 << s->order;
 		s->taken = true;
 		last = s;
-		if (told && pcp->count <= 0)
+		if (told && (pcp->count <= 0 || drained >= piece))
 			break;
 	}
-	hold_after_burst(v, last, zone);
+	pcp_lock_after_burst(v, last, zone);
 	pcp->touched = true;
-	(void)before;
+	pcp_lock_remote(v, pcp, last);
 	if (!told)
 		score_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
 			   drained >= pages && drained < pages + (1 << m->pageblock_order) &&
@@ -1128,59 +1018,35 @@ static bool take_proved(struct validate *v, struct pcp *pcp)
 	return pcp->count < before;
 }
 
-/*
- * A migration that failed hands its target, which no alloc told of, back to compaction: a
- * free that is none.
- */
-static bool is_given_back(const struct validate *v, const struct step *step)
+/* A free that found the PCP's lock taken. */
+static void free_past_lock(struct validate *v, const struct step *step)
 {
-	const struct frame *f = &v->m->frames[block_head(v->m, step->frame)];
-	bool migrating = false;
-	const struct step *next;
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
 
-	for (int i = 0; i < v->nr_migrators; i++)
-		migrating |= v->migrators[i] == step->pid;
-	if (!migrating || f->state == FRAME_OLD || (f->state == FRAME_USED && f->list != ISOLATED))
-		return false;
-	/* A source that was once a target is freed indeed: then it is seen to be handed out. */
-	next = steps_of_frame(&v->steps, NULL, step->frame);
-	return !next || next->kind == EVENT_KIND_FREE;
+	score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << step->order);
+	tell_untold(v,
+		    (struct untold){
+			    .at = step->at,
+			    .kind = UNTOLD_KIND_DIRECT_FREE,
+			    .cpu = step->cpu,
+			    .frame = step->frame,
+			    .order = step->order,
+			    .migratetype = frame_block(m, step->frame)->migratetype,
+		    },
+		    NULL);
+	free_direct(m, zone, step->frame, step->order);
+	no_guess(v, block_head(m, step->frame));
 }
 
-static void hear_isolated(void *self, uint32_t head)
+void expect_waiting(struct validate *v, int cpu)
 {
-	struct validate *v = self;
+	struct remote *remote = &v->remotes[cpu];
 
-	tell_isolated(v, head, v->m->frames[head].order);
-}
-
-void expect_compaction(struct validate *v, const struct compact_row *row)
-{
-	uint32_t frame;
-	int64_t found;
-
-	switch (row->kind) {
-	case COMPACTION_KIND_MIGRATE_PAGES_START:
-		if (v->nr_migrators < MAX_MIGRATORS)
-			v->migrators[v->nr_migrators++] = row->pid;
-		break;
-	case COMPACTION_KIND_MIGRATE_PAGES:
-		for (int i = v->nr_migrators - 1; i >= 0; i--)
-			if (v->migrators[i] == row->pid)
-				v->migrators[i] = v->migrators[--v->nr_migrators];
-		break;
-	case COMPACTION_KIND_ISOLATE_FREEPAGES:
-	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
-		frame = pfn_frame(v->m, row->start_pfn);
-		found = compact_isolate(v->m, row, ISOLATED,
-					&(struct compact_listener){hear_isolated, v});
-		if (frame == NO_FRAME || !row->nr_taken)
-			break;
-		score_repair(&v->score, frame_zone(v->m, frame),
-			     found == row->nr_taken ? REPAIR_CAUSE_ISOLATED
-						    : REPAIR_CAUSE_UNEXPLAINED,
-			     (uint64_t)row->nr_taken);
-	}
+	if (!remote->waits)
+		return;
+	remote->waits = false;
+	free_past_lock(v, &remote->free);
 }
 
 void expect_free(struct validate *v, struct step *step)
@@ -1192,22 +1058,9 @@ void expect_free(struct validate *v, struct step *step)
 	struct step *drain;
 	int pages, list;
 
-	release(v, step);
-	if (v->nr_migrators && is_given_back(v, step)) {
-		if (place_of(m, step->frame) == PLACE_FREE)
-			tell_isolated(v, step->frame, step->order);
-		tell_untold(v,
-			    (struct untold){
-				    .kind = UNTOLD_KIND_UNDONE_FREE,
-				    .cpu = step->cpu,
-				    .frame = step->frame,
-				    .order = step->order,
-				    .migratetype = frame_block(m, step->frame)->migratetype,
-			    },
-			    NULL);
-		seize(m, step->frame, step->order);
-		m->frames[step->frame].list = ISOLATED;
-		score_repair(&v->score, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << step->order);
+	pcp_lock_release(v, step);
+	if (is_given_back(v, step)) {
+		expect_given_back(v, step);
 		return;
 	}
 	if (step_depth(step))
@@ -1222,23 +1075,23 @@ void expect_free(struct validate *v, struct step *step)
 		no_guess(v, block_head(m, step->frame));
 		return;
 	}
-	if (pcp_locked(v, step, zone)) {
-		score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << step->order);
-		tell_untold(v,
-			    (struct untold){
-				    .kind = UNTOLD_KIND_DIRECT_FREE,
-				    .cpu = step->cpu,
-				    .frame = step->frame,
-				    .order = step->order,
-				    .migratetype = frame_block(m, step->frame)->migratetype,
-			    },
-			    NULL);
-		free_direct(m, zone, step->frame, step->order);
-		no_guess(v, block_head(m, step->frame));
+	if (pcp_lock_taken(v, step, zone)) {
+		free_past_lock(v, step);
 		return;
 	}
+	switch (pcp_lock_of_free(v, step, zone)) {
+	case REMOTE_HELD:
+		free_past_lock(v, step);
+		return;
+	case REMOTE_COMES:
+		v->remotes[step->cpu].waits = true;
+		v->remotes[step->cpu].free = *step;
+		return;
+	default:
+		break;
+	}
 	if (step->kind == EVENT_KIND_FREE_BATCHED)
-		hold_in_batch(v, step, zone);
+		pcp_lock_in_batch(v, step, zone);
 	v->pushed[step->frame] = (uint32_t)step->at;
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);
 	drain = following_drain(v, step, zone);
@@ -1272,6 +1125,7 @@ void expect_drain(struct validate *v, struct step *first)
 		    },
 		    NULL);
 	compare_drain(v, first, pcp, 0, 0, true);
+	expect_waiting(v, pcp->cpu);
 }
 
 void expect_tick(struct validate *v, const struct aside *aside)

@@ -35,7 +35,8 @@
 	KERNEL_5_0, .move_block_to_tail = true, .nofragment = NOFRAGMENT_LOWZONE,                  \
 		.nofragment_any_order = false, .boost = BOOST_LARGE_ZONE,                          \
 		.min_reserve_unboosted = true, .fast_counts_highatomic = true,                     \
-		.cma_balance = true, .zone_locked = ZONE_LOCKED_WITH_PAGE
+		.cma_balance = true, .zone_locked = ZONE_LOCKED_WITH_PAGE,                         \
+		.capture = CAPTURE_SILENT
 
 #define KERNEL_5_14 KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR
 
@@ -68,7 +69,9 @@
 		.highatomic_needs_high = true, .decay = DECAY_PIECES,                              \
 		.boost_trigger = BOOST_CLAIM_ATTEMPT
 
-#define KERNEL_6_17 KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE
+#define KERNEL_6_17                                                                                \
+	KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE,                  \
+		.capture = CAPTURE_TOLD
 
 #define KERNEL_6_18 KERNEL_6_17, .decay = DECAY_PIECES
 

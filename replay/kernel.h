@@ -93,6 +93,11 @@
 	X(DECAY_AT_ONCE, "at once")                                                                \
 	X(DECAY_PIECES, "in pieces of batch")
 
+#define CAPTURES(X)                                                                                \
+	X(CAPTURE_NONE, "none")                                                                    \
+	X(CAPTURE_SILENT, "without an event")                                                      \
+	X(CAPTURE_TOLD, "with mm_page_alloc_extfrag if the types differ")
+
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
@@ -111,6 +116,7 @@ ENUMERATE(ZONE_LOCKED_EVENTS)
 ENUMERATE(WATERMARKS)
 ENUMERATE(HIGHATOMICS)
 ENUMERATE(DECAYS)
+ENUMERATE(CAPTURES)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -150,7 +156,8 @@ ENUMERATE(DECAYS)
 	X(below_high, YES_NO, "Allocations mark zones below their high watermark.")                \
 	X(decay, DECAYS, "How the vmstat tick lets a PCP shrink.")                                 \
 	X(drain_all_pieces, YES_NO, "drain_all goes in pieces.")                                   \
-	X(drain_all_remote, YES_NO, "drain_all runs on the CPU that asks for it.")
+	X(drain_all_remote, YES_NO, "drain_all runs on the CPU that asks for it.")                 \
+	X(capture, CAPTURES, "A compacting request takes a chunk as it is freed.")
 
 struct kernel {
 	const char *name;

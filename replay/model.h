@@ -162,6 +162,13 @@ struct zonelist {
 
 struct policy_stack;
 
+/* Compaction takes the first chunk that is freed in its zone and is as it wants it (5.1). */
+struct capture {
+	const struct zone *zone;
+	int order, migratetype;
+	uint32_t frame; /* what it took, or NO_FRAME */
+};
+
 struct model {
 	const struct kernel *kernel;
 	struct policy_stack *policies;
@@ -177,6 +184,7 @@ struct model {
 	struct zonelist *fallback; /* [node] every zone, nearest node first */
 	struct zonelist *thisnode; /* [node] */
 	bool boost_acts;           /* watermarks are boosted; else boosts are only counted */
+	struct capture *capture;   /* of the task that frees, or NULL */
 	struct moment now;         /* of the event being replayed */
 	bool pcp_locked;           /* the free that runs finds the lock of its PCP taken */
 	struct events *events;     /* takes the model's own events */

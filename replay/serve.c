@@ -322,6 +322,15 @@ static void isolate(struct serve *s, const struct waiting *e)
 	}
 }
 
+/* Compaction cuts a list: if the block that then came first is on it here. */
+static void cut(struct model *m, const struct untold *u)
+{
+	const struct frame *f = &m->frames[u->frame];
+
+	if (f->state == FRAME_FREE && f->order == u->order && f->list == u->migratetype)
+		rotate_list(m, free_list(frame_zone(m, u->frame), f->order, f->list), u->frame);
+}
+
 /* What no event tells, but other events prove. */
 void serve_untold(struct serve *s, const struct untold *u)
 {
@@ -363,6 +372,9 @@ void serve_untold(struct serve *s, const struct untold *u)
 		break;
 	case UNTOLD_KIND_ISOLATED:
 		isolate(s, &e);
+		break;
+	case UNTOLD_KIND_CUT:
+		cut(m, u);
 		break;
 	case UNTOLD_KIND_UNDONE_FREE:
 		s->undone_at = u->at;

@@ -25,7 +25,8 @@ static int build(struct start *s, struct error *err)
 	if (ret)
 		return ret;
 	policy_stack_join(s->policies, s->model);
-	return asides_new(&s->asides, s->model, err);
+	ret = asides_new(&s->asides, s->model, err);
+	return ret ? ret : compactions_new(&s->compactions, s->model, err);
 }
 
 /* Which loader a table has, and the columns it reads. */

@@ -80,6 +80,7 @@ void validate_free(struct validate *v)
 	start_free(&v->start);
 	policy_stack_free(v->policies);
 	free(v->holders);
+	free(v->remotes);
 	free(v->guesses);
 	free(v->typed);
 	free(v->doubts);
@@ -125,8 +126,9 @@ static int start(struct validate *v, struct error *err)
 		return ret;
 	v->m = v->start.model;
 	v->holders = calloc((size_t)v->m->nr_cpus, sizeof(*v->holders));
+	v->remotes = calloc((size_t)v->m->nr_cpus, sizeof(*v->remotes));
 	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
-	if (!v->holders || !v->pushed)
+	if (!v->holders || !v->remotes || !v->pushed)
 		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
 	ret = steps_new(&v->steps, v->m->nr_cpus, err);
 	if (!ret)
@@ -143,6 +145,7 @@ static int start(struct validate *v, struct error *err)
 	v->free_doubt = v->doubts;
 	v->events.told = &v->told;
 	v->m->events = &v->events;
+	v->announced.frame = NO_FRAME;
 	v->started = true;
 	return 0;
 }
@@ -311,6 +314,22 @@ static bool adopt_batched(struct validate *v, struct step *step)
 	return f->state == FRAME_USED || f->state == FRAME_OLD;
 }
 
+/* Pages come back to the allocator, or to the task that compacts and waits for them. */
+static void run_free(struct validate *v, struct step *step)
+{
+	struct capture *capture = capture_of(v, step);
+	uint32_t before = capture ? capture->frame : NO_FRAME;
+
+	v->m->capture = capture;
+	if (step->kind == EVENT_KIND_PCPU_DRAIN)
+		expect_drain(v, step);
+	else
+		expect_free(v, step);
+	v->m->capture = NULL;
+	if (capture && capture->frame != before)
+		captured(v, capture);
+}
+
 static int run_step(struct validate *v, struct step *step, struct error *err)
 {
 	struct model *m = v->m;
@@ -323,17 +342,21 @@ static int run_step(struct validate *v, struct step *step, struct error *err)
 		asides_seen(&v->start.asides, m, step->pid, step->ts);
 	if (step->ts >= v->score.interval_end)
 		score_advance(&v->score, step->ts);
+	if (v->remotes[step->cpu].waits)
+		expect_waiting(v, step->cpu);
 	m->now = (struct moment){step->ts, step->pid, step->cpu, step->flags};
 	if (step->kind == EVENT_KIND_ALLOC)
 		expect_alloc(v, step);
 	else if (step->taken)
 		return 0;
 	else if (step->kind == EVENT_KIND_FREE && !step->batched)
-		expect_free(v, step);
+		run_free(v, step);
 	else if (step->kind == EVENT_KIND_FREE_BATCHED && adopt_batched(v, step))
-		expect_free(v, step);
+		run_free(v, step);
 	else if (step->kind == EVENT_KIND_PCPU_DRAIN)
-		expect_drain(v, step);
+		run_free(v, step);
+	else if (is_captured(v, step))
+		expect_capture(v, step);
 	else if (step->kind >= EVENT_KIND_ALLOC_ZONE_LOCKED)
 		expect_burst(v, step);
 	if (v->config.checks == CHECKS_FULL) {

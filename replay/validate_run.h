@@ -4,6 +4,8 @@
  *
  *   validate.c  the interface; reads events, calls the others in the tape's order
  *   expect.c    predicts refills, drains and pages, and compares them with the steps
+ *   compacting.c follows compaction
+ *   locks.c     tells from the steps who held the lock of a PCP
  *   doubt.c     misses that may turn out to be none
  *   story.c     tells of the first miss
  *   agreement.c compares the end
@@ -34,6 +36,14 @@ struct holder {
 	bool locked;    /* else an interrupt that was found to have interrupted no holder */
 };
 
+/* The latest drain of a CPU's PCP by another CPU, and a free that waits for its end. */
+struct remote {
+	const struct zone *zone;
+	uint64_t end; /* of what the model drained of it */
+	bool waits;
+	struct step free;
+};
+
 /* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
 struct doubt {
 	bool open; /* not refuted */
@@ -43,8 +53,6 @@ struct doubt {
 	struct doubt *next; /* of the free ones */
 };
 enum { MAX_DOUBTS = 1 << 14 }; /* at a time; a miss beyond them is one */
-
-enum { MAX_MIGRATORS = 64 }; /* tasks that migrate pages at the same time */
 
 struct validate {
 	struct validate_config config;
@@ -56,14 +64,15 @@ struct validate {
 	struct steps steps;
 	uint64_t rows, last_ts; /* of `event` fed */
 	struct holder *holders; /* [cpu] */
+	struct remote *remotes; /* [cpu] */
 	bool preempt_told;      /* the tape shows when preemption is off */
 	uint32_t *pushed;       /* [frame] row of `event`, low half, of its last free onto a PCP */
 	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
 	bool *typed;            /* [pageblock] its type was guessed, and is told by now */
 
 	struct doubt *doubts, *free_doubt;
-	int32_t migrators[MAX_MIGRATORS]; /* their pids */
-	int nr_migrators;
+	struct step announced; /* alloc_extfrag of a capture that the model has not come to; or of
+				  NO_FRAME */
 
 	struct policy oracle;       /* tells fallbacks whether their block was claimed */
 	const struct step *extfrag; /* the step it tells of */
@@ -82,8 +91,41 @@ void missed(struct validate *v, const struct miss *miss);
 void tell_divergence(struct validate *v, const struct miss *miss);
 void forget_divergence(struct validate *v);
 
-/* What compaction did before a step. */
+/* locks.c: who holds the lock of a PCP, as far as the tape shows. */
+bool pcp_lock_taken(struct validate *v, const struct step *step, const struct zone *zone);
+void pcp_lock_after_burst(struct validate *v, const struct step *last, const struct zone *zone);
+void pcp_lock_in_batch(struct validate *v, const struct step *step, const struct zone *zone);
+void pcp_lock_release(struct validate *v, const struct step *step);
+
+enum remote_lock { REMOTE_NONE, REMOTE_HELD, REMOTE_COMES };
+void pcp_lock_remote(struct validate *v, const struct pcp *pcp, const struct step *last);
+enum remote_lock pcp_lock_of_free(const struct validate *v, const struct step *free,
+				  const struct zone *zone);
+bool pcp_lock_remote_ended(const struct validate *v, const struct step *burst,
+			   const struct zone *zone);
+
+/* compacting.c: what compaction did before a step, and what it means for one. */
 void expect_compaction(struct validate *v, const struct compact_row *row);
+/* A free of a page that goes back to the compaction it came from, not to the allocator. */
+bool is_given_back(struct validate *v, const struct step *step);
+void expect_given_back(struct validate *v, const struct step *step);
+/* The capture of the task of a step, or NULL; what it took meanwhile is scored. */
+struct capture *capture_of(struct validate *v, const struct step *step);
+bool is_captured(struct validate *v, const struct step *extfrag);
+void expect_capture(struct validate *v, const struct step *extfrag);
+void captured(struct validate *v, const struct capture *capture);
+
+/* A block whose place on its list is known from here on. */
+static inline void no_guess(struct validate *v, uint32_t head)
+{
+	if (v->guesses)
+		v->guesses[head / 64] &= ~(1ull << head % 64);
+}
+
+static inline uint64_t pfn_or_none(const struct model *m, uint32_t frame)
+{
+	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
+}
 
 /* NULL if there is no room for another. */
 struct doubt *new_doubt(struct validate *v, const struct miss *miss);
@@ -110,6 +152,8 @@ void expect_alloc(struct validate *v, struct step *step);
 void expect_free(struct validate *v, struct step *step);
 /* A pcpu_drain that nothing has expected: a whole PCP is emptied. */
 void expect_drain(struct validate *v, struct step *first);
+/* A free that waited for another CPU's drain goes on. */
+void expect_waiting(struct validate *v, int cpu);
 /* The vmstat worker of a CPU runs. */
 void expect_tick(struct validate *v, const struct aside *aside);
 
@@ -118,6 +162,9 @@ void expect_tick(struct validate *v, const struct aside *aside);
  * in: all of it if `alloc` is given, the later event of an early_alloc.
  */
 void tell_untold(struct validate *v, struct untold row, const struct step *alloc);
+
+/* Write down that free pages are about to leave their list, and no event told. */
+void tell_isolated(struct validate *v, uint32_t head, int order);
 
 /* Fill in v->divergence.story; `when` is "before" or "after" the repair. */
 void story_begin(struct validate *v, const struct miss *miss);
