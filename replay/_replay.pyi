@@ -19,8 +19,8 @@ def kernel_for_release(release: str) -> str:
     """The row for a kernel's release string; EngineError names the rows if there is none."""
 
 def policies(libs: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Those of the tree, then those of the shared objects `libs`: name, doc, kernel, tier, choices, notices,
-    params [{name, min, max, default, values, doc}]."""
+    """Those of the tree, then those of the shared objects `libs`: name, doc, kernel, tier,
+    choices, notices, params [{name, min, max, default, values, doc}]."""
 
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""
