@@ -454,7 +454,7 @@ static void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp,
 	const struct model *m = v->m;
 	bool below_high = zone->below_high;
 
-	for (int factor = -1; factor <= PCP_SCALE_MAX; factor++) {
+	for (int factor = -1; factor <= m->kernel->pcp_scale_max; factor++) {
 		for (int flip = 0; flip < 2; flip++) {
 			struct pcp guess = *before;
 
@@ -1137,7 +1137,7 @@ void expect_tick(struct validate *v, const struct aside *aside)
 	for (int z = 0; z < m->nr_zones; z++) {
 		struct zone *zone = &m->zones[z];
 		struct pcp *pcp = zone_pcp(m, zone, aside->where);
-		int pages = pcp_decay(pcp);
+		int pages = pcp_decay(m, pcp);
 		struct step *s = steps_coming(&v->steps, aside->where);
 
 		if (!pages)

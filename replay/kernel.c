@@ -52,10 +52,10 @@
 
 #define KERNEL_6_1_192                                                                             \
 	KERNEL_6_5, .pcp_lists = PCP_LISTS_14, .free_factor_max = 5, .highatomic_last = true,      \
-		.highatomic_needs_high = true, .drain_all_pieces = true
+		.highatomic_needs_high = true, .drain_all_pieces = true, .pcp_scale_max = 5
 
 #define KERNEL_6_8                                                                                 \
-	KERNEL_6_5, .pcp_tuning = PCP_AUTO, .free_high = FREE_HIGH_BATCH,                          \
+	KERNEL_6_5, .pcp_tuning = PCP_AUTO, .pcp_scale_max = 5, .free_high = FREE_HIGH_BATCH,      \
 		.highatomic = HIGHATOMIC_PERCENT, .below_high = true, .decay = DECAY_AT_ONCE
 
 #define KERNEL_6_12_19                                                                             \

@@ -142,6 +142,7 @@ ENUMERATE(CAPTURES)
 	X(cold_pages, YES_NO, "__GFP_COLD requests take the tail of a PCP list.")                  \
 	X(pcp_tuning, PCP_TUNINGS, "How refills and drains size themselves.")                      \
 	X(free_factor_max, NUMBER, "Largest free_factor; 0 is no limit.")                          \
+	X(pcp_scale_max, NUMBER, "Largest move of an auto-tuned PCP: batch times 2 to this.")      \
 	X(free_high, FREE_HIGHS, "When a run of high-order frees drains the PCP.")                 \
 	X(pcp_miss_to_buddy, YES_NO, "A PCP that stays empty sends the request to the buddy.")     \
 	X(zone_locked, ZONE_LOCKED_EVENTS, "mm_page_alloc_zone_locked fires with which type.")     \

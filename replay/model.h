@@ -28,8 +28,8 @@
 enum {
 	MAX_PAGE_ORDER = 10, /* largest a model may have */
 	NR_PAGE_ORDERS = MAX_PAGE_ORDER + 1,
-	PCP_MAX_ORDER = 3, /* orders 0..3 and THP go through the PCP: PAGE_ALLOC_COSTLY_ORDER */
-	PCP_SCALE_MAX = 5, /* CONFIG_PCP_BATCH_SCALE_MAX */
+	PCP_MAX_ORDER = 3,  /* orders 0..3 and THP go through the PCP: PAGE_ALLOC_COSTLY_ORDER */
+	PCP_SCALE_MOST = 6, /* largest CONFIG_PCP_BATCH_SCALE_MAX */
 	MAX_PCP_LISTS = 15,
 	NO_FRAME = UINT32_MAX,
 };

@@ -229,7 +229,7 @@ static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int c
 }
 
 /* nr_pcp_alloc, 6.8 to 6.18. */
-static int refill_auto(const struct zone *zone, struct pcp *pcp, int order)
+static int refill_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
 {
 	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
 	int batch = order ? pcp->batch : pcp->batch << pcp->alloc_factor;
@@ -241,7 +241,7 @@ static int refill_auto(const struct zone *zone, struct pcp *pcp, int order)
 	if (!order) {
 		int cap = max_int(high - pcp->count - pcp->batch, pcp->batch);
 
-		if (batch <= cap && pcp->alloc_factor < PCP_SCALE_MAX)
+		if (batch <= cap && pcp->alloc_factor < m->kernel->pcp_scale_max)
 			pcp->alloc_factor++;
 		batch = min_int(batch, cap);
 	}
@@ -256,7 +256,7 @@ int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *
 	case PCP_FREE_FACTOR:
 		return pcp->batch > 1 ? max_int(pcp->batch >> order, 2) : pcp->batch;
 	default:
-		return refill_auto(zone, pcp, order);
+		return refill_auto(m, zone, pcp, order);
 	}
 }
 
@@ -381,7 +381,8 @@ static int overflow_free_factor(const struct model *m, const struct zone *zone, 
 }
 
 /* nr_pcp_high, 6.8 to 6.18: at which count this free drains; adapts pcp->high. */
-static int high_auto(const struct zone *zone, struct pcp *pcp, bool free_high)
+static int high_auto(const struct model *m, const struct zone *zone, struct pcp *pcp,
+		     bool free_high)
 {
 	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
 	int shrunk = max_int(high - max_int(pcp->free_count, pcp->batch), pcp->high_min);
@@ -389,7 +390,7 @@ static int high_auto(const struct zone *zone, struct pcp *pcp, bool free_high)
 	if (!high)
 		return 0;
 	if (free_high) {
-		pcp->high = max_int(high - (pcp->batch << PCP_SCALE_MAX), pcp->high_min);
+		pcp->high = max_int(high - (pcp->batch << m->kernel->pcp_scale_max), pcp->high_min);
 		return 0;
 	}
 	if (zone->reclaim_active) {
@@ -423,13 +424,13 @@ static int overflow_auto(const struct model *m, const struct zone *zone, struct 
 		pcp->flags |= PCP_PREV_FREE_HIGH_ORDER;
 	else
 		pcp->flags &= (uint8_t)~PCP_PREV_FREE_HIGH_ORDER;
-	if (pcp->free_count < pcp->batch << PCP_SCALE_MAX)
+	if (pcp->free_count < pcp->batch << m->kernel->pcp_scale_max)
 		pcp->free_count += 1 << order;
-	high = high_auto(zone, pcp, free_high);
+	high = high_auto(m, zone, pcp, free_high);
 	if (pcp->count < high)
 		return 0;
 	if (free_high)
-		return min_int(pcp->count, pcp->batch << PCP_SCALE_MAX);
+		return min_int(pcp->count, pcp->batch << m->kernel->pcp_scale_max);
 	if (high < pcp->batch)
 		return 1;
 	return clamp_int(pcp->free_count, pcp->batch, high - pcp->batch);
@@ -495,7 +496,8 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 void pcp_drain(struct model *m, struct zone *zone, struct pcp *pcp)
 {
 	while (pcp->count > 0) {
-		int piece = m->kernel->drain_all_pieces ? pcp->batch << PCP_SCALE_MAX : pcp->count;
+		int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max
+							: pcp->count;
 
 		zone_counters(m, zone)->drains++;
 		zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0);
@@ -527,12 +529,12 @@ static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int
 	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0);
 }
 
-int pcp_decay(struct pcp *pcp)
+int pcp_decay(const struct model *m, struct pcp *pcp)
 {
 	int excess;
 
 	if (pcp->high > pcp->high_min)
-		pcp->high = max_int(max_int(pcp->count - (pcp->batch << PCP_SCALE_MAX),
+		pcp->high = max_int(max_int(pcp->count - (pcp->batch << m->kernel->pcp_scale_max),
 					    pcp->high - (pcp->high >> 3)),
 				    pcp->high_min);
 	excess = pcp->count - pcp->high;
@@ -542,7 +544,7 @@ int pcp_decay(struct pcp *pcp)
 /* The pages a decay drains, piece by piece; whether the next tick may find more to do. */
 static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 {
-	int before = pcp->high, excess = pcp_decay(pcp);
+	int before = pcp->high, excess = pcp_decay(m, pcp);
 
 	if (!excess)
 		return pcp->high != before;

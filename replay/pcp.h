@@ -60,7 +60,7 @@ void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head);
 bool pcp_takes(const struct model *m, uint32_t head, int order);
 int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list);
 void pcp_committed(const struct model *m, struct zone *zone);
-int pcp_decay(struct pcp *pcp);
+int pcp_decay(const struct model *m, struct pcp *pcp);
 
 /* A drain, entry by entry (free_pcppages_bulk): the next victim, or NO_FRAME; free it. */
 struct pcp_drain {

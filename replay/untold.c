@@ -60,7 +60,7 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 
 	if (!zone || c->cpu[i] >= m->nr_cpus || c->page_order[i] > m->max_order ||
 	    c->migratetype[i] >= NR_MIGRATETYPE || c->kind[i] >= NR_UNTOLD_KIND || c->ts[i] >> 62 ||
-	    (is_valid(c->alloc_factor_valid, i) && c->alloc_factor[i] > PCP_SCALE_MAX))
+	    (is_valid(c->alloc_factor_valid, i) && c->alloc_factor[i] > PCP_SCALE_MOST))
 		return fail(err, EINVAL, "untold: row of event %llu: pfn %llu, order %d, CPU %d",
 			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
 			    c->page_order[i], c->cpu[i]);
