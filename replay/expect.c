@@ -873,7 +873,7 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 	struct step *last = first;
 	struct pcp_drain drain;
 	int drained = 0;
-	int piece = m->kernel->drain_all_pieces ? pcp->batch << PCP_SCALE_MAX : INT_MAX;
+	int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : INT_MAX;
 
 	pcp_drain_begin(&drain, m, pcp, told ? INT_MAX : pages, list);
 	for (struct step *s = first; s; s = step_next(&v->steps, s)) {

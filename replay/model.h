@@ -161,6 +161,7 @@ struct zonelist {
 };
 
 struct policy_stack;
+struct lock_queues;
 
 /* Compaction takes the first chunk that is freed in its zone and is as it wants it (5.1). */
 struct capture {
@@ -179,15 +180,16 @@ struct model {
 	struct pageblock *blocks;
 	bool blocks_told; /* the snapshot has rows of pageblocks */
 	struct zone *zones;
-	struct pcp *pcps;          /* [zone][cpu] */
-	const uint16_t *cpu_nodes; /* [cpu] */
-	struct zonelist *fallback; /* [node] every zone, nearest node first */
-	struct zonelist *thisnode; /* [node] */
-	bool boost_acts;           /* watermarks are boosted; else boosts are only counted */
-	struct capture *capture;   /* of the task that frees, or NULL */
-	struct moment now;         /* of the event being replayed */
-	bool pcp_locked;           /* the free that runs finds the lock of its PCP taken */
-	struct events *events;     /* takes the model's own events */
+	struct pcp *pcps;                /* [zone][cpu] */
+	const uint16_t *cpu_nodes;       /* [cpu] */
+	struct zonelist *fallback;       /* [node] every zone, nearest node first */
+	struct zonelist *thisnode;       /* [node] */
+	bool boost_acts;                 /* watermarks are boosted; else boosts are only counted */
+	struct capture *capture;         /* of the task that frees, or NULL */
+	struct moment now;               /* of the event being replayed */
+	bool pcp_locked;                 /* the free that runs finds the lock of its PCP taken */
+	struct events *events;           /* takes the model's own events */
+	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
 };
 
 /* One zone, as its snapshot tells. */

@@ -3,6 +3,7 @@
 
 #include "buddy.h"
 #include "fallback.h"
+#include "lock_queue.h"
 
 enum { REMOTE_EXPIRE = 3 }; /* ticks a remote node's PCP may idle (refresh_cpu_vm_stats) */
 
@@ -48,34 +49,35 @@ static int high_size(const struct model *m, const struct zone *zone, int batch, 
 	return max_int((int)(pages < INT32_MAX ? pages : INT32_MAX), 4 * batch);
 }
 
-void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction)
+void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int high_fraction)
 {
 	enum { AUTO_MAX_FRACTION = 8, MAX_BATCH = 96 };
 	int batch = batch_size(m, zone);
 
-	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
-		struct pcp *pcp = zone_pcp(m, zone, cpu);
-
-		pcp->batch = max_int(batch, 1);
-		switch (m->kernel->pcp_tuning) {
-		case PCP_FIXED:
-			pcp->high = 6 * batch;
-			if (high_fraction) {
-				pcp->high = (int)(zone->managed / (uint64_t)high_fraction);
-				pcp->batch = clamp_int(pcp->high / 4, 1, MAX_BATCH);
-			}
-			break;
-		case PCP_FREE_FACTOR:
-			pcp->high = high_size(m, zone, pcp->batch, high_fraction);
-			break;
-		default:
-			pcp->high_min = high_size(m, zone, pcp->batch, high_fraction);
-			pcp->high_max =
-				high_size(m, zone, pcp->batch,
-					  high_fraction ? high_fraction : AUTO_MAX_FRACTION);
-			pcp->high = pcp->high_min;
+	pcp->batch = max_int(batch, 1);
+	switch (m->kernel->pcp_tuning) {
+	case PCP_FIXED:
+		pcp->high = 6 * batch;
+		if (high_fraction) {
+			pcp->high = (int)(zone->managed / (uint64_t)high_fraction);
+			pcp->batch = clamp_int(pcp->high / 4, 1, MAX_BATCH);
 		}
+		break;
+	case PCP_FREE_FACTOR:
+		pcp->high = high_size(m, zone, pcp->batch, high_fraction);
+		break;
+	default:
+		pcp->high_min = high_size(m, zone, pcp->batch, high_fraction);
+		pcp->high_max = high_size(m, zone, pcp->batch,
+					  high_fraction ? high_fraction : AUTO_MAX_FRACTION);
+		pcp->high = pcp->high_min;
 	}
+}
+
+void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction)
+{
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++)
+		pcp_size(m, zone, zone_pcp(m, zone, cpu), high_fraction);
 }
 
 /* Position of a migratetype among the lists of one order. */
@@ -214,17 +216,20 @@ void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uin
 }
 
 /* free_pcppages_bulk: at least `count` pages to the buddy; returns how many. */
-static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list)
+static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list,
+		      int kind)
 {
 	int before = pcp->count;
+	uint64_t blocks = 0;
 	struct pcp_drain d;
 	uint32_t head;
 
 	zone_counters(m, zone)->lock_holds++;
 	zone_pcp(m, zone, m->now.cpu)->touched = true;
 	pcp_drain_begin(&d, m, pcp, count, list);
-	while ((head = pcp_drain_next(&d, m)) != NO_FRAME)
+	for (; (head = pcp_drain_next(&d, m)) != NO_FRAME; blocks++)
 		pcp_drain_take(&d, m, zone, head);
+	lock_held(m, zone, kind, blocks);
 	return (uint32_t)(before - pcp->count);
 }
 
@@ -296,8 +301,9 @@ static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const st
 	int want = pcp_refill_size(m, zone, pcp, rq->order), before = pcp->count;
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
 	uint32_t last = NO_FRAME;
+	int i;
 
-	for (int i = 0; i < want; i++) {
+	for (i = 0; i < want; i++) {
 		uint32_t frame = rmqueue_core(m, zone, rq, &mode);
 
 		if (frame == NO_FRAME)
@@ -308,6 +314,7 @@ static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const st
 	pcp->counters.refills++;
 	pcp->counters.lock_holds++;
 	pcp->counters.refill_pages += (uint32_t)(pcp->count - before);
+	lock_held(m, zone, ZONE_LOCK_KIND_REFILL, (uint64_t)i);
 }
 
 uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq)
@@ -483,13 +490,14 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 		pcp->counters.buddy_frees++;
 		pcp->counters.lock_holds++;
 		free_direct(m, zone, head, order);
+		lock_held(m, zone, ZONE_LOCK_KIND_FREE, 1);
 		return;
 	}
 	pages = pcp_commit(m, zone, head, order, &list);
 	if (!pages)
 		return;
 	pcp->counters.drains++;
-	pcp->counters.drain_pages += drain(m, zone, pcp, pages, list);
+	pcp->counters.drain_pages += drain(m, zone, pcp, pages, list, ZONE_LOCK_KIND_DRAIN);
 	pcp_committed(m, zone);
 }
 
@@ -500,7 +508,8 @@ void pcp_drain(struct model *m, struct zone *zone, struct pcp *pcp)
 							: pcp->count;
 
 		zone_counters(m, zone)->drains++;
-		zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0);
+		zone_counters(m, zone)->drain_pages +=
+			drain(m, zone, pcp, piece, 0, ZONE_LOCK_KIND_DRAIN);
 	}
 }
 
@@ -526,7 +535,7 @@ void pcp_drain_all(struct model *m)
 static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int count)
 {
 	pcp->counters.decays++;
-	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0);
+	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0, ZONE_LOCK_KIND_DECAY);
 }
 
 int pcp_decay(const struct model *m, struct pcp *pcp)

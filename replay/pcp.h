@@ -8,6 +8,8 @@
 
 /* Batch and high of every PCP by the row's formulas (zone_batchsize, zone_highsize). */
 void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction);
+/* The same for one of them. */
+void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int high_fraction);
 
 /* A block of rq->order off the running CPU's lists, refilled if need be; or NO_FRAME. */
 uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq);

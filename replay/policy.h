@@ -50,6 +50,13 @@ enum zonelist_order {
 	ZONELIST_ZONE, /* the highest zone of all nodes, then the next lower zone */
 };
 
+/* Picoseconds that a zone lock is held: see lock_queue.h. */
+struct lock_costs {
+	int64_t take_ps, take_block_ps; /* refills and direct allocations */
+	int64_t give_ps, give_block_ps; /* drains, decays and direct frees */
+	int copies;                     /* of the tape's CPUs, laid over each other */
+};
+
 /* What the pageblock of a fallback's chunk looks like to the requester. */
 struct claim {
 	int chunk_order;
@@ -87,6 +94,10 @@ struct policy_ops {
 	/* Change what the snapshot, or the row's formula, gave a PCP: high, batch... */
 	void (*pcp_limits)(struct policy *self, const struct model *m, const struct zone *zone,
 			   struct pcp *pcp);
+	/* Time between two vmstat ticks of a CPU; 0: as the tape tells, or 1 s. */
+	uint64_t (*tick_ns)(struct policy *self);
+	/* How long zone locks are held; false: they are not modelled. */
+	bool (*lock_costs)(struct policy *self, struct lock_costs *costs);
 
 	/* Choices. NULL leaves one to its owner. */
 

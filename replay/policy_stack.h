@@ -15,6 +15,8 @@
 	X(zonelist_order)                                                                          \
 	X(reserve_blocks)                                                                          \
 	X(pcp_limits)                                                                              \
+	X(tick_ns)                                                                                 \
+	X(lock_costs)                                                                              \
 	X(nofragment)                                                                              \
 	X(fallback_type)                                                                           \
 	X(claim)                                                                                   \

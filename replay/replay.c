@@ -3,6 +3,8 @@
 
 #include "anomalies.h"
 #include "clock.h"
+#include "level.h"
+#include "lock_queue.h"
 #include "pcp.h"
 #include "policy_stack.h"
 #include "serve.h"
@@ -23,6 +25,15 @@ enum {
 #define TICK_NS         1000000000ull /* vm.stat_interval */
 #define MIN_INTERVAL_NS 1000000ull
 
+/* Tables that grow with every interval. */
+enum { SERIES_COUNTER, SERIES_LEVEL, SERIES_LOCK, SERIES_LOCK_WAIT, NR_SERIES };
+static const struct table *const series_tables[NR_SERIES] = {
+	[SERIES_COUNTER] = &counter_table,
+	[SERIES_LEVEL] = &pcp_level_table,
+	[SERIES_LOCK] = &zone_lock_table,
+	[SERIES_LOCK_WAIT] = &lock_wait_table,
+};
+
 struct replay {
 	struct replay_config config;
 	struct policy_stack *policies;
@@ -33,13 +44,15 @@ struct replay {
 	struct requests requests;
 	struct serve serve;
 
-	bool *busy; /* [cpu] its next tick may find something to do */
-	uint64_t next_tick, interval_end;
+	bool *busy;      /* [cpu] its next tick may find something to do */
+	bool told_ticks; /* the tape says when CPUs tick; else each tick_ns */
+	uint64_t tick_ns, next_tick, next_look, interval_end;
+	struct levels levels;
 
 	struct events events;
 	struct tally tally;
 	struct anomalies anomalies;
-	struct output *counter, *event_count, *survey[NR_SURVEY], *end[NR_END];
+	struct output *series[NR_SERIES], *event_count, *survey[NR_SURVEY], *end[NR_END];
 	struct totals totals;
 };
 
@@ -86,8 +99,8 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->anomalies.output, &anomaly_table, OTHER_ROWS, err);
-	if (!ret)
-		ret = output_new(&r->counter, &counter_table, OTHER_ROWS, err);
+	for (int i = 0; i < NR_SERIES && !ret; i++)
+		ret = output_new(&r->series[i], series_tables[i], OTHER_ROWS, err);
 	if (!ret)
 		ret = output_new(&r->event_count, &event_count_table, OTHER_ROWS, err);
 	for (int i = 0; i < NR_SURVEY && !ret; i++)
@@ -108,11 +121,15 @@ void replay_free(struct replay *r)
 	if (!r)
 		return;
 	serve_free(&r->serve);
+	if (r->model)
+		lock_queues_free(r->model->lock_queues);
+	levels_free(&r->levels);
 	start_free(&r->start);
 	policy_stack_free(r->policies);
 	output_free(r->events.output);
 	output_free(r->anomalies.output);
-	output_free(r->counter);
+	for (int i = 0; i < NR_SERIES; i++)
+		output_free(r->series[i]);
 	output_free(r->event_count);
 	tally_free(&r->tally);
 	for (int i = 0; i < NR_SURVEY; i++)
@@ -132,6 +149,21 @@ int replay_load(struct replay *r, const char *name, const struct ArrowSchema *sc
 	return start_load(&r->start, name, schema, array, err);
 }
 
+/* What the policies say about the time the run keeps. */
+static int choose_clocks(struct replay *r, struct error *err)
+{
+	struct policy *ticks = r->policies->owner.tick_ns, *locks = r->policies->owner.lock_costs;
+	struct lock_costs costs;
+
+	r->tick_ns = ticks->ops->tick_ns(ticks);
+	r->told_ticks = !r->tick_ns && r->start.asides.ticks;
+	if (!r->tick_ns)
+		r->tick_ns = TICK_NS;
+	if (!locks->ops->lock_costs(locks, &costs))
+		return 0;
+	return lock_queues_new(&r->model->lock_queues, r->model, &costs, err);
+}
+
 static int start(struct replay *r, struct error *err)
 {
 	int ret;
@@ -145,6 +177,11 @@ static int start(struct replay *r, struct error *err)
 	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
 	if (!r->busy)
 		return fail(err, ENOMEM, "no memory for %d CPUs", r->model->nr_cpus);
+	ret = choose_clocks(r, err);
+	if (!ret)
+		ret = levels_new(&r->levels, r->model, err);
+	if (ret)
+		return ret;
 	ret = serve_init(&r->serve, r->model, r->anomalies, err);
 	if (ret)
 		return ret;
@@ -168,7 +205,7 @@ static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 {
 	const struct zone *zone = &r->model->zones[pcp->zone];
 	struct counter_columns *columns;
-	size_t i = output_row(r->counter, &columns);
+	size_t i = output_row(r->series[SERIES_COUNTER], &columns);
 
 	if (!columns)
 		return;
@@ -184,7 +221,7 @@ static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 #undef VALID
 }
 
-/* The interval ends: its counters become rows and totals, the state before `ts` is surveyed. */
+/* The interval ends: what happened becomes rows and totals, the state before `ts` is surveyed. */
 static void end_interval(struct replay *r, uint64_t ts)
 {
 	static const struct counters none;
@@ -203,6 +240,10 @@ static void end_interval(struct replay *r, uint64_t ts)
 #undef ADD
 		pcp->counters = none;
 	}
+	levels_write(&r->levels, m, ts, r->series[SERIES_LEVEL]);
+	if (m->lock_queues)
+		lock_queues_write(m->lock_queues, m, r->interval_end - r->config.interval_ns,
+				  r->series[SERIES_LOCK], r->series[SERIES_LOCK_WAIT]);
 	survey_write(m, r->survey, ts);
 }
 
@@ -222,30 +263,37 @@ static bool tick(struct replay *r)
 	return busy;
 }
 
-/* Let what is due before `ts` happen: ticks and ends of intervals. */
+/* Let what is due before `ts` happen: ticks, ends of intervals, looks at the PCPs. */
 static void advance(struct replay *r, uint64_t ts)
 {
 	uint64_t interval = r->config.interval_ns;
 	bool busy = true;
 
 	if (!r->next_tick) {
-		r->next_tick = ts + TICK_NS;
+		r->next_tick = ts + r->tick_ns;
+		r->next_look = ts;
+		levels_start(&r->levels, ts);
 		r->interval_end = ts - ts % interval + interval;
 		survey_write(r->model, r->survey, ts);
 	}
 	while (ts >= r->next_tick || ts >= r->interval_end) {
 		/* While nobody is busy nothing happens: step over the idle time. */
 		if (r->next_tick < r->interval_end) {
-			busy = !r->start.asides.ticks && tick(r);
+			levels_look(&r->levels, r->model, r->next_tick);
+			busy = !r->told_ticks && tick(r);
 			if (!busy)
-				r->next_tick += (ts - r->next_tick) / TICK_NS * TICK_NS;
-			r->next_tick += TICK_NS;
+				r->next_tick += (ts - r->next_tick) / r->tick_ns * r->tick_ns;
+			r->next_tick += r->tick_ns;
 		} else {
 			end_interval(r, r->interval_end);
 			if (!busy)
 				r->interval_end += (ts - r->interval_end) / interval * interval;
 			r->interval_end += interval;
 		}
+	}
+	if (ts >= r->next_look) {
+		levels_look(&r->levels, r->model, ts);
+		r->next_look = ts + LEVEL_PERIOD_NS;
 	}
 }
 
@@ -265,6 +313,8 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 			asides_kswapd(&r->start.asides, m, aside);
 			continue;
 		}
+		if (!r->told_ticks)
+			continue;
 		m->now.cpu = aside->where;
 		pcp_tick(m, aside->where);
 	}
@@ -299,7 +349,7 @@ static void catch_up(struct replay *r, const struct waiting *e)
 		run_asides(r, r->serve.at, ts);
 	if (asides->nr_passes)
 		asides_seen(asides, r->model, e->moment.pid, ts);
-	if (ts >= r->next_tick || ts >= r->interval_end)
+	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
 		advance(r, ts);
 	r->model->now = e->moment;
 	while ((untold = untolds_next(&r->start.untolds, r->serve.at))) {
@@ -315,7 +365,8 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 	const struct untolds *untolds = &r->start.untolds;
 	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
 
-	return ts < r->next_tick && ts < r->interval_end && !asides->nr_passes &&
+	return ts < r->next_tick && ts < r->interval_end && ts < r->next_look &&
+	       !asides->nr_passes &&
 	       (asides->next == asides->nr || asides->rows[asides->next].at > at) &&
 	       (untolds->next == untolds->nr || untolds->rows[untolds->next].at > at);
 }
@@ -380,8 +431,8 @@ static int outputs_error(const struct replay *r, struct error *err)
 
 	if (!ret)
 		ret = output_error(r->anomalies.output, err);
-	if (!ret)
-		ret = output_error(r->counter, err);
+	for (int i = 0; i < NR_SERIES && !ret; i++)
+		ret = output_error(r->series[i], err);
 	if (!ret)
 		ret = output_error(r->event_count, err);
 	for (int i = 0; i < NR_SURVEY && !ret; i++)
@@ -440,6 +491,8 @@ int replay_finish(struct replay *r, struct error *err)
 		return fail(err, EINVAL, "the tape is over already");
 	run_due(r, true);
 	run_asides(r, end_of_tape(r), r->requests.last_ts);
+	if (r->model->lock_queues)
+		lock_queues_finish(r->model->lock_queues);
 	if (r->interval_end)
 		end_interval(r, r->requests.last_ts + 1);
 	r->totals.loop_seconds += cpu_seconds() - begin;
@@ -455,8 +508,8 @@ struct batch *replay_read(struct replay *r)
 
 	if (!batch)
 		batch = output_pop(r->anomalies.output, r->finished);
-	if (!batch)
-		batch = output_pop(r->counter, r->finished);
+	for (int i = 0; i < NR_SERIES && !batch; i++)
+		batch = output_pop(r->series[i], r->finished);
 	if (!batch)
 		batch = output_pop(r->event_count, r->finished);
 	for (int i = 0; i < NR_SURVEY && !batch; i++)

@@ -3,6 +3,7 @@
 
 #include "buddy.h"
 #include "fallback.h"
+#include "lock_queue.h"
 #include "pcp.h"
 #include "policy_stack.h"
 
@@ -247,6 +248,7 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 	if (frame == NO_FRAME && m->kernel->highatomic_last && rq->flags & ALLOC_HARDER)
 		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
 	counters->buddy_allocs += frame != NO_FRAME;
+	lock_held(m, zone, ZONE_LOCK_KIND_ALLOC, frame != NO_FRAME);
 	return frame;
 }
 

@@ -53,6 +53,19 @@ static void leave_pcp(struct policy *self, const struct model *m, const struct z
 	(void)pcp;
 }
 
+static uint64_t mainline_tick_ns(struct policy *self)
+{
+	(void)self;
+	return 0;
+}
+
+static bool mainline_lock_costs(struct policy *self, struct lock_costs *costs)
+{
+	(void)self;
+	(void)costs;
+	return false;
+}
+
 /* alloc_flags_nofragment, 5.1 to 6.18, with CONFIG_ZONE_DMA32. */
 static enum nofragment_span mainline_nofragment(struct policy *self, const struct model *m,
 						const struct request *rq,
@@ -134,6 +147,8 @@ const struct policy_ops mainline_policy = {
 	.zonelist_order = mainline_zonelist_order,
 	.reserve_blocks = mainline_reserve_blocks,
 	.pcp_limits = leave_pcp,
+	.tick_ns = mainline_tick_ns,
+	.lock_costs = mainline_lock_costs,
 	.nofragment = mainline_nofragment,
 	.fallback_type = mainline_fallback_type,
 	.claim = mainline_claim,

@@ -22,6 +22,24 @@ struct traffic {
 	uint64_t pages, locks;
 };
 
+/* A row as the policy leaves it. */
+static struct kernel tuned(const char *kernel, const char *spec)
+{
+	const struct kernel *row;
+	struct policy_stack *stack;
+	struct policy *owner;
+	struct kernel copy;
+
+	check(!kernel_find(&row, kernel, NULL));
+	check(!policy_stack_new(&stack, NULL));
+	check(!policy_stack_add(stack, spec, NULL));
+	copy = *row;
+	owner = stack->owner.pcp_tuning;
+	owner->ops->pcp_tuning(owner, &copy);
+	policy_stack_free(stack);
+	return copy;
+}
+
 static void machine_of(struct toy *t, const char *kernel, const struct wave *wave)
 {
 	static const uint16_t cpu_nodes[] = {0};
@@ -47,14 +65,20 @@ static void machine_of(struct toy *t, const char *kernel, const struct wave *wav
 	t->pcp->high_max = wave->high_max;
 }
 
-static struct traffic ride(struct toy *t, const struct wave *wave)
+static struct traffic ride(const char *kernel, const char *spec, const struct wave *wave)
 {
+	const struct kernel row = tuned(kernel, spec);
+	struct toy toy, *t = &toy;
+
 	uint64_t *used = calloc(wave->pages, sizeof(*used));
 	uint64_t events = (uint64_t)(wave->length_s / wave->period_s) * 2 * wave->pages;
 	double step = wave->period_s / (2 * wave->pages), now = 0, next_tick = 1;
-	const struct counters *counters = &t->pcp->counters;
-	struct traffic before = {0};
+	struct traffic before = {0}, all;
+	const struct counters *counters;
 
+	machine_of(t, kernel, wave);
+	t->m->kernel = &row;
+	counters = &t->pcp->counters;
 	for (uint64_t i = 0; i < events; i++) {
 		uint32_t place = (uint32_t)(i % (2 * wave->pages));
 
@@ -70,9 +94,11 @@ static struct traffic ride(struct toy *t, const struct wave *wave)
 		else
 			toy_free_page(t, (uint32_t)used[2 * wave->pages - 1 - place], 0);
 	}
+	all = (struct traffic){counters->refill_pages - before.pages,
+			       counters->lock_holds - before.locks};
 	free(used);
-	return (struct traffic){counters->refill_pages - before.pages,
-				counters->lock_holds - before.locks};
+	toy_free(t);
+	return all;
 }
 
 static void the_published_waves_cost_what_they_cost_the_kernel(void)
@@ -92,24 +118,89 @@ static void the_published_waves_cost_what_they_cost_the_kernel(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct traffic got;
-		struct toy t;
+		struct traffic got = ride("6.18", "pcp:mode=fixed", &cases[i].wave);
 
-		machine_of(&t, "6.5", &cases[i].wave);
-		got = ride(&t, &cases[i].wave);
 		check(got.pages == cases[i].fixed.pages);
 		check(got.locks == cases[i].fixed.locks);
-		toy_free(&t);
-		machine_of(&t, "6.18", &cases[i].wave);
-		got = ride(&t, &cases[i].wave);
+		got = ride("6.5", "pcp:mode=auto", &cases[i].wave);
 		check(got.pages == cases[i].tuned.pages);
 		check(got.locks == cases[i].tuned.locks);
-		toy_free(&t);
 	}
+}
+
+static bool rows_pcp_equal(const struct kernel *a, const struct kernel *b)
+{
+	return a->pcp_tuning == b->pcp_tuning && a->free_high == b->free_high &&
+	       a->below_high == b->below_high && a->free_factor_max == b->free_factor_max &&
+	       !a->decay == !b->decay;
+}
+
+static void the_modes_turn_the_lists_of_one_row_into_those_of_the_other(void)
+{
+	struct kernel fixed = tuned("6.8", "pcp:mode=fixed"),
+		      tuned_up = tuned("6.5", "pcp:mode=auto");
+	struct kernel row_6_5 = tuned("6.5", "pcp"), row_6_8 = tuned("6.8", "pcp");
+	struct kernel row_4_20 = tuned("4.20", "pcp:mode=fixed");
+
+	check(rows_pcp_equal(&fixed, &row_6_5));
+	check(rows_pcp_equal(&tuned_up, &row_6_8));
+	check(tuned_up.pcp_scale_max == row_6_8.pcp_scale_max);
+	check(row_4_20.pcp_tuning == PCP_FIXED);
+	check(tuned("6.18", "pcp:scale_max=0").pcp_scale_max == 0);
+}
+
+/* What a PCP of the one CPU of a zone of 4 GiB looks like under a spec. */
+static struct pcp limited(const char *kernel, const char *spec)
+{
+	static const struct wave recorded = {500, 9000, 1, 1, 1};
+	struct policy *owner;
+	struct toy t;
+	struct pcp pcp;
+
+	machine_of(&t, kernel, &recorded);
+	t.zone->managed = 1 << 20;
+	check(!policy_stack_add(t.policies, spec, NULL));
+	owner = t.policies->owner.pcp_limits;
+	owner->ops->pcp_limits(owner, t.m, t.zone, t.pcp);
+	pcp = *t.pcp;
+	toy_free(&t);
+	return pcp;
+}
+
+static void numbers_given_replace_those_of_the_snapshot(void)
+{
+	struct pcp pcp = limited("6.18", "pcp");
+
+	check(pcp.high_min == 500 && pcp.high_max == 9000 && pcp.high == 500 && pcp.batch == 63);
+	pcp = limited("6.18", "pcp:high_min=700,high_max=800,batch=31");
+	check(pcp.high_min == 700 && pcp.high_max == 800 && pcp.batch == 31);
+	pcp = limited("6.18", "pcp:high_min=10000");
+	check(pcp.high_min == 10000 && pcp.high_max == 10000);
+	pcp = limited("6.18", "pcp:percpu_pagelist_high_fraction=8");
+	check(pcp.high_min == 1 << 17 && pcp.high_max == 1 << 17 && pcp.batch == 63);
+	pcp = limited("6.5", "pcp:high_min=700");
+	check(pcp.high == 700);
+}
+
+static void a_tick_of_its_own_is_the_tick_of_the_run(void)
+{
+	struct policy_stack *stack;
+	struct policy *owner;
+
+	check(!policy_stack_new(&stack, NULL));
+	owner = stack->owner.tick_ns;
+	check(owner->ops->tick_ns(owner) == 0);
+	check(!policy_stack_add(stack, "pcp:tick_ms=250", NULL));
+	owner = stack->owner.tick_ns;
+	check(owner->ops->tick_ns(owner) == 250000000);
+	policy_stack_free(stack);
 }
 
 int main(void)
 {
 	test(the_published_waves_cost_what_they_cost_the_kernel);
+	test(the_modes_turn_the_lists_of_one_row_into_those_of_the_other);
+	test(numbers_given_replace_those_of_the_snapshot);
+	test(a_tick_of_its_own_is_the_tick_of_the_run);
 	return check_done();
 }

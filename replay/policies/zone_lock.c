@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * zone_lock - put the model's zone locks in a queue, and see who waits.
+ *
+ * The profiles of Sapphire Rapids, Ice Lake and Cascade Lake are least-squares lines
+ * through the hold times of rmqueue_bulk and free_pcppages_bulk for batches of 63 to 2047
+ * pages in 52166607ecc9; below 63 pages they are an extrapolation. `own` takes the four
+ * numbers given, such as the report zone_lock.fit finds in a recording.
+ */
+#include "policy.h"
+
+enum { PROFILE_SPR, PROFILE_ICX, PROFILE_CLX, PROFILE_OWN };
+
+struct zone_lock {
+	int64_t profile, take_ps, take_block_ps, give_ps, give_block_ps, cpu_scale;
+};
+
+static const struct lock_costs costs_of[] = {
+	[PROFILE_SPR] = {2100000, 21500, 830000, 28700, 1},
+	[PROFILE_ICX] = {1380000, 18700, 660000, 27300, 1},
+	[PROFILE_CLX] = {2330000, 34200, 840000, 41900, 1},
+};
+
+static bool zone_lock_lock_costs(struct policy *self, struct lock_costs *costs)
+{
+	const struct zone_lock *zl = self->state;
+
+	if (zl->profile == PROFILE_OWN)
+		*costs = (struct lock_costs){zl->take_ps, zl->take_block_ps, zl->give_ps,
+					     zl->give_block_ps, 1};
+	else
+		*costs = costs_of[zl->profile];
+	costs->copies = (int)zl->cpu_scale;
+	return true;
+}
+
+static const char *const profiles[] = {"spr", "icx", "clx", "own", NULL};
+
+#define PARAM(name, most, doc) {#name, 0, most, 0, offsetof(struct zone_lock, name), NULL, doc}
+
+static const struct policy_param zone_lock_params[] = {
+	{"profile", PROFILE_SPR, PROFILE_OWN, PROFILE_SPR, offsetof(struct zone_lock, profile),
+	 profiles, "Whose hold times: spr, icx, clx, or own with the four numbers below."},
+	PARAM(take_ps, 1000000000, "own: picoseconds of a refill or an allocation."),
+	PARAM(take_block_ps, 1000000000, "own: and for each block it takes."),
+	PARAM(give_ps, 1000000000, "own: picoseconds of a drain or a free."),
+	PARAM(give_block_ps, 1000000000, "own: and for each block it gives back."),
+	{"cpu_scale", 1, 64, 1, offsetof(struct zone_lock, cpu_scale), NULL,
+	 "Overlay the tape's CPUs so many times; above 1 the load is synthetic."},
+	{0},
+};
+
+const struct policy_ops zone_lock_policy = {
+	.name = "zone_lock",
+	.doc = "Put the zone locks in a queue: tables zone_lock and lock_wait.",
+	.kernel = "hold times of 6.7",
+	.tier = "A",
+	.state_size = sizeof(struct zone_lock),
+	.params = zone_lock_params,
+	.lock_costs = zone_lock_lock_costs,
+};
