@@ -76,8 +76,8 @@ def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         "extfrag.by_order",
         "extfrag.by_task",
         "extfrag.by_zone",
-        "fragmentation.free_blocks",
-        "fragmentation.by_migratetype",
+        "frag.indices",
+        "frag.by_migratetype",
         "reclaim.summary",
         "pcp.by_cpu",
         "alloc.by_task",
@@ -374,7 +374,7 @@ def _traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
 
 def _free_memory(subjects: list[Subject]) -> str:
     def draw(s: Subject) -> str:
-        rows = s.answers["fragmentation.free_blocks"]
+        rows = s.answers["frag.indices"]
         if not rows:
             return _nothing("No snapshot on this tape.")
         last = max(r["snapshot"] for r in rows)
