@@ -140,7 +140,8 @@ class _Reader:
         self._directory = directory
         self._heard = heard
         self._open = contextlib.ExitStack()
-        facts = case.tape.facts | {"replay": made_by(case.tape, case.run)}
+        made = made_by(case.tape, case.run) | {"clock": case.tape.clock}
+        facts = case.tape.facts | {"replay": made}
         with contextlib.ExitStack() as stack:
             path = directory / f"{case.name}.tape"
             writer = stack.enter_context(output.whole_tape(path, facts, replace=True))

@@ -59,8 +59,10 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
     """A value, and how far it is from the model under the tape's own rules."""
     if metric is None:
         return "-", ""
-    percent = metric["percent"]
-    change = "" if not metric["difference"] or percent is None else f"{percent:+.1f} %"
+    change = ""
+    if metric["difference"]:
+        percent = metric["percent"]
+        change = f"{metric['difference']:+,}" if percent is None else f"{percent:+.1f} %"
     within = change and metric["within_model_error"]
     return f"{metric['value']:,}", f"{change} ~" if within else change
 
@@ -165,6 +167,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     metavar="NAME",
     help="A column of the table, by its name in the report metrics. May be given again.",
 )
+@click.option("--html", type=options.PATH, metavar="F.html", help="The table as a page, too.")
 @options.json
 def command(
     tapes: tuple[Path, ...],
@@ -176,6 +179,7 @@ def command(
     jobs: int | None,
     models: int | None,
     metrics: tuple[str, ...],
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Every policy, kernel and reclaim mode on every tape: a matrix of what-ifs.
@@ -210,6 +214,10 @@ def command(
             progress=bar,
         )
     found = [result for case in cases if (result := case.result(out)) is not None]
+    if html is not None:
+        from pagetape.sweep_page import sweep_page
+
+        html.write_text(sweep_page(found, metrics), "utf-8")
     if as_json:
         answer.emit({"runs": found, "made": len(missing), "kept": len(cases) - len(missing)})
     else:
