@@ -121,6 +121,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     help="As for replay, several policies of one run joined by +; {a,b} stands for one run "
     "each. May be given again, for further runs.",
 )
+@options.policy_libs
 @click.option(
     "--kernel",
     "kernels",
@@ -172,6 +173,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
 def command(
     tapes: tuple[Path, ...],
     policies: tuple[list[str], ...],
+    policy_libs: tuple[str, ...],
     kernels: list[str],
     reclaims: list[str],
     out: Path,
@@ -200,7 +202,7 @@ def command(
     """
     opened = [Tape(path) for path in tapes]
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
-    runs = [Run(k, p, r) for p, k, r in itertools.product(specs, kernels, reclaims)]
+    runs = [Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernels, reclaims)]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
     out.mkdir(parents=True, exist_ok=True)
     missing = [case for case in cases if case.result(out) is None]
