@@ -81,10 +81,13 @@ class Validate:
         percpu_pagelist_high_fraction: int = 0,
         interval_ns: int = 1_000_000_000,  # grain of the tables exactness and repair
         spans: Sequence[tuple[int, int]] = (),
+        nr_rows: int = 0,  # of event, for preview()
         checks: str = "off",  # invariants of the model: off; cheap, per second; full, per event
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """As Replay.load(); besides, all rows of reclaim and compaction."""
+    def preview(self, batch: object) -> None:
+        """Before the first feed(): every batch of `event`, for what shows only much later."""
     def feed(self, batch: object) -> None:
         """One batch of `event`, in tape order. Runs without the GIL."""
     def finish(self) -> None:

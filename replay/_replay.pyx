@@ -132,6 +132,7 @@ cdef extern from "validate.h" nogil:
         uint64_t interval_ns
         const span *spans
         size_t nr_spans
+        uint64_t nr_rows
         int checks
     struct validate_totals:
         uint64_t events
@@ -146,6 +147,9 @@ cdef extern from "validate.h" nogil:
     int validate_load(
         validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
         error *err
+    )
+    int validate_preview(
+        validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err
     )
     int validate_feed(validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err)
     int validate_finish(validate *v, error *err)
@@ -450,6 +454,7 @@ cdef class Validate:
         int percpu_pagelist_high_fraction=0,
         uint64_t interval_ns=1_000_000_000,
         spans=(),
+        uint64_t nr_rows=0,
         str checks="off",
     ):
         cdef error err
@@ -469,6 +474,7 @@ cdef class Validate:
             self.config.interval_ns = interval_ns
             self.config.spans = self.machine.spans
             self.config.nr_spans = self.machine.nr_spans
+            self.config.nr_rows = nr_rows
             self.config.checks = CHECKS[checks]
             check(validate_new(&self.c, &self.config, &err), &err)
         finally:
@@ -481,6 +487,14 @@ cdef class Validate:
         cdef error err
         cdef Rows rows = Rows(batch)
         check(validate_load(self.c, table.encode(), rows.schema, rows.array, &err), &err)
+
+    def preview(self, batch):
+        cdef error err
+        cdef int ret
+        cdef Rows rows = Rows(batch)
+        with nogil:
+            ret = validate_preview(self.c, rows.schema, rows.array, &err)
+        check(ret, &err)
 
     def feed(self, batch):
         cdef error err

@@ -951,8 +951,8 @@ static struct step *following_drain(const struct validate *v, const struct step 
 	/* An interrupt may have come between. */
 	while (next && within-- && step_depth(next) > step_depth(step))
 		next = step_next(&v->steps, next);
-	if (!next || next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != step->pid ||
-	    frame_zone(v->m, next->frame) != zone)
+	if (!next || step_depth(next) > step_depth(step) || next->kind != EVENT_KIND_PCPU_DRAIN ||
+	    next->taken || next->pid != step->pid || frame_zone(v->m, next->frame) != zone)
 		return NULL;
 	return next;
 }
@@ -992,6 +992,20 @@ static void free_unused(struct validate *v, const struct step *step)
 	seize(m, step->frame, step->order);
 }
 
+/* An entry of a list that the tape next shows freed: it was handed out, or will be. */
+static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
+{
+	const struct model *m = v->m;
+	uint32_t list = pcp_list(m, pcp, 0, type);
+
+	if (!v->fates.bits)
+		return NO_FRAME;
+	for (uint32_t entry = m->frames[list].next; entry != list; entry = m->frames[entry].next)
+		if (v->pushed[entry] && fate_of(&v->fates, v->pushed[entry]) == FATE_FREE)
+			return entry;
+	return NO_FRAME;
+}
+
 /*
  * The PCP should have overflown, and did not: it holds fewer pages than the model thinks.
  * Take those of its first entries that were taken without an event; whether there are any.
@@ -1014,6 +1028,14 @@ static bool take_proved(struct validate *v, struct pcp *pcp)
 				continue;
 			take_unseen(v, pcp, entry, type, 0);
 		}
+	}
+	for (int i = 0; i < 3 && pcp->count == before; i++) {
+		static const uint8_t types[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_UNMOVABLE,
+						MIGRATETYPE_RECLAIMABLE};
+		uint32_t entry = find_departed(v, pcp, types[i]);
+
+		if (entry != NO_FRAME)
+			take_unseen(v, pcp, entry, types[i], left_before(v, entry));
 	}
 	return pcp->count < before;
 }
@@ -1047,6 +1069,22 @@ void expect_waiting(struct validate *v, int cpu)
 		return;
 	remote->waits = false;
 	free_past_lock(v, &remote->free);
+}
+
+/* A drain where none was due: the PCP's high was lower than the events tell. */
+static void tune_high(struct validate *v, struct pcp *pcp, const struct step *step, int high)
+{
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_TUNED,
+			    .cpu = pcp->cpu,
+			    .frame = step->frame,
+			    .order = step->order,
+			    .migratetype = frame_block(v->m, step->frame)->migratetype,
+			    .high = high,
+		    },
+		    NULL);
+	pcp->high = high;
 }
 
 void expect_free(struct validate *v, struct step *step)
@@ -1097,6 +1135,8 @@ void expect_free(struct validate *v, struct step *step)
 	drain = following_drain(v, step, zone);
 	if (drain && is_drained_aside(v, step, drain, pcp, list))
 		drain = NULL;
+	if (drain && !pages && !v->guesses)
+		tune_high(v, pcp, step, pcp->count);
 	if (drain)
 		compare_drain(v, drain, pcp, pages, list, false);
 	else if (pages && !take_proved(v, pcp))

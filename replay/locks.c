@@ -22,6 +22,17 @@ static const struct step *after_interrupt(const struct validate *v, const struct
 	return NULL;
 }
 
+/* What is heard next of a freed page: of all of the tape, if that was seen before. */
+static enum fate fate_of_free(const struct validate *v, const struct step *free)
+{
+	const struct step *next;
+
+	if (v->fates.bits)
+		return fate_of(&v->fates, free->at);
+	next = steps_of_frame(&v->steps, free, free->frame);
+	return next ? fate_by(next->kind) : FATE_NONE;
+}
+
 /* Whether what is heard next of the pages an interrupt frees tells that the buddy got them. */
 static bool frees_went_past(const struct validate *v, const struct step *first)
 {
@@ -29,14 +40,12 @@ static bool frees_went_past(const struct validate *v, const struct step *first)
 
 	for (const struct step *s = first; s && within-- && step_depth(s);
 	     s = step_next(&v->steps, s)) {
-		const struct step *next;
+		enum fate fate = fate_of_free(v, s);
 
 		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order))
 			continue;
-		next = steps_of_frame(&v->steps, s, s->frame);
-		buddy += next && next->kind == EVENT_KIND_ALLOC_ZONE_LOCKED;
-		pcp += next &&
-		       (next->kind == EVENT_KIND_ALLOC || next->kind == EVENT_KIND_PCPU_DRAIN);
+		buddy += fate == FATE_BUDDY;
+		pcp += fate == FATE_PCP;
 	}
 	return buddy > pcp;
 }
@@ -130,9 +139,7 @@ static const struct step *before_attempt(const struct validate *v, const struct 
 /* Whether the next that is heard of a freed page is that it left a PCP. */
 static bool reached_pcp(const struct validate *v, const struct step *free)
 {
-	const struct step *next = steps_of_frame(&v->steps, free, free->frame);
-
-	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
+	return fate_of_free(v, free) == FATE_PCP;
 }
 
 /* Whether another CPU begins to drain the PCP of `free` before it, or the next one, is done. */

@@ -45,8 +45,7 @@ static bool map_has_page(uint32_t place)
 
 static void map_set(struct serve *s, uint32_t frame, int order, uint32_t place, bool served)
 {
-	s->map[frame] = place;
-	for (uint32_t i = 1; i < 1u << order; i++)
+	for (uint32_t i = 0; i < 1u << order; i++)
 		s->map[frame + i] = served ? place + i : place;
 }
 
@@ -368,6 +367,10 @@ void serve_untold(struct serve *s, const struct untold *u)
 		m->pcp_locked = u->at == s->at;
 		break;
 	case UNTOLD_KIND_TUNED:
+		if (u->high) {
+			pcp->high = u->high;
+			break;
+		}
 		pcp->alloc_factor = u->alloc_factor;
 		zone->below_high = u->below_high;
 		break;

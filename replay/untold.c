@@ -21,7 +21,10 @@ void untold_write(struct output *o, const struct model *m, const struct untold *
 	columns->page_order[i] = row->order;
 	columns->migratetype[i] = row->migratetype;
 	columns->pid[i] = row->pid;
-	if (row->kind == UNTOLD_KIND_TUNED) {
+	if (row->kind == UNTOLD_KIND_TUNED && row->high) {
+		columns->high[i] = (uint32_t)row->high;
+		set_valid(columns->high_valid, i);
+	} else if (row->kind == UNTOLD_KIND_TUNED) {
 		columns->alloc_factor[i] = row->alloc_factor;
 		set_valid(columns->alloc_factor_valid, i);
 		columns->below_high[i] = row->below_high;
@@ -60,7 +63,8 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 
 	if (!zone || c->cpu[i] >= m->nr_cpus || c->page_order[i] > m->max_order ||
 	    c->migratetype[i] >= NR_MIGRATETYPE || c->kind[i] >= NR_UNTOLD_KIND || c->ts[i] >> 62 ||
-	    (is_valid(c->alloc_factor_valid, i) && c->alloc_factor[i] > PCP_SCALE_MOST))
+	    (is_valid(c->alloc_factor_valid, i) && c->alloc_factor[i] > PCP_SCALE_MOST) ||
+	    (is_valid(c->high_valid, i) && c->high[i] > INT32_MAX / 2))
 		return fail(err, EINVAL, "untold: row of event %llu: pfn %llu, order %d, CPU %d",
 			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
 			    c->page_order[i], c->cpu[i]);
@@ -74,6 +78,7 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 		.kind = c->kind[i],
 		.alloc_factor = is_valid(c->alloc_factor_valid, i) ? c->alloc_factor[i] : 0,
 		.below_high = is_valid(c->below_high_valid, i) && c->below_high[i],
+		.high = is_valid(c->high_valid, i) ? (int32_t)c->high[i] : 0,
 		.order = c->page_order[i],
 		.migratetype = c->migratetype[i],
 	};

@@ -21,6 +21,7 @@ struct untold {
 	uint8_t kind;         /* UNTOLD_KIND_* */
 	uint8_t alloc_factor; /* tuned */
 	bool below_high;      /* tuned */
+	int32_t high;         /* tuned: if not 0, nothing else is */
 	uint8_t order, migratetype;
 };
 

@@ -72,6 +72,7 @@ void validate_free(struct validate *v)
 	if (!v)
 		return;
 	steps_free(&v->steps);
+	fates_free(&v->fates);
 	if (v->pushed)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
 	score_free(&v->score);
@@ -449,6 +450,7 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 		return ret;
 	if (v->finished)
 		return fail(err, EINVAL, "events after the end of the tape");
+	fates_done(&v->fates);
 	begin = cpu_seconds();
 	for (size_t s = 0; s < nr_spans && !ret; s++) {
 		uint64_t first = spans[s].first > v->rows ? spans[s].first - v->rows : 0;
@@ -460,6 +462,26 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 	v->totals.events += nr;
 	v->totals.loop_seconds += cpu_seconds() - begin;
 	return ret ? ret : outputs_error(v, err);
+}
+
+int validate_preview(struct validate *v, const struct ArrowSchema *schema,
+		     const struct ArrowArray *array, struct error *err)
+{
+	struct event_columns columns;
+	size_t nr;
+	int ret = table_check_schema(&event_table, schema, err);
+
+	if (!ret)
+		ret = table_borrow(&event_table, array, &columns, &nr, err);
+	if (!ret)
+		ret = start(v, err);
+	if (!ret && v->rows)
+		return fail(err, EINVAL, "a preview of events after the first of them was fed");
+	if (!ret && !v->fates.bits)
+		ret = fates_new(&v->fates, v->m, v->config.nr_rows, err);
+	if (!ret)
+		fates_read(&v->fates, v->m, &columns, nr);
+	return ret;
 }
 
 int validate_feed(struct validate *v, const struct ArrowSchema *schema,

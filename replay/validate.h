@@ -36,6 +36,7 @@ struct validate_config {
 	uint64_t interval_ns; /* grain of the tables exactness and repair */
 	const struct span *spans;
 	size_t nr_spans;
+	uint64_t nr_rows; /* of event, where validate_preview() is to see them */
 	/* Invariants of the model: never, once an interval, after every event (very slow). */
 	enum checks checks;
 };
@@ -71,6 +72,13 @@ void validate_free(struct validate *v);
 /* Rows of snapshot 0, see start_load(); and all of reclaim and compaction. */
 int validate_load(struct validate *v, const char *table, const struct ArrowSchema *schema,
 		  const struct ArrowArray *array, struct error *err);
+
+/*
+ * Before all of validate_feed(), and best done: the same batches of `event`, for what only
+ * shows later than validate looks ahead. Rows beyond config.nr_rows are not kept.
+ */
+int validate_preview(struct validate *v, const struct ArrowSchema *schema,
+		     const struct ArrowArray *array, struct error *err);
 
 /* A batch of `event`, in tape order. -EUCLEAN where an invariant does not hold. */
 int validate_feed(struct validate *v, const struct ArrowSchema *schema,

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "fate.h"
 #include "pcp.h"
 #include "policy_stack.h"
 #include "seize.h"
@@ -63,6 +64,7 @@ struct validate {
 
 	struct steps steps;
 	uint64_t rows, last_ts; /* of `event` fed */
+	struct fates fates;     /* of all rows, if they were seen before */
 	struct holder *holders; /* [cpu] */
 	struct remote *remotes; /* [cpu] */
 	bool preempt_told;      /* the tape shows when preemption is off */

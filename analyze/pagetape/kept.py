@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -23,27 +23,26 @@ _PARTS = {".py", ".sql", ".toml", ".so"}
 _CHUNK = 1 << 20
 
 
-def digest(files: Iterable[Path]) -> str:
-    """Of the contents of files, in the order of their names."""
-    found = blake2b(digest_size=16)
+def _digest(files: list[Path]) -> str:
+    digest = blake2b(digest_size=16)
     for path in sorted(files):
-        found.update(path.name.encode())
+        digest.update(path.name.encode())
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK):
-                found.update(chunk)
-    return found.hexdigest()
+                digest.update(chunk)
+    return digest.hexdigest()
 
 
 @cache
 def build() -> str:
     """Tells this pagetape from any other."""
     (home,) = pagetape.__path__
-    return digest(path for path in Path(home).rglob("*") if path.suffix in _PARTS)
+    return _digest([path for path in Path(home).rglob("*") if path.suffix in _PARTS])
 
 
 def contents(tape: Tape) -> str:
     """Tells this tape from any other."""
-    return digest(tape.path.glob("*.arrow"))
+    return _digest(list(tape.path.glob("*.arrow")))
 
 
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:

@@ -22,8 +22,7 @@ from pagetape.stacks import Frames
 
 # The source tells of the whole recording.
 _CLOSING = ("tracepoint", "ring", "spool", "lost", "task", "frame")
-# Taken beside the recording, and placed among its events.
-_PLACED = ("parameter", "sample", "free_count")
+_PLACED = ("parameter", "sample")  # taken beside the recording, and placed among its events
 
 
 class _Placing:

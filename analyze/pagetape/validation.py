@@ -58,7 +58,8 @@ def _run(
     tape: Tape, row: str, sink: Sink, progress: Callable[[float], None] = lambda _share: None
 ) -> _replay.Validate:
     """The engine after it has seen the whole tape; its rows go to `sink`."""
-    engine = _replay.Validate(row, **topology(tape), spans=cut.spans(tape))
+    rows = tape.num_rows("event")
+    engine = _replay.Validate(row, **topology(tape), spans=cut.spans(tape), nr_rows=rows)
     for name in SNAPSHOT:
         for batch in snapshot_rows(tape, name, 0):
             engine.load(name, batch)
@@ -70,7 +71,8 @@ def _run(
         while (found := engine.read()) is not None:
             sink(found[0], pa.record_batch(found[1]))
 
-    rows = tape.num_rows("event")
+    for batch in ahead(tape.batches("event")):
+        engine.preview(batch)
     fed = 0
     for batch in ahead(tape.batches("event")):
         engine.feed(batch)

@@ -160,6 +160,19 @@ static void a_free_that_gave_nothing_back_gives_nothing_back(void)
 	world_free(&w);
 }
 
+static void a_high_that_a_drain_showed_is_taken_over(void)
+{
+	struct world w;
+
+	world_new(&w, "MM");
+	toy_pcp(&w.toy, 2, 8);
+	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED, .high = 6});
+	check(w.toy.pcp->high == 6);
+	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED, .alloc_factor = 3});
+	check(w.toy.pcp->high == 6 && w.toy.pcp->alloc_factor == 3);
+	world_free(&w);
+}
+
 int main(void)
 {
 	test(isolated_pages_are_the_recorded_ones_where_those_are_free);
@@ -168,5 +181,6 @@ int main(void)
 	test(pages_isolated_in_one_piece_may_be_found_in_several);
 	test(isolated_pages_are_movable_until_they_are_freed);
 	test(a_free_that_gave_nothing_back_gives_nothing_back);
+	test(a_high_that_a_drain_showed_is_taken_over);
 	return check_done();
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fate.h"
+
+#include "memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int fates_new(struct fates *f, const struct model *m, uint64_t nr_rows, struct error *err)
+{
+	*f = (struct fates){.nr_rows = nr_rows, .nr_frames = m->nr_frames};
+	f->bits = calloc(nr_rows / 4 + 1, 1);
+	f->pending = memory_new(m->nr_frames * sizeof(*f->pending));
+	if (f->bits && f->pending)
+		return 0;
+	return fail(err, ENOMEM, "no memory for what becomes of %llu frees",
+		    (unsigned long long)nr_rows);
+}
+
+void fates_done(struct fates *f)
+{
+	if (f->pending)
+		memory_free(f->pending, f->nr_frames * sizeof(*f->pending));
+	f->pending = NULL;
+}
+
+void fates_free(struct fates *f)
+{
+	fates_done(f);
+	free(f->bits);
+	f->bits = NULL;
+}
+
+static void settle(struct fates *f, uint32_t frame, enum fate fate)
+{
+	uint32_t row = f->pending[frame];
+
+	if (!row)
+		return;
+	row--;
+	f->bits[row / 4] |= (uint8_t)((unsigned)fate << row % 4 * 2);
+	f->pending[frame] = 0;
+}
+
+/* An event of 2^order pages; of a batched free the last, its free_batched, is kept. */
+static void read_row(struct fates *f, uint64_t row, int kind, uint32_t frame, int order)
+{
+	if (kind == EVENT_KIND_FREE_BATCHED) {
+		if (f->pending[frame] && row < UINT32_MAX)
+			f->pending[frame] = (uint32_t)row + 1;
+		return;
+	}
+	settle(f, frame, fate_by(kind));
+	/* A page inside was part of a larger free block. */
+	for (uint32_t i = 1; i < 1u << order; i++)
+		settle(f, frame + i, kind == EVENT_KIND_FREE ? FATE_FREE : FATE_BUDDY);
+	if (kind == EVENT_KIND_FREE && row < UINT32_MAX)
+		f->pending[frame] = (uint32_t)row + 1;
+}
+
+void fates_read(struct fates *f, const struct model *m, const struct event_columns *c, size_t rows)
+{
+	const struct zone *zone = &m->zones[0];
+
+	for (size_t i = 0; i < rows && f->read < f->nr_rows; i++, f->read++) {
+		unsigned order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0;
+		uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
+		uint32_t frame;
+
+		if (!zone_has(zone, pfn)) {
+			zone = pfn_zone(m, pfn);
+			if (!zone) {
+				zone = &m->zones[0];
+				continue;
+			}
+		}
+		frame = zone->base + (uint32_t)(pfn - zone->base_pfn);
+		if (order <= (unsigned)m->max_order && zone->end - frame >= 1u << order)
+			read_row(f, f->read, c->kind[i], frame, (int)order);
+	}
+}
