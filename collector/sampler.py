@@ -6,8 +6,9 @@ the start of a recording to its end: memory is still being initialised, hotplugg
 somebody tunes. A replay that does not know is wrong from then on.
 
 A sample holds what changed since the one before, as rows of the tables `parameter` and
-`sample` without their `at`, which the events decide. Nothing is parsed but what was
-read, and files stay open: a sample costs some hundred microseconds on a small machine.
+`sample`, and all free blocks, as rows of `free_count`; without their `at`, which the
+events decide. Nothing is parsed but what was read, and files stay open: a sample costs
+some hundred microseconds on a small machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pagetape.procfs import parse_zoneinfo
+from pagetape.procfs import parse_buddyinfo, parse_zoneinfo
 
 Row = dict[str, Any]
 
@@ -75,12 +76,13 @@ _Key = tuple[str, int | None, str | None, int | None]  # name, node, zone, cpu
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at /proc: what changed since the last one, and all the counters."""
+    """One look at /proc: what changed since the last one, all the counters, what is free."""
 
     ts: int
     parameters: list[Row]
     counters: list[Row]
     vmstat: dict[str, int]
+    free: list[Row]  # of every zone and order
 
 
 class _File:
@@ -107,7 +109,11 @@ class Sampler:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._files: dict[str, _File] = {}
-        places = {"zoneinfo": (proc / "zoneinfo", 1 << 16), "vmstat": (proc / "vmstat", 1 << 14)}
+        places = {
+            "zoneinfo": (proc / "zoneinfo", 1 << 16),
+            "vmstat": (proc / "vmstat", 1 << 14),
+            "buddyinfo": (proc / "buddyinfo", 1 << 12),
+        }
         places |= {f"vm.{name}": (proc / "sys" / "vm" / name, 64) for name in SYSCTLS}
         for name, place in places.items():
             with contextlib.suppress(OSError):  # not on this kernel, or not for this user
@@ -127,6 +133,7 @@ class Sampler:
         parameters: dict[_Key, int] = {}
         counters: dict[_Key, int] = {}
         vmstat: dict[str, int] = {}
+        free: list[Row] = []
         for name, file in self._files.items():
             text = file.read()
             if name == "zoneinfo":
@@ -134,6 +141,8 @@ class Sampler:
             elif name == "vmstat":
                 vmstat = _of_vmstat(text)
                 counters |= {(key, None, None, None): value for key, value in vmstat.items()}
+            elif name == "buddyinfo":
+                free = _of_buddyinfo(ts, text)
             else:
                 parameters[name, None, None, None] = int(text)
         before = {} if self._all_counters else self._counters
@@ -142,6 +151,7 @@ class Sampler:
             _changed(ts, self._parameters, parameters),
             _changed(ts, before, counters),
             vmstat,
+            free,
         )
         self._parameters, self._counters = parameters, counters
         self._all_counters = False
@@ -178,6 +188,11 @@ def _of_vmstat(text: str) -> dict[str, int]:
             name, _, value = line.partition(" ")
             found[name] = int(value)
     return found
+
+
+def _of_buddyinfo(ts: int, text: str) -> list[Row]:
+    names = ("node", "zone", "page_order", "nr_free")
+    return [{"ts": ts} | {name: row[name] for name in names} for row in parse_buddyinfo(text)]
 
 
 def _changed(ts: int, before: dict[_Key, int], now: dict[_Key, int]) -> list[Row]:

@@ -75,21 +75,15 @@ last_area AS (
     GROUP BY node, zone, page_order
 ),
 
--- The kernel's own indices (mm/vmstat.c, 6.12), of what the zones hold at the end.
-zone_free AS (
-    SELECT
-        node,
-        zone,
-        o.page_order,
-        sum(nr_free)::BIGINT AS blocks,
-        sum(nr_free << a.page_order::INTEGER)::BIGINT AS pages,
-        coalesce(sum(nr_free << a.page_order::INTEGER) FILTER (a.page_order >= o.page_order), 0)::BIGINT AS usable
-    FROM last_area AS a
-    CROSS JOIN (
-        SELECT 3 AS page_order UNION SELECT pageblock_order FROM machine WHERE pageblock_order IS NOT NULL
-    ) AS o
-    GROUP BY node, zone, o.page_order
-    HAVING sum(nr_free) > 0
+-- The kernel's own indices, of what the zones hold at the end.
+zone_index AS (
+    SELECT i.node, i.zone, i.page_order, i.unusable_free, i.fragmentation_index
+    FROM frag_index AS i
+    JOIN machine AS m USING (tape)
+    WHERE i.snapshot = (SELECT max(snapshot) FROM free_area)
+      AND i.snapshot > 0
+      AND i.free_pages > 0
+      AND i.page_order IN (3, m.pageblock_order)
 ),
 
 last_count AS (
@@ -154,12 +148,12 @@ measured AS (
     FROM last_area GROUP BY page_order
     UNION ALL
     SELECT 50, 'unusable free space of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
-        'A', (pages - usable) * 1000 // pages
-    FROM zone_free
+        'A', unusable_free
+    FROM zone_index
     UNION ALL
     SELECT 51, 'fragmentation index of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
-        'A', CASE WHEN usable > 0 THEN -1000 ELSE 1000 - (1000 + pages * 1000 // (1 << page_order)) // blocks END
-    FROM zone_free
+        'A', fragmentation_index
+    FROM zone_index
     UNION ALL
     SELECT 60, 'pageblocks ' || migratetype || ' at the end', 'blocks', 'A', nr_blocks
     FROM last_count
@@ -183,6 +177,19 @@ modelled AS (
     ], recursive := true)
     FROM counter
     HAVING count(*) > 0
+),
+
+-- Of what is between two bounds, what is certain; of huge pages the most.
+mixed AS (
+    SELECT unnest([
+        {place: 90, metric: 'mixed pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(mixed_low)},
+        {place: 91, metric: 'polluted MOVABLE pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(polluted_low)},
+        {place: 92, metric: 'foreign pages at the end', unit: 'pages', tier: 'A', value: sum(foreign_low)},
+        {place: 93, metric: 'huge pages after a perfect compaction at the end', unit: 'blocks', tier: 'A', value: sum(thp_high)}
+    ], recursive := true)
+    FROM block_mix
+    WHERE ts = (SELECT max(ts) FROM block_mix)
+    HAVING count(*) > 0
 )
 
 SELECT metric, unit, tier, value::BIGINT AS value
@@ -190,5 +197,7 @@ FROM (
     SELECT place, metric, unit, tier, value FROM measured
     UNION ALL
     SELECT place, metric, unit, tier, value FROM modelled
+    UNION ALL
+    SELECT place, metric, unit, tier, value FROM mixed
 )
 ORDER BY place, length(metric), metric

@@ -53,13 +53,6 @@ void take_chunk(struct model *m, struct zone *zone, uint32_t chunk, int order, i
 	m->frames[chunk].state = FRAME_USED;
 }
 
-bool pcp_allowed(const struct model *m, int order)
-{
-	if (m->kernel->pcp_lists <= PCP_LISTS_3)
-		return order == 0;
-	return order <= PCP_MAX_ORDER || order == m->pageblock_order;
-}
-
 void report_zone_locked(struct model *m, uint32_t frame, int order, int migratetype)
 {
 	int refill = -1;

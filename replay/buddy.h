@@ -106,4 +106,7 @@ void set_block_type(struct model *m, uint32_t head, int order, int migratetype);
 void report_zone_locked(struct model *m, uint32_t frame, int order, int migratetype);
 
 /* Orders whose pages go through the PCP. */
-bool pcp_allowed(const struct model *m, int order);
+static inline bool pcp_allowed(const struct model *m, int order)
+{
+	return m->pcp_lists[order][MIGRATETYPE_MOVABLE] != NO_PCP_LIST;
+}

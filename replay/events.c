@@ -3,15 +3,13 @@
 
 #include "tally.h"
 
-/* The columns every event has; NULL if no row is wanted or there is no memory for it. */
+/* The columns every event has; NULL if it is only counted, or there is no memory for it. */
 static struct event_columns *event_row(struct events *e, const struct moment *now, int kind,
 				       int64_t pfn, int order, size_t *row)
 {
 	struct event_columns *columns;
 	size_t i;
 
-	if (e->told)
-		return NULL;
 	if (e->tally && kind != EVENT_KIND_ALLOC_EXTFRAG) {
 		tally_event(e->tally, kind, now->cpu, order, pfn != NO_PFN);
 		return NULL;
@@ -38,49 +36,44 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 		set_valid(columns->column##_valid, i);                                             \
 	} while (0)
 
-void events_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
-		  uint32_t gfp_flags, int migratetype)
+void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
+		 uint32_t gfp_flags, int migratetype)
 {
-	struct event_columns *columns;
 	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_ALLOC, pfn, order, &i);
 
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC, pfn, order, &i)))
+	if (!columns)
 		return;
 	SET(page_order, (uint8_t)order);
 	SET(migratetype, (uint8_t)migratetype);
 	SET(gfp_flags, gfp_flags);
 }
 
-void events_free(struct events *e, const struct moment *now, int64_t pfn, int order)
+void write_free(struct events *e, const struct moment *now, int64_t pfn, int order)
 {
-	struct event_columns *columns;
 	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_FREE, pfn, order, &i);
 
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_FREE, pfn, order, &i)))
+	if (!columns)
 		return;
 	SET(page_order, (uint8_t)order);
 }
 
-void events_free_batched(struct events *e, const struct moment *now, int64_t pfn)
+void write_free_batched(struct events *e, const struct moment *now, int64_t pfn)
 {
 	size_t i;
 
-	if (e)
-		event_row(e, now, EVENT_KIND_FREE_BATCHED, pfn, NO_ORDER, &i);
+	event_row(e, now, EVENT_KIND_FREE_BATCHED, pfn, NO_ORDER, &i);
 }
 
-void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
-			int migratetype, int refill)
+void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
+		       int migratetype, int refill)
 {
-	struct event_columns *columns;
 	size_t i;
+	struct event_columns *columns =
+		event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, order, &i);
 
-	if (e && e->told) {
-		e->told->zone_locked = true;
-		e->told->pfn = pfn;
-		e->told->migratetype = migratetype;
-	}
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, order, &i)))
+	if (!columns)
 		return;
 	SET(page_order, (uint8_t)order);
 	SET(migratetype, (uint8_t)migratetype);
@@ -88,29 +81,25 @@ void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn,
 		SET(percpu_refill, (uint8_t)refill);
 }
 
-void events_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
-		       int migratetype)
+void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
+		      int migratetype)
 {
-	struct event_columns *columns;
 	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_PCPU_DRAIN, pfn, order, &i);
 
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_PCPU_DRAIN, pfn, order, &i)))
+	if (!columns)
 		return;
 	SET(page_order, (uint8_t)order);
 	SET(migratetype, (uint8_t)migratetype);
 }
 
-void events_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag)
+void write_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag)
 {
-	struct event_columns *columns;
 	size_t i;
+	struct event_columns *columns =
+		event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn, extfrag->alloc_order, &i);
 
-	if (e && e->told) {
-		e->told->fallback = true;
-		e->told->extfrag = *extfrag;
-	}
-	if (!e || !(columns = event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn,
-					extfrag->alloc_order, &i)))
+	if (!columns)
 		return;
 	SET(page_order, (uint8_t)extfrag->alloc_order);
 	SET(migratetype, (uint8_t)extfrag->alloc_migratetype);

@@ -47,14 +47,69 @@ struct events {
 
 enum { NO_PFN = -1 }; /* a null pfn: nothing was found */
 
-void events_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
-		  uint32_t gfp_flags, int migratetype);
-void events_free(struct events *e, const struct moment *now, int64_t pfn, int order);
-void events_free_batched(struct events *e, const struct moment *now, int64_t pfn);
-/* `refill` < 0 leaves percpu_refill null. */
-void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
-			int migratetype, int refill);
-void events_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
-		       int migratetype);
+/* Whether anybody wants events; asked here, that a run without them pays for nothing else. */
+static inline bool events_wanted(const struct events *e)
+{
+	return e && !e->told;
+}
 
-void events_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag);
+/* What the functions below do then. */
+void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
+		 uint32_t gfp_flags, int migratetype);
+void write_free(struct events *e, const struct moment *now, int64_t pfn, int order);
+void write_free_batched(struct events *e, const struct moment *now, int64_t pfn);
+void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
+		       int migratetype, int refill);
+void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
+		      int migratetype);
+void write_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag);
+
+static inline void events_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
+				uint32_t gfp_flags, int migratetype)
+{
+	if (events_wanted(e))
+		write_alloc(e, now, pfn, order, gfp_flags, migratetype);
+}
+
+static inline void events_free(struct events *e, const struct moment *now, int64_t pfn, int order)
+{
+	if (events_wanted(e))
+		write_free(e, now, pfn, order);
+}
+
+static inline void events_free_batched(struct events *e, const struct moment *now, int64_t pfn)
+{
+	if (events_wanted(e))
+		write_free_batched(e, now, pfn);
+}
+
+/* `refill` < 0 leaves percpu_refill null. */
+static inline void events_zone_locked(struct events *e, const struct moment *now, int64_t pfn,
+				      int order, int migratetype, int refill)
+{
+	if (events_wanted(e)) {
+		write_zone_locked(e, now, pfn, order, migratetype, refill);
+	} else if (e) {
+		e->told->zone_locked = true;
+		e->told->pfn = pfn;
+		e->told->migratetype = migratetype;
+	}
+}
+
+static inline void events_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn,
+				     int order, int migratetype)
+{
+	if (events_wanted(e))
+		write_pcpu_drain(e, now, pfn, order, migratetype);
+}
+
+static inline void events_extfrag(struct events *e, const struct moment *now,
+				  const struct extfrag *extfrag)
+{
+	if (events_wanted(e)) {
+		write_extfrag(e, now, extfrag);
+	} else if (e) {
+		e->told->fallback = true;
+		e->told->extfrag = *extfrag;
+	}
+}

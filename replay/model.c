@@ -95,6 +95,7 @@ static uint64_t lay_out_zones(struct model *m, const struct zone_spec *specs)
 
 		*zone = (struct zone){
 			.number = (uint16_t)i,
+			.pcps = (uint32_t)(i * m->nr_cpus),
 			.node = spec->node,
 			.type = spec->type,
 			.base = (uint32_t)next,
@@ -153,6 +154,7 @@ static void init_list_heads(struct model *m)
 		m->zones[i].heads = head;
 	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++, head += (uint32_t)m->nr_pcp_lists) {
 		m->pcps[i].heads = head;
+		m->pcps[i].number = (uint16_t)i;
 		m->pcps[i].cpu = (uint16_t)(i % m->nr_cpus);
 		m->pcps[i].zone = (uint16_t)(i / m->nr_cpus);
 	}
@@ -212,6 +214,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	m->nr_nodes = machine->nr_nodes;
 	m->cpu_nodes = machine->cpu_nodes;
 	m->nr_pcp_lists = pcp_list_counts[kernel->pcp_lists];
+	pcp_number_lists(m);
 	m->zones = calloc((size_t)nr_zones, sizeof(*m->zones));
 	m->pcps = calloc((size_t)nr_zones * (size_t)m->nr_cpus, sizeof(*m->pcps));
 	if (!m->zones || !m->pcps) {
@@ -269,7 +272,7 @@ uint32_t block_head(const struct model *m, uint32_t frame)
 	return head;
 }
 
-bool block_carve(struct model *m, uint32_t head, int order)
+bool block_split(struct model *m, uint32_t head, int order)
 {
 	struct frame *f = m->frames;
 	uint32_t block = head;

@@ -31,6 +31,7 @@ enum {
 	PCP_MAX_ORDER = 3,  /* orders 0..3 and THP go through the PCP: PAGE_ALLOC_COSTLY_ORDER */
 	PCP_SCALE_MOST = 6, /* largest CONFIG_PCP_BATCH_SCALE_MAX */
 	MAX_PCP_LISTS = 15,
+	NO_PCP_LIST = UINT8_MAX,
 	NO_FRAME = UINT32_MAX,
 };
 
@@ -121,8 +122,9 @@ struct pcp {
 	int32_t batch;
 	int32_t free_count;
 	uint8_t alloc_factor, free_factor, flags;
-	uint8_t expire; /* ticks until a remote PCP is drained */
-	bool touched;   /* its CPU changed the zone's counters since the last tick */
+	uint8_t expire;  /* ticks until a remote PCP is drained */
+	bool touched;    /* its CPU changed the zone's counters since the last tick */
+	uint16_t number; /* in model->pcps */
 	uint16_t cpu;
 	uint16_t zone;
 	struct counters counters; /* of the running interval */
@@ -139,6 +141,7 @@ struct zone {
 	uint32_t base;       /* frame of base_pfn, a multiple of 2^max_order */
 	uint32_t start, end; /* frames of the first page and after the last */
 	uint32_t heads;      /* frame number of the head of list (order 0, migratetype 0) */
+	uint32_t pcps;       /* number of CPU 0's PCP */
 	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
 	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
@@ -180,7 +183,9 @@ struct model {
 	struct pageblock *blocks;
 	bool blocks_told; /* the snapshot has rows of pageblocks */
 	struct zone *zones;
-	struct pcp *pcps;                /* [zone][cpu] */
+	struct pcp *pcps; /* [zone][cpu] */
+	/* Of an order and migratetype, the number of the PCP list; or NO_PCP_LIST. */
+	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes;       /* [cpu] */
 	struct zonelist *fallback;       /* [node] every zone, nearest node first */
 	struct zonelist *thisnode;       /* [node] */
@@ -265,7 +270,7 @@ static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
 
 static inline struct pcp *zone_pcp(const struct model *m, const struct zone *zone, int cpu)
 {
-	return &m->pcps[zone->number * m->nr_cpus + cpu];
+	return &m->pcps[zone->pcps + (uint32_t)cpu];
 }
 
 static inline struct counters *zone_counters(const struct model *m, const struct zone *zone)
@@ -292,7 +297,15 @@ uint32_t block_head(const struct model *m, uint32_t frame);
  * Split the used block around [head, head + 2^order) until that is a block of its own:
  * the kernel's split_page and partial frees. False if it spans several blocks.
  */
-bool block_carve(struct model *m, uint32_t head, int order);
+bool block_split(struct model *m, uint32_t head, int order);
+
+static inline bool block_carve(struct model *m, uint32_t head, int order)
+{
+	const struct frame *f = &m->frames[head];
+	bool used = f->state == FRAME_USED || frame_is_live(f->state);
+
+	return (used && f->order == order) || block_split(m, head, order);
+}
 
 /* Make 2^order frames from `head` on one block in `state`. */
 static inline void block_set(struct model *m, uint32_t head, int order, enum frame_state state)

@@ -90,10 +90,12 @@ static int type_rank(const struct model *m, int migratetype)
 	return migratetype;
 }
 
-static int list_index(const struct model *m, int order, int migratetype)
+static int number_of_list(const struct model *m, int order, int migratetype)
 {
 	enum { THP_LISTS = 3 * (PCP_MAX_ORDER + 1) };
 
+	if (m->kernel->pcp_lists <= PCP_LISTS_3 && order)
+		return NO_PCP_LIST;
 	switch (m->kernel->pcp_lists) {
 	case PCP_LISTS_1:
 		return 0;
@@ -103,6 +105,8 @@ static int list_index(const struct model *m, int order, int migratetype)
 		if (order <= PCP_MAX_ORDER)
 			return 3 * order + type_rank(m, migratetype);
 	}
+	if (order != m->pageblock_order)
+		return NO_PCP_LIST;
 	if (m->kernel->pcp_lists == PCP_LISTS_15)
 		return THP_LISTS + type_rank(m, migratetype);
 	if (m->kernel->pcp_lists == PCP_LISTS_14)
@@ -110,29 +114,28 @@ static int list_index(const struct model *m, int order, int migratetype)
 	return THP_LISTS;
 }
 
-uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order, int migratetype)
+void pcp_number_lists(struct model *m)
 {
-	return pcp->heads + (uint32_t)list_index(m, order, migratetype);
+	for (int order = 0; order < NR_PAGE_ORDERS; order++)
+		for (int type = 0; type < NR_MIGRATETYPE; type++)
+			m->pcp_lists[order][type] = (uint8_t)number_of_list(m, order, type);
 }
 
 void pcp_list_of(const struct model *m, int list, int *order, int *migratetype)
 {
-	for (*order = 0; *order <= m->max_order; ++*order) {
-		if (!pcp_allowed(m, *order))
-			continue;
+	for (*order = 0; *order <= m->max_order; ++*order)
 		for (*migratetype = 0; *migratetype <= MIGRATETYPE_RECLAIMABLE; ++*migratetype)
-			if (list_index(m, *order, *migratetype) == list)
+			if (m->pcp_lists[*order][*migratetype] == list)
 				return;
-	}
 }
 
 void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
 	      int recorded, bool to_tail)
 {
-	uint32_t list = pcp->heads + (uint32_t)list_index(m, order, list_type);
+	uint32_t list = pcp_list(m, pcp, order, list_type);
 	struct frame *f = &m->frames[head];
 
-	f->list = (uint16_t)(pcp - m->pcps);
+	f->list = pcp->number;
 	f->order = (uint8_t)order;
 	f->state = FRAME_PCP;
 	f->recorded = (uint8_t)recorded & 15;
@@ -468,7 +471,7 @@ int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int
 
 	pcp->alloc_factor >>= 1;
 	pcp_push(m, pcp, head, order, migratetype, migratetype, false);
-	*list = list_index(m, order, migratetype);
+	*list = m->pcp_lists[order][migratetype];
 	return overflow(m, zone, pcp, order);
 }
 

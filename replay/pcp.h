@@ -6,6 +6,9 @@
 
 #include "zone.h"
 
+/* Which lists the row's PCPs have. */
+void pcp_number_lists(struct model *m);
+
 /* Batch and high of every PCP by the row's formulas (zone_batchsize, zone_highsize). */
 void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction);
 /* The same for one of them. */
@@ -76,8 +79,12 @@ void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp
 uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m);
 void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head);
 
-/* The head of the list of an order and migratetype. */
-uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order, int migratetype);
+/* The head of the list of an order, which goes through the PCP, and migratetype. */
+static inline uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order,
+				int migratetype)
+{
+	return pcp->heads + m->pcp_lists[order][migratetype];
+}
 
 /* List number to the order and migratetype of its entries. */
 void pcp_list_of(const struct model *m, int list, int *order, int *migratetype);

@@ -373,8 +373,8 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 
 /*
  * Run the requests that are due. Their pages are all over the memory: where the model
- * put those of a whole chunk is looked up first, and the map's entries of the next chunk
- * are on their way by then.
+ * put those of a whole chunk is looked up first; the map's entries for that were fetched
+ * while the chunk before ran.
  */
 static void run_due(struct replay *r, bool flush)
 {
@@ -383,9 +383,6 @@ static void run_due(struct replay *r, bool flush)
 	size_t nr;
 
 	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
-		for (size_t i = 0; i < REQUESTS_CHUNK; i++)
-			if (next[i].frame != NO_FRAME)
-				__builtin_prefetch(&r->serve.map[next[i].frame]);
 		for (size_t i = 0; i < nr; i++)
 			prefetch_place(r, &due[i]);
 		quiet = is_quiet(r, &due[nr - 1]);
@@ -394,6 +391,8 @@ static void run_due(struct replay *r, bool flush)
 				catch_up(r, &due[i]);
 			run(r, &due[i]);
 			r->model->pcp_locked = false;
+			if (next[i].frame != NO_FRAME)
+				__builtin_prefetch(&r->serve.map[next[i].frame]);
 		}
 	}
 }

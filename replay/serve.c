@@ -45,7 +45,8 @@ static bool map_has_page(uint32_t place)
 
 static void map_set(struct serve *s, uint32_t frame, int order, uint32_t place, bool served)
 {
-	for (uint32_t i = 0; i < 1u << order; i++)
+	s->map[frame] = place;
+	for (uint32_t i = 1; i < 1u << order; i++)
 		s->map[frame + i] = served ? place + i : place;
 }
 

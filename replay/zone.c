@@ -441,11 +441,15 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 /* Count the live block of 2^order pages into, or out of, the nr_live of its pageblocks. */
 static inline void count_live(struct model *m, uint32_t head, int order, int sign)
 {
-	int in_block = order < m->pageblock_order ? order : m->pageblock_order;
 	int type = m->frames[head].state - FRAME_USED_UNMOVABLE;
+	struct pageblock *block = frame_block(m, head), *end = block + 1;
 
-	for (uint32_t i = 0; i < 1u << order; i += 1u << in_block)
-		frame_block(m, head + i)->nr_live[type] += (uint16_t)(sign * (1 << in_block));
+	if (order > m->pageblock_order) {
+		end = block + (1u << (order - m->pageblock_order));
+		order = m->pageblock_order;
+	}
+	for (; block < end; block++)
+		block->nr_live[type] += (uint16_t)(sign * (1 << order));
 }
 
 void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)

@@ -36,6 +36,22 @@ def _sysctls(value: Any) -> bool:
     )
 
 
+def _replay(value: Any) -> bool:
+    clock = value.get("clock") if isinstance(value, dict) else None
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), str) for name in ("kernel", "reclaim"))
+        and isinstance(value.get("policies"), list)
+        and all(map(_text, value["policies"]))
+        and type(value.get("own")) is bool
+        and value.get("tier") in ("A", "B")
+        and (
+            clock is None
+            or (isinstance(clock, list) and list(map(_number(1 << 64), clock)) == [True, True])
+        )
+    )
+
+
 # What a fact must be where it is known; None is as good as absent.
 _KNOWN: dict[str, Callable[[Any], bool]] = {
     "arch": _text,
@@ -49,6 +65,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "page_size": _number(1 << 31),
     "nodes": _nodes,
     "sysctls": _sysctls,
+    "replay": _replay,
 }
 
 

@@ -284,7 +284,10 @@ class Tape:
 
     @property
     def clock(self) -> tuple[int, int] | None:
-        """Time of the first and the last event of any table; None without events."""
+        """Time of the first and the last event of any table; None without events. A replay
+        that kept few of them tells what it played."""
+        if told := self.facts.get("replay", {}).get("clock"):
+            return told[0], told[1]
         spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
         known = [span for span in spans if span]
         return (min(s[0] for s in known), max(s[1] for s in known)) if known else None

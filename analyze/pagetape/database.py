@@ -4,7 +4,8 @@
 Every table of the schema is a view, whether a tape holds it or not, with one
 column more: `tape`, the name of the tape a row is from. Booleans are BOOLEAN,
 enums VARCHAR. Beside them stand `machine`, one row of facts per tape, the views
-of queries/views/, and the macros gfp_names() and context_names().
+of queries/views/, the macros gfp_names() and context_names(), and the kernel's indices
+of fragmentation, unusable_free_index(), fragmentation_index() and extfrag_for_order().
 
 The tables are scanned where they lie: a query reads the columns it names.
 """
@@ -40,6 +41,7 @@ MACHINE = pa.schema(
         pa.field("nr_orders", pa.int32()),
         pa.field("cpus", pa.int32()),
         pa.field("nodes", pa.int32()),
+        pa.field("compaction_proactiveness", pa.int32()),
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
         pa.field("end_ts", pa.uint64()),
         pa.field("replayed", pa.bool_()),
@@ -49,6 +51,22 @@ MACHINE = pa.schema(
         pa.field("reclaim", pa.utf8()),  # ... which reclaim mode
         pa.field("place", pa.int32()),  # among the tapes, from 0 on
     ]
+)
+
+
+# The kernel's arithmetic (mm/vmstat.c), of a zone's free blocks and pages, and of those
+# pages that are in blocks of an order or larger.
+_MACROS = (
+    """unusable_free_index(free_pages, usable_pages) AS
+    CASE WHEN free_pages = 0 THEN 1000
+    ELSE (free_pages - usable_pages) * 1000 // free_pages END::BIGINT""",
+    """fragmentation_index(page_order, free_blocks, free_pages, usable_pages) AS
+    CASE WHEN free_blocks = 0 THEN 0 WHEN usable_pages > 0 THEN -1000
+    ELSE 1000 - (1000 + free_pages * 1000 // (1::BIGINT << page_order::INTEGER)) // free_blocks
+    END::BIGINT""",
+    """extfrag_for_order(free_pages, usable_pages) AS
+    CASE WHEN free_pages = 0 THEN 0
+    ELSE (free_pages - usable_pages) * 100 // free_pages END::BIGINT""",
 )
 
 
@@ -67,15 +85,23 @@ def kernel_version(release: str | None) -> int | None:
     return int(match[1]) * 1000 + int(match[2]) if match else None
 
 
+def _number(text: object) -> int | None:
+    """A sysctl's value, if it is one that fits."""
+    words = str(text)
+    return int(words) if words.isdecimal() and len(words) < 10 else None
+
+
 def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     """The row of `machine` for one tape."""
     facts = tape.facts
     run = facts.get("replay")
+    sysctls = facts.get("sysctls") or {}
     start, end = tape.clock or (None, None)
     return {name: facts.get(name) for name in MACHINE.names} | {
         "tape": label,
         "kernel_version": kernel_version(facts.get("kernel")),
         "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
+        "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
         "start_ts": start,
         "end_ts": end,
         "replayed": run is not None,
@@ -124,6 +150,8 @@ class Database:
                 f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
                 f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
             )
+        for macro in _MACROS:
+            self._db.execute(f"CREATE TEMP MACRO {macro}")
         for view in query.views():
             self._view(view.name, view.sql)
 

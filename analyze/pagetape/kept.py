@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -23,26 +23,27 @@ _PARTS = {".py", ".sql", ".toml", ".so"}
 _CHUNK = 1 << 20
 
 
-def _digest(files: list[Path]) -> str:
-    digest = blake2b(digest_size=16)
+def digest(files: Iterable[Path]) -> str:
+    """Of the contents of files, in the order of their names."""
+    found = blake2b(digest_size=16)
     for path in sorted(files):
-        digest.update(path.name.encode())
+        found.update(path.name.encode())
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-    return digest.hexdigest()
+                found.update(chunk)
+    return found.hexdigest()
 
 
 @cache
 def build() -> str:
     """Tells this pagetape from any other."""
     (home,) = pagetape.__path__
-    return _digest([path for path in Path(home).rglob("*") if path.suffix in _PARTS])
+    return digest(path for path in Path(home).rglob("*") if path.suffix in _PARTS)
 
 
 def contents(tape: Tape) -> str:
     """Tells this tape from any other."""
-    return _digest(list(tape.path.glob("*.arrow")))
+    return digest(tape.path.glob("*.arrow"))
 
 
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:

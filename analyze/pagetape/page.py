@@ -7,6 +7,7 @@ section shows the tapes beside each other on a common scale.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -33,6 +34,17 @@ TRAFFIC = {
     "allocated": "pages allocated",
     "freed": "pages freed",
     "locked": "pages taken or returned under the zone lock",
+}
+# Of samples.rates: what of the pages allocated, and of reclaim.
+ALLOCATED = {
+    "allocated": "pages allocated",
+    "freed": "pages freed",
+    "faults": "page faults",
+}
+RECLAIMED = {
+    "scanned": "pages that reclaim looked at",
+    "reclaimed": "pages that it freed",
+    "migrated": "pages that compaction moved",
 }
 
 ROLES = {
@@ -76,11 +88,12 @@ def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         "extfrag.by_order",
         "extfrag.by_task",
         "extfrag.by_zone",
-        "fragmentation.free_blocks",
-        "fragmentation.by_migratetype",
+        "frag.indices",
+        "frag.by_migratetype",
         "reclaim.summary",
         "pcp.by_cpu",
         "alloc.by_task",
+        "samples.rates",
         "loss",
     )
     with Database([tape]) as db:
@@ -148,6 +161,11 @@ def _nothing(words: str) -> str:
 # ---- sections
 
 
+def _events(tables: dict[str, int]) -> str:
+    """Rows of `event`, and whether these are only fallbacks."""
+    return f"{tables.get('event', 0):,}{' fallbacks' if tables.get('event_count') else ''}"
+
+
 def _machine(subjects: list[Subject]) -> str:
     cards = []
     for s in subjects:
@@ -170,7 +188,7 @@ def _machine(subjects: list[Subject]) -> str:
             ("CPUs, nodes", f"{answer.cell(info['cpus'])}, {answer.cell(info['nodes'])}", False),
             ("pageblock order", answer.cell(facts.get("pageblock_order")), False),
             ("duration", f"{s.seconds:.3f} s", False),
-            ("page events", f"{info['tables'].get('event', 0):,}", False),
+            ("page events", _events(info["tables"]), False),
             ("events lost", lost + (f" ({by_cpu})" if by_cpu else ""), s.side.loss.total != 0),
         ]
         if run is not None:
@@ -365,6 +383,8 @@ def _traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
     top = max(max(v) for one in series.values() for v in one.values())
 
     def draw(s: Subject) -> str:
+        if s.info["tables"].get("event_count"):
+            return _nothing("This run of a sweep kept no events but its fallbacks.")
         return svg.over_time(
             series[s.label], seconds=seconds, top=top, unit="pages/s", stacked=False
         )
@@ -372,9 +392,43 @@ def _traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
     return _section("Allocator traffic", "Pages per second.", subjects, draw, TRAFFIC)
 
 
+def _held(rows: Rows, names: Iterable[str], nr: int, interval_s: float) -> dict[str, list[float]]:
+    """Rates, each of which holds from the row before to its own, as one value per interval."""
+    at = [row["at_s"] for row in rows]
+    row_of = [bisect_left(at, interval_s * (i + 0.5)) for i in range(nr)]
+    return {name: [rows[r][name] if r < len(rows) else 0.0 for r in row_of] for name in names}
+
+
+def _samples(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+    """Nothing where no tape has samples."""
+    rows = {s.label: s.answers["samples.rates"] for s in subjects}
+    for of_tape in rows.values():
+        for row in of_tape:
+            row["scanned"] = row["scanned_kswapd"] + row["scanned_direct"]
+            row["reclaimed"] = row["reclaimed_kswapd"] + row["reclaimed_direct"]
+    nr = max(round(seconds / interval_s), 1)
+    parts = []
+    for title, names in (("allocation", ALLOCATED), ("reclaim", RECLAIMED)):
+        series = {label: _held(found, names, nr, interval_s) for label, found in rows.items()}
+        top = max(max(values) for one in series.values() for values in one.values())
+        if not top:
+            continue
+
+        def draw(s: Subject, series: Any = series, top: float = top) -> str:
+            if not rows[s.label]:
+                return _nothing("No samples." if s.side.run is None else "Not modelled.")
+            return svg.over_time(
+                series[s.label], seconds=seconds, top=top, unit="a second", stacked=False
+            )
+
+        words = "From the samples of /proc/vmstat that a recording takes; of the whole machine."
+        parts.append(_section(f"The kernel's own counters: {title}", words, subjects, draw, names))
+    return "".join(parts)
+
+
 def _free_memory(subjects: list[Subject]) -> str:
     def draw(s: Subject) -> str:
-        rows = s.answers["fragmentation.free_blocks"]
+        rows = s.answers["frag.indices"]
         if not rows:
             return _nothing("No snapshot on this tape.")
         last = max(r["snapshot"] for r in rows)
@@ -464,28 +518,38 @@ def page(tapes: Sequence[Tape]) -> str:
     ]
     seconds = max(seconds, interval_ms / 1000)
     title = ", ".join(s.label for s in subjects)
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        "<p>What the Linux page allocator did, and what it would have done.</p>",
-        _machine(subjects),
-        _side_by_side(found) if len(subjects) > 1 else "",
-        "<main class=one>" if len(subjects) == 1 else "<main>",
-        _by_migratetype(subjects),
-        _by_order(subjects),
-        _extfrag_over_time(subjects, seconds, interval_ms / 1000),
-        _traffic(subjects, seconds, interval_ms / 1000),
-        _free_memory(subjects),
-        _stacks(subjects),
-        _tables(subjects),
-        "</main>",
+    return document(
+        title,
+        [
+            f"<h1>{escape(title)}</h1>",
+            "<p>What the Linux page allocator did, and what it would have done.</p>",
+            _machine(subjects),
+            _side_by_side(found) if len(subjects) > 1 else "",
+            "<main class=one>" if len(subjects) == 1 else "<main>",
+            _by_migratetype(subjects),
+            _by_order(subjects),
+            _extfrag_over_time(subjects, seconds, interval_ms / 1000),
+            _traffic(subjects, seconds, interval_ms / 1000),
+            _samples(subjects, seconds, interval_ms / 1000),
+            _free_memory(subjects),
+            _stacks(subjects),
+            _tables(subjects),
+            "</main>",
+        ],
+    )
+
+
+def document(title: str, parts: Iterable[str]) -> str:
+    """A whole page: what stands around the parts."""
+    footer = (
         f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "
         "under the recorded requests. Tier B: would need feedback that is not modelled "
-        "here.</footer>",
-    ]
+        "here.</footer>"
+    )
     css = files("pagetape").joinpath("page.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)} - pagetape</title><style>{css}</style></head>"
-        f"<body>{''.join(parts)}</body></html>\n"
+        f"<body>{''.join(parts)}{footer}</body></html>\n"
     )

@@ -22,7 +22,8 @@ from pagetape.stacks import Frames
 
 # The source tells of the whole recording.
 _CLOSING = ("tracepoint", "ring", "spool", "lost", "task", "frame")
-_PLACED = ("parameter", "sample")  # taken beside the recording, and placed among its events
+# Taken beside the recording, and placed among its events.
+_PLACED = ("parameter", "sample", "free_count")
 
 
 class _Placing:

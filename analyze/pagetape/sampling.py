@@ -83,7 +83,7 @@ class Placed:
         self._sink = sink
         self._sampling = sampling
         self._events = 0
-        self._waiting: dict[str, list[Row]] = {"parameter": [], "sample": []}
+        self._waiting: dict[str, list[Row]] = {"parameter": [], "sample": [], "free_count": []}
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
@@ -98,7 +98,11 @@ class Placed:
         self._sink.rows(name, rows)
 
     def _place(self, sample: Sample, at: int) -> None:
-        for name, rows in (("parameter", sample.parameters), ("sample", sample.counters)):
+        for name, rows in (
+            ("parameter", sample.parameters),
+            ("sample", sample.counters),
+            ("free_count", sample.free),
+        ):
             self._waiting[name] += [row | {"at": at} for row in rows]
             if len(self._waiting[name]) >= _ROWS:
                 self._write(name)

@@ -124,8 +124,9 @@ class Bar:
 
 def bars(title: str, values: Sequence[Bar]) -> str:
     """Bars from zero, below each other, with whiskers where an error is known."""
-    width, row, head = 460, 26, 24
+    row, head = 26, 24
     left = 14 + 7.4 * max(len(bar.label) for bar in values)
+    width = max(460, left + 260)
     wide = width - left - 64
     top = max(1, *(bar.value + (bar.error or 0) for bar in values))
     parts = [text(0, 14, title, kind="title")]

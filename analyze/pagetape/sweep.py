@@ -71,7 +71,10 @@ class Case:
     @classmethod
     def of(cls, tape: Tape, label: str, contents: str, run: Run) -> Case:
         made = made_by(tape, run)
-        told = json.dumps([contents, kept.build(), made["kernel"], made["policies"], run.reclaim])
+        libs = kept.digest(map(Path, run.policy_libs))
+        told = json.dumps(
+            [contents, kept.build(), libs, made["kernel"], made["policies"], run.reclaim]
+        )
         words = [label, *made["policies"], made["kernel"], run.reclaim]
         slug = re.sub(r"[^\w.=-]+", "-", "_".join(words)).strip("-.")
         key = blake2b(told.encode(), digest_size=6).hexdigest()
@@ -140,7 +143,8 @@ class _Reader:
         self._directory = directory
         self._heard = heard
         self._open = contextlib.ExitStack()
-        facts = case.tape.facts | {"replay": made_by(case.tape, case.run)}
+        made = made_by(case.tape, case.run) | {"clock": case.tape.clock}
+        facts = case.tape.facts | {"replay": made}
         with contextlib.ExitStack() as stack:
             path = directory / f"{case.name}.tape"
             writer = stack.enter_context(output.whole_tape(path, facts, replace=True))

@@ -304,7 +304,9 @@ def test_samples_tell_of_a_sysctl_that_somebody_changed(tmp_path: Path, pagetape
     rates = pagetape("report", "samples.rates", out, "--json").json["rows"]
     assert len(rates) > 1 and any(row["faults"] > 0 for row in rates)
     assert "of /proc" in pagetape("info", out).out
-    for name in ("parameter", "sample"):
+    free = pagetape("report", "frag.over_time", out, "--json").json["rows"]
+    assert len({row["at_s"] for row in free}) > 1 and any(row["free_pages"] > 0 for row in free)
+    for name in ("parameter", "sample", "free_count"):
         at = Tape(out).table(name)["at"].to_pylist()
         assert at == sorted(at) and at[-1] > 0
 

@@ -184,6 +184,21 @@ def test_the_page_shows_a_tape_of_nothing(empty: Path, tmp_path: Path, pagetape:
     assert pagetape("html", empty, "-o", tmp_path / "page.html").status == 0
 
 
+def test_the_page_shows_what_the_kernel_counted(
+    golden: Path, tapes: dict[str, Path], tmp_path: Path, pagetape: Run
+) -> None:
+    """Of tapes with samples; a replay has none."""
+    out = tmp_path / "page.html"
+    assert pagetape("html", golden, tapes["whatif"], "-o", out).status == 0
+    section = out.read_text().split("The kernel&#x27;s own counters: allocation</h2>")[1]
+    section = section.split("</section>")[0]
+    assert "allocated 1,000, freed 100, faults 0 a second" in section
+    assert "allocated 20, freed 0, faults 0 a second" in section
+    assert section.count("<svg") == section.count("Not modelled.") == 1
+    assert pagetape("html", tapes["whatif"], "-o", out).status == 0
+    assert "own counters" not in out.read_text()
+
+
 def test_names_on_the_page_are_text(tmp_path: Path, pagetape: Run) -> None:
     evil = "<script>alert(1)</script>"
     with Writer(tmp_path / "t.tape", {"host": evil, "kernel": evil}) as tape:

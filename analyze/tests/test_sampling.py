@@ -17,7 +17,8 @@ class Taken(Sampling):
         super().__init__(0, lambda _: None)
         for ts in times:
             row = {"ts": ts, "name": "n", "node": None, "zone": None, "cpu": None, "value": ts}
-            self._samples.append(Sample(ts, [row], [row], {}))
+            free = {"ts": ts, "node": 0, "zone": "NORMAL", "page_order": 0, "nr_free": ts}
+            self._samples.append(Sample(ts, [row], [row], {}, [free]))
 
 
 class Rows:
@@ -25,7 +26,11 @@ class Rows:
 
     def __init__(self) -> None:
         self.events = 0
-        self.found: dict[str, list[tuple[int, int]]] = {"parameter": [], "sample": []}
+        self.found: dict[str, list[tuple[int, int]]] = {
+            "parameter": [],
+            "sample": [],
+            "free_count": [],
+        }
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         assert name == "event"
@@ -48,7 +53,7 @@ def test_a_sample_stands_after_the_events_up_to_its_time() -> None:
     placed.write("event", events(40, 50))
     placed.end(70)
     expected = [(5, 0), (20, 2), (21, 2), (35, 3), (60, 5)]
-    assert sink.found == {"parameter": expected, "sample": expected}
+    assert sink.found == dict.fromkeys(("parameter", "sample", "free_count"), expected)
     placed.write("event", events(80, 100))  # of the next segment
     placed.end(100)
     assert sink.found["sample"] == [*expected, (90, 1)]

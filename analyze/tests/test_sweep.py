@@ -157,6 +157,37 @@ def test_a_damaged_tape_leaves_no_half_result(small: Path, tmp_path: Path, paget
     assert files(tmp_path / "out") == {}
 
 
+def test_the_page_of_a_sweep_shows_what_changes(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    html = tmp_path / "sweep.html"
+    words = ("--policy", "{mainline,nofragment:mode=always}", "--kernel", "{auto,4.20}")
+    runs = pagetape("sweep", *words, small, "-o", tmp_path, "--html", html, "--json").json["runs"]
+    page = html.read_text()
+    assert page.count("<td>nofragment:mode=always</td>") == 2 * 2  # and with every metric
+    changed = {(m["value"], m["percent"]) for run in runs for m in run["metrics"]}
+    seen = [(value, percent) for value, percent in changed if percent and abs(percent) > 1]
+    assert seen
+    assert all(f">{value:,} ({percent:+.1f} %)</td>" in page for value, percent in seen)
+    assert "://" not in page and "<script" not in page
+
+
+def test_a_run_of_a_sweep_is_a_tape_for_other_commands(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    words = ("--policy", "nofragment:mode=always", small, "-o", tmp_path, "--json")
+    tape = tmp_path / f"{pagetape('sweep', *words).json['runs'][0]['name']}.tape"
+    source, made = Tape(small), Tape(tape)
+    assert made.clock == source.clock
+    info = pagetape("info", tape, "--json").json
+    assert info["events"]["mm_page_alloc"] == 6000
+    kinds = pagetape("report", "events.by_kind", tape, "--json").json["rows"]
+    assert {row["kind"]: row["nr"] for row in kinds}["alloc"] == 6000
+    page = tmp_path / "page.html"
+    assert pagetape("html", small, tape, "-o", page).status == 0
+    assert "kept no events but its fallbacks" in page.read_text()
+    asked = ("sql", tape, "SELECT policy, own FROM machine", "--json")
+    assert "nofragment:mode=always" in pagetape(*asked).out
+
+
 def test_the_table_tells_the_bar_and_what_is_within_it(
     small: Path, tmp_path: Path, pagetape: Run
 ) -> None:

@@ -29,6 +29,7 @@ Node 0, zone   Normal
   start_pfn:           4096
 """
 VMSTAT = "nr_free_pages {free}\nnr_dirty 7\npgalloc_normal {allocs}\npgfree 12\n"
+BUDDYINFO = "Node 0, zone   Normal      3      0      1 \n"
 STATE = {"free": 1000, "boost": 0, "min": 20, "high": 70, "allocs": 5}
 
 
@@ -38,6 +39,7 @@ def proc(tmp_path: Path) -> Path:
     (tmp_path / "sys" / "vm").mkdir(parents=True)
     (tmp_path / "sys" / "vm" / "swappiness").write_text("60\n")
     (tmp_path / "sys" / "vm" / "min_free_kbytes").write_text("67584\n")
+    (tmp_path / "buddyinfo").write_text(BUDDYINFO)
     show(tmp_path)
     return tmp_path
 
@@ -95,10 +97,20 @@ def test_counters_that_change_are_rows_and_after_a_restart_all_are(proc: Path) -
     sampler.close()
 
 
+def test_a_sample_has_the_free_blocks_of_every_order(proc: Path) -> None:
+    sampler = Sampler(proc)
+    sample = sampler.take()
+    zone = {"ts": sample.ts, "node": 0, "zone": "NORMAL"}
+    assert sample.free == [
+        zone | {"page_order": order, "nr_free": nr} for order, nr in enumerate([3, 0, 1])
+    ]
+    sampler.close()
+
+
 def test_a_machine_without_any_of_it_has_empty_samples(tmp_path: Path) -> None:
     sampler = Sampler(tmp_path)
     sample = sampler.take()
-    assert (sample.parameters, sample.counters, sample.vmstat) == ([], [], {})
+    assert (sample.parameters, sample.counters, sample.vmstat, sample.free) == ([], [], {}, [])
     sampler.close()
 
 

@@ -2,6 +2,7 @@
 """Tapes on disk: what goes in comes out, and what is damaged is named."""
 
 import errno
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,6 +70,29 @@ def test_facts_are_in_every_file(tmp_path: Path) -> None:
     for file in tape.path.iterdir():
         with pa.memory_map(str(file)) as source:
             assert b"6.12.1" in pa.ipc.open_file(source).schema.metadata[b"pagetape.facts"]
+
+
+REPLAYS = (
+    "mainline",
+    {},
+    {"own": 1},
+    {"policies": "mainline"},
+    {"policies": [1]},
+    {"tier": "C"},
+    {"kernel": None},
+    {"clock": [1]},
+    {"clock": [-1, 1]},
+)
+
+
+@pytest.mark.parametrize("replay", REPLAYS, ids=json.dumps)
+def test_a_replay_that_does_not_say_what_it_is_is_refused(replay: Any, tmp_path: Path) -> None:
+    made = {"kernel": "6.18", "policies": ["mainline"], "reclaim": "R0", "own": True, "tier": "A"}
+    assert write(tmp_path / "good.tape", {}, {"replay": made | {"clock": [1, 2]}})
+    assert Tape(tmp_path / "good.tape").clock == (1, 2)
+    spoiled = made | replay if replay and isinstance(replay, dict) else replay
+    caught = error(write(tmp_path / "bad.tape", {}, {"replay": spoiled}))
+    assert "replay" in str(caught)
 
 
 def test_required_tables_are_there_though_empty(tmp_path: Path) -> None:

@@ -59,8 +59,10 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
     """A value, and how far it is from the model under the tape's own rules."""
     if metric is None:
         return "-", ""
-    percent = metric["percent"]
-    change = "" if not metric["difference"] or percent is None else f"{percent:+.1f} %"
+    change = ""
+    if metric["difference"]:
+        percent = metric["percent"]
+        change = f"{metric['difference']:+,}" if percent is None else f"{percent:+.1f} %"
     within = change and metric["within_model_error"]
     return f"{metric['value']:,}", f"{change} ~" if within else change
 
@@ -119,6 +121,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     help="As for replay, several policies of one run joined by +; {a,b} stands for one run "
     "each. May be given again, for further runs.",
 )
+@options.policy_libs
 @click.option(
     "--kernel",
     "kernels",
@@ -165,10 +168,12 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     metavar="NAME",
     help="A column of the table, by its name in the report metrics. May be given again.",
 )
+@click.option("--html", type=options.PATH, metavar="F.html", help="The table as a page, too.")
 @options.json
 def command(
     tapes: tuple[Path, ...],
     policies: tuple[list[str], ...],
+    policy_libs: tuple[str, ...],
     kernels: list[str],
     reclaims: list[str],
     out: Path,
@@ -176,6 +181,7 @@ def command(
     jobs: int | None,
     models: int | None,
     metrics: tuple[str, ...],
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Every policy, kernel and reclaim mode on every tape: a matrix of what-ifs.
@@ -196,7 +202,7 @@ def command(
     """
     opened = [Tape(path) for path in tapes]
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
-    runs = [Run(k, p, r) for p, k, r in itertools.product(specs, kernels, reclaims)]
+    runs = [Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernels, reclaims)]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
     out.mkdir(parents=True, exist_ok=True)
     missing = [case for case in cases if case.result(out) is None]
@@ -210,6 +216,10 @@ def command(
             progress=bar,
         )
     found = [result for case in cases if (result := case.result(out)) is not None]
+    if html is not None:
+        from pagetape.sweep_page import sweep_page
+
+        html.write_text(sweep_page(found, metrics), "utf-8")
     if as_json:
         answer.emit({"runs": found, "made": len(missing), "kept": len(cases) - len(missing)})
     else:

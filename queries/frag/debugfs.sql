@@ -1,0 +1,36 @@
+-- The indices of fragmentation as /sys/kernel/debug/extfrag prints them, line by line.
+--
+-- To lay beside `cat unusable_index extfrag_index` of the machine itself, character by
+-- character, a blank at the end of each line included.
+--
+-- Tier: A
+--
+-- Columns:
+--   snapshot  USMALLINT  0 at the start; the largest is the end.
+--   file      VARCHAR    unusable_index or extfrag_index.
+--   line      VARCHAR    One zone: the index of each order, from 0 up.
+WITH number AS (
+    SELECT snapshot, node, zone, page_order, 'unusable_index' AS file, unusable_free AS nr, '' AS blank
+    FROM frag_index
+    UNION ALL
+    SELECT snapshot, node, zone, page_order, 'extfrag_index', fragmentation_index, ' '
+    FROM frag_index
+)
+
+SELECT
+    snapshot,
+    file,
+    printf(
+        'Node %d, zone %8s %s ',
+        node,
+        CASE WHEN zone LIKE 'DMA%' THEN zone::VARCHAR ELSE zone[1] || lower(zone[2:]) END,
+        string_agg(
+            -- Only -1.000 is below 0.
+            CASE WHEN nr < 0 THEN '' ELSE blank END || printf('%d.%03d', nr // 1000, abs(nr) % 1000), ' '
+            ORDER BY page_order
+        )
+    ) AS line
+FROM number
+WHERE snapshot IS NOT NULL
+GROUP BY snapshot, node, zone, file
+ORDER BY snapshot, file DESC, node, list_position(['DMA', 'DMA32', 'NORMAL', 'HIGHMEM', 'MOVABLE', 'DEVICE'], zone::VARCHAR)

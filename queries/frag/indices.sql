@@ -1,0 +1,98 @@
+-- The kernel's three indices of fragmentation, by snapshot, zone and order.
+--
+-- `unusable_free` is the share of free memory, in thousandths, that lies in blocks too
+-- small for that order. `fragmentation_index` says why an allocation of that order would
+-- fail: -1000 it would not, near 0 for want of memory, near 1000 because of
+-- fragmentation; direct compaction is left out up to vm.extfrag_threshold.
+-- `extfrag_for_order` is the first one in hundredths, which proactive compaction looks at.
+-- The first two are the digits of /sys/kernel/debug/extfrag, without the decimal point:
+-- `frag.debugfs` prints them as the kernel does.
+--
+-- Pages on per-CPU lists are not free, though most of them would merge if they were
+-- drained. `drained_*` are the indices of what an exact snapshot, or the model's end
+-- state, would be with every per-CPU list drained and all neighbours merged.
+--
+-- Tier: A
+--
+-- Columns:
+--   snapshot                     USMALLINT  0 at the start; the largest is the end.
+--   node                         USMALLINT  NUMA node.
+--   zone                         VARCHAR    Zone.
+--   page_order                   UTINYINT   Order.
+--   nr_free                      BIGINT     Free blocks of that order.
+--   pages                        BIGINT     Pages in them.
+--   unusable_free                BIGINT     0 to 1000.
+--   fragmentation_index          BIGINT     -1000, or 0 to 1000.
+--   extfrag_for_order            BIGINT     0 to 100.
+--   drained_unusable_free        BIGINT     The same with per-CPU lists drained; null where they are not known.
+--   drained_fragmentation_index  BIGINT     The same.
+--   drained_extfrag_for_order    BIGINT     The same.
+WITH span AS (
+    SELECT snapshot, node, zone, pfn::BIGINT AS first, (pfn + (1 << page_order::INTEGER))::BIGINT AS past
+    FROM free_block
+    UNION ALL
+    SELECT snapshot, node, zone, pfn::BIGINT, (pfn + (1 << page_order::INTEGER))::BIGINT
+    FROM pcp_page
+    WHERE (snapshot, node, zone) IN (SELECT (snapshot, node, zone) FROM free_block)
+),
+
+-- Free pages that follow each other.
+run AS (
+    SELECT snapshot, node, zone, min(first) AS first, max(past) AS past
+    FROM (
+        SELECT *, sum(begins::INTEGER) OVER (PARTITION BY snapshot, node, zone ORDER BY first) AS nr
+        FROM (
+            SELECT
+                *,
+                first IS DISTINCT FROM lag(past) OVER (PARTITION BY snapshot, node, zone ORDER BY first) AS begins
+            FROM span
+        )
+    )
+    GROUP BY snapshot, node, zone, nr
+),
+
+-- Aligned blocks of an order in them, those that are part of a larger one as well.
+aligned AS (
+    SELECT
+        snapshot,
+        node,
+        zone,
+        o.page_order,
+        sum(greatest((past >> o.page_order) - ((first + (1 << o.page_order) - 1) >> o.page_order), 0)) AS blocks
+    FROM run
+    CROSS JOIN (SELECT unnest(range(nr_orders))::INTEGER AS page_order FROM machine) AS o
+    GROUP BY snapshot, node, zone, o.page_order
+),
+
+-- A block of the next order has two of this: 2 * those of order 0 - all are the merged blocks.
+drained AS (
+    SELECT
+        snapshot,
+        node,
+        zone,
+        page_order,
+        blocks << page_order AS usable_pages,
+        max(blocks) OVER of_zone AS free_pages,
+        2 * max(blocks) OVER of_zone - sum(blocks) OVER of_zone AS free_blocks
+    FROM aligned
+    WINDOW of_zone AS (PARTITION BY snapshot, node, zone)
+)
+
+SELECT
+    i.snapshot,
+    i.node,
+    i.zone,
+    i.page_order,
+    i.nr_free,
+    i.nr_free << i.page_order::INTEGER AS pages,
+    i.unusable_free,
+    i.fragmentation_index,
+    i.extfrag_for_order,
+    unusable_free_index(d.free_pages, d.usable_pages) AS drained_unusable_free,
+    fragmentation_index(i.page_order, d.free_blocks, d.free_pages, d.usable_pages) AS drained_fragmentation_index,
+    extfrag_for_order(d.free_pages, d.usable_pages) AS drained_extfrag_for_order
+FROM frag_index AS i
+LEFT JOIN drained AS d
+    ON d.snapshot = i.snapshot AND d.node = i.node AND d.zone = i.zone AND d.page_order = i.page_order
+WHERE i.snapshot IS NOT NULL
+ORDER BY i.snapshot, i.node, i.zone, i.page_order

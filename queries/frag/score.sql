@@ -1,0 +1,74 @@
+-- Fragmentation scores, and whether proactive compaction would start.
+--
+-- The score of a zone is the share of its free memory, in hundredths, in blocks smaller
+-- than a huge page; the score of a node weighs its zones by their size. Where the node's
+-- is above `high` kcompactd starts, unless kswapd runs, and works on each zone until its
+-- score is `low` at most. It looks every 500 ms; after a run that did not lower the score
+-- the next look is 32 s later. Kernels since 5.9; how far `high` stands above `low` where
+-- vm.compaction_proactiveness is above 80 was read in 6.14 and 6.18, and is taken to have
+-- changed with 6.16.
+--
+-- Tier: A
+--
+-- Parameters:
+--   proactiveness  INTEGER  vm.compaction_proactiveness, 0 to 100; by default the machine's.
+--
+-- Columns:
+--   snapshot  USMALLINT  Number of the snapshot; null for a moment between (a sample, or the end of an interval of a replay).
+--   at_s      DOUBLE     Seconds after the tape's first event; null where a snapshot's time is unknown.
+--   node      USMALLINT  NUMA node.
+--   zone      VARCHAR    Zone; null for the node.
+--   score     BIGINT     0 to 100.
+--   low       BIGINT     The score at which compaction of a zone ends.
+--   high      BIGINT     The score of a node above which it starts.
+--   starts    BOOLEAN    Whether kcompactd would start; null for a zone.
+WITH knob AS (
+    SELECT
+        tape,
+        start_ts,
+        kernel_version,
+        pageblock_order,
+        coalesce($proactiveness, compaction_proactiveness, 20) AS proactiveness,
+        CASE
+            WHEN kernel_version >= 6016 THEN 100 - proactiveness
+            ELSE greatest(100 - proactiveness, 5)
+        END AS low,
+        CASE WHEN kernel_version >= 6016 THEN least(10, low // 2) ELSE 10 END AS leeway
+    FROM machine
+),
+
+size AS (
+    SELECT tape, node, zone, present::BIGINT AS present, sum(present) OVER (PARTITION BY tape, node) AS of_node
+    FROM zone
+    WHERE snapshot = 0
+),
+
+one AS (
+    SELECT i.tape, i.snapshot, i.ts, i.node, i.zone, i.extfrag_for_order AS score
+    FROM frag_index AS i
+    JOIN knob AS k ON k.tape = i.tape AND i.page_order = k.pageblock_order
+),
+
+every AS (
+    SELECT * FROM one
+    UNION ALL
+    SELECT o.tape, o.snapshot, o.ts, o.node, NULL, sum(s.present * o.score // (s.of_node + 1))
+    FROM one AS o
+    JOIN size AS s ON s.tape = o.tape AND s.node = o.node AND s.zone = o.zone
+    GROUP BY o.tape, o.snapshot, o.ts, o.node
+)
+
+SELECT
+    e.snapshot,
+    CASE WHEN e.ts > 0 THEN round((e.ts::BIGINT - k.start_ts::BIGINT) / 1e9, 3) + 0.0 END AS at_s,
+    e.node,
+    e.zone::VARCHAR AS zone,
+    e.score::BIGINT AS score,
+    k.low::BIGINT AS low,
+    least(k.low + k.leeway, 100)::BIGINT AS high,
+    CASE
+        WHEN e.zone IS NULL THEN k.proactiveness > 0 AND k.kernel_version >= 5009 AND e.score > least(k.low + k.leeway, 100)
+    END AS starts
+FROM every AS e
+JOIN knob AS k USING (tape)
+ORDER BY e.snapshot IS NULL, e.snapshot, e.ts, e.node, e.zone IS NOT NULL, e.zone

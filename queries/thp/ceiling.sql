@@ -1,0 +1,40 @@
+-- Huge pages after a perfect compaction, over time. Only for replayed tapes.
+--
+-- A pageblock can become a huge page if no used page in it is unmovable or reclaimable:
+-- compaction moves the others away, as far as there is free memory to move them to.
+-- `now` are those that need no compaction. Pages in use since before the tape and on no
+-- LRU list are of unknown kind, so the ceiling lies between two bounds: see
+-- frag.mixed_blocks.
+--
+-- Tier: A
+--
+-- Columns:
+--   at_s          DOUBLE     Seconds after the tape's first event.
+--   node          USMALLINT  NUMA node.
+--   zone          VARCHAR    Zone.
+--   blocks        BIGINT     Pageblocks.
+--   now           BIGINT     Free blocks of pageblock order that the free lists hold, in larger ones too.
+--   ceiling_low   BIGINT     Pageblocks without a page that is, or may be, not movable.
+--   ceiling_high  BIGINT     Pageblocks without a page that is known not to be movable.
+--   low_percent   DOUBLE     ceiling_low of blocks, in percent.
+--   high_percent  DOUBLE     ceiling_high of blocks, in percent.
+SELECT
+    round((b.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s,
+    b.node,
+    b.zone,
+    b.blocks::BIGINT AS blocks,
+    i.usable_pages >> m.pageblock_order AS now,
+    b.thp_low::BIGINT AS ceiling_low,
+    b.thp_high::BIGINT AS ceiling_high,
+    round(100 * b.thp_low / b.blocks, 1) AS low_percent,
+    round(100 * b.thp_high / b.blocks, 1) AS high_percent
+FROM block_mix AS b
+JOIN machine AS m USING (tape)
+LEFT JOIN frag_index AS i
+    ON i.tape = b.tape
+    AND i.snapshot IS NULL
+    AND i.ts = b.ts
+    AND i.node = b.node
+    AND i.zone = b.zone
+    AND i.page_order = m.pageblock_order
+ORDER BY b.ts, b.node, b.zone

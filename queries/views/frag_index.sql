@@ -1,0 +1,57 @@
+-- Free blocks of each zone and order with the kernel's indices, wherever they are known.
+--
+-- From the snapshots (free_area) and from the moments between them (free_count), over
+-- all migratetypes of a zone. Integers, truncated as the kernel truncates them
+-- (fill_contig_page_info, unusable_free_index, __fragmentation_index and
+-- extfrag_for_order of mm/vmstat.c, the same from 5.9 to 6.18).
+--
+-- Columns:
+--   tape                 VARCHAR    Name of the tape.
+--   snapshot             USMALLINT  Number of the snapshot; null for a moment between.
+--   ts                   UBIGINT    Trace clock, ns; 0 where a snapshot's is unknown.
+--   node                 USMALLINT  NUMA node.
+--   zone                 VARCHAR    Zone.
+--   page_order           UTINYINT   Order.
+--   nr_free              BIGINT     Free blocks of that order.
+--   free_blocks          BIGINT     Free blocks of the zone.
+--   free_pages           BIGINT     Pages in them.
+--   usable_pages         BIGINT     Of these, those in blocks of at least that order.
+--   unusable_free        BIGINT     unusable_free_index: 0 to 1000.
+--   fragmentation_index  BIGINT     -1000, or 0 to 1000.
+--   extfrag_for_order    BIGINT     0 to 100.
+WITH state AS (
+    SELECT tape, snapshot, ts, node, zone, page_order, sum(nr_free)::BIGINT AS nr_free
+    FROM free_area
+    GROUP BY ALL
+    UNION ALL
+    SELECT tape, NULL, ts, node, zone, page_order, nr_free::BIGINT
+    FROM free_count
+),
+
+summed AS (
+    SELECT
+        *,
+        sum(nr_free) OVER of_zone AS free_blocks,
+        sum(nr_free << page_order::INTEGER) OVER of_zone AS free_pages,
+        sum(nr_free << page_order::INTEGER) OVER (
+            PARTITION BY tape, snapshot, ts, node, zone ORDER BY page_order DESC
+        ) AS usable_pages
+    FROM state
+    WINDOW of_zone AS (PARTITION BY tape, snapshot, ts, node, zone)
+)
+
+SELECT
+    tape,
+    snapshot,
+    ts,
+    node,
+    zone,
+    page_order,
+    nr_free,
+    free_blocks::BIGINT AS free_blocks,
+    free_pages::BIGINT AS free_pages,
+    usable_pages::BIGINT AS usable_pages,
+    unusable_free_index(free_pages, usable_pages) AS unusable_free,
+    fragmentation_index(page_order, free_blocks, free_pages, usable_pages) AS fragmentation_index,
+    extfrag_for_order(free_pages, usable_pages) AS extfrag_for_order
+FROM summed
