@@ -147,6 +147,13 @@ static bool is_captured(struct model *m, const struct zone *zone, uint32_t head,
 	return true;
 }
 
+/* A whole block of MIGRATE_RESERVE that leaked: where types keep apart it stays by itself. */
+static bool apart(const struct model *m, uint32_t head, int migratetype)
+{
+	return m->kernel->merge >= MERGE_MERGEABLE && migratetype != MIGRATETYPE_RESERVE &&
+	       frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE;
+}
+
 void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype)
 {
 	struct frame *f = m->frames;
@@ -159,7 +166,8 @@ void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int 
 		if (f[buddy].state != FRAME_FREE || f[buddy].order != order)
 			break;
 		if (order >= m->pageblock_order) {
-			if (!may_merge(m, buddy, migratetype))
+			if (!may_merge(m, buddy, migratetype) ||
+			    (m->kernel->reserve_leaks && apart(m, head, migratetype)))
 				break;
 			if (m->kernel->merge == MERGE_RETYPE)
 				set_block_type(m, buddy, order, migratetype);

@@ -370,8 +370,6 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
 		frame = take_smallest(m, zone, rq->order, rq->migratetype);
 		if (frame == NO_FRAME)
 			frame = fallback_remainders_old(m, zone, rq);
-		if (frame == NO_FRAME)
-			frame = take_smallest(m, zone, rq->order, MIGRATETYPE_RESERVE);
 		return frame;
 	case FALLBACK_MOVE:
 		frame = take_own_or_cma(m, zone, rq);
@@ -407,6 +405,11 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_CMA);
 	if (frame == NO_FRAME)
 		frame = rmqueue_family(m, zone, rq, mode);
+	if (frame == NO_FRAME && m->kernel->reserve_blocks && !(rq->flags & ALLOC_NOFRAGMENT)) {
+		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_RESERVE);
+		if (frame != NO_FRAME)
+			zone_counters(m, zone)->reserve_taken += 1ull << rq->order;
+	}
 	if (m->kernel->zone_locked == ZONE_LOCKED_ALWAYS ||
 	    (m->kernel->zone_locked == ZONE_LOCKED_WITH_PAGE && frame != NO_FRAME))
 		report_zone_locked(m, frame, rq->order, asked_type(m, rq, frame));

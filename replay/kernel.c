@@ -12,9 +12,9 @@
 #define KERNEL_2_6_31                                                                              \
 	.pcp_lists = PCP_LISTS_1, .drain_rule = DRAIN_TAIL_OF_ONE,                                 \
 	.drained_type = DRAINED_RECORDED, .reclaimable_first = true, .merge = MERGE_ANY,           \
-	.fallback = FALLBACK_REMAINDERS_OLD, .reserve_blocks = true, .cold_pages = true,           \
-	.pcp_tuning = PCP_FIXED, .zone_locked = ZONE_LOCKED_ALWAYS,                                \
-	.watermark = WATERMARK_PER_ORDER
+	.fallback = FALLBACK_REMAINDERS_OLD, .reserve_blocks = true, .refill_as_asked = true,      \
+	.small_batch = true, .cold_pages = true, .pcp_tuning = PCP_FIXED,                          \
+	.zone_locked = ZONE_LOCKED_ALWAYS, .watermark = WATERMARK_PER_ORDER
 
 #define KERNEL_2_6_32                                                                              \
 	KERNEL_2_6_31, .pcp_lists = PCP_LISTS_3, .drain_rule = DRAIN_ROUND_ROBIN,                  \
@@ -24,7 +24,8 @@
 	KERNEL_2_6_32, .drain_rule = DRAIN_ROUND_ROBIN_ALL, .drained_type = DRAINED_RECORDED,      \
 		.reclaimable_first = false, .merge = MERGE_ISOLATE_APART,                          \
 		.tail_on_likely_merge = true, .fallback = FALLBACK_MOVE,                           \
-		.fallback_claims_unmovable = true, .reserve_blocks = false, .cold_pages = false,   \
+		.fallback_claims_unmovable = true, .reserve_blocks = false,                        \
+		.refill_as_asked = false, .small_batch = false, .cold_pages = false,               \
 		.watermark = WATERMARK_HARDER, .highatomic = HIGHATOMIC_PERCENT_MORE
 
 #define KERNEL_5_0                                                                                 \

@@ -88,6 +88,12 @@
 	X(HIGHATOMIC_PERCENT_MORE, "1 % and a block more")                                         \
 	X(HIGHATOMIC_PERCENT, "1 %, in whole blocks")
 
+#define RESERVE_PCPS(X)                                                                            \
+	X(RESERVE_PCP_MOVABLE, "among the MOVABLE ones")                                           \
+	X(RESERVE_PCP_PAST, "past the PCP")                                                        \
+	X(RESERVE_PCP_OWN, "on a list of its own, for all")                                        \
+	X(RESERVE_PCP_OWN_MOVABLE, "on a list of its own, for MOVABLE")
+
 #define DECAYS(X)                                                                                  \
 	X(DECAY_NONE, "none")                                                                      \
 	X(DECAY_AT_ONCE, "at once")                                                                \
@@ -115,6 +121,7 @@ ENUMERATE(FREE_HIGHS)
 ENUMERATE(ZONE_LOCKED_EVENTS)
 ENUMERATE(WATERMARKS)
 ENUMERATE(HIGHATOMICS)
+ENUMERATE(RESERVE_PCPS)
 ENUMERATE(DECAYS)
 ENUMERATE(CAPTURES)
 #undef ENUMERATE
@@ -138,6 +145,10 @@ ENUMERATE(CAPTURES)
 	X(fallback_claims_unmovable, YES_NO, "UNMOVABLE requests may claim at any order.")         \
 	X(retype_whole_chunk, YES_NO, "A fallback above pageblock order retypes every block.")     \
 	X(reserve_blocks, YES_NO, "MIGRATE_RESERVE: the last resort of every type.")               \
+	X(reserve_pcp, RESERVE_PCPS, "Where a freed page of it goes.")                             \
+	X(reserve_leaks, YES_NO, "Drained from among the MOVABLE ones it becomes one.")            \
+	X(refill_as_asked, YES_NO, "A refilled page counts as of the asked type, unless used.")    \
+	X(small_batch, YES_NO, "A PCP's batch covers 512 KiB at most, not 1 MiB.")                 \
 	X(cma_balance, YES_NO, "MOVABLE takes CMA first while most free pages are CMA.")           \
 	X(cold_pages, YES_NO, "__GFP_COLD requests take the tail of a PCP list.")                  \
 	X(pcp_tuning, PCP_TUNINGS, "How refills and drains size themselves.")                      \

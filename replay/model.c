@@ -213,7 +213,8 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	m->nr_cpus = machine->nr_cpus;
 	m->nr_nodes = machine->nr_nodes;
 	m->cpu_nodes = machine->cpu_nodes;
-	m->nr_pcp_lists = pcp_list_counts[kernel->pcp_lists];
+	m->nr_pcp_lists =
+		pcp_list_counts[kernel->pcp_lists] + (kernel->reserve_pcp >= RESERVE_PCP_OWN);
 	pcp_number_lists(m);
 	m->zones = calloc((size_t)nr_zones, sizeof(*m->zones));
 	m->pcps = calloc((size_t)nr_zones * (size_t)m->nr_cpus, sizeof(*m->pcps));
@@ -322,7 +323,9 @@ static const char *check_blocks(const struct model *m, const struct zone *zone, 
 			    f[buddy].order == f[head].order)
 				return "two free buddies did not merge";
 			if (m->kernel->drained_type == DRAINED_BLOCK &&
-			    f[head].list != frame_block(m, head)->migratetype)
+			    f[head].list != frame_block(m, head)->migratetype &&
+			    !(m->kernel->reserve_leaks &&
+			      frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE))
 				return "a free block is on a list of another migratetype";
 		}
 		head += pages;

@@ -30,7 +30,7 @@ enum {
 	NR_PAGE_ORDERS = MAX_PAGE_ORDER + 1,
 	PCP_MAX_ORDER = 3,  /* orders 0..3 and THP go through the PCP: PAGE_ALLOC_COSTLY_ORDER */
 	PCP_SCALE_MOST = 6, /* largest CONFIG_PCP_BATCH_SCALE_MAX */
-	MAX_PCP_LISTS = 15,
+	MAX_PCP_LISTS = 16,
 	NO_PCP_LIST = UINT8_MAX,
 	NO_FRAME = UINT32_MAX,
 };
@@ -105,7 +105,13 @@ struct pageblock {
 	X(boosted_ns)                                                                              \
 	X(boost_saturated_ns)                                                                      \
 	X(stalls)                                                                                  \
-	X(stall_refusals)
+	X(stall_refusals)                                                                          \
+	X(reserve_leaked)                                                                          \
+	X(reserve_taken)                                                                           \
+	X(reserve_past_pcp)                                                                        \
+	X(atomic_orders)                                                                           \
+	X(atomic_orders_reserve)                                                                   \
+	X(atomic_orders_failed)
 
 struct counters {
 #define FIELD(name) uint64_t name;

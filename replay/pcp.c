@@ -26,7 +26,7 @@ static int clamp_int(int value, int low, int high)
 /* zone_batchsize: 1/1024 of the zone, at most 1 MiB (512 KiB up to 2.6.33). */
 static int batch_size(const struct model *m, const struct zone *zone)
 {
-	uint64_t most = m->kernel->reserve_blocks ? 128 : 256;
+	uint64_t most = m->kernel->small_batch ? 128 : 256;
 	uint64_t batch = zone->managed / 1024;
 	int power = 1;
 
@@ -90,12 +90,20 @@ static int type_rank(const struct model *m, int migratetype)
 	return migratetype;
 }
 
+/* Whether pages of MIGRATE_RESERVE have a list of their own: the last one, of order 0. */
+static bool reserve_listed(const struct model *m)
+{
+	return m->kernel->reserve_pcp >= RESERVE_PCP_OWN;
+}
+
 static int number_of_list(const struct model *m, int order, int migratetype)
 {
 	enum { THP_LISTS = 3 * (PCP_MAX_ORDER + 1) };
 
 	if (m->kernel->pcp_lists <= PCP_LISTS_3 && order)
 		return NO_PCP_LIST;
+	if (migratetype == MIGRATETYPE_RESERVE && m->kernel->reserve_pcp != RESERVE_PCP_MOVABLE)
+		return reserve_listed(m) && !order ? m->nr_pcp_lists - 1 : NO_PCP_LIST;
 	switch (m->kernel->pcp_lists) {
 	case PCP_LISTS_1:
 		return 0;
@@ -127,6 +135,8 @@ void pcp_list_of(const struct model *m, int list, int *order, int *migratetype)
 		for (*migratetype = 0; *migratetype <= MIGRATETYPE_RECLAIMABLE; ++*migratetype)
 			if (m->pcp_lists[*order][*migratetype] == list)
 				return;
+	*order = 0;
+	*migratetype = MIGRATETYPE_RESERVE;
 }
 
 void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
@@ -190,6 +200,18 @@ uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
 	return m->frames[pcp->heads + (uint32_t)d->list].prev;
 }
 
+/* What a drain of a page of MIGRATE_RESERVE, or of one that was, does to it. */
+static int reserve_drained(const struct model *m, struct counters *counters, uint32_t head,
+			   int migratetype)
+{
+	if (m->kernel->reserve_leaks && migratetype == MIGRATETYPE_RESERVE)
+		migratetype = MIGRATETYPE_MOVABLE;
+	if (frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE &&
+	    migratetype != MIGRATETYPE_RESERVE)
+		counters->reserve_leaked += 1ull << m->frames[head].order;
+	return migratetype;
+}
+
 /* The migratetype a page of a list is drained to. */
 static int drained_type(const struct model *m, uint32_t head, int list)
 {
@@ -210,6 +232,8 @@ void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uin
 {
 	int order = m->frames[head].order, migratetype = drained_type(m, head, d->list);
 
+	if (m->kernel->reserve_blocks)
+		migratetype = reserve_drained(m, &d->pcp->counters, head, migratetype);
 	pcp_remove(m, d->pcp, head);
 	__builtin_prefetch(&m->frames[m->frames[d->pcp->heads + (uint32_t)d->list].prev ^ 1]);
 	free_one(m, zone, head, order, migratetype);
@@ -290,10 +314,12 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 		      uint32_t last)
 {
 	bool cold = wants_cold(m, rq);
-
 	/* A page of a list keeps the list's number until it is put elsewhere. */
-	pcp_push(m, pcp, frame, rq->order, rq->migratetype,
-		 m->kernel->reserve_blocks ? rq->migratetype : m->frames[frame].list, !cold);
+	int recorded = m->frames[frame].list;
+
+	if (m->kernel->refill_as_asked || recorded == MIGRATETYPE_RESERVE)
+		recorded = rq->migratetype;
+	pcp_push(m, pcp, frame, rq->order, rq->migratetype, recorded, !cold);
 	if (m->kernel->pcp_lists == PCP_LISTS_1)
 		place_mixed(m, frame, last == NO_FRAME ? pcp->heads : last, cold);
 }
@@ -346,6 +372,20 @@ static uint32_t first_refilled(const struct model *m, const struct pcp *pcp,
 	return entry == list ? NO_FRAME : entry;
 }
 
+/* Last, the list of MIGRATE_RESERVE's own, for whom the row lets take from it. */
+static uint32_t first_reserved(const struct model *m, const struct pcp *pcp,
+			       const struct request *rq)
+{
+	uint32_t list = pcp->heads + (uint32_t)m->nr_pcp_lists - 1;
+	uint32_t entry = wants_cold(m, rq) ? m->frames[list].prev : m->frames[list].next;
+	bool allowed =
+		m->kernel->reserve_pcp == RESERVE_PCP_OWN || rq->migratetype == MIGRATETYPE_MOVABLE;
+
+	if (!reserve_listed(m) || !allowed || rq->order || rq->flags & ALLOC_NOFRAGMENT)
+		return NO_FRAME;
+	return entry == list ? NO_FRAME : entry;
+}
+
 uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
@@ -361,6 +401,8 @@ uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 
 		refill(m, zone, pcp, rq);
 		frame = first_refilled(m, pcp, rq, was_empty);
+		if (frame == NO_FRAME)
+			frame = first_reserved(m, pcp, rq);
 		if (frame == NO_FRAME)
 			return NO_FRAME;
 	}
@@ -461,7 +503,10 @@ static int overflow(const struct model *m, const struct zone *zone, struct pcp *
 
 bool pcp_takes(const struct model *m, uint32_t head, int order)
 {
-	return pcp_allowed(m, order) && frame_block(m, head)->migratetype != MIGRATETYPE_ISOLATE;
+	int migratetype = frame_block(m, head)->migratetype;
+
+	return m->pcp_lists[order][migratetype] != NO_PCP_LIST &&
+	       migratetype != MIGRATETYPE_ISOLATE;
 }
 
 int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list)
@@ -492,6 +537,9 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	if (m->pcp_locked || !pcp_takes(m, head, order)) {
 		pcp->counters.buddy_frees++;
 		pcp->counters.lock_holds++;
+		pcp->counters.reserve_past_pcp +=
+			m->kernel->reserve_pcp != RESERVE_PCP_MOVABLE && pcp_allowed(m, order) &&
+			frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE;
 		free_direct(m, zone, head, order);
 		lock_held(m, zone, ZONE_LOCK_KIND_FREE, 1);
 		return;

@@ -258,13 +258,29 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 		zone = frame_zone(m, frame);
 		pages = 1ull << order;
 		zone->pcp_unseen -= pages < zone->pcp_unseen ? pages : zone->pcp_unseen;
-		if (pcp_allowed(m, order))
+		if (m->pcp_lists[order][known_type(m, type)] != NO_PCP_LIST)
 			pcp_push(m, zone_pcp(m, zone, columns->cpu[i]), frame, order,
 				 known_type(m, type), known_type(m, type), true);
 		else
 			add_free(m, frame, order, known_type(m, type));
 	}
 	return 0;
+}
+
+/* Cut a free chunk so that the pageblock of `page` is apart from its neighbours. */
+static void split_free(struct model *m, struct zone *zone, uint32_t page)
+{
+	uint32_t head = block_head(m, page);
+	struct frame *f = m->frames;
+
+	while (f[head].state == FRAME_FREE && f[head].order > m->pageblock_order) {
+		int order = f[head].order - 1, type = f[head].list;
+
+		free_list_del(m, zone, head);
+		free_list_add(m, zone, head, order, type, true);
+		free_list_add(m, zone, head + (1u << order), order, type, true);
+		head = block_head(m, page);
+	}
 }
 
 /* setup_zone_migrate_reserve, 2.6.31 to 2.6.33: MOVABLE blocks for the last resort. */
@@ -284,6 +300,9 @@ static void set_reserve_blocks(struct model *m, struct zone *zone)
 		want -= want > 0;
 		if (other == type)
 			continue;
+		/* The kernels of MIGRATE_RESERVE move a chunk of several blocks as one. */
+		if (m->kernel->merge != MERGE_ANY)
+			split_free(m, zone, page);
 		set_block_type(m, page, 0, other);
 		/* A block that ends after its zone keeps its lists (move_freepages_block). */
 		if (start + pages <= zone->end)

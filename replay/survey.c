@@ -6,6 +6,7 @@
 const struct table *const survey_tables[NR_SURVEY] = {
 	[SURVEY_FREE_COUNT] = &free_count_table,
 	[SURVEY_BLOCK_MIX] = &block_mix_table,
+	[SURVEY_RESERVE] = &reserve_table,
 };
 
 enum { NR_LIVE = MIGRATETYPE_RECLAIMABLE + 1 };
@@ -137,10 +138,51 @@ static void write_block_mix(const struct model *m, const struct zone *zone, stru
 	columns->thp_high[i] = (uint32_t)mix.thp.high;
 }
 
+/* The columns of reserve. */
+struct reserve {
+	uint32_t blocks, home, astray, pcp;
+};
+
+static void reserve_add(const struct model *m, uint32_t start, struct reserve *reserve)
+{
+	reserve->blocks++;
+	for (uint32_t page = start; page < block_end(m, start); page++) {
+		const struct frame *f = &m->frames[block_head(m, page)];
+
+		reserve->home += f->state == FRAME_FREE && f->list == MIGRATETYPE_RESERVE;
+		reserve->astray += f->state == FRAME_FREE && f->list != MIGRATETYPE_RESERVE;
+		reserve->pcp += f->state == FRAME_PCP;
+	}
+}
+
+static void write_reserve(const struct model *m, const struct zone *zone, struct output *output,
+			  uint64_t ts)
+{
+	struct reserve_columns *columns;
+	struct reserve reserve = {0};
+	size_t i = output_row(output, &columns);
+
+	if (!columns)
+		return;
+	for (uint32_t start = block_start(m, zone->start); start < zone->end;
+	     start += 1u << m->pageblock_order)
+		if (frame_block(m, start)->migratetype == MIGRATETYPE_RESERVE)
+			reserve_add(m, start, &reserve);
+	columns->ts[i] = ts;
+	columns->node[i] = zone->node;
+	columns->zone[i] = zone->type;
+	columns->blocks[i] = reserve.blocks;
+	columns->home_pages[i] = reserve.home;
+	columns->astray_pages[i] = reserve.astray;
+	columns->pcp_pages[i] = reserve.pcp;
+}
+
 void survey_write(const struct model *m, struct output *const outputs[NR_SURVEY], uint64_t ts)
 {
 	for (int z = 0; z < m->nr_zones; z++) {
 		write_free_count(m, &m->zones[z], outputs[SURVEY_FREE_COUNT], ts);
 		write_block_mix(m, &m->zones[z], outputs[SURVEY_BLOCK_MIX], ts);
+		if (m->kernel->reserve_blocks)
+			write_reserve(m, &m->zones[z], outputs[SURVEY_RESERVE], ts);
 	}
 }

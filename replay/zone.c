@@ -85,6 +85,8 @@ static bool has_chunk(const struct model *m, const struct zone *zone, const stru
 		if (nr_free[MIGRATETYPE_UNMOVABLE] || nr_free[MIGRATETYPE_MOVABLE] ||
 		    nr_free[MIGRATETYPE_RECLAIMABLE])
 			return true;
+		if (nr_free[MIGRATETYPE_RESERVE])
+			return true;
 		if (rq->migratetype == MIGRATETYPE_MOVABLE && nr_free[MIGRATETYPE_CMA])
 			return true;
 		if (rq->flags & ALLOC_HIGHATOMIC && nr_free[MIGRATETYPE_HIGHATOMIC])
@@ -460,6 +462,25 @@ void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
 	count_live(m, head, order, 1);
 }
 
+/* The requests a reserve is for: more than a page, and no time to make them. */
+static bool is_atomic_order(const struct request *rq)
+{
+	return rq->order && rq->order <= PCP_MAX_ORDER && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);
+}
+
+static void count_atomic_order(struct model *m, const struct zone *preferred, uint32_t frame)
+{
+	struct counters *counters = zone_counters(m, preferred);
+
+	if (frame == NO_FRAME) {
+		counters->atomic_orders_failed++;
+		return;
+	}
+	counters->atomic_orders++;
+	counters->atomic_orders_reserve +=
+		frame_block(m, frame)->migratetype == MIGRATETYPE_RESERVE;
+}
+
 uint32_t zone_alloc(struct model *m, struct request *rq)
 {
 	const struct zonelist *list =
@@ -482,6 +503,8 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 	frame = walk_zones(m, rq, &walk);
 	if (frame == NO_FRAME)
 		frame = alloc_slow(m, rq, &walk, nofragment == NOFRAGMENT_ALWAYS);
+	if (is_atomic_order(rq))
+		count_atomic_order(m, walk.preferred, frame);
 	if (frame == NO_FRAME)
 		return NO_FRAME;
 

@@ -1,0 +1,66 @@
+-- How much of MIGRATE_RESERVE is still where it belongs, over time.
+--
+-- The reserve's pageblocks are to keep their free pages for requests that find nothing
+-- else, above all high-order ones that cannot sleep. Read `astray_pages` first: these
+-- are free pages of the reserve on other lists, where any request may take them and
+-- where a fallback may turn the block over (`blocks` then falls). Under `bug` they grow
+-- with `leaked`; under every fix they should stay 0 but for pages that were taken off
+-- the reserve and given back unused.
+--
+-- The cost of a fix is in the lock: compare `lock_holds` between replays of one tape;
+-- `past_pcp` are the frees that took it for the reserve's sake alone (fix2).
+--
+-- Only for replays under the policy `reserve`, or under a kernel row up to 2.6.33.
+-- Figures from `leaked` on are sums since the start.
+--
+-- Tier: A
+--
+-- Columns:
+--   at_s            DOUBLE     Seconds since the first moment.
+--   node            USMALLINT  NUMA node.
+--   zone            VARCHAR    Zone.
+--   blocks          UINTEGER   Pageblocks of the reserve.
+--   home_pages      UINTEGER   Their free pages on the lists of the reserve.
+--   astray_pages    UINTEGER   Their free pages on other lists.
+--   pcp_pages       UINTEGER   Their pages on per-CPU lists.
+--   leaked          BIGINT     Pages that a drain freed to another list.
+--   taken           BIGINT     Pages taken off the reserve, as the last resort.
+--   atomic_orders   BIGINT     Allocations of orders 1 to 3 that could not sleep.
+--   atomic_reserve  BIGINT     Of these, from a block of the reserve.
+--   atomic_failed   BIGINT     Such requests that found nothing.
+--   past_pcp        BIGINT     Frees that took the zone lock for the reserve's sake.
+--   lock_holds      BIGINT     Times the zone lock was taken.
+WITH spent AS (
+    SELECT
+        ts,
+        node,
+        zone,
+        sum(sum(reserve_leaked)) OVER w AS leaked,
+        sum(sum(reserve_taken)) OVER w AS taken,
+        sum(sum(atomic_orders)) OVER w AS atomic_orders,
+        sum(sum(atomic_orders_reserve)) OVER w AS atomic_reserve,
+        sum(sum(atomic_orders_failed)) OVER w AS atomic_failed,
+        sum(sum(reserve_past_pcp)) OVER w AS past_pcp,
+        sum(sum(lock_holds)) OVER w AS lock_holds
+    FROM counter
+    GROUP BY ts, node, zone
+    WINDOW w AS (PARTITION BY node, zone ORDER BY ts)
+)
+SELECT
+    (r.ts - min(r.ts) OVER ()) / 1e9 AS at_s,
+    r.node,
+    r.zone,
+    r.blocks,
+    r.home_pages,
+    r.astray_pages,
+    r.pcp_pages,
+    coalesce(s.leaked, 0)::BIGINT AS leaked,
+    coalesce(s.taken, 0)::BIGINT AS taken,
+    coalesce(s.atomic_orders, 0)::BIGINT AS atomic_orders,
+    coalesce(s.atomic_reserve, 0)::BIGINT AS atomic_reserve,
+    coalesce(s.atomic_failed, 0)::BIGINT AS atomic_failed,
+    coalesce(s.past_pcp, 0)::BIGINT AS past_pcp,
+    coalesce(s.lock_holds, 0)::BIGINT AS lock_holds
+FROM reserve AS r
+ASOF LEFT JOIN spent AS s ON r.node = s.node AND r.zone = s.zone AND r.ts > s.ts
+ORDER BY r.node, r.zone, r.ts
