@@ -36,7 +36,6 @@ class _Place:
     reader: Reader
     at: int = 0
     busy: bool = False
-    finished: bool = False
 
 
 class Group:
@@ -48,7 +47,7 @@ class Group:
         self.nr = nr
         self._start = start
         self._stream: Iterator[Any] = iter(())
-        self._places: list[_Place] | None = None  # until it is started
+        self._places: list[_Place] | None = None  # until started; then of who still reads
         self._window: deque[Any] = deque()
         self._first = 0  # number of the item at the head of the window
         self._reading = False
@@ -58,7 +57,7 @@ class Group:
         """Work that can be done now, and what is to be noted when it is done; else None."""
         if self._places is None:
             return None if self._reading else self._take_next(self._open)
-        idle = [place for place in self._places if not place.busy and not place.finished]
+        idle = [place for place in self._places if not place.busy]
         place = min(idle, key=lambda place: place.at, default=None)
         if place is not None and place.at < self._first + len(self._window):
             return self._take_feed(place, self._window[place.at - self._first])
@@ -107,19 +106,19 @@ class Group:
             place.reader.close()
 
         def note() -> None:
-            place.finished = True
+            assert self._places is not None
+            self._places.remove(place)
 
         return work, note
 
     @property
     def finished(self) -> bool:
-        return self._places is not None and all(place.finished for place in self._places)
+        return self._places == []
 
     def abandon(self) -> None:
         """Nobody reads on; nobody is reading."""
         for place in self._places or ():
-            if not place.finished:
-                place.reader.close()
+            place.reader.close()
 
 
 class _Crew:
@@ -144,21 +143,27 @@ class _Crew:
 
     def work(self) -> None:
         """Take part until there is nothing left to do."""
-        while True:
-            with self._changed:
-                while (taken := self._take()) is None or self._error:
-                    if self._error or not (self._waiting or self._under_way):
-                        return
-                    self._changed.wait()
-            work, note = taken
-            try:
-                work()
-            except BaseException as e:
-                self.stop(e)
-            with self._changed:
-                note()
-                self._under_way = [group for group in self._under_way if not group.finished]
-                self._changed.notify_all()
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """Wait for work and do it; whether there was any."""
+        with self._changed:
+            while (taken := self._take()) is None or self._error:
+                if self._error or not (self._waiting or self._under_way):
+                    return False
+                self._changed.wait()
+        work, note = taken
+        try:
+            work()
+        except BaseException as e:
+            self.stop(e)
+        with self._changed:
+            note()
+            del taken, work, note  # they hold the reader
+            self._under_way = [group for group in self._under_way if not group.finished]
+            self._changed.notify_all()
+        return True
 
     def stop(self, error: BaseException) -> None:
         """Nobody takes up new work."""

@@ -106,12 +106,20 @@ def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
     return list(cases[nr * (number - 1) // of : nr * number // of])
 
 
-class _Recording:
-    """What the runs on one tape share, made when it is first wanted."""
+def prepare(tape: Tape, directory: Path) -> tuple[pa.Table, pa.Table]:
+    """What the runs on a tape share: what its events leave out, and the model's error on it."""
+    return untold(tape), model_error.measure(tape, directory / "model")
 
-    def __init__(self, tape: Tape, near: Path) -> None:
+
+class _Recording:
+    """A tape with what `prepare` gave, or gives when it is first wanted."""
+
+    def __init__(
+        self, tape: Tape, directory: Path, prepared: tuple[pa.Table, pa.Table] | None
+    ) -> None:
         self._tape = tape
-        self._near = near
+        self._directory = directory
+        self._prepared = prepared
         self._lock = Lock()
         self._made: tuple[Source, pa.Table] | None = None
 
@@ -119,8 +127,8 @@ class _Recording:
         """The source, and the model's error on it."""
         with self._lock:
             if self._made is None:
-                source = Source(self._tape, untold(self._tape))
-                self._made = source, model_error.measure(self._tape, self._near)
+                hidden, error = self._prepared or prepare(self._tape, self._directory)
+                self._made = Source(self._tape, hidden), error
             return self._made
 
 
@@ -194,8 +202,12 @@ def play(
     jobs: int,
     models: int,
     progress: Callable[[float], None] = lambda _share: None,
+    prepared: tuple[pa.Table, pa.Table] | None = None,
 ) -> None:
-    """Make the results of the cases, on `jobs` threads, with up to `models` models at once."""
+    """Make the results of the cases, on `jobs` threads, with up to `models` models at once.
+
+    `prepared` is what prepare() gave for their tape, if there is but one.
+    """
     rows = sum(case.tape.num_rows("event") for case in cases)
     lock = Lock()
     fed = 0
@@ -221,6 +233,6 @@ def play(
     groups = []
     for _, same in itertools.groupby(cases, key=lambda case: case.label):
         runs = list(same)
-        recording = _Recording(runs[0].tape, directory / "model")
+        recording = _Recording(runs[0].tape, directory, prepared)
         groups += [group(runs[i : i + models], recording) for i in range(0, len(runs), models)]
     lockstep.read_all(groups, jobs, models)

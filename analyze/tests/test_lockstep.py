@@ -3,6 +3,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -79,6 +80,23 @@ def test_no_more_readers_than_allowed_are_there_at_once() -> None:
     read_all([Group(2, start) for _ in range(8)], 4, most=4)
     assert most <= 4
     assert there == set()
+
+
+def test_who_has_finished_is_forgotten() -> None:
+    """A reader may hold much memory."""
+    alive: weakref.WeakSet[Ear] = weakref.WeakSet()
+    most = 0
+
+    def start() -> tuple[Iterator[int], list[Ear]]:
+        nonlocal most
+        ears = [Ear(), Ear()]
+        alive.update(ears)
+        most = max(most, len(alive))
+        return iter(range(3)), ears
+
+    groups = [Group(2, start) for _ in range(9)]
+    read_all(groups, 2, most=2)
+    assert (most, len(alive)) == (2, 0)
 
 
 def test_the_first_error_ends_it_all() -> None:

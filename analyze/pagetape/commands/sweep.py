@@ -168,6 +168,12 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     metavar="NAME",
     help="A column of the table, by its name in the report metrics. May be given again.",
 )
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Play on the workers of this Dask scheduler, which see the same files and have the "
+    "same pagetape; needs pagetape[fleet].",
+)
 @click.option("--html", type=options.PATH, metavar="F.html", help="The table as a page, too.")
 @options.json
 def command(
@@ -181,6 +187,7 @@ def command(
     jobs: int | None,
     models: int | None,
     metrics: tuple[str, ...],
+    cluster: str | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -200,21 +207,21 @@ def command(
       pagetape sweep --policy 'nofragment:mode={off,lowzone,always}' \\
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
     """
-    opened = [Tape(path) for path in tapes]
+    opened = [Tape(path.absolute() if cluster else path) for path in tapes]
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
     runs = [Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernels, reclaims)]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
     out.mkdir(parents=True, exist_ok=True)
     missing = [case for case in cases if case.result(out) is None]
     threads = jobs or len(os.sched_getaffinity(0))
+    models = models or sweep.most_models(opened, threads)
     with output.progress("sweep") as bar:
-        sweep.play(
-            missing,
-            out,
-            jobs=threads,
-            models=models or sweep.most_models(opened, threads),
-            progress=bar,
-        )
+        if cluster is not None:
+            from pagetape import fleet
+
+            fleet.play(cluster, missing, out.absolute(), models=models, progress=bar)
+        else:
+            sweep.play(missing, out, jobs=threads, models=models, progress=bar)
     found = [result for case in cases if (result := case.result(out)) is not None]
     if html is not None:
         from pagetape.sweep_page import sweep_page

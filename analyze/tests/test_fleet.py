@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep on a Dask cluster: one of this machine, of one worker with two threads."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape import kept
+
+Run = Callable[..., Any]
+
+pytestmark = pytest.mark.filterwarnings("default")  # Dask's own are not ours
+
+MODES = ("--policy", "nofragment:mode={off,always}", "--kernel", "{4.20,6.18}")
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """Its address; the worker is a thread of this process, and has its files and cache."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    found = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+def test_a_cluster_makes_the_same_files(
+    scheduler: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    there = pagetape("sweep", *MODES, small, "-o", tmp_path / "there", "--cluster", scheduler)
+    here = pagetape("sweep", *MODES, small, "-o", tmp_path / "here")
+    assert (there.status, there.out) == (here.status, here.out)
+    assert files(tmp_path / "there") == files(tmp_path / "here") != {}
+
+
+def test_a_worker_with_another_pagetape_is_refused(
+    scheduler: str, small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "build", lambda: threading.current_thread().name)
+    said = pagetape("sweep", small, "-o", tmp_path, "--cluster", scheduler)
+    assert said.status == 1
+    assert "another pagetape" in said.err.splitlines()[-1]
+
+
+def test_no_scheduler_is_one_line(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    said = pagetape("sweep", small, "-o", tmp_path, "--cluster", "tcp://127.0.0.1:1")
+    assert said.status == 1
+    assert said.err == "pagetape: tcp://127.0.0.1:1: no Dask scheduler there\n"
+
+
+def test_without_dask_one_line_says_how_to_get_it(
+    small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = pagetape("sweep", small, "-o", tmp_path, "--cluster", "tcp://127.0.0.1:1")
+    assert (said.status, said.out) == (1, "")
+    assert said.err == "pagetape: --cluster needs Dask: pip install 'pagetape[fleet]'\n"
