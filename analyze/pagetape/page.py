@@ -7,7 +7,7 @@ section shows the tapes beside each other on a common scale.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -24,6 +24,8 @@ from pagetape.schemas.tape import Tape
 
 INTERVALS = 140  # of a chart over time
 STACKS = 500  # different ones, in a flame graph
+BLOCKS = 128  # pageblocks in a line of the map
+BLOCK_LINES = 512  # of the map of one tape: 128 GB
 
 KINDS = {
     "steal": "steal: the block keeps its owner and is mixed now",
@@ -46,6 +48,16 @@ RECLAIMED = {
     "reclaimed": "pages that it freed",
     "migrated": "pages that compaction moved",
 }
+# Of frag.map.
+PAGEBLOCKS = {
+    "free": "free",
+    "movable": "movable pages only",
+    "fixed": "the kernel's own pages only",
+    "foreign": "both, in a block of the kernel's",
+    "polluted": "both, in a MOVABLE block: no huge page can come of it",
+}
+LETTERS = dict(zip(".mkxX", PAGEBLOCKS, strict=True))
+ZONES = 4  # of a chart by zone
 
 ROLES = {
     "recorded": "recorded",
@@ -90,6 +102,7 @@ def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         "extfrag.by_zone",
         "frag.indices",
         "frag.by_migratetype",
+        "frag.over_time",
         "reclaim.summary",
         "pcp.by_cpu",
         "alloc.by_task",
@@ -101,6 +114,8 @@ def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         answers = {name: db.run(reports[name]).objects() for name in plain}
         top = {"top": STACKS}
         answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()
+        wide = {"width": BLOCKS}
+        answers["frag.map"] = db.run(reports["frag.map"], wide).objects()
         for name in ("extfrag.over_time", "events.over_time"):
             answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
     return Subject(label, describe(tape), side, answers)
@@ -457,6 +472,70 @@ def _free_memory(subjects: list[Subject]) -> str:
     )
 
 
+def _state(rows: Rows, nr: int, interval_s: float) -> list[float]:
+    """unusable_free of one zone, in percent, as one value per interval: the last one known."""
+    at = [row["at_s"] for row in rows]
+    row_of = [max(bisect_right(at, interval_s * (i + 1)) - 1, 0) for i in range(nr)]
+    return [rows[r]["unusable_free"] / 10 for r in row_of]
+
+
+def _indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+    """Nothing where no tape tells of more than its snapshots."""
+    zones: dict[str, int] = {}
+    for s in subjects:
+        for row in s.answers["frag.over_time"]:
+            name = f"node {row['node']} {row['zone']}"
+            zones[name] = max(row["free_pages"], zones.get(name, 0))
+    if not zones:
+        return ""
+    large = [name for name in zones if 100 * zones[name] >= max(zones.values())]
+    largest = sorted(sorted(large, key=lambda name: -zones[name])[:ZONES])
+    legend = {f"zone{i}": name for i, name in enumerate(largest)}
+    nr = max(round(seconds / interval_s), 1)
+
+    def draw(s: Subject) -> str:
+        series = {}
+        for key, name in legend.items():
+            rows = s.answers["frag.over_time"]
+            of_zone = [r for r in rows if f"node {r['node']} {r['zone']}" == name]
+            if of_zone:
+                series[key] = _state(of_zone, nr, interval_s)
+        if not series:
+            return _nothing("Not sampled.")
+        return svg.over_time(series, seconds=seconds, top=100, unit="%", stacked=False)
+
+    words = (
+        "Share of free memory in blocks smaller than a pageblock, in percent: above 90 % of a node "
+        "proactive compaction starts. Pages on per-CPU lists are not free."
+    )
+    return _section("Fragmentation over time", words, subjects, draw, legend)
+
+
+def _pageblocks(subjects: list[Subject]) -> str:
+    """Nothing where no tape tells what its pageblocks hold."""
+    if not any(s.answers["frag.map"] for s in subjects):
+        return ""
+
+    def draw(s: Subject) -> str:
+        zones: dict[str, list[str]] = {}
+        for row in s.answers["frag.map"]:
+            zones.setdefault(f"node {row['node']} {row['zone']}", []).append(row["line"])
+        if not zones:
+            return _nothing("No snapshot on this tape tells it.")
+        if len(s.answers["frag.map"]) > BLOCK_LINES:
+            return _nothing("Too many for a picture: see the reports frag.map, frag.pageblocks.")
+        return "".join(
+            f"<p>{escape(zone)}</p>{svg.block_map(lines, LETTERS, BLOCKS)}"
+            for zone, lines in zones.items()
+        )
+
+    words = (
+        "Every pageblock, lowest address first, at the last snapshot that tells what it holds: "
+        "for a replay its end. A page on an LRU list counts as movable."
+    )
+    return _section("What the pageblocks hold", words, subjects, draw, PAGEBLOCKS, wide=True)
+
+
 def _stacks(subjects: list[Subject]) -> str:
     """Nothing where no tape has stacks."""
     known = {
@@ -532,6 +611,8 @@ def page(tapes: Sequence[Tape]) -> str:
             _traffic(subjects, seconds, interval_ms / 1000),
             _samples(subjects, seconds, interval_ms / 1000),
             _free_memory(subjects),
+            _indices(subjects, seconds, interval_ms / 1000),
+            _pageblocks(subjects),
             _stacks(subjects),
             _tables(subjects),
             "</main>",

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 
 def short(nr: float) -> str:
@@ -184,6 +185,26 @@ def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
 
     draw(0, 0, [(folded.split(";"), nr) for folded, nr in stacks])
     return _svg(width, row * deepest, f"{unit} by stack", parts)
+
+
+def block_map(lines: Sequence[str], kinds: Mapping[str, str], width: int) -> str:
+    """A square per letter of the lines, of the CSS class that `kinds` has for it.
+
+    A line has at most `width` of them.
+    """
+    size = 1180 / width
+    paths: dict[str, list[str]] = {kind: [] for kind in kinds.values()}
+    for y, line in enumerate(lines):
+        x = 0
+        for letter, same in groupby(line):
+            nr = len(list(same))
+            if letter in kinds:
+                across, down = nr * size - 1, size - 1
+                box = f"M{x * size:.1f} {y * size:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
+                paths[kinds[letter]].append(box)
+            x += nr
+    parts = [f'<path d="{"".join(path)}" class="fill {kind}"/>' for kind, path in paths.items()]
+    return _svg(1180, size * len(lines), "pageblocks by address", parts)
 
 
 def over_time(

@@ -218,3 +218,20 @@ def test_a_replay_shows_what_lives_in_the_pageblocks(
     assert {ceiling[0][name] for name in ("blocks", "now", "ceiling_low", "ceiling_high")} == {64}
     assert ceiling[-1]["now"] < ceiling[-1]["ceiling_low"] == ceiling[-1]["ceiling_high"] < 64
     assert report(out, "frag.over_time", page_order=0)[0]["free_pages"] == 64 << 9
+
+
+def test_the_page_shows_indices_over_time_and_what_the_pageblocks_hold(
+    small: Path, tmp_path: Path, pagetape: Callable[..., Any]
+) -> None:
+    out, page = tmp_path / "out.tape", tmp_path / "page.html"
+    pagetape("replay", small, "-o", out)
+    assert pagetape("html", small, out, "-o", page).status == 0
+    text = page.read_text()
+    assert "Fragmentation over time" in text and "Not sampled." in text
+    # 64 pageblocks in one line: the first are used, the others free.
+    drawn = text.partition("What the pageblocks hold")[2].partition("</section>")[0]
+    assert drawn.count('class="fill free"') == 1 and "No snapshot on this tape tells it." in drawn
+    lines = [row["line"] for row in report(out, "frag.map")]
+    assert len(lines) == 1 and len(lines[0]) == 64
+    assert lines[0].count(".") == report(out, "thp.ceiling")[-1]["now"]
+    assert set(lines[0]) == {".", "m", "k"}

@@ -1,0 +1,51 @@
+-- A map of the pageblocks: one letter each, lowest address first.
+--
+--   .  free
+--   m  movable pages only
+--   k  used, and nothing movable in it: the kernel's own
+--   x  both, in a block of the kernel's
+--   X  both, in a MOVABLE block: no huge page can come of it
+--
+-- Blocks that the snapshot does not tell of are blank. See the view block_use.
+--
+-- Tier: A
+--
+-- Parameters:
+--   snapshot  INTEGER       Which one; by default the last.
+--   width     INTEGER = 64  Pageblocks in a line.
+--
+-- Columns:
+--   node  USMALLINT  NUMA node.
+--   zone  VARCHAR    Zone.
+--   pfn   UBIGINT    First pfn of the line.
+--   line  VARCHAR    The pageblocks of it.
+WITH block AS (
+    SELECT
+        u.node,
+        u.zone,
+        (u.pfn >> m.pageblock_order)::BIGINT AS number,
+        number // $width AS row_nr,
+        CASE
+            WHEN u.content = 'free' THEN '.'
+            WHEN u.content = 'movable' THEN 'm'
+            WHEN u.content = 'fixed' THEN 'k'
+            WHEN u.migratetype = 'MOVABLE' THEN 'X'
+            ELSE 'x'
+        END AS letter,
+        m.pageblock_order
+    FROM block_use AS u
+    JOIN machine AS m USING (tape)
+    WHERE u.snapshot = coalesce($snapshot, (SELECT max(snapshot) FROM block_use))
+)
+
+SELECT
+    node,
+    zone::VARCHAR AS zone,
+    ((row_nr * $width) << any_value(pageblock_order))::UBIGINT AS pfn,
+    rtrim(list_aggregate(
+        list_transform(range($width), lambda i: coalesce(map_from_entries(list((number - row_nr * $width, letter)))[i], ' ')),
+        'string_agg', ''
+    )) AS line
+FROM block
+GROUP BY node, block.zone, row_nr
+ORDER BY node, block.zone, row_nr
