@@ -233,7 +233,7 @@ class Tape:
         if name in self.tables and isinstance(self._open(name), pa.ipc.RecordBatchFileReader):
             import pyarrow.dataset as ds  # a third of a command's start-up; writing needs none
 
-            file = str(self.path / f"{name}.arrow")
+            file = str(self.path.absolute() / f"{name}.arrow")  # "a:b.tape" alone is a URI
             return ds.dataset(file, schema=TABLES[name].arrow, format="ipc")
         return self.table(name)
 

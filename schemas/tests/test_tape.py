@@ -158,6 +158,13 @@ def test_an_existing_tape_is_only_replaced_when_told(tmp_path: Path) -> None:
         Writer(other, {}, replace=True)
 
 
+def test_a_name_with_a_colon_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Writer(Path("pcp:mode=fixed.tape"), {}):
+        pass
+    assert Tape(Path("pcp:mode=fixed.tape")).dataset("event").count_rows() == 0
+
+
 def test_a_torn_table_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "a.tape"
     with Writer(path, {}) as tape:
