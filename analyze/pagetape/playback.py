@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay, cut, output
+from pagetape.lock_costs import fitted
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
@@ -77,7 +78,8 @@ def is_own(tape: Tape, run: Run) -> bool:
     """Whether the run is under the kernel and the policy of the tape itself."""
     release = _release(tape)
     row = kernel_row(tape, run.kernel)
-    mainline = set(run.policies) <= {"mainline"}
+    looking_on = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
+    mainline = {p for p in run.policies if p.partition(":")[0] not in looking_on} <= {"mainline"}
     return mainline and release is not None and _replay.kernel_for_release(release) == row
 
 
@@ -183,7 +185,7 @@ class Source:
         """The engine for a run, before it has seen anything of the tape."""
         return _replay.Replay(
             kernel_row(self.tape, run.kernel),
-            list(run.policies) or ["mainline"],
+            [fitted(self.tape, spec) for spec in run.policies] or ["mainline"],
             **self.topology,
             recorded_kernel=kernel_row(self.tape, "auto") if has_kernel(self.tape) else "",
             reclaim=run.reclaim,

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the reports on per-CPU lists and zone locks make of loads whose answer is known."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape import lock_costs, query
+from pagetape.database import Database
+from pagetape.schemas.tape import Tape, TapeError, Writer
+
+FACTS = {"cpus": 1, "pageblock_order": 9}
+SECOND = 1_000_000_000
+
+
+def _tape(path: Path, **tables: list[dict[str, Any]]) -> Tape:
+    with Writer(path, FACTS) as tape:
+        for name, rows in tables.items():
+            tape.rows(name, rows)
+    return Tape(path)
+
+
+def _ask(report: str, *tapes: Tape, **values: Any) -> list[dict[str, Any]]:
+    with Database(tapes) as db:
+        return db.run(query.reports()[report], values).objects()
+
+
+def _event(ts: int, kind: str, **columns: Any) -> dict[str, Any]:
+    event = {"ts": ts, "cpu": 0, "pid": 1, "kind": kind, "flags": 0, "pfn": 1, "page_order": 0}
+    return event | {"migratetype": "MOVABLE" if kind != "free" else None} | columns
+
+
+def _wave(pages: int, periods: int) -> Iterator[dict[str, Any]]:
+    """A triangle: `pages` taken and given back, once a second."""
+    step = SECOND // (2 * pages)
+    for i in range(2 * pages * periods):
+        kind = "alloc" if i % (2 * pages) < pages else "free"
+        yield _event(i * step, kind)
+
+
+def _pcp(high_min: int, high_max: int) -> dict[str, Any]:
+    limits = {"high": high_min, "high_min": high_min, "high_max": high_max}
+    return {"snapshot": 0, "ts": 0, "cpu": 0, "node": 0, "zone": "NORMAL", "count": 0} | (
+        {"batch": 63} | limits
+    )
+
+
+def test_a_wave_swings_by_its_pages_in_its_period(tmp_path: Path) -> None:
+    tape = _tape(tmp_path / "t.tape", event=list(_wave(100, 10)), pcp=[_pcp(50, 200)])
+    rows = {row["window_s"]: row for row in _ask("alloc_patterns", tape)}
+    assert rows[1]["mean_pages"] == rows[1]["most_pages"] == 100
+    assert rows[1]["windows"] == rows[1]["class_2"] == 10
+    assert rows[5]["most_pages"] == 100
+    assert rows[0.5]["most_pages"] == 0  # it only rises, or only falls
+
+
+@pytest.mark.parametrize(("high_min", "high_max", "kind"), [(100, 200, 1), (50, 99, 3)])
+def test_a_swing_is_of_the_class_of_the_list_that_holds_it(
+    high_min: int, high_max: int, kind: int, tmp_path: Path
+) -> None:
+    tape = _tape(tmp_path / "t.tape", event=list(_wave(100, 4)))
+    row = next(
+        row
+        for row in _ask("alloc_patterns", tape, high_min=high_min, high_max=high_max)
+        if row["window_s"] == 1
+    )
+    assert [row[f"class_{n}"] for n in (1, 2, 3)] == [4 * (n == kind) for n in (1, 2, 3)]
+
+
+def _taken(pages: int) -> list[dict[str, Any]]:
+    return [_event(i, "alloc_zone_locked", percpu_refill=True) for i in range(pages)]
+
+
+def test_traffic_is_told_in_hundredths_of_the_first_tape(tmp_path: Path) -> None:
+    fixed = _tape(tmp_path / "fixed.tape", event=_taken(50))
+    tuned = _tape(tmp_path / "auto.tape", event=_taken(10))
+    rows = _ask("pcp.traffic", fixed, tuned)
+    assert [(row["tape"], row["taken"], row["traffic"]) for row in rows] == [
+        ("fixed", 50, 100),
+        ("auto", 10, 20),
+    ]
+
+
+def _machine_with_runs() -> list[dict[str, Any]]:
+    """300 ns from page to page of a refill, 350 of a drain; tracing takes 200 at most."""
+    events = [_event(1000 + 300 * i, "alloc_zone_locked", percpu_refill=True) for i in range(9)]
+    events += [_event(10_000 + 350 * i, "pcpu_drain") for i in range(9)]
+    events += [_event(20_000 + 200 * i, "free_batched") for i in range(9)]
+    return events
+
+
+def test_hold_times_are_fitted_without_what_tracing_costs(tmp_path: Path) -> None:
+    tape = _tape(tmp_path / "t.tape", event=_machine_with_runs())
+    rows = _ask("zone_lock.fit", tape)
+    assert [(row["what"], row["runs"], row["net_ns"]) for row in rows] == [
+        ("take", 1, 100),
+        ("give", 1, 150),
+    ]
+    assert lock_costs.fitted(tape, "zone_lock:profile=tape,give_ps=7") == (
+        "zone_lock:profile=tape,give_ps=7,take_ps=100000,take_block_ps=100000,give_block_ps=150000"
+    )
+
+
+def test_a_profile_that_needs_no_tape_is_left_alone(tmp_path: Path) -> None:
+    tape = _tape(tmp_path / "t.tape")
+    for spec in ("zone_lock", "zone_lock:profile=icx", "pcp:mode=fixed"):
+        assert lock_costs.fitted(tape, spec) == spec
+    with pytest.raises(TapeError, match=r"no runs of refills and drains to fit; give take_ps,"):
+        lock_costs.fitted(tape, "zone_lock:profile=tape")

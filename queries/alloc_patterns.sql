@@ -1,0 +1,100 @@
+-- How far each CPU's use of memory swings, and how fast: what its page lists must hold.
+--
+-- The curve of a CPU is its pages allocated less those it freed, of the orders that
+-- its per-CPU lists serve. In windows of each length in turn, `mean_pages` and
+-- `most_pages` are how far the curve swings and comes back: what only grows or only
+-- falls is not a swing, and no list could serve it. A swing is of
+--
+--   class 1  if the list may always hold it (high_min),
+--   class 2  if an auto-tuned list may grow to it (high_max),
+--   class 3  if it goes through the zone lock in any case.
+--
+-- Read the row of the shortest window whose swings no longer grow: that is the
+-- amplitude and the period of the load. The limits are those of the snapshot, of the
+-- CPU's largest zone, unless they are given. The curve is sampled each millisecond.
+--
+-- Tapes: several
+--
+-- Tier: A
+--
+-- Parameters:
+--   high_min  BIGINT  Pages a list may always hold.
+--   high_max  BIGINT  Pages a list may grow to.
+--
+-- Columns:
+--   tape        VARCHAR    The tape.
+--   cpu         USMALLINT  CPU.
+--   window_s    DOUBLE     Length of the windows.
+--   windows     BIGINT     How many.
+--   mean_pages  DOUBLE     Swing, on average.
+--   most_pages  BIGINT     Largest swing.
+--   class_1     BIGINT     Windows whose swing the list may always hold; none if no limits are known.
+--   class_2     BIGINT     Windows whose swing only an auto-tuned list may hold.
+--   class_3     BIGINT     Windows whose swing no list holds.
+WITH step AS (
+    SELECT
+        tape,
+        cpu,
+        ts // 1000000 AS ms,
+        sum(CASE WHEN kind = 'alloc' THEN 1 ELSE -1 END * (1 << page_order::INTEGER))::BIGINT AS pages
+    FROM event
+    JOIN machine USING (tape)
+    WHERE kind IN ('alloc', 'free') AND pfn IS NOT NULL
+      AND (page_order <= 3 OR page_order = pageblock_order)
+    GROUP BY tape, cpu, ms
+),
+
+curve AS (
+    SELECT tape, cpu, ms, pages, sum(pages) OVER (PARTITION BY tape, cpu ORDER BY ms)::BIGINT AS level
+    FROM step
+),
+
+-- A window's swing: its range, less what is left of it at the end.
+swing AS (
+    SELECT
+        tape,
+        cpu,
+        w.window_ms,
+        greatest(max(level), arg_min(level - pages, ms))
+        - least(min(level), arg_min(level - pages, ms))
+        - abs(arg_max(level, ms) - arg_min(level - pages, ms)) AS pages
+    FROM curve
+    CROSS JOIN (VALUES (10), (100), (500), (1000), (5000), (10000)) AS w (window_ms)
+    GROUP BY tape, cpu, w.window_ms, ms // w.window_ms
+),
+
+largest AS (
+    SELECT
+        tape,
+        cpu,
+        coalesce($high_min, max(coalesce(high_min, high)))::BIGINT AS high_min,
+        coalesce($high_max, max(coalesce(high_max, high)))::BIGINT AS high_max
+    FROM pcp
+    WHERE snapshot = 0
+    GROUP BY tape, cpu
+),
+
+bound AS (
+    SELECT
+        cpu_of.tape,
+        cpu_of.cpu,
+        coalesce(l.high_min, $high_min) AS high_min,
+        coalesce(l.high_max, $high_max) AS high_max
+    FROM (SELECT DISTINCT tape, cpu FROM step) AS cpu_of
+    LEFT JOIN largest AS l USING (tape, cpu)
+)
+
+SELECT
+    tape,
+    cpu,
+    window_ms / 1000 AS window_s,
+    count(*) AS windows,
+    round(avg(pages), 1) AS mean_pages,
+    max(pages) AS most_pages,
+    CASE WHEN count(high_max) > 0 THEN count(*) FILTER (pages <= high_min) END AS class_1,
+    CASE WHEN count(high_max) > 0 THEN count(*) FILTER (pages > high_min AND pages <= high_max) END AS class_2,
+    CASE WHEN count(high_max) > 0 THEN count(*) FILTER (pages > high_max) END AS class_3
+FROM swing
+JOIN bound USING (tape, cpu)
+GROUP BY tape, cpu, window_ms
+ORDER BY tape, cpu, window_ms

@@ -1,0 +1,80 @@
+-- Memory that lies in the per-CPU page lists, CPU by CPU. Only for replayed tapes.
+--
+-- Pages in a list are free, but for that CPU alone. `mean_pages` is what the list
+-- held on average; `stranded_pages` is what it did not let out for so long: the
+-- fewest pages it held in the last `stranded_s` seconds, averaged over those times.
+-- Lists are last-in-first-out, so that these are the same pages, unless a drain
+-- took from the other end: then fewer. A tape shorter than that tells of none.
+--
+-- The model looks at the lists every 10 ms; a swing shorter than that may be
+-- missed by `most_pages`.
+--
+-- Tapes: several
+--
+-- Tier: A
+--
+-- Parameters:
+--   stranded_s  DOUBLE = 10  Untouched for so many seconds is stranded.
+--
+-- Columns:
+--   tape            VARCHAR    The tape.
+--   cpu             USMALLINT  CPU.
+--   node            USMALLINT  NUMA node of the zone.
+--   zone            VARCHAR    Zone.
+--   mean_pages      DOUBLE     Pages held, on average.
+--   most_pages      BIGINT     Most pages held.
+--   last_high       BIGINT     The list's high at the end.
+--   stranded_pages  DOUBLE     Pages untouched for so long, on average.
+--   most_stranded   BIGINT     Most pages untouched for so long.
+WITH begin AS (
+    SELECT tape, min(ts) AS ts FROM pcp_level GROUP BY tape
+),
+
+held AS (
+    SELECT tape, cpu, node, zone, ts, ts + duration_ns AS until, duration_ns, page_us, least, most, high
+    FROM pcp_level
+),
+
+untouched AS (
+    SELECT
+        now.tape,
+        now.cpu,
+        now.node,
+        now.zone,
+        now.ts,
+        any_value(now.duration_ns) AS duration_ns,
+        min(past.least) AS pages
+    FROM held AS now
+    JOIN begin AS b ON b.tape = now.tape AND now.until >= b.ts + ($stranded_s * 1e9)::UBIGINT
+    JOIN held AS past
+        ON past.tape = now.tape AND past.cpu = now.cpu AND past.node = now.node AND past.zone = now.zone
+        AND past.ts <= now.ts AND past.until + ($stranded_s * 1e9)::UBIGINT > now.until
+    GROUP BY ALL
+),
+
+stranded AS (
+    SELECT
+        tape,
+        cpu,
+        node,
+        zone,
+        sum(pages * duration_ns) / nullif(sum(duration_ns), 0) AS mean,
+        max(pages) AS most
+    FROM untouched
+    GROUP BY ALL
+)
+
+SELECT
+    tape,
+    cpu,
+    node,
+    zone,
+    round(sum(page_us) * 1000 / nullif(sum(duration_ns), 0), 1) AS mean_pages,
+    max(h.most)::BIGINT AS most_pages,
+    arg_max(high, ts)::BIGINT AS last_high,
+    round(any_value(s.mean), 1) AS stranded_pages,
+    any_value(s.most)::BIGINT AS most_stranded
+FROM held AS h
+LEFT JOIN stranded AS s USING (tape, cpu, node, zone)
+GROUP BY tape, cpu, node, zone
+ORDER BY tape, cpu, node, zone

@@ -1,0 +1,127 @@
+-- What the zone locks went through: who took them, how long, and who waited.
+--
+-- Each lock is a queue of the model's own lock requests, if the replay was asked for
+-- it (`--policy zone_lock`); otherwise only the requests are counted, and the rest
+-- is empty. Hold times are those of the profile. The clocks of the CPUs stand
+-- still while they wait, so that bursts of waiting are longer than told here and an
+-- overload is shorter: above a utilisation of 0.7 the verdict is `saturated`, and only
+-- the ordering of policies means something, not the numbers. `synthetic` is a load
+-- whose CPUs were overlaid (`cpu_scale`).
+--
+-- Tapes: several
+--
+-- Tier: A
+--
+-- Columns:
+--   tape             VARCHAR    The tape.
+--   node             USMALLINT  NUMA node.
+--   zone             VARCHAR    Zone.
+--   part             USMALLINT  Part of a split zone, with a lock of its own.
+--   holds            BIGINT     Times the lock was taken.
+--   holds_per_s      DOUBLE     The same each second.
+--   refills          BIGINT     For refills of the per-CPU lists.
+--   drains           BIGINT     For drains of full lists.
+--   decays           BIGINT     For drains by the vmstat tick.
+--   direct           BIGINT     For one allocation or free past the lists.
+--   mean_hold_us     DOUBLE     Time it was held, on average.
+--   utilisation      DOUBLE     Share of the time it was held.
+--   mean_wait_us     DOUBLE     Time a request waited, on average.
+--   p99_wait_us      DOUBLE     One request in a hundred waited longer; to a fifth exact.
+--   waiting_percent  DOUBLE     Share of the time in which some CPU waited.
+--   verdict          VARCHAR    saturated, synthetic, ok; counted where no queue was asked for.
+WITH told AS (
+    SELECT
+        tape,
+        node,
+        zone,
+        part,
+        max(copies) AS copies,
+        sum(holds) AS holds,
+        sum(holds) FILTER (kind = 'refill') AS refills,
+        sum(holds) FILTER (kind = 'drain') AS drains,
+        sum(holds) FILTER (kind = 'decay') AS decays,
+        sum(holds) FILTER (kind IN ('alloc', 'free')) AS direct,
+        sum(hold_ns) AS hold_ns,
+        sum(wait_ns) AS wait_ns,
+        sum(waiting_ns) AS waiting_ns
+    FROM zone_lock
+    GROUP BY tape, node, zone, part
+    UNION ALL
+    SELECT
+        tape,
+        node,
+        zone,
+        0::USMALLINT,
+        NULL,
+        sum(lock_holds),
+        sum(refills),
+        sum(drains),
+        sum(decays),
+        sum(lock_holds) - sum(refills) - sum(drains) - sum(decays),
+        NULL,
+        NULL,
+        NULL
+    FROM counter
+    WHERE tape NOT IN (SELECT tape FROM zone_lock)
+    GROUP BY tape, node, zone
+),
+
+wait AS (
+    SELECT tape, node, zone, part, upto_ns, sum(nr) AS nr
+    FROM lock_wait
+    GROUP BY ALL
+),
+
+ranked AS (
+    SELECT
+        tape,
+        node,
+        zone,
+        part,
+        upto_ns,
+        sum(nr) OVER (PARTITION BY tape, node, zone, part ORDER BY upto_ns) AS so_far,
+        sum(nr) OVER (PARTITION BY tape, node, zone, part) AS total
+    FROM wait
+),
+
+p99 AS (
+    SELECT tape, node, zone, part, min(upto_ns) AS wait_ns
+    FROM ranked
+    WHERE so_far >= 0.99 * total
+    GROUP BY ALL
+),
+
+measured AS (
+    SELECT
+        told.*,
+        p.wait_ns AS p99_wait_ns,
+        (m.end_ts - m.start_ts)::DOUBLE AS length_ns
+    FROM told
+    JOIN machine AS m USING (tape)
+    LEFT JOIN p99 AS p USING (tape, node, zone, part)
+)
+
+SELECT
+    tape,
+    node,
+    zone,
+    part,
+    holds::BIGINT AS holds,
+    round(holds / nullif(length_ns, 0) * 1e9, 1) AS holds_per_s,
+    coalesce(refills, 0)::BIGINT AS refills,
+    coalesce(drains, 0)::BIGINT AS drains,
+    coalesce(decays, 0)::BIGINT AS decays,
+    coalesce(direct, 0)::BIGINT AS direct,
+    round(hold_ns / nullif(holds, 0) / 1000, 3) AS mean_hold_us,
+    round(hold_ns / nullif(length_ns, 0), 6) AS utilisation,
+    round(wait_ns / nullif(holds, 0) / 1000, 3) AS mean_wait_us,
+    round(p99_wait_ns / 1000, 3) AS p99_wait_us,
+    round(100 * waiting_ns / nullif(length_ns, 0), 4) AS waiting_percent,
+    CASE
+        WHEN copies IS NULL THEN 'counted'
+        WHEN hold_ns / nullif(length_ns, 0) > 0.7 THEN 'saturated'
+        WHEN copies > 1 THEN 'synthetic'
+        ELSE 'ok'
+    END AS verdict
+FROM measured
+ORDER BY tape, node, zone, part

@@ -1,0 +1,80 @@
+-- How long this machine holds the zone lock for one page, as far as its events tell.
+--
+-- A refill of a per-CPU list is a run of alloc_zone_locked events of one CPU, a drain a
+-- run of pcpu_drain events: all of them under one hold of the lock. The time between two
+-- of them is the work for one block and the cost of tracing it. That cost is at most
+-- the time between two free_batched events of one CPU, which do next to nothing
+-- between them, and a tenth of which are shorter than `tracing_ns`. What is left is
+-- `net_ns`. What a hold costs beyond its blocks happens before the first event; it is
+-- taken to be one block more.
+--
+-- `pagetape replay --policy zone_lock:profile=tape` takes these numbers.
+--
+-- Tier: A
+--
+-- Columns:
+--   what        VARCHAR  take: refills; give: drains.
+--   runs        BIGINT   Runs of at least 8 events.
+--   blocks      BIGINT   Events in them.
+--   block_ns    DOUBLE   Median over the runs of the time per block, tracing included.
+--   tracing_ns  DOUBLE   Of it at most the cost of tracing.
+--   net_ns      DOUBLE   What is left, at least 1.
+WITH placed AS (
+    SELECT
+        row_number() OVER () AS place,
+        ts,
+        cpu,
+        CASE
+            WHEN kind = 'alloc_zone_locked' AND percpu_refill THEN 'take'
+            WHEN kind = 'pcpu_drain' THEN 'give'
+            WHEN kind = 'free_batched' THEN 'trace'
+        END AS what
+    FROM event
+),
+
+near AS (
+    SELECT
+        what,
+        cpu,
+        ts,
+        place,
+        coalesce(what <> lag(what) OVER (PARTITION BY cpu ORDER BY place), true)::INTEGER AS begins,
+        ts - lag(ts) OVER (PARTITION BY cpu ORDER BY place) AS gap_ns
+    FROM placed
+),
+
+numbered AS (
+    SELECT what, cpu, gap_ns, begins, sum(begins) OVER (PARTITION BY cpu ORDER BY place) AS run
+    FROM near
+),
+
+run AS (
+    SELECT what, count(*) AS blocks, avg(gap_ns) FILTER (begins = 0) AS block_ns
+    FROM numbered
+    WHERE what IN ('take', 'give')
+    GROUP BY what, cpu, run
+    HAVING count(*) >= 8
+),
+
+tracing AS (
+    SELECT quantile_cont(gap_ns::DOUBLE, 0.1) AS ns
+    FROM numbered
+    WHERE what = 'trace' AND begins = 0
+),
+
+fitted AS (
+    SELECT what, count(*) AS runs, sum(blocks)::BIGINT AS blocks, median(block_ns) AS block_ns
+    FROM run
+    GROUP BY what
+)
+
+SELECT
+    what,
+    runs,
+    blocks,
+    round(block_ns, 1) AS block_ns,
+    round(t.ns, 1) AS tracing_ns,
+    round(greatest(block_ns - coalesce(t.ns, 0), 1), 1) AS net_ns
+FROM fitted
+CROSS JOIN tracing AS t
+ORDER BY what DESC
