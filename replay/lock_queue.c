@@ -195,7 +195,7 @@ static void write_use(const struct lock_queues *l, const struct zone *zone, int 
 	columns->ts[i] = ts;
 	columns->node[i] = zone->node;
 	columns->zone[i] = zone->type;
-	columns->part[i] = 0;
+	columns->part[i] = zone->part;
 	columns->kind[i] = (uint8_t)kind;
 	columns->copies[i] = (uint16_t)l->costs.copies;
 	columns->holds[i] = use->holds;
@@ -221,7 +221,7 @@ static void write_bucket(const struct lock_queues *l, const struct zone *zone, i
 	columns->ts[i] = ts;
 	columns->node[i] = zone->node;
 	columns->zone[i] = zone->type;
-	columns->part[i] = 0;
+	columns->part[i] = zone->part;
 	columns->upto_ns[i] = bucket_end(bucket);
 	columns->nr[i] = nr;
 }

@@ -70,7 +70,8 @@ static int check_zones(const struct machine *machine, const struct zone_spec *zo
 				return fail(err, EINVAL, "zone %d of node %d: lowmem_reserve %lld",
 					    z->type, z->node, (long long)z->lowmem_reserve[type]);
 		for (int j = 0; j < i; j++)
-			if (zones[j].node == z->node && zones[j].type == z->type)
+			if (zones[j].node == z->node && zones[j].type == z->type &&
+			    zones[j].part == z->part)
 				return fail(err, EEXIST, "zone %d of node %d comes twice", z->type,
 					    z->node);
 			else if (z->start_pfn < zones[j].start_pfn + zones[j].spanned &&
@@ -97,6 +98,7 @@ static uint64_t lay_out_zones(struct model *m, const struct zone_spec *specs)
 			.number = (uint16_t)i,
 			.pcps = (uint32_t)(i * m->nr_cpus),
 			.node = spec->node,
+			.part = spec->part,
 			.type = spec->type,
 			.base = (uint32_t)next,
 			.start = (uint32_t)(next + spec->start_pfn - base_pfn),
@@ -216,6 +218,8 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	m->nr_pcp_lists =
 		pcp_list_counts[kernel->pcp_lists] + (kernel->reserve_pcp >= RESERVE_PCP_OWN);
 	pcp_number_lists(m);
+	m->node_parts = machine->node_parts ? machine->node_parts : 1;
+	m->zone_parts = machine->zone_parts ? machine->zone_parts : 1;
 	m->zones = calloc((size_t)nr_zones, sizeof(*m->zones));
 	m->pcps = calloc((size_t)nr_zones * (size_t)m->nr_cpus, sizeof(*m->pcps));
 	if (!m->zones || !m->pcps) {

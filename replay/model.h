@@ -111,7 +111,9 @@ struct pageblock {
 	X(reserve_past_pcp)                                                                        \
 	X(atomic_orders)                                                                           \
 	X(atomic_orders_reserve)                                                                   \
-	X(atomic_orders_failed)
+	X(atomic_orders_failed)                                                                    \
+	X(units)                                                                                   \
+	X(unit_waste)
 
 struct counters {
 #define FIELD(name) uint64_t name;
@@ -141,7 +143,8 @@ enum { WMARK_MIN, WMARK_LOW, WMARK_HIGH, NR_WMARK };
 struct zone {
 	uint16_t number; /* in model->zones */
 	uint16_t node;
-	uint8_t type; /* ZONE_DMA ... */
+	uint16_t part; /* of a zone that was cut; CPU c begins with c mod zone_parts */
+	uint8_t type;  /* ZONE_DMA ... */
 	bool below_high, reclaim_active, boosted_watermark;
 	bool has_lower;      /* a NORMAL zone with lower zones on its node, or on the one node */
 	uint32_t base;       /* frame of base_pfn, a multiple of 2^max_order */
@@ -184,7 +187,8 @@ struct model {
 	struct policy_stack *policies;
 	int pageblock_order, max_order;
 	int nr_zones, nr_cpus, nr_nodes, nr_pcp_lists;
-	uint32_t nr_frames; /* without list heads */
+	int node_parts, zone_parts; /* see struct machine */
+	uint32_t nr_frames;         /* without list heads */
 	struct frame *frames;
 	struct pageblock *blocks;
 	bool blocks_told; /* the snapshot has rows of pageblocks */
@@ -192,20 +196,21 @@ struct model {
 	struct pcp *pcps; /* [zone][cpu] */
 	/* Of an order and migratetype, the number of the PCP list; or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
-	const uint16_t *cpu_nodes;       /* [cpu] */
-	struct zonelist *fallback;       /* [node] every zone, nearest node first */
-	struct zonelist *thisnode;       /* [node] */
-	bool boost_acts;                 /* watermarks are boosted; else boosts are only counted */
-	struct capture *capture;         /* of the task that frees, or NULL */
-	struct moment now;               /* of the event being replayed */
-	bool pcp_locked;                 /* the free that runs finds the lock of its PCP taken */
-	struct events *events;           /* takes the model's own events */
+	const uint16_t *cpu_nodes; /* [cpu] */
+	struct zonelist *fallback; /* [node][part of the CPU] every zone, nearest node first */
+	struct zonelist *thisnode; /* [node][part of the CPU] */
+	bool boost_acts;           /* watermarks are boosted; else boosts are only counted */
+	struct capture *capture;   /* of the task that frees, or NULL */
+	struct moment now;         /* of the event being replayed */
+	bool pcp_locked;           /* the free that runs finds the lock of its PCP taken */
+	struct events *events;     /* takes the model's own events */
 	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
 };
 
 /* One zone, as its snapshot tells. */
 struct zone_spec {
 	uint16_t node;
+	uint16_t part; /* of a zone that was cut, see layout.h */
 	uint8_t type;
 	uint64_t start_pfn, spanned, present, managed;
 	int64_t wmark[NR_WMARK];
@@ -222,6 +227,8 @@ struct machine {
 	const uint16_t *cpu_nodes;     /* [nr_cpus] */
 	const uint8_t *node_distances; /* [nr_nodes][nr_nodes] */
 	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
+	int node_parts;                /* nodes made of each node of the tape; 0 is 1 */
+	int zone_parts;                /* most parts of a zone; 0 is 1 */
 };
 
 /*
@@ -272,6 +279,12 @@ static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
 	const struct zone *zone = frame_zone(m, frame);
 
 	return zone->base_pfn + (frame - zone->base);
+}
+
+/* The node of the tape that a node of the model is, or is made of. */
+static inline int told_node(const struct model *m, int node)
+{
+	return node / m->node_parts;
 }
 
 static inline struct pcp *zone_pcp(const struct model *m, const struct zone *zone, int cpu)

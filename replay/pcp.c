@@ -44,7 +44,7 @@ static int high_size(const struct model *m, const struct zone *zone, int batch, 
 	int cpus = 0;
 
 	for (int cpu = 0; cpu < m->nr_cpus; cpu++)
-		cpus += m->cpu_nodes[cpu] == zone->node;
+		cpus += m->cpu_nodes[cpu] == zone->node && cpu % m->zone_parts == zone->part;
 	pages /= cpus ? cpus : m->nr_cpus;
 	return max_int((int)(pages < INT32_MAX ? pages : INT32_MAX), 4 * batch);
 }

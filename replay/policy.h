@@ -57,6 +57,12 @@ struct lock_costs {
 	int copies;                     /* of the tape's CPUs, laid over each other */
 };
 
+/* The block that runs of single-page requests are served from: see unit.h. */
+struct alloc_unit {
+	int order; /* 0: none */
+	uint64_t gap_ns;
+};
+
 /* What the pageblock of a fallback's chunk looks like to the requester. */
 struct claim {
 	int chunk_order;
@@ -96,6 +102,8 @@ struct policy_ops {
 			   struct pcp *pcp);
 	/* Time between two vmstat ticks of a CPU; 0: as the tape tells, or 1 s. */
 	uint64_t (*tick_ns)(struct policy *self);
+	/* Serve runs of single-page requests from larger blocks. */
+	void (*alloc_unit)(struct policy *self, struct alloc_unit *unit);
 	/* How long zone locks are held; false: they are not modelled. */
 	bool (*lock_costs)(struct policy *self, struct lock_costs *costs);
 

@@ -16,6 +16,7 @@
 	X(reserve_blocks)                                                                          \
 	X(pcp_limits)                                                                              \
 	X(tick_ns)                                                                                 \
+	X(alloc_unit)                                                                              \
 	X(lock_costs)                                                                              \
 	X(nofragment)                                                                              \
 	X(fallback_type)                                                                           \

@@ -4,6 +4,7 @@
 #include "buddy.h"
 #include "memory.h"
 #include "pcp.h"
+#include "policy_stack.h"
 #include "seize.h"
 #include "zone.h"
 
@@ -11,15 +12,20 @@
 
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
 {
+	struct policy *owner = model->policies->owner.alloc_unit;
+	struct alloc_unit unit;
+
 	*s = (struct serve){.model = model, .anomalies = anomalies, .undone_at = UINT64_MAX};
 	s->map = memory_new(model->nr_frames * sizeof(*s->map));
-	return s->map ? 0
-		      : fail(err, ENOMEM, "no memory for a map of %u page frames",
-			     model->nr_frames);
+	if (!s->map)
+		return fail(err, ENOMEM, "no memory for a map of %u page frames", model->nr_frames);
+	owner->ops->alloc_unit(owner, &unit);
+	return unit.order ? units_new(&s->units, model, &unit, err) : 0;
 }
 
 void serve_free(struct serve *s)
 {
+	units_free(s->units);
 	if (s->model)
 		memory_free(s->map, s->model->nr_frames * sizeof(*s->map));
 }
@@ -65,6 +71,22 @@ static void free_block(struct serve *s, uint32_t head, int order, int rows)
 	zone_free(m, head, order);
 }
 
+/* Whether the model has a recorded page in a unit, which is freed as a whole. */
+static bool in_unit(const struct serve *s, uint32_t place)
+{
+	return s->units && units_have(s->units, place - 1);
+}
+
+/* Free one page of a unit. */
+static void free_of_unit(struct serve *s, uint32_t place, int rows)
+{
+	int order;
+	uint32_t head = units_give_back(s->units, s->model, place - 1, &order);
+
+	if (head != NO_FRAME)
+		free_block(s, head, order, rows);
+}
+
 /* Free one recorded page wherever the model has it; false if it has it nowhere. */
 static bool free_page(struct serve *s, uint32_t frame, int rows)
 {
@@ -72,6 +94,10 @@ static bool free_page(struct serve *s, uint32_t frame, int rows)
 	uint32_t place = s->map[frame];
 
 	s->map[frame] = MAP_FREED;
+	if (map_has_page(place) && in_unit(s, place)) {
+		free_of_unit(s, place, rows);
+		return true;
+	}
 	if (map_has_page(place)) {
 		block_carve(m, place - 1, 0);
 		free_block(s, place - 1, 0, rows);
@@ -116,8 +142,11 @@ static void commit_free(struct serve *s, const struct waiting *e, int rows)
 	struct model *m = s->model;
 	uint32_t place = s->map[e->frame];
 
-	if (map_has_page(place)) {
-		if (!block_carve(m, place - 1, e->order)) {
+	if (map_has_page(place) && in_unit(s, place) && !e->order) {
+		s->map[e->frame] = MAP_FREED;
+		free_of_unit(s, place, rows);
+	} else if (map_has_page(place)) {
+		if (in_unit(s, place) || !block_carve(m, place - 1, e->order)) {
 			free_pieces(s, e, rows);
 			return;
 		}
@@ -140,6 +169,8 @@ static void tell_free(struct serve *s, const struct waiting *e)
 	if (!m->events)
 		return;
 	place = s->map[e->frame];
+	if (map_has_page(place) && in_unit(s, place))
+		return;
 	if (map_has_page(place))
 		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
 	else if (all_old(s, e->frame, e->order))
@@ -154,7 +185,7 @@ static void commit_batched(struct serve *s, struct waiting *e)
 		commit_free(s, e, ROW_FREE_BATCHED);
 	} else if (map_has_page(place)) {
 		/* Its free was lost, or this is a kernel that reports no other. */
-		e->order = s->model->frames[place - 1].order;
+		e->order = in_unit(s, place) ? 0 : s->model->frames[place - 1].order;
 		commit_free(s, e, ROW_FREE | ROW_FREE_BATCHED);
 	}
 }
@@ -195,6 +226,17 @@ static void free_missed(struct serve *s, const struct waiting *e)
 		report_anomaly(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
+/* The node a request asks first: its CPU's, unless it is bound to another. */
+static uint16_t preferred_node(const struct model *m, const struct waiting *e)
+{
+	uint16_t local = m->cpu_nodes[e->moment.cpu], bound;
+
+	if (!(e->gfp_flags & GFP_THISNODE))
+		return local;
+	bound = frame_zone(m, e->frame)->node;
+	return told_node(m, bound) == told_node(m, local) ? local : bound;
+}
+
 /* An alloc; `told`: its event is written as well. */
 static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 {
@@ -204,18 +246,18 @@ static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 		.order = e->order,
 		.migratetype = e->migratetype,
 		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
-		.node = e->gfp_flags & GFP_THISNODE ? frame_zone(m, e->frame)->node
-						    : m->cpu_nodes[e->moment.cpu],
+		.node = preferred_node(m, e),
 	};
+	int order = e->order;
 	uint32_t head;
 
 	free_missed(s, e);
 	if (s->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
 		reveal_old(s, e);
-	head = zone_alloc(m, &rq);
-	if (told)
+	head = s->units && !order ? units_alloc(s->units, m, &rq, &order) : zone_alloc(m, &rq);
+	if (told && order >= 0)
 		events_alloc(m->events, &m->now,
-			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), e->order,
+			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), order,
 			     e->gfp_flags, e->migratetype);
 	if (head == NO_FRAME) {
 		map_set(s, e->frame, e->order, MAP_UNSERVED, false);
@@ -332,6 +374,13 @@ static void cut(struct model *m, const struct untold *u)
 		rotate_list(m, free_list(frame_zone(m, u->frame), f->order, f->list), u->frame);
 }
 
+/* Whether what the record tells of the tuning of PCPs holds for those of the run. */
+static bool tuned_alike(const struct model *m)
+{
+	return m->kernel->pcp_tuning == PCP_AUTO && m->node_parts == 1 && m->zone_parts == 1 &&
+	       m->policies->owner.pcp_limits == m->policies->all[0];
+}
+
 /* What no event tells, but other events prove. */
 void serve_untold(struct serve *s, const struct untold *u)
 {
@@ -368,6 +417,8 @@ void serve_untold(struct serve *s, const struct untold *u)
 		m->pcp_locked = u->at == s->at;
 		break;
 	case UNTOLD_KIND_TUNED:
+		if (!tuned_alike(m))
+			break;
 		if (u->high) {
 			pcp->high = u->high;
 			break;

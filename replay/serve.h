@@ -9,6 +9,7 @@
 
 #include "anomalies.h"
 #include "requests.h"
+#include "unit.h"
 #include "untold.h"
 
 /*
@@ -26,6 +27,7 @@ enum { SERVE_EARLY_MAX = 256 }; /* allocs that run early and wait for their even
 struct serve {
 	struct model *model;
 	uint32_t *map;
+	struct units *units; /* NULL: every page is served by itself */
 	struct anomalies anomalies;
 	uint64_t at;                     /* row of `event` that runs */
 	uint64_t undone_at;              /* row of a free that gave nothing back */

@@ -59,7 +59,7 @@ int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone
 static struct zone *find_zone(struct model *m, int node, int type)
 {
 	for (int i = 0; i < m->nr_zones; i++)
-		if (m->zones[i].node == node && m->zones[i].type == type)
+		if (told_node(m, m->zones[i].node) == node && m->zones[i].type == type)
 			return &m->zones[i];
 	return NULL;
 }
@@ -79,6 +79,20 @@ static int known_type(const struct model *m, int migratetype)
 	}
 }
 
+/* The parts of a zone have PCPs of their own size, whatever the size was on the tape. */
+static void load_pcp_of_parts(struct model *m, const struct pcp_columns *columns, size_t i)
+{
+	for (int z = 0; z < m->nr_zones; z++) {
+		struct zone *zone = &m->zones[z];
+
+		if (told_node(m, zone->node) != columns->node[i] || zone->type != columns->zone[i])
+			continue;
+		zone->pcp_unseen += columns->count[i];
+		zone_pcp(m, zone, columns->cpu[i])->flags =
+			is_valid(columns->flags_valid, i) ? columns->flags[i] : PCP_FREE_HIGH_BATCH;
+	}
+}
+
 int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 		      const struct pcp_columns *columns, size_t rows, struct error *err)
 {
@@ -95,6 +109,10 @@ int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 			return fail(err, EINVAL, "pcp: CPU %d has count %u, high %u, batch %u",
 				    columns->cpu[i], columns->count[i], columns->high[i],
 				    columns->batch[i]);
+		if (m->node_parts > 1 || m->zone_parts > 1) {
+			load_pcp_of_parts(m, columns, i);
+			continue;
+		}
 		pcp = zone_pcp(m, zone, columns->cpu[i]);
 		zone->pcp_unseen += columns->count[i];
 		pcp->batch = (int)columns->batch[i];

@@ -364,10 +364,19 @@ static void pass_over_until(struct model *m, const struct zonelist *list, const 
 	}
 }
 
+/* The zones a request may have, in the order it tries them. */
+static const struct zonelist *request_zonelist(const struct model *m, const struct request *rq)
+{
+	int list = rq->node;
+
+	if (m->zone_parts > 1)
+		list = list * m->zone_parts + m->now.cpu % m->zone_parts;
+	return rq->gfp_flags & GFP_THISNODE ? &m->thisnode[list] : &m->fallback[list];
+}
+
 uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zone, bool mixes)
 {
-	const struct zonelist *list =
-		rq->gfp_flags & GFP_THISNODE ? &m->thisnode[rq->node] : &m->fallback[rq->node];
+	const struct zonelist *list = request_zonelist(m, rq);
 	struct policy *owner = m->policies->owner.nofragment;
 	const struct zone *preferred = NULL;
 	uint32_t flags;
@@ -483,8 +492,7 @@ static void count_atomic_order(struct model *m, const struct zone *preferred, ui
 
 uint32_t zone_alloc(struct model *m, struct request *rq)
 {
-	const struct zonelist *list =
-		rq->gfp_flags & GFP_THISNODE ? &m->thisnode[rq->node] : &m->fallback[rq->node];
+	const struct zonelist *list = request_zonelist(m, rq);
 	struct policy *owner = m->policies->owner.nofragment;
 	struct walk walk = {.list = list, .mark = WMARK_LOW};
 	enum nofragment_span nofragment;
@@ -553,7 +561,7 @@ void kswapd_begin(struct model *m, int node, int class_zone)
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct zone *zone = &m->zones[i];
 
-		if (zone->node != node || zone->type > class_zone)
+		if (told_node(m, zone->node) != node || zone->type > class_zone)
 			continue;
 		zone->boost_seen = zone->boost;
 		zone->reclaim_active = true;
@@ -565,7 +573,7 @@ void kswapd_end(struct model *m, int node)
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct zone *zone = &m->zones[i];
 
-		if (zone->node != node)
+		if (told_node(m, zone->node) != node)
 			continue;
 		count_boosted_time(m, zone, m->now.ts);
 		zone->boost_full &= !zone->boost_seen;
@@ -636,35 +644,58 @@ static void build_zonelist(struct model *m, const uint8_t *distances, int node, 
 
 	for (int n = 0; n < m->nr_nodes; n++)
 		used[n] = false;
-	append_node(m, &m->thisnode[node], node);
+	append_node(m, &m->thisnode[node * m->zone_parts], node);
 	while ((next = next_node(m, distances, node, used, load)) >= 0) {
 		if (distance(distances, m, node, next) != distance(distances, m, node, previous))
 			load[next]++;
-		append_node(m, &m->fallback[node], next);
+		append_node(m, &m->fallback[node * m->zone_parts], next);
 		used[next] = true;
 		previous = next;
+	}
+}
+
+/* The list of part 0 for another part: the parts of each zone begin with that one. */
+static void turn_parts(struct zonelist *list, const struct zonelist *first, int part)
+{
+	int length;
+
+	list->nr = first->nr;
+	for (int i = 0; i < first->nr; i += length) {
+		struct zone *const *run = first->zones + i;
+
+		length = 1;
+		while (i + length < first->nr && run[length]->node == run[0]->node &&
+		       run[length]->type == run[0]->type)
+			length++;
+		for (int j = 0; j < length; j++)
+			list->zones[i + j] = run[(j + part) % length];
 	}
 }
 
 int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
 {
 	size_t nodes = (size_t)m->nr_nodes, zones = (size_t)m->nr_zones;
-	struct zone **entries = calloc(2 * nodes * zones, sizeof(*entries));
+	size_t lists = nodes * (size_t)m->zone_parts;
+	struct zone **entries = calloc(2 * lists * zones, sizeof(*entries));
 	bool *used = calloc(nodes, sizeof(*used));
 	int *load = calloc(nodes, sizeof(*load));
 
-	m->fallback = calloc(2 * nodes, sizeof(*m->fallback));
+	m->fallback = calloc(2 * lists, sizeof(*m->fallback));
 	if (!entries || !m->fallback || !used || !load) {
 		free(entries);
 		free(used);
 		free(load);
 		return fail(err, ENOMEM, "no memory for the zonelists of %d nodes", m->nr_nodes);
 	}
-	m->thisnode = m->fallback + nodes;
-	for (size_t i = 0; i < 2 * nodes; i++)
+	m->thisnode = m->fallback + lists;
+	for (size_t i = 0; i < 2 * lists; i++)
 		m->fallback[i].zones = entries + i * zones;
 	for (int node = 0; node < m->nr_nodes; node++)
 		build_zonelist(m, distances, node, used, load);
+	for (size_t i = 0; i < 2 * lists; i++)
+		if (i % (size_t)m->zone_parts)
+			turn_parts(&m->fallback[i], &m->fallback[i - i % (size_t)m->zone_parts],
+				   (int)(i % (size_t)m->zone_parts));
 	free(used);
 	free(load);
 	return 0;
@@ -672,11 +703,11 @@ int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
 
 void zonelists_by_zone(struct model *m)
 {
-	for (int node = 0; node < m->nr_nodes; node++) {
-		struct zone **zones = m->fallback[node].zones;
+	for (int list = 0; list < m->nr_nodes * m->zone_parts; list++) {
+		struct zone **zones = m->fallback[list].zones;
 
 		/* Insertion keeps the order of nodes among equals. */
-		for (int i = 1; i < m->fallback[node].nr; i++) {
+		for (int i = 1; i < m->fallback[list].nr; i++) {
 			struct zone *zone = zones[i];
 			int at = i;
 

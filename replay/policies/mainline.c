@@ -59,6 +59,12 @@ static uint64_t mainline_tick_ns(struct policy *self)
 	return 0;
 }
 
+static void mainline_alloc_unit(struct policy *self, struct alloc_unit *unit)
+{
+	(void)self;
+	*unit = (struct alloc_unit){0};
+}
+
 static bool mainline_lock_costs(struct policy *self, struct lock_costs *costs)
 {
 	(void)self;
@@ -148,6 +154,7 @@ const struct policy_ops mainline_policy = {
 	.reserve_blocks = mainline_reserve_blocks,
 	.pcp_limits = leave_pcp,
 	.tick_ns = mainline_tick_ns,
+	.alloc_unit = mainline_alloc_unit,
 	.lock_costs = mainline_lock_costs,
 	.nofragment = mainline_nofragment,
 	.fallback_type = mainline_fallback_type,

@@ -4,12 +4,12 @@
  *
  * The profiles of Sapphire Rapids, Ice Lake and Cascade Lake are least-squares lines
  * through the hold times of rmqueue_bulk and free_pcppages_bulk for batches of 63 to 2047
- * pages in 52166607ecc9; below 63 pages they are an extrapolation. `own` takes the four
- * numbers given, such as the report zone_lock.fit finds in a recording.
+ * pages in 52166607ecc9; below 63 pages they are an extrapolation. `tape` is the machine of
+ * the recording: its numbers are given, as the report zone_lock.fit finds them.
  */
 #include "policy.h"
 
-enum { PROFILE_SPR, PROFILE_ICX, PROFILE_CLX, PROFILE_OWN };
+enum { PROFILE_SPR, PROFILE_ICX, PROFILE_CLX, PROFILE_TAPE };
 
 struct zone_lock {
 	int64_t profile, take_ps, take_block_ps, give_ps, give_block_ps, cpu_scale;
@@ -25,7 +25,7 @@ static bool zone_lock_lock_costs(struct policy *self, struct lock_costs *costs)
 {
 	const struct zone_lock *zl = self->state;
 
-	if (zl->profile == PROFILE_OWN)
+	if (zl->profile == PROFILE_TAPE)
 		*costs = (struct lock_costs){zl->take_ps, zl->take_block_ps, zl->give_ps,
 					     zl->give_block_ps, 1};
 	else
@@ -34,17 +34,19 @@ static bool zone_lock_lock_costs(struct policy *self, struct lock_costs *costs)
 	return true;
 }
 
-static const char *const profiles[] = {"spr", "icx", "clx", "own", NULL};
+static const char *const profiles[] = {"spr", "icx", "clx", "tape", NULL};
 
 #define PARAM(name, most, doc) {#name, 0, most, 0, offsetof(struct zone_lock, name), NULL, doc}
 
 static const struct policy_param zone_lock_params[] = {
-	{"profile", PROFILE_SPR, PROFILE_OWN, PROFILE_SPR, offsetof(struct zone_lock, profile),
-	 profiles, "Whose hold times: spr, icx, clx, or own with the four numbers below."},
-	PARAM(take_ps, 1000000000, "own: picoseconds of a refill or an allocation."),
-	PARAM(take_block_ps, 1000000000, "own: and for each block it takes."),
-	PARAM(give_ps, 1000000000, "own: picoseconds of a drain or a free."),
-	PARAM(give_block_ps, 1000000000, "own: and for each block it gives back."),
+	{"profile", PROFILE_SPR, PROFILE_TAPE, PROFILE_SPR, offsetof(struct zone_lock, profile),
+	 profiles,
+	 "Whose hold times: of a server, or of the tape's machine as far as its events tell."},
+	PARAM(take_ps, 1000000000,
+	      "tape: picoseconds of a refill or allocation; from the tape if not given."),
+	PARAM(take_block_ps, 1000000000, "tape: and for each block it takes."),
+	PARAM(give_ps, 1000000000, "tape: picoseconds of a drain or free."),
+	PARAM(give_block_ps, 1000000000, "tape: and for each block it gives back."),
 	{"cpu_scale", 1, 64, 1, offsetof(struct zone_lock, cpu_scale), NULL,
 	 "Overlay the tape's CPUs so many times; above 1 the load is synthetic."},
 	{0},

@@ -207,7 +207,7 @@ static void a_profile_is_a_line_through_the_published_hold_times(void)
 		{"zone_lock", 3454500, 2638100},
 		{"zone_lock:profile=icx", 2558100, 2379900},
 		{"zone_lock:profile=clx", 4484600, 3479700},
-		{"zone_lock:profile=own,take_ps=1000,give_block_ps=2", 1000, 126},
+		{"zone_lock:profile=tape,take_ps=1000,give_block_ps=2", 1000, 126},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
