@@ -65,6 +65,7 @@ struct pageblock {
 	uint16_t old_movable; /* of these, those on an LRU list: told, or guessed */
 	uint16_t old_lru;     /* of these, those that are for certain */
 	bool told;            /* the snapshot has a row of it */
+	bool lru_told;        /* which tells how many of its pages are on an LRU list */
 };
 
 /*

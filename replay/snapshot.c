@@ -165,7 +165,8 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 		block = frame_block(m, frame);
 		block->migratetype = (uint8_t)known_type(m, columns->migratetype[i]);
 		block->told = m->blocks_told = true;
-		if (is_valid(columns->nr_movable_valid, i))
+		block->lru_told = is_valid(columns->nr_movable_valid, i);
+		if (block->lru_told)
 			block->old_movable = block->old_lru = columns->nr_movable[i];
 		else if (block->migratetype != MIGRATETYPE_MOVABLE)
 			block->old_movable = 0;
@@ -502,8 +503,9 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 		columns->pfn[i] = zone->base_pfn + (start - zone->base);
 		columns->migratetype[i] = block->migratetype;
 		columns->guessed[i] = false;
-		SET(nr_movable,
-		    (uint16_t)(block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable));
+		if (block->lru_told || !block->nr_old)
+			SET(nr_movable,
+			    (uint16_t)(block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable));
 		nr_blocks[block->migratetype]++;
 	}
 }

@@ -120,16 +120,20 @@ def test_the_same_tape_gives_the_same_rows(rows: Rows) -> None:
     assert run(engine("6.12.117"), rows) == run(engine("6.12.117"), rows)
 
 
-def test_the_end_state_has_no_pageblocks_outside_the_zone() -> None:
+@pytest.mark.parametrize("nr_movable", [512, None], ids=["known", "unknown"])
+def test_the_end_state_has_no_pageblocks_outside_the_zone(nr_movable: int | None) -> None:
     replay = Replay("6.18", [], nr_cpus=1, cpu_nodes=[0], node_distances=[[10]], pageblock_order=9)
     zone = zone_row(start_pfn=1537, spanned=1000)
     block = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 9, "pfn": 2048}
     replay.load("zone", TABLES["zone"].batch([zone]))
+    told = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "MOVABLE"}
+    given = [told | {"pfn": pfn, "guessed": True, "nr_movable": nr_movable} for pfn in (1536, 2048)]
     replay.load("block_guess", TABLES["block_guess"].batch([block | {"page_order": 8}]))
+    replay.load("pageblock", TABLES["pageblock"].batch(given))
     out = run(replay, [])
     assert [(row["pfn"], row["nr_movable"]) for row in out["pageblock"]] == [
-        (1536, 511),
-        (2048, 489 - 256),
+        (1536, nr_movable and 511),
+        (2048, nr_movable and 489 - 256),
     ]
     assert sum(row["nr_blocks"] for row in out["block_count"]) == 2
 
