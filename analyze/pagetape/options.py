@@ -79,5 +79,6 @@ kernel = click.option(
     default="auto",
     show_default=True,
     metavar="K",
-    help="Kernel whose rules to play by; auto is the tape's own.",
+    help="Kernel whose rules to play by; auto is that of the tape's release, unless what was"
+    " recorded clearly follows another's.",
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tapes that appear whole or not at all, and a progress bar for the wait."""
+"""New tapes that appear whole or not at all; what is said meanwhile on stderr."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[
     if path.exists():
         shutil.rmtree(path)
     part.rename(path)
+
+
+def tell(note: str | None) -> None:
+    """One line on stderr that is no error, if there is anything to say."""
+    if note:
+        print(f"pagetape: {note}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,27 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import _replay, cut, output
+from pagetape import _replay, cut, kernels, output
 from pagetape.lock_costs import fitted
+from pagetape.machine import SNAPSHOT, snapshot_rows, topology
+from pagetape.reading import ahead
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, TapeError, Writer
-
-SNAPSHOT = (
-    "snapshot",
-    "snapshot_zone",
-    "snapshot_check",
-    "zone",
-    "pcp",
-    "free_area",
-    "block_count",
-    "pageblock",
-    "block_guess",
-    "free_block",
-    "pcp_page",
-)
-
-# Settings of the machine that the engine asks for.
-_SYSCTLS = ("watermark_boost_factor", "percpu_pagelist_high_fraction")
+from pagetape.schemas.tape import Tape, Writer
 
 # What the run takes over from its input as it is.
 KEPT = ("task", "lost")
@@ -59,34 +42,12 @@ class Run:
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
 
 
-def kernel_row(tape: Tape, kernel: str) -> str:
-    """The row of the feature matrix: the one named, or that of the tape's kernel."""
-    release = _release(tape) if kernel == "auto" else kernel
-    if not release:
-        raise TapeError(
-            errno.EINVAL, f"{tape.path}: does not say which kernel it is from; give --kernel"
-        )
-    return _replay.kernel_for_release(release)
-
-
-def has_kernel(tape: Tape) -> bool:
-    """Whether the tape says which kernel it is from."""
-    return bool(_release(tape))
-
-
 def is_own(tape: Tape, run: Run) -> bool:
     """Whether the run is under the kernel and the policy of the tape itself."""
-    release = _release(tape)
-    row = kernel_row(tape, run.kernel)
+    own = kernels.own(tape)
     looking_on = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
     mainline = {p for p in run.policies if p.partition(":")[0] not in looking_on} <= {"mainline"}
-    return mainline and release is not None and _replay.kernel_for_release(release) == row
-
-
-def _release(tape: Tape) -> str | None:
-    """The kernel's version; Debian's release string hides its last number."""
-    debian = re.search(r" Debian (\d+\.\d+\.\d+)", tape.facts.get("version", ""))
-    return debian[1] if debian else tape.facts.get("kernel")
+    return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
 
 
 def run_tier(run: Run) -> str:
@@ -110,49 +71,6 @@ def _policy_tier(spec: str, known: dict[str, str]) -> str:
 def tier(name: str, run: Run) -> str:
     """The tier of one total of the run."""
     return "B" if name in _FEEDBACK else run_tier(run)
-
-
-def topology(tape: Tape) -> dict[str, Any]:
-    """The engine's view of the machine; TapeError naming the fact that is missing."""
-    facts = tape.facts
-    for name in ("cpus", "nodes", "pageblock_order"):
-        if not facts.get(name):
-            raise TapeError(
-                errno.EINVAL,
-                f"{tape.path}: has no machine snapshot ('{name}' is missing), so it cannot be"
-                " replayed; import it with --proc",
-            )
-    nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
-    home = {cpu: node["id"] for node in nodes for cpu in node.get("cpus", [])}
-    sysctls = facts.get("sysctls") or {}
-    known = {}
-    for name in _SYSCTLS:
-        setting = str(sysctls.get(f"vm.{name}", ""))
-        if setting and not (setting.isdecimal() and len(setting) < 10):
-            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl vm.{name} is '{setting}'")
-        if setting:
-            known[name] = int(setting)
-    return known | {
-        "nr_cpus": facts["cpus"],
-        "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
-        "node_distances": [node.get("distance", []) for node in nodes],
-        "pageblock_order": facts["pageblock_order"],
-    }
-
-
-def snapshot_rows(tape: Tape, name: str, number: int) -> list[pa.RecordBatch]:
-    """The rows of one snapshot in one of its tables."""
-    rows = tape.table(name)
-    return list(rows.filter(pc.equal(rows["snapshot"], number)).combine_chunks().to_batches())
-
-
-def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches; the next is read while one is used."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = pool.submit(next, batches, None)
-            yield batch
 
 
 class Source:
@@ -184,10 +102,10 @@ class Source:
     def engine(self, run: Run, **options: Any) -> _replay.Replay:
         """The engine for a run, before it has seen anything of the tape."""
         return _replay.Replay(
-            kernel_row(self.tape, run.kernel),
+            kernels.row(self.tape, run.kernel),
             [fitted(self.tape, spec) for spec in run.policies] or ["mainline"],
             **self.topology,
-            recorded_kernel=kernel_row(self.tape, "auto") if has_kernel(self.tape) else "",
+            recorded_kernel=own.row if (own := kernels.own(self.tape)) else "",
             reclaim=run.reclaim,
             spans=self.spans,
             policy_libs=run.policy_libs,
@@ -262,7 +180,8 @@ class _Output:
 def made_by(tape: Tape, run: Run) -> dict[str, Any]:
     """What a replayed tape says of itself: fact `replay`."""
     return {
-        "kernel": kernel_row(tape, run.kernel),
+        "kernel": kernels.row(tape, run.kernel),
+        "kernel_because": kernels.because(tape, run.kernel),
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
         "own": is_own(tape, run),

@@ -16,27 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import _replay, cut, kept, output
-from pagetape.playback import (
-    SNAPSHOT,
-    ahead,
-    has_kernel,
-    kernel_row,
-    snapshot_rows,
-    topology,
-)
+from pagetape import _replay, cut, kept, kernels, output, stepping
+from pagetape.machine import snapshot_rows
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
-
-# What a decision is called: how many were recorded, how many were exact.
-DECISIONS = (
-    ("allocated pages", "allocs", "alloc_exact"),
-    ("pages taken under the zone lock", "zone_locked", "zone_locked_exact"),
-    ("refill sizes", "refills", "refill_size_exact"),
-    ("drained pages", "drained", "drained_exact"),
-    ("drain sizes", "drains", "drain_size_exact"),
-    ("fallbacks", "extfrag", "extfrag_exact"),
-)
 
 # Parts of the end state that are compared: how many the snapshot has, and the model too.
 END_STATE = (
@@ -49,39 +32,6 @@ END_STATE = (
 _UNTOLD = TABLES["untold"].arrow
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
-
-
-Sink = Callable[[str, pa.RecordBatch], None]
-
-
-def _run(
-    tape: Tape, row: str, sink: Sink, progress: Callable[[float], None] = lambda _share: None
-) -> _replay.Validate:
-    """The engine after it has seen the whole tape; its rows go to `sink`."""
-    rows = tape.num_rows("event")
-    engine = _replay.Validate(row, **topology(tape), spans=cut.spans(tape), nr_rows=rows)
-    for name in SNAPSHOT:
-        for batch in snapshot_rows(tape, name, 0):
-            engine.load(name, batch)
-    for name in ("reclaim", "compaction"):
-        for batch in tape.batches(name):
-            engine.load(name, batch)
-
-    def drain() -> None:
-        while (found := engine.read()) is not None:
-            sink(found[0], pa.record_batch(found[1]))
-
-    for batch in ahead(tape.batches("event")):
-        engine.preview(batch)
-    fed = 0
-    for batch in ahead(tape.batches("event")):
-        engine.feed(batch)
-        drain()
-        fed += batch.num_rows
-        progress(fed / rows)
-    engine.finish()
-    drain()
-    return engine
 
 
 def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
@@ -98,7 +48,7 @@ def untold(tape: Tape) -> pa.Table:
     """
     points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
     proves = cut.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
-    if "replay" in tape.facts or not has_kernel(tape) or not proves:
+    if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
         return _UNTOLD.empty_table()
 
     def make() -> pa.Table:
@@ -108,7 +58,7 @@ def untold(tape: Tape) -> pa.Table:
             if name == "untold":
                 found.append(batch)
 
-        _run(tape, kernel_row(tape, "auto"), sink)
+        stepping.run(tape, own.row, sink)
         return _by_row(found)
 
     return kept.table(tape, "untold", _UNTOLD, make)
@@ -132,7 +82,7 @@ def validate(
     progress: Callable[[float], None] = lambda _share: None,
 ) -> dict[str, Any]:
     """The JSON object of `pagetape validate`. With `out`, also a tape of what was found."""
-    row = kernel_row(tape, kernel)
+    row = kernels.row(tape, kernel)
     untold_rows: list[pa.RecordBatch] = []
     with contextlib.ExitStack() as stack:
         writer: Writer | None = None
@@ -148,7 +98,7 @@ def validate(
             elif writer is not None:
                 writer.write(name, batch)
 
-        engine = _run(tape, row, sink, progress)
+        engine = stepping.run(tape, row, sink, progress)
         if writer is not None:
             for batch in _by_row(untold_rows).to_batches():
                 writer.write("untold", batch)
@@ -159,6 +109,7 @@ def validate(
     return {
         "tape": str(tape.path),
         "kernel": row,
+        "kernel_because": kernels.because(tape, kernel),
         "events": events,
         "events_per_s": events / seconds if seconds else None,
         **totals,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer, model_error, options, output
+from pagetape import answer, kernels, model_error, options, output
 from pagetape.loss import Loss
 from pagetape.playback import Run, check, is_own, play
 from pagetape.schemas.tape import Tape
@@ -70,6 +70,7 @@ def command(
     """
     source = Tape(tape)
     run = Run(kernel, policies, reclaim, policy_libs)
+    output.tell(kernels.note(source, kernel))
     error = None
     if out is not None:
         output.check_free(out, replace=force)

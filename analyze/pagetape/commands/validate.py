@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from pagetape import answer, options, output
+from pagetape import answer, kernels, options, output
 from pagetape.loss import Loss
 from pagetape.schemas.tape import Tape
-from pagetape.validation import DECISIONS, END_STATE, validate
+from pagetape.stepping import DECISIONS
+from pagetape.validation import END_STATE, validate
 
 
 def _shares(found: dict[str, Any], parts: tuple[tuple[str, str, str], ...]) -> list[list[object]]:
@@ -84,6 +85,7 @@ def command(
       pagetape report model.exactness found.tape
     """
     source = Tape(tape)
+    output.tell(kernels.note(source, kernel))
     with output.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
     loss = Loss.of(source)

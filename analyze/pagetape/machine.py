@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine of a tape and its state at the start, as the engine takes them."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.schemas.tape import Tape, TapeError
+
+SNAPSHOT = (
+    "snapshot",
+    "snapshot_zone",
+    "snapshot_check",
+    "zone",
+    "pcp",
+    "free_area",
+    "block_count",
+    "pageblock",
+    "block_guess",
+    "free_block",
+    "pcp_page",
+)
+
+# Settings of the machine that the engine asks for.
+_SYSCTLS = ("watermark_boost_factor", "percpu_pagelist_high_fraction")
+
+
+def topology(tape: Tape) -> dict[str, Any]:
+    """The engine's view of the machine; TapeError naming the fact that is missing."""
+    facts = tape.facts
+    for name in ("cpus", "nodes", "pageblock_order"):
+        if not facts.get(name):
+            raise TapeError(
+                errno.EINVAL,
+                f"{tape.path}: has no machine snapshot ('{name}' is missing), so it cannot be"
+                " replayed; import it with --proc",
+            )
+    nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
+    home = {cpu: node["id"] for node in nodes for cpu in node.get("cpus", [])}
+    sysctls = facts.get("sysctls") or {}
+    known = {}
+    for name in _SYSCTLS:
+        setting = str(sysctls.get(f"vm.{name}", ""))
+        if setting and not (setting.isdecimal() and len(setting) < 10):
+            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl vm.{name} is '{setting}'")
+        if setting:
+            known[name] = int(setting)
+    return known | {
+        "nr_cpus": facts["cpus"],
+        "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
+        "node_distances": [node.get("distance", []) for node in nodes],
+        "pageblock_order": facts["pageblock_order"],
+    }
+
+
+def snapshot_rows(tape: Tape, name: str, number: int) -> list[pa.RecordBatch]:
+    """The rows of one snapshot in one of its tables."""
+    rows = tape.table(name)
+    return list(rows.filter(pc.equal(rows["snapshot"], number)).combine_chunks().to_batches())
