@@ -42,10 +42,11 @@ struct scan {
 
 /*
  * isolate_freepages_block: free chunks that begin where the scanner steps. Large used blocks
- * are taken to be compound, and are passed over at once. `task`: take them; else only count.
+ * are taken to be compound, and are passed over at once. `task`: take them, `most` pages and
+ * little more; else only count.
  */
 static struct scan scan_range(struct model *m, const struct zone *zone,
-			      const struct compact_row *row, uint32_t stride,
+			      const struct compact_row *row, uint32_t stride, int64_t most,
 			      struct compactor *task, const struct compact_sink *sink)
 {
 	uint32_t frame = pfn_frame(m, row->start_pfn), end;
@@ -54,7 +55,7 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 	end = row->end_pfn - row->start_pfn < zone->end - frame
 		      ? frame + (uint32_t)(row->end_pfn - row->start_pfn)
 		      : zone->end;
-	for (; frame < end && scan.taken < row->nr_taken; frame += stride) {
+	for (; frame < end && scan.taken < most; frame += stride) {
 		const struct frame *f = &m->frames[frame];
 		uint32_t pages = f->state == FRAME_TAIL ? 1 : 1u << f->order;
 		bool whole = f->state != FRAME_PCP && frame + pages <= end;
@@ -85,14 +86,18 @@ void compact_scan_block(struct model *m, struct compactor *task, const struct co
 		return;
 	for (int exactly = 1; exactly >= 0 && !stride; exactly--)
 		for (int i = 0; i < NR_STRIDES && !stride; i++) {
-			struct scan scan = scan_range(m, task->zone, row, strides[i], NULL, NULL);
+			struct scan scan =
+				scan_range(m, task->zone, row, strides[i], INT64_MAX, NULL, NULL);
 
 			if (scan.taken == row->nr_taken &&
 			    (!exactly || scan.scanned == row->nr_scanned))
 				stride = strides[i];
 		}
 	sink->followed(sink->self, task->zone, (uint64_t)row->nr_taken, stride);
-	scan_range(m, task->zone, row, stride ? stride : 1, task, sink);
+	if (stride)
+		scan_range(m, task->zone, row, stride, INT64_MAX, task, sink);
+	else
+		scan_range(m, task->zone, row, 1, row->nr_taken, task, sink);
 }
 
 /* What one quick search for free pages would do. */
