@@ -106,6 +106,7 @@ struct search {
 	uint32_t found;
 	int found_order;
 	int search_order; /* of the next search */
+	bool preferred;   /* found where the scanner would like it best */
 	int64_t scanned;
 };
 
@@ -130,6 +131,7 @@ static uint32_t search_list(const struct model *m, uint32_t list, uint64_t low_p
 		search->scanned++;
 		if (pfn >= low_pfn) {
 			search->found = entry;
+			search->preferred = true;
 			return entry;
 		}
 		if (pfn >= min_pfn && (best == NO_FRAME || entry > best)) {
@@ -171,7 +173,9 @@ static void search_lists(const struct model *m, const struct compactor *task,
 				search_list(m, free_list(task->zone, order, MIGRATETYPE_MOVABLE),
 					    low_pfn, row->start_pfn, &limit, search);
 		if (search->found != NO_FRAME) {
-			search->found_order = search->search_order = order;
+			search->found_order = order;
+			if (search->preferred)
+				search->search_order = order;
 			search->scanned += (1ll << order) - 1;
 			return;
 		}
@@ -246,7 +250,10 @@ void compact_scan_lists(struct compactions *c, struct model *m, struct compactor
 		sink->cut(sink->self, task, first);
 	}
 	task->search_order = search.search_order;
-	task->fail = search.found != NO_FRAME && row->nr_taken ? 0 : task->fail + 1;
+	if (search.found == NO_FRAME || !row->nr_taken)
+		task->fail++;
+	else if (search.preferred)
+		task->fail = 0;
 	if (search.found != NO_FRAME && row->nr_taken)
 		isolate(m, task, search.found, sink);
 }
