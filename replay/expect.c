@@ -7,12 +7,12 @@
 #include <limits.h>
 
 enum {
-	ALLOC_WITHIN = 128,    /* events of its CPU from a refill to the alloc that caused it */
-	LATE_WITHIN = 512,     /* from an alloc to one whose page was taken before it */
-	INTERRUPT_WITHIN = 64, /* of an interrupt */
-	WORKER_WITHIN = 256,   /* from the start of the vmstat worker to its drain */
-	BURST_MAX = 8192,      /* pages under one hold of the zone's lock */
-	DEPTH_MAX = 65536,     /* entries a page may lie deep in a PCP list */
+	ALLOC_WITHIN = 128,      /* events of its CPU from a refill to the alloc that caused it */
+	LATE_WITHIN = 512,       /* from an alloc to one whose page was taken before it */
+	INTERRUPT_WITHIN = 8192, /* of an interrupt */
+	WORKER_WITHIN = 256,     /* from the start of the vmstat worker to its drain */
+	BURST_MAX = 8192,        /* pages under one hold of the zone's lock */
+	DEPTH_MAX = 65536,       /* entries a page may lie deep in a PCP list */
 };
 
 static bool is_taking(const struct step *step)
@@ -743,10 +743,13 @@ static bool is_first(const struct model *m, const struct step *alloc, struct pcp
  */
 static void settle_interrupted(struct validate *v, const struct step *step)
 {
-	int within = INTERRUPT_WITHIN;
+	int depth = v->depths[step->cpu], within = INTERRUPT_WITHIN;
 	struct step *s = step_next(&v->steps, step);
 	struct pcp *pcp;
 
+	v->depths[step->cpu] = step_depth(step);
+	if (step_depth(step) <= depth)
+		return;
 	while (s && within-- && step_depth(s) >= step_depth(step))
 		s = step_next(&v->steps, s);
 	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_first(v->m, s, &pcp))
@@ -767,7 +770,7 @@ void expect_alloc(struct validate *v, struct step *step)
 	struct request rq;
 
 	pcp_lock_release(v, step);
-	if (step_depth(step) && !step->taken)
+	if (!step->taken)
 		settle_interrupted(v, step);
 	if (step->taken) {
 		score(&v->score, zone, DECISION_ALLOC, EXACT);
@@ -975,6 +978,31 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 	       pcp_list(v->m, pcp, drain->order, drain->migratetype) != pcp->heads + (uint32_t)list;
 }
 
+/*
+ * Whether a drain that should be of `pages`, and perhaps some of a last entry more, empties
+ * the PCP instead, as drain_all_pages does.
+ */
+static bool empties(const struct validate *v, const struct step *first, const struct pcp *pcp,
+		    int pages)
+{
+	const struct model *m = v->m;
+	int drained = 0, before = 0;
+
+	if (v->guesses && m->zones[pcp->zone].pcp_unseen)
+		return false;
+	for (const struct step *s = first; s; s = step_next(&v->steps, s)) {
+		const struct frame *f = &m->frames[s->frame];
+
+		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != first->pid ||
+		    (f->state == FRAME_PCP && &m->pcps[f->list] != pcp))
+			break;
+		before = drained;
+		drained += 1 << s->order;
+	}
+	/* The model may hold some pages too many. */
+	return drained >= pcp->count - pcp->count / 8 && (drained < pages || before >= pages);
+}
+
 /* What a free of recorded pages finds in the model. */
 static void free_unused(struct validate *v, const struct step *step)
 {
@@ -1101,8 +1129,7 @@ void expect_free(struct validate *v, struct step *step)
 		expect_given_back(v, step);
 		return;
 	}
-	if (step_depth(step))
-		settle_interrupted(v, step);
+	settle_interrupted(v, step);
 	if (f->state != FRAME_USED || f->order != step->order)
 		free_unused(v, step);
 	else
@@ -1133,7 +1160,7 @@ void expect_free(struct validate *v, struct step *step)
 	v->pushed[step->frame] = (uint32_t)step->at;
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);
 	drain = following_drain(v, step, zone);
-	if (drain && is_drained_aside(v, step, drain, pcp, list))
+	if (drain && (is_drained_aside(v, step, drain, pcp, list) || empties(v, drain, pcp, pages)))
 		drain = NULL;
 	if (drain && !pages && !v->guesses)
 		tune_high(v, pcp, step, pcp->count);

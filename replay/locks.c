@@ -33,21 +33,26 @@ static enum fate fate_of_free(const struct validate *v, const struct step *free)
 	return next ? fate_by(next->kind) : FATE_NONE;
 }
 
-/* Whether what is heard next of the pages an interrupt frees tells that the buddy got them. */
-static bool frees_went_past(const struct validate *v, const struct step *first)
+/*
+ * What is heard next of the pages an interrupt frees tells where they went: above 0 to the
+ * buddy, below 0 to the PCP, 0 if nothing tells.
+ */
+static int frees_went_past(const struct validate *v, const struct step *first,
+			   const struct zone *zone)
 {
-	int buddy = 0, pcp = 0, within = INTERRUPT_MAX;
+	int buddy = 0, pcp = 0, within = INTERRUPT_MAX, depth = step_depth(first);
 
-	for (const struct step *s = first; s && within-- && step_depth(s);
+	for (const struct step *s = first; s && within-- && step_depth(s) >= depth;
 	     s = step_next(&v->steps, s)) {
 		enum fate fate = fate_of_free(v, s);
 
-		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order))
+		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order) ||
+		    frame_zone(v->m, s->frame) != zone)
 			continue;
 		buddy += fate == FATE_BUDDY;
 		pcp += fate == FATE_PCP;
 	}
-	return buddy > pcp;
+	return buddy - pcp;
 }
 
 /*
@@ -64,7 +69,10 @@ bool pcp_lock_taken(struct validate *v, const struct step *step, const struct zo
 	if (!step_depth(step) || (v->preempt_told && !(step->flags & CONTEXT_PREEMPT_OFF)))
 		return false;
 	if (holder->zone && step_depth(step) > holder->depth && step->ts <= holder->until) {
-		holder->until = UINT64_MAX; /* the holder stands still meanwhile */
+		/* The holder stands still meanwhile, if it has not let go before. */
+		if (holder->until != UINT64_MAX && holder->locked && holder->zone == zone)
+			holder->locked = frees_went_past(v, step, zone) >= 0;
+		holder->until = UINT64_MAX;
 		return holder->locked && holder->zone == zone;
 	}
 	if (!v->preempt_told || step->kind != EVENT_KIND_FREE)
@@ -73,7 +81,8 @@ bool pcp_lock_taken(struct validate *v, const struct step *step, const struct zo
 	*holder = (struct holder){
 		.zone = zone,
 		.until = next ? next->ts : step->ts,
-		.locked = next && next->kind == EVENT_KIND_ALLOC && frees_went_past(v, step),
+		.locked = next && next->kind == EVENT_KIND_ALLOC &&
+			  frees_went_past(v, step, zone) > 0,
 	};
 	return holder->locked;
 }

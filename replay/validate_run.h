@@ -67,6 +67,7 @@ struct validate {
 	struct fates fates;     /* of all rows, if they were seen before */
 	struct holder *holders; /* [cpu] */
 	struct remote *remotes; /* [cpu] */
+	int *depths;            /* [cpu] step_depth() of what ran last */
 	bool preempt_told;      /* the tape shows when preemption is off */
 	uint32_t *pushed;       /* [frame] row of `event`, low half, of its last free onto a PCP */
 	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
