@@ -207,30 +207,61 @@ static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
 }
 
 /*
- * The kernel found the lists of a type empty from `least` to below `order`: take off what the
- * model has there, but for what the tape shows there later.
+ * Whether 2^order pages from `head`, which the model holds as used, at least in part, are free:
+ * the next that is heard of them is that they leave the free lists.
  */
+static bool is_free_unheard(const struct validate *v, uint32_t head, int order)
+{
+	const struct model *m = v->m;
+	bool proved = false;
+	uint32_t frame = block_head(m, head);
+
+	for (; frame < head + (1u << order); frame += 1u << m->frames[frame].order) {
+		const struct step *step;
+
+		if (m->frames[frame].state == FRAME_FREE)
+			continue;
+		step = steps_of_frame(&v->steps, NULL, frame);
+		if (m->frames[frame].state == FRAME_PCP || !step ||
+		    step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+			return false;
+		proved = true;
+	}
+	return proved && frame == head + (1u << order);
+}
+
+/*
+ * A free chunk is not on its list. Its buddy may be free as well, and no event told: then the
+ * two are one chunk of a higher order. Else it is no free chunk any more.
+ */
+static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
+{
+	struct model *m = v->m;
+	int order = m->frames[chunk].order;
+	uint32_t buddy = chunk ^ (1u << order);
+	const struct step *step = steps_of_frame(&v->steps, NULL, chunk);
+
+	if (order == m->max_order || !step || step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	    frame_zone(m, buddy) != zone || !is_free_unheard(v, buddy, order)) {
+		take_vanished(v, zone, chunk);
+		return;
+	}
+	seize(m, buddy, order);
+	free_one(m, zone, buddy, order, type);
+	score_repair(&v->score, zone, REPAIR_CAUSE_MISSED_FREE, 1ull << order);
+}
+
+/* The kernel found the lists of a type empty from `least` to below `order`. */
 static void empty_lists(struct validate *v, struct zone *zone, int least, int order, int type)
 {
 	enum { LOOK_AT = 64 };
-	struct model *m = v->m;
 	int left = LOOK_AT;
 
 	for (int o = least; o < order; o++) {
-		uint32_t list = free_list(zone, o, type), entry, next;
+		uint32_t list = free_list(zone, o, type);
 
-		for (entry = m->frames[list].next; entry != list && left > 0; entry = next) {
-			const struct step *step = steps_of_frame(&v->steps, NULL, entry);
-
-			next = m->frames[entry].next;
-			left--;
-			if (!step || step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED) {
-				take_vanished(v, zone, entry);
-				continue;
-			}
-			list_del(m->frames, entry);
-			list_add_tail(m->frames, list, entry);
-		}
+		while (!list_empty(v->m->frames, list) && left-- > 0)
+			resolve_phantom(v, zone, v->m->frames[list].next, type);
 	}
 }
 
