@@ -88,6 +88,17 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 			where = columns->cpu[i];
 			a->ticks = true;
 			break;
+		case RECLAIM_KIND_DIRECT_RECLAIM_BEGIN:
+			if (columns->cpu[i] >= m->nr_cpus ||
+			    !is_valid(columns->page_order_valid, i) ||
+			    !is_valid(columns->gfp_flags_valid, i) || columns->page_order[i] < 0 ||
+			    columns->page_order[i] > m->max_order)
+				continue;
+			aside.kind = ASIDE_RECLAIM;
+			where = columns->cpu[i];
+			aside.order = (uint8_t)columns->page_order[i];
+			aside.gfp_flags = columns->gfp_flags[i];
+			break;
 		default:
 			aside.kind = ASIDE_KSWAPD_SEEN;
 			where = kswapd_node(a, m, columns->pid[i]);

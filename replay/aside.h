@@ -13,10 +13,18 @@
 
 struct aside {
 	uint64_t at, ts;
-	enum { ASIDE_TICK, ASIDE_KSWAPD_BEGIN, ASIDE_KSWAPD_SEEN, ASIDE_KSWAPD_END } kind;
+	enum {
+		ASIDE_TICK,
+		ASIDE_RECLAIM, /* a task begins direct reclaim: no zone could serve its request */
+		ASIDE_KSWAPD_BEGIN,
+		ASIDE_KSWAPD_SEEN,
+		ASIDE_KSWAPD_END,
+	} kind;
 	int32_t pid;
-	uint16_t where; /* CPU of a tick, node of a kswapd */
+	uint16_t where; /* CPU of a tick or task, node of a kswapd */
 	uint8_t class_zone;
+	uint8_t order; /* of the request, as are the flags */
+	uint32_t gfp_flags;
 };
 
 /* kswapd of one node. */

@@ -58,6 +58,7 @@ static struct compact_row read_row(const struct compaction_columns *columns, siz
 		.nr_taken = OR(nr_taken, 0),
 		.gfp_flags = OR(gfp_flags, 0),
 		.pid = columns->pid[i],
+		.cpu = columns->cpu[i],
 		.kind = columns->kind[i],
 		.order = (int8_t)OR(page_order, -1),
 		.priority = (int8_t)OR(priority, -1),
@@ -119,14 +120,6 @@ static struct compactor *compactor_get(struct compactions *c, int32_t pid)
 	if (task)
 		*task = (struct compactor){.pid = pid};
 	return task;
-}
-
-/* Migratetype of a request, as gfp_migratetype() reads its flags. */
-static int asked_type(uint32_t gfp_flags)
-{
-	if (gfp_flags & GFP_MOVABLE)
-		return MIGRATETYPE_MOVABLE;
-	return gfp_flags & GFP_RECLAIMABLE ? MIGRATETYPE_RECLAIMABLE : MIGRATETYPE_UNMOVABLE;
 }
 
 /* compact_zone: a new run. */
@@ -196,9 +189,11 @@ void compact_follow(struct compactions *c, struct model *m, const struct compact
 	switch (row->kind) {
 	case COMPACTION_KIND_TRY_TO_COMPACT_PAGES:
 		task->order = row->order;
-		task->migratetype = asked_type(row->gfp_flags);
+		task->migratetype = gfp_migratetype(row->gfp_flags);
 		task->direct = true;
 		task->ignores_skips = !row->priority; /* MIN_COMPACT_PRIORITY */
+		if (row->order >= 0 && row->order <= m->max_order && row->cpu < m->nr_cpus)
+			zone_mark_tried(m, row->cpu, row->gfp_flags, row->order);
 		break;
 	case COMPACTION_KIND_KCOMPACTD_WAKE:
 		task->order = row->order;

@@ -18,6 +18,7 @@ struct compact_row {
 	int64_t nr_scanned, nr_taken;
 	uint32_t gfp_flags;
 	int32_t pid;
+	uint16_t cpu;
 	uint8_t kind;
 	int8_t order;    /* -1: the row has none */
 	int8_t priority; /* of a direct run; -1: the row has none */

@@ -897,7 +897,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 
 /*
  * The events of one drain against what the model would drain, `pages` from `list` on;
- * `told`: there is no telling how many. Returns the last event's.
+ * `told`: there is no telling how many.
  */
 static void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages,
 			  int list, bool told)
@@ -926,7 +926,8 @@ static void compare_drain(struct validate *v, struct step *first, struct pcp *pc
 			drain.left = INT_MAX; /* more than predicted */
 		victim = pcp_drain_next(&drain, m);
 		/* The next CPU's turn. */
-		if (told && last != first && m->frames[s->frame].state == FRAME_PCP &&
+		if ((told || drained >= pages) && last != first &&
+		    m->frames[s->frame].state == FRAME_PCP &&
 		    &m->pcps[m->frames[s->frame].list] != pcp)
 			break;
 		unknown = is_unknown(v, s->frame) || victim == NO_FRAME;
@@ -1000,8 +1001,10 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 {
 	const struct compactions *c = &v->start.compactions;
 	const struct asides *a = &v->start.asides;
-	if (c->next < c->nr && c->rows[c->next].at > step->at && c->rows[c->next].at <= drain->at)
-		return true;
+
+	for (size_t i = c->next; i < c->nr && c->rows[i].at <= drain->at; i++)
+		if (c->rows[i].at > step->at && c->rows[i].pid == step->pid)
+			return true;
 	if (a->next < a->nr && a->rows[a->next].at > step->at && a->rows[a->next].at <= drain->at)
 		return true;
 	/* The list is not empty, for the page just freed is on it. */

@@ -309,6 +309,8 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 		ts = ts > m->now.ts ? ts : m->now.ts;
 		advance(r, ts);
 		m->now = (struct moment){.ts = ts};
+		if (aside->kind == ASIDE_RECLAIM) /* the model knows which requests fail in it */
+			continue;
 		if (aside->kind != ASIDE_TICK) {
 			asides_kswapd(&r->start.asides, m, aside);
 			continue;

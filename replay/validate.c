@@ -292,6 +292,8 @@ static void run_asides(struct validate *v, uint64_t at)
 		v->m->now = (struct moment){.ts = aside->ts};
 		if (aside->kind == ASIDE_TICK)
 			expect_tick(v, aside);
+		else if (aside->kind == ASIDE_RECLAIM)
+			zone_mark_tried(v->m, aside->where, aside->gfp_flags, aside->order);
 		else
 			asides_kswapd(&v->start.asides, v->m, aside);
 	}

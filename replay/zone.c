@@ -59,6 +59,13 @@ void boost_zone(struct model *m, struct zone *zone, int64_t most)
 	zone->boost_full = zone->boost >= most;
 }
 
+int gfp_migratetype(uint32_t gfp_flags)
+{
+	if (gfp_flags & GFP_MOVABLE)
+		return MIGRATETYPE_MOVABLE;
+	return gfp_flags & GFP_RECLAIMABLE ? MIGRATETYPE_RECLAIMABLE : MIGRATETYPE_UNMOVABLE;
+}
+
 /* Pages of a zone that a request without rights may not count on. */
 static int64_t unusable_pages(const struct model *m, const struct zone *zone,
 			      const struct request *rq)
@@ -350,6 +357,23 @@ static void mark_below_high(const struct model *m, struct zone *zone, const stru
 {
 	if (m->kernel->below_high && !zone->below_high && !watermark_fast(m, zone, rq, WMARK_HIGH))
 		zone->below_high = true;
+}
+
+void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order)
+{
+	struct request rq = {
+		.gfp_flags = gfp_flags,
+		.order = (uint8_t)order,
+		.migratetype = (uint8_t)gfp_migratetype(gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(gfp_flags),
+		.node = m->cpu_nodes[cpu],
+	};
+	const struct zonelist *list =
+		gfp_flags & GFP_THISNODE ? &m->thisnode[rq.node] : &m->fallback[rq.node];
+
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= rq.class_zone)
+			mark_below_high(m, list->zones[i], &rq);
 }
 
 /* One pass over the zones before `last`, which is NULL if it serves none. */

@@ -52,6 +52,9 @@ bool watermark_ok(const struct model *m, const struct zone *zone, const struct r
 /* Highest zone a gfp mask allows (gfp_zone, x86-64). */
 int gfp_class_zone(uint32_t gfp_flags);
 
+/* Migratetype a gfp mask asks for (gfp_migratetype, 4.20 to 6.18). */
+int gfp_migratetype(uint32_t gfp_flags);
+
 /*
  * Serve a request: a first pass above the low watermark, then the slow path's rights
  * above the min watermark. Reclaim does not run, for pages are freed when the record
@@ -62,6 +65,9 @@ int gfp_class_zone(uint32_t gfp_flags);
  * rq->order, or NO_FRAME.
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
+
+/* A request that no zone could serve at once has tried them all, and marked those that are low. */
+void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order);
 
 /*
  * What the walk of a request that was served from `zone` does to the zones it tries in
