@@ -3,11 +3,9 @@
 #include "validate_run.h"
 
 enum { INTERRUPT_MAX = 8192 }; /* events of an interrupt */
-#define LOCK_NS 50000          /* from a zone's lock to the end of the PCP's */
-#define ATTEMPT_NS                                                                                 \
-	2000 /* from a free's event to its try for the PCP's lock, and to a drain's event */
-#define RELEASE_NS                                                                                 \
-	5000 /* from the end of a drain to the next holder's event under the zone's lock */
+#define LOCK_NS    50000ull    /* from a zone's lock to the end of the PCP's */
+#define ATTEMPT_NS 2000ull     /* from a free's event to its try for the PCP's lock */
+#define RELEASE_NS 5000ull     /* from the zone's lock of a drain to the next holder's event */
 
 /* The first step after `step` that is no deeper in interrupts than `depth`, or NULL. */
 static const struct step *after_interrupt(const struct validate *v, const struct step *step,
@@ -44,11 +42,12 @@ static int frees_went_past(const struct validate *v, const struct step *first,
 
 	for (const struct step *s = first; s && within-- && step_depth(s) >= depth;
 	     s = step_next(&v->steps, s)) {
-		enum fate fate = fate_of_free(v, s);
+		enum fate fate;
 
 		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order) ||
 		    frame_zone(v->m, s->frame) != zone)
 			continue;
+		fate = fate_of_free(v, s);
 		buddy += fate == FATE_BUDDY;
 		pcp += fate == FATE_PCP;
 	}
@@ -145,12 +144,6 @@ static const struct step *before_attempt(const struct validate *v, const struct 
 										       : free;
 }
 
-/* Whether the next that is heard of a freed page is that it left a PCP. */
-static bool reached_pcp(const struct validate *v, const struct step *free)
-{
-	return fate_of_free(v, free) == FATE_PCP;
-}
-
 /* Whether another CPU begins to drain the PCP of `free` before it, or the next one, is done. */
 static bool drain_comes(const struct validate *v, const struct step *free,
 			const struct step *attempt, const struct zone *zone)
@@ -190,8 +183,8 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct step *f
 		return REMOTE_NONE;
 	attempt = before_attempt(v, free);
 	if (remote->zone == zone && attempt->ts < remote->end)
-		return reached_pcp(v, free) ? REMOTE_NONE : REMOTE_HELD;
-	if (drain_comes(v, free, attempt, zone) && !reached_pcp(v, free))
+		return fate_of_free(v, free) == FATE_PCP ? REMOTE_NONE : REMOTE_HELD;
+	if (drain_comes(v, free, attempt, zone) && fate_of_free(v, free) != FATE_PCP)
 		return REMOTE_COMES;
 	return REMOTE_NONE;
 }
