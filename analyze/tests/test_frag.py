@@ -220,6 +220,22 @@ def test_a_replay_shows_what_lives_in_the_pageblocks(
     assert report(out, "frag.over_time", page_order=0)[0]["free_pages"] == 64 << 9
 
 
+def test_a_zone_that_a_replay_split_in_parts_is_one_row(
+    small: Path, tmp_path: Path, pagetape: Callable[..., Any]
+) -> None:
+    out = tmp_path / "out.tape"
+    pagetape("replay", small, "--policy", "split_zone:parts=2", "-o", out)
+    with Database([Tape(out)]) as db:
+        parts = db.ask("SELECT count(*) FROM zone WHERE snapshot = 1").rows
+    assert parts == [(2,)]
+    for name in ("frag.over_time", "frag.mixed_blocks", "thp.ceiling"):
+        rows = report(out, name)
+        assert len({row["at_s"] for row in rows}) == len(rows)
+    assert report(out, "frag.over_time")[0]["free_pages"] == 64 << 9
+    assert (rows[0]["blocks"], rows[0]["now"], rows[0]["ceiling_low"]) == (64, 64, 64)
+    assert {row["zone"] for row in report(out, "frag.score")} == {None, "NORMAL"}
+
+
 def test_the_page_shows_indices_over_time_and_what_the_pageblocks_hold(
     small: Path, tmp_path: Path, pagetape: Callable[..., Any]
 ) -> None:

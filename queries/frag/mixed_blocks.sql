@@ -28,19 +28,20 @@
 --   foreign_high   BIGINT     The most that may be.
 --   unknown_pages  BIGINT     Used pages of unknown migratetype.
 SELECT
-    round((b.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s,
+    round((b.ts::BIGINT - any_value(m.start_ts)::BIGINT) / 1e9, 3) AS at_s,
     b.node,
     b.zone,
-    b.blocks::BIGINT AS blocks,
-    b.live_blocks::BIGINT AS live_blocks,
-    b.mixed_low::BIGINT AS mixed_low,
-    b.mixed_high::BIGINT AS mixed_high,
-    round(100 * b.mixed_low / b.live_blocks, 2) AS mixed_percent,
-    b.polluted_low::BIGINT AS polluted_low,
-    b.polluted_high::BIGINT AS polluted_high,
-    b.foreign_low::BIGINT AS foreign_low,
-    b.foreign_high::BIGINT AS foreign_high,
-    b.unknown_pages::BIGINT AS unknown_pages
+    sum(b.blocks)::BIGINT AS blocks,
+    sum(b.live_blocks)::BIGINT AS live_blocks,
+    sum(b.mixed_low)::BIGINT AS mixed_low,
+    sum(b.mixed_high)::BIGINT AS mixed_high,
+    round(100 * sum(b.mixed_low) / nullif(sum(b.live_blocks), 0), 2) AS mixed_percent,
+    sum(b.polluted_low)::BIGINT AS polluted_low,
+    sum(b.polluted_high)::BIGINT AS polluted_high,
+    sum(b.foreign_low)::BIGINT AS foreign_low,
+    sum(b.foreign_high)::BIGINT AS foreign_high,
+    sum(b.unknown_pages)::BIGINT AS unknown_pages
 FROM block_mix AS b
 JOIN machine AS m USING (tape)
+GROUP BY b.ts, b.node, b.zone
 ORDER BY b.ts, b.node, b.zone

@@ -37,10 +37,17 @@ WITH knob AS (
     FROM machine
 ),
 
+-- As they are at the end: a replay may have other nodes than the recording, and zones in parts.
 size AS (
-    SELECT tape, node, zone, present::BIGINT AS present, sum(present) OVER (PARTITION BY tape, node) AS of_node
+    SELECT
+        tape,
+        node,
+        zone,
+        sum(present)::BIGINT AS present,
+        sum(sum(present)) OVER (PARTITION BY tape, node) AS of_node
     FROM zone
-    WHERE snapshot = 0
+    WHERE (tape, snapshot) IN (SELECT (tape, max(snapshot)) FROM zone GROUP BY tape)
+    GROUP BY tape, node, zone
 ),
 
 one AS (

@@ -18,17 +18,30 @@
 --   ceiling_high  BIGINT     Pageblocks without a page that is known not to be movable.
 --   low_percent   DOUBLE     ceiling_low of blocks, in percent.
 --   high_percent  DOUBLE     ceiling_high of blocks, in percent.
+WITH block AS (
+    SELECT
+        tape,
+        ts,
+        node,
+        zone,
+        sum(blocks)::BIGINT AS blocks,
+        sum(thp_low)::BIGINT AS low,
+        sum(thp_high)::BIGINT AS high
+    FROM block_mix
+    GROUP BY ALL
+)
+
 SELECT
     round((b.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s,
     b.node,
     b.zone,
-    b.blocks::BIGINT AS blocks,
+    b.blocks,
     i.usable_pages >> m.pageblock_order AS now,
-    b.thp_low::BIGINT AS ceiling_low,
-    b.thp_high::BIGINT AS ceiling_high,
-    round(100 * b.thp_low / b.blocks, 1) AS low_percent,
-    round(100 * b.thp_high / b.blocks, 1) AS high_percent
-FROM block_mix AS b
+    b.low AS ceiling_low,
+    b.high AS ceiling_high,
+    round(100 * b.low / b.blocks, 1) AS low_percent,
+    round(100 * b.high / b.blocks, 1) AS high_percent
+FROM block AS b
 JOIN machine AS m USING (tape)
 LEFT JOIN frag_index AS i
     ON i.tape = b.tape

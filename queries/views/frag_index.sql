@@ -24,8 +24,10 @@ WITH state AS (
     FROM free_area
     GROUP BY ALL
     UNION ALL
-    SELECT tape, NULL, ts, node, zone, page_order, nr_free::BIGINT
+    -- A replay may have split a zone in parts.
+    SELECT tape, NULL, ts, node, zone, page_order, sum(nr_free)::BIGINT
     FROM free_count
+    GROUP BY ALL
 ),
 
 summed AS (
