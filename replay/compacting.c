@@ -161,9 +161,25 @@ void expect_capture(struct validate *v, const struct step *extfrag)
 		score_capture(v, extfrag, task->capture.frame);
 }
 
+void tell_captured(struct validate *v, uint32_t head, int order, uint64_t at)
+{
+	tell_untold(v,
+		    (struct untold){
+			    .at = at,
+			    .kind = UNTOLD_KIND_CAPTURED,
+			    .cpu = v->m->now.cpu,
+			    .frame = head,
+			    .order = (uint8_t)order,
+			    .migratetype = frame_block(v->m, head)->migratetype,
+		    },
+		    NULL);
+}
+
 void captured(struct validate *v, const struct capture *capture)
 {
 	v->m->frames[capture->frame].list = AWAITS_ALLOC;
+	tell_captured(v, capture->frame, capture->order,
+		      step_number(&v->steps, v->steps.done)->at + 1);
 	if (v->announced.frame == NO_FRAME)
 		return;
 	score_capture(v, &v->announced, capture->frame);

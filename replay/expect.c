@@ -735,9 +735,10 @@ static void take_misplaced(struct validate *v, struct step *step, struct pcp *pc
 	} else {
 		if (miss.place == PLACE_PCP)
 			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
-		else if (miss.place == PLACE_FREE)
+		else if (miss.place == PLACE_FREE) {
 			miss.cause = REPAIR_CAUSE_CAPTURED;
-		else if (miss.place == PLACE_USED)
+			tell_captured(v, step->frame, step->order, step->at);
+		} else if (miss.place == PLACE_USED)
 			miss.cause = REPAIR_CAUSE_MISSED_FREE;
 		saw_pcp_page(v, step);
 		no_guess(v, block_head(m, step->frame));

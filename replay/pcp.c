@@ -552,23 +552,23 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	pcp_committed(m, zone);
 }
 
-void pcp_drain(struct model *m, struct zone *zone, struct pcp *pcp)
+void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp)
 {
-	while (pcp->count > 0) {
-		int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max
-							: pcp->count;
+	int piece =
+		m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
 
-		zone_counters(m, zone)->drains++;
-		zone_counters(m, zone)->drain_pages +=
-			drain(m, zone, pcp, piece, 0, ZONE_LOCK_KIND_DRAIN);
-	}
+	if (pcp->count <= 0)
+		return;
+	zone_counters(m, zone)->drains++;
+	zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0, ZONE_LOCK_KIND_DRAIN);
 }
 
 /* drain_pages: one CPU's PCPs, zone by zone. */
 static void drain_cpu(struct model *m, int cpu)
 {
 	for (int i = 0; i < m->nr_zones; i++)
-		pcp_drain(m, &m->zones[i], zone_pcp(m, &m->zones[i], cpu));
+		while (zone_pcp(m, &m->zones[i], cpu)->count > 0)
+			pcp_drain_piece(m, &m->zones[i], zone_pcp(m, &m->zones[i], cpu));
 }
 
 void pcp_drain_all(struct model *m)

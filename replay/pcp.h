@@ -36,8 +36,11 @@ void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int li
  */
 void pcp_drain_all(struct model *m);
 
-/* Empty one PCP (drain_pages_zone). */
-void pcp_drain(struct model *m, struct zone *zone, struct pcp *pcp);
+/*
+ * What drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since
+ * 6.12 batch << scale_max pages. Interrupts may come between two of them.
+ */
+void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp);
 
 /*
  * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Returns

@@ -237,6 +237,31 @@ static uint16_t preferred_node(const struct model *m, const struct waiting *e)
 	return told_node(m, bound) == told_node(m, local) ? local : bound;
 }
 
+/* The record takes pages off the lists: what the model knew otherwise of them is over. */
+static void make_free(struct serve *s, const struct waiting *e)
+{
+	free_missed(s, e);
+	if (s->map[e->frame] == MAP_UNSEEN && s->model->frames[e->frame].state == FRAME_OLD)
+		reveal_old(s, e);
+}
+
+/* The block that was captured for an alloc, or NO_FRAME. */
+static uint32_t take_captured(struct serve *s, const struct waiting *e)
+{
+	uint32_t place = serve_place(s, e->frame);
+
+	for (int i = 0; i < s->nr_captured; i++) {
+		if (s->captured[i] != e->frame)
+			continue;
+		s->captured[i] = s->captured[--s->nr_captured];
+		if (place == NO_FRAME || s->model->frames[place].order != e->order)
+			return NO_FRAME;
+		zone_mark_live(s->model, place, e->order, e->migratetype);
+		return place;
+	}
+	return NO_FRAME;
+}
+
 /* An alloc; `told`: its event is written as well. */
 static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 {
@@ -251,10 +276,12 @@ static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 	int order = e->order;
 	uint32_t head;
 
-	free_missed(s, e);
-	if (s->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
-		reveal_old(s, e);
-	head = s->units && !order ? units_alloc(s->units, m, &rq, &order) : zone_alloc(m, &rq);
+	head = s->nr_captured ? take_captured(s, e) : NO_FRAME;
+	if (head == NO_FRAME) {
+		make_free(s, e);
+		head = s->units && !order ? units_alloc(s->units, m, &rq, &order)
+					  : zone_alloc(m, &rq);
+	}
 	if (told && order >= 0)
 		events_alloc(m->events, &m->now,
 			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), order,
@@ -345,9 +372,7 @@ static void isolate(struct serve *s, const struct waiting *e)
 	struct model *m = s->model;
 	uint32_t head;
 
-	free_missed(s, e);
-	if (s->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
-		reveal_old(s, e);
+	make_free(s, e);
 	head = take_like(m, e->frame, e->order, e->migratetype);
 	if (head != NO_FRAME) {
 		zone_mark_live(m, head, e->order, MIGRATETYPE_MOVABLE);
@@ -379,6 +404,22 @@ static bool tuned_alike(const struct model *m)
 {
 	return m->kernel->pcp_tuning == PCP_AUTO && m->node_parts == 1 && m->zone_parts == 1 &&
 	       m->policies->owner.pcp_limits == m->policies->all[0];
+}
+
+/* A free block leaves its list for the alloc that waits for it; if the model has it. */
+static void capture(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	uint32_t head;
+
+	make_free(s, e);
+	head = block_head(m, e->frame);
+	if (m->frames[head].state != FRAME_FREE || m->frames[head].order < e->order ||
+	    s->nr_captured == SERVE_CAPTURED_MAX)
+		return;
+	seize(m, e->frame, e->order);
+	map_set(s, e->frame, e->order, e->frame + 1, true);
+	s->captured[s->nr_captured++] = e->frame;
 }
 
 /* What no event tells, but other events prove. */
@@ -432,11 +473,14 @@ void serve_untold(struct serve *s, const struct untold *u)
 	case UNTOLD_KIND_CUT:
 		cut(m, u);
 		break;
+	case UNTOLD_KIND_CAPTURED:
+		capture(s, &e);
+		break;
 	case UNTOLD_KIND_UNDONE_FREE:
 		s->undone_at = u->at;
 		break;
 	default:
-		pcp_drain(m, zone, pcp);
+		pcp_drain_piece(m, zone, pcp);
 	}
 }
 

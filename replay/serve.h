@@ -22,7 +22,10 @@ enum {
 	MAP_FREED = UINT32_MAX,
 };
 
-enum { SERVE_EARLY_MAX = 256 }; /* allocs that run early and wait for their event */
+enum {
+	SERVE_EARLY_MAX = 256,   /* allocs that run early and wait for their event */
+	SERVE_CAPTURED_MAX = 64, /* blocks that wait for their alloc */
+};
 
 struct serve {
 	struct model *model;
@@ -33,6 +36,8 @@ struct serve {
 	uint64_t undone_at;              /* row of a free that gave nothing back */
 	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that have run before they were told */
 	int nr_early;
+	uint32_t captured[SERVE_CAPTURED_MAX]; /* recorded frames of blocks that were captured */
+	int nr_captured;
 };
 
 /* Requests of `model`. -ENOMEM. */

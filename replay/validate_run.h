@@ -168,6 +168,9 @@ void tell_untold(struct validate *v, struct untold row, const struct step *alloc
 
 /* Write down that free pages are about to leave their list, and no event told. */
 void tell_isolated(struct validate *v, uint32_t head, int order);
+/* Write down that a block, which stands free, goes to the alloc that waits for it, before row `at`.
+ */
+void tell_captured(struct validate *v, uint32_t head, int order, uint64_t at);
 
 /* Fill in v->divergence.story; `when` is "before" or "after" the repair. */
 void story_begin(struct validate *v, const struct miss *miss);

@@ -160,6 +160,64 @@ static void a_free_that_gave_nothing_back_gives_nothing_back(void)
 	world_free(&w);
 }
 
+static void alloc_(struct world *w, uint32_t pfn, int order)
+{
+	serve_request(&w->serve, &(struct waiting){
+					 .kind = EVENT_KIND_ALLOC,
+					 .frame = pfn,
+					 .order = (uint8_t)order,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DMA,
+				 });
+	w->serve.at++;
+}
+
+static void a_captured_block_waits_for_its_alloc(void)
+{
+	struct world w;
+
+	world_new(&w, "MMMM");
+	toy_add_free(&w.toy, 16, 4, 'M');
+	toy_add_free(&w.toy, 32, 4, 'M');
+	untold(&w, UNTOLD_KIND_CAPTURED, 32, 4);
+	check_text(toy_list(&w.toy, 4, 'M'), "16");
+	alloc_(&w, 32, 4);
+	check(serve_place(&w.serve, 32) == 32 && !w.serve.nr_captured);
+	free_(&w, 32, 4);
+	check(w.toy.zone->nr_free_pages == 32);
+	world_free(&w);
+}
+
+static void a_block_that_the_model_has_not_is_not_captured(void)
+{
+	struct world w;
+
+	world_new(&w, "MMMM");
+	toy_add_free(&w.toy, 16, 4, 'M');
+	freed(&w, 32, 4);
+	untold(&w, UNTOLD_KIND_CAPTURED, 32, 4);
+	check(!w.serve.nr_captured);
+	alloc_(&w, 32, 4);
+	check(serve_place(&w.serve, 32) == 16);
+	world_free(&w);
+}
+
+static void an_untold_drain_is_one_hold_of_the_lock(void)
+{
+	struct world w;
+
+	world_new(&w, "MMMMMMMMMM");
+	toy_pcp(&w.toy, 1, 100);
+	for (uint32_t pfn = 0; pfn < 80; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	check(w.toy.pcp->count == 40);
+	untold(&w, UNTOLD_KIND_DRAIN, 0, 0);
+	check(w.toy.pcp->count == 40 - (1 << w.toy.m->kernel->pcp_scale_max));
+	untold(&w, UNTOLD_KIND_DRAIN, 0, 0);
+	check(w.toy.pcp->count == 0);
+	world_free(&w);
+}
+
 static void a_high_that_a_drain_showed_is_taken_over(void)
 {
 	struct world w;
@@ -181,6 +239,9 @@ int main(void)
 	test(pages_isolated_in_one_piece_may_be_found_in_several);
 	test(isolated_pages_are_movable_until_they_are_freed);
 	test(a_free_that_gave_nothing_back_gives_nothing_back);
+	test(a_captured_block_waits_for_its_alloc);
+	test(a_block_that_the_model_has_not_is_not_captured);
+	test(an_untold_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	return check_done();
 }
