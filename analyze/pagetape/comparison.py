@@ -28,9 +28,9 @@ from pagetape.loss import Loss
 from pagetape.schemas.tape import Tape
 
 
-def metrics(tape: Tape) -> dict[str, dict[str, Any]]:
-    """The rows of the report `metrics`, by name."""
-    with Database([tape]) as db:
+def metrics(tape: Tape, threads: int | None = None) -> dict[str, dict[str, Any]]:
+    """The rows of the report `metrics`, by name; `threads` as for Database."""
+    with Database([tape], threads) as db:
         rows = db.run(query.reports()["metrics"]).objects()
     return {row["metric"]: row for row in rows}
 

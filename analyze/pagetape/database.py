@@ -16,7 +16,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,21 +126,18 @@ def _select(table: Table, source: str, label: str) -> str:
 
 
 class Database:
-    """A DuckDB connection over some tapes."""
+    """A DuckDB connection over some tapes. Its views are made when a statement names them."""
 
-    def __init__(self, tapes: Sequence[Tape]) -> None:
-        self._db = duckdb.connect()
+    def __init__(self, tapes: Sequence[Tape], threads: int | None = None) -> None:
+        """`threads` for a query; None: one per CPU."""
+        self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
         spill = Path(tempfile.gettempdir()) / f"pagetape-{os.getpid()}"
         self._db.execute(f"SET temp_directory = {_quoted(str(spill))}")
         names = labels(tapes)
-        for table in TABLES.values():
-            selects = []
-            for i, (tape, name) in enumerate(zip(tapes, names, strict=True)):
-                source = f"tape{i}_{table.name}"
-                self._db.register(source, tape.dataset(table.name))
-                selects.append(_select(table, source, name))
-            self._view(table.name, " UNION ALL ".join(selects))
+        self._tapes = list(zip(tapes, names, strict=True))
+        self._unmade: dict[str, Table | query.Query] = {**TABLES}
+        self._unmade |= {view.name: view for view in query.views()}
         rows = [machine(tape, names[i], i) for i, tape in enumerate(tapes)]
         self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
         self._view("machine", "SELECT * FROM tape_machine")
@@ -152,8 +149,22 @@ class Database:
             )
         for macro in _MACROS:
             self._db.execute(f"CREATE TEMP MACRO {macro}")
-        for view in query.views():
-            self._view(view.name, view.sql)
+
+    def _make(self, names: Iterable[str]) -> None:
+        """The views of these names that are not there yet, each after those it names itself."""
+        for name in names:
+            view = self._unmade.pop(name, None)
+            if isinstance(view, Table):
+                self._view(name, " UNION ALL ".join(self._selects(view)))
+            elif view is not None:
+                self._make(re.findall(r"\w+", view.sql))
+                self._view(name, view.sql)
+
+    def _selects(self, table: Table) -> Iterator[str]:
+        for i, (tape, name) in enumerate(self._tapes):
+            source = f"tape{i}_{table.name}"
+            self._db.register(source, tape.dataset(table.name))
+            yield _select(table, source, name)
 
     def _view(self, name: str, sql: str) -> None:
         self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")
@@ -161,14 +172,19 @@ class Database:
     def run(self, question: query.Query, values: Mapping[str, Any] | None = None) -> Answer:
         """The answer to a query; parameters not in `values` have their defaults."""
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
-        return self.ask(question.sql, chosen)
+        self._make(re.findall(r"\w+", question.sql))
+        return self._interruptible(question.sql, chosen)
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
         """The answer to one statement; duckdb.Error if it is not one.
 
-        Parameters the statement does not name are a mistake of the caller. The
-        statement runs beside the main thread, because DuckDB hears of Ctrl-C late.
+        Parameters the statement does not name are a mistake of the caller.
         """
+        self._make([*self._unmade])
+        return self._interruptible(sql, parameters)
+
+    def _interruptible(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
+        """Beside the main thread, because DuckDB hears of Ctrl-C late."""
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(self._ask, sql, parameters)
             try:

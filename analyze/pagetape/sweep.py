@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -71,10 +72,9 @@ class Case:
     @classmethod
     def of(cls, tape: Tape, label: str, contents: str, run: Run) -> Case:
         made = made_by(tape, run)
-        libs = kept.digest(map(Path, run.policy_libs))
-        told = json.dumps(
-            [contents, kept.build(), libs, made["kernel"], made["policies"], run.reclaim]
-        )
+        what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
+        what |= {"policy_libs": kept.digest(map(Path, run.policy_libs))}
+        told = json.dumps([contents, kept.build(), what], sort_keys=True)
         words = [label, *made["policies"], made["kernel"], run.reclaim]
         slug = re.sub(r"[^\w.=-]+", "-", "_".join(words)).strip("-.")
         key = blake2b(told.encode(), digest_size=6).hexdigest()
@@ -137,7 +137,7 @@ class _Unfinished(Exception):
 
 
 class _Reader:
-    """A case on its way to its files."""
+    """A case on its way to its files. It begins with the first call."""
 
     def __init__(
         self,
@@ -146,21 +146,22 @@ class _Reader:
         directory: Path,
         heard: Callable[[int], None],
     ) -> None:
-        source, self._error = recording
+        self._source, self._error = recording
         self._case = case
         self._directory = directory
         self._heard = heard
         self._open = contextlib.ExitStack()
+
+    @cached_property
+    def _playback(self) -> Playback:
+        case = self._case
         made = made_by(case.tape, case.run) | {"clock": case.tape.clock}
         facts = case.tape.facts | {"replay": made}
-        with contextlib.ExitStack() as stack:
-            path = directory / f"{case.name}.tape"
-            writer = stack.enter_context(output.whole_tape(path, facts, replace=True))
-            for batch in self._error.to_batches():
-                writer.write("model_error", batch)
-            playback = Playback(source, case.run, writer, counted=True)
-            self._playback = stack.enter_context(playback)
-            self._open = stack.pop_all()
+        path = self._directory / f"{case.name}.tape"
+        writer = self._open.enter_context(output.whole_tape(path, facts, replace=True))
+        for batch in self._error.to_batches():
+            writer.write("model_error", batch)
+        return self._open.enter_context(Playback(self._source, case.run, writer, counted=True))
 
     def feed(self, batch: pa.RecordBatch) -> None:
         self._playback.feed(batch)
@@ -171,7 +172,7 @@ class _Reader:
         self._open.close()
         del found["events_per_s"]
         tape = Tape(self._directory / f"{self._case.name}.tape")
-        metrics = comparison.beside_model(comparison.metrics(tape), self._error)
+        metrics = comparison.beside_model(comparison.metrics(tape, threads=1), self._error)
         made = {"tape": self._case.label, "name": self._case.name} | found
         made |= {"lost": Loss.of(tape).total, "metrics": metrics}
         part = self._directory / f"{self._case.name}.json.part"
@@ -220,12 +221,7 @@ def play(
 
     def group(cases: Sequence[Case], recording: _Recording) -> lockstep.Group:
         def start() -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
-            with contextlib.ExitStack() as stack:
-                readers = []
-                for case in cases:
-                    readers.append(_Reader(case, recording.made(), directory, heard))
-                    stack.callback(readers[-1].close)
-                stack.pop_all()
+            readers = [_Reader(case, recording.made(), directory, heard) for case in cases]
             return cases[0].tape.batches("event"), readers
 
         return lockstep.Group(len(cases), start)

@@ -105,6 +105,21 @@ def storms() -> list[pa.RecordBatch]:
     ]
 
 
+def all_free() -> dict[str, pa.RecordBatch]:
+    """The snapshot of one zone, all free."""
+    zone: dict[str, Any] = {column.name: 0 for column in TABLES["zone"].columns if not column.null}
+    zone |= {"zone": "NORMAL", "start_pfn": _ZONE_START, "wmark_min": 14770}
+    zone |= {"wmark_low": 20164, "wmark_high": 25558}
+    zone |= dict.fromkeys(("spanned", "present", "managed", "free"), _FRAMES)
+    blocks = [
+        {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 10, "pfn": pfn}
+        for pfn in range(_ZONE_START + 1024, _ZONE_START + _FRAMES, 1024)
+    ]
+    return {
+        name: TABLES[name].batch(rows) for name, rows in (("zone", [zone]), ("block_guess", blocks))
+    }
+
+
 def empty_machine(events: bool) -> Replay:
     """2 CPUs and one zone, all free."""
     engine = Replay(
@@ -117,16 +132,8 @@ def empty_machine(events: bool) -> Replay:
         percpu_pagelist_high_fraction=1000,  # PCPs of 12 MB, without tuning
         events=events,
     )
-    zone: dict[str, Any] = {column.name: 0 for column in TABLES["zone"].columns if not column.null}
-    zone |= {"zone": "NORMAL", "start_pfn": _ZONE_START, "wmark_min": 14770}
-    zone |= {"wmark_low": 20164, "wmark_high": 25558}
-    zone |= dict.fromkeys(("spanned", "present", "managed", "free"), _FRAMES)
-    blocks = [
-        {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 10, "pfn": pfn}
-        for pfn in range(_ZONE_START + 1024, _ZONE_START + _FRAMES, 1024)
-    ]
-    engine.load("zone", TABLES["zone"].batch([zone]))
-    engine.load("block_guess", TABLES["block_guess"].batch(blocks))
+    for name, rows in all_free().items():
+        engine.load(name, rows)
     return engine
 
 

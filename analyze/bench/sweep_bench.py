@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is a sweep worth: 24 runs on one tape, on one thread and on every CPU?
+
+    sweep_bench.py [T.tape] [--json] [--repeat N]
+
+Without a tape, the storm of replay/bench is made into one: 4.9 M events, 6 M page frames.
+Wall time of whole commands, the best of N, each after one that prepared the tape (what its
+events leave out, and the model's error, are kept in a cache):
+
+  one       pagetape sweep --jobs 1, 24 runs: 3 policies under 8 kernels
+  all       the same on every CPU, and the memory it took at most
+  together  the same with all 24 models at once
+  replay    a peer: pagetape replay, times 24
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pagetape.schemas.tape import Tape, Writer
+
+_ROOT = Path(__file__).parents[2]
+_PAGETAPE = Path(sys.executable).parent / "pagetape"
+_POLICIES = "nofragment:mode={off,lowzone,always}"
+_KERNELS = "{4.20,5.0,5.14,6.1,6.5,6.8,6.12.19,6.18}"
+_RUNS = 24
+
+
+def storm(path: Path) -> Path:
+    """The storm of the replay's benchmark as a tape."""
+    bench = runpy.run_path(str(_ROOT / "replay/bench/replay_bench.py"))
+    facts = {"cpus": 2, "kernel": "6.18.0", "pageblock_order": 9, "nr_orders": 11}
+    facts |= {"nodes": [{"id": 0, "cpus": [0, 1], "distance": [10]}]}
+    facts |= {"sysctls": {"vm.percpu_pagelist_high_fraction": "1000"}}
+    with Writer(path, facts) as tape:
+        for name, rows in bench["all_free"]().items():
+            tape.write(name, rows)
+        for batch in bench["storms"]():
+            tape.write("event", batch)
+    return path
+
+
+def run(words: Sequence[object], cache: Path) -> tuple[float, int]:
+    """Wall time of a command, and the most memory it had, in bytes."""
+    env = os.environ | {"XDG_CACHE_HOME": str(cache)}
+    begin = time.monotonic()
+    child = subprocess.Popen([_PAGETAPE, *map(str, words)], env=env, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"pagetape {words[0]} ended with {child.returncode}")
+    return time.monotonic() - begin, usage.ru_maxrss * 1024
+
+
+def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
+    cpus = len(os.sched_getaffinity(0))
+    cache = directory / "cache"
+    counter = iter(range(1_000_000))
+
+    def sweep(*shape: object) -> tuple[float, int]:
+        out = directory / f"out{next(counter)}"
+        words = ("--policy", _POLICIES, "--kernel", _KERNELS, *shape)
+        return run(["sweep", *words, tape, "-o", out], cache)
+
+    run(["sweep", tape, "-o", directory / "first"], cache)
+    ways = {
+        "one": lambda: sweep("--jobs", 1),
+        "all": lambda: sweep("--jobs", cpus),
+        "together": lambda: sweep("--jobs", cpus, "--models", _RUNS),
+        "replay": lambda: run(["replay", tape], cache),
+    }
+    rounds = [{name: way() for name, way in ways.items()} for _ in range(repeat)]
+    best = {name: min(one[name][0] for one in rounds) for name in ways}
+    memory = {name: max(one[name][1] for one in rounds) for name in ways}
+    opened = Tape(tape)
+    zones = [zone for zone in opened.table("zone").to_pylist() if zone["snapshot"] == 0]
+    return {
+        "bench": "sweep",
+        "events": opened.num_rows("event"),
+        "cpus": cpus,
+        "repeat": repeat,
+        "one_s": best["one"],
+        "all_s": best["all"],
+        "together_s": best["together"],
+        "replays_s": _RUNS * best["replay"],
+        "speed_up": best["one"] / best["all"],
+        "all_bytes": memory["all"],
+        "together_bytes": memory["together"],
+        "tape_bytes": opened.bytes,
+        "model_bytes": 16 * sum(zone["spanned"] for zone in zones),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("tape", nargs="?", type=Path)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeat", type=int, default=3)
+    given = parser.parse_args()
+    with TemporaryDirectory(dir="/var/tmp") as name:
+        directory = Path(name)
+        tape = given.tape or storm(directory / "storm.tape")
+        found = measure(tape, given.repeat, directory)
+    if given.json:
+        print(json.dumps(found, indent=2))
+        return
+    played = _RUNS * found["events"]
+    print(f"24 runs of {found['events']:,} events, {found['cpus']} CPUs, best of {found['repeat']}")
+    for name, words in (
+        ("one_s", "one thread"),
+        ("all_s", "a thread per CPU"),
+        ("together_s", "the same, 24 models at once"),
+        ("replays_s", "24 times pagetape replay"),
+    ):
+        print(f"  {words:<28} {found[name]:7.1f} s  {played / found[name] / 1e6:6.1f} M events/s")
+    print(f"  speed-up {found['speed_up']:.2f}")
+    bound = _RUNS * found["model_bytes"] + found["tape_bytes"]
+    print(f"  memory {found['all_bytes'] / 1e6:,.0f} MB, with 24 models", end=" ")
+    print(f"{found['together_bytes'] / 1e6:,.0f} MB; tape + 24 models {bound / 1e6:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
