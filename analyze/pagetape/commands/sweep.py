@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer, options, output, sweep
+from pagetape import answer, kernels, options, output, sweep
 from pagetape.playback import Run
 from pagetape.schemas.tape import Tape
 
@@ -124,7 +124,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
 @options.policy_libs
 @click.option(
     "--kernel",
-    "kernels",
+    "kernel_rows",
     type=Choices(),
     default="auto",
     show_default=True,
@@ -180,7 +180,7 @@ def command(
     tapes: tuple[Path, ...],
     policies: tuple[list[str], ...],
     policy_libs: tuple[str, ...],
-    kernels: list[str],
+    kernel_rows: list[str],
     reclaims: list[str],
     out: Path,
     shard: tuple[int, int],
@@ -208,8 +208,13 @@ def command(
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
     """
     opened = [Tape(path.absolute() if cluster else path) for path in tapes]
+    if "auto" in kernel_rows:
+        for tape in opened:
+            output.tell(kernels.note(tape, "auto"))
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
-    runs = [Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernels, reclaims)]
+    runs = [
+        Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernel_rows, reclaims)
+    ]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
     out.mkdir(parents=True, exist_ok=True)
     missing = [case for case in cases if case.result(out) is None]
