@@ -5,8 +5,8 @@
  * Bytes decide everything: the machine, the kernel row, the rows of the snapshot and of
  * reclaim, the events, and the shape of the Arrow arrays they come in. Most values are
  * such as tapes hold, for a tape that is refused at once tests little; some are anything.
- * Whatever the tape says, the engine must refuse it in words or play it, and leave a model
- * whose books balance.
+ * Whatever the tape says, the engine - a free run, or validate - must refuse it in words or
+ * play it, and leave a model whose books balance.
  *
  * `make fuzz` gives it to libFuzzer; the test fuzz.c feeds it inputs of its own.
  */
@@ -15,6 +15,7 @@
 #include "buddy.h"
 #include "policy_stack.h"
 #include "replay.h"
+#include "validate.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -136,16 +137,18 @@ static uint64_t some_value(struct input *in, const struct table *table, const st
 		return some_pfn(in);
 	if (is(column, "page_order"))
 		return (uint64_t)order;
+	if (is(column, "fallback_order"))
+		return (uint64_t)order + below(in, 11);
 	if (is(column, "node") && table == &zone_table)
 		return row;
 	if (is(column, "cpu") || is(column, "node"))
 		return below(in, MAX_CPUS);
 	if (is(column, "zone"))
 		return below(in, 4) ? ZONE_NORMAL : below(in, NR_ZONE);
-	if (is(column, "migratetype"))
+	if (is(column, "migratetype") || is(column, "fallback_migratetype"))
 		return below(in, 4) ? below(in, 3) : below(in, NR_MIGRATETYPE);
 	if (is(column, "kind"))
-		return table == &event_table ? below(in, 4) : below(in, 32);
+		return table == &event_table ? below(in, NR_EVENT_KIND) : below(in, 32);
 	if (is(column, "ts"))
 		return some_ts(in);
 	if (is(column, "at"))
@@ -214,8 +217,32 @@ static void spoil(struct input *in, struct ArrowSchema *schema, struct ArrowArra
 	}
 }
 
+/* The one of the two that plays. */
+struct engine {
+	struct replay *replay;
+	struct validate *validate;
+};
+
+enum hand { LOAD, PREVIEW, FEED };
+
+static int take_rows(struct engine *e, const char *table, enum hand hand,
+		     const struct ArrowSchema *schema, const struct ArrowArray *array,
+		     struct error *err)
+{
+	switch (hand) {
+	case LOAD:
+		return e->replay ? replay_load(e->replay, table, schema, array, err)
+				 : validate_load(e->validate, table, schema, array, err);
+	case PREVIEW:
+		return e->replay ? 0 : validate_preview(e->validate, schema, array, err);
+	default:
+		return e->replay ? replay_feed(e->replay, schema, array, err)
+				 : validate_feed(e->validate, schema, array, err);
+	}
+}
+
 /* Hand rows over as a consumer of Arrow gets them; false if the engine refused. */
-static bool hand_over(struct input *in, struct replay *r, struct batch *batch, bool feed)
+static bool hand_over(struct input *in, struct engine *e, struct batch *batch, enum hand hand)
 {
 	struct error err = {""};
 	struct ArrowSchema schema;
@@ -228,8 +255,7 @@ static bool hand_over(struct input *in, struct replay *r, struct batch *batch, b
 	children = array.n_children;
 	if (rarely(in))
 		spoil(in, &schema, &array);
-	ret = feed ? replay_feed(r, &schema, &array, &err)
-		   : replay_load(r, batch->table->name, &schema, &array, &err);
+	ret = take_rows(e, batch->table->name, hand, &schema, &array, &err);
 	assert(!ret || (ret < 0 && err.msg[0]));
 	array.n_children = children;
 	array.release(&array);
@@ -238,53 +264,75 @@ static bool hand_over(struct input *in, struct replay *r, struct batch *batch, b
 	return !ret;
 }
 
-static void drain(struct replay *r)
+static void drain(struct engine *e)
 {
-	while (replay_read(r))
+	while (e->replay ? replay_read(e->replay) : validate_read(e->validate))
 		;
 }
 
-static void load_tape(struct input *in, struct replay *r, uint64_t nr_zones)
+static void load_tape(struct input *in, struct engine *e, uint64_t nr_zones)
 {
 	static const struct table *const tables[] = {
-		&pcp_table,         &pageblock_table, &free_block_table,
-		&block_guess_table, &pcp_page_table,  &reclaim_table,
+		&pcp_table,      &pageblock_table, &free_block_table, &block_guess_table,
+		&pcp_page_table, &reclaim_table,   &compaction_table, &untold_table,
 	};
 	uint64_t nr = 1 + below(in, 6);
 
-	hand_over(in, r, some_rows(in, &zone_table, nr_zones), false);
+	hand_over(in, e, some_rows(in, &zone_table, nr_zones), LOAD);
 	for (uint64_t i = 0; i < nr; i++)
-		hand_over(in, r, some_rows(in, tables[below(in, 6)], below(in, 48)), false);
+		hand_over(in, e, some_rows(in, tables[below(in, 8)], below(in, 48)), LOAD);
 	/* A tape that says nothing of free pages is refused: say something. */
 	in->pfn = BLOCK;
-	hand_over(in, r, some_rows(in, tables[2 + below(in, 2)], below(in, 16)), false);
+	hand_over(in, e, some_rows(in, tables[2 + below(in, 2)], below(in, 16)), LOAD);
 }
 
-static void play(struct input *in, struct replay *r, uint64_t nr_zones)
+static void play(struct input *in, struct engine *e, uint64_t nr_zones)
 {
-	load_tape(in, r, nr_zones);
+	load_tape(in, e, nr_zones);
 	in->ts = 1000000000;
 	for (uint64_t batches = 1 + below(in, 3); batches; batches--) {
 		uint64_t rows = in->left / 24;
 
-		hand_over(in, r, some_rows(in, &event_table, rows < MAX_ROWS ? rows : MAX_ROWS),
-			  true);
+		rows = rows < MAX_ROWS ? rows : MAX_ROWS;
+		if (!below(in, 4))
+			hand_over(in, e, some_rows(in, &event_table, rows / 2), PREVIEW);
+		hand_over(in, e, some_rows(in, &event_table, rows), FEED);
 		if (below(in, 2))
-			drain(r);
+			drain(e);
 	}
-	replay_finish(r, NULL);
-	drain(r);
+	if (e->replay)
+		replay_finish(e->replay, NULL);
+	else
+		validate_finish(e->validate, NULL);
+	drain(e);
 }
 
-static void check_books(const struct replay *r)
+static void check_books(struct engine *e)
 {
-	const struct model *m = replay_model((struct replay *)r);
+	const struct model *m = e->replay ? replay_model(e->replay) : validate_model(e->validate);
 	const char *wrong = m ? model_check(m) : NULL;
 
 	if (!wrong)
 		return;
 	fprintf(stderr, "the model is broken: %s\n", wrong);
 	abort();
+}
+
+static int new_engine(struct input *in, struct engine *e, const struct replay_config *config)
+{
+	const struct validate_config validating = {
+		.kernel = config->kernel,
+		.machine = config->machine,
+		.policies = config->policies,
+		.nr_policies = config->nr_policies,
+		.interval_ns = config->interval_ns,
+		.spans = config->spans,
+		.nr_spans = config->nr_spans,
+		.nr_rows = take(in, 1),
+	};
+
+	return below(in, 2) ? replay_new(&e->replay, config, NULL)
+			    : validate_new(&e->validate, &validating, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -298,7 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct replay_config config = {
 		.machine = {.cpu_nodes = cpu_nodes, .node_distances = distances}};
 	int nr_kernels = 0;
-	struct replay *r;
+	struct engine e = {0};
 
 	while (kernels[nr_kernels].name)
 		nr_kernels++;
@@ -325,10 +373,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		spans[i].first = take(&in, 1) + (i ? 128 : 0);
 		spans[i].end = spans[i].first + below(&in, 128);
 	}
-	if (replay_new(&r, &config, NULL))
+	if (new_engine(&in, &e, &config))
 		return 0;
-	play(&in, r, 1 + below(&in, MAX_NODES));
-	check_books(r);
-	replay_free(r);
+	play(&in, &e, 1 + below(&in, MAX_NODES));
+	check_books(&e);
+	replay_free(e.replay);
+	validate_free(e.validate);
 	return 0;
 }
