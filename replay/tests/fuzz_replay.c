@@ -337,8 +337,26 @@ static int new_engine(struct input *in, struct engine *e, const struct replay_co
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char *const specs[] = {"mainline", "nofragment", "nofragment:mode=always",
-					    "nofragment:mode=off", "mainline:boost_factor=0"};
+	static const char *const specs[] = {
+		"mainline",
+		"nofragment",
+		"nofragment:mode=always",
+		"nofragment:mode=off",
+		"mainline:boost_factor=0",
+		"watermark_boost:factor=1000000",
+		"stall",
+		"zonelist:order=zone",
+		"fallback:kernel=2.6.33",
+		"fallback:kernel=4.20",
+		"fallback:kernel=6.12.19",
+		"fallback:kernel=6.18",
+		"reserve:mode=bug",
+		"reserve:mode=fix1,nr_reserve_blocks=3",
+		"reserve:mode=fix2",
+		"reserve:mode=fix3",
+		"reserve:mode=fix4,nr_reserve_blocks=100",
+	};
+	const uint64_t nr_specs = sizeof(specs) / sizeof(specs[0]);
 	struct input in = {.data = data, .left = size};
 	uint8_t distances[MAX_NODES * MAX_NODES];
 	uint16_t cpu_nodes[MAX_CPUS];
@@ -355,8 +373,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.machine.nr_cpus = 1 + (int)below(&in, MAX_CPUS);
 	config.machine.nr_nodes = 1 + (int)below(&in, MAX_NODES);
 	config.machine.pcp_high_fraction = rarely(&in) ? (int)take(&in, 3) : 0;
-	config.policies = &specs[below(&in, 5)];
-	config.nr_policies = (int)below(&in, 2);
+	config.policies = &specs[below(&in, nr_specs - 1)];
+	/* Two that stand side by side may decide the same: refused. */
+	config.nr_policies = (int)below(&in, 3);
 	config.interval_ns = below(&in, 2) ? 1000000000 : 1000000;
 	config.events = below(&in, 2);
 	config.spans = spans;

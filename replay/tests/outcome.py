@@ -13,7 +13,7 @@ import pyarrow as pa
 from pagetape import _replay
 from pagetape.schemas import GFP_BITS, TABLES
 
-from .oracle import KERNELS, MOVABLE, Event, Kernel, Machine, Nofragment
+from .oracle import KERNELS, MOVABLE, Event, Kernel, Machine
 from .oracle.pcp import Pcp
 from .tapes import ASIDES, KSWAPD, Row
 from .world import World, tables
@@ -123,11 +123,13 @@ def play(
     kernel: str,
     rows: Sequence[Row],
     *,
-    nofragment: Nofragment | None = None,
+    policies: Sequence[str] = (),
     batch_rows: int = 1000,
 ) -> Outcome:
     """The engine's outcome of a tape."""
-    engine = _engine(world, kernel, nofragment)
+    engine = _replay.Replay(kernel, policies, **machine_of(world))
+    for name, batch in tables(world).items():
+        engine.load(name, batch)
     outputs = feed(engine, rows, batch_rows=batch_rows)
     unserved = sum(1 for row in outputs["anomaly"] if row["kind"] == "no_free_page")
     assert len(outputs["anomaly"]) == unserved, outputs["anomaly"][:3]
@@ -164,17 +166,6 @@ def machine_of(world: World) -> dict[str, Any]:
         "node_distances": world.geometry.node_distances,
         "pageblock_order": world.geometry.pageblock_order,
     }
-
-
-def _engine(world: World, kernel: str, nofragment: Nofragment | None) -> _replay.Replay:
-    engine = _replay.Replay(
-        kernel,
-        [f"nofragment:mode={nofragment}"] if nofragment else [],
-        **machine_of(world),
-    )
-    for name, batch in tables(world).items():
-        engine.load(name, batch)
-    return engine
 
 
 def _event_row(row: Row) -> dict[str, Any]:
