@@ -215,9 +215,9 @@ def _free_run_lacks(result: Result) -> list[str]:
         ]
     if not result["quiet"]:
         return [
-            "- Free run: the pages that compaction takes off the free lists and migrates to are"
-            " not played, so the model has more free pages than the kernel had, and hardly ever"
-            " has to fall back."
+            "- Free run: what compaction takes off the free lists is played, but once a page is"
+            " wrong, the blocks that compaction emptied in the record are not the ones emptied in"
+            " the model. Why the fallbacks are then too few is not settled."
         ]
     return []
 
@@ -244,7 +244,8 @@ def _why(result: Result) -> str:
     if first := result["free_run"]["first_divergence"]:
         lines.append(
             f"- Free run, first wrong page: event {first['at']:,}, an order-{first['page_order']}"
-            f" {first['migratetype']} page on CPU {first['cpu']}."
+            f" {first['migratetype']} page on CPU {first['cpu']}, expected"
+            f" {answer.cell(first['expected'])}, got {answer.cell(first['got'])}."
         )
     lines += _free_run_lacks(result)
     if anomalies := result["free_run"]["anomalies"]:
