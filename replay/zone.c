@@ -546,7 +546,8 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 	counters->alloc_pages += 1ull << rq->order;
 	if (zone != walk.preferred) {
 		counters->remote_node += zone->node != walk.preferred->node;
-		counters->lower_zone += zone->node == walk.preferred->node;
+		counters->lower_zone +=
+			zone->node == walk.preferred->node && zone->type != walk.preferred->type;
 	}
 	zone_mark_live(m, frame, rq->order, rq->migratetype);
 	return frame;

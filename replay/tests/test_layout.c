@@ -215,6 +215,29 @@ static void two_cpus_of_one_node_take_from_two_locks(void)
 	}
 }
 
+static void another_part_is_no_lower_zone(void)
+{
+	struct plan p;
+	struct model *m;
+	uint32_t frame;
+
+	plan_new(&p, "split_zone:parts=2");
+	m = built(&p);
+	for (int z = 0; z < m->nr_zones; z++) {
+		frame = m->zones[z].start;
+		if (m->zones[z].node || m->zones[z].type != ZONE_NORMAL || !m->zones[z].part)
+			continue;
+		zone_forget_old(m, frame, 5);
+		free_list_add(m, &m->zones[z], frame, 5, MIGRATETYPE_MOVABLE, true);
+	}
+	frame = alloc_on(m, 0);
+	check(frame != NO_FRAME && frame_zone(m, frame)->part == 1);
+	check(zone_counters(m, frame_zone(m, frame))->allocs == 1);
+	check(zone_counters(m, frame_zone(m, frame))->lower_zone == 0);
+	model_free(m);
+	plan_free(&p);
+}
+
 static void kswapd_of_a_node_runs_on_all_nodes_made_of_it(void)
 {
 	struct plan p;
@@ -249,6 +272,7 @@ int main(void)
 	test(a_cpu_prefers_the_fake_node_of_its_number_on_its_own_socket);
 	test(the_cpus_number_chooses_the_part_it_begins_with);
 	test(two_cpus_of_one_node_take_from_two_locks);
+	test(another_part_is_no_lower_zone);
 	test(kswapd_of_a_node_runs_on_all_nodes_made_of_it);
 	test(too_many_parts_are_refused);
 	return check_done();
