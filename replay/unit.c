@@ -92,6 +92,7 @@ uint32_t units_alloc(struct units *u, struct model *m, struct request *rq, int *
 		struct request whole = *rq;
 
 		whole.order = (uint8_t)u->order;
+		whole.light = true;
 		head = zone_alloc(m, &whole);
 		*order = head == NO_FRAME ? 0 : u->order;
 		if (head == NO_FRAME)

@@ -5,7 +5,8 @@
  * Requests of order 0 that one CPU makes for one migratetype, each within a gap of the one
  * before, are served page by page from one block, the unit. It goes back to the allocator
  * as a whole when the last page of it that was asked for is freed; pages that nobody asked
- * for by then, or by the end of the run of requests, are wasted.
+ * for by then, or by the end of the run of requests, are wasted. Where a unit could only be
+ * had by reclaim, pages are served one by one.
  */
 #pragma once
 

@@ -533,6 +533,8 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 	walk.local_only = nofragment == NOFRAGMENT_FIRST_PASS;
 	rq->flags = nofragment == NOFRAGMENT_OFF ? 0 : ALLOC_NOFRAGMENT;
 	frame = walk_zones(m, rq, &walk);
+	if (frame == NO_FRAME && rq->light)
+		return NO_FRAME;
 	if (frame == NO_FRAME)
 		frame = alloc_slow(m, rq, &walk, nofragment == NOFRAGMENT_ALWAYS);
 	if (is_atomic_order(rq))

@@ -10,6 +10,7 @@ struct request {
 	uint32_t gfp_flags;
 	uint8_t order, migratetype;
 	uint8_t class_zone; /* highest zone it may take */
+	bool light;         /* it is given up where the slow path would begin */
 	uint16_t node;      /* preferred */
 	uint32_t flags;     /* ALLOC_* of the pass that runs */
 };

@@ -108,6 +108,7 @@ static void a_unit_goes_back_whole_when_its_last_page_is_freed(void)
 
 static void without_a_block_a_page_is_served_by_itself(void)
 {
+	struct counters before;
 	struct runs r;
 	uint32_t page;
 	int order;
@@ -117,9 +118,12 @@ static void without_a_block_a_page_is_served_by_itself(void)
 		check(toy_alloc(&r.toy, 2, 'M') != UINT64_MAX);
 	toy_free_page(&r.toy, 0, 2);
 	check(toy_alloc(&r.toy, 0, 'M') == 0);
+	before = r.toy.pcp->counters;
 	page = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	check(page != NO_FRAME && order == 0);
 	check(!units_have(r.units, page));
+	check(r.toy.pcp->counters.below_low == before.below_low);
+	check(r.toy.pcp->counters.failed == before.failed);
 	runs_free(&r);
 }
 
