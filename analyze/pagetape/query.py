@@ -19,7 +19,8 @@ A header is the comment block at the head of the file:
 
 A query with the line `Tapes: several` compares tapes, the first being the base; others are
 about one. `Tier` is that of the numbers when the tape is a prediction: A is placement, B
-needs modelled feedback. queries/<group>/<name>.sql is the report
+needs modelled feedback, - is for what is asked of recordings. queries/<group>/<name>.sql
+is the report
 `<group>.<name>`; the files in queries/views/ are the views all of them can use.
 """
 
@@ -35,7 +36,7 @@ from typing import Any
 
 _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"
-_TIER = re.compile(r"Tier: ([AB])")
+_TIER = re.compile(r"Tier: ([AB-])")
 _PARAMETER = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+)(?: = (?P<default>\S+))?  +(?P<doc>.+)")
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
 
@@ -83,7 +84,7 @@ class Query:
     name: str
     title: str
     doc: str
-    tier: str  # "A", "B", or "" for a view
+    tier: str  # "A", "B", "-", or "" for a view
     several: bool  # it compares tapes
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]

@@ -1,0 +1,122 @@
+-- What each kswapd did: woken, passes, sleeps, and whether it slept too early.
+--
+-- A pass (kswapd_wake) is not a wake from sleep: a kswapd that cannot balance its node
+-- passes again and again. A sleep is premature if within a second somebody wakes that
+-- kswapd, or on a machine of one node has to reclaim: the node was not balanced after
+-- all. A nap of 100 ms before each sleep has no event of its own.
+--
+-- Tier: B
+--
+-- Columns:
+--   node              SMALLINT  NUMA node.
+--   wakeups           BIGINT    Times an allocation woke it.
+--   passes            BIGINT    Passes over its zones.
+--   sleeps            BIGINT    Times it fell asleep.
+--   premature_sleeps  BIGINT    Of these, those that were too early.
+--   awake_ms          DOUBLE    Mean time from waking to the next sleep.
+--   kcompactd_asked   BIGINT    Times kcompactd was woken for this node.
+--   kcompactd_wakes   BIGINT    Times kcompactd set to work; also by its own clock.
+--   scanned           HUGEINT   Pages it scanned, where the tape tells.
+--   reclaimed         HUGEINT   Pages it reclaimed.
+--   efficiency        DOUBLE    Reclaimed of scanned, 0 to 1.
+WITH kswapd AS (
+    SELECT tape, node, any_value(pid) AS pid
+    FROM reclaim
+    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
+    GROUP BY tape, node
+),
+
+alarm AS (
+    SELECT tape, node, ts FROM reclaim WHERE kind = 'wakeup_kswapd'
+    UNION ALL
+    SELECT r.tape, 0, r.ts
+    FROM reclaim AS r
+    JOIN machine AS m USING (tape)
+    WHERE r.kind = 'direct_reclaim_begin' AND m.nodes = 1
+),
+
+phase AS (
+    SELECT
+        tape,
+        node,
+        ts,
+        kind,
+        kind = 'kswapd_wake' AND lag(kind) OVER its IS DISTINCT FROM 'kswapd_wake' AS begins
+    FROM reclaim
+    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
+    WINDOW its AS (PARTITION BY tape, node ORDER BY ts, "at")
+),
+
+sleep AS (
+    SELECT s.node, count(*) AS sleeps, count(*) FILTER (a.ts - s.ts <= 1000000000) AS premature_sleeps
+    FROM (SELECT * FROM phase WHERE kind = 'kswapd_sleep') AS s
+    ASOF LEFT JOIN alarm AS a
+        ON a.tape = s.tape
+        AND a.node = s.node
+        AND s.ts <= a.ts
+    GROUP BY s.node
+),
+
+awake AS (
+    SELECT node, avg(next_ts - ts) / 1e6 AS awake_ms
+    FROM (
+        SELECT node, ts, kind, lead(ts) OVER its AS next_ts, lead(kind) OVER its AS next_kind
+        FROM phase
+        WHERE begins OR kind = 'kswapd_sleep'
+        WINDOW its AS (PARTITION BY tape, node ORDER BY ts)
+    )
+    WHERE kind = 'kswapd_wake' AND next_kind = 'kswapd_sleep'
+    GROUP BY node
+),
+
+scan AS (
+    SELECT k.node, sum(r.nr_scanned) AS scanned, sum(r.nr_reclaimed) AS reclaimed
+    FROM reclaim AS r
+    JOIN kswapd AS k USING (tape, pid)
+    WHERE r.kind = 'lru_shrink_inactive'
+    GROUP BY k.node
+),
+
+compact AS (
+    SELECT
+        node,
+        count(*) FILTER (kind = 'wakeup_kcompactd') AS kcompactd_asked,
+        count(*) FILTER (kind = 'kcompactd_wake') AS kcompactd_wakes
+    FROM compaction
+    WHERE kind IN ('wakeup_kcompactd', 'kcompactd_wake')
+    GROUP BY node
+),
+
+acted AS (
+    SELECT
+        node,
+        count(*) FILTER (kind = 'wakeup_kswapd') AS wakeups,
+        count(*) FILTER (kind = 'kswapd_wake') AS passes
+    FROM reclaim
+    WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep') AND node IS NOT NULL
+    GROUP BY node
+    UNION ALL
+    SELECT DISTINCT node, 0, 0
+    FROM compaction
+    WHERE kind IN ('wakeup_kcompactd', 'kcompactd_wake') AND node IS NOT NULL
+)
+
+SELECT
+    a.node,
+    max(a.wakeups) AS wakeups,
+    max(a.passes) AS passes,
+    coalesce(max(s.sleeps), 0) AS sleeps,
+    coalesce(max(s.premature_sleeps), 0) AS premature_sleeps,
+    round(max(w.awake_ms), 3) AS awake_ms,
+    coalesce(max(c.kcompactd_asked), 0) AS kcompactd_asked,
+    coalesce(max(c.kcompactd_wakes), 0) AS kcompactd_wakes,
+    max(r.scanned) AS scanned,
+    max(r.reclaimed) AS reclaimed,
+    round(max(r.reclaimed) / nullif(max(r.scanned), 0), 3) AS efficiency
+FROM acted AS a
+LEFT JOIN sleep AS s USING (node)
+LEFT JOIN awake AS w USING (node)
+LEFT JOIN scan AS r USING (node)
+LEFT JOIN compact AS c USING (node)
+GROUP BY a.node
+ORDER BY a.node

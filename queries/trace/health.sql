@@ -1,0 +1,101 @@
+-- What a tape leaves in the dark: lost events, frees of unknown pages, changed settings.
+--
+-- An orphan is a free of a page whose allocation is not on the tape. Compaction moves
+-- pages without an event for where they go: an orphan in a pageblock whose free pages
+-- compaction had isolated before is a `compact_target`. Of the others, those that the
+-- tape sees for the first time are `preexisting`, and those it had seen freed before
+-- were allocated in bulk (`without_event`). Orphans make a replay less sure: a warning
+-- says where they are more than a twentieth of all frees.
+--
+-- Tier: -
+--
+-- Columns:
+--   what     VARCHAR  What was counted.
+--   nr       BIGINT   How often.
+--   share    DOUBLE   Of all frees, or of all allocations, 0 to 1.
+--   warning  VARCHAR  What to beware of, if anything.
+WITH seen AS (
+    SELECT ts, pfn, kind, lag(kind) OVER (PARTITION BY pfn ORDER BY ts) AS before
+    FROM event
+    WHERE kind IN ('alloc', 'free') AND pfn IS NOT NULL
+),
+
+unknown AS MATERIALIZED (
+    SELECT ts, pfn, before FROM seen WHERE kind = 'free' AND before IS DISTINCT FROM 'alloc'
+),
+
+-- A free of a part finds its allocation under the first page of the whole.
+whole AS (
+    SELECT DISTINCT pfn, page_order FROM event WHERE kind = 'alloc' AND page_order > 0
+),
+
+part AS (
+    SELECT DISTINCT u.pfn
+    FROM unknown AS u
+    CROSS JOIN range(1, 11) AS o (page_order)
+    JOIN whole AS w
+        ON w.page_order = o.page_order
+        AND w.pfn = u.pfn >> o.page_order::INTEGER << o.page_order::INTEGER
+),
+
+candidate AS (
+    SELECT u.ts, u.pfn, u.before
+    FROM unknown AS u
+    ANTI JOIN part AS p ON p.pfn = u.pfn
+),
+
+isolated AS (
+    SELECT start_pfn >> (SELECT pageblock_order FROM machine) AS block, min(ts) AS ts
+    FROM compaction
+    WHERE kind = 'isolate_freepages' AND nr_taken > 0
+    GROUP BY block
+),
+
+orphan AS (
+    SELECT
+        CASE
+            WHEN c.ts > i.ts THEN 'compact_target'
+            WHEN c.before IS NULL THEN 'preexisting'
+            ELSE 'without_event'
+        END AS class,
+        count(*) AS nr
+    FROM candidate AS c
+    LEFT JOIN isolated AS i ON i.block = c.pfn >> (SELECT pageblock_order FROM machine)
+    GROUP BY class
+),
+
+event_total AS (
+    SELECT
+        count(*) FILTER (kind = 'free') AS frees,
+        count(*) FILTER (kind = 'alloc') AS allocs,
+        count(*) FILTER (kind = 'alloc' AND pfn IS NULL) AS failed
+    FROM event
+)
+
+SELECT what, nr, round(share, 6) AS share, warning
+FROM (
+    SELECT
+        1 AS place,
+        'orphan frees, all classes' AS what,
+        o.nr,
+        o.nr / nullif(t.frees, 0) AS share,
+        CASE WHEN share > 0.05 THEN 'more than 5 % of the frees are of unknown pages' END AS warning
+    FROM event_total AS t
+    CROSS JOIN (SELECT coalesce(sum(nr), 0)::BIGINT AS nr FROM orphan) AS o
+    UNION ALL
+    SELECT 2, 'orphan frees, ' || c.class, coalesce(o.nr, 0), coalesce(o.nr, 0) / nullif(t.frees, 0), NULL
+    FROM (VALUES ('compact_target'), ('preexisting'), ('without_event')) AS c (class)
+    LEFT JOIN orphan AS o USING (class)
+    CROSS JOIN event_total AS t
+    UNION ALL
+    SELECT 3, 'failed allocations', failed, failed / nullif(allocs, 0), NULL
+    FROM event_total
+    UNION ALL
+    SELECT 4, 'lost events', sum(events)::BIGINT, NULL, CASE WHEN count(*) > 0 THEN 'the tape has gaps' END
+    FROM lost
+    UNION ALL
+    SELECT 5, 'changed settings', count(*), NULL, NULL
+    FROM parameter
+    WHERE name <> 'pcp_high'
+)
+ORDER BY place, what
