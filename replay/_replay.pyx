@@ -61,6 +61,8 @@ cdef extern from "replay.h" nogil:
         int pcp_high_fraction
     struct span:
         uint64_t first, end
+    enum reclaim_mode:
+        RECLAIM_AS_RECORDED
     struct replay_config:
         const kernel *kernel
         const kernel *recorded
@@ -70,7 +72,9 @@ cdef extern from "replay.h" nogil:
         const char *const *policy_libs
         int nr_policy_libs
         uint64_t interval_ns
-        bint events, counted
+        bint events
+        reclaim_mode reclaim
+        bint counted
         const span *spans
         size_t nr_spans
     struct totals:
@@ -323,6 +327,10 @@ cdef class Rows:
         self.array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
 
 
+# By enum reclaim_mode.
+RECLAIM_MODES = ("R0", "R1", "R2")
+
+
 cdef class Replay:
     cdef replay *c
     cdef replay_config config
@@ -352,8 +360,10 @@ cdef class Replay:
         cdef list paths = [os.fsencode(path) for path in policy_libs]
         cdef const char **array
         cdef const char **libs
-        if reclaim != "R0":
-            raise EngineError(errno.EINVAL, f"reclaim '{reclaim}': there is only R0, as recorded")
+        if reclaim not in RECLAIM_MODES:
+            raise EngineError(
+                errno.EINVAL, f"reclaim '{reclaim}': there are {', '.join(RECLAIM_MODES)}"
+            )
         specs += [spec.encode() for spec in policies]
         self.machine = Machine(
             nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
@@ -371,6 +381,7 @@ cdef class Replay:
             self.config.nr_policy_libs = len(paths)
             self.config.interval_ns = interval_ns
             self.config.events = events
+            self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(reclaim)
             self.config.counted = counted
             self.config.spans = self.machine.spans
             self.config.nr_spans = self.machine.nr_spans

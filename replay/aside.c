@@ -74,7 +74,7 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
 			if (where < 0)
 				continue;
-			a->kswapds[where] = (struct kswapd){true, columns->pid[i], 0};
+			a->kswapds[where] = (struct kswapd_pass){true, columns->pid[i], 0};
 			m->boost_acts = true;
 			break;
 		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
@@ -122,7 +122,7 @@ static void end_pass(struct asides *a, struct model *m, int node)
 
 void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 {
-	struct kswapd *kswapd = &a->kswapds[aside->where];
+	struct kswapd_pass *kswapd = &a->kswapds[aside->where];
 
 	switch (aside->kind) {
 	case ASIDE_KSWAPD_BEGIN:
@@ -143,7 +143,7 @@ void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 void asides_seen(struct asides *a, struct model *m, int32_t pid, uint64_t ts)
 {
 	for (int node = 0; node < m->nr_nodes; node++) {
-		struct kswapd *kswapd = &a->kswapds[node];
+		struct kswapd_pass *kswapd = &a->kswapds[node];
 
 		if (kswapd->until && ts > kswapd->until)
 			end_pass(a, m, node);

@@ -27,8 +27,8 @@ struct aside {
 	uint32_t gfp_flags;
 };
 
-/* kswapd of one node. */
-struct kswapd {
+/* What the record shows of the kswapd of one node. */
+struct kswapd_pass {
 	bool known;
 	int32_t pid;
 	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
@@ -38,7 +38,7 @@ struct asides {
 	struct aside *rows;
 	size_t nr, room, next;
 	bool ticks;             /* the tape has the vmstat worker's own events */
-	struct kswapd *kswapds; /* [node] */
+	struct kswapd_pass *kswapds; /* [node] */
 	int nr_passes;          /* of kswapd, running */
 };
 

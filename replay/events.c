@@ -17,6 +17,7 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 	i = output_row(e->output, &columns);
 	if (!columns)
 		return NULL;
+	e->rows++;
 	columns->ts[i] = now->ts;
 	columns->cpu[i] = now->cpu;
 	columns->pid[i] = now->pid;

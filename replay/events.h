@@ -43,6 +43,7 @@ struct events {
 	struct output *output;
 	struct told *told;   /* instead of rows, if set */
 	struct tally *tally; /* instead of rows of all but fallbacks, if set */
+	uint64_t rows;       /* written so far */
 };
 
 enum { NO_PFN = -1 }; /* a null pfn: nothing was found */

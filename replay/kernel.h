@@ -104,6 +104,12 @@
 	X(CAPTURE_SILENT, "without an event")                                                      \
 	X(CAPTURE_TOLD, "with mm_page_alloc_extfrag if the types differ")
 
+#define KSWAPD_SLEEPS(X)                                                                           \
+	X(KSWAPD_V4_10, "every zone balanced; forgets the zone index")                             \
+	X(KSWAPD_FIXCHECK, "a zone balanced; forgets the zone index, clears congestion early")     \
+	X(KSWAPD_CLEAR, "a zone balanced; forgets the zone index")                                 \
+	X(KSWAPD_KEEPAWAKE, "a zone balanced; keeps the zone index")
+
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
@@ -124,6 +130,7 @@ ENUMERATE(HIGHATOMICS)
 ENUMERATE(RESERVE_PCPS)
 ENUMERATE(DECAYS)
 ENUMERATE(CAPTURES)
+ENUMERATE(KSWAPD_SLEEPS)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -169,7 +176,9 @@ ENUMERATE(CAPTURES)
 	X(decay, DECAYS, "How the vmstat tick lets a PCP shrink.")                                 \
 	X(drain_all_pieces, YES_NO, "drain_all goes in pieces.")                                   \
 	X(drain_all_remote, YES_NO, "drain_all runs on the CPU that asks for it.")                 \
-	X(capture, CAPTURES, "A compacting request takes a chunk as it is freed.")
+	X(capture, CAPTURES, "A compacting request takes a chunk as it is freed.")                 \
+	X(kswapd_sleep, KSWAPD_SLEEPS, "When kswapd may sleep, and for which zones it wakes.")     \
+	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")
 
 struct kernel {
 	const char *name;

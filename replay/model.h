@@ -74,7 +74,8 @@ struct pageblock {
  */
 #define FOR_EACH_COUNTER(X)                                                                        \
 	FOR_EACH_FIRST_COUNTER(X)                                                                  \
-	FOR_EACH_NEWER_COUNTER(X)
+	FOR_EACH_NEWER_COUNTER(X)                                                                  \
+	FOR_EACH_FEEDBACK_COUNTER(X)
 #define FOR_EACH_FIRST_COUNTER(X)                                                                  \
 	X(allocs)                                                                                  \
 	X(alloc_pages)                                                                             \
@@ -115,6 +116,27 @@ struct pageblock {
 	X(atomic_orders_failed)                                                                    \
 	X(units)                                                                                   \
 	X(unit_waste)
+
+/* Those of a run with feedback; null without. */
+#define FOR_EACH_FEEDBACK_COUNTER(X)                                                               \
+	X(kswapd_wakeups)                                                                          \
+	X(kswapd_passes)                                                                           \
+	X(kswapd_sleeps)                                                                           \
+	X(premature_sleeps)                                                                        \
+	X(naps_cut)                                                                                \
+	X(order_resets)                                                                            \
+	X(kcompactd_asked)                                                                         \
+	X(kcompactd_wakes)                                                                         \
+	X(compacted_pages)                                                                         \
+	X(direct_reclaims)                                                                         \
+	X(modelled_stall_us)                                                                       \
+	X(would_fail)                                                                              \
+	X(reclaimed_pages)                                                                         \
+	X(early_reclaim_pages)                                                                     \
+	X(early_reclaim_ms)                                                                        \
+	X(synthetic_pages)                                                                         \
+	X(reclaim_deficit_pages)                                                                   \
+	X(reclaim_saved_pages)
 
 struct counters {
 #define FIELD(name) uint64_t name;
@@ -175,6 +197,7 @@ struct zonelist {
 
 struct policy_stack;
 struct lock_queues;
+struct feedback;
 
 /* Compaction takes the first chunk that is freed in its zone and is as it wants it (5.1). */
 struct capture {
@@ -206,6 +229,7 @@ struct model {
 	bool pcp_locked;           /* the free that runs finds the lock of its PCP taken */
 	struct events *events;     /* takes the model's own events */
 	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
+	struct feedback *feedback;       /* NULL: reclaim does what the record tells */
 };
 
 /* One zone, as its snapshot tells. */

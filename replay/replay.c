@@ -94,6 +94,7 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 		.machine = config->machine,
 		.policies = r->policies,
 		.first = config->nr_spans ? config->spans[0].first : 0,
+		.feedback.reclaim.mode = config->reclaim,
 	};
 	policy_stack_edit(r->policies, &r->start.kernel);
 	ret = output_new(&r->events.output, &event_table, EVENT_ROWS, err);
@@ -197,6 +198,12 @@ static int start(struct replay *r, struct error *err)
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
 	r->model->events = r->config.events ? &r->events : NULL;
+	if (r->config.reclaim != RECLAIM_AS_RECORDED)
+		ret = feedback_start(&r->start.feedback, &r->serve, r->config.events, err);
+	if (ret)
+		return ret;
+	for (int node = 0; r->model->feedback && node < r->model->nr_nodes; node++)
+		r->model->feedback->kswapds[node].pid = r->start.asides.kswapds[node].pid;
 	r->started = true;
 	return 0;
 }
@@ -218,6 +225,9 @@ static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 #undef WRITE
 #define VALID(name) set_valid(columns->name##_valid, i);
 	FOR_EACH_NEWER_COUNTER(VALID)
+	if (r->model->feedback) {
+		FOR_EACH_FEEDBACK_COUNTER(VALID)
+	}
 #undef VALID
 }
 
@@ -309,7 +319,8 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 		ts = ts > m->now.ts ? ts : m->now.ts;
 		advance(r, ts);
 		m->now = (struct moment){.ts = ts};
-		if (aside->kind == ASIDE_RECLAIM) /* the model knows which requests fail in it */
+		/* The model knows which requests fail in it; with feedback, all else too. */
+		if (aside->kind == ASIDE_RECLAIM || (aside->kind != ASIDE_TICK && m->feedback))
 			continue;
 		if (aside->kind != ASIDE_TICK) {
 			asides_kswapd(&r->start.asides, m, aside);
@@ -327,7 +338,13 @@ static void run(struct replay *r, struct waiting *e)
 	r->serve.at += e->at - (uint32_t)r->serve.at;
 	r->model->now = e->moment;
 	r->busy[e->moment.cpu] = true;
+	if (r->model->feedback && reclaim_withholds(&r->start.feedback.reclaim, r->serve.at))
+		return;
+	if (r->model->feedback && reclaim_frees_moved(&r->start.feedback.reclaim, e))
+		return;
 	serve_request(&r->serve, e);
+	if (r->config.reclaim == RECLAIM_SYNTHETIC)
+		reclaim_ages(&r->start.feedback.reclaim, e);
 }
 
 /* Fetch the model's page of a request. */
@@ -353,6 +370,8 @@ static void catch_up(struct replay *r, const struct waiting *e)
 		asides_seen(asides, r->model, e->moment.pid, ts);
 	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
 		advance(r, ts);
+	if (r->model->feedback && feedback_is_due(&r->start.feedback, r->serve.at, ts))
+		feedback_run(&r->start.feedback, r->serve.at, ts);
 	r->model->now = e->moment;
 	while ((untold = untolds_next(&r->start.untolds, r->serve.at))) {
 		r->busy[untold->cpu] = true;
@@ -369,6 +388,7 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 
 	return ts < r->next_tick && ts < r->interval_end && ts < r->next_look &&
 	       !asides->nr_passes &&
+	       !(r->model->feedback && feedback_is_due(r->model->feedback, at, ts)) &&
 	       (asides->next == asides->nr || asides->rows[asides->next].at > at) &&
 	       (untolds->next == untolds->nr || untolds->rows[untolds->next].at > at);
 }
@@ -440,6 +460,10 @@ static int outputs_error(const struct replay *r, struct error *err)
 		ret = output_error(r->survey[i], err);
 	for (int i = 0; i < NR_END && !ret; i++)
 		ret = output_error(r->end[i], err);
+	if (!ret && r->start.feedback.reclaim_rows)
+		ret = output_error(r->start.feedback.reclaim_rows, err);
+	if (!ret && r->start.feedback.compaction_rows)
+		ret = output_error(r->start.feedback.compaction_rows, err);
 	return ret;
 }
 
@@ -492,6 +516,8 @@ int replay_finish(struct replay *r, struct error *err)
 		return fail(err, EINVAL, "the tape is over already");
 	run_due(r, true);
 	run_asides(r, end_of_tape(r), r->requests.last_ts);
+	if (r->model->feedback)
+		feedback_finish(&r->start.feedback, r->requests.last_ts);
 	if (r->model->lock_queues)
 		lock_queues_finish(r->model->lock_queues);
 	if (r->interval_end)
@@ -515,6 +541,10 @@ struct batch *replay_read(struct replay *r)
 		batch = output_pop(r->event_count, r->finished);
 	for (int i = 0; i < NR_SURVEY && !batch; i++)
 		batch = output_pop(r->survey[i], r->finished);
+	if (!batch && r->start.feedback.reclaim_rows)
+		batch = output_pop(r->start.feedback.reclaim_rows, r->finished);
+	if (!batch && r->start.feedback.compaction_rows)
+		batch = output_pop(r->start.feedback.compaction_rows, r->finished);
 	for (int i = 0; i < NR_END && !batch; i++)
 		batch = output_pop(r->end[i], r->finished);
 	return batch;

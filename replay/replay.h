@@ -34,6 +34,7 @@
 #pragma once
 
 #include "model.h"
+#include "reclaim.h"
 
 struct replay;
 
@@ -52,7 +53,8 @@ struct replay_config {
 	int nr_policy_libs;
 	uint64_t interval_ns; /* grain of the counter table */
 	bool events;          /* write the model's own events */
-	bool counted;         /* ... as rows only fallbacks, the rest in numbers: tally.h */
+	enum reclaim_mode reclaim;
+	bool counted; /* ... as rows only fallbacks, the rest in numbers: tally.h */
 	/* Rows to play, ascending, borrowed like `machine`; the rest is passed over. 0: all. */
 	const struct span *spans;
 	size_t nr_spans;

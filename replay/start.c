@@ -43,6 +43,8 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		struct reclaim_columns reclaim;
 		struct compaction_columns compaction;
 		struct untold_columns untold;
+		struct reclaimed_columns reclaimed;
+		struct service_columns service;
 	} columns;
 	size_t nr;
 	int ret;
@@ -62,8 +64,17 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		return snapshot_load_pcp(s->model, s->recorded, &columns.pcp, nr, err);
 	if (table == &pageblock_table)
 		return snapshot_load_pageblock(s->model, &columns.pageblock, nr, err);
-	if (table == &reclaim_table)
-		return asides_load(&s->asides, s->model, &columns.reclaim, nr, s->first, err);
+	if (table == &reclaim_table) {
+		ret = asides_load(&s->asides, s->model, &columns.reclaim, nr, s->first, err);
+		return ret ? ret
+			   : feedback_load_probes(&s->feedback, s->model, &columns.reclaim, nr,
+						  s->first, err);
+	}
+	if (table == &reclaimed_table)
+		return reclaim_load(&s->feedback.reclaim, s->model, &columns.reclaimed, nr,
+				    s->first, err);
+	if (table == &service_table)
+		return feedback_load_service(&s->feedback, &columns.service, nr, err);
 	if (table == &compaction_table)
 		return compactions_load(&s->compactions, &columns.compaction, nr, s->first, err);
 	if (table == &untold_table)
@@ -80,9 +91,9 @@ int start_load(struct start *s, const char *name, const struct ArrowSchema *sche
 	       const struct ArrowArray *array, struct error *err)
 {
 	static const struct table *const tables[] = {
-		&zone_table,       &pcp_table,        &pageblock_table,
-		&free_block_table, &pcp_page_table,   &block_guess_table,
-		&reclaim_table,    &compaction_table, &untold_table,
+		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
+		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
+		&untold_table,   &reclaimed_table,   &service_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -121,6 +132,7 @@ int start_complete(struct start *s, struct error *err)
 
 void start_free(struct start *s)
 {
+	feedback_free(&s->feedback);
 	model_free(s->model);
 	asides_free(&s->asides);
 	compactions_free(&s->compactions);

@@ -3,6 +3,7 @@
 
 #include "buddy.h"
 #include "fallback.h"
+#include "feedback.h"
 #include "lock_queue.h"
 #include "pcp.h"
 #include "policy_stack.h"
@@ -10,7 +11,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { HIGHATOMIC_SHARE = 100 }; /* the reserve is at most 1/100 of a zone */
+enum {
+	HIGHATOMIC_SHARE = 100, /* the reserve is at most 1/100 of a zone */
+	MAX_RETRIES = 16,       /* of direct reclaim: MAX_RECLAIM_RETRIES */
+};
 
 int gfp_class_zone(uint32_t gfp_flags)
 {
@@ -103,9 +107,10 @@ static bool has_chunk(const struct model *m, const struct zone *zone, const stru
 }
 
 /* zone_watermark_ok of 2.6.31 to 2.6.33: small chunks do not count for large requests. */
-static bool watermark_ok_per_order(const struct zone *zone, const struct request *rq, int64_t mark)
+static bool watermark_ok_per_order(const struct zone *zone, uint64_t nr_free,
+				   const struct request *rq, int64_t mark)
 {
-	int64_t free = (int64_t)zone->nr_free_pages - (1ll << rq->order) + 1, min = mark;
+	int64_t free = (int64_t)nr_free - (1ll << rq->order) + 1, min = mark;
 
 	if (rq->flags & ALLOC_HIGH)
 		min -= min / 2;
@@ -123,13 +128,13 @@ static bool watermark_ok_per_order(const struct zone *zone, const struct request
 	return true;
 }
 
-bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
-		  int64_t mark)
+bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
+		     const struct request *rq, int64_t mark)
 {
-	int64_t free = (int64_t)zone->nr_free_pages - (1ll << rq->order) + 1, min = mark;
+	int64_t free = (int64_t)nr_free - (1ll << rq->order) + 1, min = mark;
 
 	if (m->kernel->watermark == WATERMARK_PER_ORDER)
-		return watermark_ok_per_order(zone, rq, mark);
+		return watermark_ok_per_order(zone, nr_free, rq, mark);
 	if (rq->flags & ALLOC_HIGH)
 		min -= min / 2;
 	if (m->kernel->watermark == WATERMARK_HARDER) {
@@ -142,6 +147,24 @@ bool watermark_ok(const struct model *m, const struct zone *zone, const struct r
 	if (free <= min + zone->lowmem_reserve[rq->class_zone])
 		return false;
 	return !rq->order || has_chunk(m, zone, rq);
+}
+
+bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
+		  int64_t mark)
+{
+	return watermark_ok_of(m, zone, zone->nr_free_pages, rq, mark);
+}
+
+uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order)
+{
+	uint64_t pages = 0;
+
+	if (!order || !m->kernel->whole_blocks)
+		return zone->nr_free_pages;
+	for (int o = m->pageblock_order; o <= m->max_order; o++)
+		for (int type = 0; type < NR_MIGRATETYPE; type++)
+			pages += (uint64_t)zone->nr_free[o][type] << o;
+	return pages;
 }
 
 /* The rest of zone_watermark_fast. */
@@ -271,6 +294,8 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 	if (zone->boosted_watermark && rq->gfp_flags & GFP_KSWAPD_RECLAIM) {
 		zone->boosted_watermark = false;
 		zone_counters(m, zone)->kswapd_wakes++;
+		if (m->feedback)
+			feedback_wake_boosted(m->feedback, zone);
 	}
 	return frame;
 }
@@ -443,6 +468,34 @@ static uint32_t slow_path_rights(const struct model *m, const struct request *rq
 	return flags;
 }
 
+/* __alloc_pages_direct_reclaim, again and again: a frame, or NO_FRAME. */
+static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct walk *walk)
+{
+	uint32_t frame = NO_FRAME;
+
+	for (int tries = 0; tries < MAX_RETRIES && frame == NO_FRAME; tries++) {
+		if (!feedback_direct(m->feedback, walk->list, rq))
+			break;
+		frame = walk_zones(m, rq, walk);
+	}
+	zone_counters(m, walk->preferred)->would_fail += frame == NO_FRAME;
+	return frame;
+}
+
+void zone_probe(struct model *m, struct request *rq)
+{
+	const struct zonelist *list = request_zonelist(m, rq);
+
+	rq->flags = slow_path_rights(m, rq);
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= rq->class_zone &&
+		    watermark_fast(m, list->zones[i], rq, WMARK_MIN))
+			return;
+	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
+		feedback_wake_all(m->feedback, list, rq);
+	feedback_direct(m->feedback, list, rq);
+}
+
 static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *walk, bool nofragment)
 {
 	struct counters *counters = zone_counters(m, walk->preferred);
@@ -450,12 +503,24 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 
 	counters->below_low++;
 	counters->kswapd_wakes += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
+	if (m->feedback && rq->gfp_flags & GFP_KSWAPD_RECLAIM)
+		feedback_wake_all(m->feedback, walk->list, rq);
 	walk->mark = WMARK_MIN;
 	rq->flags = slow_path_rights(m, rq) | ALLOC_SLOW | (nofragment ? ALLOC_NOFRAGMENT : 0);
 	frame = walk_zones(m, rq, walk);
+	if (frame == NO_FRAME && m->feedback && m->feedback->stalled) {
+		m->feedback->stalled = false;
+		rq->flags |= ALLOC_STALLED;
+		frame = walk_zones(m, rq, walk);
+	}
 	if (frame != NO_FRAME)
 		return frame;
 	counters->below_min++;
+	if (m->feedback && rq->gfp_flags & GFP_DIRECT_RECLAIM) {
+		frame = alloc_reclaiming(m, rq, walk);
+		if (frame != NO_FRAME)
+			return frame;
+	}
 	while (unreserve_highatomic(m, walk->list, rq))
 		;
 	pcp_drain_all(m);
@@ -512,6 +577,13 @@ static void count_atomic_order(struct model *m, const struct zone *preferred, ui
 	counters->atomic_orders++;
 	counters->atomic_orders_reserve +=
 		frame_block(m, frame)->migratetype == MIGRATETYPE_RESERVE;
+}
+
+void zone_unmark_live(struct model *m, uint32_t head, int order)
+{
+	if (frame_is_live(m->frames[head].state))
+		count_live(m, head, order, -1);
+	m->frames[head].state = FRAME_USED;
 }
 
 uint32_t zone_alloc(struct model *m, struct request *rq)

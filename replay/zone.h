@@ -21,7 +21,8 @@ enum {
 	ALLOC_HARDER = 4,     /* cannot sleep: HARDER, NON_BLOCK */
 	ALLOC_HIGHATOMIC = 8, /* may take from the HIGHATOMIC reserve */
 	ALLOC_NO_WATERMARKS = 16,
-	ALLOC_SLOW = 32, /* the slow path: kswapd was woken */
+	ALLOC_SLOW = 32,    /* the slow path: kswapd was woken */
+	ALLOC_STALLED = 64, /* it waited for kswapd already: the policy stall */
 };
 
 /* A watermark as the tests see it. */
@@ -50,6 +51,12 @@ void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
 		  int64_t mark);
 
+/* The same for pages counted otherwise than as nr_free_pages. */
+bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
+		     const struct request *rq, int64_t mark);
+/* The free pages that the daemons count for an order: all, or whole pageblocks only. */
+uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order);
+
 /* Highest zone a gfp mask allows (gfp_zone, x86-64). */
 int gfp_class_zone(uint32_t gfp_flags);
 
@@ -58,10 +65,10 @@ int gfp_migratetype(uint32_t gfp_flags);
 
 /*
  * Serve a request: a first pass above the low watermark, then the slow path's rights
- * above the min watermark. Reclaim does not run, for pages are freed when the record
- * freed them. So where the kernel would reclaim (counted as below_min) the model does
- * what else the kernel does there: it unreserves HIGHATOMIC blocks and drains every
- * PCP; then it goes below the watermark. Who may not mix even after reclaim
+ * above the min watermark. Without feedback (feedback.h) reclaim does not run, for pages
+ * are freed when the record freed them. So where the kernel would reclaim (counted as
+ * below_min) the model does what else the kernel does there: it unreserves HIGHATOMIC
+ * blocks and drains every PCP; then it goes below the watermark. Who may not mix even after reclaim
  * (NOFRAGMENT_ALWAYS) mixes last. Returns the head of a used block of
  * rq->order, or NO_FRAME.
  */
@@ -82,6 +89,15 @@ uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zon
  * its pageblock, which decides claims of it.
  */
 void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype);
+
+/* It counts as nothing any more: FRAME_USED. */
+void zone_unmark_live(struct model *m, uint32_t head, int order);
+
+/*
+ * A request that is not served yet, with feedback: wake kswapd and reclaim once if every
+ * zone is below its min watermark.
+ */
+void zone_probe(struct model *m, struct request *rq);
 
 /* Free 2^order pages from `head`, which are used: a whole block, or FRAME_OLD pages. */
 void zone_free(struct model *m, uint32_t head, int order);

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import _replay, cut, kernels, output
+from pagetape import _replay, cut, feedback, kernels, output
 from pagetape.lock_costs import fitted
 from pagetape.machine import SNAPSHOT, snapshot_rows, topology
 from pagetape.reading import ahead
@@ -30,6 +30,18 @@ _BULKY = {"pageblock", "block_guess", "free_block", "pcp_page"}
 
 # Totals that say how reclaim would have reacted: counted, but not fed back.
 _FEEDBACK = {"kswapd_wakes", "below_low", "below_min", "failed"}
+
+# Totals of the model's own reclaim and compaction, which R0 does not have: from here on.
+_FIRST_OF_FEEDBACK = "kswapd_wakeups"
+
+# What no replay can tell, and why. Nobody is given a number for these.
+NOT_MODELLED = {
+    "refaults": "which reclaimed pages are wanted again depends on what programs do next",
+    "io": "the tape has no requests for I/O, and a replay makes none",
+    "swap": "what is swapped depends on the LRU lists, which no event tells",
+    "throughput": "requests come when the record made them, however fast they are served",
+    "latency": "no request waits for another: single stalls are modelled, their effect is not",
+}
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,14 @@ class Source:
     @cached_property
     def spans(self) -> list[cut.Span]:
         return cut.spans(self.tape)
+
+    @cached_property
+    def lessons(self) -> list[tuple[str, pa.RecordBatch]]:
+        """What a run with feedback is given besides: see feedback.py."""
+        moves_told = self.untold is not None and self.untold.num_rows > 0
+        learned = feedback.learn(self.tape, moves_told=moves_told)
+        tables = {"reclaimed": learned.reclaimed, "service": learned.service}
+        return [(name, batch) for name, rows in tables.items() for batch in rows.to_batches()]
 
     @cached_property
     def start(self) -> list[tuple[str, pa.RecordBatch]]:
@@ -204,7 +224,7 @@ class Playback:
         self._run = run
         self._engine = source.engine(run, events=writer is not None, counted=counted)
         self._sink = _Output(writer, _BULKY if counted else set())
-        for name, batch in source.start:
+        for name, batch in source.start + (source.lessons if run.reclaim != "R0" else []):
             self._engine.load(name, batch)
 
     def __enter__(self) -> Playback:
@@ -225,6 +245,10 @@ class Playback:
         totals = dict(self._engine.totals)
         seconds = totals.pop("loop_seconds")
         events = totals.pop("events")
+        if self._run.reclaim == "R0":
+            known = list(totals)
+            for name in known[known.index(_FIRST_OF_FEEDBACK) :]:
+                del totals[name]
         return made_by(self._source.tape, self._run) | {
             "events": events,
             "events_per_s": events / seconds if seconds else None,
@@ -233,6 +257,7 @@ class Playback:
                 name: {"value": value, "tier": tier(name, self._run)}
                 for name, value in totals.items()
             },
+            "not_modelled": NOT_MODELLED,
         }
 
 

@@ -14,28 +14,39 @@
 --   pages       BIGINT    Pages they returned.
 --   share       DOUBLE    Of all pages freed, 0 to 1.
 WITH stretch AS MATERIALIZED (
-    SELECT tape, pid, from_ts, until_ts, cause FROM reclaim_window
+    SELECT
+        pid,
+        cause,
+        greatest(from_ts, (SELECT start_ts FROM machine)) AS from_ts,
+        least(until_ts, (SELECT end_ts FROM machine)) AS until_ts
+    FROM reclaim_window
 ),
 
-reclaimer AS (
-    SELECT DISTINCT pid FROM stretch
+-- Frees meet only the stretches of their thread and of the same 4 ms.
+piece AS MATERIALIZED (
+    SELECT pid, cause, from_ts, until_ts, unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS place
+    FROM stretch
+    WHERE cause <> 'kswapd'
 ),
 
 freed AS MATERIALIZED (
-    SELECT tape, pid, ts, page_order FROM event WHERE kind = 'free'
+    SELECT e.pid, e.ts, e.page_order, k.pid IS NOT NULL AS by_kswapd
+    FROM event AS e
+    LEFT JOIN (SELECT DISTINCT pid FROM stretch WHERE cause = 'kswapd') AS k USING (pid)
+    WHERE e.kind = 'free'
 ),
 
-
--- Few threads ever reclaim: only their frees need a look at the clock.
 caused AS MATERIALIZED (
-    SELECT s.cause, f.page_order, count(*) AS frees
-    FROM (SELECT freed.* FROM freed JOIN reclaimer USING (pid)) AS f
-    ASOF JOIN stretch AS s
-        ON s.tape = f.tape
-        AND s.pid = f.pid
-        AND f.ts >= s.from_ts
-    WHERE f.ts <= s.until_ts
-    GROUP BY s.cause, f.page_order
+    SELECT p.cause, f.page_order, count(*) AS frees
+    FROM freed AS f
+    JOIN piece AS p
+        ON p.pid = f.pid
+        AND p.place = (f.ts >> 22)::BIGINT
+        AND f.ts BETWEEN p.from_ts AND p.until_ts
+    WHERE NOT f.by_kswapd
+    GROUP BY p.cause, f.page_order
+    UNION ALL
+    SELECT 'kswapd', page_order, count(*) FROM freed WHERE by_kswapd GROUP BY page_order
 ),
 
 every AS (

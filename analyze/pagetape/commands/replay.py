@@ -37,10 +37,13 @@ def _text(result: dict[str, Any]) -> str:
 @options.policy_libs
 @click.option(
     "--reclaim",
-    type=click.Choice(["R0"]),
+    type=click.Choice(["R0", "R1", "R2"]),
     default="R0",
     show_default=True,
-    help="R0: pages are freed when the tape says; wakes and boosts are only counted.",
+    help="R0: reclaim frees pages when the tape says; wakes and boosts are only counted. "
+    "R1: the model's kswapd and stalled allocations take those pages when they need them, and "
+    "its kcompactd moves pages. R2: as R1, and where the tape has no more pages to reclaim, the "
+    "oldest MOVABLE ones: synthetic.",
 )
 @click.option("-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Keep the run.")
 @options.force
@@ -59,7 +62,8 @@ def command(
 
     The requests are the tape's, every decision is the model's. OUT.tape has the
     same tables as the input, so that every report and compare works on it. Tier A
-    is placement; B would need feedback that R0 does not model.
+    is placement; B is feedback, modelled by R1 and R2 only. What no replay can tell,
+    such as refaults, is listed as not modelled.
 
     The OUT.tape of a what-if also says how far the model is off on this recording, from
     a replay under the recording's own rules; that one is made once and its figures kept.

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pagetape import answer, options, query
+from pagetape.playback import NOT_MODELLED
 
 
 def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str, Any]) -> None:
@@ -67,6 +68,13 @@ def _command(q: query.Query) -> click.Command:
     return (options.tapes if q.several else options.tape)(options.json(command))
 
 
+def _refusal(name: str) -> click.Command:
+    def run(**_: Any) -> None:
+        raise click.ClickException(f"{name}: not modelled: {NOT_MODELLED[name]}")
+
+    return options.tape(options.json(click.Command(name, callback=run, hidden=True)))
+
+
 class Reports(click.Group):
     """One command per query."""
 
@@ -74,6 +82,8 @@ class Reports(click.Group):
         return list(query.reports())
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in NOT_MODELLED:
+            return _refusal(cmd_name)
         q = query.reports().get(cmd_name)
         return _command(q) if q else None
 

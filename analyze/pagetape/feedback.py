@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replay with feedback (--reclaim R1, R2) learns from the recording itself.
+
+The frees that reclaim made, which the model's own reclaim takes instead (table
+reclaimed); and how long reclaim and compaction took, as quantiles (table service). A
+recording without such events has none: reclaim then takes no time, and has nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape import kept
+from pagetape.database import Database
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+
+_QUANTILES = 64  # SERVICE_ROWS of the engine
+_POINTS = [(n + 0.5) / _QUANTILES for n in range(_QUANTILES)]
+
+# The row number is the tape's order. `since` is the last event of the same page before.
+_RECLAIMED = """
+WITH placed AS (
+    SELECT row_number() OVER () - 1 AS place, ts, pid, kind, pfn, page_order
+    FROM event
+),
+
+stretch AS MATERIALIZED (
+    SELECT
+        pid,
+        cause,
+        greatest(from_ts, (SELECT start_ts FROM machine)) AS from_ts,
+        least(until_ts, (SELECT end_ts FROM machine)) AS until_ts
+    FROM reclaim_window
+    WHERE cause IN ('kswapd', 'direct', 'node_reclaim') OR (cause = 'compact' AND $moved)
+),
+
+piece AS MATERIALIZED (
+    SELECT pid, cause, from_ts, until_ts, unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS part
+    FROM stretch
+    WHERE cause <> 'kswapd'
+),
+
+page_event AS MATERIALIZED (
+    SELECT place, ts, pid, kind, pfn, coalesce(page_order, 0) AS page_order
+    FROM placed
+    WHERE kind IN ('alloc', 'free', 'free_batched') AND pfn IS NOT NULL
+),
+
+taken AS MATERIALIZED (
+    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, p.cause
+    FROM page_event AS f
+    JOIN piece AS p
+        ON p.pid = f.pid
+        AND p.part = (f.ts >> 22)::BIGINT
+        AND f.ts BETWEEN p.from_ts AND p.until_ts
+    WHERE f.kind <> 'alloc'
+    UNION ALL
+    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, 'kswapd'
+    FROM page_event AS f
+    WHERE f.kind <> 'alloc' AND f.pid IN (SELECT pid FROM stretch WHERE cause = 'kswapd')
+),
+
+touched AS (
+    SELECT place, lag(place) OVER (PARTITION BY pfn ORDER BY place) AS since
+    FROM page_event
+    WHERE kind <> 'free_batched' AND pfn IN (SELECT pfn FROM taken)
+)
+
+SELECT t.place AS "at", t.ts, t.kind::VARCHAR AS kind, t.pfn, t.page_order, t.cause, s.since
+FROM taken AS t
+LEFT JOIN touched AS s USING (place)
+ORDER BY t.place
+"""
+
+# Quantiles of single services; a page count of 0 where the service is not about pages.
+_SERVICE = f"""
+WITH shrink AS (
+    SELECT
+        r.ts - lag(r.ts) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS ns,
+        lag(r.kind) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS before,
+        r.kind,
+        r.nr_reclaimed
+    FROM reclaim AS r
+    WHERE r.kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
+      AND r.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
+),
+
+run AS (
+    SELECT
+        w.pid,
+        w.from_ts,
+        w.until_ts,
+        coalesce(sum(m.nr_migrated), 0) AS moved,
+        coalesce(sum(m.nr_failed), 0) AS failed
+    FROM reclaim_window AS w
+    LEFT JOIN compaction AS m
+        ON m.kind = 'migratepages' AND m.pid = w.pid AND m.ts BETWEEN w.from_ts AND w.until_ts
+    WHERE w.cause = 'compact' AND w.ended
+    GROUP BY ALL
+),
+
+served AS (
+    SELECT 'kswapd' AS what, (ns * 32 / nr_reclaimed)::DOUBLE AS ns, 0 AS moved, 0 AS failed
+    FROM shrink
+    WHERE kind = 'lru_shrink_inactive' AND before <> 'kswapd_sleep' AND nr_reclaimed > 0
+    UNION ALL
+    SELECT 'direct', until_ts - from_ts, 0, 0
+    FROM reclaim_window
+    WHERE cause = 'direct' AND ended
+    UNION ALL
+    SELECT 'compaction', until_ts - from_ts, moved, failed
+    FROM run
+)
+
+SELECT
+    what,
+    unnest(quantile_disc(ns, {_POINTS}))::UBIGINT AS ns,
+    unnest(quantile_disc(moved, {_POINTS}))::UBIGINT AS moved,
+    round(unnest(quantile_disc(moved, {_POINTS})) * coalesce(sum(failed) / nullif(sum(moved), 0), 0))::UBIGINT AS failed
+FROM served
+GROUP BY what
+ORDER BY what
+"""
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """Rows for the engine."""
+
+    reclaimed: pa.Table
+    service: pa.Table
+
+
+def _ask(tape: Tape, name: str, sql: str, values: dict[str, Any] | None = None) -> pa.Table:
+    table = TABLES[name]
+
+    def make() -> pa.Table:
+        with Database([tape]) as db:
+            return pa.Table.from_batches([table.batch(db.ask(sql, values).objects())])
+
+    return kept.table(tape, name, table.arrow, make)
+
+
+def learn(tape: Tape, *, moves_told: bool) -> Lessons:
+    """What the recording tells of reclaim; of a replay, nothing.
+
+    `moves_told`: where compaction moved pages to is known, from the table untold. If it is
+    not, the pages it freed are withheld as well, and live on where the model has them.
+    """
+    if "replay" in tape.facts:
+        return Lessons(*(TABLES[name].arrow.empty_table() for name in ("reclaimed", "service")))
+    reclaimed = _ask(tape, "reclaimed", _RECLAIMED, {"moved": not moves_told})
+    return Lessons(reclaimed, _ask(tape, "service", _SERVICE))

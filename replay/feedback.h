@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * feedback.h - reclaim that the model runs itself, instead of the record's (R1, R2).
+ *
+ * Allocations wake kswapd (kswapd.h), which takes pages from the queues of what reclaim
+ * freed on the record (reclaim.h) and wakes kcompactd (kcompactd.h); allocations below
+ * the min watermark take from them as well. How long all that takes is drawn from what
+ * the record took (table service), quantile by quantile in a fixed order, so that every
+ * run is the same. It never delays the requests that follow: they come when the record
+ * made them.
+ *
+ * A request shows only when it is served. One that had to reclaim was there before: at
+ * each recorded begin of direct reclaim the model is asked whether it, too, has nothing
+ * for that request then.
+ *
+ * What happens becomes rows of `reclaim` and `compaction`, as on a recorded tape.
+ */
+#pragma once
+
+#include "kcompactd.h"
+#include "kswapd.h"
+#include "output.h"
+#include "reclaim.h"
+#include "zone.h"
+
+enum { SERVICE_ROWS = 64 };
+
+/* What a service took on the record, by quantiles. */
+struct service {
+	struct service_row {
+		uint64_t ns, moved, failed;
+	} rows[SERVICE_ROWS];
+	int nr;
+	unsigned drawn;
+};
+
+/* The next quantile; they take turns so that few in a row have the mean of all. */
+const struct service_row *service_draw(struct service *s);
+
+/* A recorded begin of direct reclaim. */
+struct probe {
+	uint64_t at, ts;
+	uint32_t gfp_flags;
+	int32_t pid;
+	uint16_t cpu;
+	uint8_t order;
+};
+
+struct feedback {
+	struct model *model;
+	struct reclaim reclaim; /* its mode says whether there is feedback at all */
+	struct service kswapd_service, direct_service, compaction_service;
+	struct probe *probes;
+	size_t nr_probes, probes_room, next_probe;
+	struct kswapd *kswapds;                        /* [node] */
+	struct kcompactd *kcompactds;                  /* [node] */
+	uint32_t *names;                               /* [frame of a pageblock] for evacuate() */
+	uint64_t due;                                  /* the first of all that are due */
+	bool stalled;                                  /* the request that runs waited for kswapd */
+	struct output *reclaim_rows, *compaction_rows; /* NULL: nobody wants them */
+};
+
+/* Rows of the tables service and reclaim; other kinds of rows are passed over. */
+int feedback_load_service(struct feedback *fb, const struct service_columns *columns, size_t rows,
+			  struct error *err);
+int feedback_load_probes(struct feedback *fb, const struct model *m,
+			 const struct reclaim_columns *columns, size_t rows, uint64_t first,
+			 struct error *err);
+
+/* All rows are there. `rows`: what happens is wanted as rows. -ENOMEM. */
+int feedback_start(struct feedback *fb, struct serve *serve, bool rows, struct error *err);
+void feedback_free(struct feedback *fb);
+
+/* Whether something is due before the request of row `at` at `ts`; let it happen. */
+static inline bool feedback_is_due(const struct feedback *fb, uint64_t at, uint64_t ts)
+{
+	return fb->due <= ts ||
+	       (fb->next_probe < fb->nr_probes && fb->probes[fb->next_probe].at <= at);
+}
+
+void feedback_run(struct feedback *fb, uint64_t at, uint64_t ts);
+
+/* The tape is over at `ts`. */
+void feedback_finish(struct feedback *fb, uint64_t ts);
+
+/* Wake the kswapd of each node of a zonelist (wake_all_kswapds). */
+void feedback_wake_all(struct feedback *fb, const struct zonelist *list, const struct request *rq);
+/* Wake that of a zone whose watermark was boosted. */
+void feedback_wake_boosted(struct feedback *fb, const struct zone *zone);
+/* A request reclaims: one try. Whether it freed anything. */
+bool feedback_direct(struct feedback *fb, const struct zonelist *list, const struct request *rq);
+/* A request waits for kswapd rather than mix migratetypes: the policy stall. */
+void feedback_stall(struct feedback *fb, struct zone *zone, const struct request *rq,
+		    int64_t boost);
+
+/* For the daemons. */
+void feedback_wake_kcompactd(struct feedback *fb, int node, int order, int class_zone);
+static inline void feedback_hurry(struct feedback *fb, uint64_t due)
+{
+	fb->due = due < fb->due ? due : fb->due;
+}
+
+/* The counters of what happens on a node. */
+struct counters *node_counters(const struct model *m, int node);
+
+/* A row of reclaim; node, zone and order are null if below 0. */
+struct told_reclaim {
+	int kind, node, zone, order;
+	uint32_t gfp_flags;
+	int64_t nr_reclaimed; /* of direct_reclaim_end */
+	uint64_t after_ns;    /* how much later than now */
+};
+
+void feedback_tell(struct feedback *fb, const struct told_reclaim *row);
+void feedback_tell_compaction(struct feedback *fb, int kind, int node, int order, int class_zone);

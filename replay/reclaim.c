@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reclaim.h"
+
+#include "zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	NO_ROW = UINT32_MAX,
+	LOOK_AHEAD = 4096, /* rows of a queue that are not in use yet and passed over */
+};
+#define NS_PER_MS 1000000ull
+
+static int load_row(struct reclaimed *row, const struct model *m, const struct reclaimed_columns *c,
+		    size_t i, struct error *err)
+{
+	const struct zone *zone = pfn_zone(m, c->pfn[i]);
+
+	if (c->page_order[i] > m->max_order || c->kind[i] >= NR_RECLAIMED_KIND || c->ts[i] >> 62)
+		return fail(err, EINVAL, "reclaimed: row of event %llu: pfn %llu, order %d",
+			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
+			    c->page_order[i]);
+	*row = (struct reclaimed){
+		.at = c->at[i],
+		.ts = c->ts[i],
+		.since = is_valid(c->since_valid, i) ? c->since[i] : 0,
+		.frame = NO_FRAME,
+		.next = NO_ROW,
+		.kind = c->kind[i],
+		.order = c->page_order[i],
+		.moved = c->cause[i] == RECLAIMED_CAUSE_COMPACT,
+	};
+	if (zone && zone->end - zone->start - (c->pfn[i] - zone->start_pfn) >= 1u << row->order)
+		row->frame = zone->base + (uint32_t)(c->pfn[i] - zone->base_pfn);
+	return 0;
+}
+
+int reclaim_load(struct reclaim *rc, const struct model *m, const struct reclaimed_columns *columns,
+		 size_t rows, uint64_t first, struct error *err)
+{
+	size_t room = rc->nr + rows;
+	int ret = 0;
+
+	if (room > NO_ROW)
+		return fail(err, E2BIG, "reclaimed: %zu rows", room);
+	if (room > rc->room) {
+		struct reclaimed *more = realloc(rc->rows, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu rows of reclaimed", room);
+		rc->rows = more;
+		rc->room = room;
+	}
+	for (size_t i = 0; i < rows && !ret; i++) {
+		if (columns->at[i] < first)
+			continue;
+		if (rc->nr && columns->at[i] <= rc->rows[rc->nr - 1].at)
+			return fail(err, EINVAL,
+				    "reclaimed: row %zu goes back from event %llu to %llu", rc->nr,
+				    (unsigned long long)rc->rows[rc->nr - 1].at,
+				    (unsigned long long)columns->at[i]);
+		ret = load_row(&rc->rows[rc->nr], m, columns, i, err);
+		rc->nr += !ret;
+	}
+	return ret;
+}
+
+static int ages_new(struct reclaim *rc, const struct model *m, struct error *err)
+{
+	rc->ages = calloc((size_t)m->nr_nodes, sizeof(*rc->ages));
+	if (!rc->ages)
+		return fail(err, ENOMEM, "no memory for the ages of %d nodes", m->nr_nodes);
+	for (int i = 0; i < m->nr_zones; i++)
+		rc->ages[m->zones[i].node].room += 2 * (m->zones[i].end - m->zones[i].start);
+	for (int node = 0; node < m->nr_nodes; node++) {
+		struct ages *ages = &rc->ages[node];
+
+		ages->ring = malloc((ages->room + 1) * sizeof(*ages->ring));
+		if (!ages->ring)
+			return fail(err, ENOMEM, "no memory for the ages of %zu pages", ages->room);
+	}
+	return 0;
+}
+
+int reclaim_start(struct reclaim *rc, struct serve *serve, struct error *err)
+{
+	const struct model *m = serve->model;
+	uint32_t *last;
+
+	rc->serve = serve;
+	rc->heads = malloc((size_t)m->nr_nodes * sizeof(*rc->heads));
+	rc->moved = malloc((size_t)m->nr_zones * sizeof(*rc->moved));
+	last = malloc((size_t)m->nr_nodes * sizeof(*last));
+	if (!rc->heads || !rc->moved || !last) {
+		free(last);
+		return fail(err, ENOMEM, "no memory for the queues of %d nodes", m->nr_nodes);
+	}
+	for (int node = 0; node < m->nr_nodes; node++)
+		rc->heads[node] = last[node] = NO_ROW;
+	for (int zone = 0; zone < m->nr_zones; zone++)
+		rc->moved[zone] = (struct moved){NO_ROW, NO_ROW};
+	for (uint32_t i = 0; i < rc->nr; i++) {
+		const struct reclaimed *row = &rc->rows[i];
+		int node;
+
+		if (row->kind != RECLAIMED_KIND_FREE || row->frame == NO_FRAME || row->moved)
+			continue;
+		node = frame_zone(m, row->frame)->node;
+		if (last[node] == NO_ROW)
+			rc->heads[node] = i;
+		else
+			rc->rows[last[node]].next = i;
+		last[node] = i;
+	}
+	free(last);
+	return rc->mode == RECLAIM_SYNTHETIC ? ages_new(rc, m, err) : 0;
+}
+
+void reclaim_free(struct reclaim *rc)
+{
+	if (rc->ages)
+		for (int node = 0; node < rc->serve->model->nr_nodes; node++)
+			free(rc->ages[node].ring);
+	free(rc->ages);
+	free(rc->heads);
+	free(rc->moved);
+	free(rc->rows);
+}
+
+/* Where the model has the whole of a recorded page or block, or NO_FRAME. */
+static uint32_t place_of_row(const struct reclaim *rc, const struct reclaimed *row)
+{
+	const struct serve *s = rc->serve;
+	uint32_t place = serve_place(s, row->frame);
+
+	if (place == NO_FRAME && s->map[row->frame] == MAP_UNSEEN)
+		place = row->frame;
+	if (place == NO_FRAME)
+		return NO_FRAME;
+	for (uint32_t i = 0; i < 1u << row->order; i++) {
+		uint32_t of_page = serve_place(s, row->frame + i);
+		bool old = s->map[row->frame + i] == MAP_UNSEEN &&
+			   s->model->frames[row->frame + i].state == FRAME_OLD;
+
+		if (of_page != NO_FRAME ? of_page != place + i : !old || place != row->frame)
+			return NO_FRAME;
+	}
+	return place;
+}
+
+/* The page is the queue's now: what its pfn is used for next is another page. */
+static void detach(struct reclaim *rc, struct reclaimed *row, uint32_t place)
+{
+	for (uint32_t i = 0; i < 1u << row->order; i++)
+		rc->serve->map[row->frame + i] = MAP_FREED;
+	row->frame = place;
+	row->held = true;
+}
+
+/* The page of a row, which the queue has, waits for a free of an unknown page. */
+static void live_on(struct reclaim *rc, struct reclaimed *row)
+{
+	struct moved *moved = &rc->moved[frame_zone(rc->serve->model, row->frame)->number];
+	uint32_t number = (uint32_t)(row - rc->rows);
+
+	if (moved->last == NO_ROW)
+		moved->first = number;
+	else
+		rc->rows[moved->last].next = number;
+	moved->last = number;
+}
+
+bool reclaim_withholds(struct reclaim *rc, uint64_t at)
+{
+	struct reclaimed *row;
+
+	while (rc->next < rc->nr && rc->rows[rc->next].at < at)
+		rc->next++;
+	if (rc->next == rc->nr || rc->rows[rc->next].at != at)
+		return false;
+	row = &rc->rows[rc->next++];
+	if (row->kind != RECLAIMED_KIND_FREE || row->taken || row->frame == NO_FRAME)
+		return true;
+	if (place_of_row(rc, row) == NO_FRAME) {
+		/* The model has it in pieces or not at all: as on the record, then. */
+		row->taken = true;
+		return false;
+	}
+	detach(rc, row, place_of_row(rc, row));
+	if (row->moved)
+		live_on(rc, row);
+	return true;
+}
+
+static void release(struct model *m, uint32_t place, int order)
+{
+	if (m->frames[place].state != FRAME_OLD)
+		block_carve(m, place, order);
+	events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), order);
+	zone_free(m, place, order);
+}
+
+bool reclaim_frees_moved(struct reclaim *rc, const struct waiting *e)
+{
+	struct model *m = rc->serve->model;
+	struct reclaimed *row;
+	struct moved *moved;
+
+	if (e->kind != EVENT_KIND_FREE || e->frame == NO_FRAME || e->order ||
+	    serve_place(rc->serve, e->frame) != NO_FRAME)
+		return false;
+	if (rc->serve->map[e->frame] == MAP_UNSEEN && m->frames[e->frame].state == FRAME_OLD)
+		return false;
+	moved = &rc->moved[frame_zone(m, e->frame)->number];
+	if (moved->first == NO_ROW)
+		return false;
+	row = &rc->rows[moved->first];
+	moved->first = row->next;
+	if (moved->first == NO_ROW)
+		moved->last = NO_ROW;
+	row->taken = true;
+	/* If the free is of a batch, its other half finds nothing to do. */
+	rc->serve->map[e->frame] = MAP_UNSERVED;
+	release(m, row->frame, row->order);
+	return true;
+}
+
+/* Take one row of a queue, if it can be taken; returns its pages. */
+static int64_t take_row(struct reclaim *rc, struct reclaimed *row)
+{
+	struct model *m = rc->serve->model;
+	struct counters *counters;
+	int64_t pages = 1ll << row->order;
+
+	if (!row->held) {
+		uint32_t place;
+
+		if (row->since >= rc->serve->at)
+			return 0;
+		place = place_of_row(rc, row);
+		if (place == NO_FRAME)
+			return 0;
+		detach(rc, row, place);
+	}
+	counters = zone_counters(m, frame_zone(m, row->frame));
+	counters->reclaimed_pages += (uint64_t)pages;
+	if (row->ts > m->now.ts) {
+		counters->early_reclaim_pages += (uint64_t)pages;
+		counters->early_reclaim_ms += (row->ts - m->now.ts) * (uint64_t)pages / NS_PER_MS;
+	}
+	row->taken = true;
+	release(m, row->frame, row->order);
+	return pages;
+}
+
+static int64_t take_queued(struct reclaim *rc, int node, int64_t pages)
+{
+	uint32_t *link = &rc->heads[node];
+	int64_t freed = 0;
+
+	for (int looked = 0; freed < pages && *link != NO_ROW && looked < LOOK_AHEAD;) {
+		struct reclaimed *row = &rc->rows[*link];
+		int64_t got = row->taken ? 0 : take_row(rc, row);
+
+		freed += got;
+		if (row->taken) {
+			*link = row->next;
+		} else {
+			link = &row->next;
+			looked++;
+		}
+	}
+	return freed;
+}
+
+void reclaim_ages(struct reclaim *rc, const struct waiting *e)
+{
+	struct model *m = rc->serve->model;
+	struct ages *ages;
+	uint32_t place;
+
+	if (e->kind != EVENT_KIND_ALLOC || e->order || e->migratetype != MIGRATETYPE_MOVABLE ||
+	    e->frame == NO_FRAME)
+		return;
+	place = serve_place(rc->serve, e->frame);
+	if (place == NO_FRAME)
+		return;
+	ages = &rc->ages[frame_zone(m, place)->node];
+	if (ages->nr == ages->room) {
+		ages->first = (ages->first + 1) % ages->room;
+		ages->nr--;
+	}
+	ages->ring[(ages->first + ages->nr++) % ages->room] = (struct aged){e->frame, place};
+}
+
+static int64_t take_oldest(struct reclaim *rc, int node, int64_t pages)
+{
+	struct model *m = rc->serve->model;
+	struct ages *ages = &rc->ages[node];
+	int64_t freed = 0;
+
+	while (freed < pages && ages->nr) {
+		struct aged page = ages->ring[ages->first];
+
+		ages->first = (ages->first + 1) % ages->room;
+		ages->nr--;
+		if (serve_place(rc->serve, page.frame) != page.place ||
+		    m->frames[page.place].state != FRAME_USED_MOVABLE ||
+		    m->frames[page.place].order)
+			continue;
+		rc->serve->map[page.frame] = MAP_UNSERVED;
+		zone_counters(m, frame_zone(m, page.place))->synthetic_pages++;
+		release(m, page.place, 0);
+		freed++;
+	}
+	return freed;
+}
+
+int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages)
+{
+	struct model *m = rc->serve->model;
+	int64_t freed = take_queued(rc, node, pages);
+
+	if (freed < pages && rc->mode == RECLAIM_SYNTHETIC)
+		freed += take_oldest(rc, node, pages - freed);
+	for (int i = 0; i < m->nr_zones && freed < pages; i++) {
+		if (m->zones[i].node != node)
+			continue;
+		zone_counters(m, &m->zones[i])->reclaim_deficit_pages += (uint64_t)(pages - freed);
+		break;
+	}
+	return freed;
+}
+
+void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to)
+{
+	for (int node = 0; node < rc->serve->model->nr_nodes; node++)
+		for (uint32_t i = rc->heads[node]; i != NO_ROW && rc->rows[i].held;
+		     i = rc->rows[i].next)
+			if (rc->rows[i].frame == from)
+				rc->rows[i].frame = to;
+	for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
+		for (uint32_t i = rc->moved[zone].first; i != NO_ROW; i = rc->rows[i].next)
+			if (rc->rows[i].frame == from)
+				rc->rows[i].frame = to;
+}
+
+void reclaim_finish(struct reclaim *rc)
+{
+	struct model *m = rc->serve->model;
+
+	for (size_t i = 0; i < rc->nr; i++) {
+		const struct reclaimed *row = &rc->rows[i];
+
+		if (row->held && !row->taken && !row->moved)
+			zone_counters(m, frame_zone(m, row->frame))->reclaim_saved_pages +=
+				1ull << row->order;
+	}
+}

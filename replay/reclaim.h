@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reclaim.h - pages for the model's own reclaim.
+ *
+ * With feedback the frees that reclaim made on the record (table reclaimed) leave the
+ * stream of requests. They form one queue per node, in recorded order, which is all the
+ * evidence there is of the order of the LRU lists. The model's kswapd and its stalled
+ * allocations take from the head. A page is taken early if it was allocated at all by
+ * then; its refault is unknown and not priced. A queue that has nothing is a deficit,
+ * and nothing is invented (R1); or the oldest live MOVABLE pages of order 0 that the
+ * tape allocated are taken instead (R2), of which nothing says that they could be.
+ *
+ * A page that compaction moved on the record stays where the model has it. No event tells
+ * its new pfn, so that its free comes as that of a page nobody allocated: each such free
+ * frees the page of the zone that was moved first.
+ */
+#pragma once
+
+#include "serve.h"
+
+enum reclaim_mode {
+	RECLAIM_AS_RECORDED, /* R0: no feedback */
+	RECLAIM_QUEUED,      /* R1 */
+	RECLAIM_SYNTHETIC,   /* R2 */
+};
+
+/* One page, or block, of a queue. */
+struct reclaimed {
+	uint64_t at, ts;
+	uint64_t since; /* row of event from which on the page was in use */
+	uint32_t frame; /* recorded; once `held`, where the model has it */
+	uint32_t next;  /* in its queue, or NO_ROW */
+	uint8_t kind;   /* RECLAIMED_KIND_* */
+	uint8_t order;
+	bool moved; /* compaction freed it: it lives on */
+	bool held;  /* its recorded free is over */
+	bool taken; /* by the model */
+};
+
+/* Live pages by age, as recorded frame and model frame; may name pages that are gone. */
+struct ages {
+	struct aged {
+		uint32_t frame, place;
+	} *ring;
+	size_t room, first, nr;
+};
+
+struct reclaim {
+	enum reclaim_mode mode;
+	struct serve *serve;
+	struct reclaimed *rows;
+	size_t nr, room, next; /* `next`: the row whose event comes next */
+	uint32_t *heads;       /* [node] of the queues */
+	struct ages *ages;     /* [node] only R2 */
+	struct moved {
+		uint32_t first, last; /* rows, or NO_ROW */
+	} *moved;                     /* [zone] pages that live on under an unknown pfn */
+};
+
+/* Rows of the table, of events from row `first` on. -EINVAL for those no tape can have. */
+int reclaim_load(struct reclaim *rc, const struct model *m, const struct reclaimed_columns *columns,
+		 size_t rows, uint64_t first, struct error *err);
+/* All rows are there: form the queues of what `serve` serves. -ENOMEM. */
+int reclaim_start(struct reclaim *rc, struct serve *serve, struct error *err);
+void reclaim_free(struct reclaim *rc);
+
+/* Whether the event of row `at` is not to be served: its page waits in a queue. */
+bool reclaim_withholds(struct reclaim *rc, uint64_t at);
+/* A free of a page that is not there: whether a moved page was freed for it. */
+bool reclaim_frees_moved(struct reclaim *rc, const struct waiting *e);
+/* A request was served: its page grows old. */
+void reclaim_ages(struct reclaim *rc, const struct waiting *e);
+
+/* Free up to `pages` pages of a node; returns how many were freed. */
+int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages);
+
+/* A page of the model is elsewhere now. */
+void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to);
+
+/* The tape is over: count what was never taken. */
+void reclaim_finish(struct reclaim *rc);
