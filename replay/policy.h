@@ -88,6 +88,10 @@ struct policy_ops {
 	void (*pcp_tuning)(struct policy *self, struct kernel *row);
 	/* What becomes of MIGRATE_RESERVE: edit the run's row. */
 	void (*reserve)(struct policy *self, struct kernel *row);
+	/* When kswapd may sleep and what it wakes for: edit the run's row. */
+	void (*kswapd_rules)(struct policy *self, struct kernel *row);
+	/* Which free pages kswapd and kcompactd count: edit the run's row. */
+	void (*kswapd_blocks)(struct policy *self, struct kernel *row);
 	/*
 	 * Which zones and nodes there are: edit the machine and the `nr` zones of the
 	 * snapshot, of which there may be `most`. 0 or fail().

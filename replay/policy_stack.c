@@ -243,6 +243,8 @@ void policy_stack_edit(const struct policy_stack *stack, struct kernel *row)
 	EDIT(fallback_family)
 	EDIT(pcp_tuning)
 	EDIT(reserve)
+	EDIT(kswapd_rules)
+	EDIT(kswapd_blocks)
 #undef EDIT
 }
 

@@ -11,6 +11,8 @@
 	X(fallback_family)                                                                         \
 	X(pcp_tuning)                                                                              \
 	X(reserve)                                                                                 \
+	X(kswapd_rules)                                                                            \
+	X(kswapd_blocks)                                                                           \
 	X(layout)                                                                                  \
 	X(zonelist_order)                                                                          \
 	X(reserve_blocks)                                                                          \

@@ -52,12 +52,12 @@ def expand(text: str) -> list[str]:
 
 
 def stack(spec: str) -> tuple[str, ...]:
-    """'a:y=1,x=2 + b' as the policies of a run, their settings in one order."""
+    """'a:y=1,x=2 + b' as the policies of a run, their settings in one order; presets too."""
     policies = []
     for policy in spec.split("+"):
         name, colon, settings = policy.strip().partition(":")
         policies.append(name + colon + ",".join(sorted(settings.split(","))))
-    return tuple(policies)
+    return presets.expand(policies)
 
 
 @dataclass(frozen=True)

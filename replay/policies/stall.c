@@ -5,10 +5,15 @@
  * The fifth patch of fragmentation avoidance v5, which was in -mm and never merged
  * (sysctl fragment_stall_order): in the slow path a MOVABLE request that may reclaim is
  * refused a fallback to a chunk below `order`, boosts its zone and sleeps up to 20 ms.
- * Pages are freed when the record freed them, so waiting gains nothing here: the policy
- * counts what it would have refused (stall_refusals) to how many allocations (stalls).
+ * As recorded (R0) pages are freed when the record freed them, so waiting gains nothing:
+ * the policy counts what it would have refused (stall_refusals) to how many allocations
+ * (stalls). With feedback it refuses, once per allocation; the zone is boosted, kswapd
+ * woken, and the wait counted in modelled_stall_us.
  */
+#include "feedback.h"
 #include "policy.h"
+
+enum { DEFAULT_FACTOR = 15000 }; /* vm.watermark_boost_factor */
 
 struct stall {
 	int64_t order;
@@ -30,7 +35,11 @@ static bool count_refusal(struct policy *self, struct model *m, struct zone *zon
 	counters->stalls += m->now.ts != stall->ts || m->now.cpu != stall->cpu;
 	stall->ts = m->now.ts;
 	stall->cpu = m->now.cpu;
-	return false;
+	if (!m->feedback || rq->flags & ALLOC_STALLED)
+		return false;
+	if (!m->feedback->stalled)
+		feedback_stall(m->feedback, zone, rq, boost_limit(m, zone, DEFAULT_FACTOR));
+	return true;
 }
 
 static const struct policy_param params[] = {
@@ -41,9 +50,9 @@ static const struct policy_param params[] = {
 
 const struct policy_ops stall_policy = {
 	.name = "stall",
-	.doc = "Count the fallbacks that fragment_stall_order would have refused.",
+	.doc = "Refuse small fallbacks until kswapd made progress; without feedback, count them.",
 	.kernel = "fragmentation avoidance v5, 5/5 (never merged)",
-	.tier = "A",
+	.tier = "B",
 	.state_size = sizeof(struct stall),
 	.params = params,
 	.refuse_fallback = count_refusal,

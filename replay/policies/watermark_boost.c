@@ -8,7 +8,7 @@
  * stable on) it takes an attempt to claim the block, whether or not that succeeds.
  *
  * The boost acts on the watermarks where the tape shows kswapd's passes, which take it
- * back; elsewhere it is only counted. What kswapd then reclaims is not modelled here.
+ * back; elsewhere it is only counted. What kswapd then reclaims needs --reclaim R1 or R2.
  */
 #include "policy.h"
 

@@ -54,8 +54,11 @@ def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> N
         return
     policies, kernels = _replay.policies(policy_libs), _replay.kernels()
     if as_json:
-        answer.emit({"policies": policies, "kernels": kernels})
+        answer.emit({"policies": policies, "kernels": kernels, "presets": PRESETS})
         return
     click.echo("\n\n".join(_text(policy) for policy in policies))
+    click.echo()
+    rows = [(name, " + ".join(stack)) for name, stack in PRESETS.items()]
+    click.echo(answer.table(("preset", "policies"), rows))
     click.echo()
     click.echo(answer.table(("kernel", "rules of"), [(k["name"], k["doc"]) for k in kernels]))

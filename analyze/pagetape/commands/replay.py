@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer, kernels, model_error, options, output
+from pagetape import answer, kernels, model_error, options, output, presets
 from pagetape.loss import Loss
 from pagetape.playback import Run, check, is_own, play
 from pagetape.schemas.tape import Tape
@@ -73,7 +73,7 @@ def command(
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
     """
     source = Tape(tape)
-    run = Run(kernel, policies, reclaim, policy_libs)
+    run = Run(kernel, presets.expand(policies), reclaim, policy_libs)
     output.tell(kernels.note(source, kernel))
     error = None
     if out is not None:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names for stacks of policies that belong together: a preset stands for its policies.
+
+v5 is the series "Fragmentation avoidance improvements" of November 2018, by patches:
+1 tries lower zones before it mixes, 4 boosts watermarks, 5 stalls (never merged); 2 and
+3 change no decision. Its base is Linux 4.20: play it with --kernel 4.20, and beside that
+row alone. The series' own results are in the report extfrag.reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_LOWZONE = "nofragment:mode=lowzone"
+_BOOST = "watermark_boost:trigger=every_fallback"
+
+PRESETS: dict[str, tuple[str, ...]] = {
+    "v5:1": (_LOWZONE, "watermark_boost:factor=0"),
+    "v5:1-4": (_LOWZONE, _BOOST),
+    "v5:1-5": (_LOWZONE, _BOOST, "stall:order=4"),
+}
+
+
+def expand(specs: Iterable[str]) -> tuple[str, ...]:
+    """The same policies, every preset replaced by those it stands for."""
+    return tuple(policy for spec in specs for policy in PRESETS.get(spec, (spec,)))
