@@ -37,9 +37,9 @@ struct kswapd_pass {
 struct asides {
 	struct aside *rows;
 	size_t nr, room, next;
-	bool ticks;             /* the tape has the vmstat worker's own events */
+	bool ticks;                  /* the tape has the vmstat worker's own events */
 	struct kswapd_pass *kswapds; /* [node] */
-	int nr_passes;          /* of kswapd, running */
+	int nr_passes;               /* of kswapd, running */
 };
 
 /* For the nodes of a model. -ENOMEM. */

@@ -39,7 +39,12 @@ stretch AS MATERIALIZED (
 ),
 
 piece AS MATERIALIZED (
-    SELECT pid, cause, from_ts, until_ts, unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS part
+    SELECT
+        pid,
+        cause,
+        from_ts,
+        until_ts,
+        unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS part
     FROM stretch
     WHERE cause <> 'kswapd'
 ),
@@ -120,7 +125,9 @@ SELECT
     what,
     unnest(quantile_disc(ns, {_POINTS}))::UBIGINT AS ns,
     unnest(quantile_disc(moved, {_POINTS}))::UBIGINT AS moved,
-    round(unnest(quantile_disc(moved, {_POINTS})) * coalesce(sum(failed) / nullif(sum(moved), 0), 0))::UBIGINT AS failed
+    round(
+        unnest(quantile_disc(moved, {_POINTS})) * coalesce(sum(failed) / nullif(sum(moved), 0), 0)
+    )::UBIGINT AS failed
 FROM served
 GROUP BY what
 ORDER BY what

@@ -29,7 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape import answer, comparison, kept, lockstep, model_error, output
+from pagetape import answer, comparison, kept, lockstep, model_error, output, presets
 from pagetape.database import labels
 from pagetape.loss import Loss
 from pagetape.playback import Playback, Run, Source, made_by

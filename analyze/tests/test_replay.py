@@ -224,3 +224,26 @@ def test_a_policy_that_is_feedback_makes_its_numbers_tier_b() -> None:
 
     assert tier() == tier("mainline") == tier("nofragment:mode=lowzone") == "A"
     assert tier("nofragment:mode=always") == "B"
+
+
+@pytest.mark.parametrize("reclaim", ["R1", "R2"])
+def test_reclaim_of_the_models_own_is_tier_b(small: Path, pagetape: Run, reclaim: str) -> None:
+    run = pagetape("replay", small, "--reclaim", reclaim, "--json").json
+    assert (run["reclaim"], run["totals"]["allocs"]) == (reclaim, {"value": 6000, "tier": "B"})
+    assert run["totals"]["kswapd_passes"]["tier"] == "B"
+
+
+def test_as_recorded_has_no_reclaim_of_the_models_own(small: Path, pagetape: Run) -> None:
+    assert "kswapd_passes" not in pagetape("replay", small, "--json").json["totals"]
+
+
+def test_what_no_replay_can_tell_is_refused_in_words(small: Path, pagetape: Run) -> None:
+    assert "refaults" in pagetape("replay", small, "--json").json["not_modelled"]
+    asked = pagetape("report", "refaults", small)
+    assert asked.status == 1
+    assert asked.err.startswith("pagetape: refaults: not modelled: ")
+
+
+def test_a_preset_is_its_policies(small: Path, pagetape: Run) -> None:
+    run = pagetape("replay", small, "--kernel", "4.20", "--policy", "v5:1-4", "--json").json
+    assert run["policies"] == ["nofragment:mode=lowzone", "watermark_boost:trigger=every_fallback"]

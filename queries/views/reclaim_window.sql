@@ -61,5 +61,5 @@ FROM paired
 ANTI JOIN kswapd USING (tape, pid)
 WHERE begins OR after_begin IS NULL
 UNION ALL
-SELECT tape, pid, 0, 18446744073709551615::UBIGINT, false, 'kswapd'
+SELECT tape, pid, 0::UBIGINT, 18446744073709551615::UBIGINT, false, 'kswapd'
 FROM kswapd

@@ -292,7 +292,7 @@ def test_anomalies_name_the_row_that_showed_them() -> None:
         ({"kernel": "6.7"}, errno.ENOENT, "kernel '6.7' has no row; there are: 2.6.31"),
         ({"specs": ["nofrag"]}, errno.ENOENT, "no policy named 'nofrag'"),
         ({"specs": ["nofragment", "nofragment"]}, errno.EBUSY, "both decide 'nofragment'"),
-        ({"reclaim": "R1"}, errno.EINVAL, "there is only R0"),
+        ({"reclaim": "R3"}, errno.EINVAL, "there are R0, R1, R2"),
         ({"cpu_nodes": [0]}, errno.EINVAL, "nodes of 1 CPUs, not 2"),
         ({"pageblock_order": 20}, errno.EINVAL, "pageblock order 20 is not in 1..10"),
         ({"spans": [(5, 9), (8, 10)]}, errno.EINVAL, "span 1, 8 to 10, is not in order"),

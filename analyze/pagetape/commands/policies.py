@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pagetape import _replay, answer, options
+from pagetape.presets import PRESETS
 
 
 def _range(param: dict[str, Any]) -> str:

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reclaim that the model runs itself: when kswapd sleeps, what it takes, what it wakes.
+ * The machine has one CPU and one node: a zone DMA of 8 pageblocks of 512 pages from pfn
+ * 0, and a zone NORMAL of 32 from pfn 16384.
+ */
+#include "check.h"
+#include "evacuate.h"
+#include "feedback.h"
+#include "toy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 512, DMA_PAGES = 8 * BLOCK, NORMAL_PAGES = 32 * BLOCK, NORMAL_PFN = 16384 };
+enum { DMA, NORMAL };
+#define MS 1000000ull
+
+struct machinery {
+	struct toy toy;
+	struct serve serve;
+	struct feedback feedback;
+	uint64_t anomalies[NR_ANOMALY_KIND];
+};
+
+static void must(int ret, const struct error *err)
+{
+	if (ret < 0) {
+		printf("Bail out! %s\n", err->msg);
+		exit(1);
+	}
+}
+
+/* A machine under a policy; every page is used, watermarks are those given. */
+static void machinery_new(struct machinery *w, const char *kernel, const char *policy)
+{
+	static const uint16_t cpu_nodes[] = {0};
+	static const uint8_t distances[] = {10};
+	const struct machine machine = {
+		.pageblock_order = 9,
+		.max_order = 10,
+		.nr_cpus = 1,
+		.nr_nodes = 1,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances,
+	};
+	const struct zone_spec zones[] = {
+		{.type = ZONE_DMA,
+		 .spanned = DMA_PAGES,
+		 .present = DMA_PAGES,
+		 .managed = DMA_PAGES,
+		 .wmark = {8, 16, 32},
+		 .lowmem_reserve = {[ZONE_NORMAL] = 2 * DMA_PAGES}},
+		{.type = ZONE_NORMAL,
+		 .start_pfn = NORMAL_PFN,
+		 .spanned = NORMAL_PAGES,
+		 .present = NORMAL_PAGES,
+		 .managed = NORMAL_PAGES,
+		 .wmark = {100, 200, 300}},
+	};
+	const struct anomalies anomalies = {.nr = w->anomalies};
+	struct error err = {""};
+
+	*w = (struct machinery){.feedback.reclaim.mode = RECLAIM_QUEUED};
+	toy_new_machine_under(&w->toy, kernel, policy, &machine, zones, 2);
+	w->toy.m->now.ts = 1;
+	must(serve_init(&w->serve, w->toy.m, anomalies, &err), &err);
+}
+
+static void machinery_start(struct machinery *w)
+{
+	struct error err = {""};
+
+	must(feedback_start(&w->feedback, &w->serve, false, &err), &err);
+}
+
+static void machinery_free(struct machinery *w)
+{
+	feedback_free(&w->feedback);
+	serve_free(&w->serve);
+	toy_free(&w->toy);
+}
+
+/* Free pages in whole pageblocks, or spread as single pages. */
+static void make_free(struct machinery *w, int zone, int pages, bool spread)
+{
+	uint32_t start = w->toy.m->zones[zone].start;
+
+	w->toy.zone = &w->toy.m->zones[zone];
+	if (spread)
+		for (int i = 0; i < pages; i++)
+			toy_add_free(&w->toy, start + 2u * (uint32_t)i, 0, 'M');
+	else
+		for (int i = 0; i < pages; i += BLOCK)
+			toy_add_free(&w->toy, start + (uint32_t)i, 9, 'M');
+}
+
+/* Every second page of zone NORMAL, from its end, was reclaimed on the record: 1 ms apart. */
+static void queue_pages(struct machinery *w, int pages, uint64_t first_ts)
+{
+	struct reclaimed *rows = calloc((size_t)pages, sizeof(*rows));
+
+	for (int i = 0; i < pages; i++)
+		rows[i] = (struct reclaimed){
+			.at = 100 + (uint64_t)i,
+			.ts = first_ts + (uint64_t)i * MS,
+			.frame = pfn_frame(w->toy.m,
+					   NORMAL_PFN + NORMAL_PAGES - 1 - 2 * (uint64_t)i),
+			.next = UINT32_MAX,
+		};
+	w->feedback.reclaim.rows = rows;
+	w->feedback.reclaim.nr = w->feedback.reclaim.room = (size_t)pages;
+}
+
+static const struct counters *counters(const struct machinery *w, int zone)
+{
+	return &w->toy.m->pcps[zone].counters;
+}
+
+/* Section 3.1 of the specification: two zones, balanced or not, for either zone index. */
+static void kswapd_sleeps_by_the_table_of_its_variant(void)
+{
+	static const struct {
+		const char *policy;
+		bool dma, normal; /* balanced */
+		int class_zone;
+		bool sleeps, stops;
+	} cases[] = {
+		{"kswapd_sleep:variant=v4.10", false, false, ZONE_NORMAL, false, false},
+		{"kswapd_sleep:variant=v4.10", true, false, ZONE_NORMAL, false, true},
+		{"kswapd_sleep:variant=v4.10", false, true, ZONE_NORMAL, false, true},
+		{"kswapd_sleep:variant=v4.10", true, true, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=v4.10", true, false, ZONE_DMA, true, true},
+		{"kswapd_sleep:variant=v4.10", false, true, ZONE_DMA, false, false},
+		{"kswapd_sleep:variant=fixcheck", false, false, ZONE_NORMAL, false, false},
+		{"kswapd_sleep:variant=fixcheck", true, false, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=fixcheck", false, true, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=fixcheck", false, true, ZONE_DMA, false, false},
+		{"kswapd_sleep:variant=clear", true, false, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=clear", false, true, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=keepawake", false, false, ZONE_NORMAL, false, false},
+		{"kswapd_sleep:variant=keepawake", true, false, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=keepawake", false, true, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=keepawake", true, true, ZONE_NORMAL, true, true},
+		{"kswapd_sleep:variant=keepawake", false, true, ZONE_DMA, false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machinery w;
+
+		machinery_new(&w, "6.18", cases[i].policy);
+		w.toy.m->zones[DMA].lowmem_reserve[ZONE_NORMAL] = 0;
+		make_free(&w, DMA, cases[i].dma ? 100 : 10, true);
+		make_free(&w, NORMAL, cases[i].normal ? 400 : 50, true);
+		check(kswapd_may_sleep(w.toy.m, 0, 0, cases[i].class_zone) == cases[i].sleeps);
+		check(kswapd_balanced(w.toy.m, 0, 0, cases[i].class_zone) == cases[i].stops);
+		machinery_free(&w);
+	}
+}
+
+static void only_keepawake_keeps_the_zone_that_was_asked_for(void)
+{
+	static const struct {
+		const char *policy;
+		int zone;
+	} cases[] = {
+		{"kswapd_sleep:variant=v4.10", ZONE_DMA},
+		{"kswapd_sleep:variant=fixcheck", ZONE_DMA},
+		{"kswapd_sleep:variant=clear", ZONE_DMA},
+		{"kswapd_sleep:variant=keepawake", ZONE_NORMAL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machinery w;
+
+		machinery_new(&w, "6.18", cases[i].policy);
+		check(kswapd_default_zone(w.toy.m, ZONE_NORMAL) == cases[i].zone);
+		machinery_free(&w);
+	}
+}
+
+static void a_high_order_is_balanced_by_one_block_and_a_reserve_is_kept(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 400, true);
+	check(zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 0, ZONE_NORMAL));
+	check(!zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 3, ZONE_NORMAL));
+	make_free(&w, DMA, DMA_PAGES / 2, false);
+	check(zone_balanced(w.toy.m, &w.toy.m->zones[DMA], 3, ZONE_DMA));
+	check(!zone_balanced(w.toy.m, &w.toy.m->zones[DMA], 0, ZONE_NORMAL));
+	machinery_free(&w);
+}
+
+static void defrag_mode_counts_whole_pageblocks_only(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", "defrag_mode");
+	make_free(&w, NORMAL, 4000, true);
+	check(zone_free_for(w.toy.m, &w.toy.m->zones[NORMAL], 0) == 4000);
+	check(zone_free_for(w.toy.m, &w.toy.m->zones[NORMAL], 3) == 0);
+	toy_add_free(&w.toy, w.toy.m->zones[NORMAL].start + 20 * BLOCK, 9, 'M');
+	check(zone_free_for(w.toy.m, &w.toy.m->zones[NORMAL], 3) == BLOCK);
+	machinery_free(&w);
+}
+
+static void kswapd_takes_from_the_queue_until_a_zone_is_balanced(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	queue_pages(&w, 1000, 5000 * MS);
+	machinery_start(&w);
+	w.feedback.reclaim.serve->at = 50;
+	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
+	feedback_run(&w.feedback, 50, 1000 * MS);
+	check(zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 0, ZONE_NORMAL));
+	check(counters(&w, DMA)->kswapd_wakeups == 1);
+	check(counters(&w, DMA)->kswapd_passes == 1);
+	check(counters(&w, DMA)->kswapd_sleeps == 1);
+	check(counters(&w, NORMAL)->reclaimed_pages >= 250);
+	check(counters(&w, NORMAL)->reclaimed_pages < 600);
+	check(counters(&w, NORMAL)->early_reclaim_pages == counters(&w, NORMAL)->reclaimed_pages);
+	check(counters(&w, DMA)->reclaim_deficit_pages == 0);
+	check(w.feedback.kswapds[0].state == KSWAPD_ASLEEP);
+	machinery_free(&w);
+}
+
+static void a_hopeless_kswapd_gives_up_after_16_passes(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	machinery_start(&w);
+	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
+	feedback_run(&w.feedback, 50, 1000 * MS);
+	check(counters(&w, DMA)->kswapd_passes == 16);
+	check(counters(&w, DMA)->kswapd_sleeps == 1);
+	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
+	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
+	check(counters(&w, DMA)->kswapd_wakeups == 1);
+	machinery_free(&w);
+}
+
+/* The story of compact_daemon_wake: 0 in a day and a half, 5160 in ten hours after. */
+static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
+{
+	static const struct {
+		const char *policy;
+		uint64_t asked;
+	} cases[] = {
+		{"kswapd_sleep:variant=v4.10", 0},
+		{"kswapd_sleep:variant=keepawake", 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machinery w;
+
+		machinery_new(&w, "6.18", cases[i].policy);
+		/*
+		 * Enough in NORMAL to compact, but in single pages. DMA is always free, and
+		 * never balanced for NORMAL, for which it keeps a reserve.
+		 */
+		make_free(&w, DMA, DMA_PAGES, false);
+		make_free(&w, NORMAL, 4000, true);
+		queue_pages(&w, 3000, 5000 * MS);
+		machinery_start(&w);
+		w.feedback.reclaim.serve->at = 50;
+		kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 9, ZONE_NORMAL);
+		feedback_run(&w.feedback, 50, 400 * MS);
+		check(counters(&w, DMA)->order_resets == 1);
+		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
+		machinery_free(&w);
+	}
+}
+
+static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(void)
+{
+	struct machinery w;
+	struct zone *zone;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 4000, true);
+	queue_pages(&w, 1000, 5000 * MS);
+	machinery_start(&w);
+	w.feedback.reclaim.serve->at = 50;
+	zone = &w.toy.m->zones[NORMAL];
+	boost_zone(w.toy.m, zone, 450);
+	check(zone->boost == 450);
+	feedback_wake_boosted(&w.feedback, zone);
+	feedback_run(&w.feedback, 50, 400 * MS);
+	check(zone->boost == 0);
+	check(counters(&w, NORMAL)->reclaimed_pages == 450 ||
+	      counters(&w, NORMAL)->reclaimed_pages == 480);
+	check(counters(&w, DMA)->kcompactd_asked == 1);
+	machinery_free(&w);
+}
+
+static void pages_not_needed_are_saved_and_withheld_frees_are_not_served(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 1000, true);
+	queue_pages(&w, 10, 5000 * MS);
+	machinery_start(&w);
+	check(!reclaim_withholds(&w.feedback.reclaim, 99));
+	for (uint64_t at = 100; at < 110; at++)
+		check(reclaim_withholds(&w.feedback.reclaim, at));
+	w.serve.at = 120;
+	w.toy.m->now.ts = 6000 * MS;
+	check(reclaim_take(&w.feedback.reclaim, 0, 4) == 4);
+	reclaim_finish(&w.feedback.reclaim);
+	check(counters(&w, NORMAL)->reclaim_saved_pages == 6);
+	check(counters(&w, NORMAL)->early_reclaim_pages == 0);
+	machinery_free(&w);
+}
+
+static void a_page_is_not_reclaimed_before_it_is_allocated(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", NULL);
+	queue_pages(&w, 2, 5000 * MS);
+	w.feedback.reclaim.rows[0].since = 80;
+	machinery_start(&w);
+	w.serve.at = 50;
+	check(reclaim_take(&w.feedback.reclaim, 0, 2) == 1);
+	check(counters(&w, DMA)->reclaim_deficit_pages == 1);
+	w.serve.at = 81;
+	check(reclaim_take(&w.feedback.reclaim, 0, 1) == 1);
+	machinery_free(&w);
+}
+
+static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
+{
+	struct service s = {.nr = SERVICE_ROWS};
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < SERVICE_ROWS; i++)
+		s.rows[i].ns = i;
+	check(service_draw(&s)->ns == 0);
+	check(service_draw(&s)->ns == 32);
+	check(service_draw(&s)->ns == 16);
+	check(service_draw(&s)->ns == 48);
+	s.drawn = 0;
+	for (int i = 0; i < 8; i++)
+		sum += service_draw(&s)->ns;
+	check(sum == 8 * 28);
+}
+
+static void compaction_moves_pages_until_a_pageblock_is_free(void)
+{
+	const struct service_row row = {0};
+	struct machinery w;
+	double failing = 0;
+
+	machinery_new(&w, "6.18", NULL);
+	/* The first pageblock is half free and its rest movable; room is at the end. */
+	make_free(&w, NORMAL, BLOCK / 2, true);
+	for (uint32_t i = 0; i < 2000; i++)
+		toy_add_free(&w.toy, w.toy.m->zones[NORMAL].start + 8 * BLOCK + 2 * i, 0, 'M');
+	machinery_start(&w);
+	w.toy.m->blocks[pfn_frame(w.toy.m, NORMAL_PFN) >> 9].old_lru =
+		w.toy.m->blocks[pfn_frame(w.toy.m, NORMAL_PFN) >> 9].nr_old;
+	check(compact_suits(w.toy.m, &w.toy.m->zones[NORMAL], 9, ZONE_NORMAL) == COMPACT_SUITS);
+	check(evacuate(&w.feedback, &w.toy.m->zones[NORMAL], 9, &row, &failing));
+	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
+	check(w.toy.m->zones[NORMAL].nr_free[9][MIGRATETYPE_MOVABLE] == 1);
+	check(w.toy.m->zones[NORMAL].nr_free_pages == 2000 + BLOCK / 2);
+	machinery_free(&w);
+}
+
+int main(void)
+{
+	test(kswapd_sleeps_by_the_table_of_its_variant);
+	test(only_keepawake_keeps_the_zone_that_was_asked_for);
+	test(a_high_order_is_balanced_by_one_block_and_a_reserve_is_kept);
+	test(defrag_mode_counts_whole_pageblocks_only);
+	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
+	test(a_hopeless_kswapd_gives_up_after_16_passes);
+	test(kcompactd_hears_of_high_orders_only_from_keepawake);
+	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
+	test(pages_not_needed_are_saved_and_withheld_frees_are_not_served);
+	test(a_page_is_not_reclaimed_before_it_is_allocated);
+	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
+	test(compaction_moves_pages_until_a_pageblock_is_free);
+	return check_done();
+}
