@@ -97,6 +97,7 @@ def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
         "speed_up": best["one"] / best["all"],
         "all_bytes": memory["all"],
         "together_bytes": memory["together"],
+        "replay_bytes": memory["replay"],
         "tape_bytes": opened.bytes,
         "model_bytes": 16 * sum(zone["spanned"] for zone in zones),
     }
@@ -125,9 +126,9 @@ def main() -> None:
     ):
         print(f"  {words:<28} {found[name]:7.1f} s  {played / found[name] / 1e6:6.1f} M events/s")
     print(f"  speed-up {found['speed_up']:.2f}")
-    bound = _RUNS * found["model_bytes"] + found["tape_bytes"]
-    print(f"  memory {found['all_bytes'] / 1e6:,.0f} MB, with 24 models", end=" ")
-    print(f"{found['together_bytes'] / 1e6:,.0f} MB; tape + 24 models {bound / 1e6:,.0f} MB")
+    figures = [found[name] / 1e6 for name in ("all_bytes", "together_bytes", "replay_bytes")]
+    print("  memory {:,.0f} MB, with 24 models {:,.0f} MB; one replay {:,.0f} MB".format(*figures))
+    print(f"  the page frames of one model are {found['model_bytes'] / 1e6:,.0f} MB of it")
 
 
 if __name__ == "__main__":
