@@ -36,6 +36,7 @@ settings.register_profile("nightly", _common, max_examples=1000, print_blob=True
 PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 ROWS = [row["name"] for row in _replay.kernels()]
+TELL_ONCE = ROWS[ROWS.index("4.20") :]  # earlier kernels tell of the free of one page twice
 RECORDED = st.sampled_from(["5.10", "6.1.192", "6.18"])
 POLICIES: st.SearchStrategy[Nofragment | None] = st.sampled_from(
     [None, None, "off", "lowzone", "always"]
@@ -113,7 +114,7 @@ def test_engine_and_oracle_agree_on_the_fallbacks_of_another_row(
 
 
 @PROFILE
-@given(seed=st.integers(0, 10**6), recorded=st.sampled_from(["6.8", "6.12.117", "6.18"]), ops=OPS)
+@given(seed=st.integers(0, 10**6), recorded=st.sampled_from(TELL_ONCE), ops=OPS)
 def test_a_kernel_s_own_tape_comes_out_as_it_went_in(
     seed: int, recorded: str, ops: list[Op]
 ) -> None:
