@@ -88,7 +88,8 @@ static void read_pick(const struct validate *v, struct step *step, struct pick *
 		.migratetype = step->migratetype,
 	};
 	if (!next || !is_taking(next) || next->kind == step->kind || next->order != step->order ||
-	    step_depth(next) != step_depth(step) || fallback != fallback_first)
+	    step_depth(next) != step_depth(step) || fallback != fallback_first ||
+	    frame_zone(v->m, next->frame) != frame_zone(v->m, step->frame))
 		return;
 	if (fallback) {
 		pick->zone_locked = next;

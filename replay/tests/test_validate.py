@@ -81,8 +81,8 @@ def test_a_check_level_that_is_none_is_refused() -> None:
 def test_whatever_a_tape_says_the_model_stays_whole(kernel: str) -> None:
     """Events at other pages than they were: every one is repaired, and the books balance."""
     rng = Random(kernel)
-    for seed in range(4):
-        here = random_world(seed)
+    for seed in (0, 1, 2, 39, 109):
+        here = random_world(1000 + seed)
         ops = [(rng.randrange(93), rng.randrange(10000), rng.randrange(10000)) for _ in range(60)]
         events, reclaim = own_tape(here, kernel, record(here, kernel, ops).rows)
         rows = [row for row in events.to_pylist() if row["pfn"] is not None]
