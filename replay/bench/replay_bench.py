@@ -12,6 +12,7 @@ takes its turn:
 
   loop      a free run, the engine alone, without rows of the model's own events
   rows      the same, writing them
+  validate  one step ahead of those events, as of a recording
   chase     a limit: from page frame to page frame at random, each step waiting for the last
   read      a limit: pyarrow adding up the columns the engine reads
   fifo      a peer: libCacheSim's FIFO cache on the tape's pages (pip install libcachesim)
@@ -34,7 +35,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape._replay import Replay, kernel_for_release
+from pagetape._replay import Replay, Validate, kernel_for_release
 from pagetape.schemas import GFP_BITS, TABLES
 from pagetape.schemas.tape import Tape
 
@@ -120,21 +121,39 @@ def all_free() -> dict[str, pa.RecordBatch]:
     }
 
 
+_MACHINE: dict[str, Any] = {
+    "nr_cpus": 2,
+    "cpu_nodes": [0, 0],
+    "node_distances": [[10]],
+    "pageblock_order": 9,
+    "percpu_pagelist_high_fraction": 1000,  # PCPs of 12 MB, without tuning
+}
+
+
 def empty_machine(events: bool) -> Replay:
     """2 CPUs and one zone, all free."""
-    engine = Replay(
-        "6.18",
-        [],
-        nr_cpus=2,
-        cpu_nodes=[0, 0],
-        node_distances=[[10]],
-        pageblock_order=9,
-        percpu_pagelist_high_fraction=1000,  # PCPs of 12 MB, without tuning
-        events=events,
-    )
+    engine = Replay("6.18", [], **_MACHINE, events=events)
     for name, rows in all_free().items():
         engine.load(name, rows)
     return engine
+
+
+def foresee(batches: list[pa.RecordBatch]) -> float:
+    """Events a second of validate, on the events that the model makes of the storm."""
+    model, engine = empty_machine(True), Validate("6.18", **_MACHINE)
+    for name, rows in all_free().items():
+        engine.load(name, rows)
+    for batch in batches:
+        model.feed(batch)
+        while (found := model.read()) is not None:
+            if found[0] == "event":
+                engine.feed(pa.record_batch(found[1]))
+            while engine.read() is not None:
+                pass
+    engine.finish()
+    totals = engine.totals
+    seconds: float = totals["loop_seconds"]
+    return int(totals["events"]) / seconds
 
 
 def machine_of(tape: Tape, events: bool) -> Replay:
@@ -228,6 +247,7 @@ def fifo(batches: list[pa.RecordBatch], directory: Path) -> Fifo | None:
 _WORDS = {
     "loop": "M events/s  a free run, the engine alone",
     "rows": "M events/s  a free run that writes the model's own events",
+    "validate": "M events/s  validate, one step ahead of the model's own events",
     "chase": "M steps/s   from page frame to page frame at random (a limit)",
     "read": "M events/s  pyarrow, adding up the columns the engine reads (a limit)",
     "fifo": "M requests/s  libCacheSim's FIFO cache (a peer)",
@@ -278,6 +298,7 @@ def measure(path: Path | None, repeat: int, directory: Path) -> dict[str, Any]:
     measurements: dict[str, Callable[[], float | None]] = {
         "loop": lambda: play(new(False), batches),
         "rows": lambda: play(new(True), batches),
+        "validate": lambda: None if path else foresee(batches),
         "chase": lambda: chase(frames),
         "read": lambda: read(batches),
         "fifo": peer.run if peer else lambda: None,
