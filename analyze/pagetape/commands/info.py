@@ -104,6 +104,11 @@ def command(tape: Path, as_json: bool) -> None:
     "stopped"), spool.waiting_bytes what `pagetape import` would read. spool.peak_bytes is
     the most that waited (of each CPU, together), spool.full_s how long there was no room.
 
+    The other keys of the JSON: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
+    complete (every table was closed), snapshot ("exact", "proc" or "none": the start's) and
+    the tables' rows as snapshots, snapshot_zones, snapshot_checks; stacks, samples,
+    private, bytes, tables (rows of each) and facts (all that is known of the machine).
+
     \b
     Example:
       pagetape info base.tape --json | jq .events
