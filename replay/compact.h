@@ -64,6 +64,8 @@ struct compact_sink {
 			 int migratetype);
 	/* A list was cut: `first` is first now. */
 	void (*cut)(void *self, const struct compactor *task, uint32_t first);
+	/* Whether a free chunk left its list without an event: above 0 yes, below 0 no. */
+	int (*left)(void *self, uint32_t head);
 	/* The model could follow a scanner of `pages`, or it could not. */
 	void (*followed)(void *self, struct zone *zone, uint64_t pages, bool exactly);
 };

@@ -229,6 +229,44 @@ static bool explain_search(struct compactions *c, const struct model *m,
 	return false;
 }
 
+/*
+ * A search that the model cannot explain, for its lists are in another order: what the tape
+ * shows to have left the list of the order found, else what may have.
+ */
+static void find_left(const struct model *m, const struct compactor *task,
+		      const struct compact_row *row, const struct compact_sink *sink,
+		      struct search *search)
+{
+	enum { LOOK_AT = 1024 };
+	const struct frame *f = m->frames;
+	uint32_t list, entry, may_have = NO_FRAME;
+	int order = 0, looked = 0;
+
+	search->found = NO_FRAME;
+	for (int o = 0; o < NR_PAGE_ORDERS; o++)
+		search->cuts[o] = NO_FRAME;
+	while (order < task->order && 1ll << order != row->nr_taken)
+		order++;
+	if (order == task->order)
+		return;
+	list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
+	for (entry = f[list].prev; entry != list && looked++ < LOOK_AT; entry = f[entry].prev) {
+		int gone =
+			frame_pfn(m, entry) < row->start_pfn ? -1 : sink->left(sink->self, entry);
+
+		if (gone > 0)
+			break;
+		if (!gone && may_have == NO_FRAME)
+			may_have = entry;
+	}
+	if (entry == list || looked > LOOK_AT)
+		entry = may_have;
+	if (entry == NO_FRAME)
+		return;
+	search->found = search->cuts[order] = entry;
+	search->found_order = order;
+}
+
 void compact_scan_lists(struct compactions *c, struct model *m, struct compactor *task,
 			const struct compact_row *row, const struct compact_sink *sink)
 {
@@ -240,6 +278,8 @@ void compact_scan_lists(struct compactions *c, struct model *m, struct compactor
 	explained = explain_search(c, m, task, row, &search);
 	sink->followed(sink->self, task->zone, (uint64_t)(row->nr_taken > 0 ? row->nr_taken : 0),
 		       explained);
+	if (!explained)
+		find_left(m, task, row, sink, &search);
 	for (int order = 0; order < NR_PAGE_ORDERS; order++) {
 		uint32_t list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
 		uint32_t first = search.cuts[order];

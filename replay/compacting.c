@@ -57,6 +57,17 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 		    NULL);
 }
 
+/* A page that compaction takes is heard of again when it is freed, and not before. */
+static int left(void *self, uint32_t head)
+{
+	const struct validate *v = self;
+	const struct step *next = steps_of_frame(&v->steps, NULL, head);
+
+	if (!next)
+		return 0;
+	return next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED ? 1 : -1;
+}
+
 static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly)
 {
 	struct validate *v = self;
@@ -67,7 +78,7 @@ static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly
 
 void expect_compaction(struct validate *v, const struct compact_row *row)
 {
-	struct compact_sink sink = {v, isolated, cut, followed};
+	struct compact_sink sink = {v, isolated, cut, left, followed};
 
 	compact_follow(&v->start.compactions, v->m, row, &sink);
 }

@@ -35,6 +35,13 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 	run->cuts++;
 }
 
+/* What the tape shows of the pages that left their lists. */
+static int left(void *self, uint32_t head)
+{
+	(void)self;
+	return head == 40 || head == 56 ? 1 : -1;
+}
+
 static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly)
 {
 	struct run *run = self;
@@ -50,7 +57,7 @@ static void follow(struct run *run, const struct compact_row *row)
 
 	told.pid = PID;
 	compact_follow(&run->c, run->toy.m, &told,
-		       &(struct compact_sink){run, isolated, cut, followed});
+		       &(struct compact_sink){run, isolated, cut, left, followed});
 }
 
 /* A direct request of `order` compacts 128 pages; the scanners stand at their ends. */
@@ -136,14 +143,17 @@ static void a_search_in_vain_cuts_the_list_where_it_gave_up(void)
 	end(&run);
 }
 
-static void a_search_that_cannot_be_explained_is_told(void)
+static void a_search_that_cannot_be_explained_took_what_left_its_list(void)
 {
 	struct run run;
 
 	begin(&run, 4, "MMMMMMMM", 4);
-	toy_add_free(&run.toy, 8, 2, 'M');
-	search(&run, 100, 2);
-	check(run.followed == 0 && run.lost == 1);
+	toy_add_free(&run.toy, 40, 2, 'M'); /* before the range */
+	toy_add_free(&run.toy, 56, 2, 'M');
+	toy_add_free(&run.toy, 96, 2, 'M');
+	search(&run, 100, 4);
+	check(run.followed == 0 && run.lost == 1 && run.taken == 4);
+	check_text(toy_list(&run.toy, 2, 'M'), "96 40");
 	end(&run);
 }
 
@@ -194,7 +204,7 @@ static void what_a_search_for_sources_looked_at_goes_to_the_tail(void)
 	toy_add_free(&run.toy, 16, 3, 'M');
 	toy_add_free(&run.toy, 40, 3, 'M');
 	compact_find_source(run.toy.m, compactor_of(&run.c, PID), 16,
-			    &(struct compact_sink){&run, isolated, cut, followed});
+			    &(struct compact_sink){&run, isolated, cut, left, followed});
 	check_text(toy_list(&run.toy, 3, 'M'), "40 72 16");
 	check(run.cuts == 1);
 	end(&run);
@@ -223,7 +233,7 @@ int main(void)
 	test(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list);
 	test(a_page_of_the_upper_half_is_second_choice);
 	test(a_search_in_vain_cuts_the_list_where_it_gave_up);
-	test(a_search_that_cannot_be_explained_is_told);
+	test(a_search_that_cannot_be_explained_took_what_left_its_list);
 	test(a_hasty_scan_takes_only_what_its_strides_meet);
 	test(a_thorough_scan_takes_every_free_page_of_its_range);
 	test(what_a_search_for_sources_looked_at_goes_to_the_tail);
