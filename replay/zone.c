@@ -521,7 +521,8 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 		if (frame != NO_FRAME)
 			return frame;
 	}
-	while (unreserve_highatomic(m, walk->list, rq))
+	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
+	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, walk->list, rq))
 		;
 	pcp_drain_all(m);
 	frame = walk_zones(m, rq, walk);
