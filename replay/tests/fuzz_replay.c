@@ -355,6 +355,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		"reserve:mode=fix2",
 		"reserve:mode=fix3",
 		"reserve:mode=fix4,nr_reserve_blocks=100",
+		"pcp:mode=fixed",
+		"pcp:mode=auto,high_min=0,high_max=7,scale_max=6,tick_ms=1",
+		"alloc_unit:order=9,gap_us=1000000",
+		"fake_numa:nodes=5",
+		"split_zone:parts=3",
+		"alloc_unit:order=1",
+		"zone_lock:cpu_scale=3",
 	};
 	const uint64_t nr_specs = sizeof(specs) / sizeof(specs[0]);
 	struct input in = {.data = data, .left = size};
