@@ -161,7 +161,7 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
 
 	if (!order || !m->kernel->whole_blocks)
 		return zone->nr_free_pages;
-	for (int o = m->pageblock_order; o <= m->max_order; o++)
+	for (uint32_t o = (uint32_t)m->pageblock_order; o < NR_PAGE_ORDERS; o++)
 		for (int type = 0; type < NR_MIGRATETYPE; type++)
 			pages += (uint64_t)zone->nr_free[o][type] << o;
 	return pages;
