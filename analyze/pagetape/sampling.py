@@ -21,7 +21,10 @@ _ROWS = 512  # that wait to be written together
 
 
 class Sampling(threading.Thread):
-    """Takes a sample `every` so many seconds, none with 0; until() gives them out."""
+    """Takes a sample `every` so many seconds and one at the end, none with 0.
+
+    until() gives them out.
+    """
 
     def __init__(self, every: float, seen: Callable[[Sample], None]) -> None:
         super().__init__(name="samples", daemon=True)
@@ -42,16 +45,22 @@ class Sampling(threading.Thread):
         pause = self._every
         while not self._over.wait(pause):
             began = time.thread_time()
-            if self._restart:
-                self._restart = False
-                self._sampler.restart()
-            try:
-                sample = self._sampler.take()
-            except OSError:  # the kernel has no memory for the text just now
-                continue
-            self._samples.append(sample)
-            self._seen(sample)
+            sample = self._take()
+            if sample is not None:
+                self._seen(sample)
             pause = max(self._every, (time.thread_time() - began) / SHARE)
+        self._take()  # as the recording leaves the machine, however long ago the last one was
+
+    def _take(self) -> Sample | None:
+        if self._restart:
+            self._restart = False
+            self._sampler.restart()
+        try:
+            sample = self._sampler.take()
+        except OSError:  # the kernel has no memory for the text just now
+            return None
+        self._samples.append(sample)
+        return sample
 
     def restart(self) -> None:
         """A segment begins: its first sample holds all counters."""
