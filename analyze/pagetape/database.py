@@ -12,13 +12,11 @@ The tables are scanned where they lie: a query reads the columns it names.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -28,6 +26,7 @@ from pagetape import query
 from pagetape.answer import Answer
 from pagetape.schemas import TABLES, Table
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.scratch import scratch
 
 MACHINE = pa.schema(
     [
@@ -132,8 +131,10 @@ class Database:
         """`threads` for a query; None: one per CPU."""
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
-        spill = Path(tempfile.gettempdir()) / f"pagetape-{os.getpid()}"
-        self._db.execute(f"SET temp_directory = {_quoted(str(spill))}")
+        self._scratch = contextlib.ExitStack()
+        directory, limit = self._scratch.enter_context(scratch())
+        self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")
+        self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
         self._unmade: dict[str, Table | query.Query] = {**TABLES}
@@ -199,11 +200,15 @@ class Database:
             if relation is None:
                 return Answer([], [], [])
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+        except duckdb.OutOfMemoryException as e:
+            why = str(e).splitlines()[0]
+            raise TapeError(errno.ENOMEM, f"the query needs more than there is: {why}") from e
         except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
             raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
 
     def close(self) -> None:
         self._db.close()
+        self._scratch.close()
 
     def __enter__(self) -> Database:
         return self
