@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples in the order of the events."""
 
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -68,15 +69,17 @@ def test_a_segment_without_events_has_samples_all_the_same() -> None:
     assert sink.found["parameter"] == [(5, 0), (6, 0)]
 
 
-def test_samples_are_taken_until_the_end() -> None:
+def test_samples_are_taken_until_the_end_and_one_there() -> None:
     seen: list[Sample] = []
     sampling = Sampling(0.01, seen.append)
     sampling.start()
     sampling.restart()
     while len(seen) < 2:
-        pass
+        time.sleep(0.01)
     sampling.close()
-    assert sampling.until(1 << 63) == seen
+    taken = sampling.until(1 << 63)
+    assert taken[:-1] == seen
+    assert taken[-1].ts > seen[-1].ts
     assert sampling.until(1 << 63) == []
 
 
