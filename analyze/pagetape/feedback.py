@@ -28,27 +28,6 @@ WITH placed AS (
     FROM event
 ),
 
-stretch AS MATERIALIZED (
-    SELECT
-        pid,
-        cause,
-        greatest(from_ts, (SELECT start_ts FROM machine)) AS from_ts,
-        least(until_ts, (SELECT end_ts FROM machine)) AS until_ts
-    FROM reclaim_window
-    WHERE cause IN ('kswapd', 'direct', 'node_reclaim') OR (cause = 'compact' AND $moved)
-),
-
-piece AS MATERIALIZED (
-    SELECT
-        pid,
-        cause,
-        from_ts,
-        until_ts,
-        unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS part
-    FROM stretch
-    WHERE cause <> 'kswapd'
-),
-
 page_event AS MATERIALIZED (
     SELECT place, ts, pid, kind, pfn, coalesce(page_order, 0) AS page_order
     FROM placed
@@ -56,17 +35,18 @@ page_event AS MATERIALIZED (
 ),
 
 taken AS MATERIALIZED (
-    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, p.cause
+    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, s.cause
     FROM page_event AS f
-    JOIN piece AS p
-        ON p.pid = f.pid
-        AND p.part = (f.ts >> 22)::BIGINT
-        AND f.ts BETWEEN p.from_ts AND p.until_ts
+    JOIN reclaim_slice AS s
+        ON s.pid = f.pid
+        AND s.slice = (f.ts >> 22)::BIGINT
+        AND f.ts BETWEEN s.from_ts AND s.until_ts
     WHERE f.kind <> 'alloc'
+      AND (s.cause IN ('direct', 'node_reclaim') OR (s.cause = 'compact' AND $moved))
     UNION ALL
     SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, 'kswapd'
     FROM page_event AS f
-    WHERE f.kind <> 'alloc' AND f.pid IN (SELECT pid FROM stretch WHERE cause = 'kswapd')
+    WHERE f.kind <> 'alloc' AND f.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
 ),
 
 touched AS (

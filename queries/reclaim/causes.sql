@@ -13,38 +13,23 @@
 --   frees       BIGINT    How many times.
 --   pages       BIGINT    Pages they returned.
 --   share       DOUBLE    Of all pages freed, 0 to 1.
-WITH stretch AS MATERIALIZED (
-    SELECT
-        pid,
-        cause,
-        greatest(from_ts, (SELECT start_ts FROM machine)) AS from_ts,
-        least(until_ts, (SELECT end_ts FROM machine)) AS until_ts
-    FROM reclaim_window
-),
-
--- Frees meet only the stretches of their thread and of the same 4 ms.
-piece AS MATERIALIZED (
-    SELECT pid, cause, from_ts, until_ts, unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS place
-    FROM stretch
-    WHERE cause <> 'kswapd'
-),
-
-freed AS MATERIALIZED (
-    SELECT e.pid, e.ts, e.page_order, k.pid IS NOT NULL AS by_kswapd
+WITH freed AS MATERIALIZED (
+    SELECT e.tape, e.pid, e.ts, e.page_order, k.pid IS NOT NULL AS by_kswapd
     FROM event AS e
-    LEFT JOIN (SELECT DISTINCT pid FROM stretch WHERE cause = 'kswapd') AS k USING (pid)
+    LEFT JOIN (SELECT DISTINCT tape, pid FROM reclaim_window WHERE cause = 'kswapd') AS k USING (tape, pid)
     WHERE e.kind = 'free'
 ),
 
 caused AS MATERIALIZED (
-    SELECT p.cause, f.page_order, count(*) AS frees
+    SELECT s.cause, f.page_order, count(*) AS frees
     FROM freed AS f
-    JOIN piece AS p
-        ON p.pid = f.pid
-        AND p.place = (f.ts >> 22)::BIGINT
-        AND f.ts BETWEEN p.from_ts AND p.until_ts
+    JOIN reclaim_slice AS s
+        ON s.tape = f.tape
+        AND s.pid = f.pid
+        AND s.slice = (f.ts >> 22)::BIGINT
+        AND f.ts BETWEEN s.from_ts AND s.until_ts
     WHERE NOT f.by_kswapd
-    GROUP BY p.cause, f.page_order
+    GROUP BY s.cause, f.page_order
     UNION ALL
     SELECT 'kswapd', page_order, count(*) FROM freed WHERE by_kswapd GROUP BY page_order
 ),

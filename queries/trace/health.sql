@@ -24,18 +24,22 @@ unknown AS MATERIALIZED (
     SELECT ts, pfn, before FROM seen WHERE kind = 'free' AND before IS DISTINCT FROM 'alloc'
 ),
 
--- A free of a part finds its allocation under the first page of the whole.
+-- A free of a part finds its allocation under the first page of the whole. A column of
+-- heads, because DuckDB joins on columns by hashing and on what it must compute row by row.
 whole AS (
     SELECT DISTINCT pfn, page_order FROM event WHERE kind = 'alloc' AND page_order > 0
 ),
 
+head AS MATERIALIZED (
+    SELECT u.pfn, o.page_order::UTINYINT AS page_order, u.pfn >> o.page_order << o.page_order AS head
+    FROM (SELECT DISTINCT pfn FROM unknown) AS u
+    CROSS JOIN (SELECT unnest(range(1, 11))::INTEGER AS page_order) AS o
+),
+
 part AS (
-    SELECT DISTINCT u.pfn
-    FROM unknown AS u
-    CROSS JOIN range(1, 11) AS o (page_order)
-    JOIN whole AS w
-        ON w.page_order = o.page_order
-        AND w.pfn = u.pfn >> o.page_order::INTEGER << o.page_order::INTEGER
+    SELECT DISTINCT h.pfn
+    FROM head AS h
+    SEMI JOIN whole AS w ON w.page_order = h.page_order AND w.pfn = h.head
 ),
 
 candidate AS (

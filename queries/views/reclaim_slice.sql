@@ -1,0 +1,34 @@
+-- Where reclaim and compaction were at work, cut into slices of 4 ms, one row each.
+--
+-- Which page events fell into which stretch is a join of times, of all events with all
+-- stretches of their thread. With the slice it is one of equals: an event at `ts` meets
+-- the stretches of its thread with slice = (ts >> 22)::BIGINT alone. What is open ends
+-- with the tape. A kswapd has no slices: it reclaims whenever it runs.
+--
+-- Columns:
+--   tape      VARCHAR  Name of the tape.
+--   pid       INTEGER  Thread.
+--   cause     VARCHAR  direct, node_reclaim, memcg or compact.
+--   from_ts   UBIGINT  First moment of the whole stretch, trace clock in ns.
+--   until_ts  UBIGINT  Last moment of the whole stretch.
+--   slice     BIGINT   Number of one of the 4 ms that the stretch is in.
+WITH stretch AS (
+    SELECT
+        w.tape,
+        w.pid,
+        w.cause,
+        greatest(w.from_ts, m.start_ts) AS from_ts,
+        least(w.until_ts, m.end_ts) AS until_ts
+    FROM reclaim_window AS w
+    JOIN machine AS m USING (tape)
+    WHERE w.cause <> 'kswapd' AND m.start_ts IS NOT NULL
+)
+
+SELECT
+    tape,
+    pid,
+    cause,
+    from_ts,
+    until_ts,
+    unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS slice
+FROM stretch
