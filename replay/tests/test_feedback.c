@@ -34,16 +34,7 @@ static void must(int ret, const struct error *err)
 /* A machine under a policy; every page is used, watermarks are those given. */
 static void machinery_new(struct machinery *w, const char *kernel, const char *policy)
 {
-	static const uint16_t cpu_nodes[] = {0};
-	static const uint8_t distances[] = {10};
-	const struct machine machine = {
-		.pageblock_order = 9,
-		.max_order = 10,
-		.nr_cpus = 1,
-		.nr_nodes = 1,
-		.cpu_nodes = cpu_nodes,
-		.node_distances = distances,
-	};
+	const struct machine machine = toy_machine(9, 10);
 	const struct zone_spec zones[] = {
 		{.type = ZONE_DMA,
 		 .spanned = DMA_PAGES,

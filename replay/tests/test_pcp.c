@@ -42,17 +42,8 @@ static struct kernel tuned(const char *kernel, const char *spec)
 
 static void machine_of(struct toy *t, const char *kernel, const struct wave *wave)
 {
-	static const uint16_t cpu_nodes[] = {0};
-	static const uint8_t distances[] = {10};
 	const uint64_t pages = 1 << 19;
-	const struct machine machine = {
-		.pageblock_order = 9,
-		.max_order = 10,
-		.nr_cpus = 1,
-		.nr_nodes = 1,
-		.cpu_nodes = cpu_nodes,
-		.node_distances = distances,
-	};
+	const struct machine machine = toy_machine(9, 10);
 	const struct zone_spec zone = {
 		.type = ZONE_NORMAL, .spanned = pages, .present = pages, .managed = pages};
 

@@ -189,9 +189,7 @@ static void memory_that_the_kernel_has_not_initialised_is_no_block(void)
 
 static void a_block_across_the_end_of_its_zone_makes_no_huge_page(void)
 {
-	static const uint16_t cpu_nodes[] = {0};
-	static const uint8_t distances[] = {10};
-	const struct machine machine = {4, 4, 1, 1, cpu_nodes, distances, 0, 1, 1};
+	const struct machine machine = toy_machine(4, 4);
 	const struct zone_spec zone = {.start_pfn = 8, .spanned = 48, .present = 48, .managed = 48};
 	struct mix_row row;
 	struct toy t;

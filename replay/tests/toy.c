@@ -21,6 +21,21 @@ static void must(int ret, const struct error *err)
 	}
 }
 
+struct machine toy_machine(int pageblock_order, int max_order)
+{
+	static const uint16_t cpu_nodes[] = {0};
+	static const uint8_t distances[] = {10};
+
+	return (struct machine){
+		.pageblock_order = pageblock_order,
+		.max_order = max_order,
+		.nr_cpus = 1,
+		.nr_nodes = 1,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances,
+	};
+}
+
 void toy_new_machine_under(struct toy *t, const char *kernel, const char *policy,
 			   const struct machine *machine, const struct zone_spec *zones,
 			   int nr_zones)
@@ -51,16 +66,7 @@ void toy_new_machine(struct toy *t, const char *kernel, const struct machine *ma
 void toy_new_under(struct toy *t, const char *kernel, const char *policy,
 		   struct toy_geometry geometry)
 {
-	static const uint16_t cpu_nodes[] = {0};
-	static const uint8_t distances[] = {10};
-	struct machine machine = {
-		.pageblock_order = geometry.pageblock_order,
-		.max_order = geometry.max_order,
-		.nr_cpus = 1,
-		.nr_nodes = 1,
-		.cpu_nodes = cpu_nodes,
-		.node_distances = distances,
-	};
+	const struct machine machine = toy_machine(geometry.pageblock_order, geometry.max_order);
 	uint64_t pages = strlen(geometry.blocks) << geometry.pageblock_order;
 	struct zone_spec zone = {
 		.type = (uint8_t)geometry.zone,

@@ -35,6 +35,9 @@ struct toy_geometry {
 	int zone; /* ZONE_DMA32 never has ALLOC_NOFRAGMENT; the default ZONE_DMA neither */
 };
 
+/* One CPU on one node. */
+struct machine toy_machine(int pageblock_order, int max_order);
+
 void toy_new(struct toy *t, const char *kernel, struct toy_geometry geometry);
 /* A machine of more: the toy's zone and PCP are the first ones. */
 void toy_new_machine(struct toy *t, const char *kernel, const struct machine *machine,
