@@ -74,6 +74,11 @@ CONFIG = (
 
 _STAGES = ("before", "after")
 
+# Sysctls of vm that do something when they are only read: every CPU folds its counters and
+# drains from its lists (vmstat_refresh), and every zone's reserves are computed anew
+# (lowmem_reserve_ratio_sysctl_handler, 6.18).
+_ACTING = {"stat_refresh", "lowmem_reserve_ratio"}
+
 
 class Proc:
     """The /proc files of one machine, at one or more stages of a recording."""
@@ -232,6 +237,8 @@ class _Live(Proc):
     def sysctls(self) -> dict[str, str]:
         found = {}
         for path in sorted(Path("/proc/sys/vm").iterdir()):
+            if path.name in _ACTING:
+                continue
             try:
                 found[f"vm.{path.name}"] = path.read_text().strip()
             except OSError:  # write-only, such as compact_memory

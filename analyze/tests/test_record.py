@@ -289,6 +289,16 @@ def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, page
 
 
 @live
+def test_looking_at_the_machine_does_not_move_it(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    assert pagetape("record", "-o", out, "--snapshot", "proc", "--duration", "0.5").status == 0
+    tape = Tape(out)
+    assert "vm.min_free_kbytes" in tape.facts["sysctls"]
+    rows = tape.table("reclaim").to_pylist()
+    assert "setup_lowmem_reserve" not in [row["kind"] for row in rows if row["pid"] == os.getpid()]
+
+
+@live
 def test_samples_tell_of_a_sysctl_that_somebody_changed(tmp_path: Path, pagetape: Run) -> None:
     knob = Path("/proc/sys/vm/stat_interval")
     before = knob.read_text()
