@@ -8,17 +8,26 @@ static void mark_isolated(struct model *m, const struct compactor *task, uint32_
 	m->frames[frame].next = task->run;
 }
 
-void tell_isolated(struct validate *v, uint32_t head, int order)
+/* Write down what became of a block, before row `at`; 0: the one that runs. */
+static void tell_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
+		       uint64_t at)
 {
 	tell_untold(v,
 		    (struct untold){
-			    .kind = UNTOLD_KIND_ISOLATED,
+			    .at = at,
+			    .kind = (uint8_t)kind,
 			    .cpu = v->m->now.cpu,
 			    .frame = head,
 			    .order = (uint8_t)order,
-			    .migratetype = (uint8_t)v->m->frames[block_head(v->m, head)].list,
+			    .migratetype = (uint8_t)migratetype,
 		    },
 		    NULL);
+}
+
+void tell_isolated(struct validate *v, uint32_t head, int order)
+{
+	tell_block(v, UNTOLD_KIND_ISOLATED, head, order, v->m->frames[block_head(v->m, head)].list,
+		   0);
 }
 
 static void isolated(void *self, const struct compactor *task, uint32_t head, int order,
@@ -29,15 +38,7 @@ static void isolated(void *self, const struct compactor *task, uint32_t head, in
 	no_guess(v, head);
 	for (uint32_t i = 0; i < 1u << order; i++)
 		mark_isolated(v->m, task, head + i);
-	tell_untold(v,
-		    (struct untold){
-			    .kind = UNTOLD_KIND_ISOLATED,
-			    .cpu = v->m->now.cpu,
-			    .frame = head,
-			    .order = (uint8_t)order,
-			    .migratetype = (uint8_t)migratetype,
-		    },
-		    NULL);
+	tell_block(v, UNTOLD_KIND_ISOLATED, head, order, migratetype, 0);
 }
 
 static void cut(void *self, const struct compactor *task, uint32_t first)
@@ -46,15 +47,7 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 	const struct frame *f = &v->m->frames[first];
 
 	(void)task;
-	tell_untold(v,
-		    (struct untold){
-			    .kind = UNTOLD_KIND_CUT,
-			    .cpu = v->m->now.cpu,
-			    .frame = first,
-			    .order = f->order,
-			    .migratetype = (uint8_t)f->list,
-		    },
-		    NULL);
+	tell_block(v, UNTOLD_KIND_CUT, first, f->order, f->list, 0);
 }
 
 /* A page that compaction takes is heard of again when it is freed, and not before. */
@@ -108,15 +101,8 @@ void expect_given_back(struct validate *v, const struct step *step)
 	seize(v->m, step->frame, step->order);
 	mark_isolated(v->m, task, step->frame);
 	score_repair(&v->score, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << step->order);
-	tell_untold(v,
-		    (struct untold){
-			    .kind = UNTOLD_KIND_UNDONE_FREE,
-			    .cpu = step->cpu,
-			    .frame = step->frame,
-			    .order = step->order,
-			    .migratetype = frame_block(v->m, step->frame)->migratetype,
-		    },
-		    NULL);
+	tell_block(v, UNTOLD_KIND_UNDONE_FREE, step->frame, step->order,
+		   frame_block(v->m, step->frame)->migratetype, 0);
 }
 
 struct capture *capture_of(struct validate *v, const struct step *step)
@@ -174,16 +160,7 @@ void expect_capture(struct validate *v, const struct step *extfrag)
 
 void tell_captured(struct validate *v, uint32_t head, int order, uint64_t at)
 {
-	tell_untold(v,
-		    (struct untold){
-			    .at = at,
-			    .kind = UNTOLD_KIND_CAPTURED,
-			    .cpu = v->m->now.cpu,
-			    .frame = head,
-			    .order = (uint8_t)order,
-			    .migratetype = frame_block(v->m, head)->migratetype,
-		    },
-		    NULL);
+	tell_block(v, UNTOLD_KIND_CAPTURED, head, order, frame_block(v->m, head)->migratetype, at);
 }
 
 void captured(struct validate *v, const struct capture *capture)

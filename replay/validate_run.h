@@ -3,7 +3,7 @@
  * validate_run.h - the parts of validate.c: one run, and what its files share.
  *
  *   validate.c  the interface; reads events, calls the others in the tape's order
- *   expect.c    predicts refills, drains and pages, and compares them with the steps
+ *   expect_*.c  predict refills, drains and pages, and compare them with the steps (expect.h)
  *   compacting.c follows compaction
  *   locks.c     tells from the steps who held the lock of a PCP
  *   doubt.c     misses that may turn out to be none

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * expect.h - what the files share that predict the steps of a run and compare.
+ *
+ *   expect_pick.c   one page that leaves the free lists
+ *   expect_burst.c  a refill, or one page past the PCP
+ *   expect_alloc.c  the page of an alloc
+ *   expect_free.c   a free, and whether it drains the PCP
+ *   expect_drain.c  the pages of a drain, and the vmstat worker
+ *   untraced.c      pages that left a PCP list without an event
+ */
+#pragma once
+
+#include "fallback.h"
+#include "validate_run.h"
+
+enum { INTERRUPT_WITHIN = 8192 }; /* events of an interrupt */
+
+/* alloc_zone_locked or alloc_extfrag: a page leaves the free lists. */
+static inline bool is_taking(const struct step *step)
+{
+	return step->kind == EVENT_KIND_ALLOC_ZONE_LOCKED || step->kind == EVENT_KIND_ALLOC_EXTFRAG;
+}
+
+/* expect_pick.c */
+
+/* Whether the place of a free block on its list is a guess. */
+bool is_guess(const struct validate *v, uint32_t head);
+/* Whether it depends on what the tape has not told yet where a page is. */
+bool is_unknown(const struct validate *v, uint32_t frame);
+/* The events of one page that leaves the free lists, from `step` on. */
+void read_pick(const struct validate *v, struct step *step, struct pick *pick);
+/*
+ * One page off the free lists, as the model would take it and then as recorded; whether the
+ * two are the same.
+ */
+bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
+	       enum rmqueue_mode *mode, const struct pick *pick);
+/* The events of `pick` are spoken for. */
+void consume(const struct pick *pick);
+
+/* expect_alloc.c */
+
+/* What an alloc asked for. */
+struct request request_of(const struct model *m, const struct step *alloc);
+/*
+ * An interrupt is about to change the PCP. If it interrupted an alloc that has its page
+ * already, that page goes first: else the interrupt would be in its way.
+ */
+void settle_interrupted(struct validate *v, const struct step *step);
+
+/* expect_burst.c */
+
+/* Score the size of a refill or a drain. */
+void score_size(struct validate *v, const struct step *step, struct zone *zone,
+		enum decision decision, int expected, int got, bool exact);
+
+/* expect_drain.c */
+
+/*
+ * The events of one drain against what the model would drain, `pages` from `list` on;
+ * `told`: there is no telling how many.
+ */
+void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages, int list,
+		   bool told);
+
+/* untraced.c */
+
+/* The alloc of a page among the next `within` events of the CPU, or NULL. */
+struct step *find_alloc(const struct validate *v, const struct step *after, uint32_t frame,
+			int order, int within);
+/* Whether the next that is heard of a page is a free: it was taken, and no event told. */
+bool is_freed_next(const struct validate *v, uint32_t frame);
+/* An alloc happens before the step that runs; its own event comes later. */
+void tell_early(struct validate *v, const struct step *alloc);
+/* The next alloc of a page that the model holds first on its PCP list takes it. */
+void take_head(struct validate *v, const struct step *alloc, struct pcp *pcp);
+/* An entry left its list without an event, before row `at` of `event`; 0: the one that runs. */
+void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at);
+/*
+ * An entry left its list without an event, as it turns out now: it was the first there, so
+ * that was before the entry above it was freed onto it. The row of that free, or 0.
+ */
+uint64_t left_before(const struct validate *v, uint32_t entry);
+/* The same; those above it that came with the same refill were gone by then. */
+void take_buried(struct validate *v, uint32_t entry);
+/*
+ * An entry stands before the one that was handed out: it was handed out before. Its alloc
+ * is still to come, or there is none. Whether the tape proves that, this alloc aside.
+ */
+bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp, uint32_t entry,
+		 int migratetype);
+/*
+ * The PCP should have overflown, and did not: it holds fewer pages than the model thinks.
+ * Take those of its first entries that were taken without an event; whether there are any.
+ */
+bool take_proved(struct validate *v, struct pcp *pcp);
+/* A page that a PCP held since before the start shows. */
+void saw_pcp_page(struct validate *v, const struct step *step);

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include "buddy.h"
+#include "zone.h"
+
+enum {
+	ALLOC_WITHIN = 128, /* events of its CPU from a refill to the alloc that caused it */
+	BURST_MAX = 8192,   /* pages under one hold of the zone's lock */
+};
+
+/* A page for one request, past the PCP. */
+static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
+			const struct pick *pick)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	bool exact = take_pick(v, zone, rq, &mode, pick);
+
+	v->m->frames[pick->frame].list = exact ? AWAITS_ALLOC : AWAITS_ALLOC_MISSED;
+	zone_pcp(v->m, zone, pick->last->cpu)->touched = true;
+	consume(pick);
+}
+
+/* Pages the zone could still give to a refill. */
+static bool has_more(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++) {
+		const uint32_t *nr = zone->nr_free[order];
+
+		if (nr[rq->migratetype])
+			return true;
+		if (rq->flags & ALLOC_NOFRAGMENT && order < m->pageblock_order)
+			continue;
+		if (nr[MIGRATETYPE_UNMOVABLE] || nr[MIGRATETYPE_MOVABLE] ||
+		    nr[MIGRATETYPE_RECLAIMABLE])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The tuning of the PCP, and the mark of the zone, with which a refill would have had the
+ * size it had.
+ */
+static void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp,
+			const struct pcp *before, const struct pick *pick, int size)
+{
+	const struct model *m = v->m;
+	bool below_high = zone->below_high;
+
+	for (int factor = -1; factor <= m->kernel->pcp_scale_max; factor++) {
+		for (int flip = 0; flip < 2; flip++) {
+			struct pcp guess = *before;
+
+			if (factor >= 0)
+				guess.alloc_factor = (uint8_t)factor;
+			zone->below_high = flip ? !below_high : below_high;
+			if (pcp_refill_size(m, zone, &guess, pick->order) != size)
+				continue;
+			tell_untold(v,
+				    (struct untold){
+					    .kind = UNTOLD_KIND_TUNED,
+					    .cpu = pcp->cpu,
+					    .frame = pick->frame,
+					    .order = pick->order,
+					    .migratetype = pick->migratetype,
+					    .alloc_factor = factor < 0 ? before->alloc_factor
+								       : (uint8_t)factor,
+					    .below_high = zone->below_high,
+				    },
+				    NULL);
+			pcp->alloc_factor = guess.alloc_factor;
+			pcp->high = guess.high;
+			return;
+		}
+	}
+	zone->below_high = below_high;
+}
+
+void score_size(struct validate *v, const struct step *step, struct zone *zone,
+		enum decision decision, int expected, int got, bool exact)
+{
+	struct miss miss = {
+		.step = step,
+		.zone = zone,
+		.decision = decision,
+		.cause = REPAIR_CAUSE_PARAMETER,
+		.order = step->order,
+		.migratetype = step->migratetype,
+		.expected = (uint64_t)expected,
+		.got = (uint64_t)got,
+		.place = PLACE_PCP,
+	};
+
+	if (exact) {
+		score(&v->score, zone, decision, EXACT);
+	} else if (v->guesses && zone->pcp_unseen) {
+		score(&v->score, zone, decision, UNKNOWN);
+	} else {
+		missed(v, &miss);
+		score_repair(&v->score, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)got);
+	}
+}
+
+/* What a burst of events under the zone's lock is made of. */
+struct burst {
+	struct zone *zone;
+	struct pick first;
+	struct step *last;
+	int nr;
+	bool mixes; /* a pageblock gets a second migratetype */
+};
+
+static void read_burst(const struct validate *v, struct step *first, struct burst *burst)
+{
+	struct model *m = v->m;
+	struct pick pick;
+
+	*burst = (struct burst){.zone = frame_zone(m, first->frame)};
+	for (struct step *s = first; s && burst->nr < BURST_MAX; s = step_next(&v->steps, s)) {
+		if (!is_taking(s) || s->taken || s->order != first->order || s->pid != first->pid ||
+		    step_depth(s) != step_depth(first) || frame_zone(m, s->frame) != burst->zone)
+			break;
+		read_pick(v, s, &pick);
+		if (!burst->nr)
+			burst->first = pick;
+		else if (pick.migratetype != burst->first.migratetype)
+			break;
+		burst->mixes |= pick.extfrag && pick.extfrag->fallback_order < m->pageblock_order;
+		burst->nr++;
+		burst->last = s = pick.last;
+	}
+}
+
+/* Up to `size` pages of the burst go onto the list. */
+static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			struct request *rq, int size)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	struct pick pick = burst->first;
+	uint32_t last = NO_FRAME;
+
+	for (int i = 0; i < size; i++) {
+		if (i)
+			read_pick(v, step_next(&v->steps, pick.last), &pick);
+		take_pick(v, burst->zone, rq, &mode, &pick);
+		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
+		v->pushed[pick.frame] = 0;
+		consume(&pick);
+		last = pick.frame;
+	}
+	pcp->touched = true;
+	pcp_lock_after_burst(v, pick.last, burst->zone);
+}
+
+/* A refill: how large, with what, and who gets the first page. */
+static void expect_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			  struct request *rq, struct step *alloc)
+{
+	struct pcp before = *pcp;
+	int want = pcp_refill_size(v->m, burst->zone, pcp, rq->order);
+	/* Where no alloc follows all of it, it may be several, each used up without an event. */
+	int size = alloc || burst->nr < want ? burst->nr : want;
+	bool exact;
+
+	take_refill(v, burst, pcp, rq, size);
+	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
+	score_size(v, burst->first.last, burst->zone, DECISION_REFILL_SIZE, want, size, exact);
+	if (!exact) {
+		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
+		story_end(v);
+	}
+	if (!alloc)
+		return;
+	tell_early(v, alloc);
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+	alloc->taken = alloc->exact = true;
+}
+
+void expect_burst(struct validate *v, struct step *first)
+{
+	struct model *m = v->m;
+	struct burst burst;
+	struct request rq;
+	struct step *alloc;
+	struct pcp *pcp;
+	uint32_t list, entry;
+
+	pcp_lock_release(v, first);
+	read_burst(v, first, &burst);
+	alloc = find_alloc(v, burst.last, burst.first.frame, first->order, ALLOC_WITHIN);
+	rq = request_of(m, alloc ? alloc : first);
+	rq.migratetype = burst.first.migratetype;
+	if (rq.migratetype == MIGRATETYPE_CMA)
+		rq.migratetype = MIGRATETYPE_MOVABLE;
+	rq.flags = zone_passes(m, &rq, burst.zone, burst.mixes);
+	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
+		if (alloc)
+			tell_early(v, alloc);
+		take_direct(v, burst.zone, &rq, &burst.first);
+		return;
+	}
+	pcp = zone_pcp(m, burst.zone, first->cpu);
+	list = pcp_list(m, pcp, rq.order, rq.migratetype);
+	entry = m->frames[list].next;
+	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
+	    (entry != list || pcp_lock_taken(v, first, burst.zone) ||
+	     pcp_lock_remote_ended(v, first, burst.zone))) {
+		score_repair(&v->score, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC, 1ull << rq.order);
+		if (alloc)
+			tell_early(v, alloc);
+		take_direct(v, burst.zone, &rq, &burst.first);
+		return;
+	}
+	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
+		take_untold(v, first, pcp, entry, rq.migratetype);
+	if (alloc) {
+		pcp->free_count >>= 1;
+		pcp->free_factor >>= 1;
+	}
+	expect_refill(v, &burst, pcp, &rq, alloc);
+}

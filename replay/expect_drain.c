@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include "buddy.h"
+
+#include <limits.h>
+
+enum { WORKER_WITHIN = 256 }; /* events from the start of the vmstat worker to its drain */
+
+/* A recorded victim, freed by force. */
+static void drain_by_force(struct validate *v, struct zone *zone, const struct step *step)
+{
+	struct model *m = v->m;
+
+	saw_pcp_page(v, step);
+	seize(m, step->frame, step->order);
+	if (m->kernel->drained_type == DRAINED_BLOCK)
+		retype_block(m, step->frame, step->migratetype);
+	free_one(m, zone, step->frame, step->order, step->migratetype);
+	no_guess(v, block_head(m, step->frame));
+}
+
+/*
+ * The kernel drained another entry of the list than the model's next one, or, emptying all
+ * lists, one of a later list. Those before it are on the PCP no more; or, if the tape shows
+ * them there later, they stand elsewhere.
+ */
+static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
+			  const struct step *step, bool all_lists)
+{
+	enum { LOOK_AT = 64, SOON = 256 };
+	const struct model *m = v->m;
+	struct frame *f = m->frames;
+	uint32_t list = pcp_list(m, drain->pcp, step->order, step->migratetype);
+	int left = LOOK_AT;
+
+	if (f[step->frame].state != FRAME_PCP || &m->pcps[f[step->frame].list] != drain->pcp)
+		return;
+	for (; victim != step->frame && victim != NO_FRAME && left--;
+	     victim = pcp_drain_next(drain, m)) {
+		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
+		const struct step *next = steps_of_frame(&v->steps, step, victim);
+
+		/* Its turn comes: this drain went another way for a moment. */
+		if ((here != list && !all_lists) ||
+		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - step->at < SOON))
+			return;
+		if (next &&
+		    (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC)) {
+			list_del(f, victim);
+			list_add_head(f, here, victim);
+		} else {
+			take_unseen(v, drain->pcp, victim, frame_block(m, victim)->migratetype,
+				    left_before(v, victim));
+		}
+	}
+}
+
+void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages, int list,
+		   bool told)
+{
+	struct model *m = v->m;
+	struct zone *zone = &m->zones[pcp->zone];
+	struct step *last = first;
+	struct pcp_drain drain;
+	int drained = 0;
+	int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : INT_MAX;
+
+	pcp_drain_begin(&drain, m, pcp, told ? INT_MAX : pages, list);
+	for (struct step *s = first; s; s = step_next(&v->steps, s)) {
+		uint32_t victim;
+		bool unknown, same;
+
+		if (is_captured(v, s) && s->pid == first->pid && !s->taken) {
+			expect_capture(v, s);
+			s->taken = true;
+			continue;
+		}
+		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
+		    frame_zone(m, s->frame) != zone)
+			break;
+		if (drain.left <= 0 && !told && drained >= pages)
+			drain.left = INT_MAX; /* more than predicted */
+		victim = pcp_drain_next(&drain, m);
+		/* The next CPU's turn. */
+		if ((told || drained >= pages) && last != first &&
+		    m->frames[s->frame].state == FRAME_PCP &&
+		    &m->pcps[m->frames[s->frame].list] != pcp)
+			break;
+		unknown = is_unknown(v, s->frame) || victim == NO_FRAME;
+		same = victim == s->frame && m->frames[victim].order == s->order;
+		v->told = (struct told){0};
+		if (same) {
+			pcp_drain_take(&drain, m, zone, victim);
+			no_guess(v, block_head(m, victim));
+			score(&v->score, zone, DECISION_DRAIN, EXACT);
+		} else {
+			struct miss miss = {
+				.step = s,
+				.zone = zone,
+				.decision = DECISION_DRAIN,
+				.cause = place_of(m, s->frame) == PLACE_PCP
+						 ? REPAIR_CAUSE_UNEXPLAINED
+						 : REPAIR_CAUSE_UNTRACED_ALLOC,
+				.order = s->order,
+				.migratetype = s->migratetype,
+				.expected = pfn_or_none(m, victim),
+				.got = frame_pfn(m, s->frame),
+				.place = place_of(m, s->frame),
+			};
+
+			if (v->guesses && unknown)
+				score(&v->score, zone, DECISION_DRAIN, UNKNOWN);
+			else
+				missed(v, &miss);
+			skip_phantoms(v, &drain, victim, s, told);
+			drain_by_force(v, zone, s);
+			drain.left -= 1 << s->order;
+			story_end(v);
+		}
+		drained += 1 << s->order;
+		s->taken = true;
+		last = s;
+		if (told && (pcp->count <= 0 || drained >= piece))
+			break;
+	}
+	pcp_lock_after_burst(v, last, zone);
+	pcp->touched = true;
+	pcp_lock_remote(v, pcp, last);
+	if (!told)
+		score_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
+			   drained >= pages && drained < pages + (1 << m->pageblock_order) &&
+				   drain.left <= 0);
+}
+
+void expect_drain(struct validate *v, struct step *first)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, first->frame);
+	const struct frame *f = &m->frames[first->frame];
+	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
+
+	if (f->state == FRAME_PCP)
+		pcp = &m->pcps[f->list];
+	score_repair(&v->score, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_DRAIN,
+			    .cpu = pcp->cpu,
+			    .frame = first->frame,
+			    .order = first->order,
+			    .migratetype = first->migratetype,
+		    },
+		    NULL);
+	compare_drain(v, first, pcp, 0, 0, true);
+	expect_waiting(v, pcp->cpu);
+}
+
+void expect_tick(struct validate *v, const struct aside *aside)
+{
+	struct model *m = v->m;
+
+	if (m->kernel->decay == DECAY_NONE)
+		return;
+	for (int z = 0; z < m->nr_zones; z++) {
+		struct zone *zone = &m->zones[z];
+		struct pcp *pcp = zone_pcp(m, zone, aside->where);
+		int pages = pcp_decay(m, pcp);
+		struct step *s = steps_coming(&v->steps, aside->where);
+
+		if (!pages)
+			continue;
+		for (int within = WORKER_WITHIN; s && within--; s = step_next(&v->steps, s))
+			if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
+			    frame_zone(m, s->frame) == zone)
+				break;
+		if (s && s->kind == EVENT_KIND_PCPU_DRAIN && s->pid == aside->pid && !s->taken)
+			compare_drain(v, s, pcp, pages, 0, false);
+	}
+}

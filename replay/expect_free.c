@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include "buddy.h"
+
+/* The drain that follows an event, or NULL. */
+static struct step *following_drain(const struct validate *v, const struct step *step,
+				    const struct zone *zone)
+{
+	struct step *next = step_next(&v->steps, step);
+	int within = INTERRUPT_WITHIN;
+
+	/* An interrupt may have come between. */
+	while (next && within-- && step_depth(next) > step_depth(step))
+		next = step_next(&v->steps, next);
+	if (!next || step_depth(next) > step_depth(step) || next->kind != EVENT_KIND_PCPU_DRAIN ||
+	    next->taken || next->pid != step->pid || frame_zone(v->m, next->frame) != zone)
+		return NULL;
+	return next;
+}
+
+/*
+ * Whether something between a free and a drain, not its overflow from `list` on, asked for
+ * that drain: then it begins with list 0.
+ */
+static bool is_drained_aside(const struct validate *v, const struct step *step,
+			     const struct step *drain, const struct pcp *pcp, int list)
+{
+	const struct compactions *c = &v->start.compactions;
+	const struct asides *a = &v->start.asides;
+
+	for (size_t i = c->next; i < c->nr && c->rows[i].at <= drain->at; i++)
+		if (c->rows[i].at > step->at && c->rows[i].pid == step->pid)
+			return true;
+	if (a->next < a->nr && a->rows[a->next].at > step->at && a->rows[a->next].at <= drain->at)
+		return true;
+	/* The list is not empty, for the page just freed is on it. */
+	return v->m->kernel->drain_rule == DRAIN_FROM_INDEX &&
+	       pcp_list(v->m, pcp, drain->order, drain->migratetype) != pcp->heads + (uint32_t)list;
+}
+
+/*
+ * Whether a drain that should be of `pages`, and perhaps some of a last entry more, empties
+ * the PCP instead, as drain_all_pages does.
+ */
+static bool empties(const struct validate *v, const struct step *first, const struct pcp *pcp,
+		    int pages)
+{
+	const struct model *m = v->m;
+	int drained = 0, before = 0;
+
+	if (v->guesses && m->zones[pcp->zone].pcp_unseen)
+		return false;
+	for (const struct step *s = first; s; s = step_next(&v->steps, s)) {
+		const struct frame *f = &m->frames[s->frame];
+
+		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != first->pid ||
+		    (f->state == FRAME_PCP && &m->pcps[f->list] != pcp))
+			break;
+		before = drained;
+		drained += 1 << s->order;
+	}
+	/* The model may hold some pages too many. */
+	return drained >= pcp->count - pcp->count / 8 && (drained < pages || before >= pages);
+}
+
+/* What a free of recorded pages finds in the model. */
+static void free_unused(struct validate *v, const struct step *step)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+	enum place place = place_of(m, step->frame);
+
+	if (place == PLACE_PCP)
+		take_buried(v, block_head(m, step->frame));
+	else if (place == PLACE_FREE) {
+		tell_isolated(v, step->frame, step->order);
+		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << step->order);
+	}
+	no_guess(v, block_head(m, step->frame));
+	seize(m, step->frame, step->order);
+}
+
+/* The PCP should have overflown, and did not: so it may hold more than the model thinks. */
+static void expect_no_drain(struct validate *v, const struct step *step, struct pcp *pcp, int pages)
+{
+	struct zone *zone = &v->m->zones[pcp->zone];
+
+	score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
+	if (v->m->kernel->pcp_tuning != PCP_AUTO)
+		return;
+	zone->below_high = false;
+	if (pcp->high <= pcp->count)
+		pcp->high = pcp->count < pcp->high_max ? pcp->count + 1 : pcp->high_max;
+}
+
+/* A free that found the PCP's lock taken. */
+static void free_past_lock(struct validate *v, const struct step *step)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+
+	score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << step->order);
+	tell_untold(v,
+		    (struct untold){
+			    .at = step->at,
+			    .kind = UNTOLD_KIND_DIRECT_FREE,
+			    .cpu = step->cpu,
+			    .frame = step->frame,
+			    .order = step->order,
+			    .migratetype = frame_block(m, step->frame)->migratetype,
+		    },
+		    NULL);
+	free_direct(m, zone, step->frame, step->order);
+	no_guess(v, block_head(m, step->frame));
+}
+
+void expect_waiting(struct validate *v, int cpu)
+{
+	struct remote *remote = &v->remotes[cpu];
+
+	if (!remote->waits)
+		return;
+	remote->waits = false;
+	free_past_lock(v, &remote->free);
+}
+
+/* A drain where none was due: the PCP's high was lower than the events tell. */
+static void tune_high(struct validate *v, struct pcp *pcp, const struct step *step, int high)
+{
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_TUNED,
+			    .cpu = pcp->cpu,
+			    .frame = step->frame,
+			    .order = step->order,
+			    .migratetype = frame_block(v->m, step->frame)->migratetype,
+			    .high = high,
+		    },
+		    NULL);
+	pcp->high = high;
+}
+
+void expect_free(struct validate *v, struct step *step)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, step->frame);
+	const struct frame *f = &m->frames[step->frame];
+	struct pcp *pcp = zone_pcp(m, zone, step->cpu);
+	struct step *drain;
+	int pages, list;
+
+	pcp_lock_release(v, step);
+	if (is_given_back(v, step)) {
+		expect_given_back(v, step);
+		return;
+	}
+	settle_interrupted(v, step);
+	if (f->state != FRAME_USED || f->order != step->order)
+		free_unused(v, step);
+	else
+		hear_of(v, step->frame, true);
+	pcp->touched = true;
+	if (!pcp_takes(m, step->frame, step->order)) {
+		free_direct(m, zone, step->frame, step->order);
+		no_guess(v, block_head(m, step->frame));
+		return;
+	}
+	if (pcp_lock_taken(v, step, zone)) {
+		free_past_lock(v, step);
+		return;
+	}
+	switch (pcp_lock_of_free(v, step, zone)) {
+	case REMOTE_HELD:
+		free_past_lock(v, step);
+		return;
+	case REMOTE_COMES:
+		v->remotes[step->cpu].waits = true;
+		v->remotes[step->cpu].free = *step;
+		return;
+	default:
+		break;
+	}
+	if (step->kind == EVENT_KIND_FREE_BATCHED)
+		pcp_lock_in_batch(v, step, zone);
+	v->pushed[step->frame] = (uint32_t)step->at;
+	pages = pcp_commit(m, zone, step->frame, step->order, &list);
+	drain = following_drain(v, step, zone);
+	if (drain && (is_drained_aside(v, step, drain, pcp, list) || empties(v, drain, pcp, pages)))
+		drain = NULL;
+	if (drain && !pages && !v->guesses)
+		tune_high(v, pcp, step, pcp->count);
+	if (drain)
+		compare_drain(v, drain, pcp, pages, list, false);
+	else if (pages && !take_proved(v, pcp))
+		expect_no_drain(v, step, pcp, pages);
+	if (pages || drain)
+		pcp_committed(m, zone);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include "buddy.h"
+#include "zone.h"
+
+bool is_guess(const struct validate *v, uint32_t head)
+{
+	return v->guesses && v->guesses[head / 64] >> head % 64 & 1;
+}
+
+bool is_unknown(const struct validate *v, uint32_t frame)
+{
+	uint32_t head;
+
+	if (!v->guesses)
+		return false;
+	head = block_head(v->m, frame);
+	return v->m->frames[head].state == FRAME_OLD || is_guess(v, head);
+}
+
+void read_pick(const struct validate *v, struct step *step, struct pick *pick)
+{
+	bool fallback_first = v->m->kernel->fallback == FALLBACK_MOVE ||
+			      v->m->kernel->fallback == FALLBACK_REMAINDERS_OLD;
+	bool fallback = step->kind == EVENT_KIND_ALLOC_EXTFRAG;
+	struct step *next = step_next(&v->steps, step);
+
+	*pick = (struct pick){
+		.zone_locked = fallback ? NULL : step,
+		.extfrag = fallback ? step : NULL,
+		.last = step,
+		.frame = step->frame,
+		.order = step->order,
+		.migratetype = step->migratetype,
+	};
+	if (!next || !is_taking(next) || next->kind == step->kind || next->order != step->order ||
+	    step_depth(next) != step_depth(step) || fallback != fallback_first ||
+	    frame_zone(v->m, next->frame) != frame_zone(v->m, step->frame))
+		return;
+	if (fallback) {
+		pick->zone_locked = next;
+		pick->frame = next->frame;
+	} else {
+		if (next->frame != step->frame)
+			return;
+		pick->extfrag = next;
+		pick->migratetype = next->migratetype;
+	}
+	pick->last = next;
+}
+
+static bool fallback_as_told(const struct validate *v, const struct pick *pick)
+{
+	const struct extfrag *e = &v->told.extfrag;
+	const struct step *s = pick->extfrag;
+
+	return v->told.fallback && e->pfn == (int64_t)frame_pfn(v->m, s->frame) &&
+	       e->alloc_order == s->order && e->fallback_order == s->fallback_order &&
+	       e->alloc_migratetype == s->migratetype &&
+	       e->fallback_migratetype == s->fallback_migratetype &&
+	       e->change_ownership == s->owner;
+}
+
+static bool zone_locked_as_told(const struct validate *v, const struct pick *pick)
+{
+	const struct told *told = &v->told;
+
+	return told->zone_locked &&
+	       told->pfn == (int64_t)frame_pfn(v->m, pick->zone_locked->frame) &&
+	       told->migratetype == pick->zone_locked->migratetype;
+}
+
+/* Why a page was not where the model had it, as far as that can be told. */
+static int cause_of(enum place place)
+{
+	switch (place) {
+	case PLACE_FREE:
+		return REPAIR_CAUSE_ROTATED;
+	case PLACE_PCP:
+		return REPAIR_CAUSE_LOCKED_FREE;
+	case PLACE_USED:
+		return REPAIR_CAUSE_MISSED_FREE;
+	default:
+		return REPAIR_CAUSE_UNEXPLAINED;
+	}
+}
+
+/* The model takes `frame`; the record says `pick`. Both decisions are scored. */
+static bool score_pick(struct validate *v, struct zone *zone, const struct pick *pick,
+		       uint32_t frame)
+{
+	bool unknown = is_unknown(v, pick->frame) || (frame != NO_FRAME && is_guess(v, frame));
+	bool lock_exact =
+		!pick->zone_locked || (frame == pick->frame && zone_locked_as_told(v, pick));
+	bool fallback_exact = !pick->extfrag || (frame == pick->frame && fallback_as_told(v, pick));
+	enum place place = place_of(v->m, pick->frame);
+	struct miss miss = {
+		.zone = zone,
+		.cause = cause_of(place),
+		.order = pick->order,
+		.migratetype = pick->migratetype,
+		.expected = pfn_or_none(v->m, frame),
+		.got = frame_pfn(v->m, pick->frame),
+		.place = place,
+	};
+
+	if (frame == pick->frame)
+		miss.cause = REPAIR_CAUSE_UNEXPLAINED;
+	if (pick->zone_locked && (lock_exact || unknown)) {
+		score(&v->score, zone, DECISION_ZONE_LOCKED, unknown ? UNKNOWN : EXACT);
+	} else if (pick->zone_locked) {
+		miss.step = pick->zone_locked;
+		miss.decision = DECISION_ZONE_LOCKED;
+		missed(v, &miss);
+	}
+	if (pick->extfrag && (fallback_exact || unknown)) {
+		score(&v->score, zone, DECISION_EXTFRAG, unknown ? UNKNOWN : EXACT);
+	} else if (pick->extfrag) {
+		miss.step = pick->extfrag;
+		miss.decision = DECISION_EXTFRAG;
+		missed(v, &miss);
+	}
+	if (frame != pick->frame)
+		score_repair(&v->score, zone, miss.cause, 1ull << pick->order);
+	return frame == pick->frame;
+}
+
+/* A claim of the record that the model did not make: the block changes its owner. */
+static void retype(struct model *m, const struct step *extfrag)
+{
+	if (extfrag->owner && extfrag->fallback_order < m->pageblock_order)
+		retype_block(m, extfrag->frame, extfrag->migratetype);
+}
+
+/* A free chunk is none: it left its list, and no event told. */
+static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
+{
+	struct frame *f = &v->m->frames[chunk];
+
+	tell_isolated(v, chunk, f->order);
+	free_list_del(v->m, zone, chunk);
+	f->state = FRAME_USED;
+	f->list = ISOLATED;
+	no_guess(v, chunk);
+	score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << f->order);
+}
+
+/*
+ * Whether 2^order pages from `head`, which the model holds as used, at least in part, are free:
+ * the next that is heard of them is that they leave the free lists.
+ */
+static bool is_free_unheard(const struct validate *v, uint32_t head, int order)
+{
+	const struct model *m = v->m;
+	bool proved = false;
+	uint32_t frame = block_head(m, head);
+
+	for (; frame < head + (1u << order); frame += 1u << m->frames[frame].order) {
+		const struct step *step;
+
+		if (m->frames[frame].state == FRAME_FREE)
+			continue;
+		step = steps_of_frame(&v->steps, NULL, frame);
+		if (m->frames[frame].state == FRAME_PCP || !step ||
+		    step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+			return false;
+		proved = true;
+	}
+	return proved && frame == head + (1u << order);
+}
+
+/*
+ * A free chunk is not on its list. Its buddy may be free as well, and no event told: then the
+ * two are one chunk of a higher order. Else it is no free chunk any more.
+ */
+static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
+{
+	struct model *m = v->m;
+	int order = m->frames[chunk].order;
+	uint32_t buddy = chunk ^ (1u << order);
+	const struct step *step = steps_of_frame(&v->steps, NULL, chunk);
+
+	if (order == m->max_order || !step || step->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	    frame_zone(m, buddy) != zone || !is_free_unheard(v, buddy, order)) {
+		take_vanished(v, zone, chunk);
+		return;
+	}
+	seize(m, buddy, order);
+	free_one(m, zone, buddy, order, type);
+	score_repair(&v->score, zone, REPAIR_CAUSE_MISSED_FREE, 1ull << order);
+}
+
+/* The kernel found the lists of a type empty from `least` to below `order`. */
+static void empty_lists(struct validate *v, struct zone *zone, int least, int order, int type)
+{
+	enum { LOOK_AT = 64 };
+	int left = LOOK_AT;
+
+	for (int o = least; o < order; o++) {
+		uint32_t list = free_list(zone, o, type);
+
+		while (!list_empty(v->m->frames, list) && left-- > 0)
+			resolve_phantom(v, zone, v->m->frames[list].next, type);
+	}
+}
+
+/*
+ * The kernel took `pick` where the model had other chunks before it on its list, or of a
+ * smaller order: those are no free chunks any more, or the list was cut and turned round.
+ */
+static void make_first(struct validate *v, struct zone *zone, const struct pick *pick)
+{
+	enum { LOOK_AT = 16 };
+	struct model *m = v->m;
+	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
+	uint32_t buddy = pick->frame ^ (1u << pick->order);
+	const struct frame *f = &m->frames[chunk];
+	int type, left = LOOK_AT;
+
+	if (pick->extfrag) {
+		if (!v->told.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
+			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
+		return;
+	}
+	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
+		return;
+	type = f->list;
+	if (chunk != pick->frame) {
+		/* It was taken by itself: so what it would have merged with is not free. */
+		tell_isolated(v, buddy, pick->order);
+		seize(m, buddy, pick->order);
+		m->frames[buddy].list = ISOLATED;
+		score_repair(&v->score, zone, REPAIR_CAUSE_ISOLATED, 1ull << pick->order);
+		return;
+	}
+	empty_lists(v, zone, pick->order, f->order, type);
+	list = free_list(zone, f->order, type);
+	for (entry = m->frames[list].next; entry != chunk && left--; entry = next) {
+		next = m->frames[entry].next;
+		if (is_freed_next(v, entry))
+			take_vanished(v, zone, entry);
+	}
+	if (m->frames[list].next != chunk)
+		rotate_list(m, list, chunk);
+}
+
+bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
+	       enum rmqueue_mode *mode, const struct pick *pick)
+{
+	struct model *m = v->m;
+	bool highatomic = pick->zone_locked &&
+			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
+			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
+	uint32_t frame;
+	bool same;
+
+	v->told = (struct told){0};
+	v->extfrag = pick->extfrag;
+	frame = highatomic ? take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
+			   : rmqueue_core(m, zone, rq, mode);
+	v->extfrag = NULL;
+	same = score_pick(v, zone, pick, frame);
+	if (same) {
+		no_guess(v, frame);
+		return true;
+	}
+	if (frame != NO_FRAME)
+		put_back(m, frame, rq->order);
+	if (pick->extfrag)
+		retype(m, pick->extfrag);
+	make_first(v, zone, pick);
+	no_guess(v, block_head(m, pick->frame));
+	if (m->frames[pick->frame].state == FRAME_USED)
+		hear_of(v, pick->frame, false);
+	seize(m, pick->frame, pick->order);
+	m->frames[pick->frame].list = pick->migratetype;
+	story_end(v);
+	return false;
+}
+
+void consume(const struct pick *pick)
+{
+	if (pick->zone_locked)
+		((struct step *)pick->zone_locked)->taken = true;
+	if (pick->extfrag)
+		((struct step *)pick->extfrag)->taken = true;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include "buddy.h"
+
+enum { LATE_WITHIN = 512 }; /* events from an alloc to one whose page was taken before it */
+
+struct step *find_alloc(const struct validate *v, const struct step *after, uint32_t frame,
+			int order, int within)
+{
+	for (struct step *s = step_next(&v->steps, after); s && within--;
+	     s = step_next(&v->steps, s)) {
+		if (s->frame != frame || s->taken)
+			continue;
+		return s->kind == EVENT_KIND_ALLOC && s->order == order ? s : NULL;
+	}
+	return NULL;
+}
+
+bool is_freed_next(const struct validate *v, uint32_t frame)
+{
+	const struct step *next = steps_of_frame(&v->steps, NULL, frame);
+
+	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
+}
+
+void tell_early(struct validate *v, const struct step *alloc)
+{
+	tell_untold(v, (struct untold){0}, alloc);
+}
+
+void take_head(struct validate *v, const struct step *alloc, struct pcp *pcp)
+{
+	pcp->touched = true;
+	pcp->free_count >>= 1;
+	pcp->free_factor >>= 1;
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+}
+
+void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at)
+{
+	struct frame *f = &v->m->frames[entry];
+
+	tell_untold(v,
+		    (struct untold){
+			    .at = at,
+			    .kind = UNTOLD_KIND_ALLOC,
+			    .cpu = pcp->cpu,
+			    .frame = entry,
+			    .order = f->order,
+			    .migratetype = migratetype > MIGRATETYPE_RECLAIMABLE
+						   ? MIGRATETYPE_MOVABLE
+						   : (uint8_t)migratetype,
+		    },
+		    NULL);
+	pcp_remove(v->m, pcp, entry);
+	f->state = FRAME_USED;
+	f->list = NO_ALLOC;
+	f->next = NO_FRAME;
+	score_repair(&v->score, &v->m->zones[pcp->zone], REPAIR_CAUSE_UNTRACED_ALLOC,
+		     1ull << f->order);
+}
+
+uint64_t left_before(const struct validate *v, uint32_t entry)
+{
+	uint64_t running = step_number(&v->steps, v->steps.done)->at;
+	uint32_t above = v->m->frames[entry].prev;
+
+	if (above >= v->m->nr_frames || !v->pushed[above])
+		return 0;
+	return running - (uint32_t)(running - v->pushed[above]);
+}
+
+void take_buried(struct validate *v, uint32_t entry)
+{
+	struct model *m = v->m;
+	struct pcp *pcp = &m->pcps[m->frames[entry].list];
+	int type = frame_block(m, entry)->migratetype;
+	uint32_t top = entry, above, next;
+	uint64_t at;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
+		top = above;
+	at = left_before(v, top);
+	for (; top != entry; top = next) {
+		next = m->frames[top].next;
+		take_unseen(v, pcp, top, type, at);
+	}
+	take_unseen(v, pcp, entry, type, at);
+}
+
+bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp, uint32_t entry,
+		 int migratetype)
+{
+	struct zone *zone = &v->m->zones[pcp->zone];
+	int order = v->m->frames[entry].order;
+	struct step *alloc = find_alloc(v, step, entry, order, LATE_WITHIN);
+
+	if (alloc) {
+		tell_early(v, alloc);
+		take_head(v, alloc, pcp);
+		alloc->taken = alloc->exact = true;
+		score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << order);
+		return true;
+	}
+	take_unseen(v, pcp, entry, migratetype, 0);
+	return is_freed_next(v, entry);
+}
+
+/* An entry of a list that the tape next shows freed: it was handed out, or will be. */
+static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
+{
+	const struct model *m = v->m;
+	uint32_t list = pcp_list(m, pcp, 0, type);
+
+	if (!v->fates.bits)
+		return NO_FRAME;
+	for (uint32_t entry = m->frames[list].next; entry != list; entry = m->frames[entry].next)
+		if (v->pushed[entry] && fate_of(&v->fates, v->pushed[entry]) == FATE_FREE)
+			return entry;
+	return NO_FRAME;
+}
+
+bool take_proved(struct validate *v, struct pcp *pcp)
+{
+	enum { LOOK_AT = 16 };
+	struct model *m = v->m;
+	int before = pcp->count;
+
+	if (v->guesses && m->zones[pcp->zone].pcp_unseen)
+		return false;
+	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
+		uint32_t list = pcp_list(m, pcp, 0, type), next;
+		int left = LOOK_AT;
+
+		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
+			next = m->frames[entry].next;
+			if (!is_freed_next(v, entry))
+				continue;
+			take_unseen(v, pcp, entry, type, 0);
+		}
+	}
+	for (int i = 0; i < 3 && pcp->count == before; i++) {
+		static const uint8_t types[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_UNMOVABLE,
+						MIGRATETYPE_RECLAIMABLE};
+		uint32_t entry = find_departed(v, pcp, types[i]);
+
+		if (entry != NO_FRAME)
+			take_unseen(v, pcp, entry, types[i], left_before(v, entry));
+	}
+	return pcp->count < before;
+}
+
+void saw_pcp_page(struct validate *v, const struct step *step)
+{
+	struct zone *zone = frame_zone(v->m, step->frame);
+	uint64_t pages = 1ull << step->order;
+
+	if (place_of(v->m, step->frame) == PLACE_UNKNOWN && pcp_allowed(v->m, step->order))
+		zone->pcp_unseen -= zone->pcp_unseen < pages ? zone->pcp_unseen : pages;
+}
