@@ -126,11 +126,24 @@ static bool score_pick(struct validate *v, struct zone *zone, const struct pick 
 	return frame == pick->frame;
 }
 
-/* A claim of the record that the model did not make: the block changes its owner. */
-static void retype(struct model *m, const struct step *extfrag)
+/* The pageblocks of a claim: that of the page, or of a whole chunk all. */
+static void retype(struct model *m, uint32_t frame, int chunk_order, int migratetype)
 {
-	if (extfrag->owner && extfrag->fallback_order < m->pageblock_order)
-		retype_block(m, extfrag->frame, extfrag->migratetype);
+	uint32_t end = frame + (chunk_order < m->pageblock_order ? 1 : 1u << chunk_order);
+	uint32_t zone_end = frame_zone(m, frame)->end;
+
+	for (; frame < end && frame < zone_end; frame = block_end(m, frame))
+		retype_block(m, frame, migratetype);
+}
+
+/* The model took `frame`, and the kernel did not: nor did it claim for that. */
+static void undo_pick(struct validate *v, uint32_t frame, int order)
+{
+	const struct extfrag *claim = &v->told.extfrag;
+
+	put_back(v->m, frame, order);
+	if (v->told.fallback && claim->change_ownership)
+		retype(v->m, frame, claim->fallback_order, claim->fallback_migratetype);
 }
 
 /* A free chunk is none: it left its list, and no event told. */
@@ -225,6 +238,10 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	}
 	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
 		return;
+	/* The event tells the list's type, which is the pageblock's. */
+	if (f->list != pick->migratetype && m->kernel->zone_locked == ZONE_LOCKED_LIST &&
+	    m->kernel->drained_type == DRAINED_BLOCK)
+		retype_block(m, pick->frame, pick->migratetype);
 	type = f->list;
 	if (chunk != pick->frame) {
 		/* It was taken by itself: so what it would have merged with is not free. */
@@ -266,9 +283,10 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 		return true;
 	}
 	if (frame != NO_FRAME)
-		put_back(m, frame, rq->order);
-	if (pick->extfrag)
-		retype(m, pick->extfrag);
+		undo_pick(v, frame, rq->order);
+	if (pick->extfrag && pick->extfrag->owner)
+		retype(m, pick->extfrag->frame, pick->extfrag->fallback_order,
+		       pick->extfrag->migratetype);
 	make_first(v, zone, pick);
 	no_guess(v, block_head(m, pick->frame));
 	if (m->frames[pick->frame].state == FRAME_USED)
