@@ -57,6 +57,22 @@ static int row_node(const struct model *m, const struct reclaim_columns *columns
 	return columns->node[i];
 }
 
+/* The row just added, if of a kswapd: how long the pass lasts at least. */
+static void span_pass(struct asides *a, const struct aside *aside)
+{
+	struct kswapd_pass *kswapd;
+
+	if (aside->kind < ASIDE_KSWAPD_BEGIN)
+		return;
+	kswapd = &a->kswapds[aside->where];
+	if (aside->kind == ASIDE_KSWAPD_BEGIN)
+		kswapd->begun = a->nr;
+	else if (aside->kind == ASIDE_KSWAPD_END)
+		kswapd->begun = 0;
+	else if (kswapd->begun)
+		a->rows[kswapd->begun - 1].last = aside->ts;
+}
+
 int asides_load(struct asides *a, struct model *m, const struct reclaim_columns *columns,
 		size_t rows, uint64_t first, struct error *err)
 {
@@ -74,7 +90,8 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
 			if (where < 0)
 				continue;
-			a->kswapds[where] = (struct kswapd_pass){true, columns->pid[i], 0};
+			a->kswapds[where].known = true;
+			a->kswapds[where].pid = columns->pid[i];
 			m->boost_acts = true;
 			break;
 		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
@@ -107,6 +124,8 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 			continue;
 		aside.where = (uint16_t)where;
 		ret = add(a, &aside, err);
+		if (!ret)
+			span_pass(a, &aside);
 	}
 	return ret;
 }
@@ -120,6 +139,12 @@ static void end_pass(struct asides *a, struct model *m, int node)
 	kswapd_end(m, node);
 }
 
+static void prolong(struct kswapd_pass *kswapd, uint64_t seen)
+{
+	if (kswapd->until && kswapd->until < seen + KSWAPD_QUIET_NS)
+		kswapd->until = seen + KSWAPD_QUIET_NS;
+}
+
 void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 {
 	struct kswapd_pass *kswapd = &a->kswapds[aside->where];
@@ -128,12 +153,11 @@ void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 	case ASIDE_KSWAPD_BEGIN:
 		end_pass(a, m, aside->where);
 		kswapd_begin(m, aside->where, aside->class_zone);
-		kswapd->until = m->now.ts + KSWAPD_QUIET_NS;
+		kswapd->until = (aside->last ? aside->last : m->now.ts) + KSWAPD_QUIET_NS;
 		a->nr_passes++;
 		break;
 	case ASIDE_KSWAPD_SEEN:
-		if (kswapd->until)
-			kswapd->until = m->now.ts + KSWAPD_QUIET_NS;
+		prolong(kswapd, m->now.ts);
 		break;
 	default:
 		end_pass(a, m, aside->where);
@@ -147,7 +171,7 @@ void asides_seen(struct asides *a, struct model *m, int32_t pid, uint64_t ts)
 
 		if (kswapd->until && ts > kswapd->until)
 			end_pass(a, m, node);
-		else if (kswapd->until && kswapd->pid == pid)
-			kswapd->until = ts + KSWAPD_QUIET_NS;
+		else if (kswapd->pid == pid)
+			prolong(kswapd, ts);
 	}
 }

@@ -3,9 +3,9 @@
  * aside.h - what the kernel did aside from requests: passes of kswapd, vmstat ticks.
  *
  * Both come from the reclaim table, whose rows say before which row of `event` they
- * were. A pass begins with kswapd_wake. Its end has no event: it is over when kswapd
- * sleeps or can be woken again, at the latest, and when no event of its task came for
- * 1 ms (in guests a pass that finds nothing takes 0.1 ms).
+ * were. A pass begins with kswapd_wake. Its end has no event: it comes after the last row
+ * of its task before kswapd sleeps or can be woken again, and is over when no event of the
+ * task came for 1 ms after that (in guests a pass that finds nothing takes 0.1 ms).
  */
 #pragma once
 
@@ -13,6 +13,7 @@
 
 struct aside {
 	uint64_t at, ts;
+	uint64_t last; /* of a pass that begins: the time of its task's last row in it */
 	enum {
 		ASIDE_TICK,
 		ASIDE_RECLAIM, /* a task begins direct reclaim: no zone could serve its request */
@@ -31,6 +32,7 @@ struct aside {
 struct kswapd_pass {
 	bool known;
 	int32_t pid;
+	size_t begun;   /* while rows are loaded: 1 + that of the pass's begin, or 0 */
 	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
 };
 

@@ -679,13 +679,14 @@ static void a_cpu_without_events_decays_too(void)
 
 enum { KSWAPD_PID = 50 };
 
-/* One row of reclaim by node 0's kswapd, or about it. */
-static void kswapd_row(struct tape *t, int kind, uint64_t ts, int zone)
+/* One row of reclaim by node 0's kswapd, or about it, before row `at` of event. */
+static void kswapd_row_at(struct tape *t, uint64_t at, int kind, uint64_t ts, int zone)
 {
 	struct batch *batch = rows(&reclaim_table, 1);
 	struct reclaim_columns *c = (struct reclaim_columns *)batch->slots;
 	struct error err;
 
+	c->at[0] = at;
 	c->ts[0] = ts;
 	c->pid[0] = KSWAPD_PID;
 	c->kind[0] = (uint8_t)kind;
@@ -695,6 +696,11 @@ static void kswapd_row(struct tape *t, int kind, uint64_t ts, int zone)
 	set_valid(c->zone_valid, 0);
 	must(hand_over(t->r, batch, false, &err), &err);
 	batch_free(batch);
+}
+
+static void kswapd_row(struct tape *t, int kind, uint64_t ts, int zone)
+{
+	kswapd_row_at(t, 0, kind, ts, zone);
 }
 
 static void a_pass_of_kswapd_lasts_as_long_as_it_is_seen(void)
@@ -730,6 +736,25 @@ static void a_pass_of_kswapd_lasts_as_long_as_it_is_seen(void)
 		check(m->zones[0].boost == cases[i].boost);
 		check(m->zones[0].reclaim_active == cases[i].active);
 		check(m->zones[1].boost == 512 && !m->zones[1].reclaim_active);
+		tape_free(&t);
+	}
+}
+
+static void a_pass_of_kswapd_lasts_until_its_last_row_however_quiet(void)
+{
+	for (int late = 0; late < 2; late++) {
+		const struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.1.192");
+		kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
+		kswapd_row_at(&t, 1, RECLAIM_KIND_SHRINK_SLAB_END, t.ts + (late ? 20000000 : 1000),
+			      ZONE_NORMAL);
+		m = replay_model(t.r);
+		t.ts += 10000000;
+		alloc(&t, 0, 2000, 0);
+		play(&t);
+		check(m->zones[0].reclaim_active == late);
 		tape_free(&t);
 	}
 }
@@ -807,6 +832,7 @@ int main(void)
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
 	test(a_cpu_without_events_decays_too);
 	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
+	test(a_pass_of_kswapd_lasts_until_its_last_row_however_quiet);
 	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
 	test(what_comes_after_the_last_event_happens_too);
 	test(the_reserve_of_2_6_begins_with_the_zone);
