@@ -81,14 +81,19 @@ static void free_unused(struct validate *v, const struct step *step)
 	seize(m, step->frame, step->order);
 }
 
-/* The PCP should have overflown, and did not: so it may hold more than the model thinks. */
+/*
+ * The PCP should have overflown, and did not: so it may hold more than the model thinks.
+ * Where high is not tuned but set, that is since kswapd's pass is over.
+ */
 static void expect_no_drain(struct validate *v, const struct step *step, struct pcp *pcp, int pages)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
 
 	score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
-	if (v->m->kernel->pcp_tuning != PCP_AUTO)
+	if (v->m->kernel->pcp_tuning != PCP_AUTO) {
+		zone->reclaim_active = false;
 		return;
+	}
 	zone->below_high = false;
 	if (pcp->high <= pcp->count)
 		pcp->high = pcp->count < pcp->high_max ? pcp->count + 1 : pcp->high_max;
@@ -125,9 +130,16 @@ void expect_waiting(struct validate *v, int cpu)
 	free_past_lock(v, &remote->free);
 }
 
-/* A drain where none was due: the PCP's high was lower than the events tell. */
+/*
+ * A drain where none was due: the PCP's high was lower than the events tell, or, where it
+ * is set, limited while kswapd is in a pass.
+ */
 static void tune_high(struct validate *v, struct pcp *pcp, const struct step *step, int high)
 {
+	if (v->m->kernel->pcp_tuning != PCP_AUTO) {
+		v->m->zones[pcp->zone].reclaim_active = true;
+		return;
+	}
 	tell_untold(v,
 		    (struct untold){
 			    .kind = UNTOLD_KIND_TUNED,
