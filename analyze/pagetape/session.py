@@ -88,6 +88,7 @@ class Spooling:
 
     max_bytes: int | None = None  # of disk; None: default_bound
     defer: bool = False  # it is not decoded here
+    ring_kb: int = 0  # of each CPU, in the kernel; 0: by the machine's memory
 
 
 @dataclass(frozen=True)
@@ -354,6 +355,7 @@ class Session:
                     self._events,
                     directory,
                     snapshots.migratetypes,
+                    ring_kb=self.spooling.ring_kb,
                     stacks=self._stacks,
                     prompt=prompt,
                     spool_max=self.spooling.max_bytes or default_bound(spool_dir),

@@ -151,6 +151,15 @@ def test_a_machine_without_exact_snapshots_falls_back_and_says_why(
 
 
 @live
+def test_the_rings_have_the_size_asked_for(tmp_path: Path, pagetape: Run) -> None:
+    tape = tmp_path / "t.tape"
+    argv = ("--events", "cheap", "--snapshot", "proc", "--buffer", "2MB", "--duration", 0.1)
+    assert pagetape("record", "-o", tape, *argv).status == 0
+    assert 1900 <= Tape(tape).facts["ring_kb"] <= 2100
+    said = pagetape("record", "-o", tape, "--buffer", "10kB")
+    assert said.status == 2 and "10kB" in said.err
+
+
 def test_a_duration_ends_a_command_that_still_runs(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     assert pagetape("record", "-o", out, "--duration", "0.2", "--", "sleep", "60").status == 0

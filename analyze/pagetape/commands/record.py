@@ -148,6 +148,13 @@ class _TriggerType(click.ParamType[Trigger | None]):
 )
 @options.private
 @click.option(
+    "--buffer",
+    type=options.size(least=1e6),
+    metavar="SIZE",
+    help="Kernel memory of each CPU's ring, from which events are lost when it is full."
+    "  [default: 1 to 32 MB, a 64th of the memory for all CPUs together]",
+)
+@click.option(
     "--spool-max",
     type=options.size(least=1),
     metavar="SIZE",
@@ -178,6 +185,7 @@ def command(
     cooldown: float,
     sample: float,
     private: str | None,
+    buffer: float | None,
     spool_max: float | None,
     defer: bool,
     force: bool,
@@ -219,7 +227,9 @@ def command(
     load = Load(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
-    spooling = Spooling(int(spool_max) if spool_max else None, defer=defer)
+    spooling = Spooling(
+        int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
+    )
     session = Session(
         load,
         tracepoints(events),
