@@ -17,10 +17,10 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz lint format golden bench fidelity clean
+.PHONY: help setup demo test check fuzz lint format golden bench fidelity fidelity-guests clean
 
 help:			## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 setup: $(VENV)/installed	## all that is needed, into .venv (and apt packages that are missing)
 
@@ -82,6 +82,15 @@ bench: setup		## measure; each figure is a ratio to a peer or a limit of the sam
 # FIDELITY_TAPES: further recordings, or directories of them.
 fidelity: setup		## measure the model on loads recorded here, and write docs/fidelity.md
 	@$(BIN)/python analyze/fidelity/fidelity.py --build $(BUILD) docs/fidelity.md $(FIDELITY_TAPES)
+
+# KERNELS: packages of Debian, or directories they were unpacked into. DIR: where the tapes go.
+KERNELS ?= linux-image-cloud-amd64
+DIR     ?= build/fidelity/guests
+fidelity-guests: setup	## record other kernels with 2 nodes in QEMU, for FIDELITY_TAPES=DIR
+	@mkdir -p $(DIR)
+	@for k in $(KERNELS); do for load in pressure huge; do \
+		$(BIN)/python analyze/fidelity/guest.py -o $(DIR)/$$(basename $$k)-$$load.tape \
+			--kernel $$k --load $$load || exit; done; done
 
 clean:			## forget the build and the venv
 	rm -rf build $(VENV) demo

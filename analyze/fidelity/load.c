@@ -7,11 +7,14 @@
  *   pipes    800 MiB of pipe buffers, which cannot be moved, filled and emptied
  *   extfrag  more small files than memory holds, read at random, amid short-lived
  *            processes, directory entries, pipe buffers and transparent huge pages
+ *   pressure two processes that need more memory than there is and swap, amid files,
+ *            directory entries, short-lived processes and pipe buffers
+ *   huge     the same with transparent huge pages
  *   hog      memory pinned until MB (in place of SECONDS) are left; prints a line
  *            when that is so, and stays until it is ended
  *
- * `grow` and `extfrag` leave their files in DIRECTORY: a quarter of a gigabyte, and one and
- * a half times the memory that is available. Every process ends after SECONDS, when the
+ * They leave their files in DIRECTORY: `grow` a quarter of a gigabyte, the others one and a
+ * half times the memory that is available. Every process ends after SECONDS, when the
  * first one is ended, and before all others of the machine if memory runs out.
  */
 #define _GNU_SOURCE
@@ -143,6 +146,22 @@ static void grow_memory(struct load *load)
 		/* Shrinks from the end, in steps, as a heap does. */
 		for (size_t left = size; left && !over(load); left -= 10 * MIB)
 			madvise(area + left - 10 * MIB, 10 * MIB, MADV_DONTNEED);
+		munmap(area, size);
+	}
+}
+
+/* Two of these, with all else, need more memory than there is. */
+static void grow_beyond(struct load *load)
+{
+	size_t size = load->available * 2 / 5 & ~(MIB - 1);
+
+	while (!over(load)) {
+		char *area = map(size);
+
+		touch(area, size, load);
+		for (size_t hole = 0; hole < size && !over(load); hole += 4 * MIB)
+			madvise(area + hole, MIB, MADV_DONTNEED);
+		touch(area, size, load);
 		munmap(area, size);
 	}
 }
@@ -348,6 +367,12 @@ int main(int argc, char **argv)
 		{"extfrag",
 		 {write_files, write_files, read_files, read_files, churn_entries, churn_processes,
 		  churn_huge, small_pipes}},
+		{"pressure",
+		 {write_files, write_files, read_files, churn_entries, churn_processes, grow_beyond,
+		  grow_beyond, small_pipes}},
+		{"huge",
+		 {write_files, write_files, read_files, churn_huge, churn_huge, grow_beyond,
+		  churn_processes, small_pipes}},
 	};
 	const struct rlimit files = {65536, 65536};
 	struct load load = {.available = available()};

@@ -126,3 +126,13 @@ def test_the_table_of_results_stands_on_any_recording(played: Path, tmp_path: Pa
     page = out.read_text()
     assert all(f"## {title}" in page for title in ("The recordings", "One step ahead", "Free run"))
     assert "| played (6.18) | 100.000 % of 6,000 |" in page
+
+
+def test_a_guest_needs_a_kernel_that_exists(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "fidelity/guest.py"
+    told = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True)
+    assert b"--kernel" in told.stdout
+    argv = [sys.executable, script, "-o", tmp_path / "t.tape", "--kernel", tmp_path]
+    said = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1)
+    assert "no kernel" in said.stderr
