@@ -124,22 +124,64 @@ static void read_validity(struct validity *valid, const struct event_columns *c,
 	valid->gfp_flags = valid_rows(c->gfp_flags_valid, first, end);
 }
 
-/* Fill in request `number`; false, with an anomaly, if the row cannot be one. */
+/* Bits first to end - 1 of row `first`'s 64. */
+static uint64_t bits_of(size_t first, size_t end)
+{
+	return UINT64_MAX >> (63 - (end - 1 - first)) << (first & 63);
+}
+
+/*
+ * Whether rows `first` to `end` - 1, at most 64, are as a recording's are: of each, what
+ * read_row() asks of all of them holds. Also false where a null stands for a wild value.
+ */
+static bool are_plain(const struct requests *q, const struct event_columns *c,
+		      const struct validity *valid, size_t first, size_t end)
+{
+	uint64_t wild = (c->ts[first] - q->last_ts) | c->ts[first], all = bits_of(first, end);
+	uint8_t kind = 0, order = 0;
+	uint16_t cpu = 0;
+
+	for (size_t i = first + 1; i < end; i++)
+		wild |= (c->ts[i] - c->ts[i - 1]) | c->ts[i];
+	for (size_t i = first; i < end; i++)
+		kind = c->kind[i] > kind ? c->kind[i] : kind;
+	for (size_t i = first; i < end; i++)
+		order = c->page_order[i] > order ? c->page_order[i] : order;
+	for (size_t i = first; i < end; i++)
+		cpu = c->cpu[i] > cpu ? c->cpu[i] : cpu;
+	return !(wild >> 62) && kind < NR_EVENT_KIND && order <= q->model->max_order &&
+	       cpu < q->model->nr_cpus && (valid->pfn & all) == all;
+}
+
+/*
+ * Fill in request `number`; false, with an anomaly, if the row cannot be one. What is copied
+ * is copied first: gcc spills what waits for the branches.
+ */
 static inline bool read_row(struct requests *q, struct waiting *e, uint64_t number,
 			    const struct event_columns *c, const struct validity *valid,
-			    uint64_t at, size_t i)
+			    uint64_t at, size_t i, bool plain)
 {
 	const struct model *m = q->model;
-	unsigned kind = c->kind[i], cpu = c->cpu[i], row = i & 63;
+	unsigned kind = c->kind[i], row = i & 63;
 	unsigned order = valid->page_order >> row & 1 ? c->page_order[i] : 0;
-	unsigned migratetype = valid->migratetype >> row & 1 ? c->migratetype[i] : NR_MIGRATETYPE;
-	uint64_t ts = c->ts[i], pfn = valid->pfn >> row & 1 ? c->pfn[i] : UINT64_MAX;
-	struct waiting *first = NULL;
+	uint64_t ts = c->ts[i], pfn = plain || valid->pfn >> row & 1 ? c->pfn[i] : UINT64_MAX;
 	uint32_t frame;
 
-	if ((kind > EVENT_KIND_FREE_BATCHED) | (cpu >= (unsigned)m->nr_cpus) |
-	    (order > (unsigned)m->max_order) | (ts < q->last_ts) | (ts >> 62 != 0) |
-	    (kind == EVENT_KIND_ALLOC ? migratetype >= NR_MIGRATETYPE : pfn == UINT64_MAX)) {
+	e->moment.ts = ts;
+	e->moment.pid = c->pid[i];
+	e->moment.cpu = c->cpu[i];
+	e->moment.flags = c->flags[i];
+	e->gfp_flags = valid->gfp_flags >> row & 1 ? c->gfp_flags[i] : 0;
+	e->at = (uint32_t)(at + i);
+	e->kind = (uint8_t)kind;
+	e->migratetype = valid->migratetype >> row & 1 ? c->migratetype[i] : NR_MIGRATETYPE;
+	e->batched = false;
+	if (kind == EVENT_KIND_ALLOC ? e->migratetype >= NR_MIGRATETYPE : pfn == UINT64_MAX) {
+		refuse(q, c, at, i, ANOMALY_KIND_BAD_EVENT);
+		return false;
+	}
+	if (!plain && ((kind > EVENT_KIND_FREE_BATCHED) | (c->cpu[i] >= m->nr_cpus) |
+		       (order > (unsigned)m->max_order) | (ts < q->last_ts) | (ts >> 62 != 0))) {
 		refuse(q, c, at, i, ANOMALY_KIND_BAD_EVENT);
 		return false;
 	}
@@ -152,53 +194,65 @@ static inline bool read_row(struct requests *q, struct waiting *e, uint64_t numb
 		}
 		q->failures++;
 	}
-	if (kind == EVENT_KIND_FREE_BATCHED) {
-		first = find_free(q, frame, number);
-		if (first) {
-			first->batched = true;
-			order = first->order;
-		}
-	}
-	*e = (struct waiting){
-		.moment = {ts, c->pid[i], (uint16_t)cpu, c->flags[i]},
-		.frame = frame,
-		.gfp_flags = valid->gfp_flags >> row & 1 ? c->gfp_flags[i] : 0,
-		.at = (uint32_t)(at + i),
-		.kind = (uint8_t)kind,
-		.order = (uint8_t)order,
-		.migratetype = (uint8_t)migratetype,
-		.batched = first != NULL,
-	};
+	e->frame = frame;
+	e->order = (uint8_t)order;
 	if (kind == EVENT_KIND_FREE) {
 		uint32_t *latest = latest_free(q, frame);
 
 		e->older = *latest;
 		*latest = (uint32_t)number;
+	} else if (kind == EVENT_KIND_FREE_BATCHED) {
+		struct waiting *first = find_free(q, frame, number);
+
+		if (first) {
+			first->batched = e->batched = true;
+			e->order = first->order;
+		}
 	}
 	return true;
+}
+
+/* Rows of the same 64; returns how many requests they were. */
+static inline size_t read_rows(struct requests *q, const struct event_columns *c,
+			       const struct validity *valid, uint64_t at, size_t first, size_t end,
+			       bool plain)
+{
+	uint64_t number = q->arrived;
+	struct waiting *e = request(q, number);
+
+	for (size_t i = first; i < end; i++) {
+		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
+			continue;
+		if (!read_row(q, e, number, c, valid, at, i, plain))
+			continue;
+		number++;
+		e++;
+	}
+	return number - q->arrived;
 }
 
 size_t requests_read(struct requests *q, const struct event_columns *columns, uint64_t at,
 		     size_t first, size_t end)
 {
 	const struct event_columns c = *columns;
-	uint64_t number = q->arrived, last = number - number % REQUESTS_CHUNK + REQUESTS_CHUNK;
-	struct waiting *e = request(q, number);
-	struct validity valid = {0};
-	size_t i;
+	size_t room = REQUESTS_CHUNK - q->arrived % REQUESTS_CHUNK;
 
-	for (i = first; i < end && number < last; i++) {
-		if (i == first || !(i & 63))
-			read_validity(&valid, &c, i, end);
-		if (c.kind[i] > EVENT_KIND_FREE_BATCHED && c.kind[i] < NR_EVENT_KIND)
-			continue;
-		if (!read_row(q, e, number, &c, &valid, at, i))
-			continue;
-		number++;
-		e++;
+	while (first < end && room) {
+		size_t stop = (first | 63) + 1, nr;
+		struct validity valid;
+
+		stop = stop < end ? stop : end;
+		stop = stop - first < room ? stop : first + room;
+		read_validity(&valid, &c, first, end);
+		if (are_plain(q, &c, &valid, first, stop))
+			nr = read_rows(q, &c, &valid, at, first, stop, true);
+		else
+			nr = read_rows(q, &c, &valid, at, first, stop, false);
+		q->arrived += nr;
+		room -= nr;
+		first = stop;
 	}
-	q->arrived = number;
-	return i;
+	return first;
 }
 
 size_t requests_due(struct requests *q, bool flush, struct waiting **due, struct waiting **next)

@@ -59,15 +59,14 @@ static void map_set(struct serve *s, uint32_t frame, int order, uint32_t place, 
 /* Which rows a free leaves in the model's own events. */
 enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
 
-static void free_block(struct serve *s, uint32_t head, int order, int rows)
+static inline void free_block(struct serve *s, uint32_t head, int order, int rows)
 {
 	struct model *m = s->model;
-	int64_t pfn = (int64_t)frame_pfn(m, head);
 
 	if (rows & ROW_FREE)
-		events_free(m->events, &m->now, pfn, order);
+		events_free(m->events, &m->now, (int64_t)frame_pfn(m, head), order);
 	if (rows & ROW_FREE_BATCHED)
-		events_free_batched(m->events, &m->now, pfn);
+		events_free_batched(m->events, &m->now, (int64_t)frame_pfn(m, head));
 	zone_free(m, head, order);
 }
 
@@ -120,7 +119,7 @@ static bool all_old(const struct serve *s, uint32_t frame, int order)
 }
 
 /* A free of pages that are not one block of the model: page by page. */
-static void free_pieces(struct serve *s, const struct waiting *e, int rows)
+__attribute__((cold)) static void free_pieces(struct serve *s, const struct waiting *e, int rows)
 {
 	uint32_t first = s->map[e->frame], pages = 1u << e->order, freed = 0;
 	int kind = ANOMALY_KIND_ORDER_MISMATCH;
@@ -215,7 +214,7 @@ static void reveal_old(struct serve *s, const struct waiting *e)
 }
 
 /* The record hands out pages whose free it never showed. */
-static void free_missed(struct serve *s, const struct waiting *e)
+__attribute__((noinline)) static void free_missed(struct serve *s, const struct waiting *e)
 {
 	bool missed = false;
 
@@ -238,8 +237,11 @@ static uint16_t preferred_node(const struct model *m, const struct waiting *e)
 }
 
 /* The record takes pages off the lists: what the model knew otherwise of them is over. */
-static void make_free(struct serve *s, const struct waiting *e)
+static inline void make_free(struct serve *s, const struct waiting *e)
 {
+	/* As nearly all are: of one page, whose free was seen. */
+	if (!e->order && s->map[e->frame] == MAP_FREED)
+		return;
 	free_missed(s, e);
 	if (s->map[e->frame] == MAP_UNSEEN && s->model->frames[e->frame].state == FRAME_OLD)
 		reveal_old(s, e);

@@ -496,7 +496,8 @@ void zone_probe(struct model *m, struct request *rq)
 	feedback_direct(m->feedback, list, rq);
 }
 
-static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *walk, bool nofragment)
+__attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct request *rq,
+						     struct walk *walk, bool nofragment)
 {
 	struct counters *counters = zone_counters(m, walk->preferred);
 	uint32_t frame;
@@ -543,14 +544,14 @@ static uint32_t alloc_slow(struct model *m, struct request *rq, struct walk *wal
 static inline void count_live(struct model *m, uint32_t head, int order, int sign)
 {
 	int type = m->frames[head].state - FRAME_USED_UNMOVABLE;
-	struct pageblock *block = frame_block(m, head), *end = block + 1;
+	uint32_t end = head + (1u << order);
 
-	if (order > m->pageblock_order) {
-		end = block + (1u << (order - m->pageblock_order));
+	if (order > m->pageblock_order)
 		order = m->pageblock_order;
-	}
-	for (; block < end; block++)
-		block->nr_live[type] += (uint16_t)(sign * (1 << order));
+	do {
+		frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << order));
+		head += 1u << m->pageblock_order;
+	} while (head < end);
 }
 
 void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
