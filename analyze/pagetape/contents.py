@@ -32,10 +32,10 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     ]
 
 
-def _snapshot(snapshots: list[dict[str, Any]], rows: dict[str, int]) -> str:
+def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
     """How the state at the start was read; exact only if all of it is."""
     if not snapshots:
-        return "proc" if rows.get("zone") else "none"
+        return "proc" if tape.num_rows("zone") else "none"
     start = next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
     return "proc" if start == "mixed" else start
 
@@ -84,11 +84,10 @@ def spooled(info: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def describe(tape: Tape) -> dict[str, Any]:
-    """The JSON object of `pagetape info`."""
+def summary(tape: Tape) -> dict[str, Any]:
+    """What `pagetape info` tells, but for the rows of each table, which takes reading them."""
     points = _tracepoints(tape)
     stored = sum(p["events"] for p in points if p["stored"])
-    rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
     began, ended = tape.clock or (0, 0)
     loss = Loss.of(tape)
     snapshots = tape.table("snapshot").to_pylist()
@@ -105,7 +104,7 @@ def describe(tape: Tape) -> dict[str, Any]:
         "lost_by_cpu": loss.by_cpu,
         "complete": tape.complete,
         **_ending(tape),
-        "snapshot": _snapshot(snapshots, rows),
+        "snapshot": _snapshot(snapshots, tape),
         "snapshots": snapshots,
         "snapshot_zones": tape.table("snapshot_zone").to_pylist(),
         "snapshot_checks": tape.table("snapshot_check").to_pylist(),
@@ -114,9 +113,14 @@ def describe(tape: Tape) -> dict[str, Any]:
         "private": tape.facts.get("private"),
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
-        "tables": rows,
         "facts": tape.facts,
     }
+
+
+def describe(tape: Tape) -> dict[str, Any]:
+    """The JSON object of `pagetape info`."""
+    rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
+    return summary(tape) | {"tables": rows}
 
 
 def flight(info: dict[str, Any]) -> str:

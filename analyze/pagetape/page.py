@@ -17,7 +17,7 @@ from typing import Any
 
 from pagetape import answer, query, svg
 from pagetape.comparison import Comparison, Side, compare
-from pagetape.contents import describe
+from pagetape.contents import describe, summary
 from pagetape.database import Database, labels
 from pagetape.schemas import MIGRATETYPES
 from pagetape.schemas.tape import Tape
@@ -589,7 +589,7 @@ def _tables(subjects: list[Subject]) -> str:
 def page(tapes: Sequence[Tape]) -> str:
     """The page's HTML; the first tape is the base of the comparison."""
     found = compare(tapes)
-    seconds = max((describe(tape)["duration_s"] for tape in tapes), default=0.0)
+    seconds = max((summary(tape)["duration_s"] for tape in tapes), default=0.0)
     interval_ms = max(round(1000 * seconds / INTERVALS), 1)
     subjects = [
         _subject(tape, label, side, interval_ms)

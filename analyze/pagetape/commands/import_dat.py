@@ -10,7 +10,7 @@ import click
 
 from pagetape import answer, capture, options, output, procfs, recovery
 from pagetape._collector import DatFile
-from pagetape.contents import describe
+from pagetape.contents import summary
 from pagetape.loss import Loss
 from pagetape.private import Veil, Veiled
 from pagetape.schemas.tape import Tape, TapeError, is_tape
@@ -124,7 +124,7 @@ def command(
         proc = procfs.saved(directory) if directory else None
         import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
     tape = Tape(out)
-    info = describe(tape)
+    info = summary(tape)
     click.echo(
         f"{out}: kernel {info['kernel'] or 'unknown'}, {answer.amount(info['stored'], 'event')},"
         f" {answer.size(info['bytes'])}, {Loss.of(tape)}"

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from pagetape import answer, options, output
-from pagetape.contents import describe, flight, snapshots, spooled
+from pagetape.contents import flight, snapshots, spooled, summary
 from pagetape.eventsets import SETS, tracepoints
 from pagetape.flight import Flight
 from pagetape.load import Load
@@ -28,7 +28,7 @@ from pagetape.triggers import SIGNAL, DirectReclaim, Firing, ThpFail, Trigger, W
 def _say(path: Path) -> None:
     """One line about a tape that was made."""
     tape = Tape(path)
-    info = describe(tape)
+    info = summary(tape)
     if tape.facts.get("deferred"):
         click.echo(
             f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it", err=True
