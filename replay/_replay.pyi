@@ -22,6 +22,9 @@ def policies(libs: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Those of the tree, then those of the shared objects `libs`: name, doc, kernel, tier,
     choices, notices, params [{name, min, max, default, values, doc}]."""
 
+def check_policies(specs: Sequence[str], libs: Sequence[str] = ()) -> None:
+    """EngineError if a SPEC is none, or two of them decide the same choice."""
+
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""
 

@@ -47,6 +47,7 @@ cdef extern from "policy_stack.h" nogil:
         int nr_libs
     int policy_stack_new(policy_stack **out, error *err)
     void policy_stack_free(policy_stack *stack)
+    int policy_stack_add(policy_stack *stack, const char *spec, error *err)
     int policy_stack_open(policy_stack *stack, const char *path, error *err)
     const policy_ops *policy_list "policies"[]
     const char *policy_choice(const policy_ops *ops, int n)
@@ -259,6 +260,19 @@ def policies(libs=()):
     finally:
         policy_stack_free(stack)
     return out
+
+
+def check_policies(specs, libs=()):
+    cdef policy_stack *stack = NULL
+    cdef error err
+    try:
+        check(policy_stack_new(&stack, &err), &err)
+        for path in libs:
+            check(policy_stack_open(stack, os.fsencode(path), &err), &err)
+        for spec in specs:
+            check(policy_stack_add(stack, spec.encode(), &err), &err)
+    finally:
+        policy_stack_free(stack)
 
 
 cdef class Machine:

@@ -5,10 +5,13 @@ Paths are not checked by click: what opens them knows better what is wrong.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+
+from pagetape import _replay
 
 
 class Quantity(click.ParamType[float]):
@@ -53,6 +56,32 @@ def size(least: float = 0) -> Quantity:
     return Quantity("size", "500MB or 2GB", _BYTES, least)
 
 
+def _known_kernel(_: click.Context, __: click.Parameter, value: str) -> str:
+    """A kernel of --kernel, or BadParameter."""
+    check_kernel(value)
+    return value
+
+
+def check_kernel(kernel: str) -> None:
+    """BadParameter if there is no such kernel."""
+    try:
+        if kernel != "auto":
+            _replay.kernel_for_release(kernel)
+    except _replay.EngineError as e:
+        raise click.BadParameter(str(e.strerror), param_hint="--kernel") from e
+
+
+def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
+    """BadParameter if a policy is none, or two exclude each other; files are no usage."""
+    _replay.policies(libs)
+    try:
+        _replay.check_policies(policies, libs)
+    except _replay.EngineError as e:
+        raise click.BadParameter(str(e.strerror), param_hint="--policy") from e
+
+
+RECLAIM = ("R0", "R1", "R2")
+
 PATH = click.Path(path_type=Path)
 
 tape = click.argument("tape", metavar="T.tape", type=PATH)
@@ -79,6 +108,7 @@ kernel = click.option(
     default="auto",
     show_default=True,
     metavar="K",
+    callback=_known_kernel,
     help="Kernel whose rules to play by; auto is that of the tape's release, unless what was"
     " recorded clearly follows another's.",
 )

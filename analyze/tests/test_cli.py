@@ -283,8 +283,11 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 
 def test_ctrl_c_is_silent(golden: Path) -> None:
-    # A test run in the background of a shell passes on that SIGINT is ignored.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    # Heeded from when the command can: not by an import, nor ignored as in a shell's background.
+    heed = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import pagetape.cli;"
+        " signal.signal(signal.SIGINT, signal.default_int_handler)"
+    )
     command = [sys.executable, "-c", f"{heed}; {PAGETAPE[2]}"]
     sql = "SELECT count(*) FROM range(100000000000) AS a (n) WHERE n % 7 = 3"
     with subprocess.Popen(

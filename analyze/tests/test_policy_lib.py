@@ -92,7 +92,7 @@ def test_two_owners_of_one_choice_are_refused_across_libraries(
     other = compile_lib(tmp_path, example("c").replace('"claim_share"', '"other"'), "other")
     libs = ["--policy-lib", lib, "--policy-lib", other]
     said = pagetape("replay", TAPE, *libs, "--policy", "claim_share", "--policy", "other")
-    assert said.status == 1
+    assert said.status == 2
     assert "claim_share and other both decide 'claim'" in said.err
 
 

@@ -151,11 +151,11 @@ def test_the_model_error_is_measured_once(
         (("--kernel", "nosuch"), "nosuch"),
     ],
 )
-def test_what_the_model_does_not_know_is_one_line(
+def test_what_the_model_does_not_know_is_bad_usage(
     args: tuple[str, ...], words: str, small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     said = pagetape("replay", small, *args, "-o", tmp_path / "t.tape")
-    assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert words in said.err
     assert list(tmp_path.iterdir()) == []
 

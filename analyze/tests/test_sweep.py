@@ -135,13 +135,21 @@ def test_a_shard_that_is_none_is_bad_usage(
     assert said.err.count("\n") == 1
 
 
-def test_a_run_that_cannot_begin_is_told_before_any_is_made(
-    small: Path, tmp_path: Path, pagetape: Run
+@pytest.mark.parametrize(
+    ("option", "words", "wrong"),
+    [
+        ("--policy", "{mainline,nofragment:mode=never}", "never"),
+        ("--policy", "{mainline,nofragment+nofragment}", "nofragment"),
+        ("--kernel", "{auto,nosuch}", "nosuch"),
+        ("--reclaim", "{R0,R3}", "R3"),
+    ],
+)
+def test_a_run_that_there_is_not_is_bad_usage_and_none_is_made(
+    option: str, words: str, wrong: str, small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
-    words = ("--policy", "{mainline,nofragment:mode=never}")
-    said = pagetape("sweep", *words, small, "-o", tmp_path / "out")
-    assert (said.status, said.err.count("\n")) == (1, 1)
-    assert "never" in said.err
+    said = pagetape("sweep", option, words, small, "-o", tmp_path / "out")
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert wrong in said.err
     assert not (tmp_path / "out").exists()
 
 

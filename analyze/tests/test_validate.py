@@ -95,7 +95,7 @@ def test_what_was_found_can_be_asked(played: Path, tmp_path: Path, pagetape: Run
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
-        (("--kernel", "nosuch"), 1, "nosuch"),
+        (("--kernel", "nosuch"), 2, "nosuch"),
         (("--kernel",), 2, "--kernel"),
         (("--policy", "nofragment"), 2, "--policy"),
     ],

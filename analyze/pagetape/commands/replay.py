@@ -37,7 +37,7 @@ def _text(result: dict[str, Any]) -> str:
 @options.policy_libs
 @click.option(
     "--reclaim",
-    type=click.Choice(["R0", "R1", "R2"]),
+    type=click.Choice(options.RECLAIM),
     default="R0",
     show_default=True,
     help="R0: reclaim frees pages when the tape says; wakes and boosts are only counted. "
@@ -74,6 +74,7 @@ def command(
     """
     source = Tape(tape)
     run = Run(kernel, presets.expand(policies), reclaim, policy_libs)
+    options.check_policies(run.policies, policy_libs)
     output.tell(kernels.note(source, kernel))
     error = None
     if out is not None:

@@ -42,17 +42,24 @@ class Shard(click.ParamType[tuple[int, int]]):
 
 
 class Choices(click.ParamType[list[str]]):
-    """Text with choices in braces: all that it stands for."""
+    """Text with choices in braces: all that it stands for, if need be of a few words only."""
 
     name = "choices"
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> list[str]:
         try:
-            return value if isinstance(value, list) else sweep.expand(value)
+            chosen = value if isinstance(value, list) else sweep.expand(value)
         except ValueError as e:
             self.fail(str(e), param, ctx)
+        for word in chosen:
+            if self._words and word not in self._words:
+                self.fail(f"'{word}' is none of {', '.join(self._words)}", param, ctx)
+        return chosen
 
 
 def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
@@ -134,7 +141,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
 @click.option(
     "--reclaim",
     "reclaims",
-    type=Choices(),
+    type=Choices(*options.RECLAIM),
     default="R0",
     show_default=True,
     metavar="MODE",
@@ -212,6 +219,10 @@ def command(
         for tape in opened:
             output.tell(kernels.note(tape, "auto"))
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
+    for spec in specs:
+        options.check_policies(spec, policy_libs)
+    for kernel in kernel_rows:
+        options.check_kernel(kernel)
     runs = [
         Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernel_rows, reclaims)
     ]
