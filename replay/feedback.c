@@ -10,6 +10,7 @@ enum {
 };
 #define STALL_NS 20000000ull /* HZ/50 */
 #define WAKE_NS  50000ull
+#define TRIED_NS 1000000000ull /* who reclaimed longer ago did for another request */
 
 const struct service_row *service_draw(struct service *s)
 {
@@ -163,6 +164,33 @@ static void run_daemons(struct feedback *fb, uint64_t ts)
 	}
 }
 
+static void note_tried(struct feedback *fb, const struct probe *p)
+{
+	struct tried *t = fb->tried;
+
+	while (t < fb->tried + TRIED_TASKS && (t->pid != p->pid || t->order != p->order))
+		t++;
+	if (t == fb->tried + TRIED_TASKS) {
+		t = &fb->tried[fb->next_tried++ % TRIED_TASKS];
+		*t = (struct tried){.pid = p->pid, .order = p->order};
+	}
+	t->ts = p->ts;
+	t->times++;
+}
+
+int feedback_tried(struct feedback *fb, int order)
+{
+	for (struct tried *t = fb->tried; t < fb->tried + TRIED_TASKS; t++)
+		if (t->pid == fb->model->now.pid && t->order == order) {
+			bool recent = fb->model->now.ts <= t->ts + TRIED_NS;
+			int times = recent ? t->times : 0;
+
+			t->times = 0;
+			return times;
+		}
+	return 0;
+}
+
 /* A request that had to reclaim on the record. */
 static void probe(struct feedback *fb, const struct probe *p)
 {
@@ -178,7 +206,8 @@ static void probe(struct feedback *fb, const struct probe *p)
 	};
 
 	m->now = (struct moment){p->ts > m->now.ts ? p->ts : m->now.ts, p->pid, p->cpu, 0};
-	zone_probe(m, &rq);
+	if (zone_probe(m, &rq))
+		note_tried(fb, p);
 }
 
 void feedback_run(struct feedback *fb, uint64_t at, uint64_t ts)
@@ -227,24 +256,25 @@ bool feedback_direct(struct feedback *fb, const struct zonelist *list, const str
 {
 	int64_t freed = 0;
 	int first = -1, last = -1;
-	uint64_t ns = fb->direct_service.nr ? service_draw(&fb->direct_service)->ns : 0;
+	const struct service_row *row = service_draw(&fb->direct_service);
+	int64_t pages = row->moved > CLUSTER ? (int64_t)row->moved : CLUSTER;
 	struct counters *counters;
 
-	for (int i = 0; i < list->nr && freed < CLUSTER; i++) {
+	for (int i = 0; i < list->nr && freed < pages; i++) {
 		const struct zone *zone = list->zones[i];
 
 		if (zone->type > rq->class_zone || zone->node == last)
 			continue;
 		last = zone->node;
 		first = first < 0 ? last : first;
-		freed += reclaim_take(&fb->reclaim, last, CLUSTER - freed);
+		freed += reclaim_take(&fb->reclaim, last, pages - freed);
 		kswapd_overtaken(fb, &fb->kswapds[last], freed > 0);
 	}
 	if (first < 0)
 		return false;
 	counters = node_counters(fb->model, first);
 	counters->direct_reclaims++;
-	counters->modelled_stall_us += ns / 1000;
+	counters->modelled_stall_us += row->ns / 1000;
 	feedback_tell(fb, &(struct told_reclaim){.kind = RECLAIM_KIND_DIRECT_RECLAIM_BEGIN,
 						 .node = -1,
 						 .zone = -1,
@@ -255,7 +285,7 @@ bool feedback_direct(struct feedback *fb, const struct zonelist *list, const str
 						 .zone = -1,
 						 .order = -1,
 						 .nr_reclaimed = freed,
-						 .after_ns = ns});
+						 .after_ns = row->ns});
 	return freed > 0;
 }
 
@@ -268,7 +298,7 @@ void feedback_stall(struct feedback *fb, struct zone *zone, const struct request
 		boost_zone(fb->model, zone, boost);
 	kswapd_wakeup(fb, k, rq->gfp_flags, 0, zone->type);
 	/* It ends when kswapd has made progress: a cluster, if there is any. */
-	if (fb->kswapd_service.nr && fb->reclaim.heads[zone->node] != UINT32_MAX)
+	if (fb->kswapd_service.nr && reclaim_waits(&fb->reclaim, zone->node))
 		ns = WAKE_NS + service_draw(&fb->kswapd_service)->ns;
 	node_counters(fb->model, zone->node)->modelled_stall_us +=
 		(ns < STALL_NS ? ns : STALL_NS) / 1000;

@@ -23,7 +23,7 @@
 #include "reclaim.h"
 #include "zone.h"
 
-enum { SERVICE_ROWS = 64 };
+enum { SERVICE_ROWS = 64, TRIED_TASKS = 64 };
 
 /* What a service took on the record, by quantiles. */
 struct service {
@@ -34,7 +34,7 @@ struct service {
 	unsigned drawn;
 };
 
-/* The next quantile; they take turns so that few in a row have the mean of all. */
+/* The next quantile; they take turns so that few in a row have the mean of all. Zeroes if none. */
 const struct service_row *service_draw(struct service *s);
 
 /* A recorded begin of direct reclaim. */
@@ -46,12 +46,22 @@ struct probe {
 	uint8_t order;
 };
 
+/* A task that reclaimed at recorded begins, for a request that is not served yet. */
+struct tried {
+	uint64_t ts;
+	int32_t pid;
+	uint8_t order;
+	int times;
+};
+
 struct feedback {
 	struct model *model;
 	struct reclaim reclaim; /* its mode says whether there is feedback at all */
 	struct service kswapd_service, direct_service, compaction_service;
 	struct probe *probes;
 	size_t nr_probes, probes_room, next_probe;
+	struct tried tried[TRIED_TASKS]; /* a ring: the oldest gives way */
+	unsigned next_tried;
 	struct kswapd *kswapds;                        /* [node] */
 	struct kcompactd *kcompactds;                  /* [node] */
 	uint32_t *names;                               /* [frame of a pageblock] for evacuate() */
@@ -89,6 +99,8 @@ void feedback_wake_all(struct feedback *fb, const struct zonelist *list, const s
 void feedback_wake_boosted(struct feedback *fb, const struct zone *zone);
 /* A request reclaims: one try. Whether it freed anything. */
 bool feedback_direct(struct feedback *fb, const struct zonelist *list, const struct request *rq);
+/* How often the task that now asks for that order has reclaimed for it already; once. */
+int feedback_tried(struct feedback *fb, int order);
 /* A request waits for kswapd rather than mix migratetypes: the policy stall. */
 void feedback_stall(struct feedback *fb, struct zone *zone, const struct request *rq,
 		    int64_t boost);

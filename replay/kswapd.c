@@ -199,6 +199,19 @@ static bool end_round(struct feedback *fb, struct kswapd *k)
 	return k->priority >= 1;
 }
 
+/* How long it scanned for a cluster of pages, or one that it did not get. */
+static uint64_t scan_ns(struct feedback *fb, int node, bool got)
+{
+	const struct service_row *row;
+
+	if (!got && !reclaim_waits(&fb->reclaim, node))
+		return EMPTY_NS;
+	row = service_draw(&fb->kswapd_service);
+	if (got || !row->moved)
+		return EMPTY_NS + row->ns;
+	return EMPTY_NS + row->ns * row->moved / (row->moved + row->failed);
+}
+
 static void balance(struct feedback *fb, struct kswapd *k)
 {
 	struct model *m = fb->model;
@@ -212,7 +225,7 @@ static void balance(struct feedback *fb, struct kswapd *k)
 	got = reclaim_take(&fb->reclaim, k->node, cluster);
 	k->got += got;
 	k->left -= cluster;
-	k->due = m->now.ts + (got ? service_draw(&fb->kswapd_service)->ns : EMPTY_NS);
+	k->due = m->now.ts + scan_ns(fb, k->node, got > 0);
 	if (got)
 		k->failures = 0;
 	if (k->left > 0 && got == cluster)

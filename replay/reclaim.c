@@ -333,6 +333,11 @@ int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages)
 	return freed;
 }
 
+bool reclaim_waits(const struct reclaim *rc, int node)
+{
+	return rc->heads[node] != NO_ROW;
+}
+
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to)
 {
 	for (int node = 0; node < rc->serve->model->nr_nodes; node++)

@@ -73,6 +73,8 @@ void reclaim_ages(struct reclaim *rc, const struct waiting *e);
 
 /* Free up to `pages` pages of a node; returns how many were freed. */
 int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages);
+/* Whether a node's queue has pages that the model may have yet, now or later. */
+bool reclaim_waits(const struct reclaim *rc, int node);
 
 /* A page of the model is elsewhere now. */
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to);

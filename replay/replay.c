@@ -285,6 +285,8 @@ static void advance(struct replay *r, uint64_t ts)
 		levels_start(&r->levels, ts);
 		r->interval_end = ts - ts % interval + interval;
 		survey_write(r->model, r->survey, ts);
+		for (int i = 0; i < r->model->nr_zones; i++)
+			r->model->zones[i].boosted_at = ts;
 	}
 	while (ts >= r->next_tick || ts >= r->interval_end) {
 		/* While nobody is busy nothing happens: step over the idle time. */

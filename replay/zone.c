@@ -468,21 +468,47 @@ static uint32_t slow_path_rights(const struct model *m, const struct request *rq
 	return flags;
 }
 
+/* How often an allocation reclaims in vain before it gives up (__alloc_pages_slowpath, 6.18). */
+static int most_tries(const struct request *rq)
+{
+	bool costly = rq->order > PCP_MAX_ORDER;
+
+	/* It has compacted in vain, and that is all such a request is worth. */
+	if (costly && rq->gfp_flags & GFP_NORETRY)
+		return 0;
+	if (rq->gfp_flags & GFP_NORETRY || (costly && !(rq->gfp_flags & GFP_RETRY_MAYFAIL)))
+		return 1;
+	return MAX_RETRIES;
+}
+
+static void free_reserves(struct model *m, const struct zonelist *list, const struct request *rq)
+{
+	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
+	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq))
+		;
+	pcp_drain_all(m);
+}
+
 /* __alloc_pages_direct_reclaim, again and again: a frame, or NO_FRAME. */
 static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct walk *walk)
 {
 	uint32_t frame = NO_FRAME;
 
-	for (int tries = 0; tries < MAX_RETRIES && frame == NO_FRAME; tries++) {
+	for (int tries = feedback_tried(m->feedback, rq->order);
+	     tries < most_tries(rq) && frame == NO_FRAME; tries++) {
 		if (!feedback_direct(m->feedback, walk->list, rq))
 			break;
 		frame = walk_zones(m, rq, walk);
+		if (frame == NO_FRAME) {
+			free_reserves(m, walk->list, rq);
+			frame = walk_zones(m, rq, walk);
+		}
 	}
 	zone_counters(m, walk->preferred)->would_fail += frame == NO_FRAME;
 	return frame;
 }
 
-void zone_probe(struct model *m, struct request *rq)
+bool zone_probe(struct model *m, struct request *rq)
 {
 	const struct zonelist *list = request_zonelist(m, rq);
 
@@ -490,10 +516,11 @@ void zone_probe(struct model *m, struct request *rq)
 	for (int i = 0; i < list->nr; i++)
 		if (list->zones[i]->type <= rq->class_zone &&
 		    watermark_fast(m, list->zones[i], rq, WMARK_MIN))
-			return;
+			return false;
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
 		feedback_wake_all(m->feedback, list, rq);
 	feedback_direct(m->feedback, list, rq);
+	return true;
 }
 
 __attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct request *rq,
@@ -522,10 +549,7 @@ __attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct req
 		if (frame != NO_FRAME)
 			return frame;
 	}
-	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
-	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, walk->list, rq))
-		;
-	pcp_drain_all(m);
+	free_reserves(m, walk->list, rq);
 	frame = walk_zones(m, rq, walk);
 	if (frame != NO_FRAME)
 		return frame;

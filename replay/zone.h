@@ -95,9 +95,9 @@ void zone_unmark_live(struct model *m, uint32_t head, int order);
 
 /*
  * A request that is not served yet, with feedback: wake kswapd and reclaim once if every
- * zone is below its min watermark.
+ * zone is below its min watermark; whether that was so.
  */
-void zone_probe(struct model *m, struct request *rq);
+bool zone_probe(struct model *m, struct request *rq);
 
 /* Free 2^order pages from `head`, which are used: a whole block, or FRAME_OLD pages. */
 void zone_free(struct model *m, uint32_t head, int order);

@@ -63,15 +63,30 @@ ORDER BY t.place
 
 # Quantiles of single services; a page count of 0 where the service is not about pages.
 _SERVICE = f"""
-WITH shrink AS (
+WITH step AS (
     SELECT
-        r.ts - lag(r.ts) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS ns,
-        lag(r.kind) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS before,
+        r.pid,
+        r.ts,
+        r."at",
         r.kind,
-        r.nr_reclaimed
+        r.nr_reclaimed,
+        sum(r.nr_scanned - r.nr_reclaimed) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS vain
     FROM reclaim AS r
-    WHERE r.kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
-      AND r.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
+    WHERE r.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
+      AND r.kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
+),
+
+-- What it scanned in vain is time of the pages that it found next. A page each counts alike.
+shrink AS (
+    SELECT
+        kind,
+        nr_reclaimed,
+        ts - lag(ts) OVER its AS ns,
+        coalesce(vain - lag(vain) OVER its, 0) AS vain,
+        lag(kind) OVER its AS before
+    FROM step
+    WHERE kind <> 'lru_shrink_inactive' OR nr_reclaimed > 0
+    WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
 ),
 
 run AS (
@@ -89,13 +104,20 @@ run AS (
 ),
 
 served AS (
-    SELECT 'kswapd' AS what, (ns * 32 / nr_reclaimed)::DOUBLE AS ns, 0 AS moved, 0 AS failed
+    SELECT
+        'kswapd' AS what,
+        ns * 32 / nr_reclaimed AS ns,
+        32 AS moved,
+        vain * 32 / nr_reclaimed AS failed
     FROM shrink
-    WHERE kind = 'lru_shrink_inactive' AND before <> 'kswapd_sleep' AND nr_reclaimed > 0
+    CROSS JOIN unnest(range(nr_reclaimed))
+    WHERE kind = 'lru_shrink_inactive' AND before <> 'kswapd_sleep'
     UNION ALL
-    SELECT 'direct', until_ts - from_ts, 0, 0
-    FROM reclaim_window
-    WHERE cause = 'direct' AND ended
+    SELECT 'direct', w.until_ts - w.from_ts, coalesce(r.nr_reclaimed, 0), 0
+    FROM reclaim_window AS w
+    JOIN reclaim AS r
+        ON r.kind = 'direct_reclaim_end' AND r.tape = w.tape AND r.pid = w.pid AND r.ts = w.until_ts
+    WHERE w.cause = 'direct' AND w.ended
     UNION ALL
     SELECT 'compaction', until_ts - from_ts, moved, failed
     FROM run

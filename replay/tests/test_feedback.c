@@ -108,43 +108,43 @@ static const struct counters *counters(const struct machinery *w, int zone)
 	return &w->toy.m->pcps[zone].counters;
 }
 
-/* Section 3.1 of the specification: two zones, balanced or not, for either zone index. */
+/*
+ * Zones DMA and NORMAL, balanced or not, for either zone index: 4.10 sleeps only if all
+ * are, all others do if one is. Balancing stops at the first in every variant.
+ */
 static void kswapd_sleeps_by_the_table_of_its_variant(void)
 {
 	static const struct {
-		const char *policy;
 		bool dma, normal; /* balanced */
 		int class_zone;
-		bool sleeps, stops;
-	} cases[] = {
-		{"kswapd_sleep:variant=v4.10", false, false, ZONE_NORMAL, false, false},
-		{"kswapd_sleep:variant=v4.10", true, false, ZONE_NORMAL, false, true},
-		{"kswapd_sleep:variant=v4.10", false, true, ZONE_NORMAL, false, true},
-		{"kswapd_sleep:variant=v4.10", true, true, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=v4.10", true, false, ZONE_DMA, true, true},
-		{"kswapd_sleep:variant=v4.10", false, true, ZONE_DMA, false, false},
-		{"kswapd_sleep:variant=fixcheck", false, false, ZONE_NORMAL, false, false},
-		{"kswapd_sleep:variant=fixcheck", true, false, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=fixcheck", false, true, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=fixcheck", false, true, ZONE_DMA, false, false},
-		{"kswapd_sleep:variant=clear", true, false, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=clear", false, true, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=keepawake", false, false, ZONE_NORMAL, false, false},
-		{"kswapd_sleep:variant=keepawake", true, false, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=keepawake", false, true, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=keepawake", true, true, ZONE_NORMAL, true, true},
-		{"kswapd_sleep:variant=keepawake", false, true, ZONE_DMA, false, false},
+		bool all, any;
+	} rows[] = {
+		{false, false, ZONE_DMA, false, false},    {true, false, ZONE_DMA, true, true},
+		{false, true, ZONE_DMA, false, false},     {true, true, ZONE_DMA, true, true},
+		{false, false, ZONE_NORMAL, false, false}, {true, false, ZONE_NORMAL, false, true},
+		{false, true, ZONE_NORMAL, false, true},   {true, true, ZONE_NORMAL, true, true},
+	};
+	static const struct {
+		const char *policy;
+		bool all;
+	} variants[] = {
+		{"kswapd_sleep:variant=v4.10", true},
+		{"kswapd_sleep:variant=fixcheck", false},
+		{"kswapd_sleep:variant=clear", false},
+		{"kswapd_sleep:variant=keepawake", false},
 	};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < 4 * sizeof(rows) / sizeof(rows[0]); i++) {
+		size_t row = i / 4, variant = i % 4;
+		bool sleeps = variants[variant].all ? rows[row].all : rows[row].any;
 		struct machinery w;
 
-		machinery_new(&w, "6.18", cases[i].policy);
+		machinery_new(&w, "6.18", variants[variant].policy);
 		w.toy.m->zones[DMA].lowmem_reserve[ZONE_NORMAL] = 0;
-		make_free(&w, DMA, cases[i].dma ? 100 : 10, true);
-		make_free(&w, NORMAL, cases[i].normal ? 400 : 50, true);
-		check(kswapd_may_sleep(w.toy.m, 0, 0, cases[i].class_zone) == cases[i].sleeps);
-		check(kswapd_balanced(w.toy.m, 0, 0, cases[i].class_zone) == cases[i].stops);
+		make_free(&w, DMA, rows[row].dma ? 100 : 10, true);
+		make_free(&w, NORMAL, rows[row].normal ? 400 : 50, true);
+		check(kswapd_may_sleep(w.toy.m, 0, 0, rows[row].class_zone) == sleeps);
+		check(kswapd_balanced(w.toy.m, 0, 0, rows[row].class_zone) == rows[row].any);
 		machinery_free(&w);
 	}
 }
@@ -327,6 +327,105 @@ static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 	machinery_free(&w);
 }
 
+/* Below min, with something to reclaim. */
+static void machinery_short(struct machinery *w)
+{
+	machinery_new(w, "6.18", NULL);
+	make_free(w, NORMAL, 50, true);
+	queue_pages(w, 400, 5000 * MS);
+	machinery_start(w);
+	w->serve.at = 50;
+}
+
+static uint64_t direct_reclaims_of(struct machinery *w, int order, uint32_t gfp_flags)
+{
+	struct request rq = {
+		.gfp_flags = gfp_flags | GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+		.order = (uint8_t)order,
+		.migratetype = MIGRATETYPE_MOVABLE,
+		.class_zone = ZONE_MOVABLE,
+	};
+
+	zone_alloc(w->toy.m, &rq);
+	return counters(w, DMA)->direct_reclaims;
+}
+
+static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
+{
+	static const struct {
+		int order;
+		uint32_t gfp_flags;
+		uint64_t most;
+	} cases[] = {
+		{9, 0, 1},           {9, GFP_NORETRY, 0}, {4, GFP_NORETRY, 0},
+		{3, GFP_NORETRY, 1}, {3, 0, 14}, /* the queue of 400 pages is empty, and once more
+						  */
+		{0, 0, 2},                       /* then 114 are free */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machinery w;
+		uint64_t nr;
+
+		machinery_short(&w);
+		nr = direct_reclaims_of(&w, cases[i].order, cases[i].gfp_flags);
+		check(nr == cases[i].most);
+		machinery_free(&w);
+	}
+}
+
+static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
+{
+	struct machinery w;
+
+	machinery_short(&w);
+	w.feedback.probes = calloc(1, sizeof(*w.feedback.probes));
+	w.feedback.nr_probes = w.feedback.probes_room = 1;
+	w.feedback.probes[0] = (struct probe){
+		.at = 50,
+		.ts = 2 * MS,
+		.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+		.pid = 7,
+		.order = 9,
+	};
+	feedback_run(&w.feedback, 50, 3 * MS);
+	check(counters(&w, DMA)->direct_reclaims == 1);
+	w.toy.m->now = (struct moment){.ts = 4 * MS, .pid = 7};
+	check(direct_reclaims_of(&w, 9, 0) == 1);
+	check(direct_reclaims_of(&w, 9, 0) == 2);
+	machinery_free(&w);
+}
+
+static void a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record(void)
+{
+	struct machinery w;
+
+	machinery_short(&w);
+	w.feedback.direct_service.nr = 1;
+	w.feedback.direct_service.rows[0].moved = 61;
+	check(direct_reclaims_of(&w, 0, 0) == 1);
+	check(counters(&w, NORMAL)->reclaimed_pages == 61);
+	machinery_free(&w);
+}
+
+static void kswapd_takes_its_time_over_pages_that_it_cannot_have_yet(void)
+{
+	struct machinery w;
+
+	machinery_short(&w);
+	for (size_t i = 0; i < w.feedback.reclaim.nr; i++)
+		w.feedback.reclaim.rows[i].since = 80;
+	w.feedback.kswapd_service.nr = 1;
+	w.feedback.kswapd_service.rows[0] = (struct service_row){8 * MS, 32, 96};
+	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
+	feedback_run(&w.feedback, 50, 20 * MS);
+	/* 12 rounds of 2 ms, a quarter of what 32 pages take. */
+	check(counters(&w, DMA)->kswapd_passes == 1);
+	feedback_run(&w.feedback, 50, 30 * MS);
+	check(counters(&w, DMA)->kswapd_passes == 2);
+	machinery_free(&w);
+}
+
 static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
 {
 	struct service s = {.nr = SERVICE_ROWS};
@@ -378,6 +477,10 @@ int main(void)
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
 	test(pages_not_needed_are_saved_and_withheld_frees_are_not_served);
 	test(a_page_is_not_reclaimed_before_it_is_allocated);
+	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
+	test(who_reclaimed_at_a_recorded_begin_does_not_again);
+	test(a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record);
+	test(kswapd_takes_its_time_over_pages_that_it_cannot_have_yet);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
 	test(compaction_moves_pages_until_a_pageblock_is_free);
 	return check_done();

@@ -255,6 +255,71 @@ static void a_boost_stops_at_its_limit_and_its_time_is_counted(void)
 	toy_free(&t);
 }
 
+/* The figures of zone Normal of a machine of 24 GiB: vm.min_free_kbytes 67584, factor 15000. */
+static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(void)
+{
+	const struct machine machine = toy_machine(9, 10);
+	const struct zone_spec zone = {.type = ZONE_NORMAL,
+				       .spanned = 2048,
+				       .present = 2048,
+				       .managed = 2048,
+				       .wmark = {14770, 20164, 25558}};
+	int64_t most;
+	struct toy t;
+
+	toy_new_machine(&t, "5.10", &machine, &zone, 1);
+	t.m->boost_acts = true;
+	most = boost_limit(t.m, t.zone, 15000);
+	check(most == 38337);
+	check(boost_limit(t.m, t.zone, 0) == 0);
+	check(boost_limit(t.m, t.zone, 1) == 512);
+	for (int i = 1; i <= 74; i++)
+		boost_zone(t.m, t.zone, most);
+	check(t.zone->boost == 74 * 512 && !t.zone->boost_full);
+	boost_zone(t.m, t.zone, most);
+	check(t.zone->boost == 38337 && t.zone->boost_full);
+	check(t.pcp->counters.boost_saturated == 0);
+	boost_zone(t.m, t.zone, most);
+	check(t.zone->boost == 38337 && t.pcp->counters.boost_saturated == 1);
+	check(zone_mark(t.zone, WMARK_LOW) == 20164 + 38337);
+	t.zone->managed = 2047;
+	check(boost_limit(t.m, t.zone, 15000) == 0);
+	toy_free(&t);
+}
+
+/* The same machine's zone DMA32: min 2115, and 21071 pages are kept from Normal requests. */
+static void a_zone_serves_what_leaves_its_watermark_and_its_reserve(void)
+{
+	static const struct {
+		const char *kernel;
+		uint32_t flags;
+		uint8_t class_zone;
+		uint64_t last_refused;
+	} cases[] = {
+		{"6.18", 0, ZONE_DMA32, 2115},
+		{"6.18", 0, ZONE_NORMAL, 2115 + 21071},
+		{"6.18", ALLOC_HIGH, ZONE_NORMAL, 1058 + 21071},
+		{"6.18", ALLOC_HIGH | ALLOC_HARDER, ZONE_NORMAL, 794 + 21071},
+		{"6.18", ALLOC_HARDER, ZONE_NORMAL, 2115 + 21071},
+		{"6.1.0", ALLOC_HARDER, ZONE_NORMAL, 1587 + 21071},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct request rq = {.class_zone = cases[i].class_zone,
+					   .flags = cases[i].flags};
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+		t.zone->lowmem_reserve[ZONE_NORMAL] = 21071;
+		t.zone->nr_free_pages = cases[i].last_refused;
+		check(!watermark_ok(t.m, t.zone, &rq, 2115));
+		t.zone->nr_free_pages++;
+		check(watermark_ok(t.m, t.zone, &rq, 2115));
+		t.zone->nr_free_pages = 0;
+		toy_free(&t);
+	}
+}
+
 /* A fallback that cannot claim: the only page of a block full of movable ones. */
 static void only_attempts_to_claim_boost_when_asked_so(void)
 {
@@ -404,6 +469,8 @@ int main(void)
 	test(lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32);
 	test(lowzone_mixes_at_home_before_it_leaves_its_node);
 	test(a_boost_stops_at_its_limit_and_its_time_is_counted);
+	test(a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks);
+	test(a_zone_serves_what_leaves_its_watermark_and_its_reserve);
 	test(only_attempts_to_claim_boost_when_asked_so);
 	test(stall_counts_what_it_would_refuse_the_slow_path);
 	test(zone_order_saves_the_low_zones_of_every_node);
