@@ -30,6 +30,7 @@ int feedback_load_service(struct feedback *fb, const struct service_columns *c, 
 		[SERVICE_WHAT_KSWAPD] = &fb->kswapd_service,
 		[SERVICE_WHAT_DIRECT] = &fb->direct_service,
 		[SERVICE_WHAT_COMPACTION] = &fb->compaction_service,
+		[SERVICE_WHAT_WAKE] = &fb->wake_service,
 	};
 
 	for (size_t i = 0; i < rows; i++) {
@@ -299,10 +300,15 @@ void feedback_stall(struct feedback *fb, struct zone *zone, const struct request
 	kswapd_wakeup(fb, k, rq->gfp_flags, 0, zone->type);
 	/* It ends when kswapd has made progress: a cluster, if there is any. */
 	if (fb->kswapd_service.nr && reclaim_waits(&fb->reclaim, zone->node))
-		ns = WAKE_NS + service_draw(&fb->kswapd_service)->ns;
+		ns = feedback_wake_ns(fb) + service_draw(&fb->kswapd_service)->ns;
 	node_counters(fb->model, zone->node)->modelled_stall_us +=
 		(ns < STALL_NS ? ns : STALL_NS) / 1000;
 	fb->stalled = true;
+}
+
+uint64_t feedback_wake_ns(struct feedback *fb)
+{
+	return fb->wake_service.nr ? service_draw(&fb->wake_service)->ns : WAKE_NS;
 }
 
 void feedback_wake_kcompactd(struct feedback *fb, int node, int order, int class_zone)

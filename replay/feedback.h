@@ -57,7 +57,7 @@ struct tried {
 struct feedback {
 	struct model *model;
 	struct reclaim reclaim; /* its mode says whether there is feedback at all */
-	struct service kswapd_service, direct_service, compaction_service;
+	struct service kswapd_service, direct_service, compaction_service, wake_service;
 	struct probe *probes;
 	size_t nr_probes, probes_room, next_probe;
 	struct tried tried[TRIED_TASKS]; /* a ring: the oldest gives way */
@@ -106,6 +106,9 @@ void feedback_stall(struct feedback *fb, struct zone *zone, const struct request
 		    int64_t boost);
 
 /* For the daemons. */
+
+/* How long one takes from being woken to running: as on the record, or 50 us. */
+uint64_t feedback_wake_ns(struct feedback *fb);
 void feedback_wake_kcompactd(struct feedback *fb, int node, int order, int class_zone);
 static inline void feedback_hurry(struct feedback *fb, uint64_t due)
 {

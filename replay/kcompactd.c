@@ -14,7 +14,6 @@ enum {
 	MAX_DEFER_SHIFT = 6,
 };
 #define LOOK_NS 500000000ull /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */
-#define WAKE_NS 50000ull     /* from being woken to running */
 
 int kcompactd_init(struct kcompactd *c, const struct model *m, int node, struct error *err)
 {
@@ -97,11 +96,12 @@ void kcompactd_wakeup(struct feedback *fb, struct kcompactd *c, int order, int c
 		return;
 	c->order = c->order > order ? c->order : order;
 	c->class_zone = c->class_zone < class_zone ? c->class_zone : class_zone;
-	if (c->running || !node_suits(m, c))
+	if (c->running || c->woken || !node_suits(m, c))
 		return;
+	c->woken = true;
 	node_counters(m, c->node)->kcompactd_asked++;
 	feedback_tell_compaction(fb, COMPACTION_KIND_WAKEUP_KCOMPACTD, c->node, order, class_zone);
-	c->due = m->now.ts + WAKE_NS;
+	c->due = m->now.ts + feedback_wake_ns(fb);
 	feedback_hurry(fb, c->due);
 }
 
@@ -145,6 +145,7 @@ static void work(struct feedback *fb, struct kcompactd *c)
 
 void kcompactd_step(struct feedback *fb, struct kcompactd *c)
 {
+	c->woken = false;
 	if (c->running) {
 		/* What it was asked for meanwhile it forgets, unless that was more. */
 		if (c->order <= c->running) {

@@ -18,6 +18,7 @@ struct kcompactd {
 	uint16_t cpu;
 	int order; /* asked for, or 0 */
 	int class_zone;
+	bool woken;     /* it is on its way */
 	int running;    /* order it works for, or 0: until due it hears of no other work */
 	uint64_t due;   /* of its next run or look */
 	uint8_t *shift; /* [zone] 2^shift attempts are passed over ... */

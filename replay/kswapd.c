@@ -12,8 +12,7 @@ enum {
 };
 #define NAP_NS       100000000ull
 #define PREMATURE_NS 1000000000ull
-#define WAKE_NS      50000ull /* from being woken to running */
-#define EMPTY_NS     8000ull  /* a round that finds nothing: guests pass 12 in 0.1 ms */
+#define EMPTY_NS     8000ull /* a round that finds nothing: guests pass 12 in 0.1 ms */
 
 #define for_each_node_zone(m, zone, of_node, class_zone)                                           \
 	for (struct zone * (zone) = (m)->zones; (zone) < (m)->zones + (m)->nr_zones; (zone)++)     \
@@ -297,7 +296,7 @@ void kswapd_wakeup(struct feedback *fb, struct kswapd *k, uint32_t gfp_flags, in
 		note_premature(m, k);
 	}
 	k->state = KSWAPD_WAKING;
-	k->due = m->now.ts + WAKE_NS;
+	k->due = m->now.ts + feedback_wake_ns(fb);
 	feedback_hurry(fb, k->due);
 }
 

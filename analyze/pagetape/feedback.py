@@ -103,6 +103,23 @@ run AS (
     GROUP BY ALL
 ),
 
+-- Several tasks may call until it runs; it waited since the first.
+call AS (
+    SELECT node, ts, "at", kind
+    FROM (
+        SELECT *, lag(kind) OVER (PARTITION BY node ORDER BY ts, "at") AS before
+        FROM reclaim
+        WHERE kind IN ('wakeup_kswapd', 'kswapd_wake')
+    )
+    WHERE kind = 'kswapd_wake' OR before IS DISTINCT FROM kind
+),
+
+woken AS (
+    SELECT kind, ts - lag(ts) OVER its AS ns, lag(kind) OVER its AS before
+    FROM call
+    WINDOW its AS (PARTITION BY node ORDER BY ts, "at")
+),
+
 served AS (
     SELECT
         'kswapd' AS what,
@@ -121,6 +138,10 @@ served AS (
     UNION ALL
     SELECT 'compaction', until_ts - from_ts, moved, failed
     FROM run
+    UNION ALL
+    SELECT 'wake', ns, 0, 0
+    FROM woken
+    WHERE kind = 'kswapd_wake' AND before = 'wakeup_kswapd'
 )
 
 SELECT

@@ -426,6 +426,23 @@ static void kswapd_takes_its_time_over_pages_that_it_cannot_have_yet(void)
 	machinery_free(&w);
 }
 
+static void daemons_run_as_late_as_on_the_record(void)
+{
+	struct machinery w;
+
+	machinery_short(&w);
+	w.feedback.wake_service.nr = 1;
+	w.feedback.wake_service.rows[0].ns = 7 * MS;
+	feedback_run(&w.feedback, 50, 1 * MS);
+	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
+	feedback_run(&w.feedback, 50, 6 * MS);
+	check(w.feedback.kswapds[0].state == KSWAPD_WAKING);
+	feedback_run(&w.feedback, 50, 9 * MS);
+	check(w.feedback.kswapds[0].state != KSWAPD_WAKING);
+	check(counters(&w, NORMAL)->reclaimed_pages > 0);
+	machinery_free(&w);
+}
+
 static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
 {
 	struct service s = {.nr = SERVICE_ROWS};
@@ -481,6 +498,7 @@ int main(void)
 	test(who_reclaimed_at_a_recorded_begin_does_not_again);
 	test(a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record);
 	test(kswapd_takes_its_time_over_pages_that_it_cannot_have_yet);
+	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
 	test(compaction_moves_pages_until_a_pageblock_is_free);
 	return check_done();
