@@ -49,6 +49,14 @@ def test_the_order_of_settings_does_not_make_another_run() -> None:
     assert sweep.stack("p:b=2,a=1 + q") == ("p:a=1,b=2", "q") == sweep.stack("p:a=1,b=2+q")
 
 
+def test_a_preset_is_its_policies_in_a_sweep_too() -> None:
+    boosts = ("nofragment:mode=lowzone", "watermark_boost:trigger=every_fallback")
+    assert [sweep.stack(spec) for spec in sweep.expand("v5:1-4+p:b=2,a={1,0}")] == [
+        (*boosts, "p:a=1,b=2"),
+        (*boosts, "p:a=0,b=2"),
+    ]
+
+
 def test_a_run_of_a_sweep_has_the_metrics_of_a_replay(
     small: Path, tmp_path: Path, pagetape: Run
 ) -> None:

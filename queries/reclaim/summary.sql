@@ -2,8 +2,8 @@
 --
 -- Runs of direct reclaim and of compaction are paired begin to end, per thread;
 -- their time is what the allocating task waited. A run whose begin or end is
--- outside the tape is counted without its time. No rows for a replayed tape: the
--- model does not predict them at this tier.
+-- outside the tape is counted without its time. A replayed tape has rows of the model's
+-- own reclaim, if it was played with --reclaim R1 or R2.
 --
 -- Tier: B
 --
