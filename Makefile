@@ -17,7 +17,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz lint format golden bench fidelity fidelity-guests clean
+.PHONY: help setup demo test check fuzz lint format golden bench fidelity fidelity-guests feedback clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ fidelity-guests: setup	## record other kernels with 2 nodes in QEMU, for FIDELIT
 	@for k in $(KERNELS); do for load in pressure huge; do \
 		$(BIN)/python analyze/fidelity/guest.py -o $(DIR)/$$(basename $$k)-$$load.tape \
 			--kernel $$k --load $$load || exit; done; done
+
+# FEEDBACK_TAPES: as above. Sets vm.watermark_boost_factor to 0 and back.
+feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
+	@$(BIN)/python analyze/fidelity/feedback.py --build $(BUILD) docs/feedback.md $(FEEDBACK_TAPES)
 
 clean:			## forget the build and the venv
 	rm -rf build $(VENV) demo

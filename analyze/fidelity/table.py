@@ -87,7 +87,7 @@ def _aims(result: Result) -> dict[str, float]:
     return _AIMS["exact quiet" if result["quiet"] else "exact"]
 
 
-def _grid(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def grid(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -127,7 +127,7 @@ def _recordings(results: Sequence[Result]) -> str:
         for result in results
     ]
     columns = ("recording", "load", "kernel", "nodes", "length", "events", "lost", "snapshot")
-    return _grid(columns, rows)
+    return grid(columns, rows)
 
 
 def _validated(results: Sequence[Result]) -> str:
@@ -149,7 +149,7 @@ def _validated(results: Sequence[Result]) -> str:
             ]
         )
     columns = ("recording", *_DECISIONS.values(), "unknown", "untraced pages")
-    return _grid([*columns, "end: free blocks", "end: pageblocks"], rows)
+    return grid([*columns, "end: free blocks", "end: pageblocks"], rows)
 
 
 def _off(recorded: int, model: int, aim: float | None) -> str:
@@ -182,7 +182,7 @@ def _free_runs(results: Sequence[Result]) -> str:
             ]
         )
     columns = ("recording", "pages", "fallbacks recorded", "by the model", "off")
-    return _grid([*columns, "end: free blocks", "end: pageblocks", "first wrong page"], rows)
+    return grid([*columns, "end: free blocks", "end: pageblocks", "first wrong page"], rows)
 
 
 def _pairs(result: Result) -> str:
@@ -198,7 +198,7 @@ def _pairs(result: Result) -> str:
     ]
     if not rows:
         return ""
-    return "\n\n" + _grid(("free run, fallbacks", "recorded", "model", "off"), rows)
+    return "\n\n" + grid(("free run, fallbacks", "recorded", "model", "off"), rows)
 
 
 def _cause(name: str) -> str:

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How true is the model's own reclaim? Writes the page of the results.
+
+    feedback.py [--build DIR] [--work DIR] [--pairs N] OUT.md [RECORDING...]
+
+Records N times a load that fragments memory, with vm.watermark_boost_factor as it is and
+with 0, which is set back at the end whatever happens. From the first recording of either
+kind alone the model then says what both settings do. On the recordings given besides (tapes,
+directories of tapes or of a trace.dat, see fidelity.py) it replays reclaim under
+the recording's own rules, and under the kswapd of 4.10. The tapes and the runs are kept
+in the work directory: with --pairs 0 the pairs that are there are taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import feedback_page
+import fidelity
+
+from pagetape import sweep
+from pagetape.contents import describe
+from pagetape.database import Database
+from pagetape.playback import Run
+from pagetape.schemas.tape import Tape
+
+_FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
+_SECONDS = 25
+_OLD_ROW = "5.10"  # boosts at every fallback
+_SLEEP_ROW = "4.20"  # does not boost, so that what kcompactd is woken for is a high order
+
+_COUNTS = {
+    "wakeups": ("reclaim", "wakeup_kswapd"),
+    "passes": ("reclaim", "kswapd_wake"),
+    "sleeps": ("reclaim", "kswapd_sleep"),
+    "direct_reclaims": ("reclaim", "direct_reclaim_begin"),
+    "kcompactd_asked": ("compaction", "wakeup_kcompactd"),
+    "kcompactd_wakes": ("compaction", "kcompactd_wake"),
+}
+_TOTALS = {"wakeups": "kswapd_wakeups", "passes": "kswapd_passes", "sleeps": "kswapd_sleeps"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A run of the model, and what the page calls it."""
+
+    name: str
+    run: Run
+
+
+_OWN = (Setting("R0", Run("auto", ())), Setting("R1", Run("auto", (), "R1")))
+_SLEEPS = tuple(
+    Setting(variant, Run(_SLEEP_ROW, (f"kswapd_sleep:variant={variant}",), "R1"))
+    for variant in ("v4.10", "keepawake")
+)
+_BOOSTS = tuple(
+    Setting(f"{row} {factor}", Run(row, (f"mainline:boost_factor={factor}",), "R1"))
+    for row in ("auto", _OLD_ROW)
+    for factor in (15000, 0)
+)
+
+
+@contextmanager
+def _boost_factor_restored() -> Iterator[None]:
+    found = _FACTOR.read_text()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        _FACTOR.write_text(found)
+
+
+def record_pairs(pairs: int, build: Path, work: Path) -> None:
+    """The same load with and without boosts, taking turns."""
+    (load,) = (load for load in fidelity.LOADS if load.name == "extfrag")
+    with _boost_factor_restored():
+        for number in range(1, pairs + 1):
+            for factor in (15000, 0):
+                _FACTOR.write_text(str(factor))
+                named = replace(load, seconds=_SECONDS)
+                tape = fidelity.record(named, build, work).path
+                tape.rename(work / f"boost-{factor}-{number}.tape")
+
+
+def recorded(tape: Tape) -> dict[str, Any]:
+    """What the recording counts."""
+    info = describe(tape)
+    columns = ", ".join(
+        f"(SELECT count(*) FROM {table} WHERE kind = '{kind}') AS {name}"
+        for name, (table, kind) in _COUNTS.items()
+    )
+    fallbacks = (
+        "(SELECT count(*) FROM event, machine WHERE kind = 'alloc_extfrag'"
+        " AND fallback_order < pageblock_order) AS fallbacks"
+    )
+    with Database([tape]) as db:
+        (counts,) = db.ask(f"SELECT {columns}, {fallbacks}").objects()
+    facts = ("kernel", "nodes", "duration_s", "stored", "lost", "snapshot")
+    return counts | {name: info[name] for name in facts}
+
+
+def _counts(result: dict[str, Any]) -> dict[str, int]:
+    totals = {name: total["value"] for name, total in result["totals"].items()}
+    found = {name: totals.get(_TOTALS.get(name, name)) for name in _COUNTS}
+    # Of replays and recordings alike: with the error of an own replay, where it was measured.
+    (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
+    return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}
+
+
+def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, dict[str, int]]:
+    """What the model counts under each setting."""
+    if not settings:
+        return {}
+    cases = sweep.matrix([tape], [setting.run for setting in settings])
+    runs = work / "runs"
+    runs.mkdir(exist_ok=True)
+    missing = [case for case in cases if case.result(runs) is None]
+    models = sweep.most_models([tape], 1)
+    sweep.play(missing, runs, jobs=1, models=models)
+    found = {}
+    for setting, case in zip(settings, cases, strict=True):
+        result = case.result(runs)
+        assert result is not None
+        found[setting.name] = _counts(result)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--build", type=Path, default=Path("build/release"))
+    parser.add_argument("--work", type=Path, default=Path("build/feedback"))
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("recordings", nargs="*", type=Path)
+    arguments = parser.parse_args()
+    work: Path = arguments.work
+    work.mkdir(parents=True, exist_ok=True)
+    record_pairs(arguments.pairs, arguments.build, work)
+    pairs = {}
+    for factor in (15000, 0):
+        tapes = sorted(work.glob(f"boost-{factor}-*.tape"))
+        for path in tapes:
+            print(f"== {path.stem}", flush=True)
+            tape = Tape(path)
+            settings = (*_BOOSTS, *_SLEEPS) if path == tapes[0] else ()
+            pairs[path.stem] = {
+                "factor": factor,
+                "recorded": recorded(tape),
+                "model": modelled(tape, settings, work),
+            }
+    others = {}
+    for path in arguments.recordings:
+        for recording in fidelity.given(path, work):
+            print(f"== {recording.name}", flush=True)
+            tape = Tape(recording.path)
+            others[recording.name] = {
+                "recorded": recorded(tape),
+                "model": modelled(tape, (*_OWN, *_SLEEPS), work),
+            }
+    results = {"pairs": pairs, "others": others}
+    (work / "feedback.json").write_text(json.dumps(results, indent=1) + "\n")
+    arguments.out.write_text(feedback_page.markdown(pairs, others))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
