@@ -58,6 +58,11 @@ void score_size(struct validate *v, const struct step *step, struct zone *zone,
 /* expect_drain.c */
 
 /*
+ * The list a drained page was on: as the model has it, which need not be that of its
+ * pageblock's type, for that may have changed since; else the list of that type.
+ */
+uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struct step *drain);
+/*
  * The events of one drain against what the model would drain, `pages` from `list` on;
  * `told`: there is no telling how many.
  */

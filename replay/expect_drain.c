@@ -7,6 +7,18 @@
 
 enum { WORKER_WITHIN = 256 }; /* events from the start of the vmstat worker to its drain */
 
+uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struct step *drain)
+{
+	const struct frame *f = m->frames;
+	uint32_t entry = drain->frame;
+
+	if (f[entry].state != FRAME_PCP || &m->pcps[f[entry].list] != pcp)
+		return pcp_list(m, pcp, drain->order, drain->migratetype);
+	while (entry < m->nr_frames)
+		entry = f[entry].prev;
+	return entry;
+}
+
 /* A recorded victim, freed by force. */
 static void drain_by_force(struct validate *v, struct zone *zone, const struct step *step)
 {
@@ -31,7 +43,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	enum { LOOK_AT = 64, SOON = 256 };
 	const struct model *m = v->m;
 	struct frame *f = m->frames;
-	uint32_t list = pcp_list(m, drain->pcp, step->order, step->migratetype);
+	uint32_t list = list_of_entry(m, drain->pcp, step);
 	int left = LOOK_AT;
 
 	if (f[step->frame].state != FRAME_PCP || &m->pcps[f[step->frame].list] != drain->pcp)
@@ -139,7 +151,14 @@ void expect_drain(struct validate *v, struct step *first)
 	struct zone *zone = frame_zone(m, first->frame);
 	const struct frame *f = &m->frames[first->frame];
 	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
+	struct asked_drain *asked = &v->asked[first->cpu];
 
+	if (asked->at && asked->at == first->at) {
+		asked->at = 0;
+		compare_drain(v, first, pcp, asked->pages, asked->list, false);
+		pcp_committed(m, zone);
+		return;
+	}
 	if (f->state == FRAME_PCP)
 		pcp = &m->pcps[f->list];
 	score_repair(&v->score, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);

@@ -34,9 +34,11 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 			return true;
 	if (a->next < a->nr && a->rows[a->next].at > step->at && a->rows[a->next].at <= drain->at)
 		return true;
+	if (v->m->kernel->drain_rule != DRAIN_FROM_INDEX)
+		return false;
 	/* The list is not empty, for the page just freed is on it. */
-	return v->m->kernel->drain_rule == DRAIN_FROM_INDEX &&
-	       pcp_list(v->m, pcp, drain->order, drain->migratetype) != pcp->heads + (uint32_t)list;
+	return v->m->frames[pcp->heads + (uint32_t)list].prev != drain->frame &&
+	       list_of_entry(v->m, pcp, drain) != pcp->heads + (uint32_t)list;
 }
 
 /*
@@ -202,10 +204,12 @@ void expect_free(struct validate *v, struct step *step)
 		drain = NULL;
 	if (drain && !pages && !v->guesses)
 		tune_high(v, pcp, step, pcp->count);
-	if (drain)
-		compare_drain(v, drain, pcp, pages, list, false);
-	else if (pages && !take_proved(v, pcp))
+	if (drain) {
+		v->asked[step->cpu] = (struct asked_drain){drain->at, pages, list};
+		return;
+	}
+	if (pages && !take_proved(v, pcp))
 		expect_no_drain(v, step, pcp, pages);
-	if (pages || drain)
+	if (pages)
 		pcp_committed(m, zone);
 }

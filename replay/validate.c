@@ -82,6 +82,7 @@ void validate_free(struct validate *v)
 	policy_stack_free(v->policies);
 	free(v->holders);
 	free(v->remotes);
+	free(v->asked);
 	free(v->depths);
 	free(v->guesses);
 	free(v->typed);
@@ -129,9 +130,10 @@ static int start(struct validate *v, struct error *err)
 	v->m = v->start.model;
 	v->holders = calloc((size_t)v->m->nr_cpus, sizeof(*v->holders));
 	v->remotes = calloc((size_t)v->m->nr_cpus, sizeof(*v->remotes));
+	v->asked = calloc((size_t)v->m->nr_cpus, sizeof(*v->asked));
 	v->depths = calloc((size_t)v->m->nr_cpus, sizeof(*v->depths));
 	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
-	if (!v->holders || !v->remotes || !v->depths || !v->pushed)
+	if (!v->holders || !v->remotes || !v->asked || !v->depths || !v->pushed)
 		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
 	ret = steps_new(&v->steps, v->m->nr_cpus, err);
 	if (!ret)

@@ -45,6 +45,12 @@ struct remote {
 	struct step free;
 };
 
+/* A drain that a free, or the vmstat worker, asked for: it waits for the zone's lock. */
+struct asked_drain {
+	uint64_t at; /* row of its first event, or 0 */
+	int pages, list;
+};
+
 /* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
 struct doubt {
 	bool open; /* not refuted */
@@ -63,15 +69,16 @@ struct validate {
 	bool started, finished;
 
 	struct steps steps;
-	uint64_t rows, last_ts; /* of `event` fed */
-	struct fates fates;     /* of all rows, if they were seen before */
-	struct holder *holders; /* [cpu] */
-	struct remote *remotes; /* [cpu] */
-	int *depths;            /* [cpu] step_depth() of what ran last */
-	bool preempt_told;      /* the tape shows when preemption is off */
-	uint32_t *pushed;       /* [frame] row of `event`, low half, of its last free onto a PCP */
-	uint64_t *guesses;      /* [frame] a bit: a free block whose place on its list is guessed */
-	bool *typed;            /* [pageblock] its type was guessed, and is told by now */
+	uint64_t rows, last_ts;    /* of `event` fed */
+	struct fates fates;        /* of all rows, if they were seen before */
+	struct holder *holders;    /* [cpu] */
+	struct remote *remotes;    /* [cpu] */
+	struct asked_drain *asked; /* [cpu] */
+	int *depths;               /* [cpu] step_depth() of what ran last */
+	bool preempt_told;         /* the tape shows when preemption is off */
+	uint32_t *pushed;  /* [frame] row of `event`, low half, of its last free onto a PCP */
+	uint64_t *guesses; /* [frame] a bit: a free block whose place on its list is guessed */
+	bool *typed;       /* [pageblock] its type was guessed, and is told by now */
 
 	struct doubt *doubts, *free_doubt;
 	struct step announced; /* alloc_extfrag of a capture that the model has not come to; or of
