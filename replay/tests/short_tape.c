@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "short_tape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BLOCK = 512, PAGES = 8 * BLOCK };
+
+static const uint16_t cpu_nodes[] = {0, 0};
+static const uint8_t distances[] = {10};
+static const struct machine machine = {
+	.pageblock_order = 9,
+	.max_order = 10,
+	.nr_cpus = 2,
+	.nr_nodes = 1,
+	.cpu_nodes = cpu_nodes,
+	.node_distances = distances,
+};
+
+static void must(int ret, const struct error *err)
+{
+	if (ret < 0) {
+		printf("Bail out! %s\n", err->msg);
+		exit(1);
+	}
+}
+
+static struct batch *rows(const struct table *table, size_t nr)
+{
+	struct error err;
+	struct batch *batch;
+
+	must(batch_new(&batch, table, nr, &err), &err);
+	batch_clear(batch);
+	batch->nr = nr;
+	return batch;
+}
+
+static void load(struct validate *v, struct batch *batch)
+{
+	struct ArrowSchema schema;
+	struct ArrowArray array;
+	struct error err;
+
+	must(table_export_schema(batch->table, &schema, &err), &err);
+	must(batch_export(batch, &array, &err), &err);
+	must(validate_load(v, batch->table->name, &schema, &array, &err), &err);
+	array.release(&array);
+	schema.release(&schema);
+	batch_free(batch);
+}
+
+static void load_zone(struct validate *v)
+{
+	struct batch *batch = rows(&zone_table, 1);
+	struct zone_columns *c = (struct zone_columns *)batch->slots;
+
+	c->zone[0] = ZONE_DMA;
+	c->spanned[0] = c->present[0] = c->managed[0] = PAGES;
+	c->wmark_min[0] = 8;
+	c->wmark_low[0] = 16;
+	c->wmark_high[0] = 32;
+	load(v, batch);
+}
+
+static void load_free(struct validate *v, const struct chunk *chunks, size_t nr)
+{
+	struct batch *batch = rows(&free_block_table, nr);
+	struct free_block_columns *c = (struct free_block_columns *)batch->slots;
+
+	for (size_t i = 0; i < nr; i++) {
+		c->zone[i] = ZONE_DMA;
+		c->migratetype[i] = chunks[i].migratetype;
+		c->page_order[i] = chunks[i].order;
+		c->pfn[i] = chunks[i].pfn;
+	}
+	load(v, batch);
+}
+
+static void load_types(struct validate *v)
+{
+	struct batch *batch = rows(&pageblock_table, PAGES / BLOCK);
+	struct pageblock_columns *c = (struct pageblock_columns *)batch->slots;
+
+	for (size_t i = 0; i < batch->nr; i++) {
+		c->zone[i] = ZONE_DMA;
+		c->pfn[i] = i * BLOCK;
+		c->migratetype[i] = MIGRATETYPE_MOVABLE;
+	}
+	load(v, batch);
+}
+
+struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const struct row *events,
+			   size_t nr)
+{
+	struct validate_config config = {
+		.machine = machine, .interval_ns = 1000000000, .checks = CHECKS_FULL};
+	struct batch *batch = rows(&event_table, nr);
+	struct event_columns *c = (struct event_columns *)batch->slots;
+	struct validate *v;
+	struct error err;
+
+	must(kernel_find(&config.kernel, "6.18", &err), &err);
+	must(validate_new(&v, &config, &err), &err);
+	load_zone(v);
+	load_free(v, chunks, nr_chunks);
+	load_types(v);
+	for (size_t i = 0; i < nr; i++) {
+		const struct row *row = &events[i];
+
+		c->ts[i] = 1000 * (i + 1);
+		c->cpu[i] = row->cpu;
+		c->flags[i] = row->flags;
+		c->kind[i] = row->kind;
+		c->pfn[i] = row->pfn;
+		c->page_order[i] = row->order;
+		c->migratetype[i] = row->migratetype;
+		set_valid(c->pfn_valid, i);
+		set_valid(c->page_order_valid, i);
+		if (row->kind != EVENT_KIND_FREE)
+			set_valid(c->migratetype_valid, i);
+		if (row->kind != EVENT_KIND_ALLOC_EXTFRAG)
+			continue;
+		c->fallback_order[i] = row->fallback_order;
+		c->fallback_migratetype[i] = row->fallback_migratetype;
+		c->change_ownership[i] = row->owner;
+		set_valid(c->fallback_order_valid, i);
+		set_valid(c->fallback_migratetype_valid, i);
+		set_valid(c->change_ownership_valid, i);
+	}
+	must(validate_feed_columns(v, c, nr, &err), &err);
+	must(validate_finish(v, &err), &err);
+	batch_free(batch);
+	return v;
+}
+
+struct tally tally_of(const struct validate *v, enum decision decision)
+{
+	return validate_totals(v)->score.decisions[decision];
+}

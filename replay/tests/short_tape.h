@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * short_tape.h - a few events written by hand, as validate finds them.
+ *
+ * Two CPUs, one zone of 8 MOVABLE pageblocks of 512 pages, of which all but the given chunks
+ * is used; the kernel is 6.18. A PCP is empty at first, of batch 1 and high 8; the events are
+ * 1 us apart.
+ */
+#pragma once
+
+#include "check.h"
+#include "validate.h"
+
+#define UNMOVABLE MIGRATETYPE_UNMOVABLE
+#define MOVABLE   MIGRATETYPE_MOVABLE
+
+struct chunk {
+	uint64_t pfn;
+	uint8_t order, migratetype;
+};
+
+struct row {
+	uint8_t cpu, kind, flags;
+	uint64_t pfn;
+	uint8_t order, migratetype;
+	/* of alloc_extfrag */
+	uint8_t fallback_order, fallback_migratetype;
+	bool owner;
+};
+
+/* The fields of each event as toy.h writes them, after the CPU. */
+#define PAGE(c, event, ...)  {.cpu = c, .kind = EVENT_KIND_##event, __VA_ARGS__}
+#define ALLOC(c, p, o, type) PAGE(c, ALLOC, .pfn = p, .order = o, .migratetype = type)
+#define FREE(c, p, o)        PAGE(c, FREE, .pfn = p, .order = o)
+#define FREE_IN_SOFTIRQ(c, p, o)                                                                   \
+	PAGE(c, FREE, .pfn = p, .order = o, .flags = CONTEXT_SOFTIRQ | CONTEXT_PREEMPT_OFF)
+#define DRAIN(c, p, o, type) PAGE(c, PCPU_DRAIN, .pfn = p, .order = o, .migratetype = type)
+#define ZONE_LOCKED(c, p, o, type)                                                                 \
+	PAGE(c, ALLOC_ZONE_LOCKED, .pfn = p, .order = o, .migratetype = type)
+#define EXTFRAG(c, p, o, from, type, old, own)                                                     \
+	PAGE(c, ALLOC_EXTFRAG, .pfn = p, .order = o, .migratetype = type, .fallback_order = from,  \
+	     .fallback_migratetype = old, .owner = own)
+
+/* What a machine with those free chunks, head first, and then those events is found to be. */
+struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const struct row *rows,
+			   size_t nr);
+#define COUNT(array)    (sizeof(array) / sizeof((array)[0]))
+#define VALIDATED(c, e) validated(c, COUNT(c), e, COUNT(e))
+
+/* How one kind of decision was predicted. */
+struct tally tally_of(const struct validate *v, enum decision decision);
