@@ -19,7 +19,7 @@ import pytest
 import pagetape as pagetape_package
 from pagetape import checkup, triggers
 from pagetape.exact import ExactSnapshots
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, is_tape
 
 Run = Callable[..., Any]
 
@@ -183,7 +183,7 @@ def test_a_signal_ends_the_recording_well(number: int, tmp_path: Path, pagetape:
 def test_a_killed_recorder_leaves_a_tape(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     with subprocess.Popen([*PAGETAPE, "record", "-o", out]) as running:
-        while not out.exists() or not (out / "event.arrow").exists():
+        while not is_tape(out) or Tape(out).complete:  # it has no rows yet
             time.sleep(0.02)
         time.sleep(0.5)
         running.kill()
