@@ -63,6 +63,15 @@ static inline const struct aside *asides_next(struct asides *a, uint64_t at)
 	return &a->rows[a->next++];
 }
 
+/* The row of `event` before which the next vmstat tick of a CPU was; UINT64_MAX: there is none. */
+static inline uint64_t asides_next_tick(const struct asides *a, int cpu)
+{
+	for (size_t i = a->next; i < a->nr; i++)
+		if (a->rows[i].kind == ASIDE_TICK && a->rows[i].where == cpu)
+			return a->rows[i].at;
+	return UINT64_MAX;
+}
+
 /* Begin, prolong or end a pass of kswapd at m->now. */
 void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside);
 

@@ -41,13 +41,26 @@ static void isolated(void *self, const struct compactor *task, uint32_t head, in
 	tell_block(v, UNTOLD_KIND_ISOLATED, head, order, migratetype, 0);
 }
 
-static void cut(void *self, const struct compactor *task, uint32_t first)
+void tell_cut(struct validate *v, uint32_t first, int behind)
 {
-	struct validate *v = self;
 	const struct frame *f = &v->m->frames[first];
 
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_CUT,
+			    .cpu = v->m->now.cpu,
+			    .frame = first,
+			    .order = f->order,
+			    .migratetype = f->list,
+			    .behind = (uint8_t)(behind < UINT8_MAX ? behind : UINT8_MAX),
+		    },
+		    NULL);
+}
+
+static void cut(void *self, const struct compactor *task, uint32_t first)
+{
 	(void)task;
-	tell_block(v, UNTOLD_KIND_CUT, first, f->order, f->list, 0);
+	tell_cut(self, first, 0);
 }
 
 /* A page that compaction takes is heard of again when it is freed, and not before. */

@@ -62,12 +62,13 @@ void score_size(struct validate *v, const struct step *step, struct zone *zone,
  * pageblock's type, for that may have changed since; else the list of that type.
  */
 uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struct step *drain);
+
 /*
- * The events of one drain against what the model would drain, `pages` from `list` on;
- * `told`: there is no telling how many.
+ * The events of one drain, before row `until`, against what the model would drain, `pages`
+ * from `list` on; `told`: there is no telling how many.
  */
 void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages, int list,
-		   bool told);
+		   bool told, uint64_t until);
 
 /* untraced.c */
 

@@ -143,12 +143,14 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 	for (int i = 0; i < size; i++) {
 		if (i)
 			read_pick(v, step_next(&v->steps, pick.last), &pick);
+		v->nr_picked = i;
 		take_pick(v, burst->zone, rq, &mode, &pick);
 		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
 		v->pushed[pick.frame] = 0;
 		consume(&pick);
 		last = pick.frame;
 	}
+	v->nr_picked = 0;
 	pcp->touched = true;
 	pcp_lock_after_burst(v, pick.last, burst->zone);
 }

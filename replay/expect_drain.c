@@ -69,7 +69,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 }
 
 void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages, int list,
-		   bool told)
+		   bool told, uint64_t until)
 {
 	struct model *m = v->m;
 	struct zone *zone = &m->zones[pcp->zone];
@@ -89,7 +89,7 @@ void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int 
 			continue;
 		}
 		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
-		    frame_zone(m, s->frame) != zone)
+		    frame_zone(m, s->frame) != zone || s->at >= until)
 			break;
 		if (drain.left <= 0 && !told && drained >= pages)
 			drain.left = INT_MAX; /* more than predicted */
@@ -155,7 +155,7 @@ void expect_drain(struct validate *v, struct step *first)
 
 	if (asked->at && asked->at == first->at) {
 		asked->at = 0;
-		compare_drain(v, first, pcp, asked->pages, asked->list, false);
+		compare_drain(v, first, pcp, asked->pages, asked->list, false, UINT64_MAX);
 		pcp_committed(m, zone);
 		return;
 	}
@@ -171,13 +171,14 @@ void expect_drain(struct validate *v, struct step *first)
 			    .migratetype = first->migratetype,
 		    },
 		    NULL);
-	compare_drain(v, first, pcp, 0, 0, true);
+	compare_drain(v, first, pcp, 0, 0, true, UINT64_MAX);
 	expect_waiting(v, pcp->cpu);
 }
 
 void expect_tick(struct validate *v, const struct aside *aside)
 {
 	struct model *m = v->m;
+	uint64_t until = asides_next_tick(&v->start.asides, aside->where);
 
 	if (m->kernel->decay == DECAY_NONE)
 		return;
@@ -193,7 +194,8 @@ void expect_tick(struct validate *v, const struct aside *aside)
 			if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
 			    frame_zone(m, s->frame) == zone)
 				break;
-		if (s && s->kind == EVENT_KIND_PCPU_DRAIN && s->pid == aside->pid && !s->taken)
-			compare_drain(v, s, pcp, pages, 0, false);
+		if (s && s->kind == EVENT_KIND_PCPU_DRAIN && s->pid == aside->pid && !s->taken &&
+		    s->at < until)
+			compare_drain(v, s, pcp, pages, 0, false, until);
 	}
 }

@@ -258,8 +258,12 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 		if (is_freed_next(v, entry))
 			take_vanished(v, zone, entry);
 	}
-	if (m->frames[list].next != chunk)
-		rotate_list(m, list, chunk);
+	if (m->frames[list].next == chunk)
+		return;
+	rotate_list(m, list, chunk);
+	/* Page reporting turns the lists of whole pageblocks (page_reporting_cycle, 6.18). */
+	if (f->order >= m->pageblock_order)
+		tell_cut(v, chunk, f->order == pick->order ? v->nr_picked : 0);
 }
 
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,

@@ -392,13 +392,27 @@ static void isolate(struct serve *s, const struct waiting *e)
 	}
 }
 
-/* Compaction cuts a list: if the block that then came first is on it here. */
+/*
+ * A list is cut so that a block comes first, if it is on that list here; but entries that
+ * were put there later stay before it.
+ */
 static void cut(struct model *m, const struct untold *u)
 {
-	const struct frame *f = &m->frames[u->frame];
+	struct frame *frames = m->frames;
+	const struct frame *f = &frames[u->frame];
+	uint32_t later[UINT8_MAX], list;
+	int nr = 0;
 
-	if (f->state == FRAME_FREE && f->order == u->order && f->list == u->migratetype)
-		rotate_list(m, free_list(frame_zone(m, u->frame), f->order, f->list), u->frame);
+	if (f->state != FRAME_FREE || f->order != u->order || f->list != u->migratetype)
+		return;
+	list = free_list(frame_zone(m, u->frame), f->order, f->list);
+	while (nr < u->behind && frames[list].next != u->frame) {
+		later[nr] = frames[list].next;
+		list_del(frames, later[nr++]);
+	}
+	rotate_list(m, list, u->frame);
+	while (nr)
+		list_add_head(frames, list, later[--nr]);
 }
 
 /* Whether what the record tells of the tuning of PCPs holds for those of the run. */

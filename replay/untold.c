@@ -30,6 +30,10 @@ void untold_write(struct output *o, const struct model *m, const struct untold *
 		columns->below_high[i] = row->below_high;
 		set_valid(columns->below_high_valid, i);
 	}
+	if (row->kind == UNTOLD_KIND_CUT) {
+		columns->behind[i] = row->behind;
+		set_valid(columns->behind_valid, i);
+	}
 	if (row->kind != UNTOLD_KIND_EARLY_ALLOC)
 		return;
 	columns->gfp_flags[i] = row->gfp_flags;
@@ -81,6 +85,7 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 		.high = is_valid(c->high_valid, i) ? (int32_t)c->high[i] : 0,
 		.order = c->page_order[i],
 		.migratetype = c->migratetype[i],
+		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,
 	};
 	if (zone->end - row->frame < 1u << row->order)
 		return fail(err, EINVAL, "untold: pfn %llu of order %d leaves its zone",

@@ -23,6 +23,7 @@ struct untold {
 	bool below_high;      /* tuned */
 	int32_t high;         /* tuned: if not 0, nothing else is */
 	uint8_t order, migratetype;
+	uint8_t behind; /* cut: so many entries stay before the block */
 };
 
 /* Write one row to a table of untold. */

@@ -86,6 +86,7 @@ struct validate {
 
 	struct policy oracle;       /* tells fallbacks whether their block was claimed */
 	const struct step *extfrag; /* the step it tells of */
+	int nr_picked;              /* pages that the running refill has already */
 	struct told told;
 	struct events events; /* the model's, into `told` */
 
@@ -175,6 +176,12 @@ void tell_untold(struct validate *v, struct untold row, const struct step *alloc
 
 /* Write down that free pages are about to leave their list, and no event told. */
 void tell_isolated(struct validate *v, uint32_t head, int order);
+
+/*
+ * Write down that the list of a free block was cut there, so that the block comes first, but
+ * for `behind` entries that were put there later.
+ */
+void tell_cut(struct validate *v, uint32_t first, int behind);
 /* Write down that a block, which stands free, goes to the alloc that waits for it, before row `at`.
  */
 void tell_captured(struct validate *v, uint32_t head, int order, uint64_t at);

@@ -202,6 +202,35 @@ static void a_block_that_the_model_has_not_is_not_captured(void)
 	world_free(&w);
 }
 
+static void a_list_is_cut_behind_what_was_put_there_later(void)
+{
+	struct untold row = {
+		.kind = UNTOLD_KIND_CUT,
+		.frame = 32,
+		.order = 4,
+		.migratetype = MIGRATETYPE_MOVABLE,
+	};
+	struct world w;
+
+	world_new(&w, "MMMMMM");
+	for (uint32_t pfn = 0; pfn < 80; pfn += 16)
+		toy_add_free(&w.toy, pfn, 4, 'M');
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 64 0 16");
+	row.frame = 0;
+	row.behind = 2;
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
+	row.frame = 48;
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
+	row.behind = 0;
+	row.order = 3;
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
+	world_free(&w);
+}
+
 static void an_untold_drain_is_one_hold_of_the_lock(void)
 {
 	struct world w;
@@ -241,6 +270,7 @@ int main(void)
 	test(a_free_that_gave_nothing_back_gives_nothing_back);
 	test(a_captured_block_waits_for_its_alloc);
 	test(a_block_that_the_model_has_not_is_not_captured);
+	test(a_list_is_cut_behind_what_was_put_there_later);
 	test(an_untold_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	return check_done();
