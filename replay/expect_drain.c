@@ -75,7 +75,7 @@ void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int 
 	struct zone *zone = &m->zones[pcp->zone];
 	struct step *last = first;
 	struct pcp_drain drain;
-	int drained = 0;
+	int drained = 0, over = 0; /* at most so many too many: entries are drained whole */
 	int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : INT_MAX;
 
 	pcp_drain_begin(&drain, m, pcp, told ? INT_MAX : pages, list);
@@ -131,6 +131,7 @@ void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int 
 			story_end(v);
 		}
 		drained += 1 << s->order;
+		over += (1 << s->order) - 1;
 		s->taken = true;
 		last = s;
 		if (told && (pcp->count <= 0 || drained >= piece))
@@ -141,8 +142,7 @@ void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int 
 	pcp_lock_remote(v, pcp, last);
 	if (!told)
 		score_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
-			   drained >= pages && drained < pages + (1 << m->pageblock_order) &&
-				   drain.left <= 0);
+			   drained >= pages && drained <= pages + over && drain.left <= 0);
 }
 
 void expect_drain(struct validate *v, struct step *first)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -14,6 +16,7 @@ from pagetape import _replay
 from pagetape.schemas import TABLES
 
 from .generate import random_world, record
+from .oracle import Marks
 from .outcome import feed, machine_of
 from .tapes import ASIDES, Row
 from .world import World, tables
@@ -69,6 +72,27 @@ def test_the_tables_add_up_to_the_totals() -> None:
         assert sum(row["exact"] for row in scored) == totals[exact] == totals[nr] - len(missed)
     for cause, nr in totals["repairs"].items():
         assert sum(row["nr"] for row in outputs["repair"] if row["cause"] == cause) == nr
+
+
+def test_two_vmstat_ticks_in_a_row_are_two_drains() -> None:
+    ticks = 0
+    for seed in range(60):
+        here = random_world(seed)
+        for zone in here.zones:
+            zone.below_high = zone.reclaim_active = False
+            zone.marks = Marks()
+            zone.pcps = [
+                replace(pcp, batch=4, high=250, high_min=4, high_max=1000) for pcp in zone.pcps
+            ]
+        ops = [(60, n * 7919, 0) for n in range(300)] + 2 * [(99, 1, 0)]
+        rows = record(here, "6.18", [*ops, (0, 0, 0)], asides=True).rows
+        events, reclaim = own_tape(here, "6.18", rows)
+        _, outputs = validate(here, "6.18", events, reclaim, "full")
+        assert not outputs["miss"], seed
+        begun = [*reclaim.column("at").to_pylist(), len(events)]
+        kinds = events.column("kind").to_pylist()
+        ticks += all("pcpu_drain" in kinds[a:b] for a, b in pairwise(begun))
+    assert ticks >= 1  # a pair of which both drained
 
 
 def test_a_check_level_that_is_none_is_refused() -> None:
