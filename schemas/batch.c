@@ -107,8 +107,8 @@ void batch_clear(struct batch *batch)
  * through their parent, so their release just marks them released.
  */
 struct schema_tree {
-	struct ArrowSchema *children[64];
-	struct ArrowSchema child[64], dictionary[64];
+	struct ArrowSchema *children[TABLE_COLUMNS_MOST];
+	struct ArrowSchema child[TABLE_COLUMNS_MOST], dictionary[TABLE_COLUMNS_MOST];
 };
 
 static void release_child_schema(struct ArrowSchema *schema)
@@ -164,9 +164,9 @@ int table_export_schema(const struct table *table, struct ArrowSchema *out, stru
 struct array_tree {
 	struct batch *batch;
 	const void *no_validity; /* the struct array has no nulls of its own */
-	struct ArrowArray *children[64];
-	struct ArrowArray child[64], dictionary[64];
-	const void *buffers[64][2], *label_buffers[64][3];
+	struct ArrowArray *children[TABLE_COLUMNS_MOST];
+	struct ArrowArray child[TABLE_COLUMNS_MOST], dictionary[TABLE_COLUMNS_MOST];
+	const void *buffers[TABLE_COLUMNS_MOST][2], *label_buffers[TABLE_COLUMNS_MOST][3];
 };
 
 static void release_child_array(struct ArrowArray *array)

@@ -27,6 +27,8 @@ struct labels {
 	const char *text;
 };
 
+enum { TABLE_COLUMNS_MOST = 128 }; /* that are handed over: generated tables are checked */
+
 struct column {
 	const char *name;
 	const char *format; /* Arrow format of the values, or of the enum's index */

@@ -164,7 +164,12 @@ def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
                 f'\t{{ "{kind["name"]}", {name}_{kind["name"]}_tracepoints }},' for kind in kinds
             ]
             out.append("};")
-        out += [f"static const struct column {name}_column[] = {{", *rows, "};"]
+        out += [
+            f'_Static_assert({len(rows)} <= TABLE_COLUMNS_MOST, "columns of {name}");',
+            f"static const struct column {name}_column[] = {{",
+            *rows,
+            "};",
+        ]
         out += [
             f'const struct table {name}_table = {{ "{name}", {len(rows)}, {name}_column, '
             f"{len(kinds)}, {f'{name}_kinds' if kinds else 'NULL'} }};",
