@@ -290,6 +290,26 @@ bool feedback_direct(struct feedback *fb, const struct zonelist *list, const str
 	return freed > 0;
 }
 
+bool feedback_node_reclaim(struct feedback *fb, const struct zone *zone, const struct request *rq)
+{
+	int64_t pages = 1ll << rq->order > CLUSTER ? 1ll << rq->order : CLUSTER, freed;
+	struct told_reclaim row = {
+		.kind = RECLAIM_KIND_NODE_RECLAIM_BEGIN,
+		.node = zone->node,
+		.zone = -1,
+		.order = rq->order,
+		.gfp_flags = rq->gfp_flags,
+	};
+
+	feedback_tell(fb, &row);
+	freed = reclaim_take(&fb->reclaim, zone->node, pages);
+	row.kind = RECLAIM_KIND_NODE_RECLAIM_END;
+	row.nr_reclaimed = freed;
+	row.order = -1;
+	feedback_tell(fb, &row);
+	return freed > 0;
+}
+
 void feedback_stall(struct feedback *fb, struct zone *zone, const struct request *rq, int64_t boost)
 {
 	struct kswapd *k = &fb->kswapds[zone->node];
@@ -354,9 +374,11 @@ void feedback_tell(struct feedback *fb, const struct told_reclaim *row)
 	if (row->order >= 0)
 		SET(page_order, (int8_t)row->order);
 	if (row->kind == RECLAIM_KIND_WAKEUP_KSWAPD ||
-	    row->kind == RECLAIM_KIND_DIRECT_RECLAIM_BEGIN)
+	    row->kind == RECLAIM_KIND_DIRECT_RECLAIM_BEGIN ||
+	    row->kind == RECLAIM_KIND_NODE_RECLAIM_BEGIN)
 		SET(gfp_flags, row->gfp_flags);
-	if (row->kind == RECLAIM_KIND_DIRECT_RECLAIM_END)
+	if (row->kind == RECLAIM_KIND_DIRECT_RECLAIM_END ||
+	    row->kind == RECLAIM_KIND_NODE_RECLAIM_END)
 		SET(nr_reclaimed, row->nr_reclaimed);
 }
 

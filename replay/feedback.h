@@ -101,6 +101,8 @@ void feedback_wake_boosted(struct feedback *fb, const struct zone *zone);
 bool feedback_direct(struct feedback *fb, const struct zonelist *list, const struct request *rq);
 /* How often the task that now asks for that order has reclaimed for it already; once. */
 int feedback_tried(struct feedback *fb, int order);
+/* It reclaims on a nearby node before it goes on to the next. Whether that freed anything. */
+bool feedback_node_reclaim(struct feedback *fb, const struct zone *zone, const struct request *rq);
 /* A request waits for kswapd rather than mix migratetypes: the policy stall. */
 void feedback_stall(struct feedback *fb, struct zone *zone, const struct request *rq,
 		    int64_t boost);
@@ -122,7 +124,7 @@ struct counters *node_counters(const struct model *m, int node);
 struct told_reclaim {
 	int kind, node, zone, order;
 	uint32_t gfp_flags;
-	int64_t nr_reclaimed; /* of direct_reclaim_end */
+	int64_t nr_reclaimed; /* of direct_reclaim_end and node_reclaim_end */
 	uint64_t after_ns;    /* how much later than now */
 };
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum {
-	EXTFRAG_THRESHOLD = 500, /* vm.extfrag_threshold */
 	MAX_DEFER_SHIFT = 6,
 };
 #define LOOK_NS 500000000ull /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */
@@ -35,8 +34,7 @@ void kcompactd_free(struct kcompactd *c)
 	free(c->passed);
 }
 
-/* __fragmentation_index: 0 for lack of memory to 1000 for fragmentation, -1000 if none. */
-static int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order)
+int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order)
 {
 	int64_t blocks = 0, pages = 0, suitable = 0;
 

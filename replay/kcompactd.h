@@ -33,6 +33,11 @@ void kcompactd_wakeup(struct feedback *fb, struct kcompactd *c, int order, int c
 /* It is due: look whether there is work, and do it. */
 void kcompactd_step(struct feedback *fb, struct kcompactd *c);
 
+enum { EXTFRAG_THRESHOLD = 500 }; /* vm.extfrag_threshold */
+
+/* __fragmentation_index: 0 for lack of memory to 1000 for fragmentation, -1000 if none. */
+int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order);
+
 /* What compaction_suit_allocation_order says of a zone. */
 enum compact_suits { COMPACT_SERVES, COMPACT_CANNOT, COMPACT_SUITS };
 enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,

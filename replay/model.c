@@ -247,7 +247,8 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 		m->zones[i].has_lower = has_lower(m, &m->zones[i]);
 	for (int i = 0; i < nr_zones; i++)
 		pcp_set_sizes(m, &m->zones[i], machine->pcp_high_fraction);
-	ret = zonelists_new(m, machine->node_distances, err);
+	m->node_distances = machine->node_distances;
+	ret = zonelists_new(m, err);
 	if (ret) {
 		model_free(m);
 		return ret;

@@ -115,7 +115,15 @@ struct pageblock {
 	X(atomic_orders_reserve)                                                                   \
 	X(atomic_orders_failed)                                                                    \
 	X(units)                                                                                   \
-	X(unit_waste)
+	X(unit_waste)                                                                              \
+	X(thp_local)                                                                               \
+	X(thp_remote)                                                                              \
+	X(thp_below_watermark)                                                                     \
+	X(thp_fragmented)                                                                          \
+	X(thp_no_compaction)                                                                       \
+	X(thp_swallowed)                                                                           \
+	X(thp_pieces)                                                                              \
+	X(node_reclaims)
 
 /* Those of a run with feedback; null without. */
 #define FOR_EACH_FEEDBACK_COUNTER(X)                                                               \
@@ -221,13 +229,17 @@ struct model {
 	/* Of an order and migratetype, the number of the PCP list; or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes; /* [cpu] */
-	struct zonelist *fallback; /* [node][part of the CPU] every zone, nearest node first */
-	struct zonelist *thisnode; /* [node][part of the CPU] */
-	bool boost_acts;           /* watermarks are boosted; else boosts are only counted */
-	struct capture *capture;   /* of the task that frees, or NULL */
-	struct moment now;         /* of the event being replayed */
-	bool pcp_locked;           /* the free that runs finds the lock of its PCP taken */
-	struct events *events;     /* takes the model's own events */
+	/* [node][node] how many different distances are shorter; 0 for the node itself */
+	uint8_t *distance_classes;
+	const uint8_t *node_distances; /* [node][node] as the machine tells them */
+	int zone_reclaim_distance;     /* nodes so near reclaim before a request goes on; 0: none */
+	struct zonelist *fallback;     /* [node][part of the CPU] every zone, nearest node first */
+	struct zonelist *thisnode;     /* [node][part of the CPU] */
+	bool boost_acts;               /* watermarks are boosted; else boosts are only counted */
+	struct capture *capture;       /* of the task that frees, or NULL */
+	struct moment now;             /* of the event being replayed */
+	bool pcp_locked;               /* the free that runs finds the lock of its PCP taken */
+	struct events *events;         /* takes the model's own events */
 	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
 	struct feedback *feedback;       /* NULL: reclaim does what the record tells */
 };
@@ -310,6 +322,12 @@ static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
 static inline int told_node(const struct model *m, int node)
 {
 	return node / m->node_parts;
+}
+
+/* The distance class of another node. */
+static inline int distance_class(const struct model *m, int from, int to)
+{
+	return m->distance_classes[from * m->nr_nodes + to];
 }
 
 static inline struct pcp *zone_pcp(const struct model *m, const struct zone *zone, int cpu)

@@ -63,6 +63,33 @@ struct alloc_unit {
 	uint64_t gap_ns;
 };
 
+/* One step of a try: blocks, or single pages, of nodes in reach. */
+struct huge_step {
+	struct reach reach;
+	bool single; /* a single page there is better than what the steps after this give */
+};
+
+enum {
+	DISTANCE_CLASSES = 8, /* that policies tell apart: the last is all nodes beyond */
+	HUGE_STEPS_MOST = 2 * DISTANCE_CLASSES,
+	HUGE_TRIES_MOST = 2,
+};
+
+/* What the kernel would call one allocation: the steps above low, then above min. */
+struct huge_try {
+	struct huge_step steps[HUGE_STEPS_MOST];
+	int nr_steps;
+	bool this_node; /* __GFP_THISNODE */
+	bool reclaimer; /* is made for those only that may reclaim */
+	int rounds;     /* of direct reclaim, with feedback */
+};
+
+/* How a fault gets a huge page: see huge.h. */
+struct huge_walk {
+	struct huge_try tries[HUGE_TRIES_MOST];
+	int nr_tries;
+};
+
 /* What the pageblock of a fallback's chunk looks like to the requester. */
 struct claim {
 	int chunk_order;
@@ -108,6 +135,10 @@ struct policy_ops {
 	uint64_t (*tick_ns)(struct policy *self);
 	/* Serve runs of single-page requests from larger blocks. */
 	void (*alloc_unit)(struct policy *self, struct alloc_unit *unit);
+	/* How faults get huge pages; false: what the record's tries get. */
+	bool (*huge_walk)(struct policy *self, struct huge_walk *walk);
+	/* How far a node may be that reclaims before a request goes on to the next; 0: none. */
+	int (*zone_reclaim_distance)(struct policy *self);
 	/* How long zone locks are held; false: they are not modelled. */
 	bool (*lock_costs)(struct policy *self, struct lock_costs *costs);
 

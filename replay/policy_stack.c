@@ -255,6 +255,8 @@ void policy_stack_join(struct policy_stack *stack, struct model *m)
 	m->policies = stack;
 	if (owner->ops->zonelist_order(owner, m) == ZONELIST_ZONE)
 		zonelists_by_zone(m);
+	owner = stack->owner.zone_reclaim_distance;
+	m->zone_reclaim_distance = owner->ops->zone_reclaim_distance(owner);
 }
 
 void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m)

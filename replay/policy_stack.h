@@ -19,6 +19,8 @@
 	X(pcp_limits)                                                                              \
 	X(tick_ns)                                                                                 \
 	X(alloc_unit)                                                                              \
+	X(huge_walk)                                                                               \
+	X(zone_reclaim_distance)                                                                   \
 	X(lock_costs)                                                                              \
 	X(nofragment)                                                                              \
 	X(fallback_type)                                                                           \

@@ -136,7 +136,7 @@ static uint32_t place_of_row(const struct reclaim *rc, const struct reclaimed *r
 
 	if (place == NO_FRAME && s->map[row->frame] == MAP_UNSEEN)
 		place = row->frame;
-	if (place == NO_FRAME)
+	if (place == NO_FRAME || serve_shares(s, place))
 		return NO_FRAME;
 	for (uint32_t i = 0; i < 1u << row->order; i++) {
 		uint32_t of_page = serve_place(s, row->frame + i);
@@ -284,7 +284,7 @@ void reclaim_ages(struct reclaim *rc, const struct waiting *e)
 	    e->frame == NO_FRAME)
 		return;
 	place = serve_place(rc->serve, e->frame);
-	if (place == NO_FRAME)
+	if (place == NO_FRAME || serve_shares(rc->serve, place))
 		return;
 	ages = &rc->ages[frame_zone(m, place)->node];
 	if (ages->nr == ages->room) {

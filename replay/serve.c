@@ -20,12 +20,15 @@ int serve_init(struct serve *s, struct model *model, struct anomalies anomalies,
 	if (!s->map)
 		return fail(err, ENOMEM, "no memory for a map of %u page frames", model->nr_frames);
 	owner->ops->alloc_unit(owner, &unit);
-	return unit.order ? units_new(&s->units, model, &unit, err) : 0;
+	if (unit.order && units_new(&s->units, model, &unit, err))
+		return -ENOMEM;
+	return huge_new(&s->huge, model, err);
 }
 
 void serve_free(struct serve *s)
 {
 	units_free(s->units);
+	huge_free(s->huge);
 	if (s->model)
 		memory_free(s->map, s->model->nr_frames * sizeof(*s->map));
 }
@@ -70,17 +73,19 @@ static inline void free_block(struct serve *s, uint32_t head, int order, int row
 	zone_free(m, head, order);
 }
 
-/* Whether the model has a recorded page in a unit, which is freed as a whole. */
-static bool in_unit(const struct serve *s, uint32_t place)
+bool serve_shares(const struct serve *s, uint32_t page)
 {
-	return s->units && units_have(s->units, place - 1);
+	return (s->units && units_have(s->units, page)) || (s->huge && huge_has(s->huge, page));
 }
 
-/* Free one page of a unit. */
-static void free_of_unit(struct serve *s, uint32_t place, int rows)
+/* Free one page that is freed only with others. */
+static void free_shared(struct serve *s, uint32_t page, int rows)
 {
-	int order;
-	uint32_t head = units_give_back(s->units, s->model, place - 1, &order);
+	struct model *m = s->model;
+	int order = m->pageblock_order;
+	uint32_t head = s->huge && huge_has(s->huge, page)
+				? huge_give_back(s->huge, page)
+				: units_give_back(s->units, m, page, &order);
 
 	if (head != NO_FRAME)
 		free_block(s, head, order, rows);
@@ -93,8 +98,8 @@ static bool free_page(struct serve *s, uint32_t frame, int rows)
 	uint32_t place = s->map[frame];
 
 	s->map[frame] = MAP_FREED;
-	if (map_has_page(place) && in_unit(s, place)) {
-		free_of_unit(s, place, rows);
+	if (map_has_page(place) && serve_shares(s, place - 1)) {
+		free_shared(s, place - 1, rows);
 		return true;
 	}
 	if (map_has_page(place)) {
@@ -118,15 +123,27 @@ static bool all_old(const struct serve *s, uint32_t frame, int order)
 	return !(frame & ((1u << order) - 1));
 }
 
+/* Whether a recorded block is, or is part of, a huge page that the model has in pieces. */
+static bool in_pieces(const struct serve *s, const struct waiting *e)
+{
+	if (!s->huge || !*huge_pieces(s->huge, e->frame))
+		return false;
+	for (uint32_t i = 1; i < 1u << e->order; i++)
+		if (s->map[e->frame + i] != s->map[e->frame] + i)
+			return true;
+	return false;
+}
+
 /* A free of pages that are not one block of the model: page by page. */
 __attribute__((cold)) static void free_pieces(struct serve *s, const struct waiting *e, int rows)
 {
 	uint32_t first = s->map[e->frame], pages = 1u << e->order, freed = 0;
 	int kind = ANOMALY_KIND_ORDER_MISMATCH;
+	bool known = in_pieces(s, e);
 
 	for (uint32_t i = 0; i < pages; i++)
 		freed += free_page(s, e->frame + i, rows);
-	if (!freed && first == MAP_UNSERVED)
+	if ((!freed && first == MAP_UNSERVED) || (known && freed))
 		return;
 	if (first == MAP_FREED)
 		kind = ANOMALY_KIND_FREE_OF_FREE;
@@ -141,11 +158,12 @@ static void commit_free(struct serve *s, const struct waiting *e, int rows)
 	struct model *m = s->model;
 	uint32_t place = s->map[e->frame];
 
-	if (map_has_page(place) && in_unit(s, place) && !e->order) {
+	if (map_has_page(place) && serve_shares(s, place - 1) && !e->order) {
 		s->map[e->frame] = MAP_FREED;
-		free_of_unit(s, place, rows);
+		free_shared(s, place - 1, rows);
 	} else if (map_has_page(place)) {
-		if (in_unit(s, place) || !block_carve(m, place - 1, e->order)) {
+		if (serve_shares(s, place - 1) || in_pieces(s, e) ||
+		    !block_carve(m, place - 1, e->order)) {
 			free_pieces(s, e, rows);
 			return;
 		}
@@ -159,6 +177,19 @@ static void commit_free(struct serve *s, const struct waiting *e, int rows)
 	}
 }
 
+/* The same page by page, of a huge page that the model has in pieces. */
+static void tell_pieces(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+
+	for (uint32_t i = 0; i < 1u << e->order; i++) {
+		uint32_t place = serve_place(s, e->frame + i);
+
+		if (place != NO_FRAME)
+			events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), 0);
+	}
+}
+
 /* The free of a batch, or of none, is reported without an effect. */
 static void tell_free(struct serve *s, const struct waiting *e)
 {
@@ -168,9 +199,11 @@ static void tell_free(struct serve *s, const struct waiting *e)
 	if (!m->events)
 		return;
 	place = s->map[e->frame];
-	if (map_has_page(place) && in_unit(s, place))
+	if (map_has_page(place) && serve_shares(s, place - 1))
 		return;
-	if (map_has_page(place))
+	if (in_pieces(s, e))
+		tell_pieces(s, e);
+	else if (map_has_page(place))
 		events_free(m->events, &m->now, (int64_t)frame_pfn(m, place - 1), e->order);
 	else if (all_old(s, e->frame, e->order))
 		events_free(m->events, &m->now, (int64_t)frame_pfn(m, e->frame), e->order);
@@ -184,7 +217,7 @@ static void commit_batched(struct serve *s, struct waiting *e)
 		commit_free(s, e, ROW_FREE_BATCHED);
 	} else if (map_has_page(place)) {
 		/* Its free was lost, or this is a kernel that reports no other. */
-		e->order = in_unit(s, place) ? 0 : s->model->frames[place - 1].order;
+		e->order = serve_shares(s, place - 1) ? 0 : s->model->frames[place - 1].order;
 		commit_free(s, e, ROW_FREE | ROW_FREE_BATCHED);
 	}
 }
@@ -230,7 +263,7 @@ static uint16_t preferred_node(const struct model *m, const struct waiting *e)
 {
 	uint16_t local = m->cpu_nodes[e->moment.cpu], bound;
 
-	if (!(e->gfp_flags & GFP_THISNODE))
+	if (!(e->gfp_flags & GFP_THISNODE) || e->frame == NO_FRAME)
 		return local;
 	bound = frame_zone(m, e->frame)->node;
 	return told_node(m, bound) == told_node(m, local) ? local : bound;
@@ -247,8 +280,12 @@ static inline void make_free(struct serve *s, const struct waiting *e)
 		reveal_old(s, e);
 }
 
-/* The block that was captured for an alloc, or NO_FRAME. */
-static uint32_t take_captured(struct serve *s, const struct waiting *e)
+void serve_make_free(struct serve *s, const struct waiting *e)
+{
+	make_free(s, e);
+}
+
+uint32_t serve_take_captured(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = serve_place(s, e->frame);
 
@@ -264,21 +301,50 @@ static uint32_t take_captured(struct serve *s, const struct waiting *e)
 	return NO_FRAME;
 }
 
-/* An alloc; `told`: its event is written as well. */
-static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
+struct request serve_asked(const struct model *m, const struct waiting *e)
 {
-	struct model *m = s->model;
-	struct request rq = {
+	return (struct request){
 		.gfp_flags = e->gfp_flags,
 		.order = e->order,
 		.migratetype = e->migratetype,
 		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
 		.node = preferred_node(m, e),
 	};
+}
+
+void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
+{
+	if (head != NO_FRAME) {
+		map_set(s, e->frame, e->order, head + 1, true);
+		return;
+	}
+	map_set(s, e->frame, e->order, MAP_UNSERVED, false);
+	report_anomaly(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+}
+
+/* An alloc of a page that the model has in a huge page, if it is one. */
+static bool swallow(struct serve *s, const struct waiting *e)
+{
+	uint32_t page = huge_swallow(s->huge, e);
+
+	if (page == NO_FRAME)
+		return false;
+	make_free(s, e);
+	serve_settle(s, e, page);
+	return true;
+}
+
+/* An alloc; `told`: its event is written as well. */
+static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
+{
+	struct model *m = s->model;
+	struct request rq = serve_asked(m, e);
 	int order = e->order;
 	uint32_t head;
 
-	head = s->nr_captured ? take_captured(s, e) : NO_FRAME;
+	if (s->huge && !order && swallow(s, e))
+		return;
+	head = s->nr_captured ? serve_take_captured(s, e) : NO_FRAME;
 	if (head == NO_FRAME) {
 		make_free(s, e);
 		head = s->units && !order ? units_alloc(s->units, m, &rq, &order)
@@ -288,12 +354,7 @@ static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 		events_alloc(m->events, &m->now,
 			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), order,
 			     e->gfp_flags, e->migratetype);
-	if (head == NO_FRAME) {
-		map_set(s, e->frame, e->order, MAP_UNSERVED, false);
-		report_anomaly(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
-	} else {
-		map_set(s, e->frame, e->order, head + 1, true);
-	}
+	serve_settle(s, e, head);
 }
 
 /* The event of an alloc that has run already. */
@@ -306,6 +367,8 @@ static bool tell_early(struct serve *s, const struct waiting *e)
 			continue;
 		place = s->map[e->frame];
 		s->early[i] = s->early[--s->nr_early];
+		if (map_has_page(place) && serve_shares(s, place - 1))
+			return true;
 		events_alloc(s->model->events, &s->model->now,
 			     map_has_page(place) ? (int64_t)frame_pfn(s->model, place - 1) : NO_PFN,
 			     e->order, e->gfp_flags, e->migratetype);
@@ -457,7 +520,8 @@ void serve_untold(struct serve *s, const struct untold *u)
 	m->now = e.moment;
 	switch (u->kind) {
 	case UNTOLD_KIND_EARLY_ALLOC:
-		if (s->nr_early == SERVE_EARLY_MAX)
+		/* A fault that asks for a huge page keeps its turn: what it does depends on it. */
+		if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, &e)))
 			return;
 		s->early[s->nr_early++] = u->told_at;
 		commit_alloc(s, &e, false);
@@ -512,7 +576,9 @@ void serve_request(struct serve *s, struct waiting *e)
 	case EVENT_KIND_ALLOC:
 		if (s->nr_early && tell_early(s, e))
 			break;
-		if (e->frame == NO_FRAME)
+		if (s->huge && huge_is_try(s->huge, e))
+			serve_try(s, e);
+		else if (e->frame == NO_FRAME)
 			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
 				     e->migratetype);
 		else

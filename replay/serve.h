@@ -8,6 +8,7 @@
 #pragma once
 
 #include "anomalies.h"
+#include "huge.h"
 #include "requests.h"
 #include "unit.h"
 #include "untold.h"
@@ -31,6 +32,7 @@ struct serve {
 	struct model *model;
 	uint32_t *map;
 	struct units *units; /* NULL: every page is served by itself */
+	struct huge *huge;   /* NULL: huge pages are where the record has them */
 	struct anomalies anomalies;
 	uint64_t at;                     /* row of `event` that runs */
 	uint64_t undone_at;              /* row of a free that gave nothing back */
@@ -49,6 +51,20 @@ void serve_request(struct serve *s, struct waiting *e);
 
 /* Run what no event told, at model->now, which takes over its CPU and thread. */
 void serve_untold(struct serve *s, const struct untold *u);
+
+/* Whether a used page of the model is freed only with others: it is of a unit or a group. */
+bool serve_shares(const struct serve *s, uint32_t page);
+
+/* For serve_huge.c: a try of a fault that asks for a huge page. */
+void serve_try(struct serve *s, const struct waiting *e);
+/* What the record says of its alloc, as a request. */
+struct request serve_asked(const struct model *m, const struct waiting *e);
+/* The record takes pages off the lists: what the model knew otherwise of them is over. */
+void serve_make_free(struct serve *s, const struct waiting *e);
+/* The block that was captured for an alloc, or NO_FRAME. */
+uint32_t serve_take_captured(struct serve *s, const struct waiting *e);
+/* The alloc got a block, or NO_FRAME. */
+void serve_settle(struct serve *s, const struct waiting *e, uint32_t head);
 
 /* Where the model has a recorded page, as its frame, or NO_FRAME. */
 static inline uint32_t serve_place(const struct serve *s, uint32_t frame)

@@ -309,6 +309,27 @@ struct walk {
 	bool local_only;     /* NOFRAGMENT gives way before the walk leaves the node */
 };
 
+static bool has_cpu(const struct model *m, int node);
+
+/*
+ * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the walk goes on; whether that made
+ * room. Only on the CPU's own node, or on one that has no CPU. How much of the node's page
+ * cache is unmapped (min_unmapped_ratio) is not known: it counts as enough.
+ */
+static bool reclaimed_node(struct model *m, struct zone *zone, const struct request *rq,
+			   const struct walk *walk)
+{
+	int from = walk->preferred->node, to = zone->node;
+
+	if (!(rq->gfp_flags & GFP_DIRECT_RECLAIM) || rq->light ||
+	    m->node_distances[from * m->nr_nodes + to] > m->zone_reclaim_distance ||
+	    (to != m->cpu_nodes[m->now.cpu] && has_cpu(m, to)))
+		return false;
+	zone_counters(m, zone)->node_reclaims++;
+	return m->feedback && feedback_node_reclaim(m->feedback, zone, rq) &&
+	       watermark_ok(m, zone, rq, zone_mark(zone, walk->mark));
+}
+
 static uint32_t serve_from(struct model *m, struct zone *zone, struct request *rq,
 			   const struct walk *walk)
 {
@@ -321,7 +342,8 @@ static uint32_t serve_from(struct model *m, struct zone *zone, struct request *r
 		else
 			zone->below_high = true;
 	}
-	if (!above && !watermark_fast(m, zone, rq, walk->mark))
+	if (!above && !watermark_fast(m, zone, rq, walk->mark) &&
+	    !(m->zone_reclaim_distance && reclaimed_node(m, zone, rq, walk)))
 		return NO_FRAME;
 	frame = rmqueue(m, zone, rq);
 	if (frame != NO_FRAME && rq->flags & ALLOC_HIGHATOMIC)
@@ -423,16 +445,23 @@ static const struct zonelist *request_zonelist(const struct model *m, const stru
 	return rq->gfp_flags & GFP_THISNODE ? &m->thisnode[list] : &m->fallback[list];
 }
 
+struct zone *zone_preferred(const struct model *m, const struct request *rq)
+{
+	const struct zonelist *list = request_zonelist(m, rq);
+
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= rq->class_zone)
+			return list->zones[i];
+	return NULL;
+}
+
 uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zone, bool mixes)
 {
 	const struct zonelist *list = request_zonelist(m, rq);
 	struct policy *owner = m->policies->owner.nofragment;
-	const struct zone *preferred = NULL;
+	const struct zone *preferred = zone_preferred(m, rq);
 	uint32_t flags;
 
-	for (int i = 0; i < list->nr && !preferred; i++)
-		if (list->zones[i]->type <= rq->class_zone)
-			preferred = list->zones[i];
 	if (!preferred)
 		return 0;
 	flags = owner->ops->nofragment(owner, m, rq, preferred) == NOFRAGMENT_OFF
@@ -523,16 +552,24 @@ bool zone_probe(struct model *m, struct request *rq)
 	return true;
 }
 
+/* The slow path begins: it is counted, and wakes kswapd. */
+static void start_slow(struct model *m, const struct request *rq, const struct zone *preferred)
+{
+	struct counters *counters = zone_counters(m, preferred);
+
+	counters->below_low++;
+	counters->kswapd_wakes += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
+	if (m->feedback && rq->gfp_flags & GFP_KSWAPD_RECLAIM)
+		feedback_wake_all(m->feedback, request_zonelist(m, rq), rq);
+}
+
 __attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct request *rq,
 						     struct walk *walk, bool nofragment)
 {
 	struct counters *counters = zone_counters(m, walk->preferred);
 	uint32_t frame;
 
-	counters->below_low++;
-	counters->kswapd_wakes += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
-	if (m->feedback && rq->gfp_flags & GFP_KSWAPD_RECLAIM)
-		feedback_wake_all(m->feedback, walk->list, rq);
+	start_slow(m, rq, walk->preferred);
 	walk->mark = WMARK_MIN;
 	rq->flags = slow_path_rights(m, rq) | ALLOC_SLOW | (nofragment ? ALLOC_NOFRAGMENT : 0);
 	frame = walk_zones(m, rq, walk);
@@ -612,19 +649,34 @@ void zone_unmark_live(struct model *m, uint32_t head, int order)
 	m->frames[head].state = FRAME_USED;
 }
 
+/* A request got a block: count it. */
+static void hand_out(struct model *m, const struct request *rq, const struct walk *walk,
+		     uint32_t frame)
+{
+	const struct zone *zone = walk->served, *preferred = walk->preferred;
+	struct counters *counters = zone_counters(m, zone);
+
+	counters->allocs++;
+	counters->alloc_pages += 1ull << rq->order;
+	if (zone != preferred) {
+		counters->remote_node += zone->node != preferred->node;
+		counters->lower_zone +=
+			zone->node == preferred->node && zone->type != preferred->type;
+	}
+	zone_mark_live(m, frame, rq->order, rq->migratetype);
+}
+
 uint32_t zone_alloc(struct model *m, struct request *rq)
 {
-	const struct zonelist *list = request_zonelist(m, rq);
 	struct policy *owner = m->policies->owner.nofragment;
-	struct walk walk = {.list = list, .mark = WMARK_LOW};
+	struct walk walk = {
+		.list = request_zonelist(m, rq),
+		.preferred = zone_preferred(m, rq),
+		.mark = WMARK_LOW,
+	};
 	enum nofragment_span nofragment;
-	const struct zone *zone;
-	struct counters *counters;
 	uint32_t frame;
 
-	for (int i = 0; i < list->nr && !walk.preferred; i++)
-		if (list->zones[i]->type <= rq->class_zone)
-			walk.preferred = list->zones[i];
 	if (!walk.preferred)
 		return NO_FRAME;
 	nofragment = owner->ops->nofragment(owner, m, rq, walk.preferred);
@@ -637,20 +689,67 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 		frame = alloc_slow(m, rq, &walk, nofragment == NOFRAGMENT_ALWAYS);
 	if (is_atomic_order(rq))
 		count_atomic_order(m, walk.preferred, frame);
-	if (frame == NO_FRAME)
-		return NO_FRAME;
-
-	zone = walk.served;
-	counters = zone_counters(m, zone);
-	counters->allocs++;
-	counters->alloc_pages += 1ull << rq->order;
-	if (zone != walk.preferred) {
-		counters->remote_node += zone->node != walk.preferred->node;
-		counters->lower_zone +=
-			zone->node == walk.preferred->node && zone->type != walk.preferred->type;
-	}
-	zone_mark_live(m, frame, rq->order, rq->migratetype);
+	if (frame != NO_FRAME)
+		hand_out(m, rq, &walk, frame);
 	return frame;
+}
+
+static bool in_reach(const struct model *m, const struct request *rq, const struct zone *zone,
+		     struct reach reach)
+{
+	int class = distance_class(m, rq->node, zone->node);
+
+	return zone->type <= rq->class_zone && class >= reach.near && class <= reach.far;
+}
+
+uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark)
+{
+	struct walk walk = {
+		.list = request_zonelist(m, rq),
+		.preferred = zone_preferred(m, rq),
+		.mark = wmark,
+	};
+
+	rq->flags = wmark == WMARK_LOW ? 0 : slow_path_rights(m, rq) | ALLOC_SLOW;
+	for (int i = 0; i < walk.list->nr; i++) {
+		struct zone *zone = walk.list->zones[i];
+		uint32_t frame;
+
+		if (!in_reach(m, rq, zone, reach))
+			continue;
+		frame = serve_from(m, zone, rq, &walk);
+		if (frame == NO_FRAME)
+			continue;
+		walk.served = zone;
+		hand_out(m, rq, &walk, frame);
+		return frame;
+	}
+	return NO_FRAME;
+}
+
+bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach, int wmark)
+{
+	const struct zonelist *list = request_zonelist(m, rq);
+	struct request single = *rq;
+
+	single.order = 0;
+	single.flags = wmark == WMARK_LOW ? 0 : slow_path_rights(m, &single);
+	for (int i = 0; i < list->nr; i++)
+		if (in_reach(m, rq, list->zones[i], reach) &&
+		    watermark_fast(m, list->zones[i], &single, wmark))
+			return true;
+	return false;
+}
+
+void zone_look_again(struct model *m, const struct request *rq)
+{
+	start_slow(m, rq, zone_preferred(m, rq));
+}
+
+bool zone_reclaim_for(struct model *m, const struct request *rq)
+{
+	return m->feedback && rq->gfp_flags & GFP_DIRECT_RECLAIM &&
+	       feedback_direct(m->feedback, request_zonelist(m, rq), rq);
 }
 
 void zone_forget_old(struct model *m, uint32_t head, int order)
@@ -797,8 +896,23 @@ static void turn_parts(struct zonelist *list, const struct zonelist *first, int 
 	}
 }
 
-int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
+/* How many different distances of a node are shorter than that to another; itself: 0. */
+static int classify(const struct model *m, int from, int to)
 {
+	const uint8_t *row = m->node_distances + from * m->nr_nodes;
+	bool seen[UINT8_MAX + 1] = {false};
+	int class = 0;
+
+	for (int node = 0; from != to && node < m->nr_nodes; node++) {
+		class += row[node] < row[to] && !seen[row[node]];
+		seen[row[node]] = true;
+	}
+	return class;
+}
+
+int zonelists_new(struct model *m, struct error *err)
+{
+	const uint8_t *distances = m->node_distances;
 	size_t nodes = (size_t)m->nr_nodes, zones = (size_t)m->nr_zones;
 	size_t lists = nodes * (size_t)m->zone_parts;
 	struct zone **entries = calloc(2 * lists * zones, sizeof(*entries));
@@ -806,7 +920,8 @@ int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
 	int *load = calloc(nodes, sizeof(*load));
 
 	m->fallback = calloc(2 * lists, sizeof(*m->fallback));
-	if (!entries || !m->fallback || !used || !load) {
+	m->distance_classes = calloc(nodes * nodes, sizeof(*m->distance_classes));
+	if (!entries || !m->fallback || !m->distance_classes || !used || !load) {
 		free(entries);
 		free(used);
 		free(load);
@@ -815,8 +930,12 @@ int zonelists_new(struct model *m, const uint8_t *distances, struct error *err)
 	m->thisnode = m->fallback + lists;
 	for (size_t i = 0; i < 2 * lists; i++)
 		m->fallback[i].zones = entries + i * zones;
-	for (int node = 0; node < m->nr_nodes; node++)
+	for (int node = 0; node < m->nr_nodes; node++) {
 		build_zonelist(m, distances, node, used, load);
+		for (int to = 0; to < m->nr_nodes; to++)
+			m->distance_classes[node * m->nr_nodes + to] =
+				(uint8_t)classify(m, node, to);
+	}
 	for (size_t i = 0; i < 2 * lists; i++)
 		if (i % (size_t)m->zone_parts)
 			turn_parts(&m->fallback[i], &m->fallback[i - i % (size_t)m->zone_parts],
@@ -848,4 +967,5 @@ void zonelists_free(struct model *m)
 	if (m->fallback)
 		free(m->fallback[0].zones);
 	free(m->fallback);
+	free(m->distance_classes);
 }

@@ -74,6 +74,27 @@ int gfp_migratetype(uint32_t gfp_flags);
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
 
+/* Distance classes of nodes, from the request's own node: 0 is itself. */
+struct reach {
+	uint8_t near, far;
+};
+
+/*
+ * One look, no more, at the zones of the nodes in reach: a used block above a watermark
+ * (WMARK_LOW, or WMARK_MIN with the rights of the slow path), or NO_FRAME.
+ */
+uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark);
+/* Whether such a look would find a single page. */
+bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach,
+		     int wmark);
+/* What the slow path of such a request begins with: it is counted, kswapd is woken. */
+void zone_look_again(struct model *m, const struct request *rq);
+/* With feedback: one try of direct reclaim for it. Whether it freed anything. */
+bool zone_reclaim_for(struct model *m, const struct request *rq);
+
+/* The highest zone of the nearest node that a request may have, or NULL. */
+struct zone *zone_preferred(const struct model *m, const struct request *rq);
+
 /* A request that no zone could serve at once has tried them all, and marked those that are low. */
 void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order);
 
@@ -113,8 +134,8 @@ void zone_forget_old(struct model *m, uint32_t head, int order);
 void kswapd_begin(struct model *m, int node, int class_zone);
 void kswapd_end(struct model *m, int node);
 
-/* Fill model->fallback and ->thisnode from the node distances [nr_nodes][nr_nodes]. */
-int zonelists_new(struct model *m, const uint8_t *distances, struct error *err);
+/* Fill model->fallback, ->thisnode and ->distance_classes from ->node_distances. -ENOMEM. */
+int zonelists_new(struct model *m, struct error *err);
 /* Put them in zone order (up to 4.13): the highest zone of every node first. */
 void zonelists_by_zone(struct model *m);
 void zonelists_free(struct model *m);

@@ -65,6 +65,19 @@ static void mainline_alloc_unit(struct policy *self, struct alloc_unit *unit)
 	*unit = (struct alloc_unit){0};
 }
 
+static bool mainline_huge_walk(struct policy *self, struct huge_walk *walk)
+{
+	(void)self;
+	(void)walk;
+	return false;
+}
+
+static int mainline_zone_reclaim_distance(struct policy *self)
+{
+	(void)self;
+	return 0;
+}
+
 static bool mainline_lock_costs(struct policy *self, struct lock_costs *costs)
 {
 	(void)self;
@@ -157,6 +170,8 @@ const struct policy_ops mainline_policy = {
 	.pcp_limits = leave_pcp,
 	.tick_ns = mainline_tick_ns,
 	.alloc_unit = mainline_alloc_unit,
+	.huge_walk = mainline_huge_walk,
+	.zone_reclaim_distance = mainline_zone_reclaim_distance,
 	.lock_costs = mainline_lock_costs,
 	.nofragment = mainline_nofragment,
 	.fallback_type = mainline_fallback_type,

@@ -155,6 +155,12 @@ static uint64_t some_value(struct input *in, const struct table *table, const st
 		return in->row += below(in, 64);
 	if (is(column, "snapshot"))
 		return 0;
+	if (is(column, "pid"))
+		return below(in, 4);
+	/* Of huge pages and of the single ones that stand for them. */
+	if (is(column, "gfp_flags") && below(in, 2))
+		return GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_NOMEMALLOC | GFP_DIRECT_RECLAIM |
+		       (below(in, 2) ? GFP_THISNODE | GFP_NORETRY : GFP_ZERO);
 	return column->width == 4 ? take(in, 4) : take(in, 1);
 }
 
@@ -345,6 +351,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		"mainline:boost_factor=0",
 		"watermark_boost:factor=1000000",
 		"stall",
+		"thp_numa:mode=local_then_spill",
+		"thp_numa:mode=thisnode",
+		"order_walk:mode=guest",
+		"zone_reclaim_mode",
 		"zonelist:order=zone",
 		"fallback:kernel=2.6.33",
 		"fallback:kernel=4.20",

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * zone_reclaim_mode - vm.zone_reclaim_mode: reclaim on the own node before going remote.
+ *
+ * A request that may sleep and finds a zone of its CPU's node, or of a near node without
+ * CPUs, below the watermark reclaims 32 pages there (2^order if that is more), looks
+ * again, and only then goes on. As recorded (R0) it is counted only (node_reclaims); with
+ * feedback the pages are those that reclaim freed on the record of that node. Whether a
+ * page may be written or unmapped is not on the tape, so that every mode but 0 is the
+ * same; vm.min_unmapped_ratio and vm.min_slab_ratio count as met.
+ */
+#include "policy.h"
+
+struct zone_reclaim_mode {
+	int64_t mode;
+	int64_t distance;
+};
+
+static int zone_reclaim_distance(struct policy *self)
+{
+	const struct zone_reclaim_mode *zr = self->state;
+
+	return zr->mode ? (int)zr->distance : 0;
+}
+
+static const struct policy_param params[] = {
+	{"mode", 0, 7, 1, offsetof(struct zone_reclaim_mode, mode), NULL,
+	 "vm.zone_reclaim_mode: 0 for none, 1 on, 2 may write, 4 may unmap."},
+	{"distance", 10, UINT8_MAX, 30, offsetof(struct zone_reclaim_mode, distance), NULL,
+	 "RECLAIM_DISTANCE: nodes further away are not reclaimed for a request."},
+	{0},
+};
+
+const struct policy_ops zone_reclaim_mode_policy = {
+	.name = "zone_reclaim_mode",
+	.doc = "Reclaim on the own node before a request goes to the next.",
+	.kernel = "2.6.16 to 6.18",
+	.tier = "B",
+	.state_size = sizeof(struct zone_reclaim_mode),
+	.params = params,
+	.zone_reclaim_distance = zone_reclaim_distance,
+};
