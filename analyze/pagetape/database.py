@@ -3,9 +3,10 @@
 
 Every table of the schema is a view, whether a tape holds it or not, with one
 column more: `tape`, the name of the tape a row is from. Booleans are BOOLEAN,
-enums VARCHAR. Beside them stand `machine`, one row of facts per tape, the views
-of queries/views/, the macros gfp_names() and context_names(), and the kernel's indices
-of fragmentation, unusable_free_index(), fragmentation_index() and extfrag_for_order().
+enums VARCHAR. Beside them stand `machine`, one row of facts per tape, `node_distance`, how
+far each node is from each CPU, the views of queries/views/, the macros gfp_names() and
+context_names(), and the kernel's indices of fragmentation, unusable_free_index(),
+fragmentation_index() and extfrag_for_order().
 
 The tables are scanned where they lie: a query reads the columns it names.
 """
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from pagetape import query
 from pagetape.answer import Answer
+from pagetape.machine import assumed_distances
 from pagetape.schemas import TABLES, Table
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.scratch import scratch
@@ -84,6 +86,33 @@ def kernel_version(release: str | None) -> int | None:
     return int(match[1]) * 1000 + int(match[2]) if match else None
 
 
+DISTANCE = pa.schema(
+    [
+        pa.field("tape", pa.utf8()),
+        pa.field("cpu", pa.int32()),
+        pa.field("to_node", pa.int32()),
+        pa.field("distance", pa.int32()),  # as the firmware tells it: 10 is the CPU's own node
+        pa.field("assumed", pa.bool_()),  # the tape does not tell it
+    ]
+)
+
+
+def distances(tape: Tape, label: str) -> list[dict[str, Any]]:
+    """The rows of `node_distance` for one tape."""
+    nodes = sorted(tape.facts.get("nodes") or [], key=lambda node: int(node["id"]))
+    rows = []
+    for node in nodes:
+        told = node.get("distance", [])
+        assumed = len(told) != len(nodes)
+        row = assumed_distances(nodes, node) if assumed else told
+        rows += [
+            {"tape": label, "cpu": cpu, "to_node": other["id"], "distance": d, "assumed": assumed}
+            for cpu in node.get("cpus", [])
+            for other, d in zip(nodes, row, strict=True)
+        ]
+    return rows
+
+
 def _number(text: object) -> int | None:
     """A sysctl's value, if it is one that fits."""
     words = str(text)
@@ -142,6 +171,9 @@ class Database:
         rows = [machine(tape, names[i], i) for i, tape in enumerate(tapes)]
         self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
         self._view("machine", "SELECT * FROM tape_machine")
+        far = [row for tape, name in self._tapes for row in distances(tape, name)]
+        self._db.register("tape_distance", pa.Table.from_pylist(far, DISTANCE))
+        self._view("node_distance", "SELECT * FROM tape_distance")
         for bits, column in (("gfp", "gfp_flags"), ("context", "flags")):
             known = list(TABLES["event"].column(column).bits)
             self._db.execute(

@@ -29,6 +29,11 @@ SNAPSHOT = (
 _SYSCTLS = ("watermark_boost_factor", "percpu_pagelist_high_fraction")
 
 
+def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:
+    """The distances of a node where the tape has none: 10 to itself, 20 to all others."""
+    return [10 if other["id"] == node["id"] else 20 for other in nodes]
+
+
 def topology(tape: Tape) -> dict[str, Any]:
     """The engine's view of the machine; TapeError naming the fact that is missing."""
     facts = tape.facts
@@ -52,7 +57,9 @@ def topology(tape: Tape) -> dict[str, Any]:
     return known | {
         "nr_cpus": facts["cpus"],
         "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
-        "node_distances": [node.get("distance", []) for node in nodes],
+        "node_distances": [
+            node.get("distance") or assumed_distances(nodes, node) for node in nodes
+        ],
         "pageblock_order": facts["pageblock_order"],
     }
 

@@ -1,0 +1,139 @@
+-- Where the pages of processes are, near or far, huge or single, and what that costs.
+--
+-- A page counts from its allocation to its free (a huge page that is split, to its first
+-- free), by how far its node is from that of the CPU that allocated it: the class of
+-- distance, 0 being the own node. MOVABLE pages only, single or of pageblock order. Read
+-- `relative_cost` first: 1 is a run whose pages are all huge and local; the costs of an
+-- access are weighted with pages and time. That is the access-uniform assumption: every
+-- page is used alike all the time it is there, which no tape can tell.
+--
+-- The costs are those measured on an EPYC (naples) or in a guest on it with huge pages in
+-- both (guest, not measured beyond class 1), or your own: six percentages, for huge and
+-- single pages of classes 0, 1 and 2, as in `--cost 0,43,45,106,131,224`. Farther nodes
+-- cost what class 2 does. Rows without a cost are in no relative cost.
+--
+-- Nodes are those of the recording: what fake_numa makes of one stays one. `assumed` says
+-- that the tape has no distances, and 10 and 20 were taken.
+--
+-- Tapes: several
+--
+-- Tier: B
+--
+-- Parameters:
+--   cost  VARCHAR = naples  naples, guest, or six percentages of your own.
+--
+-- Columns:
+--   tape           VARCHAR  The tape.
+--   policy         VARCHAR  Of a replay: its policies.
+--   distance       INTEGER  Class of distance, 0 to 2.
+--   size           VARCHAR  huge or single.
+--   pages          BIGINT   Pages allocated, of the base size.
+--   page_s         DOUBLE   Sum of the seconds each was there.
+--   share          DOUBLE   Of all page seconds of the tape, 0 to 1.
+--   cost_percent   DOUBLE   What an access costs more than to a local huge page.
+--   relative_cost  DOUBLE   Of the whole tape.
+--   remote_huge    DOUBLE   Of the whole tape: share of huge page seconds that are not local, 0 to 1.
+--   assumed        BOOLEAN  The distances are assumed.
+WITH chosen AS (
+    SELECT
+        CASE $cost
+            WHEN 'naples' THEN '0,43,45,106,131,224'
+            WHEN 'guest' THEN '0,101,58,222,,'
+            ELSE $cost
+        END AS costs
+),
+
+price AS (
+    SELECT
+        i // 2 AS distance,
+        CASE i % 2 WHEN 0 THEN 'huge' ELSE 'single' END AS size,
+        try_cast(string_split(costs, ',')[i + 1] AS DOUBLE) AS percent
+    FROM chosen, range(6) AS r(i)
+),
+
+class AS (
+    SELECT
+        tape,
+        cpu,
+        to_node,
+        assumed,
+        least(dense_rank() OVER (PARTITION BY tape, cpu ORDER BY distance) - 1, 2)::INTEGER AS distance
+    FROM node_distance
+),
+
+heard AS (
+    SELECT
+        tape,
+        ts,
+        cpu,
+        kind,
+        pfn,
+        page_order,
+        lead(ts) OVER (PARTITION BY tape, pfn ORDER BY ts) AS until_ts
+    FROM event
+    JOIN (SELECT tape, pageblock_order FROM machine) AS m USING (tape)
+    WHERE kind = 'free'
+       OR (
+            kind = 'alloc'
+            AND pfn IS NOT NULL
+            AND migratetype = 'MOVABLE'
+            AND page_order IN (0, m.pageblock_order)
+        )
+),
+
+used AS (
+    SELECT
+        h.tape,
+        h.cpu,
+        z.node,
+        CASE h.page_order WHEN 0 THEN 'single' ELSE 'huge' END AS size,
+        sum(1::BIGINT << h.page_order::INTEGER) AS pages,
+        sum((coalesce(h.until_ts, m.end_ts) - h.ts)::DOUBLE * (1::BIGINT << h.page_order::INTEGER)) / 1e9 AS page_s
+    FROM heard AS h
+    JOIN machine AS m USING (tape)
+    JOIN zone AS z
+        ON z.tape = h.tape
+        AND z.snapshot = 0
+        AND h.pfn BETWEEN z.start_pfn AND z.start_pfn + z.spanned - 1
+    WHERE h.kind = 'alloc'
+    GROUP BY ALL
+),
+
+placed AS (
+    SELECT
+        u.tape,
+        c.distance,
+        u.size,
+        sum(u.pages) AS pages,
+        sum(u.page_s) AS page_s,
+        bool_or(c.assumed) AS assumed
+    FROM used AS u
+    JOIN class AS c ON c.tape = u.tape AND c.cpu = u.cpu AND c.to_node = u.node
+    GROUP BY ALL
+)
+
+SELECT
+    p.tape,
+    m.policy,
+    p.distance,
+    p.size,
+    p.pages::BIGINT AS pages,
+    round(p.page_s, 3) AS page_s,
+    round(p.page_s / nullif(sum(p.page_s) OVER t, 0), 6) AS share,
+    c.percent AS cost_percent,
+    round(
+        sum(p.page_s * (1 + c.percent / 100)) OVER t
+        / nullif(sum(p.page_s) FILTER (c.percent IS NOT NULL) OVER t, 0),
+        4
+    ) AS relative_cost,
+    round(
+        coalesce(sum(p.page_s) FILTER (p.size = 'huge' AND p.distance > 0) OVER t, 0)
+        / nullif(sum(p.page_s) FILTER (p.size = 'huge') OVER t, 0),
+        6
+    ) AS remote_huge,
+    p.assumed
+FROM placed AS p
+JOIN machine AS m USING (tape)
+JOIN price AS c USING (distance, size)
+WINDOW t AS (PARTITION BY p.tape)
+ORDER BY m.place, p.distance, p.size
