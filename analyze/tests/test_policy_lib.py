@@ -60,7 +60,7 @@ def test_it_runs_and_changes_what_it_decides(lib: Path, pagetape: Run) -> None:
 
     own = fallbacks()
     assert fallbacks("--policy", "claim_share:percent=50") == own
-    assert fallbacks("--policy", "claim_share:percent=0") != own
+    assert fallbacks("--policy", "claim_share:percent=100") != own
 
 
 def test_what_is_no_policy_of_this_pagetape_is_one_clear_line(
