@@ -86,9 +86,11 @@ def test_two_vmstat_ticks_in_a_row_are_two_drains() -> None:
             ]
         ops = [(60, n * 7919, 0) for n in range(300)] + 2 * [(99, 1, 0)]
         rows = record(here, "6.18", [*ops, (0, 0, 0)], asides=True).rows
-        events, reclaim = own_tape(here, "6.18", rows)
+        events, told = own_tape(here, "6.18", rows)
+        worker = {"pid": 0}  # who drains in the engine's own events
+        reclaim = TABLES["reclaim"].batch([row | worker for row in told.to_pylist()])
         _, outputs = validate(here, "6.18", events, reclaim, "full")
-        assert not outputs["miss"], seed
+        assert not outputs["miss"] and not outputs["repair"], seed
         begun = [*reclaim.column("at").to_pylist(), len(events)]
         kinds = events.column("kind").to_pylist()
         ticks += all("pcpu_drain" in kinds[a:b] for a, b in pairwise(begun))
