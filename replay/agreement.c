@@ -87,9 +87,7 @@ int agreement_compare(struct agreement *a, const struct model *m, const char *na
 			table = tables[i];
 	if (!table)
 		return 0;
-	ret = table_check_schema(table, schema, err);
-	if (!ret)
-		ret = table_borrow(table, array, &columns, &nr, err);
+	ret = table_read(table, schema, array, &columns, &nr, err);
 	if (ret)
 		return ret;
 	a->known = true;

@@ -490,10 +490,8 @@ int replay_feed(struct replay *r, const struct ArrowSchema *schema, const struct
 {
 	struct event_columns columns;
 	size_t nr;
-	int ret = table_check_schema(&event_table, schema, err);
+	int ret = table_read(&event_table, schema, array, &columns, &nr, err);
 
-	if (!ret)
-		ret = table_borrow(&event_table, array, &columns, &nr, err);
 	return ret ? ret : replay_feed_columns(r, &columns, nr, err);
 }
 

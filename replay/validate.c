@@ -475,10 +475,8 @@ int validate_preview(struct validate *v, const struct ArrowSchema *schema,
 {
 	struct event_columns columns;
 	size_t nr;
-	int ret = table_check_schema(&event_table, schema, err);
+	int ret = table_read(&event_table, schema, array, &columns, &nr, err);
 
-	if (!ret)
-		ret = table_borrow(&event_table, array, &columns, &nr, err);
 	if (!ret)
 		ret = start(v, err);
 	if (!ret && v->rows)
@@ -495,10 +493,8 @@ int validate_feed(struct validate *v, const struct ArrowSchema *schema,
 {
 	struct event_columns columns;
 	size_t nr;
-	int ret = table_check_schema(&event_table, schema, err);
+	int ret = table_read(&event_table, schema, array, &columns, &nr, err);
 
-	if (!ret)
-		ret = table_borrow(&event_table, array, &columns, &nr, err);
 	return ret ? ret : validate_feed_columns(v, &columns, nr, err);
 }
 

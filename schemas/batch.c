@@ -282,3 +282,11 @@ int table_borrow(const struct table *table, const struct ArrowArray *array, void
 	*nr = (size_t)array->length;
 	return 0;
 }
+
+int table_read(const struct table *table, const struct ArrowSchema *schema,
+	       const struct ArrowArray *array, void *columns, size_t *nr, struct error *err)
+{
+	int ret = table_check_schema(table, schema, err);
+
+	return ret ? ret : table_borrow(table, array, columns, nr, err);
+}

@@ -95,6 +95,10 @@ int table_check_schema(const struct table *table, const struct ArrowSchema *sche
 int table_borrow(const struct table *table, const struct ArrowArray *array, void *columns,
 		 size_t *nr, struct error *err);
 
+/* Both: check the schema of a batch, and borrow its values. */
+int table_read(const struct table *table, const struct ArrowSchema *schema,
+	       const struct ArrowArray *array, void *columns, size_t *nr, struct error *err);
+
 /* Arrow validity bitmaps: bit i of the bitmap, least significant bit first. */
 static inline bool is_valid(const uint8_t *bitmap, size_t i)
 {

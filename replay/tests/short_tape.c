@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "short_tape.h"
+#include "toy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,25 +18,6 @@ static const struct machine machine = {
 	.node_distances = distances,
 };
 
-static void must(int ret, const struct error *err)
-{
-	if (ret < 0) {
-		printf("Bail out! %s\n", err->msg);
-		exit(1);
-	}
-}
-
-static struct batch *rows(const struct table *table, size_t nr)
-{
-	struct error err;
-	struct batch *batch;
-
-	must(batch_new(&batch, table, nr, &err), &err);
-	batch_clear(batch);
-	batch->nr = nr;
-	return batch;
-}
-
 static void load(struct validate *v, struct batch *batch)
 {
 	struct ArrowSchema schema;
@@ -52,7 +34,7 @@ static void load(struct validate *v, struct batch *batch)
 
 static void load_zone(struct validate *v)
 {
-	struct batch *batch = rows(&zone_table, 1);
+	struct batch *batch = toy_rows(&zone_table, 1);
 	struct zone_columns *c = (struct zone_columns *)batch->slots;
 
 	c->zone[0] = ZONE_DMA;
@@ -65,7 +47,7 @@ static void load_zone(struct validate *v)
 
 static void load_free(struct validate *v, const struct chunk *chunks, size_t nr)
 {
-	struct batch *batch = rows(&free_block_table, nr);
+	struct batch *batch = toy_rows(&free_block_table, nr);
 	struct free_block_columns *c = (struct free_block_columns *)batch->slots;
 
 	for (size_t i = 0; i < nr; i++) {
@@ -79,7 +61,7 @@ static void load_free(struct validate *v, const struct chunk *chunks, size_t nr)
 
 static void load_types(struct validate *v)
 {
-	struct batch *batch = rows(&pageblock_table, PAGES / BLOCK);
+	struct batch *batch = toy_rows(&pageblock_table, PAGES / BLOCK);
 	struct pageblock_columns *c = (struct pageblock_columns *)batch->slots;
 
 	for (size_t i = 0; i < batch->nr; i++) {
@@ -95,7 +77,7 @@ struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const s
 {
 	struct validate_config config = {
 		.machine = machine, .interval_ns = 1000000000, .checks = CHECKS_FULL};
-	struct batch *batch = rows(&event_table, nr);
+	struct batch *batch = toy_rows(&event_table, nr);
 	struct event_columns *c = (struct event_columns *)batch->slots;
 	struct validate *v;
 	struct error err;

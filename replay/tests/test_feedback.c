@@ -23,14 +23,6 @@ struct machinery {
 	uint64_t anomalies[NR_ANOMALY_KIND];
 };
 
-static void must(int ret, const struct error *err)
-{
-	if (ret < 0) {
-		printf("Bail out! %s\n", err->msg);
-		exit(1);
-	}
-}
-
 /* A machine under a policy; every page is used, watermarks are those given. */
 static void machinery_new(struct machinery *w, const char *kernel, const char *policy)
 {

@@ -21,14 +21,6 @@ struct tape {
 	uint64_t ts;
 };
 
-static void must(int ret, const struct error *err)
-{
-	if (ret < 0) {
-		printf("Bail out! %s\n", err->msg);
-		exit(1);
-	}
-}
-
 /* Hand a batch to replay_load() or replay_feed() as a consumer of Arrow gets it. */
 static int hand_over(struct replay *r, struct batch *batch, bool feed, struct error *err)
 {
@@ -45,20 +37,9 @@ static int hand_over(struct replay *r, struct batch *batch, bool feed, struct er
 	return ret;
 }
 
-static struct batch *rows(const struct table *table, size_t nr)
-{
-	struct error err;
-	struct batch *batch;
-
-	must(batch_new(&batch, table, nr, &err), &err);
-	batch_clear(batch);
-	batch->nr = nr;
-	return batch;
-}
-
 static int load_zones_at(struct replay *r, uint64_t start_pfn, struct error *err)
 {
-	struct batch *batch = rows(&zone_table, 2);
+	struct batch *batch = toy_rows(&zone_table, 2);
 	struct zone_columns *c = (struct zone_columns *)batch->slots;
 	int ret;
 
@@ -83,7 +64,7 @@ static int load_zones(struct replay *r, struct error *err)
 
 static int load_guess(struct replay *r, uint64_t pfn, int order, struct error *err)
 {
-	struct batch *batch = rows(&block_guess_table, 1);
+	struct batch *batch = toy_rows(&block_guess_table, 1);
 	struct block_guess_columns *c = (struct block_guess_columns *)batch->slots;
 	int ret;
 
@@ -467,7 +448,7 @@ static void the_cut_into_batches_does_not_matter(void)
 		memcpy(&all, t.events->slots, sizeof(all));
 		for (size_t at = 0; at < t.events->nr; at += cuts[n]) {
 			size_t left = t.events->nr - at, nr = left < cuts[n] ? left : cuts[n];
-			struct batch *piece = rows(&event_table, nr);
+			struct batch *piece = toy_rows(&event_table, nr);
 
 			for (int c = 0; c < event_table.nr_columns; c++) {
 				const struct column *column = &event_table.columns[c];
@@ -494,7 +475,7 @@ static void the_cut_into_batches_does_not_matter(void)
 static void a_tape_without_a_snapshot_is_refused(void)
 {
 	struct replay *r = new_replay("6.18");
-	struct batch *none = rows(&event_table, 0);
+	struct batch *none = toy_rows(&event_table, 0);
 	struct error err = {""};
 
 	check(hand_over(r, none, true, &err) == -ENODATA);
@@ -537,7 +518,7 @@ static void a_snapshot_that_contradicts_itself_is_refused(void)
 
 static void load_free_block(struct replay *r, uint64_t pfn, int order, int type)
 {
-	struct batch *batch = rows(&free_block_table, 1);
+	struct batch *batch = toy_rows(&free_block_table, 1);
 	struct free_block_columns *c = (struct free_block_columns *)batch->slots;
 	struct error err;
 
@@ -551,7 +532,7 @@ static void load_free_block(struct replay *r, uint64_t pfn, int order, int type)
 
 static void load_pcp(struct replay *r, uint32_t count, uint64_t page)
 {
-	struct batch *pcp = rows(&pcp_table, 1), *pages = rows(&pcp_page_table, 1);
+	struct batch *pcp = toy_rows(&pcp_table, 1), *pages = toy_rows(&pcp_page_table, 1);
 	struct pcp_columns *c = (struct pcp_columns *)pcp->slots;
 	struct pcp_page_columns *p = (struct pcp_page_columns *)pages->slots;
 	struct error err;
@@ -569,7 +550,7 @@ static void load_pcp(struct replay *r, uint32_t count, uint64_t page)
 
 static void a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another(void)
 {
-	struct batch *none = rows(&event_table, 0);
+	struct batch *none = toy_rows(&event_table, 0);
 	struct replay *r = new_replay("6.8");
 	const struct model *m;
 	struct error err;
@@ -682,7 +663,7 @@ enum { KSWAPD_PID = 50 };
 /* One row of reclaim by node 0's kswapd, or about it, before row `at` of event. */
 static void kswapd_row_at(struct tape *t, uint64_t at, int kind, uint64_t ts, int zone)
 {
-	struct batch *batch = rows(&reclaim_table, 1);
+	struct batch *batch = toy_rows(&reclaim_table, 1);
 	struct reclaim_columns *c = (struct reclaim_columns *)batch->slots;
 	struct error err;
 

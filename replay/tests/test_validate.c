@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "replay.h"
+#include "toy.h"
 #include "validate.h"
 
 #include <errno.h>
@@ -24,28 +25,9 @@ static const struct machine machine = {
 	.node_distances = distances,
 };
 
-static void must(int ret, const struct error *err)
-{
-	if (ret < 0) {
-		printf("Bail out! %s\n", err->msg);
-		exit(1);
-	}
-}
-
-static struct batch *rows(const struct table *table, size_t nr)
-{
-	struct error err;
-	struct batch *batch;
-
-	must(batch_new(&batch, table, nr, &err), &err);
-	batch_clear(batch);
-	batch->nr = nr;
-	return batch;
-}
-
 static struct batch *zone_rows(void)
 {
-	struct batch *batch = rows(&zone_table, 1);
+	struct batch *batch = toy_rows(&zone_table, 1);
 	struct zone_columns *c = (struct zone_columns *)batch->slots;
 
 	c->zone[0] = ZONE_DMA;
@@ -58,7 +40,7 @@ static struct batch *zone_rows(void)
 
 static struct batch *free_rows(void)
 {
-	struct batch *batch = rows(&free_block_table, PAGES / BLOCK / 2);
+	struct batch *batch = toy_rows(&free_block_table, PAGES / BLOCK / 2);
 	struct free_block_columns *c = (struct free_block_columns *)batch->slots;
 
 	for (size_t i = 0; i < batch->nr; i++) {
@@ -98,7 +80,7 @@ static uint32_t random_below(uint64_t *seed, uint32_t end)
 static struct batch *requests(uint64_t seed)
 {
 	static const uint32_t gfp[] = {0, GFP_MOVABLE, GFP_RECLAIMABLE};
-	struct batch *batch = rows(&event_table, REQUESTS);
+	struct batch *batch = toy_rows(&event_table, REQUESTS);
 	struct event_columns *c = (struct event_columns *)batch->slots;
 	uint64_t live[MAX_LIVE], next = 0;
 	uint8_t orders[MAX_LIVE];
@@ -236,7 +218,7 @@ static void another_kernel_s_rules_are_found_out(void)
 static void hostile_events_are_counted_and_passed_over(void)
 {
 	const struct kernel *kernel;
-	struct batch *batch = rows(&event_table, REQUESTS);
+	struct batch *batch = toy_rows(&event_table, REQUESTS);
 	struct event_columns *c = (struct event_columns *)batch->slots;
 	uint64_t seed = 1, nr = 0;
 	const char *wrong;

@@ -13,12 +13,23 @@ static int type_of(char letter)
 	return (int)(strchr(type_letters, letter) - type_letters);
 }
 
-static void must(int ret, const struct error *err)
+void must(int ret, const struct error *err)
 {
 	if (ret < 0) {
 		printf("Bail out! %s\n", err->msg);
 		exit(1);
 	}
+}
+
+struct batch *toy_rows(const struct table *table, size_t nr)
+{
+	struct error err;
+	struct batch *batch;
+
+	must(batch_new(&batch, table, nr, &err), &err);
+	batch_clear(batch);
+	batch->nr = nr;
+	return batch;
 }
 
 struct machine toy_machine(int pageblock_order, int max_order)

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "batch.h"
 #include "buddy.h"
 #include "pcp.h"
 #include "policy_stack.h"
@@ -34,6 +35,12 @@ struct toy_geometry {
 	const char *blocks;
 	int zone; /* ZONE_DMA32 never has ALLOC_NOFRAGMENT; the default ZONE_DMA neither */
 };
+
+/* End the test program with the error's message if `ret` is one. */
+void must(int ret, const struct error *err);
+
+/* A batch of `nr` rows to fill in: all that can be null is, and 0 beneath. */
+struct batch *toy_rows(const struct table *table, size_t nr);
 
 /* One CPU on one node. */
 struct machine toy_machine(int pageblock_order, int max_order);
