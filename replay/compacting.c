@@ -8,9 +8,8 @@ static void mark_isolated(struct model *m, const struct compactor *task, uint32_
 	m->frames[frame].next = task->run;
 }
 
-/* Write down what became of a block, before row `at`; 0: the one that runs. */
-static void tell_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
-		       uint64_t at)
+void tell_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
+		uint64_t at)
 {
 	tell_untold(v,
 		    (struct untold){
@@ -179,6 +178,7 @@ void tell_captured(struct validate *v, uint32_t head, int order, uint64_t at)
 void captured(struct validate *v, const struct capture *capture)
 {
 	v->m->frames[capture->frame].list = AWAITS_ALLOC;
+	v->pushed[capture->frame] = 0;
 	tell_captured(v, capture->frame, capture->order,
 		      step_number(&v->steps, v->steps.done)->at + 1);
 	if (v->announced.frame == NO_FRAME)

@@ -22,6 +22,14 @@ static inline bool is_taking(const struct step *step)
 	return step->kind == EVENT_KIND_ALLOC_ZONE_LOCKED || step->kind == EVENT_KIND_ALLOC_EXTFRAG;
 }
 
+/* The row of `event`, not after the one that runs, of which the low half is `low`. */
+static inline uint64_t row_of(const struct validate *v, uint32_t low)
+{
+	uint64_t running = step_number(&v->steps, v->steps.done)->at;
+
+	return running - (uint32_t)(running - low);
+}
+
 /* expect_pick.c */
 
 /* Whether the place of a free block on its list is a guess. */
@@ -55,7 +63,22 @@ void settle_interrupted(struct validate *v, const struct step *step);
 void score_size(struct validate *v, const struct step *step, struct zone *zone,
 		enum decision decision, int expected, int got, bool exact);
 
+/* expect_free.c */
+
+/*
+ * Write down that the free at row `at` drained so many pages, which its PCP's tuning would not
+ * have made it; `high`: the one that this showed, or 0.
+ */
+void tell_overflow(struct validate *v, const struct pcp *pcp, const struct step *like, uint64_t at,
+		   int pages, int high);
+
 /* expect_drain.c */
+
+struct drained {
+	int pages; /* recorded */
+	int due;   /* that the model would have drained, the last entry as a whole */
+	bool all;  /* the PCP is empty */
+};
 
 /*
  * The list a drained page was on: as the model has it, which need not be that of its
@@ -67,8 +90,8 @@ uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struc
  * The events of one drain, before row `until`, against what the model would drain, `pages`
  * from `list` on; `told`: there is no telling how many.
  */
-void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages, int list,
-		   bool told, uint64_t until);
+struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages,
+			     int list, bool told, uint64_t until);
 
 /* untraced.c */
 
@@ -79,6 +102,8 @@ struct step *find_alloc(const struct validate *v, const struct step *after, uint
 bool is_freed_next(const struct validate *v, uint32_t frame);
 /* An alloc happens before the step that runs; its own event comes later. */
 void tell_early(struct validate *v, const struct step *alloc);
+/* The same past the PCP, before row `at`; 0: the one that runs. */
+void tell_direct(struct validate *v, const struct step *alloc, uint64_t at);
 /* The next alloc of a page that the model holds first on its PCP list takes it. */
 void take_head(struct validate *v, const struct step *alloc, struct pcp *pcp);
 /* An entry left its list without an event, before row `at` of `event`; 0: the one that runs. */

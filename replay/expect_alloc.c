@@ -91,9 +91,13 @@ static void take_misplaced(struct validate *v, struct step *step, struct pcp *pc
 			score(&v->score, zone, DECISION_ALLOC, unknown ? UNKNOWN : EXACT);
 		return;
 	} else {
-		if (miss.place == PLACE_PCP)
+		if (miss.place == PLACE_PCP) {
+			struct step there = *step;
+
+			there.cpu = m->pcps[m->frames[block_head(m, step->frame)].list].cpu;
+			tell_early(v, &there);
 			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
-		else if (miss.place == PLACE_FREE) {
+		} else if (miss.place == PLACE_FREE) {
 			miss.cause = REPAIR_CAUSE_CAPTURED;
 			tell_captured(v, step->frame, step->order, step->at);
 		} else if (miss.place == PLACE_USED)
@@ -181,6 +185,8 @@ void expect_alloc(struct validate *v, struct step *step)
 			.place = PLACE_USED,
 		};
 
+		if (v->pushed[step->frame])
+			tell_direct(v, step, row_of(v, v->pushed[step->frame]));
 		if (f->list == AWAITS_ALLOC)
 			score(&v->score, zone, DECISION_ALLOC, EXACT);
 		else if (v->guesses)

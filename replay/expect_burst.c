@@ -9,13 +9,16 @@ enum {
 	BURST_MAX = 8192,   /* pages under one hold of the zone's lock */
 };
 
-/* A page for one request, past the PCP. */
+/* A page for one request, past the PCP; `alloc` is its event if that is soon, or NULL. */
 static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
-			const struct pick *pick)
+			const struct pick *pick, const struct step *alloc)
 {
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
 	bool exact = take_pick(v, zone, rq, &mode, pick);
 
+	if (alloc)
+		tell_direct(v, alloc, 0);
+	v->pushed[pick->frame] = alloc ? 0 : (uint32_t)pick->last->at;
 	v->m->frames[pick->frame].list = exact ? AWAITS_ALLOC : AWAITS_ALLOC_MISSED;
 	zone_pcp(v->m, zone, pick->last->cpu)->touched = true;
 	consume(pick);
@@ -67,6 +70,7 @@ static void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp,
 					    .alloc_factor = factor < 0 ? before->alloc_factor
 								       : (uint8_t)factor,
 					    .below_high = zone->below_high,
+					    .refill = true,
 				    },
 				    NULL);
 			pcp->alloc_factor = guess.alloc_factor;
@@ -172,8 +176,11 @@ static void expect_refill(struct validate *v, struct burst *burst, struct pcp *p
 		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
 		story_end(v);
 	}
-	if (!alloc)
+	if (!alloc) {
+		tell_block(v, UNTOLD_KIND_REFILL, burst->first.frame, rq->order, rq->migratetype,
+			   0);
 		return;
+	}
 	tell_early(v, alloc);
 	pcp_remove(v->m, pcp, alloc->frame);
 	v->m->frames[alloc->frame].state = FRAME_USED;
@@ -199,9 +206,7 @@ void expect_burst(struct validate *v, struct step *first)
 		rq.migratetype = MIGRATETYPE_MOVABLE;
 	rq.flags = zone_passes(m, &rq, burst.zone, burst.mixes);
 	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
-		if (alloc)
-			tell_early(v, alloc);
-		take_direct(v, burst.zone, &rq, &burst.first);
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
 		return;
 	}
 	pcp = zone_pcp(m, burst.zone, first->cpu);
@@ -211,9 +216,7 @@ void expect_burst(struct validate *v, struct step *first)
 	    (entry != list || pcp_lock_taken(v, first, burst.zone) ||
 	     pcp_lock_remote_ended(v, first, burst.zone))) {
 		score_repair(&v->score, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC, 1ull << rq.order);
-		if (alloc)
-			tell_early(v, alloc);
-		take_direct(v, burst.zone, &rq, &burst.first);
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
 		return;
 	}
 	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)

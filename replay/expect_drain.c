@@ -52,6 +52,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	     victim = pcp_drain_next(drain, m)) {
 		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
 		const struct step *next = steps_of_frame(&v->steps, step, victim);
+		int order, type;
 
 		/* Its turn comes: this drain went another way for a moment. */
 		if ((here != list && !all_lists) ||
@@ -59,6 +60,8 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			return;
 		if (next &&
 		    (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC)) {
+			pcp_list_of(m, drain->list, &order, &type);
+			tell_block(v, UNTOLD_KIND_MOVED, victim, order, type, 0);
 			list_del(f, victim);
 			list_add_head(f, here, victim);
 		} else {
@@ -68,13 +71,14 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	}
 }
 
-void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages, int list,
-		   bool told, uint64_t until)
+struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages,
+			     int list, bool told, uint64_t until)
 {
 	struct model *m = v->m;
 	struct zone *zone = &m->zones[pcp->zone];
 	struct step *last = first;
 	struct pcp_drain drain;
+	struct drained found = {0};
 	int drained = 0, over = 0; /* at most so many too many: entries are drained whole */
 	int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : INT_MAX;
 
@@ -132,6 +136,8 @@ void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int 
 		}
 		drained += 1 << s->order;
 		over += (1 << s->order) - 1;
+		if (!found.due && drained >= pages)
+			found.due = drained;
 		s->taken = true;
 		last = s;
 		if (told && (pcp->count <= 0 || drained >= piece))
@@ -143,6 +149,28 @@ void compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int 
 	if (!told)
 		score_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
 			   drained >= pages && drained <= pages + over && drain.left <= 0);
+	found.pages = drained;
+	if (!pages || drained < pages)
+		found.due = pages;
+	found.all = pcp->count <= 0;
+	return found;
+}
+
+/* A drain of so many pages, after those of `like`, that nothing on the tape asked for. */
+static void tell_drain(struct validate *v, const struct pcp *pcp, const struct step *like,
+		       int pages)
+{
+	tell_untold(v,
+		    (struct untold){
+			    .kind = UNTOLD_KIND_DRAIN,
+			    .cpu = pcp->cpu,
+			    .frame = like->frame,
+			    .order = like->order,
+			    .migratetype = like->migratetype,
+			    .sized = true,
+			    .pages = pages,
+		    },
+		    NULL);
 }
 
 void expect_drain(struct validate *v, struct step *first)
@@ -152,26 +180,21 @@ void expect_drain(struct validate *v, struct step *first)
 	const struct frame *f = &m->frames[first->frame];
 	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
 	struct asked_drain *asked = &v->asked[first->cpu];
+	struct drained drained;
 
 	if (asked->at && asked->at == first->at) {
 		asked->at = 0;
-		compare_drain(v, first, pcp, asked->pages, asked->list, false, UINT64_MAX);
+		drained =
+			compare_drain(v, first, pcp, asked->pages, asked->list, false, UINT64_MAX);
+		if (drained.pages > drained.due || (drained.pages < drained.due && !drained.all))
+			tell_overflow(v, pcp, first, asked->free_at, drained.pages, asked->high);
 		pcp_committed(m, zone);
 		return;
 	}
 	if (f->state == FRAME_PCP)
 		pcp = &m->pcps[f->list];
 	score_repair(&v->score, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
-	tell_untold(v,
-		    (struct untold){
-			    .kind = UNTOLD_KIND_DRAIN,
-			    .cpu = pcp->cpu,
-			    .frame = first->frame,
-			    .order = first->order,
-			    .migratetype = first->migratetype,
-		    },
-		    NULL);
-	compare_drain(v, first, pcp, 0, 0, true, UINT64_MAX);
+	tell_drain(v, pcp, first, compare_drain(v, first, pcp, 0, 0, true, UINT64_MAX).pages);
 	expect_waiting(v, pcp->cpu);
 }
 
@@ -187,6 +210,7 @@ void expect_tick(struct validate *v, const struct aside *aside)
 		struct pcp *pcp = zone_pcp(m, zone, aside->where);
 		int pages = pcp_decay(m, pcp);
 		struct step *s = steps_coming(&v->steps, aside->where);
+		struct drained drained;
 
 		if (!pages)
 			continue;
@@ -194,8 +218,11 @@ void expect_tick(struct validate *v, const struct aside *aside)
 			if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
 			    frame_zone(m, s->frame) == zone)
 				break;
-		if (s && s->kind == EVENT_KIND_PCPU_DRAIN && s->pid == aside->pid && !s->taken &&
-		    s->at < until)
-			compare_drain(v, s, pcp, pages, 0, false, until);
+		if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != aside->pid || s->taken ||
+		    s->at >= until)
+			continue;
+		drained = compare_drain(v, s, pcp, pages, 0, false, until);
+		if (drained.pages > drained.due)
+			tell_drain(v, pcp, s, drained.pages - drained.due);
 	}
 }

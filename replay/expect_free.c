@@ -101,23 +101,14 @@ static void expect_no_drain(struct validate *v, const struct step *step, struct 
 		pcp->high = pcp->count < pcp->high_max ? pcp->count + 1 : pcp->high_max;
 }
 
-/* A free that found the PCP's lock taken. */
-static void free_past_lock(struct validate *v, const struct step *step)
+/* A free that found the PCP's lock taken; `kind` tells of it. */
+static void free_past_lock(struct validate *v, const struct step *step, int kind)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, step->frame);
 
 	score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << step->order);
-	tell_untold(v,
-		    (struct untold){
-			    .at = step->at,
-			    .kind = UNTOLD_KIND_DIRECT_FREE,
-			    .cpu = step->cpu,
-			    .frame = step->frame,
-			    .order = step->order,
-			    .migratetype = frame_block(m, step->frame)->migratetype,
-		    },
-		    NULL);
+	tell_block(v, kind, step->frame, step->order, frame_block(m, step->frame)->migratetype, 0);
 	free_direct(m, zone, step->frame, step->order);
 	no_guess(v, block_head(m, step->frame));
 }
@@ -129,30 +120,58 @@ void expect_waiting(struct validate *v, int cpu)
 	if (!remote->waits)
 		return;
 	remote->waits = false;
-	free_past_lock(v, &remote->free);
+	free_past_lock(v, &remote->free, UNTOLD_KIND_FREE);
 }
 
 /*
  * A drain where none was due: the PCP's high was lower than the events tell, or, where it
  * is set, limited while kswapd is in a pass.
  */
-static void tune_high(struct validate *v, struct pcp *pcp, const struct step *step, int high)
+static void lower_high(struct validate *v, struct pcp *pcp)
 {
-	if (v->m->kernel->pcp_tuning != PCP_AUTO) {
+	if (v->m->kernel->pcp_tuning == PCP_AUTO)
+		pcp->high = pcp->count;
+	else
 		v->m->zones[pcp->zone].reclaim_active = true;
-		return;
-	}
+}
+
+void tell_overflow(struct validate *v, const struct pcp *pcp, const struct step *like, uint64_t at,
+		   int pages, int high)
+{
 	tell_untold(v,
 		    (struct untold){
+			    .at = at,
 			    .kind = UNTOLD_KIND_TUNED,
 			    .cpu = pcp->cpu,
-			    .frame = step->frame,
-			    .order = step->order,
-			    .migratetype = frame_block(v->m, step->frame)->migratetype,
+			    .frame = like->frame,
+			    .order = like->order,
+			    .migratetype = frame_block(v->m, like->frame)->migratetype,
 			    .high = high,
+			    .sized = true,
+			    .pages = pages,
 		    },
 		    NULL);
-	pcp->high = high;
+}
+
+/* The drain that follows a free, or that none does, where `pages` from `list` on are due. */
+static void expect_overflow(struct validate *v, struct step *step, struct pcp *pcp,
+			    struct step *drain, int pages, int list)
+{
+	int high = pcp->high;
+
+	if (drain && !pages && !v->guesses)
+		lower_high(v, pcp);
+	if (drain) {
+		v->asked[step->cpu] = (struct asked_drain){drain->at, pages, list, step->at,
+							   high != pcp->high ? pcp->high : 0};
+		return;
+	}
+	if (!pages)
+		return;
+	if (!take_proved(v, pcp))
+		expect_no_drain(v, step, pcp, pages);
+	tell_overflow(v, pcp, step, step->at, 0, high != pcp->high ? pcp->high : 0);
+	pcp_committed(v->m, &v->m->zones[pcp->zone]);
 }
 
 void expect_free(struct validate *v, struct step *step)
@@ -181,16 +200,18 @@ void expect_free(struct validate *v, struct step *step)
 		return;
 	}
 	if (pcp_lock_taken(v, step, zone)) {
-		free_past_lock(v, step);
+		free_past_lock(v, step, UNTOLD_KIND_DIRECT_FREE);
 		return;
 	}
 	switch (pcp_lock_of_free(v, step, zone)) {
 	case REMOTE_HELD:
-		free_past_lock(v, step);
+		free_past_lock(v, step, UNTOLD_KIND_DIRECT_FREE);
 		return;
 	case REMOTE_COMES:
 		v->remotes[step->cpu].waits = true;
 		v->remotes[step->cpu].free = *step;
+		tell_block(v, UNTOLD_KIND_UNDONE_FREE, step->frame, step->order,
+			   frame_block(m, step->frame)->migratetype, 0);
 		return;
 	default:
 		break;
@@ -202,14 +223,5 @@ void expect_free(struct validate *v, struct step *step)
 	drain = following_drain(v, step, zone);
 	if (drain && (is_drained_aside(v, step, drain, pcp, list) || empties(v, drain, pcp, pages)))
 		drain = NULL;
-	if (drain && !pages && !v->guesses)
-		tune_high(v, pcp, step, pcp->count);
-	if (drain) {
-		v->asked[step->cpu] = (struct asked_drain){drain->at, pages, list};
-		return;
-	}
-	if (pages && !take_proved(v, pcp))
-		expect_no_drain(v, step, pcp, pages);
-	if (pages)
-		pcp_committed(m, zone);
+	expect_overflow(v, step, pcp, drain, pages, list);
 }

@@ -199,6 +199,7 @@ static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chun
 		take_vanished(v, zone, chunk);
 		return;
 	}
+	tell_block(v, UNTOLD_KIND_FREE, buddy, order, type, 0);
 	seize(m, buddy, order);
 	free_one(m, zone, buddy, order, type);
 	score_repair(&v->score, zone, REPAIR_CAUSE_MISSED_FREE, 1ull << order);
@@ -216,6 +217,26 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
 		while (!list_empty(v->m->frames, list) && left-- > 0)
 			resolve_phantom(v, zone, v->m->frames[list].next, type);
 	}
+}
+
+/*
+ * A chunk that is not first on its list is: what stands before it goes to the end, a few
+ * chunks one by one. Page reporting cuts and turns a whole list.
+ */
+static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int behind)
+{
+	enum { FEW = 16 };
+	const struct frame *f = v->m->frames;
+	int before = 0, order = f[chunk].order, type = f[chunk].list;
+
+	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+		before++;
+	if (before > FEW)
+		tell_cut(v, chunk, behind);
+	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+		tell_block(v, UNTOLD_KIND_MOVED, entry, order, type, 0);
+	if (before)
+		rotate_list(v->m, list, chunk);
 }
 
 /*
@@ -258,12 +279,24 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 		if (is_freed_next(v, entry))
 			take_vanished(v, zone, entry);
 	}
-	if (m->frames[list].next == chunk)
-		return;
-	rotate_list(m, list, chunk);
-	/* Page reporting turns the lists of whole pageblocks (page_reporting_cycle, 6.18). */
-	if (f->order >= m->pageblock_order)
-		tell_cut(v, chunk, f->order == pick->order ? v->nr_picked : 0);
+	turn_list(v, list, chunk, f->order == pick->order ? v->nr_picked : 0);
+}
+
+/*
+ * A page that leaves the free lists was not on one: its free was not told, or went past the
+ * PCP, where the model has it or thought it to be taken without an event.
+ */
+static void tell_freed(struct validate *v, const struct pick *pick)
+{
+	const struct frame *f = &v->m->frames[pick->frame];
+	uint32_t pushed = v->pushed[pick->frame];
+	bool in_pcp = f->state == FRAME_PCP || (f->state == FRAME_USED && f->list == NO_ALLOC);
+
+	if (in_pcp && f->order == pick->order && pushed)
+		tell_block(v, UNTOLD_KIND_DIRECT_FREE, pick->frame, pick->order, pick->migratetype,
+			   row_of(v, pushed));
+	else
+		tell_block(v, UNTOLD_KIND_FREE, pick->frame, pick->order, pick->migratetype, 0);
 }
 
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
@@ -293,6 +326,8 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 		       pick->extfrag->migratetype);
 	make_first(v, zone, pick);
 	no_guess(v, block_head(m, pick->frame));
+	if (place_of(m, pick->frame) != PLACE_FREE)
+		tell_freed(v, pick);
 	if (m->frames[pick->frame].state == FRAME_USED)
 		hear_of(v, pick->frame, false);
 	seize(m, pick->frame, pick->order);

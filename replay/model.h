@@ -238,7 +238,8 @@ struct model {
 	bool boost_acts;               /* watermarks are boosted; else boosts are only counted */
 	struct capture *capture;       /* of the task that frees, or NULL */
 	struct moment now;             /* of the event being replayed */
-	bool pcp_locked;               /* the free that runs finds the lock of its PCP taken */
+	bool pcp_locked;               /* the request that runs finds its PCP's lock taken */
+	int32_t told_drain;            /* pages its overflow drains; or -1: the PCP decides */
 	struct events *events;         /* takes the model's own events */
 	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
 	struct feedback *feedback;       /* NULL: reclaim does what the record tells */

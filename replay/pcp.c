@@ -325,7 +325,7 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 }
 
 /* rmqueue_bulk: what the buddy gives first is handed out first. */
-static void refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
+void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
 	int want = pcp_refill_size(m, zone, pcp, rq->order), before = pcp->count;
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
@@ -399,7 +399,7 @@ uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 	} else {
 		bool was_empty = !pcp->count;
 
-		refill(m, zone, pcp, rq);
+		pcp_refill(m, zone, pcp, rq);
 		frame = first_refilled(m, pcp, rq, was_empty);
 		if (frame == NO_FRAME)
 			frame = first_reserved(m, pcp, rq);
@@ -545,6 +545,8 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 		return;
 	}
 	pages = pcp_commit(m, zone, head, order, &list);
+	if (m->told_drain >= 0)
+		pages = m->told_drain;
 	if (!pages)
 		return;
 	pcp->counters.drains++;
@@ -552,23 +554,23 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 	pcp_committed(m, zone);
 }
 
-void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp)
+void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages)
 {
-	int piece =
-		m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
-
-	if (pcp->count <= 0)
+	if (pcp->count <= 0 || !pages)
 		return;
 	zone_counters(m, zone)->drains++;
-	zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, piece, 0, ZONE_LOCK_KIND_DRAIN);
+	zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, pages, 0, ZONE_LOCK_KIND_DRAIN);
 }
 
 /* drain_pages: one CPU's PCPs, zone by zone. */
 static void drain_cpu(struct model *m, int cpu)
 {
-	for (int i = 0; i < m->nr_zones; i++)
-		while (zone_pcp(m, &m->zones[i], cpu)->count > 0)
-			pcp_drain_piece(m, &m->zones[i], zone_pcp(m, &m->zones[i], cpu));
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct pcp *pcp = zone_pcp(m, &m->zones[i], cpu);
+
+		while (pcp->count > 0)
+			pcp_drain_piece(m, &m->zones[i], pcp, pcp_piece(m, pcp));
+	}
 }
 
 void pcp_drain_all(struct model *m)

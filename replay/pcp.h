@@ -17,6 +17,9 @@ void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, i
 /* A block of rq->order off the running CPU's lists, refilled if need be; or NO_FRAME. */
 uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq);
 
+/* Refill the list of a request, which is empty. */
+void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq);
+
 /*
  * Free a block: onto the running CPU's lists, with the drain that may follow, or past
  * them if its order or migratetype is not for the PCP.
@@ -40,7 +43,13 @@ void pcp_drain_all(struct model *m);
  * What drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since
  * 6.12 batch << scale_max pages. Interrupts may come between two of them.
  */
-void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp);
+static inline int pcp_piece(const struct model *m, const struct pcp *pcp)
+{
+	return m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
+}
+
+/* Drain so many pages under one hold of the zone's lock, as if to empty the PCP. */
+void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages);
 
 /*
  * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Returns

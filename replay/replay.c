@@ -415,6 +415,7 @@ static void run_due(struct replay *r, bool flush)
 				catch_up(r, &due[i]);
 			run(r, &due[i]);
 			r->model->pcp_locked = false;
+			r->model->told_drain = -1;
 			if (next[i].frame != NO_FRAME)
 				__builtin_prefetch(&r->serve.map[next[i].frame]);
 		}

@@ -10,6 +10,9 @@
 
 #include <errno.h>
 
+/* frame.list of a used page that was taken without an event: one may still come. */
+enum { UNHEARD = UINT16_MAX };
+
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
 {
 	struct policy *owner = model->policies->owner.alloc_unit;
@@ -334,6 +337,25 @@ static bool swallow(struct serve *s, const struct waiting *e)
 	return true;
 }
 
+/*
+ * An alloc whose page had left its list before without an event, as it seemed: it has it.
+ */
+static bool has_page(struct serve *s, const struct waiting *e)
+{
+	uint32_t place = serve_place(s, e->frame);
+	struct frame *f;
+
+	if (place == NO_FRAME || serve_shares(s, place))
+		return false;
+	f = &s->model->frames[place];
+	if (!frame_is_live(f->state) || f->list != UNHEARD || f->order != e->order)
+		return false;
+	f->list = 0;
+	events_alloc(s->model->events, &s->model->now, (int64_t)frame_pfn(s->model, place),
+		     e->order, e->gfp_flags, e->migratetype);
+	return true;
+}
+
 /* An alloc; `told`: its event is written as well. */
 static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 {
@@ -485,6 +507,76 @@ static bool tuned_alike(const struct model *m)
 	       m->policies->owner.pcp_limits == m->policies->all[0];
 }
 
+static void tune(struct serve *s, const struct untold *u, struct zone *zone, struct pcp *pcp)
+{
+	if (u->high)
+		pcp->high = u->high;
+	if (u->refill) {
+		pcp->alloc_factor = u->alloc_factor;
+		zone->below_high = u->below_high;
+	}
+	if (u->sized && u->at == s->at)
+		s->model->told_drain = u->pages;
+}
+
+/* An entry that was next on its list is last there: if it stands here as there. */
+static void move_to_end(struct model *m, const struct untold *u)
+{
+	const struct frame *f = &m->frames[u->frame];
+
+	if (f->order != u->order)
+		return;
+	if (f->state == FRAME_FREE && f->list == u->migratetype) {
+		list_del(m->frames, u->frame);
+		list_add_tail(m->frames, free_list(frame_zone(m, u->frame), f->order, f->list),
+			      u->frame);
+	} else if (f->state == FRAME_PCP) {
+		list_del(m->frames, u->frame);
+		list_add_head(m->frames, pcp_list(m, &m->pcps[f->list], f->order, u->migratetype),
+			      u->frame);
+	}
+}
+
+/* Pages go back to the buddy, and no event tells. */
+static void free_untold(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	const struct frame *f = &m->frames[e->frame];
+	bool locked = m->pcp_locked;
+
+	/* The record's, and the model's, have it on a PCP list. */
+	if (f->state == FRAME_PCP && f->order == e->order && serve_place(s, e->frame) == NO_FRAME) {
+		pcp_remove(m, &m->pcps[f->list], e->frame);
+		free_direct(m, frame_zone(m, e->frame), e->frame, e->order);
+		return;
+	}
+	m->pcp_locked = true;
+	commit_free(s, e, 0);
+	m->pcp_locked = locked;
+}
+
+/* A refill for a request that no event tells of: first without mixing types. */
+static void refill(struct serve *s, const struct waiting *e, struct zone *zone, struct pcp *pcp)
+{
+	struct model *m = s->model;
+	struct request rq = {
+		.gfp_flags = e->gfp_flags,
+		.order = e->order,
+		.migratetype = e->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.node = preferred_node(m, e),
+	};
+	int before = pcp->count;
+
+	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE)
+		return;
+	rq.flags = zone_passes(m, &rq, zone, false);
+	pcp_refill(m, zone, pcp, &rq);
+	rq.flags = 0;
+	if (pcp->count == before)
+		pcp_refill(m, zone, pcp, &rq);
+}
+
 /* A free block leaves its list for the alloc that waits for it; if the model has it. */
 static void capture(struct serve *s, const struct waiting *e)
 {
@@ -499,6 +591,17 @@ static void capture(struct serve *s, const struct waiting *e)
 	seize(m, e->frame, e->order);
 	map_set(s, e->frame, e->order, e->frame + 1, true);
 	s->captured[s->nr_captured++] = e->frame;
+}
+
+/* No event told of the alloc that ran: one may still. */
+static void mark_unheard(struct serve *s, const struct waiting *e)
+{
+	uint32_t place = serve_place(s, e->frame);
+
+	if (place == NO_FRAME || serve_shares(s, place))
+		return;
+	s->model->frames[place].list = UNHEARD;
+	s->nr_unheard++;
 }
 
 /* What no event tells, but other events prove. */
@@ -520,17 +623,21 @@ void serve_untold(struct serve *s, const struct untold *u)
 	m->now = e.moment;
 	switch (u->kind) {
 	case UNTOLD_KIND_EARLY_ALLOC:
+	case UNTOLD_KIND_DIRECT_ALLOC:
 		/* A fault that asks for a huge page keeps its turn: what it does depends on it. */
 		if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, &e)))
 			return;
 		s->early[s->nr_early++] = u->told_at;
+		m->pcp_locked = u->kind == UNTOLD_KIND_DIRECT_ALLOC;
 		commit_alloc(s, &e, false);
+		m->pcp_locked = false;
 		break;
 	case UNTOLD_KIND_ALLOC:
 		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
 		free_count = pcp->free_count;
 		free_factor = pcp->free_factor;
 		commit_alloc(s, &e, false);
+		mark_unheard(s, &e);
 		pcp->free_count = free_count;
 		pcp->free_factor = free_factor;
 		break;
@@ -538,14 +645,8 @@ void serve_untold(struct serve *s, const struct untold *u)
 		m->pcp_locked = u->at == s->at;
 		break;
 	case UNTOLD_KIND_TUNED:
-		if (!tuned_alike(m))
-			break;
-		if (u->high) {
-			pcp->high = u->high;
-			break;
-		}
-		pcp->alloc_factor = u->alloc_factor;
-		zone->below_high = u->below_high;
+		if (tuned_alike(m))
+			tune(s, u, zone, pcp);
 		break;
 	case UNTOLD_KIND_ISOLATED:
 		isolate(s, &e);
@@ -559,8 +660,17 @@ void serve_untold(struct serve *s, const struct untold *u)
 	case UNTOLD_KIND_UNDONE_FREE:
 		s->undone_at = u->at;
 		break;
+	case UNTOLD_KIND_MOVED:
+		move_to_end(m, u);
+		break;
+	case UNTOLD_KIND_FREE:
+		free_untold(s, &e);
+		break;
+	case UNTOLD_KIND_REFILL:
+		refill(s, &e, zone, pcp);
+		break;
 	default:
-		pcp_drain_piece(m, zone, pcp);
+		pcp_drain_piece(m, zone, pcp, u->sized ? u->pages : pcp_piece(m, pcp));
 	}
 }
 
@@ -581,7 +691,7 @@ void serve_request(struct serve *s, struct waiting *e)
 		else if (e->frame == NO_FRAME)
 			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
 				     e->migratetype);
-		else
+		else if (!s->nr_unheard || !has_page(s, e))
 			commit_alloc(s, e, true);
 		break;
 	case EVENT_KIND_FREE:

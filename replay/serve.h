@@ -40,6 +40,7 @@ struct serve {
 	int nr_early;
 	uint32_t captured[SERVE_CAPTURED_MAX]; /* recorded frames of blocks that were captured */
 	int nr_captured;
+	uint64_t nr_unheard; /* pages taken without an event so far */
 };
 
 /* Requests of `model`. -ENOMEM. */

@@ -21,10 +21,11 @@ void untold_write(struct output *o, const struct model *m, const struct untold *
 	columns->page_order[i] = row->order;
 	columns->migratetype[i] = row->migratetype;
 	columns->pid[i] = row->pid;
-	if (row->kind == UNTOLD_KIND_TUNED && row->high) {
+	if (row->high) {
 		columns->high[i] = (uint32_t)row->high;
 		set_valid(columns->high_valid, i);
-	} else if (row->kind == UNTOLD_KIND_TUNED) {
+	}
+	if (row->refill) {
 		columns->alloc_factor[i] = row->alloc_factor;
 		set_valid(columns->alloc_factor_valid, i);
 		columns->below_high[i] = row->below_high;
@@ -34,7 +35,11 @@ void untold_write(struct output *o, const struct model *m, const struct untold *
 		columns->behind[i] = row->behind;
 		set_valid(columns->behind_valid, i);
 	}
-	if (row->kind != UNTOLD_KIND_EARLY_ALLOC)
+	if (row->sized) {
+		columns->pages[i] = (uint32_t)row->pages;
+		set_valid(columns->pages_valid, i);
+	}
+	if (!untold_is_early(row->kind))
 		return;
 	columns->gfp_flags[i] = row->gfp_flags;
 	set_valid(columns->gfp_flags_valid, i);
@@ -63,12 +68,13 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 		    size_t i, struct error *err)
 {
 	const struct zone *zone = pfn_zone(m, c->pfn[i]);
-	bool early = c->kind[i] == UNTOLD_KIND_EARLY_ALLOC;
+	bool early = untold_is_early(c->kind[i]);
 
 	if (!zone || c->cpu[i] >= m->nr_cpus || c->page_order[i] > m->max_order ||
 	    c->migratetype[i] >= NR_MIGRATETYPE || c->kind[i] >= NR_UNTOLD_KIND || c->ts[i] >> 62 ||
 	    (is_valid(c->alloc_factor_valid, i) && c->alloc_factor[i] > PCP_SCALE_MOST) ||
-	    (is_valid(c->high_valid, i) && c->high[i] > INT32_MAX / 2))
+	    (is_valid(c->high_valid, i) && c->high[i] > INT32_MAX / 2) ||
+	    (is_valid(c->pages_valid, i) && c->pages[i] > INT32_MAX / 2))
 		return fail(err, EINVAL, "untold: row of event %llu: pfn %llu, order %d, CPU %d",
 			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
 			    c->page_order[i], c->cpu[i]);
@@ -82,7 +88,10 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 		.kind = c->kind[i],
 		.alloc_factor = is_valid(c->alloc_factor_valid, i) ? c->alloc_factor[i] : 0,
 		.below_high = is_valid(c->below_high_valid, i) && c->below_high[i],
+		.refill = is_valid(c->alloc_factor_valid, i),
+		.sized = is_valid(c->pages_valid, i),
 		.high = is_valid(c->high_valid, i) ? (int32_t)c->high[i] : 0,
+		.pages = is_valid(c->pages_valid, i) ? (int32_t)c->pages[i] : 0,
 		.order = c->page_order[i],
 		.migratetype = c->migratetype[i],
 		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,

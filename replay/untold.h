@@ -14,17 +14,26 @@
 
 struct untold {
 	uint64_t at, ts;
-	uint64_t told_at; /* early_alloc: row of its event; else UINT64_MAX */
+	uint64_t told_at; /* early_alloc, direct_alloc: row of its event; else UINT64_MAX */
 	uint32_t frame, gfp_flags;
 	int32_t pid;
 	uint16_t cpu;
 	uint8_t kind;         /* UNTOLD_KIND_* */
 	uint8_t alloc_factor; /* tuned */
 	bool below_high;      /* tuned */
-	int32_t high;         /* tuned: if not 0, nothing else is */
+	bool refill;          /* tuned: those two are told */
+	bool sized;           /* drain, tuned: `pages` is told */
+	int32_t high;         /* tuned: 0 is not told */
+	int32_t pages;        /* drained */
 	uint8_t order, migratetype;
 	uint8_t behind; /* cut: so many entries stay before the block */
 };
+
+/* Whether it is an alloc that happened before its event. */
+static inline bool untold_is_early(int kind)
+{
+	return kind == UNTOLD_KIND_EARLY_ALLOC || kind == UNTOLD_KIND_DIRECT_ALLOC;
+}
 
 /* Write one row to a table of untold. */
 void untold_write(struct output *o, const struct model *m, const struct untold *row);

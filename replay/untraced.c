@@ -29,6 +29,11 @@ void tell_early(struct validate *v, const struct step *alloc)
 	tell_untold(v, (struct untold){0}, alloc);
 }
 
+void tell_direct(struct validate *v, const struct step *alloc, uint64_t at)
+{
+	tell_untold(v, (struct untold){.at = at, .kind = UNTOLD_KIND_DIRECT_ALLOC}, alloc);
+}
+
 void take_head(struct validate *v, const struct step *alloc, struct pcp *pcp)
 {
 	pcp->touched = true;
@@ -65,12 +70,11 @@ void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migrat
 
 uint64_t left_before(const struct validate *v, uint32_t entry)
 {
-	uint64_t running = step_number(&v->steps, v->steps.done)->at;
 	uint32_t above = v->m->frames[entry].prev;
 
 	if (above >= v->m->nr_frames || !v->pushed[above])
 		return 0;
-	return running - (uint32_t)(running - v->pushed[above]);
+	return row_of(v, v->pushed[above]);
 }
 
 void take_buried(struct validate *v, uint32_t entry)

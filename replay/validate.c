@@ -210,7 +210,7 @@ void tell_untold(struct validate *v, struct untold row, const struct step *alloc
 	row.pid = running->pid;
 	row.told_at = UINT64_MAX;
 	if (alloc) {
-		row.kind = UNTOLD_KIND_EARLY_ALLOC;
+		row.kind = row.kind ? row.kind : UNTOLD_KIND_EARLY_ALLOC;
 		row.told_at = alloc->at;
 		row.pid = alloc->pid;
 		row.cpu = alloc->cpu;

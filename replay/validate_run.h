@@ -49,6 +49,8 @@ struct remote {
 struct asked_drain {
 	uint64_t at; /* row of its first event, or 0 */
 	int pages, list;
+	uint64_t free_at; /* row of the free */
+	int high;         /* of the PCP, if the drain shows that it was another; or 0 */
 };
 
 /* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
@@ -76,7 +78,9 @@ struct validate {
 	struct asked_drain *asked; /* [cpu] */
 	int *depths;               /* [cpu] step_depth() of what ran last */
 	bool preempt_told;         /* the tape shows when preemption is off */
-	uint32_t *pushed;  /* [frame] row of `event`, low half, of its last free onto a PCP */
+	/* [frame] row of `event`, low half, of its last free onto a PCP or, of a page that awaits
+	 * its alloc, of what took it; 0: none that is still to be told */
+	uint32_t *pushed;
 	uint64_t *guesses; /* [frame] a bit: a free block whose place on its list is guessed */
 	bool *typed;       /* [pageblock] its type was guessed, and is told by now */
 
@@ -170,9 +174,13 @@ void expect_tick(struct validate *v, const struct aside *aside);
 
 /*
  * Write down what no event told, as of the step that runs. The rest of `row` is filled
- * in: all of it if `alloc` is given, the later event of an early_alloc.
+ * in: all but the kind if `alloc` is given, the later event of an early_alloc or direct_alloc.
  */
 void tell_untold(struct validate *v, struct untold row, const struct step *alloc);
+
+/* Write down what became of a block, before row `at`; 0: the one that runs. */
+void tell_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
+		uint64_t at);
 
 /* Write down that free pages are about to leave their list, and no event told. */
 void tell_isolated(struct validate *v, uint32_t head, int order);

@@ -286,7 +286,8 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 
 static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request *rq)
 {
-	bool pcp = pcp_allowed(m, rq->order) && rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
+	bool pcp = !m->pcp_locked && pcp_allowed(m, rq->order) &&
+		   rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
 	uint32_t frame = pcp ? pcp_alloc(m, zone, rq) : NO_FRAME;
 
 	if (frame == NO_FRAME && (!pcp || m->kernel->pcp_miss_to_buddy))

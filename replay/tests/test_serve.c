@@ -255,8 +255,118 @@ static void a_high_that_a_drain_showed_is_taken_over(void)
 	toy_pcp(&w.toy, 2, 8);
 	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED, .high = 6});
 	check(w.toy.pcp->high == 6);
-	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED, .alloc_factor = 3});
+	serve_untold(
+		&w.serve,
+		&(struct untold){.kind = UNTOLD_KIND_TUNED, .refill = true, .alloc_factor = 3});
 	check(w.toy.pcp->high == 6 && w.toy.pcp->alloc_factor == 3);
+	world_free(&w);
+}
+
+static void a_drain_is_of_as_many_pages_as_were_told(void)
+{
+	struct world w;
+
+	world_new(&w, "MMMM");
+	toy_pcp(&w.toy, 1, 100);
+	for (uint32_t pfn = 0; pfn < 20; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	serve_untold(&w.serve,
+		     &(struct untold){.kind = UNTOLD_KIND_DRAIN, .sized = true, .pages = 7});
+	check(w.toy.pcp->count == 3);
+	serve_untold(&w.serve,
+		     &(struct untold){.kind = UNTOLD_KIND_TUNED, .sized = true, .pages = 2});
+	free_(&w, 32, 0);
+	check(w.toy.pcp->count == 2);
+	world_free(&w);
+}
+
+static void a_block_that_moved_is_last_on_its_list(void)
+{
+	struct world w;
+
+	world_new(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_add_free(&w.toy, 16, 1, 'M');
+	toy_add_free(&w.toy, 20, 1, 'M');
+	untold(&w, UNTOLD_KIND_MOVED, 16, 1);
+	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
+	toy_free_page(&w.toy, 32, 0);
+	toy_free_page(&w.toy, 34, 0);
+	untold(&w, UNTOLD_KIND_MOVED, 32, 0); /* a drain begins at the tail */
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32 34");
+	untold(&w, UNTOLD_KIND_MOVED, 16, 0); /* of another order */
+	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
+	world_free(&w);
+}
+
+static void a_free_that_no_event_told_goes_past_the_pcp(void)
+{
+	struct world w;
+
+	world_new(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_add_free(&w.toy, 16, 1, 'M');
+	untold(&w, UNTOLD_KIND_ISOLATED, 16, 0);
+	untold(&w, UNTOLD_KIND_FREE, 16, 0);
+	check_text(toy_list(&w.toy, 1, 'M'), "16");
+	toy_free_page(&w.toy, 32, 0);
+	untold(&w, UNTOLD_KIND_FREE, 32, 0);
+	check(!w.toy.pcp->count);
+	check_text(toy_list(&w.toy, 0, 'M'), "32");
+	world_free(&w);
+}
+
+static void a_refill_that_no_event_told_hands_nothing_out(void)
+{
+	struct world w;
+
+	world_new(&w, "MMM");
+	toy_pcp(&w.toy, 2, 100);
+	toy_add_free(&w.toy, 16, 3, 'M');
+	untold(&w, UNTOLD_KIND_REFILL, 16, 0);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16 17");
+	world_free(&w);
+}
+
+static void an_alloc_past_a_locked_pcp_leaves_the_pcp_alone(void)
+{
+	struct world w;
+
+	world_new(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_add_free(&w.toy, 16, 0, 'M');
+	toy_free_page(&w.toy, 32, 0);
+	serve_untold(&w.serve, &(struct untold){
+				       .kind = UNTOLD_KIND_DIRECT_ALLOC,
+				       .frame = 16,
+				       .migratetype = MIGRATETYPE_MOVABLE,
+				       .gfp_flags = GFP_DMA,
+			       });
+	check(serve_place(&w.serve, 16) == 16 && w.toy.pcp->count == 1);
+	alloc_(&w, 16, 0); /* its event */
+	check(serve_place(&w.serve, 16) == 16 && w.toy.pcp->count == 1);
+	world_free(&w);
+}
+
+static void a_page_taken_without_an_event_has_its_event_later(void)
+{
+	struct world w;
+
+	world_new(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_free_page(&w.toy, 32, 0);
+	toy_free_page(&w.toy, 34, 0);
+	serve_untold(&w.serve, &(struct untold){
+				       .kind = UNTOLD_KIND_ALLOC,
+				       .frame = 34,
+				       .migratetype = MIGRATETYPE_MOVABLE,
+				       .gfp_flags = GFP_DMA,
+			       });
+	alloc_(&w, 34, 0);
+	check(serve_place(&w.serve, 34) == 34);
+	check(!w.anomalies[ANOMALY_KIND_ALLOC_OF_USED]);
+	alloc_(&w, 34, 0);
+	check(w.anomalies[ANOMALY_KIND_ALLOC_OF_USED] == 1);
 	world_free(&w);
 }
 
@@ -273,5 +383,11 @@ int main(void)
 	test(a_list_is_cut_behind_what_was_put_there_later);
 	test(an_untold_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
+	test(a_drain_is_of_as_many_pages_as_were_told);
+	test(a_block_that_moved_is_last_on_its_list);
+	test(a_free_that_no_event_told_goes_past_the_pcp);
+	test(a_refill_that_no_event_told_hands_nothing_out);
+	test(an_alloc_past_a_locked_pcp_leaves_the_pcp_alone);
+	test(a_page_taken_without_an_event_has_its_event_later);
 	return check_done();
 }
