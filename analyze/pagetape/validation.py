@@ -34,9 +34,22 @@ _UNTOLD = TABLES["untold"].arrow
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
 
+def _without_refuted(rows: pa.Table) -> pa.Table:
+    """Without allocs of pages whose free, as was found later, had not put them on a PCP."""
+    number = pa.arange(0, rows.num_rows)
+    found = pa.table({"number": number, "at": rows["at"], "pfn": rows["pfn"]})
+    kind = rows["kind"].cast(pa.utf8())
+    allocs = found.filter(pc.equal(kind, "alloc"))
+    frees = found.filter(pc.equal(kind, "direct_free"))
+    pairs = allocs.join(frees, "pfn", join_type="inner", right_suffix="_free")
+    found_later = pc.greater(pairs["number_free"], pairs["number"])
+    refuted = pairs.filter(pc.and_(found_later, pc.less(pairs["at_free"], pairs["at"])))
+    return rows.filter(pc.invert(pc.is_in(number, value_set=refuted["number"])))
+
+
 def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
     """Rows of untold, sorted by the row of event they come before."""
-    rows = pa.Table.from_batches(batches, _UNTOLD)
+    rows = _without_refuted(pa.Table.from_batches(batches, _UNTOLD))
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
 
