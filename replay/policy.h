@@ -120,6 +120,11 @@ struct policy_ops {
 	/* Which free pages kswapd and kcompactd count: edit the run's row. */
 	void (*kswapd_blocks)(struct policy *self, struct kernel *row);
 	/*
+	 * How much memory zones keep free: edit the `nr` zones of the snapshot, before the
+	 * layout; whether watermarks changed, so that PCPs are sized by them again.
+	 */
+	bool (*watermarks)(struct policy *self, struct zone_spec *zones, int nr);
+	/*
 	 * Which zones and nodes there are: edit the machine and the `nr` zones of the
 	 * snapshot, of which there may be `most`. 0 or fail().
 	 */

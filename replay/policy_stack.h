@@ -13,6 +13,7 @@
 	X(reserve)                                                                                 \
 	X(kswapd_rules)                                                                            \
 	X(kswapd_blocks)                                                                           \
+	X(watermarks)                                                                              \
 	X(layout)                                                                                  \
 	X(zonelist_order)                                                                          \
 	X(reserve_blocks)                                                                          \
@@ -67,8 +68,8 @@ int policy_stack_open(struct policy_stack *stack, const char *path, struct error
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
 
 /*
- * The setup choices, in this order: edit the run's copy of its kernel row; the layout is
- * asked by who builds the model; make the model theirs; limit the PCPs once the snapshot
+ * The setup choices, in this order: edit the run's copy of its kernel row; watermarks and
+ * layout are asked by who builds the model; make the model theirs; limit the PCPs once the snapshot
  * has filled them.
  */
 void policy_stack_edit(const struct policy_stack *stack, struct kernel *row);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "start.h"
 
+#include "pcp.h"
 #include "policy_stack.h"
 #include "snapshot.h"
 
@@ -11,6 +12,7 @@
 static int build(struct start *s, struct error *err)
 {
 	struct policy *layout = s->policies->owner.layout;
+	struct policy *marks = s->policies->owner.watermarks;
 	int ret;
 
 	if (s->model)
@@ -18,6 +20,7 @@ static int build(struct start *s, struct error *err)
 	if (!s->nr_specs)
 		return fail(err, ENODATA,
 			    "no rows of zone: the tape has no snapshot to start from");
+	s->new_marks = marks->ops->watermarks(marks, s->specs, s->nr_specs);
 	ret = layout->ops->layout(layout, &s->machine, s->specs, &s->nr_specs, UINT8_MAX, err);
 	if (ret)
 		return ret;
@@ -102,6 +105,28 @@ int start_load(struct start *s, const char *name, const struct ArrowSchema *sche
 	return 0;
 }
 
+/*
+ * Who sets watermarks sizes the PCPs as well (zone_pcp_update, 5.14 to 6.18; before, their
+ * size is not by the watermark). An auto-tuned high stays where it is, within its new limits.
+ */
+static void resize_pcps(struct model *m, int high_fraction)
+{
+	if (m->kernel->pcp_tuning == PCP_FIXED)
+		return;
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
+		struct pcp *pcp = &m->pcps[i];
+		int high = pcp->high;
+
+		pcp_size(m, &m->zones[pcp->zone], pcp, high_fraction);
+		if (m->kernel->pcp_tuning != PCP_AUTO)
+			continue;
+		if (high > pcp->high_max)
+			pcp->high = pcp->high_max;
+		else if (high > pcp->high_min)
+			pcp->high = high;
+	}
+}
+
 int start_complete(struct start *s, struct error *err)
 {
 	int ret = build(s, err);
@@ -121,6 +146,8 @@ int start_complete(struct start *s, struct error *err)
 		zone->reclaim_active &= s->model->boost_acts;
 	}
 	snapshot_complete(s->model);
+	if (s->new_marks)
+		resize_pcps(s->model, s->machine.pcp_high_fraction);
 	policy_stack_limit_pcps(s->policies, s->model);
 	return 0;
 }

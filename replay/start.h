@@ -18,6 +18,7 @@ struct start {
 	uint64_t first; /* row of `event` the model starts at */
 	struct zone_spec specs[UINT8_MAX];
 	int nr_specs;
+	bool new_marks;      /* a policy set watermarks: PCPs are sized by those */
 	bool listed;         /* rows of free_block or block_guess were loaded */
 	struct model *model; /* NULL until all rows of zone are known */
 	struct asides asides;

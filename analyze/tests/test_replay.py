@@ -247,3 +247,17 @@ def test_what_no_replay_can_tell_is_refused_in_words(small: Path, pagetape: Run)
 def test_a_preset_is_its_policies(small: Path, pagetape: Run) -> None:
     run = pagetape("replay", small, "--kernel", "4.20", "--policy", "v5:1-4", "--json").json
     assert run["policies"] == ["nofragment:mode=lowzone", "watermark_boost:trigger=every_fallback"]
+
+
+def test_a_watermark_that_is_set_is_that_of_the_run_and_sizes_its_lists(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    whatif = tmp_path / "w.tape"
+    policy = ("--policy", "watermarks:min_free_kbytes=1024,watermark_scale_factor=100")
+    run = pagetape("replay", small, *policy, "-o", whatif, "--json").json
+    assert run["tier"] == "B"
+    zone = next(row for row in Tape(whatif).table("zone").to_pylist() if row["snapshot"] == 1)
+    # 1024 kB are 256 pages, a hundredth of the zone is 327.
+    assert [zone[f"wmark_{mark}"] for mark in ("min", "low", "high")] == [256, 583, 910]
+    lists = [row for row in Tape(whatif).table("pcp").to_pylist() if row["snapshot"] == 1]
+    assert {row["high_min"] for row in lists} == {583 // 2}

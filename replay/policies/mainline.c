@@ -14,6 +14,14 @@ static void leave_row(struct policy *self, struct kernel *row)
 	(void)row;
 }
 
+static bool leave_watermarks(struct policy *self, struct zone_spec *zones, int nr)
+{
+	(void)self;
+	(void)zones;
+	(void)nr;
+	return false;
+}
+
 static int leave_layout(struct policy *self, struct machine *machine, struct zone_spec *zones,
 			int *nr, int most, struct error *err)
 {
@@ -164,6 +172,7 @@ const struct policy_ops mainline_policy = {
 	.reserve = leave_row,
 	.kswapd_rules = leave_row,
 	.kswapd_blocks = leave_row,
+	.watermarks = leave_watermarks,
 	.layout = leave_layout,
 	.zonelist_order = mainline_zonelist_order,
 	.reserve_blocks = mainline_reserve_blocks,
