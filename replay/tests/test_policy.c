@@ -425,6 +425,32 @@ static void zone_order_saves_the_low_zones_of_every_node(void)
 	}
 }
 
+static void equally_far_nodes_take_turns_as_the_next_best(void)
+{
+	static const uint16_t cpu_nodes[] = {0, 1, 2}; /* node 3 has memory only */
+	static const uint8_t distances[4][4] = {
+		{10, 20, 20, 20}, {20, 10, 20, 20}, {20, 20, 10, 20}, {20, 20, 20, 10}};
+	static const struct zone_spec zones[] = {ZONE(0, ZONE_NORMAL, 0), ZONE(1, ZONE_NORMAL, 32),
+						 ZONE(2, ZONE_NORMAL, 64),
+						 ZONE(3, ZONE_NORMAL, 96)};
+	const struct machine machine = {
+		.pageblock_order = 4,
+		.max_order = 5,
+		.nr_cpus = 3,
+		.nr_nodes = 4,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances[0],
+	};
+	struct toy t;
+
+	toy_new_machine_under(&t, "6.18", "mainline", &machine, zones, 4);
+	check_text(walk_order(&t, 0), "0 96 32 64");
+	check_text(walk_order(&t, 1), "32 96 64 0");
+	check_text(walk_order(&t, 2), "64 96 0 32");
+	check_text(walk_order(&t, 3), "96 0 32 64");
+	toy_free(&t);
+}
+
 static void a_fallback_is_that_of_the_row_it_names(void)
 {
 	static const char *const rows[] = {"4.20", "6.8", "6.18"};
@@ -474,6 +500,7 @@ int main(void)
 	test(only_attempts_to_claim_boost_when_asked_so);
 	test(stall_counts_what_it_would_refuse_the_slow_path);
 	test(zone_order_saves_the_low_zones_of_every_node);
+	test(equally_far_nodes_take_turns_as_the_next_best);
 	test(a_fallback_is_that_of_the_row_it_names);
 	return check_done();
 }
