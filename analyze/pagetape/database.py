@@ -49,7 +49,8 @@ MACHINE = pa.schema(
         pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
         pa.field("model_kernel", pa.utf8()),  # of a replay: whose rules, ...
         pa.field("policy", pa.utf8()),  # ... which policies, ...
-        pa.field("reclaim", pa.utf8()),  # ... which reclaim mode
+        pa.field("reclaim", pa.utf8()),  # ... which reclaim mode, ...
+        pa.field("tier", pa.utf8()),  # ... and the tier of what it predicts
         pa.field("place", pa.int32()),  # among the tapes, from 0 on
     ]
 )
@@ -137,6 +138,7 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
         "model_kernel": run and run["kernel"],
         "policy": run and " + ".join(run["policies"]),
         "reclaim": run and run["reclaim"],
+        "tier": run and run["tier"],
         "place": place,
     }
 

@@ -19,6 +19,7 @@ from pagetape import answer, query, svg
 from pagetape.comparison import Comparison, Side, compare
 from pagetape.contents import describe, summary
 from pagetape.database import Database, labels
+from pagetape.playback import NOT_MODELLED
 from pagetape.schemas import MIGRATETYPES
 from pagetape.schemas.tape import Tape
 
@@ -89,9 +90,9 @@ class Subject:
     def seconds(self) -> float:
         return float(self.info["duration_s"])
 
-    @property
-    def tier(self) -> str:
-        return "recorded" if self.side.run is None else f"tier {self.side.run['tier']}"
+    def tier(self, least: str = "A") -> str:
+        """Of numbers that are of tier `least` whatever the run."""
+        return "recorded" if self.side.run is None else f"tier {max(least, self.side.run['tier'])}"
 
 
 def _subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
@@ -157,9 +158,11 @@ def _section(
     draw: Callable[[Subject], str],
     legend: dict[str, str] | None = None,
     wide: bool = False,
+    tier: str = "A",
 ) -> str:
     figures = "".join(
-        f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier}</span></h3>{draw(s)}</figure>"
+        f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier(tier)}</span></h3>"
+        f"{draw(s)}</figure>"
         for s in subjects
     )
     key = _legend(legend) if legend else ""
@@ -268,7 +271,8 @@ def _side_by_side(found: Comparison) -> str:
             if (value := metric.values[side.label]) is not None
         ]
         if metric.name in HEADLINES and len(bars) > 1:
-            charts.append(f"<figure>{svg.bars(metric.name, bars)}</figure>")
+            tier = f"<span class=tier>tier {metric.tier}</span>"
+            charts.append(f"<figure><h3>{tier}</h3>{svg.bars(metric.name, bars)}</figure>")
     words = (
         "The distance between a recording and its replay under its own kernel's rules is the "
         "model's error. A what-if that differs from the model by no more than that proves "
@@ -581,8 +585,10 @@ def _tables(subjects: list[Subject]) -> str:
         ("Who allocates", "Tasks by pages allocated.", "alloc.by_task"),
         ("What was lost", "Gaps in the recording, CPU by CPU.", "loss"),
     )
+    reports = query.reports()
     return "".join(
-        _section(title, words, subjects, rows_of(name), wide=True) for title, words, name in parts
+        _section(title, words, subjects, rows_of(name), wide=True, tier=reports[name].tier)
+        for title, words, name in parts
     )
 
 
@@ -624,8 +630,9 @@ def document(title: str, parts: Iterable[str]) -> str:
     """A whole page: what stands around the parts."""
     footer = (
         f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "
-        "under the recorded requests. Tier B: would need feedback that is not modelled "
-        "here.</footer>"
+        "under the recorded requests. Tier B: depends on feedback of reclaim and compaction, "
+        "which R1 and R2 model and R0 only counts. Not modelled: "
+        f"{', '.join(NOT_MODELLED)}.</footer>"
     )
     css = files("pagetape").joinpath("page.css").read_text("utf-8")
     return (

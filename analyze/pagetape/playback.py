@@ -41,6 +41,9 @@ NOT_MODELLED = {
     "swap": "what is swapped depends on the LRU lists, which no event tells",
     "throughput": "requests come when the record made them, however fast they are served",
     "latency": "no request waits for another: single stalls are modelled, their effect is not",
+    "efficiency": "how many pages are scanned for one reclaimed depends on the LRU lists",
+    "writeback": "which pages are dirty, and when they are written, no event tells",
+    "throttling": "who waits for writeback depends on pages that are dirty or congested",
 }
 
 

@@ -54,7 +54,11 @@ def _number(value: int | None) -> str:
 def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
     names = ("policy", "kernel", "reclaim", "tier")
     head = "".join(f"<th>{name}</th>" for name in names)
-    head += "".join(f"<th class=n>{escape(name)}</th>" for name in metrics)
+    tiers = {m["metric"]: m["tier"] for run in runs for m in run["metrics"] if m["tier"] != "A"}
+    head += "".join(
+        f"<th class=n>{escape(name)} <span class=tier>tier {tiers.get(name, 'A')}</span></th>"
+        for name in metrics
+    )
     rows = "".join(_row(run, metrics) for run in runs)
     about = "".join(_error_row(runs, metrics, name) for name in ("recorded", "model_error"))
     return f"<div class=scroll><table class=matrix><tr>{head}</tr>{about}{rows}</table></div>"

@@ -213,4 +213,4 @@ def test_the_table_tells_the_bar_and_what_is_within_it(
     assert lines[2].split() == ["policy", "kernel", "reclaim", "tier", "a"]
     assert lines[3].split()[:4] == ["mainline", "6.18", "R0", "A"]
     assert lines[4].split()[:4] == ["nofragment:mode=always", "6.18", "R0", "B"]
-    assert lines[6].startswith("a  fallbacks: events, tier A, recorded 0, model error ")
+    assert lines[6].startswith("a  fallbacks: events, tier B, recorded 0, model error ")

@@ -12,7 +12,7 @@
 --
 -- Only for replayed tapes; intervals in which nothing of this happened are left out.
 --
--- Tier: A
+-- Tier: B
 --
 -- Columns:
 --   at_s            DOUBLE     Seconds from the first interval to this one.

@@ -1,6 +1,6 @@
 -- What the model did, zone by zone. Only for replayed tapes.
 --
--- Tier: A
+-- Tier: B
 --
 -- Columns:
 --   node                USMALLINT  NUMA node.

@@ -20,7 +20,8 @@ def _text(result: dict[str, Any]) -> str:
     return (
         f"kernel {result['kernel']}, policy {' + '.join(result['policies'])}, "
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n\n"
-        f"{answer.table(('total', 'value', 'tier'), rows)}\n"
+        f"{answer.table(('total', 'value', 'tier'), rows)}\n\n"
+        f"not modelled: {', '.join(result['not_modelled'])}\n"
     )
 
 

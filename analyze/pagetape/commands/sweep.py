@@ -83,7 +83,9 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     about: dict[str, dict[str, Any]] = {}
     for run in runs:
         found = {m["metric"]: m for m in run["metrics"]}
-        about |= found
+        for name, metric in found.items():
+            tier = max(metric["tier"], about.get(name, metric)["tier"])
+            about[name] = metric | {"tier": tier}
         line = [" + ".join(run["policies"]), run["kernel"], run["reclaim"], run["tier"]]
         lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
     for i, column in enumerate(columns[4:], 4):
