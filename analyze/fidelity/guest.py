@@ -3,6 +3,7 @@
 """Record another kernel, with several NUMA nodes and little memory, in a virtual machine.
 
     guest.py -o T.tape --kernel PACKAGE|DIR [--load NAME] [--seconds S] [--nodes N] [--mb MB]
+             [--set FILE=VALUE]...
 
 Boots the kernel of a Debian package (or the directory it was unpacked into) in QEMU,
 without KVM, runs a load of load.c in it under `pagetape record`, with exact snapshots at
@@ -22,6 +23,7 @@ import gzip
 import lzma
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -62,6 +64,7 @@ busybox mount -t ext4 /dev/vdb /data
 busybox mkswap /dev/vdc >/dev/null
 busybox swapon /dev/vdc
 busybox mkdir /data/files
+{settings}
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
 {python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
@@ -125,7 +128,18 @@ def _busybox() -> Path:
     return Path(found)
 
 
-def make_root(work: Path, load: str, seconds: int) -> Path:
+def _settings(given: Iterable[str]) -> str:
+    """What the guest writes into its files of /proc and /sys before it records."""
+    lines = []
+    for setting in given:
+        file, equals, value = setting.partition("=")
+        if not equals or not file.startswith(("/proc/sys/", "/sys/")):
+            raise ValueError(f"--set: '{setting}' is not /proc/sys/FILE=VALUE or /sys/FILE=VALUE")
+        lines.append(f"echo {shlex.quote(value)} >{shlex.quote(file)}")
+    return "\n".join(lines)
+
+
+def make_root(work: Path, load: str, seconds: int, settings: str) -> Path:
     """A disk with all that records in the guest."""
     root = work / "root"
     for name in ("bin", "dev", "proc", "sys", "tmp", "data"):
@@ -137,7 +151,11 @@ def make_root(work: Path, load: str, seconds: int) -> Path:
     shutil.copy(_busybox(), root / "bin/busybox")
     _run("cc", "-O2", "-std=gnu11", "-static", "-o", root / "bin/load", HERE / "load.c")
     guest = _GUEST.format(
-        site=sysconfig.get_path("purelib"), python=program[0], load=load, seconds=seconds
+        site=sysconfig.get_path("purelib"),
+        python=program[0],
+        load=load,
+        seconds=seconds,
+        settings=settings,
     )
     (root / "guest").write_text(guest)
     return make_disk(work / "root.disk", 2048, root)
@@ -218,7 +236,7 @@ def boot(work: Path, kernel: Path, nodes: int, mib: int, seconds: int) -> None:
 def record(work: Path, arguments: argparse.Namespace) -> None:
     """The guest's tape."""
     kernel = unpacked(arguments.kernel, work)
-    make_root(work, arguments.load, arguments.seconds)
+    make_root(work, arguments.load, arguments.seconds, _settings(arguments.set))
     make_disk(work / "data.disk", _DISK_MIB)
     with (work / "swap.disk").open("wb") as swap:
         swap.truncate(_SWAP_MIB << 20)
@@ -244,6 +262,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=15, help="that the load runs (15)")
     parser.add_argument("--nodes", type=int, default=2, help="with 2 CPUs each (2)")
     parser.add_argument("--mb", type=int, default=192, help="memory of each node (192)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FILE=VALUE",
+        help="write a value into a file of the guest's /proc/sys or /sys before it records",
+    )
     arguments = parser.parse_args()
     with TemporaryDirectory(prefix="guest-") as work:
         record(Path(work), arguments)
@@ -259,5 +284,7 @@ if __name__ == "__main__":
         sys.exit(f"guest: the guest was not done in {e.timeout:.0f} s")
     except OSError as e:
         sys.exit(f"guest: {e.strerror or e}")
+    except ValueError as e:
+        sys.exit(f"guest: {e}")
     except KeyboardInterrupt:
         sys.exit(130)
