@@ -268,7 +268,7 @@ bool feedback_direct(struct feedback *fb, const struct zonelist *list, const str
 			continue;
 		last = zone->node;
 		first = first < 0 ? last : first;
-		freed += reclaim_take(&fb->reclaim, last, pages - freed);
+		freed += reclaim_take(&fb->reclaim, last, rq->class_zone, pages - freed);
 		kswapd_overtaken(fb, &fb->kswapds[last], freed > 0);
 	}
 	if (first < 0)
@@ -302,7 +302,7 @@ bool feedback_node_reclaim(struct feedback *fb, const struct zone *zone, const s
 	};
 
 	feedback_tell(fb, &row);
-	freed = reclaim_take(&fb->reclaim, zone->node, pages);
+	freed = reclaim_take(&fb->reclaim, zone->node, rq->class_zone, pages);
 	row.kind = RECLAIM_KIND_NODE_RECLAIM_END;
 	row.nr_reclaimed = freed;
 	row.order = -1;
@@ -319,7 +319,7 @@ void feedback_stall(struct feedback *fb, struct zone *zone, const struct request
 		boost_zone(fb->model, zone, boost);
 	kswapd_wakeup(fb, k, rq->gfp_flags, 0, zone->type);
 	/* It ends when kswapd has made progress: a cluster, if there is any. */
-	if (fb->kswapd_service.nr && reclaim_waits(&fb->reclaim, zone->node))
+	if (fb->kswapd_service.nr && reclaim_waits(&fb->reclaim, zone->node, zone->type))
 		ns = feedback_wake_ns(fb) + service_draw(&fb->kswapd_service)->ns;
 	node_counters(fb->model, zone->node)->modelled_stall_us +=
 		(ns < STALL_NS ? ns : STALL_NS) / 1000;

@@ -104,6 +104,17 @@ static void begin_pass(struct feedback *fb, struct kswapd *k)
 	k->boosted = k->boost > 0;
 }
 
+/*
+ * The timer ends a nap. It leaves kswapd on its wait queue until kswapd runs, so that
+ * all who call meanwhile are told, though none of them wakes it (waitqueue_active).
+ */
+static void time_out(struct feedback *fb, struct kswapd *k)
+{
+	k->state = KSWAPD_NAPPED;
+	k->called = false;
+	k->due = fb->model->now.ts + feedback_wake_ns(fb);
+}
+
 /* kswapd_try_to_sleep, up to the nap. */
 static void try_to_sleep(struct feedback *fb, struct kswapd *k)
 {
@@ -116,6 +127,7 @@ static void try_to_sleep(struct feedback *fb, struct kswapd *k)
 	k->due = fb->model->now.ts + NAP_NS;
 }
 
+/* kswapd_try_to_sleep, after the nap. */
 static void end_nap(struct feedback *fb, struct kswapd *k)
 {
 	struct model *m = fb->model;
@@ -199,11 +211,11 @@ static bool end_round(struct feedback *fb, struct kswapd *k)
 }
 
 /* How long it scanned for a cluster of pages, or one that it did not get. */
-static uint64_t scan_ns(struct feedback *fb, int node, bool got)
+static uint64_t scan_ns(struct feedback *fb, const struct kswapd *k, bool got)
 {
 	const struct service_row *row;
 
-	if (!got && !reclaim_waits(&fb->reclaim, node))
+	if (!got && !reclaim_waits(&fb->reclaim, k->node, k->class_zone))
 		return EMPTY_NS;
 	row = service_draw(&fb->kswapd_service);
 	if (got || !row->moved)
@@ -221,10 +233,10 @@ static void balance(struct feedback *fb, struct kswapd *k)
 		return;
 	}
 	cluster = k->left < CLUSTER ? k->left : CLUSTER;
-	got = reclaim_take(&fb->reclaim, k->node, cluster);
+	got = reclaim_take(&fb->reclaim, k->node, k->class_zone, cluster);
 	k->got += got;
 	k->left -= cluster;
-	k->due = m->now.ts + scan_ns(fb, k->node, got > 0);
+	k->due = m->now.ts + scan_ns(fb, k, got > 0);
 	if (got)
 		k->failures = 0;
 	if (k->left > 0 && got == cluster)
@@ -246,6 +258,9 @@ void kswapd_step(struct feedback *fb, struct kswapd *k)
 		balance(fb, k);
 		break;
 	case KSWAPD_NAPPING:
+		time_out(fb, k);
+		break;
+	case KSWAPD_NAPPED:
 		end_nap(fb, k);
 		break;
 	default:
@@ -274,7 +289,7 @@ void kswapd_wakeup(struct feedback *fb, struct kswapd *k, uint32_t gfp_flags, in
 
 	k->want_zone = k->want_zone > class_zone ? k->want_zone : class_zone;
 	k->want_order = k->want_order > order ? k->want_order : order;
-	if (k->state != KSWAPD_ASLEEP && k->state != KSWAPD_NAPPING)
+	if (k->state == KSWAPD_WAKING || k->state == KSWAPD_BALANCING)
 		return;
 	if (k->failures >= MAX_FAILURES || (kswapd_balanced(m, k->node, order, class_zone) &&
 					    !is_boosted(m, k->node, class_zone))) {
@@ -282,12 +297,17 @@ void kswapd_wakeup(struct feedback *fb, struct kswapd *k, uint32_t gfp_flags, in
 			feedback_wake_kcompactd(fb, k->node, order, class_zone);
 		return;
 	}
-	node_counters(m, k->node)->kswapd_wakeups++;
 	feedback_tell(fb, &(struct told_reclaim){.kind = RECLAIM_KIND_WAKEUP_KSWAPD,
 						 .node = k->node,
 						 .zone = class_zone,
 						 .order = order,
 						 .gfp_flags = gfp_flags});
+	if (k->state == KSWAPD_NAPPED && k->called)
+		return;
+	node_counters(m, k->node)->kswapd_wakeups++;
+	k->called = true;
+	if (k->state == KSWAPD_NAPPED)
+		return;
 	if (k->state == KSWAPD_NAPPING) {
 		node_counters(m, k->node)->naps_cut++;
 		/* What it slept for stays asked for. */

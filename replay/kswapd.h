@@ -5,7 +5,8 @@
  *   asleep     until an allocation wakes it
  *   waking     woken, not running yet
  *   balancing  a pass: it reclaims by priority until a zone is balanced (balance_pgdat)
- *   napping    100 ms, to see whether the balance holds; then it sleeps
+ *   napping    100 ms, to see whether the balance holds
+ *   napped     the timer woke it, and it is not running yet; then it sleeps or goes on
  *
  * From mm/vmscan.c of 6.18: kswapd, kswapd_try_to_sleep, balance_pgdat, wakeup_kswapd.
  * When it may sleep and which zones it looks at are rules of the kernel row
@@ -17,13 +18,20 @@
 
 struct feedback;
 
-enum kswapd_state { KSWAPD_ASLEEP, KSWAPD_WAKING, KSWAPD_BALANCING, KSWAPD_NAPPING };
+enum kswapd_state {
+	KSWAPD_ASLEEP,
+	KSWAPD_WAKING,
+	KSWAPD_BALANCING,
+	KSWAPD_NAPPING,
+	KSWAPD_NAPPED,
+};
 
 struct kswapd {
 	enum kswapd_state state;
 	int node;
 	int32_t pid; /* of the node's kswapd on the record, or 0 */
 	uint16_t cpu;
+	bool called;       /* somebody did since its nap was over */
 	uint64_t due;      /* when it acts next, or UINT64_MAX */
 	uint64_t slept_at; /* when it fell asleep, until somebody finds that premature; or 0 */
 	int want_order;

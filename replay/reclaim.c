@@ -68,14 +68,13 @@ int reclaim_load(struct reclaim *rc, const struct model *m, const struct reclaim
 
 static int ages_new(struct reclaim *rc, const struct model *m, struct error *err)
 {
-	rc->ages = calloc((size_t)m->nr_nodes, sizeof(*rc->ages));
+	rc->ages = calloc((size_t)m->nr_zones, sizeof(*rc->ages));
 	if (!rc->ages)
-		return fail(err, ENOMEM, "no memory for the ages of %d nodes", m->nr_nodes);
-	for (int i = 0; i < m->nr_zones; i++)
-		rc->ages[m->zones[i].node].room += 2 * (m->zones[i].end - m->zones[i].start);
-	for (int node = 0; node < m->nr_nodes; node++) {
-		struct ages *ages = &rc->ages[node];
+		return fail(err, ENOMEM, "no memory for the ages of %d zones", m->nr_zones);
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct ages *ages = &rc->ages[i];
 
+		ages->room = 2 * (size_t)(m->zones[i].end - m->zones[i].start);
 		ages->ring = malloc((ages->room + 1) * sizeof(*ages->ring));
 		if (!ages->ring)
 			return fail(err, ENOMEM, "no memory for the ages of %zu pages", ages->room);
@@ -83,47 +82,60 @@ static int ages_new(struct reclaim *rc, const struct model *m, struct error *err
 	return 0;
 }
 
-int reclaim_start(struct reclaim *rc, struct serve *serve, struct error *err)
+/* The rows of each zone, in recorded order. */
+static int queues_new(struct reclaim *rc, const struct model *m, struct error *err)
 {
-	const struct model *m = serve->model;
-	uint32_t *last;
+	size_t zones = (size_t)m->nr_zones;
+	uint32_t *last = malloc(zones * sizeof(*last));
 
-	rc->serve = serve;
-	rc->heads = malloc((size_t)m->nr_nodes * sizeof(*rc->heads));
-	rc->moved = malloc((size_t)m->nr_zones * sizeof(*rc->moved));
-	last = malloc((size_t)m->nr_nodes * sizeof(*last));
-	if (!rc->heads || !rc->moved || !last) {
+	rc->heads = malloc(zones * sizeof(*rc->heads));
+	rc->links = malloc(zones * sizeof(*rc->links));
+	if (!rc->heads || !rc->links || !last) {
 		free(last);
-		return fail(err, ENOMEM, "no memory for the queues of %d nodes", m->nr_nodes);
+		return fail(err, ENOMEM, "no memory for the queues of %zu zones", zones);
 	}
-	for (int node = 0; node < m->nr_nodes; node++)
-		rc->heads[node] = last[node] = NO_ROW;
-	for (int zone = 0; zone < m->nr_zones; zone++)
-		rc->moved[zone] = (struct moved){NO_ROW, NO_ROW};
+	for (size_t zone = 0; zone < zones; zone++)
+		rc->heads[zone] = last[zone] = NO_ROW;
 	for (uint32_t i = 0; i < rc->nr; i++) {
 		const struct reclaimed *row = &rc->rows[i];
-		int node;
+		int zone;
 
 		if (row->kind != RECLAIMED_KIND_FREE || row->frame == NO_FRAME || row->moved)
 			continue;
-		node = frame_zone(m, row->frame)->node;
-		if (last[node] == NO_ROW)
-			rc->heads[node] = i;
+		zone = frame_zone(m, row->frame)->number;
+		if (last[zone] == NO_ROW)
+			rc->heads[zone] = i;
 		else
-			rc->rows[last[node]].next = i;
-		last[node] = i;
+			rc->rows[last[zone]].next = i;
+		last[zone] = i;
 	}
 	free(last);
-	return rc->mode == RECLAIM_SYNTHETIC ? ages_new(rc, m, err) : 0;
+	return 0;
+}
+
+int reclaim_start(struct reclaim *rc, struct serve *serve, struct error *err)
+{
+	const struct model *m = serve->model;
+	int ret;
+
+	rc->serve = serve;
+	rc->moved = malloc((size_t)m->nr_zones * sizeof(*rc->moved));
+	if (!rc->moved)
+		return fail(err, ENOMEM, "no memory for the moved pages of %d zones", m->nr_zones);
+	for (int zone = 0; zone < m->nr_zones; zone++)
+		rc->moved[zone] = (struct moved){NO_ROW, NO_ROW};
+	ret = queues_new(rc, m, err);
+	return !ret && rc->mode == RECLAIM_SYNTHETIC ? ages_new(rc, m, err) : ret;
 }
 
 void reclaim_free(struct reclaim *rc)
 {
 	if (rc->ages)
-		for (int node = 0; node < rc->serve->model->nr_nodes; node++)
-			free(rc->ages[node].ring);
+		for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
+			free(rc->ages[zone].ring);
 	free(rc->ages);
 	free(rc->heads);
+	free(rc->links);
 	free(rc->moved);
 	free(rc->rows);
 }
@@ -254,20 +266,44 @@ static int64_t take_row(struct reclaim *rc, struct reclaimed *row)
 	return pages;
 }
 
-static int64_t take_queued(struct reclaim *rc, int node, int64_t pages)
+/* Whether reclaim on a node for requests of up to `class_zone` takes pages of a zone. */
+static bool is_in_class(const struct zone *zone, int node, int class_zone)
 {
-	uint32_t *link = &rc->heads[node];
+	return zone->node == node && zone->type <= class_zone;
+}
+
+/* What leads to the first of all rows that rc->links lead to, or NULL. */
+static uint32_t **first_link(struct reclaim *rc, int node, int class_zone)
+{
+	const struct model *m = rc->serve->model;
+	uint32_t **first = NULL;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (is_in_class(&m->zones[i], node, class_zone) && *rc->links[i] != NO_ROW &&
+		    (!first || *rc->links[i] < **first))
+			first = &rc->links[i];
+	return first;
+}
+
+static int64_t take_queued(struct reclaim *rc, int node, int class_zone, int64_t pages)
+{
 	int64_t freed = 0;
+	uint32_t **link;
 
-	for (int looked = 0; freed < pages && *link != NO_ROW && looked < LOOK_AHEAD;) {
-		struct reclaimed *row = &rc->rows[*link];
-		int64_t got = row->taken ? 0 : take_row(rc, row);
+	for (int i = 0; i < rc->serve->model->nr_zones; i++)
+		rc->links[i] = &rc->heads[i];
+	for (int looked = 0; freed < pages && looked < LOOK_AHEAD;) {
+		struct reclaimed *row;
 
-		freed += got;
+		link = first_link(rc, node, class_zone);
+		if (!link)
+			break;
+		row = &rc->rows[**link];
+		freed += row->taken ? 0 : take_row(rc, row);
 		if (row->taken) {
-			*link = row->next;
+			**link = row->next;
 		} else {
-			link = &row->next;
+			*link = &row->next;
 			looked++;
 		}
 	}
@@ -286,21 +322,38 @@ void reclaim_ages(struct reclaim *rc, const struct waiting *e)
 	place = serve_place(rc->serve, e->frame);
 	if (place == NO_FRAME || serve_shares(rc->serve, place))
 		return;
-	ages = &rc->ages[frame_zone(m, place)->node];
+	ages = &rc->ages[frame_zone(m, place)->number];
 	if (ages->nr == ages->room) {
 		ages->first = (ages->first + 1) % ages->room;
 		ages->nr--;
 	}
-	ages->ring[(ages->first + ages->nr++) % ages->room] = (struct aged){e->frame, place};
+	ages->ring[(ages->first + ages->nr++) % ages->room] =
+		(struct aged){rc->serve->at, e->frame, place};
 }
 
-static int64_t take_oldest(struct reclaim *rc, int node, int64_t pages)
+/* The ages of the zone that has the oldest page of all, or NULL. */
+static struct ages *oldest(struct reclaim *rc, int node, int class_zone)
+{
+	const struct model *m = rc->serve->model;
+	struct ages *first = NULL;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct ages *ages = &rc->ages[i];
+
+		if (is_in_class(&m->zones[i], node, class_zone) && ages->nr &&
+		    (!first || ages->ring[ages->first].at < first->ring[first->first].at))
+			first = ages;
+	}
+	return first;
+}
+
+static int64_t take_oldest(struct reclaim *rc, int node, int class_zone, int64_t pages)
 {
 	struct model *m = rc->serve->model;
-	struct ages *ages = &rc->ages[node];
 	int64_t freed = 0;
+	struct ages *ages;
 
-	while (freed < pages && ages->nr) {
+	while (freed < pages && (ages = oldest(rc, node, class_zone))) {
 		struct aged page = ages->ring[ages->first];
 
 		ages->first = (ages->first + 1) % ages->room;
@@ -317,15 +370,15 @@ static int64_t take_oldest(struct reclaim *rc, int node, int64_t pages)
 	return freed;
 }
 
-int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages)
+int64_t reclaim_take(struct reclaim *rc, int node, int class_zone, int64_t pages)
 {
 	struct model *m = rc->serve->model;
-	int64_t freed = take_queued(rc, node, pages);
+	int64_t freed = take_queued(rc, node, class_zone, pages);
 
 	if (freed < pages && rc->mode == RECLAIM_SYNTHETIC)
-		freed += take_oldest(rc, node, pages - freed);
+		freed += take_oldest(rc, node, class_zone, pages - freed);
 	for (int i = 0; i < m->nr_zones && freed < pages; i++) {
-		if (m->zones[i].node != node)
+		if (!is_in_class(&m->zones[i], node, class_zone))
 			continue;
 		zone_counters(m, &m->zones[i])->reclaim_deficit_pages += (uint64_t)(pages - freed);
 		break;
@@ -333,15 +386,20 @@ int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages)
 	return freed;
 }
 
-bool reclaim_waits(const struct reclaim *rc, int node)
+bool reclaim_waits(const struct reclaim *rc, int node, int class_zone)
 {
-	return rc->heads[node] != NO_ROW;
+	const struct model *m = rc->serve->model;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (is_in_class(&m->zones[i], node, class_zone) && rc->heads[i] != NO_ROW)
+			return true;
+	return false;
 }
 
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to)
 {
-	for (int node = 0; node < rc->serve->model->nr_nodes; node++)
-		for (uint32_t i = rc->heads[node]; i != NO_ROW && rc->rows[i].held;
+	for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
+		for (uint32_t i = rc->heads[zone]; i != NO_ROW && rc->rows[i].held;
 		     i = rc->rows[i].next)
 			if (rc->rows[i].frame == from)
 				rc->rows[i].frame = to;

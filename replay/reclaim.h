@@ -5,7 +5,8 @@
  * With feedback the frees that reclaim made on the record (table reclaimed) leave the
  * stream of requests. They form one queue per node, in recorded order, which is all the
  * evidence there is of the order of the LRU lists. The model's kswapd and its stalled
- * allocations take from the head. A page is taken early if it was allocated at all by
+ * allocations take from the head, and pass over pages of zones above the one they reclaim
+ * for (scan_control.reclaim_idx). A page is taken early if it was allocated at all by
  * then; its refault is unknown and not priced. A queue that has nothing is a deficit,
  * and nothing is invented (R1); or the oldest live MOVABLE pages of order 0 that the
  * tape allocated are taken instead (R2), of which nothing says that they could be.
@@ -29,7 +30,7 @@ struct reclaimed {
 	uint64_t at, ts;
 	uint64_t since; /* row of event from which on the page was in use */
 	uint32_t frame; /* recorded; once `held`, where the model has it */
-	uint32_t next;  /* in its queue, or NO_ROW */
+	uint32_t next;  /* of its zone in the queue, or NO_ROW */
 	uint8_t kind;   /* RECLAIMED_KIND_* */
 	uint8_t order;
 	bool moved; /* compaction freed it: it lives on */
@@ -40,6 +41,7 @@ struct reclaimed {
 /* Live pages by age, as recorded frame and model frame; may name pages that are gone. */
 struct ages {
 	struct aged {
+		uint64_t at; /* row of event that allocated it */
 		uint32_t frame, place;
 	} *ring;
 	size_t room, first, nr;
@@ -50,8 +52,9 @@ struct reclaim {
 	struct serve *serve;
 	struct reclaimed *rows;
 	size_t nr, room, next; /* `next`: the row whose event comes next */
-	uint32_t *heads;       /* [node] of the queues */
-	struct ages *ages;     /* [node] only R2 */
+	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
+	uint32_t **links;      /* [zone] of reclaim_take(): what leads to the row it looks at */
+	struct ages *ages;     /* [zone] only R2 */
 	struct moved {
 		uint32_t first, last; /* rows, or NO_ROW */
 	} *moved;                     /* [zone] pages that live on under an unknown pfn */
@@ -71,10 +74,10 @@ bool reclaim_frees_moved(struct reclaim *rc, const struct waiting *e);
 /* A request was served: its page grows old. */
 void reclaim_ages(struct reclaim *rc, const struct waiting *e);
 
-/* Free up to `pages` pages of a node; returns how many were freed. */
-int64_t reclaim_take(struct reclaim *rc, int node, int64_t pages);
-/* Whether a node's queue has pages that the model may have yet, now or later. */
-bool reclaim_waits(const struct reclaim *rc, int node);
+/* Free up to `pages` pages of a node's zones up to `class_zone`; returns how many were freed. */
+int64_t reclaim_take(struct reclaim *rc, int node, int class_zone, int64_t pages);
+/* Whether the queue has pages of them that the model may have yet, now or later. */
+bool reclaim_waits(const struct reclaim *rc, int node, int class_zone);
 
 /* A page of the model is elsewhere now. */
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to);

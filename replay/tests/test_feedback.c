@@ -229,6 +229,53 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	machinery_free(&w);
 }
 
+static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
+{
+	struct machinery w;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 400, true);
+	queue_pages(&w, 1000, 5000 * MS);
+	machinery_start(&w);
+	w.serve.at = 50;
+	check(!reclaim_waits(&w.feedback.reclaim, 0, ZONE_DMA));
+	check(reclaim_waits(&w.feedback.reclaim, 0, ZONE_NORMAL));
+	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_DMA);
+	feedback_run(&w.feedback, 50, 1000 * MS);
+	check(counters(&w, DMA)->kswapd_passes == 16);
+	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
+	check(counters(&w, NORMAL)->reclaimed_pages == 0);
+	machinery_free(&w);
+}
+
+static void a_call_after_the_nap_keeps_kswapd_from_sleeping(void)
+{
+	struct machinery w;
+	struct kswapd *k;
+
+	machinery_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	queue_pages(&w, 1000, 5000 * MS);
+	machinery_start(&w);
+	w.serve.at = 50;
+	w.feedback.wake_service.nr = 1;
+	w.feedback.wake_service.rows[0].ns = 7 * MS;
+	k = &w.feedback.kswapds[0];
+	kswapd_wakeup(&w.feedback, k, 0, 0, ZONE_NORMAL);
+	for (uint64_t ms = 1; k->state != KSWAPD_NAPPED; ms++)
+		feedback_run(&w.feedback, 50, ms * MS);
+	/* As much as it has freed is handed out again. */
+	w.toy.m->zones[NORMAL].wmark[WMARK_HIGH] += 400;
+	kswapd_wakeup(&w.feedback, k, 0, 0, ZONE_NORMAL);
+	kswapd_wakeup(&w.feedback, k, 0, 0, ZONE_NORMAL);
+	check(k->state == KSWAPD_NAPPED);
+	check(counters(&w, DMA)->kswapd_wakeups == 2);
+	feedback_run(&w.feedback, 50, w.toy.m->now.ts + 8 * MS);
+	check(counters(&w, DMA)->kswapd_passes == 2);
+	check(counters(&w, DMA)->kswapd_sleeps == 0);
+	machinery_free(&w);
+}
+
 /* The story of compact_daemon_wake: 0 in a day and a half, 5160 in ten hours after. */
 static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
 {
@@ -296,7 +343,7 @@ static void pages_not_needed_are_saved_and_withheld_frees_are_not_served(void)
 		check(reclaim_withholds(&w.feedback.reclaim, at));
 	w.serve.at = 120;
 	w.toy.m->now.ts = 6000 * MS;
-	check(reclaim_take(&w.feedback.reclaim, 0, 4) == 4);
+	check(reclaim_take(&w.feedback.reclaim, 0, ZONE_NORMAL, 4) == 4);
 	reclaim_finish(&w.feedback.reclaim);
 	check(counters(&w, NORMAL)->reclaim_saved_pages == 6);
 	check(counters(&w, NORMAL)->early_reclaim_pages == 0);
@@ -312,10 +359,10 @@ static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 	w.feedback.reclaim.rows[0].since = 80;
 	machinery_start(&w);
 	w.serve.at = 50;
-	check(reclaim_take(&w.feedback.reclaim, 0, 2) == 1);
+	check(reclaim_take(&w.feedback.reclaim, 0, ZONE_NORMAL, 2) == 1);
 	check(counters(&w, DMA)->reclaim_deficit_pages == 1);
 	w.serve.at = 81;
-	check(reclaim_take(&w.feedback.reclaim, 0, 1) == 1);
+	check(reclaim_take(&w.feedback.reclaim, 0, ZONE_NORMAL, 1) == 1);
 	machinery_free(&w);
 }
 
@@ -482,6 +529,8 @@ int main(void)
 	test(defrag_mode_counts_whole_pageblocks_only);
 	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
 	test(a_hopeless_kswapd_gives_up_after_16_passes);
+	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);
+	test(a_call_after_the_nap_keeps_kswapd_from_sleeping);
 	test(kcompactd_hears_of_high_orders_only_from_keepawake);
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
 	test(pages_not_needed_are_saved_and_withheld_frees_are_not_served);
