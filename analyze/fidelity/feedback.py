@@ -39,13 +39,21 @@ _OLD_ROW = "5.10"  # boosts at every fallback
 _SLEEP_ROW = "4.20"  # does not boost, so that what kcompactd is woken for is a high order
 
 _COUNTS = {
-    "wakeups": ("reclaim", "wakeup_kswapd"),
     "passes": ("reclaim", "kswapd_wake"),
     "sleeps": ("reclaim", "kswapd_sleep"),
     "direct_reclaims": ("reclaim", "direct_reclaim_begin"),
     "kcompactd_asked": ("compaction", "wakeup_kcompactd"),
     "kcompactd_wakes": ("compaction", "kcompactd_wake"),
 }
+# Of the calls the first since its last pass or sleep: the model counts only those.
+_WOKEN = """
+    SELECT count(*) FILTER (kind = 'wakeup_kswapd' AND before IS DISTINCT FROM kind)
+    FROM (
+        SELECT kind, lag(kind) OVER (PARTITION BY node ORDER BY ts, "at") AS before
+        FROM reclaim
+        WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep')
+    )
+"""
 _TOTALS = {"wakeups": "kswapd_wakeups", "passes": "kswapd_passes", "sleeps": "kswapd_sleeps"}
 
 
@@ -103,14 +111,14 @@ def recorded(tape: Tape) -> dict[str, Any]:
         " AND fallback_order < pageblock_order) AS fallbacks"
     )
     with Database([tape]) as db:
-        (counts,) = db.ask(f"SELECT {columns}, {fallbacks}").objects()
+        (counts,) = db.ask(f"SELECT {columns}, ({_WOKEN}) AS wakeups, {fallbacks}").objects()
     facts = ("kernel", "nodes", "duration_s", "stored", "lost", "snapshot")
     return counts | {name: info[name] for name in facts}
 
 
 def _counts(result: dict[str, Any]) -> dict[str, int]:
     totals = {name: total["value"] for name, total in result["totals"].items()}
-    found = {name: totals.get(_TOTALS.get(name, name)) for name in _COUNTS}
+    found = {name: totals.get(_TOTALS.get(name, name)) for name in ("wakeups", *_COUNTS)}
     # Of replays and recordings alike: with the error of an own replay, where it was measured.
     (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
     return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}

@@ -5,11 +5,14 @@
 -- kswapd, or on a machine of one node has to reclaim: the node was not balanced after
 -- all. A nap of 100 ms before each sleep has no event of its own.
 --
+-- Calls and wakes differ: when the timer has ended a nap, and kswapd waits for a CPU, every
+-- allocation that calls is told (wakeup_kswapd), and none of them wakes it.
+--
 -- Tier: B
 --
 -- Columns:
 --   node              SMALLINT  NUMA node.
---   wakeups           BIGINT    Times an allocation woke it.
+--   wakeups           BIGINT    Calls of allocations that found it asleep.
 --   passes            BIGINT    Passes over its zones.
 --   sleeps            BIGINT    Times it fell asleep.
 --   premature_sleeps  BIGINT    Of these, those that were too early.
@@ -19,6 +22,7 @@
 --   scanned           HUGEINT   Pages it scanned, where the tape tells.
 --   reclaimed         HUGEINT   Pages it reclaimed.
 --   efficiency        DOUBLE    Reclaimed of scanned, 0 to 1.
+--   woken             BIGINT    Of the calls the first since its last pass or sleep.
 WITH kswapd AS (
     SELECT tape, node, any_value(pid) AS pid
     FROM reclaim
@@ -91,12 +95,16 @@ acted AS (
     SELECT
         node,
         count(*) FILTER (kind = 'wakeup_kswapd') AS wakeups,
-        count(*) FILTER (kind = 'kswapd_wake') AS passes
-    FROM reclaim
-    WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep') AND node IS NOT NULL
+        count(*) FILTER (kind = 'kswapd_wake') AS passes,
+        count(*) FILTER (kind = 'wakeup_kswapd' AND before IS DISTINCT FROM 'wakeup_kswapd') AS woken
+    FROM (
+        SELECT node, kind, lag(kind) OVER (PARTITION BY tape, node ORDER BY ts, "at") AS before
+        FROM reclaim
+        WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep') AND node IS NOT NULL
+    )
     GROUP BY node
     UNION ALL
-    SELECT DISTINCT node, 0, 0
+    SELECT DISTINCT node, 0, 0, 0
     FROM compaction
     WHERE kind IN ('wakeup_kcompactd', 'kcompactd_wake') AND node IS NOT NULL
 )
@@ -112,7 +120,8 @@ SELECT
     coalesce(max(c.kcompactd_wakes), 0) AS kcompactd_wakes,
     max(r.scanned) AS scanned,
     max(r.reclaimed) AS reclaimed,
-    round(max(r.reclaimed) / nullif(max(r.scanned), 0), 3) AS efficiency
+    round(max(r.reclaimed) / nullif(max(r.scanned), 0), 3) AS efficiency,
+    max(a.woken) AS woken
 FROM acted AS a
 LEFT JOIN sleep AS s USING (node)
 LEFT JOIN awake AS w USING (node)
