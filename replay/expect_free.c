@@ -90,6 +90,7 @@ static void free_unused(struct validate *v, const struct step *step)
 static void expect_no_drain(struct validate *v, const struct step *step, struct pcp *pcp, int pages)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
+	int high;
 
 	score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
 	if (v->m->kernel->pcp_tuning != PCP_AUTO) {
@@ -97,8 +98,10 @@ static void expect_no_drain(struct validate *v, const struct step *step, struct 
 		return;
 	}
 	zone->below_high = false;
+	/* A mark that is wrong had shrunk high with a free. */
+	high = pcp->count + (pcp->free_count > pcp->batch ? pcp->free_count : pcp->batch);
 	if (pcp->high <= pcp->count)
-		pcp->high = pcp->count < pcp->high_max ? pcp->count + 1 : pcp->high_max;
+		pcp->high = high < pcp->high_max ? high : pcp->high_max;
 }
 
 /* A free that found the PCP's lock taken; `kind` tells of it. */
