@@ -83,25 +83,42 @@ static void free_unused(struct validate *v, const struct step *step)
 	seize(m, step->frame, step->order);
 }
 
+/* `high` of a PCP is not in doubt: what a flag of the zone did to it so far was right. */
+static void trust_high(struct validate *v, const struct pcp *pcp)
+{
+	v->highs[pcp->number] = pcp->high;
+}
+
+/* Flags of a zone that shrank `high` of its PCPs with each free were not set. */
+static void unshrink_highs(struct validate *v, const struct zone *zone)
+{
+	for (int cpu = 0; cpu < v->m->nr_cpus; cpu++) {
+		struct pcp *pcp = zone_pcp(v->m, zone, cpu);
+
+		if (pcp->high < v->highs[pcp->number])
+			pcp->high = v->highs[pcp->number];
+	}
+}
+
 /*
- * The PCP should have overflown, and did not: so it may hold more than the model thinks.
- * Where high is not tuned but set, that is since kswapd's pass is over.
+ * The PCP should have overflown, and did not: so none of what asks for a drain at its count
+ * holds. Where high is not tuned but set, that is since kswapd's pass is over.
  */
 static void expect_no_drain(struct validate *v, const struct step *step, struct pcp *pcp, int pages)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
-	int high;
+	int held;
 
 	score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
-	if (v->m->kernel->pcp_tuning != PCP_AUTO) {
-		zone->reclaim_active = false;
+	zone->reclaim_active = false;
+	if (v->m->kernel->pcp_tuning != PCP_AUTO)
 		return;
-	}
-	zone->below_high = false;
-	/* A mark that is wrong had shrunk high with a free. */
-	high = pcp->count + (pcp->free_count > pcp->batch ? pcp->free_count : pcp->batch);
+	if (pcp->count >= pcp->high_min)
+		zone->below_high = false;
+	unshrink_highs(v, zone);
+	held = pcp->count + (pcp->free_count > pcp->batch ? pcp->free_count : pcp->batch);
 	if (pcp->high <= pcp->count)
-		pcp->high = high < pcp->high_max ? high : pcp->high_max;
+		pcp->high = held < pcp->high_max ? held : pcp->high_max;
 }
 
 /* A free that found the PCP's lock taken; `kind` tells of it. */
@@ -128,11 +145,11 @@ void expect_waiting(struct validate *v, int cpu)
 
 /*
  * A drain where none was due: the PCP's high was lower than the events tell, or, where it
- * is set, limited while kswapd is in a pass.
+ * is set or could not be so low, limited while kswapd is in a pass.
  */
 static void lower_high(struct validate *v, struct pcp *pcp)
 {
-	if (v->m->kernel->pcp_tuning == PCP_AUTO)
+	if (v->m->kernel->pcp_tuning == PCP_AUTO && pcp->count >= pcp->high_min)
 		pcp->high = pcp->count;
 	else
 		v->m->zones[pcp->zone].reclaim_active = true;
@@ -226,5 +243,7 @@ void expect_free(struct validate *v, struct step *step)
 	drain = following_drain(v, step, zone);
 	if (drain && (is_drained_aside(v, step, drain, pcp, list) || empties(v, drain, pcp, pages)))
 		drain = NULL;
+	if ((pages && drain) || (!zone->below_high && !zone->reclaim_active))
+		trust_high(v, pcp);
 	expect_overflow(v, step, pcp, drain, pages, list);
 }

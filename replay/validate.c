@@ -84,6 +84,7 @@ void validate_free(struct validate *v)
 	free(v->remotes);
 	free(v->asked);
 	free(v->depths);
+	free(v->highs);
 	free(v->guesses);
 	free(v->typed);
 	free(v->doubts);
@@ -132,8 +133,9 @@ static int start(struct validate *v, struct error *err)
 	v->remotes = calloc((size_t)v->m->nr_cpus, sizeof(*v->remotes));
 	v->asked = calloc((size_t)v->m->nr_cpus, sizeof(*v->asked));
 	v->depths = calloc((size_t)v->m->nr_cpus, sizeof(*v->depths));
+	v->highs = calloc((size_t)(v->m->nr_zones * v->m->nr_cpus), sizeof(*v->highs));
 	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
-	if (!v->holders || !v->remotes || !v->asked || !v->depths || !v->pushed)
+	if (!v->holders || !v->remotes || !v->asked || !v->depths || !v->highs || !v->pushed)
 		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
 	ret = steps_new(&v->steps, v->m->nr_cpus, err);
 	if (!ret)

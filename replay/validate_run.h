@@ -77,7 +77,8 @@ struct validate {
 	struct remote *remotes;    /* [cpu] */
 	struct asked_drain *asked; /* [cpu] */
 	int *depths;               /* [cpu] step_depth() of what ran last */
-	bool preempt_told;         /* the tape shows when preemption is off */
+	int *highs; /* [pcp] its high before flags of the zone that nothing proves shrank it */
+	bool preempt_told; /* the tape shows when preemption is off */
 	/* [frame] row of `event`, low half, of its last free onto a PCP or, of a page that awaits
 	 * its alloc, of what took it; 0: none that is still to be told */
 	uint32_t *pushed;

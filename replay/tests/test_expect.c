@@ -110,11 +110,36 @@ static void a_drained_page_was_on_the_list_of_the_type_it_was_freed_as(void)
 	validate_free(v);
 }
 
+static void a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* Reclaim limits the PCP to 4 pages; after it, 8. */
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
+		FREE(0, 518, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE), FREE(0, 520, 0),           FREE(0, 522, 0),
+		FREE(0, 524, 0),           DRAIN(0, 518, 0, MOVABLE), DRAIN(0, 520, 0, MOVABLE),
+		DRAIN(0, 522, 0, MOVABLE), FREE(0, 526, 0),           FREE(0, 528, 0),
+		FREE(0, 530, 0),           FREE(0, 532, 0),           FREE(0, 534, 0),
+		FREE(0, 536, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	/* Both turns are missed once. */
+	check(tally_of(v, DECISION_DRAIN).nr == 6 && tally_of(v, DECISION_DRAIN).exact == 6);
+	check(tally_of(v, DECISION_DRAIN_SIZE).nr == 3);
+	check(tally_of(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(!validate_model(v)->zones[0].reclaim_active);
+	check(validate_model(v)->pcps[0].high == 8);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
 	test(a_page_of_another_list_shows_its_pageblock_s_type);
 	test(a_drain_that_waits_for_the_zone_s_lock_comes_after_what_holds_it);
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
+	test(a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end);
 	return check_done();
 }
