@@ -73,6 +73,15 @@ static void span_pass(struct asides *a, const struct aside *aside)
 		a->rows[kswapd->begun - 1].last = aside->ts;
 }
 
+/* The order of the request for which a task began its latest direct reclaim. */
+static uint8_t begun_order(const struct asides *a, int32_t pid)
+{
+	for (size_t i = a->nr; i--;)
+		if (a->rows[i].kind == ASIDE_RECLAIM && a->rows[i].pid == pid)
+			return a->rows[i].order;
+	return 0;
+}
+
 int asides_load(struct asides *a, struct model *m, const struct reclaim_columns *columns,
 		size_t rows, uint64_t first, struct error *err)
 {
@@ -115,6 +124,11 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 			where = columns->cpu[i];
 			aside.order = (uint8_t)columns->page_order[i];
 			aside.gfp_flags = columns->gfp_flags[i];
+			break;
+		case RECLAIM_KIND_DIRECT_RECLAIM_END:
+			aside.kind = ASIDE_RECLAIMED;
+			where = columns->cpu[i];
+			aside.order = begun_order(a, columns->pid[i]);
 			break;
 		default:
 			aside.kind = ASIDE_KSWAPD_SEEN;
@@ -162,6 +176,25 @@ void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 	default:
 		end_pass(a, m, aside->where);
 	}
+}
+
+void asides_reclaimed(struct asides *a, const struct aside *aside)
+{
+	asides_take_reclaimed(a, aside->pid, aside->order);
+	if (a->nr_reclaimed < RECLAIMED_MAX)
+		a->reclaimed[a->nr_reclaimed++] =
+			(struct back_from_reclaim){aside->pid, aside->order};
+}
+
+bool asides_take_reclaimed(struct asides *a, int32_t pid, int order)
+{
+	for (int i = 0; i < a->nr_reclaimed; i++) {
+		if (a->reclaimed[i].pid != pid || a->reclaimed[i].order != order)
+			continue;
+		a->reclaimed[i] = a->reclaimed[--a->nr_reclaimed];
+		return true;
+	}
+	return false;
 }
 
 void asides_seen(struct asides *a, struct model *m, int32_t pid, uint64_t ts)

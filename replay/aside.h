@@ -16,7 +16,8 @@ struct aside {
 	uint64_t last; /* of a pass that begins: the time of its task's last row in it */
 	enum {
 		ASIDE_TICK,
-		ASIDE_RECLAIM, /* a task begins direct reclaim: no zone could serve its request */
+		ASIDE_RECLAIM,   /* a task begins direct reclaim: no zone could serve its request */
+		ASIDE_RECLAIMED, /* that is over: it tries again */
 		ASIDE_KSWAPD_BEGIN,
 		ASIDE_KSWAPD_SEEN,
 		ASIDE_KSWAPD_END,
@@ -36,12 +37,21 @@ struct kswapd_pass {
 	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
 };
 
+/* A task that comes out of direct reclaim, until the alloc for which it went there. */
+struct back_from_reclaim {
+	int32_t pid;
+	uint8_t order;
+};
+enum { RECLAIMED_MAX = 64 };
+
 struct asides {
 	struct aside *rows;
 	size_t nr, room, next;
 	bool ticks;                  /* the tape has the vmstat worker's own events */
 	struct kswapd_pass *kswapds; /* [node] */
 	int nr_passes;               /* of kswapd, running */
+	struct back_from_reclaim reclaimed[RECLAIMED_MAX];
+	int nr_reclaimed;
 };
 
 /* For the nodes of a model. -ENOMEM. */
@@ -74,6 +84,10 @@ static inline uint64_t asides_next_tick(const struct asides *a, int cpu)
 
 /* Begin, prolong or end a pass of kswapd at m->now. */
 void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside);
+
+/* A task comes out of direct reclaim; whether an alloc is the one that sent it there. */
+void asides_reclaimed(struct asides *a, const struct aside *aside);
+bool asides_take_reclaimed(struct asides *a, int32_t pid, int order);
 
 /* An event of a task: passes go on that it is part of, those end that were quiet for long. */
 void asides_seen(struct asides *a, struct model *m, int32_t pid, uint64_t ts);

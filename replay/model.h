@@ -240,6 +240,8 @@ struct model {
 	struct moment now;             /* of the event being replayed */
 	bool pcp_locked;               /* the request that runs finds its PCP's lock taken */
 	int32_t told_drain;            /* pages its overflow drains; or -1: the PCP decides */
+	bool reclaimed;                /* the task comes out of direct reclaim, on the record */
+	bool drains_told;              /* drains of every CPU come as untold.h tells them */
 	struct events *events;         /* takes the model's own events */
 	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
 	struct feedback *feedback;       /* NULL: reclaim does what the record tells */

@@ -197,6 +197,7 @@ static int start(struct replay *r, struct error *err)
 	}
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
+	r->model->drains_told = r->start.untolds.nr > 0;
 	r->model->events = r->config.events ? &r->events : NULL;
 	if (r->config.reclaim != RECLAIM_AS_RECORDED)
 		ret = feedback_start(&r->start.feedback, &r->serve, r->config.events, err);
@@ -324,6 +325,10 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 		/* The model knows which requests fail in it; with feedback, all else too. */
 		if (aside->kind == ASIDE_RECLAIM || (aside->kind != ASIDE_TICK && m->feedback))
 			continue;
+		if (aside->kind == ASIDE_RECLAIMED) {
+			asides_reclaimed(&r->start.asides, aside);
+			continue;
+		}
 		if (aside->kind != ASIDE_TICK) {
 			asides_kswapd(&r->start.asides, m, aside);
 			continue;
@@ -337,6 +342,8 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 
 static void run(struct replay *r, struct waiting *e)
 {
+	struct asides *asides = &r->start.asides;
+
 	r->serve.at += e->at - (uint32_t)r->serve.at;
 	r->model->now = e->moment;
 	r->busy[e->moment.cpu] = true;
@@ -344,6 +351,8 @@ static void run(struct replay *r, struct waiting *e)
 		return;
 	if (r->model->feedback && reclaim_frees_moved(&r->start.feedback.reclaim, e))
 		return;
+	r->model->reclaimed = asides->nr_reclaimed && e->kind == EVENT_KIND_ALLOC &&
+			      asides_take_reclaimed(asides, e->moment.pid, e->order);
 	serve_request(&r->serve, e);
 	if (r->config.reclaim == RECLAIM_SYNTHETIC)
 		reclaim_ages(&r->start.feedback.reclaim, e);
@@ -414,7 +423,7 @@ static void run_due(struct replay *r, bool flush)
 			if (!quiet)
 				catch_up(r, &due[i]);
 			run(r, &due[i]);
-			r->model->pcp_locked = false;
+			r->model->pcp_locked = r->model->reclaimed = false;
 			r->model->told_drain = -1;
 			if (next[i].frame != NO_FRAME)
 				__builtin_prefetch(&r->serve.map[next[i].frame]);

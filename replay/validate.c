@@ -298,7 +298,7 @@ static void run_asides(struct validate *v, uint64_t at)
 			expect_tick(v, aside);
 		else if (aside->kind == ASIDE_RECLAIM)
 			zone_mark_tried(v->m, aside->where, aside->gfp_flags, aside->order);
-		else
+		else if (aside->kind != ASIDE_RECLAIMED)
 			asides_kswapd(&v->start.asides, v->m, aside);
 	}
 }

@@ -511,12 +511,53 @@ static int most_tries(const struct request *rq)
 	return MAX_RETRIES;
 }
 
-static void free_reserves(struct model *m, const struct zonelist *list, const struct request *rq)
+static bool any_on_pcps(const struct model *m)
 {
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
+		if (m->pcps[i].count)
+			return true;
+	return false;
+}
+
+/* Nothing is held back from the request any longer; whether anything was. */
+static bool free_reserves(struct model *m, const struct zonelist *list, const struct request *rq)
+{
+	bool any = any_on_pcps(m);
+
 	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
 	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq))
-		;
+		any = true;
 	pcp_drain_all(m);
+	return any;
+}
+
+/*
+ * The kernel's direct reclaim, as the record shows it, freed its pages and the request finds
+ * none of them (__alloc_pages_direct_reclaim, 6.1 to 6.18): a block of the reserve is given up,
+ * and the PCPs are drained, unless the record's drains are played by themselves.
+ */
+static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct walk *walk)
+{
+	if (rq->migratetype != MIGRATETYPE_HIGHATOMIC)
+		unreserve_highatomic(m, walk->list, rq);
+	if (!m->drains_told)
+		pcp_drain_all(m);
+	return walk_zones(m, rq, walk);
+}
+
+/*
+ * The record shows that the request was served, by pages that reclaim freed or found; so no mark
+ * counts. Only where there is no page at all the run takes what the kernel held back.
+ */
+static uint32_t alloc_granted(struct model *m, struct request *rq, struct walk *walk)
+{
+	uint32_t frame;
+
+	rq->flags |= ALLOC_NO_WATERMARKS;
+	frame = walk_zones(m, rq, walk);
+	if (frame == NO_FRAME && free_reserves(m, walk->list, rq))
+		frame = walk_zones(m, rq, walk);
+	return frame;
 }
 
 /* __alloc_pages_direct_reclaim, again and again: a frame, or NO_FRAME. */
@@ -587,12 +628,14 @@ __attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct req
 		if (frame != NO_FRAME)
 			return frame;
 	}
-	free_reserves(m, walk->list, rq);
-	frame = walk_zones(m, rq, walk);
-	if (frame != NO_FRAME)
-		return frame;
-	rq->flags |= ALLOC_NO_WATERMARKS;
-	frame = walk_zones(m, rq, walk);
+	if (m->feedback) {
+		free_reserves(m, walk->list, rq);
+		frame = walk_zones(m, rq, walk);
+	} else if (m->reclaimed) {
+		frame = alloc_reclaimed(m, rq, walk);
+	}
+	if (frame == NO_FRAME)
+		frame = alloc_granted(m, rq, walk);
 	if (frame == NO_FRAME && nofragment) {
 		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
 		counters->nofragment_retries++;

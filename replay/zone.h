@@ -66,9 +66,10 @@ int gfp_migratetype(uint32_t gfp_flags);
 /*
  * Serve a request: a first pass above the low watermark, then the slow path's rights
  * above the min watermark. Without feedback (feedback.h) reclaim does not run, for pages
- * are freed when the record freed them. So where the kernel would reclaim (counted as
- * below_min) the model does what else the kernel does there: it unreserves HIGHATOMIC
- * blocks and drains every PCP; then it goes below the watermark. Who may not mix even after reclaim
+ * are freed when the record freed them; so where the kernel would reclaim (counted as
+ * below_min) the model goes below the watermark. What else the kernel does there, it does
+ * where the record shows direct reclaim (m->reclaimed), or where no zone has a page at all:
+ * it unreserves HIGHATOMIC blocks and drains every PCP. Who may not mix even after reclaim
  * (NOFRAGMENT_ALWAYS) mixes last. Returns the head of a used block of
  * rq->order, or NO_FRAME.
  */

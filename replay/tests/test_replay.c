@@ -740,6 +740,50 @@ static void a_pass_of_kswapd_lasts_until_its_last_row_however_quiet(void)
 	}
 }
 
+/* Direct reclaim of the task whose requests the tape has, before row `at` of event. */
+static void reclaim_row(struct tape *t, uint64_t at, int kind, int order)
+{
+	struct batch *batch = toy_rows(&reclaim_table, 1);
+	struct reclaim_columns *c = (struct reclaim_columns *)batch->slots;
+	struct error err;
+
+	c->at[0] = at;
+	c->ts[0] = t->ts;
+	c->pid[0] = 1;
+	c->kind[0] = (uint8_t)kind;
+	c->page_order[0] = (int8_t)order;
+	set_valid(c->page_order_valid, 0);
+	set_valid(c->gfp_flags_valid, 0);
+	must(hand_over(t->r, batch, false, &err), &err);
+	batch_free(batch);
+}
+
+static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
+{
+	static const struct {
+		uint64_t end; /* row before which reclaim is over */
+		int order;    /* of the request for which it was */
+		bool drained;
+	} cases[] = {{1, 2, true}, {1, 1, false}, {3, 2, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		reclaim_row(&t, 0, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, cases[i].order);
+		reclaim_row(&t, cases[i].end, RECLAIM_KIND_DIRECT_RECLAIM_END, 0);
+		m = replay_model(t.r);
+		for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
+			m->zones[0].wmark[mark] = m->zones[1].wmark[mark] = ZONE_PAGES;
+		free_(&t, 1, ZONE_PAGES + 5, 0);
+		alloc(&t, 0, 2000, 2);
+		play(&t);
+		check(zone_pcp(m, &m->zones[1], 1)->count == !cases[i].drained);
+		tape_free(&t);
+	}
+}
+
 static void a_recorded_boost_means_nothing_to_kernels_that_know_none(void)
 {
 	static const struct {
@@ -814,6 +858,7 @@ int main(void)
 	test(a_cpu_without_events_decays_too);
 	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
 	test(a_pass_of_kswapd_lasts_until_its_last_row_however_quiet);
+	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
 	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
 	test(what_comes_after_the_last_event_happens_too);
 	test(the_reserve_of_2_6_begins_with_the_zone);

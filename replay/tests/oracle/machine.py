@@ -534,11 +534,11 @@ class Machine:
         return preferred.name == "NORMAL" and (self.geometry.nodes == 1 or has_dma32)
 
     def _serve(self, request: Request) -> tuple[Zone, int] | None:
-        """The low mark; the min mark with the request's rights; that again without reserves.
+        """The low mark; the min mark with the request's rights; then no mark counts.
 
-        Where the kernel would reclaim, reserved pageblocks are released and the per-CPU lists
-        emptied. Last, no mark counts: a tape's allocations succeeded, so what reclaim did for
-        them is granted. Who never mixes mixes after that.
+        For a tape's allocations succeeded, so what reclaim did for them is granted. Who finds
+        no page even so has the reserved pageblocks released and the per-CPU lists emptied. Who
+        never mixes mixes after that.
         """
         if not request.zonelist:
             return None
@@ -551,14 +551,10 @@ class Machine:
             found = self._walk(request, "min", rights, nofragment=always)
         if found is None:
             request.preferred.count("below_min")
-        if found is None:
-            for zone in request.zonelist:
-                while zone.unreserve_highatomic(request.migratetype):
-                    pass
-            self.drain_all()
-            found = self._walk(request, "min", rights, nofragment=always)
         granted = replace(rights, no_watermarks=True)
         if found is None:
+            found = self._walk(request, "min", granted, nofragment=always)
+        if found is None and self._give_up_reserves(request):
             found = self._walk(request, "min", granted, nofragment=always)
         if found is None and always:
             request.preferred.count("nofragment_retries")
@@ -566,6 +562,15 @@ class Machine:
         if found is None:
             request.preferred.count("failed")
         return found
+
+    def _give_up_reserves(self, request: Request) -> bool:
+        """Release reserved pageblocks and empty the per-CPU lists; whether there was anything."""
+        any_held = any(pcp.count for zone in self.zones for pcp in zone.pcps)
+        for zone in request.zonelist:
+            while zone.unreserve_highatomic(request.migratetype):
+                any_held = True
+        self.drain_all()
+        return any_held
 
     def _walk(
         self, request: Request, mark: Mark, rights: Rights, *, nofragment: bool
