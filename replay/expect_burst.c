@@ -214,7 +214,7 @@ void expect_burst(struct validate *v, struct step *first)
 	entry = m->frames[list].next;
 	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
 	    (entry != list || pcp_lock_taken(v, first, burst.zone) ||
-	     pcp_lock_remote_ended(v, first, burst.zone))) {
+	     pcp_lock_remote_ended(v, first, burst.zone) || has_more(m, burst.zone, &rq))) {
 		score_repair(&v->score, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC, 1ull << rq.order);
 		take_direct(v, burst.zone, &rq, &burst.first, alloc);
 		return;

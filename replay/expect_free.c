@@ -41,6 +41,15 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 	       list_of_entry(v->m, pcp, drain) != pcp->heads + (uint32_t)list;
 }
 
+/* Whether a drain passes list 0 over, where drain_all_pages begins. */
+static bool begins_later(const struct validate *v, const struct step *first, const struct pcp *pcp)
+{
+	const struct model *m = v->m;
+
+	return m->kernel->drain_rule == DRAIN_FROM_INDEX && !list_empty(m->frames, pcp->heads) &&
+	       list_of_entry(m, pcp, first) != pcp->heads;
+}
+
 /*
  * Whether a drain that should be of `pages`, and perhaps some of a last entry more, empties
  * the PCP instead, as drain_all_pages does.
@@ -51,7 +60,7 @@ static bool empties(const struct validate *v, const struct step *first, const st
 	const struct model *m = v->m;
 	int drained = 0, before = 0;
 
-	if (v->guesses && m->zones[pcp->zone].pcp_unseen)
+	if ((v->guesses && m->zones[pcp->zone].pcp_unseen) || begins_later(v, first, pcp))
 		return false;
 	for (const struct step *s = first; s; s = step_next(&v->steps, s)) {
 		const struct frame *f = &m->frames[s->frame];

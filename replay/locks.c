@@ -186,7 +186,9 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct step *f
 		return fate_of_free(v, free) == FATE_PCP ? REMOTE_NONE : REMOTE_HELD;
 	if (drain_comes(v, free, attempt, zone) && fate_of_free(v, free) != FATE_PCP)
 		return REMOTE_COMES;
-	return REMOTE_NONE;
+	/* Whoever had the lock: a page that leaves the free lists next was on no PCP list. */
+	return v->fates.bits && fate_of(&v->fates, free->at) == FATE_BUDDY ? REMOTE_HELD
+									   : REMOTE_NONE;
 }
 
 /* Whether a page left the free lists past the PCP because another CPU held the PCP's lock. */

@@ -72,11 +72,43 @@ static void load_types(struct validate *v)
 	load(v, batch);
 }
 
-struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const struct row *events,
-			   size_t nr)
+static void load_pcps(struct validate *v, int batch)
 {
-	struct validate_config config = {
-		.machine = machine, .interval_ns = 1000000000, .checks = CHECKS_FULL};
+	struct batch *rows = toy_rows(&pcp_table, 2);
+	struct pcp_columns *c = (struct pcp_columns *)rows->slots;
+
+	for (size_t i = 0; i < rows->nr; i++) {
+		c->cpu[i] = (uint16_t)i;
+		c->zone[i] = ZONE_DMA;
+		c->high[i] = c->high_min[i] = c->high_max[i] = 8u * (uint32_t)batch;
+		c->batch[i] = (uint32_t)batch;
+		set_valid(c->high_min_valid, i);
+		set_valid(c->high_max_valid, i);
+	}
+	load(v, rows);
+}
+
+/* As validate reads a tape: all of it once before it runs. */
+static void preview(struct validate *v, struct batch *batch)
+{
+	struct ArrowSchema schema;
+	struct ArrowArray array;
+	struct error err;
+
+	must(table_export_schema(batch->table, &schema, &err), &err);
+	must(batch_export(batch, &array, &err), &err);
+	must(validate_preview(v, &schema, &array, &err), &err);
+	array.release(&array);
+	schema.release(&schema);
+}
+
+struct validate *validated(int pcp_batch, const struct chunk *chunks, size_t nr_chunks,
+			   const struct row *events, size_t nr)
+{
+	struct validate_config config = {.machine = machine,
+					 .interval_ns = 1000000000,
+					 .nr_rows = nr,
+					 .checks = CHECKS_FULL};
 	struct batch *batch = toy_rows(&event_table, nr);
 	struct event_columns *c = (struct event_columns *)batch->slots;
 	struct validate *v;
@@ -87,6 +119,8 @@ struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const s
 	load_zone(v);
 	load_free(v, chunks, nr_chunks);
 	load_types(v);
+	if (pcp_batch > 1)
+		load_pcps(v, pcp_batch);
 	for (size_t i = 0; i < nr; i++) {
 		const struct row *row = &events[i];
 
@@ -110,6 +144,7 @@ struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const s
 		set_valid(c->fallback_migratetype_valid, i);
 		set_valid(c->change_ownership_valid, i);
 	}
+	preview(v, batch);
 	must(validate_feed_columns(v, c, nr, &err), &err);
 	must(validate_finish(v, &err), &err);
 	batch_free(batch);

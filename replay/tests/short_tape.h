@@ -41,11 +41,15 @@ struct row {
 	PAGE(c, ALLOC_EXTFRAG, .pfn = p, .order = o, .migratetype = type, .fallback_order = from,  \
 	     .fallback_migratetype = old, .owner = own)
 
-/* What a machine with those free chunks, head first, and then those events is found to be. */
-struct validate *validated(const struct chunk *chunks, size_t nr_chunks, const struct row *rows,
-			   size_t nr);
-#define COUNT(array)    (sizeof(array) / sizeof((array)[0]))
-#define VALIDATED(c, e) validated(c, COUNT(c), e, COUNT(e))
+/*
+ * What a machine with those free chunks, head first, and then those events is found to be. With
+ * another batch its PCPs have a high of eight batches, untuned.
+ */
+struct validate *validated(int pcp_batch, const struct chunk *chunks, size_t nr_chunks,
+			   const struct row *rows, size_t nr);
+#define COUNT(array)                 (sizeof(array) / sizeof((array)[0]))
+#define VALIDATED(c, e)              VALIDATED_BATCH(1, c, e)
+#define VALIDATED_BATCH(batch, c, e) validated(batch, c, COUNT(c), e, COUNT(e))
 
 /* How one kind of decision was predicted. */
 struct tally tally_of(const struct validate *v, enum decision decision);

@@ -134,6 +134,35 @@ static void a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end
 	validate_free(v);
 }
 
+static void a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists(void)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	/* Of seven pages all are drained, but from the list of the last free on. */
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		FREE(0, 520, 0),
+		FREE(0, 522, 0),
+		DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE),
+		DRAIN(0, 518, 0, MOVABLE),
+		DRAIN(0, 520, 0, MOVABLE),
+		DRAIN(0, 522, 0, MOVABLE),
+		DRAIN(0, 1024, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(tally_of(v, DECISION_DRAIN).nr == 7 && tally_of(v, DECISION_DRAIN).exact == 7);
+	check(tally_of(v, DECISION_DRAIN_SIZE).nr == 1);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -141,5 +170,6 @@ int main(void)
 	test(a_drain_that_waits_for_the_zone_s_lock_comes_after_what_holds_it);
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
 	test(a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end);
+	test(a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists);
 	return check_done();
 }

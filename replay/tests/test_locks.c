@@ -67,11 +67,41 @@ static void another_cpu_s_interrupt_does_not_meet_the_holder(void)
 	validate_free(v);
 }
 
+static void a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp(void)
+{
+	/* Nothing shows who had the lock. */
+	static const struct row events[] = {
+		FREE(0, 600, 0),
+		ZONE_LOCKED(1, 600, 0, MOVABLE),
+		ALLOC(1, 600, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(tally_of(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(validate_totals(v)->score.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
+	validate_free(v);
+}
+
+static void a_page_by_itself_is_no_refill_while_there_are_more(void)
+{
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED_BATCH(4, chunks, events);
+
+	check(tally_of(v, DECISION_ALLOC).exact == 1 && tally_of(v, DECISION_REFILL_SIZE).nr == 0);
+	check(validate_totals(v)->score.repairs[REPAIR_CAUSE_LOCKED_ALLOC].nr == 1);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_free_that_interrupts_a_refill_goes_past_the_pcp);
 	test(once_the_holder_goes_on_an_interrupt_finds_the_lock_free);
 	test(a_page_that_is_drained_later_was_not_freed_past_a_lock);
 	test(another_cpu_s_interrupt_does_not_meet_the_holder);
+	test(a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp);
+	test(a_page_by_itself_is_no_refill_while_there_are_more);
 	return check_done();
 }
