@@ -20,8 +20,8 @@ static struct step *following_drain(const struct validate *v, const struct step 
 }
 
 /*
- * Whether something between a free and a drain, not its overflow from `list` on, asked for
- * that drain: then it begins with list 0.
+ * Whether something of its task between a free and a drain, not its overflow from `list` on,
+ * asked for that drain: then it begins with list 0.
  */
 static bool is_drained_aside(const struct validate *v, const struct step *step,
 			     const struct step *drain, const struct pcp *pcp, int list)
@@ -32,8 +32,9 @@ static bool is_drained_aside(const struct validate *v, const struct step *step,
 	for (size_t i = c->next; i < c->nr && c->rows[i].at <= drain->at; i++)
 		if (c->rows[i].at > step->at && c->rows[i].pid == step->pid)
 			return true;
-	if (a->next < a->nr && a->rows[a->next].at > step->at && a->rows[a->next].at <= drain->at)
-		return true;
+	for (size_t i = a->next; i < a->nr && a->rows[i].at <= drain->at; i++)
+		if (a->rows[i].at > step->at && a->rows[i].pid == step->pid)
+			return true;
 	if (v->m->kernel->drain_rule != DRAIN_FROM_INDEX)
 		return false;
 	/* The list is not empty, for the page just freed is on it. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLOCK = 512, PAGES = 8 * BLOCK };
+enum { BLOCK = 512, PAGES = 8 * BLOCK, OTHER_TASK = 9 };
 
 static const uint16_t cpu_nodes[] = {0, 0};
 static const uint8_t distances[] = {10};
@@ -88,6 +88,19 @@ static void load_pcps(struct validate *v, int batch)
 	load(v, rows);
 }
 
+static void load_tick(struct validate *v, uint64_t at)
+{
+	struct batch *rows = toy_rows(&reclaim_table, 1);
+	struct reclaim_columns *c = (struct reclaim_columns *)rows->slots;
+
+	c->at[0] = at;
+	c->ts[0] = 1000 * at;
+	c->cpu[0] = 1;
+	c->pid[0] = OTHER_TASK;
+	c->kind[0] = RECLAIM_KIND_VMSTAT_UPDATE;
+	load(v, rows);
+}
+
 /* As validate reads a tape: all of it once before it runs. */
 static void preview(struct validate *v, struct batch *batch)
 {
@@ -102,9 +115,9 @@ static void preview(struct validate *v, struct batch *batch)
 	schema.release(&schema);
 }
 
-struct validate *validated(int pcp_batch, const struct chunk *chunks, size_t nr_chunks,
-			   const struct row *events, size_t nr)
+struct validate *validated(const struct short_tape *tape)
 {
+	size_t nr = tape->nr_events;
 	struct validate_config config = {.machine = machine,
 					 .interval_ns = 1000000000,
 					 .nr_rows = nr,
@@ -117,12 +130,14 @@ struct validate *validated(int pcp_batch, const struct chunk *chunks, size_t nr_
 	must(kernel_find(&config.kernel, "6.18", &err), &err);
 	must(validate_new(&v, &config, &err), &err);
 	load_zone(v);
-	load_free(v, chunks, nr_chunks);
+	load_free(v, tape->chunks, tape->nr_chunks);
 	load_types(v);
-	if (pcp_batch > 1)
-		load_pcps(v, pcp_batch);
+	if (tape->pcp_batch)
+		load_pcps(v, tape->pcp_batch);
+	if (tape->tick_at)
+		load_tick(v, tape->tick_at);
 	for (size_t i = 0; i < nr; i++) {
-		const struct row *row = &events[i];
+		const struct row *row = &tape->events[i];
 
 		c->ts[i] = 1000 * (i + 1);
 		c->cpu[i] = row->cpu;

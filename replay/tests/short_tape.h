@@ -41,15 +41,24 @@ struct row {
 	PAGE(c, ALLOC_EXTFRAG, .pfn = p, .order = o, .migratetype = type, .fallback_order = from,  \
 	     .fallback_migratetype = old, .owner = own)
 
-/*
- * What a machine with those free chunks, head first, and then those events is found to be. With
- * another batch its PCPs have a high of eight batches, untuned.
- */
-struct validate *validated(int pcp_batch, const struct chunk *chunks, size_t nr_chunks,
-			   const struct row *rows, size_t nr);
-#define COUNT(array)                 (sizeof(array) / sizeof((array)[0]))
-#define VALIDATED(c, e)              VALIDATED_BATCH(1, c, e)
-#define VALIDATED_BATCH(batch, c, e) validated(batch, c, COUNT(c), e, COUNT(e))
+struct short_tape {
+	const struct chunk *chunks; /* free ones, head first */
+	size_t nr_chunks;
+	const struct row *events;
+	size_t nr_events;
+	int pcp_batch;    /* not 0: of PCPs with a high of eight batches, untuned */
+	uint64_t tick_at; /* not 0: before that event, another task's vmstat tick on CPU 1 */
+};
+
+/* What such a tape is found to be. */
+struct validate *validated(const struct short_tape *tape);
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define VALIDATED(c, e, ...)                                                                       \
+	validated(&(struct short_tape){.chunks = c,                                                \
+				       .nr_chunks = COUNT(c),                                      \
+				       .events = e,                                                \
+				       .nr_events = COUNT(e),                                      \
+				       __VA_ARGS__})
 
 /* How one kind of decision was predicted. */
 struct tally tally_of(const struct validate *v, enum decision decision);

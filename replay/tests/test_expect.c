@@ -163,6 +163,23 @@ static void a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists(void)
 	validate_free(v);
 }
 
+static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
+		FREE(0, 518, 0),           FREE(0, 520, 0),           FREE(0, 522, 0),
+		FREE(0, 524, 0),           FREE(0, 526, 0),           DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE), DRAIN(0, 516, 0, MOVABLE), DRAIN(0, 518, 0, MOVABLE),
+		DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE), DRAIN(0, 524, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .tick_at = 8);
+
+	check(tally_of(v, DECISION_DRAIN_SIZE).nr == 1);
+	check(tally_of(v, DECISION_DRAIN_SIZE).exact == 1);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -171,5 +188,6 @@ int main(void)
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
 	test(a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end);
 	test(a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists);
+	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
 	return check_done();
 }

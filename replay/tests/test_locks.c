@@ -88,7 +88,7 @@ static void a_page_by_itself_is_no_refill_while_there_are_more(void)
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED_BATCH(4, chunks, events);
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
 
 	check(tally_of(v, DECISION_ALLOC).exact == 1 && tally_of(v, DECISION_REFILL_SIZE).nr == 0);
 	check(validate_totals(v)->score.repairs[REPAIR_CAUSE_LOCKED_ALLOC].nr == 1);
