@@ -49,7 +49,8 @@ class Replay:
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess
-        or free_block + pcp_page; besides, all rows of reclaim, and of untold, sorted by at."""
+        or free_block + pcp_page; besides, all rows of reclaim, of untold, sorted by at, and of
+        preference."""
     def feed(self, batch: object) -> None:
         """One batch of `event`, in tape order. Runs without the GIL."""
     def read(self) -> tuple[str, ArrowBatch] | None:
@@ -99,8 +100,8 @@ class Validate:
         """After finish(): rows of the end's exact snapshot, all of zone, pageblock, free_block
         or pcp_page; end_state then holds how far the model's state agrees."""
     def read(self) -> tuple[str, ArrowBatch] | None:
-        """A finished batch of exactness, repair, miss, untold or anomaly, if any. Rows of
-        untold are in the order in which they were found out: sort them by at."""
+        """A finished batch of exactness, repair, miss, untold, preference or anomaly, if any.
+        Rows of untold are in the order in which they were found out: sort them by at."""
     @property
     def totals(self) -> dict[str, Any]:
         """allocs, alloc_exact, zone_locked, zone_locked_exact, refills, refill_size_exact,

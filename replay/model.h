@@ -229,6 +229,7 @@ struct model {
 	/* Of an order and migratetype, the number of the PCP list; or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes; /* [cpu] */
+	const uint64_t *landed;    /* threads that prefer the node they land on: prefer.h */
 	/* [node][node] how many different distances are shorter; 0 for the node itself */
 	uint8_t *distance_classes;
 	const uint8_t *node_distances; /* [node][node] as the machine tells them */

@@ -6,7 +6,8 @@
  * CPU) and free. Everything between them - refills, drains, fallbacks, zones - the
  * model decides, so that it can decide otherwise. The recorded pfn is the key by which
  * a free finds its allocation, and nothing else, with two exceptions: it names the
- * node a __GFP_THISNODE request meant, and it tells that a page was on a PCP list at
+ * node that a __GFP_THISNODE request meant, or one of a thread that prefers the node it
+ * lands on (prefer.h), and it tells that a page was on a PCP list at
  * the start where the snapshot could not see those.
  *
  * Frees. The kernel reports a free when it begins, and for a page of a batch again, as

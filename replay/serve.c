@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "pcp.h"
 #include "policy_stack.h"
+#include "prefer.h"
 #include "seize.h"
 #include "zone.h"
 
@@ -261,12 +262,16 @@ __attribute__((noinline)) static void free_missed(struct serve *s, const struct 
 		report_anomaly(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
-/* The node a request asks first: its CPU's, unless it is bound to another. */
+/* The node a request asks first: its CPU's, unless it or its thread is bound to another. */
 static uint16_t preferred_node(const struct model *m, const struct waiting *e)
 {
 	uint16_t local = m->cpu_nodes[e->moment.cpu], bound;
+	bool interrupts = e->moment.flags & (CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI);
 
-	if (!(e->gfp_flags & GFP_THISNODE) || e->frame == NO_FRAME)
+	if (e->frame == NO_FRAME)
+		return local;
+	if (!(e->gfp_flags & GFP_THISNODE) &&
+	    (interrupts || !prefers_landed(m->landed, e->moment.pid)))
 		return local;
 	bound = frame_zone(m, e->frame)->node;
 	return told_node(m, bound) == told_node(m, local) ? local : bound;

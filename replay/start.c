@@ -6,6 +6,7 @@
 #include "snapshot.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The zones are known: build the model. */
@@ -46,6 +47,7 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		struct reclaim_columns reclaim;
 		struct compaction_columns compaction;
 		struct untold_columns untold;
+		struct preference_columns preference;
 		struct reclaimed_columns reclaimed;
 		struct service_columns service;
 	} columns;
@@ -82,6 +84,8 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 		return compactions_load(&s->compactions, &columns.compaction, nr, s->first, err);
 	if (table == &untold_table)
 		return untolds_load(&s->untolds, s->model, &columns.untold, nr, s->first, err);
+	if (table == &preference_table)
+		return prefer_load(&s->landed, &columns.preference, nr, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
 	s->listed = true;
@@ -96,7 +100,7 @@ int start_load(struct start *s, const char *name, const struct ArrowSchema *sche
 	static const struct table *const tables[] = {
 		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
 		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
-		&untold_table,   &reclaimed_table,   &service_table,
+		&untold_table,   &reclaimed_table,   &service_table,   &preference_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -145,6 +149,7 @@ int start_complete(struct start *s, struct error *err)
 			zone->boost = 0;
 		zone->reclaim_active &= s->model->boost_acts;
 	}
+	s->model->landed = s->landed;
 	snapshot_complete(s->model);
 	if (s->new_marks)
 		resize_pcps(s->model, s->machine.pcp_high_fraction);
@@ -159,4 +164,5 @@ void start_free(struct start *s)
 	asides_free(&s->asides);
 	compactions_free(&s->compactions);
 	untolds_free(&s->untolds);
+	free(s->landed);
 }

@@ -8,6 +8,7 @@
 #include "compact.h"
 #include "feedback.h"
 #include "model.h"
+#include "prefer.h"
 #include "untold.h"
 
 struct start {
@@ -24,15 +25,16 @@ struct start {
 	struct asides asides;
 	struct compactions compactions;
 	struct untolds untolds;
+	uint64_t *landed; /* see prefer.h */
 	struct feedback feedback;
 };
 
 /*
  * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
  * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags
- * only), and all of reclaim, compaction, untold, reclaimed and service, in order. pcp comes before
- * pcp_page. Other tables are passed over. -EINVAL for rows that contradict each other, by name and
- * value.
+ * only), and all of reclaim, compaction, untold, preference, reclaimed and service, in order. pcp
+ * comes before pcp_page. Other tables are passed over. -EINVAL for rows that contradict each other,
+ * by name and value.
  */
 int start_load(struct start *s, const char *name, const struct ArrowSchema *schema,
 	       const struct ArrowArray *array, struct error *err);

@@ -48,6 +48,8 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 		ret = output_new(&v->anomaly, &anomaly_table, OTHER_ROWS, err);
 	if (!ret)
 		ret = output_new(&v->untold, &untold_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = output_new(&v->preference, &preference_table, OTHER_ROWS, err);
 	if (ret)
 		goto failed;
 	v->oracle = (struct policy){.ops = &oracle_ops, .state = v};
@@ -78,6 +80,8 @@ void validate_free(struct validate *v)
 	score_free(&v->score);
 	output_free(v->anomaly);
 	output_free(v->untold);
+	output_free(v->preference);
+	prefer_free(&v->prefer);
 	start_free(&v->start);
 	policy_stack_free(v->policies);
 	free(v->holders);
@@ -142,6 +146,8 @@ static int start(struct validate *v, struct error *err)
 		ret = score_new(&v->score, v->m, v->config.interval_ns, err);
 	if (!ret)
 		ret = mark_guesses(v, err);
+	if (!ret)
+		ret = prefer_new(&v->prefer, v->m, err);
 	if (ret)
 		return ret;
 	v->doubts = calloc(MAX_DOUBTS, sizeof(*v->doubts));
@@ -354,6 +360,7 @@ static int run_step(struct validate *v, struct step *step, struct error *err)
 	if (v->remotes[step->cpu].waits)
 		expect_waiting(v, step->cpu);
 	m->now = (struct moment){step->ts, step->pid, step->cpu, step->flags};
+	prefer_see(&v->prefer, m, step);
 	if (step->kind == EVENT_KIND_ALLOC)
 		expect_alloc(v, step);
 	else if (step->taken)
@@ -441,7 +448,8 @@ static int outputs_error(const struct validate *v, struct error *err)
 
 	if (!ret)
 		ret = output_error(v->untold, err);
-
+	if (!ret)
+		ret = output_error(v->preference, err);
 	return ret ? ret : score_error(&v->score, err);
 }
 
@@ -517,6 +525,7 @@ int validate_finish(struct validate *v, struct error *err)
 	for (int i = 0; i < MAX_DOUBTS; i++)
 		refute_doubt(v, &v->doubts[i]);
 	score_finish(&v->score);
+	prefer_write(&v->prefer, v->preference);
 	v->totals.score = v->score.total;
 	v->totals.loop_seconds += cpu_seconds() - begin;
 	v->finished = true;
@@ -537,7 +546,8 @@ struct batch *validate_read(struct validate *v)
 
 	if (!batch)
 		batch = output_pop(v->untold, v->finished);
-
+	if (!batch)
+		batch = output_pop(v->preference, v->finished);
 	return batch || !v->started ? batch : score_read(&v->score, v->finished);
 }
 

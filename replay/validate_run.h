@@ -15,6 +15,7 @@
 #include "fate.h"
 #include "pcp.h"
 #include "policy_stack.h"
+#include "prefer.h"
 #include "seize.h"
 #include "start.h"
 #include "steps.h"
@@ -96,7 +97,8 @@ struct validate {
 	struct events events; /* the model's, into `told` */
 
 	struct score score;
-	struct output *anomaly, *untold;
+	struct prefer prefer;
+	struct output *anomaly, *untold, *preference;
 	struct validate_totals totals;
 	struct divergence divergence;
 	struct agreement agreement;

@@ -34,7 +34,7 @@ from pagetape.freerun import score
 from pagetape.playback import Run, play
 from pagetape.query import reports
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.validation import untold, validate
+from pagetape.validation import preferences, untold, validate
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
@@ -136,7 +136,8 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
-    run = play(tape, Run("auto", ()), model, replace=True, untold=untold(tape))
+    told = {"untold": untold(tape), "preferences": preferences(tape)}
+    run = play(tape, Run("auto", ()), model, replace=True, **told)
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
         "name": recording.name,

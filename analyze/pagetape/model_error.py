@@ -19,7 +19,7 @@ from pagetape.comparison import metrics
 from pagetape.playback import Run, play
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.validation import untold
+from pagetape.validation import preferences, untold
 
 _SCHEMA = TABLES["model_error"].arrow
 
@@ -53,7 +53,8 @@ def measure(
         with tempfile.TemporaryDirectory(prefix=f".{near.name}.", dir=where) as directory:
             out = Path(directory) / "model.tape"
             run = Run("auto", ())
-            play(tape, run, out, progress=progress, untold=untold(tape), counted=True)
+            told = {"untold": untold(tape), "preferences": preferences(tape)}
+            play(tape, run, out, progress=progress, **told, counted=True)
             return _side_by_side(tape, Tape(out))
 
     return kept.table(tape, "model_error", _SCHEMA, make)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pagetape import _replay, cut, feedback, kernels, output
 from pagetape.lock_costs import fitted
 from pagetape.machine import SNAPSHOT, snapshot_rows, topology
+from pagetape.preference import SCHEMA, chosen, shares
 from pagetape.reading import ahead
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
@@ -55,6 +56,7 @@ class Run:
     policies: tuple[str, ...]
     reclaim: str = "R0"
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
+    prefer: str = "auto"  # one of preference.MODES
 
 
 def is_own(tape: Tape, run: Run) -> bool:
@@ -62,6 +64,7 @@ def is_own(tape: Tape, run: Run) -> bool:
     own = kernels.own(tape)
     looking_on = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
     mainline = {p for p in run.policies if p.partition(":")[0] not in looking_on} <= {"mainline"}
+    mainline = mainline and run.prefer == "auto"
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
 
 
@@ -91,12 +94,20 @@ def tier(name: str, run: Run) -> str:
 class Source:
     """A tape as the engine takes it: read once, for any number of runs.
 
-    `untold` is what the tape's events leave out, see validation.untold().
+    `untold` is what the tape's events leave out, see validation.untold(), and `preferences`
+    which nodes its requests prefer, see validation.preferences().
     """
 
-    def __init__(self, tape: Tape, untold: pa.Table | None = None) -> None:
+    def __init__(
+        self, tape: Tape, untold: pa.Table | None = None, preferences: pa.Table | None = None
+    ) -> None:
         self.tape = tape
         self.untold = untold
+        self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
+
+    def preference(self, run: Run) -> pa.Table:
+        """The rows of `preference` that a run is given."""
+        return chosen(self._preferences, run.prefer)
 
     @cached_property
     def topology(self) -> dict[str, Any]:
@@ -229,6 +240,11 @@ class Playback:
         self._sink = _Output(writer, _BULKY if counted else set())
         for name, batch in source.start + (source.lessons if run.reclaim != "R0" else []):
             self._engine.load(name, batch)
+        self._preference = source.preference(run)
+        for batch in self._preference.to_batches():
+            self._engine.load("preference", batch)
+            if writer is not None:
+                writer.write("preference", batch)
 
     def __enter__(self) -> Playback:
         return self
@@ -256,6 +272,7 @@ class Playback:
             "events": events,
             "events_per_s": events / seconds if seconds else None,
             "anomalies": self._sink.anomalies,
+            "preference": shares(self._preference, self._run.prefer),
             "totals": {
                 name: {"value": value, "tier": tier(name, self._run)}
                 for name, value in totals.items()
@@ -277,15 +294,17 @@ def play(
     replace: bool = False,
     progress: Callable[[float], None] = lambda _share: None,
     untold: pa.Table | None = None,
+    preferences: pa.Table | None = None,
     model_error: pa.Table | None = None,
     counted: bool = False,
 ) -> dict[str, Any]:
     """Play `tape`; the JSON object of `pagetape replay`.
 
-    With `out`, also a tape; `model_error` is what its table of that name is to hold. For
-    `counted`, see Playback.
+    `untold` and `preferences` are as for Source. With `out`, also a tape; `model_error` is
+    what its table of that name is to hold. For `counted`, see Playback.
     """
     rows = tape.num_rows("event")
+    source = Source(tape, untold, preferences)
     fed = 0
     with contextlib.ExitStack() as stack:
         writer = None
@@ -295,7 +314,7 @@ def play(
             for name, rows_of in (("untold", untold), ("model_error", model_error)):
                 for batch in rows_of.to_batches() if rows_of else []:
                     writer.write(name, batch)
-        playback = stack.enter_context(Playback(Source(tape, untold), run, writer, counted=counted))
+        playback = stack.enter_context(Playback(source, run, writer, counted=counted))
         for batch in ahead(tape.batches("event")):
             playback.feed(batch)
             fed += batch.num_rows

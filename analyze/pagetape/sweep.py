@@ -34,7 +34,7 @@ from pagetape.database import labels
 from pagetape.loss import Loss
 from pagetape.playback import Playback, Run, Source, made_by
 from pagetape.schemas.tape import Tape
-from pagetape.validation import untold
+from pagetape.validation import preferences, untold
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _FRAME_BYTES = 16  # of a model, per page of the machine
@@ -128,7 +128,7 @@ class _Recording:
         with self._lock:
             if self._made is None:
                 hidden, error = self._prepared or prepare(self._tape, self._directory)
-                self._made = Source(self._tape, hidden), error
+                self._made = Source(self._tape, hidden, preferences(self._tape)), error
             return self._made
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import _replay, cut, kept, kernels, output, stepping
+from pagetape import _replay, cut, kept, kernels, output, preference, stepping
 from pagetape.machine import snapshot_rows
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
@@ -53,6 +53,34 @@ def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
 
+def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
+    """What validate infers for a free run, table by table; both are kept."""
+    found: dict[str, list[pa.RecordBatch]] = {"untold": [], "preference": []}
+
+    def sink(name: str, batch: pa.RecordBatch) -> None:
+        if name in found:
+            found[name].append(batch)
+
+    stepping.run(tape, row, sink)
+    preferences = pa.Table.from_batches(found["preference"], preference.SCHEMA)
+    return {"untold": _by_row(found["untold"]), "preference": preferences}
+
+
+def preferences(tape: Tape) -> pa.Table:
+    """Which node each thread's requests prefer: input of a free run. Nothing for one node.
+
+    A replay's tape has its own, those it was given.
+    """
+    if "replay" in tape.facts:
+        return tape.table("preference")
+    if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
+        return preference.SCHEMA.empty_table()
+    untold(tape)  # whose run tells both
+    return kept.table(
+        tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
+    )
+
+
 def untold(tape: Tape) -> pa.Table:
     """What the tape's events leave out, as far as they prove it: input of a free run.
 
@@ -65,14 +93,9 @@ def untold(tape: Tape) -> pa.Table:
         return _UNTOLD.empty_table()
 
     def make() -> pa.Table:
-        found: list[pa.RecordBatch] = []
-
-        def sink(name: str, batch: pa.RecordBatch) -> None:
-            if name == "untold":
-                found.append(batch)
-
-        stepping.run(tape, own.row, sink)
-        return _by_row(found)
+        found = _ahead(tape, own.row)
+        kept.table(tape, "preference", preference.SCHEMA, lambda: found["preference"])
+        return found["untold"]
 
     return kept.table(tape, "untold", _UNTOLD, make)
 

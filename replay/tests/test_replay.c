@@ -604,6 +604,31 @@ static void thisnode_requests_stay_on_the_node_they_named(void)
 	tape_free(&t);
 }
 
+static void requests_of_a_thread_under_a_memory_policy_prefer_the_node_they_landed_on(void)
+{
+	struct batch *told = toy_rows(&preference_table, 1);
+	struct preference_columns *p = (struct preference_columns *)told->slots;
+	struct event_columns *c;
+	struct error err;
+	uint64_t pfns[3];
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	p->pid[0] = 2;
+	p->prefers[0] = PREFERENCE_PREFERS_LANDED;
+	must(hand_over(t.r, told, false, &err), &err);
+	c = (struct event_columns *)t.events->slots;
+	for (int i = 0; i < 3; i++)
+		alloc(&t, 0, 5000 + i, 0);
+	c->pid[1] = c->pid[2] = 2;
+	c->flags[2] = CONTEXT_SOFTIRQ; /* not the thread's own */
+	play(&t);
+	check(model_allocs(&t, pfns) == 3);
+	check(pfns[0] < ZONE_PAGES && pfns[1] >= ZONE_PAGES && pfns[2] < ZONE_PAGES);
+	batch_free(told);
+	tape_free(&t);
+}
+
 static void an_idle_pcp_decays_with_the_ticks(void)
 {
 	const struct totals *totals;
@@ -853,6 +878,7 @@ int main(void)
 	test(a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another);
 	test(a_free_block_that_may_not_merge_keeps_its_place);
 	test(thisnode_requests_stay_on_the_node_they_named);
+	test(requests_of_a_thread_under_a_memory_policy_prefer_the_node_they_landed_on);
 	test(an_idle_pcp_decays_with_the_ticks);
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
 	test(a_cpu_without_events_decays_too);

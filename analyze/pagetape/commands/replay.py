@@ -8,11 +8,24 @@ from typing import Any
 
 import click
 
-from pagetape import answer, kernels, model_error, options, output, presets
+from pagetape import answer, kernels, model_error, options, output, preference, presets
 from pagetape.loss import Loss
 from pagetape.playback import Run, check, is_own, play
 from pagetape.schemas.tape import Tape
-from pagetape.validation import untold
+from pagetape.validation import preferences, untold
+
+
+def _preference(found: dict[str, Any]) -> str:
+    """How the requests found the node they prefer; nothing for a machine of one node."""
+    if not found["requests"]:
+        return ""
+    share = answer.share(
+        found["requests"] - round(found["landed"] * found["requests"]), found["requests"]
+    )
+    return (
+        f"preferred node ({found['how']}): the CPU's for {share} % of the requests, for the others "
+        f"the one they were served from ({answer.amount(found['landed_threads'], 'thread')})\n"
+    )
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -21,6 +34,7 @@ def _text(result: dict[str, Any]) -> str:
         f"kernel {result['kernel']}, policy {' + '.join(result['policies'])}, "
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n\n"
         f"{answer.table(('total', 'value', 'tier'), rows)}\n\n"
+        f"{_preference(result['preference'])}"
         f"not modelled: {', '.join(result['not_modelled'])}\n"
     )
 
@@ -46,6 +60,15 @@ def _text(result: dict[str, Any]) -> str:
     "its kcompactd moves pages. R2: as R1, and where the tape has no more pages to reclaim, the "
     "oldest MOVABLE ones: synthetic.",
 )
+@click.option(
+    "--prefer",
+    type=click.Choice(preference.MODES),
+    default="auto",
+    show_default=True,
+    help="Which node a request asks first, if it does not say. cpu: the CPU's. landed: the one it "
+    "was served from. auto: the CPU's, but landed for threads that seem to be under a memory "
+    "policy: more than 2 % of their requests went elsewhere while the CPU's node had memory.",
+)
 @click.option("-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Keep the run.")
 @options.force
 @options.json
@@ -55,6 +78,7 @@ def command(
     policies: tuple[str, ...],
     policy_libs: tuple[str, ...],
     reclaim: str,
+    prefer: str,
     out: Path | None,
     force: bool,
     as_json: bool,
@@ -74,7 +98,7 @@ def command(
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
     """
     source = Tape(tape)
-    run = Run(kernel, presets.expand(policies), reclaim, policy_libs)
+    run = Run(kernel, presets.expand(policies), reclaim, policy_libs, prefer)
     options.check_policies(run.policies, policy_libs)
     output.tell(kernels.note(source, kernel))
     error = None
@@ -85,10 +109,8 @@ def command(
             with output.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
     with output.progress("replay") as bar:
-        hidden = untold(source)
-        result = play(
-            source, run, out, replace=force, progress=bar, untold=hidden, model_error=error
-        )
+        told = {"untold": untold(source), "preferences": preferences(source)}
+        result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which node requests prefer, from the recording to the report: two CPUs on two nodes.
+
+Thread 100 runs on node 0 and gets all its pages from node 1, though its own has plenty; thread
+101 runs on node 1 and gets its pages there.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, Writer
+
+Run = Callable[..., Any]
+
+PAGES = 32 << 9  # of a node
+NODES = [
+    {"id": 0, "cpus": [0], "distance": [10, 20]},
+    {"id": 1, "cpus": [1], "distance": [20, 10]},
+]
+
+
+@pytest.fixture
+def two_nodes(small: Path, tmp_path: Path) -> Path:
+    place: dict[str, Any] = {"snapshot": 0, "ts": 0, "zone": "NORMAL"}
+    marks = {"wmark_min": 64, "wmark_low": 80, "wmark_high": 96, "boost": 0}
+    reserve = {c.name: 0 for c in TABLES["zone"].columns if c.name.startswith("lowmem_reserve")}
+    size = {"spanned": PAGES, "present": PAGES, "managed": PAGES, "free": PAGES}
+    lists = {"count": 0, "high": 64, "batch": 16, "high_min": 64, "high_max": 128}
+    event = {"flags": 0, "page_order": 0, "kind": "alloc", "migratetype": "MOVABLE"}
+    with Writer(tmp_path / "two.tape", Tape(small).facts | {"nodes": NODES}) as tape:
+        for node in (0, 1):
+            here = place | {"node": node}
+            first = PAGES * (node + 1)
+            tape.rows("zone", [here | {"start_pfn": first} | size | marks | reserve])
+            tape.rows("pcp", [here | lists | {"cpu": cpu} for cpu in (0, 1)])
+            blocks = range(first, first + PAGES, 1024)
+            tape.rows("block_guess", [here | {"page_order": 10, "pfn": pfn} for pfn in blocks])
+            tape.rows("block_count", [here | {"migratetype": "MOVABLE", "nr_blocks": 32}])
+            tape.rows(
+                "pageblock",
+                [
+                    here | {"migratetype": "MOVABLE", "pfn": pfn, "guessed": True}
+                    for pfn in range(first, first + PAGES, 512)
+                ],
+            )
+        tape.rows(
+            "event",
+            [
+                event
+                | {"ts": 1000 * i, "cpu": i % 2, "pid": 100 + i % 2, "pfn": 2 * PAGES + i}
+                | {"gfp_flags": 0}
+                for i in range(400)
+            ],
+        )
+    return tmp_path / "two.tape"
+
+
+def test_a_thread_that_is_sent_elsewhere_prefers_where_it_lands(
+    two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "out.tape"
+    run = pagetape("replay", two_nodes, "-o", out, "--json").json
+    assert run["preference"] == {
+        "how": "auto",
+        "requests": 400,
+        "landed": 0.5,
+        "landed_threads": 1,
+    }
+    assert run["totals"]["remote_node"]["value"] == 0
+    pfns = [row["pfn"] for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
+    assert all(pfn >= 2 * PAGES for pfn in pfns)
+    rows = pagetape("report", "numa.preference", out, "--json").json["rows"]
+    assert [(r["found"], r["threads"], r["share"], r["unforced"]) for r in rows] == [
+        ("cpu", 1, 0.5, 0),
+        ("landed", 1, 0.5, 200),
+    ]
+
+
+def test_the_node_of_the_cpu_may_be_asked_for(
+    two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "out.tape"
+    run = pagetape("replay", two_nodes, "--prefer", "cpu", "-o", out, "--json").json
+    assert (run["preference"]["how"], run["preference"]["landed"]) == ("cpu", 0.0)
+    events = [row for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
+    assert all((row["pfn"] >= 2 * PAGES) == (row["cpu"] == 1) for row in events)
+    assert not Tape(out).facts["replay"]["own"]
+    landed = pagetape("replay", two_nodes, "--prefer", "landed", "--json").json["preference"]
+    assert (landed["landed"], landed["landed_threads"]) == (1.0, 2)
+
+
+def test_a_run_says_how_many_requests_prefer_which_node(two_nodes: Path, pagetape: Run) -> None:
+    assert (
+        "preferred node (auto): the CPU's for 50.0 % of the requests, for the others the one they"
+        " were served from (1 thread)\n"
+    ) in pagetape("replay", two_nodes).out
+
+
+def test_a_replay_of_a_replay_takes_what_that_was_given(
+    two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "out.tape"
+    pagetape("replay", two_nodes, "-o", out)
+    again = pagetape("replay", out, "--json").json
+    assert again["preference"]["landed"] == 0.5
+
+
+def test_one_node_leaves_nothing_to_prefer(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    run = pagetape("replay", small, "-o", tmp_path / "out.tape", "--json").json
+    assert run["preference"] == {
+        "how": "auto",
+        "requests": 0,
+        "landed": None,
+        "landed_threads": 0,
+    }
+    assert "preferred node" not in pagetape("replay", small).out
+    assert pagetape("report", "numa.preference", tmp_path / "out.tape", "--json").json["rows"] == []

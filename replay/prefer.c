@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prefer.h"
+
+#include "zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SUSPECT_SHARE = 50 }; /* one request in so many is sent elsewhere */
+#define GFP_LOW_ZONE (GFP_DMA | GFP_DMA32)
+
+int prefer_new(struct prefer *p, const struct model *m, struct error *err)
+{
+	*p = (struct prefer){.most = -1};
+	if (m->nr_nodes < 2)
+		return 0;
+	p->threads = calloc(PIDS_MOST, sizeof(*p->threads));
+	return p->threads ? 0 : fail(err, ENOMEM, "no memory for the nodes that threads prefer");
+}
+
+void prefer_free(struct prefer *p)
+{
+	free(p->threads);
+}
+
+/*
+ * Whether a node has memory for a request beyond doubt: more than its high watermark, for a
+ * request that had to reclaim is told only once it was served.
+ */
+static bool has_memory(const struct model *m, const struct request *rq, int node)
+{
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct zone *zone = &m->zones[i];
+
+		if (zone->node == node && zone->type <= rq->class_zone &&
+		    watermark_ok(m, zone, rq, zone_mark(zone, WMARK_HIGH)))
+			return true;
+	}
+	return false;
+}
+
+void prefer_see(struct prefer *p, const struct model *m, const struct step *step)
+{
+	uint16_t local = m->cpu_nodes[step->cpu];
+	struct request rq = {
+		.gfp_flags = step->gfp_flags,
+		.order = step->order,
+		.migratetype = step->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(step->gfp_flags),
+		.node = local,
+	};
+	struct prefer_count *count;
+
+	if (!p->threads || step->kind != EVENT_KIND_ALLOC || (uint32_t)step->pid >= PIDS_MOST)
+		return;
+	if (step_depth(step) || step->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE))
+		return;
+	count = &p->threads[step->pid];
+	count->requests++;
+	p->most = step->pid > p->most ? step->pid : p->most;
+	if (frame_zone(m, step->frame)->node == local)
+		return;
+	count->remote++;
+	count->unforced += has_memory(m, &rq, local);
+}
+
+void prefer_write(const struct prefer *p, struct output *o)
+{
+	for (int32_t pid = 0; pid <= p->most; pid++) {
+		const struct prefer_count *count = &p->threads[pid];
+		bool landed = (uint64_t)count->unforced * SUSPECT_SHARE > count->requests;
+		struct preference_columns *columns;
+		size_t i;
+
+		if (!count->requests)
+			continue;
+		i = output_row(o, &columns);
+		if (!columns)
+			return;
+		columns->pid[i] = pid;
+		columns->requests[i] = count->requests;
+		columns->remote[i] = count->remote;
+		columns->unforced[i] = count->unforced;
+		columns->prefers[i] = landed ? PREFERENCE_PREFERS_LANDED : PREFERENCE_PREFERS_CPU;
+	}
+}
+
+int prefer_load(uint64_t **landed, const struct preference_columns *columns, size_t rows,
+		struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		int32_t pid = columns->pid[i];
+
+		if (pid < 0 || pid >= PIDS_MOST)
+			return fail(err, EINVAL, "preference: pid %d", pid);
+		if (columns->prefers[i] != PREFERENCE_PREFERS_LANDED)
+			continue;
+		if (!*landed)
+			*landed = calloc(PIDS_MOST / 64, sizeof(**landed));
+		if (!*landed)
+			return fail(err, ENOMEM, "no memory for the nodes that threads prefer");
+		(*landed)[pid / 64] |= 1ull << pid % 64;
+	}
+	return 0;
+}
