@@ -238,6 +238,8 @@ class Database:
             why = str(e).splitlines()[0]
             raise TapeError(errno.ENOMEM, f"the query needs more than there is: {why}") from e
         except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
+            if (refused := str(e).partition(query.REFUSAL))[1]:
+                raise query.ParameterError(refused[2]) from e
             raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
 
     def close(self) -> None:

@@ -9,6 +9,8 @@ A header is the comment block at the head of the file:
     --
     -- Tapes: several
     --
+    -- Nodes: several
+    --
     -- Tier: A
     --
     -- Parameters:
@@ -18,7 +20,8 @@ A header is the comment block at the head of the file:
     --   nr  BIGINT  How many.
 
 A query with the line `Tapes: several` compares tapes, the first being the base; others are
-about one. `Tier` is that of the numbers when the tape is a prediction: A is placement, B
+about one. One with `Nodes: several` compares the nodes of a machine, and says so where there
+is but one. `Tier` is that of the numbers when the tape is a prediction: A is placement, B
 needs modelled feedback, - is for what is asked of recordings. queries/<group>/<name>.sql
 is the report
 `<group>.<name>`; the files in queries/views/ are the views all of them can use.
@@ -36,6 +39,7 @@ from typing import Any
 
 _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"
+_NODES = "Nodes: several"
 _TIER = re.compile(r"Tier: ([AB-])")
 _PARAMETER = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+)(?: = (?P<default>\S+))?  +(?P<doc>.+)")
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
@@ -47,6 +51,14 @@ _PYTHON: dict[str, Callable[[str], Any]] = {
     "DOUBLE": float,
     "VARCHAR": str,
 }
+
+
+# What a query's error() begins with where a parameter's value is none.
+REFUSAL = "Invalid Input Error: bad parameter: "
+
+
+class ParameterError(ValueError):
+    """The query does not take this value; the message says which it takes."""
 
 
 class HeaderError(ValueError):
@@ -86,6 +98,7 @@ class Query:
     doc: str
     tier: str  # "A", "B", "-", or "" for a view
     several: bool  # it compares tapes
+    nodes: bool  # it compares the nodes of a machine
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
@@ -136,9 +149,10 @@ def parse(name: str, text: str) -> Query:
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
     body = "\n".join(lines[len(comment) :]).strip()
-    several = _SEVERAL in comment
-    text = "\n".join(line for line in prose if line != _SEVERAL).strip()
-    return Query(name, comment[0], text, tier, several, parameters, columns, body)
+    marks = (_SEVERAL, _NODES)
+    several, nodes = (mark in comment for mark in marks)
+    text = "\n".join(line for line in prose if line not in marks).strip()
+    return Query(name, comment[0], text, tier, several, nodes, parameters, columns, body)
 
 
 def _tree(directory: Traversable, prefix: str) -> list[Query]:

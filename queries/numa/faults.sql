@@ -12,6 +12,8 @@
 --
 -- Tapes: several
 --
+-- Nodes: several
+--
 -- Tier: B
 --
 -- Columns:

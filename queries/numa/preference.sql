@@ -10,6 +10,8 @@
 -- Only for replays, which are given this, and for what `pagetape validate -o` writes; none of
 -- a machine of one node. Read `share` first.
 --
+-- Nodes: several
+--
 -- Tier: A
 --
 -- Columns:

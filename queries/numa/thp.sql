@@ -17,6 +17,8 @@
 --
 -- Tapes: several
 --
+-- Nodes: several
+--
 -- Tier: B
 --
 -- Parameters:
@@ -39,7 +41,10 @@ WITH chosen AS (
         CASE $cost
             WHEN 'naples' THEN '0,43,45,106,131,224'
             WHEN 'guest' THEN '0,101,58,222,,'
-            ELSE $cost
+            ELSE coalesce(
+                nullif(regexp_extract($cost, '^(\d+(\.\d+)?,){5}\d+(\.\d+)?$'), ''),
+                error('bad parameter: cost ''' || $cost || ''' is not naples, guest or six percentages, as 0,43,45,106,131,224')
+            )
         END AS costs
 ),
 

@@ -20,10 +20,16 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
 
     tapes = [Tape(path) for path in paths]
     with Database(tapes) as db:
-        found = db.run(q, values)
+        try:
+            found = db.run(q, values)
+        except query.ParameterError as e:
+            raise click.UsageError(str(e)) from e
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
+    note = ""
+    if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
+        note = "one node: there is no other to compare it with"
     if as_json:
         answer.emit(
             {
@@ -34,10 +40,14 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
                 "lost": loss.total,
                 "anomalies": loss.anomalies,
                 "tier": tier,
+                **({"note": note} if note else {}),
             }
         )
         return
-    click.echo(f"{answer.table(found.columns, found.rows)}\n\n{loss}; tier: {tier}")
+    click.echo(f"{answer.table(found.columns, found.rows)}\n")
+    if note:
+        click.echo(note)
+    click.echo(f"{loss}; tier: {tier}")
 
 
 def _command(q: query.Query) -> click.Command:
