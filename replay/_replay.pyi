@@ -45,6 +45,7 @@ class Replay:
         events: bool = True,  # write the model's own event rows
         counted: bool = False,  # ... of fallbacks only; event_count has the others' numbers
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
+        cpu_parts: Sequence[int] = (),  # of the nodes fake_numa makes of one, that of each CPU
         policy_libs: Sequence[str] = (),  # shared objects whose policies may be named
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:

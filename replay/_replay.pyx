@@ -59,6 +59,7 @@ cdef extern from "replay.h" nogil:
         int nr_cpus, nr_nodes
         const uint16_t *cpu_nodes
         const uint8_t *node_distances
+        const uint16_t *cpu_parts
         int pcp_high_fraction
     struct span:
         uint64_t first, end
@@ -280,22 +281,29 @@ cdef class Machine:
 
     cdef machine c
     cdef uint16_t *cpu_nodes
+    cdef uint16_t *cpu_parts
     cdef uint8_t *distances
     cdef span *spans
     cdef size_t nr_spans
 
     def __cinit__(
-        self, int nr_cpus, cpu_nodes, node_distances, int pageblock_order, int fraction, spans
+        self, int nr_cpus, cpu_nodes, node_distances, int pageblock_order, int fraction, spans,
+        cpu_parts=(),
     ):
         nodes, distances = list(cpu_nodes), [list(row) for row in node_distances]
+        if len(cpu_parts) not in (0, nr_cpus):
+            raise EngineError(errno.EINVAL, f"parts for {len(cpu_parts)} CPUs, not {nr_cpus}")
         if len(nodes) != nr_cpus or any(len(row) != len(distances) for row in distances):
             raise EngineError(errno.EINVAL, f"nodes of {len(nodes)} CPUs, not {nr_cpus}, or "
                               "distances that are not square")
         self.cpu_nodes = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
         self.distances = <uint8_t *>calloc(max(len(distances), 1) ** 2, 1)
         self.spans = <span *>calloc(max(len(spans), 1), sizeof(span))
-        if not self.cpu_nodes or not self.distances or not self.spans:
+        self.cpu_parts = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
+        if not self.cpu_nodes or not self.distances or not self.spans or not self.cpu_parts:
             raise MemoryError
+        for i, part in enumerate(cpu_parts):
+            self.cpu_parts[i] = part
         for i, node in enumerate(nodes):
             self.cpu_nodes[i] = node
         for i, row in enumerate(distances):
@@ -310,10 +318,12 @@ cdef class Machine:
         self.c.nr_nodes = len(distances)
         self.c.cpu_nodes = self.cpu_nodes
         self.c.node_distances = self.distances
+        self.c.cpu_parts = self.cpu_parts if cpu_parts else NULL
         self.c.pcp_high_fraction = fraction
 
     def __dealloc__(self):
         free(self.cpu_nodes)
+        free(self.cpu_parts)
         free(self.distances)
         free(self.spans)
 
@@ -367,6 +377,7 @@ cdef class Replay:
         bint events=True,
         bint counted=False,
         spans=(),
+        cpu_parts=(),
         policy_libs=(),
     ):
         cdef error err
@@ -380,7 +391,8 @@ cdef class Replay:
             )
         specs += [spec.encode() for spec in policies]
         self.machine = Machine(
-            nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
+            nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans,
+            cpu_parts
         )
         array = c_strings(specs)
         libs = c_strings(paths)

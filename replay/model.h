@@ -270,6 +270,8 @@ struct machine {
 	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
 	int node_parts;                /* nodes made of each node of the tape; 0 is 1 */
 	int zone_parts;                /* most parts of a zone; 0 is 1 */
+	/* [nr_cpus] which of the nodes made of its own a CPU prefers; NULL: by its number */
+	const uint16_t *cpu_parts;
 };
 
 /*

@@ -4,14 +4,19 @@
 Paths are not checked by click: what opens them knows better what is wrong.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pagetape import _replay
+
+if TYPE_CHECKING:
+    from pagetape.schemas.tape import Tape
 
 
 class Quantity(click.ParamType[float]):
@@ -78,6 +83,30 @@ def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
         _replay.check_policies(policies, libs)
     except _replay.EngineError as e:
         raise click.BadParameter(str(e.strerror), param_hint="--policy") from e
+
+
+def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
+    """'0-3/4-7' as the number of nodes and the node of each CPU of the tape; or BadParameter."""
+    if len(tape.facts.get("nodes") or []) > 1:
+        raise click.BadParameter("the tape has several nodes already", param_hint="--nodes")
+    nodes = text.split("/")
+    found: dict[int, int] = {}
+    for node, cpus in enumerate(nodes):
+        for part in cpus.split(","):
+            match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip())
+            if match is None:
+                raise click.BadParameter(
+                    f"'{text}' is no map of CPUs, as 0-3/4-7", param_hint="--nodes"
+                )
+            for cpu in range(int(match[1]), int(match[2] or match[1]) + 1):
+                if found.setdefault(cpu, node) != node:
+                    raise click.BadParameter(f"CPU {cpu} is on two nodes", param_hint="--nodes")
+    nr_cpus = int(tape.facts.get("cpus") or 0)
+    if sorted(found) != list(range(nr_cpus)):
+        raise click.BadParameter(
+            f"'{text}' is not about the tape's CPUs, 0 to {nr_cpus - 1}", param_hint="--nodes"
+        )
+    return len(nodes), tuple(found[cpu] for cpu in range(nr_cpus))
 
 
 RECLAIM = ("R0", "R1", "R2")

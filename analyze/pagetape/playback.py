@@ -57,6 +57,7 @@ class Run:
     reclaim: str = "R0"
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
     prefer: str = "auto"  # one of preference.MODES
+    cpu_parts: tuple[int, ...] = ()  # of the nodes fake_numa makes of one, that of each CPU
 
 
 def is_own(tape: Tape, run: Run) -> bool:
@@ -66,6 +67,20 @@ def is_own(tape: Tape, run: Run) -> bool:
     mainline = {p for p in run.policies if p.partition(":")[0] not in looking_on} <= {"mainline"}
     mainline = mainline and run.prefer == "auto"
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
+
+
+# Policies whose zones, and their pfns, no machine had.
+_SYNTHETIC = {"fake_numa", "split_zone"}
+
+
+def synthetic(run: Run) -> list[str]:
+    """What of a run is neither recorded nor the record's in another place."""
+    found = []
+    if _SYNTHETIC & {spec.partition(":")[0] for spec in run.policies}:
+        found.append("the nodes or zones: of the pages only sizes and numbers mean something")
+    if run.reclaim == "R2":
+        found.append("the supply of reclaim: the oldest MOVABLE pages")
+    return found
 
 
 def run_tier(run: Run) -> str:
@@ -142,6 +157,7 @@ class Source:
             recorded_kernel=own.row if (own := kernels.own(self.tape)) else "",
             reclaim=run.reclaim,
             spans=self.spans,
+            cpu_parts=run.cpu_parts,
             policy_libs=run.policy_libs,
             **options,
         )
@@ -220,6 +236,7 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
         "reclaim": run.reclaim,
         "own": is_own(tape, run),
         "tier": run_tier(run),
+        "synthetic": synthetic(run),
     }
 
 

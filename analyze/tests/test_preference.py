@@ -119,3 +119,47 @@ def test_one_node_leaves_nothing_to_prefer(small: Path, tmp_path: Path, pagetape
     }
     assert "preferred node" not in pagetape("replay", small).out
     assert pagetape("report", "numa.preference", tmp_path / "out.tape", "--json").json["rows"] == []
+
+
+def test_a_tape_of_one_node_is_played_as_of_several_by_a_map_of_its_cpus(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "out.tape"
+    run = pagetape("replay", small, "--nodes", "1/0", "-o", out, "--json").json
+    assert run["policies"] == ["fake_numa:nodes=2"]
+    assert [what.partition(":")[0] for what in run["synthetic"]] == ["the nodes or zones"]
+    assert Tape(out).facts["replay"]["synthetic"] == run["synthetic"]
+    zones = [row for row in Tape(out).table("zone").to_pylist() if row["snapshot"] == 1]
+    border = max(zone["start_pfn"] for zone in zones)
+    assert [zone["node"] for zone in zones] == [0, 1]
+    allocs = [row for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
+    assert all((row["pfn"] >= border) == (row["cpu"] == 0) for row in allocs)
+    assert "synthetic: the nodes or zones" in pagetape("replay", small, "--nodes", "1/0").out
+
+
+def test_what_is_recorded_is_not_synthetic(small: Path, pagetape: Run) -> None:
+    assert pagetape("replay", small, "--json").json["synthetic"] == []
+    supply = pagetape("replay", small, "--reclaim", "R2", "--json").json["synthetic"]
+    assert supply == ["the supply of reclaim: the oldest MOVABLE pages"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("0", "'0' is not about the tape's CPUs, 0 to 1"),
+        ("0/1-2", "'0/1-2' is not about the tape's CPUs, 0 to 1"),
+        ("0-1/1", "CPU 1 is on two nodes"),
+        ("0/x", "'0/x' is no map of CPUs, as 0-3/4-7"),
+        ("0//1", "'0//1' is no map of CPUs, as 0-3/4-7"),
+    ],
+)
+def test_a_map_that_is_none_is_bad_usage(text: str, why: str, small: Path, pagetape: Run) -> None:
+    said = pagetape("replay", small, "--nodes", text)
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert why in said.err
+
+
+def test_a_tape_of_several_nodes_keeps_them(two_nodes: Path, pagetape: Run) -> None:
+    said = pagetape("replay", two_nodes, "--nodes", "0/1")
+    assert said.status == 2
+    assert "the tape has several nodes already" in said.err

@@ -21,8 +21,8 @@ Run = Callable[..., Any]
 # What depends on feedback that is only counted where a run has none.
 COUNTED_ONLY = {"kswapd_wakes", "below_low", "below_min", "failed"}
 
-# Numbers that say how a command went, not what a machine would have done.
-ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "kept"}
+# Numbers that say how a command went, or what was recorded, not what would have been.
+ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "kept", "preference"}
 
 
 @pytest.fixture(scope="module")

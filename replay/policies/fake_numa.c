@@ -4,8 +4,9 @@
  *
  * Every zone becomes `nodes` equal ranges, each the zone of a node of its own, with its own
  * free lists, lock, watermarks and per-CPU lists. CPU c prefers node c mod `nodes` of its
- * own; nodes follow each other in a ring, those of another socket only then. A pass of
- * kswapd on the recorded node is one on all nodes made of it.
+ * own, unless the machine tells another (`replay --nodes`); nodes follow each other in a ring,
+ * those of another socket only then. A pass of kswapd on the recorded node is one on all nodes made
+ * of it.
  */
 #include "layout.h"
 #include "policy.h"
@@ -75,8 +76,14 @@ static int fake_numa_layout(struct policy *self, struct machine *machine, struct
 					    machine->nr_nodes, parts);
 			fn->distances[from * nodes + to] = (uint8_t)distance;
 		}
-	for (int cpu = 0; cpu < machine->nr_cpus; cpu++)
-		fn->cpu_nodes[cpu] = (uint16_t)(machine->cpu_nodes[cpu] * parts + cpu % parts);
+	for (int cpu = 0; cpu < machine->nr_cpus; cpu++) {
+		int part = machine->cpu_parts ? machine->cpu_parts[cpu] : cpu % parts;
+
+		if (part >= parts)
+			return fail(err, EINVAL, "fake_numa:nodes: CPU %d prefers node %d of %d",
+				    cpu, part, parts);
+		fn->cpu_nodes[cpu] = (uint16_t)(machine->cpu_nodes[cpu] * parts + part);
+	}
 	machine->nr_nodes = nodes;
 	machine->node_parts = parts;
 	machine->cpu_nodes = fn->cpu_nodes;

@@ -34,8 +34,8 @@ static struct zone_spec zone(int node, int type, uint64_t start, uint64_t pages)
 	};
 }
 
-/* The two nodes as the owner of the layout leaves them. */
-static void plan_new(struct plan *p, const char *spec)
+/* The two nodes as the owner of the layout leaves them, with a map of CPUs or NULL. */
+static void plan_new_with(struct plan *p, const char *spec, const uint16_t *cpu_parts)
 {
 	static const uint16_t cpu_nodes[NR_CPUS] = {0, 0, 1, 1};
 	static const uint8_t distances[] = {10, 20, 20, 10};
@@ -47,7 +47,8 @@ static void plan_new(struct plan *p, const char *spec)
 			    .nr_cpus = NR_CPUS,
 			    .nr_nodes = 2,
 			    .cpu_nodes = cpu_nodes,
-			    .node_distances = distances},
+			    .node_distances = distances,
+			    .cpu_parts = cpu_parts},
 		.zones = {zone(0, ZONE_DMA32, 0, DMA32_PAGES),
 			  zone(0, ZONE_NORMAL, DMA32_PAGES, NORMAL_PAGES),
 			  zone(1, ZONE_NORMAL, DMA32_PAGES + NORMAL_PAGES, NORMAL_PAGES)},
@@ -57,6 +58,11 @@ static void plan_new(struct plan *p, const char *spec)
 	check(!policy_stack_add(p->stack, spec, NULL));
 	owner = p->stack->owner.layout;
 	p->ret = owner->ops->layout(owner, &p->machine, p->zones, &p->nr, UINT8_MAX, &p->err);
+}
+
+static void plan_new(struct plan *p, const char *spec)
+{
+	plan_new_with(p, spec, NULL);
 }
 
 static void plan_free(struct plan *p)
@@ -167,6 +173,21 @@ static void a_cpu_prefers_the_fake_node_of_its_number_on_its_own_socket(void)
 	plan_free(&p);
 }
 
+static void a_map_tells_which_fake_node_a_cpu_prefers(void)
+{
+	static const uint16_t map[NR_CPUS] = {1, 1, 0, 1}, beyond[NR_CPUS] = {0, 1, 2, 0};
+	struct plan p;
+
+	plan_new_with(&p, "fake_numa:nodes=2", map);
+	check(p.machine.cpu_nodes[0] == 1 && p.machine.cpu_nodes[1] == 1);
+	check(p.machine.cpu_nodes[2] == 2 && p.machine.cpu_nodes[3] == 3);
+	plan_free(&p);
+	plan_new_with(&p, "fake_numa:nodes=2", beyond);
+	check(p.ret == -EINVAL);
+	check_text(p.err.msg, "fake_numa:nodes: CPU 2 prefers node 2 of 2");
+	plan_free(&p);
+}
+
 static void the_cpus_number_chooses_the_part_it_begins_with(void)
 {
 	struct plan p;
@@ -270,6 +291,7 @@ int main(void)
 	test(one_part_changes_nothing);
 	test(fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last);
 	test(a_cpu_prefers_the_fake_node_of_its_number_on_its_own_socket);
+	test(a_map_tells_which_fake_node_a_cpu_prefers);
 	test(the_cpus_number_chooses_the_part_it_begins_with);
 	test(two_cpus_of_one_node_take_from_two_locks);
 	test(another_part_is_no_lower_zone);

@@ -129,7 +129,7 @@ static void bad_machines_are_refused(void)
 {
 	static const uint16_t cpu_nodes[] = {0, 3};
 	static const uint8_t distances[] = {10, 20, 20, 10};
-	const struct machine good = {9, 10, 1, 2, cpu_nodes, distances, 0, 1, 1};
+	const struct machine good = {9, 10, 1, 2, cpu_nodes, distances, 0, 1, 1, NULL};
 	const struct zone_spec zone = {.type = ZONE_NORMAL, .spanned = 4096, .managed = 4096};
 	struct machine machine = good;
 	struct zone_spec zones[2] = {zone, zone};

@@ -35,6 +35,7 @@ def _text(result: dict[str, Any]) -> str:
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n\n"
         f"{answer.table(('total', 'value', 'tier'), rows)}\n\n"
         f"{_preference(result['preference'])}"
+        f"{''.join(f'synthetic: {what}{chr(10)}' for what in result['synthetic'])}"
         f"not modelled: {', '.join(result['not_modelled'])}\n"
     )
 
@@ -69,6 +70,13 @@ def _text(result: dict[str, Any]) -> str:
     "was served from. auto: the CPU's, but landed for threads that seem to be under a memory "
     "policy: more than 2 % of their requests went elsewhere while the CPU's node had memory.",
 )
+@click.option(
+    "--nodes",
+    "node_map",
+    metavar="CPUS/CPUS...",
+    help="Play a tape of one node as of several, with these CPUs on each, as 0-3/4-7: the policy "
+    "fake_numa, with a map of its own. Synthetic.",
+)
 @click.option("-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Keep the run.")
 @options.force
 @options.json
@@ -79,6 +87,7 @@ def command(
     policy_libs: tuple[str, ...],
     reclaim: str,
     prefer: str,
+    node_map: str | None,
     out: Path | None,
     force: bool,
     as_json: bool,
@@ -98,7 +107,11 @@ def command(
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
     """
     source = Tape(tape)
-    run = Run(kernel, presets.expand(policies), reclaim, policy_libs, prefer)
+    stack, parts = presets.expand(policies), tuple[int, ...]()
+    if node_map is not None:
+        nodes, parts = options.node_map(source, node_map)
+        stack += (f"fake_numa:nodes={nodes}",)
+    run = Run(kernel, stack, reclaim, policy_libs, prefer, parts)
     options.check_policies(run.policies, policy_libs)
     output.tell(kernels.note(source, kernel))
     error = None
