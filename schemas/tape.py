@@ -37,7 +37,8 @@ class TapeError(OSError):
     """A tape cannot be read or written; the message says which and why."""
 
 
-def _schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
+def stored_schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
+    """The table's columns, with what a tape says of itself as metadata."""
     return table.arrow.with_metadata(
         {_VERSION_KEY: str(VERSION), _FACTS_KEY: json.dumps(facts, sort_keys=True)}
     )
@@ -103,7 +104,7 @@ class Writer:
         self._sinks.append(pa.OSFile(str(path), "wb"))
         self._files[name] = pa.ipc.new_file(
             self._sinks[-1],
-            _schema(TABLES[name], self.facts),
+            stored_schema(TABLES[name], self.facts),
             options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
         )
         return path

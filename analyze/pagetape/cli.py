@@ -29,6 +29,7 @@ COMMANDS = {
     "report": ("report", "Answer one question about a tape; without a name, list them."),
     "html": ("html", "One self-contained page about one or more tapes."),
     "sql": ("sql", "Ask DuckDB about one or more tapes."),
+    "archive": ("archive", "Tapes as Parquet, for fleets."),
     "schema": ("schema", "What the tables and columns of a tape mean."),
     "doctor": ("doctor", "What this machine can record."),
     "install-service": ("install_service", "A recorder that always runs, under systemd."),

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape archive: tapes as Parquet."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pagetape import answer, options
+from pagetape.archive import archive
+from pagetape.schemas.tape import Tape
+
+
+@click.command("archive")
+@options.tapes
+@click.option("-o", "--output", "out", type=options.PATH, metavar="DIR", required=True)
+@options.json
+def command(tapes: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Tapes as Parquet, for fleets.
+
+    Every table of a tape that has rows becomes a file in DIR/TABLE/host=HOST/date=DATE/, which
+    DuckDB, Spark and others read as one table, with host and date as columns. The machine's
+    facts are in each file's metadata. A tape that is archived already stays as it is, so
+    that the command may be given again, by many machines and into one DIR.
+
+    \b
+    Example:
+      pagetape archive base.tape night.tape -o fleet
+      duckdb -c "SELECT host, count(*) FROM 'fleet/event/**/*.parquet' GROUP BY host"
+    """
+    found = [archive(Tape(path), out) for path in tapes]
+    if as_json:
+        answer.emit({"archive": str(out), "tapes": [asdict(one) for one in found]})
+        return
+    rows = [(one.tape, one.files, one.made, one.rows, one.bytes) for one in found]
+    click.echo(answer.table(("tape", "files", "made", "rows", "bytes"), rows))
