@@ -59,6 +59,12 @@ void settle_interrupted(struct validate *v, const struct step *step);
 
 /* expect_burst.c */
 
+/*
+ * An alloc got the page that a refill of its empty PCP would have brought first, and no event
+ * told of one: whether it did, and was made up for.
+ */
+bool refill_unheard(struct validate *v, const struct step *alloc, const struct request *rq,
+		    struct pcp *pcp);
 /* Score the size of a refill or a drain. */
 void score_size(struct validate *v, const struct step *step, struct zone *zone,
 		enum decision decision, int expected, int got, bool exact);

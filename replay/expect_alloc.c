@@ -197,8 +197,8 @@ void expect_alloc(struct validate *v, struct step *step)
 		return;
 	}
 	rq = request_of(m, step);
-	zone_passes(m, &rq, zone, false);
-	if (is_first(m, step, &pcp)) {
+	rq.flags = zone_passes(m, &rq, zone, false);
+	if (is_first(m, step, &pcp) || (pcp && refill_unheard(v, step, &rq, pcp))) {
 		take_head(v, step, pcp);
 		score(&v->score, zone, DECISION_ALLOC, EXACT);
 		return;

@@ -188,6 +188,47 @@ static void expect_refill(struct validate *v, struct burst *burst, struct pcp *p
 	alloc->taken = alloc->exact = true;
 }
 
+/* What the next page of a refill would be split from, were it to need no fallback; or NO_FRAME. */
+static uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++)
+		if (zone->nr_free[order][rq->migratetype])
+			return m->frames[free_list(zone, order, rq->migratetype)].next;
+	return NO_FRAME;
+}
+
+/* Whether the next that is heard of a page is that it leaves the free lists. */
+static bool is_taken_next(const struct validate *v, uint32_t frame)
+{
+	const struct step *next = steps_of_frame(&v->steps, NULL, frame);
+
+	return next && is_taking(next);
+}
+
+bool refill_unheard(struct validate *v, const struct step *alloc, const struct request *rq,
+		    struct pcp *pcp)
+{
+	struct model *m = v->m;
+	struct zone *zone = &m->zones[pcp->zone];
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	uint32_t frame = next_chunk(m, zone, rq), last = NO_FRAME;
+	int size, before = pcp->count;
+
+	if (v->guesses || frame != alloc->frame || pcp_first(m, pcp, rq) != NO_FRAME)
+		return false;
+	size = pcp_refill_size(m, zone, pcp, rq->order);
+	/* The first is told by its alloc; a page that the free lists give later stayed there. */
+	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
+	     size--) {
+		last = rmqueue_core(m, zone, rq, &mode);
+		pcp_add_refilled(m, pcp, rq, last, NO_FRAME);
+		v->pushed[last] = 0;
+		frame = next_chunk(m, zone, rq);
+	}
+	score_repair(&v->score, zone, REPAIR_CAUSE_UNTOLD_REFILL, (uint64_t)(pcp->count - before));
+	return true;
+}
+
 void expect_burst(struct validate *v, struct step *first)
 {
 	struct model *m = v->m;

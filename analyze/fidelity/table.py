@@ -52,6 +52,7 @@ CAUSES = {
     "rotated": "a free list in another order",
     "parameter": "a parameter of a per-CPU list or a zone that no event tells",
     "drained_elsewhere": "a drain with no cause on the tape",
+    "untold_refill": "a refill with no event",
     "unexplained": "unexplained",
 }
 

@@ -180,6 +180,26 @@ static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(voi
 	validate_free(v);
 }
 
+static void allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_refill(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* It ended before the page that the free lists give later. */
+	static const struct row events[] = {
+		ALLOC(0, 2048, 0, MOVABLE),
+		ALLOC(0, 2049, 0, MOVABLE),
+		ZONE_LOCKED(1, 2050, 0, MOVABLE),
+		ALLOC(1, 2050, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	const struct zone_score *score = &validate_totals(v)->score;
+
+	check(tally_of(v, DECISION_ALLOC).exact == 3);
+	check(tally_of(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(score->repairs[REPAIR_CAUSE_UNTOLD_REFILL].nr == 1);
+	check(score->repairs[REPAIR_CAUSE_UNTOLD_REFILL].pages == 2);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -189,5 +209,6 @@ int main(void)
 	test(a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end);
 	test(a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists);
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
+	test(allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_refill);
 	return check_done();
 }
