@@ -80,9 +80,17 @@ void tell_overflow(struct validate *v, const struct pcp *pcp, const struct step 
 
 /* expect_drain.c */
 
+/* A drain that the model expects. */
+struct drain_due {
+	int pages, list;
+	int piece;      /* under one hold of the lock: its last entry is drained whole */
+	bool told;      /* that it is one is all there is to expect */
+	uint64_t until; /* row of `event` */
+};
+
 struct drained {
 	int pages; /* recorded */
-	int due;   /* that the model would have drained, the last entry as a whole */
+	int due;   /* that the model would have drained, the last entry of a piece as a whole */
 	bool all;  /* the PCP is empty */
 };
 
@@ -92,12 +100,9 @@ struct drained {
  */
 uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struct step *drain);
 
-/*
- * The events of one drain, before row `until`, against what the model would drain, `pages`
- * from `list` on; `told`: there is no telling how many.
- */
-struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages,
-			     int list, bool told, uint64_t until);
+/* The events of one drain, up to row `until`, against what the model would drain. */
+struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp,
+			     const struct drain_due *due);
 
 /* untraced.c */
 

@@ -32,6 +32,34 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct s
 	no_guess(v, block_head(m, step->frame));
 }
 
+/* Whether the tape shows an entry of a PCP later: where a drain takes it, or an alloc. */
+static bool is_there_later(const struct step *next)
+{
+	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
+}
+
+/*
+ * An entry of a PCP is not there any more. Neither are those right above it that the drain
+ * did not find either, up to `victim`: they left first.
+ */
+static void take_series(struct validate *v, const struct step *step, struct pcp *pcp,
+			uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint32_t top = entry, above, next;
+	uint64_t at;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && above != step->frame &&
+	       !is_there_later(steps_of_frame(&v->steps, step, above)))
+		top = above;
+	at = left_before(v, top);
+	for (bool last = false; !last; top = next) {
+		next = m->frames[top].next;
+		last = top == entry;
+		take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
+	}
+}
+
 /*
  * The kernel drained another entry of the list than the model's next one, or, emptying all
  * lists, one of a later list. Those before it are on the PCP no more; or, if the tape shows
@@ -58,31 +86,45 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - step->at < SOON))
 			return;
-		if (next &&
-		    (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC)) {
+		if (is_there_later(next)) {
 			pcp_list_of(m, drain->list, &order, &type);
 			tell_block(v, UNTOLD_KIND_MOVED, victim, order, type, 0);
 			list_del(f, victim);
 			list_add_head(f, here, victim);
 		} else {
-			take_unseen(v, drain->pcp, victim, frame_block(m, victim)->migratetype,
-				    left_before(v, victim));
+			take_series(v, step, drain->pcp, victim);
 		}
 	}
 }
 
-struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp, int pages,
-			     int list, bool told, uint64_t until)
+/* How far the pieces of a drain have come. */
+struct pieces {
+	int asked; /* pages, up to the end of the running piece */
+	int end;   /* of it, in pages drained */
+};
+
+static void next_piece(struct pieces *p, const struct drain_due *due, int drained)
+{
+	int left = due->pages - p->asked, piece = left < due->piece ? left : due->piece;
+
+	p->asked += piece;
+	p->end = drained + piece;
+}
+
+struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp,
+			     const struct drain_due *due)
 {
 	struct model *m = v->m;
 	struct zone *zone = &m->zones[pcp->zone];
 	struct step *last = first;
 	struct pcp_drain drain;
 	struct drained found = {0};
+	struct pieces pieces = {0};
+	int pages = due->pages;
 	int drained = 0, over = 0; /* at most so many too many: entries are drained whole */
-	int piece = m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : INT_MAX;
 
-	pcp_drain_begin(&drain, m, pcp, told ? INT_MAX : pages, list);
+	next_piece(&pieces, due, 0);
+	pcp_drain_begin(&drain, m, pcp, due->told ? INT_MAX : pages, due->list);
 	for (struct step *s = first; s; s = step_next(&v->steps, s)) {
 		uint32_t victim;
 		bool unknown, same;
@@ -93,13 +135,13 @@ struct drained compare_drain(struct validate *v, struct step *first, struct pcp 
 			continue;
 		}
 		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
-		    frame_zone(m, s->frame) != zone || s->at >= until)
+		    frame_zone(m, s->frame) != zone || s->at >= due->until)
 			break;
-		if (drain.left <= 0 && !told && drained >= pages)
+		if (drain.left <= 0 && !due->told && drained >= pages)
 			drain.left = INT_MAX; /* more than predicted */
 		victim = pcp_drain_next(&drain, m);
 		/* The next CPU's turn. */
-		if ((told || drained >= pages) && last != first &&
+		if ((due->told || drained >= pages) && last != first &&
 		    m->frames[s->frame].state == FRAME_PCP &&
 		    &m->pcps[m->frames[s->frame].list] != pcp)
 			break;
@@ -129,24 +171,27 @@ struct drained compare_drain(struct validate *v, struct step *first, struct pcp 
 				score(&v->score, zone, DECISION_DRAIN, UNKNOWN);
 			else
 				missed(v, &miss);
-			skip_phantoms(v, &drain, victim, s, told);
+			skip_phantoms(v, &drain, victim, s, due->told);
 			drain_by_force(v, zone, s);
 			drain.left -= 1 << s->order;
 			story_end(v);
 		}
 		drained += 1 << s->order;
 		over += (1 << s->order) - 1;
-		if (!found.due && drained >= pages)
-			found.due = drained;
+		while (!found.due && drained >= pieces.end) {
+			if (pieces.asked >= pages)
+				found.due = drained;
+			next_piece(&pieces, due, drained);
+		}
 		s->taken = true;
 		last = s;
-		if (told && (pcp->count <= 0 || drained >= piece))
+		if (due->told && (pcp->count <= 0 || drained >= due->piece))
 			break;
 	}
 	pcp_lock_after_burst(v, last, zone);
 	pcp->touched = true;
 	pcp_lock_remote(v, pcp, last);
-	if (!told)
+	if (!due->told)
 		score_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
 			   drained >= pages && drained <= pages + over && drain.left <= 0);
 	found.pages = drained;
@@ -180,12 +225,14 @@ void expect_drain(struct validate *v, struct step *first)
 	const struct frame *f = &m->frames[first->frame];
 	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
 	struct asked_drain *asked = &v->asked[first->cpu];
+	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
 	struct drained drained;
 
 	if (asked->at && asked->at == first->at) {
 		asked->at = 0;
-		drained =
-			compare_drain(v, first, pcp, asked->pages, asked->list, false, UINT64_MAX);
+		due.pages = asked->pages;
+		due.list = asked->list;
+		drained = compare_drain(v, first, pcp, &due);
 		if (drained.pages > drained.due || (drained.pages < drained.due && !drained.all))
 			tell_overflow(v, pcp, first, asked->free_at, drained.pages, asked->high);
 		pcp_committed(m, zone);
@@ -194,7 +241,10 @@ void expect_drain(struct validate *v, struct step *first)
 	if (f->state == FRAME_PCP)
 		pcp = &m->pcps[f->list];
 	score_repair(&v->score, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
-	tell_drain(v, pcp, first, compare_drain(v, first, pcp, 0, 0, true, UINT64_MAX).pages);
+	due.told = true;
+	if (m->kernel->drain_all_pieces)
+		due.piece = pcp_piece(m, pcp);
+	tell_drain(v, pcp, first, compare_drain(v, first, pcp, &due).pages);
 	expect_waiting(v, pcp->cpu);
 }
 
@@ -208,11 +258,15 @@ void expect_tick(struct validate *v, const struct aside *aside)
 	for (int z = 0; z < m->nr_zones; z++) {
 		struct zone *zone = &m->zones[z];
 		struct pcp *pcp = zone_pcp(m, zone, aside->where);
-		int pages = pcp_decay(m, pcp);
+		struct drain_due due = {
+			.pages = pcp_decay(m, pcp),
+			.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
+			.until = until,
+		};
 		struct step *s = steps_coming(&v->steps, aside->where);
 		struct drained drained;
 
-		if (!pages)
+		if (!due.pages)
 			continue;
 		for (int within = WORKER_WITHIN; s && within--; s = step_next(&v->steps, s))
 			if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
@@ -221,7 +275,7 @@ void expect_tick(struct validate *v, const struct aside *aside)
 		if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != aside->pid || s->taken ||
 		    s->at >= until)
 			continue;
-		drained = compare_drain(v, s, pcp, pages, 0, false, until);
+		drained = compare_drain(v, s, pcp, &due);
 		if (drained.pages > drained.due)
 			tell_drain(v, pcp, s, drained.pages - drained.due);
 	}
