@@ -7,6 +7,7 @@
  *   expect_alloc.c  the page of an alloc
  *   expect_free.c   a free, and whether it drains the PCP
  *   expect_drain.c  the pages of a drain, and the vmstat worker
+ *   expect_tuning.c the tuning of a PCP that a refill or a drain showed
  *   untraced.c      pages that left a PCP list without an event
  */
 #pragma once
@@ -69,15 +70,6 @@ bool refill_unheard(struct validate *v, const struct step *alloc, const struct r
 void score_size(struct validate *v, const struct step *step, struct zone *zone,
 		enum decision decision, int expected, int got, bool exact);
 
-/* expect_free.c */
-
-/*
- * Write down that the free at row `at` drained so many pages, which its PCP's tuning would not
- * have made it; `high`: the one that this showed, or 0.
- */
-void tell_overflow(struct validate *v, const struct pcp *pcp, const struct step *like, uint64_t at,
-		   int pages, int high);
-
 /* expect_drain.c */
 
 /* A drain that the model expects. */
@@ -90,6 +82,7 @@ struct drain_due {
 
 struct drained {
 	int pages; /* recorded */
+	int last;  /* of these, in the last entry, which is drained whole */
 	int due;   /* that the model would have drained, the last entry of a piece as a whole */
 	bool all;  /* the PCP is empty */
 };
@@ -104,6 +97,23 @@ uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struc
 struct drained compare_drain(struct validate *v, struct step *first, struct pcp *pcp,
 			     const struct drain_due *due);
 
+/* expect_tuning.c */
+
+/*
+ * Find, and write down, with which tuning of the PCP and marks of the zone a refill of
+ * `size` entries would have had that size; `before` it.
+ */
+void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const struct pcp *before,
+		 const struct pick *pick, int size);
+/* The same for a free that was followed by a drain of other than the pages due, or by none. */
+void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
+		   const struct drained *drained);
+/* `high` of a PCP is not in doubt: what a mark of the zone did to it so far was right. */
+static inline void trust_high(struct validate *v, const struct pcp *pcp)
+{
+	v->highs[pcp->number] = pcp->high;
+}
+
 /* untraced.c */
 
 /* The alloc of a page among the next `within` events of the CPU, or NULL. */
@@ -117,6 +127,8 @@ void tell_early(struct validate *v, const struct step *alloc);
 void tell_direct(struct validate *v, const struct step *alloc, uint64_t at);
 /* The next alloc of a page that the model holds first on its PCP list takes it. */
 void take_head(struct validate *v, const struct step *alloc, struct pcp *pcp);
+/* The same before its event: now. */
+void take_early(struct validate *v, struct step *alloc, struct pcp *pcp);
 /* An entry left its list without an event, before row `at` of `event`; 0: the one that runs. */
 void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at);
 /*

@@ -144,11 +144,7 @@ void settle_interrupted(struct validate *v, const struct step *step)
 		s = step_next(&v->steps, s);
 	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_first(v->m, s, &pcp))
 		return;
-	tell_early(v, s);
-	take_head(v, s, pcp);
-	s->taken = s->exact = true;
-	score_repair(&v->score, frame_zone(v->m, s->frame), REPAIR_CAUSE_LATE_ALLOC,
-		     1ull << s->order);
+	take_early(v, s, pcp);
 }
 
 void expect_alloc(struct validate *v, struct step *step)

@@ -41,46 +41,6 @@ static bool has_more(const struct model *m, const struct zone *zone, const struc
 	return false;
 }
 
-/*
- * The tuning of the PCP, and the mark of the zone, with which a refill would have had the
- * size it had.
- */
-static void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp,
-			const struct pcp *before, const struct pick *pick, int size)
-{
-	const struct model *m = v->m;
-	bool below_high = zone->below_high;
-
-	for (int factor = -1; factor <= m->kernel->pcp_scale_max; factor++) {
-		for (int flip = 0; flip < 2; flip++) {
-			struct pcp guess = *before;
-
-			if (factor >= 0)
-				guess.alloc_factor = (uint8_t)factor;
-			zone->below_high = flip ? !below_high : below_high;
-			if (pcp_refill_size(m, zone, &guess, pick->order) != size)
-				continue;
-			tell_untold(v,
-				    (struct untold){
-					    .kind = UNTOLD_KIND_TUNED,
-					    .cpu = pcp->cpu,
-					    .frame = pick->frame,
-					    .order = pick->order,
-					    .migratetype = pick->migratetype,
-					    .alloc_factor = factor < 0 ? before->alloc_factor
-								       : (uint8_t)factor,
-					    .below_high = zone->below_high,
-					    .refill = true,
-				    },
-				    NULL);
-			pcp->alloc_factor = guess.alloc_factor;
-			pcp->high = guess.high;
-			return;
-		}
-	}
-	zone->below_high = below_high;
-}
-
 void score_size(struct validate *v, const struct step *step, struct zone *zone,
 		enum decision decision, int expected, int got, bool exact)
 {

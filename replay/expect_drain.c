@@ -177,6 +177,7 @@ struct drained compare_drain(struct validate *v, struct step *first, struct pcp 
 			story_end(v);
 		}
 		drained += 1 << s->order;
+		found.last = 1 << s->order;
 		over += (1 << s->order) - 1;
 		while (!found.due && drained >= pieces.end) {
 			if (pieces.asked >= pages)
@@ -212,7 +213,7 @@ static void tell_drain(struct validate *v, const struct pcp *pcp, const struct s
 			    .frame = like->frame,
 			    .order = like->order,
 			    .migratetype = like->migratetype,
-			    .sized = true,
+			    .tells = TELLS_PAGES,
 			    .pages = pages,
 		    },
 		    NULL);
@@ -234,7 +235,7 @@ void expect_drain(struct validate *v, struct step *first)
 		due.list = asked->list;
 		drained = compare_drain(v, first, pcp, &due);
 		if (drained.pages > drained.due || (drained.pages < drained.due && !drained.all))
-			tell_overflow(v, pcp, first, asked->free_at, drained.pages, asked->high);
+			tune_overflow(v, pcp, &asked->free, &drained);
 		pcp_committed(m, zone);
 		return;
 	}

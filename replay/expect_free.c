@@ -93,44 +93,6 @@ static void free_unused(struct validate *v, const struct step *step)
 	seize(m, step->frame, step->order);
 }
 
-/* `high` of a PCP is not in doubt: what a flag of the zone did to it so far was right. */
-static void trust_high(struct validate *v, const struct pcp *pcp)
-{
-	v->highs[pcp->number] = pcp->high;
-}
-
-/* Flags of a zone that shrank `high` of its PCPs with each free were not set. */
-static void unshrink_highs(struct validate *v, const struct zone *zone)
-{
-	for (int cpu = 0; cpu < v->m->nr_cpus; cpu++) {
-		struct pcp *pcp = zone_pcp(v->m, zone, cpu);
-
-		if (pcp->high < v->highs[pcp->number])
-			pcp->high = v->highs[pcp->number];
-	}
-}
-
-/*
- * The PCP should have overflown, and did not: so none of what asks for a drain at its count
- * holds. Where high is not tuned but set, that is since kswapd's pass is over.
- */
-static void expect_no_drain(struct validate *v, const struct step *step, struct pcp *pcp, int pages)
-{
-	struct zone *zone = &v->m->zones[pcp->zone];
-	int held;
-
-	score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
-	zone->reclaim_active = false;
-	if (v->m->kernel->pcp_tuning != PCP_AUTO)
-		return;
-	if (pcp->count >= pcp->high_min)
-		zone->below_high = false;
-	unshrink_highs(v, zone);
-	held = pcp->count + (pcp->free_count > pcp->batch ? pcp->free_count : pcp->batch);
-	if (pcp->high <= pcp->count)
-		pcp->high = held < pcp->high_max ? held : pcp->high_max;
-}
-
 /* A free that found the PCP's lock taken; `kind` tells of it. */
 static void free_past_lock(struct validate *v, const struct step *step, int kind)
 {
@@ -153,55 +115,16 @@ void expect_waiting(struct validate *v, int cpu)
 	free_past_lock(v, &remote->free, UNTOLD_KIND_FREE);
 }
 
-/*
- * A drain where none was due: the PCP's high was lower than the events tell, or, where it
- * is set or could not be so low, limited while kswapd is in a pass.
- */
-static void lower_high(struct validate *v, struct pcp *pcp)
+/* The PCP should have overflown, and did not: it may hold fewer pages than the model thinks. */
+static void expect_no_drain(struct validate *v, const struct step *step, struct pcp *pcp,
+			    const struct freed *free, int pages)
 {
-	if (v->m->kernel->pcp_tuning == PCP_AUTO && pcp->count >= pcp->high_min)
-		pcp->high = pcp->count;
-	else
-		v->m->zones[pcp->zone].reclaim_active = true;
-}
+	struct zone *zone = &v->m->zones[pcp->zone];
 
-void tell_overflow(struct validate *v, const struct pcp *pcp, const struct step *like, uint64_t at,
-		   int pages, int high)
-{
-	tell_untold(v,
-		    (struct untold){
-			    .at = at,
-			    .kind = UNTOLD_KIND_TUNED,
-			    .cpu = pcp->cpu,
-			    .frame = like->frame,
-			    .order = like->order,
-			    .migratetype = frame_block(v->m, like->frame)->migratetype,
-			    .high = high,
-			    .sized = true,
-			    .pages = pages,
-		    },
-		    NULL);
-}
-
-/* The drain that follows a free, or that none does, where `pages` from `list` on are due. */
-static void expect_overflow(struct validate *v, struct step *step, struct pcp *pcp,
-			    struct step *drain, int pages, int list)
-{
-	int high = pcp->high;
-
-	if (drain && !pages && !v->guesses)
-		lower_high(v, pcp);
-	if (drain) {
-		v->asked[step->cpu] = (struct asked_drain){drain->at, pages, list, step->at,
-							   high != pcp->high ? pcp->high : 0};
-		return;
-	}
-	if (!pages)
-		return;
 	if (!take_proved(v, pcp))
-		expect_no_drain(v, step, pcp, pages);
-	tell_overflow(v, pcp, step, step->at, 0, high != pcp->high ? pcp->high : 0);
-	pcp_committed(v->m, &v->m->zones[pcp->zone]);
+		score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
+	tune_overflow(v, pcp, free, &(struct drained){0});
+	pcp_committed(v->m, zone);
 }
 
 void expect_free(struct validate *v, struct step *step)
@@ -211,6 +134,7 @@ void expect_free(struct validate *v, struct step *step)
 	const struct frame *f = &m->frames[step->frame];
 	struct pcp *pcp = zone_pcp(m, zone, step->cpu);
 	struct step *drain;
+	struct freed freed;
 	int pages, list;
 
 	pcp_lock_release(v, step);
@@ -249,11 +173,16 @@ void expect_free(struct validate *v, struct step *step)
 	if (step->kind == EVENT_KIND_FREE_BATCHED)
 		pcp_lock_in_batch(v, step, zone);
 	v->pushed[step->frame] = (uint32_t)step->at;
+	freed = (struct freed){step->at,         pcp->high,  pcp->free_count,
+			       pcp->free_factor, pcp->flags, step->order};
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);
 	drain = following_drain(v, step, zone);
 	if (drain && (is_drained_aside(v, step, drain, pcp, list) || empties(v, drain, pcp, pages)))
 		drain = NULL;
 	if ((pages && drain) || (!zone->below_high && !zone->reclaim_active))
 		trust_high(v, pcp);
-	expect_overflow(v, step, pcp, drain, pages, list);
+	if (drain)
+		v->asked[step->cpu] = (struct asked_drain){drain->at, pages, list, freed};
+	else if (pages)
+		expect_no_drain(v, step, pcp, &freed, pages);
 }

@@ -488,8 +488,7 @@ static int overflow_auto(const struct model *m, const struct zone *zone, struct 
 	return clamp_int(pcp->free_count, pcp->batch, high - pcp->batch);
 }
 
-/* How many pages the free just counted must drain. */
-static int overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
 {
 	switch (m->kernel->pcp_tuning) {
 	case PCP_FIXED:
@@ -517,7 +516,7 @@ int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int
 	pcp->alloc_factor >>= 1;
 	pcp_push(m, pcp, head, order, migratetype, migratetype, false);
 	*list = m->pcp_lists[order][migratetype];
-	return overflow(m, zone, pcp, order);
+	return pcp_overflow(m, zone, pcp, order);
 }
 
 void pcp_committed(const struct model *m, struct zone *zone)

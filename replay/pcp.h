@@ -66,6 +66,7 @@ bool pcp_tick(struct model *m, int cpu);
  *   pcp_remove        takes an entry off its list
  *   pcp_takes         whether a free goes onto a PCP list
  *   pcp_commit        puts it there: the pages that overflow, to be drained from `list` on
+ *   pcp_overflow      the same for a PCP that the page is on; adapts it (nr_pcp_free)
  *   pcp_committed     and after that drain
  *   pcp_decay         shrinks high: the pages beyond it, to be drained from list 0 on
  */
@@ -76,6 +77,7 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head);
 bool pcp_takes(const struct model *m, uint32_t head, int order);
 int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list);
+int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
 void pcp_committed(const struct model *m, struct zone *zone);
 int pcp_decay(const struct model *m, struct pcp *pcp);
 

@@ -508,19 +508,28 @@ static void cut(struct model *m, const struct untold *u)
 /* Whether what the record tells of the tuning of PCPs holds for those of the run. */
 static bool tuned_alike(const struct model *m)
 {
-	return m->kernel->pcp_tuning == PCP_AUTO && m->node_parts == 1 && m->zone_parts == 1 &&
+	return m->kernel->pcp_tuning != PCP_FIXED && m->node_parts == 1 && m->zone_parts == 1 &&
 	       m->policies->owner.pcp_limits == m->policies->all[0];
 }
 
+/* Each of what it tells holds from here on; but how many pages are drained, for one free. */
 static void tune(struct serve *s, const struct untold *u, struct zone *zone, struct pcp *pcp)
 {
-	if (u->high)
+	bool adaptive = s->model->kernel->pcp_tuning == PCP_AUTO;
+
+	if (u->tells & TELLS_HIGH && adaptive)
 		pcp->high = u->high;
-	if (u->refill) {
+	if (u->tells & TELLS_FREE_COUNT && adaptive)
+		pcp->free_count = u->free_count;
+	if (u->tells & TELLS_ALLOC_FACTOR && adaptive)
 		pcp->alloc_factor = u->alloc_factor;
+	if (u->tells & TELLS_FREE_FACTOR && !adaptive)
+		pcp->free_factor = u->free_factor;
+	if (u->tells & TELLS_BELOW_HIGH)
 		zone->below_high = u->below_high;
-	}
-	if (u->sized && u->at == s->at)
+	if (u->tells & TELLS_RECLAIM_ACTIVE)
+		zone->reclaim_active = u->reclaim_active;
+	if (u->tells & TELLS_PAGES && u->at == s->at)
 		s->model->told_drain = u->pages;
 }
 
@@ -675,7 +684,8 @@ void serve_untold(struct serve *s, const struct untold *u)
 		refill(s, &e, zone, pcp);
 		break;
 	default:
-		pcp_drain_piece(m, zone, pcp, u->sized ? u->pages : pcp_piece(m, pcp));
+		pcp_drain_piece(m, zone, pcp,
+				u->tells & TELLS_PAGES ? u->pages : pcp_piece(m, pcp));
 	}
 }
 

@@ -6,6 +6,23 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static void write_tuning(struct untold_columns *c, size_t i, const struct untold *row)
+{
+#define TELL(bit, column)                                                                          \
+	if (row->tells & (bit)) {                                                                  \
+		c->column[i] = (__typeof__(*c->column))row->column;                                \
+		set_valid(c->column##_valid, i);                                                   \
+	}
+	TELL(TELLS_ALLOC_FACTOR, alloc_factor)
+	TELL(TELLS_BELOW_HIGH, below_high)
+	TELL(TELLS_HIGH, high)
+	TELL(TELLS_FREE_COUNT, free_count)
+	TELL(TELLS_FREE_FACTOR, free_factor)
+	TELL(TELLS_RECLAIM_ACTIVE, reclaim_active)
+	TELL(TELLS_PAGES, pages)
+#undef TELL
+}
+
 void untold_write(struct output *o, const struct model *m, const struct untold *row)
 {
 	struct untold_columns *columns;
@@ -21,23 +38,11 @@ void untold_write(struct output *o, const struct model *m, const struct untold *
 	columns->page_order[i] = row->order;
 	columns->migratetype[i] = row->migratetype;
 	columns->pid[i] = row->pid;
-	if (row->high) {
-		columns->high[i] = (uint32_t)row->high;
-		set_valid(columns->high_valid, i);
-	}
-	if (row->refill) {
-		columns->alloc_factor[i] = row->alloc_factor;
-		set_valid(columns->alloc_factor_valid, i);
-		columns->below_high[i] = row->below_high;
-		set_valid(columns->below_high_valid, i);
-	}
+	if (row->tells)
+		write_tuning(columns, i, row);
 	if (row->kind == UNTOLD_KIND_CUT) {
 		columns->behind[i] = row->behind;
 		set_valid(columns->behind_valid, i);
-	}
-	if (row->sized) {
-		columns->pages[i] = (uint32_t)row->pages;
-		set_valid(columns->pages_valid, i);
 	}
 	if (!untold_is_early(row->kind))
 		return;
@@ -64,6 +69,33 @@ static uint32_t flags_for(int migratetype, int zone)
 	return flags;
 }
 
+/* Pages that may be held, or drained, at a time. */
+static bool is_count(uint32_t pages)
+{
+	return pages <= INT32_MAX / 2;
+}
+
+/* False for what no PCP could have. */
+static bool load_tuning(struct untold *row, const struct untold_columns *c, size_t i)
+{
+	bool good = true;
+#define TOLD(bit, column, is_good)                                                                 \
+	if (is_valid(c->column##_valid, i)) {                                                      \
+		row->column = (__typeof__(row->column))c->column[i];                               \
+		row->tells |= (bit);                                                               \
+		good &= (is_good);                                                                 \
+	}
+	TOLD(TELLS_ALLOC_FACTOR, alloc_factor, c->alloc_factor[i] <= PCP_SCALE_MOST)
+	TOLD(TELLS_BELOW_HIGH, below_high, true)
+	TOLD(TELLS_HIGH, high, is_count(c->high[i]))
+	TOLD(TELLS_FREE_COUNT, free_count, is_count(c->free_count[i]))
+	TOLD(TELLS_FREE_FACTOR, free_factor, true)
+	TOLD(TELLS_RECLAIM_ACTIVE, reclaim_active, true)
+	TOLD(TELLS_PAGES, pages, is_count(c->pages[i]))
+#undef TOLD
+	return good;
+}
+
 static int load_row(struct untold *row, const struct model *m, const struct untold_columns *c,
 		    size_t i, struct error *err)
 {
@@ -71,10 +103,7 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 	bool early = untold_is_early(c->kind[i]);
 
 	if (!zone || c->cpu[i] >= m->nr_cpus || c->page_order[i] > m->max_order ||
-	    c->migratetype[i] >= NR_MIGRATETYPE || c->kind[i] >= NR_UNTOLD_KIND || c->ts[i] >> 62 ||
-	    (is_valid(c->alloc_factor_valid, i) && c->alloc_factor[i] > PCP_SCALE_MOST) ||
-	    (is_valid(c->high_valid, i) && c->high[i] > INT32_MAX / 2) ||
-	    (is_valid(c->pages_valid, i) && c->pages[i] > INT32_MAX / 2))
+	    c->migratetype[i] >= NR_MIGRATETYPE || c->kind[i] >= NR_UNTOLD_KIND || c->ts[i] >> 62)
 		return fail(err, EINVAL, "untold: row of event %llu: pfn %llu, order %d, CPU %d",
 			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
 			    c->page_order[i], c->cpu[i]);
@@ -86,16 +115,13 @@ static int load_row(struct untold *row, const struct model *m, const struct unto
 		.pid = c->pid[i],
 		.cpu = c->cpu[i],
 		.kind = c->kind[i],
-		.alloc_factor = is_valid(c->alloc_factor_valid, i) ? c->alloc_factor[i] : 0,
-		.below_high = is_valid(c->below_high_valid, i) && c->below_high[i],
-		.refill = is_valid(c->alloc_factor_valid, i),
-		.sized = is_valid(c->pages_valid, i),
-		.high = is_valid(c->high_valid, i) ? (int32_t)c->high[i] : 0,
-		.pages = is_valid(c->pages_valid, i) ? (int32_t)c->pages[i] : 0,
 		.order = c->page_order[i],
 		.migratetype = c->migratetype[i],
 		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,
 	};
+	if (!load_tuning(row, c, i))
+		return fail(err, EINVAL, "untold: row of event %llu: no tuning of a per-CPU list",
+			    (unsigned long long)c->at[i]);
 	if (zone->end - row->frame < 1u << row->order)
 		return fail(err, EINVAL, "untold: pfn %llu of order %d leaves its zone",
 			    (unsigned long long)c->pfn[i], row->order);

@@ -12,21 +12,31 @@
 #include "output.h"
 #include "tables.h"
 
+/* Which of its columns a row has: those of tuned; and `pages`, of drain as well. */
+enum {
+	TELLS_ALLOC_FACTOR = 1,
+	TELLS_BELOW_HIGH = 2,
+	TELLS_HIGH = 4,
+	TELLS_FREE_COUNT = 8,
+	TELLS_FREE_FACTOR = 16,
+	TELLS_RECLAIM_ACTIVE = 32,
+	TELLS_PAGES = 64,
+};
+
 struct untold {
 	uint64_t at, ts;
 	uint64_t told_at; /* early_alloc, direct_alloc: row of its event; else UINT64_MAX */
 	uint32_t frame, gfp_flags;
 	int32_t pid;
 	uint16_t cpu;
-	uint8_t kind;         /* UNTOLD_KIND_* */
-	uint8_t alloc_factor; /* tuned */
-	bool below_high;      /* tuned */
-	bool refill;          /* tuned: those two are told */
-	bool sized;           /* drain, tuned: `pages` is told */
-	int32_t high;         /* tuned: 0 is not told */
-	int32_t pages;        /* drained */
+	uint8_t kind; /* UNTOLD_KIND_* */
 	uint8_t order, migratetype;
 	uint8_t behind; /* cut: so many entries stay before the block */
+	uint8_t tells;
+	uint8_t alloc_factor, free_factor;
+	bool below_high, reclaim_active;
+	int32_t high, free_count;
+	int32_t pages; /* drained */
 };
 
 /* Whether it is an alloc that happened before its event. */

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "zone.h"
 
 enum { LATE_WITHIN = 512 }; /* events from an alloc to one whose page was taken before it */
 
@@ -42,6 +43,18 @@ void take_head(struct validate *v, const struct step *alloc, struct pcp *pcp)
 	pcp_remove(v->m, pcp, alloc->frame);
 	v->m->frames[alloc->frame].state = FRAME_USED;
 	v->m->frames[alloc->frame].list = 0;
+}
+
+void take_early(struct validate *v, struct step *alloc, struct pcp *pcp)
+{
+	struct request rq = request_of(v->m, alloc);
+	struct zone *zone = &v->m->zones[pcp->zone];
+
+	tell_early(v, alloc);
+	zone_passes(v->m, &rq, zone, false);
+	take_head(v, alloc, pcp);
+	alloc->taken = alloc->exact = true;
+	score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << alloc->order);
 }
 
 void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at)
@@ -98,15 +111,11 @@ void take_buried(struct validate *v, uint32_t entry)
 bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp, uint32_t entry,
 		 int migratetype)
 {
-	struct zone *zone = &v->m->zones[pcp->zone];
 	int order = v->m->frames[entry].order;
 	struct step *alloc = find_alloc(v, step, entry, order, LATE_WITHIN);
 
 	if (alloc) {
-		tell_early(v, alloc);
-		take_head(v, alloc, pcp);
-		alloc->taken = alloc->exact = true;
-		score_repair(&v->score, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << order);
+		take_early(v, alloc, pcp);
 		return true;
 	}
 	take_unseen(v, pcp, entry, migratetype, 0);

@@ -46,12 +46,19 @@ struct remote {
 	struct step free;
 };
 
-/* A drain that a free, or the vmstat worker, asked for: it waits for the zone's lock. */
+/* What decides whether a free drains its PCP, and how much, as before that free. */
+struct freed {
+	uint64_t at; /* its row */
+	int32_t high, free_count;
+	uint8_t free_factor, flags;
+	uint8_t order;
+};
+
+/* A drain that a free asked for: it waits for the zone's lock. */
 struct asked_drain {
 	uint64_t at; /* row of its first event, or 0 */
 	int pages, list;
-	uint64_t free_at; /* row of the free */
-	int high;         /* of the PCP, if the drain shows that it was another; or 0 */
+	struct freed free;
 };
 
 /* An alloc that was predicted right if `waiting` pages were taken before it without an event. */

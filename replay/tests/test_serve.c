@@ -253,11 +253,12 @@ static void a_high_that_a_drain_showed_is_taken_over(void)
 
 	world_new(&w, "MM");
 	toy_pcp(&w.toy, 2, 8);
-	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED, .high = 6});
+	serve_untold(&w.serve,
+		     &(struct untold){.kind = UNTOLD_KIND_TUNED, .tells = TELLS_HIGH, .high = 6});
 	check(w.toy.pcp->high == 6);
-	serve_untold(
-		&w.serve,
-		&(struct untold){.kind = UNTOLD_KIND_TUNED, .refill = true, .alloc_factor = 3});
+	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED,
+						.tells = TELLS_ALLOC_FACTOR,
+						.alloc_factor = 3});
 	check(w.toy.pcp->high == 6 && w.toy.pcp->alloc_factor == 3);
 	world_free(&w);
 }
@@ -271,10 +272,10 @@ static void a_drain_is_of_as_many_pages_as_were_told(void)
 	for (uint32_t pfn = 0; pfn < 20; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
 	serve_untold(&w.serve,
-		     &(struct untold){.kind = UNTOLD_KIND_DRAIN, .sized = true, .pages = 7});
+		     &(struct untold){.kind = UNTOLD_KIND_DRAIN, .tells = TELLS_PAGES, .pages = 7});
 	check(w.toy.pcp->count == 3);
 	serve_untold(&w.serve,
-		     &(struct untold){.kind = UNTOLD_KIND_TUNED, .sized = true, .pages = 2});
+		     &(struct untold){.kind = UNTOLD_KIND_TUNED, .tells = TELLS_PAGES, .pages = 2});
 	free_(&w, 32, 0);
 	check(w.toy.pcp->count == 2);
 	world_free(&w);
