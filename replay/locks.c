@@ -80,8 +80,7 @@ bool pcp_lock_taken(struct validate *v, const struct step *step, const struct zo
 	*holder = (struct holder){
 		.zone = zone,
 		.until = next ? next->ts : step->ts,
-		.locked = next && next->kind == EVENT_KIND_ALLOC &&
-			  frees_went_past(v, step, zone) > 0,
+		.locked = frees_went_past(v, step, zone) > 0,
 	};
 	return holder->locked;
 }
