@@ -27,6 +27,17 @@ Written {date} on Linux {release}; the machine had other work at the same time.
   told but others prove, and decides everything else. One wrong page makes others wrong, so
   this says how long it stays on the kernel's track.
 
+What no event told, and a free run is given all the same, are the rows of the table `untold`
+that a first pass of `validate` proves (`pagetape validate -o`): pages taken or freed without
+an event, before it, or past a per-CPU list whose lock was taken; blocks that compaction
+isolated, gave back or captured; lists that it or page reporting turned, or that stood in
+another order for a reason not known; drains that nothing on the tape asked for; and
+parameters (high, free_count, alloc_factor, the marks "below high" and of an active kswapd)
+where a refill or a drain showed another. How many pages an overflow drained is told only
+where no parameter explains it. Which page is handed out, what a refill or a drain takes, and
+every fallback is the model's. Where a policy cuts zones, or sets the limits of per-CPU lists,
+parameters are not told.
+
 `exact` is the snapshot read with BPF, in list order; `proc` that from /proc, which knows
 neither list order nor the pages on per-CPU lists.
 

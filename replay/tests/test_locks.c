@@ -82,6 +82,21 @@ static void a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp(void)
 	validate_free(v);
 }
 
+static void one_page_tells_where_all_of_its_interrupt_went(void)
+{
+	/* It interrupts a free, which holds the lock after its event. */
+	static const struct row events[] = {
+		FREE(0, 700, 0), FREE_IN_SOFTIRQ(0, 600, 0),      FREE_IN_SOFTIRQ(0, 602, 0),
+		FREE(0, 704, 0), ZONE_LOCKED(1, 602, 0, MOVABLE), ALLOC(1, 602, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_FREE);
+	check(place_of(validate_model(v), 704) == PLACE_PCP);
+	check(tally_of(v, DECISION_ZONE_LOCKED).exact == 1);
+	validate_free(v);
+}
+
 static void a_page_by_itself_is_no_refill_while_there_are_more(void)
 {
 	static const struct row events[] = {
@@ -102,6 +117,7 @@ int main(void)
 	test(a_page_that_is_drained_later_was_not_freed_past_a_lock);
 	test(another_cpu_s_interrupt_does_not_meet_the_holder);
 	test(a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp);
+	test(one_page_tells_where_all_of_its_interrupt_went);
 	test(a_page_by_itself_is_no_refill_while_there_are_more);
 	return check_done();
 }

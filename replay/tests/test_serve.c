@@ -281,6 +281,31 @@ static void a_drain_is_of_as_many_pages_as_were_told(void)
 	world_free(&w);
 }
 
+static void each_parameter_that_is_told_is_taken_over_and_no_other(void)
+{
+	struct world w;
+
+	world_new(&w, "MMM");
+	toy_pcp(&w.toy, 2, 8);
+	w.toy.pcp->free_count = 3;
+	serve_untold(&w.serve, &(struct untold){
+				       .kind = UNTOLD_KIND_TUNED,
+				       .tells = TELLS_BELOW_HIGH | TELLS_RECLAIM_ACTIVE,
+				       .below_high = true,
+				       .reclaim_active = true,
+			       });
+	check(w.toy.zone->below_high && w.toy.zone->reclaim_active);
+	check(w.toy.pcp->high == 8 && w.toy.pcp->free_count == 3);
+	serve_untold(&w.serve, &(struct untold){
+				       .kind = UNTOLD_KIND_TUNED,
+				       .tells = TELLS_FREE_COUNT | TELLS_BELOW_HIGH,
+				       .free_count = 5,
+			       });
+	check(!w.toy.zone->below_high && w.toy.zone->reclaim_active);
+	check(w.toy.pcp->free_count == 5);
+	world_free(&w);
+}
+
 static void a_block_that_moved_is_last_on_its_list(void)
 {
 	struct world w;
@@ -385,6 +410,7 @@ int main(void)
 	test(an_untold_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	test(a_drain_is_of_as_many_pages_as_were_told);
+	test(each_parameter_that_is_told_is_taken_over_and_no_other);
 	test(a_block_that_moved_is_last_on_its_list);
 	test(a_free_that_no_event_told_goes_past_the_pcp);
 	test(a_refill_that_no_event_told_hands_nothing_out);
