@@ -87,9 +87,26 @@ static void pair(struct steps *s, struct step *batched)
 	}
 }
 
+void steps_prepare(const struct steps *s, int filled)
+{
+	for (int i = 0; i < filled; i++)
+		__builtin_prefetch(
+			list_of(s, s->ring[(s->arrived + (uint64_t)i) % STEPS_ROOM].frame), 1);
+	for (int i = 0; i < filled; i++) {
+		uint32_t frame = s->ring[(s->arrived + (uint64_t)i) % STEPS_ROOM].frame;
+
+		__builtin_prefetch(&s->links[list_of(s, frame)->last], 1);
+	}
+}
+
+void steps_prefetch(const struct steps *s, uint64_t number)
+{
+	__builtin_prefetch(list_of(s, s->links[number % STEPS_ROOM].frame), 1);
+}
+
 void steps_add(struct steps *s)
 {
-	struct step *step = steps_room(s);
+	struct step *step = steps_room(s, 0);
 	uint64_t last = s->last[step->cpu];
 
 	if (last && s->arrived - (last - 1) < STEPS_ROOM)

@@ -11,9 +11,10 @@
 #include "model.h"
 
 enum {
-	STEPS_ROOM = 1 << 16,                    /* power of two */
-	STEPS_AHEAD = 3 << 14,                   /* the oldest step runs when so many wait */
-	STEPS_BEHIND = STEPS_ROOM - STEPS_AHEAD, /* run, and still there */
+	STEPS_ROOM = 1 << 16,  /* power of two */
+	STEPS_AHEAD = 3 << 14, /* the oldest step runs when so many wait */
+	STEPS_BATCH = 16,      /* filled in before the first of them is counted in */
+	STEPS_BEHIND = STEPS_ROOM - STEPS_AHEAD - STEPS_BATCH, /* run, and still there */
 };
 
 struct step {
@@ -58,15 +59,20 @@ struct steps {
 int steps_new(struct steps *s, int nr_cpus, struct error *err);
 void steps_free(struct steps *s);
 
-/* Where the next step is to be filled in; then count it in. */
-static inline struct step *steps_room(struct steps *s)
+/* Where the step after `filled` others, which are filled in, is to be filled in. */
+static inline struct step *steps_room(struct steps *s, int filled)
 {
-	return &s->ring[s->arrived % STEPS_ROOM];
+	return &s->ring[(s->arrived + (uint64_t)filled) % STEPS_ROOM];
 }
+/* So many steps are filled in: bring what counting them in needs into the cache. */
+void steps_prepare(const struct steps *s, int filled);
+/* Count the first of them in. */
 void steps_add(struct steps *s);
 
 /* The oldest step has run. */
 void steps_run(struct steps *s);
+/* Bring what that needs of the step `number` into the cache. */
+void steps_prefetch(const struct steps *s, uint64_t number);
 
 static inline struct step *step_number(const struct steps *s, uint64_t number)
 {

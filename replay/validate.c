@@ -385,15 +385,27 @@ static int run_step(struct validate *v, struct step *step, struct error *err)
 	return 0;
 }
 
+/* Bring what a step will need into the cache. */
+static void prefetch(const struct validate *v, uint64_t number)
+{
+	uint32_t frame = step_number(&v->steps, number)->frame;
+
+	__builtin_prefetch(&v->m->frames[frame], 1);
+	__builtin_prefetch(frame_block(v->m, frame));
+	__builtin_prefetch(&v->pushed[frame], 1);
+	steps_prefetch(&v->steps, number);
+}
+
 static int run_oldest(struct validate *v, struct error *err)
 {
+	enum { AHEAD = 16 };
 	struct steps *s = &v->steps;
 	uint64_t interval = v->score.interval_end;
 	const char *wrong;
 	int ret;
 
-	if (s->arrived - s->done > 32)
-		__builtin_prefetch(&v->m->frames[step_number(s, s->done + 16)->frame]);
+	if (s->arrived - s->done > AHEAD)
+		prefetch(v, s->done + AHEAD);
 	ret = run_step(v, step_number(s, s->done), err);
 	steps_run(s);
 	if (ret || v->config.checks == CHECKS_OFF || interval == v->score.interval_end)
@@ -425,21 +437,38 @@ static void learn_type(struct validate *v, const struct step *step)
 	retype_block(v->m, step->frame, type);
 }
 
-static int feed_rows(struct validate *v, const struct event_columns *c, size_t first, size_t end,
-		     struct error *err)
+/* Steps that are filled in arrive; those that have waited long enough run. */
+static int add_steps(struct validate *v, int filled, struct error *err)
 {
 	int ret = 0;
 
-	for (size_t i = first; i < end && !ret; i++) {
-		if (!read_step(v, steps_room(&v->steps), c, i))
-			continue;
-		if (v->typed)
-			learn_type(v, steps_room(&v->steps));
+	steps_prepare(&v->steps, filled);
+	while (filled-- && !ret) {
 		steps_add(&v->steps);
 		if (v->steps.arrived - v->steps.done == STEPS_AHEAD)
 			ret = run_oldest(v, err);
 	}
 	return ret;
+}
+
+static int feed_rows(struct validate *v, const struct event_columns *c, size_t first, size_t end,
+		     struct error *err)
+{
+	int ret = 0, filled = 0;
+
+	for (size_t i = first; i < end && !ret; i++) {
+		struct step *step = steps_room(&v->steps, filled);
+
+		if (!read_step(v, step, c, i))
+			continue;
+		if (v->typed)
+			learn_type(v, step);
+		if (++filled < STEPS_BATCH)
+			continue;
+		ret = add_steps(v, filled, err);
+		filled = 0;
+	}
+	return ret ? ret : add_steps(v, filled, err);
 }
 
 static int outputs_error(const struct validate *v, struct error *err)
