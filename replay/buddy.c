@@ -225,3 +225,14 @@ uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migr
 		return 0;
 	return move_free_pages(m, zone, start < zone->start ? frame : start, end, migratetype);
 }
+
+uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type)
+{
+	for (; order <= m->max_order; order++) {
+		uint32_t list = free_list(zone, order, type);
+
+		if (!list_empty(m->frames, list))
+			return m->frames[list].prev;
+	}
+	return NO_FRAME;
+}

@@ -102,6 +102,9 @@ uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migr
 /* Give every pageblock of a block of pages a type. */
 void set_block_type(struct model *m, uint32_t head, int order, int migratetype);
 
+/* A free chunk of `order` and more on the tail of a list of `type`, or NO_FRAME. */
+uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type);
+
 /* A request as zone_locked shows it; pfn NO_FRAME prints null. */
 void report_zone_locked(struct model *m, uint32_t frame, int order, int migratetype);
 

@@ -3,6 +3,7 @@
 
 #include "buddy.h"
 #include "kcompactd.h"
+#include "make_block.h"
 #include "seize.h"
 #include "zone.h"
 
@@ -47,22 +48,6 @@ static uint32_t free_page_below(const struct model *m, const struct zone *zone, 
 	return NO_FRAME;
 }
 
-/* Who names the pages of the pageblock: recorded frame by place in it, or NO_FRAME. */
-static void find_names(const struct feedback *fb, uint32_t start, uint32_t *names)
-{
-	const struct model *m = fb->model;
-	uint32_t pages = 1u << m->pageblock_order;
-
-	for (uint32_t i = 0; i < pages; i++)
-		names[i] = fb->reclaim.serve->map[start + i] == MAP_UNSEEN ? start + i : NO_FRAME;
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++) {
-		uint32_t place = serve_place(fb->reclaim.serve, frame);
-
-		if (place != NO_FRAME && place - start < pages)
-			names[place - start] = frame;
-	}
-}
-
 static void move_page(struct feedback *fb, struct zone *zone, uint32_t from, uint32_t to,
 		      uint32_t name)
 {
@@ -85,10 +70,10 @@ static void move_page(struct feedback *fb, struct zone *zone, uint32_t from, uin
 static int empty_block(struct feedback *fb, struct zone *zone, uint32_t start)
 {
 	struct model *m = fb->model;
-	uint32_t *names = fb->names, to = zone->end;
+	uint32_t *names = fb->reclaim.serve->names, to = zone->end;
 	int moved = 0;
 
-	find_names(fb, start, names);
+	find_names(fb->reclaim.serve, start, names);
 	for (uint32_t from = start; from < start + (1u << m->pageblock_order); from++) {
 		const struct frame *f = &m->frames[from];
 

@@ -86,8 +86,7 @@ static int daemons_new(struct feedback *fb, struct error *err)
 
 	fb->kswapds = calloc(nodes, sizeof(*fb->kswapds));
 	fb->kcompactds = calloc(nodes, sizeof(*fb->kcompactds));
-	fb->names = calloc(1u << fb->model->pageblock_order, sizeof(*fb->names));
-	if (!fb->kswapds || !fb->kcompactds || !fb->names)
+	if (!fb->kswapds || !fb->kcompactds)
 		return fail(err, ENOMEM, "no memory for the daemons of %zu nodes", nodes);
 	for (int node = 0; node < (int)nodes && !ret; node++) {
 		kswapd_init(&fb->kswapds[node], fb->model, node);
@@ -123,7 +122,6 @@ void feedback_free(struct feedback *fb)
 			kcompactd_free(&fb->kcompactds[node]);
 	free(fb->kcompactds);
 	free(fb->kswapds);
-	free(fb->names);
 	free(fb->probes);
 	output_free(fb->reclaim_rows);
 	output_free(fb->compaction_rows);

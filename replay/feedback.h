@@ -64,7 +64,6 @@ struct feedback {
 	unsigned next_tried;
 	struct kswapd *kswapds;                        /* [node] */
 	struct kcompactd *kcompactds;                  /* [node] */
-	uint32_t *names;                               /* [frame of a pageblock] for evacuate() */
 	uint64_t due;                                  /* the first of all that are due */
 	bool stalled;                                  /* the request that runs waited for kswapd */
 	struct output *reclaim_rows, *compaction_rows; /* NULL: nobody wants them */

@@ -123,7 +123,9 @@ struct pageblock {
 	X(thp_no_compaction)                                                                       \
 	X(thp_swallowed)                                                                           \
 	X(thp_pieces)                                                                              \
-	X(node_reclaims)
+	X(node_reclaims)                                                                           \
+	X(blocks_made)                                                                             \
+	X(block_moves)
 
 /* Those of a run with feedback; null without. */
 #define FOR_EACH_FEEDBACK_COUNTER(X)                                                               \

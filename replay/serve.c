@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include "buddy.h"
+#include "make_block.h"
 #include "memory.h"
 #include "pcp.h"
 #include "policy_stack.h"
@@ -10,6 +11,7 @@
 #include "zone.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* frame.list of a used page that was taken without an event: one may still come. */
 enum { UNHEARD = UINT16_MAX };
@@ -20,8 +22,9 @@ int serve_init(struct serve *s, struct model *model, struct anomalies anomalies,
 	struct alloc_unit unit;
 
 	*s = (struct serve){.model = model, .anomalies = anomalies, .undone_at = UINT64_MAX};
+	s->names = calloc(1u << model->pageblock_order, sizeof(*s->names));
 	s->map = memory_new(model->nr_frames * sizeof(*s->map));
-	if (!s->map)
+	if (!s->map || !s->names)
 		return fail(err, ENOMEM, "no memory for a map of %u page frames", model->nr_frames);
 	owner->ops->alloc_unit(owner, &unit);
 	if (unit.order && units_new(&s->units, model, &unit, err))
@@ -33,6 +36,7 @@ void serve_free(struct serve *s)
 {
 	units_free(s->units);
 	huge_free(s->huge);
+	free(s->names);
 	if (s->model)
 		memory_free(s->map, s->model->nr_frames * sizeof(*s->map));
 }
@@ -361,6 +365,23 @@ static bool has_page(struct serve *s, const struct waiting *e)
 	return true;
 }
 
+/* A block for a request that the record served: if need be, pages move for it. */
+static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq)
+{
+	struct model *m = s->model;
+	uint32_t head;
+
+	rq->makes_room = rq->order && !m->feedback;
+	head = zone_alloc(m, rq);
+	if (head != NO_FRAME || !rq->makes_room)
+		return head;
+	head = make_block(s, e, rq);
+	if (head != NO_FRAME)
+		return head;
+	rq->makes_room = false;
+	return zone_alloc(m, rq);
+}
+
 /* An alloc; `told`: its event is written as well. */
 static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 {
@@ -375,7 +396,7 @@ static void commit_alloc(struct serve *s, const struct waiting *e, bool told)
 	if (head == NO_FRAME) {
 		make_free(s, e);
 		head = s->units && !order ? units_alloc(s->units, m, &rq, &order)
-					  : zone_alloc(m, &rq);
+					  : alloc_recorded(s, e, &rq);
 	}
 	if (told && order >= 0)
 		events_alloc(m->events, &m->now,
@@ -402,18 +423,6 @@ static bool tell_early(struct serve *s, const struct waiting *e)
 		return true;
 	}
 	return false;
-}
-
-/* A free chunk of `order` and more on the tail of a list of `type`, or NO_FRAME. */
-static uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type)
-{
-	for (; order <= m->max_order; order++) {
-		uint32_t list = free_list(zone, order, type);
-
-		if (!list_empty(m->frames, list))
-			return m->frames[list].prev;
-	}
-	return NO_FRAME;
 }
 
 /* A free chunk of `order` and more in a frame's pageblock, the smallest there; or NO_FRAME. */

@@ -31,6 +31,7 @@ enum {
 struct serve {
 	struct model *model;
 	uint32_t *map;
+	uint32_t *names;     /* [frame of a pageblock] for find_names() */
 	struct units *units; /* NULL: every page is served by itself */
 	struct huge *huge;   /* NULL: huge pages are where the record has them */
 	struct anomalies anomalies;

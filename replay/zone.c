@@ -242,14 +242,20 @@ static bool unreserve_chunk(struct model *m, struct zone *zone, uint32_t chunk, 
 	return move_block(m, zone, chunk, migratetype);
 }
 
-/* unreserve_highatomic_pageblock, forced: one block of the first allowed zone that has one. */
+/*
+ * unreserve_highatomic_pageblock: one block of the first allowed zone that has one; if not forced,
+ * that has more than one.
+ */
 static bool unreserve_highatomic(struct model *m, const struct zonelist *list,
-				 const struct request *rq)
+				 const struct request *rq, bool force)
 {
+	uint64_t block = 1ull << m->pageblock_order;
+
 	for (int i = 0; i < list->nr; i++) {
 		struct zone *zone = list->zones[i];
 
-		if (zone->type > rq->class_zone)
+		if (zone->type > rq->class_zone ||
+		    (!force && zone->nr_reserved_highatomic <= block))
 			continue;
 		for (int order = 0; order <= m->max_order; order++) {
 			uint32_t head = free_list(zone, order, MIGRATETYPE_HIGHATOMIC);
@@ -436,8 +442,7 @@ static void pass_over_until(struct model *m, const struct zonelist *list, const 
 	}
 }
 
-/* The zones a request may have, in the order it tries them. */
-static const struct zonelist *request_zonelist(const struct model *m, const struct request *rq)
+const struct zonelist *zonelist_of(const struct model *m, const struct request *rq)
 {
 	int list = rq->node;
 
@@ -448,7 +453,7 @@ static const struct zonelist *request_zonelist(const struct model *m, const stru
 
 struct zone *zone_preferred(const struct model *m, const struct request *rq)
 {
-	const struct zonelist *list = request_zonelist(m, rq);
+	const struct zonelist *list = zonelist_of(m, rq);
 
 	for (int i = 0; i < list->nr; i++)
 		if (list->zones[i]->type <= rq->class_zone)
@@ -458,7 +463,7 @@ struct zone *zone_preferred(const struct model *m, const struct request *rq)
 
 uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zone, bool mixes)
 {
-	const struct zonelist *list = request_zonelist(m, rq);
+	const struct zonelist *list = zonelist_of(m, rq);
 	struct policy *owner = m->policies->owner.nofragment;
 	const struct zone *preferred = zone_preferred(m, rq);
 	uint32_t flags;
@@ -525,7 +530,7 @@ static bool free_reserves(struct model *m, const struct zonelist *list, const st
 	bool any = any_on_pcps(m);
 
 	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
-	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq))
+	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq, true))
 		any = true;
 	pcp_drain_all(m);
 	return any;
@@ -539,7 +544,7 @@ static bool free_reserves(struct model *m, const struct zonelist *list, const st
 static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct walk *walk)
 {
 	if (rq->migratetype != MIGRATETYPE_HIGHATOMIC)
-		unreserve_highatomic(m, walk->list, rq);
+		unreserve_highatomic(m, walk->list, rq, false);
 	if (!m->drains_told)
 		pcp_drain_all(m);
 	return walk_zones(m, rq, walk);
@@ -553,9 +558,12 @@ static uint32_t alloc_granted(struct model *m, struct request *rq, struct walk *
 {
 	uint32_t frame;
 
+	/* For so many pages the kernel compacts rather than go below the mark elsewhere. */
+	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
+		return NO_FRAME;
 	rq->flags |= ALLOC_NO_WATERMARKS;
 	frame = walk_zones(m, rq, walk);
-	if (frame == NO_FRAME && free_reserves(m, walk->list, rq))
+	if (frame == NO_FRAME && !rq->makes_room && free_reserves(m, walk->list, rq))
 		frame = walk_zones(m, rq, walk);
 	return frame;
 }
@@ -581,7 +589,7 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct wal
 
 bool zone_probe(struct model *m, struct request *rq)
 {
-	const struct zonelist *list = request_zonelist(m, rq);
+	const struct zonelist *list = zonelist_of(m, rq);
 
 	rq->flags = slow_path_rights(m, rq);
 	for (int i = 0; i < list->nr; i++)
@@ -602,7 +610,7 @@ static void start_slow(struct model *m, const struct request *rq, const struct z
 	counters->below_low++;
 	counters->kswapd_wakes += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
 	if (m->feedback && rq->gfp_flags & GFP_KSWAPD_RECLAIM)
-		feedback_wake_all(m->feedback, request_zonelist(m, rq), rq);
+		feedback_wake_all(m->feedback, zonelist_of(m, rq), rq);
 }
 
 __attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct request *rq,
@@ -641,7 +649,7 @@ __attribute__((noinline)) static uint32_t alloc_slow(struct model *m, struct req
 		counters->nofragment_retries++;
 		frame = walk_zones(m, rq, walk);
 	}
-	counters->failed += frame == NO_FRAME;
+	counters->failed += frame == NO_FRAME && !rq->makes_room;
 	return frame;
 }
 
@@ -693,11 +701,10 @@ void zone_unmark_live(struct model *m, uint32_t head, int order)
 	m->frames[head].state = FRAME_USED;
 }
 
-/* A request got a block: count it. */
-static void hand_out(struct model *m, const struct request *rq, const struct walk *walk,
-		     uint32_t frame)
+/* A request got a block of a zone: count it. */
+static void hand_out(struct model *m, const struct request *rq, const struct zone *zone,
+		     const struct zone *preferred, uint32_t frame)
 {
-	const struct zone *zone = walk->served, *preferred = walk->preferred;
 	struct counters *counters = zone_counters(m, zone);
 
 	counters->allocs++;
@@ -710,11 +717,16 @@ static void hand_out(struct model *m, const struct request *rq, const struct wal
 	zone_mark_live(m, frame, rq->order, rq->migratetype);
 }
 
+void zone_hand_out(struct model *m, const struct request *rq, uint32_t head)
+{
+	hand_out(m, rq, frame_zone(m, head), zone_preferred(m, rq), head);
+}
+
 uint32_t zone_alloc(struct model *m, struct request *rq)
 {
 	struct policy *owner = m->policies->owner.nofragment;
 	struct walk walk = {
-		.list = request_zonelist(m, rq),
+		.list = zonelist_of(m, rq),
 		.preferred = zone_preferred(m, rq),
 		.mark = WMARK_LOW,
 	};
@@ -734,7 +746,7 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 	if (is_atomic_order(rq))
 		count_atomic_order(m, walk.preferred, frame);
 	if (frame != NO_FRAME)
-		hand_out(m, rq, &walk, frame);
+		hand_out(m, rq, walk.served, walk.preferred, frame);
 	return frame;
 }
 
@@ -749,7 +761,7 @@ static bool in_reach(const struct model *m, const struct request *rq, const stru
 uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark)
 {
 	struct walk walk = {
-		.list = request_zonelist(m, rq),
+		.list = zonelist_of(m, rq),
 		.preferred = zone_preferred(m, rq),
 		.mark = wmark,
 	};
@@ -765,7 +777,7 @@ uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach rea
 		if (frame == NO_FRAME)
 			continue;
 		walk.served = zone;
-		hand_out(m, rq, &walk, frame);
+		hand_out(m, rq, walk.served, walk.preferred, frame);
 		return frame;
 	}
 	return NO_FRAME;
@@ -773,7 +785,7 @@ uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach rea
 
 bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach, int wmark)
 {
-	const struct zonelist *list = request_zonelist(m, rq);
+	const struct zonelist *list = zonelist_of(m, rq);
 	struct request single = *rq;
 
 	single.order = 0;
@@ -793,7 +805,7 @@ void zone_look_again(struct model *m, const struct request *rq)
 bool zone_reclaim_for(struct model *m, const struct request *rq)
 {
 	return m->feedback && rq->gfp_flags & GFP_DIRECT_RECLAIM &&
-	       feedback_direct(m->feedback, request_zonelist(m, rq), rq);
+	       feedback_direct(m->feedback, zonelist_of(m, rq), rq);
 }
 
 void zone_forget_old(struct model *m, uint32_t head, int order)

@@ -11,8 +11,9 @@ struct request {
 	uint8_t order, migratetype;
 	uint8_t class_zone; /* highest zone it may take */
 	bool light;         /* it is given up where the slow path would begin */
-	uint16_t node;      /* preferred */
-	uint32_t flags;     /* ALLOC_* of the pass that runs */
+	bool makes_room; /* the caller makes a block if there is none: nothing is drained for it */
+	uint16_t node;   /* preferred */
+	uint32_t flags;  /* ALLOC_* of the pass that runs */
 };
 
 enum {
@@ -75,6 +76,9 @@ int gfp_migratetype(uint32_t gfp_flags);
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
 
+/* A request got that used block by other means: it is counted as if it came from zone_alloc(). */
+void zone_hand_out(struct model *m, const struct request *rq, uint32_t head);
+
 /* Distance classes of nodes, from the request's own node: 0 is itself. */
 struct reach {
 	uint8_t near, far;
@@ -92,6 +96,9 @@ bool zone_has_within(const struct model *m, const struct request *rq, struct rea
 void zone_look_again(struct model *m, const struct request *rq);
 /* With feedback: one try of direct reclaim for it. Whether it freed anything. */
 bool zone_reclaim_for(struct model *m, const struct request *rq);
+
+/* The zones that may serve a request, in the order it tries them; of them those it may have. */
+const struct zonelist *zonelist_of(const struct model *m, const struct request *rq);
 
 /* The highest zone of the nearest node that a request may have, or NULL. */
 struct zone *zone_preferred(const struct model *m, const struct request *rq);

@@ -235,7 +235,10 @@ def _free_run_lacks(result: Result) -> list[str]:
         return [
             "- Free run: what compaction takes off the free lists is played, but once a page is"
             " wrong, the blocks that compaction emptied in the record are not the ones emptied in"
-            " the model. Why the fallbacks are then too few is not settled."
+            " the model. Where it then has no block for a request that the record served, pages"
+            " move for one, so that as many pages are free as were; by migratetype they are not."
+            " Fallbacks come in few bursts, each of a refill of a list whose type has run out: a"
+            " hundred free pages of one type more or less make or save one."
         ]
     return []
 
