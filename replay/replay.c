@@ -322,9 +322,13 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 		ts = ts > m->now.ts ? ts : m->now.ts;
 		advance(r, ts);
 		m->now = (struct moment){.ts = ts};
-		/* The model knows which requests fail in it; with feedback, all else too. */
-		if (aside->kind == ASIDE_RECLAIM || (aside->kind != ASIDE_TICK && m->feedback))
+		/* With feedback the model knows by itself. */
+		if (aside->kind != ASIDE_TICK && m->feedback)
 			continue;
+		if (aside->kind == ASIDE_RECLAIM) {
+			zone_mark_tried(m, aside->where, aside->gfp_flags, aside->order);
+			continue;
+		}
 		if (aside->kind == ASIDE_RECLAIMED) {
 			asides_reclaimed(&r->start.asides, aside);
 			continue;

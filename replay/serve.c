@@ -698,10 +698,17 @@ void serve_untold(struct serve *s, const struct untold *u)
 	}
 }
 
-void serve_request(struct serve *s, struct waiting *e)
+/* A request that failed in the record: it tried every zone, and marked those that are low. */
+static void tell_failure(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
 
+	zone_mark_tried(m, e->moment.cpu, e->gfp_flags, e->order);
+	events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags, e->migratetype);
+}
+
+void serve_request(struct serve *s, struct waiting *e)
+{
 	if (s->undone_at == s->at && e->kind != EVENT_KIND_ALLOC) {
 		tell_free(s, e);
 		return;
@@ -713,8 +720,7 @@ void serve_request(struct serve *s, struct waiting *e)
 		if (s->huge && huge_is_try(s->huge, e))
 			serve_try(s, e);
 		else if (e->frame == NO_FRAME)
-			events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags,
-				     e->migratetype);
+			tell_failure(s, e);
 		else if (!s->nr_unheard || !has_page(s, e))
 			commit_alloc(s, e, true);
 		break;

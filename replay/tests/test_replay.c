@@ -809,6 +809,23 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 	}
 }
 
+static void a_request_that_failed_marks_the_zones_that_are_low(void)
+{
+	for (int low = 0; low < 2; low++) {
+		struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		m = replay_model(t.r);
+		if (low)
+			m->zones[0].wmark[WMARK_HIGH] = ZONE_PAGES;
+		alloc(&t, 0, -1, 0);
+		play(&t);
+		check(m->zones[0].below_high == low && !m->zones[1].below_high);
+		tape_free(&t);
+	}
+}
+
 static void a_recorded_boost_means_nothing_to_kernels_that_know_none(void)
 {
 	static const struct {
@@ -884,6 +901,7 @@ int main(void)
 	test(a_cpu_without_events_decays_too);
 	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
 	test(a_pass_of_kswapd_lasts_until_its_last_row_however_quiet);
+	test(a_request_that_failed_marks_the_zones_that_are_low);
 	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
 	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
 	test(what_comes_after_the_last_event_happens_too);
