@@ -425,8 +425,11 @@ static bool tell_early(struct serve *s, const struct waiting *e)
 	return false;
 }
 
-/* A free chunk of `order` and more in a frame's pageblock, the smallest there; or NO_FRAME. */
-static uint32_t chunk_near(const struct model *m, uint32_t frame, int order)
+/*
+ * A free chunk of `type`, of `order` and more, in a frame's pageblock: the smallest there; or
+ * NO_FRAME.
+ */
+static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int type)
 {
 	uint32_t end = block_end(m, frame), head = block_head(m, block_start(m, frame));
 	uint32_t best = NO_FRAME;
@@ -434,7 +437,7 @@ static uint32_t chunk_near(const struct model *m, uint32_t frame, int order)
 	for (; head < end; head += 1u << m->frames[head].order) {
 		const struct frame *f = &m->frames[head];
 
-		if (f->state == FRAME_FREE && f->order >= order &&
+		if (f->state == FRAME_FREE && f->order >= order && f->list == type &&
 		    (best == NO_FRAME || f->order < m->frames[best].order))
 			best = head;
 	}
@@ -444,7 +447,8 @@ static uint32_t chunk_near(const struct model *m, uint32_t frame, int order)
 /*
  * Free pages for those that the record took off the free lists: the same ones, or such as
  * compaction would have found instead: in their pageblock, else of their type, at the end
- * of a list. They are one used block; NO_FRAME if there are none.
+ * of a list. A single page is of another type before there is none. They are one used block;
+ * NO_FRAME if there are none.
  */
 static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
 {
@@ -457,10 +461,10 @@ static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
 		seize(m, frame, order);
 		return frame;
 	}
-	head = chunk_near(m, frame, order);
+	head = chunk_near(m, frame, order, type);
 	if (head == NO_FRAME)
 		head = last_chunk(m, zone, order, type);
-	for (size_t i = 0; i < sizeof(others) && head == NO_FRAME; i++)
+	for (size_t i = 0; i < sizeof(others) && head == NO_FRAME && !order; i++)
 		head = last_chunk(m, zone, order, others[i]);
 	if (head != NO_FRAME)
 		seize(m, head, order);

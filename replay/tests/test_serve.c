@@ -129,6 +129,23 @@ static void pages_isolated_in_one_piece_may_be_found_in_several(void)
 	world_free(&w);
 }
 
+static void isolated_pages_are_of_another_type_only_where_theirs_has_none(void)
+{
+	struct world w;
+
+	world_new(&w, "UMM");
+	toy_add_free(&w.toy, 0, 3, 'U');
+	toy_add_free(&w.toy, 16, 1, 'M');
+	toy_add_free(&w.toy, 20, 1, 'M');
+	freed(&w, 32, 3);
+	untold(&w, UNTOLD_KIND_ISOLATED, 32, 2);
+	check(serve_place(&w.serve, 32) >= 16 && serve_place(&w.serve, 34) >= 16);
+	check_text(toy_list(&w.toy, 3, 'U'), "0");
+	untold(&w, UNTOLD_KIND_ISOLATED, 36, 1);
+	check(serve_place(&w.serve, 36) < 8);
+	world_free(&w);
+}
+
 static void isolated_pages_are_movable_until_they_are_freed(void)
 {
 	struct world w;
@@ -485,6 +502,7 @@ int main(void)
 	test(else_isolated_pages_are_of_the_same_pageblock);
 	test(else_isolated_pages_are_of_the_same_type_from_the_tail);
 	test(pages_isolated_in_one_piece_may_be_found_in_several);
+	test(isolated_pages_are_of_another_type_only_where_theirs_has_none);
 	test(isolated_pages_are_movable_until_they_are_freed);
 	test(a_free_that_gave_nothing_back_gives_nothing_back);
 	test(a_captured_block_waits_for_its_alloc);
