@@ -44,6 +44,7 @@ class Replay:
         interval_ns: int = 1_000_000_000,  # grain of the counter table
         events: bool = True,  # write the model's own event rows
         counted: bool = False,  # ... of fallbacks only; event_count has the others' numbers
+        makes_blocks: bool = False,  # pages move for a request that the record served, in R0
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
         cpu_parts: Sequence[int] = (),  # of the nodes fake_numa makes of one, that of each CPU
         policy_libs: Sequence[str] = (),  # shared objects whose policies may be named

@@ -77,6 +77,7 @@ cdef extern from "replay.h" nogil:
         bint events
         reclaim_mode reclaim
         bint counted
+        bint makes_blocks
         const span *spans
         size_t nr_spans
     struct totals:
@@ -376,6 +377,7 @@ cdef class Replay:
         uint64_t interval_ns=1_000_000_000,
         bint events=True,
         bint counted=False,
+        bint makes_blocks=False,
         spans=(),
         cpu_parts=(),
         policy_libs=(),
@@ -409,6 +411,7 @@ cdef class Replay:
             self.config.events = events
             self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(reclaim)
             self.config.counted = counted
+            self.config.makes_blocks = makes_blocks
             self.config.spans = self.machine.spans
             self.config.nr_spans = self.machine.nr_spans
             check(replay_new(&self.c, &self.config, &err), &err)

@@ -186,6 +186,7 @@ static int start(struct replay *r, struct error *err)
 	ret = serve_init(&r->serve, r->model, r->anomalies, err);
 	if (ret)
 		return ret;
+	r->serve.makes_blocks = r->config.makes_blocks && r->config.reclaim == RECLAIM_AS_RECORDED;
 	ret = requests_init(&r->requests, r->model, r->anomalies, err);
 	if (ret)
 		return ret;

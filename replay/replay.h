@@ -55,7 +55,9 @@ struct replay_config {
 	uint64_t interval_ns; /* grain of the counter table */
 	bool events;          /* write the model's own events */
 	enum reclaim_mode reclaim;
-	bool counted; /* ... as rows only fallbacks, the rest in numbers: tally.h */
+	bool counted;      /* ... as rows only fallbacks, the rest in numbers: tally.h */
+	bool makes_blocks; /* the record compacts: so does the run for what it served, make_block.h
+			    */
 	/* Rows to play, ascending, borrowed like `machine`; the rest is passed over. 0: all. */
 	const struct span *spans;
 	size_t nr_spans;

@@ -371,7 +371,7 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 	struct model *m = s->model;
 	uint32_t head;
 
-	rq->makes_room = rq->order && !m->feedback;
+	rq->makes_room = rq->order && s->makes_blocks;
 	head = zone_alloc(m, rq);
 	if (head != NO_FRAME || !rq->makes_room)
 		return head;

@@ -35,6 +35,7 @@ struct serve {
 	struct units *units; /* NULL: every page is served by itself */
 	struct huge *huge;   /* NULL: huge pages are where the record has them */
 	struct anomalies anomalies;
+	bool makes_blocks;               /* for requests that the record served */
 	uint64_t at;                     /* row of `event` that runs */
 	uint64_t undone_at;              /* row of a free that gave nothing back */
 	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that have run before they were told */

@@ -156,6 +156,7 @@ class Source:
             **self.topology,
             recorded_kernel=own.row if (own := kernels.own(self.tape)) else "",
             reclaim=run.reclaim,
+            makes_blocks=self.tape.num_rows("compaction") > 0,
             spans=self.spans,
             cpu_parts=run.cpu_parts,
             policy_libs=run.policy_libs,

@@ -148,6 +148,8 @@ class Player:
             if row.event.kind in ASIDES:
                 self.aside(row)
             elif row.event.pfn is None:
+                assert row.event.page_order is not None
+                machine.fail(row.event.cpu, row.event.page_order, row.gfp)
                 machine.trace.events.append(row.event)
             elif row.event.kind == "alloc":
                 self.alloc(row)

@@ -437,6 +437,7 @@ static void four_singles(struct world *w, uint32_t pfn)
 static void in_pieces(struct world *w)
 {
 	world_new(w, "MMM");
+	w->serve.makes_blocks = true;
 	freed(w, 32, 4);
 	toy_add_free(&w->toy, 0, 2, 'M');
 	four_singles(w, 32);
@@ -485,6 +486,7 @@ static void nothing_moves_where_there_is_no_room_for_it(void)
 	struct world w;
 
 	world_new(&w, "MM");
+	w.serve.makes_blocks = true;
 	freed(&w, 16, 4);
 	toy_add_free(&w.toy, 0, 2, 'M');
 	four_singles(&w, 16);

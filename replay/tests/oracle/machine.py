@@ -12,7 +12,7 @@ from . import fallback, watermark
 from .buddy import Buddy
 from .fallback import Want
 from .kernels import Kernel
-from .names import HIGHATOMIC, ISOLATE, MERGEABLE, MOVABLE, RESERVE, ZONES
+from .names import HIGHATOMIC, ISOLATE, MERGEABLE, MOVABLE, RECLAIMABLE, RESERVE, UNMOVABLE, ZONES
 from .pcp import Pcp, Settings
 from .watermark import Mark, Rights
 
@@ -611,6 +611,13 @@ class Machine:
                 return True
             zone.below_high = True
         return above(mark) or rights.no_watermarks
+
+    def fail(self, cpu: int, order: int, gfp: frozenset[str]) -> None:
+        """An allocation that failed on the record: it tried its zones, and marked the low ones."""
+        kind = next((kind for kind in (MOVABLE, RECLAIMABLE) if kind in gfp), UNMOVABLE)
+        request = self._request(cpu, order, kind, gfp, self.geometry.cpu_nodes[cpu])
+        for zone in request.zonelist:
+            self._admits(zone, request, "high", Rights())
 
     def _reserves(self, request: Request, rights: Rights) -> bool:
         if not self.kernel.highatomic_reserve:
