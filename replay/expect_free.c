@@ -124,7 +124,6 @@ static void expect_no_drain(struct validate *v, const struct step *step, struct 
 	if (!take_proved(v, pcp))
 		score_size(v, step, zone, DECISION_DRAIN_SIZE, pages, 0, false);
 	tune_overflow(v, pcp, free, &(struct drained){0});
-	pcp_committed(v->m, zone);
 }
 
 void expect_free(struct validate *v, struct step *step)

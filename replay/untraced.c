@@ -122,47 +122,69 @@ bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp, u
 	return is_freed_next(v, entry);
 }
 
-/* An entry of a list that the tape next shows freed: it was handed out, or will be. */
+/* Whether the free that runs has put an entry onto its list. */
+static bool is_just_freed(const struct validate *v, uint32_t entry)
+{
+	return v->pushed[entry] == (uint32_t)step_number(&v->steps, v->steps.done)->at;
+}
+
+/*
+ * An entry of a list that the tape next shows freed, below one that it does not: so it was
+ * handed out before that one was freed. Those on top may be handed out later.
+ */
 static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
 {
 	const struct model *m = v->m;
 	uint32_t list = pcp_list(m, pcp, 0, type);
+	bool below = false;
 
 	if (!v->fates.bits)
 		return NO_FRAME;
-	for (uint32_t entry = m->frames[list].next; entry != list; entry = m->frames[entry].next)
-		if (v->pushed[entry] && fate_of(&v->fates, v->pushed[entry]) == FATE_FREE)
+	for (uint32_t entry = m->frames[list].next; entry != list; entry = m->frames[entry].next) {
+		bool departs =
+			v->pushed[entry] && fate_of(&v->fates, v->pushed[entry]) == FATE_FREE;
+
+		if (departs && below)
 			return entry;
+		below |= !departs || is_just_freed(v, entry);
+	}
 	return NO_FRAME;
 }
 
-bool take_proved(struct validate *v, struct pcp *pcp)
+/* Entries on top of the lists that the tape next, and soon, shows freed. */
+static void take_freed_next(struct validate *v, struct pcp *pcp)
 {
 	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
-	int before = pcp->count;
 
-	if (v->guesses && m->zones[pcp->zone].pcp_unseen)
-		return false;
 	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
 		uint32_t list = pcp_list(m, pcp, 0, type), next;
 		int left = LOOK_AT;
 
 		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
 			next = m->frames[entry].next;
-			if (!is_freed_next(v, entry))
-				continue;
-			take_unseen(v, pcp, entry, type, 0);
+			if (is_freed_next(v, entry) && !is_just_freed(v, entry))
+				take_unseen(v, pcp, entry, type, 0);
 		}
 	}
+}
+
+bool take_proved(struct validate *v, struct pcp *pcp)
+{
+	static const uint8_t types[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_UNMOVABLE,
+					MIGRATETYPE_RECLAIMABLE};
+	int before = pcp->count;
+
+	if (v->guesses && v->m->zones[pcp->zone].pcp_unseen)
+		return false;
 	for (int i = 0; i < 3 && pcp->count == before; i++) {
-		static const uint8_t types[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_UNMOVABLE,
-						MIGRATETYPE_RECLAIMABLE};
 		uint32_t entry = find_departed(v, pcp, types[i]);
 
 		if (entry != NO_FRAME)
 			take_unseen(v, pcp, entry, types[i], left_before(v, entry));
 	}
+	if (pcp->count == before)
+		take_freed_next(v, pcp);
 	return pcp->count < before;
 }
 
