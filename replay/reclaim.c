@@ -398,10 +398,10 @@ bool reclaim_waits(const struct reclaim *rc, int node, int class_zone)
 
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to)
 {
+	/* Of the rows that are over some were freed as on the record: those are not held. */
 	for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
-		for (uint32_t i = rc->heads[zone]; i != NO_ROW && rc->rows[i].held;
-		     i = rc->rows[i].next)
-			if (rc->rows[i].frame == from)
+		for (uint32_t i = rc->heads[zone]; i < rc->next; i = rc->rows[i].next)
+			if (rc->rows[i].held && rc->rows[i].frame == from)
 				rc->rows[i].frame = to;
 	for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
 		for (uint32_t i = rc->moved[zone].first; i != NO_ROW; i = rc->rows[i].next)

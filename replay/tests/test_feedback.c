@@ -350,6 +350,23 @@ static void pages_not_needed_are_saved_and_withheld_frees_are_not_served(void)
 	machinery_free(&w);
 }
 
+static void a_page_of_the_queue_is_followed_behind_one_that_is_gone(void)
+{
+	struct machinery w;
+	uint32_t place;
+
+	machinery_new(&w, "6.18", NULL);
+	queue_pages(&w, 2, 5000 * MS);
+	machinery_start(&w);
+	w.feedback.reclaim.rows[0].taken = true;
+	check(reclaim_withholds(&w.feedback.reclaim, 100));
+	check(reclaim_withholds(&w.feedback.reclaim, 101));
+	place = w.feedback.reclaim.rows[1].frame;
+	reclaim_moved(&w.feedback.reclaim, place, place - 1);
+	check(w.feedback.reclaim.rows[1].frame == place - 1);
+	machinery_free(&w);
+}
+
 static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 {
 	struct machinery w;
@@ -534,6 +551,7 @@ int main(void)
 	test(kcompactd_hears_of_high_orders_only_from_keepawake);
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
 	test(pages_not_needed_are_saved_and_withheld_frees_are_not_served);
+	test(a_page_of_the_queue_is_followed_behind_one_that_is_gone);
 	test(a_page_is_not_reclaimed_before_it_is_allocated);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
 	test(who_reclaimed_at_a_recorded_begin_does_not_again);
