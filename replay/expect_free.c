@@ -126,6 +126,15 @@ static void expect_no_drain(struct validate *v, const struct step *step, struct 
 	tune_overflow(v, pcp, free, &(struct drained){0});
 }
 
+/* The free puts its page onto a PCP, as far as is known. */
+static void note_pushed(struct validate *v, const struct step *step)
+{
+	uint64_t *word = &v->interrupting[step->frame / 64], bit = 1ull << step->frame % 64;
+
+	v->pushed[step->frame] = (uint32_t)step->at;
+	*word = interrupts_holder(v, step) ? *word | bit : *word & ~bit;
+}
+
 void expect_free(struct validate *v, struct step *step)
 {
 	struct model *m = v->m;
@@ -171,7 +180,7 @@ void expect_free(struct validate *v, struct step *step)
 	}
 	if (step->kind == EVENT_KIND_FREE_BATCHED)
 		pcp_lock_in_batch(v, step, zone);
-	v->pushed[step->frame] = (uint32_t)step->at;
+	note_pushed(v, step);
 	freed = (struct freed){step->at,         pcp->high,  pcp->free_count,
 			       pcp->free_factor, pcp->flags, step->order};
 	pages = pcp_commit(m, zone, step->frame, step->order, &list);

@@ -54,6 +54,11 @@ static int frees_went_past(const struct validate *v, const struct step *first,
 	return buddy - pcp;
 }
 
+bool interrupts_holder(const struct validate *v, const struct step *step)
+{
+	return step_depth(step) && v->preempt_told && step->flags & CONTEXT_PREEMPT_OFF;
+}
+
 /*
  * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock keeps
  * preemption off; where the tape shows that, an interrupt that does not show it

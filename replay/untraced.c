@@ -81,6 +81,36 @@ void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migrat
 		     1ull << f->order);
 }
 
+/*
+ * Whether a page that no list had when it should, and of which nothing more is heard, was on
+ * none: the interrupt that freed it found some lock taken, which was the PCP's then.
+ */
+static bool went_past(const struct validate *v, uint32_t frame)
+{
+	const struct frame *f = &v->m->frames[frame];
+
+	return v->interrupting[frame / 64] >> frame % 64 & 1 && v->pushed[frame] &&
+	       f->state == FRAME_USED && f->list == NO_ALLOC && v->fates.bits &&
+	       fate_of(&v->fates, row_of(v, v->pushed[frame])) == FATE_NONE;
+}
+
+void free_unheard(struct validate *v)
+{
+	for (uint32_t frame = 0; frame < v->m->nr_frames; frame++) {
+		struct zone *zone;
+		int order;
+
+		if (!went_past(v, frame))
+			continue;
+		zone = frame_zone(v->m, frame);
+		order = v->m->frames[frame].order;
+		tell_block(v, UNTOLD_KIND_FREE, frame, order, frame_block(v->m, frame)->migratetype,
+			   0);
+		score_repair(&v->score, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << order);
+		free_direct(v->m, zone, frame, order);
+	}
+}
+
 uint64_t left_before(const struct validate *v, uint32_t entry)
 {
 	uint32_t above = v->m->frames[entry].prev;

@@ -90,6 +90,7 @@ void validate_free(struct validate *v)
 	free(v->depths);
 	free(v->highs);
 	free(v->guesses);
+	free(v->interrupting);
 	free(v->typed);
 	free(v->doubts);
 	free(v);
@@ -139,7 +140,9 @@ static int start(struct validate *v, struct error *err)
 	v->depths = calloc((size_t)v->m->nr_cpus, sizeof(*v->depths));
 	v->highs = calloc((size_t)(v->m->nr_zones * v->m->nr_cpus), sizeof(*v->highs));
 	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
-	if (!v->holders || !v->remotes || !v->asked || !v->depths || !v->highs || !v->pushed)
+	v->interrupting = calloc(v->m->nr_frames / 64 + 1, sizeof(*v->interrupting));
+	if (!v->interrupting || !v->holders || !v->remotes || !v->asked || !v->depths ||
+	    !v->highs || !v->pushed)
 		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
 	ret = steps_new(&v->steps, v->m->nr_cpus, err);
 	if (!ret)
@@ -211,7 +214,8 @@ void missed(struct validate *v, const struct miss *miss)
 
 void tell_untold(struct validate *v, struct untold row, const struct step *alloc)
 {
-	const struct step *running = step_number(&v->steps, v->steps.done);
+	bool over = v->steps.done == v->steps.arrived;
+	const struct step *running = step_number(&v->steps, v->steps.done - over);
 
 	row.at = row.at ? row.at : running->at;
 	row.ts = running->ts;
@@ -553,6 +557,7 @@ int validate_finish(struct validate *v, struct error *err)
 		return ret;
 	for (int i = 0; i < MAX_DOUBTS; i++)
 		refute_doubt(v, &v->doubts[i]);
+	free_unheard(v);
 	score_finish(&v->score);
 	prefer_write(&v->prefer, v->preference);
 	v->totals.score = v->score.total;

@@ -90,8 +90,10 @@ struct validate {
 	/* [frame] row of `event`, low half, of its last free onto a PCP or, of a page that awaits
 	 * its alloc, of what took it; 0: none that is still to be told */
 	uint32_t *pushed;
-	uint64_t *guesses; /* [frame] a bit: a free block whose place on its list is guessed */
-	bool *typed;       /* [pageblock] its type was guessed, and is told by now */
+	uint64_t
+		*interrupting; /* [frame] a bit: that free was in an interrupt of a lock's holder */
+	uint64_t *guesses;     /* [frame] a bit: a free block whose place on its list is guessed */
+	bool *typed;           /* [pageblock] its type was guessed, and is told by now */
 
 	struct doubt *doubts, *free_doubt;
 	struct step announced; /* alloc_extfrag of a capture that the model has not come to; or of
@@ -116,7 +118,12 @@ void missed(struct validate *v, const struct miss *miss);
 void tell_divergence(struct validate *v, const struct miss *miss);
 void forget_divergence(struct validate *v);
 
+/* At the end: what was taken for handed out without an event, and went past a PCP. */
+void free_unheard(struct validate *v);
+
 /* locks.c: who holds the lock of a PCP, as far as the tape shows. */
+/* Whether a free ran in an interrupt that found some lock, of whatever, taken. */
+bool interrupts_holder(const struct validate *v, const struct step *step);
 bool pcp_lock_taken(struct validate *v, const struct step *step, const struct zone *zone);
 void pcp_lock_after_burst(struct validate *v, const struct step *last, const struct zone *zone);
 void pcp_lock_in_batch(struct validate *v, const struct step *step, const struct zone *zone);

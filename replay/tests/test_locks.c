@@ -97,6 +97,23 @@ static void one_page_tells_where_all_of_its_interrupt_went(void)
 	validate_free(v);
 }
 
+static void a_page_an_interrupt_freed_and_nobody_saw_again_went_past_the_pcp(void)
+{
+	/* 700 is handed out though 600 and 640 should lie above it. */
+	static const struct row events[] = {
+		FREE(0, 700, 0),
+		FREE_IN_SOFTIRQ(0, 600, 0),
+		FREE(0, 640, 0),
+		ALLOC(0, 700, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_FREE);
+	check(place_of(validate_model(v), 640) == PLACE_USED);
+	check(validate_totals(v)->score.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
+	validate_free(v);
+}
+
 static void a_page_by_itself_is_no_refill_while_there_are_more(void)
 {
 	static const struct row events[] = {
@@ -118,6 +135,7 @@ int main(void)
 	test(another_cpu_s_interrupt_does_not_meet_the_holder);
 	test(a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp);
 	test(one_page_tells_where_all_of_its_interrupt_went);
+	test(a_page_an_interrupt_freed_and_nobody_saw_again_went_past_the_pcp);
 	test(a_page_by_itself_is_no_refill_while_there_are_more);
 	return check_done();
 }
