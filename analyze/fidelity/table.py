@@ -41,6 +41,10 @@ parameters are not told.
 `exact` is the snapshot read with BPF, in list order; `proc` that from /proc, which knows
 neither list order nor the pages on per-CPU lists.
 
+Free page reporting takes free blocks of at least a pageblock off their lists for a moment, and
+makes them MOVABLE (`__isolate_free_page()`, 6.18). No event tells which, nor when: a
+pageblock of which that is the last that happened is of another type in the model.
+
 Every path that gives pages back, of slabs too, passes `__free_pages_prepare()`, which emits
 mm_page_free (6.18). A prototype once saw 677 order-3 slab pages of one worker allocated again
 with no such event between. In nine later recordings of 6.18, 30,322 allocations of orders 1 to
