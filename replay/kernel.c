@@ -27,7 +27,7 @@
 		.fallback_claims_unmovable = true, .reserve_blocks = false,                        \
 		.refill_as_asked = false, .small_batch = false, .cold_pages = false,               \
 		.watermark = WATERMARK_HARDER, .highatomic = HIGHATOMIC_PERCENT_MORE,              \
-		.kswapd_sleep = KSWAPD_KEEPAWAKE
+		.kswapd_sleep = KSWAPD_KEEPAWAKE, .kcompactd_by_callers = true
 
 #define KERNEL_5_0                                                                                 \
 	KERNEL_4_20, .nofragment = NOFRAGMENT_NEVER_SET, .nofragment_any_order = true,             \

@@ -178,6 +178,7 @@ ENUMERATE(KSWAPD_SLEEPS)
 	X(drain_all_remote, YES_NO, "drain_all runs on the CPU that asks for it.")                 \
 	X(capture, CAPTURES, "A compacting request takes a chunk as it is freed.")                 \
 	X(kswapd_sleep, KSWAPD_SLEEPS, "When kswapd may sleep, and for which zones it wakes.")     \
+	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")
 
 struct kernel {

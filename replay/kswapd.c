@@ -293,7 +293,8 @@ void kswapd_wakeup(struct feedback *fb, struct kswapd *k, uint32_t gfp_flags, in
 		return;
 	if (k->failures >= MAX_FAILURES || (kswapd_balanced(m, k->node, order, class_zone) &&
 					    !is_boosted(m, k->node, class_zone))) {
-		if (!(gfp_flags & GFP_DIRECT_RECLAIM))
+		/* 5ecd9d403ad0, 4.17 */
+		if (m->kernel->kcompactd_by_callers && !(gfp_flags & GFP_DIRECT_RECLAIM))
 			feedback_wake_kcompactd(fb, k->node, order, class_zone);
 		return;
 	}

@@ -67,7 +67,7 @@ class Setting:
 
 _OWN = (Setting("R0", Run("auto", ())), Setting("R1", Run("auto", (), "R1")))
 _SLEEPS = tuple(
-    Setting(variant, Run(_SLEEP_ROW, (f"kswapd_sleep:variant={variant}",), "R1"))
+    Setting(variant, Run(_SLEEP_ROW, (f"kswapd_sleep:variant={variant},kcompactd=kswapd",), "R1"))
     for variant in ("v4.10", "keepawake")
 )
 _BOOSTS = tuple(

@@ -52,9 +52,10 @@ reclaim as recorded is from the record, and the error bar of every what-if on th
 
 _SLEEP = """## When kswapd sleeps: 4.10 and since
 
-`--policy kswapd_sleep:variant=v4.10` and `keepawake`, under the rules of 4.20, which has no boosts:
-kcompactd is woken by a kswapd that goes to sleep with a high order unserved, or not
-at all. On a machine of one node the authors of the change found no difference.
+`--policy kswapd_sleep:variant=v4.10,kcompactd=kswapd` and the same with `keepawake`, under the
+rules of 4.20, which has no boosts: kcompactd is woken by a kswapd that goes to sleep with a high
+order unserved, or not at all, as until 4.16. On a machine of one node the authors of the change
+found no difference.
 """
 
 _WHY = """## What is outside, and why

@@ -9,12 +9,15 @@
  * marks of congestion are cleared only before a sleep (`clear`), and the zone asked for
  * is kept (`keepawake`), as in every kernel since.
  *
+ * Until 4.16 nobody but kswapd woke kcompactd (5ecd9d403ad0): what the variants did then
+ * is seen with kcompactd=kswapd.
+ *
  * Marks of congestion are no part of the model: `fixcheck` and `clear` decide alike.
  */
 #include "policy.h"
 
 struct kswapd_sleep {
-	int64_t variant;
+	int64_t variant, callers;
 };
 
 static void edit(struct policy *self, struct kernel *row)
@@ -22,14 +25,19 @@ static void edit(struct policy *self, struct kernel *row)
 	const struct kswapd_sleep *ks = self->state;
 
 	row->kswapd_sleep = (uint8_t)ks->variant;
+	row->kcompactd_by_callers = row->kcompactd_by_callers && ks->callers;
 }
 
 static const char *const variants[] = {"v4.10", "fixcheck", "clear", "keepawake", NULL};
+
+static const char *const wakers[] = {"kswapd", "callers", NULL};
 
 static const struct policy_param params[] = {
 	{"variant", KSWAPD_V4_10, KSWAPD_KEEPAWAKE, KSWAPD_KEEPAWAKE,
 	 offsetof(struct kswapd_sleep, variant), variants,
 	 "v4.10: every zone balanced; fixcheck, clear: any zone; keepawake: and the zone is kept."},
+	{"kcompactd", 0, 1, 1, offsetof(struct kswapd_sleep, callers), wakers,
+	 "Who wakes kcompactd. kswapd: it alone, to 4.16; callers: whom the kernel row lets."},
 	{0},
 };
 

@@ -308,6 +308,31 @@ static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
 	}
 }
 
+static void a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17(void)
+{
+	static const struct {
+		const char *policy;
+		uint64_t asked;
+	} cases[] = {
+		{"kswapd_sleep:kcompactd=callers", 1},
+		{"kswapd_sleep:kcompactd=kswapd", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machinery w;
+
+		machinery_new(&w, "6.18", cases[i].policy);
+		make_free(&w, NORMAL, 4000, true);
+		machinery_start(&w);
+		/* It has given up. */
+		w.feedback.kswapds[0].failures = 16;
+		kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 9, ZONE_NORMAL);
+		check(counters(&w, DMA)->kswapd_wakeups == 0);
+		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
+		machinery_free(&w);
+	}
+}
+
 static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(void)
 {
 	struct machinery w;
@@ -549,6 +574,7 @@ int main(void)
 	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);
 	test(a_call_after_the_nap_keeps_kswapd_from_sleeping);
 	test(kcompactd_hears_of_high_orders_only_from_keepawake);
+	test(a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17);
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
 	test(pages_not_needed_are_saved_and_withheld_frees_are_not_served);
 	test(a_page_of_the_queue_is_followed_behind_one_that_is_gone);
