@@ -108,8 +108,12 @@ def record(load: Load, build: Path, work: Path) -> Recording:
 
 
 def given(path: Path, work: Path) -> Iterator[Recording]:
-    """The recordings at a path."""
+    """The recordings at a path; those of an earlier run by the name of its directory too."""
     if is_tape(path):
+        for load in LOADS:
+            if load.name == path.stem:
+                yield Recording(f"{path.parent.name}-{load.name}", load.words, load.quiet, path)
+                return
         yield Recording(path.stem, "", False, path)
         return
     found = sorted(path.glob("*.dat")) if path.is_dir() else []

@@ -250,6 +250,8 @@ def _free_run_lacks(result: Result) -> list[str]:
 def _why(result: Result) -> str:
     """What was wrong on one recording, in words."""
     lines = []
+    if result["lost"] != 0:
+        lines.append("- Events were lost: what is missed after a gap is missed for want of them.")
     misses: dict[str, dict[str, int]] = {}
     for row in result["misses"]:
         causes = misses.setdefault(row["decision"], {})
