@@ -249,35 +249,47 @@ void expect_drain(struct validate *v, struct step *first)
 	expect_waiting(v, pcp->cpu);
 }
 
+/* A drain of the vmstat worker that runs, before row `until`. */
+static void expect_worker_drain(struct validate *v, const struct aside *aside, struct pcp *pcp,
+				const struct drain_due *due)
+{
+	const struct zone *zone = &v->m->zones[pcp->zone];
+	struct step *s = steps_coming(&v->steps, aside->where);
+	struct drained drained;
+
+	if (!due->pages)
+		return;
+	for (int within = WORKER_WITHIN; s && within--; s = step_next(&v->steps, s))
+		if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
+		    frame_zone(v->m, s->frame) == zone)
+			break;
+	if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != aside->pid || s->taken ||
+	    s->at >= due->until)
+		return;
+	drained = compare_drain(v, s, pcp, due);
+	if (drained.pages > drained.due)
+		tell_drain(v, pcp, s, drained.pages - drained.due);
+}
+
 void expect_tick(struct validate *v, const struct aside *aside)
 {
 	struct model *m = v->m;
 	uint64_t until = asides_next_tick(&v->start.asides, aside->where);
 
-	if (m->kernel->decay == DECAY_NONE)
-		return;
 	for (int z = 0; z < m->nr_zones; z++) {
 		struct zone *zone = &m->zones[z];
 		struct pcp *pcp = zone_pcp(m, zone, aside->where);
-		struct drain_due due = {
-			.pages = pcp_decay(m, pcp),
-			.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
-			.until = until,
-		};
-		struct step *s = steps_coming(&v->steps, aside->where);
-		struct drained drained;
+		struct drain_due due = {.piece = INT_MAX, .until = until};
 
-		if (!due.pages)
+		if (m->kernel->decay != DECAY_NONE) {
+			due.pages = pcp_decay(m, pcp);
+			due.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX;
+			expect_worker_drain(v, aside, pcp, &due);
+		}
+		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)
 			continue;
-		for (int within = WORKER_WITHIN; s && within--; s = step_next(&v->steps, s))
-			if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
-			    frame_zone(m, s->frame) == zone)
-				break;
-		if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != aside->pid || s->taken ||
-		    s->at >= until)
-			continue;
-		drained = compare_drain(v, s, pcp, &due);
-		if (drained.pages > drained.due)
-			tell_drain(v, pcp, s, drained.pages - drained.due);
+		due.pages = pcp->batch < pcp->count ? pcp->batch : pcp->count;
+		due.piece = INT_MAX;
+		expect_worker_drain(v, aside, pcp, &due);
 	}
 }

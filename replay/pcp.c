@@ -618,6 +618,20 @@ static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 	return true;
 }
 
+enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struct pcp *pcp)
+{
+	if (pcp->touched)
+		pcp->expire = REMOTE_EXPIRE;
+	pcp->touched = false;
+	if (!pcp->expire || !pcp->count)
+		return PCP_STAYS;
+	if (zone->node == m->cpu_nodes[pcp->cpu]) {
+		pcp->expire = 0;
+		return PCP_STAYS;
+	}
+	return --pcp->expire ? PCP_AGES : PCP_EXPIRES;
+}
+
 bool pcp_tick(struct model *m, int cpu)
 {
 	bool more = false;
@@ -625,20 +639,13 @@ bool pcp_tick(struct model *m, int cpu)
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct zone *zone = &m->zones[i];
 		struct pcp *pcp = zone_pcp(m, zone, cpu);
+		enum pcp_expiry expiry;
 
-		if (pcp->touched)
-			pcp->expire = REMOTE_EXPIRE;
-		pcp->touched = false;
 		if (m->kernel->decay != DECAY_NONE)
 			more |= decay(m, zone, pcp);
-		if (!pcp->expire || !pcp->count)
-			continue;
-		if (zone->node == m->cpu_nodes[cpu]) {
-			pcp->expire = 0;
-			continue;
-		}
-		more = true;
-		if (!--pcp->expire)
+		expiry = pcp_expire(m, zone, pcp);
+		more |= expiry != PCP_STAYS;
+		if (expiry == PCP_EXPIRES)
 			count_decay(m, zone, pcp, pcp->batch);
 	}
 	return more;

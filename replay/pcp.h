@@ -69,6 +69,7 @@ bool pcp_tick(struct model *m, int cpu);
  *   pcp_overflow      the same for a PCP that the page is on; adapts it (nr_pcp_free)
  *   pcp_committed     and after that drain
  *   pcp_decay         shrinks high: the pages beyond it, to be drained from list 0 on
+ *   pcp_expire        whether a PCP of another node's zone, idle for 3 ticks, drains a batch
  */
 uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq);
 int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
@@ -80,6 +81,9 @@ int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int
 int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
 void pcp_committed(const struct model *m, struct zone *zone);
 int pcp_decay(const struct model *m, struct pcp *pcp);
+
+enum pcp_expiry { PCP_STAYS, PCP_AGES, PCP_EXPIRES };
+enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struct pcp *pcp);
 
 /* A drain, entry by entry (free_pcppages_bulk): the next victim, or NO_FRAME; free it. */
 struct pcp_drain {

@@ -372,14 +372,28 @@ static void prefetch_place(const struct replay *r, const struct waiting *e)
 		__builtin_prefetch(&r->model->frames[place]);
 }
 
+/* What no event told and was before a request; each after what the kernel did aside till then. */
+static void run_untolds(struct replay *r)
+{
+	struct asides *asides = &r->start.asides;
+	const struct untold *untold;
+
+	while ((untold = untolds_next(&r->start.untolds, r->serve.at))) {
+		if (asides->next < asides->nr)
+			run_asides(r, untold->at, untold->ts);
+		r->busy[untold->cpu] = true;
+		serve_untold(&r->serve, untold);
+	}
+}
+
 /* Let everything happen that was before a request. */
 static void catch_up(struct replay *r, const struct waiting *e)
 {
 	struct asides *asides = &r->start.asides;
-	const struct untold *untold;
 	uint64_t ts = e->moment.ts;
 
 	r->serve.at += e->at - (uint32_t)r->serve.at;
+	run_untolds(r);
 	if (asides->next < asides->nr)
 		run_asides(r, r->serve.at, ts);
 	if (asides->nr_passes)
@@ -389,10 +403,6 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	if (r->model->feedback && feedback_is_due(&r->start.feedback, r->serve.at, ts))
 		feedback_run(&r->start.feedback, r->serve.at, ts);
 	r->model->now = e->moment;
-	while ((untold = untolds_next(&r->start.untolds, r->serve.at))) {
-		r->busy[untold->cpu] = true;
-		serve_untold(&r->serve, untold);
-	}
 }
 
 /* Whether there is nothing to catch up with until after a request. */
