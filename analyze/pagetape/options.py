@@ -109,6 +109,16 @@ def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
     return len(nodes), tuple(found[cpu] for cpu in range(nr_cpus))
 
 
+def on_nodes(
+    tapes: Sequence[Tape], text: str | None, policies: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The policies of a run with --nodes, and the node of each CPU; the same for every tape."""
+    if text is None:
+        return policies, ()
+    ((nodes, parts),) = {node_map(tape, text) for tape in tapes}
+    return (*policies, f"fake_numa:nodes={nodes}"), parts
+
+
 RECLAIM = ("R0", "R1", "R2")
 
 PATH = click.Path(path_type=Path)

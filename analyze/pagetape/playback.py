@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,17 @@ class Run:
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
     prefer: str = "auto"  # one of preference.MODES
     cpu_parts: tuple[int, ...] = ()  # of the nodes fake_numa makes of one, that of each CPU
+
+    @property
+    def nodes(self) -> str | None:
+        """The CPUs of each node that --nodes makes, as 0-3/4-7."""
+        ranges: dict[int, list[str]] = {}
+        first = 0
+        for node, same in groupby(self.cpu_parts):
+            last = first + len(list(same)) - 1
+            ranges.setdefault(node, []).append(f"{first}-{last}" if last > first else f"{first}")
+            first = last + 1
+        return "/".join(",".join(ranges[node]) for node in sorted(ranges)) or None
 
 
 def is_own(tape: Tape, run: Run) -> bool:
@@ -235,6 +247,8 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
         "kernel_because": kernels.because(tape, run.kernel),
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
+        "prefer": run.prefer,
+        "nodes": run.nodes,
         "own": is_own(tape, run),
         "tier": run_tier(run),
         "synthetic": synthetic(run),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every policy, kernel and reclaim mode on every tape: one run each.
+"""Every policy, kernel, reclaim mode, preferred node and map of nodes on every tape: one run each.
 
 A run leaves two files in the sweep's directory:
 
@@ -60,6 +60,14 @@ def stack(spec: str) -> tuple[str, ...]:
     return presets.expand(policies)
 
 
+def words(result: dict[str, Any]) -> str:
+    """The policies of a run and what else it was played under, as a column of a table."""
+    said = " + ".join(result["policies"])
+    if result["prefer"] != "auto":
+        said += f", prefer {result['prefer']}"
+    return f"{said}, CPUs {result['nodes']}" if result["nodes"] else said
+
+
 @dataclass(frozen=True)
 class Case:
     """One run of the matrix."""
@@ -75,8 +83,8 @@ class Case:
         what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
         what |= {"policy_libs": kept.digest(map(Path, run.policy_libs))}
         told = json.dumps([contents, kept.build(), what], sort_keys=True)
-        words = [label, *made["policies"], made["kernel"], run.reclaim]
-        slug = re.sub(r"[^\w.=-]+", "-", "_".join(words)).strip("-.")
+        parts = [label, words(made), made["kernel"], run.reclaim]
+        slug = re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-.")
         key = blake2b(told.encode(), digest_size=6).hexdigest()
         return cls(tape, label, run, f"{slug[:160]}_{key}")
 

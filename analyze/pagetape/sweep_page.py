@@ -10,6 +10,7 @@ from typing import Any
 
 from pagetape import answer
 from pagetape.page import document
+from pagetape.sweep import words
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
 
@@ -35,8 +36,8 @@ def _cell(metric: dict[str, Any] | None) -> str:
 
 def _row(run: dict[str, Any], metrics: Sequence[str]) -> str:
     found = {metric["metric"]: metric for metric in run["metrics"]}
-    words = (" + ".join(run["policies"]), run["kernel"], run["reclaim"], run["tier"])
-    head = "".join(f"<td>{escape(word)}</td>" for word in words)
+    about = (words(run), run["kernel"], run["reclaim"], run["tier"])
+    head = "".join(f"<td>{escape(word)}</td>" for word in about)
     return f"<tr>{head}{''.join(_cell(found.get(name)) for name in metrics)}</tr>"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pagetape import sweep
 from pagetape.comparison import metrics
+from pagetape.playback import Run as Playing
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -150,6 +151,8 @@ def test_a_shard_that_is_none_is_bad_usage(
         ("--policy", "{mainline,nofragment+nofragment}", "nofragment"),
         ("--kernel", "{auto,nosuch}", "nosuch"),
         ("--reclaim", "{R0,R3}", "R3"),
+        ("--prefer", "{auto,near}", "near"),
+        ("--nodes", "0/1/2", "CPUs, 0 to 1"),
     ],
 )
 def test_a_run_that_there_is_not_is_bad_usage_and_none_is_made(
@@ -214,3 +217,33 @@ def test_the_table_tells_the_bar_and_what_is_within_it(
     assert lines[3].split()[:4] == ["mainline", "6.18", "R0", "A"]
     assert lines[4].split()[:4] == ["nofragment:mode=always", "6.18", "R0", "B"]
     assert lines[6].startswith("a  fallbacks: events, tier B, recorded 0, model error ")
+
+
+def test_a_sweep_plays_preferences_and_maps_of_nodes_as_replay_does(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    words = ("--prefer", "{auto,cpu}", "--nodes", "0/1", "--nodes", "1/0")
+    runs = pagetape("sweep", *words, small, "-o", tmp_path, "--json").json["runs"]
+    assert [(run["nodes"], run["prefer"]) for run in runs] == [
+        ("0/1", "auto"),
+        ("0/1", "cpu"),
+        ("1/0", "auto"),
+        ("1/0", "cpu"),
+    ]
+    for run in runs:
+        asked = ("--nodes", run["nodes"], "--prefer", run["prefer"])
+        replayed = pagetape("replay", small, *asked, "--json").json
+        assert run["totals"] == replayed["totals"]
+        assert run["synthetic"] == replayed["synthetic"] != []
+    seen = pagetape("sweep", *words, small, "-o", tmp_path)
+    assert [line.split(" 6.18")[0].rstrip() for line in seen.out.splitlines()[3:7]] == [
+        "mainline + fake_numa:nodes=2, CPUs 0/1",
+        "mainline + fake_numa:nodes=2, prefer cpu, CPUs 0/1",
+        "mainline + fake_numa:nodes=2, CPUs 1/0",
+        "mainline + fake_numa:nodes=2, prefer cpu, CPUs 1/0",
+    ]
+
+
+def test_ranges_of_cpus_are_told_as_they_are_given() -> None:
+    assert Playing("auto", (), cpu_parts=(0, 0, 0, 1, 0, 1, 1)).nodes == "0-2,4/3,5-6"
+    assert Playing("auto", ()).nodes is None

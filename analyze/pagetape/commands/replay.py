@@ -107,10 +107,7 @@ def command(
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
     """
     source = Tape(tape)
-    stack, parts = presets.expand(policies), tuple[int, ...]()
-    if node_map is not None:
-        nodes, parts = options.node_map(source, node_map)
-        stack += (f"fake_numa:nodes={nodes}",)
+    stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
     run = Run(kernel, stack, reclaim, policy_libs, prefer, parts)
     options.check_policies(run.policies, policy_libs)
     output.tell(kernels.note(source, kernel))

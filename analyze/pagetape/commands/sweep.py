@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer, kernels, options, output, sweep
+from pagetape import answer, kernels, options, output, preference, sweep
 from pagetape.playback import Run
 from pagetape.schemas.tape import Tape
 
@@ -86,7 +86,7 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         for name, metric in found.items():
             tier = max(metric["tier"], about.get(name, metric)["tier"])
             about[name] = metric | {"tier": tier}
-        line = [" + ".join(run["policies"]), run["kernel"], run["reclaim"], run["tier"]]
+        line = [sweep.words(run), run["kernel"], run["reclaim"], run["tier"]]
         lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
     for i, column in enumerate(columns[4:], 4):
         if column:
@@ -150,6 +150,23 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     help="As for replay, or {several}.",
 )
 @click.option(
+    "--prefer",
+    "prefers",
+    type=Choices(*preference.MODES),
+    default="auto",
+    show_default=True,
+    metavar="MODE",
+    help="Which node a request asks first: auto, cpu or landed, as for replay, or {several}.",
+)
+@click.option(
+    "--nodes",
+    "node_maps",
+    multiple=True,
+    metavar="CPUS/CPUS...",
+    help="Play tapes of one node as of several, with these CPUs on each, as for replay: every "
+    "tape needs these CPUs. May be given again, for further runs. Synthetic.",
+)
+@click.option(
     "-o",
     "--output",
     "out",
@@ -191,6 +208,8 @@ def command(
     policy_libs: tuple[str, ...],
     kernel_rows: list[str],
     reclaims: list[str],
+    prefers: list[str],
+    node_maps: tuple[str, ...],
     out: Path,
     shard: tuple[int, int],
     jobs: int | None,
@@ -200,7 +219,7 @@ def command(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Every policy, kernel and reclaim mode on every tape: a matrix of what-ifs.
+    """Every policy, kernel, reclaim mode, preferred node and map of nodes, on every tape.
 
     A tape is decoded once for all runs that are under way on it. Each run leaves
     NAME.tape and NAME.json in DIR; what is there already is not made again, so a sweep
@@ -221,12 +240,18 @@ def command(
         for tape in opened:
             output.tell(kernels.note(tape, "auto"))
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
-    for spec in specs:
-        options.check_policies(spec, policy_libs)
     for kernel in kernel_rows:
         options.check_kernel(kernel)
+    machines = [
+        options.on_nodes(opened, nodes, spec) for spec in specs for nodes in node_maps or (None,)
+    ]
+    for stack, _ in machines:
+        options.check_policies(stack, policy_libs)
     runs = [
-        Run(k, p, r, policy_libs) for p, k, r in itertools.product(specs, kernel_rows, reclaims)
+        Run(k, stack, r, policy_libs, prefer, parts)
+        for (stack, parts), k, r, prefer in itertools.product(
+            machines, kernel_rows, reclaims, prefers
+        )
     ]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
     out.mkdir(parents=True, exist_ok=True)
