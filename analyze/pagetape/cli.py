@@ -30,6 +30,7 @@ COMMANDS = {
     "html": ("html", "One self-contained page about one or more tapes."),
     "sql": ("sql", "Ask DuckDB about one or more tapes."),
     "archive": ("archive", "Tapes as Parquet, for fleets."),
+    "export": ("export", "A tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "What the tables and columns of a tape mean."),
     "doctor": ("doctor", "What this machine can record."),
     "install-service": ("install_service", "A recorder that always runs, under systemd."),

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from pagetape.schemas.tape import TapeError, Writer, is_tape
 
@@ -40,6 +41,24 @@ def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[
     if path.exists():
         shutil.rmtree(path)
     part.rename(path)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
+    """A file that takes its name only when complete; compressed if that ends in .gz."""
+    if path.exists() and not replace:
+        raise FileExistsError(errno.EEXIST, "exists already (--force replaces it)", str(path))
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as plain:
+            if path.suffix != ".gz":
+                yield plain
+            else:
+                with gzip.GzipFile("", "wb", 6, plain, mtime=0) as packed:
+                    yield cast(BinaryIO, packed)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def tell(note: str | None) -> None:
