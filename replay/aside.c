@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "aside.h"
 
+#include "watermark.h"
 #include "zone.h"
 
 #include <errno.h>

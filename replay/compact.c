@@ -2,6 +2,7 @@
 #include "compact.h"
 
 #include "buddy.h"
+#include "passes.h"
 #include "zone.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "passes.h"
 #include "zone.h"
 
 enum { DEPTH_MAX = 65536 }; /* entries a page may lie deep in a PCP list */

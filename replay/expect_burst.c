@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "passes.h"
 #include "zone.h"
 
 enum {

@@ -3,6 +3,7 @@
 
 #include "buddy.h"
 #include "policy_stack.h"
+#include "watermark.h"
 
 static int fallback_type(struct model *m, const struct zone *zone, int order, int migratetype)
 {

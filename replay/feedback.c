@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedback.h"
 
+#include "slow_path.h"
+#include "watermark.h"
+
 #include <errno.h>
 #include <stdlib.h>
 

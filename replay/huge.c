@@ -3,7 +3,9 @@
 
 #include "kcompactd.h"
 #include "policy_stack.h"
+#include "watermark.h"
 #include "zone.h"
+#include "zonelist.h"
 
 #include <errno.h>
 #include <stdlib.h>

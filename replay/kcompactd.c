@@ -4,6 +4,7 @@
 #include "evacuate.h"
 #include "feedback.h"
 #include "pcp.h"
+#include "watermark.h"
 #include "zone.h"
 
 #include <errno.h>

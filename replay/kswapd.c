@@ -2,6 +2,7 @@
 #include "kswapd.h"
 
 #include "feedback.h"
+#include "watermark.h"
 #include "zone.h"
 
 enum {

@@ -4,6 +4,7 @@
 #include "buddy.h"
 #include "seize.h"
 #include "zone.h"
+#include "zonelist.h"
 
 #include <assert.h>
 

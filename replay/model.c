@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "pcp.h"
 #include "zone.h"
+#include "zonelist.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,6 +4,7 @@
 #include "buddy.h"
 #include "fallback.h"
 #include "lock_queue.h"
+#include "watermark.h"
 
 enum { REMOTE_EXPIRE = 3 }; /* ticks a remote node's PCP may idle (refresh_cpu_vm_stats) */
 

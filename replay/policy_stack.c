@@ -3,6 +3,7 @@
 
 #include "policies.h"
 #include "zone.h"
+#include "zonelist.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "level.h"
 #include "lock_queue.h"
+#include "passes.h"
 #include "pcp.h"
 #include "policy_stack.h"
 #include "serve.h"
@@ -12,6 +13,7 @@
 #include "start.h"
 #include "survey.h"
 #include "tally.h"
+#include "watermark.h"
 #include "zone.h"
 
 #include <errno.h>

@@ -58,17 +58,6 @@ void serve_untold(struct serve *s, const struct untold *u);
 /* Whether a used page of the model is freed only with others: it is of a unit or a group. */
 bool serve_shares(const struct serve *s, uint32_t page);
 
-/* For serve_huge.c: a try of a fault that asks for a huge page. */
-void serve_try(struct serve *s, const struct waiting *e);
-/* What the record says of its alloc, as a request. */
-struct request serve_asked(const struct model *m, const struct waiting *e);
-/* The record takes pages off the lists: what the model knew otherwise of them is over. */
-void serve_make_free(struct serve *s, const struct waiting *e);
-/* The block that was captured for an alloc, or NO_FRAME. */
-uint32_t serve_take_captured(struct serve *s, const struct waiting *e);
-/* The alloc got a block, or NO_FRAME. */
-void serve_settle(struct serve *s, const struct waiting *e, uint32_t head);
-
 /* Where the model has a recorded page, as its frame, or NO_FRAME. */
 static inline uint32_t serve_place(const struct serve *s, uint32_t frame)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve_parts.h"
+
 #include "events.h"
-#include "serve.h"
+#include "zonelist.h"
 
 /* A zeroed page of a process, as faults ask for it (GFP_HIGHUSER_MOVABLE). */
 #define GFP_SINGLE                                                                                 \

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "passes.h"
 #include "zone.h"
 
 enum { LATE_WITHIN = 512 }; /* events from an alloc to one whose page was taken before it */

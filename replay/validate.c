@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "memory.h"
+#include "passes.h"
 #include "validate_run.h"
 #include "zone.h"
 

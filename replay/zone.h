@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zone.h - which zone serves a request: zonelists, watermarks, the walk.
+ * zone.h - a request, and how it is served.
+ *
+ *   zone.c       the interface; what is counted of requests
+ *   walk.c       the walk over the zones, up to the page
+ *   slow_path.c  what a request does that no zone serves at once
+ *   passes.c     traces of a walk in the zones it tried in vain
+ *   watermark.c  watermarks and their boost
+ *   highatomic.c the HIGHATOMIC reserve
+ *   zonelist.c   the zones in the order of the walk
  */
 #pragma once
 
@@ -31,32 +39,6 @@ static inline int64_t zone_mark(const struct zone *zone, int wmark)
 {
 	return zone->wmark[wmark] + zone->boost;
 }
-
-/*
- * boost_watermark's limit: `factor` ten thousandths of the high watermark, but a
- * pageblock at least; 0 for none, as where the row spares small zones.
- */
-int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor);
-
-/*
- * Raise a zone's boost by a pageblock, up to `most` pages; and count the time until `ts`
- * that it was boosted. A boost acts, and has time, only where the tape shows kswapd.
- */
-void boost_zone(struct model *m, struct zone *zone, int64_t most);
-void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
-
-/*
- * Whether the zone has `free` pages above `mark` left for a request of this order and
- * rights, and a chunk to serve it (zone_watermark_ok of the row's family).
- */
-bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
-		  int64_t mark);
-
-/* The same for pages counted otherwise than as nr_free_pages. */
-bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
-		     const struct request *rq, int64_t mark);
-/* The free pages that the daemons count for an order: all, or whole pageblocks only. */
-uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order);
 
 /* Highest zone a gfp mask allows (gfp_zone, x86-64). */
 int gfp_class_zone(uint32_t gfp_flags);
@@ -97,22 +79,6 @@ void zone_look_again(struct model *m, const struct request *rq);
 /* With feedback: one try of direct reclaim for it. Whether it freed anything. */
 bool zone_reclaim_for(struct model *m, const struct request *rq);
 
-/* The zones that may serve a request, in the order it tries them; of them those it may have. */
-const struct zonelist *zonelist_of(const struct model *m, const struct request *rq);
-
-/* The highest zone of the nearest node that a request may have, or NULL. */
-struct zone *zone_preferred(const struct model *m, const struct request *rq);
-
-/* A request that no zone could serve at once has tried them all, and marked those that are low. */
-void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order);
-
-/*
- * What the walk of a request that was served from `zone` does to the zones it tries in
- * vain, and to the marks: the request's ALLOC_* flags in the pass that served it. `mixes`:
- * it was one that lets migratetypes mix.
- */
-uint32_t zone_passes(struct model *m, const struct request *rq, struct zone *zone, bool mixes);
-
 /*
  * The used block is of this migratetype: from now on until it is freed it counts as that in
  * its pageblock, which decides claims of it.
@@ -122,28 +88,8 @@ void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype);
 /* It counts as nothing any more: FRAME_USED. */
 void zone_unmark_live(struct model *m, uint32_t head, int order);
 
-/*
- * A request that is not served yet, with feedback: wake kswapd and reclaim once if every
- * zone is below its min watermark; whether that was so.
- */
-bool zone_probe(struct model *m, struct request *rq);
-
 /* Free 2^order pages from `head`, which are used: a whole block, or FRAME_OLD pages. */
 void zone_free(struct model *m, uint32_t head, int order);
 
 /* Make one used block of FRAME_OLD pages: what becomes of them is known from here on. */
 void zone_forget_old(struct model *m, uint32_t head, int order);
-
-/*
- * A pass of a node's kswapd over its zones up to `class_zone` begins; it ends, and takes
- * back the boost it saw when it began (balance_pgdat, 5.0 to 6.18). Between the two the
- * PCPs of these zones are kept short (ZONE_RECLAIM_ACTIVE, 5.14).
- */
-void kswapd_begin(struct model *m, int node, int class_zone);
-void kswapd_end(struct model *m, int node);
-
-/* Fill model->fallback, ->thisnode and ->distance_classes from ->node_distances. -ENOMEM. */
-int zonelists_new(struct model *m, struct error *err);
-/* Put them in zone order (up to 4.13): the highest zone of every node first. */
-void zonelists_by_zone(struct model *m);
-void zonelists_free(struct model *m);

@@ -3,6 +3,7 @@
  * mainline - what the kernel of the chosen row does.
  */
 #include "policy.h"
+#include "watermark.h"
 
 struct mainline {
 	int64_t boost_factor; /* vm.watermark_boost_factor */

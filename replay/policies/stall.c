@@ -12,6 +12,7 @@
  */
 #include "feedback.h"
 #include "policy.h"
+#include "watermark.h"
 
 enum { DEFAULT_FACTOR = 15000 }; /* vm.watermark_boost_factor */
 

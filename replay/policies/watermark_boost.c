@@ -11,6 +11,7 @@
  * back; elsewhere it is only counted. What kswapd then reclaims needs --reclaim R1 or R2.
  */
 #include "policy.h"
+#include "watermark.h"
 
 struct watermark_boost {
 	int64_t factor, trigger;

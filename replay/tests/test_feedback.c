@@ -8,6 +8,7 @@
 #include "evacuate.h"
 #include "feedback.h"
 #include "toy.h"
+#include "watermark.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,8 @@
  */
 #include "check.h"
 #include "toy.h"
+#include "watermark.h"
+#include "zonelist.h"
 
 #include <errno.h>
 #include <string.h>

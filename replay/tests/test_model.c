@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "toy.h"
+#include "watermark.h"
 
 #include <errno.h>
 #include <string.h>

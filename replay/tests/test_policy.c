@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
 #include "toy.h"
+#include "watermark.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zonelist.h - the zones that may serve a request, in the order it tries them.
+ */
+#pragma once
+
+#include "zone.h"
+
+/* Fill model->fallback, ->thisnode and ->distance_classes from ->node_distances. -ENOMEM. */
+int zonelists_new(struct model *m, struct error *err);
+/* Put them in zone order (up to 4.13): the highest zone of every node first. */
+void zonelists_by_zone(struct model *m);
+void zonelists_free(struct model *m);
+
+/* Whether a CPU is on the node. */
+bool node_has_cpu(const struct model *m, int node);
+
+/* The zones that may serve a request, in the order it tries them; of them those it may have. */
+const struct zonelist *zonelist_of(const struct model *m, const struct request *rq);
+
+/* The highest zone of the nearest node that a request may have, or NULL. */
+struct zone *zone_preferred(const struct model *m, const struct request *rq);
