@@ -32,6 +32,7 @@ COMMANDS = {
     "archive": ("archive", "Tapes as Parquet, for fleets."),
     "export": ("export", "A tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "What the tables and columns of a tape mean."),
+    "top": ("top", "What this machine's page allocator is doing now."),
     "doctor": ("doctor", "What this machine can record."),
     "install-service": ("install_service", "A recorder that always runs, under systemd."),
 }

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape top: what the page allocator of this machine is doing now."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from pagetape import answer, live, options
+
+Sample = dict[str, Any]
+
+_SHORT = {
+    "direct_reclaim_begin": "direct reclaim",
+    "mark_victim": "OOM kills",
+    "begin": "compaction runs",
+}
+
+
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+
+
+def _rates(found: dict[str, float]) -> str:
+    named = ((_SHORT.get(name, name.replace("_", " ")), rate) for name, rate in found.items())
+    return ", ".join(f"{name} {_number(rate)}" for name, rate in named)
+
+
+def text(sample: Sample, which: str) -> str:
+    """One sample for people."""
+    lost = "unknown" if sample["lost"] is None else answer.amount(sample["lost"], "event")
+    lines = [f"{sample['at']}  over {sample['seconds']:.2f} s  lost: {lost}", ""]
+    if which != "cheap":
+        allocs = sample["allocs_per_s"]
+        lines += [
+            answer.table(
+                ("order", *allocs), [("allocations/s", *(_number(nr) for nr in allocs.values()))]
+            ),
+            "",
+            f"pages/s: freed {_number(sample['freed_pages_per_s'])}, "
+            f"refilled {_number(sample['refill_pages_per_s'])}, "
+            f"drained {_number(sample['drain_pages_per_s'])}; "
+            f"failed allocations/s: {_number(sample['failed_allocs_per_s'])}",
+        ]
+    fallbacks = (
+        f"{row['alloc_migratetype']} from {row['fallback_migratetype']} {_number(row['per_s'])}"
+        for row in sample["fallbacks"]
+    )
+    lines += [
+        f"fallbacks/s: {', '.join(fallbacks) or 0}",
+        f"reclaim/s: {_rates(sample['reclaim_per_s'])}",
+        f"compaction/s: {_rates(sample['compaction_per_s'])}",
+        "",
+    ]
+    rows = [
+        [f"node {zone['node']} {zone['zone']}", *list(zone.values())[2:]]
+        for zone in sample["zones"]
+    ]
+    lines.append(answer.table(("pages", "free", "min", "low", "high", "boost"), rows))
+    return "\n".join(lines)
+
+
+def _echo(said: str) -> None:
+    """To whoever reads along, at once."""
+    click.echo(said)
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _lines() -> Iterator[Callable[[Sample], None]]:
+    """Prints samples as JSON, a line each."""
+    yield lambda sample: _echo(json.dumps(answer.plain(sample), separators=(",", ":")))
+
+
+@contextlib.contextmanager
+def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
+    """Shows samples as text: in place on a terminal, else below each other."""
+    if not sys.stdout.isatty():
+        yield lambda sample: _echo(f"{text(sample, which)}\n")
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(screen=True, auto_refresh=False) as screen:
+        yield lambda sample: screen.update(Text(text(sample, which)), refresh=True)
+
+
+@click.command("top")
+@click.option(
+    "--events",
+    "which",
+    type=click.Choice(("page", "cheap")),
+    default="page",
+    show_default=True,
+    help="page: every page allocated and freed, too. cheap: only what is rare.",
+)
+@click.option(
+    "--interval",
+    type=options.duration(0.2),
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="That one sample is about; at least 200ms.",
+)
+@click.option(
+    "--count", type=click.IntRange(1), metavar="N", help="Samples to show. Default: until Ctrl-C."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line and sample.")
+def command(which: str, interval: float, count: int | None, as_json: bool) -> None:
+    """What the page allocator of this machine is doing now.
+
+    Allocations by order, pages freed, taken from the buddy to refill per-CPU lists and drained
+    back to it, fallbacks by pair of migratetypes, kswapd, reclaim and compaction, all per second;
+    and free pages, watermarks (without the boost) and boost of each zone.
+
+    Counted are the events of a tracefs instance of its own, as record has one; other tracing
+    is not disturbed, and nothing of it is left behind. It takes the rights to record, and
+    with --events page CPU time for every page event, as a recording does.
+
+    \b
+    Example:
+      pagetape top
+      pagetape top --events cheap --interval 5s --json >> allocator.jsonl
+    """
+    with (
+        contextlib.closing(live.intervals(interval, which)) as found,
+        _lines() if as_json else _screen(which) as show,
+    ):
+        for one in itertools.islice(found, count):
+            show(one.told())

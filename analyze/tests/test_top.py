@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live view: what it makes of a stream of events, here and on this machine."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from pagetape import checkup, live
+from pagetape._collector import CollectorError, DatFile
+from pagetape.schemas.tape import Tape
+
+Run = Callable[..., Any]
+
+PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
+DAT = Path(__file__).parents[2] / "collector/tests/data/linux-6.12.dat"
+INSTANCES = Path("/sys/kernel/tracing/instances")
+
+
+def why_not() -> str:
+    """Why this machine cannot be recorded, or nothing."""
+    missing = [c for c in checkup.run() if c.needed and c.ok is False]
+    return "; ".join(f"{check.name}: {check.found}" for check in missing)
+
+
+on_this_machine = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can")
+
+
+class Stream:
+    """A recorder that has a tape in place of a machine: half of its events to each cut."""
+
+    made: ClassVar[list["Stream"]] = []
+    tape: ClassVar[Tape]
+    broken = False
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._given: queue.SimpleQueue[tuple[str, pa.RecordBatch] | None] = queue.SimpleQueue()
+        self._cuts = 0
+        self._over = False
+        self.closed = False
+        self.made.append(self)
+
+    def start(self) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def cut(self, _ts: int) -> None:
+        if self._cuts < 2:
+            for name in ("event", "reclaim", "compaction"):
+                rows = self.tape.table(name).combine_chunks()
+                half = rows.num_rows // 2
+                part = rows.slice(half) if self._cuts else rows.slice(0, half)
+                for batch in part.to_batches():
+                    self._given.put((name, batch))
+        self._cuts += 1
+        self._given.put(None)
+
+    def stop(self) -> None:
+        self._over = True
+        self._given.put(None)
+
+    def read(self) -> tuple[str, pa.RecordBatch] | None:
+        if self.broken:
+            raise CollectorError(5, "the ring is gone")
+        return self._given.get()
+
+    def lost(self) -> list[dict[str, int | None]]:
+        return [{"events": 3}, {"events": 4}] if self._cuts < 2 else [{"events": None}]
+
+    def next(self) -> bool:
+        return not self._over
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def stream(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Stream]]:
+    Stream.made, Stream.tape, Stream.broken = [], Tape(golden), False
+    monkeypatch.setattr(live, "Recorder", Stream)
+    yield Stream
+    assert all(made.closed for made in Stream.made)
+
+
+def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, pagetape: Run) -> None:
+    tally = live.Tally()
+    source = DatFile(str(DAT))
+    while (found := source.read()) is not None:
+        tally.add(found[0], pa.record_batch(found[1]))
+    source.close()
+    out = tmp_path / "t.tape"
+    pagetape("import", DAT, "-o", out, "--kernel-release", "6.12.0")
+
+    def asked(sql: str) -> int:
+        ((value,),) = (row.values() for row in pagetape("sql", out, sql, "--json").json["rows"])
+        return int(value)
+
+    allocs = sum(nr for key, nr in tally.events.items() if key[0] == "alloc")
+    assert allocs == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn NOTNULL") > 0
+    for kind in ("free", "alloc_zone_locked", "pcpu_drain"):
+        pages = f"SELECT sum(1 << page_order::INTEGER) FROM event WHERE kind = '{kind}'"
+        assert tally.pages(kind) == asked(pages) > 0
+    assert tally.failed == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn IS NULL")
+
+
+@pytest.mark.usefixtures("stream")
+def test_each_interval_tells_its_own_events_per_second(pagetape: Run) -> None:
+    said = pagetape("top", "--count", 3, "--interval", "200ms", "--json")
+    first, second, third = map(json.loads, said.out.splitlines())
+
+    def nr(sample: dict[str, Any], rate: float) -> int:
+        return round(rate * sample["seconds"])
+
+    def allocs(sample: dict[str, Any]) -> list[int]:
+        return [nr(sample, rate) for rate in sample["allocs_per_s"].values()]
+
+    assert allocs(first) == [4, 0, 0, 1, *[0] * 7]
+    assert allocs(second) == [1, 0, 2, *[0] * 8]
+    assert sum(allocs(third)) == 0
+    pairs = [
+        (r["alloc_migratetype"], r["fallback_migratetype"], nr(first, r["per_s"]))
+        for r in first["fallbacks"]
+    ]
+    assert pairs == [("UNMOVABLE", "MOVABLE", 3), ("RECLAIMABLE", "MOVABLE", 1)]
+    assert nr(second, second["failed_allocs_per_s"]) == 1
+    assert nr(second, second["freed_pages_per_s"]) == 3
+    assert nr(second, second["drain_pages_per_s"]) == 2
+    assert nr(first, first["refill_pages_per_s"]) == 12
+    assert nr(first, first["reclaim_per_s"]["wakeup_kswapd"]) == 1
+    assert nr(second, second["reclaim_per_s"]["kswapd_wake"]) == 1
+    assert nr(first, first["compaction_per_s"]["begin"]) == 1
+    assert [sample["lost"] for sample in (first, second, third)] == [7, None, None]
+    assert first["ts"] < second["ts"] < third["ts"]
+    assert {"node", "zone", "free", "wmark_low", "boost"} <= set(first["zones"][0])
+
+
+@pytest.mark.usefixtures("stream")
+def test_without_a_terminal_samples_are_text_below_each_other(pagetape: Run) -> None:
+    said = pagetape("top", "--count", 2, "--interval", "200ms")
+    assert said.status == 0
+    assert said.out.count("\nallocations/s") == 2
+    assert "lost: 7 events" in said.out and "lost: unknown" in said.out
+    assert "fallbacks/s: UNMOVABLE from MOVABLE" in said.out
+    assert "\x1b" not in said.out
+
+
+def test_a_stream_that_breaks_off_is_one_line(stream: type[Stream], pagetape: Run) -> None:
+    stream.broken = True
+    said = pagetape("top", "--interval", "200ms")
+    assert (said.status, said.err) == (1, "pagetape: the ring is gone\n")
+
+
+def test_a_machine_that_cannot_be_traced_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, pagetape: Run
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise CollectorError(2, "tracefs is not there")
+
+    monkeypatch.setattr(live, "Recorder", refuse)
+    said = pagetape("top")
+    assert (said.status, said.out, said.err) == (1, "", "pagetape: tracefs is not there\n")
+
+
+@pytest.mark.parametrize("words", [("--interval", "1ms"), ("--count", "0"), ("--events", "all")])
+def test_what_cannot_be_asked_for_is_bad_usage(words: tuple[str, str], pagetape: Run) -> None:
+    said = pagetape("top", *words)
+    assert (said.status, said.err.count("\n")) == (2, 1)
+
+
+def own_instances(pid: int) -> list[str]:
+    return [entry.name for entry in INSTANCES.iterdir() if entry.name.startswith(f"pagetape-{pid}")]
+
+
+@on_this_machine
+def test_this_machine_is_looked_at_and_left_as_it_was(pagetape: Run) -> None:
+    touch = subprocess.Popen([sys.executable, "-c", "while True: bytearray(8 << 20)"])
+    try:
+        said = pagetape("top", "--count", 2, "--interval", "300ms", "--json")
+    finally:
+        touch.kill()
+        touch.wait()
+    samples = [json.loads(line) for line in said.out.splitlines()]
+    assert len(samples) == 2
+    assert all(sum(sample["allocs_per_s"].values()) > 100 for sample in samples)
+    assert all(sum(zone["free"] for zone in sample["zones"]) > 0 for sample in samples)
+    assert own_instances(os.getpid()) == []
+
+
+@on_this_machine
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
+    words = ("top", "--events", "cheap", "--interval", "200ms", "--json")
+    with subprocess.Popen([*PAGETAPE, *words], stdout=subprocess.PIPE, text=True) as top:
+        assert top.stdout is not None
+        sample = json.loads(top.stdout.readline())
+        assert own_instances(top.pid) != []
+        top.send_signal(number)
+        top.communicate(timeout=30)
+    assert top.returncode == 0
+    assert own_instances(top.pid) == []
+    assert sample["freed_pages_per_s"] == 0  # not asked for
