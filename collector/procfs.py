@@ -3,9 +3,10 @@
 
 A directory holds NAME.before and NAME.after (or plain NAME), each maybe .zst:
 zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline,
-hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, and `nodes` with
-lines "node0 cpus 0-1 distance 10 20". All are optional: what is not there, or
-not printed by that kernel, is missing from the facts and the rows.
+hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see
+numa_maps.py), and `nodes` with lines "node0 cpus 0-1 distance 10 20". All are
+optional: what is not there, or not printed by that kernel, is missing from the facts
+and the rows.
 
     proc = procfs.live()                    # or procfs.saved(directory)
     proc.facts["migratetypes"]              # ["Unmovable", "Movable", ...]
@@ -172,7 +173,11 @@ class Proc:
         )
         if known:
             return [
-                {"id": int(n), "cpus": _cpus(cpus), "distance": [int(d) for d in distance.split()]}
+                {
+                    "id": int(n),
+                    "cpus": parse_list(cpus),
+                    "distance": [int(d) for d in distance.split()],
+                }
                 for n, cpus, distance in known
             ]
         zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")
@@ -225,13 +230,13 @@ class _Live(Proc):
             nodes.append(
                 {
                     "id": int(path.name.removeprefix("node")),
-                    "cpus": _cpus((path / "cpulist").read_text().strip()),
+                    "cpus": parse_list((path / "cpulist").read_text().strip()),
                     "distance": [int(d) for d in distance],
                 }
             )
         if not nodes:  # a kernel without NUMA
             online = Path("/sys/devices/system/cpu/online").read_text().strip()
-            nodes = [{"id": 0, "cpus": _cpus(online), "distance": [10]}]
+            nodes = [{"id": 0, "cpus": parse_list(online), "distance": [10]}]
         return sorted(nodes, key=lambda node: int(node["id"]))
 
     def sysctls(self) -> dict[str, str]:
@@ -465,7 +470,7 @@ def _stripped(text: str | None) -> str | None:
     return None if text is None else text.strip()
 
 
-def _cpus(text: str) -> list[int]:
+def parse_list(text: str) -> list[int]:
     """[0, 1, 2, 5] from "0-2,5"."""
     cpus: list[int] = []
     for part in filter(None, text.split(",")):

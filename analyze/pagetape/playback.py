@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pagetape import _replay, cut, feedback, kernels, output
 from pagetape.lock_costs import fitted
 from pagetape.machine import SNAPSHOT, snapshot_rows, topology
-from pagetape.preference import SCHEMA, chosen, shares
+from pagetape.preference import SCHEMA, chosen, corrected, shares
 from pagetape.reading import ahead
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
@@ -58,6 +58,7 @@ class Run:
     reclaim: str = "R0"
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
     prefer: str = "auto"  # one of preference.MODES
+    memory_policies: tuple[tuple[int, str], ...] = ()  # told of threads: preference.told()
     cpu_parts: tuple[int, ...] = ()  # of the nodes fake_numa makes of one, that of each CPU
 
     @property
@@ -77,7 +78,7 @@ def is_own(tape: Tape, run: Run) -> bool:
     own = kernels.own(tape)
     looking_on = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
     mainline = {p for p in run.policies if p.partition(":")[0] not in looking_on} <= {"mainline"}
-    mainline = mainline and run.prefer == "auto"
+    mainline = mainline and run.prefer == "auto" and not run.memory_policies
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
 
 
@@ -134,7 +135,7 @@ class Source:
 
     def preference(self, run: Run) -> pa.Table:
         """The rows of `preference` that a run is given."""
-        return chosen(self._preferences, run.prefer)
+        return chosen(corrected(self._preferences, dict(run.memory_policies)), run.prefer)
 
     @cached_property
     def topology(self) -> dict[str, Any]:

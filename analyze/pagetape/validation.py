@@ -76,9 +76,11 @@ def preferences(tape: Tape) -> pa.Table:
     if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
         return preference.SCHEMA.empty_table()
     untold(tape)  # whose run tells both
-    return kept.table(
+    found = kept.table(
         tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
     )
+    policies = tape.table("memory_policy").to_pylist()
+    return preference.corrected(found, preference.told(tape, policies))
 
 
 def untold(tape: Tape) -> pa.Table:

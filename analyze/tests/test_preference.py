@@ -16,6 +16,8 @@ from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
 
+DAT = Path(__file__).parents[2] / "collector/tests/data/linux-6.12.dat"
+
 PAGES = 32 << 9  # of a node
 NODES = [
     {"id": 0, "cpus": [0], "distance": [10, 20]},
@@ -69,14 +71,15 @@ def test_a_thread_that_is_sent_elsewhere_prefers_where_it_lands(
         "requests": 400,
         "landed": 0.5,
         "landed_threads": 1,
+        "told_threads": 0,
     }
     assert run["totals"]["remote_node"]["value"] == 0
     pfns = [row["pfn"] for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
     assert all(pfn >= 2 * PAGES for pfn in pfns)
     rows = pagetape("report", "numa.preference", out, "--json").json["rows"]
-    assert [(r["found"], r["threads"], r["share"], r["unforced"]) for r in rows] == [
-        ("cpu", 1, 0.5, 0),
-        ("landed", 1, 0.5, 200),
+    assert [(r["found"], r["threads"], r["share"], r["unforced"], r["told"]) for r in rows] == [
+        ("cpu", 1, 0.5, 0, 0),
+        ("landed", 1, 0.5, 200, 0),
     ]
 
 
@@ -109,6 +112,84 @@ def test_a_replay_of_a_replay_takes_what_that_was_given(
     assert again["preference"]["landed"] == 0.5
 
 
+POLICIES = {
+    "default": "/proc/100/numa_maps:7f00 default anon=3 N1=3\n/proc/100/numa_maps:7f01 default\n",
+    "local": "/proc/100/numa_maps:7f00 local heap anon=3\n",
+    "one mapping is bound": "/proc/100/numa_maps:7f00 default\n/proc/100/numa_maps:7f01 bind:1\n",
+    "preferred": "/proc/100/numa_maps:7f00 prefer=static:1 stack\n",
+    "many": "/proc/100/numa_maps:7f00 prefer (many):0-1\n",
+    "weighted": "/proc/100/numa_maps:7f00 weighted interleave:0-1 anon=1\n",
+    "cpuset": "/proc/100/status:Mems_allowed_list:\t1\n/proc/100/numa_maps:7f00 default\n",
+    "thread": "/proc/9/task/100/numa_maps:7f00 default\n/proc/9/numa_maps:7f00 bind:1\n",
+}
+AWAY = {"one mapping is bound", "preferred", "many", "weighted", "cpuset"}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_that_was_told_decides(
+    name: str, two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """Thread 100 looks as if it had one."""
+    (tmp_path / "maps").write_text(POLICIES[name])
+    out = tmp_path / "out.tape"
+    run = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps", "-o", out, "--json").json
+    found = run["preference"]
+    assert (found["told_threads"], found["landed_threads"]) == (1, int(name in AWAY))
+    events = [row for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
+    home = [row["pfn"] < 2 * PAGES for row in events if row["pid"] == 100]
+    assert home == [name not in AWAY] * 200
+    assert not Tape(out).facts["replay"]["own"]
+    rows = pagetape("report", "numa.preference", out, "--json").json["rows"]
+    assert sum(row["told"] for row in rows) == 1
+
+
+def test_where_no_policy_was_told_it_is_found_out(
+    two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    (tmp_path / "maps").write_text("/proc/100/status:Mems_allowed_list:\t0-1\n")
+    told = ("--numa-maps", tmp_path / "maps")
+    found = pagetape("replay", two_nodes, *told, "--json").json["preference"]
+    assert (found["told_threads"], found["landed_threads"]) == (0, 1)
+
+
+def test_a_tape_may_bring_its_policies_along(
+    two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    source = Tape(two_nodes)
+    with Writer(tmp_path / "told.tape", source.facts) as tape:
+        for name in source.tables:
+            tape.rows(name, source.table(name).to_pylist())
+        tape.rows("task", [{"pid": 100, "tgid": 7, "comm": "thread"}])
+        tape.rows("memory_policy", [{"pid": 7, "policy": "default", "cpuset": "0-1"}])
+    out = tmp_path / "out.tape"
+    found = pagetape("replay", tmp_path / "told.tape", "-o", out, "--json").json["preference"]
+    assert (found["told_threads"], found["landed_threads"]) == (1, 0)
+    assert Tape(out).facts["replay"]["own"]
+    assert "; told of 1 thread\n" in pagetape("replay", tmp_path / "told.tape").out
+    unasked = pagetape("replay", tmp_path / "told.tape", "--prefer", "landed", "--json").json
+    assert unasked["preference"]["told_threads"] == 0
+
+
+def test_import_takes_policies_from_the_files_of_proc(tmp_path: Path, pagetape: Run) -> None:
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    (proc / "zoneinfo.before").write_bytes(Path("/proc/zoneinfo").read_bytes())
+    (proc / "numa_maps").write_text(POLICIES["many"] + POLICIES["cpuset"])
+    out = tmp_path / "t.tape"
+    words = ("--proc", proc, "--kernel-release", "6.12.0", "-o", out)
+    assert pagetape("import", DAT, *words).status == 0
+    assert Tape(out).table("memory_policy").to_pylist() == [
+        {"pid": 100, "policy": "prefer (many):0-1, default", "cpuset": "1"}
+    ]
+
+
+def test_a_file_of_no_policies_is_refused(two_nodes: Path, tmp_path: Path, pagetape: Run) -> None:
+    (tmp_path / "maps").write_text("7f00 default anon=3\n")
+    said = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps")
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert f"{tmp_path}/maps: not as grep -H" in said.err
+
+
 def test_one_node_leaves_nothing_to_prefer(small: Path, tmp_path: Path, pagetape: Run) -> None:
     run = pagetape("replay", small, "-o", tmp_path / "out.tape", "--json").json
     assert run["preference"] == {
@@ -116,6 +197,7 @@ def test_one_node_leaves_nothing_to_prefer(small: Path, tmp_path: Path, pagetape
         "requests": 0,
         "landed": None,
         "landed_threads": 0,
+        "told_threads": 0,
     }
     assert "preferred node" not in pagetape("replay", small).out
     assert pagetape("report", "numa.preference", tmp_path / "out.tape", "--json").json["rows"] == []

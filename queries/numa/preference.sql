@@ -4,7 +4,8 @@
 -- the page they got. A thread of `landed` seems to be under a memory policy or a cpuset: more
 -- than 2 % of its requests were served by another node while the CPU's own was above its high
 -- watermark (`unforced`), and each is taken to prefer the node it landed on. A thread that
--- waited for reclaim and woke up on another CPU looks the same. `interrupt` requests are those
+-- waited for reclaim and woke up on another CPU looks the same. Where the memory policy of its
+-- process was told (table memory_policy, or --numa-maps), that decides: `told`. `interrupt` requests are those
 -- of no thread, and, as those for DMA and DMA32 (`low_zone`), prefer the CPU's node.
 --
 -- Only for replays, which are given this, and for what `pagetape validate -o` writes; none of
@@ -21,13 +22,15 @@
 --   share     DOUBLE   Of all requests, 0 to 1.
 --   remote    BIGINT   Of cpu and landed: served by another node than the CPU's.
 --   unforced  BIGINT   Of these: though the CPU's node had memory.
+--   told      BIGINT   Threads whose memory policy was told; of cpu and landed only.
 WITH thread AS (
     SELECT
         prefers AS found,
         count(*) AS threads,
         sum(requests) AS requests,
         sum(remote) AS remote,
-        sum(unforced) AS unforced
+        sum(unforced) AS unforced,
+        count(*) FILTER (told) AS told
     FROM preference
     GROUP BY prefers
 ),
@@ -48,7 +51,8 @@ other AS (
         NULL AS threads,
         count(*) AS requests,
         NULL AS remote,
-        NULL AS unforced
+        NULL AS unforced,
+        NULL AS told
     FROM asked
     WHERE EXISTS (FROM preference)
     GROUP BY found
@@ -61,6 +65,7 @@ SELECT
     requests::BIGINT AS requests,
     round(requests / sum(requests) OVER (), 6)::DOUBLE AS share,
     remote::BIGINT AS remote,
-    unforced::BIGINT AS unforced
+    unforced::BIGINT AS unforced,
+    told::BIGINT AS told
 FROM (FROM thread UNION ALL FROM other)
 ORDER BY requests DESC, found

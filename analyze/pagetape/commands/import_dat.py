@@ -12,6 +12,7 @@ from pagetape import answer, capture, options, output, procfs, recovery
 from pagetape._collector import DatFile
 from pagetape.contents import summary
 from pagetape.loss import Loss
+from pagetape.numa_maps import parse
 from pagetape.private import Veil, Veiled
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.spool import Found
@@ -47,6 +48,8 @@ def import_dat(
             if proc:
                 for number, stage in enumerate(proc.stages):
                     capture.Snapshot.take(proc, stage, number).write(sink)
+                if policies := parse(proc.text("numa_maps") or ""):
+                    sink.rows("memory_policy", policies)
             capture.write_events(source, sink, bar, proc.rings() if proc else ())
     finally:
         source.close()
@@ -94,7 +97,9 @@ def command(
     vmstat, kpageflags, version, nodes and others, maybe compressed as .zst. A
     replay needs at least zoneinfo. A trace.dat that does not name its kernel, as
     `trace-cmd restore` writes them, takes it from there or from --kernel-release;
-    otherwise the tape says that it is unknown.
+    otherwise the tape says that it is unknown. With the file numa_maps, as
+    grep -H '' /proc/[0-9]*/numa_maps writes it, no replay has to guess the memory policies
+    of processes.
 
     T.tape is of `record --defer`, of a recorder that was killed, or of one that found
     the disk full. It may be a copy from another machine. What it holds and what waits in

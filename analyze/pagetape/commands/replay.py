@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import click
 
 from pagetape import answer, kernels, model_error, options, output, preference, presets
 from pagetape.loss import Loss
+from pagetape.numa_maps import parse
 from pagetape.playback import Run, check, is_own, play
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.validation import preferences, untold
 
 
@@ -22,9 +24,12 @@ def _preference(found: dict[str, Any]) -> str:
     share = answer.share(
         found["requests"] - round(found["landed"] * found["requests"]), found["requests"]
     )
+    told = answer.amount(found["told_threads"], "thread")
     return (
         f"preferred node ({found['how']}): the CPU's for {share} % of the requests, for the others "
-        f"the one they were served from ({answer.amount(found['landed_threads'], 'thread')})\n"
+        f"the one they were served from ({answer.amount(found['landed_threads'], 'thread')})"
+        + (f"; told of {told}" if found["told_threads"] else "")
+        + "\n"
     )
 
 
@@ -38,6 +43,14 @@ def _text(result: dict[str, Any]) -> str:
         f"{''.join(f'synthetic: {what}{chr(10)}' for what in result['synthetic'])}"
         f"not modelled: {', '.join(result['not_modelled'])}\n"
     )
+
+
+def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
+    """What the threads of the tape prefer, by the file of --numa-maps."""
+    rows = parse(numa_maps.read_text("utf-8", "replace"))
+    if not rows:
+        raise TapeError(errno.EINVAL, f"{numa_maps}: not as grep -H '' /proc/*/numa_maps writes it")
+    return tuple(sorted(preference.told(tape, rows).items()))
 
 
 @click.command("replay")
@@ -71,6 +84,13 @@ def _text(result: dict[str, Any]) -> str:
     "policy: more than 2 % of their requests went elsewhere while the CPU's node had memory.",
 )
 @click.option(
+    "--numa-maps",
+    type=options.PATH,
+    metavar="FILE",
+    help="Memory policies of the recorded processes, as grep -H '' /proc/[0-9]*/numa_maps writes "
+    "them: --prefer auto then knows instead of guessing.",
+)
+@click.option(
     "--nodes",
     "node_map",
     metavar="CPUS/CPUS...",
@@ -87,6 +107,7 @@ def command(
     policy_libs: tuple[str, ...],
     reclaim: str,
     prefer: str,
+    numa_maps: Path | None,
     node_map: str | None,
     out: Path | None,
     force: bool,
@@ -108,7 +129,8 @@ def command(
     """
     source = Tape(tape)
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
-    run = Run(kernel, stack, reclaim, policy_libs, prefer, parts)
+    memory_policies = _told(source, numa_maps) if numa_maps else ()
+    run = Run(kernel, stack, reclaim, policy_libs, prefer, memory_policies, parts)
     options.check_policies(run.policies, policy_libs)
     output.tell(kernels.note(source, kernel))
     error = None

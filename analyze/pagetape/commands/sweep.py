@@ -248,7 +248,7 @@ def command(
     for stack, _ in machines:
         options.check_policies(stack, policy_libs)
     runs = [
-        Run(k, stack, r, policy_libs, prefer, parts)
+        Run(k, stack, r, policy_libs, prefer, cpu_parts=parts)
         for (stack, parts), k, r, prefer in itertools.product(
             machines, kernel_rows, reclaims, prefers
         )

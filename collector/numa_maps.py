@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory policies of processes, from copies of /proc/PID/numa_maps and status.
+
+One text holds those of many processes, as grep writes them:
+
+    grep -H '' /proc/[0-9]*/numa_maps /proc/[0-9]*/task/[0-9]*/numa_maps
+    grep -H Mems_allowed_list /proc/[0-9]*/status
+
+A line of numa_maps begins with an address and a policy as mpol_to_str() of the kernel prints
+it: default, local, prefer:1, bind=static:0-1, interleave:0-3 and others. Reading numa_maps
+makes the kernel walk the page tables of the process.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pagetape.procfs import parse_list
+
+Row = dict[str, Any]
+
+_MODES = r"default|local|prefer \(many\)|prefer|bind|weighted interleave|interleave"
+_LINE = re.compile(
+    r"^.*?/(?:\d+/task/)?(\d+)/(?:"
+    rf"numa_maps:[0-9a-f]+ ((?:{_MODES})(?:=[a-z|]+)?(?::[\d,-]+)?)(?: .*)?|"
+    r"status:Mems_allowed_list:\s*([\d,-]+))$",
+    re.MULTILINE,
+)
+
+
+_OWN_NODE = {"default", "local"}  # policies that are none: the node of the CPU first
+
+
+def prefers(row: Row, nodes: set[int]) -> str | None:
+    """What a row of memory_policy means on a machine whose memory is on `nodes`.
+
+    As in the table preference: cpu, or landed; None if the policy was not told.
+    """
+    if row["cpuset"] is not None and not nodes.issubset(parse_list(row["cpuset"])):
+        return "landed"
+    if row["policy"] is None:
+        return None
+    return "cpu" if _OWN_NODE.issuperset(row["policy"].split(", ")) else "landed"
+
+
+def parse(text: str) -> list[Row]:
+    """Rows of the table memory_policy; none if no line is one of those."""
+    policies: dict[int, dict[str, None]] = {}
+    cpusets: dict[int, str] = {}
+    for pid, policy, mems in _LINE.findall(text):
+        if mems:
+            cpusets[int(pid)] = mems
+        else:
+            policies.setdefault(int(pid), {})[policy] = None
+    return [
+        {
+            "pid": pid,
+            "policy": ", ".join(policies[pid]) if pid in policies else None,
+            "cpuset": cpusets.get(pid),
+        }
+        for pid in sorted(policies.keys() | cpusets.keys())
+    ]
