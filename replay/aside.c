@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "aside.h"
 
+#include "drift.h"
 #include "watermark.h"
 #include "zone.h"
 
@@ -107,6 +108,7 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
 		case RECLAIM_KIND_KSWAPD_SLEEP:
 			aside.kind = ASIDE_KSWAPD_END;
+			aside.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
 			break;
 		case RECLAIM_KIND_VMSTAT_UPDATE:
 			if (columns->cpu[i] >= m->nr_cpus)
@@ -167,6 +169,7 @@ void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 	switch (aside->kind) {
 	case ASIDE_KSWAPD_BEGIN:
 		end_pass(a, m, aside->where);
+		drift_kswapd(m, aside->where, true);
 		kswapd_begin(m, aside->where, aside->class_zone);
 		kswapd->until = (aside->last ? aside->last : m->now.ts) + KSWAPD_QUIET_NS;
 		a->nr_passes++;
@@ -176,6 +179,8 @@ void asides_kswapd(struct asides *a, struct model *m, const struct aside *aside)
 		break;
 	default:
 		end_pass(a, m, aside->where);
+		if (aside->sleeps)
+			drift_kswapd(m, aside->where, false);
 	}
 }
 

@@ -25,6 +25,7 @@ struct aside {
 	int32_t pid;
 	uint16_t where; /* CPU of a tick or task, node of a kswapd */
 	uint8_t class_zone;
+	bool sleeps;   /* of an end: kswapd did not just find that it may be woken */
 	uint8_t order; /* of the request, as are the flags */
 	uint32_t gfp_flags;
 };

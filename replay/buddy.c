@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buddy.h"
 
+#include "drift.h"
+
 #include <assert.h>
 
 static void count_free(struct zone *zone, int order, int migratetype, int sign)
@@ -121,7 +123,7 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 }
 
 /* compaction_capture, 5.1 to 6.18: the chunk never comes to a list. */
-static bool is_captured(struct model *m, const struct zone *zone, uint32_t head, int order,
+static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int order,
 			int migratetype)
 {
 	struct capture *c = m->capture;
@@ -134,6 +136,7 @@ static bool is_captured(struct model *m, const struct zone *zone, uint32_t head,
 	    c->migratetype != MIGRATETYPE_MOVABLE)
 		return false;
 	c->frame = head;
+	drift_count(m, zone, -(1 << order));
 	block_set(m, head, order, FRAME_USED);
 	if (m->kernel->capture == CAPTURE_TOLD && c->migratetype != migratetype)
 		events_extfrag(m->events, &m->now,
@@ -154,7 +157,7 @@ static bool apart(const struct model *m, uint32_t head, int migratetype)
 	       frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE;
 }
 
-void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype)
+void put_free(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype)
 {
 	struct frame *f = m->frames;
 
@@ -180,6 +183,12 @@ void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int 
 		order++;
 	}
 	free_list_add(m, zone, head, order, migratetype, merge_likely(m, head, order));
+}
+
+void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype)
+{
+	drift_count(m, zone, 1 << order);
+	put_free(m, zone, head, order, migratetype);
 }
 
 void free_direct(struct model *m, struct zone *zone, uint32_t head, int order)
@@ -210,6 +219,10 @@ uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uin
 			free_list_del(m, zone, frame);
 			free_list_add(m, zone, frame, f->order, migratetype,
 				      m->kernel->move_block_to_tail);
+			if (m->kernel->counts_each_page) {
+				drift_count(m, zone, -(1 << f->order));
+				drift_count(m, zone, 1 << f->order);
+			}
 			moved += 1u << f->order;
 		}
 		frame += 1u << f->order;

@@ -70,6 +70,9 @@ bool may_merge(const struct model *m, uint32_t buddy, int migratetype);
 /* Free a block to `migratetype`'s list, merging (__free_one_page). */
 void free_one(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype);
 
+/* The same where no CPU counts it: a free that a snapshot was too slow for, or one undone. */
+void put_free(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype);
+
 /* Free a block past the PCP, to the type of its pageblock (free_one_page). */
 void free_direct(struct model *m, struct zone *zone, uint32_t head, int order);
 

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "drift.h"
 #include "passes.h"
 #include "zone.h"
 
@@ -17,6 +18,7 @@ static void take_direct(struct validate *v, struct zone *zone, struct request *r
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
 	bool exact = take_pick(v, zone, rq, &mode, pick);
 
+	drift_count(v->m, zone, -(1 << rq->order));
 	if (alloc)
 		tell_direct(v, alloc, 0);
 	v->pushed[pick->frame] = alloc ? 0 : (uint32_t)pick->last->at;
@@ -110,11 +112,13 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 			read_pick(v, step_next(&v->steps, pick.last), &pick);
 		v->nr_picked = i;
 		take_pick(v, burst->zone, rq, &mode, &pick);
+		drift_count_taken(v->m, burst->zone, rq->order);
 		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
 		v->pushed[pick.frame] = 0;
 		consume(&pick);
 		last = pick.frame;
 	}
+	drift_count_refill(v->m, burst->zone, size, rq->order);
 	v->nr_picked = 0;
 	pcp->touched = true;
 	pcp_lock_after_burst(v, pick.last, burst->zone);
@@ -182,10 +186,12 @@ bool refill_unheard(struct validate *v, const struct step *alloc, const struct r
 	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
 	     size--) {
 		last = rmqueue_core(m, zone, rq, &mode);
+		drift_count_taken(m, zone, rq->order);
 		pcp_add_refilled(m, pcp, rq, last, NO_FRAME);
 		v->pushed[last] = 0;
 		frame = next_chunk(m, zone, rq);
 	}
+	drift_count_refill(m, zone, (pcp->count - before) >> rq->order, rq->order);
 	score_repair(&v->score, zone, REPAIR_CAUSE_UNTOLD_REFILL, (uint64_t)(pcp->count - before));
 	return true;
 }

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "drift.h"
 
 #include <limits.h>
 
@@ -281,6 +282,7 @@ void expect_tick(struct validate *v, const struct aside *aside)
 		struct pcp *pcp = zone_pcp(m, zone, aside->where);
 		struct drain_due due = {.piece = INT_MAX, .until = until};
 
+		drift_fold(zone, pcp);
 		if (m->kernel->decay != DECAY_NONE) {
 			due.pages = pcp_decay(m, pcp);
 			due.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX;

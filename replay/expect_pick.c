@@ -201,7 +201,7 @@ static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chun
 	}
 	tell_block(v, UNTOLD_KIND_FREE, buddy, order, type, 0);
 	seize(m, buddy, order);
-	free_one(m, zone, buddy, order, type);
+	put_free(m, zone, buddy, order, type);
 	score_repair(&v->score, zone, REPAIR_CAUSE_MISSED_FREE, 1ull << order);
 }
 

@@ -64,7 +64,8 @@
 	KERNEL_6_8, .pcp_lists = PCP_LISTS_14, .drained_type = DRAINED_BLOCK,                      \
 		.merge = MERGE_RETYPE_FIRST, .free_by_block = true,                                \
 		.fallback = FALLBACK_CLAIM_OR_SPLIT, .watermark = WATERMARK_GRADED_FREE,           \
-		.highatomic_last = true, .highatomic_whole_chunk = true, .drain_all_pieces = true
+		.highatomic_last = true, .highatomic_whole_chunk = true, .drain_all_pieces = true, \
+		.counts_each_page = true
 
 #define KERNEL_6_12_117                                                                            \
 	KERNEL_6_12_19, .merge = MERGE_RETYPE, .fallback = FALLBACK_CLAIM_THEN_STEAL,              \

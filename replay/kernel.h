@@ -179,6 +179,7 @@ ENUMERATE(KSWAPD_SLEEPS)
 	X(capture, CAPTURES, "A compacting request takes a chunk as it is freed.")                 \
 	X(kswapd_sleep, KSWAPD_SLEEPS, "When kswapd may sleep, and for which zones it wakes.")     \
 	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
+	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")
 
 struct kernel {

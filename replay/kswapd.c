@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kswapd.h"
 
+#include "drift.h"
 #include "feedback.h"
 #include "watermark.h"
 #include "zone.h"
@@ -96,6 +97,7 @@ static void begin_pass(struct feedback *fb, struct kswapd *k)
 						 .node = k->node,
 						 .zone = k->class_zone,
 						 .order = k->alloc_order});
+	drift_kswapd(m, k->node, true);
 	kswapd_begin(m, k->node, k->class_zone);
 	k->state = KSWAPD_BALANCING;
 	k->priority = DEF_PRIORITY;
@@ -142,6 +144,7 @@ static void end_nap(struct feedback *fb, struct kswapd *k)
 						 .node = k->node,
 						 .zone = -1,
 						 .order = -1});
+	drift_kswapd(m, k->node, false);
 	k->state = KSWAPD_ASLEEP;
 	k->slept_at = m->now.ts;
 	k->due = UINT64_MAX;

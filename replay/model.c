@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "buddy.h"
+#include "drift.h"
 #include "memory.h"
 #include "pcp.h"
 #include "zone.h"
@@ -245,6 +246,8 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	}
 	init_list_heads(m);
 	init_blocks(m);
+	for (int i = 0; i < nr_zones; i++)
+		drift_init(m, &m->zones[i], zones[i].stat_threshold);
 	for (int i = 0; i < nr_zones; i++)
 		m->zones[i].has_lower = has_lower(m, &m->zones[i]);
 	for (int i = 0; i < nr_zones; i++)

@@ -165,6 +165,7 @@ struct pcp {
 	uint8_t alloc_factor, free_factor, flags;
 	uint8_t expire;  /* ticks until a remote PCP is drained */
 	bool touched;    /* its CPU changed the zone's counters since the last tick */
+	int8_t drift;    /* free pages that the zone's counter has still to gain: drift.h */
 	uint16_t number; /* in model->pcps */
 	uint16_t cpu;
 	uint16_t zone;
@@ -186,6 +187,8 @@ struct zone {
 	uint32_t pcps;       /* number of CPU 0's PCP */
 	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
+	int32_t drift, drift_threshold;
+	int32_t drift_thresholds[2]; /* while kswapd sleeps, and is awake */
 	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	uint64_t present, managed;
 	int64_t wmark[NR_WMARK];
@@ -261,6 +264,7 @@ struct zone_spec {
 	int64_t lowmem_reserve[NR_ZONE];
 	int64_t boost;
 	uint64_t nr_reserved_highatomic;
+	uint32_t stat_threshold; /* 0: not known */
 	bool below_high, reclaim_active, boosted_watermark;
 };
 

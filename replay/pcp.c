@@ -2,6 +2,7 @@
 #include "pcp.h"
 
 #include "buddy.h"
+#include "drift.h"
 #include "fallback.h"
 #include "lock_queue.h"
 #include "watermark.h"
@@ -338,9 +339,11 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 
 		if (frame == NO_FRAME)
 			break;
+		drift_count_taken(m, zone, rq->order);
 		pcp_add_refilled(m, pcp, rq, frame, last);
 		last = frame;
 	}
+	drift_count_refill(m, zone, i, rq->order);
 	pcp->counters.refills++;
 	pcp->counters.lock_holds++;
 	pcp->counters.refill_pages += (uint32_t)(pcp->count - before);
@@ -642,6 +645,7 @@ bool pcp_tick(struct model *m, int cpu)
 		struct pcp *pcp = zone_pcp(m, zone, cpu);
 		enum pcp_expiry expiry;
 
+		drift_fold(zone, pcp);
 		if (m->kernel->decay != DECAY_NONE)
 			more |= decay(m, zone, pcp);
 		expiry = pcp_expire(m, zone, pcp);

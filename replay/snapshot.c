@@ -2,6 +2,7 @@
 #include "snapshot.h"
 
 #include "buddy.h"
+#include "drift.h"
 #include "pcp.h"
 #include "policy_stack.h"
 
@@ -45,6 +46,9 @@ int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone
 			.nr_reserved_highatomic = is_valid(columns->nr_reserved_highatomic_valid, i)
 							  ? columns->nr_reserved_highatomic[i]
 							  : 0,
+			.stat_threshold = is_valid(columns->stat_threshold_valid, i)
+						  ? columns->stat_threshold[i]
+						  : 0,
 			.below_high =
 				is_valid(columns->below_high_valid, i) && columns->below_high[i],
 			.reclaim_active = is_valid(columns->reclaim_active_valid, i) &&
@@ -127,6 +131,8 @@ int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 			pcp->alloc_factor = columns->alloc_factor[i] & 7;
 		if (is_valid(columns->expire_valid, i))
 			pcp->expire = columns->expire[i];
+		if (is_valid(columns->vm_stat_diff_valid, i) && zone->drift_threshold)
+			drift_load(zone, pcp, columns->vm_stat_diff[i]);
 		/* An auto-tuned high starts anywhere; another kind keeps its formula's. */
 		if (m->kernel->pcp_tuning != PCP_AUTO &&
 		    m->kernel->pcp_tuning != recorded->pcp_tuning)
@@ -211,7 +217,7 @@ static void add_free(struct model *m, uint32_t frame, int order, int migratetype
 	if (order < m->max_order && m->frames[buddy].state == FRAME_FREE &&
 	    m->frames[buddy].order == order &&
 	    (order < m->pageblock_order || may_merge(m, buddy, migratetype)))
-		free_one(m, zone, frame, order, migratetype);
+		put_free(m, zone, frame, order, migratetype);
 	else
 		free_list_add(m, zone, frame, order, migratetype, true);
 }
@@ -387,7 +393,7 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	columns->spanned[i] = zone->end - zone->start;
 	columns->present[i] = zone->present;
 	columns->managed[i] = zone->managed;
-	columns->free[i] = zone->nr_free_pages;
+	columns->free[i] = zone_counted_free(zone);
 	columns->wmark_min[i] = (uint64_t)zone->wmark[WMARK_MIN];
 	columns->wmark_low[i] = (uint64_t)zone->wmark[WMARK_LOW];
 	columns->wmark_high[i] = (uint64_t)zone->wmark[WMARK_HIGH];
@@ -399,6 +405,8 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	columns->lowmem_reserve_highmem[i] = (uint64_t)zone->lowmem_reserve[ZONE_HIGHMEM];
 	columns->lowmem_reserve_movable[i] = (uint64_t)zone->lowmem_reserve[ZONE_MOVABLE];
 	columns->lowmem_reserve_device[i] = (uint64_t)zone->lowmem_reserve[ZONE_DEVICE];
+	if (zone->drift_threshold)
+		SET(stat_threshold, (uint32_t)zone->drift_threshold);
 	SET(boost, (uint64_t)zone->boost);
 	SET(nr_reserved_highatomic, zone->nr_reserved_highatomic);
 	SET(nr_free_highatomic, zone->nr_free_highatomic);
@@ -422,6 +430,8 @@ static void write_pcp(const struct model *m, const struct pcp *pcp, struct outpu
 	columns->high[i] = (uint32_t)pcp->high;
 	columns->batch[i] = (uint32_t)pcp->batch;
 	SET(expire, pcp->expire);
+	if (zone->drift_threshold)
+		SET(vm_stat_diff, pcp->drift);
 	if (m->kernel->pcp_tuning == PCP_FREE_FACTOR)
 		SET(free_factor, pcp->free_factor);
 	if (m->kernel->pcp_tuning != PCP_AUTO)

@@ -2,6 +2,7 @@
 #include "walk.h"
 
 #include "buddy.h"
+#include "drift.h"
 #include "fallback.h"
 #include "feedback.h"
 #include "highatomic.h"
@@ -27,6 +28,8 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 		frame = rmqueue_core(m, zone, rq, &mode);
 	if (frame == NO_FRAME && m->kernel->highatomic_last && rq->flags & ALLOC_HARDER)
 		frame = take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	if (frame != NO_FRAME)
+		drift_count(m, zone, -(1 << rq->order));
 	counters->buddy_allocs += frame != NO_FRAME;
 	lock_held(m, zone, ZONE_LOCK_KIND_ALLOC, frame != NO_FRAME);
 	return frame;

@@ -120,7 +120,7 @@ bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
 		  int64_t mark)
 {
-	return watermark_ok_of(m, zone, zone->nr_free_pages, rq, mark);
+	return watermark_ok_of(m, zone, zone_counted_free(zone), rq, mark);
 }
 
 uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order)
@@ -128,7 +128,7 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
 	uint64_t pages = 0;
 
 	if (!order || !m->kernel->whole_blocks)
-		return zone->nr_free_pages;
+		return zone_counted_free(zone);
 	for (uint32_t o = (uint32_t)m->pageblock_order; o < NR_PAGE_ORDERS; o++)
 		for (int type = 0; type < NR_MIGRATETYPE; type++)
 			pages += (uint64_t)zone->nr_free[o][type] << o;

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "drift.h"
 #include "zone.h"
 
 /*
@@ -26,7 +27,7 @@ void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
 		  int64_t mark);
 
-/* The same for pages counted otherwise than as nr_free_pages. */
+/* The same for pages counted otherwise than by the zone (drift.h). */
 bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
 		     const struct request *rq, int64_t mark);
 
@@ -44,7 +45,7 @@ bool watermark_slow(const struct model *m, const struct zone *zone, const struct
 static inline bool watermark_fast(const struct model *m, const struct zone *zone,
 				  const struct request *rq, int wmark)
 {
-	int64_t free = (int64_t)zone->nr_free_pages;
+	int64_t free = (int64_t)zone_counted_free(zone);
 
 	if (!rq->order && m->kernel->watermark != WATERMARK_PER_ORDER) {
 		if (m->kernel->fast_counts_highatomic)
