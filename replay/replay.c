@@ -347,13 +347,19 @@ static void run_asides(struct replay *r, uint64_t at, uint64_t end)
 	}
 }
 
+/* A request begins. */
+static inline void begin(struct replay *r, const struct waiting *e)
+{
+	r->serve.at += e->at - (uint32_t)r->serve.at;
+	r->model->now = e->moment;
+	r->busy[e->moment.cpu] = true;
+}
+
 static void run(struct replay *r, struct waiting *e)
 {
 	struct asides *asides = &r->start.asides;
 
-	r->serve.at += e->at - (uint32_t)r->serve.at;
-	r->model->now = e->moment;
-	r->busy[e->moment.cpu] = true;
+	begin(r, e);
 	if (r->model->feedback && reclaim_withholds(&r->start.feedback.reclaim, r->serve.at))
 		return;
 	if (r->model->feedback && reclaim_frees_moved(&r->start.feedback.reclaim, e))
@@ -407,16 +413,15 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	r->model->now = e->moment;
 }
 
-/* Whether there is nothing to catch up with until after a request. */
+/* Whether nothing but requests is to be run until after a request. */
 static bool is_quiet(const struct replay *r, const struct waiting *e)
 {
 	const struct asides *asides = &r->start.asides;
 	const struct untolds *untolds = &r->start.untolds;
 	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
 
-	return ts < r->next_tick && ts < r->interval_end && ts < r->next_look &&
-	       !asides->nr_passes &&
-	       !(r->model->feedback && feedback_is_due(r->model->feedback, at, ts)) &&
+	return !r->model->feedback && !asides->nr_passes && !asides->nr_reclaimed &&
+	       ts < r->next_tick && ts < r->interval_end && ts < r->next_look &&
 	       (asides->next == asides->nr || asides->rows[asides->next].at > at) &&
 	       (untolds->next == untolds->nr || untolds->rows[untolds->next].at > at);
 }
@@ -437,11 +442,15 @@ static void run_due(struct replay *r, bool flush)
 			prefetch_place(r, &due[i]);
 		quiet = is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
-			if (!quiet)
+			if (quiet) {
+				begin(r, &due[i]);
+				serve_request(&r->serve, &due[i]);
+			} else {
 				catch_up(r, &due[i]);
-			run(r, &due[i]);
-			r->model->pcp_locked = r->model->reclaimed = false;
-			r->model->told_drain = -1;
+				run(r, &due[i]);
+				r->model->pcp_locked = r->model->reclaimed = false;
+				r->model->told_drain = -1;
+			}
 			if (next[i].frame != NO_FRAME)
 				__builtin_prefetch(&r->serve.map[next[i].frame]);
 		}

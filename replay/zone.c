@@ -31,15 +31,14 @@ int gfp_migratetype(uint32_t gfp_flags)
 /* Count the live block of 2^order pages into, or out of, the nr_live of its pageblocks. */
 static inline void count_live(struct model *m, uint32_t head, int order, int sign)
 {
-	int type = m->frames[head].state - FRAME_USED_UNMOVABLE;
-	uint32_t end = head + (1u << order);
+	int type = m->frames[head].state - FRAME_USED_UNMOVABLE, part = order;
+	uint32_t end = head + (1u << order), pageblock = 1u << m->pageblock_order;
 
-	if (order > m->pageblock_order)
-		order = m->pageblock_order;
-	do {
-		frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << order));
-		head += 1u << m->pageblock_order;
-	} while (head < end);
+	if (part > m->pageblock_order)
+		part = m->pageblock_order;
+	frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << part));
+	while (__builtin_expect((head += pageblock) < end, 0))
+		frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << part));
 }
 
 void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
