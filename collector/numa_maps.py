@@ -13,7 +13,9 @@ makes the kernel walk the page tables of the process.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from pathlib import Path
 from typing import Any
 
 from pagetape.procfs import parse_list
@@ -61,3 +63,36 @@ def parse(text: str) -> list[Row]:
         }
         for pid in sorted(policies.keys() | cpusets.keys())
     ]
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file as grep -H writes them; none where it is gone, or not for us."""
+    text = ""
+    with contextlib.suppress(OSError):
+        text = path.read_text("utf-8", "replace")
+    return [f"{path}:{line}\n" for line in text.splitlines()]
+
+
+class Processes:
+    """The memory policies of this machine's processes, each asked once."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._seen: set[str] = set()
+
+    def restart(self) -> None:
+        """Let the next look ask all of them again."""
+        self._seen = set()
+
+    def take(self) -> list[Row]:
+        """Rows of memory_policy for those that were not there the last time."""
+        there = {path.name for path in self._proc.iterdir() if path.name.isdigit()}
+        new = sorted(there - self._seen, key=int)
+        self._seen = there
+        lines = (
+            line
+            for pid in new
+            for name in ("numa_maps", "status")
+            for line in _lines(self._proc / pid / name)
+        )
+        return parse("".join(lines))

@@ -9,10 +9,12 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 
 import pyarrow as pa
 
 from pagetape.capture import Row, Sink
+from pagetape.numa_maps import Processes
 from pagetape.sampler import Sample, Sampler
 
 SHARE = 0.001  # of a CPU, that samples may take; they are taken less often where they would
@@ -26,8 +28,12 @@ class Sampling(threading.Thread):
     until() gives them out.
     """
 
-    def __init__(self, every: float, seen: Callable[[Sample], None]) -> None:
+    def __init__(
+        self, every: float, seen: Callable[[Sample], None], processes: Processes | None = None
+    ) -> None:
         super().__init__(name="samples", daemon=True)
+        self._processes = processes  # whose memory policies are wanted
+        self._policies: SimpleQueue[list[Row]] = SimpleQueue()
         self._every = every
         self._seen = seen  # told of each sample
         self._sampler = Sampler()
@@ -43,18 +49,22 @@ class Sampling(threading.Thread):
     def run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         pause = self._every
+        self._look()
         while not self._over.wait(pause):
             began = time.thread_time()
             sample = self._take()
             if sample is not None:
                 self._seen(sample)
             pause = max(self._every, (time.thread_time() - began) / SHARE)
+            self._look()
         self._take()  # as the recording leaves the machine, however long ago the last one was
 
     def _take(self) -> Sample | None:
         if self._restart:
             self._restart = False
             self._sampler.restart()
+            if self._processes is not None:
+                self._processes.restart()
         try:
             sample = self._sampler.take()
         except OSError:  # the kernel has no memory for the text just now
@@ -62,8 +72,20 @@ class Sampling(threading.Thread):
         self._samples.append(sample)
         return sample
 
+    def _look(self) -> None:
+        """Ask the processes that are new, whatever that takes."""
+        if self._processes is not None:
+            self._policies.put(self._processes.take())
+
+    def policies(self) -> list[Row]:
+        """Rows of memory_policy that were not given out before."""
+        rows: list[Row] = []
+        while not self._policies.empty():
+            rows += self._policies.get()
+        return rows
+
     def restart(self) -> None:
-        """A segment begins: its first sample holds all counters."""
+        """A segment begins: its first sample holds all counters, and all processes' policies."""
         self._restart = True
 
     def until(self, ts: int) -> list[Sample]:
@@ -101,6 +123,7 @@ class Placed:
                 before = bisect_right(range(len(ts)), sample.ts, key=lambda i: ts[i].as_py())
                 self._place(sample, self._events + before)
             self._events += batch.num_rows
+            self._write_policies()
         self._sink.write(name, batch)
 
     def rows(self, name: str, rows: list[Row]) -> None:
@@ -121,8 +144,13 @@ class Placed:
             self._sink.rows(name, self._waiting[name])
             self._waiting[name] = []
 
+    def _write_policies(self) -> None:
+        if rows := self._sampling.policies():
+            self._sink.rows("memory_policy", rows)
+
     def end(self, ts: int) -> None:
         """The segment ends at `ts`; the next has its own count."""
+        self._write_policies()
         for sample in self._sampling.until(ts):
             self._place(sample, self._events)
         for name in self._waiting:

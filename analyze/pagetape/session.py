@@ -31,6 +31,7 @@ from pagetape._collector import Recorder
 from pagetape.capture import Snapshot
 from pagetape.exact import Exact, ExactSnapshots
 from pagetape.load import Load
+from pagetape.numa_maps import Processes
 from pagetape.sampler import Sample
 from pagetape.sampling import Placed, Sampling
 from pagetape.schemas.tape import TapeError, Writer
@@ -318,6 +319,7 @@ class Session:
         sample_s: float,
         *,
         stacks: bool = False,
+        numa_maps: bool = False,
         watch: Watch = NOTHING,
         spooling: Spooling = Spooling(),
     ) -> None:
@@ -329,7 +331,8 @@ class Session:
         self._stacks = stacks  # of fallbacks
         self.watch = watch
         self.requests = Requests(load)
-        self.sampling = Sampling(sample_s, self._sampled)
+        processes = Processes() if numa_maps else None
+        self.sampling = Sampling(sample_s, self._sampled, processes)
 
     def _sampled(self, sample: Sample) -> None:
         firing = self.watch.sampled(sample)

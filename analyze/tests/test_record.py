@@ -61,6 +61,23 @@ def test_a_live_tape_can_be_replayed_and_compared(tmp_path: Path, pagetape: Run)
     assert found["model_error_of"] == {"recorded": "t", "model": "model"}
 
 
+@live
+def test_policies_of_processes_are_recorded_where_they_are_wanted(
+    tmp_path: Path, pagetape: Run
+) -> None:
+    if not os.access("/proc/self/numa_maps", os.R_OK):
+        pytest.skip("no numa_maps on this kernel")
+    out = tmp_path / "t.tape"
+    words = ("--events", "cheap", "--snapshot", "proc", "--duration", "1s")
+    assert pagetape("record", "-o", out, "--numa-maps", *words).status == 0
+    rows = {row["pid"]: row for row in Tape(out).table("memory_policy").to_pylist()}
+    assert rows[os.getpid()]["policy"] == "default"
+    assert rows[os.getpid()]["cpuset"].startswith("0")
+    assert pagetape("record", "-o", out, "--force", *words).status == 0
+    assert "memory_policy" not in Tape(out).tables
+    assert pagetape("record", "-o", out, "--numa-maps", "--sample", 0, *words).status == 2
+
+
 def exact_or_skip() -> None:
     with contextlib.closing(ExactSnapshots(20)) as snapshots:
         if snapshots.refused:

@@ -2,10 +2,12 @@
 """Samples in the order of the events."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from pagetape.numa_maps import Processes
 from pagetape.sampler import Sample
 from pagetape.sampling import Placed, Sampling
 from pagetape.schemas import TABLES
@@ -87,4 +89,53 @@ def test_none_are_taken_where_none_are_wanted() -> None:
     sampling = Sampling(0, lambda _: None)
     sampling.start()
     assert not sampling.is_alive()
+    sampling.close()
+
+
+def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) -> None:
+    def process(pid: int, policy: str) -> None:
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "numa_maps").write_text(f"7f00 {policy} anon=1\n7f01 {policy}\n")
+        (tmp_path / str(pid) / "status").write_text("Name:\tx\nMems_allowed_list:\t0-1\n")
+
+    class Asked(Sampling):
+        """Looks when it is told to."""
+
+        look = Sampling._look
+
+        def sample(self) -> None:
+            self._take()
+            self._look()
+
+    class Policies(Rows):
+        def __init__(self) -> None:
+            super().__init__()
+            self.policies: list[list[dict[str, Any]]] = []
+
+        def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+            if name == "memory_policy":
+                self.policies.append(rows)
+            else:
+                super().rows(name, rows)
+
+    sink, sampling = Policies(), Asked(0, lambda _: None, Processes(tmp_path))
+    placed = Placed(sink, sampling)
+    process(7, "default")
+    process(12, "bind:1")
+    sampling.look()
+    placed.write("event", events(1))
+    sampling.sample()
+    process(8, "prefer (many):0-1")
+    (tmp_path / "9").mkdir()  # a kernel thread
+    sampling.sample()
+    placed.end(10**18)
+    seven, eight, twelve = (
+        {"pid": pid, "policy": policy, "cpuset": "0-1"}
+        for pid, policy in ((7, "default"), (8, "prefer (many):0-1"), (12, "bind:1"))
+    )
+    assert sink.policies == [[seven, twelve], [eight]]
+    sampling.restart()
+    sampling.sample()
+    placed.end(2 * 10**18)
+    assert sink.policies[2:] == [[seven, eight, twelve]]
     sampling.close()

@@ -146,6 +146,12 @@ class _TriggerType(click.ParamType[Trigger | None]):
     metavar="TIME",
     help="Counters and parameters from /proc each time; 0 for none.",
 )
+@click.option(
+    "--numa-maps",
+    is_flag=True,
+    help="The memory policy of each process as well, when a sample first sees it, for replays "
+    "of a machine with several nodes: makes the kernel walk its page tables once.",
+)
 @options.private
 @click.option(
     "--buffer",
@@ -184,6 +190,7 @@ def command(
     ring_memory: float,
     cooldown: float,
     sample: float,
+    numa_maps: bool,
     private: str | None,
     buffer: float | None,
     spool_max: float | None,
@@ -236,6 +243,7 @@ def command(
         wanted,
         sample,
         stacks=stacks is not None,
+        numa_maps=numa_maps,
         watch=watch,
         spooling=spooling,
     )
@@ -282,6 +290,8 @@ def check(ctx: click.Context) -> None:
         raise click.UsageError("--defer is for one tape, not for --rotate or --ring")
     if "force" in given and given & {"rotate", "ring"}:
         raise click.UsageError("--force replaces one tape; --rotate and --ring make new ones")
+    if "numa_maps" in given and not ctx.params["sample"]:
+        raise click.UsageError("--numa-maps needs --sample")
     for trigger in ctx.params["triggers"]:
         if isinstance(trigger, ThpFail) and not ctx.params["sample"]:
             raise click.UsageError(f"{trigger.spec} needs --sample")
