@@ -2,7 +2,7 @@
 """Bindings of the replay engine: no logic, one exception, Arrow batches in and out."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 class EngineError(OSError):
     """The engine refused: `errno` says what kind of wrong, `strerror` the words."""
@@ -24,6 +24,45 @@ def policies(libs: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def check_policies(specs: Sequence[str], libs: Sequence[str] = ()) -> None:
     """EngineError if a SPEC is none, or two of them decide the same choice."""
+
+class WrongPage(TypedDict):
+    """A page of a free run that is not the one the record has."""
+
+    at: int  # row of event
+    ts: int
+    cpu: int
+    page_order: int
+    migratetype: str
+    expected: int | None  # the model's pfn; None if it had no page
+    got: int  # the record's pfn
+
+class Scene(WrongPage):
+    """What a witness of it is to tell: the state before row `first` and after row `ran`."""
+
+    start: int  # row digests begin at; they end at row `at`
+    first: int
+    ran: int
+    lists: int | None  # row before which all lists are looked at
+
+class ListLook(TypedDict):
+    """A free list or, with a CPU, a list of its PCP, that is not empty."""
+
+    node: int
+    zone: str
+    cpu: int | None
+    page_order: int
+    migratetype: str
+    nr: int
+    pfns: list[int]  # of the first entries
+
+class Sight(TypedDict):
+    """What a witness saw of a run, in lines of text."""
+
+    event: list[str]  # only of validate: the request, and what its CPU did before
+    before: list[str]
+    after: list[str]
+    lists: list[ListLook]
+    digests: bytes  # [row - start] of free lists, PCP lists, tuning, marks: uint32; 0: no request
 
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""
@@ -48,6 +87,8 @@ class Replay:
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
         cpu_parts: Sequence[int] = (),  # of the nodes fake_numa makes of one, that of each CPU
         policy_libs: Sequence[str] = (),  # shared objects whose policies may be named
+        explains: bool = False,  # find the first wrong page; slower
+        scene: Scene | None = None,  # what a witness is to tell of
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess
@@ -64,6 +105,12 @@ class Replay:
     @property
     def totals(self) -> dict[str, Any]:
         """Sums over the run, by the names of the counter table, and loop_seconds, events."""
+    @property
+    def wrong_page(self) -> WrongPage | None:
+        """With explains: the first page that is not the recorded one, as far as was fed."""
+    @property
+    def saw(self) -> Sight | None:
+        """After finish(), with a scene."""
     @property
     def recorded(self) -> dict[str, int]:
         """Of the input: requests (allocs, frees) and failures (failed allocs, not replayed)."""
@@ -89,6 +136,7 @@ class Validate:
         spans: Sequence[tuple[int, int]] = (),
         nr_rows: int = 0,  # of event, for preview()
         checks: str = "off",  # invariants of the model: off; cheap, per second; full, per event
+        scene: Scene | None = None,  # what a witness is to tell of
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """As Replay.load(); besides, all rows of reclaim and compaction."""
@@ -115,6 +163,9 @@ class Validate:
     def first_divergence(self) -> dict[str, Any] | None:
         """at, ts, cpu, node, zone, decision, cause, expected, got, and story: lines of what led
         there, and of the PCP and the free lists concerned before and after."""
+    @property
+    def saw(self) -> Sight | None:
+        """After finish(), with a scene."""
     @property
     def end_state(self) -> dict[str, Any] | None:
         """free_blocks (of the snapshot), free_blocks_same (pfn, order and migratetype),

@@ -3,7 +3,7 @@
 """Bindings of the replay engine; _replay.pyi documents them."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import errno
@@ -53,6 +53,27 @@ cdef extern from "policy_stack.h" nogil:
     const char *policy_choice(const policy_ops *ops, int n)
     const char *policy_notice(const policy_ops *ops, int n)
 
+cdef extern from "witness.h" nogil:
+    const int NR_PARTS
+    struct story:
+        const char *text
+    struct witness_config:
+        uint64_t start, first, ran, at, lists
+        uint64_t pfns[2]
+        uint16_t cpu
+        uint8_t order, migratetype
+    const int LOOK_ENTRIES, NO_CPU
+    struct list_look:
+        uint64_t pfns[4]
+        uint32_t nr
+        uint16_t node, cpu
+        uint8_t zone, order, migratetype
+    struct witness:
+        story event, before, after
+        size_t nr_lists, nr_digests
+        const list_look *lists
+        const char *digests
+
 cdef extern from "replay.h" nogil:
     struct machine:
         int pageblock_order, max_order
@@ -80,6 +101,13 @@ cdef extern from "replay.h" nogil:
         bint makes_blocks
         const span *spans
         size_t nr_spans
+        bint explains
+        const witness_config *witness
+    struct wrong_page:
+        bint known
+        uint64_t at, ts, expected, got
+        uint16_t cpu
+        uint8_t order, migratetype
     struct totals:
         uint64_t events
         uint64_t requests
@@ -97,6 +125,8 @@ cdef extern from "replay.h" nogil:
     int replay_finish(replay *r, error *err)
     batch *replay_read(replay *r)
     const totals *replay_totals(const replay *r)
+    const wrong_page *replay_wrong_page(const replay *r)
+    const witness *replay_witness(const replay *r)
     const char *counter_name(int n)
     uint64_t counter_total(const totals *totals, int n)
 
@@ -126,7 +156,7 @@ cdef extern from "validate.h" nogil:
         bint known
         miss miss
         step step
-        const char *story
+        story story
     struct agreement:
         bint known
         uint64_t free_blocks, free_blocks_same, successor_same
@@ -141,6 +171,7 @@ cdef extern from "validate.h" nogil:
         size_t nr_spans
         uint64_t nr_rows
         int checks
+        const witness_config *witness
     struct validate_totals:
         uint64_t events
         uint64_t anomalies[8]
@@ -168,6 +199,7 @@ cdef extern from "validate.h" nogil:
     const validate_totals *c_validate_totals "validate_totals"(const validate *v)
     const divergence *validate_divergence(const validate *v)
     const agreement *validate_agreement(const validate *v)
+    const witness *validate_witness(const validate *v)
 
 
 class EngineError(OSError):
@@ -352,6 +384,47 @@ cdef class Rows:
         self.array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
 
 
+cdef uint64_t NO_PFN = 2**64 - 1
+
+
+cdef int read_scene(witness_config *out, dict scene) except -1:
+    expected = scene["expected"]
+    lists = scene["lists"]
+    out.start, out.first = scene["start"], scene["first"]
+    out.ran, out.at = scene["ran"], scene["at"]
+    out.lists = NO_PFN if lists is None else lists
+    out.pfns[0] = scene["got"]
+    out.pfns[1] = NO_PFN if expected is None else expected
+    out.cpu, out.order = scene["cpu"], scene["page_order"]
+    out.migratetype = TABLES["event"].column("migratetype").labels.index(scene["migratetype"])
+    return 0
+
+
+cdef dict list_seen(const list_look *look):
+    labels = TABLES["event"].column("migratetype").labels
+    return {
+        "node": look.node,
+        "zone": TABLES["miss"].column("zone").labels[look.zone],
+        "cpu": None if look.cpu == NO_CPU else look.cpu,
+        "page_order": look.order,
+        "migratetype": labels[look.migratetype],
+        "nr": look.nr,
+        "pfns": [look.pfns[i] for i in range(LOOK_ENTRIES) if look.pfns[i] != NO_PFN],
+    }
+
+
+cdef dict saw(const witness *w):
+    if not w:
+        return None
+    return {
+        "event": w.event.text.decode().splitlines(),
+        "before": w.before.text.decode().splitlines(),
+        "after": w.after.text.decode().splitlines(),
+        "lists": [list_seen(&w.lists[i]) for i in range(w.nr_lists)],
+        "digests": (<const char *>w.digests)[: w.nr_digests * NR_PARTS * 4],
+    }
+
+
 # By enum reclaim_mode.
 RECLAIM_MODES = ("R0", "R1", "R2")
 
@@ -359,6 +432,7 @@ RECLAIM_MODES = ("R0", "R1", "R2")
 cdef class Replay:
     cdef replay *c
     cdef replay_config config
+    cdef witness_config scene
     cdef Machine machine
 
     def __cinit__(
@@ -381,6 +455,8 @@ cdef class Replay:
         spans=(),
         cpu_parts=(),
         policy_libs=(),
+        bint explains=False,
+        scene=None,
     ):
         cdef error err
         cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
@@ -414,6 +490,10 @@ cdef class Replay:
             self.config.makes_blocks = makes_blocks
             self.config.spans = self.machine.spans
             self.config.nr_spans = self.machine.nr_spans
+            self.config.explains = explains or scene is not None
+            if scene is not None:
+                read_scene(&self.scene, scene)
+                self.config.witness = &self.scene
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -463,6 +543,25 @@ cdef class Replay:
         return out
 
     @property
+    def wrong_page(self):
+        cdef const wrong_page *w = replay_wrong_page(self.c)
+        if not w.known:
+            return None
+        return {
+            "at": w.at,
+            "ts": w.ts,
+            "cpu": w.cpu,
+            "page_order": w.order,
+            "migratetype": TABLES["event"].column("migratetype").labels[w.migratetype],
+            "expected": None if w.expected == NO_PFN else w.expected,
+            "got": w.got,
+        }
+
+    @property
+    def saw(self):
+        return saw(replay_witness(self.c))
+
+    @property
     def recorded(self):
         cdef const totals *t = replay_totals(self.c)
         return {"requests": t.requests, "failures": t.recorded_failures}
@@ -480,6 +579,7 @@ cdef dict CHECKS = {"off": 0, "cheap": 1, "full": 2}
 cdef class Validate:
     cdef validate *c
     cdef validate_config config
+    cdef witness_config scene
     cdef Machine machine
 
     def __cinit__(
@@ -496,6 +596,7 @@ cdef class Validate:
         spans=(),
         uint64_t nr_rows=0,
         str checks="off",
+        scene=None,
     ):
         cdef error err
         cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
@@ -516,6 +617,9 @@ cdef class Validate:
             self.config.nr_spans = self.machine.nr_spans
             self.config.nr_rows = nr_rows
             self.config.checks = CHECKS[checks]
+            if scene is not None:
+                read_scene(&self.scene, scene)
+                self.config.witness = &self.scene
             check(validate_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -610,8 +714,12 @@ cdef class Validate:
             "cause": miss.column("cause").labels[d.miss.cause],
             "expected": None if d.miss.expected == none else d.miss.expected,
             "got": None if d.miss.got == none else d.miss.got,
-            "story": d.story.decode().splitlines(),
+            "story": d.story.text.decode().splitlines(),
         }
+
+    @property
+    def saw(self):
+        return saw(validate_witness(self.c))
 
     @property
     def end_state(self):

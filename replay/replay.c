@@ -56,6 +56,8 @@ struct replay {
 	struct anomalies anomalies;
 	struct output *series[NR_SERIES], *event_count, *survey[NR_SURVEY], *end[NR_END];
 	struct totals totals;
+	struct wrong_page wrong_page;
+	struct witness *witness;
 };
 
 int replay_new(struct replay **out, const struct replay_config *config, struct error *err)
@@ -124,6 +126,7 @@ void replay_free(struct replay *r)
 	if (!r)
 		return;
 	serve_free(&r->serve);
+	witness_free(r->witness);
 	if (r->model)
 		lock_queues_free(r->model->lock_queues);
 	levels_free(&r->levels);
@@ -197,6 +200,11 @@ static int start(struct replay *r, struct error *err)
 		if (ret)
 			return ret;
 		r->events.tally = &r->tally;
+	}
+	if (r->config.witness) {
+		ret = witness_new(&r->witness, r->config.witness, r->model, err);
+		if (ret)
+			return ret;
 	}
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
@@ -413,6 +421,52 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	r->model->now = e->moment;
 }
 
+/* What the witness sees before a row, up to that of a request: all before it has run. */
+static void see_row(struct replay *r, const struct waiting *e, uint64_t at, bool request)
+{
+	struct waiting before = *e;
+
+	if (at > r->serve.at) {
+		before.at = (uint32_t)at - 1;
+		catch_up(r, &before);
+	}
+	witness_see(r->witness, r->model, at, request);
+}
+
+static void see_request(struct replay *r, const struct waiting *e)
+{
+	const struct witness *w = r->witness;
+	uint64_t at = r->serve.at + (e->at - (uint32_t)r->serve.at);
+
+	if (!w->told_before && at > w->config.first)
+		see_row(r, e, w->config.first, false);
+	if (!w->told_after && at > w->config.ran + 1)
+		see_row(r, e, w->config.ran + 1, false);
+	see_row(r, e, at, true);
+}
+
+/* A request has run: whether it got the page of the record. */
+static void compare_page(struct replay *r, const struct waiting *e)
+{
+	uint32_t place;
+
+	if (r->wrong_page.known || e->kind != EVENT_KIND_ALLOC || e->frame == NO_FRAME)
+		return;
+	place = serve_place(&r->serve, e->frame);
+	if (place == e->frame)
+		return;
+	r->wrong_page = (struct wrong_page){
+		.known = true,
+		.at = r->serve.at,
+		.ts = e->moment.ts,
+		.expected = place == NO_FRAME ? UINT64_MAX : frame_pfn(r->model, place),
+		.got = frame_pfn(r->model, e->frame),
+		.cpu = e->moment.cpu,
+		.order = e->order,
+		.migratetype = e->migratetype,
+	};
+}
+
 /* Whether nothing but requests is to be run until after a request. */
 static bool is_quiet(const struct replay *r, const struct waiting *e)
 {
@@ -440,14 +494,18 @@ static void run_due(struct replay *r, bool flush)
 	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
 		for (size_t i = 0; i < nr; i++)
 			prefetch_place(r, &due[i]);
-		quiet = is_quiet(r, &due[nr - 1]);
+		quiet = !r->config.explains && is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
 			if (quiet) {
 				begin(r, &due[i]);
 				serve_request(&r->serve, &due[i]);
 			} else {
+				if (r->witness)
+					see_request(r, &due[i]);
 				catch_up(r, &due[i]);
 				run(r, &due[i]);
+				if (r->config.explains)
+					compare_page(r, &due[i]);
 				r->model->pcp_locked = r->model->reclaimed = false;
 				r->model->told_drain = -1;
 			}
@@ -558,6 +616,8 @@ int replay_finish(struct replay *r, struct error *err)
 		lock_queues_finish(r->model->lock_queues);
 	if (r->interval_end)
 		end_interval(r, r->requests.last_ts + 1);
+	if (r->witness)
+		witness_end(r->witness, r->model);
 	r->totals.loop_seconds += cpu_seconds() - begin;
 	tally_write(&r->tally, r->event_count);
 	snapshot_write(r->model, r->end, r->requests.last_ts);
@@ -589,6 +649,16 @@ struct batch *replay_read(struct replay *r)
 const struct totals *replay_totals(const struct replay *r)
 {
 	return &r->totals;
+}
+
+const struct wrong_page *replay_wrong_page(const struct replay *r)
+{
+	return &r->wrong_page;
+}
+
+const struct witness *replay_witness(const struct replay *r)
+{
+	return r->witness;
 }
 
 struct model *replay_model(struct replay *r)

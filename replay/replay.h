@@ -36,6 +36,7 @@
 
 #include "model.h"
 #include "reclaim.h"
+#include "witness.h"
 
 struct replay;
 
@@ -61,6 +62,17 @@ struct replay_config {
 	/* Rows to play, ascending, borrowed like `machine`; the rest is passed over. 0: all. */
 	const struct span *spans;
 	size_t nr_spans;
+	bool explains;                        /* find the first wrong page: slower */
+	const struct witness_config *witness; /* with it; borrowed until the first event; or NULL */
+};
+
+/* The first page that is not the one the record has. */
+struct wrong_page {
+	bool known;
+	uint64_t at, ts;        /* its row of event */
+	uint64_t expected, got; /* the model's, or UINT64_MAX for none, and the record's */
+	uint16_t cpu;
+	uint8_t order, migratetype;
 };
 
 /* What a run adds up to. */
@@ -95,6 +107,11 @@ int replay_finish(struct replay *r, struct error *err);
 struct batch *replay_read(struct replay *r);
 
 const struct totals *replay_totals(const struct replay *r);
+
+/* With config.explains: as far as the requests have run. */
+const struct wrong_page *replay_wrong_page(const struct replay *r);
+/* After replay_finish(): what the witness saw, or NULL. */
+const struct witness *replay_witness(const struct replay *r);
 
 /* Name and total of the n-th counter; a NULL name past the last. */
 const char *counter_name(int n);

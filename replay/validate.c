@@ -75,6 +75,7 @@ void validate_free(struct validate *v)
 	if (!v)
 		return;
 	steps_free(&v->steps);
+	witness_free(v->witness);
 	fates_free(&v->fates);
 	if (v->pushed)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
@@ -152,6 +153,8 @@ static int start(struct validate *v, struct error *err)
 		ret = mark_guesses(v, err);
 	if (!ret)
 		ret = prefer_new(&v->prefer, v->m, err);
+	if (!ret && v->config.witness)
+		ret = witness_new(&v->witness, v->config.witness, v->m, err);
 	if (ret)
 		return ret;
 	v->doubts = calloc(MAX_DOUBTS, sizeof(*v->doubts));
@@ -203,7 +206,7 @@ void forget_divergence(struct validate *v)
 {
 	v->divergence.known = v->divergence.told = false;
 	v->divergence.doubt = NULL;
-	v->divergence.story[0] = 0;
+	v->divergence.story.text[0] = 0;
 }
 
 void missed(struct validate *v, const struct miss *miss)
@@ -334,6 +337,16 @@ static bool adopt_batched(struct validate *v, struct step *step)
 	return f->state == FRAME_USED || f->state == FRAME_OLD;
 }
 
+/* What the witness sees of a step before it runs. */
+static void see_step(struct validate *v, const struct step *step)
+{
+	bool request = step->kind <= EVENT_KIND_FREE_BATCHED;
+
+	if (step->at == v->witness->config.at)
+		tell_event(v, &v->witness->event, step);
+	witness_see(v->witness, v->m, step->at, request);
+}
+
 /* Pages come back to the allocator, or to the task that compacts and waits for them. */
 static void run_free(struct validate *v, struct step *step)
 {
@@ -354,6 +367,8 @@ static int run_step(struct validate *v, struct step *step, struct error *err)
 {
 	struct model *m = v->m;
 
+	if (v->witness)
+		see_step(v, step);
 	if (v->start.asides.next < v->start.asides.nr)
 		run_asides(v, step->at);
 	if (v->start.compactions.next < v->start.compactions.nr)
@@ -559,6 +574,8 @@ int validate_finish(struct validate *v, struct error *err)
 	for (int i = 0; i < MAX_DOUBTS; i++)
 		refute_doubt(v, &v->doubts[i]);
 	free_unheard(v);
+	if (v->witness)
+		witness_end(v->witness, v->m);
 	score_finish(&v->score);
 	prefer_write(&v->prefer, v->preference);
 	v->totals.score = v->score.total;
@@ -599,6 +616,11 @@ const struct divergence *validate_divergence(const struct validate *v)
 const struct agreement *validate_agreement(const struct validate *v)
 {
 	return &v->agreement;
+}
+
+const struct witness *validate_witness(const struct validate *v)
+{
+	return v->witness;
 }
 
 struct model *validate_model(struct validate *v)

@@ -22,6 +22,7 @@
 #include "model.h"
 #include "replay.h"
 #include "score.h"
+#include "witness.h"
 
 struct validate;
 struct doubt;
@@ -39,6 +40,7 @@ struct validate_config {
 	uint64_t nr_rows; /* of event, where validate_preview() is to see them */
 	/* Invariants of the model: never, once an interval, after every event (very slow). */
 	enum checks checks;
+	const struct witness_config *witness; /* borrowed until the first event; NULL: none */
 };
 
 struct validate_totals {
@@ -55,7 +57,7 @@ struct divergence {
 	const struct doubt *doubt; /* it may turn out to be none */
 	struct miss miss;          /* its step is `step` */
 	struct step step;
-	char story[8192]; /* what led there, the state around it: lines of text */
+	struct story story; /* what led there, the state around it */
 };
 
 /* How far the end state agrees with the end snapshot; see _replay.pyi. */
@@ -97,6 +99,9 @@ struct batch *validate_read(struct validate *v);
 const struct validate_totals *validate_totals(const struct validate *v);
 const struct divergence *validate_divergence(const struct validate *v);
 const struct agreement *validate_agreement(const struct validate *v);
+
+/* After validate_finish(): what the witness saw, or NULL. */
+const struct witness *validate_witness(const struct validate *v);
 
 /* The model: for tests. */
 struct model *validate_model(struct validate *v);

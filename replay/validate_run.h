@@ -7,7 +7,7 @@
  *   compacting.c follows compaction
  *   locks.c     tells from the steps who held the lock of a PCP
  *   doubt.c     misses that may turn out to be none
- *   story.c     tells of the first miss
+ *   validate_story.c tells of the first miss
  *   agreement.c compares the end
  */
 #pragma once
@@ -110,6 +110,7 @@ struct validate {
 	struct output *anomaly, *untold, *preference;
 	struct validate_totals totals;
 	struct divergence divergence;
+	struct witness *witness;
 	struct agreement agreement;
 };
 
@@ -211,7 +212,9 @@ void tell_cut(struct validate *v, uint32_t first, int behind);
  */
 void tell_captured(struct validate *v, uint32_t head, int order, uint64_t at);
 
-/* Fill in v->divergence.story; `when` is "before" or "after" the repair. */
+/* A step, and those of its CPU before it. */
+void tell_event(const struct validate *v, struct story *story, const struct step *step);
+/* Fill in v->divergence.story: until the repair, after it. */
 void story_begin(struct validate *v, const struct miss *miss);
 void story_end(struct validate *v);
 

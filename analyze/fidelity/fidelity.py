@@ -30,6 +30,7 @@ import table
 
 from pagetape.contents import describe
 from pagetape.database import Database
+from pagetape.divergence import explain
 from pagetape.freerun import score
 from pagetape.playback import Run, play
 from pagetape.query import reports
@@ -142,6 +143,8 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     validated = validate(tape, "auto", found, replace=True)
     told = {"untold": untold(tape), "preferences": preferences(tape)}
     run = play(tape, Run("auto", ()), model, replace=True, **told)
+    free_run = score(tape, Tape(model))
+    parting = explain(tape, **told) if free_run["first_divergence"] else None
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
         "name": recording.name,
@@ -153,7 +156,7 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
         "exactness": _rows(found, "model.exactness"),
         "exactness_by_second": _rows(found, "model.exactness", interval_ms=1000),
         "misses": _rows(found, "model.misses"),
-        "free_run": score(tape, Tape(model)) | {"anomalies": run["anomalies"]},
+        "free_run": free_run | {"anomalies": run["anomalies"], "parting": parting},
     }
 
 

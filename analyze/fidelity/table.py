@@ -247,6 +247,22 @@ def _free_run_lacks(result: Result) -> list[str]:
     return []
 
 
+def _parting(parting: dict[str, Any]) -> str:
+    """Until when the free run's state was the kernel's, and what was different then."""
+    same = ", ".join(
+        f"{part} until event {row:,}" if row else f"{part} never"
+        for part, row in parting["same_until"].items()
+    )
+    there, unlike = (
+        "; ".join(line.strip() for line in parting[name][:most])
+        for name, most in (("there", 4), ("unlike", 3))
+    )
+    return (
+        f"- Free run, the kernel's state before that: {same}. Where the lists part: {there}."
+        f" First that differs: {unlike}."
+    )
+
+
 def _why(result: Result) -> str:
     """What was wrong on one recording, in words."""
     lines = []
@@ -274,6 +290,8 @@ def _why(result: Result) -> str:
             f" {first['migratetype']} page on CPU {first['cpu']}, expected"
             f" {answer.cell(first['expected'])}, got {answer.cell(first['got'])}."
         )
+    if parting := result["free_run"].get("parting"):
+        lines.append(_parting(parting))
     lines += _free_run_lacks(result)
     if anomalies := result["free_run"]["anomalies"]:
         lines.append(f"- Free run: {answer.amount(anomalies, 'anomaly', 'anomalies')}.")

@@ -47,16 +47,17 @@ def run(
     progress: Callable[[float], None] = lambda _share: None,
     *,
     most: int | None = None,
+    scene: _replay.Scene | None = None,
 ) -> _replay.Validate:
     """The engine after it has seen the tape, or its first `most` events from the exact start.
 
-    Its rows go to `sink`.
+    Its rows go to `sink`. With a `scene` it has a witness of that.
     """
     spans, rows = cut.spans(tape), tape.num_rows("event")
     if most is not None:
         spans = _first(spans, most)
         rows = min(rows, spans[-1][1])
-    engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows)
+    engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows, scene=scene)
     for name in SNAPSHOT:
         for batch in snapshot_rows(tape, name, 0):
             engine.load(name, batch)

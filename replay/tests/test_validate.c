@@ -188,7 +188,7 @@ static void nothing_is_missed_of_the_model_s_own_tape(void)
 		check(tally[DECISION_ALLOC].nr > 4000 && tally[DECISION_ZONE_LOCKED].nr > 1000);
 		check(tally[DECISION_EXTFRAG].nr > 0);
 		if (validate_divergence(v)->known)
-			printf("# %s: %s", kernel->name, validate_divergence(v)->story);
+			printf("# %s: %s", kernel->name, validate_divergence(v)->story.text);
 		check(!validate_divergence(v)->known);
 		for (int d = 0; d < NR_DECISIONS; d++)
 			check(tally[d].exact == tally[d].nr && !tally[d].unknown);

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer, kernels, model_error, options, output, preference, presets
+from pagetape import answer, divergence, kernels, model_error, options, output, preference, presets
 from pagetape.loss import Loss
 from pagetape.numa_maps import parse
 from pagetape.playback import Run, check, is_own, play
@@ -31,6 +31,19 @@ def _preference(found: dict[str, Any]) -> str:
         + (f"; told of {told}" if found["told_threads"] else "")
         + "\n"
     )
+
+
+def _wrong_page(first: dict[str, Any] | None) -> str:
+    """The first wrong page and its story."""
+    if first is None:
+        return "no wrong page"
+    expected = "nothing" if first["expected"] is None else str(first["expected"])
+    line = (
+        f"first wrong page: event {first['at']:,} ({first['ts'] / 1e9:.6f} s), CPU {first['cpu']},"
+        f" order {first['page_order']} {first['migratetype']}: expected {expected},"
+        f" got {first['got']}"
+    )
+    return "\n".join([line, *(f"  {told}" for told in first["story"])])
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -97,6 +110,12 @@ def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     help="Play a tape of one node as of several, with these CPUs on each, as 0-3/4-7: the policy "
     "fake_numa, with a map of its own. Synthetic.",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Tell of the first page that is not the kernel's, with both states around it. Only "
+    "under the tape's own kernel and policy, and R0.",
+)
 @click.option("-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Keep the run.")
 @options.force
 @options.json
@@ -109,6 +128,7 @@ def command(
     prefer: str,
     numa_maps: Path | None,
     node_map: str | None,
+    explain: bool,
     out: Path | None,
     force: bool,
     as_json: bool,
@@ -126,6 +146,7 @@ def command(
     \b
     Example:
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
+      pagetape replay base.tape --explain
     """
     source = Tape(tape)
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
@@ -133,6 +154,11 @@ def command(
     run = Run(kernel, stack, reclaim, policy_libs, prefer, memory_policies, parts)
     options.check_policies(run.policies, policy_libs)
     output.tell(kernels.note(source, kernel))
+    if explain and (reclaim != "R0" or not is_own(source, run)):
+        raise click.BadParameter(
+            "only of a run under the tape's own kernel and policy, and R0",
+            param_hint="--explain",
+        )
     error = None
     if out is not None:
         output.check_free(out, replace=force)
@@ -143,9 +169,13 @@ def command(
     with output.progress("replay") as bar:
         told = {"untold": untold(source), "preferences": preferences(source)}
         result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
+    if explain:
+        result["first_divergence"] = divergence.explain(source, **told)
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return
     lost = Loss(loss.total, loss.by_cpu, result["anomalies"])
     click.echo(f"{_text(result)}\n{lost}")
+    if explain:
+        click.echo(f"\n{_wrong_page(result['first_divergence'])}")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape replay --explain: the first wrong page of a free run, with both states around it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.divergence import PARTS
+from pagetape.schemas.tape import Tape, Writer
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
+    """What the model makes of the small machine, as a recording of it."""
+    path = tmp_path / "played.tape"
+    assert pagetape("replay", small, "-o", path).status == 0
+    return path
+
+
+def without(source: Path, path: Path, rows: set[int]) -> Path:
+    """The same tape as a recording, without some events."""
+    tape = Tape(source)
+    with Writer(path, {k: v for k, v in tape.facts.items() if k != "replay"}) as out:
+        for name in tape.tables - {"counter", "anomaly"}:
+            kept = [
+                row
+                for at, row in enumerate(tape.table(name).to_pylist())
+                if name != "event" or at not in rows
+            ]
+            out.rows(name, kept)
+    return path
+
+
+def test_a_run_that_is_exact_has_no_wrong_page(played: Path, tmp_path: Path, pagetape: Run) -> None:
+    recorded = without(played, tmp_path / "recorded.tape", set())
+    assert pagetape("replay", recorded, "--explain", "--json").json["first_divergence"] is None
+    assert "no wrong page" in pagetape("replay", recorded, "--explain").out
+    assert "first_divergence" not in pagetape("replay", recorded, "--json").json
+
+
+def test_the_first_wrong_page_is_told_with_both_states_around_it(
+    played: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    events = Tape(played).table("event").to_pylist()
+    unheard = [
+        at
+        for at, row in enumerate(events)
+        if row["kind"] == "alloc" and events[at - 1]["kind"] not in ("alloc_zone_locked",)
+    ][2000]
+    gone = events[unheard]
+    recorded = without(played, tmp_path / "recorded.tape", {unheard})
+    first = pagetape("replay", recorded, "--explain", "--json").json["first_divergence"]
+    # The page no event told of is still on its list: the next of that list gets it.
+    assert first["expected"] == gone["pfn"]
+    assert (first["cpu"], first["migratetype"]) == (gone["cpu"], gone["migratetype"])
+    told = Tape(recorded).table("event").to_pylist()
+    assert told[first["at"]]["pfn"] == first["got"]
+    assert list(first["same_until"]) == list(PARTS)
+    assert unheard <= first["same_until"]["per-CPU lists"] <= first["at"]
+    story = "\n".join(first["story"])
+    for words in ("the kernel before", "the model before", "the kernel after", "the model after"):
+        assert story.count(words) == 1
+    assert f"page {gone['pfn']}: " in story and "what differs before row" in story
+    said = pagetape("replay", recorded, "--explain").out
+    assert f"first wrong page: event {first['at']:,} " in said and first["story"][-1] in said
+
+
+@pytest.mark.parametrize("other", [("--policy", "nofragment"), ("--reclaim", "R1")])
+def test_only_a_run_of_the_tapes_own_is_held_against_it(
+    other: tuple[str, str], played: Path, pagetape: Run
+) -> None:
+    said = pagetape("replay", played, "--explain", *other)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
+    assert "--explain" in said.err
