@@ -3,7 +3,7 @@
 #include "validate_run.h"
 
 enum { INTERRUPT_MAX = 8192 }; /* events of an interrupt */
-#define LOCK_NS    50000ull    /* from a zone's lock to the end of the PCP's */
+#define LOCK_NS    200000ull   /* from a zone's lock to the end of the PCP's */
 #define ATTEMPT_NS 2000ull     /* from a free's event to its try for the PCP's lock */
 #define RELEASE_NS 5000ull     /* from the zone's lock of a drain to the next holder's event */
 
