@@ -108,6 +108,12 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 /* The same for a free that was followed by a drain of other than the pages due, or by none. */
 void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
 		   const struct drained *drained);
+/*
+ * The same for the decay of a high, which was that of `before` when it began, and of which only
+ * so many pages were drained, or none.
+ */
+void tune_decay(struct validate *v, const struct aside *aside, struct pcp *pcp,
+		const struct pcp *before, int drained);
 /* `high` of a PCP is not in doubt: what a mark of the zone did to it so far was right. */
 static inline void trust_high(struct validate *v, const struct pcp *pcp)
 {

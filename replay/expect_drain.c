@@ -250,26 +250,45 @@ void expect_drain(struct validate *v, struct step *first)
 	expect_waiting(v, pcp->cpu);
 }
 
-/* A drain of the vmstat worker that runs, before row `until`. */
-static void expect_worker_drain(struct validate *v, const struct aside *aside, struct pcp *pcp,
-				const struct drain_due *due)
+/* A drain of the vmstat worker that runs, before row `until`, or none. */
+static struct drained expect_worker_drain(struct validate *v, const struct aside *aside,
+					  struct pcp *pcp, const struct drain_due *due)
 {
 	const struct zone *zone = &v->m->zones[pcp->zone];
 	struct step *s = steps_coming(&v->steps, aside->where);
 	struct drained drained;
 
-	if (!due->pages)
-		return;
 	for (int within = WORKER_WITHIN; s && within--; s = step_next(&v->steps, s))
 		if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == aside->pid &&
 		    frame_zone(v->m, s->frame) == zone)
 			break;
 	if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != aside->pid || s->taken ||
 	    s->at >= due->until)
-		return;
+		return (struct drained){.due = due->pages};
 	drained = compare_drain(v, s, pcp, due);
 	if (drained.pages > drained.due)
 		tell_drain(v, pcp, s, drained.pages - drained.due);
+	return drained;
+}
+
+/* The worker lowers the high of a PCP, and drains what is above it. */
+static void expect_decay(struct validate *v, const struct aside *aside, struct pcp *pcp,
+			 uint64_t until)
+{
+	const struct model *m = v->m;
+	struct pcp before = *pcp;
+	struct drain_due due = {
+		.pages = pcp_decay(m, pcp),
+		.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
+		.until = until,
+	};
+	struct drained drained;
+
+	if (!due.pages)
+		return;
+	drained = expect_worker_drain(v, aside, pcp, &due);
+	if (drained.pages < drained.due && !drained.all)
+		tune_decay(v, aside, pcp, &before, drained.pages);
 }
 
 void expect_tick(struct validate *v, const struct aside *aside)
@@ -283,15 +302,12 @@ void expect_tick(struct validate *v, const struct aside *aside)
 		struct drain_due due = {.piece = INT_MAX, .until = until};
 
 		drift_fold(zone, pcp);
-		if (m->kernel->decay != DECAY_NONE) {
-			due.pages = pcp_decay(m, pcp);
-			due.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX;
-			expect_worker_drain(v, aside, pcp, &due);
-		}
+		if (m->kernel->decay != DECAY_NONE)
+			expect_decay(v, aside, pcp, until);
 		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)
 			continue;
 		due.pages = pcp->batch < pcp->count ? pcp->batch : pcp->count;
-		due.piece = INT_MAX;
-		expect_worker_drain(v, aside, pcp, &due);
+		if (due.pages)
+			expect_worker_drain(v, aside, pcp, &due);
 	}
 }

@@ -206,3 +206,16 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 	if (!drained->pages && row.tells & (TELLS_BELOW_HIGH | TELLS_RECLAIM_ACTIVE))
 		unshrink_highs(v, &v->m->zones[pcp->zone], free->at);
 }
+
+void tune_decay(struct validate *v, const struct aside *aside, struct pcp *pcp,
+		const struct pcp *before, int drained)
+{
+	int lowered = before->count - drained;
+	int high = lowered + (lowered - 1) / 7; /* of which 7/8, rounded up, are left */
+
+	if (aside->at < 2 || high > pcp->high_max)
+		return;
+	pcp->high = lowered;
+	tell_tuning(v, pcp,
+		    (struct untold){.at = aside->at - 1, .tells = TELLS_HIGH, .high = high});
+}

@@ -72,15 +72,18 @@ static void load_types(struct validate *v)
 	load(v, batch);
 }
 
-static void load_pcps(struct validate *v, int batch)
+static void load_pcps(struct validate *v, int batch, int high)
 {
 	struct batch *rows = toy_rows(&pcp_table, 2);
 	struct pcp_columns *c = (struct pcp_columns *)rows->slots;
+	uint32_t least = 8u * (uint32_t)batch;
 
 	for (size_t i = 0; i < rows->nr; i++) {
 		c->cpu[i] = (uint16_t)i;
 		c->zone[i] = ZONE_DMA;
-		c->high[i] = c->high_min[i] = c->high_max[i] = 8u * (uint32_t)batch;
+		c->high_min[i] = least;
+		c->high[i] = high ? (uint32_t)high : least;
+		c->high_max[i] = high ? 2 * (uint32_t)high : least;
 		c->batch[i] = (uint32_t)batch;
 		set_valid(c->high_min_valid, i);
 		set_valid(c->high_max_valid, i);
@@ -133,7 +136,7 @@ struct validate *validated(const struct short_tape *tape)
 	load_free(v, tape->chunks, tape->nr_chunks);
 	load_types(v);
 	if (tape->pcp_batch)
-		load_pcps(v, tape->pcp_batch);
+		load_pcps(v, tape->pcp_batch, tape->pcp_high);
 	if (tape->tick_at)
 		load_tick(v, tape->tick_at);
 	for (size_t i = 0; i < nr; i++) {

@@ -47,6 +47,7 @@ struct short_tape {
 	const struct row *events;
 	size_t nr_events;
 	int pcp_batch;    /* not 0: of PCPs with a high of eight batches, untuned */
+	int pcp_high;     /* not 0: the high of those, tuned from there, up to twice as much */
 	uint64_t tick_at; /* not 0: before that event, another task's vmstat tick on CPU 1 */
 };
 

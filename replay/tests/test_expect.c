@@ -180,6 +180,23 @@ static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(voi
 	validate_free(v);
 }
 
+static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
+{
+	enum { FREES = 38 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static struct row events[FREES + 1];
+	struct validate *v;
+
+	for (uint8_t i = 0; i < FREES; i++)
+		events[i] = (struct row)FREE(1, 512u + 2u * i, 0);
+	events[FREES] = (struct row)FREE(0, 1024, 0);
+	/* From 40 it should fall to 35, and 3 of the 38 pages be drained. */
+	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
+	check(validate_model(v)->pcps[1].count == FREES);
+	check(validate_model(v)->pcps[1].high == FREES);
+	validate_free(v);
+}
+
 static void allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_refill(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -209,6 +226,7 @@ int main(void)
 	test(a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end);
 	test(a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists);
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
+	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
 	test(allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_refill);
 	return check_done();
 }
