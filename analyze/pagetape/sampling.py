@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -37,7 +38,7 @@ class Sampling(threading.Thread):
         self._every = every
         self._seen = seen  # told of each sample
         self._sampler = Sampler()
-        self._restart = False
+        self._restart = self._ask_again = False
         self._over = threading.Event()
         self._samples: deque[Sample] = deque()
 
@@ -48,23 +49,24 @@ class Sampling(threading.Thread):
 
     def run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        pause = self._every
+        due = time.monotonic() + self._every
         self._look()
-        while not self._over.wait(pause):
+        while not self._over.wait(self._every if self._processes else due - time.monotonic()):
+            self._look()
+            if time.monotonic() < due:
+                continue
             began = time.thread_time()
             sample = self._take()
             if sample is not None:
                 self._seen(sample)
             pause = max(self._every, (time.thread_time() - began) / SHARE)
-            self._look()
+            due = time.monotonic() + pause
         self._take()  # as the recording leaves the machine, however long ago the last one was
 
     def _take(self) -> Sample | None:
         if self._restart:
             self._restart = False
             self._sampler.restart()
-            if self._processes is not None:
-                self._processes.restart()
         try:
             sample = self._sampler.take()
         except OSError:  # the kernel has no memory for the text just now
@@ -74,7 +76,12 @@ class Sampling(threading.Thread):
 
     def _look(self) -> None:
         """Ask the processes that are new, whatever that takes."""
-        if self._processes is not None:
+        if self._processes is None:
+            return
+        if self._ask_again:
+            self._ask_again = False
+            self._processes.restart()
+        with contextlib.suppress(OSError):  # as in _take()
             self._policies.put(self._processes.take())
 
     def policies(self) -> list[Row]:
@@ -86,7 +93,7 @@ class Sampling(threading.Thread):
 
     def restart(self) -> None:
         """A segment begins: its first sample holds all counters, and all processes' policies."""
-        self._restart = True
+        self._restart = self._ask_again = True
 
     def until(self, ts: int) -> list[Sample]:
         """Those not later than `ts` that were not given out before."""
