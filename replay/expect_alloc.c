@@ -14,8 +14,7 @@ struct request request_of(const struct model *m, const struct step *step)
 		.order = step->order,
 		.migratetype = step->migratetype,
 		.class_zone = (uint8_t)gfp_class_zone(step->gfp_flags),
-		.node = step->gfp_flags & GFP_THISNODE ? frame_zone(m, step->frame)->node
-						       : m->cpu_nodes[step->cpu],
+		.node = prefer_node(m, step),
 	};
 }
 

@@ -40,29 +40,41 @@ static bool has_memory(const struct model *m, const struct request *rq, int node
 	return false;
 }
 
+/* Whether what an alloc of a thread asked first can be told from where its page is. */
+static bool is_telling(const struct step *alloc)
+{
+	return !step_depth(alloc) && !(alloc->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE));
+}
+
+uint16_t prefer_node(const struct model *m, const struct step *alloc)
+{
+	uint16_t local = m->cpu_nodes[alloc->cpu], landed = frame_zone(m, alloc->frame)->node;
+	struct request rq = {
+		.gfp_flags = alloc->gfp_flags,
+		.order = alloc->order,
+		.migratetype = alloc->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(alloc->gfp_flags),
+		.node = local,
+	};
+
+	if (landed == local || alloc->gfp_flags & GFP_THISNODE)
+		return landed;
+	return is_telling(alloc) && has_memory(m, &rq, local) ? landed : local;
+}
+
 void prefer_see(struct prefer *p, const struct model *m, const struct step *step)
 {
 	uint16_t local = m->cpu_nodes[step->cpu];
-	struct request rq = {
-		.gfp_flags = step->gfp_flags,
-		.order = step->order,
-		.migratetype = step->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(step->gfp_flags),
-		.node = local,
-	};
 	struct prefer_count *count;
 
-	if (!p->threads || step->kind != EVENT_KIND_ALLOC || (uint32_t)step->pid >= PIDS_MOST)
-		return;
-	if (step_depth(step) || step->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE))
+	if (!p->threads || step->kind != EVENT_KIND_ALLOC || (uint32_t)step->pid >= PIDS_MOST ||
+	    !is_telling(step))
 		return;
 	count = &p->threads[step->pid];
 	count->requests++;
 	p->most = step->pid > p->most ? step->pid : p->most;
-	if (frame_zone(m, step->frame)->node == local)
-		return;
-	count->remote++;
-	count->unforced += has_memory(m, &rq, local);
+	count->remote += frame_zone(m, step->frame)->node != local;
+	count->unforced += prefer_node(m, step) != local;
 }
 
 void prefer_write(const struct prefer *p, struct output *o)

@@ -38,6 +38,9 @@ struct prefer {
 int prefer_new(struct prefer *p, const struct model *m, struct error *err);
 void prefer_free(struct prefer *p);
 
+/* The node that an alloc asked first, as far as its page, about to be taken, shows. */
+uint16_t prefer_node(const struct model *m, const struct step *alloc);
+
 /* A step that is about to run: if it is an alloc, it is counted. */
 void prefer_see(struct prefer *p, const struct model *m, const struct step *step);
 

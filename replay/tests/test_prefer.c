@@ -140,6 +140,27 @@ static void what_goes_elsewhere_for_other_reasons_is_not_counted(void)
 	world_free(&w);
 }
 
+static void the_node_a_request_asked_first_shows_where_it_need_not_have_gone_elsewhere(void)
+{
+	struct world w;
+	struct step step = {.kind = EVENT_KIND_ALLOC,
+			    .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
+			    .migratetype = MIGRATETYPE_MOVABLE};
+
+	world_new(&w, 2);
+	step.frame = w.t.m->zones[1].start + 20;
+	check(prefer_node(w.t.m, &step) == 1);
+	step.flags = CONTEXT_SOFTIRQ;
+	check(prefer_node(w.t.m, &step) == 0);
+	step.flags = 0;
+	w.t.m->zones[0].nr_free_pages = 16; /* it may have found none: 16 is the high watermark */
+	check(prefer_node(w.t.m, &step) == 0);
+	step.gfp_flags |= GFP_THISNODE;
+	check(prefer_node(w.t.m, &step) == 1);
+	w.t.m->zones[0].nr_free_pages = 32;
+	world_free(&w);
+}
+
 static void one_node_leaves_no_choice(void)
 {
 	struct world w;
@@ -178,6 +199,7 @@ int main(void)
 	test(who_is_sent_away_from_a_node_with_memory_prefers_where_it_lands);
 	test(who_goes_where_memory_is_left_keeps_the_cpus_node);
 	test(what_goes_elsewhere_for_other_reasons_is_not_counted);
+	test(the_node_a_request_asked_first_shows_where_it_need_not_have_gone_elsewhere);
 	test(one_node_leaves_no_choice);
 	test(a_run_takes_the_threads_that_prefer_where_they_land);
 	return check_done();
