@@ -124,6 +124,24 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 	pcp_lock_after_burst(v, pick.last, burst->zone);
 }
 
+/*
+ * A refill that no alloc follows was for alloc_pages_bulk: it takes the first pages, of which
+ * the next that is heard is a free.
+ */
+static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
+		      const struct request *rq, int size)
+{
+	struct pick pick = burst->first;
+	int type = rq->migratetype;
+
+	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
+	       fate_of(&v->fates, pick.zone_locked->at) == FATE_FREE;) {
+		take_unseen(v, pcp, pick.frame, type, 0);
+		if (size)
+			read_pick(v, step_next(&v->steps, pick.last), &pick);
+	}
+}
+
 /* A refill: how large, with what, and who gets the first page. */
 static void expect_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
 			  struct request *rq, struct step *alloc)
@@ -144,6 +162,7 @@ static void expect_refill(struct validate *v, struct burst *burst, struct pcp *p
 	if (!alloc) {
 		tell_block(v, UNTOLD_KIND_REFILL, burst->first.frame, rq->order, rq->migratetype,
 			   0);
+		take_bulk(v, burst, pcp, rq, size);
 		return;
 	}
 	tell_early(v, alloc);

@@ -54,7 +54,7 @@ static void read_row(struct fates *f, uint64_t row, int kind, uint32_t frame, in
 	/* A page inside was part of a larger free block. */
 	for (uint32_t i = 1; i < 1u << order; i++)
 		settle(f, frame + i, kind == EVENT_KIND_FREE ? FATE_FREE : FATE_BUDDY);
-	if (kind == EVENT_KIND_FREE && row < UINT32_MAX)
+	if ((kind == EVENT_KIND_FREE || kind == EVENT_KIND_ALLOC_ZONE_LOCKED) && row < UINT32_MAX)
 		f->pending[frame] = (uint32_t)row + 1;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fate.h - what is heard next of a page that was freed, however much later.
+ * fate.h - what is heard next of a page that was freed, or left the free lists.
  *
- * Where a free put its page shows when the page appears again. That may be any time, so a
- * tape is read once before its events run, and 2 bits are kept of each row.
+ * Where a free put its page shows when the page appears again, and so does whether a page of
+ * a refill was handed out without an event. That may be any time, so a tape is read once
+ * before its events run, and 2 bits are kept of each row.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 #include "tables.h"
 
 enum fate {
-	FATE_NONE,  /* the row is no free that took effect, or nothing more is heard of the page */
+	FATE_NONE,  /* the row is of another kind, or nothing more is heard of the page */
 	FATE_BUDDY, /* it leaves the free lists again, by itself or in a larger block */
 	FATE_PCP,   /* it is handed out or drained: it was on a PCP list */
 	FATE_FREE,  /* it is freed: it was handed out, and no event told */
@@ -19,7 +20,7 @@ enum fate {
 
 struct fates {
 	uint8_t *bits;     /* 4 rows to a byte; NULL: nothing is known */
-	uint32_t *pending; /* [frame] number of its last row, + 1, if that was a free; else 0 */
+	uint32_t *pending; /* [frame] number of its last row, + 1, if that has a fate; else 0 */
 	uint64_t nr_rows, read;
 	uint32_t nr_frames;
 };

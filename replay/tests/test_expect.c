@@ -217,6 +217,28 @@ static void allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_re
 	validate_free(v);
 }
 
+static void a_refill_that_no_alloc_follows_hands_out_what_is_freed_next(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ZONE_LOCKED(0, 2049, 0, MOVABLE),
+		ZONE_LOCKED(0, 2050, 0, MOVABLE),
+		ZONE_LOCKED(0, 2051, 0, MOVABLE),
+		ALLOC(0, 2050, 0, MOVABLE),
+		FREE(0, 2048, 0),
+		FREE(0, 2049, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+
+	check(tally_of(v, DECISION_ALLOC).nr == 1 && tally_of(v, DECISION_ALLOC).exact == 1);
+	/* Not for want of another reason for the alloc to get another page. */
+	check(validate_totals(v)->alloc_inferred == 0);
+	check(validate_totals(v)->score.repairs[REPAIR_CAUSE_UNTRACED_ALLOC].pages == 2);
+	check(validate_model(v)->pcps[0].count == 3);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -228,5 +250,6 @@ int main(void)
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
 	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
 	test(allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_refill);
+	test(a_refill_that_no_alloc_follows_hands_out_what_is_freed_next);
 	return check_done();
 }

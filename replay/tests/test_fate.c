@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is heard next of freed pages. Pageblocks are of 16 pages.
+ * What is heard next of pages that were freed, or taken off the free lists. Pageblocks are of 16
+ * pages.
  */
 #include "check.h"
 #include "fate.h"
@@ -67,6 +68,26 @@ static void a_freed_page_is_told_by_its_next_event(void)
 	toy_free(&toy);
 }
 
+static void a_page_off_the_free_lists_is_told_by_its_next_event_as_well(void)
+{
+	static const struct row rows[] = {
+		{EVENT_KIND_ALLOC_ZONE_LOCKED, 1, 0},
+		{EVENT_KIND_ALLOC_ZONE_LOCKED, 2, 0},
+		{EVENT_KIND_ALLOC, 1, 0},
+		{EVENT_KIND_FREE, 2, 0},
+		{EVENT_KIND_ALLOC_ZONE_LOCKED, 3, 0},
+	};
+	struct fates f;
+	struct toy toy;
+
+	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MM", 0});
+	read_rows(&f, &toy, rows, 5, 5);
+	check(fate_of(&f, 0) == FATE_PCP && fate_of(&f, 1) == FATE_FREE);
+	check(fate_of(&f, 2) == FATE_NONE && fate_of(&f, 4) == FATE_NONE);
+	fates_free(&f);
+	toy_free(&toy);
+}
+
 static void a_batched_free_is_told_at_its_second_event(void)
 {
 	static const struct row rows[] = {
@@ -105,6 +126,7 @@ static void a_page_inside_a_larger_block_was_merged(void)
 int main(void)
 {
 	test(a_freed_page_is_told_by_its_next_event);
+	test(a_page_off_the_free_lists_is_told_by_its_next_event_as_well);
 	test(a_batched_free_is_told_at_its_second_event);
 	test(a_page_inside_a_larger_block_was_merged);
 	return check_done();
