@@ -240,6 +240,25 @@ static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int beh
 }
 
 /*
+ * Whether the next page of the burst is first on the lists of smaller orders than that of the
+ * chunk that this one is of, as the model has them: so they are right, and the chunk is none.
+ */
+static bool is_small_next(const struct validate *v, const struct zone *zone,
+			  const struct pick *pick, const struct frame *chunk)
+{
+	const struct model *m = v->m;
+	const struct step *next = step_next(&v->steps, pick->last);
+
+	if (!next || next->kind != EVENT_KIND_ALLOC_ZONE_LOCKED || next->order != pick->order ||
+	    next->pid != pick->last->pid)
+		return false;
+	for (int order = pick->order; order < chunk->order; order++)
+		if (zone->nr_free[order][chunk->list])
+			return m->frames[free_list(zone, order, chunk->list)].next == next->frame;
+	return false;
+}
+
+/*
  * The kernel took `pick` where the model had other chunks before it on its list, or of a
  * smaller order: those are no free chunks any more, or the list was cut and turned round.
  */
@@ -264,7 +283,7 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	    m->kernel->drained_type == DRAINED_BLOCK)
 		retype_block(m, pick->frame, pick->migratetype);
 	type = f->list;
-	if (chunk != pick->frame) {
+	if (chunk != pick->frame || is_small_next(v, zone, pick, f)) {
 		/* It was taken by itself: so what it would have merged with is not free. */
 		tell_isolated(v, buddy, pick->order);
 		seize(m, buddy, pick->order);
@@ -321,10 +340,11 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	}
 	if (frame != NO_FRAME)
 		undo_pick(v, frame, rq->order);
+	/* Before the claim: it puts its chunks onto lists that were empty. */
+	make_first(v, zone, pick);
 	if (pick->extfrag && pick->extfrag->owner)
 		retype(m, pick->extfrag->frame, pick->extfrag->fallback_order,
 		       pick->extfrag->migratetype);
-	make_first(v, zone, pick);
 	no_guess(v, block_head(m, pick->frame));
 	if (place_of(m, pick->frame) != PLACE_FREE)
 		tell_freed(v, pick);
