@@ -99,6 +99,22 @@ static void read_burst(const struct validate *v, struct step *first, struct burs
 	}
 }
 
+/* Until the row of a claim, what other CPUs free is of the type that its pageblocks had. */
+static void note_claim(struct validate *v, const struct pick *pick)
+{
+	const struct step *s = pick->extfrag;
+	uint32_t start, pages;
+
+	if (!s || !s->owner)
+		return;
+	start = block_start(v->m, s->frame);
+	pages = 1u << (s->fallback_order > v->m->pageblock_order ? s->fallback_order
+								 : v->m->pageblock_order);
+	v->claims[v->next_claim] =
+		(struct early_claim){s->at, start, start + pages, s->fallback_migratetype};
+	v->next_claim = (v->next_claim + 1) % CLAIMS_KEPT;
+}
+
 /* Up to `size` pages of the burst go onto the list. */
 static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
 			struct request *rq, int size)
@@ -113,6 +129,7 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 		v->nr_picked = i;
 		take_pick(v, burst->zone, rq, &mode, &pick);
 		drift_count_taken(v->m, burst->zone, rq->order);
+		note_claim(v, &pick);
 		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
 		v->pushed[pick.frame] = 0;
 		consume(&pick);

@@ -126,6 +126,31 @@ static void expect_no_drain(struct validate *v, const struct step *step, struct 
 	tune_overflow(v, pcp, free, &(struct drained){0});
 }
 
+/* The migratetype of a freed page's pageblock; of one that a burst is about to claim, before. */
+static uint8_t type_at(const struct validate *v, const struct step *step)
+{
+	for (int i = 0; i < CLAIMS_KEPT; i++) {
+		const struct early_claim *c = &v->claims[i];
+
+		if (step->at < c->at && step->frame >= c->start && step->frame < c->end)
+			return c->was;
+	}
+	return frame_block(v->m, step->frame)->migratetype;
+}
+
+/* pcp_commit of the page, to the list of the type that its pageblock has at that row. */
+static int commit(struct validate *v, const struct step *step, struct zone *zone, int *list)
+{
+	struct pageblock *block = frame_block(v->m, step->frame);
+	uint8_t now = block->migratetype;
+	int pages;
+
+	block->migratetype = type_at(v, step);
+	pages = pcp_commit(v->m, zone, step->frame, step->order, list);
+	block->migratetype = now;
+	return pages;
+}
+
 /* The free puts its page onto a PCP, as far as is known. */
 static void note_pushed(struct validate *v, const struct step *step)
 {
@@ -183,7 +208,7 @@ void expect_free(struct validate *v, struct step *step)
 	note_pushed(v, step);
 	freed = (struct freed){step->at,         pcp->high,  pcp->free_count,
 			       pcp->free_factor, pcp->flags, step->order};
-	pages = pcp_commit(m, zone, step->frame, step->order, &list);
+	pages = commit(v, step, zone, &list);
 	drain = following_drain(v, step, zone);
 	if (drain && (is_drained_aside(v, step, drain, pcp, list) || empties(v, drain, pcp, pages)))
 		drain = NULL;

@@ -61,6 +61,14 @@ struct asked_drain {
 	struct freed free;
 };
 
+/* Pageblocks that a burst claims, which the model runs as a whole at the burst's first row. */
+struct early_claim {
+	uint64_t at; /* row of the claim */
+	uint32_t start, end;
+	uint8_t was; /* migratetype */
+};
+enum { CLAIMS_KEPT = 8 };
+
 /* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
 struct doubt {
 	bool open; /* not refuted */
@@ -94,6 +102,9 @@ struct validate {
 		*interrupting; /* [frame] a bit: that free was in an interrupt of a lock's holder */
 	uint64_t *guesses;     /* [frame] a bit: a free block whose place on its list is guessed */
 	bool *typed;           /* [pageblock] its type was guessed, and is told by now */
+
+	struct early_claim claims[CLAIMS_KEPT]; /* the latest */
+	int next_claim;
 
 	struct doubt *doubts, *free_doubt;
 	struct step announced; /* alloc_extfrag of a capture that the model has not come to; or of

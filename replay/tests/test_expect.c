@@ -2,6 +2,7 @@
 /*
  * validate, of a few events: what the model learns from one it missed shows in the next.
  */
+#include "pcp.h"
 #include "short_tape.h"
 
 static void of_a_whole_chunk_claimed_all_pageblocks_change_their_owner(void)
@@ -239,6 +240,65 @@ static void a_refill_that_no_alloc_follows_hands_out_what_is_freed_next(void)
 	validate_free(v);
 }
 
+static void a_claim_that_shows_empty_lists_fills_them(void)
+{
+	static const struct chunk chunks[] = {{1024, 5, UNMOVABLE}, {2048, 9, MOVABLE}};
+	/* The UNMOVABLE chunk is none: the kernel claims the other's pageblock. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 4, UNMOVABLE),
+		EXTFRAG(0, 2048, 4, 9, UNMOVABLE, MOVABLE, true),
+		ALLOC(0, 2048, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 2064, 4, UNMOVABLE),
+		ALLOC(0, 2064, 4, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(tally_of(v, DECISION_ZONE_LOCKED).nr == 2);
+	check(tally_of(v, DECISION_ZONE_LOCKED).exact == 1);
+	validate_free(v);
+}
+
+static void a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it(void)
+{
+	static const struct chunk chunks[] = {
+		{1024, 0, MOVABLE}, {1026, 0, MOVABLE}, {2048, 1, MOVABLE}, {3072, 9, MOVABLE}};
+	/* Page 2049 is not free, so 2048 was on the list of the other two. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ZONE_LOCKED(0, 1024, 0, MOVABLE),
+		ZONE_LOCKED(0, 1026, 0, MOVABLE),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+
+	check(tally_of(v, DECISION_ZONE_LOCKED).nr == 3);
+	check(tally_of(v, DECISION_ZONE_LOCKED).exact == 2);
+	check(validate_model(v)->frames[2049].state == FRAME_USED);
+	validate_free(v);
+}
+
+static void what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before(void)
+{
+	static const struct chunk chunks[] = {{2048, 8, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 2048, 0, UNMOVABLE),
+		FREE(0, 2400, 0),
+		EXTFRAG(1, 2048, 0, 8, UNMOVABLE, MOVABLE, true),
+		FREE(0, 2402, 0),
+		ZONE_LOCKED(1, 2049, 0, UNMOVABLE),
+		ZONE_LOCKED(1, 2050, 0, UNMOVABLE),
+		ALLOC(1, 2048, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	const struct model *m = validate_model(v);
+
+	check(tally_of(v, DECISION_EXTFRAG).exact == 1);
+	check(m->frames[pcp_list(m, &m->pcps[0], 0, MOVABLE)].next == 2400);
+	check(m->frames[pcp_list(m, &m->pcps[0], 0, UNMOVABLE)].next == 2402);
+	check(frame_block(m, 2400)->migratetype == UNMOVABLE);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -251,5 +311,8 @@ int main(void)
 	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
 	test(allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_untold_refill);
 	test(a_refill_that_no_alloc_follows_hands_out_what_is_freed_next);
+	test(a_claim_that_shows_empty_lists_fills_them);
+	test(a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it);
+	test(what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before);
 	return check_done();
 }
