@@ -192,6 +192,7 @@ void expect_alloc(struct validate *v, struct step *step)
 		f->list = 0;
 		return;
 	}
+	tell_asked(v, step);
 	rq = request_of(m, step);
 	rq.flags = zone_passes(m, &rq, zone, false);
 	if (is_first(m, step, &pcp) || (pcp && refill_unheard(v, step, &rq, pcp))) {

@@ -218,6 +218,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	m->nr_nodes = machine->nr_nodes;
 	m->cpu_nodes = machine->cpu_nodes;
 	m->told_drain = -1;
+	m->landed_frame = NO_FRAME;
 	m->nr_pcp_lists =
 		pcp_list_counts[kernel->pcp_lists] + (kernel->reserve_pcp >= RESERVE_PCP_OWN);
 	pcp_number_lists(m);

@@ -246,6 +246,7 @@ struct model {
 	struct moment now;             /* of the event being replayed */
 	bool pcp_locked;               /* the request that runs finds its PCP's lock taken */
 	int32_t told_drain;            /* pages its overflow drains; or -1: the PCP decides */
+	uint32_t landed_frame;         /* recorded page of a request that asks its node first */
 	bool reclaimed;                /* the task comes out of direct reclaim, on the record */
 	bool drains_told;              /* drains of every CPU come as untold.h tells them */
 	struct events *events;         /* takes the model's own events */

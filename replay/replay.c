@@ -508,6 +508,7 @@ static void run_due(struct replay *r, bool flush)
 					compare_page(r, &due[i]);
 				r->model->pcp_locked = r->model->reclaimed = false;
 				r->model->told_drain = -1;
+				r->model->landed_frame = NO_FRAME;
 			}
 			if (next[i].frame != NO_FRAME)
 				__builtin_prefetch(&r->serve.map[next[i].frame]);

@@ -55,7 +55,7 @@ void serve_map(struct serve *s, uint32_t frame, int order, uint32_t place, bool 
 		s->map[frame + i] = served ? place + i : place;
 }
 
-/* The node a request asks first: its CPU's, unless it or its thread is bound to another. */
+/* The node a request asks first: its CPU's, unless it, or its thread, asked for another. */
 static uint16_t preferred_node(const struct model *m, const struct waiting *e)
 {
 	uint16_t local = m->cpu_nodes[e->moment.cpu], bound;
@@ -63,7 +63,7 @@ static uint16_t preferred_node(const struct model *m, const struct waiting *e)
 
 	if (e->frame == NO_FRAME)
 		return local;
-	if (!(e->gfp_flags & GFP_THISNODE) &&
+	if (e->frame != m->landed_frame && !(e->gfp_flags & GFP_THISNODE) &&
 	    (interrupts || !prefers_landed(m->landed, e->moment.pid)))
 		return local;
 	bound = frame_zone(m, e->frame)->node;

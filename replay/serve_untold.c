@@ -245,6 +245,9 @@ void serve_untold(struct serve *s, const struct untold *u)
 		pcp->free_count = free_count;
 		pcp->free_factor = free_factor;
 		break;
+	case UNTOLD_KIND_LANDED:
+		m->landed_frame = u->frame;
+		break;
 	case UNTOLD_KIND_DIRECT_FREE:
 		m->pcp_locked = u->at == s->at;
 		break;

@@ -216,6 +216,25 @@ void missed(struct validate *v, const struct miss *miss)
 		tell_divergence(v, miss);
 }
 
+/* A request that asked for what `row` tells began with the page's node, and not its CPU's. */
+static void tell_landed(struct validate *v, struct untold row, uint8_t flags)
+{
+	const struct step alloc = {
+		.frame = row.frame,
+		.gfp_flags = row.gfp_flags,
+		.cpu = row.cpu,
+		.flags = flags,
+		.order = row.order,
+		.migratetype = row.migratetype,
+	};
+
+	if (row.gfp_flags & GFP_THISNODE || prefer_node(v->m, &alloc) == v->m->cpu_nodes[alloc.cpu])
+		return;
+	row.kind = UNTOLD_KIND_LANDED;
+	row.tells = 0;
+	untold_write(v->untold, v->m, &row);
+}
+
 void tell_untold(struct validate *v, struct untold row, const struct step *alloc)
 {
 	bool over = v->steps.done == v->steps.arrived;
@@ -235,7 +254,25 @@ void tell_untold(struct validate *v, struct untold row, const struct step *alloc
 		row.migratetype = alloc->migratetype;
 		row.gfp_flags = alloc->gfp_flags;
 	}
+	if (alloc || row.kind == UNTOLD_KIND_ALLOC || row.kind == UNTOLD_KIND_REFILL)
+		tell_landed(v, row, alloc ? alloc->flags : 0);
 	untold_write(v->untold, v->m, &row);
+}
+
+void tell_asked(struct validate *v, const struct step *alloc)
+{
+	tell_landed(v,
+		    (struct untold){
+			    .at = alloc->at,
+			    .ts = alloc->ts,
+			    .pid = alloc->pid,
+			    .cpu = alloc->cpu,
+			    .frame = alloc->frame,
+			    .order = alloc->order,
+			    .migratetype = alloc->migratetype,
+			    .gfp_flags = alloc->gfp_flags,
+		    },
+		    alloc->flags);
 }
 
 static bool has_type(int kind)

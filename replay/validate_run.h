@@ -207,6 +207,9 @@ void expect_tick(struct validate *v, const struct aside *aside);
  */
 void tell_untold(struct validate *v, struct untold row, const struct step *alloc);
 
+/* The same of the node that the alloc which runs asked first, if it was not its CPU's. */
+void tell_asked(struct validate *v, const struct step *alloc);
+
 /* Write down what became of a block, before row `at`; 0: the one that runs. */
 void tell_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
 		uint64_t at);
