@@ -114,6 +114,8 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
  */
 void tune_decay(struct validate *v, const struct aside *aside, struct pcp *pcp,
 		const struct pcp *before, int drained);
+/* The same for a drain that nothing asked for: of as many pages as the vmstat tick drains. */
+void tune_untold_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages);
 /* `high` of a PCP is not in doubt: what a mark of the zone did to it so far was right. */
 static inline void trust_high(struct validate *v, const struct pcp *pcp)
 {

@@ -6,7 +6,10 @@
 
 #include <limits.h>
 
-enum { WORKER_WITHIN = 256 }; /* events from the start of the vmstat worker to its drain */
+enum {
+	WORKER_WITHIN = 256, /* events from the start of the vmstat worker to its drain */
+	PAUSE_NS = 1000000,  /* between two drains, and not within one */
+};
 
 uint32_t list_of_entry(const struct model *m, const struct pcp *pcp, const struct step *drain)
 {
@@ -138,6 +141,8 @@ struct drained compare_drain(struct validate *v, struct step *first, struct pcp 
 		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
 		    frame_zone(m, s->frame) != zone || s->at >= due->until)
 			break;
+		if (drained >= pages && s->ts - last->ts > PAUSE_NS)
+			break;
 		if (drain.left <= 0 && !due->told && drained >= pages)
 			drain.left = INT_MAX; /* more than predicted */
 		victim = pcp_drain_next(&drain, m);
@@ -229,6 +234,7 @@ void expect_drain(struct validate *v, struct step *first)
 	struct asked_drain *asked = &v->asked[first->cpu];
 	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
 	struct drained drained;
+	struct pcp before;
 
 	if (asked->at && asked->at == first->at) {
 		asked->at = 0;
@@ -246,7 +252,10 @@ void expect_drain(struct validate *v, struct step *first)
 	due.told = true;
 	if (m->kernel->drain_all_pieces)
 		due.piece = pcp_piece(m, pcp);
-	tell_drain(v, pcp, first, compare_drain(v, first, pcp, &due).pages);
+	before = *pcp;
+	drained = compare_drain(v, first, pcp, &due);
+	tell_drain(v, pcp, first, drained.pages);
+	tune_untold_tick(v, pcp, &before, drained.pages);
 	expect_waiting(v, pcp->cpu);
 }
 

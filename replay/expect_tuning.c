@@ -41,6 +41,27 @@ static void tell_tuning(struct validate *v, const struct pcp *pcp, struct untold
 	tell_untold(v, row, NULL);
 }
 
+/* The refill was cut short by `high`: which was another, if with another it has its size. */
+static void tune_limit(struct validate *v, const struct zone *zone, struct pcp *pcp,
+		       const struct pcp *before, int order, int size)
+{
+	bool grows = before->high_min != before->high_max && !zone->below_high;
+	struct pcp guess = *before;
+	struct untold row = {.tells = TELLS_HIGH};
+
+	if (v->m->kernel->pcp_tuning != PCP_AUTO || order)
+		return;
+	guess.high = size + before->count + before->batch;
+	guess.high -= grows ? before->batch << before->alloc_factor : 0;
+	row.high = guess.high;
+	if (guess.high < before->high_min || guess.high > before->high_max ||
+	    pcp_refill_size(v->m, zone, &guess, order) != size)
+		return;
+	tell_tuning(v, pcp, row);
+	pcp->high = guess.high;
+	pcp->alloc_factor = guess.alloc_factor;
+}
+
 void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const struct pcp *before,
 		 const struct pick *pick, int size)
 {
@@ -65,6 +86,7 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 		}
 	}
 	zone->below_high = below_high;
+	tune_limit(v, zone, pcp, before, pick->order, size);
 }
 
 static int greater(int a, int b)
@@ -218,4 +240,15 @@ void tune_decay(struct validate *v, const struct aside *aside, struct pcp *pcp,
 	pcp->high = lowered;
 	tell_tuning(v, pcp,
 		    (struct untold){.at = aside->at - 1, .tells = TELLS_HIGH, .high = high});
+}
+
+void tune_untold_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages)
+{
+	struct pcp guess = *before;
+
+	/* Who reads vm.stat_refresh has the counters of every CPU folded, and no event tells. */
+	if (v->m->kernel->decay == DECAY_NONE || pcp_decay(v->m, &guess) != pages)
+		return;
+	pcp->high = guess.high;
+	tell_tuning(v, pcp, (struct untold){.tells = TELLS_HIGH, .high = guess.high});
 }

@@ -299,6 +299,58 @@ static void what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_be
 	validate_free(v);
 }
 
+static void a_drain_of_what_a_tick_drains_shows_one(void)
+{
+	enum { FREES = 23 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	struct row events[FREES + 2];
+	struct validate *v;
+
+	for (int i = 0; i < FREES; i++)
+		events[i] = (struct row)FREE(0, 512 + 2 * (uint64_t)i, 0);
+	events[FREES] = (struct row)ALLOC(0, 512 + 2 * (FREES - 1), 0, MOVABLE);
+	/* Of 22 pages one: an eighth less than 24 are 21. */
+	events[FREES + 1] = (struct row)DRAIN(0, 512, 0, MOVABLE);
+	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 24);
+	check(validate_model(v)->pcps[0].count == 21);
+	check(validate_model(v)->pcps[0].high == 21);
+	validate_free(v);
+}
+
+/* Requests for the pages first, first + 1 ...: a refill, and `allocs` of its pages. */
+static struct row *refill(struct row *row, const uint64_t *pages, int size, int allocs)
+{
+	for (int i = 0; i < size; i++)
+		*row++ = (struct row)ZONE_LOCKED(0, pages[i], 0, MOVABLE);
+	for (int i = 0; i < allocs; i++)
+		*row++ = (struct row)ALLOC(0, pages[i], 0, MOVABLE);
+	return row;
+}
+
+static void a_refill_cut_short_shows_what_cut_it(void)
+{
+	static const struct chunk chunks[] = {{1024, 3, MOVABLE}, {2048, 4, MOVABLE}};
+	uint64_t pages[21];
+	struct row events[10 + 2 * 4 + 2 * 8 + 9 + 1], *row = events;
+	struct validate *v;
+
+	for (uint64_t i = 0; i < 21; i++)
+		pages[i] = i < 8 ? 1024 + i : 2048 + i - 8;
+	for (uint64_t i = 0; i < 10; i++)
+		*row++ = (struct row)FREE(0, 512 + 4 * i, 1);
+	row = refill(row, pages, 4, 4);
+	row = refill(row, pages + 4, 8, 8);
+	/* The list holds 20 pages and a batch is 4: with a high of 34 it were 10. */
+	row = refill(row, pages + 12, 9, 1);
+	v = VALIDATED(chunks, events, .pcp_batch = 4, .pcp_high = 34);
+	check(row == events + COUNT(events));
+	check(tally_of(v, DECISION_REFILL_SIZE).nr == 3);
+	check(tally_of(v, DECISION_REFILL_SIZE).exact == 2);
+	check(validate_model(v)->zones[0].below_high);
+	check(validate_model(v)->pcps[0].high == 33);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -313,6 +365,8 @@ int main(void)
 	test(a_refill_that_no_alloc_follows_hands_out_what_is_freed_next);
 	test(a_claim_that_shows_empty_lists_fills_them);
 	test(a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it);
+	test(a_drain_of_what_a_tick_drains_shows_one);
+	test(a_refill_cut_short_shows_what_cut_it);
 	test(what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before);
 	return check_done();
 }
