@@ -67,6 +67,47 @@ static void free_(struct world *w, uint32_t pfn, int order)
 	w->serve.at++;
 }
 
+static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
+{
+	static const uint16_t cpu_nodes[] = {0, 1};
+	static const uint8_t distances[] = {10, 20, 20, 10};
+	const struct machine machine = {.pageblock_order = 4,
+					.max_order = 5,
+					.nr_cpus = 2,
+					.nr_nodes = 2,
+					.cpu_nodes = cpu_nodes,
+					.node_distances = distances};
+	struct zone_spec zones[2] = {0};
+	struct waiting e = {.kind = EVENT_KIND_ALLOC,
+			    .frame = 40,
+			    .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
+			    .migratetype = MIGRATETYPE_MOVABLE};
+	struct world w = {0};
+	struct error err;
+
+	for (uint16_t i = 0; i < 2; i++)
+		zones[i] = (struct zone_spec){.node = i,
+					      .type = ZONE_NORMAL,
+					      .start_pfn = i * 32,
+					      .spanned = 32,
+					      .present = 32,
+					      .managed = 32};
+	toy_new_machine(&w.toy, "6.18", &machine, zones, 2);
+	must(output_new(&w.output, &anomaly_table, 16, &err), &err);
+	must(serve_init(&w.serve, w.toy.m, (struct anomalies){w.output, w.anomalies}, &err), &err);
+	toy_add_free(&w.toy, 0, 4, 'M');
+	toy_add_free(&w.toy, 48, 4, 'M');
+	freed(&w, 40, 1);
+	untold(&w, UNTOLD_KIND_LANDED, 40, 0);
+	serve_request(&w.serve, &e);
+	check(serve_place(&w.serve, 40) == 48);
+	/* It is told of that one only. */
+	e.frame = 41;
+	serve_request(&w.serve, &e);
+	check(serve_place(&w.serve, 41) == 0);
+	world_free(&w);
+}
+
 static void isolated_pages_are_the_recorded_ones_where_those_are_free(void)
 {
 	struct world w;
@@ -500,6 +541,7 @@ static void nothing_moves_where_there_is_no_room_for_it(void)
 
 int main(void)
 {
+	test(a_request_told_to_have_landed_asks_the_node_of_its_page_first);
 	test(isolated_pages_are_the_recorded_ones_where_those_are_free);
 	test(else_isolated_pages_are_of_the_same_pageblock);
 	test(else_isolated_pages_are_of_the_same_type_from_the_tail);

@@ -114,7 +114,7 @@ void toy_pcp(struct toy *t, int batch, int high)
 void toy_add_free(struct toy *t, uint32_t pfn, int order, char type)
 {
 	zone_forget_old(t->m, pfn, order);
-	free_list_add(t->m, t->zone, pfn, order, type_of(type), true);
+	free_list_add(t->m, frame_zone(t->m, pfn), pfn, order, type_of(type), true);
 }
 
 void toy_movable(struct toy *t, uint32_t pfn, int pages)
