@@ -208,6 +208,15 @@ struct drained compare_drain(struct validate *v, struct step *first, struct pcp 
 	return found;
 }
 
+/* A drain got the zone's lock only after what others did: it waited since its free. */
+static void tell_put_off(struct validate *v, const struct step *drain, uint64_t free_at)
+{
+	if (drain->at == free_at + 1)
+		return;
+	tell_block(v, UNTOLD_KIND_PUT_OFF, drain->frame, drain->order, drain->migratetype, free_at);
+	tell_block(v, UNTOLD_KIND_OVERFLOW, drain->frame, drain->order, drain->migratetype, 0);
+}
+
 /* A drain of so many pages, after those of `like`, that nothing on the tape asked for. */
 static void tell_drain(struct validate *v, const struct pcp *pcp, const struct step *like,
 		       int pages)
@@ -238,6 +247,7 @@ void expect_drain(struct validate *v, struct step *first)
 
 	if (asked->at && asked->at == first->at) {
 		asked->at = 0;
+		tell_put_off(v, first, asked->free.at);
 		due.pages = asked->pages;
 		due.list = asked->list;
 		drained = compare_drain(v, first, pcp, &due);

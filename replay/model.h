@@ -162,7 +162,9 @@ struct pcp {
 	int32_t high, high_min, high_max;
 	int32_t batch;
 	int32_t free_count;
+	int32_t put_off; /* pages of a drain that waits for the zone's lock */
 	uint8_t alloc_factor, free_factor, flags;
+	uint8_t put_off_list;
 	uint8_t expire;  /* ticks until a remote PCP is drained */
 	bool touched;    /* its CPU changed the zone's counters since the last tick */
 	int8_t drift;    /* free pages that the zone's counter has still to gain: drift.h */
@@ -247,6 +249,7 @@ struct model {
 	bool pcp_locked;               /* the request that runs finds its PCP's lock taken */
 	int32_t told_drain;            /* pages its overflow drains; or -1: the PCP decides */
 	uint32_t landed_frame;         /* recorded page of a request that asks its node first */
+	bool put_off;                  /* that drain waits for the zone's lock */
 	bool reclaimed;                /* the task comes out of direct reclaim, on the record */
 	bool drains_told;              /* drains of every CPU come as untold.h tells them */
 	struct events *events;         /* takes the model's own events */

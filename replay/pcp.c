@@ -531,6 +531,19 @@ void pcp_committed(const struct model *m, struct zone *zone)
 		zone->below_high = false;
 }
 
+void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp)
+{
+	int pages = pcp->put_off;
+
+	if (!pages)
+		return;
+	pcp->put_off = 0;
+	pcp->counters.drains++;
+	pcp->counters.drain_pages +=
+		drain(m, zone, pcp, pages, pcp->put_off_list, ZONE_LOCK_KIND_DRAIN);
+	pcp_committed(m, zone);
+}
+
 void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
@@ -552,9 +565,10 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order)
 		pages = m->told_drain;
 	if (!pages)
 		return;
-	pcp->counters.drains++;
-	pcp->counters.drain_pages += drain(m, zone, pcp, pages, list, ZONE_LOCK_KIND_DRAIN);
-	pcp_committed(m, zone);
+	pcp->put_off = pages;
+	pcp->put_off_list = (uint8_t)list;
+	if (!m->put_off)
+		pcp_drain_put_off(m, zone, pcp);
 }
 
 void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages)

@@ -48,6 +48,9 @@ static inline int pcp_piece(const struct model *m, const struct pcp *pcp)
 	return m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
 }
 
+/* The drain that a free asked for gets the zone's lock, if one waits for it. */
+void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp);
+
 /* Drain so many pages under one hold of the zone's lock, as if to empty the PCP. */
 void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages);
 

@@ -509,6 +509,7 @@ static void run_due(struct replay *r, bool flush)
 				r->model->pcp_locked = r->model->reclaimed = false;
 				r->model->told_drain = -1;
 				r->model->landed_frame = NO_FRAME;
+				r->model->put_off = false;
 			}
 			if (next[i].frame != NO_FRAME)
 				__builtin_prefetch(&r->serve.map[next[i].frame]);

@@ -264,6 +264,12 @@ void serve_untold(struct serve *s, const struct untold *u)
 	case UNTOLD_KIND_CAPTURED:
 		capture(s, &e);
 		break;
+	case UNTOLD_KIND_PUT_OFF:
+		m->put_off = u->at == s->at;
+		break;
+	case UNTOLD_KIND_OVERFLOW:
+		pcp_drain_put_off(m, zone, pcp);
+		break;
 	case UNTOLD_KIND_UNDONE_FREE:
 		s->undone_at = u->at;
 		break;

@@ -339,6 +339,28 @@ static void a_drain_is_of_as_many_pages_as_were_told(void)
 	world_free(&w);
 }
 
+static void a_drain_that_is_put_off_is_of_the_pages_due_at_its_free(void)
+{
+	const struct untold put_off = {.kind = UNTOLD_KIND_PUT_OFF},
+			    overflow = {.kind = UNTOLD_KIND_OVERFLOW};
+	struct world w;
+
+	world_new(&w, "MMMM");
+	toy_pcp(&w.toy, 1, 8);
+	for (uint32_t pfn = 0; pfn < 14; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	serve_untold(&w.serve, &put_off);
+	free_(&w, 32, 0);
+	check(w.toy.pcp->count == 8);
+	serve_untold(&w.serve, &overflow);
+	check(w.toy.pcp->count == 1);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32");
+	/* None waits any more. */
+	serve_untold(&w.serve, &overflow);
+	check(w.toy.pcp->count == 1);
+	world_free(&w);
+}
+
 static void each_parameter_that_is_told_is_taken_over_and_no_other(void)
 {
 	struct world w;
@@ -555,6 +577,7 @@ int main(void)
 	test(an_untold_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	test(a_drain_is_of_as_many_pages_as_were_told);
+	test(a_drain_that_is_put_off_is_of_the_pages_due_at_its_free);
 	test(each_parameter_that_is_told_is_taken_over_and_no_other);
 	test(a_block_that_moved_is_last_on_its_list);
 	test(a_free_that_no_event_told_goes_past_the_pcp);
