@@ -16,9 +16,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -26,9 +26,11 @@ import pyarrow as pa
 from pagetape import query
 from pagetape.answer import Answer
 from pagetape.machine import assumed_distances
-from pagetape.schemas import TABLES, Table
+from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.scratch import scratch
+
+_T = TypeVar("_T")
 
 MACHINE = pa.schema(
     [
@@ -155,6 +157,28 @@ def _select(table: Table, source: str, label: str) -> str:
     return f"SELECT {_quoted(label)} AS tape, {columns} FROM {source}"
 
 
+def _typed(column: Column) -> str:
+    """A column of an answer; an enum's labels have the numbers that tapes give them."""
+    name = f'"{column.name}"'
+    if not column.labels:
+        return name
+    return f"{name}::ENUM({', '.join(map(_quoted, column.labels))}) AS {name}"
+
+
+@contextlib.contextmanager
+def _tape_errors() -> Iterator[None]:
+    """What DuckDB cannot do, in words."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as e:
+        why = str(e).splitlines()[0]
+        raise TapeError(errno.ENOMEM, f"the query needs more than there is: {why}") from e
+    except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
+        if (refused := str(e).partition(query.REFUSAL))[1]:
+            raise query.ParameterError(refused[2]) from e
+        raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
+
+
 class Database:
     """A DuckDB connection over some tapes. Its views are made when a statement names them."""
 
@@ -208,7 +232,7 @@ class Database:
         """The answer to a query; parameters not in `values` have their defaults."""
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
         self._make(re.findall(r"\w+", question.sql))
-        return self._interruptible(question.sql, chosen)
+        return self._interruptible(lambda: self._ask(question.sql, chosen))
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
         """The answer to one statement; duckdb.Error if it is not one.
@@ -216,12 +240,18 @@ class Database:
         Parameters the statement does not name are a mistake of the caller.
         """
         self._make([*self._unmade])
-        return self._interruptible(sql, parameters)
+        return self._interruptible(lambda: self._ask(sql, parameters))
 
-    def _interruptible(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
+    def rows(self, table: Table, sql: str) -> pa.Table:
+        """The answer to one statement as rows of `table`, none of them a Python object."""
+        columns = ", ".join(_typed(column) for column in table.columns)
+        self._make([*self._unmade])
+        return self._interruptible(lambda: self._rows(f"SELECT {columns} FROM ({sql})", table))
+
+    def _interruptible(self, ask: Callable[[], _T]) -> _T:
         """Beside the main thread, because DuckDB hears of Ctrl-C late."""
         with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(self._ask, sql, parameters)
+            answer = pool.submit(ask)
             try:
                 return answer.result()
             except KeyboardInterrupt:
@@ -229,18 +259,16 @@ class Database:
                 raise
 
     def _ask(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
-        try:
+        with _tape_errors():
             relation = self._db.sql(sql, params=dict(parameters) if parameters else None)
             if relation is None:
                 return Answer([], [], [])
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
-        except duckdb.OutOfMemoryException as e:
-            why = str(e).splitlines()[0]
-            raise TapeError(errno.ENOMEM, f"the query needs more than there is: {why}") from e
-        except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
-            if (refused := str(e).partition(query.REFUSAL))[1]:
-                raise query.ParameterError(refused[2]) from e
-            raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
+
+    def _rows(self, sql: str, table: Table) -> pa.Table:
+        with _tape_errors():
+            answer = self._db.sql(sql).to_arrow_table().cast(table.arrow)
+        return answer.combine_chunks()  # the engine takes no slices
 
     def close(self) -> None:
         self._db.close()
