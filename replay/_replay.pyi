@@ -77,6 +77,7 @@ class Replay:
         node_distances: Sequence[Sequence[int]],
         pageblock_order: int,
         watermark_boost_factor: int = 15000,  # vm.watermark_boost_factor
+        compaction_proactiveness: int = 20,  # vm.compaction_proactiveness
         percpu_pagelist_high_fraction: int = 0,  # vm.percpu_pagelist_high_fraction
         reclaim: str = "R0",
         recorded_kernel: str = "",  # row of the tape's own kernel, if it is another
@@ -131,6 +132,7 @@ class Validate:
         node_distances: Sequence[Sequence[int]],
         pageblock_order: int,
         watermark_boost_factor: int = 15000,
+        compaction_proactiveness: int = 20,
         percpu_pagelist_high_fraction: int = 0,
         interval_ns: int = 1_000_000_000,  # grain of the tables exactness and repair
         spans: Sequence[tuple[int, int]] = (),

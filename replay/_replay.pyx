@@ -445,6 +445,7 @@ cdef class Replay:
         node_distances,
         int pageblock_order,
         int watermark_boost_factor=15000,
+        int compaction_proactiveness=20,
         int percpu_pagelist_high_fraction=0,
         str reclaim="R0",
         str recorded_kernel="",
@@ -459,7 +460,10 @@ cdef class Replay:
         scene=None,
     ):
         cdef error err
-        cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
+        cdef list specs = [
+            f"mainline:boost_factor={watermark_boost_factor},"
+            f"proactiveness={compaction_proactiveness}".encode()
+        ]
         cdef list paths = [os.fsencode(path) for path in policy_libs]
         cdef const char **array
         cdef const char **libs
@@ -591,6 +595,7 @@ cdef class Validate:
         node_distances,
         int pageblock_order,
         int watermark_boost_factor=15000,
+        int compaction_proactiveness=20,
         int percpu_pagelist_high_fraction=0,
         uint64_t interval_ns=1_000_000_000,
         spans=(),
@@ -599,7 +604,10 @@ cdef class Validate:
         scene=None,
     ):
         cdef error err
-        cdef list specs = [f"mainline:boost_factor={watermark_boost_factor}".encode()]
+        cdef list specs = [
+            f"mainline:boost_factor={watermark_boost_factor},"
+            f"proactiveness={compaction_proactiveness}".encode()
+        ]
         cdef const char **array
         if checks not in CHECKS:
             raise EngineError(errno.EINVAL, f"checks '{checks}': there are {', '.join(CHECKS)}")

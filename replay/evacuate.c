@@ -2,14 +2,12 @@
 #include "evacuate.h"
 
 #include "buddy.h"
-#include "kcompactd.h"
+#include "fragmentation.h"
 #include "make_block.h"
 #include "seize.h"
 #include "zone.h"
 
 #include <string.h>
-
-enum { BUDGET = 2048 }; /* pages, where the record has no run to learn from */
 
 /* Pages that would have to move out of a pageblock, or -1 if some cannot. */
 static int pages_to_move(const struct model *m, const struct zone *zone, uint32_t start)
@@ -32,18 +30,49 @@ static int pages_to_move(const struct model *m, const struct zone *zone, uint32_
 	return pages;
 }
 
-/* The highest free page below `from` that is not in the pageblock of `start`, or NO_FRAME. */
-static uint32_t free_page_below(const struct model *m, const struct zone *zone, uint32_t from,
-				uint32_t start)
+/* suitable_migration_target: pages do not move into UNMOVABLE pageblocks, or into one that is free.
+ */
+static bool is_target(const struct feedback *fb, uint32_t start)
 {
-	while (from-- > zone->start) {
+	const struct model *m = fb->model;
+	const struct frame *f = &m->frames[block_head(m, start)];
+
+	return frame_block(m, start)->migratetype == MIGRATETYPE_MOVABLE &&
+	       !(f->state == FRAME_FREE && f->order >= m->pageblock_order) &&
+	       !(fb->skipped[start >> m->pageblock_order] & SKIP_TARGET);
+}
+
+/* The highest free page of a pageblock below `from`, or NO_FRAME. */
+static uint32_t free_page_of_block(const struct model *m, uint32_t start, uint32_t from)
+{
+	while (from-- > start) {
 		uint32_t head = block_head(m, from);
 
-		if (block_start(m, from) == start)
-			return NO_FRAME;
 		if (m->frames[head].state == FRAME_FREE)
 			return from;
 		from = head;
+	}
+	return NO_FRAME;
+}
+
+/*
+ * The highest free page below `from`, in a pageblock above that of `start`, or NO_FRAME. A
+ * pageblock that has no more is skipped from now on.
+ */
+static uint32_t free_page_below(struct feedback *fb, uint32_t from, uint32_t start)
+{
+	const struct model *m = fb->model;
+	uint32_t block;
+
+	for (; (block = block_start(m, from - 1)) > start; from = block) {
+		uint32_t page;
+
+		if (!is_target(fb, block))
+			continue;
+		page = free_page_of_block(m, block, from);
+		if (page != NO_FRAME)
+			return page;
+		fb->skipped[block >> m->pageblock_order] |= SKIP_TARGET;
 	}
 	return NO_FRAME;
 }
@@ -66,55 +95,123 @@ static void move_page(struct feedback *fb, struct zone *zone, uint32_t from, uin
 	node_counters(m, zone->node)->compacted_pages++;
 }
 
-/* Move all pages of a pageblock; returns how many moved. */
-static int empty_block(struct feedback *fb, struct zone *zone, uint32_t start)
+/* What a run may do yet. */
+struct budget {
+	int64_t pages;
+	double share; /* of pages that fail */
+	struct zone_compaction *zone;
+};
+
+/* Whether the next page is one of those that cannot be moved. */
+static bool fails(struct budget *budget)
+{
+	budget->zone->failing += budget->share;
+	if (budget->zone->failing < 1)
+		return false;
+	budget->zone->failing -= 1;
+	return true;
+}
+
+/* Move the pages of a pageblock, as far as the budget goes. */
+static void empty_block(struct feedback *fb, struct zone *zone, uint32_t start,
+			struct budget *budget)
 {
 	struct model *m = fb->model;
-	uint32_t *names = fb->reclaim.serve->names, to = zone->end;
-	int moved = 0;
+	uint32_t *names = fb->reclaim.serve->names, *below = &budget->zone->below;
 
 	find_names(fb->reclaim.serve, start, names);
 	for (uint32_t from = start; from < start + (1u << m->pageblock_order); from++) {
 		const struct frame *f = &m->frames[from];
+		uint32_t to;
 
-		if (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)
+		if ((f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD) || fails(budget))
 			continue;
-		to = free_page_below(m, zone, to, start);
+		if (!budget->pages)
+			return;
+		to = free_page_below(fb, *below, start);
+		*below = to == NO_FRAME ? start : to;
 		if (to == NO_FRAME)
-			break;
+			return;
 		move_page(fb, zone, from, to, names[from - start]);
-		moved++;
+		budget->pages--;
 	}
-	return moved;
 }
 
-bool evacuate(struct feedback *fb, struct zone *zone, int order, const struct service_row *row,
-	      double *failing)
+static bool is_reached(const struct model *m, const struct zone *zone,
+		       const struct evacuation *goal)
+{
+	if (goal->order < 0)
+		return fragmentation_score_zone(m, zone) <= goal->score;
+	return compact_suits(m, zone, goal->order, zone->type) == COMPACT_SERVES;
+}
+
+/* A run goes on where the last one ended, until both ends have met (compact_cached_*_pfn). */
+static void find_ends(struct zone_compaction *zc, const struct model *m, const struct zone *zone)
+{
+	if (zc->from < zc->below)
+		return;
+	zc->from = zone->start & ~((1u << m->pageblock_order) - 1);
+	zc->below = zone->end;
+}
+
+/* __reset_isolation_suitable */
+static void forget(struct feedback *fb, const struct zone *zone)
+{
+	struct zone_compaction *zc = &fb->zones[zone->number];
+	int order = fb->model->pageblock_order;
+	uint32_t first = zone->start >> order, end = (zone->end - 1) >> order;
+
+	memset(&fb->skipped[first], 0, (end - first + 1) * sizeof(*fb->skipped));
+	zc->from = zc->below = 0;
+	zc->flush = false;
+}
+
+void evacuate_sleeps(struct feedback *fb, int node)
+{
+	const struct model *m = fb->model;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == node && fb->zones[i].flush)
+			forget(fb, &m->zones[i]);
+}
+
+/* Whether the next pageblock has pages to move; one that has none is skipped from now on. */
+static bool has_work(struct feedback *fb, const struct zone *zone, const struct evacuation *goal)
+{
+	uint32_t start = fb->zones[zone->number].from;
+	uint8_t *skipped = &fb->skipped[start >> fb->model->pageblock_order];
+
+	if (start < zone->start || (*skipped & SKIP_SOURCE && !goal->thorough))
+		return false;
+	if (pages_to_move(fb->model, zone, start) > 0)
+		return true;
+	*skipped |= SKIP_SOURCE;
+	return false;
+}
+
+bool evacuate(struct feedback *fb, struct zone *zone, const struct evacuation *goal,
+	      const struct service_row *row)
 {
 	struct model *m = fb->model;
-	uint32_t pages = 1u << m->pageblock_order;
-	int64_t budget = row->moved ? (int64_t)row->moved : BUDGET;
-	double share = row->moved + row->failed
-			       ? (double)row->failed / (double)(row->moved + row->failed)
-			       : 0;
+	struct zone_compaction *zc = &fb->zones[zone->number];
+	struct budget budget = {
+		.pages = (int64_t)row->moved,
+		.share = row->failed ? (double)row->failed / (double)(row->moved + row->failed) : 0,
+		.zone = zc,
+	};
 
-	for (uint32_t start = zone->start & ~(pages - 1); start < zone->end; start += pages) {
-		int move = start < zone->start ? -1 : pages_to_move(m, zone, start);
-
-		if (move <= 0)
+	if (is_restarting(&zc->deferral, goal->order))
+		forget(fb, zone);
+	find_ends(zc, m, zone);
+	for (; zc->from < zc->below && budget.pages; zc->from += 1u << m->pageblock_order) {
+		if (!has_work(fb, zone, goal))
 			continue;
-		if (budget < move)
-			return false;
-		budget -= move;
-		*failing += share * move;
-		/* A page that does not move spoils the block. */
-		if (*failing >= 1) {
-			*failing -= 1;
-			continue;
-		}
-		empty_block(fb, zone, start);
-		if (compact_suits(m, zone, order, zone->type) == COMPACT_SERVES)
+		empty_block(fb, zone, zc->from, &budget);
+		if (is_reached(m, zone, goal))
 			return true;
+		if (!budget.pages)
+			return false;
 	}
+	zc->flush |= goal->direct && zc->from >= zc->below;
 	return false;
 }

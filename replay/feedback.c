@@ -26,6 +26,17 @@ const struct service_row *service_draw(struct service *s)
 	return &s->rows[(int)reversed * s->nr / SERVICE_ROWS];
 }
 
+const struct service_row *feedback_draw_compaction(struct feedback *fb, bool direct)
+{
+	static const struct service_row unknown = {.moved = 2048};
+	struct service *own = direct ? &fb->direct_compaction_service : &fb->compaction_service;
+	struct service *other = direct ? &fb->compaction_service : &fb->direct_compaction_service;
+
+	if (!own->nr && !other->nr)
+		return &unknown;
+	return service_draw(own->nr ? own : other);
+}
+
 int feedback_load_service(struct feedback *fb, const struct service_columns *c, size_t rows,
 			  struct error *err)
 {
@@ -34,6 +45,7 @@ int feedback_load_service(struct feedback *fb, const struct service_columns *c, 
 		[SERVICE_WHAT_DIRECT] = &fb->direct_service,
 		[SERVICE_WHAT_COMPACTION] = &fb->compaction_service,
 		[SERVICE_WHAT_WAKE] = &fb->wake_service,
+		[SERVICE_WHAT_DIRECT_COMPACTION] = &fb->direct_compaction_service,
 	};
 
 	for (size_t i = 0; i < rows; i++) {
@@ -51,15 +63,27 @@ int feedback_load_service(struct feedback *fb, const struct service_columns *c, 
 	return 0;
 }
 
+/* Boosts call without flags; those are the model's own. */
+static bool is_probe(const struct model *m, const struct reclaim_columns *c, size_t i)
+{
+	bool calls = c->kind[i] == RECLAIM_KIND_WAKEUP_KSWAPD;
+
+	if ((!calls && c->kind[i] != RECLAIM_KIND_DIRECT_RECLAIM_BEGIN) ||
+	    c->cpu[i] >= m->nr_cpus || !is_valid(c->page_order_valid, i) || c->page_order[i] < 0 ||
+	    c->page_order[i] > m->max_order || !is_valid(c->gfp_flags_valid, i))
+		return false;
+	return !calls || (c->gfp_flags[i] && is_valid(c->node_valid, i) && c->node[i] >= 0 &&
+			  is_valid(c->zone_valid, i) && c->zone[i] < NR_ZONE);
+}
+
 int feedback_load_probes(struct feedback *fb, const struct model *m,
 			 const struct reclaim_columns *c, size_t rows, uint64_t first,
 			 struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
-		if (c->kind[i] != RECLAIM_KIND_DIRECT_RECLAIM_BEGIN || c->at[i] < first ||
-		    c->cpu[i] >= m->nr_cpus || !is_valid(c->page_order_valid, i) ||
-		    c->page_order[i] < 0 || c->page_order[i] > m->max_order ||
-		    !is_valid(c->gfp_flags_valid, i))
+		bool calls = c->kind[i] == RECLAIM_KIND_WAKEUP_KSWAPD;
+
+		if (c->at[i] < first || !is_probe(m, c, i))
 			continue;
 		if (fb->nr_probes == fb->probes_room) {
 			size_t room = fb->probes_room ? 2 * fb->probes_room : 1024;
@@ -76,26 +100,65 @@ int feedback_load_probes(struct feedback *fb, const struct model *m,
 			.gfp_flags = c->gfp_flags[i],
 			.pid = c->pid[i],
 			.cpu = c->cpu[i],
+			.node = calls ? c->node[i] : (int16_t)-1,
 			.order = (uint8_t)c->page_order[i],
+			.class_zone = calls ? c->zone[i] : 0,
 		};
 	}
 	return 0;
 }
 
+int feedback_load_looks(struct feedback *fb, const struct compaction_columns *c, size_t rows,
+			struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		bool looks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
+		struct look *look = fb->looks, *end = fb->looks + fb->nr_looks;
+		struct look *more;
+
+		if (!is_valid(c->node_valid, i) ||
+		    (!looks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
+		     c->kind[i] != COMPACTION_KIND_WAKEUP_KCOMPACTD))
+			continue;
+		while (look < end && look->node != c->node[i])
+			look++;
+		if (look < end)
+			continue;
+		more = realloc(fb->looks, (fb->nr_looks + 1) * sizeof(*more));
+		if (!more)
+			return fail(err, ENOMEM, "no memory for the looks of %zu kcompactds",
+				    fb->nr_looks + 1);
+		fb->looks = more;
+		more[fb->nr_looks++] = (struct look){c->node[i], looks ? c->ts[i] : UINT64_MAX};
+	}
+	return 0;
+}
+
+/* A tape without compaction events tells nothing: then it looks at once. */
+static uint64_t first_look(const struct feedback *fb, int node, uint64_t ts)
+{
+	for (size_t i = 0; i < fb->nr_looks; i++)
+		if (fb->looks[i].node == told_node(fb->model, node))
+			return fb->looks[i].ts;
+	return fb->nr_looks ? UINT64_MAX : ts;
+}
+
 static int daemons_new(struct feedback *fb, struct error *err)
 {
 	size_t nodes = (size_t)fb->model->nr_nodes;
-	int ret = 0;
 
 	fb->kswapds = calloc(nodes, sizeof(*fb->kswapds));
 	fb->kcompactds = calloc(nodes, sizeof(*fb->kcompactds));
-	if (!fb->kswapds || !fb->kcompactds)
+	fb->zones = calloc((size_t)fb->model->nr_zones, sizeof(*fb->zones));
+	fb->skipped =
+		calloc(fb->model->nr_frames >> fb->model->pageblock_order, sizeof(*fb->skipped));
+	if (!fb->kswapds || !fb->kcompactds || !fb->zones || !fb->skipped)
 		return fail(err, ENOMEM, "no memory for the daemons of %zu nodes", nodes);
-	for (int node = 0; node < (int)nodes && !ret; node++) {
+	for (int node = 0; node < (int)nodes; node++) {
 		kswapd_init(&fb->kswapds[node], fb->model, node);
-		ret = kcompactd_init(&fb->kcompactds[node], fb->model, node, err);
+		kcompactd_init(&fb->kcompactds[node], fb->model, node);
 	}
-	return ret;
+	return 0;
 }
 
 int feedback_start(struct feedback *fb, struct serve *serve, bool rows, struct error *err)
@@ -120,11 +183,11 @@ int feedback_start(struct feedback *fb, struct serve *serve, bool rows, struct e
 
 void feedback_free(struct feedback *fb)
 {
-	if (fb->kcompactds)
-		for (int node = 0; node < fb->model->nr_nodes; node++)
-			kcompactd_free(&fb->kcompactds[node]);
 	free(fb->kcompactds);
 	free(fb->kswapds);
+	free(fb->zones);
+	free(fb->skipped);
+	free(fb->looks);
 	free(fb->probes);
 	output_free(fb->reclaim_rows);
 	output_free(fb->compaction_rows);
@@ -193,7 +256,17 @@ int feedback_tried(struct feedback *fb, int order)
 	return 0;
 }
 
-/* A request that had to reclaim on the record. */
+static void call(struct feedback *fb, const struct probe *p)
+{
+	const struct model *m = fb->model;
+
+	for (int node = 0; node < m->nr_nodes; node++)
+		if (told_node(m, node) == p->node)
+			kswapd_wakeup(fb, &fb->kswapds[node], p->gfp_flags, p->order,
+				      p->class_zone);
+}
+
+/* A request that had to reclaim on the record, or called a kswapd. */
 static void probe(struct feedback *fb, const struct probe *p)
 {
 	struct model *m = fb->model;
@@ -208,16 +281,19 @@ static void probe(struct feedback *fb, const struct probe *p)
 	};
 
 	m->now = (struct moment){p->ts > m->now.ts ? p->ts : m->now.ts, p->pid, p->cpu, 0};
-	if (zone_probe(m, &rq))
+	if (p->node >= 0)
+		call(fb, p);
+	else if (zone_probe(m, &rq))
 		note_tried(fb, p);
 }
 
 void feedback_run(struct feedback *fb, uint64_t at, uint64_t ts)
 {
 	if (!fb->due) {
-		/* The tape begins: kcompactds look around from now on. */
+		/* The tape begins. */
 		for (int node = 0; node < fb->model->nr_nodes; node++)
-			fb->kcompactds[node].due = ts;
+			kcompactd_begin(&fb->kcompactds[node], fb->model, ts,
+					first_look(fb, node, ts));
 	}
 	while (fb->next_probe < fb->nr_probes && fb->probes[fb->next_probe].at <= at) {
 		const struct probe *p = &fb->probes[fb->next_probe++];
@@ -383,7 +459,7 @@ void feedback_tell(struct feedback *fb, const struct told_reclaim *row)
 		SET(nr_reclaimed, row->nr_reclaimed);
 }
 
-void feedback_tell_compaction(struct feedback *fb, int kind, int node, int order, int class_zone)
+void feedback_tell_compaction(struct feedback *fb, const struct told_compaction *row)
 {
 	const struct moment *now = &fb->model->now;
 	struct compaction_columns *columns;
@@ -394,13 +470,37 @@ void feedback_tell_compaction(struct feedback *fb, int kind, int node, int order
 	i = output_row(fb->compaction_rows, &columns);
 	if (!columns)
 		return;
-	columns->ts[i] = now->ts;
+	columns->ts[i] = now->ts + row->after_ns;
 	columns->cpu[i] = now->cpu;
 	columns->pid[i] = now->pid;
 	columns->flags[i] = now->flags;
 	columns->at[i] = fb->model->events ? fb->model->events->rows : 0;
-	columns->kind[i] = (uint8_t)kind;
-	SET(node, (int16_t)node);
-	SET(zone, (uint8_t)class_zone);
-	SET(page_order, (int8_t)order);
+	columns->kind[i] = (uint8_t)row->kind;
+	if (row->node >= 0)
+		SET(node, (int16_t)row->node);
+	if (row->zone >= 0)
+		SET(zone, (uint8_t)row->zone);
+	if (row->order >= 0)
+		SET(page_order, (int8_t)row->order);
+	if (row->priority < 0)
+		return;
+	SET(gfp_flags, row->gfp_flags);
+	SET(priority, (int16_t)row->priority);
+}
+
+void feedback_tell_run(struct feedback *fb, const struct zone *zone, uint64_t after_ns, uint64_t ns)
+{
+	struct told_compaction row = {
+		.kind = COMPACTION_KIND_BEGIN,
+		.node = zone->node,
+		.zone = zone->type,
+		.order = -1,
+		.priority = -1,
+		.after_ns = after_ns,
+	};
+
+	feedback_tell_compaction(fb, &row);
+	row.kind = COMPACTION_KIND_END;
+	row.after_ns += ns;
+	feedback_tell_compaction(fb, &row);
 }

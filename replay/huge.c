@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "huge.h"
 
-#include "kcompactd.h"
+#include "fragmentation.h"
 #include "policy_stack.h"
 #include "watermark.h"
 #include "zone.h"

@@ -3,79 +3,38 @@
 
 #include "evacuate.h"
 #include "feedback.h"
+#include "fragmentation.h"
 #include "pcp.h"
 #include "watermark.h"
 #include "zone.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#define LOOK_NS  500000000ull   /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */
+#define PAUSE_NS (LOOK_NS << 6) /* COMPACT_MAX_DEFER_SHIFT */
 
-enum {
-	MAX_DEFER_SHIFT = 6,
-};
-#define LOOK_NS 500000000ull /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */
-
-int kcompactd_init(struct kcompactd *c, const struct model *m, int node, struct error *err)
+void kcompactd_init(struct kcompactd *c, const struct model *m, int node)
 {
-	*c = (struct kcompactd){.node = node, .class_zone = NR_ZONE - 1, .due = UINT64_MAX};
-	c->shift = calloc((size_t)m->nr_zones, sizeof(*c->shift));
-	c->passed = calloc((size_t)m->nr_zones, sizeof(*c->passed));
-	if (!c->shift || !c->passed)
-		return fail(err, ENOMEM, "no memory for the deferrals of %d zones", m->nr_zones);
+	*c = (struct kcompactd){
+		.node = node,
+		.class_zone = NR_ZONE - 1,
+		.due = UINT64_MAX,
+		.timeout = LOOK_NS,
+	};
 	while (c->cpu < m->nr_cpus - 1 && m->cpu_nodes[c->cpu] != node)
 		c->cpu++;
 	if (m->cpu_nodes[c->cpu] != node)
 		c->cpu = 0;
-	return 0;
 }
 
-void kcompactd_free(struct kcompactd *c)
+/* Before proactive compaction, and without it, it sleeps until it is woken. */
+static bool looks_by_itself(const struct model *m)
 {
-	free(c->shift);
-	free(c->passed);
+	return m->kernel->proactive != PROACTIVE_NONE && m->proactiveness;
 }
 
-int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order)
+void kcompactd_begin(struct kcompactd *c, const struct model *m, uint64_t ts, uint64_t look)
 {
-	int64_t blocks = 0, pages = 0, suitable = 0;
-
-	for (int o = 0; o <= m->max_order; o++)
-		for (int type = 0; type < NR_MIGRATETYPE; type++) {
-			blocks += zone->nr_free[o][type];
-			pages += (int64_t)zone->nr_free[o][type] << o;
-			if (o >= order)
-				suitable += (int64_t)zone->nr_free[o][type] << (o - order);
-		}
-	if (!blocks)
-		return 0;
-	if (suitable)
-		return -1000;
-	return 1000 - (1000 + pages * 1000 / (1ll << order)) / blocks;
-}
-
-enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
-				 int class_zone)
-{
-	struct request rq = {
-		.order = (uint8_t)order,
-		.migratetype = MIGRATETYPE_UNMOVABLE,
-		.class_zone = (uint8_t)class_zone,
-	};
-	/* vm.defrag_mode wants more than the emergency: 6.15. */
-	int wmark = m->kernel->whole_blocks ? WMARK_HIGH : WMARK_MIN;
-	int64_t mark = zone_mark(zone, wmark), index;
-
-	if (watermark_ok_of(m, zone, zone_free_for(m, zone, order), &rq, mark))
-		return COMPACT_SERVES;
-	mark += 2ll << order;
-	if (order > PCP_MAX_ORDER)
-		mark += zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
-	rq.order = 0;
-	rq.migratetype = MIGRATETYPE_MOVABLE;
-	if (!watermark_ok(m, zone, &rq, mark))
-		return COMPACT_CANNOT;
-	index = order > PCP_MAX_ORDER ? fragmentation_index(m, zone, order) : -1;
-	return index >= 0 && index <= EXTFRAG_THRESHOLD ? COMPACT_CANNOT : COMPACT_SUITS;
+	if (looks_by_itself(m))
+		c->due = look == UINT64_MAX ? ts + PAUSE_NS : look;
 }
 
 static bool node_suits(const struct model *m, const struct kcompactd *c)
@@ -85,6 +44,16 @@ static bool node_suits(const struct model *m, const struct kcompactd *c)
 		    compact_suits(m, &m->zones[i], c->order, c->class_zone) == COMPACT_SUITS)
 			return true;
 	return false;
+}
+
+static void tell(struct feedback *fb, const struct kcompactd *c, int kind, int order,
+		 int class_zone)
+{
+	feedback_tell_compaction(fb, &(struct told_compaction){.kind = kind,
+							       .node = c->node,
+							       .zone = class_zone,
+							       .order = order,
+							       .priority = -1});
 }
 
 void kcompactd_wakeup(struct feedback *fb, struct kcompactd *c, int order, int class_zone)
@@ -99,62 +68,113 @@ void kcompactd_wakeup(struct feedback *fb, struct kcompactd *c, int order, int c
 		return;
 	c->woken = true;
 	node_counters(m, c->node)->kcompactd_asked++;
-	feedback_tell_compaction(fb, COMPACTION_KIND_WAKEUP_KCOMPACTD, c->node, order, class_zone);
+	tell(fb, c, COMPACTION_KIND_WAKEUP_KCOMPACTD, order, class_zone);
 	c->due = m->now.ts + feedback_wake_ns(fb);
 	feedback_hurry(fb, c->due);
 }
 
-/* compaction_deferred: whether this attempt is to be passed over. */
-static bool is_deferred(struct kcompactd *c, int zone)
+/* A run begins. */
+static void start(struct feedback *fb, struct kcompactd *c, int order, uint64_t ns)
 {
-	if (c->passed[zone] + 1 >= 1 << c->shift[zone])
-		return false;
-	c->passed[zone]++;
-	return true;
+	c->running = true;
+	c->done = order;
+	c->due = fb->model->now.ts + ns;
 }
 
+/* kcompactd_do_work */
 static void work(struct feedback *fb, struct kcompactd *c)
 {
 	struct model *m = fb->model;
-	int order = c->order, class_zone = c->class_zone;
+	const struct evacuation goal = {.order = c->order};
 	uint64_t ns = 0;
 
 	node_counters(m, c->node)->kcompactd_wakes++;
-	feedback_tell_compaction(fb, COMPACTION_KIND_KCOMPACTD_WAKE, c->node, order, class_zone);
+	tell(fb, c, COMPACTION_KIND_KCOMPACTD_WAKE, c->order, c->class_zone);
 	for (int i = 0; i < m->nr_zones; i++) {
+		struct deferral *deferral = &fb->zones[i].deferral;
 		struct zone *zone = &m->zones[i];
 		const struct service_row *row;
 
-		if (zone->node != c->node || zone->type > class_zone || is_deferred(c, i) ||
-		    compact_suits(m, zone, order, zone->type) != COMPACT_SUITS)
+		if (zone->node != c->node || zone->type > c->class_zone ||
+		    is_deferred(deferral, c->order) ||
+		    compact_suits(m, zone, c->order, zone->type) != COMPACT_SUITS)
 			continue;
-		row = service_draw(&fb->compaction_service);
+		row = feedback_draw_compaction(fb, false);
+		feedback_tell_run(fb, zone, ns, row->ns);
 		ns += row->ns;
-		if (evacuate(fb, zone, order, row, &c->failing)) {
-			c->shift[i] = 0;
+		if (evacuate(fb, zone, &goal, row)) {
+			defer_reset(deferral, c->order, false);
 		} else {
 			pcp_drain_all(m);
-			c->shift[i] += c->shift[i] < MAX_DEFER_SHIFT;
+			defer(deferral, c->order);
 		}
-		c->passed[i] = 0;
 	}
-	c->running = order;
-	c->due = m->now.ts + ns;
+	c->timeout = LOOK_NS;
+	start(fb, c, c->order, ns);
+}
+
+/* should_proactive_compact_node */
+static bool is_fragmented(const struct feedback *fb, const struct kcompactd *c)
+{
+	const struct model *m = fb->model;
+
+	return !kswapd_runs(&fb->kswapds[c->node]) &&
+	       fragmentation_score_node(m, c->node) > score_marks(m->kernel, m->proactiveness).high;
+}
+
+/* compact_node, proactively */
+static void work_ahead(struct feedback *fb, struct kcompactd *c)
+{
+	struct model *m = fb->model;
+	const struct evacuation goal = {
+		.order = -1,
+		.score = score_marks(m->kernel, m->proactiveness).low,
+		.thorough = true,
+	};
+	int before = fragmentation_score_node(m, c->node);
+	uint64_t ns = 0;
+
+	node_counters(m, c->node)->proactive_compactions++;
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct service_row *row;
+
+		if (m->zones[i].node != c->node ||
+		    fragmentation_score_zone(m, &m->zones[i]) <= goal.score)
+			continue;
+		row = feedback_draw_compaction(fb, false);
+		feedback_tell_run(fb, &m->zones[i], ns, row->ns);
+		ns += row->ns;
+		evacuate(fb, &m->zones[i], &goal, row);
+	}
+	c->timeout = fragmentation_score_node(m, c->node) >= before ? PAUSE_NS : LOOK_NS;
+	start(fb, c, 0, ns);
+}
+
+/* A run is over. What it was asked for meanwhile it forgets, unless that was more. */
+static void stop(struct kcompactd *c)
+{
+	c->running = false;
+	if (c->order > c->done)
+		return;
+	c->order = 0;
+	c->class_zone = NR_ZONE - 1;
 }
 
 void kcompactd_step(struct feedback *fb, struct kcompactd *c)
 {
+	const struct model *m = fb->model;
+	bool looks = !c->running && !c->woken;
+
 	c->woken = false;
-	if (c->running) {
-		/* What it was asked for meanwhile it forgets, unless that was more. */
-		if (c->order <= c->running) {
-			c->order = 0;
-			c->class_zone = NR_ZONE - 1;
-		}
-		c->running = 0;
-	}
-	if (c->order)
+	if (c->running)
+		stop(c);
+	if (c->order) {
 		work(fb, c);
-	else
-		c->due = fb->model->now.ts + LOOK_NS;
+	} else if (looks && looks_by_itself(m) && is_fragmented(fb, c)) {
+		work_ahead(fb, c);
+	} else {
+		tell(fb, c, COMPACTION_KIND_KCOMPACTD_SLEEP, -1, -1);
+		c->due = looks_by_itself(m) ? m->now.ts + (looks ? LOOK_NS : c->timeout)
+					    : UINT64_MAX;
+	}
 }

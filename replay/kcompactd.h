@@ -2,10 +2,13 @@
 /*
  * kcompactd.h - one kcompactd per node, as the model runs it.
  *
- * It is woken for an order where a zone cannot serve it but has the pages to make it
- * (wakeup_kcompactd, 6.18), looks for such work every 500 ms as well, and moves MOVABLE
- * pages out of pageblocks until one is free or its budget is spent. Zones in which that
- * failed are left alone for twice as many runs each time, up to 64.
+ * It is woken for an order where a zone cannot serve it but has the pages to make it, and
+ * moves MOVABLE pages out of pageblocks until one is free or its budget is spent
+ * (kcompactd_do_work). What it was asked for without being woken it finds when it looks by
+ * itself, every 500 ms. If there is nothing it compacts proactively: where the node's
+ * fragmentation score is above a mark and kswapd does not run, each zone until its own
+ * score is low. After a run that did not lower the score the next look is 32 s later,
+ * unless it is woken before. From kcompactd and wakeup_kcompactd, 6.18.
  */
 #pragma once
 
@@ -18,27 +21,17 @@ struct kcompactd {
 	uint16_t cpu;
 	int order; /* asked for, or 0 */
 	int class_zone;
-	bool woken;     /* it is on its way */
-	int running;    /* order it works for, or 0: until due it hears of no other work */
-	uint64_t due;   /* of its next run or look */
-	uint8_t *shift; /* [zone] 2^shift attempts are passed over ... */
-	int *passed;    /* [zone] ... of which so many were */
-	double failing; /* of a page, that could not be moved so far */
+	bool woken;       /* it is on its way */
+	bool running;     /* until it is due it hears of no other work */
+	int done;         /* order it worked for in the run that ends then; 0: proactively */
+	uint64_t due;     /* of its next run or look, or of the end of its run */
+	uint64_t timeout; /* from the end of a run to the next look */
 };
 
-int kcompactd_init(struct kcompactd *c, const struct model *m, int node, struct error *err);
-void kcompactd_free(struct kcompactd *c);
+void kcompactd_init(struct kcompactd *c, const struct model *m, int node);
+/* The tape begins at `ts`; the record shows the first look at `look`, or none: UINT64_MAX. */
+void kcompactd_begin(struct kcompactd *c, const struct model *m, uint64_t ts, uint64_t look);
 
 void kcompactd_wakeup(struct feedback *fb, struct kcompactd *c, int order, int class_zone);
 /* It is due: look whether there is work, and do it. */
 void kcompactd_step(struct feedback *fb, struct kcompactd *c);
-
-enum { EXTFRAG_THRESHOLD = 500 }; /* vm.extfrag_threshold */
-
-/* __fragmentation_index: 0 for lack of memory to 1000 for fragmentation, -1000 if none. */
-int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order);
-
-/* What compaction_suit_allocation_order says of a zone. */
-enum compact_suits { COMPACT_SERVES, COMPACT_CANNOT, COMPACT_SUITS };
-enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
-				 int class_zone);

@@ -38,7 +38,7 @@
 		.nofragment_any_order = false, .boost = BOOST_LARGE_ZONE,                          \
 		.min_reserve_unboosted = true, .fast_counts_highatomic = true,                     \
 		.cma_balance = true, .zone_locked = ZONE_LOCKED_WITH_PAGE,                         \
-		.capture = CAPTURE_SILENT
+		.capture = CAPTURE_SILENT, .proactive = PROACTIVE_FROM_5
 
 #define KERNEL_5_14 KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR
 
@@ -74,7 +74,7 @@
 
 #define KERNEL_6_17                                                                                \
 	KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE,                  \
-		.capture = CAPTURE_TOLD
+		.capture = CAPTURE_TOLD, .proactive = PROACTIVE_LEEWAY
 
 #define KERNEL_6_18 KERNEL_6_17, .decay = DECAY_PIECES
 

@@ -110,6 +110,12 @@
 	X(KSWAPD_CLEAR, "a zone balanced; forgets the zone index")                                 \
 	X(KSWAPD_KEEPAWAKE, "a zone balanced; keeps the zone index")
 
+#define PROACTIVES(X)                                                                              \
+	X(PROACTIVE_NONE, "never")                                                                 \
+	X(PROACTIVE_FROM_5, "until a score of 100 - proactiveness, at least 5; from 10 above")     \
+	X(PROACTIVE_LEEWAY, "until a score of 100 - proactiveness; from 10, or half of that, "     \
+			    "above")
+
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
@@ -131,6 +137,7 @@ ENUMERATE(RESERVE_PCPS)
 ENUMERATE(DECAYS)
 ENUMERATE(CAPTURES)
 ENUMERATE(KSWAPD_SLEEPS)
+ENUMERATE(PROACTIVES)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -180,7 +187,8 @@ ENUMERATE(KSWAPD_SLEEPS)
 	X(kswapd_sleep, KSWAPD_SLEEPS, "When kswapd may sleep, and for which zones it wakes.")     \
 	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
-	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")
+	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \
+	X(proactive, PROACTIVES, "When kcompactd compacts though nobody woke it.")
 
 struct kernel {
 	const char *name;

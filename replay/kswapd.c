@@ -2,6 +2,7 @@
 #include "kswapd.h"
 
 #include "drift.h"
+#include "evacuate.h"
 #include "feedback.h"
 #include "watermark.h"
 #include "zone.h"
@@ -125,6 +126,7 @@ static void try_to_sleep(struct feedback *fb, struct kswapd *k)
 		begin_pass(fb, k);
 		return;
 	}
+	evacuate_sleeps(fb, k->node);
 	feedback_wake_kcompactd(fb, k->node, k->alloc_order, k->class_zone);
 	k->state = KSWAPD_NAPPING;
 	k->due = fb->model->now.ts + NAP_NS;

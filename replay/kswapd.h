@@ -61,6 +61,12 @@ void kswapd_step(struct feedback *fb, struct kswapd *k);
 /* Tasks reclaim on its node themselves. */
 void kswapd_overtaken(struct feedback *fb, struct kswapd *k, bool progress);
 
+/* Whether it is on a CPU, or waits for one (kswapd_is_running). */
+static inline bool kswapd_runs(const struct kswapd *k)
+{
+	return k->state != KSWAPD_ASLEEP && k->state != KSWAPD_NAPPING;
+}
+
 /* Whether a zone, or any zone of the node up to `class_zone`, has its high watermark free. */
 bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone);
 bool kswapd_balanced(const struct model *m, int node, int order, int class_zone);

@@ -146,7 +146,10 @@ struct pageblock {
 	X(early_reclaim_ms)                                                                        \
 	X(synthetic_pages)                                                                         \
 	X(reclaim_deficit_pages)                                                                   \
-	X(reclaim_saved_pages)
+	X(reclaim_saved_pages)                                                                     \
+	X(proactive_compactions)                                                                   \
+	X(direct_compactions)                                                                      \
+	X(direct_compactions_deferred)
 
 struct counters {
 #define FIELD(name) uint64_t name;
@@ -240,6 +243,7 @@ struct model {
 	/* [node][node] how many different distances are shorter; 0 for the node itself */
 	uint8_t *distance_classes;
 	const uint8_t *node_distances; /* [node][node] as the machine tells them */
+	int proactiveness;             /* vm.compaction_proactiveness */
 	int zone_reclaim_distance;     /* nodes so near reclaim before a request goes on; 0: none */
 	struct zonelist *fallback;     /* [node][part of the CPU] every zone, nearest node first */
 	struct zonelist *thisnode;     /* [node][part of the CPU] */

@@ -144,6 +144,8 @@ struct policy_ops {
 	bool (*huge_walk)(struct policy *self, struct huge_walk *walk);
 	/* How far a node may be that reclaims before a request goes on to the next; 0: none. */
 	int (*zone_reclaim_distance)(struct policy *self);
+	/* vm.compaction_proactiveness, 0 to 100. */
+	int (*proactiveness)(struct policy *self);
 	/* How long zone locks are held; false: they are not modelled. */
 	bool (*lock_costs)(struct policy *self, struct lock_costs *costs);
 

@@ -258,6 +258,8 @@ void policy_stack_join(struct policy_stack *stack, struct model *m)
 		zonelists_by_zone(m);
 	owner = stack->owner.zone_reclaim_distance;
 	m->zone_reclaim_distance = owner->ops->zone_reclaim_distance(owner);
+	owner = stack->owner.proactiveness;
+	m->proactiveness = owner->ops->proactiveness(owner);
 }
 
 void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m)

@@ -22,6 +22,7 @@
 	X(alloc_unit)                                                                              \
 	X(huge_walk)                                                                               \
 	X(zone_reclaim_distance)                                                                   \
+	X(proactiveness)                                                                           \
 	X(lock_costs)                                                                              \
 	X(nofragment)                                                                              \
 	X(fallback_type)                                                                           \

@@ -90,7 +90,8 @@ static int queues_new(struct reclaim *rc, const struct model *m, struct error *e
 
 	rc->heads = malloc(zones * sizeof(*rc->heads));
 	rc->links = malloc(zones * sizeof(*rc->links));
-	if (!rc->heads || !rc->links || !last) {
+	rc->holders = calloc(m->nr_frames, sizeof(*rc->holders));
+	if (!rc->heads || !rc->links || !rc->holders || !last) {
 		free(last);
 		return fail(err, ENOMEM, "no memory for the queues of %zu zones", zones);
 	}
@@ -136,6 +137,7 @@ void reclaim_free(struct reclaim *rc)
 	free(rc->ages);
 	free(rc->heads);
 	free(rc->links);
+	free(rc->holders);
 	free(rc->moved);
 	free(rc->rows);
 }
@@ -168,6 +170,23 @@ static void detach(struct reclaim *rc, struct reclaimed *row, uint32_t place)
 		rc->serve->map[row->frame + i] = MAP_FREED;
 	row->frame = place;
 	row->held = true;
+	rc->holders[place] = (uint32_t)(row - rc->rows) + 1;
+}
+
+static void release(struct model *m, uint32_t place, int order)
+{
+	if (m->frames[place].state != FRAME_OLD)
+		block_carve(m, place, order);
+	events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), order);
+	zone_free(m, place, order);
+}
+
+/* The page of a row that is held goes. */
+static void let_go(struct reclaim *rc, struct reclaimed *row)
+{
+	rc->holders[row->frame] = 0;
+	row->taken = true;
+	release(rc->serve->model, row->frame, row->order);
 }
 
 /* The page of a row, which the queue has, waits for a free of an unknown page. */
@@ -205,14 +224,6 @@ bool reclaim_withholds(struct reclaim *rc, uint64_t at)
 	return true;
 }
 
-static void release(struct model *m, uint32_t place, int order)
-{
-	if (m->frames[place].state != FRAME_OLD)
-		block_carve(m, place, order);
-	events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), order);
-	zone_free(m, place, order);
-}
-
 bool reclaim_frees_moved(struct reclaim *rc, const struct waiting *e)
 {
 	struct model *m = rc->serve->model;
@@ -231,10 +242,9 @@ bool reclaim_frees_moved(struct reclaim *rc, const struct waiting *e)
 	moved->first = row->next;
 	if (moved->first == NO_ROW)
 		moved->last = NO_ROW;
-	row->taken = true;
 	/* If the free is of a batch, its other half finds nothing to do. */
 	rc->serve->map[e->frame] = MAP_UNSERVED;
-	release(m, row->frame, row->order);
+	let_go(rc, row);
 	return true;
 }
 
@@ -261,8 +271,7 @@ static int64_t take_row(struct reclaim *rc, struct reclaimed *row)
 		counters->early_reclaim_pages += (uint64_t)pages;
 		counters->early_reclaim_ms += (row->ts - m->now.ts) * (uint64_t)pages / NS_PER_MS;
 	}
-	row->taken = true;
-	release(m, row->frame, row->order);
+	let_go(rc, row);
 	return pages;
 }
 
@@ -398,15 +407,13 @@ bool reclaim_waits(const struct reclaim *rc, int node, int class_zone)
 
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to)
 {
-	/* Of the rows that are over some were freed as on the record: those are not held. */
-	for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
-		for (uint32_t i = rc->heads[zone]; i < rc->next; i = rc->rows[i].next)
-			if (rc->rows[i].held && rc->rows[i].frame == from)
-				rc->rows[i].frame = to;
-	for (int zone = 0; zone < rc->serve->model->nr_zones; zone++)
-		for (uint32_t i = rc->moved[zone].first; i != NO_ROW; i = rc->rows[i].next)
-			if (rc->rows[i].frame == from)
-				rc->rows[i].frame = to;
+	uint32_t holder = rc->holders[from];
+
+	if (!holder)
+		return;
+	rc->rows[holder - 1].frame = to;
+	rc->holders[to] = holder;
+	rc->holders[from] = 0;
 }
 
 void reclaim_finish(struct reclaim *rc)

@@ -53,6 +53,7 @@ struct reclaim {
 	struct reclaimed *rows;
 	size_t nr, room, next; /* `next`: the row whose event comes next */
 	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
+	uint32_t *holders;     /* [frame] 1 + row that is held and has it, or 0 */
 	uint32_t **links;      /* [zone] of reclaim_take(): what leads to the row it looks at */
 	struct ages *ages;     /* [zone] only R2 */
 	struct moved {

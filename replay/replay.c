@@ -395,6 +395,9 @@ static void run_untolds(struct replay *r)
 	const struct untold *untold;
 
 	while ((untold = untolds_next(&r->start.untolds, r->serve.at))) {
+		/* With feedback compaction is the model's own. */
+		if (r->model->feedback && untold_is_compaction(untold->kind))
+			continue;
 		if (asides->next < asides->nr)
 			run_asides(r, untold->at, untold->ts);
 		r->busy[untold->cpu] = true;

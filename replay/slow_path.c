@@ -42,6 +42,26 @@ static int most_tries(const struct request *rq)
 	return MAX_RETRIES;
 }
 
+/* __alloc_pages_direct_compact: a frame, or NO_FRAME. */
+static uint32_t alloc_compacting(struct model *m, struct request *rq, struct walk *walk,
+				 int priority)
+{
+	uint32_t frame = NO_FRAME;
+
+	if (rq->order && feedback_compact(m->feedback, walk->list, rq, priority))
+		frame = walk_zones(m, rq, walk);
+	if (frame != NO_FRAME)
+		feedback_compacted(m->feedback, walk->served, rq->order);
+	return frame;
+}
+
+/* Requests that compact before they reclaim: for the others a page is soon enough freed. */
+static bool compacts_first(const struct request *rq)
+{
+	return rq->gfp_flags & GFP_DIRECT_RECLAIM &&
+	       (rq->order > PCP_MAX_ORDER || (rq->order && rq->migratetype != MIGRATETYPE_MOVABLE));
+}
+
 static bool any_on_pcps(const struct model *m)
 {
 	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
@@ -108,6 +128,8 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct wal
 			free_reserves(m, walk->list, rq);
 			frame = walk_zones(m, rq, walk);
 		}
+		if (frame == NO_FRAME)
+			frame = alloc_compacting(m, rq, walk, COMPACT_PRIO_SYNC_LIGHT);
 	}
 	zone_counters(m, walk->preferred)->would_fail += frame == NO_FRAME;
 	return frame;
@@ -153,6 +175,8 @@ uint32_t slow_path_alloc(struct model *m, struct request *rq, struct walk *walk,
 		rq->flags |= ALLOC_STALLED;
 		frame = walk_zones(m, rq, walk);
 	}
+	if (frame == NO_FRAME && m->feedback && compacts_first(rq))
+		frame = alloc_compacting(m, rq, walk, COMPACT_PRIO_ASYNC);
 	if (frame != NO_FRAME)
 		return frame;
 	counters->below_min++;

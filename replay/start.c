@@ -80,8 +80,10 @@ static int load_rows(struct start *s, const struct table *table, const struct Ar
 				    s->first, err);
 	if (table == &service_table)
 		return feedback_load_service(&s->feedback, &columns.service, nr, err);
-	if (table == &compaction_table)
-		return compactions_load(&s->compactions, &columns.compaction, nr, s->first, err);
+	if (table == &compaction_table) {
+		ret = compactions_load(&s->compactions, &columns.compaction, nr, s->first, err);
+		return ret ? ret : feedback_load_looks(&s->feedback, &columns.compaction, nr, err);
+	}
 	if (table == &untold_table)
 		return untolds_load(&s->untolds, s->model, &columns.untold, nr, s->first, err);
 	if (table == &preference_table)

@@ -45,6 +45,13 @@ static inline bool untold_is_early(int kind)
 	return kind == UNTOLD_KIND_EARLY_ALLOC || kind == UNTOLD_KIND_DIRECT_ALLOC;
 }
 
+/* Whether it is what compaction did to the free lists. */
+static inline bool untold_is_compaction(int kind)
+{
+	return kind == UNTOLD_KIND_ISOLATED || kind == UNTOLD_KIND_CUT ||
+	       kind == UNTOLD_KIND_CAPTURED;
+}
+
 /* Write one row to a table of untold. */
 void untold_write(struct output *o, const struct model *m, const struct untold *row);
 

@@ -2,16 +2,15 @@
 """What a replay with feedback (--reclaim R1, R2) learns from the recording itself.
 
 The frees that reclaim made, which the model's own reclaim takes instead (table
-reclaimed); and how long reclaim and compaction took, as quantiles (table service). A
-recording without such events has none: reclaim then takes no time, and has nothing.
+reclaimed); how long reclaim and compaction took, as quantiles (table service); and when
+each kcompactd first looked for work. A recording without such events has none: reclaim
+then takes no time, and has nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagetape import kept
 from pagetape.database import Database
@@ -42,7 +41,7 @@ taken AS MATERIALIZED (
         AND s.slice = (f.ts >> 22)::BIGINT
         AND f.ts BETWEEN s.from_ts AND s.until_ts
     WHERE f.kind <> 'alloc'
-      AND (s.cause IN ('direct', 'node_reclaim') OR (s.cause = 'compact' AND $moved))
+      AND s.cause IN ('direct', 'node_reclaim', 'compact')
     UNION ALL
     SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, 'kswapd'
     FROM page_event AS f
@@ -89,8 +88,13 @@ shrink AS (
     WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
 ),
 
+daemon AS (
+    SELECT pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
+),
+
 run AS (
     SELECT
+        CASE WHEN w.pid IN (FROM daemon) THEN 'compaction' ELSE 'direct_compaction' END AS what,
         w.pid,
         w.from_ts,
         w.until_ts,
@@ -136,7 +140,7 @@ served AS (
         ON r.kind = 'direct_reclaim_end' AND r.tape = w.tape AND r.pid = w.pid AND r.ts = w.until_ts
     WHERE w.cause = 'direct' AND w.ended
     UNION ALL
-    SELECT 'compaction', until_ts - from_ts, moved, failed
+    SELECT what, until_ts - from_ts, moved, failed
     FROM run
     UNION ALL
     SELECT 'wake', ns, 0, 0
@@ -153,35 +157,38 @@ SELECT
     )::UBIGINT AS failed
 FROM served
 GROUP BY what
-ORDER BY what
+ORDER BY ALL
 """
 
 
-@dataclass(frozen=True)
-class Lessons:
-    """Rows for the engine."""
-
-    reclaimed: pa.Table
-    service: pa.Table
+_LOOKS = ("kcompactd_sleep", "kcompactd_wake", "wakeup_kcompactd")
 
 
-def _ask(tape: Tape, name: str, sql: str, values: dict[str, Any] | None = None) -> pa.Table:
+def _ask(tape: Tape, name: str, sql: str) -> pa.Table:
     table = TABLES[name]
 
     def make() -> pa.Table:
         with Database([tape]) as db:
-            return pa.Table.from_batches([table.batch(db.ask(sql, values).objects())])
+            return db.rows(table, sql)
 
     return kept.table(tape, name, table.arrow, make)
 
 
-def learn(tape: Tape, *, moves_told: bool) -> Lessons:
-    """What the recording tells of reclaim; of a replay, nothing.
+def _looks(tape: Tape) -> pa.Table:
+    """What each kcompactd did, without its work."""
+    rows = [
+        batch.filter(pc.is_in(batch["kind"].cast(pa.string()), pa.array(_LOOKS)))
+        for batch in tape.batches("compaction")
+    ]
+    return pa.Table.from_batches(rows, TABLES["compaction"].arrow)
 
-    `moves_told`: where compaction moved pages to is known, from the table untold. If it is
-    not, the pages it freed are withheld as well, and live on where the model has them.
-    """
+
+def learn(tape: Tape) -> dict[str, pa.Table]:
+    """What the recording tells of reclaim, by table; of a replay, nothing."""
     if "replay" in tape.facts:
-        return Lessons(*(TABLES[name].arrow.empty_table() for name in ("reclaimed", "service")))
-    reclaimed = _ask(tape, "reclaimed", _RECLAIMED, {"moved": not moves_told})
-    return Lessons(reclaimed, _ask(tape, "service", _SERVICE))
+        return {}
+    return {
+        "reclaimed": _ask(tape, "reclaimed", _RECLAIMED),
+        "service": _ask(tape, "service", _SERVICE),
+        "compaction": _looks(tape),
+    }

@@ -26,7 +26,11 @@ SNAPSHOT = (
 )
 
 # Settings of the machine that the engine asks for.
-_SYSCTLS = ("watermark_boost_factor", "percpu_pagelist_high_fraction")
+_SYSCTLS = (
+    "watermark_boost_factor",
+    "compaction_proactiveness",
+    "percpu_pagelist_high_fraction",
+)
 
 
 def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:

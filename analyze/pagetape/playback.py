@@ -148,10 +148,8 @@ class Source:
     @cached_property
     def lessons(self) -> list[tuple[str, pa.RecordBatch]]:
         """What a run with feedback is given besides: see feedback.py."""
-        moves_told = self.untold is not None and self.untold.num_rows > 0
-        learned = feedback.learn(self.tape, moves_told=moves_told)
-        tables = {"reclaimed": learned.reclaimed, "service": learned.service}
-        return [(name, batch) for name, rows in tables.items() for batch in rows.to_batches()]
+        learned = feedback.learn(self.tape)
+        return [(name, batch) for name, rows in learned.items() for batch in rows.to_batches()]
 
     @cached_property
     def start(self) -> list[tuple[str, pa.RecordBatch]]:

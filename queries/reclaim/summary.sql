@@ -1,5 +1,10 @@
 -- Reclaim, compaction and stalls: how often, how much, how long.
 --
+-- `compaction` is every run of compaction in a zone: of kcompactd when it was woken for an
+-- order (kcompactd_work), or because the node's fragmentation score was high
+-- (proactive_compaction), and of allocations (direct_compaction). The requests of these to
+-- compact are compaction_try_to_compact_pages.
+--
 -- Runs of direct reclaim and of compaction are paired begin to end, per thread;
 -- their time is what the allocating task waited. A run whose begin or end is
 -- outside the tape is counted without its time. A replayed tape has rows of the model's
@@ -15,7 +20,29 @@
 --   p50_ms    DOUBLE   Half of the runs were shorter.
 --   p99_ms    DOUBLE   One in a hundred was longer.
 --   max_ms    DOUBLE   The longest run.
-WITH point AS (
+WITH kcompactd AS (
+    SELECT DISTINCT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
+),
+
+compact AS (
+    SELECT
+        c.pid,
+        c.ts,
+        c."at",
+        c.kind,
+        CASE
+            WHEN k.pid IS NULL THEN 'direct_compaction'
+            WHEN last_value(CASE WHEN c.kind LIKE 'kcompactd%' THEN c.kind END IGNORE NULLS) OVER (
+                PARTITION BY c.tape, c.pid ORDER BY c.ts, c."at"
+            ) = 'kcompactd_sleep' THEN 'proactive_compaction'
+            ELSE 'kcompactd_work'
+        END AS what
+    FROM compaction AS c
+    LEFT JOIN kcompactd AS k USING (tape, pid)
+    WHERE c.kind IN ('begin', 'end', 'kcompactd_wake', 'kcompactd_sleep')
+),
+
+point AS (
     SELECT pid, ts, "at", kind, nr_reclaimed AS pages
     FROM reclaim
     WHERE kind IN (
@@ -26,7 +53,14 @@ WITH point AS (
     UNION ALL
     SELECT pid, ts, "at", 'compaction_' || kind, nr_migrated
     FROM compaction
-    WHERE kind IN ('begin', 'end', 'migratepages', 'wakeup_kcompactd', 'kcompactd_wake', 'kcompactd_sleep', 'deferred')
+    WHERE kind IN (
+        'begin', 'end', 'migratepages', 'wakeup_kcompactd', 'kcompactd_wake', 'kcompactd_sleep', 'deferred',
+        'try_to_compact_pages'
+    )
+    UNION ALL
+    SELECT pid, ts, "at", what || '_' || kind, NULL
+    FROM compact
+    WHERE kind IN ('begin', 'end')
 ),
 
 run AS (

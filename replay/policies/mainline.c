@@ -6,7 +6,8 @@
 #include "watermark.h"
 
 struct mainline {
-	int64_t boost_factor; /* vm.watermark_boost_factor */
+	int64_t boost_factor;  /* vm.watermark_boost_factor */
+	int64_t proactiveness; /* vm.compaction_proactiveness */
 };
 
 static void leave_row(struct policy *self, struct kernel *row)
@@ -87,6 +88,13 @@ static int mainline_zone_reclaim_distance(struct policy *self)
 	return 0;
 }
 
+static int mainline_proactiveness(struct policy *self)
+{
+	const struct mainline *mainline = self->state;
+
+	return (int)mainline->proactiveness;
+}
+
 static bool mainline_lock_costs(struct policy *self, struct lock_costs *costs)
 {
 	(void)self;
@@ -158,6 +166,8 @@ static bool mainline_refuse_fallback(struct policy *self, struct model *m, struc
 static const struct policy_param mainline_params[] = {
 	{"boost_factor", 0, 1000000, 15000, offsetof(struct mainline, boost_factor), NULL,
 	 "vm.watermark_boost_factor: largest boost in 1/10000 of the high watermark."},
+	{"proactiveness", 0, 100, 20, offsetof(struct mainline, proactiveness), NULL,
+	 "vm.compaction_proactiveness: how low kcompactd keeps fragmentation by itself."},
 	{0},
 };
 
@@ -182,6 +192,7 @@ const struct policy_ops mainline_policy = {
 	.alloc_unit = mainline_alloc_unit,
 	.huge_walk = mainline_huge_walk,
 	.zone_reclaim_distance = mainline_zone_reclaim_distance,
+	.proactiveness = mainline_proactiveness,
 	.lock_costs = mainline_lock_costs,
 	.nofragment = mainline_nofragment,
 	.fallback_type = mainline_fallback_type,

@@ -1,105 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reclaim that the model runs itself: when kswapd sleeps, what it takes, what it wakes.
- * The machine has one CPU and one node: a zone DMA of 8 pageblocks of 512 pages from pfn
- * 0, and a zone NORMAL of 32 from pfn 16384.
  */
 #include "check.h"
 #include "evacuate.h"
-#include "feedback.h"
-#include "toy.h"
+#include "machinery.h"
 #include "watermark.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { BLOCK = 512, DMA_PAGES = 8 * BLOCK, NORMAL_PAGES = 32 * BLOCK, NORMAL_PFN = 16384 };
-enum { DMA, NORMAL };
-#define MS 1000000ull
-
-struct machinery {
-	struct toy toy;
-	struct serve serve;
-	struct feedback feedback;
-	uint64_t anomalies[NR_ANOMALY_KIND];
-};
-
-/* A machine under a policy; every page is used, watermarks are those given. */
-static void machinery_new(struct machinery *w, const char *kernel, const char *policy)
-{
-	const struct machine machine = toy_machine(9, 10);
-	const struct zone_spec zones[] = {
-		{.type = ZONE_DMA,
-		 .spanned = DMA_PAGES,
-		 .present = DMA_PAGES,
-		 .managed = DMA_PAGES,
-		 .wmark = {8, 16, 32},
-		 .lowmem_reserve = {[ZONE_NORMAL] = 2 * DMA_PAGES}},
-		{.type = ZONE_NORMAL,
-		 .start_pfn = NORMAL_PFN,
-		 .spanned = NORMAL_PAGES,
-		 .present = NORMAL_PAGES,
-		 .managed = NORMAL_PAGES,
-		 .wmark = {100, 200, 300}},
-	};
-	const struct anomalies anomalies = {.nr = w->anomalies};
-	struct error err = {""};
-
-	*w = (struct machinery){.feedback.reclaim.mode = RECLAIM_QUEUED};
-	toy_new_machine_under(&w->toy, kernel, policy, &machine, zones, 2);
-	w->toy.m->now.ts = 1;
-	must(serve_init(&w->serve, w->toy.m, anomalies, &err), &err);
-}
-
-static void machinery_start(struct machinery *w)
-{
-	struct error err = {""};
-
-	must(feedback_start(&w->feedback, &w->serve, false, &err), &err);
-}
-
-static void machinery_free(struct machinery *w)
-{
-	feedback_free(&w->feedback);
-	serve_free(&w->serve);
-	toy_free(&w->toy);
-}
-
-/* Free pages in whole pageblocks, or spread as single pages. */
-static void make_free(struct machinery *w, int zone, int pages, bool spread)
-{
-	uint32_t start = w->toy.m->zones[zone].start;
-
-	w->toy.zone = &w->toy.m->zones[zone];
-	if (spread)
-		for (int i = 0; i < pages; i++)
-			toy_add_free(&w->toy, start + 2u * (uint32_t)i, 0, 'M');
-	else
-		for (int i = 0; i < pages; i += BLOCK)
-			toy_add_free(&w->toy, start + (uint32_t)i, 9, 'M');
-}
-
-/* Every second page of zone NORMAL, from its end, was reclaimed on the record: 1 ms apart. */
-static void queue_pages(struct machinery *w, int pages, uint64_t first_ts)
-{
-	struct reclaimed *rows = calloc((size_t)pages, sizeof(*rows));
-
-	for (int i = 0; i < pages; i++)
-		rows[i] = (struct reclaimed){
-			.at = 100 + (uint64_t)i,
-			.ts = first_ts + (uint64_t)i * MS,
-			.frame = pfn_frame(w->toy.m,
-					   NORMAL_PFN + NORMAL_PAGES - 1 - 2 * (uint64_t)i),
-			.next = UINT32_MAX,
-		};
-	w->feedback.reclaim.rows = rows;
-	w->feedback.reclaim.nr = w->feedback.reclaim.room = (size_t)pages;
-}
-
-static const struct counters *counters(const struct machinery *w, int zone)
-{
-	return &w->toy.m->pcps[zone].counters;
-}
 
 /*
  * Zones DMA and NORMAL, balanced or not, for either zone index: 4.10 sleeps only if all
@@ -468,6 +377,7 @@ static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
 		.ts = 2 * MS,
 		.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
 		.pid = 7,
+		.node = -1,
 		.order = 9,
 	};
 	feedback_run(&w.feedback, 50, 3 * MS);
@@ -476,6 +386,34 @@ static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
 	check(direct_reclaims_of(&w, 9, 0) == 1);
 	check(direct_reclaims_of(&w, 9, 0) == 2);
 	machinery_free(&w);
+}
+
+static void a_call_of_the_record_wakes_kswapd_where_its_node_is_short(void)
+{
+	static const struct {
+		int free;
+		uint64_t woken;
+	} cases[] = {{50, 1}, {1000, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machinery w;
+
+		machinery_new(&w, "6.18", NULL);
+		make_free(&w, NORMAL, cases[i].free, true);
+		machinery_start(&w);
+		w.feedback.probes = calloc(1, sizeof(*w.feedback.probes));
+		w.feedback.nr_probes = w.feedback.probes_room = 1;
+		w.feedback.probes[0] = (struct probe){
+			.at = 50,
+			.ts = 2 * MS,
+			.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM,
+			.class_zone = ZONE_NORMAL,
+		};
+		feedback_run(&w.feedback, 50, 3 * MS);
+		check(counters(&w, DMA)->kswapd_wakeups == cases[i].woken);
+		check(counters(&w, DMA)->direct_reclaims == 0);
+		machinery_free(&w);
+	}
 }
 
 static void a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record(void)
@@ -542,28 +480,6 @@ static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
 	check(sum == 8 * 28);
 }
 
-static void compaction_moves_pages_until_a_pageblock_is_free(void)
-{
-	const struct service_row row = {0};
-	struct machinery w;
-	double failing = 0;
-
-	machinery_new(&w, "6.18", NULL);
-	/* The first pageblock is half free and its rest movable; room is at the end. */
-	make_free(&w, NORMAL, BLOCK / 2, true);
-	for (uint32_t i = 0; i < 2000; i++)
-		toy_add_free(&w.toy, w.toy.m->zones[NORMAL].start + 8 * BLOCK + 2 * i, 0, 'M');
-	machinery_start(&w);
-	w.toy.m->blocks[pfn_frame(w.toy.m, NORMAL_PFN) >> 9].old_lru =
-		w.toy.m->blocks[pfn_frame(w.toy.m, NORMAL_PFN) >> 9].nr_old;
-	check(compact_suits(w.toy.m, &w.toy.m->zones[NORMAL], 9, ZONE_NORMAL) == COMPACT_SUITS);
-	check(evacuate(&w.feedback, &w.toy.m->zones[NORMAL], 9, &row, &failing));
-	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
-	check(w.toy.m->zones[NORMAL].nr_free[9][MIGRATETYPE_MOVABLE] == 1);
-	check(w.toy.m->zones[NORMAL].nr_free_pages == 2000 + BLOCK / 2);
-	machinery_free(&w);
-}
-
 int main(void)
 {
 	test(kswapd_sleeps_by_the_table_of_its_variant);
@@ -582,10 +498,10 @@ int main(void)
 	test(a_page_is_not_reclaimed_before_it_is_allocated);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
 	test(who_reclaimed_at_a_recorded_begin_does_not_again);
+	test(a_call_of_the_record_wakes_kswapd_where_its_node_is_short);
 	test(a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record);
 	test(kswapd_takes_its_time_over_pages_that_it_cannot_have_yet);
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
-	test(compaction_moves_pages_until_a_pageblock_is_free);
 	return check_done();
 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fragmentation.h"
+
+#include "kernel.h"
+#include "pcp.h"
+#include "watermark.h"
+
+int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order)
+{
+	int64_t blocks = 0, pages = 0, suitable = 0;
+
+	for (int o = 0; o <= m->max_order; o++)
+		for (int type = 0; type < NR_MIGRATETYPE; type++) {
+			blocks += zone->nr_free[o][type];
+			pages += (int64_t)zone->nr_free[o][type] << o;
+			if (o >= order)
+				suitable += (int64_t)zone->nr_free[o][type] << (o - order);
+		}
+	if (!blocks)
+		return 0;
+	if (suitable)
+		return -1000;
+	return 1000 - (1000 + pages * 1000 / (1ll << order)) / blocks;
+}
+
+/* extfrag_for_order of a whole pageblock. */
+int fragmentation_score_zone(const struct model *m, const struct zone *zone)
+{
+	int64_t pages = 0, suitable = 0;
+
+	for (int o = 0; o <= m->max_order; o++)
+		for (int type = 0; type < NR_MIGRATETYPE; type++) {
+			int64_t free = (int64_t)zone->nr_free[o][type] << o;
+
+			pages += free;
+			suitable += o >= m->pageblock_order ? free : 0;
+		}
+	return pages ? (int)((pages - suitable) * 100 / pages) : 0;
+}
+
+int fragmentation_score_node(const struct model *m, int node)
+{
+	uint64_t present = 0;
+	int score = 0;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		present += m->zones[i].node == node ? m->zones[i].present : 0;
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct zone *zone = &m->zones[i];
+		uint64_t weighed = zone->present * (uint64_t)fragmentation_score_zone(m, zone);
+
+		score += zone->node == node ? (int)(weighed / (present + 1)) : 0;
+	}
+	return score;
+}
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+struct score_marks score_marks(const struct kernel *kernel, int proactiveness)
+{
+	struct score_marks marks = {.low = 100 - proactiveness};
+	int leeway = 10;
+
+	if (kernel->proactive == PROACTIVE_FROM_5 && marks.low < 5)
+		marks.low = 5;
+	if (kernel->proactive == PROACTIVE_LEEWAY)
+		leeway = least(leeway, marks.low / 2);
+	marks.high = least(marks.low + leeway, 100);
+	return marks;
+}
+
+enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
+				 int class_zone)
+{
+	struct request rq = {
+		.order = (uint8_t)order,
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = (uint8_t)class_zone,
+	};
+	/* vm.defrag_mode wants more than the emergency: 6.15. */
+	int wmark = m->kernel->whole_blocks ? WMARK_HIGH : WMARK_MIN;
+	int64_t mark = zone_mark(zone, wmark), index;
+
+	if (watermark_ok_of(m, zone, zone_free_for(m, zone, order), &rq, mark))
+		return COMPACT_SERVES;
+	mark += 2ll << order;
+	if (order > PCP_MAX_ORDER)
+		mark += zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
+	rq.order = 0;
+	rq.migratetype = MIGRATETYPE_MOVABLE;
+	if (!watermark_ok(m, zone, &rq, mark))
+		return COMPACT_CANNOT;
+	index = order > PCP_MAX_ORDER ? fragmentation_index(m, zone, order) : -1;
+	return index >= 0 && index <= EXTFRAG_THRESHOLD ? COMPACT_CANNOT : COMPACT_SUITS;
+}

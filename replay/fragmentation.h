@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fragmentation.h - how fragmented a zone is, and whether compaction would help.
+ *
+ * From mm/vmstat.c and mm/compaction.c of 6.18; integers that are truncated as there.
+ */
+#pragma once
+
+#include "model.h"
+
+enum { EXTFRAG_THRESHOLD = 500 }; /* vm.extfrag_threshold */
+
+/* __fragmentation_index: 0 for lack of memory to 1000 for fragmentation, -1000 if none. */
+int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order);
+
+/* fragmentation_score_zone: the share of free memory in less than a pageblock, 0 to 100. */
+int fragmentation_score_zone(const struct model *m, const struct zone *zone);
+/* fragmentation_score_node: that of its zones, weighed by the memory present in them. */
+int fragmentation_score_node(const struct model *m, int node);
+
+/* fragmentation_score_wmark: where proactive compaction begins, and where it ends. */
+struct score_marks {
+	int low, high;
+};
+struct score_marks score_marks(const struct kernel *kernel, int proactiveness);
+
+/* What compaction_suit_allocation_order says of a zone. */
+enum compact_suits { COMPACT_SERVES, COMPACT_CANNOT, COMPACT_SUITS };
+enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
+				 int class_zone);
