@@ -88,6 +88,18 @@ void expect_compaction(struct validate *v, const struct compact_row *row)
 	compact_follow(&v->start.compactions, v->m, row, &sink);
 }
 
+/*
+ * Whether a target of migration that is freed was in use: its owner let go of it while the
+ * task that moved it there still held it, and the allocator has it back. What goes back to
+ * compaction is freed by itself, and heard of again when it is freed once more.
+ */
+static bool was_used(const struct validate *v, const struct step *free)
+{
+	enum fate fate = fate_of(&v->fates, free->at);
+
+	return free->kind == EVENT_KIND_FREE_BATCHED || fate == FATE_PCP || fate == FATE_BUDDY;
+}
+
 bool is_given_back(struct validate *v, const struct step *step)
 {
 	const struct frame *f = &v->m->frames[block_head(v->m, step->frame)];
@@ -97,7 +109,8 @@ bool is_given_back(struct validate *v, const struct step *step)
 	if (!task || !task->migrating || f->state == FRAME_OLD)
 		return false;
 	if (f->state == FRAME_USED)
-		return task->run && f->list == ISOLATED && f->next == task->run;
+		return task->run && f->list == ISOLATED && f->next == task->run &&
+		       !was_used(v, step);
 	/* The model did not see it taken. A source is in use until it is freed. */
 	next = steps_of_frame(&v->steps, NULL, step->frame);
 	return !next || next->kind == EVENT_KIND_FREE;
