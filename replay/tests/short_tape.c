@@ -104,6 +104,32 @@ static void load_tick(struct validate *v, uint64_t at)
 	load(v, rows);
 }
 
+/* The task of all events compacts. */
+static void load_migration(struct validate *v, uint64_t at, uint64_t target)
+{
+	static const uint8_t kinds[] = {COMPACTION_KIND_BEGIN, COMPACTION_KIND_ISOLATE_FREEPAGES,
+					COMPACTION_KIND_MIGRATE_PAGES_START};
+	struct batch *rows = toy_rows(&compaction_table, 3);
+	struct compaction_columns *c = (struct compaction_columns *)rows->slots;
+
+	for (size_t i = 0; i < 3; i++) {
+		c->at[i] = at;
+		c->ts[i] = 1000 * at;
+		c->kind[i] = kinds[i];
+		c->start_pfn[i] = i ? target : 0;
+		c->end_pfn[i] = i ? target + 16 : PAGES;
+		c->free_pfn[i] = target;
+		c->nr_scanned[i] = c->nr_taken[i] = 16;
+		set_valid(c->start_pfn_valid, i);
+		set_valid(c->end_pfn_valid, i);
+		set_valid(c->migrate_pfn_valid, i);
+		set_valid(c->free_pfn_valid, i);
+		set_valid(c->nr_scanned_valid, i);
+		set_valid(c->nr_taken_valid, i);
+	}
+	load(v, rows);
+}
+
 /* As validate reads a tape: all of it once before it runs. */
 static void preview(struct validate *v, struct batch *batch)
 {
@@ -137,6 +163,8 @@ struct validate *validated(const struct short_tape *tape)
 	load_types(v);
 	if (tape->pcp_batch)
 		load_pcps(v, tape->pcp_batch, tape->pcp_high);
+	if (tape->migrates_at)
+		load_migration(v, tape->migrates_at, tape->target);
 	if (tape->tick_at)
 		load_tick(v, tape->tick_at);
 	for (size_t i = 0; i < nr; i++) {

@@ -46,8 +46,10 @@ struct short_tape {
 	size_t nr_chunks;
 	const struct row *events;
 	size_t nr_events;
-	int pcp_batch;    /* not 0: of PCPs with a high of eight batches, untuned */
-	int pcp_high;     /* not 0: the high of those, tuned from there, up to twice as much */
+	int pcp_batch;        /* not 0: of PCPs with a high of eight batches, untuned */
+	int pcp_high;         /* not 0: the high of those, tuned from there, up to twice as much */
+	uint64_t migrates_at; /* not 0: from that event on to 16 pages from that pfn on, isolated */
+	uint64_t target;
 	uint64_t tick_at; /* not 0: before that event, another task's vmstat tick on CPU 1 */
 };
 

@@ -299,6 +299,22 @@ static void what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_be
 	validate_free(v);
 }
 
+static void a_target_of_migration_that_was_in_use_is_freed_and_not_given_back(void)
+{
+	static const struct chunk chunks[] = {{2048, 4, MOVABLE}};
+	/* The first is handed out next; the second is freed again, the task still migrates. */
+	static const struct row events[] = {
+		FREE(1, 512, 0),  FREE(0, 2048, 0), FREE(0, 2049, 0), ALLOC(0, 2048, 0, MOVABLE),
+		FREE(0, 2049, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events, .migrates_at = 1, .target = 2048);
+
+	check(validate_totals(v)->score.repairs[REPAIR_CAUSE_FREE_UNDONE].nr == 2);
+	check(tally_of(v, DECISION_ALLOC).nr == 1 && tally_of(v, DECISION_ALLOC).exact == 1);
+	check(validate_model(v)->pcps[0].count == 0);
+	validate_free(v);
+}
+
 static void a_drain_of_what_a_tick_drains_shows_one(void)
 {
 	enum { FREES = 23 };
@@ -365,6 +381,7 @@ int main(void)
 	test(a_refill_that_no_alloc_follows_hands_out_what_is_freed_next);
 	test(a_claim_that_shows_empty_lists_fills_them);
 	test(a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it);
+	test(a_target_of_migration_that_was_in_use_is_freed_and_not_given_back);
 	test(a_drain_of_what_a_tick_drains_shows_one);
 	test(a_refill_cut_short_shows_what_cut_it);
 	test(what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before);
