@@ -24,17 +24,14 @@ void prefer_free(struct prefer *p)
 	free(p->threads);
 }
 
-/*
- * Whether a node has memory for a request beyond doubt: more than its high watermark, for a
- * request that had to reclaim is told only once it was served.
- */
-static bool has_memory(const struct model *m, const struct request *rq, int node)
+/* Whether a node has memory for a request above a watermark. */
+static bool has_memory(const struct model *m, const struct request *rq, int node, int wmark)
 {
 	for (int i = 0; i < m->nr_zones; i++) {
 		const struct zone *zone = &m->zones[i];
 
 		if (zone->node == node && zone->type <= rq->class_zone &&
-		    watermark_ok(m, zone, rq, zone_mark(zone, WMARK_HIGH)))
+		    watermark_ok(m, zone, rq, zone_mark(zone, wmark)))
 			return true;
 	}
 	return false;
@@ -46,9 +43,10 @@ static bool is_telling(const struct step *alloc)
 	return !step_depth(alloc) && !(alloc->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE));
 }
 
-uint16_t prefer_node(const struct model *m, const struct step *alloc)
+/* Whether an alloc of a thread landed elsewhere though its CPU's node had so much memory. */
+static bool is_unforced(const struct model *m, const struct step *alloc, int wmark)
 {
-	uint16_t local = m->cpu_nodes[alloc->cpu], landed = frame_zone(m, alloc->frame)->node;
+	uint16_t local = m->cpu_nodes[alloc->cpu];
 	struct request rq = {
 		.gfp_flags = alloc->gfp_flags,
 		.order = alloc->order,
@@ -57,9 +55,17 @@ uint16_t prefer_node(const struct model *m, const struct step *alloc)
 		.node = local,
 	};
 
-	if (landed == local || alloc->gfp_flags & GFP_THISNODE)
+	return frame_zone(m, alloc->frame)->node != local && is_telling(alloc) &&
+	       has_memory(m, &rq, local, wmark);
+}
+
+uint16_t prefer_node(const struct model *m, const struct step *alloc)
+{
+	uint16_t landed = frame_zone(m, alloc->frame)->node;
+
+	if (alloc->gfp_flags & GFP_THISNODE || is_unforced(m, alloc, WMARK_LOW))
 		return landed;
-	return is_telling(alloc) && has_memory(m, &rq, local) ? landed : local;
+	return m->cpu_nodes[alloc->cpu];
 }
 
 void prefer_see(struct prefer *p, const struct model *m, const struct step *step)
@@ -74,7 +80,8 @@ void prefer_see(struct prefer *p, const struct model *m, const struct step *step
 	count->requests++;
 	p->most = step->pid > p->most ? step->pid : p->most;
 	count->remote += frame_zone(m, step->frame)->node != local;
-	count->unforced += prefer_node(m, step) != local;
+	/* Beyond doubt: a request that had to reclaim is told only once it was served. */
+	count->unforced += is_unforced(m, step, WMARK_HIGH);
 }
 
 void prefer_write(const struct prefer *p, struct output *o)

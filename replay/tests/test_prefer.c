@@ -153,7 +153,9 @@ static void the_node_a_request_asked_first_shows_where_it_need_not_have_gone_els
 	step.flags = CONTEXT_SOFTIRQ;
 	check(prefer_node(w.t.m, &step) == 0);
 	step.flags = 0;
-	w.t.m->zones[0].nr_free_pages = 16; /* it may have found none: 16 is the high watermark */
+	w.t.m->zones[0].nr_free_pages = 9;
+	check(prefer_node(w.t.m, &step) == 1);
+	w.t.m->zones[0].nr_free_pages = 8; /* it was sent on: 8 is the low watermark */
 	check(prefer_node(w.t.m, &step) == 0);
 	step.gfp_flags |= GFP_THISNODE;
 	check(prefer_node(w.t.m, &step) == 1);
