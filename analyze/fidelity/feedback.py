@@ -54,6 +54,7 @@ _WOKEN = """
         WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep')
     )
 """
+_MODELLED = ("wakeups", "order_resets", "proactive_compactions", "direct_compactions")
 _TOTALS = {"wakeups": "kswapd_wakeups", "passes": "kswapd_passes", "sleeps": "kswapd_sleeps"}
 
 
@@ -118,7 +119,7 @@ def recorded(tape: Tape) -> dict[str, Any]:
 
 def _counts(result: dict[str, Any]) -> dict[str, int]:
     totals = {name: total["value"] for name, total in result["totals"].items()}
-    found = {name: totals.get(_TOTALS.get(name, name)) for name in ("wakeups", *_COUNTS)}
+    found = {name: totals.get(_TOTALS.get(name, name)) for name in (*_MODELLED, *_COUNTS)}
     # Of replays and recordings alike: with the error of an own replay, where it was measured.
     (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
     return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}
