@@ -400,6 +400,8 @@ static void run_untolds(struct replay *r)
 			continue;
 		if (asides->next < asides->nr)
 			run_asides(r, untold->at, untold->ts);
+		if (asides->nr_passes)
+			asides_seen(asides, r->model, untold->pid, untold->ts);
 		r->busy[untold->cpu] = true;
 		serve_untold(&r->serve, untold);
 	}
