@@ -58,24 +58,33 @@ static void read_row(struct fates *f, uint64_t row, int kind, uint32_t frame, in
 		f->pending[frame] = (uint32_t)row + 1;
 }
 
+uint32_t fate_frame(const struct model *m, const struct zone **zone, const struct event_columns *c,
+		    size_t i, int *order)
+{
+	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
+	uint32_t frame;
+
+	*order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0;
+	if (!zone_has(*zone, pfn)) {
+		const struct zone *other = pfn_zone(m, pfn);
+
+		if (!other)
+			return NO_FRAME;
+		*zone = other;
+	}
+	frame = (*zone)->base + (uint32_t)(pfn - (*zone)->base_pfn);
+	return *order <= m->max_order && (*zone)->end - frame >= 1u << *order ? frame : NO_FRAME;
+}
+
 void fates_read(struct fates *f, const struct model *m, const struct event_columns *c, size_t rows)
 {
 	const struct zone *zone = &m->zones[0];
 
 	for (size_t i = 0; i < rows && f->read < f->nr_rows; i++, f->read++) {
-		unsigned order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0;
-		uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
-		uint32_t frame;
+		int order;
+		uint32_t frame = fate_frame(m, &zone, c, i, &order);
 
-		if (!zone_has(zone, pfn)) {
-			zone = pfn_zone(m, pfn);
-			if (!zone) {
-				zone = &m->zones[0];
-				continue;
-			}
-		}
-		frame = zone->base + (uint32_t)(pfn - zone->base_pfn);
-		if (order <= (unsigned)m->max_order && zone->end - frame >= 1u << order)
-			read_row(f, f->read, c->kind[i], frame, (int)order);
+		if (frame != NO_FRAME)
+			read_row(f, f->read, c->kind[i], frame, order);
 	}
 }

@@ -44,6 +44,13 @@ static inline enum fate fate_by(int kind)
 int fates_new(struct fates *f, const struct model *m, uint64_t nr_rows, struct error *err);
 void fates_free(struct fates *f);
 
+/*
+ * The first frame of a row's 2^order pages; NO_FRAME if they are in no zone, or in two. `zone`
+ * is where the search begins, and that of the pages after it.
+ */
+uint32_t fate_frame(const struct model *m, const struct zone **zone,
+		    const struct event_columns *columns, size_t i, int *order);
+
 /* The next rows of the table. */
 void fates_read(struct fates *f, const struct model *m, const struct event_columns *columns,
 		size_t rows);

@@ -2,6 +2,7 @@
 #include "serve_parts.h"
 
 #include "buddy.h"
+#include "lru.h"
 #include "passes.h"
 #include "pcp.h"
 #include "policy_stack.h"
@@ -278,6 +279,9 @@ void serve_untold(struct serve *s, const struct untold *u)
 		break;
 	case UNTOLD_KIND_FREE:
 		free_untold(s, &e);
+		break;
+	case UNTOLD_KIND_LRU:
+		lru_learn(m, u->frame, (uint32_t)u->pages);
 		break;
 	case UNTOLD_KIND_REFILL:
 		refill(s, &e, zone, pcp);

@@ -77,6 +77,7 @@ void validate_free(struct validate *v)
 	steps_free(&v->steps);
 	witness_free(v->witness);
 	fates_free(&v->fates);
+	lru_free(&v->lru);
 	if (v->pushed)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
 	score_free(&v->score);
@@ -539,6 +540,31 @@ static int outputs_error(const struct validate *v, struct error *err)
 	return ret ? ret : score_error(&v->score, err);
 }
 
+/* What a preview found, of which the snapshot told less. */
+static void tell_lru(struct validate *v)
+{
+	const struct model *m = v->m;
+
+	for (uint32_t b = 0; v->lru.pages && b < m->nr_frames >> m->pageblock_order; b++) {
+		uint32_t start = b << m->pageblock_order, first = m->zones[m->blocks[b].zone].start;
+
+		if (v->lru.pages[b] <= m->blocks[b].old_lru)
+			continue;
+		tell_untold(v,
+			    (struct untold){
+				    .at = v->start.first,
+				    .kind = UNTOLD_KIND_LRU,
+				    .frame = start > first ? start : first,
+				    .migratetype = m->blocks[b].migratetype,
+				    .tells = TELLS_PAGES,
+				    .pages = v->lru.pages[b],
+			    },
+			    NULL);
+		lru_learn(m, start, v->lru.pages[b]);
+	}
+	lru_free(&v->lru);
+}
+
 int validate_feed_columns(struct validate *v, const struct event_columns *columns, size_t nr,
 			  struct error *err)
 {
@@ -553,6 +579,7 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 	if (v->finished)
 		return fail(err, EINVAL, "events after the end of the tape");
 	fates_done(&v->fates);
+	tell_lru(v);
 	begin = cpu_seconds();
 	for (size_t s = 0; s < nr_spans && !ret; s++) {
 		uint64_t first = spans[s].first > v->rows ? spans[s].first - v->rows : 0;
@@ -579,9 +606,13 @@ int validate_preview(struct validate *v, const struct ArrowSchema *schema,
 		return fail(err, EINVAL, "a preview of events after the first of them was fed");
 	if (!ret && !v->fates.bits)
 		ret = fates_new(&v->fates, v->m, v->config.nr_rows, err);
-	if (!ret)
-		fates_read(&v->fates, v->m, &columns, nr);
-	return ret;
+	if (!ret && !v->lru.pages)
+		ret = lru_new(&v->lru, v->m, v->start.first, err);
+	if (ret)
+		return ret;
+	fates_read(&v->fates, v->m, &columns, nr);
+	lru_read(&v->lru, v->m, &columns, nr);
+	return 0;
 }
 
 int validate_feed(struct validate *v, const struct ArrowSchema *schema,

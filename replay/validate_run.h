@@ -13,6 +13,7 @@
 #pragma once
 
 #include "fate.h"
+#include "lru.h"
 #include "pcp.h"
 #include "policy_stack.h"
 #include "prefer.h"
@@ -89,6 +90,7 @@ struct validate {
 	struct steps steps;
 	uint64_t rows, last_ts;    /* of `event` fed */
 	struct fates fates;        /* of all rows, if they were seen before */
+	struct lru_found lru;      /* until the first event runs */
 	struct holder *holders;    /* [cpu] */
 	struct remote *remotes;    /* [cpu] */
 	struct asked_drain *asked; /* [cpu] */
