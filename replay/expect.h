@@ -8,6 +8,7 @@
  *   expect_free.c   a free, and whether it drains the PCP
  *   expect_drain.c  the pages of a drain, and the vmstat worker
  *   expect_tuning.c the tuning of a PCP that a refill or a drain showed
+ *   expect_turn.c   the zone whose turn it was
  *   untraced.c      pages that left a PCP list without an event
  */
 #pragma once
@@ -121,6 +122,19 @@ static inline void trust_high(struct validate *v, const struct pcp *pcp)
 {
 	v->highs[pcp->number] = pcp->high;
 }
+
+/* expect_turn.c */
+
+/*
+ * A request for a page that is to be written was served from a zone: which nodes it passed
+ * over, or had to, for want of room for dirty pages.
+ */
+void expect_turn(struct validate *v, const struct request *rq, const struct zone *served);
+/*
+ * Another request was: but now that zone is below its low watermark, and one that may serve
+ * the request is above its own. So it was served earlier, and its event was late.
+ */
+bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served);
 
 /* untraced.c */
 

@@ -154,6 +154,7 @@ void expect_alloc(struct validate *v, struct step *step)
 	struct frame *f = &m->frames[step->frame];
 	struct pcp *pcp = NULL;
 	struct request rq;
+	bool late;
 
 	pcp_lock_release(v, step);
 	if (!step->taken)
@@ -194,8 +195,12 @@ void expect_alloc(struct validate *v, struct step *step)
 	}
 	tell_asked(v, step);
 	rq = request_of(m, step);
+	expect_turn(v, &rq, zone);
+	late = v->ran[step->cpu] + 1 < step->at && missed_turn(v, &rq, zone);
 	rq.flags = zone_passes(m, &rq, zone, false);
 	if (is_first(m, step, &pcp) || (pcp && refill_unheard(v, step, &rq, pcp))) {
+		if (late)
+			tell_untold(v, (struct untold){.at = v->ran[step->cpu] + 1}, step);
 		take_head(v, step, pcp);
 		score(&v->score, zone, DECISION_ALLOC, EXACT);
 		return;

@@ -248,6 +248,7 @@ void expect_burst(struct validate *v, struct step *first)
 	rq.migratetype = burst.first.migratetype;
 	if (rq.migratetype == MIGRATETYPE_CMA)
 		rq.migratetype = MIGRATETYPE_MOVABLE;
+	expect_turn(v, &rq, burst.zone);
 	rq.flags = zone_passes(m, &rq, burst.zone, burst.mixes);
 	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
 		take_direct(v, burst.zone, &rq, &burst.first, alloc);

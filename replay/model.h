@@ -256,6 +256,7 @@ struct model {
 	bool put_off;                  /* that drain waits for the zone's lock */
 	bool reclaimed;                /* the task comes out of direct reclaim, on the record */
 	bool drains_told;              /* drains of every CPU come as untold.h tells them */
+	uint64_t dirty_nodes;          /* of the tape, a bit each: dirty_node() */
 	struct events *events;         /* takes the model's own events */
 	struct lock_queues *lock_queues; /* NULL: zone locks are not modelled */
 	struct feedback *feedback;       /* NULL: reclaim does what the record tells */
@@ -342,6 +343,16 @@ static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
 static inline int told_node(const struct model *m, int node)
 {
 	return node / m->node_parts;
+}
+
+/*
+ * Whether a request passes a zone over at first because it is to be written to, and the node
+ * has all the dirty pages that it may (__GFP_WRITE and node_dirty_ok, 3.3 to 6.18).
+ */
+static inline bool dirty_node(const struct model *m, const struct zone *zone, uint32_t gfp_flags)
+{
+	return m->dirty_nodes && gfp_flags & GFP_WRITE &&
+	       m->dirty_nodes >> (told_node(m, zone->node) & 63) & 1;
 }
 
 /* The distance class of another node. */

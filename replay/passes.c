@@ -13,8 +13,8 @@ static void pass_over(struct model *m, struct zone *zone, const struct request *
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
 	uint32_t list;
 
-	if (!watermark_fast(m, zone, rq, WMARK_LOW) || !pcp_allowed(m, rq->order) ||
-	    rq->migratetype > MIGRATETYPE_RECLAIMABLE)
+	if (dirty_node(m, zone, rq->gfp_flags) || !watermark_fast(m, zone, rq, WMARK_LOW) ||
+	    !pcp_allowed(m, rq->order) || rq->migratetype > MIGRATETYPE_RECLAIMABLE)
 		return;
 	list = pcp_list(m, pcp, rq->order, rq->migratetype);
 	pcp->free_factor >>= 1;

@@ -209,6 +209,14 @@ static void mark_unheard(struct serve *s, const struct waiting *e)
 	s->nr_unheard++;
 }
 
+/* Whether a zone's node has all the dirty pages that it may. */
+static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
+{
+	uint64_t bit = 1ull << (told_node(m, zone->node) & 63);
+
+	m->dirty_nodes = dirty ? m->dirty_nodes | bit : m->dirty_nodes & ~bit;
+}
+
 /* What no event tells, but other events prove. */
 void serve_untold(struct serve *s, const struct untold *u)
 {
@@ -279,6 +287,10 @@ void serve_untold(struct serve *s, const struct untold *u)
 		break;
 	case UNTOLD_KIND_FREE:
 		free_untold(s, &e);
+		break;
+	case UNTOLD_KIND_DIRTY:
+	case UNTOLD_KIND_CLEAN:
+		learn_dirty(m, zone, u->kind == UNTOLD_KIND_DIRTY);
 		break;
 	case UNTOLD_KIND_LRU:
 		lru_learn(m, u->frame, (uint32_t)u->pages);

@@ -91,6 +91,7 @@ void validate_free(struct validate *v)
 	free(v->remotes);
 	free(v->asked);
 	free(v->depths);
+	free(v->ran);
 	free(v->highs);
 	free(v->guesses);
 	free(v->interrupting);
@@ -141,10 +142,11 @@ static int start(struct validate *v, struct error *err)
 	v->remotes = calloc((size_t)v->m->nr_cpus, sizeof(*v->remotes));
 	v->asked = calloc((size_t)v->m->nr_cpus, sizeof(*v->asked));
 	v->depths = calloc((size_t)v->m->nr_cpus, sizeof(*v->depths));
+	v->ran = calloc((size_t)v->m->nr_cpus, sizeof(*v->ran));
 	v->highs = calloc((size_t)(v->m->nr_zones * v->m->nr_cpus), sizeof(*v->highs));
 	v->pushed = memory_new(v->m->nr_frames * sizeof(*v->pushed));
 	v->interrupting = calloc(v->m->nr_frames / 64 + 1, sizeof(*v->interrupting));
-	if (!v->interrupting || !v->holders || !v->remotes || !v->asked || !v->depths ||
+	if (!v->interrupting || !v->holders || !v->remotes || !v->asked || !v->depths || !v->ran ||
 	    !v->highs || !v->pushed)
 		return fail(err, ENOMEM, "no memory for %u page frames", v->m->nr_frames);
 	ret = steps_new(&v->steps, v->m->nr_cpus, err);
@@ -465,6 +467,7 @@ static int run_oldest(struct validate *v, struct error *err)
 	if (s->arrived - s->done > AHEAD)
 		prefetch(v, s->done + AHEAD);
 	ret = run_step(v, step_number(s, s->done), err);
+	v->ran[step_number(s, s->done)->cpu] = step_number(s, s->done)->at;
 	steps_run(s);
 	if (ret || v->config.checks == CHECKS_OFF || interval == v->score.interval_end)
 		return ret;

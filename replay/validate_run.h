@@ -95,6 +95,7 @@ struct validate {
 	struct remote *remotes;    /* [cpu] */
 	struct asked_drain *asked; /* [cpu] */
 	int *depths;               /* [cpu] step_depth() of what ran last */
+	uint64_t *ran;             /* [cpu] row of what ran last */
 	int *highs; /* [pcp] its high before flags of the zone that nothing proves shrank it */
 	bool preempt_told; /* the tape shows when preemption is off */
 	/* [frame] row of `event`, low half, of its last free onto a PCP or, of a page that awaits

@@ -100,6 +100,8 @@ static uint32_t walk_once(struct model *m, struct request *rq, struct walk *walk
 
 		if (zone->type > rq->class_zone)
 			continue;
+		if (walk->mark == WMARK_LOW && dirty_node(m, zone, rq->gfp_flags))
+			continue;
 		if (rq->flags & ALLOC_NOFRAGMENT && walk->local_only &&
 		    zone->node != walk->preferred->node)
 			break;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include "watermark.h"
+#include "zonelist.h"
+
+/* Whether it is a zone's turn by its low watermark. */
+static bool is_above(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	return zone->type <= rq->class_zone && watermark_fast(m, zone, rq, WMARK_LOW);
+}
+
+/* A zone's node has all the dirty pages that it may, or not any more. */
+static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
+{
+	struct model *m = v->m;
+	uint64_t bit = 1ull << (told_node(m, zone->node) & 63);
+
+	if (!(m->dirty_nodes & bit) == !dirty)
+		return;
+	m->dirty_nodes ^= bit;
+	tell_untold(v,
+		    (struct untold){.kind = dirty ? UNTOLD_KIND_DIRTY : UNTOLD_KIND_CLEAN,
+				    .cpu = m->now.cpu,
+				    .frame = zone->start},
+		    NULL);
+}
+
+void expect_turn(struct validate *v, const struct request *rq, const struct zone *served)
+{
+	const struct model *m = v->m;
+	const struct zonelist *list = zonelist_of(m, rq);
+	bool above = is_above(m, served, rq);
+
+	if (!(rq->gfp_flags & GFP_WRITE) || rq->gfp_flags & GFP_THISNODE || m->nr_nodes < 2 ||
+	    v->guesses)
+		return;
+	for (int i = 0; i < list->nr && !(above && list->zones[i] == served); i++)
+		if ((!above || list->zones[i]->node != served->node) &&
+		    is_above(m, list->zones[i], rq))
+			learn_dirty(v, list->zones[i], true);
+	if (above)
+		learn_dirty(v, served, false);
+}
+
+bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served)
+{
+	const struct zonelist *list = zonelist_of(v->m, rq);
+
+	if (rq->gfp_flags & GFP_WRITE || v->guesses || is_above(v->m, served, rq))
+		return false;
+	for (int i = 0; i < list->nr; i++)
+		if (is_above(v->m, list->zones[i], rq))
+			return true;
+	return false;
+}
