@@ -34,7 +34,9 @@ isolated, gave back or captured; lists that it or page reporting turned, or that
 another order for a reason not known; drains that nothing on the tape asked for; the node of a
 request that began on another CPU, or under a memory policy, and left a node with memory; and
 parameters (high, free_count, alloc_factor, the marks "below high" and of an active kswapd)
-where a refill or a drain showed another. How many pages an overflow drained is told only
+where a refill or a drain showed another; nodes that requests for pages to be written passed
+over; and how many pages in use at the start were on LRU lists, which claims depend on, as far
+as their frees show it. How many pages an overflow drained is told only
 where no parameter explains it. Which page is handed out, what a refill or a drain takes, and
 every fallback is the model's. Where a policy cuts zones, or sets the limits of per-CPU lists,
 parameters are not told.
