@@ -62,7 +62,7 @@ class Sight(TypedDict):
     before: list[str]
     after: list[str]
     lists: list[ListLook]
-    digests: bytes  # [row - start] of free lists, PCP lists, tuning, marks: uint32; 0: no request
+    digests: bytes  # [row - start] of each part of the state: uint32; 0: no request
 
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""

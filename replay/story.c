@@ -2,6 +2,7 @@
 #include "story.h"
 
 #include "buddy.h"
+#include "drift.h"
 #include "pcp.h"
 
 #include <stdarg.h>
@@ -42,8 +43,11 @@ void story_tell_state(struct story *story, const struct model *m, const struct s
 		pcp->count, pcp->high, pcp->high_min, pcp->high_max, pcp->batch, pcp->alloc_factor,
 		pcp->free_count, zone->below_high ? ", zone below high" : "");
 	if (pcp_allowed(m, scene->order) && type <= MIGRATETYPE_RECLAIMABLE) {
-		story_tell(story, "  zone: %llu pages free, marks %lld, %lld, %lld, boost %lld\n",
+		story_tell(story,
+			   "  zone: %llu pages free, %llu counted, marks %lld, %lld, %lld, boost "
+			   "%lld\n",
 			   (unsigned long long)zone->nr_free_pages,
+			   (unsigned long long)zone_counted_free(zone),
 			   (long long)zone->wmark[WMARK_MIN], (long long)zone->wmark[WMARK_LOW],
 			   (long long)zone->wmark[WMARK_HIGH], (long long)zone->boost);
 		story_tell(story, "  pcp list:");

@@ -175,6 +175,17 @@ static void look_at_lists(struct witness *w, const struct model *m)
 	}
 }
 
+static uint32_t digest_counts(const struct model *m)
+{
+	uint32_t digest = 0;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		digest = mix(digest, (uint32_t)m->zones[i].drift);
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
+		digest = mix(digest, (uint32_t)m->pcps[i].drift);
+	return digest;
+}
+
 /* Where a page is, in words. */
 static void tell_page(struct story *story, const struct model *m, uint64_t pfn)
 {
@@ -229,6 +240,7 @@ void witness_see(struct witness *w, const struct model *m, uint64_t at, bool req
 		digests[PART_PCP_LISTS] = digest_pcp_lists(m) | 1;
 		digests[PART_TUNING] = digest_tuning(m) | 1;
 		digests[PART_MARKS] = digest_marks(m) | 1;
+		digests[PART_COUNTS] = digest_counts(m) | 1;
 	}
 }
 

@@ -17,6 +17,7 @@ enum {
 	PART_PCP_LISTS,
 	PART_TUNING, /* of the PCPs */
 	PART_MARKS,  /* flags and boost of the zones */
+	PART_COUNTS, /* how far their counters are behind: drift.h */
 	NR_PARTS,
 };
 

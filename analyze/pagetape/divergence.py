@@ -30,6 +30,7 @@ PARTS = (
     "per-CPU lists",
     "tuning of per-CPU lists",
     "marks of zones",
+    "counters of free pages",
 )
 
 _REQUESTS = {"alloc", "free", "free_batched"}
