@@ -75,13 +75,35 @@ static void span_pass(struct asides *a, const struct aside *aside)
 		a->rows[kswapd->begun - 1].last = aside->ts;
 }
 
-/* The order of the request for which a task began its latest direct reclaim. */
-static uint8_t begun_order(const struct asides *a, int32_t pid)
+static struct reclaiming *find_task(struct reclaiming *tasks, int nr, int32_t pid)
 {
-	for (size_t i = a->nr; i--;)
-		if (a->rows[i].kind == ASIDE_RECLAIM && a->rows[i].pid == pid)
-			return a->rows[i].order;
-	return 0;
+	for (int i = 0; i < nr; i++)
+		if (tasks[i].pid == pid)
+			return &tasks[i];
+	return NULL;
+}
+
+static void begin_reclaim(struct asides *a, int32_t pid, uint8_t order)
+{
+	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
+
+	if (!task && a->nr_reclaiming < RECLAIMING_MAX)
+		task = &a->reclaiming[a->nr_reclaiming++];
+	if (task)
+		*task = (struct reclaiming){pid, order};
+}
+
+/* A task's direct reclaim is over: the order of the request for which it began. */
+static uint8_t end_reclaim(struct asides *a, int32_t pid)
+{
+	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
+	uint8_t order;
+
+	if (!task)
+		return 0;
+	order = task->order;
+	*task = a->reclaiming[--a->nr_reclaiming];
+	return order;
 }
 
 int asides_load(struct asides *a, struct model *m, const struct reclaim_columns *columns,
@@ -127,11 +149,12 @@ int asides_load(struct asides *a, struct model *m, const struct reclaim_columns 
 			where = columns->cpu[i];
 			aside.order = (uint8_t)columns->page_order[i];
 			aside.gfp_flags = columns->gfp_flags[i];
+			begin_reclaim(a, aside.pid, aside.order);
 			break;
 		case RECLAIM_KIND_DIRECT_RECLAIM_END:
 			aside.kind = ASIDE_RECLAIMED;
 			where = columns->cpu[i];
-			aside.order = begun_order(a, columns->pid[i]);
+			aside.order = end_reclaim(a, columns->pid[i]);
 			break;
 		default:
 			aside.kind = ASIDE_KSWAPD_SEEN;
@@ -188,8 +211,7 @@ void asides_reclaimed(struct asides *a, const struct aside *aside)
 {
 	asides_take_reclaimed(a, aside->pid, aside->order);
 	if (a->nr_reclaimed < RECLAIMED_MAX)
-		a->reclaimed[a->nr_reclaimed++] =
-			(struct back_from_reclaim){aside->pid, aside->order};
+		a->reclaimed[a->nr_reclaimed++] = (struct reclaiming){aside->pid, aside->order};
 }
 
 bool asides_take_reclaimed(struct asides *a, int32_t pid, int order)

@@ -38,12 +38,12 @@ struct kswapd_pass {
 	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
 };
 
-/* A task that comes out of direct reclaim, until the alloc for which it went there. */
-struct back_from_reclaim {
+/* A task in direct reclaim, or out of it until the alloc for which it went there. */
+struct reclaiming {
 	int32_t pid;
 	uint8_t order;
 };
-enum { RECLAIMED_MAX = 64 };
+enum { RECLAIMING_MAX = 1024, RECLAIMED_MAX = 64 }; /* at a time; of more the order is 0 */
 
 struct asides {
 	struct aside *rows;
@@ -51,8 +51,9 @@ struct asides {
 	bool ticks;                  /* the tape has the vmstat worker's own events */
 	struct kswapd_pass *kswapds; /* [node] */
 	int nr_passes;               /* of kswapd, running */
-	struct back_from_reclaim reclaimed[RECLAIMED_MAX];
-	int nr_reclaimed;
+	struct reclaiming reclaiming[RECLAIMING_MAX]; /* while rows are loaded */
+	struct reclaiming reclaimed[RECLAIMED_MAX];
+	int nr_reclaiming, nr_reclaimed;
 };
 
 /* For the nodes of a model. -ENOMEM. */

@@ -5,6 +5,7 @@
 #include "fragmentation.h"
 #include "make_block.h"
 #include "seize.h"
+#include "serve_parts.h"
 #include "zone.h"
 
 #include <string.h>
@@ -85,7 +86,7 @@ static void move_page(struct feedback *fb, struct zone *zone, uint32_t from, uin
 	seize(m, to, 0);
 	zone_mark_live(m, to, 0, MIGRATETYPE_MOVABLE);
 	if (name != NO_FRAME)
-		fb->reclaim.serve->map[name] = to + 1;
+		serve_map(fb->reclaim.serve, name, 0, to + 1, true);
 	reclaim_moved(&fb->reclaim, from, to);
 	if (m->frames[from].state == FRAME_OLD)
 		zone_forget_old(m, from, 0);

@@ -158,6 +158,8 @@ void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migrat
  * that was before the entry above it was freed onto it. The row of that free, or 0.
  */
 uint64_t left_before(const struct validate *v, uint32_t entry);
+/* So did all entries of a PCP from `top` down to that one. */
+void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry);
 /* The same; those above it that came with the same refill were gone by then. */
 void take_buried(struct validate *v, uint32_t entry);
 /*

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include "buddy.h"
+#include "min_max.h"
 #include "drift.h"
 
 #include <limits.h>
@@ -50,18 +51,12 @@ static void take_series(struct validate *v, const struct step *step, struct pcp 
 			uint32_t entry)
 {
 	const struct model *m = v->m;
-	uint32_t top = entry, above, next;
-	uint64_t at;
+	uint32_t top = entry, above;
 
 	while ((above = m->frames[top].prev) < m->nr_frames && above != step->frame &&
 	       !is_there_later(steps_of_frame(&v->steps, step, above)))
 		top = above;
-	at = left_before(v, top);
-	for (bool last = false; !last; top = next) {
-		next = m->frames[top].next;
-		last = top == entry;
-		take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
-	}
+	take_down_to(v, pcp, top, entry);
 }
 
 /*
@@ -109,7 +104,7 @@ struct pieces {
 
 static void next_piece(struct pieces *p, const struct drain_due *due, int drained)
 {
-	int left = due->pages - p->asked, piece = left < due->piece ? left : due->piece;
+	int piece = min_int(due->pages - p->asked, due->piece);
 
 	p->asked += piece;
 	p->end = drained + piece;
@@ -325,7 +320,7 @@ void expect_tick(struct validate *v, const struct aside *aside)
 			expect_decay(v, aside, pcp, until);
 		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)
 			continue;
-		due.pages = pcp->batch < pcp->count ? pcp->batch : pcp->count;
+		due.pages = min_int(pcp->batch, pcp->count);
 		if (due.pages)
 			expect_worker_drain(v, aside, pcp, &due);
 	}

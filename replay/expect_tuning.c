@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "expect.h"
 
+#include "min_max.h"
+
 #include "buddy.h"
 
 enum { FACTOR_MOST = 16 }; /* more than any list holds batches of */
@@ -89,20 +91,15 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 	tune_limit(v, zone, pcp, before, pick->order, size);
 }
 
-static int greater(int a, int b)
-{
-	return a > b ? a : b;
-}
-
 /* The high of a PCP of which only this is known: at its count it drained, or it did not. */
 static int shown_high(const struct pcp *pcp, bool drained)
 {
 	/* A mark that is wrong had taken as much off it with a free. */
-	int held = pcp->count + greater(pcp->free_count, pcp->batch);
+	int held = pcp->count + max_int(pcp->free_count, pcp->batch);
 
 	if (drained)
 		return pcp->count;
-	return held < pcp->high_max ? held : pcp->high_max;
+	return min_int(held, pcp->high_max);
 }
 
 /* The PCP as it was when the free overflowed it, or did not, with some of it changed. */
@@ -120,13 +117,13 @@ static struct untold change(const struct validate *v, const struct freed *free,
 	if (changes & OTHER_HIGH && tuning == PCP_AUTO)
 		guess->high = shown_high(guess, drained->pages);
 	else if (changes & (OTHER_BELOW_HIGH | OTHER_RECLAIM) && !drained->pages)
-		guess->high = greater(guess->high, v->highs[guess->number]);
+		guess->high = max_int(guess->high, v->highs[guess->number]);
 	if (guess->high != free->high) {
 		row.high = guess->high;
 		row.tells |= TELLS_HIGH;
 	}
 	if (changes & OTHER_BURST && tuning == PCP_AUTO) {
-		guess->free_count = greater(drained->pages - (1 << free->order), 0);
+		guess->free_count = max_int(drained->pages - (1 << free->order), 0);
 		row.free_count = guess->free_count;
 		row.tells |= TELLS_FREE_COUNT;
 	}

@@ -3,28 +3,40 @@
 
 #include "buddy.h"
 #include "seize.h"
+#include "serve_parts.h"
 #include "zone.h"
 #include "zonelist.h"
 
 #include <assert.h>
 
-void find_names(const struct serve *s, uint32_t start, uint32_t *names)
+/* Who is where, for all of the map; from here on serve_map() keeps it. */
+static void find_owners(struct serve *s)
 {
-	const struct model *m = s->model;
-	uint32_t pages = 1u << m->pageblock_order;
-
-	/* What was used before the start is its own name, while it is where it was. */
-	for (uint32_t i = 0; i < pages; i++) {
-		bool own =
-			m->frames[start + i].state == FRAME_OLD && s->map[start + i] == MAP_UNSEEN;
-
-		names[i] = own ? start + i : NO_FRAME;
-	}
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++) {
+	s->owners = s->room;
+	for (uint32_t frame = 0; frame < s->model->nr_frames; frame++) {
 		uint32_t place = serve_place(s, frame);
 
-		if (place != NO_FRAME && place - start < pages)
-			names[place - start] = frame;
+		if (place != NO_FRAME)
+			s->owners[place] = frame;
+	}
+}
+
+void find_names(struct serve *s, uint32_t start, uint32_t *names)
+{
+	const struct model *m = s->model;
+
+	if (!s->owners)
+		find_owners(s);
+	for (uint32_t i = 0; i < 1u << m->pageblock_order; i++) {
+		uint32_t page = start + i, owner = s->owners[page];
+
+		/* Who let go of a page is not taken out of the owners. */
+		if (serve_place(s, owner) == page)
+			names[i] = owner;
+		else /* What was used before the start is its own name, while it is where it was. */
+			names[i] = m->frames[page].state == FRAME_OLD && s->map[page] == MAP_UNSEEN
+					   ? page
+					   : NO_FRAME;
 	}
 }
 
@@ -122,7 +134,7 @@ static void move_page(struct serve *s, const struct zone *zone, uint32_t from, u
 
 	zone_mark_live(m, to, 0, MIGRATETYPE_MOVABLE);
 	if (name != NO_FRAME)
-		s->map[name] = to + 1;
+		serve_map(s, name, 0, to + 1, true);
 	if (m->frames[from].state == FRAME_OLD)
 		zone_forget_old(m, from, 0);
 	else

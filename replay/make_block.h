@@ -18,7 +18,7 @@
 uint32_t make_block(struct serve *s, const struct waiting *e, const struct request *rq);
 
 /*
- * Who names the model's pages of a pageblock: recorded frame by place in it, or NO_FRAME; 4 bytes
- * per frame of the machine are read.
+ * Who names the model's pages of a pageblock: recorded frame by place in it, or NO_FRAME. After
+ * serve_moves_pages(); the first time the whole map is read.
  */
-void find_names(const struct serve *s, uint32_t start, uint32_t *names);
+void find_names(struct serve *s, uint32_t start, uint32_t *names);

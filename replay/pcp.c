@@ -5,19 +5,10 @@
 #include "drift.h"
 #include "fallback.h"
 #include "lock_queue.h"
+#include "min_max.h"
 #include "watermark.h"
 
 enum { REMOTE_EXPIRE = 3 }; /* ticks a remote node's PCP may idle (refresh_cpu_vm_stats) */
-
-static int min_int(int a, int b)
-{
-	return a < b ? a : b;
-}
-
-static int max_int(int a, int b)
-{
-	return a > b ? a : b;
-}
 
 /* The kernel's clamp(): with low above high, high. */
 static int clamp_int(int value, int low, int high)

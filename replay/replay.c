@@ -192,6 +192,10 @@ static int start(struct replay *r, struct error *err)
 	if (ret)
 		return ret;
 	r->serve.makes_blocks = r->config.makes_blocks && r->config.reclaim == RECLAIM_AS_RECORDED;
+	if (r->serve.makes_blocks || r->config.reclaim != RECLAIM_AS_RECORDED)
+		ret = serve_moves_pages(&r->serve, err);
+	if (ret)
+		return ret;
 	ret = requests_init(&r->requests, r->model, r->anomalies, err);
 	if (ret)
 		return ret;

@@ -32,8 +32,19 @@ void serve_free(struct serve *s)
 	units_free(s->units);
 	huge_free(s->huge);
 	free(s->names);
-	if (s->model)
-		memory_free(s->map, s->model->nr_frames * sizeof(*s->map));
+	if (!s->model)
+		return;
+	memory_free(s->map, s->model->nr_frames * sizeof(*s->map));
+	if (s->room)
+		memory_free(s->room, s->model->nr_frames * sizeof(*s->room));
+}
+
+int serve_moves_pages(struct serve *s, struct error *err)
+{
+	s->room = memory_new(s->model->nr_frames * sizeof(*s->room));
+	return s->room ? 0
+		       : fail(err, ENOMEM, "no memory for the owners of %u page frames",
+			      s->model->nr_frames);
 }
 
 void serve_report(struct serve *s, const struct waiting *e, int kind, int action)
@@ -53,6 +64,9 @@ void serve_map(struct serve *s, uint32_t frame, int order, uint32_t place, bool 
 	s->map[frame] = place;
 	for (uint32_t i = 1; i < 1u << order; i++)
 		s->map[frame + i] = served ? place + i : place;
+	if (s->owners && served)
+		for (uint32_t i = 0; i < 1u << order; i++)
+			s->owners[place - 1 + i] = frame + i;
 }
 
 /* The node a request asks first: its CPU's, unless it, or its thread, asked for another. */

@@ -32,6 +32,8 @@ struct serve {
 	struct model *model;
 	uint32_t *map;
 	uint32_t *names;     /* [frame of a pageblock] for find_names() */
+	uint32_t *owners;    /* [frame] the map the other way, once find_names() needed it */
+	uint32_t *room;      /* for owners; NULL: pages of this run do not move */
 	struct units *units; /* NULL: every page is served by itself */
 	struct huge *huge;   /* NULL: huge pages are where the record has them */
 	struct anomalies anomalies;
@@ -48,6 +50,9 @@ struct serve {
 /* Requests of `model`. -ENOMEM. */
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err);
 void serve_free(struct serve *s);
+
+/* Before the first request: pages may move, so what is on them has to be found. -ENOMEM. */
+int serve_moves_pages(struct serve *s, struct error *err);
 
 /* Run a request at model->now, its moment. */
 void serve_request(struct serve *s, struct waiting *e);

@@ -121,22 +121,28 @@ uint64_t left_before(const struct validate *v, uint32_t entry)
 	return row_of(v, v->pushed[above]);
 }
 
+void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint64_t at = left_before(v, top);
+
+	for (bool last = false; !last;) {
+		uint32_t next = m->frames[top].next;
+
+		last = top == entry;
+		take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
+		top = next;
+	}
+}
+
 void take_buried(struct validate *v, uint32_t entry)
 {
-	struct model *m = v->m;
-	struct pcp *pcp = &m->pcps[m->frames[entry].list];
-	int type = frame_block(m, entry)->migratetype;
-	uint32_t top = entry, above, next;
-	uint64_t at;
+	const struct model *m = v->m;
+	uint32_t top = entry, above;
 
 	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
 		top = above;
-	at = left_before(v, top);
-	for (; top != entry; top = next) {
-		next = m->frames[top].next;
-		take_unseen(v, pcp, top, type, at);
-	}
-	take_unseen(v, pcp, entry, type, at);
+	take_down_to(v, &v->m->pcps[m->frames[entry].list], top, entry);
 }
 
 bool take_untold(struct validate *v, const struct step *step, struct pcp *pcp, uint32_t entry,

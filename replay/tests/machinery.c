@@ -27,6 +27,7 @@ void machinery_new(struct machinery *w, const char *kernel, const char *policy)
 	toy_new_machine_under(&w->toy, kernel, policy, &machine, zones, 2);
 	w->toy.m->now.ts = 1;
 	must(serve_init(&w->serve, w->toy.m, anomalies, &err), &err);
+	must(serve_moves_pages(&w->serve, &err), &err);
 }
 
 void machinery_start(struct machinery *w)

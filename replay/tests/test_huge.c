@@ -6,10 +6,8 @@
  */
 #include "check.h"
 #include "huge.h"
-#include "serve.h"
-#include "toy.h"
+#include "serve_world.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ORDER = 4, PAGES = 1 << ORDER, NODE_PAGES = 4 * PAGES, NR_NODES = 3, PID = 7 };
@@ -18,13 +16,6 @@ enum { ORDER = 4, PAGES = 1 << ORDER, NODE_PAGES = 4 * PAGES, NR_NODES = 3, PID 
 #define GFP_HUGE   (GFP_LIGHT | GFP_DIRECT_RECLAIM)
 #define GFP_LOCAL  (GFP_THISNODE | GFP_NORETRY)
 #define GFP_SINGLE (GFP_HIGHMEM | GFP_MOVABLE | GFP_ZERO)
-
-struct world {
-	struct toy toy;
-	struct serve serve;
-	uint64_t anomalies[NR_ANOMALY_KIND];
-	struct output *output;
-};
 
 static void world_new(struct world *w, const char *policy)
 {
@@ -53,21 +44,7 @@ static void world_new(struct world *w, const char *policy)
 	toy_new_machine_under(&w->toy, "6.18", policy, &machine, zones, NR_NODES);
 	for (int node = 0; node < NR_NODES; node++)
 		w->toy.m->pcps[node].batch = 1;
-	if (output_new(&w->output, &anomaly_table, 16, NULL) ||
-	    serve_init(&w->serve, w->toy.m, (struct anomalies){w->output, w->anomalies}, NULL)) {
-		printf("Bail out! no memory\n");
-		exit(1);
-	}
-}
-
-static void world_free(struct world *w)
-{
-	const char *wrong = model_check(w->toy.m);
-
-	check_text(wrong ? wrong : "", "");
-	serve_free(&w->serve);
-	output_free(w->output);
-	toy_free(&w->toy);
+	world_begin(w);
 }
 
 static uint64_t total(const struct world *w, size_t counter)
@@ -100,23 +77,6 @@ static void alloc(struct world *w, uint32_t pfn, int order, uint32_t gfp_flags)
 					 .gfp_flags = gfp_flags,
 				 });
 	w->serve.at++;
-}
-
-static void free_(struct world *w, uint32_t pfn, int order)
-{
-	serve_request(&w->serve, &(struct waiting){
-					 .kind = EVENT_KIND_FREE,
-					 .frame = pfn,
-					 .order = (uint8_t)order,
-				 });
-	w->serve.at++;
-}
-
-/* In the record these pages were handed out and freed: what the model has there is not theirs. */
-static void freed(struct world *w, uint32_t pfn, int order)
-{
-	for (uint32_t i = 0; i < 1u << order; i++)
-		w->serve.map[pfn + i] = MAP_FREED;
 }
 
 static void touch(struct world *w, uint32_t pfn, int pages)

@@ -4,39 +4,13 @@
  * Pageblocks are of 16 pages, the largest order is 5.
  */
 #include "check.h"
-#include "serve.h"
-#include "toy.h"
-
-#include <stdlib.h>
-
-struct world {
-	struct toy toy;
-	struct serve serve;
-	uint64_t anomalies[NR_ANOMALY_KIND];
-	struct output *output;
-};
+#include "serve_world.h"
 
 static void world_new(struct world *w, const char *blocks)
 {
-	struct error err;
-
 	*w = (struct world){0};
 	toy_new(&w->toy, "6.18", (struct toy_geometry){4, 5, blocks, 0});
-	if (output_new(&w->output, &anomaly_table, 16, &err) ||
-	    serve_init(&w->serve, w->toy.m, (struct anomalies){w->output, w->anomalies}, &err)) {
-		printf("Bail out! %s\n", err.msg);
-		exit(1);
-	}
-}
-
-static void world_free(struct world *w)
-{
-	const char *wrong = model_check(w->toy.m);
-
-	check_text(wrong ? wrong : "", "");
-	serve_free(&w->serve);
-	output_free(w->output);
-	toy_free(&w->toy);
+	world_begin(w);
 }
 
 static void untold(struct world *w, int kind, uint32_t pfn, int order)
@@ -48,23 +22,6 @@ static void untold(struct world *w, int kind, uint32_t pfn, int order)
 					.order = (uint8_t)order,
 					.migratetype = MIGRATETYPE_MOVABLE,
 				});
-}
-
-/* In the record these pages were handed out and freed: what the model has there is not theirs. */
-static void freed(struct world *w, uint32_t pfn, int order)
-{
-	for (uint32_t i = 0; i < 1u << order; i++)
-		w->serve.map[pfn + i] = MAP_FREED;
-}
-
-static void free_(struct world *w, uint32_t pfn, int order)
-{
-	serve_request(&w->serve, &(struct waiting){
-					 .kind = EVENT_KIND_FREE,
-					 .frame = pfn,
-					 .order = (uint8_t)order,
-				 });
-	w->serve.at++;
 }
 
 static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
@@ -83,7 +40,6 @@ static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
 			    .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
 			    .migratetype = MIGRATETYPE_MOVABLE};
 	struct world w = {0};
-	struct error err;
 
 	for (uint16_t i = 0; i < 2; i++)
 		zones[i] = (struct zone_spec){.node = i,
@@ -93,8 +49,7 @@ static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
 					      .present = 32,
 					      .managed = 32};
 	toy_new_machine(&w.toy, "6.18", &machine, zones, 2);
-	must(output_new(&w.output, &anomaly_table, 16, &err), &err);
-	must(serve_init(&w.serve, w.toy.m, (struct anomalies){w.output, w.anomalies}, &err), &err);
+	world_begin(&w);
 	toy_add_free(&w.toy, 0, 4, 'M');
 	toy_add_free(&w.toy, 48, 4, 'M');
 	freed(&w, 40, 1);
