@@ -7,16 +7,20 @@
 
 enum { BLOCK = 512, PAGES = 8 * BLOCK, OTHER_TASK = 9 };
 
-static const uint16_t cpu_nodes[] = {0, 0};
-static const uint8_t distances[] = {10};
-static const struct machine machine = {
-	.pageblock_order = 9,
-	.max_order = 10,
-	.nr_cpus = 2,
-	.nr_nodes = 1,
-	.cpu_nodes = cpu_nodes,
-	.node_distances = distances,
-};
+static struct machine machine_of(bool remote)
+{
+	static const uint16_t cpu_nodes[2][2] = {{0, 0}, {0, 1}};
+	static const uint8_t distances[] = {10, 20, 20, 10};
+
+	return (struct machine){
+		.pageblock_order = 9,
+		.max_order = 10,
+		.nr_cpus = 2,
+		.nr_nodes = 2,
+		.cpu_nodes = cpu_nodes[remote],
+		.node_distances = distances,
+	};
+}
 
 static void load(struct validate *v, struct batch *batch)
 {
@@ -91,16 +95,18 @@ static void load_pcps(struct validate *v, int batch, int high)
 	load(v, rows);
 }
 
-static void load_tick(struct validate *v, uint64_t at)
+static void load_ticks(struct validate *v, uint64_t at, size_t nr)
 {
-	struct batch *rows = toy_rows(&reclaim_table, 1);
+	struct batch *rows = toy_rows(&reclaim_table, nr ? nr : 1);
 	struct reclaim_columns *c = (struct reclaim_columns *)rows->slots;
 
-	c->at[0] = at;
-	c->ts[0] = 1000 * at;
-	c->cpu[0] = 1;
-	c->pid[0] = OTHER_TASK;
-	c->kind[0] = RECLAIM_KIND_VMSTAT_UPDATE;
+	for (size_t i = 0; i < rows->nr; i++) {
+		c->at[i] = at;
+		c->ts[i] = 1000 * at;
+		c->cpu[i] = 1;
+		c->pid[i] = OTHER_TASK;
+		c->kind[i] = RECLAIM_KIND_VMSTAT_UPDATE;
+	}
 	load(v, rows);
 }
 
@@ -147,7 +153,7 @@ static void preview(struct validate *v, struct batch *batch)
 struct validate *validated(const struct short_tape *tape)
 {
 	size_t nr = tape->nr_events;
-	struct validate_config config = {.machine = machine,
+	struct validate_config config = {.machine = machine_of(tape->remote),
 					 .interval_ns = 1000000000,
 					 .nr_rows = nr,
 					 .checks = CHECKS_FULL};
@@ -166,12 +172,13 @@ struct validate *validated(const struct short_tape *tape)
 	if (tape->migrates_at)
 		load_migration(v, tape->migrates_at, tape->target);
 	if (tape->tick_at)
-		load_tick(v, tape->tick_at);
+		load_ticks(v, tape->tick_at, tape->nr_ticks);
 	for (size_t i = 0; i < nr; i++) {
 		const struct row *row = &tape->events[i];
 
 		c->ts[i] = 1000 * (i + 1);
 		c->cpu[i] = row->cpu;
+		c->pid[i] = row->worker ? OTHER_TASK : 0;
 		c->flags[i] = row->flags;
 		c->kind[i] = row->kind;
 		c->pfn[i] = row->pfn;

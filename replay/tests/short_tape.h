@@ -2,9 +2,9 @@
 /*
  * short_tape.h - a few events written by hand, as validate finds them.
  *
- * Two CPUs, one zone of 8 MOVABLE pageblocks of 512 pages, of which all but the given chunks
- * is used; the kernel is 6.18. A PCP is empty at first, of batch 1 and high 8; the events are
- * 1 us apart.
+ * Two nodes with a CPU each, or one with both; the first has a zone of 8 MOVABLE pageblocks of
+ * 512 pages, of which all but the given chunks is used, the second has no memory. The kernel is
+ * 6.18. A PCP is empty at first, of batch 1 and high 8; the events are 1 us apart.
  */
 #pragma once
 
@@ -26,6 +26,7 @@ struct row {
 	/* of alloc_extfrag */
 	uint8_t fallback_order, fallback_migratetype;
 	bool owner;
+	bool worker; /* of the task whose ticks the tape has */
 };
 
 /* The fields of each event as toy.h writes them, after the CPU. */
@@ -35,6 +36,8 @@ struct row {
 #define FREE_IN_SOFTIRQ(c, p, o)                                                                   \
 	PAGE(c, FREE, .pfn = p, .order = o, .flags = CONTEXT_SOFTIRQ | CONTEXT_PREEMPT_OFF)
 #define DRAIN(c, p, o, type) PAGE(c, PCPU_DRAIN, .pfn = p, .order = o, .migratetype = type)
+#define WORKER_DRAIN(c, p, o, type)                                                                \
+	PAGE(c, PCPU_DRAIN, .pfn = p, .order = o, .migratetype = type, .worker = true)
 #define ZONE_LOCKED(c, p, o, type)                                                                 \
 	PAGE(c, ALLOC_ZONE_LOCKED, .pfn = p, .order = o, .migratetype = type)
 #define EXTFRAG(c, p, o, from, type, old, own)                                                     \
@@ -51,6 +54,8 @@ struct short_tape {
 	uint64_t migrates_at; /* not 0: from that event on to 16 pages from that pfn on, isolated */
 	uint64_t target;
 	uint64_t tick_at; /* not 0: before that event, another task's vmstat tick on CPU 1 */
+	size_t nr_ticks;  /* so many there; 0: one */
+	bool remote;      /* CPU 1 is of the second node */
 };
 
 /* What such a tape is found to be. */

@@ -364,7 +364,38 @@ static void a_refill_cut_short_shows_what_cut_it(void)
 	check(tally_of(v, DECISION_REFILL_SIZE).exact == 2);
 	check(validate_model(v)->zones[0].below_high);
 	check(validate_model(v)->pcps[0].high == 33);
-	validate_free(v);
+	validate_free(v);}
+
+static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* The refill touches the list; the worker gives a batch back, the oldest first. */
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 2048, 0, MOVABLE),
+		ZONE_LOCKED(1, 2049, 0, MOVABLE),
+		ALLOC(1, 2048, 0, MOVABLE),
+		FREE(1, 512, 0),
+		FREE(1, 514, 0),
+		WORKER_DRAIN(1, 2049, 0, MOVABLE),
+		WORKER_DRAIN(1, 512, 0, MOVABLE),
+	};
+	static const struct {
+		size_t ticks;
+		bool remote, expected;
+	} cases[] = {{3, true, true}, {2, true, false}, {4, true, false}, {3, false, false}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct validate *v =
+			VALIDATED(chunks, events, .pcp_batch = 2, .tick_at = 5,
+				  .nr_ticks = cases[i].ticks, .remote = cases[i].remote);
+		const struct zone_score *score = &validate_totals(v)->score;
+
+		check(tally_of(v, DECISION_DRAIN_SIZE).nr == cases[i].expected);
+		check(tally_of(v, DECISION_DRAIN_SIZE).exact == cases[i].expected);
+		check(score->repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == !cases[i].expected);
+		check(zone_pcp(validate_model(v), validate_model(v)->zones, 1)->count == 1);
+		validate_free(v);
+	}
 }
 
 int main(void)
@@ -385,5 +416,6 @@ int main(void)
 	test(a_drain_of_what_a_tick_drains_shows_one);
 	test(a_refill_cut_short_shows_what_cut_it);
 	test(what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before);
+	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
 	return check_done();
 }

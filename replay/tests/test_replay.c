@@ -809,6 +809,49 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 	}
 }
 
+/* No event tells it: before row `at` node 0's zone was not below its high watermark. */
+static void untold_mark(struct tape *t, uint64_t at)
+{
+	struct batch *batch = toy_rows(&untold_table, 1);
+	struct untold_columns *c = (struct untold_columns *)batch->slots;
+	struct error err;
+
+	c->at[0] = at;
+	c->ts[0] = t->ts;
+	c->kind[0] = UNTOLD_KIND_TUNED;
+	c->pfn[0] = BLOCK;
+	c->below_high[0] = false;
+	set_valid(c->below_high_valid, 0);
+	must(hand_over(t->r, batch, false, &err), &err);
+	batch_free(batch);
+}
+
+static void what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside(void)
+{
+	static const struct {
+		uint64_t aside, untold; /* rows; the requests are rows 0 and 2 */
+		bool marked;            /* the aside was last */
+	} cases[] = {{1, 1, false}, {2, 1, true}, {1, 2, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		m = replay_model(t.r);
+		m->zones[0].wmark[WMARK_HIGH] = ZONE_PAGES;
+		free_(&t, 1, ZONE_PAGES + 5, 0);
+		event(&t, EVENT_KIND_PCPU_DRAIN, 1, ZONE_PAGES + 5, 0);
+		free_(&t, 1, ZONE_PAGES + 6, 0);
+		/* Direct reclaim begins: a request has found the zone low, and marked it. */
+		reclaim_row(&t, cases[i].aside, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, 0);
+		untold_mark(&t, cases[i].untold);
+		play(&t);
+		check(m->zones[0].below_high == cases[i].marked);
+		tape_free(&t);
+	}
+}
+
 static void a_request_that_failed_marks_the_zones_that_are_low(void)
 {
 	for (int low = 0; low < 2; low++) {
@@ -901,6 +944,7 @@ int main(void)
 	test(a_cpu_without_events_decays_too);
 	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
 	test(a_pass_of_kswapd_lasts_until_its_last_row_however_quiet);
+	test(what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside);
 	test(a_request_that_failed_marks_the_zones_that_are_low);
 	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
 	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
