@@ -25,7 +25,9 @@ Written {date} on Linux {release}; the machine had other work at the same time.
   decisions about which the tape had not told enough; percentages are of the others.
 - *Free run* (`pagetape replay`): the model gets the requests, among them those that no event
   told but others prove, and decides everything else. One wrong page makes others wrong, so
-  this says how long it stays on the kernel's track.
+  this says how long it stays on the kernel's track. Up to its first wrong page its state is
+  compared with that of `validate`, event by event (`pagetape replay --explain`): which part
+  left the track first, and which lists were no longer the same.
 
 What no event told, and a free run is given all the same, are the rows of the table `untold`
 that a first pass of `validate` proves (`pagetape validate -o`): pages taken or freed without
@@ -252,17 +254,16 @@ def _free_run_lacks(result: Result) -> list[str]:
 
 def _parting(parting: dict[str, Any]) -> str:
     """Until when the free run's state was the kernel's, and what was different then."""
-    same = ", ".join(
+    earlier = [
         f"{part} until event {row:,}" if row else f"{part} never"
         for part, row in parting["same_until"].items()
-    )
-    there, unlike = (
-        "; ".join(line.strip() for line in parting[name][:most])
-        for name, most in (("there", 4), ("unlike", 3))
-    )
+        if row != parting["at"]
+    ]
+    there, unlike = ("; ".join(map(str.strip, parting[name][:4])) for name in ("there", "unlike"))
     return (
-        f"- Free run, the kernel's state before that: {same}. Where the lists part: {there}."
-        f" First that differs: {unlike}."
+        "- Free run, its state was the kernel's until then"
+        + (f", but for: {', '.join(earlier)}" if earlier else "")
+        + f". Where the lists part: {there}. What differs: {unlike}."
     )
 
 

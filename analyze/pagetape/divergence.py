@@ -35,7 +35,7 @@ PARTS = (
 
 _REQUESTS = {"alloc", "free", "free_batched"}
 _OF_A_REFILL = {"alloc_zone_locked", "alloc_extfrag"}
-_LINES = 6
+_UNTOLD_ROWS, _LISTS = 6, 16  # told at most
 
 
 def _rows(tape: Tape, first: int, end: int) -> Iterator[dict[str, Any]]:
@@ -126,7 +126,7 @@ def _untold(rows: pa.Table | None, first: int, end: int) -> list[str]:
     return [
         f"  before row {row['at']}, cpu {row['cpu']}, no event tells: {row['kind']}"
         f" pfn {row['pfn']} order {row['page_order']}"
-        for row in near.slice(0, _LINES).to_pylist()
+        for row in near.slice(0, _UNTOLD_ROWS).to_pylist()
     ]
 
 
@@ -138,7 +138,7 @@ def _entries(look: _replay.ListLook | None) -> str:
     if look is None:
         return "empty"
     more = " ..." if look["nr"] > len(look["pfns"]) else ""
-    return f"{look['nr']}: {' '.join(map(str, look['pfns']))}{more}"
+    return f"{look['nr']} ({' '.join(map(str, look['pfns']))}{more})"
 
 
 def _unlike(kernel: list[_replay.ListLook], model: list[_replay.ListLook]) -> list[str]:
@@ -151,11 +151,12 @@ def _unlike(kernel: list[_replay.ListLook], model: list[_replay.ListLook]) -> li
             continue
         node, zone, cpu, order, migratetype = name
         whose = "free list" if cpu is None else f"list of CPU {cpu}"
-        lines.append(f"  node {node} {zone}, {whose}, order {order} {migratetype}:")
-        lines.append(f"    kernel {_entries(one)}")
-        lines.append(f"    model {_entries(other)}")
-    most = 2 * 3 * _LINES
-    return [*lines[:most], *(["  ..."] if len(lines) > most else [])]
+        lines.append(
+            f"  node {node} {zone}, {whose}, order {order} {migratetype}:"
+            f" kernel {_entries(one)}, model {_entries(other)}"
+        )
+    more = [f"  ... and {len(lines) - _LISTS} more"] if len(lines) > _LISTS else []
+    return [*lines[:_LISTS], *more]
 
 
 class _Pair:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape replay --explain: the first wrong page of a free run, with both states around it."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ def test_the_first_wrong_page_is_told_with_both_states_around_it(
     unheard = [
         at
         for at, row in enumerate(events)
-        if row["kind"] == "alloc" and events[at - 1]["kind"] not in ("alloc_zone_locked",)
+        if row["kind"] == "alloc" and events[at - 1]["kind"] != "alloc_zone_locked"
     ][2000]
     gone = events[unheard]
     recorded = without(played, tmp_path / "recorded.tape", {unheard})
@@ -67,6 +69,19 @@ def test_the_first_wrong_page_is_told_with_both_states_around_it(
     assert f"page {gone['pfn']}: " in story and "what differs before row" in story
     said = pagetape("replay", recorded, "--explain").out
     assert f"first wrong page: event {first['at']:,} " in said and first["story"][-1] in said
+
+
+def test_the_page_of_fidelity_tells_it_of_each_recording(played: Path, tmp_path: Path) -> None:
+    events = Tape(played).table("event").to_pylist()
+    unheard = [at for at, row in enumerate(events) if row["kind"] == "alloc"][3000]
+    recorded = without(played, tmp_path / "recorded.tape", {unheard})
+    script, out = Path(__file__).parents[1] / "fidelity/fidelity.py", tmp_path / "fidelity.md"
+    work = tmp_path / "work"
+    argv = [sys.executable, script, "--only", "none", "--work", work, out, recorded]
+    subprocess.run(argv, check=True, capture_output=True)
+    told = [line for line in out.read_text().splitlines() if line.startswith("- Free run")]
+    assert "first wrong page: event" in told[0]
+    assert "its state was the kernel's until then" in told[1] and "What differs: node 0" in told[1]
 
 
 @pytest.mark.parametrize("other", [("--policy", "nofragment"), ("--reclaim", "R1")])
