@@ -364,7 +364,8 @@ static void a_refill_cut_short_shows_what_cut_it(void)
 	check(tally_of(v, DECISION_REFILL_SIZE).exact == 2);
 	check(validate_model(v)->zones[0].below_high);
 	check(validate_model(v)->pcps[0].high == 33);
-	validate_free(v);}
+	validate_free(v);
+}
 
 static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void)
 {
