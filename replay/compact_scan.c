@@ -15,7 +15,6 @@ static void isolate(struct model *m, struct compactor *task, uint32_t head,
 		    const struct compact_sink *sink)
 {
 	int order = m->frames[head].order, type = m->frames[head].list;
-	uint32_t block = 1u << m->pageblock_order;
 
 	free_list_del(m, task->zone, head);
 	for (uint32_t i = 0; i < 1u << order; i++) {
@@ -23,16 +22,7 @@ static void isolate(struct model *m, struct compactor *task, uint32_t head,
 		m->frames[head + i].state = FRAME_USED;
 	}
 	sink->isolated(sink->self, task, head, order, type);
-	if (order < m->pageblock_order - 1)
-		return;
-	for (uint32_t f = head; f < head + (1u << order); f += block) {
-		if (frame_block(m, f)->migratetype > MIGRATETYPE_RECLAIMABLE)
-			continue;
-		if (m->kernel->drained_type == DRAINED_BLOCK)
-			retype_block(m, f, MIGRATETYPE_MOVABLE);
-		else
-			set_block_type(m, f, 0, MIGRATETYPE_MOVABLE);
-	}
+	retype_isolated(m, head, order);
 }
 
 /* A scan of a range in strides: what it looks at, and what it takes. */

@@ -280,8 +280,10 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 		return;
 	/* The event tells the list's type, which is the pageblock's. */
 	if (f->list != pick->migratetype && m->kernel->zone_locked == ZONE_LOCKED_LIST &&
-	    m->kernel->drained_type == DRAINED_BLOCK)
+	    m->kernel->drained_type == DRAINED_BLOCK) {
+		tell_block(v, UNTOLD_KIND_RETYPED, chunk, f->order, pick->migratetype, 0);
 		retype_block(m, pick->frame, pick->migratetype);
+	}
 	type = f->list;
 	if (chunk != pick->frame || is_small_next(v, zone, pick, f)) {
 		/* It was taken by itself: so what it would have merged with is not free. */

@@ -109,14 +109,34 @@ void retype_block(struct model *m, uint32_t frame, int migratetype)
 {
 	struct zone *zone = frame_zone(m, frame);
 	uint32_t start = block_start(m, frame), end = block_end(m, frame);
+	uint64_t reserved = zone->nr_reserved_highatomic, block = 1ull << m->pageblock_order;
+	int was = frame_block(m, frame)->migratetype;
 
-	if (frame_block(m, frame)->migratetype == migratetype)
+	if (was == migratetype)
 		return;
+	if (was == MIGRATETYPE_HIGHATOMIC)
+		zone->nr_reserved_highatomic -= reserved < block ? reserved : block;
 	if (start >= zone->start && retype_chunk(m, zone, block_head(m, start), migratetype))
 		return;
 	move_free_pages(m, zone, start > zone->start ? start : zone->start,
 			end < zone->end ? end : zone->end, migratetype);
 	set_block_type(m, frame, 0, migratetype);
+}
+
+void retype_isolated(struct model *m, uint32_t head, int order)
+{
+	uint32_t block = 1u << m->pageblock_order;
+
+	if (order < m->pageblock_order - 1)
+		return;
+	for (uint32_t f = head; f < head + (1u << order); f += block) {
+		if (frame_block(m, f)->migratetype > MIGRATETYPE_RECLAIMABLE)
+			continue;
+		if (m->kernel->drained_type == DRAINED_BLOCK)
+			retype_block(m, f, MIGRATETYPE_MOVABLE);
+		else
+			set_block_type(m, f, 0, MIGRATETYPE_MOVABLE);
+	}
 }
 
 void rotate_list(struct model *m, uint32_t list, uint32_t first)

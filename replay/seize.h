@@ -18,6 +18,9 @@ void seize(struct model *m, uint32_t head, int order);
 /* Undo take_smallest(): the chunk is whole again, and first on its list. */
 void put_back(struct model *m, uint32_t head, int order);
 
+/* __isolate_free_page, of 2^order pages that were free: most of a pageblock makes it MOVABLE. */
+void retype_isolated(struct model *m, uint32_t head, int order);
+
 /* Cut a list like a deck of cards: `first` comes first. */
 void rotate_list(struct model *m, uint32_t list, uint32_t first);
 

@@ -64,6 +64,7 @@ static void isolate(struct serve *s, const struct waiting *e)
 	serve_make_free(s, e);
 	head = take_like(m, e->frame, e->order, e->migratetype);
 	if (head != NO_FRAME) {
+		retype_isolated(m, head, e->order);
 		zone_mark_live(m, head, e->order, MIGRATETYPE_MOVABLE);
 		serve_map(s, e->frame, e->order, head + 1, true);
 	} else if (e->order) {
@@ -77,6 +78,32 @@ static void isolate(struct serve *s, const struct waiting *e)
 		serve_map(s, e->frame, 0, MAP_UNSERVED, false);
 		serve_report(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
 	}
+}
+
+/*
+ * A free block, or one like it of whole pageblocks, makes its pageblock one of another type; a
+ * HIGHATOMIC one goes back however little of it is free.
+ */
+static void retype(struct model *m, const struct untold *u)
+{
+	int was = frame_block(m, u->frame)->migratetype;
+	uint32_t chunk = block_head(m, u->frame);
+	const struct frame *f = &m->frames[chunk];
+
+	if (was == u->migratetype)
+		return;
+	if (was == MIGRATETYPE_HIGHATOMIC) {
+		retype_block(m, u->frame, u->migratetype);
+		return;
+	}
+	if (was > MIGRATETYPE_RECLAIMABLE)
+		return;
+	if (f->state != FRAME_FREE || f->order < u->order)
+		chunk = u->order < m->pageblock_order
+				? NO_FRAME
+				: last_chunk(m, frame_zone(m, u->frame), m->pageblock_order, was);
+	if (chunk != NO_FRAME)
+		retype_block(m, chunk, u->migratetype);
 }
 
 /*
@@ -266,6 +293,9 @@ void serve_untold(struct serve *s, const struct untold *u)
 		break;
 	case UNTOLD_KIND_ISOLATED:
 		isolate(s, &e);
+		break;
+	case UNTOLD_KIND_RETYPED:
+		retype(m, u);
 		break;
 	case UNTOLD_KIND_CUT:
 		cut(m, u);

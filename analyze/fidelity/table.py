@@ -33,7 +33,8 @@ What no event told, and a free run is given all the same, are the rows of the ta
 that a first pass of `validate` proves (`pagetape validate -o`): pages taken or freed without
 an event, before it, or past a per-CPU list whose lock was taken; blocks that compaction
 isolated, gave back or captured; lists that it or page reporting turned, or that stood in
-another order for a reason not known; drains that nothing on the tape asked for; the node of a
+another order for a reason not known; pageblocks that changed their type, as the list showed
+that a page came from; drains that nothing on the tape asked for; the node of a
 request that began on another CPU, or under a memory policy, and left a node with memory; and
 parameters (high, free_count, alloc_factor, the marks "below high" and of an active kswapd)
 where a refill or a drain showed another; nodes that requests for pages to be written passed

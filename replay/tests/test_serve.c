@@ -244,6 +244,52 @@ static void a_list_is_cut_behind_what_was_put_there_later(void)
 	world_free(&w);
 }
 
+static void a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it(void)
+{
+	struct untold row = {
+		.kind = UNTOLD_KIND_RETYPED, .order = 4, .migratetype = MIGRATETYPE_MOVABLE};
+	struct world w;
+
+	world_new(&w, "RRRH");
+	toy_add_free(&w.toy, 0, 4, 'R');
+	toy_add_free(&w.toy, 32, 4, 'R');
+	toy_add_free(&w.toy, 48, 1, 'H');
+	w.toy.zone->nr_reserved_highatomic = 16;
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "0");
+	row.frame = 16; /* in use */
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'R'), "");
+	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
+	check(frame_block(w.toy.m, 32)->migratetype == MIGRATETYPE_MOVABLE);
+	row.frame = 50; /* of the reserve, which goes back with what is free of it */
+	row.order = 1;
+	serve_untold(&w.serve, &row);
+	check_text(toy_list(&w.toy, 1, 'M'), "48");
+	check(frame_block(w.toy.m, 48)->migratetype == MIGRATETYPE_MOVABLE);
+	check(!w.toy.zone->nr_reserved_highatomic);
+	world_free(&w);
+}
+
+static void most_of_a_pageblock_isolated_makes_it_movable(void)
+{
+	struct world w;
+
+	world_new(&w, "RR");
+	toy_add_free(&w.toy, 0, 3, 'R');
+	toy_add_free(&w.toy, 16, 2, 'R');
+	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_ISOLATED,
+						.order = 3,
+						.migratetype = MIGRATETYPE_RECLAIMABLE});
+	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_ISOLATED,
+						.frame = 16,
+						.order = 2,
+						.migratetype = MIGRATETYPE_RECLAIMABLE});
+	check(frame_block(w.toy.m, 0)->migratetype == MIGRATETYPE_MOVABLE);
+	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
+	world_free(&w);
+}
+
 static void an_untold_drain_is_one_hold_of_the_lock(void)
 {
 	struct world w;
@@ -529,6 +575,8 @@ int main(void)
 	test(a_captured_block_waits_for_its_alloc);
 	test(a_block_that_the_model_has_not_is_not_captured);
 	test(a_list_is_cut_behind_what_was_put_there_later);
+	test(a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it);
+	test(most_of_a_pageblock_isolated_makes_it_movable);
 	test(an_untold_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	test(a_drain_is_of_as_many_pages_as_were_told);
