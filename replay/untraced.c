@@ -112,10 +112,26 @@ void free_unheard(struct validate *v)
 	}
 }
 
+/*
+ * Whether an entry of a list may have left it by now: nothing more is heard of it, or that it
+ * is freed. If so, those below it could leave after it came.
+ */
+static bool may_have_left(const struct validate *v, uint32_t entry)
+{
+	enum fate fate;
+
+	if (!v->fates.bits)
+		return false;
+	fate = fate_of(&v->fates, row_of(v, v->pushed[entry]));
+	return fate == FATE_FREE || fate == FATE_NONE;
+}
+
 uint64_t left_before(const struct validate *v, uint32_t entry)
 {
 	uint32_t above = v->m->frames[entry].prev;
 
+	while (above < v->m->nr_frames && v->pushed[above] && may_have_left(v, above))
+		above = v->m->frames[above].prev;
 	if (above >= v->m->nr_frames || !v->pushed[above])
 		return 0;
 	return row_of(v, v->pushed[above]);
