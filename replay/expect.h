@@ -129,7 +129,7 @@ static inline void trust_high(struct validate *v, const struct pcp *pcp)
  * A request for a page that is to be written was served from a zone: which nodes it passed
  * over, or had to, for want of room for dirty pages.
  */
-void expect_turn(struct validate *v, const struct request *rq, const struct zone *served);
+void expect_turn(struct validate *v, const struct request *rq, struct zone *served);
 /*
  * Another request was: but now that zone is below its low watermark, and one that may serve
  * the request is above its own. So it was served earlier, and its event was late.

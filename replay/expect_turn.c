@@ -26,12 +26,54 @@ static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
 		    NULL);
 }
 
-void expect_turn(struct validate *v, const struct request *rq, const struct zone *served)
+/* Whether a request need not go below the low watermark. */
+static bool any_above(const struct model *m, const struct request *rq)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+
+	for (int i = 0; i < list->nr; i++)
+		if (is_above(m, list->zones[i], rq))
+			return true;
+	return false;
+}
+
+/* Whether a zone is above its low watermark but for its boost. */
+static bool is_above_unboosted(const struct model *m, const struct zone *zone,
+			       const struct request *rq)
+{
+	struct zone unboosted = *zone;
+
+	unboosted.boost = 0;
+	return is_above(m, &unboosted, rq);
+}
+
+/*
+ * kswapd gives a boost back when its pass ends, which no event tells: at the latest before a
+ * zone serves what the boost would have kept from it.
+ */
+static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)
+{
+	struct model *m = v->m;
+
+	if (!served->boost || v->guesses || is_above(m, served, rq) ||
+	    !is_above_unboosted(m, served, rq) || !any_above(m, rq))
+		return;
+	tell_untold(v,
+		    (struct untold){.kind = UNTOLD_KIND_UNBOOSTED,
+				    .cpu = m->now.cpu,
+				    .frame = served->start},
+		    NULL);
+	unboost_zone(m, served);
+}
+
+void expect_turn(struct validate *v, const struct request *rq, struct zone *served)
 {
 	const struct model *m = v->m;
 	const struct zonelist *list = zonelist_of(m, rq);
-	bool above = is_above(m, served, rq);
+	bool above;
 
+	learn_unboosted(v, rq, served);
+	above = is_above(m, served, rq);
 	if (!(rq->gfp_flags & GFP_WRITE) || rq->gfp_flags & GFP_THISNODE || m->nr_nodes < 2 ||
 	    v->guesses)
 		return;
@@ -45,12 +87,6 @@ void expect_turn(struct validate *v, const struct request *rq, const struct zone
 
 bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served)
 {
-	const struct zonelist *list = zonelist_of(v->m, rq);
-
-	if (rq->gfp_flags & GFP_WRITE || v->guesses || is_above(v->m, served, rq))
-		return false;
-	for (int i = 0; i < list->nr; i++)
-		if (is_above(v->m, list->zones[i], rq))
-			return true;
-	return false;
+	return !(rq->gfp_flags & GFP_WRITE) && !v->guesses && !is_above(v->m, served, rq) &&
+	       any_above(v->m, rq);
 }

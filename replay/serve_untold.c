@@ -7,6 +7,7 @@
 #include "pcp.h"
 #include "policy_stack.h"
 #include "seize.h"
+#include "watermark.h"
 #include "zone.h"
 
 /*
@@ -321,6 +322,9 @@ void serve_untold(struct serve *s, const struct untold *u)
 	case UNTOLD_KIND_DIRTY:
 	case UNTOLD_KIND_CLEAN:
 		learn_dirty(m, zone, u->kind == UNTOLD_KIND_DIRTY);
+		break;
+	case UNTOLD_KIND_UNBOOSTED:
+		unboost_zone(m, zone);
 		break;
 	case UNTOLD_KIND_LRU:
 		lru_learn(m, u->frame, (uint32_t)u->pages);

@@ -157,6 +157,13 @@ void kswapd_begin(struct model *m, int node, int class_zone)
 	}
 }
 
+void unboost_zone(struct model *m, struct zone *zone)
+{
+	count_boosted_time(m, zone, m->now.ts);
+	zone->boost = zone->boost_seen = 0;
+	zone->boost_full = false;
+}
+
 void kswapd_end(struct model *m, int node)
 {
 	for (int i = 0; i < m->nr_zones; i++) {

@@ -65,3 +65,5 @@ static inline bool watermark_fast(const struct model *m, const struct zone *zone
  */
 void kswapd_begin(struct model *m, int node, int class_zone);
 void kswapd_end(struct model *m, int node);
+/* A zone has no boost any more. */
+void unboost_zone(struct model *m, struct zone *zone);
