@@ -305,6 +305,26 @@ static void expect_decay(struct validate *v, const struct aside *aside, struct p
 		tune_decay(v, aside, pcp, &before, drained.pages);
 }
 
+/*
+ * A PCP of another node's zone that was idle did not expire: in refresh_cpu_vm_stats() any
+ * counter of the zone that changed on the CPU begins its ticks anew, and few tell by events.
+ */
+static void tell_touched(struct validate *v, const struct aside *aside, struct pcp *pcp)
+{
+	if (aside->at < 2)
+		return;
+	pcp->touched = true;
+	pcp_expire(v->m, &v->m->zones[pcp->zone], pcp);
+	tell_untold(v,
+		    (struct untold){
+			    .at = aside->at - 1,
+			    .kind = UNTOLD_KIND_TOUCHED,
+			    .cpu = pcp->cpu,
+			    .frame = v->m->zones[pcp->zone].start,
+		    },
+		    NULL);
+}
+
 void expect_tick(struct validate *v, const struct aside *aside)
 {
 	struct model *m = v->m;
@@ -321,7 +341,7 @@ void expect_tick(struct validate *v, const struct aside *aside)
 		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)
 			continue;
 		due.pages = min_int(pcp->batch, pcp->count);
-		if (due.pages)
-			expect_worker_drain(v, aside, pcp, &due);
+		if (due.pages && !expect_worker_drain(v, aside, pcp, &due).pages)
+			tell_touched(v, aside, pcp);
 	}
 }

@@ -323,6 +323,9 @@ void serve_untold(struct serve *s, const struct untold *u)
 	case UNTOLD_KIND_CLEAN:
 		learn_dirty(m, zone, u->kind == UNTOLD_KIND_DIRTY);
 		break;
+	case UNTOLD_KIND_TOUCHED:
+		pcp->touched = true;
+		break;
 	case UNTOLD_KIND_UNBOOSTED:
 		unboost_zone(m, zone);
 		break;
