@@ -123,9 +123,6 @@ static inline void trust_high(struct validate *v, const struct pcp *pcp)
 	v->highs[pcp->number] = pcp->high;
 }
 
-/* What the next page of a refill would be split from, were it to need no fallback; or NO_FRAME. */
-uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq);
-
 /* expect_turn.c */
 
 /*
@@ -134,9 +131,8 @@ uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct
  */
 void expect_turn(struct validate *v, const struct request *rq, struct zone *served);
 /*
- * Another request was: but now it is the turn of another zone, for that one is below its low
- * watermark or comes after one that has a page. So it was served earlier, and its event was
- * late.
+ * Another request was: but now that zone is below its low watermark, and one that may serve
+ * the request is above its own. So it was served earlier, and its event was late.
  */
 bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served);
 

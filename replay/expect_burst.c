@@ -189,7 +189,8 @@ static void expect_refill(struct validate *v, struct burst *burst, struct pcp *p
 	alloc->taken = alloc->exact = true;
 }
 
-uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
+/* What the next page of a refill would be split from, were it to need no fallback; or NO_FRAME. */
+static uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	for (int order = rq->order; order <= m->max_order; order++)
 		if (zone->nr_free[order][rq->migratetype])

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "expect.h"
 
-#include "buddy.h"
-#include "pcp.h"
 #include "watermark.h"
 #include "zonelist.h"
 
@@ -87,25 +85,8 @@ void expect_turn(struct validate *v, const struct request *rq, struct zone *serv
 		learn_dirty(v, served, false);
 }
 
-/* Whether a zone has a page for a request without a fallback. */
-static bool has_page(const struct model *m, const struct zone *zone, const struct request *rq)
-{
-	return (pcp_allowed(m, rq->order) && rq->migratetype <= MIGRATETYPE_RECLAIMABLE &&
-		pcp_first(m, zone_pcp(m, zone, m->now.cpu), rq) != NO_FRAME) ||
-	       next_chunk(m, zone, rq) != NO_FRAME;
-}
-
 bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served)
 {
-	const struct model *m = v->m;
-	const struct zonelist *list = zonelist_of(m, rq);
-
-	if (rq->gfp_flags & GFP_WRITE || v->guesses)
-		return false;
-	if (!is_above(m, served, rq))
-		return any_above(m, rq);
-	for (int i = 0; i < list->nr && list->zones[i] != served; i++)
-		if (is_above(m, list->zones[i], rq) && has_page(m, list->zones[i], rq))
-			return true;
-	return false;
+	return !(rq->gfp_flags & GFP_WRITE) && !v->guesses && !is_above(v->m, served, rq) &&
+	       any_above(v->m, rq);
 }
