@@ -399,6 +399,25 @@ static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void
 	}
 }
 
+static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 2048, 0, MOVABLE),
+		ZONE_LOCKED(1, 2049, 0, MOVABLE),
+		ALLOC(1, 2048, 0, MOVABLE),
+		FREE(1, 512, 0),
+		FREE(0, 1024, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 2, .tick_at = 4, .nr_ticks = 3,
+				       .remote = true);
+	const struct pcp *pcp = zone_pcp(validate_model(v), validate_model(v)->zones, 1);
+
+	check(pcp->count == 2);
+	check(pcp->expire == 2);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
@@ -418,5 +437,6 @@ int main(void)
 	test(a_refill_cut_short_shows_what_cut_it);
 	test(what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before);
 	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
+	test(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew);
 	return check_done();
 }

@@ -63,18 +63,35 @@ static void load(struct validate *v, struct batch *batch)
 
 	must(table_export_schema(batch->table, &schema, &err), &err);
 	must(batch_export(batch, &array, &err), &err);
-	if (batch->table == &event_table)
+	if (batch->table == &event_table) {
+		must(validate_preview(v, &schema, &array, &err), &err);
 		must(validate_feed(v, &schema, &array, &err), &err);
-	else
+	} else {
 		must(validate_load(v, batch->table->name, &schema, &array, &err), &err);
+	}
 	array.release(&array);
 	schema.release(&schema);
 	batch_free(batch);
 }
 
-static void load_state(struct validate *v)
+/* Boosts act where the tape knows kswapd; it wakes when all is over. */
+static void load_kswapd(struct validate *v)
 {
-	struct batch *zones = toy_rows(&zone_table, 2), *blocks = toy_rows(&free_block_table, 1);
+	struct batch *rows = toy_rows(&reclaim_table, 1);
+	struct reclaim_columns *c = (struct reclaim_columns *)rows->slots;
+
+	c->at[0] = 1000;
+	c->kind[0] = RECLAIM_KIND_KSWAPD_WAKE;
+	c->node[0] = 1;
+	set_valid(c->node_valid, 0);
+	load(v, rows);
+}
+
+/* `boost`: of node 1; then node 0 has free pages as well. */
+static void load_state(struct validate *v, uint64_t boost)
+{
+	struct batch *zones = toy_rows(&zone_table, 2);
+	struct batch *blocks = toy_rows(&free_block_table, 1 + (boost > 0));
 	struct zone_columns *z = (struct zone_columns *)zones->slots;
 	struct free_block_columns *b = (struct free_block_columns *)blocks->slots;
 
@@ -89,13 +106,19 @@ static void load_state(struct validate *v)
 		z->wmark_low[i] = (uint64_t)spec.wmark[WMARK_LOW];
 		z->wmark_high[i] = (uint64_t)spec.wmark[WMARK_HIGH];
 	}
-	b->node[0] = 1;
-	b->zone[0] = ZONE_NORMAL;
-	b->migratetype[0] = MIGRATETYPE_MOVABLE;
-	b->page_order[0] = 10;
-	b->pfn[0] = PAGES;
+	z->boost[1] = boost;
+	set_valid(z->boost_valid, 1);
+	for (size_t i = 0; i < blocks->nr; i++) {
+		b->node[i] = i ? 0 : 1;
+		b->zone[i] = ZONE_NORMAL;
+		b->migratetype[i] = MIGRATETYPE_MOVABLE;
+		b->page_order[i] = 10;
+		b->pfn[i] = i ? 0 : PAGES;
+	}
 	load(v, zones);
 	load(v, blocks);
+	if (boost)
+		load_kswapd(v);
 }
 
 struct row {
@@ -110,7 +133,8 @@ struct found {
 enum { FOUND_MOST = 8 };
 
 /* Single MOVABLE pages, each event 1 us after the last: how many untold rows they prove. */
-static size_t untold_by(const struct row *rows, size_t nr, uint32_t gfp_flags, struct found *found)
+static size_t untold_by(const struct row *rows, size_t nr, uint32_t gfp_flags, uint64_t boost,
+			struct found *found)
 {
 	struct batch *events = toy_rows(&event_table, nr), *batch;
 	struct event_columns *c = (struct event_columns *)events->slots;
@@ -121,7 +145,7 @@ static size_t untold_by(const struct row *rows, size_t nr, uint32_t gfp_flags, s
 
 	must(kernel_find(&config.kernel, "6.18", &err), &err);
 	must(validate_new(&v, &config, &err), &err);
-	load_state(v);
+	load_state(v, boost);
 	for (size_t i = 0; i < nr; i++) {
 		c->ts[i] = 1000 * (i + 1);
 		c->cpu[i] = (uint16_t)rows[i].cpu;
@@ -160,7 +184,7 @@ static void a_page_out_of_turn_was_taken_when_its_cpu_was_last_heard_of(void)
 {
 	struct found found[FOUND_MOST];
 
-	check(untold_by(below, sizeof(below) / sizeof(below[0]), ANY, found) == 1);
+	check(untold_by(below, sizeof(below) / sizeof(below[0]), ANY, 0, found) == 1);
 	check(found[0].kind == UNTOLD_KIND_EARLY_ALLOC && found[0].pfn == 512);
 	check(found[0].at == 1 && found[0].told_at == 3);
 }
@@ -169,9 +193,38 @@ static void a_node_that_a_write_passes_over_is_dirty_until_one_is_served_there(v
 {
 	struct found found[FOUND_MOST];
 
-	check(untold_by(below, sizeof(below) / sizeof(below[0]), WRITE, found) == 2);
+	check(untold_by(below, sizeof(below) / sizeof(below[0]), WRITE, 0, found) == 2);
 	check(found[0].kind == UNTOLD_KIND_DIRTY && found[0].at == 3 && found[0].pfn == PAGES);
 	check(found[1].kind == UNTOLD_KIND_CLEAN && found[1].at == 5 && found[1].pfn == PAGES);
+}
+
+static void a_zone_that_serves_what_its_boost_would_keep_out_has_none_any_more(void)
+{
+	static const struct row twice[] = {
+		{1, EVENT_KIND_FREE, PAGES + 2000},
+		{1, EVENT_KIND_ALLOC, PAGES + 2000},
+		{1, EVENT_KIND_FREE, PAGES + 2002},
+		{1, EVENT_KIND_ALLOC, PAGES + 2002},
+	};
+	struct found found[FOUND_MOST];
+
+	check(untold_by(twice, sizeof(twice) / sizeof(twice[0]), ANY, 2000, found) == 1);
+	check(found[0].kind == UNTOLD_KIND_UNBOOSTED && found[0].at == 1 && found[0].pfn == PAGES);
+}
+
+static void an_entry_may_leave_after_one_above_it_that_has_left_came(void)
+{
+	static const struct row buried[] = {
+		{1, EVENT_KIND_FREE, PAGES + 2000},
+		{1, EVENT_KIND_FREE, PAGES + 2002},
+		{0, EVENT_KIND_FREE, 512},
+		{1, EVENT_KIND_FREE, PAGES + 2000},
+	};
+	struct found found[FOUND_MOST];
+
+	check(untold_by(buried, sizeof(buried) / sizeof(buried[0]), ANY, 0, found) == 1);
+	check(found[0].kind == UNTOLD_KIND_ALLOC && found[0].at == 3);
+	check(found[0].pfn == PAGES + 2000);
 }
 
 int main(void)
@@ -179,5 +232,7 @@ int main(void)
 	test(a_request_to_write_passes_dirty_nodes_over_before_it_goes_below_the_low_watermark);
 	test(a_page_out_of_turn_was_taken_when_its_cpu_was_last_heard_of);
 	test(a_node_that_a_write_passes_over_is_dirty_until_one_is_served_there);
+	test(a_zone_that_serves_what_its_boost_would_keep_out_has_none_any_more);
+	test(an_entry_may_leave_after_one_above_it_that_has_left_came);
 	return check_done();
 }
