@@ -39,7 +39,8 @@ request that began on another CPU, or under a memory policy, and left a node wit
 parameters (high, free_count, alloc_factor, the marks "below high" and of an active kswapd)
 where a refill or a drain showed another; nodes that requests for pages to be written passed
 over; and how many pages in use at the start were on LRU lists, which claims depend on, as far
-as their frees show it. How many pages an overflow drained is told only
+as their frees show it; boosts that kswapd had given back, and counters of a zone that changed
+on a CPU, where what followed shows it. How many pages an overflow drained is told only
 where no parameter explains it. Which page is handed out, what a refill or a drain takes, and
 every fallback is the model's. Where a policy cuts zones, or sets the limits of per-CPU lists,
 parameters are not told.
