@@ -11,8 +11,9 @@
 #include <string.h>
 
 /* Pages that would have to move out of a pageblock, or -1 if some cannot. */
-static int pages_to_move(const struct model *m, const struct zone *zone, uint32_t start)
+static int pages_to_move(const struct feedback *fb, const struct zone *zone, uint32_t start)
 {
+	const struct model *m = fb->model;
 	const struct pageblock *block = frame_block(m, start);
 	int pages = 0;
 
@@ -23,7 +24,8 @@ static int pages_to_move(const struct model *m, const struct zone *zone, uint32_
 		const struct frame *f = &m->frames[frame];
 
 		if (f->state != FRAME_FREE &&
-		    (f->order || (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)))
+		    (f->order || reclaim_pins(&fb->reclaim, frame) ||
+		     (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)))
 			return -1;
 		pages += f->state != FRAME_FREE;
 		frame += 1u << f->order;
@@ -184,7 +186,7 @@ static bool has_work(struct feedback *fb, const struct zone *zone, const struct 
 
 	if (start < zone->start || (*skipped & SKIP_SOURCE && !goal->thorough))
 		return false;
-	if (pages_to_move(fb->model, zone, start) > 0)
+	if (pages_to_move(fb, zone, start) > 0)
 		return true;
 	*skipped |= SKIP_SOURCE;
 	return false;

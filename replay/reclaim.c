@@ -163,6 +163,13 @@ static uint32_t place_of_row(const struct reclaim *rc, const struct reclaimed *r
 	return place;
 }
 
+/* What rc->holders says of the pages of a row. */
+static void hold(struct reclaim *rc, const struct reclaimed *row, uint32_t holder)
+{
+	for (uint32_t i = 0; i < 1u << row->order; i++)
+		rc->holders[row->frame + i] = holder;
+}
+
 /* The page is the queue's now: what its pfn is used for next is another page. */
 static void detach(struct reclaim *rc, struct reclaimed *row, uint32_t place)
 {
@@ -170,7 +177,7 @@ static void detach(struct reclaim *rc, struct reclaimed *row, uint32_t place)
 		rc->serve->map[row->frame + i] = MAP_FREED;
 	row->frame = place;
 	row->held = true;
-	rc->holders[place] = (uint32_t)(row - rc->rows) + 1;
+	hold(rc, row, (uint32_t)(row - rc->rows) + 1);
 }
 
 static void release(struct model *m, uint32_t place, int order)
@@ -184,7 +191,7 @@ static void release(struct model *m, uint32_t place, int order)
 /* The page of a row that is held goes. */
 static void let_go(struct reclaim *rc, struct reclaimed *row)
 {
-	rc->holders[row->frame] = 0;
+	hold(rc, row, 0);
 	row->taken = true;
 	release(rc->serve->model, row->frame, row->order);
 }
@@ -403,6 +410,13 @@ bool reclaim_waits(const struct reclaim *rc, int node, int class_zone)
 		if (is_in_class(&m->zones[i], node, class_zone) && rc->heads[i] != NO_ROW)
 			return true;
 	return false;
+}
+
+bool reclaim_pins(const struct reclaim *rc, uint32_t page)
+{
+	uint32_t holder = rc->holders[page];
+
+	return holder && rc->rows[holder - 1].order;
 }
 
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to)

@@ -53,7 +53,7 @@ struct reclaim {
 	struct reclaimed *rows;
 	size_t nr, room, next; /* `next`: the row whose event comes next */
 	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
-	uint32_t *holders;     /* [frame] 1 + row that is held and has it, or 0 */
+	uint32_t *holders;     /* [frame] 1 + row that is held and has the page, or 0 */
 	uint32_t **links;      /* [zone] of reclaim_take(): what leads to the row it looks at */
 	struct ages *ages;     /* [zone] only R2 */
 	struct moved {
@@ -80,6 +80,8 @@ int64_t reclaim_take(struct reclaim *rc, int node, int class_zone, int64_t pages
 /* Whether the queue has pages of them that the model may have yet, now or later. */
 bool reclaim_waits(const struct reclaim *rc, int node, int class_zone);
 
+/* Whether a page is to be freed together with those beside it, and so cannot move alone. */
+bool reclaim_pins(const struct reclaim *rc, uint32_t page);
 /* A page of the model is elsewhere now. */
 void reclaim_moved(struct reclaim *rc, uint32_t from, uint32_t to);
 

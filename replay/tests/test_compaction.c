@@ -102,6 +102,32 @@ static void what_had_nothing_to_move_is_skipped_until_kswapd_sleeps(void)
 	machinery_free(&w);
 }
 
+/* Of what reclaim is to free, single pages move, and larger blocks do not, page by page. */
+static void pages_that_are_freed_together_do_not_move(void)
+{
+	const struct service_row row = {.moved = BLOCK};
+	struct evacuation goal = {.order = 9};
+	struct reclaimed held = {.order = 1}, *rows;
+	struct machinery w;
+	uint32_t page;
+
+	machinery_fragmented(&w, NULL, 1);
+	rows = w.feedback.reclaim.rows;
+	w.feedback.reclaim.rows = &held;
+	for (page = normal(&w)->start; w.toy.m->frames[page].state == FRAME_FREE; page++)
+		;
+	held.frame = page;
+	w.feedback.reclaim.holders[page] = 1;
+	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!counters(&w, DMA)->compacted_pages);
+	held.order = 0;
+	goal.thorough = true;
+	check(evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(held.frame != page && w.feedback.reclaim.holders[held.frame] == 1);
+	w.feedback.reclaim.rows = rows;
+	machinery_free(&w);
+}
+
 static void a_thorough_run_and_the_last_that_is_put_off_look_everywhere(void)
 {
 	const struct service_row row = {.moved = BLOCK};
@@ -354,6 +380,7 @@ int main(void)
 	test(a_run_ends_where_its_budget_does);
 	test(failures_add_up_until_they_are_a_page);
 	test(what_had_nothing_to_move_is_skipped_until_kswapd_sleeps);
+	test(pages_that_are_freed_together_do_not_move);
 	test(a_thorough_run_and_the_last_that_is_put_off_look_everywhere);
 	test(pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones);
 	test(each_failure_doubles_what_is_passed_over_up_to_64);
