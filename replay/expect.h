@@ -126,8 +126,8 @@ static inline void trust_high(struct validate *v, const struct pcp *pcp)
 /* expect_turn.c */
 
 /*
- * A request for a page that is to be written was served from a zone: which nodes it passed
- * over, or had to, for want of room for dirty pages.
+ * A request was served from a zone: whether that one's boost is over; and of a page that is to
+ * be written, which nodes it passed over, or had to, for want of room for dirty pages.
  */
 void expect_turn(struct validate *v, const struct request *rq, struct zone *served);
 /*
