@@ -181,12 +181,22 @@ def own_instances(pid: int) -> list[str]:
 
 @on_this_machine
 def test_this_machine_is_looked_at_and_left_as_it_was(pagetape: Run) -> None:
-    touch = subprocess.Popen([sys.executable, "-c", "while True: bytearray(8 << 20)"])
+    # Memory of malloc() would be kept, and used again.
+    code = """
+import mmap
+print(flush=True)
+while True:
+    with mmap.mmap(-1, 8 << 20) as memory:
+        memory.write(bytes(8 << 20))
+"""
+    touch = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
+        assert touch.stdout is not None
+        touch.stdout.readline()
         said = pagetape("top", "--count", 2, "--interval", "300ms", "--json")
     finally:
         touch.kill()
-        touch.wait()
+        touch.communicate()
     samples = [json.loads(line) for line in said.out.splitlines()]
     assert len(samples) == 2
     assert all(sum(sample["allocs_per_s"].values()) > 100 for sample in samples)
