@@ -37,7 +37,7 @@ class WrongPage(TypedDict):
     got: int  # the record's pfn
 
 class Scene(WrongPage):
-    """What a witness of it is to tell: the state before row `first` and after row `ran`."""
+    """What a state trace prints: the state before row `first` and after row `ran`."""
 
     start: int  # row digests begin at; they end at row `at`
     first: int
@@ -56,7 +56,7 @@ class ListLook(TypedDict):
     pfns: list[int]  # of the first entries
 
 class Sight(TypedDict):
-    """What a witness saw of a run, in lines of text."""
+    """What a state trace saw of a run, in lines of text."""
 
     event: list[str]  # only of validate: the request, and what its CPU did before
     before: list[str]
@@ -84,16 +84,16 @@ class Replay:
         interval_ns: int = 1_000_000_000,  # grain of the counter table
         events: bool = True,  # write the model's own event rows
         counted: bool = False,  # ... of fallbacks only; event_count has the others' numbers
-        makes_blocks: bool = False,  # pages move for a request that the record served, in R0
+        compacts_for_record: bool = False,  # pages move for a request that the record served, in R0
         spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
         cpu_parts: Sequence[int] = (),  # of the nodes fake_numa makes of one, that of each CPU
         policy_libs: Sequence[str] = (),  # shared objects whose policies may be named
         explains: bool = False,  # find the first wrong page; slower
-        scene: Scene | None = None,  # what a witness is to tell of
+        scene: Scene | None = None,  # what a state trace prints
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess
-        or free_block + pcp_page; besides, all rows of reclaim, of untold, sorted by at, and of
+        or free_block + pcp_page; besides, all rows of reclaim, of inferred, sorted by at, and of
         preference."""
     def feed(self, batch: object) -> None:
         """One batch of `event`, in tape order. Runs without the GIL."""
@@ -138,7 +138,7 @@ class Validate:
         spans: Sequence[tuple[int, int]] = (),
         nr_rows: int = 0,  # of event, for preview()
         checks: str = "off",  # invariants of the model: off; cheap, per second; full, per event
-        scene: Scene | None = None,  # what a witness is to tell of
+        scene: Scene | None = None,  # what a state trace prints
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """As Replay.load(); besides, all rows of reclaim and compaction."""
@@ -152,8 +152,8 @@ class Validate:
         """After finish(): rows of the end's exact snapshot, all of zone, pageblock, free_block
         or pcp_page; end_state then holds how far the model's state agrees."""
     def read(self) -> tuple[str, ArrowBatch] | None:
-        """A finished batch of exactness, repair, miss, untold, preference or anomaly, if any.
-        Rows of untold are in the order in which they were found out: sort them by at."""
+        """A finished batch of exactness, repair, miss, inferred, preference or anomaly, if any.
+        Rows of inferred are in the order in which they were found out: sort them by at."""
     @property
     def totals(self) -> dict[str, Any]:
         """allocs, alloc_exact, zone_locked, zone_locked_exact, refills, refill_size_exact,
@@ -163,7 +163,7 @@ class Validate:
         {cause: nr}, events, loop_seconds."""
     @property
     def first_divergence(self) -> dict[str, Any] | None:
-        """at, ts, cpu, node, zone, decision, cause, expected, got, and story: lines of what led
+        """at, ts, cpu, node, zone, decision, cause, expected, got, and explanation: lines of what led
         there, and of the PCP and the free lists concerned before and after."""
     @property
     def saw(self) -> Sight | None:

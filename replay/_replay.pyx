@@ -14,7 +14,7 @@ from pagetape.schemas import TABLES
 include "arrow_batch.pxi"
 
 
-cdef extern from "kernel.h" nogil:
+cdef extern from "model/kernel.h" nogil:
     struct kernel:
         const char *name
         const char *doc
@@ -28,7 +28,7 @@ cdef extern from "kernel.h" nogil:
     int kernel_find(const kernel **out, const char *name, error *err)
     int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
 
-cdef extern from "policy_stack.h" nogil:
+cdef extern from "model/policy_stack.h" nogil:
     struct policy_param:
         const char *name
         int64_t min, max, initial
@@ -45,19 +45,46 @@ cdef extern from "policy_stack.h" nogil:
     struct policy_stack:
         policy_lib *libs
         int nr_libs
-    int policy_stack_new(policy_stack **out, error *err)
+    int policy_stack_new(policy_stack **out, const policy_ops *const *known, error *err)
     void policy_stack_free(policy_stack *stack)
     int policy_stack_add(policy_stack *stack, const char *spec, error *err)
     int policy_stack_open(policy_stack *stack, const char *path, error *err)
-    const policy_ops *policy_list "policies"[]
     const char *policy_choice(const policy_ops *ops, int n)
     const char *policy_notice(const policy_ops *ops, int n)
 
-cdef extern from "witness.h" nogil:
+cdef extern from "policies/policies.h" nogil:
+    const policy_ops *policy_table "policies"[]
+
+cdef extern from "run/run.h" nogil:
+    struct machine:
+        int pageblock_order, max_order
+        int nr_cpus, nr_nodes
+        const uint16_t *cpu_nodes
+        const uint8_t *node_distances
+        const uint16_t *cpu_parts
+        int pcp_high_fraction
+    struct span:
+        uint64_t first, end
+    struct run_observer:
+        pass
+    struct run_config:
+        const kernel *kernel
+        const kernel *recorded
+        machine machine
+        const char *const *policies
+        int nr_policies
+        const char *const *policy_libs
+        int nr_policy_libs
+        uint64_t interval_ns
+        const span *spans
+        size_t nr_spans
+        const run_observer *observer
+
+cdef extern from "explain/explain_validate.h" nogil:
     const int NR_PARTS
-    struct story:
+    struct explanation:
         const char *text
-    struct witness_config:
+    struct state_trace_config:
         uint64_t start, first, ran, at, lists
         uint64_t pfns[2]
         uint16_t cpu
@@ -68,41 +95,29 @@ cdef extern from "witness.h" nogil:
         uint32_t nr
         uint16_t node, cpu
         uint8_t zone, order, migratetype
-    struct witness:
-        story event, before, after
+    struct state_trace:
+        explanation event, before, after
         size_t nr_lists, nr_digests
         const list_look *lists
         const char *digests
+    int state_trace_new(state_trace **out, const state_trace_config *config, error *err)
+    void state_trace_free(state_trace *w)
+    run_observer state_trace_observer(state_trace *w)
+    struct validate_explanation:
+        explanation miss
+        state_trace *trace
+    validate_observer validate_explanation_observer(validate_explanation *e)
 
-cdef extern from "replay.h" nogil:
-    struct machine:
-        int pageblock_order, max_order
-        int nr_cpus, nr_nodes
-        const uint16_t *cpu_nodes
-        const uint8_t *node_distances
-        const uint16_t *cpu_parts
-        int pcp_high_fraction
-    struct span:
-        uint64_t first, end
+cdef extern from "freerun/replay.h" nogil:
     enum reclaim_mode:
         RECLAIM_AS_RECORDED
     struct replay_config:
-        const kernel *kernel
-        const kernel *recorded
-        machine machine
-        const char *const *policies
-        int nr_policies
-        const char *const *policy_libs
-        int nr_policy_libs
-        uint64_t interval_ns
+        run_config run
         bint events
         reclaim_mode reclaim
         bint counted
-        bint makes_blocks
-        const span *spans
-        size_t nr_spans
+        bint compacts_for_record
         bint explains
-        const witness_config *witness
     struct wrong_page:
         bint known
         uint64_t at, ts, expected, got
@@ -112,7 +127,7 @@ cdef extern from "replay.h" nogil:
         uint64_t events
         uint64_t requests
         uint64_t recorded_failures
-        uint64_t anomalies[8]
+        const uint64_t *anomalies
         double loop_seconds
     struct replay:
         pass
@@ -126,23 +141,18 @@ cdef extern from "replay.h" nogil:
     batch *replay_read(replay *r)
     const totals *replay_totals(const replay *r)
     const wrong_page *replay_wrong_page(const replay *r)
-    const witness *replay_witness(const replay *r)
     const char *counter_name(int n)
     uint64_t counter_total(const totals *totals, int n)
 
-cdef extern from "tables.h" nogil:
-    const int NR_REPAIR_CAUSE
-    const int NR_ANOMALY_KIND
-
-cdef extern from "validate.h" nogil:
-    struct tally:
+cdef extern from "validate/validate.h" nogil:
+    struct accuracy_count:
         uint64_t nr, exact, unknown
-    struct mended:
+    struct repair_count:
         uint64_t nr, pages
-    struct zone_score:
-        tally decisions[6]
-        mended repairs[14]
-    struct step:
+    struct zone_accuracy:
+        accuracy_count *decisions
+        repair_count *repairs
+    struct window_event:
         uint64_t at, ts
         uint16_t cpu
     struct zone:
@@ -155,29 +165,24 @@ cdef extern from "validate.h" nogil:
     struct divergence:
         bint known
         miss miss
-        step step
-        story story
-    struct agreement:
+        window_event event
+    struct end_state_diff:
         bint known
         uint64_t free_blocks, free_blocks_same, successor_same
         uint64_t pcp_pages, pcp_pages_same, pageblocks, pageblocks_same
+    struct validate_observer:
+        pass
     struct validate_config:
-        const kernel *kernel
-        machine machine
-        const char *const *policies
-        int nr_policies
-        uint64_t interval_ns
-        const span *spans
-        size_t nr_spans
+        run_config run
         uint64_t nr_rows
         int checks
-        const witness_config *witness
+        const validate_observer *observer
     struct validate_totals:
         uint64_t events
-        uint64_t anomalies[8]
+        const uint64_t *anomalies
         uint64_t alloc_inferred
         double loop_seconds
-        zone_score score
+        zone_accuracy accuracy
     struct validate:
         pass
     int validate_new(validate **out, const validate_config *config, error *err)
@@ -198,8 +203,7 @@ cdef extern from "validate.h" nogil:
     batch *c_validate_read "validate_read"(validate *v)
     const validate_totals *c_validate_totals "validate_totals"(const validate *v)
     const divergence *validate_divergence(const validate *v)
-    const agreement *validate_agreement(const validate *v)
-    const witness *validate_witness(const validate *v)
+    const end_state_diff *validate_end_state_diff(const validate *v)
 
 
 class EngineError(OSError):
@@ -282,11 +286,11 @@ def policies(libs=()):
     cdef policy_stack *stack = NULL
     cdef error err
     cdef int i = 0
-    while policy_list[i]:
-        out.append(describe_policy(policy_list[i]))
+    while policy_table[i]:
+        out.append(describe_policy(policy_table[i]))
         i += 1
     try:
-        check(policy_stack_new(&stack, &err), &err)
+        check(policy_stack_new(&stack, policy_table, &err), &err)
         for path in libs:
             check(policy_stack_open(stack, os.fsencode(path), &err), &err)
         for i in range(stack.nr_libs):
@@ -300,7 +304,7 @@ def check_policies(specs, libs=()):
     cdef policy_stack *stack = NULL
     cdef error err
     try:
-        check(policy_stack_new(&stack, &err), &err)
+        check(policy_stack_new(&stack, policy_table, &err), &err)
         for path in libs:
             check(policy_stack_open(stack, os.fsencode(path), &err), &err)
         for spec in specs:
@@ -387,7 +391,7 @@ cdef class Rows:
 cdef uint64_t NO_PFN = 2**64 - 1
 
 
-cdef int read_scene(witness_config *out, dict scene) except -1:
+cdef int read_scene(state_trace_config *out, dict scene) except -1:
     expected = scene["expected"]
     lists = scene["lists"]
     out.start, out.first = scene["start"], scene["first"]
@@ -413,7 +417,7 @@ cdef dict list_seen(const list_look *look):
     }
 
 
-cdef dict saw(const witness *w):
+cdef dict saw(const state_trace *w):
     if not w:
         return None
     return {
@@ -429,11 +433,47 @@ cdef dict saw(const witness *w):
 RECLAIM_MODES = ("R0", "R1", "R2")
 
 
+cdef class Trace:
+    """The trace of states around one request, and the observers that fill it."""
+
+    cdef state_trace *c
+    cdef run_observer observer
+    cdef validate_explanation explanation
+    cdef validate_observer validate_observer
+
+    def __cinit__(self, scene):
+        cdef error err
+        cdef state_trace_config config
+        if scene is not None:
+            read_scene(&config, scene)
+            check(state_trace_new(&self.c, &config, &err), &err)
+            self.observer = state_trace_observer(self.c)
+        self.explanation.trace = self.c
+        self.validate_observer = validate_explanation_observer(&self.explanation)
+
+    def __dealloc__(self):
+        state_trace_free(self.c)
+
+
+cdef int fill_run(run_config *run, str kernel, Machine machine, uint64_t interval_ns,
+                  Trace trace) except -1:
+    """What both kinds of run are told alike; policies are the caller's."""
+    cdef error err
+    check(kernel_find(&run.kernel, kernel.encode(), &err), &err)
+    run.machine = machine.c
+    run.interval_ns = interval_ns
+    run.spans = machine.spans
+    run.nr_spans = machine.nr_spans
+    if trace.c:
+        run.observer = &trace.observer
+    return 0
+
+
 cdef class Replay:
     cdef replay *c
     cdef replay_config config
-    cdef witness_config scene
     cdef Machine machine
+    cdef Trace trace
 
     def __cinit__(
         self,
@@ -452,7 +492,7 @@ cdef class Replay:
         uint64_t interval_ns=1_000_000_000,
         bint events=True,
         bint counted=False,
-        bint makes_blocks=False,
+        bint compacts_for_record=False,
         spans=(),
         cpu_parts=(),
         policy_libs=(),
@@ -476,28 +516,22 @@ cdef class Replay:
             nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans,
             cpu_parts
         )
+        self.trace = Trace(scene)
         array = c_strings(specs)
         libs = c_strings(paths)
         try:
-            check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
+            fill_run(&self.config.run, kernel, self.machine, interval_ns, self.trace)
             if recorded_kernel:
-                check(kernel_find(&self.config.recorded, recorded_kernel.encode(), &err), &err)
-            self.config.machine = self.machine.c
-            self.config.policies = array
-            self.config.nr_policies = len(specs)
-            self.config.policy_libs = libs
-            self.config.nr_policy_libs = len(paths)
-            self.config.interval_ns = interval_ns
+                check(kernel_find(&self.config.run.recorded, recorded_kernel.encode(), &err), &err)
+            self.config.run.policies = array
+            self.config.run.nr_policies = len(specs)
+            self.config.run.policy_libs = libs
+            self.config.run.nr_policy_libs = len(paths)
             self.config.events = events
             self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(reclaim)
             self.config.counted = counted
-            self.config.makes_blocks = makes_blocks
-            self.config.spans = self.machine.spans
-            self.config.nr_spans = self.machine.nr_spans
+            self.config.compacts_for_record = compacts_for_record
             self.config.explains = explains or scene is not None
-            if scene is not None:
-                read_scene(&self.scene, scene)
-                self.config.witness = &self.scene
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -563,7 +597,7 @@ cdef class Replay:
 
     @property
     def saw(self):
-        return saw(replay_witness(self.c))
+        return saw(self.trace.c)
 
     @property
     def recorded(self):
@@ -583,8 +617,8 @@ cdef dict CHECKS = {"off": 0, "cheap": 1, "full": 2}
 cdef class Validate:
     cdef validate *c
     cdef validate_config config
-    cdef witness_config scene
     cdef Machine machine
+    cdef Trace trace
 
     def __cinit__(
         self,
@@ -614,20 +648,15 @@ cdef class Validate:
         self.machine = Machine(
             nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
         )
+        self.trace = Trace(scene)
         array = c_strings(specs)
         try:
-            check(kernel_find(&self.config.kernel, kernel.encode(), &err), &err)
-            self.config.machine = self.machine.c
-            self.config.policies = array
-            self.config.nr_policies = len(specs)
-            self.config.interval_ns = interval_ns
-            self.config.spans = self.machine.spans
-            self.config.nr_spans = self.machine.nr_spans
+            fill_run(&self.config.run, kernel, self.machine, interval_ns, self.trace)
+            self.config.run.policies = array
+            self.config.run.nr_policies = len(specs)
             self.config.nr_rows = nr_rows
             self.config.checks = CHECKS[checks]
-            if scene is not None:
-                read_scene(&self.scene, scene)
-                self.config.witness = &self.scene
+            self.config.observer = &self.trace.validate_observer
             check(validate_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -694,13 +723,13 @@ cdef class Validate:
             "extfrag": ("extfrag", "extfrag_exact"),
         }
         for i, decision in enumerate(TABLES["exactness"].column("decision").labels):
-            out[names[decision][0]] = t.score.decisions[i].nr
-            out[names[decision][1]] = t.score.decisions[i].exact
-            out["unknown"] += t.score.decisions[i].unknown
+            out[names[decision][0]] = t.accuracy.decisions[i].nr
+            out[names[decision][1]] = t.accuracy.decisions[i].exact
+            out["unknown"] += t.accuracy.decisions[i].unknown
         causes = TABLES["repair"].column("cause").labels
-        out["inferred_untraced"] = t.score.repairs[causes.index("untraced_alloc")].pages
+        out["inferred_untraced"] = t.accuracy.repairs[causes.index("untraced_alloc")].pages
         out["alloc_inferred"] = t.alloc_inferred
-        out["repairs"] = {cause: t.score.repairs[i].nr for i, cause in enumerate(causes)}
+        out["repairs"] = {cause: t.accuracy.repairs[i].nr for i, cause in enumerate(causes)}
         out["events"] = t.events
         out["loop_seconds"] = t.loop_seconds
         return out
@@ -713,25 +742,25 @@ cdef class Validate:
         none = 2**64 - 1
         miss = TABLES["miss"]
         return {
-            "at": d.step.at,
-            "ts": d.step.ts,
-            "cpu": d.step.cpu,
+            "at": d.event.at,
+            "ts": d.event.ts,
+            "cpu": d.event.cpu,
             "node": d.miss.zone.node,
             "zone": miss.column("zone").labels[d.miss.zone.type],
             "decision": miss.column("decision").labels[d.miss.decision],
             "cause": miss.column("cause").labels[d.miss.cause],
             "expected": None if d.miss.expected == none else d.miss.expected,
             "got": None if d.miss.got == none else d.miss.got,
-            "story": d.story.text.decode().splitlines(),
+            "explanation": self.trace.explanation.miss.text.decode().splitlines(),
         }
 
     @property
     def saw(self):
-        return saw(validate_witness(self.c))
+        return saw(self.trace.c)
 
     @property
     def end_state(self):
-        cdef const agreement *a = validate_agreement(self.c)
+        cdef const end_state_diff *a = validate_end_state_diff(self.c)
         if not a.known:
             return None
         return {

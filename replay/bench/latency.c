@@ -5,12 +5,12 @@
  *	latency FRAMES
  *
  * Walks once through a random cycle over as many frames, linked as in a free list, and
- * prints the steps per second of CPU time. Each step waits for the one before: what a replay would
+ * prints the window per second of CPU time. Each step waits for the one before: what a replay would
  * do if each event cost one access to a page nobody expected, and nothing else.
  */
-#include "clock.h"
-#include "memory.h"
-#include "model.h"
+#include "model/clock.h"
+#include "model/memory.h"
+#include "model/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void link_frames(struct frame *frames, uint32_t nr)
 int main(int argc, char **argv)
 {
 	long nr = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
-	uint32_t frame = 0, steps = 0;
+	uint32_t frame = 0, window = 0;
 	struct frame *frames;
 	double begin, end;
 
@@ -59,10 +59,10 @@ int main(int argc, char **argv)
 	begin = cpu_seconds();
 	do {
 		frame = frames[frame].next;
-		steps++;
+		window++;
 	} while (frame);
 	end = cpu_seconds();
-	printf("%.0f\n", steps / (end - begin));
+	printf("%.0f\n", window / (end - begin));
 	memory_free(frames, (size_t)nr * sizeof(*frames));
 	return 0;
 }

@@ -69,16 +69,16 @@ static uint64_t mainline_tick_ns(struct policy *self)
 	return 0;
 }
 
-static void mainline_alloc_unit(struct policy *self, struct alloc_unit *unit)
+static void mainline_alloc_batch(struct policy *self, struct alloc_batch *unit)
 {
 	(void)self;
-	*unit = (struct alloc_unit){0};
+	*unit = (struct alloc_batch){0};
 }
 
-static bool mainline_huge_walk(struct policy *self, struct huge_walk *walk)
+static bool mainline_huge_plan(struct policy *self, struct huge_plan *scan)
 {
 	(void)self;
-	(void)walk;
+	(void)scan;
 	return false;
 }
 
@@ -189,8 +189,8 @@ const struct policy_ops mainline_policy = {
 	.reserve_blocks = mainline_reserve_blocks,
 	.pcp_limits = leave_pcp,
 	.tick_ns = mainline_tick_ns,
-	.alloc_unit = mainline_alloc_unit,
-	.huge_walk = mainline_huge_walk,
+	.alloc_batch = mainline_alloc_batch,
+	.huge_plan = mainline_huge_plan,
 	.zone_reclaim_distance = mainline_zone_reclaim_distance,
 	.proactiveness = mainline_proactiveness,
 	.lock_costs = mainline_lock_costs,

@@ -27,15 +27,15 @@ static void add(struct huge_try *try, int near, int far, bool single)
 {
 	uint8_t last = far == DISTANCE_CLASSES - 1 ? UINT8_MAX : (uint8_t)far;
 
-	try->steps[try->nr_steps++] = (struct huge_step){{(uint8_t)near, last}, single};
+	try->window[try->nr_steps++] = (struct huge_step){{(uint8_t)near, last}, single};
 }
 
-static bool order_walk(struct policy *self, struct huge_walk *walk)
+static bool order_walk(struct policy *self, struct huge_plan *scan)
 {
 	const struct order_walk *ow = self->state;
-	struct huge_try *try = &walk->tries[0];
+	struct huge_try *try = &scan->tries[0];
 
-	walk->nr_tries = 1;
+	scan->nr_tries = 1;
 	for (int class = 0; class < DISTANCE_CLASSES; class++) {
 		if (ow->mode == THISNODE && class > 0)
 			break;
@@ -63,5 +63,5 @@ const struct policy_ops order_walk_policy = {
 	.tier = "B",
 	.state_size = sizeof(struct order_walk),
 	.params = params,
-	.huge_walk = order_walk,
+	.huge_plan = order_walk,
 };

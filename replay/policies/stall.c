@@ -10,8 +10,8 @@
  * (stalls). With feedback it refuses, once per allocation; the zone is boosted, kswapd
  * woken, and the wait counted in modelled_stall_us.
  */
-#include "feedback.h"
 #include "policy.h"
+#include "reclaim_ops.h"
 #include "watermark.h"
 
 enum { DEFAULT_FACTOR = 15000 }; /* vm.watermark_boost_factor */
@@ -36,10 +36,9 @@ static bool count_refusal(struct policy *self, struct model *m, struct zone *zon
 	counters->stalls += m->now.ts != stall->ts || m->now.cpu != stall->cpu;
 	stall->ts = m->now.ts;
 	stall->cpu = m->now.cpu;
-	if (!m->feedback || rq->flags & ALLOC_STALLED)
+	if (!m->reclaim_ops || rq->flags & ALLOC_STALLED)
 		return false;
-	if (!m->feedback->stalled)
-		feedback_stall(m->feedback, zone, rq, boost_limit(m, zone, DEFAULT_FACTOR));
+	m->reclaim_ops->stall(m->reclaim_ops->self, zone, rq, boost_limit(m, zone, DEFAULT_FACTOR));
 	return true;
 }
 

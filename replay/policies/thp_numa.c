@@ -22,20 +22,20 @@ struct thp_numa {
 	int64_t mode;
 };
 
-static bool thp_numa(struct policy *self, struct huge_walk *walk)
+static bool thp_numa(struct policy *self, struct huge_plan *scan)
 {
 	static const struct huge_step everywhere = {{0, UINT8_MAX}, false};
-	const struct huge_try local = {.steps = {everywhere}, .nr_steps = 1, .this_node = true};
-	const struct huge_try spill = {.steps = {everywhere}, .nr_steps = 1, .rounds = ALL_EFFORT};
+	const struct huge_try local = {.window = {everywhere}, .nr_steps = 1, .this_node = true};
+	const struct huge_try spill = {.window = {everywhere}, .nr_steps = 1, .rounds = ALL_EFFORT};
 	int64_t mode = ((const struct thp_numa *)self->state)->mode;
 
-	*walk = (struct huge_walk){{local, spill}, 2};
-	walk->tries[1].reclaimer = true;
+	*scan = (struct huge_plan){{local, spill}, 2};
+	scan->tries[1].reclaimer = true;
 	if (mode == LOCAL_THEN_SPILL_NORETRY)
-		walk->tries[1].rounds = 1;
+		scan->tries[1].rounds = 1;
 	if (mode == THIS_NODE || mode == SPILL) {
-		*walk = (struct huge_walk){{mode == SPILL ? spill : local}, 1};
-		walk->tries[0].rounds = ALL_EFFORT;
+		*scan = (struct huge_plan){{mode == SPILL ? spill : local}, 1};
+		scan->tries[0].rounds = ALL_EFFORT;
 	}
 	return true;
 }
@@ -56,5 +56,5 @@ const struct policy_ops thp_numa_policy = {
 	.tier = "B",
 	.state_size = sizeof(struct thp_numa),
 	.params = params,
-	.huge_walk = thp_numa,
+	.huge_plan = thp_numa,
 };

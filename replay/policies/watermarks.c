@@ -58,12 +58,12 @@ static struct reserve whole_reserve(const struct watermarks *w, const struct zon
 /* The part of the distance between two marks that goes by the zone's size. */
 static int64_t scaled_step(const struct watermarks *w, const struct zone_spec *zone)
 {
-	int64_t told = zone->wmark[WMARK_HIGH] - zone->wmark[WMARK_LOW];
+	int64_t recorded = zone->wmark[WMARK_HIGH] - zone->wmark[WMARK_LOW];
 	int64_t scale = w->scale_factor;
 
 	/* A tape whose step is a quarter of min does not tell the factor. */
-	if (scale == UNSET && told > zone->wmark[WMARK_MIN] / 4)
-		return told;
+	if (scale == UNSET && recorded > zone->wmark[WMARK_MIN] / 4)
+		return recorded;
 	if (scale == UNSET)
 		scale = DEFAULT_SCALE;
 	return (int64_t)zone->managed * scale / 10000;

@@ -12,10 +12,10 @@
  */
 #include "fuzz_replay.h"
 
-#include "buddy.h"
-#include "policy_stack.h"
-#include "replay.h"
-#include "validate.h"
+#include "model/buddy.h"
+#include "model/policy_stack.h"
+#include "freerun/replay.h"
+#include "validate/validate.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -102,11 +102,12 @@ static uint64_t next_block(struct input *in, int order)
 
 static uint64_t some_ts(struct input *in)
 {
-	static const uint64_t steps[] = {0, 1, 1000, 1000000, 250000000, 1000000000, 3600000000000};
+	static const uint64_t window[] = {0,         1,          1000,         1000000,
+					  250000000, 1000000000, 3600000000000};
 
 	if (rarely(in))
 		return take(in, 8);
-	return in->ts += steps[below(in, 200) % (below(in, 8) ? 4 : 7)];
+	return in->ts += window[below(in, 200) % (below(in, 8) ? 4 : 7)];
 }
 
 static bool is(const struct column *column, const char *name)
@@ -280,7 +281,7 @@ static void load_tape(struct input *in, struct engine *e, uint64_t nr_zones)
 {
 	static const struct table *const tables[] = {
 		&pcp_table,      &pageblock_table, &free_block_table, &block_guess_table,
-		&pcp_page_table, &reclaim_table,   &compaction_table, &untold_table,
+		&pcp_page_table, &reclaim_table,   &compaction_table, &inferred_table,
 	};
 	uint64_t nr = 1 + below(in, 6);
 
@@ -326,17 +327,9 @@ static void check_books(struct engine *e)
 
 static int new_engine(struct input *in, struct engine *e, const struct replay_config *config)
 {
-	const struct validate_config validating = {
-		.kernel = config->kernel,
-		.machine = config->machine,
-		.policies = config->policies,
-		.nr_policies = config->nr_policies,
-		.interval_ns = config->interval_ns,
-		.spans = config->spans,
-		.nr_spans = config->nr_spans,
-		.nr_rows = take(in, 1),
-	};
+	struct validate_config validating = {.run = config->run, .nr_rows = take(in, 1)};
 
+	validating.run.recorded = NULL;
 	return below(in, 2) ? replay_new(&e->replay, config, NULL)
 			    : validate_new(&e->validate, &validating, NULL);
 }
@@ -367,10 +360,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		"reserve:mode=fix4,nr_reserve_blocks=100",
 		"pcp:mode=fixed",
 		"pcp:mode=auto,high_min=0,high_max=7,scale_max=6,tick_ms=1",
-		"alloc_unit:order=9,gap_us=1000000",
+		"alloc_batch:order=9,gap_us=1000000",
 		"fake_numa:nodes=5",
 		"split_zone:parts=3",
-		"alloc_unit:order=1",
+		"alloc_batch:order=1",
 		"zone_lock:cpu_scale=3",
 	};
 	const uint64_t nr_specs = sizeof(specs) / sizeof(specs[0]);
@@ -379,30 +372,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint16_t cpu_nodes[MAX_CPUS];
 	struct span spans[2];
 	struct replay_config config = {
-		.machine = {.cpu_nodes = cpu_nodes, .node_distances = distances}};
+		.run.machine = {.cpu_nodes = cpu_nodes, .node_distances = distances}};
 	int nr_kernels = 0;
 	struct engine e = {0};
 
 	while (kernels[nr_kernels].name)
 		nr_kernels++;
-	config.machine.pageblock_order = below(&in, 4) ? 9 : (int)below(&in, 12);
-	config.machine.max_order = rarely(&in) ? (int)below(&in, 16) : 10;
-	config.machine.nr_cpus = 1 + (int)below(&in, MAX_CPUS);
-	config.machine.nr_nodes = 1 + (int)below(&in, MAX_NODES);
-	config.machine.pcp_high_fraction = rarely(&in) ? (int)take(&in, 3) : 0;
-	config.policies = &specs[below(&in, nr_specs - 1)];
+	config.run.machine.pageblock_order = below(&in, 4) ? 9 : (int)below(&in, 12);
+	config.run.machine.max_order = rarely(&in) ? (int)below(&in, 16) : 10;
+	config.run.machine.nr_cpus = 1 + (int)below(&in, MAX_CPUS);
+	config.run.machine.nr_nodes = 1 + (int)below(&in, MAX_NODES);
+	config.run.machine.pcp_high_fraction = rarely(&in) ? (int)take(&in, 3) : 0;
+	config.run.policies = &specs[below(&in, nr_specs - 1)];
 	/* Two that stand side by side may decide the same: refused. */
-	config.nr_policies = (int)below(&in, 3);
-	config.interval_ns = below(&in, 2) ? 1000000000 : 1000000;
+	config.run.nr_policies = (int)below(&in, 3);
+	config.run.interval_ns = below(&in, 2) ? 1000000000 : 1000000;
 	config.events = below(&in, 2);
-	config.spans = spans;
-	config.nr_spans = below(&in, 8) ? 0 : below(&in, 3);
-	config.kernel = &kernels[below(&in, (uint64_t)nr_kernels)];
-	config.recorded = below(&in, 2) ? &kernels[below(&in, (uint64_t)nr_kernels)] : NULL;
+	config.run.spans = spans;
+	config.run.nr_spans = below(&in, 8) ? 0 : below(&in, 3);
+	config.run.kernel = &kernels[below(&in, (uint64_t)nr_kernels)];
+	config.run.recorded = below(&in, 2) ? &kernels[below(&in, (uint64_t)nr_kernels)] : NULL;
 	for (int i = 0; i < MAX_CPUS; i++)
 		cpu_nodes[i] =
 			(uint16_t)(rarely(&in) ? take(&in, 2)
-					       : below(&in, (uint64_t)config.machine.nr_nodes));
+					       : below(&in, (uint64_t)config.run.machine.nr_nodes));
 	for (int i = 0; i < MAX_NODES * MAX_NODES; i++)
 		distances[i] = (uint8_t)take(&in, 1);
 	for (int i = 0; i < 2; i++) {

@@ -18,7 +18,7 @@ from .oracle import (
     Marks,
     Settings,
 )
-from .tapes import ASIDES, SECOND, Recorder
+from .tapes import RECLAIM_EVENTS, SECOND, Recorder
 from .world import World, ZoneState
 
 MAX_ORDER = 10  # the engine's
@@ -193,7 +193,7 @@ def _carve(rng: Random, pfn: int, order: int, share: float) -> list[tuple[int, i
 Op = tuple[int, int, int]  # what to do, and two numbers to choose with
 
 
-def record(world: World, kernel: str, ops: Sequence[Op], *, asides: bool = False) -> Recorder:
+def record(world: World, kernel: str, ops: Sequence[Op], *, reclaim_events: bool = False) -> Recorder:
     """Run operations on a world; the recorder has the tape."""
     recorder = Recorder(world, kernel)
     cpus = len(world.geometry.cpu_nodes)
@@ -209,13 +209,13 @@ def record(world: World, kernel: str, ops: Sequence[Op], *, asides: bool = False
             pages = 90 if a % 10 == 0 else 1 + b // cpus % 15
             picks = [a + 7 * i for i in range(pages)]
             recorder.free_batch(cpu, picks, largest)
-        elif not asides or a % 5 == 0:
+        elif not reclaim_events or a % 5 == 0:
             recorder.wait(a % 4000 * (SECOND // 1000))
         elif a % 2:
-            recorder.aside("vmstat_update", cpu)
+            recorder.reclaim_event("vmstat_update", cpu)
         else:
             kind = ("kswapd_wake", "kswapd_wake", "kswapd_sleep")[b % 3]
-            recorder.aside(kind, a % world.geometry.nodes, (None, "DMA32", "MOVABLE")[a % 3])
-    while recorder.rows and recorder.rows[-1].event.kind in ASIDES:
+            recorder.reclaim_event(kind, a % world.geometry.nodes, (None, "DMA32", "MOVABLE")[a % 3])
+    while recorder.rows and recorder.rows[-1].event.kind in RECLAIM_EVENTS:
         recorder.rows.pop()  # what comes after the last request is no part of a run
     return recorder

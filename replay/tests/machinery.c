@@ -23,23 +23,24 @@ void machinery_new(struct machinery *w, const char *kernel, const char *policy)
 	const struct anomalies anomalies = {.nr = w->anomalies};
 	struct error err = {""};
 
-	*w = (struct machinery){.feedback.reclaim.mode = RECLAIM_QUEUED};
+	*w = (struct machinery){.feedback.supply.mode = RECLAIM_QUEUED};
 	toy_new_machine_under(&w->toy, kernel, policy, &machine, zones, 2);
 	w->toy.m->now.ts = 1;
+	w->feedback.model = w->toy.m;
 	must(serve_init(&w->serve, w->toy.m, anomalies, &err), &err);
-	must(serve_moves_pages(&w->serve, &err), &err);
+	must(page_map_allow_moves(&w->serve.pages, &err), &err);
 }
 
 void machinery_start(struct machinery *w)
 {
 	struct error err = {""};
 
-	must(feedback_start(&w->feedback, &w->serve, false, &err), &err);
+	must(reclaim_run_start(&w->feedback, &w->serve.pages, &w->serve.at, &err), &err);
 }
 
 void machinery_free(struct machinery *w)
 {
-	feedback_free(&w->feedback);
+	reclaim_run_free(&w->feedback);
 	serve_free(&w->serve);
 	toy_free(&w->toy);
 }
@@ -69,8 +70,8 @@ void queue_pages(struct machinery *w, int pages, uint64_t first_ts)
 					   NORMAL_PFN + NORMAL_PAGES - 1 - 2 * (uint64_t)i),
 			.next = UINT32_MAX,
 		};
-	w->feedback.reclaim.rows = rows;
-	w->feedback.reclaim.nr = w->feedback.reclaim.room = (size_t)pages;
+	w->feedback.supply.rows = rows;
+	w->feedback.supply.nr = w->feedback.supply.room = (size_t)pages;
 }
 
 const struct counters *counters(const struct machinery *w, int zone)

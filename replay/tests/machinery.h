@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "feedback.h"
+#include "freerun/serve.h"
+#include "reclaim/reclaim_run.h"
 #include "toy.h"
 
 enum { BLOCK = 512, DMA_PAGES = 8 * BLOCK, NORMAL_PAGES = 32 * BLOCK, NORMAL_PFN = 16384 };
@@ -15,7 +16,7 @@ enum { DMA, NORMAL };
 struct machinery {
 	struct toy toy;
 	struct serve serve;
-	struct feedback feedback;
+	struct reclaim_run feedback;
 	uint64_t anomalies[NR_ANOMALY_KIND];
 };
 

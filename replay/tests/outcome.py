@@ -15,7 +15,7 @@ from pagetape.schemas import GFP_BITS, TABLES
 
 from .oracle import KERNELS, MOVABLE, Event, Kernel, Machine
 from .oracle.pcp import Pcp
-from .tapes import ASIDES, KSWAPD, Row
+from .tapes import RECLAIM_EVENTS, KSWAPD, Row
 from .world import World, tables
 
 COUNTERS = (
@@ -141,20 +141,20 @@ def feed(
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of all tables that the engine makes of a tape; and its input's of reclaim."""
     events: list[dict[str, Any]] = []
-    asides: list[dict[str, Any]] = []
+    reclaim_events: list[dict[str, Any]] = []
     for row in rows:
-        if row.event.kind in ASIDES:
-            asides.append(_reclaim_row(row, at=len(events)))
+        if row.event.kind in RECLAIM_EVENTS:
+            reclaim_events.append(_reclaim_row(row, at=len(events)))
         else:
             events.append(_event_row(row))
-    engine.load("reclaim", TABLES["reclaim"].batch(asides))
+    engine.load("reclaim", TABLES["reclaim"].batch(reclaim_events))
     outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for begin in range(0, len(events), batch_rows):
         engine.feed(TABLES["event"].batch(events[begin : begin + batch_rows]))
         _collect(engine, outputs)
     engine.finish()
     _collect(engine, outputs)
-    outputs["reclaim"] = asides
+    outputs["reclaim"] = reclaim_events
     return outputs
 
 

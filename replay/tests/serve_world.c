@@ -8,13 +8,13 @@ void world_begin(struct world *w)
 	must(output_new(&w->output, &anomaly_table, 16, &err), &err);
 	must(serve_init(&w->serve, w->toy.m, (struct anomalies){w->output, w->anomalies}, &err),
 	     &err);
-	must(serve_moves_pages(&w->serve, &err), &err);
+	must(page_map_allow_moves(&w->serve.pages, &err), &err);
 }
 
 void freed(struct world *w, uint32_t pfn, int order)
 {
 	for (uint32_t i = 0; i < 1u << order; i++)
-		w->serve.map[pfn + i] = MAP_FREED;
+		w->serve.pages.map[pfn + i] = MAP_FREED;
 }
 
 void free_(struct world *w, uint32_t pfn, int order)

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "check.h"
-#include "serve.h"
+#include "freerun/serve.h"
 #include "toy.h"
 
 struct world {

@@ -49,7 +49,7 @@ static void load_zone(struct validate *v)
 	load(v, batch);
 }
 
-static void load_free(struct validate *v, const struct chunk *chunks, size_t nr)
+static void load_free_blocks(struct validate *v, const struct chunk *chunks, size_t nr)
 {
 	struct batch *batch = toy_rows(&free_block_table, nr);
 	struct free_block_columns *c = (struct free_block_columns *)batch->slots;
@@ -153,8 +153,8 @@ static void preview(struct validate *v, struct batch *batch)
 struct validate *validated(const struct short_tape *tape)
 {
 	size_t nr = tape->nr_events;
-	struct validate_config config = {.machine = machine_of(tape->remote),
-					 .interval_ns = 1000000000,
+	struct validate_config config = {.run.machine = machine_of(tape->remote),
+					 .run.interval_ns = 1000000000,
 					 .nr_rows = nr,
 					 .checks = CHECKS_FULL};
 	struct batch *batch = toy_rows(&event_table, nr);
@@ -162,10 +162,10 @@ struct validate *validated(const struct short_tape *tape)
 	struct validate *v;
 	struct error err;
 
-	must(kernel_find(&config.kernel, "6.18", &err), &err);
+	must(kernel_find(&config.run.kernel, "6.18", &err), &err);
 	must(validate_new(&v, &config, &err), &err);
 	load_zone(v);
-	load_free(v, tape->chunks, tape->nr_chunks);
+	load_free_blocks(v, tape->chunks, tape->nr_chunks);
 	load_types(v);
 	if (tape->pcp_batch)
 		load_pcps(v, tape->pcp_batch, tape->pcp_high);
@@ -204,7 +204,7 @@ struct validate *validated(const struct short_tape *tape)
 	return v;
 }
 
-struct tally tally_of(const struct validate *v, enum decision decision)
+struct accuracy_count tally_of(const struct validate *v, enum decision decision)
 {
-	return validate_totals(v)->score.decisions[decision];
+	return validate_totals(v)->accuracy.decisions[decision];
 }

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "check.h"
-#include "validate.h"
+#include "validate/validate.h"
 
 #define UNMOVABLE MIGRATETYPE_UNMOVABLE
 #define MOVABLE   MIGRATETYPE_MOVABLE
@@ -29,7 +29,7 @@ struct row {
 	bool worker; /* of the task whose ticks the tape has */
 };
 
-/* The fields of each event as toy.h writes them, after the CPU. */
+/* The tells of each event as toy.h writes them, after the CPU. */
 #define PAGE(c, event, ...)  {.cpu = c, .kind = EVENT_KIND_##event, __VA_ARGS__}
 #define ALLOC(c, p, o, type) PAGE(c, ALLOC, .pfn = p, .order = o, .migratetype = type)
 #define FREE(c, p, o)        PAGE(c, FREE, .pfn = p, .order = o)
@@ -69,4 +69,4 @@ struct validate *validated(const struct short_tape *tape);
 				       __VA_ARGS__})
 
 /* How one kind of decision was predicted. */
-struct tally tally_of(const struct validate *v, enum decision decision);
+struct accuracy_count tally_of(const struct validate *v, enum decision decision);

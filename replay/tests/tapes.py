@@ -11,14 +11,14 @@ from .world import World, build
 
 SECOND = 1_000_000_000
 
-ASIDES = ("vmstat_update", "kswapd_wake", "kswapd_sleep")  # kinds of the reclaim table
+RECLAIM_EVENTS = ("vmstat_update", "kswapd_wake", "kswapd_sleep")  # kinds of the reclaim table
 PASS = SECOND // 1000  # how long a pass of kswapd lasts, unless it sleeps before
 KSWAPD = 100  # pid of node 0's
 
 
 @dataclass(frozen=True)
 class Row:
-    """A request, as a tape holds it; or what the kernel did aside, with its CPU or node as cpu."""
+    """A request, as a tape holds it; or what the kernel did reclaim_event, with its CPU or node as cpu."""
 
     ts: int
     event: Event
@@ -87,7 +87,7 @@ class Recorder:
         self.machine.free_batch(cpu, batch)
         self._keep()
 
-    def aside(self, kind: str, where: int, zone: str | None = None) -> None:
+    def reclaim_event(self, kind: str, where: int, zone: str | None = None) -> None:
         """A tick of a CPU, or kswapd of a node at work: a tape may hold them, or not."""
         self.ts += 1000
         self.rows.append(Row(self.ts, Event(kind, where, None), zone=zone))
@@ -142,11 +142,11 @@ class Player:
             zone.reclaim_active &= zone.boosts_act
         batched = _batched(rows)
         for number, row in enumerate(rows):
-            if row.event.kind not in ASIDES:
+            if row.event.kind not in RECLAIM_EVENTS:
                 self.end_passes(row.ts)
             clock.advance(row.ts)
-            if row.event.kind in ASIDES:
-                self.aside(row)
+            if row.event.kind in RECLAIM_EVENTS:
+                self.reclaim_event(row)
             elif row.event.pfn is None:
                 assert row.event.page_order is not None
                 machine.fail(row.event.cpu, row.event.page_order, row.gfp)
@@ -158,7 +158,7 @@ class Player:
             else:
                 self.free(row.event, begins_batch=number in batched)
 
-    def aside(self, row: Row) -> None:
+    def reclaim_event(self, row: Row) -> None:
         where = row.event.cpu
         if row.event.kind == "vmstat_update":
             self.machine.tick(where)

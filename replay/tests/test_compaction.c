@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Compaction that the model runs itself: by kcompactd, for allocations, and when it is put off. */
 #include "check.h"
-#include "evacuate.h"
-#include "fragmentation.h"
+#include "reclaim/compact_model.h"
+#include "model/fragmentation.h"
 #include "machinery.h"
 
 #include <stdlib.h>
@@ -42,13 +42,13 @@ static void machinery_fragmented(struct machinery *w, const char *policy, int bl
 
 static void compaction_moves_pages_until_a_pageblock_is_free(void)
 {
-	const struct evacuation goal = {.order = 9};
+	const struct compact_goal goal = {.order = 9};
 	const struct service_row row = {.moved = BLOCK};
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 1);
 	check(compact_suits(w.toy.m, normal(&w), 9, ZONE_NORMAL) == COMPACT_SUITS);
-	check(evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(compact_model(&w.feedback, normal(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	check(normal(&w)->nr_free_pages == 3000 + BLOCK / 2);
@@ -57,12 +57,12 @@ static void compaction_moves_pages_until_a_pageblock_is_free(void)
 
 static void a_run_ends_where_its_budget_does(void)
 {
-	const struct evacuation goal = {.order = 9};
+	const struct compact_goal goal = {.order = 9};
 	const struct service_row row = {.moved = BLOCK / 2 - 1};
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 1);
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2 - 1);
 	check(!normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE]);
 	machinery_free(&w);
@@ -71,12 +71,12 @@ static void a_run_ends_where_its_budget_does(void)
 /* A page in 512 fails: of each two pageblocks of 256 pages one stays behind. */
 static void failures_add_up_until_they_are_a_page(void)
 {
-	const struct evacuation goal = {.order = -1};
+	const struct compact_goal goal = {.order = -1};
 	const struct service_row row = {.moved = 511 * 4, .failed = 4};
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 4);
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == 4 * BLOCK / 2 - 2);
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 2);
 	check(w.feedback.zones[NORMAL].failing < 1e-9);
@@ -87,18 +87,18 @@ static void failures_add_up_until_they_are_a_page(void)
 static void what_had_nothing_to_move_is_skipped_until_kswapd_sleeps(void)
 {
 	const struct service_row row = {.moved = BLOCK};
-	struct evacuation goal = {.order = 9};
+	struct compact_goal goal = {.order = 9};
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 1);
 	frame_block(w.toy.m, normal(&w)->start)->old_lru = 0;
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
 	make_movable(&w, 1);
-	evacuate_sleeps(&w.feedback, 0);
+	compact_model_sleeps(&w.feedback, 0);
 	goal.direct = true;
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
-	evacuate_sleeps(&w.feedback, 0);
-	check(evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
+	compact_model_sleeps(&w.feedback, 0);
+	check(compact_model(&w.feedback, normal(&w), &goal, &row));
 	machinery_free(&w);
 }
 
@@ -106,51 +106,51 @@ static void what_had_nothing_to_move_is_skipped_until_kswapd_sleeps(void)
 static void pages_that_are_freed_together_do_not_move(void)
 {
 	const struct service_row row = {.moved = BLOCK};
-	struct evacuation goal = {.order = 9};
+	struct compact_goal goal = {.order = 9};
 	struct reclaimed held = {.order = 1}, *rows;
 	struct machinery w;
 	uint32_t page;
 
 	machinery_fragmented(&w, NULL, 1);
-	rows = w.feedback.reclaim.rows;
-	w.feedback.reclaim.rows = &held;
+	rows = w.feedback.supply.rows;
+	w.feedback.supply.rows = &held;
 	for (page = normal(&w)->start; w.toy.m->frames[page].state == FRAME_FREE; page++)
 		;
 	held.frame = page;
-	w.feedback.reclaim.holders[page] = 1;
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	w.feedback.supply.holders[page] = 1;
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
 	check(!counters(&w, DMA)->compacted_pages);
 	held.order = 0;
 	goal.thorough = true;
-	check(evacuate(&w.feedback, normal(&w), &goal, &row));
-	check(held.frame != page && w.feedback.reclaim.holders[held.frame] == 1);
-	w.feedback.reclaim.rows = rows;
+	check(compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(held.frame != page && w.feedback.supply.holders[held.frame] == 1);
+	w.feedback.supply.rows = rows;
 	machinery_free(&w);
 }
 
 static void a_thorough_run_and_the_last_that_is_put_off_look_everywhere(void)
 {
 	const struct service_row row = {.moved = BLOCK};
-	struct evacuation goal = {.order = 9};
+	struct compact_goal goal = {.order = 9};
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 2);
 	memset(w.feedback.skipped + (normal(&w)->start >> 9), SKIP_SOURCE, 2);
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
 	goal.thorough = true;
-	check(evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(compact_model(&w.feedback, normal(&w), &goal, &row));
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	goal.thorough = false;
-	check(!evacuate(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
 	w.feedback.zones[NORMAL].deferral = (struct deferral){64, 6, 9};
-	evacuate(&w.feedback, normal(&w), &goal, &row);
+	compact_model(&w.feedback, normal(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 2 * BLOCK / 2);
 	machinery_free(&w);
 }
 
 static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 {
-	const struct evacuation goal = {.order = 9};
+	const struct compact_goal goal = {.order = 9};
 	const struct service_row row = {.moved = BLOCK};
 	struct machinery w;
 
@@ -162,7 +162,7 @@ static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 		toy_add_free(&w.toy, normal(&w)->start + 21 * BLOCK + 2 * i, 0, 'M');
 	frame_block(w.toy.m, normal(&w)->start + 21 * BLOCK)->migratetype = MIGRATETYPE_UNMOVABLE;
 	machinery_start(&w);
-	evacuate(&w.feedback, normal(&w), &goal, &row);
+	compact_model(&w.feedback, normal(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 0);
 	machinery_free(&w);
 }
@@ -252,18 +252,18 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	/* DMA has no free page, and a score of 0. */
 	check(fragmentation_score_node(w.toy.m, 0) == 79);
 	w.feedback.kswapds[0].state = KSWAPD_BALANCING;
-	feedback_run(&w.feedback, 50, 1 * MS);
+	reclaim_run_run(&w.feedback, 50, 1 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
 	w.feedback.kswapds[0].state = KSWAPD_ASLEEP;
-	feedback_run(&w.feedback, 50, 600 * MS);
+	reclaim_run_run(&w.feedback, 50, 600 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	check(counters(&w, DMA)->kcompactd_wakes == 0);
 	check(normal(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 2);
 	/* It lowered the score, though not enough: it looks again after 500 ms. */
-	feedback_run(&w.feedback, 50, 1100 * MS);
+	reclaim_run_run(&w.feedback, 50, 1100 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	check(normal(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 4);
-	feedback_run(&w.feedback, 50, 5000 * MS);
+	reclaim_run_run(&w.feedback, 50, 5000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	machinery_free(&w);
 }
@@ -275,10 +275,10 @@ static void proactive_compaction_in_vain_is_put_off_for_32_s(void)
 	machinery_new(&w, "6.18", "mainline:proactiveness=90");
 	make_free(&w, NORMAL, 2000, true);
 	machinery_start(&w);
-	feedback_run(&w.feedback, 50, 1 * MS);
-	feedback_run(&w.feedback, 50, 31000 * MS);
+	reclaim_run_run(&w.feedback, 50, 1 * MS);
+	reclaim_run_run(&w.feedback, 50, 31000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
-	feedback_run(&w.feedback, 50, 33000 * MS);
+	reclaim_run_run(&w.feedback, 50, 33000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	machinery_free(&w);
 }
@@ -288,10 +288,10 @@ static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 	struct machinery w;
 
 	machinery_fragmented(&w, "mainline:proactiveness=0", 1);
-	feedback_run(&w.feedback, 50, 40000 * MS);
+	reclaim_run_run(&w.feedback, 50, 40000 * MS);
 	check(w.feedback.kcompactds[0].due == UINT64_MAX);
 	kcompactd_wakeup(&w.feedback, &w.feedback.kcompactds[0], 9, ZONE_NORMAL);
-	feedback_run(&w.feedback, 50, 41000 * MS);
+	reclaim_run_run(&w.feedback, 50, 41000 * MS);
 	check(counters(&w, DMA)->kcompactd_wakes == 1);
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	machinery_free(&w);
@@ -308,9 +308,9 @@ static void a_kcompactd_first_looks_when_it_did_on_the_record(void)
 	w.feedback.looks = looks;
 	w.feedback.nr_looks = 1;
 	machinery_start(&w);
-	feedback_run(&w.feedback, 50, 699 * MS);
+	reclaim_run_run(&w.feedback, 50, 699 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
-	feedback_run(&w.feedback, 50, 701 * MS);
+	reclaim_run_run(&w.feedback, 50, 701 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	machinery_free(&w);
 }

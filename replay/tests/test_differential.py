@@ -57,7 +57,7 @@ def test_every_row_has_an_oracle() -> None:
 @given(
     seed=st.integers(0, 10**6),
     ragged=st.booleans(),
-    asides=st.booleans(),
+    reclaim_events=st.booleans(),
     recorded=RECORDED,
     nofragment=POLICIES,
     ops=OPS,
@@ -66,13 +66,13 @@ def test_engine_and_oracle_agree(
     kernel: str,
     seed: int,
     ragged: bool,
-    asides: bool,
+    reclaim_events: bool,
     recorded: str,
     nofragment: Nofragment | None,
     ops: list[Op],
 ) -> None:
     here = random_world(seed, ragged=ragged)
-    rows = record(here, recorded, ops, asides=asides).rows
+    rows = record(here, recorded, ops, reclaim_events=reclaim_events).rows
     machine = build(here, KERNELS[kernel], nofragment)
     Player(machine, rows)
     policies = [f"nofragment:mode={nofragment}"] if nofragment else []

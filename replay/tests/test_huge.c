@@ -5,7 +5,7 @@
  * one CPU is of node 0.
  */
 #include "check.h"
-#include "huge.h"
+#include "freerun/huge.h"
 #include "serve_world.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ static void distances_fall_into_classes(void)
 }
 
 /* What six faults get where every node has one huge page and one single page. */
-static const char *walk_of(const char *policy)
+static const char *scan_of(const char *policy)
 {
 	static char text[32];
 	size_t length = 0;
@@ -134,21 +134,21 @@ static const char *walk_of(const char *policy)
 
 static void each_walk_has_its_order(void)
 {
-	check_text(walk_of("order_walk:mode=node_first"), "0H 0s 1H 1s 2H 2s");
-	check_text(walk_of("order_walk:mode=order_first"), "0H 1H 2H 0s 1s 2s");
-	check_text(walk_of("order_walk:mode=guest"), "0H 1H 0s 2H 1s 2s");
+	check_text(scan_of("order_walk:mode=node_first"), "0H 0s 1H 1s 2H 2s");
+	check_text(scan_of("order_walk:mode=order_first"), "0H 1H 2H 0s 1s 2s");
+	check_text(scan_of("order_walk:mode=guest"), "0H 1H 0s 2H 1s 2s");
 }
 
 static void thisnode_takes_single_pages_before_it_leaves_its_node(void)
 {
 	/* Then the huge pages of the others are cut up. */
-	check_text(walk_of("order_walk:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
-	check_text(walk_of("thp_numa:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
+	check_text(scan_of("order_walk:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
+	check_text(scan_of("thp_numa:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
 }
 
 static void spill_is_the_walk_with_the_order_first(void)
 {
-	check_text(walk_of("thp_numa:mode=spill"), "0H 1H 2H 0s 1s 2s");
+	check_text(scan_of("thp_numa:mode=spill"), "0H 1H 2H 0s 1s 2s");
 }
 
 static void only_who_may_reclaim_spills_after_the_own_node(void)
@@ -208,7 +208,7 @@ static void a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed(void
 	alloc(&w, NODE_PAGES, ORDER, GFP_HUGE | GFP_LOCAL);
 	check(count(&w, thp_pieces) == PAGES);
 	check(w.toy.m->zones[0].nr_free_pages == 0);
-	check(serve_place(&w.serve, NODE_PAGES) < NODE_PAGES);
+	check(page_map_place(&w.serve.pages, NODE_PAGES) < NODE_PAGES);
 	free_(&w, NODE_PAGES, ORDER);
 	check(count(&w, frees) == PAGES && count(&w, free_pages) == PAGES);
 	check(w.anomalies[ANOMALY_KIND_ORDER_MISMATCH] == 0);
@@ -226,7 +226,7 @@ static void a_group_is_swallowed_by_the_huge_page_that_the_record_lacked(void)
 	touch(&w, NODE_PAGES, PAGES);
 	check(count(&w, thp_swallowed) == PAGES);
 	for (uint32_t i = 0; i < PAGES; i++)
-		check(serve_place(&w.serve, NODE_PAGES + i) == PAGES + i);
+		check(page_map_place(&w.serve.pages, NODE_PAGES + i) == PAGES + i);
 	for (uint32_t i = 0; i < PAGES; i++) {
 		check(count(&w, frees) == 0);
 		free_(&w, NODE_PAGES + i, 0);
@@ -247,7 +247,7 @@ static void the_next_fault_ends_a_group(void)
 	alloc(&w, NO_FRAME, ORDER, GFP_LIGHT | GFP_LOCAL);
 	touch(&w, NODE_PAGES + 2, 1);
 	check(count(&w, thp_swallowed) == 2);
-	check(serve_place(&w.serve, NODE_PAGES + 2) == 2 * PAGES);
+	check(page_map_place(&w.serve.pages, NODE_PAGES + 2) == 2 * PAGES);
 	free_(&w, NODE_PAGES, 0);
 	free_(&w, NODE_PAGES + 1, 0);
 	check(count(&w, free_pages) == PAGES);
@@ -277,7 +277,7 @@ static void both_tries_of_the_record_are_one_fault(void)
 	alloc(&w, NO_FRAME, ORDER, GFP_HUGE | GFP_LOCAL);
 	alloc(&w, NODE_PAGES, ORDER, GFP_HUGE);
 	check(count(&w, thp_local) == 1 && count(&w, thp_remote) == 0);
-	check(serve_place(&w.serve, NODE_PAGES) == PAGES);
+	check(page_map_place(&w.serve.pages, NODE_PAGES) == PAGES);
 	touch(&w, 0, 1);
 	check(count(&w, thp_swallowed) == 0);
 	free_(&w, NODE_PAGES, ORDER);
@@ -325,7 +325,7 @@ static void zone_reclaim_asks_the_own_node_of_those_who_may_wait(void)
 		add_free(&w, NODE_PAGES, 2);
 		freed(&w, 2 * NODE_PAGES, 0);
 		alloc(&w, 2 * NODE_PAGES, 0, cases[i].gfp_flags);
-		check(serve_place(&w.serve, 2 * NODE_PAGES) == NODE_PAGES);
+		check(page_map_place(&w.serve.pages, 2 * NODE_PAGES) == NODE_PAGES);
 		check(w.toy.m->pcps[0].counters.node_reclaims == cases[i].reclaims);
 		check(count(&w, node_reclaims) == cases[i].reclaims);
 		world_free(&w);

@@ -4,10 +4,11 @@
  * pages, largest order 5. Two nodes, each with DMA32 (64 pages, node 0 only) and NORMAL
  * (256 pages), four CPUs.
  */
+#include "policies/policies.h"
 #include "check.h"
 #include "toy.h"
-#include "watermark.h"
-#include "zonelist.h"
+#include "model/watermark.h"
+#include "model/zonelist.h"
 
 #include <errno.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static void plan_new_with(struct plan *p, const char *spec, const uint16_t *cpu_
 			  zone(1, ZONE_NORMAL, DMA32_PAGES + NORMAL_PAGES, NORMAL_PAGES)},
 		.nr = 3,
 	};
-	check(!policy_stack_new(&p->stack, NULL));
+	check(!policy_stack_new(&p->stack, policies, NULL));
 	check(!policy_stack_add(p->stack, spec, NULL));
 	owner = p->stack->owner.layout;
 	p->ret = owner->ops->layout(owner, &p->machine, p->zones, &p->nr, UINT8_MAX, &p->err);

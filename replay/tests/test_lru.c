@@ -4,7 +4,7 @@
  * pages.
  */
 #include "check.h"
-#include "lru.h"
+#include "tape/lru.h"
 #include "toy.h"
 
 struct row {

@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "toy.h"
-#include "watermark.h"
+#include "model/watermark.h"
 
 #include <errno.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 	toy_pcp(&t, 3, 12);
 	t.pcp->high_max = 40;
 	for (uint32_t pfn = 0; pfn < 256; pfn += 32)
-		free_direct(t.m, t.zone, (zone_forget_old(t.m, pfn, 5), pfn), 5);
+		buddy_free_direct(t.m, t.zone, (zone_forget_old(t.m, pfn, 5), pfn), 5, NULL);
 	all = t.zone->nr_free_pages;
 	for (int i = 0; i < STRETCHES * OPERATIONS && !wrong; i++) {
 		uint32_t what = random_below(&seed, 100);

@@ -7,6 +7,7 @@
  * Its events are evenly spaced; the vmstat tick comes each second, before the event due at
  * that time. The first quarter of the events warms up and is not counted.
  */
+#include "policies/policies.h"
 #include "check.h"
 #include "toy.h"
 
@@ -31,7 +32,7 @@ static struct kernel tuned(const char *kernel, const char *spec)
 	struct kernel copy;
 
 	check(!kernel_find(&row, kernel, NULL));
-	check(!policy_stack_new(&stack, NULL));
+	check(!policy_stack_new(&stack, policies, NULL));
 	check(!policy_stack_add(stack, spec, NULL));
 	copy = *row;
 	owner = stack->owner.pcp_tuning;
@@ -178,7 +179,7 @@ static void a_tick_of_its_own_is_the_tick_of_the_run(void)
 	struct policy_stack *stack;
 	struct policy *owner;
 
-	check(!policy_stack_new(&stack, NULL));
+	check(!policy_stack_new(&stack, policies, NULL));
 	owner = stack->owner.tick_ns;
 	check(owner->ops->tick_ns(owner) == 0);
 	check(!policy_stack_add(stack, "pcp:tick_ms=250", NULL));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "policies/policies.h"
 #include "check.h"
 #include "toy.h"
-#include "watermark.h"
+#include "model/watermark.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static void bad_specs_say_why(void)
 		struct error err = {""};
 		struct policy_stack *stack;
 
-		check(!policy_stack_new(&stack, &err));
+		check(!policy_stack_new(&stack, policies, &err));
 		check(policy_stack_add(stack, cases[i].spec, &err) == cases[i].ret);
 		check_text(err.msg, cases[i].msg);
 		check(stack->nr == 1);
@@ -50,7 +51,7 @@ static void two_owners_of_one_choice_are_refused_by_name(void)
 	struct error err = {""};
 	struct policy_stack *stack;
 
-	check(!policy_stack_new(&stack, &err));
+	check(!policy_stack_new(&stack, policies, &err));
 	check(!policy_stack_add(stack, "nofragment:mode=off", &err));
 	check(policy_stack_add(stack, "nofragment:mode=always", &err) == -EBUSY);
 	check_text(err.msg, "nofragment and nofragment both decide 'nofragment'");
@@ -61,7 +62,7 @@ static void every_choice_has_an_owner(void)
 {
 	struct policy_stack *stack;
 
-	check(!policy_stack_new(&stack, NULL));
+	check(!policy_stack_new(&stack, policies, NULL));
 	check(stack->owner.nofragment->ops == &mainline_policy);
 	check(!policy_stack_add(stack, "nofragment", NULL));
 	check(stack->owner.nofragment->ops == &nofragment_policy);

@@ -6,7 +6,7 @@
  * the first pageblock of each zone.
  */
 #include "check.h"
-#include "replay.h"
+#include "freerun/replay.h"
 #include "toy.h"
 
 #include <errno.h>
@@ -81,19 +81,19 @@ static struct replay *new_replay(const char *kernel)
 	static const uint16_t cpu_nodes[] = {0, 1};
 	static const uint8_t distances[] = {10, 20, 20, 10};
 	struct replay_config config = {
-		.machine = {.pageblock_order = 9,
-			    .max_order = 10,
-			    .nr_cpus = 2,
-			    .nr_nodes = 2,
-			    .cpu_nodes = cpu_nodes,
-			    .node_distances = distances},
-		.interval_ns = 1000000000,
+		.run.machine = {.pageblock_order = 9,
+				.max_order = 10,
+				.nr_cpus = 2,
+				.nr_nodes = 2,
+				.cpu_nodes = cpu_nodes,
+				.node_distances = distances},
+		.run.interval_ns = 1000000000,
 		.events = true,
 	};
 	struct error err;
 	struct replay *r;
 
-	must(kernel_find(&config.kernel, kernel, &err), &err);
+	must(kernel_find(&config.run.kernel, kernel, &err), &err);
 	must(replay_new(&r, &config, &err), &err);
 	return r;
 }
@@ -810,15 +810,15 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 }
 
 /* No event tells it: before row `at` node 0's zone was not below its high watermark. */
-static void untold_mark(struct tape *t, uint64_t at)
+static void inferred_mark(struct tape *t, uint64_t at)
 {
-	struct batch *batch = toy_rows(&untold_table, 1);
-	struct untold_columns *c = (struct untold_columns *)batch->slots;
+	struct batch *batch = toy_rows(&inferred_table, 1);
+	struct inferred_columns *c = (struct inferred_columns *)batch->slots;
 	struct error err;
 
 	c->at[0] = at;
 	c->ts[0] = t->ts;
-	c->kind[0] = UNTOLD_KIND_TUNED;
+	c->kind[0] = INFERRED_KIND_TUNED;
 	c->pfn[0] = BLOCK;
 	c->below_high[0] = false;
 	set_valid(c->below_high_valid, 0);
@@ -829,8 +829,8 @@ static void untold_mark(struct tape *t, uint64_t at)
 static void what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside(void)
 {
 	static const struct {
-		uint64_t aside, untold; /* rows; the requests are rows 0 and 2 */
-		bool marked;            /* the aside was last */
+		uint64_t reclaim_event, inferred; /* rows; the requests are rows 0 and 2 */
+		bool marked;                      /* the reclaim_event was last */
 	} cases[] = {{1, 1, false}, {2, 1, true}, {1, 2, false}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -844,8 +844,8 @@ static void what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside(voi
 		event(&t, EVENT_KIND_PCPU_DRAIN, 1, ZONE_PAGES + 5, 0);
 		free_(&t, 1, ZONE_PAGES + 6, 0);
 		/* Direct reclaim begins: a request has found the zone low, and marked it. */
-		reclaim_row(&t, cases[i].aside, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, 0);
-		untold_mark(&t, cases[i].untold);
+		reclaim_row(&t, cases[i].reclaim_event, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, 0);
+		inferred_mark(&t, cases[i].inferred);
 		play(&t);
 		check(m->zones[0].below_high == cases[i].marked);
 		tape_free(&t);

@@ -3,8 +3,8 @@
  * MIGRATE_RESERVE under the policy reserve, on rows that have it and rows that do not.
  */
 #include "check.h"
-#include "snapshot.h"
-#include "survey.h"
+#include "tape/snapshot.h"
+#include "run/fragmentation_sample.h"
 #include "toy.h"
 
 #include <stdio.h>
@@ -172,21 +172,21 @@ static void the_list_of_its_own_serves_who_found_nothing_else(void)
 	}
 }
 
-/* The free pages of the reserve that are on other lists, as a survey tells. */
+/* The free pages of the reserve that are on other lists, as a fragmentation_sample tells. */
 static uint32_t astray_pages(struct toy *t)
 {
-	struct output *outputs[NR_SURVEY];
+	struct output *outputs[NR_FRAGMENTATION_SAMPLE];
 	const struct batch *batch;
 	uint32_t astray;
 
-	for (int i = 0; i < NR_SURVEY; i++)
-		check(!output_new(&outputs[i], survey_tables[i], 64, NULL));
-	survey_write(t->m, outputs, 7);
-	batch = output_pop(outputs[SURVEY_RESERVE], true);
+	for (int i = 0; i < NR_FRAGMENTATION_SAMPLE; i++)
+		check(!output_new(&outputs[i], fragmentation_sample_tables[i], 64, NULL));
+	fragmentation_sample_write(t->m, outputs, 7);
+	batch = output_pop(outputs[SAMPLE_RESERVE], true);
 	check(batch && batch->nr == 1);
 	astray = ((struct reserve_columns *)batch->slots)->astray_pages[0];
 	check(((struct reserve_columns *)batch->slots)->blocks[0] == 2);
-	for (int i = 0; i < NR_SURVEY; i++)
+	for (int i = 0; i < NR_FRAGMENTATION_SAMPLE; i++)
 		output_free(outputs[i]);
 	return astray;
 }

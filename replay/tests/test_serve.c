@@ -13,15 +13,15 @@ static void world_new(struct world *w, const char *blocks)
 	world_begin(w);
 }
 
-static void untold(struct world *w, int kind, uint32_t pfn, int order)
+static void inferred(struct world *w, int kind, uint32_t pfn, int order)
 {
-	serve_untold(&w->serve, &(struct untold){
-					.at = w->serve.at,
-					.kind = (uint8_t)kind,
-					.frame = pfn,
-					.order = (uint8_t)order,
-					.migratetype = MIGRATETYPE_MOVABLE,
-				});
+	serve_inferred(&w->serve, &(struct inferred){
+					  .at = w->serve.at,
+					  .kind = (uint8_t)kind,
+					  .frame = pfn,
+					  .order = (uint8_t)order,
+					  .migratetype = MIGRATETYPE_MOVABLE,
+				  });
 }
 
 static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
@@ -53,13 +53,13 @@ static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
 	toy_add_free(&w.toy, 0, 4, 'M');
 	toy_add_free(&w.toy, 48, 4, 'M');
 	freed(&w, 40, 1);
-	untold(&w, UNTOLD_KIND_LANDED, 40, 0);
+	inferred(&w, INFERRED_KIND_LANDED, 40, 0);
 	serve_request(&w.serve, &e);
-	check(serve_place(&w.serve, 40) == 48);
+	check(page_map_place(&w.serve.pages, 40) == 48);
 	/* It is told of that one only. */
 	e.frame = 41;
 	serve_request(&w.serve, &e);
-	check(serve_place(&w.serve, 41) == 0);
+	check(page_map_place(&w.serve.pages, 41) == 0);
 	world_free(&w);
 }
 
@@ -70,8 +70,8 @@ static void isolated_pages_are_the_recorded_ones_where_those_are_free(void)
 	world_new(&w, "MM");
 	toy_add_free(&w.toy, 0, 3, 'M');
 	toy_add_free(&w.toy, 16, 3, 'M');
-	untold(&w, UNTOLD_KIND_ISOLATED, 4, 1);
-	check(serve_place(&w.serve, 4) == 4 && serve_place(&w.serve, 5) == 5);
+	inferred(&w, INFERRED_KIND_ISOLATED, 4, 1);
+	check(page_map_place(&w.serve.pages, 4) == 4 && page_map_place(&w.serve.pages, 5) == 5);
 	check_text(toy_list(&w.toy, 1, 'M'), "6");
 	check_text(toy_list(&w.toy, 2, 'M'), "0");
 	check_text(toy_list(&w.toy, 3, 'M'), "16");
@@ -86,8 +86,8 @@ static void else_isolated_pages_are_of_the_same_pageblock(void)
 	toy_add_free(&w.toy, 0, 1, 'M');
 	toy_add_free(&w.toy, 16, 1, 'M');
 	freed(&w, 20, 1);
-	untold(&w, UNTOLD_KIND_ISOLATED, 20, 1);
-	check(serve_place(&w.serve, 20) == 16);
+	inferred(&w, INFERRED_KIND_ISOLATED, 20, 1);
+	check(page_map_place(&w.serve.pages, 20) == 16);
 	check_text(toy_list(&w.toy, 1, 'M'), "0");
 	world_free(&w);
 }
@@ -101,11 +101,11 @@ static void else_isolated_pages_are_of_the_same_type_from_the_tail(void)
 	toy_add_free(&w.toy, 16, 1, 'M');
 	toy_add_free(&w.toy, 32, 1, 'M');
 	freed(&w, 48, 3);
-	untold(&w, UNTOLD_KIND_ISOLATED, 50, 1);
-	check(serve_place(&w.serve, 50) == 32);
-	untold(&w, UNTOLD_KIND_ISOLATED, 52, 1);
-	untold(&w, UNTOLD_KIND_ISOLATED, 54, 1);
-	check(serve_place(&w.serve, 54) == 0);
+	inferred(&w, INFERRED_KIND_ISOLATED, 50, 1);
+	check(page_map_place(&w.serve.pages, 50) == 32);
+	inferred(&w, INFERRED_KIND_ISOLATED, 52, 1);
+	inferred(&w, INFERRED_KIND_ISOLATED, 54, 1);
+	check(page_map_place(&w.serve.pages, 54) == 0);
 	world_free(&w);
 }
 
@@ -117,9 +117,10 @@ static void pages_isolated_in_one_piece_may_be_found_in_several(void)
 	toy_add_free(&w.toy, 0, 1, 'M');
 	toy_add_free(&w.toy, 4, 0, 'M');
 	freed(&w, 16, 2);
-	untold(&w, UNTOLD_KIND_ISOLATED, 16, 2);
-	check(serve_place(&w.serve, 16) == 0 && serve_place(&w.serve, 17) == 1);
-	check(serve_place(&w.serve, 18) == 4 && serve_place(&w.serve, 19) == NO_FRAME);
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 2);
+	check(page_map_place(&w.serve.pages, 16) == 0 && page_map_place(&w.serve.pages, 17) == 1);
+	check(page_map_place(&w.serve.pages, 18) == 4 &&
+	      page_map_place(&w.serve.pages, 19) == NO_FRAME);
 	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
 	check(w.toy.zone->nr_free_pages == 0);
 	world_free(&w);
@@ -134,11 +135,11 @@ static void isolated_pages_are_of_another_type_only_where_theirs_has_none(void)
 	toy_add_free(&w.toy, 16, 1, 'M');
 	toy_add_free(&w.toy, 20, 1, 'M');
 	freed(&w, 32, 3);
-	untold(&w, UNTOLD_KIND_ISOLATED, 32, 2);
-	check(serve_place(&w.serve, 32) >= 16 && serve_place(&w.serve, 34) >= 16);
+	inferred(&w, INFERRED_KIND_ISOLATED, 32, 2);
+	check(page_map_place(&w.serve.pages, 32) >= 16 && page_map_place(&w.serve.pages, 34) >= 16);
 	check_text(toy_list(&w.toy, 3, 'U'), "0");
-	untold(&w, UNTOLD_KIND_ISOLATED, 36, 1);
-	check(serve_place(&w.serve, 36) < 8);
+	inferred(&w, INFERRED_KIND_ISOLATED, 36, 1);
+	check(page_map_place(&w.serve.pages, 36) < 8);
 	world_free(&w);
 }
 
@@ -149,7 +150,7 @@ static void isolated_pages_are_movable_until_they_are_freed(void)
 	world_new(&w, "MM");
 	toy_pcp(&w.toy, 1, 0);
 	toy_add_free(&w.toy, 16, 2, 'M');
-	untold(&w, UNTOLD_KIND_ISOLATED, 16, 2);
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 2);
 	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 4);
 	free_(&w, 18, 1);
 	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 2);
@@ -164,10 +165,10 @@ static void a_free_that_gave_nothing_back_gives_nothing_back(void)
 	world_new(&w, "MM");
 	toy_pcp(&w.toy, 1, 0);
 	toy_add_free(&w.toy, 16, 1, 'M');
-	untold(&w, UNTOLD_KIND_ISOLATED, 16, 1);
-	untold(&w, UNTOLD_KIND_UNDONE_FREE, 16, 1);
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 1);
+	inferred(&w, INFERRED_KIND_UNDONE_FREE, 16, 1);
 	free_(&w, 16, 1);
-	check(w.toy.zone->nr_free_pages == 0 && serve_place(&w.serve, 16) == 16);
+	check(w.toy.zone->nr_free_pages == 0 && page_map_place(&w.serve.pages, 16) == 16);
 	free_(&w, 16, 1);
 	check(w.toy.zone->nr_free_pages == 2);
 	world_free(&w);
@@ -192,10 +193,10 @@ static void a_captured_block_waits_for_its_alloc(void)
 	world_new(&w, "MMMM");
 	toy_add_free(&w.toy, 16, 4, 'M');
 	toy_add_free(&w.toy, 32, 4, 'M');
-	untold(&w, UNTOLD_KIND_CAPTURED, 32, 4);
+	inferred(&w, INFERRED_KIND_CAPTURED, 32, 4);
 	check_text(toy_list(&w.toy, 4, 'M'), "16");
 	alloc_(&w, 32, 4);
-	check(serve_place(&w.serve, 32) == 32 && !w.serve.nr_captured);
+	check(page_map_place(&w.serve.pages, 32) == 32 && !w.serve.nr_captured);
 	free_(&w, 32, 4);
 	check(w.toy.zone->nr_free_pages == 32);
 	world_free(&w);
@@ -208,17 +209,17 @@ static void a_block_that_the_model_has_not_is_not_captured(void)
 	world_new(&w, "MMMM");
 	toy_add_free(&w.toy, 16, 4, 'M');
 	freed(&w, 32, 4);
-	untold(&w, UNTOLD_KIND_CAPTURED, 32, 4);
+	inferred(&w, INFERRED_KIND_CAPTURED, 32, 4);
 	check(!w.serve.nr_captured);
 	alloc_(&w, 32, 4);
-	check(serve_place(&w.serve, 32) == 16);
+	check(page_map_place(&w.serve.pages, 32) == 16);
 	world_free(&w);
 }
 
 static void a_list_is_cut_behind_what_was_put_there_later(void)
 {
-	struct untold row = {
-		.kind = UNTOLD_KIND_CUT,
+	struct inferred row = {
+		.kind = INFERRED_KIND_CUT,
 		.frame = 32,
 		.order = 4,
 		.migratetype = MIGRATETYPE_MOVABLE,
@@ -228,26 +229,26 @@ static void a_list_is_cut_behind_what_was_put_there_later(void)
 	world_new(&w, "MMMMMM");
 	for (uint32_t pfn = 0; pfn < 80; pfn += 16)
 		toy_add_free(&w.toy, pfn, 4, 'M');
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'M'), "32 48 64 0 16");
 	row.frame = 0;
 	row.behind = 2;
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
 	row.frame = 48;
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
 	row.behind = 0;
 	row.order = 3;
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
 	world_free(&w);
 }
 
 static void a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it(void)
 {
-	struct untold row = {
-		.kind = UNTOLD_KIND_RETYPED, .order = 4, .migratetype = MIGRATETYPE_MOVABLE};
+	struct inferred row = {
+		.kind = INFERRED_KIND_RETYPED, .order = 4, .migratetype = MIGRATETYPE_MOVABLE};
 	struct world w;
 
 	world_new(&w, "RRRH");
@@ -255,16 +256,16 @@ static void a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it(voi
 	toy_add_free(&w.toy, 32, 4, 'R');
 	toy_add_free(&w.toy, 48, 1, 'H');
 	w.toy.zone->nr_reserved_highatomic = 16;
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'M'), "0");
 	row.frame = 16; /* in use */
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'R'), "");
 	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
 	check(frame_block(w.toy.m, 32)->migratetype == MIGRATETYPE_MOVABLE);
 	row.frame = 50; /* of the reserve, which goes back with what is free of it */
 	row.order = 1;
-	serve_untold(&w.serve, &row);
+	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 1, 'M'), "48");
 	check(frame_block(w.toy.m, 48)->migratetype == MIGRATETYPE_MOVABLE);
 	check(!w.toy.zone->nr_reserved_highatomic);
@@ -278,19 +279,19 @@ static void most_of_a_pageblock_isolated_makes_it_movable(void)
 	world_new(&w, "RR");
 	toy_add_free(&w.toy, 0, 3, 'R');
 	toy_add_free(&w.toy, 16, 2, 'R');
-	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_ISOLATED,
-						.order = 3,
-						.migratetype = MIGRATETYPE_RECLAIMABLE});
-	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_ISOLATED,
-						.frame = 16,
-						.order = 2,
-						.migratetype = MIGRATETYPE_RECLAIMABLE});
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_ISOLATED,
+						    .order = 3,
+						    .migratetype = MIGRATETYPE_RECLAIMABLE});
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_ISOLATED,
+						    .frame = 16,
+						    .order = 2,
+						    .migratetype = MIGRATETYPE_RECLAIMABLE});
 	check(frame_block(w.toy.m, 0)->migratetype == MIGRATETYPE_MOVABLE);
 	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
 	world_free(&w);
 }
 
-static void an_untold_drain_is_one_hold_of_the_lock(void)
+static void an_inferred_drain_is_one_hold_of_the_lock(void)
 {
 	struct world w;
 
@@ -299,9 +300,9 @@ static void an_untold_drain_is_one_hold_of_the_lock(void)
 	for (uint32_t pfn = 0; pfn < 80; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
 	check(w.toy.pcp->count == 40);
-	untold(&w, UNTOLD_KIND_DRAIN, 0, 0);
+	inferred(&w, INFERRED_KIND_DRAIN, 0, 0);
 	check(w.toy.pcp->count == 40 - (1 << w.toy.m->kernel->pcp_scale_max));
-	untold(&w, UNTOLD_KIND_DRAIN, 0, 0);
+	inferred(&w, INFERRED_KIND_DRAIN, 0, 0);
 	check(w.toy.pcp->count == 0);
 	world_free(&w);
 }
@@ -312,12 +313,13 @@ static void a_high_that_a_drain_showed_is_taken_over(void)
 
 	world_new(&w, "MM");
 	toy_pcp(&w.toy, 2, 8);
-	serve_untold(&w.serve,
-		     &(struct untold){.kind = UNTOLD_KIND_TUNED, .tells = TELLS_HIGH, .high = 6});
+	serve_inferred(
+		&w.serve,
+		&(struct inferred){.kind = INFERRED_KIND_TUNED, .fields = FIELD_HIGH, .high = 6});
 	check(w.toy.pcp->high == 6);
-	serve_untold(&w.serve, &(struct untold){.kind = UNTOLD_KIND_TUNED,
-						.tells = TELLS_ALLOC_FACTOR,
-						.alloc_factor = 3});
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_TUNED,
+						    .fields = FIELD_ALLOC_FACTOR,
+						    .alloc_factor = 3});
 	check(w.toy.pcp->high == 6 && w.toy.pcp->alloc_factor == 3);
 	world_free(&w);
 }
@@ -330,11 +332,13 @@ static void a_drain_is_of_as_many_pages_as_were_told(void)
 	toy_pcp(&w.toy, 1, 100);
 	for (uint32_t pfn = 0; pfn < 20; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
-	serve_untold(&w.serve,
-		     &(struct untold){.kind = UNTOLD_KIND_DRAIN, .tells = TELLS_PAGES, .pages = 7});
+	serve_inferred(
+		&w.serve,
+		&(struct inferred){.kind = INFERRED_KIND_DRAIN, .fields = FIELD_PAGES, .pages = 7});
 	check(w.toy.pcp->count == 3);
-	serve_untold(&w.serve,
-		     &(struct untold){.kind = UNTOLD_KIND_TUNED, .tells = TELLS_PAGES, .pages = 2});
+	serve_inferred(
+		&w.serve,
+		&(struct inferred){.kind = INFERRED_KIND_TUNED, .fields = FIELD_PAGES, .pages = 2});
 	free_(&w, 32, 0);
 	check(w.toy.pcp->count == 2);
 	world_free(&w);
@@ -342,22 +346,22 @@ static void a_drain_is_of_as_many_pages_as_were_told(void)
 
 static void a_drain_that_is_put_off_is_of_the_pages_due_at_its_free(void)
 {
-	const struct untold put_off = {.kind = UNTOLD_KIND_PUT_OFF},
-			    overflow = {.kind = UNTOLD_KIND_OVERFLOW};
+	const struct inferred put_off = {.kind = INFERRED_KIND_PUT_OFF},
+			      overflow = {.kind = INFERRED_KIND_OVERFLOW};
 	struct world w;
 
 	world_new(&w, "MMMM");
 	toy_pcp(&w.toy, 1, 8);
 	for (uint32_t pfn = 0; pfn < 14; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
-	serve_untold(&w.serve, &put_off);
+	serve_inferred(&w.serve, &put_off);
 	free_(&w, 32, 0);
 	check(w.toy.pcp->count == 8);
-	serve_untold(&w.serve, &overflow);
+	serve_inferred(&w.serve, &overflow);
 	check(w.toy.pcp->count == 1);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32");
 	/* None waits any more. */
-	serve_untold(&w.serve, &overflow);
+	serve_inferred(&w.serve, &overflow);
 	check(w.toy.pcp->count == 1);
 	world_free(&w);
 }
@@ -369,19 +373,19 @@ static void each_parameter_that_is_told_is_taken_over_and_no_other(void)
 	world_new(&w, "MMM");
 	toy_pcp(&w.toy, 2, 8);
 	w.toy.pcp->free_count = 3;
-	serve_untold(&w.serve, &(struct untold){
-				       .kind = UNTOLD_KIND_TUNED,
-				       .tells = TELLS_BELOW_HIGH | TELLS_RECLAIM_ACTIVE,
-				       .below_high = true,
-				       .reclaim_active = true,
-			       });
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_TUNED,
+					 .fields = FIELD_BELOW_HIGH | FIELD_RECLAIM_ACTIVE,
+					 .below_high = true,
+					 .reclaim_active = true,
+				 });
 	check(w.toy.zone->below_high && w.toy.zone->reclaim_active);
 	check(w.toy.pcp->high == 8 && w.toy.pcp->free_count == 3);
-	serve_untold(&w.serve, &(struct untold){
-				       .kind = UNTOLD_KIND_TUNED,
-				       .tells = TELLS_FREE_COUNT | TELLS_BELOW_HIGH,
-				       .free_count = 5,
-			       });
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_TUNED,
+					 .fields = FIELD_FREE_COUNT | FIELD_BELOW_HIGH,
+					 .free_count = 5,
+				 });
 	check(!w.toy.zone->below_high && w.toy.zone->reclaim_active);
 	check(w.toy.pcp->free_count == 5);
 	world_free(&w);
@@ -395,13 +399,13 @@ static void a_block_that_moved_is_last_on_its_list(void)
 	toy_pcp(&w.toy, 1, 100);
 	toy_add_free(&w.toy, 16, 1, 'M');
 	toy_add_free(&w.toy, 20, 1, 'M');
-	untold(&w, UNTOLD_KIND_MOVED, 16, 1);
+	inferred(&w, INFERRED_KIND_MOVED, 16, 1);
 	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
 	toy_free_page(&w.toy, 32, 0);
 	toy_free_page(&w.toy, 34, 0);
-	untold(&w, UNTOLD_KIND_MOVED, 32, 0); /* a drain begins at the tail */
+	inferred(&w, INFERRED_KIND_MOVED, 32, 0); /* a drain begins at the tail */
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32 34");
-	untold(&w, UNTOLD_KIND_MOVED, 16, 0); /* of another order */
+	inferred(&w, INFERRED_KIND_MOVED, 16, 0); /* of another order */
 	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
 	world_free(&w);
 }
@@ -413,11 +417,11 @@ static void a_free_that_no_event_told_goes_past_the_pcp(void)
 	world_new(&w, "MMM");
 	toy_pcp(&w.toy, 1, 100);
 	toy_add_free(&w.toy, 16, 1, 'M');
-	untold(&w, UNTOLD_KIND_ISOLATED, 16, 0);
-	untold(&w, UNTOLD_KIND_FREE, 16, 0);
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 0);
+	inferred(&w, INFERRED_KIND_FREE, 16, 0);
 	check_text(toy_list(&w.toy, 1, 'M'), "16");
 	toy_free_page(&w.toy, 32, 0);
-	untold(&w, UNTOLD_KIND_FREE, 32, 0);
+	inferred(&w, INFERRED_KIND_FREE, 32, 0);
 	check(!w.toy.pcp->count);
 	check_text(toy_list(&w.toy, 0, 'M'), "32");
 	world_free(&w);
@@ -430,7 +434,7 @@ static void a_refill_that_no_event_told_hands_nothing_out(void)
 	world_new(&w, "MMM");
 	toy_pcp(&w.toy, 2, 100);
 	toy_add_free(&w.toy, 16, 3, 'M');
-	untold(&w, UNTOLD_KIND_REFILL, 16, 0);
+	inferred(&w, INFERRED_KIND_REFILL, 16, 0);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16 17");
 	world_free(&w);
 }
@@ -443,15 +447,15 @@ static void an_alloc_past_a_locked_pcp_leaves_the_pcp_alone(void)
 	toy_pcp(&w.toy, 1, 100);
 	toy_add_free(&w.toy, 16, 0, 'M');
 	toy_free_page(&w.toy, 32, 0);
-	serve_untold(&w.serve, &(struct untold){
-				       .kind = UNTOLD_KIND_DIRECT_ALLOC,
-				       .frame = 16,
-				       .migratetype = MIGRATETYPE_MOVABLE,
-				       .gfp_flags = GFP_DMA,
-			       });
-	check(serve_place(&w.serve, 16) == 16 && w.toy.pcp->count == 1);
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_DIRECT_ALLOC,
+					 .frame = 16,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DMA,
+				 });
+	check(page_map_place(&w.serve.pages, 16) == 16 && w.toy.pcp->count == 1);
 	alloc_(&w, 16, 0); /* its event */
-	check(serve_place(&w.serve, 16) == 16 && w.toy.pcp->count == 1);
+	check(page_map_place(&w.serve.pages, 16) == 16 && w.toy.pcp->count == 1);
 	world_free(&w);
 }
 
@@ -463,14 +467,14 @@ static void a_page_taken_without_an_event_has_its_event_later(void)
 	toy_pcp(&w.toy, 1, 100);
 	toy_free_page(&w.toy, 32, 0);
 	toy_free_page(&w.toy, 34, 0);
-	serve_untold(&w.serve, &(struct untold){
-				       .kind = UNTOLD_KIND_ALLOC,
-				       .frame = 34,
-				       .migratetype = MIGRATETYPE_MOVABLE,
-				       .gfp_flags = GFP_DMA,
-			       });
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_ALLOC,
+					 .frame = 34,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DMA,
+				 });
 	alloc_(&w, 34, 0);
-	check(serve_place(&w.serve, 34) == 34);
+	check(page_map_place(&w.serve.pages, 34) == 34);
 	check(!w.anomalies[ANOMALY_KIND_ALLOC_OF_USED]);
 	alloc_(&w, 34, 0);
 	check(w.anomalies[ANOMALY_KIND_ALLOC_OF_USED] == 1);
@@ -501,7 +505,7 @@ static void four_singles(struct world *w, uint32_t pfn)
 static void in_pieces(struct world *w)
 {
 	world_new(w, "MMM");
-	w->serve.makes_blocks = true;
+	w->serve.compacts_for_record = true;
 	freed(w, 32, 4);
 	toy_add_free(&w->toy, 0, 2, 'M');
 	four_singles(w, 32);
@@ -517,13 +521,14 @@ static void a_block_that_the_record_got_is_made_by_moving_pages(void)
 
 	in_pieces(&w);
 	alloc(&w, 0, 4);
-	check(serve_place(&w.serve, 0) == 0 && serve_place(&w.serve, 15) == 15);
+	check(page_map_place(&w.serve.pages, 0) == 0 && page_map_place(&w.serve.pages, 15) == 15);
 	check(w.toy.zone->nr_free_pages == 2);
 	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 0);
 	check(w.toy.pcp->counters.blocks_made == 1 && w.toy.pcp->counters.block_moves == 4);
 	/* Those that moved are found where they are now. */
 	for (uint32_t pfn = 32; pfn < 36; pfn++) {
-		check(serve_place(&w.serve, pfn) >= 16 && serve_place(&w.serve, pfn) < 32);
+		check(page_map_place(&w.serve.pages, pfn) >= 16 &&
+		      page_map_place(&w.serve.pages, pfn) < 32);
 		free_(&w, pfn, 0);
 	}
 	free_(&w, 0, 4);
@@ -537,9 +542,9 @@ static void pages_that_cannot_move_keep_their_place(void)
 	struct world w;
 
 	in_pieces(&w);
-	zone_unmark_live(w.toy.m, serve_place(&w.serve, 33), 0);
+	zone_unmark_live(w.toy.m, page_map_place(&w.serve.pages, 33), 0);
 	alloc(&w, 0, 4);
-	check(serve_place(&w.serve, 0) == NO_FRAME);
+	check(page_map_place(&w.serve.pages, 0) == NO_FRAME);
 	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
 	check(w.toy.pcp->counters.failed == 1 && w.toy.pcp->counters.blocks_made == 0);
 	world_free(&w);
@@ -550,14 +555,14 @@ static void nothing_moves_where_there_is_no_room_for_it(void)
 	struct world w;
 
 	world_new(&w, "MM");
-	w.serve.makes_blocks = true;
+	w.serve.compacts_for_record = true;
 	freed(&w, 16, 4);
 	toy_add_free(&w.toy, 0, 2, 'M');
 	four_singles(&w, 16);
 	toy_add_free(&w.toy, 4, 2, 'M');
 	alloc(&w, 0, 3);
-	check(serve_place(&w.serve, 0) == NO_FRAME);
-	check(serve_place(&w.serve, 16) < 4);
+	check(page_map_place(&w.serve.pages, 0) == NO_FRAME);
+	check(page_map_place(&w.serve.pages, 16) < 4);
 	check(w.toy.zone->nr_free_pages + (uint32_t)w.toy.pcp->count == 4);
 	world_free(&w);
 }
@@ -577,7 +582,7 @@ int main(void)
 	test(a_list_is_cut_behind_what_was_put_there_later);
 	test(a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it);
 	test(most_of_a_pageblock_isolated_makes_it_movable);
-	test(an_untold_drain_is_one_hold_of_the_lock);
+	test(an_inferred_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	test(a_drain_is_of_as_many_pages_as_were_told);
 	test(a_drain_that_is_put_off_is_of_the_pages_due_at_its_free);

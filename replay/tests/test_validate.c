@@ -4,9 +4,10 @@
  * machine of 2 CPUs with one zone of 32 pageblocks, all of them free at the start.
  */
 #include "check.h"
-#include "replay.h"
+#include "freerun/replay.h"
 #include "toy.h"
-#include "validate.h"
+#include "explain/explain_validate.h"
+#include "validate/validate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -127,8 +128,10 @@ static struct batch *requests(uint64_t seed)
 
 static struct replay *new_replay(const struct kernel *kernel)
 {
-	struct replay_config config = {
-		.kernel = kernel, .machine = machine, .interval_ns = 1000000000, .events = true};
+	struct replay_config config = {.run.kernel = kernel,
+				       .run.machine = machine,
+				       .run.interval_ns = 1000000000,
+				       .events = true};
 	struct error err;
 	struct replay *r;
 
@@ -138,15 +141,21 @@ static struct replay *new_replay(const struct kernel *kernel)
 	return r;
 }
 
+static struct validate_explanation explanation;
+static struct validate_observer observer;
+
 static struct validate *new_validate(const struct kernel *kernel)
 {
-	struct validate_config config = {.kernel = kernel,
-					 .machine = machine,
-					 .interval_ns = 1000000000,
-					 .checks = CHECKS_CHEAP};
+	struct validate_config config = {.run.kernel = kernel,
+					 .run.machine = machine,
+					 .run.interval_ns = 1000000000,
+					 .checks = CHECKS_CHEAP,
+					 .observer = &observer};
 	struct error err;
 	struct validate *v;
 
+	explanation = (struct validate_explanation){0};
+	observer = validate_explanation_observer(&explanation);
 	must(validate_new(&v, &config, &err), &err);
 	load(NULL, v, zone_rows());
 	load(NULL, v, free_rows());
@@ -176,7 +185,7 @@ static void nothing_is_missed_of_the_model_s_own_tape(void)
 {
 	for (const struct kernel *kernel = kernels; kernel->name; kernel++) {
 		struct validate *v = new_validate(kernel);
-		const struct tally *tally;
+		const struct accuracy_count *count;
 
 		/* It has no allocator events, and its one list hands out what it likes. */
 		if (kernel->pcp_lists == PCP_LISTS_1) {
@@ -184,14 +193,14 @@ static void nothing_is_missed_of_the_model_s_own_tape(void)
 			continue;
 		}
 		validate_own_tape(v, kernel, 7);
-		tally = validate_totals(v)->score.decisions;
-		check(tally[DECISION_ALLOC].nr > 4000 && tally[DECISION_ZONE_LOCKED].nr > 1000);
-		check(tally[DECISION_EXTFRAG].nr > 0);
+		count = validate_totals(v)->accuracy.decisions;
+		check(count[DECISION_ALLOC].nr > 4000 && count[DECISION_ZONE_LOCKED].nr > 1000);
+		check(count[DECISION_EXTFRAG].nr > 0);
 		if (validate_divergence(v)->known)
-			printf("# %s: %s", kernel->name, validate_divergence(v)->story.text);
+			printf("# %s: %s", kernel->name, explanation.miss.text);
 		check(!validate_divergence(v)->known);
 		for (int d = 0; d < NR_DECISIONS; d++)
-			check(tally[d].exact == tally[d].nr && !tally[d].unknown);
+			check(count[d].exact == count[d].nr && !count[d].unknown);
 		check(model_check(validate_model(v)) == NULL);
 		validate_free(v);
 	}
@@ -200,7 +209,7 @@ static void nothing_is_missed_of_the_model_s_own_tape(void)
 static void another_kernel_s_rules_are_found_out(void)
 {
 	const struct kernel *recorded, *wrong;
-	const struct tally *tally;
+	const struct accuracy_count *count;
 	struct validate *v;
 	struct error err;
 
@@ -208,9 +217,9 @@ static void another_kernel_s_rules_are_found_out(void)
 	must(kernel_find(&wrong, "5.10", &err), &err);
 	v = new_validate(wrong);
 	validate_own_tape(v, recorded, 7);
-	tally = validate_totals(v)->score.decisions;
+	count = validate_totals(v)->accuracy.decisions;
 	check(validate_divergence(v)->known);
-	check(tally[DECISION_REFILL_SIZE].exact < tally[DECISION_REFILL_SIZE].nr);
+	check(count[DECISION_REFILL_SIZE].exact < count[DECISION_REFILL_SIZE].nr);
 	check(model_check(validate_model(v)) == NULL);
 	validate_free(v);
 }

@@ -18,7 +18,7 @@ from pagetape.schemas import TABLES
 from .generate import random_world, record
 from .oracle import Marks
 from .outcome import feed, machine_of
-from .tapes import ASIDES, Row
+from .tapes import RECLAIM_EVENTS, Row
 from .world import World, tables
 
 DECISIONS = {
@@ -39,8 +39,8 @@ def own_tape(world: World, kernel: str, rows: list[Row]) -> tuple[pa.RecordBatch
     outputs = feed(engine, rows)
     events = TABLES["event"].batch(outputs["event"])
     stamps = events.column("ts").to_pylist()
-    asides = [row | {"at": sum(ts < row["ts"] for ts in stamps)} for row in outputs["reclaim"]]
-    return events, TABLES["reclaim"].batch(asides)
+    reclaim_events = [row | {"at": sum(ts < row["ts"] for ts in stamps)} for row in outputs["reclaim"]]
+    return events, TABLES["reclaim"].batch(reclaim_events)
 
 
 def validate(
@@ -61,7 +61,7 @@ def validate(
 def test_the_tables_add_up_to_the_totals() -> None:
     here = random_world(3)
     ops = [(n * 37 % 100, n * 7919 % 10000, n * 104729 % 10000) for n in range(600)]
-    rows = [row for row in record(here, "6.18", ops).rows if row.event.kind not in ASIDES]
+    rows = [row for row in record(here, "6.18", ops).rows if row.event.kind not in RECLAIM_EVENTS]
     validation, outputs = validate(here, "6.18", *own_tape(here, "6.18", rows), "full")
     totals = validation.totals
     assert totals["events"] > 1000
@@ -85,7 +85,7 @@ def test_two_vmstat_ticks_in_a_row_are_two_drains() -> None:
                 replace(pcp, batch=4, high=250, high_min=4, high_max=1000) for pcp in zone.pcps
             ]
         ops = [(60, n * 7919, 0) for n in range(300)] + 2 * [(99, 1, 0)]
-        rows = record(here, "6.18", [*ops, (0, 0, 0)], asides=True).rows
+        rows = record(here, "6.18", [*ops, (0, 0, 0)], reclaim_events=True).rows
         events, told = own_tape(here, "6.18", rows)
         worker = {"pid": 0}  # who drains in the engine's own events
         reclaim = TABLES["reclaim"].batch([row | worker for row in told.to_pylist()])

@@ -96,7 +96,7 @@ static void TV2_a_split_keeps_the_lower_half(void)
 		toy_new(&t, *kernel, small("MM"));
 		toy_add_free(&t, 0, 5, 'M');
 		for (uint32_t pfn = 0; pfn < 6; pfn += 2) {
-			check(take_smallest(t.m, t.zone, 1, MIGRATETYPE_MOVABLE) == pfn);
+			check(buddy_take_smallest(t.m, t.zone, 1, MIGRATETYPE_MOVABLE) == pfn);
 			t.m->frames[pfn].state = FRAME_USED;
 		}
 		check_text(toy_list(&t, 1, 'M'), "6");
@@ -837,8 +837,8 @@ static void out_of_direct_reclaim_the_lists_are_drained_and_a_reserved_block_goe
 		struct toy t;
 
 		all_below_min(&t);
-		t.m->reclaimed = true;
-		t.m->drains_told = told;
+		t.reclaimed = true;
+		t.m->drains_inferred = told;
 		toy_alloc(&t, 2, 'M');
 		check_text(toy_blocks(&t), "MMMM");
 		check(t.pcp->count == (told ? 3 : 0));

@@ -3,6 +3,7 @@
  * What sysctls make of the watermarks, against the figures of a machine of 24 GiB: Linux 6.18,
  * two CPUs, vm.min_free_kbytes 67584, vm.watermark_scale_factor 10.
  */
+#include "policies/policies.h"
 #include "check.h"
 #include "toy.h"
 
@@ -30,7 +31,7 @@ static bool apply(const char *spec, struct zone_spec *zones, int nr)
 	struct policy *owner;
 	bool changed;
 
-	check(!policy_stack_new(&stack, NULL));
+	check(!policy_stack_new(&stack, policies, NULL));
 	check(!policy_stack_add(stack, spec, NULL));
 	owner = stack->owner.watermarks;
 	changed = owner->ops->watermarks(owner, zones, nr);

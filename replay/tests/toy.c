@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "policies/policies.h"
 #include "toy.h"
 
 #include <stdarg.h>
@@ -57,7 +58,7 @@ void toy_new_machine_under(struct toy *t, const char *kernel, const char *policy
 	*t = (struct toy){0};
 	must(kernel_find(&row, kernel, &err), &err);
 	t->row = *row;
-	must(policy_stack_new(&t->policies, &err), &err);
+	must(policy_stack_new(&t->policies, policies, &err), &err);
 	must(policy ? policy_stack_add(t->policies, policy, &err) : 0, &err);
 	policy_stack_edit(t->policies, &t->row);
 	must(model_new(&t->m, &t->row, machine, zones, nr_zones, &err), &err);
@@ -129,6 +130,7 @@ uint64_t toy_alloc(struct toy *t, int order, char type)
 		.order = (uint8_t)order,
 		.migratetype = (uint8_t)type_of(type),
 		.class_zone = (uint8_t)gfp_class_zone(t->gfp_flags),
+		.reclaimed = t->reclaimed,
 	};
 	uint32_t head = zone_alloc(t->m, &rq);
 
@@ -146,7 +148,7 @@ void toy_free_page(struct toy *t, uint32_t pfn, int order)
 void toy_free_one(struct toy *t, uint32_t pfn, int order, char type)
 {
 	zone_forget_old(t->m, pfn, order);
-	free_one(t->m, t->zone, pfn, order, type_of(type));
+	buddy_free(t->m, t->zone, pfn, order, type_of(type), t->capture);
 }
 
 void toy_drain(struct toy *t)

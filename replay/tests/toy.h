@@ -13,10 +13,10 @@
 #pragma once
 
 #include "batch.h"
-#include "buddy.h"
-#include "pcp.h"
-#include "policy_stack.h"
-#include "zone.h"
+#include "model/buddy.h"
+#include "model/pcp.h"
+#include "model/policy_stack.h"
+#include "model/zone.h"
 
 struct toy {
 	struct model *m;
@@ -25,8 +25,10 @@ struct toy {
 	struct policy_stack *policies;
 	struct kernel row; /* as the policies left it */
 	struct events events;
-	uint32_t gfp_flags; /* of the next allocations */
-	char text[16384];   /* what toy_events() returned last */
+	uint32_t gfp_flags;      /* of the next allocations */
+	bool reclaimed;          /* their task comes out of direct reclaim */
+	struct capture *capture; /* of the task that frees, or NULL */
+	char text[16384];        /* what toy_events() returned last */
 };
 
 /* `blocks` has one letter per pageblock; "normal" zones have ALLOC_NOFRAGMENT. */

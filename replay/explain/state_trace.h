@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * state_trace.h - two runs of one tape beside each other, up to the first wrong page of one.
+ *
+ * The state of validate is the kernel's, as far as the tape tells it. That of a free run may
+ * differ from it long before a page is wrong. A state_trace of each tells of both: the state
+ * around the wrong page in words, and the state before every request as digests, which show
+ * how long two runs were the same.
+ */
+#pragma once
+
+#include "explain.h"
+#include "run/observer.h"
+
+/* Parts of the state with a digest of their own. */
+enum {
+	PART_FREE_LISTS, /* how long each is, its ends */
+	PART_PCP_LISTS,
+	PART_TUNING, /* of the PCPs */
+	PART_MARKS,  /* flags and boost of the zones */
+	PART_COUNTS, /* how far their counters are behind: vmstat_diff.h */
+	NR_PARTS,
+};
+
+struct state_trace_config {
+	uint64_t start;   /* row of `event` digests begin at */
+	uint64_t first;   /* row before which the state is told */
+	uint64_t ran;     /* row after which it is told again */
+	uint64_t at;      /* of the event that tells of the page; digests end there */
+	uint64_t lists;   /* row before which all lists are looked at; UINT64_MAX: none */
+	uint64_t pfns[2]; /* of that page: the recorded one, and the model's or UINT64_MAX */
+	uint16_t cpu;     /* of the request, as are: */
+	uint8_t order, migratetype;
+};
+
+enum { LOOK_ENTRIES = 4, NO_CPU = UINT16_MAX };
+
+/* A list that is not empty: how long it is, and how it begins. */
+struct list_look {
+	uint64_t pfns[LOOK_ENTRIES]; /* UINT64_MAX behind the last */
+	uint32_t nr;
+	uint16_t node, cpu; /* NO_CPU: a free list */
+	uint8_t zone, order, migratetype;
+};
+
+struct state_trace {
+	struct state_trace_config config;
+	struct scene scene;
+	bool printed_before, printed_after;
+	struct explanation event; /* at that row, and before it; for whom it is known */
+	struct explanation before, after;
+	size_t nr_lists, nr_digests;
+	struct list_look *lists;
+	uint32_t (*digests)[NR_PARTS]; /* [row - start]; zeros: no request */
+};
+
+/* -ENOMEM, or -EINVAL for rows that are not in order. */
+int state_trace_new(struct state_trace **out, const struct state_trace_config *config,
+		    struct error *err);
+void state_trace_free(struct state_trace *w);
+
+/*
+ * What shows a run to the trace. The run does not start (-EINVAL, -ENOMEM) if the request is not
+ * one of its machine.
+ */
+struct run_observer state_trace_observer(struct state_trace *w);

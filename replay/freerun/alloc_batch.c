@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "alloc_batch.h"
+
+#include "model/policy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct taken_batch {
+	uint32_t opener; /* in alloc_batches->open */
+	uint16_t live;   /* pages asked for and not freed */
+	bool open;       /* more pages of it may be asked for */
+};
+
+/* What one CPU's requests for one migratetype are served from. */
+struct open_batch {
+	uint64_t last_ts;
+	uint32_t head; /* NO_FRAME: nothing */
+	uint16_t asked, node;
+	uint8_t class_zone;
+};
+
+struct alloc_batches {
+	int order;
+	uint64_t gap_ns;
+	struct taken_batch *of;  /* [frame >> order] */
+	struct open_batch *open; /* [cpu][migratetype] */
+};
+
+int alloc_batches_new(struct alloc_batches **out, const struct model *m,
+		      const struct alloc_batch *batch, struct error *err)
+{
+	size_t nr_open = (size_t)m->nr_cpus * NR_MIGRATETYPE;
+	struct alloc_batches *u = calloc(1, sizeof(*u));
+
+	*out = NULL;
+	if (!u)
+		return fail(err, ENOMEM, "no memory for allocation alloc_batches");
+	*u = (struct alloc_batches){.order = batch->order, .gap_ns = batch->gap_ns};
+	u->of = calloc((m->nr_frames >> u->order) + 1, sizeof(*u->of));
+	u->open = calloc(nr_open, sizeof(*u->open));
+	if (!u->of || !u->open) {
+		alloc_batches_free(u);
+		return fail(err, ENOMEM, "no memory for the alloc_batches of %u page frames",
+			    m->nr_frames);
+	}
+	for (size_t i = 0; i < nr_open; i++)
+		u->open[i].head = NO_FRAME;
+	*out = u;
+	return 0;
+}
+
+void alloc_batches_free(struct alloc_batches *u)
+{
+	if (!u)
+		return;
+	free(u->of);
+	free(u->open);
+	free(u);
+}
+
+static struct taken_batch *batch_of(const struct alloc_batches *u, uint32_t page)
+{
+	return &u->of[page >> u->order];
+}
+
+/* No more pages of it will be asked for. */
+static void close_batch(struct alloc_batches *u, struct model *m, struct open_batch *open)
+{
+	struct zone *zone = frame_zone(m, open->head);
+
+	zone_counters(m, zone)->alloc_batch_waste += (1u << u->order) - open->asked;
+	batch_of(u, open->head)->open = false;
+	open->head = NO_FRAME;
+}
+
+static bool goes_on(const struct alloc_batches *u, const struct model *m,
+		    const struct open_batch *open, const struct request *rq)
+{
+	return m->now.ts - open->last_ts <= u->gap_ns && open->asked < 1u << u->order &&
+	       open->class_zone == rq->class_zone && open->node == rq->node;
+}
+
+uint32_t alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct request *rq,
+			     int *order)
+{
+	uint32_t opener = (uint32_t)m->now.cpu * NR_MIGRATETYPE + rq->migratetype, head;
+	struct open_batch *open = &u->open[opener];
+
+	if (open->head != NO_FRAME && !goes_on(u, m, open, rq))
+		close_batch(u, m, open);
+	*order = -1;
+	if (open->head == NO_FRAME) {
+		struct request whole = *rq;
+
+		whole.order = (uint8_t)u->order;
+		whole.light = true;
+		head = zone_alloc(m, &whole);
+		*order = head == NO_FRAME ? 0 : u->order;
+		if (head == NO_FRAME)
+			return zone_alloc(m, rq);
+		*open = (struct open_batch){
+			.head = head, .node = rq->node, .class_zone = rq->class_zone};
+		*batch_of(u, head) = (struct taken_batch){.opener = opener, .open = true};
+		zone_counters(m, frame_zone(m, head))->alloc_batches++;
+	}
+	open->last_ts = m->now.ts;
+	batch_of(u, open->head)->live++;
+	return open->head + open->asked++;
+}
+
+bool alloc_batches_have(const struct alloc_batches *u, uint32_t page)
+{
+	return batch_of(u, page)->live;
+}
+
+uint32_t alloc_batches_give_back(struct alloc_batches *u, struct model *m, uint32_t page,
+				 int *order)
+{
+	struct taken_batch *batch = batch_of(u, page);
+
+	*order = u->order;
+	if (--batch->live)
+		return NO_FRAME;
+	if (batch->open)
+		close_batch(u, m, &u->open[batch->opener]);
+	return page & ~((1u << u->order) - 1);
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compact_for_record.h"
+
+#include "model/buddy.h"
+#include "model/force_state.h"
+#include "serve_internal.h"
+#include "model/zone.h"
+#include "model/zonelist.h"
+
+#include <assert.h>
+
+/* The pages that have to move out of 2^order, or -1 if some cannot. */
+static int pages_to_move(const struct serve *s, uint32_t start, int order)
+{
+	const struct model *m = s->model;
+	const struct pageblock *block = frame_block(m, start);
+	int pages = 0;
+
+	if (block->migratetype != MIGRATETYPE_MOVABLE || block->old_lru < block->nr_old ||
+	    m->frames[start].state == FRAME_TAIL)
+		return -1;
+	for (uint32_t frame = start; frame < start + (1u << order);) {
+		const struct frame *f = &m->frames[frame];
+		bool used = f->state != FRAME_FREE && f->state != FRAME_PCP;
+
+		if (f->state == FRAME_PCP && f->order > order)
+			return -1;
+		if (used && (f->order || serve_shares(s, frame) ||
+			     (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)))
+			return -1;
+		pages += used;
+		frame += 1u << f->order;
+	}
+	return pages;
+}
+
+/* Pages of a pageblock that are used, as its counts have it: a lower bound. */
+static int used_pages(const struct pageblock *block)
+{
+	return block->nr_old + block->nr_live[MIGRATETYPE_UNMOVABLE] +
+	       block->nr_live[MIGRATETYPE_MOVABLE] + block->nr_live[MIGRATETYPE_RECLAIMABLE];
+}
+
+/* Where in a pageblock 2^order pages have the fewest in the way, if fewer than `*fewest`. */
+static uint32_t look_at(const struct serve *s, uint32_t start, int order, int *fewest)
+{
+	uint32_t best = NO_FRAME, end = start + (1u << s->model->pageblock_order);
+
+	for (; start < end; start += 1u << order) {
+		int pages = pages_to_move(s, start, order);
+
+		if (pages < 0 || pages >= *fewest)
+			continue;
+		*fewest = pages;
+		best = start;
+	}
+	return best;
+}
+
+/* The place of a block in a zone: that of the record, else where least is in the way. */
+static uint32_t find_place(const struct serve *s, const struct zone *zone, uint32_t recorded,
+			   int order)
+{
+	const struct model *m = s->model;
+	uint32_t pages = 1u << m->pageblock_order, best = NO_FRAME;
+	int fewest = INT32_MAX;
+
+	/* With so many free pages, those in the way find room outside. */
+	if (zone->nr_free_pages < 1ull << order)
+		return NO_FRAME;
+	if (recorded - zone->start < zone->end - zone->start && !(recorded & ((1u << order) - 1)) &&
+	    pages_to_move(s, recorded, order) >= 0)
+		return recorded;
+	for (uint32_t start = block_start(m, zone->start + pages - 1); start + pages <= zone->end;
+	     start += pages) {
+		uint32_t place;
+
+		if (order == m->pageblock_order && used_pages(frame_block(m, start)) >= fewest)
+			continue;
+		place = look_at(s, start, order, &fewest);
+		best = place == NO_FRAME ? best : place;
+	}
+	return best;
+}
+
+/* A free page for one that moves: if there is one, as compaction finds them, a MOVABLE one. */
+static uint32_t take_target(struct model *m, const struct zone *zone)
+{
+	uint32_t page = last_chunk(m, zone, 0, MIGRATETYPE_MOVABLE);
+
+	for (int type = 0; type < NR_MIGRATETYPE && page == NO_FRAME; type++)
+		page = last_chunk(m, zone, 0, type);
+	assert(page != NO_FRAME);
+	force_used(m, page, 0);
+	return page;
+}
+
+/* A used page moves; its old place is used by nobody. */
+static void move_page(struct serve *s, const struct zone *zone, uint32_t from, uint32_t name)
+{
+	struct model *m = s->model;
+	uint32_t to = take_target(m, zone);
+
+	zone_mark_live(m, to, 0, MIGRATETYPE_MOVABLE);
+	if (name != NO_FRAME)
+		page_map_set(&s->pages, name, 0, to + 1, true);
+	if (m->frames[from].state == FRAME_OLD)
+		zone_forget_old(m, from, 0);
+	else
+		zone_unmark_live(m, from, 0);
+}
+
+/* Take what is free of the pages off its lists, and move the rest. */
+static void clear_out(struct serve *s, const struct zone *zone, uint32_t start, int order)
+{
+	struct model *m = s->model;
+	uint32_t end = start + (1u << order), from = block_start(m, start);
+
+	for (uint32_t frame = start; frame < end; frame += 1u << m->frames[frame].order) {
+		const struct frame *f = &m->frames[frame];
+
+		if (f->state == FRAME_FREE || f->state == FRAME_PCP)
+			force_used(m, frame, f->order < order ? f->order : order);
+	}
+	page_map_names(&s->pages, from, s->pages.names);
+	for (uint32_t frame = start; frame < end; frame += 1u << m->frames[frame].order) {
+		const struct frame *f = &m->frames[frame];
+
+		if (f->state == FRAME_USED)
+			continue;
+		move_page(s, zone, frame, s->pages.names[frame - from]);
+		zone_counters(m, zone)->block_moves++;
+	}
+	force_used(m, start, order);
+}
+
+uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq)
+{
+	struct model *m = s->model;
+	const struct zonelist *list = zonelist_of(m, rq);
+
+	if (rq->order > m->pageblock_order)
+		return NO_FRAME;
+	for (int i = 0; i < list->nr; i++) {
+		struct zone *zone = list->zones[i];
+		uint32_t place;
+
+		if (zone->type > rq->class_zone)
+			continue;
+		place = find_place(s, zone, e->frame, rq->order);
+		if (place == NO_FRAME)
+			continue;
+		clear_out(s, zone, place, rq->order);
+		zone_counters(m, zone)->blocks_made++;
+		zone_hand_out(m, rq, place);
+		return place;
+	}
+	return NO_FRAME;
+}

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/clock.h"
+#include "model/pcp.h"
+#include "model/policy_stack.h"
+#include "replay_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	EVENT_ROWS = 1 << 16, /* of a batch of output */
+	OTHER_ROWS = 1 << 14,
+};
+#define TICK_NS 1000000000ull /* vm.stat_interval */
+
+static const struct table *const series_tables[NR_SERIES] = {
+	[SERIES_COUNTER] = &counter_table,
+	[SERIES_OCCUPANCY] = &pcp_occupancy_table,
+	[SERIES_LOCK] = &zone_lock_table,
+	[SERIES_LOCK_WAIT] = &lock_wait_table,
+};
+
+/* The output lists, in the order in which they are read. */
+static int open_outputs(struct replay *r, struct error *err)
+{
+	int ret = run_output(&r->run, &r->events.output, &event_table, EVENT_ROWS, err);
+
+	for (int i = 0; i < NR_SERIES && !ret; i++)
+		ret = run_output(&r->run, &r->series[i], series_tables[i], OTHER_ROWS, err);
+	if (!ret)
+		ret = run_output(&r->run, &r->event_count, &event_count_table, OTHER_ROWS, err);
+	for (int i = 0; i < NR_FRAGMENTATION_SAMPLE && !ret; i++)
+		ret = run_output(&r->run, &r->samples[i], fragmentation_sample_tables[i],
+				 OTHER_ROWS, err);
+	for (int i = 0; i < NR_END && !ret; i++)
+		ret = run_output(&r->run, &r->end[i], end_tables[i], OTHER_ROWS, err);
+	return ret;
+}
+
+int replay_new(struct replay **out, const struct replay_config *config, struct error *err)
+{
+	struct replay *r = calloc(1, sizeof(*r));
+	int ret;
+
+	*out = NULL;
+	if (!r)
+		return fail(err, ENOMEM, "no memory for a replay");
+	r->config = *config;
+	r->reclaim.supply.mode = config->reclaim;
+	r->totals.anomalies = r->run.nr_anomalies;
+	ret = run_init(&r->run, &config->run, err);
+	if (!ret)
+		ret = open_outputs(r, err);
+	if (ret) {
+		replay_free(r);
+		return ret;
+	}
+	*out = r;
+	return 0;
+}
+
+void replay_free(struct replay *r)
+{
+	if (!r)
+		return;
+	serve_free(&r->serve);
+	zone_lock_queues_free(r->zone_locks);
+	pcp_occupancies_free(&r->occupancies);
+	reclaim_run_free(&r->reclaim);
+	run_free(&r->run);
+	event_counts_free(&r->event_counts);
+	requests_free(&r->requests);
+	free(r->busy);
+	free(r);
+}
+
+int replay_load(struct replay *r, const char *name, const struct ArrowSchema *schema,
+		const struct ArrowArray *array, struct error *err)
+{
+	int ret = run_load(&r->run, name, schema, array, err);
+
+	if (ret || !reclaim_run_reads(name))
+		return ret;
+	ret = load_model(&r->run.load, err);
+	if (ret)
+		return ret;
+	r->reclaim.model = r->run.load.model;
+	r->reclaim.first = r->run.load.first;
+	return reclaim_run_load(&r->reclaim, name, schema, array, err);
+}
+
+/* What the policies say about the time the run keeps. */
+static int choose_clocks(struct replay *r, struct error *err)
+{
+	const struct policy_stack *stack = r->run.policies;
+	struct policy *ticks = stack->owner.tick_ns, *locks = stack->owner.lock_costs;
+	struct lock_costs costs;
+	int ret;
+
+	r->tick_ns = ticks->ops->tick_ns(ticks);
+	r->recorded_ticks = !r->tick_ns && r->run.load.reclaim_events.ticks;
+	if (!r->tick_ns)
+		r->tick_ns = TICK_NS;
+	if (!locks->ops->lock_costs(locks, &costs))
+		return 0;
+	ret = zone_lock_queues_new(&r->zone_locks, r->model, &costs, err);
+	if (ret)
+		return ret;
+	r->zone_lock_ops = zone_lock_queues_ops(r->zone_locks);
+	r->model->zone_lock_ops = &r->zone_lock_ops;
+	return 0;
+}
+
+/* Reclaim and compaction as the run has them: of its own (R1, R2), or the record's. */
+static int start_reclaim(struct replay *r, struct error *err)
+{
+	const struct reclaim_events *recorded = &r->run.load.reclaim_events;
+	bool own = r->config.reclaim != RECLAIM_AS_RECORDED;
+	int ret = 0;
+
+	r->serve.compacts_for_record = r->config.compacts_for_record && !own;
+	if (r->serve.compacts_for_record || own)
+		ret = page_map_allow_moves(&r->serve.pages, err);
+	if (ret || !own)
+		return ret;
+	r->reclaim.model = r->model;
+	if (r->config.events)
+		ret = run_output(&r->run, &r->reclaim.reclaim_rows, &reclaim_table, OTHER_ROWS,
+				 err);
+	if (!ret && r->config.events)
+		ret = run_output(&r->run, &r->reclaim.compaction_rows, &compaction_table,
+				 OTHER_ROWS, err);
+	if (!ret)
+		ret = reclaim_run_start(&r->reclaim, &r->serve.pages, &r->serve.at, err);
+	for (int node = 0; !ret && node < r->model->nr_nodes; node++)
+		r->reclaim.kswapds[node].pid = recorded->kswapds[node].pid;
+	return ret;
+}
+
+static int start(struct replay *r, struct error *err)
+{
+	int ret;
+
+	if (r->run.started)
+		return 0;
+	ret = run_start(&r->run, err);
+	if (ret)
+		return ret;
+	r->model = r->run.model;
+	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
+	if (!r->busy)
+		return fail(err, ENOMEM, "no memory for %d CPUs", r->model->nr_cpus);
+	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
+		r->busy[cpu] = true;
+	ret = choose_clocks(r, err);
+	if (!ret)
+		ret = pcp_occupancies_new(&r->occupancies, r->model, err);
+	if (!ret)
+		ret = serve_init(&r->serve, r->model, r->run.anomalies, err);
+	if (!ret)
+		ret = requests_init(&r->requests, r->model, r->run.anomalies, err);
+	if (!ret && r->config.counted)
+		ret = event_counts_init(&r->event_counts, r->model->nr_cpus, err);
+	if (ret)
+		return ret;
+	r->events.event_counts = r->config.counted ? &r->event_counts : NULL;
+	r->model->drains_inferred = r->run.load.inferred_rows.nr > 0;
+	r->model->events = r->config.events ? &r->events : NULL;
+	ret = start_reclaim(r, err);
+	r->run.started = !ret;
+	return ret;
+}
+
+/* Rows of reclaim before event number `at`, not later than `end`. */
+static void run_reclaim_events(struct replay *r, uint64_t at, uint64_t end)
+{
+	struct reclaim_events *events = &r->run.load.reclaim_events;
+	const struct reclaim_event *event;
+	struct model *m = r->model;
+
+	while ((event = reclaim_events_next(events, at))) {
+		bool is_tick = event->kind == RECLAIM_EVENT_TICK;
+		uint64_t ts = event->ts < end ? event->ts : end;
+
+		ts = ts > m->now.ts ? ts : m->now.ts;
+		intervals_advance(r, ts);
+		m->now = (struct moment){.ts = ts};
+		/* With feedback the model reclaims by itself. */
+		if ((!is_tick && m->reclaim_ops) || run_reclaim_event(&r->run, event))
+			continue;
+		if (!is_tick) {
+			reclaim_events_direct_end(events, event);
+		} else if (r->recorded_ticks) {
+			m->now.cpu = event->where;
+			pcp_tick(m, event->where);
+		}
+	}
+}
+
+/* A request begins. */
+static inline void begin(struct replay *r, const struct waiting *e)
+{
+	r->serve.at += e->at - (uint32_t)r->serve.at;
+	r->model->now = e->moment;
+	r->busy[e->moment.cpu] = true;
+}
+
+/* Whether the run's own reclaim answers for a request of the record. */
+static bool is_for_reclaim(struct replay *r, const struct waiting *e)
+{
+	struct reclaim_supply *supply = &r->reclaim.supply;
+
+	if (!r->model->reclaim_ops)
+		return false;
+	if (reclaim_supply_withholds(supply, r->serve.at))
+		return true;
+	return e->kind == EVENT_KIND_FREE && e->frame != NO_FRAME && !e->order &&
+	       reclaim_supply_frees_moved(supply, e->frame);
+}
+
+static void run_request(struct replay *r, struct waiting *e)
+{
+	struct reclaim_events *recorded = &r->run.load.reclaim_events;
+
+	begin(r, e);
+	if (is_for_reclaim(r, e))
+		return;
+	r->serve.request.reclaimed =
+		recorded->nr_reclaimed && e->kind == EVENT_KIND_ALLOC &&
+		reclaim_events_take_reclaimed(recorded, e->moment.pid, e->order);
+	serve_request(&r->serve, e);
+	if (r->config.reclaim == RECLAIM_SYNTHETIC && e->kind == EVENT_KIND_ALLOC && !e->order &&
+	    e->migratetype == MIGRATETYPE_MOVABLE && e->frame != NO_FRAME)
+		reclaim_supply_ages(&r->reclaim.supply, e->frame);
+}
+
+/* Fetch the model's page of a request. */
+static void prefetch_place(const struct replay *r, const struct waiting *e)
+{
+	uint32_t place =
+		e->frame == NO_FRAME ? NO_FRAME : page_map_place(&r->serve.pages, e->frame);
+
+	if (place != NO_FRAME)
+		__builtin_prefetch(&r->model->frames[place]);
+}
+
+/* What no event told and was before a request; each after what the kernel did reclaim_event till
+ * then. */
+static void run_inferred(struct replay *r)
+{
+	struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
+	const struct inferred *inferred;
+
+	while ((inferred = inferred_next(&r->run.load.inferred_rows, r->serve.at))) {
+		/* With feedback compaction is the model's own. */
+		if (r->model->reclaim_ops && inferred_is_compaction(inferred->kind))
+			continue;
+		if (reclaim_events->next < reclaim_events->nr)
+			run_reclaim_events(r, inferred->at, inferred->ts);
+		if (reclaim_events->nr_passes)
+			reclaim_events_seen(reclaim_events, r->model, inferred->pid, inferred->ts);
+		r->busy[inferred->cpu] = true;
+		serve_inferred(&r->serve, inferred);
+	}
+}
+
+/* Let everything happen that was before a request. */
+static void catch_up(struct replay *r, const struct waiting *e)
+{
+	struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
+	uint64_t ts = e->moment.ts;
+
+	r->serve.at += e->at - (uint32_t)r->serve.at;
+	run_inferred(r);
+	if (reclaim_events->next < reclaim_events->nr)
+		run_reclaim_events(r, r->serve.at, ts);
+	if (reclaim_events->nr_passes)
+		reclaim_events_seen(reclaim_events, r->model, e->moment.pid, ts);
+	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
+		intervals_advance(r, ts);
+	if (r->model->reclaim_ops && reclaim_run_is_due(&r->reclaim, r->serve.at, ts))
+		reclaim_run_run(&r->reclaim, r->serve.at, ts);
+	r->model->now = e->moment;
+}
+
+/* Show the observer the state before a row, up to that of a request: all before it has run. */
+static void show_row(struct replay *r, const struct waiting *e, uint64_t at, bool request)
+{
+	const struct run_observer *observer = r->run.config.observer;
+	struct waiting before = *e;
+
+	if (at > r->serve.at) {
+		before.at = (uint32_t)at - 1;
+		catch_up(r, &before);
+	}
+	observer->before(observer->self, r->model, at, request);
+}
+
+static void show_request(struct replay *r, const struct waiting *e)
+{
+	const uint64_t *stops = r->run.config.observer->stops;
+	uint64_t at = r->serve.at + (e->at - (uint32_t)r->serve.at);
+
+	while (r->next_stop < OBSERVER_STOPS && at > stops[r->next_stop])
+		show_row(r, e, stops[r->next_stop++], false);
+	show_row(r, e, at, true);
+}
+
+/* A request has run: whether it got the page of the record. */
+static void compare_page(struct replay *r, const struct waiting *e)
+{
+	uint32_t place;
+
+	if (r->wrong_page.known || e->kind != EVENT_KIND_ALLOC || e->frame == NO_FRAME)
+		return;
+	place = page_map_place(&r->serve.pages, e->frame);
+	if (place == e->frame)
+		return;
+	r->wrong_page = (struct wrong_page){
+		.known = true,
+		.at = r->serve.at,
+		.ts = e->moment.ts,
+		.expected = place == NO_FRAME ? UINT64_MAX : frame_pfn(r->model, place),
+		.got = frame_pfn(r->model, e->frame),
+		.cpu = e->moment.cpu,
+		.order = e->order,
+		.migratetype = e->migratetype,
+	};
+}
+
+/* Whether nothing but requests is to be run until after a request. */
+static bool is_quiet(const struct replay *r, const struct waiting *e)
+{
+	const struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
+	const struct inferred_rows *inferred_rows = &r->run.load.inferred_rows;
+	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
+
+	return !r->model->reclaim_ops && !reclaim_events->nr_passes &&
+	       !reclaim_events->nr_reclaimed && ts < r->next_tick && ts < r->interval_end &&
+	       ts < r->next_look &&
+	       (reclaim_events->next == reclaim_events->nr ||
+		reclaim_events->rows[reclaim_events->next].at > at) &&
+	       (inferred_rows->next == inferred_rows->nr ||
+		inferred_rows->rows[inferred_rows->next].at > at);
+}
+
+/*
+ * Run the requests that are due. Their pages are all over the memory: where the model
+ * put those of a whole chunk is looked up first; the map's entries for that were fetched
+ * while the chunk before ran.
+ */
+static void run_due(struct replay *r, bool flush)
+{
+	struct waiting *due, *next;
+	bool quiet;
+	size_t nr;
+
+	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
+		for (size_t i = 0; i < nr; i++)
+			prefetch_place(r, &due[i]);
+		quiet = !r->config.explains && is_quiet(r, &due[nr - 1]);
+		for (size_t i = 0; i < nr; i++) {
+			if (quiet) {
+				begin(r, &due[i]);
+				serve_request(&r->serve, &due[i]);
+			} else {
+				if (r->run.config.observer)
+					show_request(r, &due[i]);
+				catch_up(r, &due[i]);
+				run_request(r, &due[i]);
+				if (r->config.explains)
+					compare_page(r, &due[i]);
+				r->serve.request = no_facts;
+			}
+			if (next[i].frame != NO_FRAME)
+				__builtin_prefetch(&r->serve.pages.map[next[i].frame]);
+		}
+	}
+}
+
+static int feed_rows(void *self, const struct event_columns *c, size_t first, size_t end,
+		     struct error *err)
+{
+	struct replay *r = self;
+
+	(void)err;
+	while (first < end) {
+		first = requests_read(&r->requests, c, r->run.rows, first, end);
+		run_due(r, false);
+	}
+	return 0;
+}
+
+int replay_feed_columns(struct replay *r, const struct event_columns *columns, size_t nr,
+			struct error *err)
+{
+	int ret = start(r, err);
+
+	if (!ret)
+		ret = run_feed(&r->run, columns, nr, feed_rows, r, err);
+	r->totals.events = r->run.rows;
+	r->totals.loop_seconds = r->run.loop_seconds;
+	r->totals.requests = r->requests.arrived;
+	r->totals.recorded_failures = r->requests.failures;
+	return ret;
+}
+
+int replay_feed(struct replay *r, const struct ArrowSchema *schema, const struct ArrowArray *array,
+		struct error *err)
+{
+	struct event_columns columns;
+	size_t nr;
+	int ret = table_read(&event_table, schema, array, &columns, &nr, err);
+
+	return ret ? ret : replay_feed_columns(r, &columns, nr, err);
+}
+
+int replay_finish(struct replay *r, struct error *err)
+{
+	double begin = cpu_seconds();
+	int ret = start(r, err);
+
+	if (ret)
+		return ret;
+	if (!r->run.finished) {
+		run_due(r, true);
+		run_reclaim_events(r, run_end(&r->run), r->requests.last_ts);
+		if (r->model->reclaim_ops)
+			reclaim_run_finish(&r->reclaim, r->requests.last_ts);
+		if (r->zone_locks)
+			zone_lock_queues_finish(r->zone_locks);
+		if (r->interval_end)
+			intervals_end(r, r->requests.last_ts + 1);
+		event_counts_write(&r->event_counts, r->event_count);
+		snapshot_write(r->model, r->end, r->requests.last_ts);
+	}
+	ret = run_finish(&r->run, err);
+	r->totals.loop_seconds += cpu_seconds() - begin;
+	return ret;
+}
+
+struct batch *replay_read(struct replay *r)
+{
+	return run_read(&r->run);
+}
+
+const struct totals *replay_totals(const struct replay *r)
+{
+	return &r->totals;
+}
+
+const struct wrong_page *replay_wrong_page(const struct replay *r)
+{
+	return &r->wrong_page;
+}
+
+struct model *replay_model(struct replay *r)
+{
+	return r->run.load.model;
+}
+
+const char *counter_name(int n)
+{
+#define NAME(name) #name,
+	static const char *const names[] = {FOR_EACH_COUNTER(NAME)};
+#undef NAME
+
+	return n < (int)(sizeof(names) / sizeof(names[0])) ? names[n] : NULL;
+}
+
+uint64_t counter_total(const struct totals *totals, int n)
+{
+#define VALUE(name) totals->counters.name,
+	const uint64_t values[] = {FOR_EACH_COUNTER(VALUE)};
+#undef VALUE
+
+	return values[n];
+}

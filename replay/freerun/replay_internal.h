@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay_internal.h - one free run, and what its files share.
+ *
+ *   replay.c     the interface; the order of requests, inferred rows and reclaim events
+ *   intervals.c  what happens as time goes on: vmstat ticks, ends of intervals, samples
+ */
+#pragma once
+
+#include "model/event_counts.h"
+#include "replay.h"
+#include "reclaim/reclaim_run.h"
+#include "run/fragmentation_sample.h"
+#include "run/pcp_occupancy.h"
+#include "run/run.h"
+#include "serve.h"
+#include "tape/snapshot.h"
+#include "zone_lock_queue.h"
+
+/* Tables that grow with every interval. */
+enum { SERIES_COUNTER, SERIES_OCCUPANCY, SERIES_LOCK, SERIES_LOCK_WAIT, NR_SERIES };
+
+struct replay {
+	struct replay_config config;
+	struct run run;
+	struct model *model;        /* that of run, once started */
+	struct reclaim_run reclaim; /* R1 and R2 */
+
+	struct requests requests;
+	struct serve serve;
+
+	bool *busy;          /* [cpu] its next tick may find something to do */
+	bool recorded_ticks; /* the tape says when CPUs tick; else each tick_ns */
+	uint64_t tick_ns, next_tick, next_look, interval_end;
+	struct pcp_occupancies occupancies;
+	struct zone_lock_queues *zone_locks; /* NULL: zone locks are not modelled */
+	struct zone_lock_ops zone_lock_ops;
+	int next_stop; /* of the observer */
+
+	struct events events;
+	struct event_counts event_counts;
+	struct output *series[NR_SERIES], *event_count, *samples[NR_FRAGMENTATION_SAMPLE];
+	struct output *end[NR_END];
+	struct totals totals;
+	struct wrong_page wrong_page;
+};
+
+/* Time begins with the first request, at `ts`. */
+void intervals_start(struct replay *r, uint64_t ts);
+
+/* Let what is due before `ts` happen: ticks, ends of intervals, samples. */
+void intervals_advance(struct replay *r, uint64_t ts);
+
+/* The interval ends: what happened becomes rows and totals, the state before `ts` is sampled. */
+void intervals_end(struct replay *r, uint64_t ts);

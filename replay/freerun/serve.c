@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/buddy.h"
+#include "compact_for_record.h"
+#include "model/scan_effects.h"
+#include "model/policy_stack.h"
+#include "tape/node_preference.h"
+#include "serve_internal.h"
+#include "model/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+const struct request_facts no_facts = {.free.drain_pages = -1, .landed_frame = NO_FRAME};
+
+static bool is_shared(const void *self, uint32_t page)
+{
+	return serve_shares(self, page);
+}
+
+int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
+{
+	struct policy *owner = model->policies->owner.alloc_batch;
+	struct alloc_batch batch;
+	int ret;
+
+	*s = (struct serve){
+		.model = model,
+		.anomalies = anomalies,
+		.undone_at = UINT64_MAX,
+		.request = no_facts,
+	};
+	ret = page_map_new(&s->pages, model, err);
+	if (ret)
+		return ret;
+	s->pages.is_shared = is_shared;
+	s->pages.self = s;
+	owner->ops->alloc_batch(owner, &batch);
+	if (batch.order && alloc_batches_new(&s->alloc_batches, model, &batch, err))
+		return -ENOMEM;
+	return huge_new(&s->huge, model, err);
+}
+
+void serve_free(struct serve *s)
+{
+	alloc_batches_free(s->alloc_batches);
+	huge_free(s->huge);
+	page_map_free(&s->pages);
+}
+
+void serve_report(struct serve *s, const struct waiting *e, int kind, int action)
+{
+	anomalies_add(&s->anomalies, &(struct anomaly){
+					     .at = s->at,
+					     .moment = &e->moment,
+					     .pfn = (int64_t)frame_pfn(s->model, e->frame),
+					     .order = e->order,
+					     .kind = kind,
+					     .action = action,
+				     });
+}
+
+/* The node a request asks first: its CPU's, unless it, or its thread, asked for another. */
+static uint16_t preferred_node(const struct serve *s, const struct waiting *e)
+{
+	const struct model *m = s->model;
+	uint16_t local = m->cpu_nodes[e->moment.cpu], bound;
+	bool interrupts = e->moment.flags & (CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI);
+
+	if (e->frame == NO_FRAME)
+		return local;
+	if (e->frame != s->request.landed_frame && !(e->gfp_flags & GFP_THISNODE) &&
+	    (interrupts || !prefers_landed(m->landed, e->moment.pid)))
+		return local;
+	bound = frame_zone(m, e->frame)->node;
+	return tape_node(m, bound) == tape_node(m, local) ? local : bound;
+}
+
+uint32_t serve_take_captured(struct serve *s, const struct waiting *e)
+{
+	uint32_t place = page_map_place(&s->pages, e->frame);
+
+	for (int i = 0; i < s->nr_captured; i++) {
+		if (s->captured[i] != e->frame)
+			continue;
+		s->captured[i] = s->captured[--s->nr_captured];
+		if (place == NO_FRAME || s->model->frames[place].order != e->order)
+			return NO_FRAME;
+		zone_mark_live(s->model, place, e->order, e->migratetype);
+		return place;
+	}
+	return NO_FRAME;
+}
+
+struct request serve_asked(const struct serve *s, const struct waiting *e)
+{
+	return (struct request){
+		.gfp_flags = e->gfp_flags,
+		.order = e->order,
+		.migratetype = e->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.pcp_locked = s->request.free.pcp_locked,
+		.reclaimed = s->request.reclaimed,
+		.node = preferred_node(s, e),
+	};
+}
+
+void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
+{
+	if (head != NO_FRAME) {
+		page_map_set(&s->pages, e->frame, e->order, head + 1, true);
+		return;
+	}
+	page_map_set(&s->pages, e->frame, e->order, MAP_UNSERVED, false);
+	serve_report(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+}
+
+/* An alloc of a page that the model has in a huge page, if it is one. */
+static bool swallow(struct serve *s, const struct waiting *e)
+{
+	uint32_t page = huge_swallow(s->huge, e);
+
+	if (page == NO_FRAME)
+		return false;
+	serve_make_free(s, e);
+	serve_settle(s, e, page);
+	return true;
+}
+
+/*
+ * An alloc whose page had left its list before without an event, as it seemed: it has it.
+ */
+static bool has_page(struct serve *s, const struct waiting *e)
+{
+	uint32_t place = page_map_place(&s->pages, e->frame);
+	struct frame *f;
+
+	if (place == NO_FRAME || serve_shares(s, place))
+		return false;
+	f = &s->model->frames[place];
+	if (!frame_is_live(f->state) || f->list != AWAITS_ALLOC || f->order != e->order)
+		return false;
+	f->list = 0;
+	events_alloc(s->model->events, &s->model->now, (int64_t)frame_pfn(s->model, place),
+		     e->order, e->gfp_flags, e->migratetype);
+	return true;
+}
+
+/* A block for a request that the record served: if need be, pages move for it. */
+static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq)
+{
+	struct model *m = s->model;
+	uint32_t head;
+
+	rq->makes_room = rq->order && s->compacts_for_record;
+	head = zone_alloc(m, rq);
+	if (head != NO_FRAME || !rq->makes_room)
+		return head;
+	head = compact_for_record(s, e, rq);
+	if (head != NO_FRAME)
+		return head;
+	rq->makes_room = false;
+	return zone_alloc(m, rq);
+}
+
+/* An alloc; `emit`: its event is written as well. */
+void serve_alloc(struct serve *s, const struct waiting *e, bool emit)
+{
+	struct model *m = s->model;
+	struct request rq = serve_asked(s, e);
+	int order = e->order;
+	uint32_t head;
+
+	if (s->huge && !order && swallow(s, e))
+		return;
+	head = s->nr_captured ? serve_take_captured(s, e) : NO_FRAME;
+	if (head == NO_FRAME) {
+		serve_make_free(s, e);
+		head = s->alloc_batches && !order
+			       ? alloc_batches_alloc(s->alloc_batches, m, &rq, &order)
+			       : alloc_recorded(s, e, &rq);
+	}
+	if (emit && order >= 0)
+		events_alloc(m->events, &m->now,
+			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), order,
+			     e->gfp_flags, e->migratetype);
+	serve_settle(s, e, head);
+}
+
+/* The event of an alloc that has run already. */
+static bool emit_early(struct serve *s, const struct waiting *e)
+{
+	for (int i = 0; i < s->nr_early; i++) {
+		uint32_t place;
+
+		if (s->early[i] != s->at)
+			continue;
+		place = s->pages.map[e->frame];
+		s->early[i] = s->early[--s->nr_early];
+		if (map_has_page(place) && serve_shares(s, place - 1))
+			return true;
+		events_alloc(s->model->events, &s->model->now,
+			     map_has_page(place) ? (int64_t)frame_pfn(s->model, place - 1) : NO_PFN,
+			     e->order, e->gfp_flags, e->migratetype);
+		return true;
+	}
+	return false;
+}
+
+/* A request that failed in the record: it tried every zone, and marked those that are low. */
+static void emit_failure(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+
+	zone_mark_tried(m, e->moment.cpu, e->gfp_flags, e->order);
+	events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags, e->migratetype);
+}
+
+void serve_request(struct serve *s, struct waiting *e)
+{
+	if (s->undone_at == s->at && e->kind != EVENT_KIND_ALLOC) {
+		serve_emit_free(s, e);
+		return;
+	}
+	switch (e->kind) {
+	case EVENT_KIND_ALLOC:
+		if (s->nr_early && emit_early(s, e))
+			break;
+		if (s->huge && huge_is_try(s->huge, e))
+			serve_try(s, e);
+		else if (e->frame == NO_FRAME)
+			emit_failure(s, e);
+		else if (!s->nr_awaiting_alloc || !has_page(s, e))
+			serve_alloc(s, e, true);
+		break;
+	case EVENT_KIND_FREE:
+		if (e->batched)
+			serve_emit_free(s, e);
+		else
+			serve_commit_free(s, e, ROW_FREE);
+		break;
+	default:
+		serve_free_batched(s, e);
+	}
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_internal.h"
+
+#include "model/buddy.h"
+#include "tape/lru.h"
+#include "model/scan_effects.h"
+#include "model/pcp.h"
+#include "model/policy_stack.h"
+#include "model/force_state.h"
+#include "model/watermark.h"
+#include "model/zone.h"
+
+/*
+ * A free chunk of `type`, of `order` and more, in a frame's pageblock: the smallest there; or
+ * NO_FRAME.
+ */
+static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int type)
+{
+	uint32_t end = block_end(m, frame), head = block_head(m, block_start(m, frame));
+	uint32_t best = NO_FRAME;
+
+	for (; head < end; head += 1u << m->frames[head].order) {
+		const struct frame *f = &m->frames[head];
+
+		if (f->state == FRAME_FREE && f->order >= order && f->list == type &&
+		    (best == NO_FRAME || f->order < m->frames[best].order))
+			best = head;
+	}
+	return best;
+}
+
+/*
+ * Free pages for those that the record took off the free lists: the same ones, or such as
+ * compaction would have found instead: in their pageblock, else of their type, at the end
+ * of a list. A single page is of another type before there is none. They are one used block;
+ * NO_FRAME if there are none.
+ */
+static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
+{
+	static const uint8_t others[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_RECLAIMABLE,
+					 MIGRATETYPE_UNMOVABLE};
+	struct zone *zone = frame_zone(m, frame);
+	uint32_t head = block_head(m, frame);
+
+	if (m->frames[head].state == FRAME_FREE && m->frames[head].order >= order) {
+		force_used(m, frame, order);
+		return frame;
+	}
+	head = chunk_near(m, frame, order, type);
+	if (head == NO_FRAME)
+		head = last_chunk(m, zone, order, type);
+	for (size_t i = 0; i < sizeof(others) && head == NO_FRAME && !order; i++)
+		head = last_chunk(m, zone, order, others[i]);
+	if (head != NO_FRAME)
+		force_used(m, head, order);
+	return head;
+}
+
+/* Compaction takes free pages, in smaller pieces where there are none of the order. */
+static void isolate(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	uint32_t head;
+
+	serve_make_free(s, e);
+	head = take_like(m, e->frame, e->order, e->migratetype);
+	if (head != NO_FRAME) {
+		retype_isolated(m, head, e->order);
+		zone_mark_live(m, head, e->order, MIGRATETYPE_MOVABLE);
+		page_map_set(&s->pages, e->frame, e->order, head + 1, true);
+	} else if (e->order) {
+		struct waiting half = *e;
+
+		half.order--;
+		isolate(s, &half);
+		half.frame += 1u << half.order;
+		isolate(s, &half);
+	} else {
+		page_map_set(&s->pages, e->frame, 0, MAP_UNSERVED, false);
+		serve_report(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
+	}
+}
+
+/*
+ * A free block, or one like it of whole pageblocks, makes its pageblock one of another type; a
+ * HIGHATOMIC one goes back however little of it is free.
+ */
+static void retype(struct model *m, const struct inferred *u)
+{
+	int was = frame_block(m, u->frame)->migratetype;
+	uint32_t chunk = block_head(m, u->frame);
+	const struct frame *f = &m->frames[chunk];
+
+	if (was == u->migratetype)
+		return;
+	if (was == MIGRATETYPE_HIGHATOMIC) {
+		retype_block(m, u->frame, u->migratetype);
+		return;
+	}
+	if (was > MIGRATETYPE_RECLAIMABLE)
+		return;
+	if (f->state != FRAME_FREE || f->order < u->order)
+		chunk = u->order < m->pageblock_order
+				? NO_FRAME
+				: last_chunk(m, frame_zone(m, u->frame), m->pageblock_order, was);
+	if (chunk != NO_FRAME)
+		retype_block(m, chunk, u->migratetype);
+}
+
+/*
+ * A list is cut so that a block comes first, if it is on that list here; but entries that
+ * were put there later stay before it.
+ */
+static void cut(struct model *m, const struct inferred *u)
+{
+	struct frame *frames = m->frames;
+	const struct frame *f = &frames[u->frame];
+	uint32_t later[UINT8_MAX], list;
+	int nr = 0;
+
+	if (f->state != FRAME_FREE || f->order != u->order || f->list != u->migratetype)
+		return;
+	list = free_list(frame_zone(m, u->frame), f->order, f->list);
+	while (nr < u->behind && frames[list].next != u->frame) {
+		later[nr] = frames[list].next;
+		list_del(frames, later[nr++]);
+	}
+	rotate_list(m, list, u->frame);
+	while (nr)
+		list_add_head(frames, list, later[--nr]);
+}
+
+/* Whether what the record tells of the tuning of PCPs holds for those of the run. */
+static bool tuned_alike(const struct model *m)
+{
+	return m->kernel->pcp_tuning != PCP_FIXED && m->node_parts == 1 && m->zone_parts == 1 &&
+	       m->policies->owner.pcp_limits == m->policies->all[0];
+}
+
+/* Each of what it tells holds from here on; but how many pages are drained, for one free. */
+static void tune(struct serve *s, const struct inferred *u, struct zone *zone, struct pcp *pcp)
+{
+	bool adaptive = s->model->kernel->pcp_tuning == PCP_AUTO;
+
+	if (u->fields & FIELD_HIGH && adaptive)
+		pcp->high = u->high;
+	if (u->fields & FIELD_FREE_COUNT && adaptive)
+		pcp->free_count = u->free_count;
+	if (u->fields & FIELD_ALLOC_FACTOR && adaptive)
+		pcp->alloc_factor = u->alloc_factor;
+	if (u->fields & FIELD_FREE_FACTOR && !adaptive)
+		pcp->free_factor = u->free_factor;
+	if (u->fields & FIELD_BELOW_HIGH)
+		zone->below_high = u->below_high;
+	if (u->fields & FIELD_RECLAIM_ACTIVE)
+		zone->reclaim_active = u->reclaim_active;
+	if (u->fields & FIELD_PAGES && u->at == s->at)
+		s->request.free.drain_pages = u->pages;
+}
+
+/* An entry that was next on its list is last there: if it stands here as there. */
+static void move_to_end(struct model *m, const struct inferred *u)
+{
+	const struct frame *f = &m->frames[u->frame];
+
+	if (f->order != u->order)
+		return;
+	if (f->state == FRAME_FREE && f->list == u->migratetype) {
+		list_del(m->frames, u->frame);
+		list_add_tail(m->frames, free_list(frame_zone(m, u->frame), f->order, f->list),
+			      u->frame);
+	} else if (f->state == FRAME_PCP) {
+		list_del(m->frames, u->frame);
+		list_add_head(m->frames, pcp_list(m, &m->pcps[f->list], f->order, u->migratetype),
+			      u->frame);
+	}
+}
+
+/* Pages go back to the buddy, and no event tells. */
+static void free_inferred(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	const struct frame *f = &m->frames[e->frame];
+	bool locked = s->request.free.pcp_locked;
+
+	/* The record's, and the model's, have it on a PCP list. */
+	if (f->state == FRAME_PCP && f->order == e->order &&
+	    page_map_place(&s->pages, e->frame) == NO_FRAME) {
+		pcp_remove(m, &m->pcps[f->list], e->frame);
+		buddy_free_direct(m, frame_zone(m, e->frame), e->frame, e->order, NULL);
+		return;
+	}
+	s->request.free.pcp_locked = true;
+	serve_commit_free(s, e, 0);
+	s->request.free.pcp_locked = locked;
+}
+
+/* A refill for a request that no event tells of: first without mixing types. */
+static void refill(struct serve *s, const struct waiting *e, struct zone *zone, struct pcp *pcp)
+{
+	struct model *m = s->model;
+	struct request rq = serve_asked(s, e);
+	int before = pcp->count;
+
+	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE)
+		return;
+	rq.flags = zone_scan_effects(m, &rq, zone, false);
+	pcp_refill(m, zone, pcp, &rq);
+	rq.flags = 0;
+	if (pcp->count == before)
+		pcp_refill(m, zone, pcp, &rq);
+}
+
+/* A free block leaves its list for the alloc that waits for it; if the model has it. */
+static void capture(struct serve *s, const struct waiting *e)
+{
+	struct model *m = s->model;
+	uint32_t head;
+
+	serve_make_free(s, e);
+	head = block_head(m, e->frame);
+	if (m->frames[head].state != FRAME_FREE || m->frames[head].order < e->order ||
+	    s->nr_captured == SERVE_CAPTURED_MAX)
+		return;
+	force_used(m, e->frame, e->order);
+	page_map_set(&s->pages, e->frame, e->order, e->frame + 1, true);
+	s->captured[s->nr_captured++] = e->frame;
+}
+
+/* No event told of the alloc that ran: one may still. */
+static void mark_awaits_alloc(struct serve *s, const struct waiting *e)
+{
+	uint32_t place = page_map_place(&s->pages, e->frame);
+
+	if (place == NO_FRAME || serve_shares(s, place))
+		return;
+	s->model->frames[place].list = AWAITS_ALLOC;
+	s->nr_awaiting_alloc++;
+}
+
+/* Whether a zone's node has all the dirty pages that it may. */
+static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
+{
+	uint64_t bit = 1ull << (tape_node(m, zone->node) & 63);
+
+	m->dirty_nodes = dirty ? m->dirty_nodes | bit : m->dirty_nodes & ~bit;
+}
+
+/* What no event tells, but other events prove. */
+void serve_inferred(struct serve *s, const struct inferred *u)
+{
+	struct model *m = s->model;
+	struct waiting e = {
+		.moment = {m->now.ts, u->pid, u->cpu, 0},
+		.frame = u->frame,
+		.gfp_flags = u->gfp_flags,
+		.kind = EVENT_KIND_ALLOC,
+		.order = u->order,
+		.migratetype = u->migratetype,
+	};
+	struct zone *zone = frame_zone(m, u->frame);
+	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
+	int free_count, free_factor;
+
+	m->now = e.moment;
+	switch (u->kind) {
+	case INFERRED_KIND_EARLY_ALLOC:
+	case INFERRED_KIND_DIRECT_ALLOC:
+		/* A fault that asks for a huge page keeps its turn: what it does depends on it. */
+		if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, &e)))
+			return;
+		s->early[s->nr_early++] = u->event_row;
+		s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;
+		serve_alloc(s, &e, false);
+		s->request.free.pcp_locked = false;
+		break;
+	case INFERRED_KIND_ALLOC:
+		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
+		free_count = pcp->free_count;
+		free_factor = pcp->free_factor;
+		serve_alloc(s, &e, false);
+		mark_awaits_alloc(s, &e);
+		pcp->free_count = free_count;
+		pcp->free_factor = free_factor;
+		break;
+	case INFERRED_KIND_LANDED:
+		s->request.landed_frame = u->frame;
+		break;
+	case INFERRED_KIND_DIRECT_FREE:
+		s->request.free.pcp_locked = u->at == s->at;
+		break;
+	case INFERRED_KIND_TUNED:
+		if (tuned_alike(m))
+			tune(s, u, zone, pcp);
+		break;
+	case INFERRED_KIND_ISOLATED:
+		isolate(s, &e);
+		break;
+	case INFERRED_KIND_RETYPED:
+		retype(m, u);
+		break;
+	case INFERRED_KIND_CUT:
+		cut(m, u);
+		break;
+	case INFERRED_KIND_CAPTURED:
+		capture(s, &e);
+		break;
+	case INFERRED_KIND_PUT_OFF:
+		s->request.free.drain_waits = u->at == s->at;
+		break;
+	case INFERRED_KIND_OVERFLOW:
+		pcp_drain_put_off(m, zone, pcp);
+		break;
+	case INFERRED_KIND_UNDONE_FREE:
+		s->undone_at = u->at;
+		break;
+	case INFERRED_KIND_MOVED:
+		move_to_end(m, u);
+		break;
+	case INFERRED_KIND_FREE:
+		free_inferred(s, &e);
+		break;
+	case INFERRED_KIND_DIRTY:
+	case INFERRED_KIND_CLEAN:
+		learn_dirty(m, zone, u->kind == INFERRED_KIND_DIRTY);
+		break;
+	case INFERRED_KIND_TOUCHED:
+		pcp->touched = true;
+		break;
+	case INFERRED_KIND_UNBOOSTED:
+		unboost_zone(m, zone);
+		break;
+	case INFERRED_KIND_LRU:
+		lru_learn(m, u->frame, (uint32_t)u->pages);
+		break;
+	case INFERRED_KIND_REFILL:
+		refill(s, &e, zone, pcp);
+		break;
+	default:
+		pcp_drain_piece(m, zone, pcp,
+				u->fields & FIELD_PAGES ? u->pages : pcp_piece(m, pcp));
+	}
+}

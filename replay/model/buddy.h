@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buddy.h - the free lists: split, merge, move.
+ *
+ * Everything here happens under the zone lock in a kernel; the caller counts holds.
+ * "Head" of a list is the end allocations take from.
+ */
+#pragma once
+
+#include "model.h"
+
+static inline uint32_t free_list(const struct zone *zone, int order, int migratetype)
+{
+	return zone->heads + (uint32_t)(order * NR_MIGRATETYPE + migratetype);
+}
+
+static inline void list_add(struct frame *f, uint32_t frame, uint32_t prev, uint32_t next)
+{
+	f[frame].prev = prev;
+	f[frame].next = next;
+	f[prev].next = frame;
+	f[next].prev = frame;
+}
+
+static inline void list_add_head(struct frame *f, uint32_t head, uint32_t frame)
+{
+	list_add(f, frame, head, f[head].next);
+}
+
+static inline void list_add_tail(struct frame *f, uint32_t head, uint32_t frame)
+{
+	list_add(f, frame, f[head].prev, head);
+}
+
+static inline void list_del(struct frame *f, uint32_t frame)
+{
+	f[f[frame].prev].next = f[frame].next;
+	f[f[frame].next].prev = f[frame].prev;
+}
+
+static inline bool list_empty(const struct frame *f, uint32_t head)
+{
+	return f[head].next == head;
+}
+
+/* Put a block, whose tails are tails already, on a free list; take it off again. */
+void free_list_add(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
+		   bool to_tail);
+void free_list_del(struct model *m, struct zone *zone, uint32_t head);
+
+/*
+ * Take a free chunk, split it down to `order` and put the upper halves on the lists
+ * of `migratetype` (expand, all versions). The lower half is the caller's.
+ */
+void buddy_take(struct model *m, struct zone *zone, uint32_t chunk, int order, int migratetype);
+
+/*
+ * The head of the smallest list of `migratetype` that serves `order`, split
+ * (__rmqueue_smallest), with its zone_locked event where the row fires it here.
+ * NO_FRAME if there is none.
+ */
+uint32_t buddy_take_smallest(struct model *m, struct zone *zone, int order, int migratetype);
+
+/*
+ * Whether a block of at least a pageblock, freed to `migratetype`, merges with its free
+ * buddy (__free_one_page, 2.6.32 to 6.18).
+ */
+bool may_merge(const struct model *m, uint32_t buddy, int migratetype);
+
+/* Compaction takes the first chunk that is freed in its zone and is as it wants it (5.1). */
+struct capture {
+	const struct zone *zone;
+	int order, migratetype;
+	uint32_t frame; /* what it took, or NO_FRAME */
+};
+
+/*
+ * Free a block to `migratetype`'s list, merging (__free_one_page). `capture` is that of the task
+ * that frees, or NULL.
+ */
+void buddy_free(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
+		struct capture *capture);
+
+/* The same where no CPU counts it: a free that a snapshot was too slow for, or one undone. */
+void buddy_put(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
+	       struct capture *capture);
+
+/* Free a block past the PCP, to the type of its pageblock (free_one_page). */
+void buddy_free_direct(struct model *m, struct zone *zone, uint32_t head, int order,
+		       struct capture *capture);
+
+/* Move the free blocks that begin in [start, end) to another list; returns pages. */
+uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uint32_t end,
+			 int migratetype);
+
+/* The pageblock of a frame, as a range of frames; whether all of it is in the zone. */
+static inline uint32_t block_start(const struct model *m, uint32_t frame)
+{
+	return frame & ~((1u << m->pageblock_order) - 1);
+}
+
+static inline uint32_t block_end(const struct model *m, uint32_t frame)
+{
+	return block_start(m, frame) + (1u << m->pageblock_order);
+}
+
+static inline bool block_inside(const struct model *m, const struct zone *zone, uint32_t frame)
+{
+	return block_start(m, frame) >= zone->start && block_end(m, frame) <= zone->end;
+}
+
+/*
+ * Move the free blocks of a frame's pageblock; at the end of a zone none, at its start
+ * those from the frame on (move_freepages_block, 2.6.31 to 6.8). Returns pages.
+ */
+uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migratetype);
+
+/* Give every pageblock of a block of pages a type. */
+void set_block_type(struct model *m, uint32_t head, int order, int migratetype);
+
+/* A free chunk of `order` and more on the tail of a list of `type`, or NO_FRAME. */
+uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type);
+
+/* A request as zone_locked shows it; pfn NO_FRAME prints null. */
+void report_zone_locked(struct model *m, uint32_t frame, int order, int migratetype);
+
+/* Orders whose pages go through the PCP. */
+static inline bool pcp_allowed(const struct model *m, int order)
+{
+	return m->pcp_lists[order][MIGRATETYPE_MOVABLE] != NO_PCP_LIST;
+}

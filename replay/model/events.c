@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events.h"
+
+#include "event_counts.h"
+
+/* The columns every event has; NULL if it is only counted, or there is no memory for it. */
+static struct event_columns *event_row(struct events *e, const struct moment *now, int kind,
+				       int64_t pfn, int order, size_t *row)
+{
+	struct event_columns *columns;
+	size_t i;
+
+	if (e->event_counts && kind != EVENT_KIND_ALLOC_EXTFRAG) {
+		event_counts_add(e->event_counts, kind, now->cpu, order, pfn != NO_PFN);
+		return NULL;
+	}
+	i = output_row(e->output, &columns);
+	if (!columns)
+		return NULL;
+	e->rows++;
+	columns->ts[i] = now->ts;
+	columns->cpu[i] = now->cpu;
+	columns->pid[i] = now->pid;
+	columns->kind[i] = (uint8_t)kind;
+	columns->flags[i] = now->flags;
+	if (pfn != NO_PFN) {
+		columns->pfn[i] = (uint64_t)pfn;
+		set_valid(columns->pfn_valid, i);
+	}
+	*row = i;
+	return columns;
+}
+
+#define SET(column, value)                                                                         \
+	do {                                                                                       \
+		columns->column[i] = (value);                                                      \
+		set_valid(columns->column##_valid, i);                                             \
+	} while (0)
+
+void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
+		 uint32_t gfp_flags, int migratetype)
+{
+	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_ALLOC, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET(page_order, (uint8_t)order);
+	SET(migratetype, (uint8_t)migratetype);
+	SET(gfp_flags, gfp_flags);
+}
+
+void write_free(struct events *e, const struct moment *now, int64_t pfn, int order)
+{
+	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_FREE, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET(page_order, (uint8_t)order);
+}
+
+void write_free_batched(struct events *e, const struct moment *now, int64_t pfn)
+{
+	size_t i;
+
+	event_row(e, now, EVENT_KIND_FREE_BATCHED, pfn, NO_ORDER, &i);
+}
+
+void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
+		       int migratetype, int refill)
+{
+	size_t i;
+	struct event_columns *columns =
+		event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET(page_order, (uint8_t)order);
+	SET(migratetype, (uint8_t)migratetype);
+	if (refill >= 0)
+		SET(percpu_refill, (uint8_t)refill);
+}
+
+void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
+		      int migratetype)
+{
+	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_PCPU_DRAIN, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET(page_order, (uint8_t)order);
+	SET(migratetype, (uint8_t)migratetype);
+}
+
+void write_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag)
+{
+	size_t i;
+	struct event_columns *columns =
+		event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn, extfrag->alloc_order, &i);
+
+	if (!columns)
+		return;
+	SET(page_order, (uint8_t)extfrag->alloc_order);
+	SET(migratetype, (uint8_t)extfrag->alloc_migratetype);
+	SET(fallback_order, (uint8_t)extfrag->fallback_order);
+	SET(fallback_migratetype, (uint8_t)extfrag->fallback_migratetype);
+	SET(change_ownership, extfrag->change_ownership);
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "force_state.h"
+
+#include "buddy.h"
+#include "pcp.h"
+
+enum place place_of(const struct model *m, uint32_t frame)
+{
+	switch (m->frames[block_head(m, frame)].state) {
+	case FRAME_FREE:
+		return PLACE_FREE;
+	case FRAME_PCP:
+		return PLACE_PCP;
+	case FRAME_OLD:
+		return PLACE_UNKNOWN;
+	default:
+		return PLACE_USED;
+	}
+}
+
+/* Take `head` and 2^order pages out of a larger free chunk. */
+static void cut_out(struct model *m, struct zone *zone, uint32_t chunk, uint32_t head, int order)
+{
+	int type = m->frames[chunk].list, high = m->frames[chunk].order;
+
+	free_list_del(m, zone, chunk);
+	while (high > order) {
+		uint32_t upper = chunk + (1u << --high);
+
+		free_list_add(m, zone, head < upper ? upper : chunk, high, type, false);
+		chunk = head < upper ? chunk : upper;
+	}
+}
+
+/* A PCP entry is no entry any more. */
+static void take_entry(struct model *m, uint32_t entry)
+{
+	struct frame *f = &m->frames[entry];
+
+	pcp_remove(m, &m->pcps[f->list], entry);
+	f->state = FRAME_USED;
+}
+
+void force_used(struct model *m, uint32_t head, int order)
+{
+	struct zone *zone = frame_zone(m, head);
+	uint32_t end = head + (1u << order), block;
+
+	for (uint32_t frame = head; frame < end; frame = block + (1u << m->frames[block].order)) {
+		const struct frame *f;
+
+		block = block_head(m, frame);
+		f = &m->frames[block];
+		switch (f->state) {
+		case FRAME_OLD:
+			zone_forget_old(m, block, 0);
+			break;
+		case FRAME_FREE:
+			if (f->order <= order) {
+				free_list_del(m, zone, block);
+				break;
+			}
+			cut_out(m, zone, block, head, order);
+			block_set(m, head, order, FRAME_USED);
+			m->frames[head].list = 0;
+			return;
+		case FRAME_PCP:
+			take_entry(m, block);
+			/* fall through */
+		default:
+			if (f->order > order) {
+				block_carve(m, head, order);
+				return;
+			}
+		}
+	}
+	block_set(m, head, order, FRAME_USED);
+	m->frames[head].list = 0;
+}
+
+void put_back(struct model *m, uint32_t head, int order)
+{
+	struct zone *zone = frame_zone(m, head);
+	int type = m->frames[head].list;
+	uint32_t chunk;
+
+	if (m->kernel->drained_type == DRAINED_BLOCK)
+		type = frame_block(m, head)->migratetype;
+	buddy_free(m, zone, head, order, type, NULL);
+	chunk = block_head(m, head);
+	list_del(m->frames, chunk);
+	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
+}
+
+/* Free pages of several pageblocks are of one type: all of them change. */
+static bool retype_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
+{
+	int order = m->frames[chunk].order;
+
+	if (m->frames[chunk].state != FRAME_FREE || order <= m->pageblock_order)
+		return false;
+	free_list_del(m, zone, chunk);
+	free_list_add(m, zone, chunk, order, migratetype, true);
+	set_block_type(m, chunk, order, migratetype);
+	return true;
+}
+
+void retype_block(struct model *m, uint32_t frame, int migratetype)
+{
+	struct zone *zone = frame_zone(m, frame);
+	uint32_t start = block_start(m, frame), end = block_end(m, frame);
+	uint64_t reserved = zone->nr_reserved_highatomic, block = 1ull << m->pageblock_order;
+	int was = frame_block(m, frame)->migratetype;
+
+	if (was == migratetype)
+		return;
+	if (was == MIGRATETYPE_HIGHATOMIC)
+		zone->nr_reserved_highatomic -= reserved < block ? reserved : block;
+	if (start >= zone->start && retype_chunk(m, zone, block_head(m, start), migratetype))
+		return;
+	move_free_pages(m, zone, start > zone->start ? start : zone->start,
+			end < zone->end ? end : zone->end, migratetype);
+	set_block_type(m, frame, 0, migratetype);
+}
+
+void retype_isolated(struct model *m, uint32_t head, int order)
+{
+	uint32_t block = 1u << m->pageblock_order;
+
+	if (order < m->pageblock_order - 1)
+		return;
+	for (uint32_t f = head; f < head + (1u << order); f += block) {
+		if (frame_block(m, f)->migratetype > MIGRATETYPE_RECLAIMABLE)
+			continue;
+		if (m->kernel->drained_type == DRAINED_BLOCK)
+			retype_block(m, f, MIGRATETYPE_MOVABLE);
+		else
+			set_block_type(m, f, 0, MIGRATETYPE_MOVABLE);
+	}
+}
+
+void rotate_list(struct model *m, uint32_t list, uint32_t first)
+{
+	struct frame *f = m->frames;
+
+	list_del(f, list);
+	list_add(f, list, f[first].prev, first);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "page_map.h"
+
+#include "memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int page_map_new(struct page_map *pages, const struct model *m, struct error *err)
+{
+	*pages = (struct page_map){.model = m};
+	pages->names = calloc(1u << m->pageblock_order, sizeof(*pages->names));
+	pages->map = memory_new(m->nr_frames * sizeof(*pages->map));
+	if (!pages->map || !pages->names)
+		return fail(err, ENOMEM, "no memory for a map of %u page frames", m->nr_frames);
+	return 0;
+}
+
+void page_map_free(struct page_map *pages)
+{
+	free(pages->names);
+	if (pages->map)
+		memory_free(pages->map, pages->model->nr_frames * sizeof(*pages->map));
+	if (pages->room)
+		memory_free(pages->room, pages->model->nr_frames * sizeof(*pages->room));
+}
+
+int page_map_allow_moves(struct page_map *pages, struct error *err)
+{
+	pages->room = memory_new(pages->model->nr_frames * sizeof(*pages->room));
+	return pages->room ? 0
+			   : fail(err, ENOMEM, "no memory for the owners of %u page frames",
+				  pages->model->nr_frames);
+}
+
+void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t place, bool served)
+{
+	pages->map[frame] = place;
+	for (uint32_t i = 1; i < 1u << order; i++)
+		pages->map[frame + i] = served ? place + i : place;
+	if (pages->owners && served)
+		for (uint32_t i = 0; i < 1u << order; i++)
+			pages->owners[place - 1 + i] = frame + i;
+}
+
+/* Read the whole map the other way; from here on page_map_set() keeps it. */
+static void find_owners(struct page_map *pages)
+{
+	pages->owners = pages->room;
+	for (uint32_t frame = 0; frame < pages->model->nr_frames; frame++) {
+		uint32_t place = page_map_place(pages, frame);
+
+		if (place != NO_FRAME)
+			pages->owners[place] = frame;
+	}
+}
+
+void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names)
+{
+	const struct model *m = pages->model;
+
+	if (!pages->owners)
+		find_owners(pages);
+	for (uint32_t i = 0; i < 1u << m->pageblock_order; i++) {
+		uint32_t page = start + i, owner = pages->owners[page];
+
+		/* An owner that let go of its page stays in the table. */
+		if (page_map_place(pages, owner) == page)
+			names[i] = owner;
+		else /* A page used before the start is its own name, while it is in its place. */
+			names[i] =
+				m->frames[page].state == FRAME_OLD && pages->map[page] == MAP_UNSEEN
+					? page
+					: NO_FRAME;
+	}
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * page_map.h - where the model has each page of the record.
+ *
+ * The recorded pfn of an allocation is the key by which its free finds the model's page, and
+ * by which reclaim and compaction of the model know the pages that they take or move.
+ */
+#pragma once
+
+#include "model.h"
+
+/*
+ * map[frame] for the recorded pfn of that frame: where the model has it, as frame + 1,
+ * or one of these.
+ */
+enum {
+	MAP_UNSEEN = 0, /* no event yet */
+	MAP_UNSERVED = UINT32_MAX - 1,
+	MAP_FREED = UINT32_MAX,
+};
+
+struct page_map {
+	const struct model *model;
+	uint32_t *map;
+	uint32_t *names;  /* [frame of a pageblock] scratch for page_map_names() */
+	uint32_t *owners; /* [frame] the map the other way, once page_map_names() needed it */
+	uint32_t *room;   /* for owners; NULL: pages of this run do not move */
+	/* Whether a used page of the model is freed only together with others. */
+	bool (*is_shared)(const void *self, uint32_t page);
+	const void *self;
+};
+
+/* For the frames of a model. -ENOMEM. */
+int page_map_new(struct page_map *pages, const struct model *m, struct error *err);
+void page_map_free(struct page_map *pages);
+
+/* Before the first request: pages will move, so the map is read both ways. -ENOMEM. */
+int page_map_allow_moves(struct page_map *pages, struct error *err);
+
+/*
+ * The recorded block of a frame is at a place, a value of the map; `served`: its further
+ * pages are at the places behind that.
+ */
+void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t place, bool served);
+
+/*
+ * The recorded frame of each of the model's pages of a pageblock, by place in it, or
+ * NO_FRAME. Needs page_map_allow_moves(); the first call reads the whole map.
+ */
+void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names);
+
+static inline bool map_has_page(uint32_t place)
+{
+	return place != MAP_UNSEEN && place < MAP_UNSERVED;
+}
+
+/* Where the model has a recorded page, as its frame, or NO_FRAME. */
+static inline uint32_t page_map_place(const struct page_map *pages, uint32_t frame)
+{
+	uint32_t place = pages->map[frame];
+
+	return map_has_page(place) ? place - 1 : NO_FRAME;
+}
+
+static inline bool page_map_is_shared(const struct page_map *pages, uint32_t page)
+{
+	return pages->is_shared && pages->is_shared(pages->self, page);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy_stack.h - the policies of a run, and who owns which choice.
+ */
+#pragma once
+
+#include "policy_lib.h"
+
+/* Every choice and notice of policy_ops, once. A new one is one new line here. */
+#define FOR_EACH_CHOICE(X)                                                                         \
+	X(fallback_family)                                                                         \
+	X(pcp_tuning)                                                                              \
+	X(reserve)                                                                                 \
+	X(kswapd_rules)                                                                            \
+	X(kswapd_blocks)                                                                           \
+	X(watermarks)                                                                              \
+	X(layout)                                                                                  \
+	X(zonelist_order)                                                                          \
+	X(reserve_blocks)                                                                          \
+	X(pcp_limits)                                                                              \
+	X(tick_ns)                                                                                 \
+	X(alloc_batch)                                                                             \
+	X(huge_plan)                                                                               \
+	X(zone_reclaim_distance)                                                                   \
+	X(proactiveness)                                                                           \
+	X(lock_costs)                                                                              \
+	X(nofragment)                                                                              \
+	X(fallback_type)                                                                           \
+	X(claim)                                                                                   \
+	X(watermark_boost)                                                                         \
+	X(refuse_fallback)
+#define FOR_EACH_NOTICE(X) X(on_fallback)
+
+enum { POLICY_STACK_MAX = 16 };
+
+struct policy_stack {
+	const struct policy_ops *const *known; /* that specs may name; ends with NULL */
+	struct policy *all[POLICY_STACK_MAX];  /* all[0] is mainline */
+	int nr;
+	struct policy_lib libs[POLICY_STACK_MAX]; /* whose policies may be added, besides */
+	int nr_libs;
+	struct {
+#define OWNER(choice) struct policy *choice;
+		FOR_EACH_CHOICE(OWNER)
+#undef OWNER
+	} owner; /* never NULL */
+};
+
+#define for_each_policy(stack, p)                                                                  \
+	for (int p##_i = 0; p##_i < (stack)->nr && ((p) = (stack)->all[p##_i]); p##_i++)
+
+/*
+ * A stack of mainline alone, which is known[0]. `known` ends with NULL and lists the policies
+ * that specs may name. -ENOMEM.
+ */
+int policy_stack_new(struct policy_stack **out, const struct policy_ops *const *known,
+		     struct error *err);
+void policy_stack_free(struct policy_stack *stack);
+
+/*
+ * Make the policy of a shared object known to the stack. As policy_lib_open(); -E2BIG, or
+ * -EEXIST if there is one of that name.
+ */
+int policy_stack_open(struct policy_stack *stack, const char *path, struct error *err);
+
+/*
+ * Add the policy of `spec`: "name" or "name:key=value,key=value". -ENOENT, -EINVAL or
+ * -ERANGE for a bad spec, -EBUSY if another policy owns one of its choices. "mainline",
+ * which is there already, only gets its parameters.
+ */
+int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
+
+/*
+ * The setup choices, in this order: edit the run's copy of its kernel row; watermarks and
+ * layout are asked by who builds the model; make the model theirs; limit the PCPs once the snapshot
+ * has filled them.
+ */
+void policy_stack_edit(const struct policy_stack *stack, struct kernel *row);
+void policy_stack_join(struct policy_stack *stack, struct model *m);
+void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m);
+
+/* The n-th choice a policy owns, the n-th notice it hears; NULL past the last. */
+const char *policy_choice(const struct policy_ops *ops, int n);
+const char *policy_notice(const struct policy_ops *ops, int n);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slow_path.h"
+
+#include "highatomic.h"
+#include "pcp.h"
+#include "reclaim_ops.h"
+#include "watermark.h"
+#include "zonelist.h"
+
+enum { MAX_RETRIES = 16 }; /* of direct reclaim: MAX_RECLAIM_RETRIES */
+
+/* gfp_to_alloc_flags: what the slow path grants. */
+uint32_t slow_path_rights(const struct model *m, const struct request *rq)
+{
+	bool may_sleep = rq->gfp_flags & GFP_DIRECT_RECLAIM, high = rq->gfp_flags & GFP_HIGH;
+	/* 2.6 lets NOMEMALLOC keep the right. */
+	bool harder = !may_sleep && (m->kernel->watermark == WATERMARK_PER_ORDER ||
+				     !(rq->gfp_flags & GFP_NOMEMALLOC));
+	uint32_t flags = high ? ALLOC_HIGH : 0;
+
+	/* __GFP_ATOMIC went with 6.3; since then its holders say HIGH and do not sleep. */
+	if (m->kernel->watermark == WATERMARK_HARDER)
+		harder &= high || rq->gfp_flags & GFP_ATOMIC;
+	if (harder)
+		flags |= ALLOC_HARDER;
+	if (harder && rq->order && m->kernel->highatomic != HIGHATOMIC_NONE &&
+	    (high || !m->kernel->highatomic_needs_high))
+		flags |= ALLOC_HIGHATOMIC;
+	return flags;
+}
+
+/* How often an allocation reclaims in vain before it gives up (__alloc_pages_slowpath, 6.18). */
+static int most_tries(const struct request *rq)
+{
+	bool costly = rq->order > PCP_MAX_ORDER;
+
+	/* It has compacted in vain, and that is all such a request is worth. */
+	if (costly && rq->gfp_flags & GFP_NORETRY)
+		return 0;
+	if (rq->gfp_flags & GFP_NORETRY || (costly && !(rq->gfp_flags & GFP_RETRY_MAYFAIL)))
+		return 1;
+	return MAX_RETRIES;
+}
+
+/* __alloc_pages_direct_compact: a frame, or NO_FRAME. */
+static uint32_t alloc_compacting(struct model *m, struct request *rq, struct zonelist_scan *scan,
+				 int priority)
+{
+	uint32_t frame = NO_FRAME;
+
+	if (rq->order && m->reclaim_ops->compact(m->reclaim_ops->self, scan->list, rq, priority))
+		frame = scan_zones(m, rq, scan);
+	if (frame != NO_FRAME)
+		m->reclaim_ops->compacted(m->reclaim_ops->self, scan->served, rq->order);
+	return frame;
+}
+
+/* Requests that compact before they reclaim: for the others a page is soon enough freed. */
+static bool compacts_first(const struct request *rq)
+{
+	return rq->gfp_flags & GFP_DIRECT_RECLAIM &&
+	       (rq->order > PCP_MAX_ORDER || (rq->order && rq->migratetype != MIGRATETYPE_MOVABLE));
+}
+
+static bool any_on_pcps(const struct model *m)
+{
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
+		if (m->pcps[i].count)
+			return true;
+	return false;
+}
+
+/* Nothing is held back from the request any longer; whether anything was. */
+static bool free_reserves(struct model *m, const struct zonelist *list, const struct request *rq)
+{
+	bool any = any_on_pcps(m);
+
+	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
+	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq, true))
+		any = true;
+	pcp_drain_all(m);
+	return any;
+}
+
+/*
+ * The kernel's direct reclaim, as the record shows it, freed its pages and the request finds
+ * none of them (__alloc_pages_direct_reclaim, 6.1 to 6.18): a block of the reserve is given up,
+ * and the PCPs are drained, unless the record's drains are played by themselves.
+ */
+static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zonelist_scan *scan)
+{
+	if (rq->migratetype != MIGRATETYPE_HIGHATOMIC)
+		unreserve_highatomic(m, scan->list, rq, false);
+	if (!m->drains_inferred)
+		pcp_drain_all(m);
+	return scan_zones(m, rq, scan);
+}
+
+/*
+ * The record shows that the request was served, by pages that reclaim freed or found; so no mark
+ * counts. Only where there is no page at all the run takes what the kernel held back.
+ */
+static uint32_t alloc_granted(struct model *m, struct request *rq, struct zonelist_scan *scan)
+{
+	uint32_t frame;
+
+	/* For so many pages the kernel compacts rather than go below the mark elsewhere. */
+	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
+		return NO_FRAME;
+	rq->flags |= ALLOC_NO_WATERMARKS;
+	frame = scan_zones(m, rq, scan);
+	if (frame == NO_FRAME && !rq->makes_room && free_reserves(m, scan->list, rq))
+		frame = scan_zones(m, rq, scan);
+	return frame;
+}
+
+/* __alloc_pages_direct_reclaim, again and again: a frame, or NO_FRAME. */
+static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zonelist_scan *scan)
+{
+	uint32_t frame = NO_FRAME;
+
+	for (int tries = m->reclaim_ops->tried(m->reclaim_ops->self, rq->order);
+	     tries < most_tries(rq) && frame == NO_FRAME; tries++) {
+		if (!m->reclaim_ops->direct(m->reclaim_ops->self, scan->list, rq))
+			break;
+		frame = scan_zones(m, rq, scan);
+		if (frame == NO_FRAME) {
+			free_reserves(m, scan->list, rq);
+			frame = scan_zones(m, rq, scan);
+		}
+		if (frame == NO_FRAME)
+			frame = alloc_compacting(m, rq, scan, COMPACT_PRIO_SYNC_LIGHT);
+	}
+	zone_counters(m, scan->preferred)->would_fail += frame == NO_FRAME;
+	return frame;
+}
+
+bool zone_probe(struct model *m, struct request *rq)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+
+	rq->flags = slow_path_rights(m, rq);
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= rq->class_zone &&
+		    watermark_fast(m, list->zones[i], rq, WMARK_MIN))
+			return false;
+	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
+		m->reclaim_ops->wake_all(m->reclaim_ops->self, list, rq);
+	m->reclaim_ops->direct(m->reclaim_ops->self, list, rq);
+	return true;
+}
+
+/* The slow path begins: it is counted, and wakes kswapd. */
+void slow_path_start(struct model *m, const struct request *rq, const struct zone *preferred)
+{
+	struct counters *counters = zone_counters(m, preferred);
+
+	counters->below_low++;
+	counters->slowpath_wake_calls += (rq->gfp_flags & GFP_KSWAPD_RECLAIM) != 0;
+	if (m->reclaim_ops && rq->gfp_flags & GFP_KSWAPD_RECLAIM)
+		m->reclaim_ops->wake_all(m->reclaim_ops->self, zonelist_of(m, rq), rq);
+}
+
+uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_scan *scan,
+			 bool nofragment)
+{
+	struct counters *counters = zone_counters(m, scan->preferred);
+	uint32_t frame;
+
+	slow_path_start(m, rq, scan->preferred);
+	scan->mark = WMARK_MIN;
+	rq->flags = slow_path_rights(m, rq) | ALLOC_SLOW | (nofragment ? ALLOC_NOFRAGMENT : 0);
+	frame = scan_zones(m, rq, scan);
+	if (frame == NO_FRAME && m->reclaim_ops && m->reclaim_ops->stalled(m->reclaim_ops->self)) {
+		rq->flags |= ALLOC_STALLED;
+		frame = scan_zones(m, rq, scan);
+	}
+	if (frame == NO_FRAME && m->reclaim_ops && compacts_first(rq))
+		frame = alloc_compacting(m, rq, scan, COMPACT_PRIO_ASYNC);
+	if (frame != NO_FRAME)
+		return frame;
+	counters->below_min++;
+	if (m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM) {
+		frame = alloc_reclaiming(m, rq, scan);
+		if (frame != NO_FRAME)
+			return frame;
+	}
+	if (m->reclaim_ops) {
+		free_reserves(m, scan->list, rq);
+		frame = scan_zones(m, rq, scan);
+	} else if (rq->reclaimed) {
+		frame = alloc_reclaimed(m, rq, scan);
+	}
+	if (frame == NO_FRAME)
+		frame = alloc_granted(m, rq, scan);
+	if (frame == NO_FRAME && nofragment) {
+		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
+		counters->nofragment_retries++;
+		frame = scan_zones(m, rq, scan);
+	}
+	counters->failed += frame == NO_FRAME && !rq->makes_room;
+	return frame;
+}

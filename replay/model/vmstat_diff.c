@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vmstat_diff.h"
+
+static int32_t at_most(int64_t value, int32_t most)
+{
+	return value < most ? (int32_t)value : most;
+}
+
+/* calculate_normal_threshold: more with the zone's size (window of 128 MiB) and the CPUs. */
+static int32_t normal_threshold(const struct model *m, const struct zone *zone)
+{
+	int cpus = 0, size = 0;
+
+	for (int n = m->nr_cpus; n; n >>= 1)
+		cpus++;
+	for (uint64_t n = zone->managed >> 15; n; n >>= 1)
+		size++;
+	return at_most(2 * cpus * (1 + size), VMSTAT_DIFF_MOST);
+}
+
+void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorded)
+{
+	int64_t gap = zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
+	int32_t normal = normal_threshold(m, zone), pressure;
+
+	if (!recorded)
+		return;
+	pressure = at_most(gap / m->nr_cpus, VMSTAT_DIFF_MOST);
+	pressure = pressure > 1 ? pressure : 1;
+	if (m->nr_cpus == 1 && normal <= gap)
+		pressure = normal;
+	zone->stat_threshold = at_most(recorded, VMSTAT_DIFF_MOST);
+	/* CPUs that came or went make the normal one another. */
+	zone->stat_thresholds[false] =
+		zone->stat_threshold == pressure ? normal : zone->stat_threshold;
+	zone->stat_thresholds[true] = pressure;
+}
+
+void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded)
+{
+	vmstat_diff_fold(zone, pcp);
+	if (recorded < -zone->stat_threshold || recorded > zone->stat_threshold)
+		return;
+	pcp->vmstat_diff = (int8_t)recorded;
+	zone->vmstat_diff += recorded;
+}
+
+void vmstat_diff_kswapd(struct model *m, int node, bool awake)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		if (tape_node(m, m->zones[i].node) == node)
+			m->zones[i].stat_threshold = m->zones[i].stat_thresholds[awake];
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watermark.h - whether a zone has enough free pages for a request, and how marks are raised.
+ */
+#pragma once
+
+#include "vmstat_diff.h"
+#include "zone.h"
+
+/*
+ * boost_watermark's limit: `factor` ten thousandths of the high watermark, but a
+ * pageblock at least; 0 for none, as where the row spares small zones.
+ */
+int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor);
+
+/*
+ * Raise a zone's boost by a pageblock, up to `most` pages; and count the time until `ts`
+ * that it was boosted. A boost acts, and has time, only where the tape shows kswapd.
+ */
+void boost_zone(struct model *m, struct zone *zone, int64_t most);
+void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
+
+/*
+ * Whether the zone has `free` pages above `mark` left for a request of this order and
+ * rights, and a chunk to serve it (zone_watermark_ok of the row's family).
+ */
+bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
+		  int64_t mark);
+
+/* The same for pages counted otherwise than by the zone (vmstat_diff.h). */
+bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
+		     const struct request *rq, int64_t mark);
+
+/* The free pages that the daemons count for an order: all, or whole pageblocks only. */
+uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order);
+
+/* Pages of a zone that a request without rights may not count on. */
+int64_t unusable_pages(const struct model *m, const struct zone *zone, const struct request *rq);
+
+/* The rest of zone_watermark_fast. */
+bool watermark_slow(const struct model *m, const struct zone *zone, const struct request *rq,
+		    int wmark);
+
+/* zone_watermark_fast: order 0 first by the plain mark, most requests end here. */
+static inline bool watermark_fast(const struct model *m, const struct zone *zone,
+				  const struct request *rq, int wmark)
+{
+	int64_t free = (int64_t)zone_counted_free(zone);
+
+	if (!rq->order && m->kernel->watermark != WATERMARK_PER_ORDER) {
+		if (m->kernel->fast_counts_highatomic)
+			free -= unusable_pages(m, zone, rq);
+		else if (rq->migratetype != MIGRATETYPE_MOVABLE)
+			free -= (int64_t)zone->nr_free_cma;
+		if (free > zone_mark(zone, wmark) + zone->lowmem_reserve[rq->class_zone])
+			return true;
+	}
+	return watermark_slow(m, zone, rq, wmark);
+}
+
+/*
+ * A pass of a node's kswapd over its zones up to `class_zone` begins; it ends, and takes
+ * back the boost it saw when it began (balance_pgdat, 5.0 to 6.18). Between the two the
+ * PCPs of these zones are kept short (ZONE_RECLAIM_ACTIVE, 5.14).
+ */
+void kswapd_begin(struct model *m, int node, int class_zone);
+void kswapd_end(struct model *m, int node);
+/* A zone has no boost any more. */
+void unboost_zone(struct model *m, struct zone *zone);

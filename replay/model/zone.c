@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "zone.h"
+
+#include "buddy.h"
+#include "pcp.h"
+#include "policy_stack.h"
+#include "reclaim_ops.h"
+#include "slow_path.h"
+#include "zonelist_scan.h"
+#include "watermark.h"
+#include "zonelist.h"
+
+int gfp_class_zone(uint32_t gfp_flags)
+{
+	if (gfp_flags & GFP_DMA)
+		return ZONE_DMA;
+	if (gfp_flags & GFP_DMA32)
+		return ZONE_DMA32;
+	if ((gfp_flags & (GFP_MOVABLE | GFP_HIGHMEM)) == (GFP_MOVABLE | GFP_HIGHMEM))
+		return ZONE_MOVABLE;
+	return gfp_flags & GFP_HIGHMEM ? ZONE_HIGHMEM : ZONE_NORMAL;
+}
+
+int gfp_migratetype(uint32_t gfp_flags)
+{
+	if (gfp_flags & GFP_MOVABLE)
+		return MIGRATETYPE_MOVABLE;
+	return gfp_flags & GFP_RECLAIMABLE ? MIGRATETYPE_RECLAIMABLE : MIGRATETYPE_UNMOVABLE;
+}
+
+/* Count the live block of 2^order pages into, or out of, the nr_live of its pageblocks. */
+static inline void count_live(struct model *m, uint32_t head, int order, int sign)
+{
+	int type = m->frames[head].state - FRAME_USED_UNMOVABLE, part = order;
+	uint32_t end = head + (1u << order), pageblock = 1u << m->pageblock_order;
+
+	if (part > m->pageblock_order)
+		part = m->pageblock_order;
+	frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << part));
+	while (__builtin_expect((head += pageblock) < end, 0))
+		frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << part));
+}
+
+void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
+{
+	int type = migratetype <= MIGRATETYPE_RECLAIMABLE ? migratetype : MIGRATETYPE_UNMOVABLE;
+
+	m->frames[head].state = (uint8_t)(FRAME_USED_UNMOVABLE + type);
+	count_live(m, head, order, 1);
+}
+
+/* The requests a reserve is for: more than a page, and no time to make them. */
+static bool is_atomic_order(const struct request *rq)
+{
+	return rq->order && rq->order <= PCP_MAX_ORDER && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);
+}
+
+static void count_atomic_order(struct model *m, const struct zone *preferred, uint32_t frame)
+{
+	struct counters *counters = zone_counters(m, preferred);
+
+	if (frame == NO_FRAME) {
+		counters->atomic_orders_failed++;
+		return;
+	}
+	counters->atomic_orders++;
+	counters->atomic_orders_reserve +=
+		frame_block(m, frame)->migratetype == MIGRATETYPE_RESERVE;
+}
+
+void zone_unmark_live(struct model *m, uint32_t head, int order)
+{
+	if (frame_is_live(m->frames[head].state))
+		count_live(m, head, order, -1);
+	m->frames[head].state = FRAME_USED;
+}
+
+/* A request got a block of a zone: count it. */
+static void hand_out(struct model *m, const struct request *rq, const struct zone *zone,
+		     const struct zone *preferred, uint32_t frame)
+{
+	struct counters *counters = zone_counters(m, zone);
+
+	counters->allocs++;
+	counters->alloc_pages += 1ull << rq->order;
+	if (zone != preferred) {
+		counters->remote_node += zone->node != preferred->node;
+		counters->lower_zone +=
+			zone->node == preferred->node && zone->type != preferred->type;
+	}
+	zone_mark_live(m, frame, rq->order, rq->migratetype);
+}
+
+void zone_hand_out(struct model *m, const struct request *rq, uint32_t head)
+{
+	hand_out(m, rq, frame_zone(m, head), zone_preferred(m, rq), head);
+}
+
+uint32_t zone_alloc(struct model *m, struct request *rq)
+{
+	struct policy *owner = m->policies->owner.nofragment;
+	struct zonelist_scan scan = {
+		.list = zonelist_of(m, rq),
+		.preferred = zone_preferred(m, rq),
+		.mark = WMARK_LOW,
+	};
+	enum nofragment_span nofragment;
+	uint32_t frame;
+
+	if (!scan.preferred)
+		return NO_FRAME;
+	nofragment = owner->ops->nofragment(owner, m, rq, scan.preferred);
+	scan.local_only = nofragment == NOFRAGMENT_FIRST_PASS;
+	rq->flags = nofragment == NOFRAGMENT_OFF ? 0 : ALLOC_NOFRAGMENT;
+	frame = scan_zones(m, rq, &scan);
+	if (frame == NO_FRAME && rq->light)
+		return NO_FRAME;
+	if (frame == NO_FRAME)
+		frame = slow_path_alloc(m, rq, &scan, nofragment == NOFRAGMENT_ALWAYS);
+	if (is_atomic_order(rq))
+		count_atomic_order(m, scan.preferred, frame);
+	if (frame != NO_FRAME)
+		hand_out(m, rq, scan.served, scan.preferred, frame);
+	return frame;
+}
+
+static bool in_reach(const struct model *m, const struct request *rq, const struct zone *zone,
+		     struct reach reach)
+{
+	int class = distance_class(m, rq->node, zone->node);
+
+	return zone->type <= rq->class_zone && class >= reach.near && class <= reach.far;
+}
+
+uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark)
+{
+	struct zonelist_scan scan = {
+		.list = zonelist_of(m, rq),
+		.preferred = zone_preferred(m, rq),
+		.mark = wmark,
+	};
+
+	rq->flags = wmark == WMARK_LOW ? 0 : slow_path_rights(m, rq) | ALLOC_SLOW;
+	for (int i = 0; i < scan.list->nr; i++) {
+		struct zone *zone = scan.list->zones[i];
+		uint32_t frame;
+
+		if (!in_reach(m, rq, zone, reach))
+			continue;
+		frame = scan_zone(m, zone, rq, &scan);
+		if (frame == NO_FRAME)
+			continue;
+		scan.served = zone;
+		hand_out(m, rq, scan.served, scan.preferred, frame);
+		return frame;
+	}
+	return NO_FRAME;
+}
+
+bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach, int wmark)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+	struct request single = *rq;
+
+	single.order = 0;
+	single.flags = wmark == WMARK_LOW ? 0 : slow_path_rights(m, &single);
+	for (int i = 0; i < list->nr; i++)
+		if (in_reach(m, rq, list->zones[i], reach) &&
+		    watermark_fast(m, list->zones[i], &single, wmark))
+			return true;
+	return false;
+}
+
+void zone_look_again(struct model *m, const struct request *rq)
+{
+	slow_path_start(m, rq, zone_preferred(m, rq));
+}
+
+bool zone_reclaim_for(struct model *m, const struct request *rq)
+{
+	return m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM &&
+	       m->reclaim_ops->direct(m->reclaim_ops->self, zonelist_of(m, rq), rq);
+}
+
+void zone_forget_old(struct model *m, uint32_t head, int order)
+{
+	for (uint32_t i = 0; i < 1u << order; i++) {
+		struct pageblock *block = frame_block(m, head + i);
+
+		/* Which of a block's old pages are movable is unknown: the share stays. */
+		block->old_movable = (uint16_t)((uint32_t)block->old_movable *
+						(block->nr_old - 1u) / block->nr_old);
+		block->old_lru -= block->old_lru > 0;
+		block->nr_old--;
+	}
+	block_set(m, head, order, FRAME_USED);
+}
+
+void zone_free(struct model *m, uint32_t head, int order)
+{
+	static const struct free_request plain = {.drain_pages = -1};
+
+	zone_free_as(m, head, order, &plain);
+}
+
+void zone_free_as(struct model *m, uint32_t head, int order, const struct free_request *how)
+{
+	struct zone *zone = frame_zone(m, head);
+	struct counters *counters = zone_counters(m, zone);
+
+	if (frame_is_live(m->frames[head].state))
+		count_live(m, head, order, -1);
+	else if (m->frames[head].state == FRAME_OLD)
+		zone_forget_old(m, head, order);
+	counters->frees++;
+	counters->free_pages += 1ull << order;
+	pcp_free(m, zone, head, order, how);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zone_lock.h - the hook for a run that models how long CPUs wait for zone locks.
+ */
+#pragma once
+
+#include "model.h"
+
+struct zone_lock_ops {
+	void *self;
+	/* A CPU took the lock of a zone for ZONE_LOCK_KIND_* and moved `blocks`. */
+	void (*held)(void *self, const struct zone *zone, const struct moment *now, int kind,
+		     uint64_t blocks);
+};
+
+/* The model took a zone lock. Nothing happens where the locks are not modelled. */
+static inline void zone_lock_held(const struct model *m, const struct zone *zone, int kind,
+				  uint64_t blocks)
+{
+	if (m->zone_lock_ops)
+		m->zone_lock_ops->held(m->zone_lock_ops->self, zone, &m->now, kind, blocks);
+}

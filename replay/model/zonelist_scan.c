@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "zonelist_scan.h"
+
+#include "buddy.h"
+#include "vmstat_diff.h"
+#include "fallback.h"
+#include "reclaim_ops.h"
+#include "highatomic.h"
+#include "pcp.h"
+#include "watermark.h"
+#include "zone_lock.h"
+#include "zonelist.h"
+
+/* rmqueue_buddy: past the PCP. */
+static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct request *rq)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	struct counters *counters = zone_counters(m, zone);
+	uint32_t frame = NO_FRAME;
+
+	counters->lock_holds++;
+	zone_pcp(m, zone, m->now.cpu)->touched = true;
+	if (rq->flags & ALLOC_HIGHATOMIC)
+		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	if (frame != NO_FRAME && m->kernel->zone_locked != ZONE_LOCKED_LIST)
+		report_zone_locked(m, frame, rq->order, rq->migratetype);
+	if (frame == NO_FRAME)
+		frame = rmqueue_core(m, zone, rq, &mode);
+	if (frame == NO_FRAME && m->kernel->highatomic_last && rq->flags & ALLOC_HARDER)
+		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	if (frame != NO_FRAME)
+		vmstat_diff_add(m, zone, -(1 << rq->order));
+	counters->buddy_allocs += frame != NO_FRAME;
+	zone_lock_held(m, zone, ZONE_LOCK_KIND_ALLOC, frame != NO_FRAME);
+	return frame;
+}
+
+static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request *rq)
+{
+	bool pcp = !rq->pcp_locked && pcp_allowed(m, rq->order) &&
+		   rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
+	uint32_t frame = pcp ? pcp_alloc(m, zone, rq) : NO_FRAME;
+
+	if (frame == NO_FRAME && (!pcp || m->kernel->pcp_miss_to_buddy))
+		frame = alloc_direct(m, zone, rq);
+	if (zone->boosted_watermark && rq->gfp_flags & GFP_KSWAPD_RECLAIM) {
+		zone->boosted_watermark = false;
+		zone_counters(m, zone)->slowpath_wake_calls++;
+		if (m->reclaim_ops)
+			m->reclaim_ops->wake_boosted(m->reclaim_ops->self, zone);
+	}
+	return frame;
+}
+
+/*
+ * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the walk goes on; whether that made
+ * room. Only on the CPU's own node, or on one that has no CPU. How much of the node's page
+ * cache is unmapped (min_unmapped_ratio) is not known: it counts as enough.
+ */
+static bool reclaimed_node(struct model *m, struct zone *zone, const struct request *rq,
+			   const struct zonelist_scan *scan)
+{
+	int from = scan->preferred->node, to = zone->node;
+
+	if (!(rq->gfp_flags & GFP_DIRECT_RECLAIM) || rq->light ||
+	    m->node_distances[from * m->nr_nodes + to] > m->zone_reclaim_distance ||
+	    (to != m->cpu_nodes[m->now.cpu] && node_has_cpu(m, to)))
+		return false;
+	zone_counters(m, zone)->node_reclaims++;
+	return m->reclaim_ops && m->reclaim_ops->node_reclaim(m->reclaim_ops->self, zone, rq) &&
+	       watermark_ok(m, zone, rq, zone_mark(zone, scan->mark));
+}
+
+uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
+		   const struct zonelist_scan *scan)
+{
+	bool above = rq->flags & ALLOC_NO_WATERMARKS;
+	uint32_t frame;
+
+	if (m->kernel->below_high && !zone->below_high) {
+		if (watermark_fast(m, zone, rq, WMARK_HIGH))
+			above = true;
+		else
+			zone->below_high = true;
+	}
+	if (!above && !watermark_fast(m, zone, rq, scan->mark) &&
+	    !(m->zone_reclaim_distance && reclaimed_node(m, zone, rq, scan)))
+		return NO_FRAME;
+	frame = rmqueue(m, zone, rq);
+	if (frame != NO_FRAME && rq->flags & ALLOC_HIGHATOMIC)
+		reserve_highatomic(m, zone, frame, rq->order);
+	return frame;
+}
+
+/* One pass; under a NOFRAGMENT that is bound to the node it ends where the node ends. */
+static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_scan *scan)
+{
+	for (int i = 0; i < scan->list->nr; i++) {
+		struct zone *zone = scan->list->zones[i];
+		uint32_t frame;
+
+		if (zone->type > rq->class_zone)
+			continue;
+		if (scan->mark == WMARK_LOW && dirty_node(m, zone, rq->gfp_flags))
+			continue;
+		if (rq->flags & ALLOC_NOFRAGMENT && scan->local_only &&
+		    zone->node != scan->preferred->node)
+			break;
+		frame = scan_zone(m, zone, rq, scan);
+		if (frame != NO_FRAME) {
+			scan->served = zone;
+			return frame;
+		}
+	}
+	return NO_FRAME;
+}
+
+/* get_page_from_freelist: local but mixed beats remote and unmixed. */
+uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan)
+{
+	uint32_t frame = scan_once(m, rq, scan);
+
+	if (frame != NO_FRAME || !scan->local_only || !(rq->flags & ALLOC_NOFRAGMENT))
+		return frame;
+	rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
+	zone_counters(m, scan->preferred)->nofragment_retries++;
+	return scan_once(m, rq, scan);
+}

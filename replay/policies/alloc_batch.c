@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * alloc_batch - serve runs of single pages from larger blocks: larger folios, as it were.
+ *
+ * What it saves are requests and zone locks; what it costs are pages that nobody asked
+ * for (counter alloc_batch_waste), and pages that lie unused until the last of their batch is
+ * freed.
+ */
+#include "policy.h"
+
+enum { BATCH_ORDER_MOST = 9 };
+
+struct alloc_batch_policy {
+	int64_t order, gap_us;
+};
+
+static void alloc_batch_alloc_batch(struct policy *self, struct alloc_batch *batch)
+{
+	const struct alloc_batch_policy *au = self->state;
+
+	batch->order = (int)au->order;
+	batch->gap_ns = (uint64_t)au->gap_us * 1000;
+}
+
+static const struct policy_param alloc_batch_params[] = {
+	{"order", 1, BATCH_ORDER_MOST, 2, offsetof(struct alloc_batch_policy, order), NULL,
+	 "Order of the batch."},
+	{"gap_us", 0, 1000000000, 100, offsetof(struct alloc_batch_policy, gap_us), NULL,
+	 "Longest time between two requests of a run."},
+	{0},
+};
+
+const struct policy_ops alloc_batch_policy = {
+	.name = "alloc_batch",
+	.doc = "Runs of single-page requests are served from one larger block.",
+	.kernel = "none",
+	.tier = "A",
+	.state_size = sizeof(struct alloc_batch_policy),
+	.params = alloc_batch_params,
+	.alloc_batch = alloc_batch_alloc_batch,
+};

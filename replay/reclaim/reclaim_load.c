@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rows of a tape that a run with feedback needs: what reclaim took, and who called for it. */
+#include "reclaim_run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int load_service(struct reclaim_run *run, const struct service_columns *c, size_t rows,
+			struct error *err)
+{
+	struct service *const services[] = {
+		[SERVICE_WHAT_KSWAPD] = &run->kswapd_service,
+		[SERVICE_WHAT_DIRECT] = &run->direct_service,
+		[SERVICE_WHAT_COMPACTION] = &run->compaction_service,
+		[SERVICE_WHAT_WAKE] = &run->wake_service,
+		[SERVICE_WHAT_DIRECT_COMPACTION] = &run->direct_compaction_service,
+	};
+
+	for (size_t i = 0; i < rows; i++) {
+		struct service *s;
+
+		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] >> 62 || c->moved[i] >> 40 ||
+		    c->failed[i] >> 40)
+			return fail(err, EINVAL, "service: row %zu cannot be", i);
+		s = services[c->what[i]];
+		if (s->nr == SERVICE_ROWS)
+			return fail(err, E2BIG, "service: more than %d rows of one kind",
+				    SERVICE_ROWS);
+		s->rows[s->nr++] = (struct service_row){c->ns[i], c->moved[i], c->failed[i]};
+	}
+	return 0;
+}
+
+/* Boosts call without flags; those are the model's own. */
+static bool is_probe(const struct model *m, const struct reclaim_columns *c, size_t i)
+{
+	bool calls = c->kind[i] == RECLAIM_KIND_WAKEUP_KSWAPD;
+
+	if ((!calls && c->kind[i] != RECLAIM_KIND_DIRECT_RECLAIM_BEGIN) ||
+	    c->cpu[i] >= m->nr_cpus || !is_valid(c->page_order_valid, i) || c->page_order[i] < 0 ||
+	    c->page_order[i] > m->max_order || !is_valid(c->gfp_flags_valid, i))
+		return false;
+	return !calls || (c->gfp_flags[i] && is_valid(c->node_valid, i) && c->node[i] >= 0 &&
+			  is_valid(c->zone_valid, i) && c->zone[i] < NR_ZONE);
+}
+
+static int load_probes(struct reclaim_run *run, const struct reclaim_columns *c, size_t rows,
+		       struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		bool calls = c->kind[i] == RECLAIM_KIND_WAKEUP_KSWAPD;
+
+		if (c->at[i] < run->first || !is_probe(run->model, c, i))
+			continue;
+		if (run->nr_probes == run->probes_room) {
+			size_t room = run->probes_room ? 2 * run->probes_room : 1024;
+			struct probe *more = realloc(run->probes, room * sizeof(*more));
+
+			if (!more)
+				return fail(err, ENOMEM, "no memory for %zu reclaims", room);
+			run->probes = more;
+			run->probes_room = room;
+		}
+		run->probes[run->nr_probes++] = (struct probe){
+			.at = c->at[i],
+			.ts = c->ts[i],
+			.gfp_flags = c->gfp_flags[i],
+			.pid = c->pid[i],
+			.cpu = c->cpu[i],
+			.node = calls ? c->node[i] : (int16_t)-1,
+			.order = (uint8_t)c->page_order[i],
+			.class_zone = calls ? c->zone[i] : 0,
+		};
+	}
+	return 0;
+}
+
+static int load_looks(struct reclaim_run *run, const struct compaction_columns *c, size_t rows,
+		      struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		bool looks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
+		struct look *look = run->looks, *end = run->looks + run->nr_looks;
+		struct look *more;
+
+		if (!is_valid(c->node_valid, i) ||
+		    (!looks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
+		     c->kind[i] != COMPACTION_KIND_WAKEUP_KCOMPACTD))
+			continue;
+		while (look < end && look->node != c->node[i])
+			look++;
+		if (look < end)
+			continue;
+		more = realloc(run->looks, (run->nr_looks + 1) * sizeof(*more));
+		if (!more)
+			return fail(err, ENOMEM, "no memory for the looks of %zu kcompactds",
+				    run->nr_looks + 1);
+		run->looks = more;
+		more[run->nr_looks++] = (struct look){c->node[i], looks ? c->ts[i] : UINT64_MAX};
+	}
+	return 0;
+}
+
+static const struct table *const tables[] = {
+	&reclaim_table,
+	&reclaimed_table,
+	&compaction_table,
+	&service_table,
+};
+
+static const struct table *find_table(const char *name)
+{
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (!strcmp(tables[i]->name, name))
+			return tables[i];
+	return NULL;
+}
+
+bool reclaim_run_reads(const char *table)
+{
+	return find_table(table) != NULL;
+}
+
+int reclaim_run_load(struct reclaim_run *run, const char *name, const struct ArrowSchema *schema,
+		     const struct ArrowArray *array, struct error *err)
+{
+	union {
+		struct reclaim_columns reclaim;
+		struct reclaimed_columns reclaimed;
+		struct compaction_columns compaction;
+		struct service_columns service;
+	} columns;
+	const struct table *table = find_table(name);
+	size_t nr;
+	int ret = table_read(table, schema, array, &columns, &nr, err);
+
+	if (ret)
+		return ret;
+	if (table == &reclaim_table)
+		return load_probes(run, &columns.reclaim, nr, err);
+	if (table == &reclaimed_table)
+		return reclaim_supply_load(&run->supply, run->model, &columns.reclaimed, nr,
+					   run->first, err);
+	if (table == &compaction_table)
+		return load_looks(run, &columns.compaction, nr, err);
+	return load_service(run, &columns.service, nr, err);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the model's reclaim and compaction did, as rows of the tables reclaim and compaction. */
+#include "reclaim_run.h"
+
+#define SET(column, value)                                                                         \
+	do {                                                                                       \
+		columns->column[i] = (value);                                                      \
+		set_valid(columns->column##_valid, i);                                             \
+	} while (0)
+
+void reclaim_run_emit(struct reclaim_run *run, const struct reclaim_row *row)
+{
+	const struct moment *now = &run->model->now;
+	struct reclaim_columns *columns;
+	size_t i;
+
+	if (!run->reclaim_rows)
+		return;
+	i = output_row(run->reclaim_rows, &columns);
+	if (!columns)
+		return;
+	columns->ts[i] = now->ts + row->after_ns;
+	columns->cpu[i] = now->cpu;
+	columns->pid[i] = now->pid;
+	columns->flags[i] = now->flags;
+	columns->at[i] = run->model->events ? run->model->events->rows : 0;
+	columns->kind[i] = (uint8_t)row->kind;
+	if (row->node >= 0)
+		SET(node, (int16_t)row->node);
+	if (row->zone >= 0)
+		SET(zone, (uint8_t)row->zone);
+	if (row->order >= 0)
+		SET(page_order, (int8_t)row->order);
+	if (row->kind == RECLAIM_KIND_WAKEUP_KSWAPD ||
+	    row->kind == RECLAIM_KIND_DIRECT_RECLAIM_BEGIN ||
+	    row->kind == RECLAIM_KIND_NODE_RECLAIM_BEGIN)
+		SET(gfp_flags, row->gfp_flags);
+	if (row->kind == RECLAIM_KIND_DIRECT_RECLAIM_END ||
+	    row->kind == RECLAIM_KIND_NODE_RECLAIM_END)
+		SET(nr_reclaimed, row->nr_reclaimed);
+}
+
+void reclaim_run_emit_compaction(struct reclaim_run *run, const struct compaction_row *row)
+{
+	const struct moment *now = &run->model->now;
+	struct compaction_columns *columns;
+	size_t i;
+
+	if (!run->compaction_rows)
+		return;
+	i = output_row(run->compaction_rows, &columns);
+	if (!columns)
+		return;
+	columns->ts[i] = now->ts + row->after_ns;
+	columns->cpu[i] = now->cpu;
+	columns->pid[i] = now->pid;
+	columns->flags[i] = now->flags;
+	columns->at[i] = run->model->events ? run->model->events->rows : 0;
+	columns->kind[i] = (uint8_t)row->kind;
+	if (row->node >= 0)
+		SET(node, (int16_t)row->node);
+	if (row->zone >= 0)
+		SET(zone, (uint8_t)row->zone);
+	if (row->order >= 0)
+		SET(page_order, (int8_t)row->order);
+	if (row->priority < 0)
+		return;
+	SET(gfp_flags, row->gfp_flags);
+	SET(priority, (int16_t)row->priority);
+}
+
+void reclaim_run_emit_run(struct reclaim_run *run, const struct zone *zone, uint64_t after_ns,
+			  uint64_t ns)
+{
+	struct compaction_row row = {
+		.kind = COMPACTION_KIND_BEGIN,
+		.node = zone->node,
+		.zone = zone->type,
+		.order = -1,
+		.priority = -1,
+		.after_ns = after_ns,
+	};
+
+	reclaim_run_emit_compaction(run, &row);
+	row.kind = COMPACTION_KIND_END;
+	row.after_ns += ns;
+	reclaim_run_emit_compaction(run, &row);
+}

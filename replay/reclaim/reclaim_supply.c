@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reclaim_supply.h"
+
+#include "model/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	NO_ROW = UINT32_MAX,
+	LOOK_AHEAD = 4096, /* rows of a queue that are not in use yet and passed over */
+};
+#define NS_PER_MS 1000000ull
+
+static int load_row(struct reclaimed *row, const struct model *m, const struct reclaimed_columns *c,
+		    size_t i, struct error *err)
+{
+	const struct zone *zone = pfn_zone(m, c->pfn[i]);
+
+	if (c->page_order[i] > m->max_order || c->kind[i] >= NR_RECLAIMED_KIND || c->ts[i] >> 62)
+		return fail(err, EINVAL, "reclaimed: row of event %llu: pfn %llu, order %d",
+			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
+			    c->page_order[i]);
+	*row = (struct reclaimed){
+		.at = c->at[i],
+		.ts = c->ts[i],
+		.since = is_valid(c->since_valid, i) ? c->since[i] : 0,
+		.frame = NO_FRAME,
+		.next = NO_ROW,
+		.kind = c->kind[i],
+		.order = c->page_order[i],
+		.moved = c->cause[i] == RECLAIMED_CAUSE_COMPACT,
+	};
+	if (zone && zone->end - zone->start - (c->pfn[i] - zone->start_pfn) >= 1u << row->order)
+		row->frame = zone->base + (uint32_t)(c->pfn[i] - zone->base_pfn);
+	return 0;
+}
+
+int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
+			const struct reclaimed_columns *columns, size_t rows, uint64_t first,
+			struct error *err)
+{
+	size_t room = supply->nr + rows;
+	int ret = 0;
+
+	if (room > NO_ROW)
+		return fail(err, E2BIG, "reclaimed: %zu rows", room);
+	if (room > supply->room) {
+		struct reclaimed *more = realloc(supply->rows, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu rows of reclaimed", room);
+		supply->rows = more;
+		supply->room = room;
+	}
+	for (size_t i = 0; i < rows && !ret; i++) {
+		if (columns->at[i] < first)
+			continue;
+		if (supply->nr && columns->at[i] <= supply->rows[supply->nr - 1].at)
+			return fail(err, EINVAL,
+				    "reclaimed: row %zu goes back from event %llu to %llu",
+				    supply->nr, (unsigned long long)supply->rows[supply->nr - 1].at,
+				    (unsigned long long)columns->at[i]);
+		ret = load_row(&supply->rows[supply->nr], m, columns, i, err);
+		supply->nr += !ret;
+	}
+	return ret;
+}
+
+static int ages_new(struct reclaim_supply *supply, const struct model *m, struct error *err)
+{
+	supply->ages = calloc((size_t)m->nr_zones, sizeof(*supply->ages));
+	if (!supply->ages)
+		return fail(err, ENOMEM, "no memory for the ages of %d zones", m->nr_zones);
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct ages *ages = &supply->ages[i];
+
+		ages->room = 2 * (size_t)(m->zones[i].end - m->zones[i].start);
+		ages->ring = malloc((ages->room + 1) * sizeof(*ages->ring));
+		if (!ages->ring)
+			return fail(err, ENOMEM, "no memory for the ages of %zu pages", ages->room);
+	}
+	return 0;
+}
+
+/* The rows of each zone, in recorded order. */
+static int queues_new(struct reclaim_supply *supply, const struct model *m, struct error *err)
+{
+	size_t zones = (size_t)m->nr_zones;
+	uint32_t *last = malloc(zones * sizeof(*last));
+
+	supply->heads = malloc(zones * sizeof(*supply->heads));
+	supply->links = malloc(zones * sizeof(*supply->links));
+	supply->holders = calloc(m->nr_frames, sizeof(*supply->holders));
+	if (!supply->heads || !supply->links || !supply->holders || !last) {
+		free(last);
+		return fail(err, ENOMEM, "no memory for the queues of %zu zones", zones);
+	}
+	for (size_t zone = 0; zone < zones; zone++)
+		supply->heads[zone] = last[zone] = NO_ROW;
+	for (uint32_t i = 0; i < supply->nr; i++) {
+		const struct reclaimed *row = &supply->rows[i];
+		int zone;
+
+		if (row->kind != RECLAIMED_KIND_FREE || row->frame == NO_FRAME || row->moved)
+			continue;
+		zone = frame_zone(m, row->frame)->number;
+		if (last[zone] == NO_ROW)
+			supply->heads[zone] = i;
+		else
+			supply->rows[last[zone]].next = i;
+		last[zone] = i;
+	}
+	free(last);
+	return 0;
+}
+
+int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct page_map *pages,
+			 const uint64_t *row, struct error *err)
+{
+	int ret;
+
+	supply->model = m;
+	supply->pages = pages;
+	supply->row = row;
+	supply->moved = malloc((size_t)m->nr_zones * sizeof(*supply->moved));
+	if (!supply->moved)
+		return fail(err, ENOMEM, "no memory for the moved pages of %d zones", m->nr_zones);
+	for (int zone = 0; zone < m->nr_zones; zone++)
+		supply->moved[zone] = (struct moved){NO_ROW, NO_ROW};
+	ret = queues_new(supply, m, err);
+	return !ret && supply->mode == RECLAIM_SYNTHETIC ? ages_new(supply, m, err) : ret;
+}
+
+void reclaim_supply_free(struct reclaim_supply *supply)
+{
+	if (supply->ages)
+		for (int zone = 0; zone < supply->model->nr_zones; zone++)
+			free(supply->ages[zone].ring);
+	free(supply->ages);
+	free(supply->heads);
+	free(supply->links);
+	free(supply->holders);
+	free(supply->moved);
+	free(supply->rows);
+}
+
+/* Where the model has the whole of a recorded page or block, or NO_FRAME. */
+static uint32_t place_of_row(const struct reclaim_supply *supply, const struct reclaimed *row)
+{
+	const struct page_map *pages = supply->pages;
+	uint32_t place = page_map_place(pages, row->frame);
+
+	if (place == NO_FRAME && pages->map[row->frame] == MAP_UNSEEN)
+		place = row->frame;
+	if (place == NO_FRAME || page_map_is_shared(pages, place))
+		return NO_FRAME;
+	for (uint32_t i = 0; i < 1u << row->order; i++) {
+		uint32_t of_page = page_map_place(pages, row->frame + i);
+		bool old = pages->map[row->frame + i] == MAP_UNSEEN &&
+			   supply->model->frames[row->frame + i].state == FRAME_OLD;
+
+		if (of_page != NO_FRAME ? of_page != place + i : !old || place != row->frame)
+			return NO_FRAME;
+	}
+	return place;
+}
+
+/* What supply->holders says of the pages of a row. */
+static void hold(struct reclaim_supply *supply, const struct reclaimed *row, uint32_t holder)
+{
+	for (uint32_t i = 0; i < 1u << row->order; i++)
+		supply->holders[row->frame + i] = holder;
+}
+
+/* The page is the queue's now: what its pfn is used for next is another page. */
+static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_t place)
+{
+	for (uint32_t i = 0; i < 1u << row->order; i++)
+		supply->pages->map[row->frame + i] = MAP_FREED;
+	row->frame = place;
+	row->held = true;
+	hold(supply, row, (uint32_t)(row - supply->rows) + 1);
+}
+
+static void release(struct model *m, uint32_t place, int order)
+{
+	if (m->frames[place].state != FRAME_OLD)
+		block_carve(m, place, order);
+	events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), order);
+	zone_free(m, place, order);
+}
+
+/* The page of a row that is held goes. */
+static void let_go(struct reclaim_supply *supply, struct reclaimed *row)
+{
+	hold(supply, row, 0);
+	row->taken = true;
+	release(supply->model, row->frame, row->order);
+}
+
+/* The page of a row, which the queue has, waits for a free of an unknown page. */
+static void live_on(struct reclaim_supply *supply, struct reclaimed *row)
+{
+	struct moved *moved = &supply->moved[frame_zone(supply->model, row->frame)->number];
+	uint32_t number = (uint32_t)(row - supply->rows);
+
+	if (moved->last == NO_ROW)
+		moved->first = number;
+	else
+		supply->rows[moved->last].next = number;
+	moved->last = number;
+}
+
+bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
+{
+	struct reclaimed *row;
+
+	while (supply->next < supply->nr && supply->rows[supply->next].at < at)
+		supply->next++;
+	if (supply->next == supply->nr || supply->rows[supply->next].at != at)
+		return false;
+	row = &supply->rows[supply->next++];
+	if (row->kind != RECLAIMED_KIND_FREE || row->taken || row->frame == NO_FRAME)
+		return true;
+	if (place_of_row(supply, row) == NO_FRAME) {
+		/* The model has it in pieces or not at all: as on the record, then. */
+		row->taken = true;
+		return false;
+	}
+	detach(supply, row, place_of_row(supply, row));
+	if (row->moved)
+		live_on(supply, row);
+	return true;
+}
+
+bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame)
+{
+	struct model *m = supply->model;
+	struct reclaimed *row;
+	struct moved *moved;
+
+	if (page_map_place(supply->pages, frame) != NO_FRAME)
+		return false;
+	if (supply->pages->map[frame] == MAP_UNSEEN && m->frames[frame].state == FRAME_OLD)
+		return false;
+	moved = &supply->moved[frame_zone(m, frame)->number];
+	if (moved->first == NO_ROW)
+		return false;
+	row = &supply->rows[moved->first];
+	moved->first = row->next;
+	if (moved->first == NO_ROW)
+		moved->last = NO_ROW;
+	/* If the free is of a batch, its other half finds nothing to do. */
+	supply->pages->map[frame] = MAP_UNSERVED;
+	let_go(supply, row);
+	return true;
+}
+
+/* Take one row of a queue, if it can be taken; returns its pages. */
+static int64_t take_row(struct reclaim_supply *supply, struct reclaimed *row)
+{
+	struct model *m = supply->model;
+	struct counters *counters;
+	int64_t pages = 1ll << row->order;
+
+	if (!row->held) {
+		uint32_t place;
+
+		if (row->since >= *supply->row)
+			return 0;
+		place = place_of_row(supply, row);
+		if (place == NO_FRAME)
+			return 0;
+		detach(supply, row, place);
+	}
+	counters = zone_counters(m, frame_zone(m, row->frame));
+	counters->reclaimed_pages += (uint64_t)pages;
+	if (row->ts > m->now.ts) {
+		counters->early_reclaim_pages += (uint64_t)pages;
+		counters->early_reclaim_ms += (row->ts - m->now.ts) * (uint64_t)pages / NS_PER_MS;
+	}
+	let_go(supply, row);
+	return pages;
+}
+
+/* Whether reclaim on a node for requests of up to `class_zone` takes pages of a zone. */
+static bool is_in_class(const struct zone *zone, int node, int class_zone)
+{
+	return zone->node == node && zone->type <= class_zone;
+}
+
+/* What leads to the first of all rows that supply->links lead to, or NULL. */
+static uint32_t **first_link(struct reclaim_supply *supply, int node, int class_zone)
+{
+	const struct model *m = supply->model;
+	uint32_t **first = NULL;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (is_in_class(&m->zones[i], node, class_zone) && *supply->links[i] != NO_ROW &&
+		    (!first || *supply->links[i] < **first))
+			first = &supply->links[i];
+	return first;
+}
+
+static int64_t take_queued(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
+{
+	int64_t freed = 0;
+	uint32_t **link;
+
+	for (int i = 0; i < supply->model->nr_zones; i++)
+		supply->links[i] = &supply->heads[i];
+	for (int looked = 0; freed < pages && looked < LOOK_AHEAD;) {
+		struct reclaimed *row;
+
+		link = first_link(supply, node, class_zone);
+		if (!link)
+			break;
+		row = &supply->rows[**link];
+		freed += row->taken ? 0 : take_row(supply, row);
+		if (row->taken) {
+			**link = row->next;
+		} else {
+			*link = &row->next;
+			looked++;
+		}
+	}
+	return freed;
+}
+
+void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame)
+{
+	struct model *m = supply->model;
+	struct ages *ages;
+	uint32_t place;
+
+	place = page_map_place(supply->pages, frame);
+	if (place == NO_FRAME || page_map_is_shared(supply->pages, place))
+		return;
+	ages = &supply->ages[frame_zone(m, place)->number];
+	if (ages->nr == ages->room) {
+		ages->first = (ages->first + 1) % ages->room;
+		ages->nr--;
+	}
+	ages->ring[(ages->first + ages->nr++) % ages->room] =
+		(struct aged){*supply->row, frame, place};
+}
+
+/* The ages of the zone that has the oldest page of all, or NULL. */
+static struct ages *oldest(struct reclaim_supply *supply, int node, int class_zone)
+{
+	const struct model *m = supply->model;
+	struct ages *first = NULL;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct ages *ages = &supply->ages[i];
+
+		if (is_in_class(&m->zones[i], node, class_zone) && ages->nr &&
+		    (!first || ages->ring[ages->first].at < first->ring[first->first].at))
+			first = ages;
+	}
+	return first;
+}
+
+static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
+{
+	struct model *m = supply->model;
+	int64_t freed = 0;
+	struct ages *ages;
+
+	while (freed < pages && (ages = oldest(supply, node, class_zone))) {
+		struct aged page = ages->ring[ages->first];
+
+		ages->first = (ages->first + 1) % ages->room;
+		ages->nr--;
+		if (page_map_place(supply->pages, page.frame) != page.place ||
+		    m->frames[page.place].state != FRAME_USED_MOVABLE ||
+		    m->frames[page.place].order)
+			continue;
+		supply->pages->map[page.frame] = MAP_UNSERVED;
+		zone_counters(m, frame_zone(m, page.place))->synthetic_pages++;
+		release(m, page.place, 0);
+		freed++;
+	}
+	return freed;
+}
+
+int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
+{
+	struct model *m = supply->model;
+	int64_t freed = take_queued(supply, node, class_zone, pages);
+
+	if (freed < pages && supply->mode == RECLAIM_SYNTHETIC)
+		freed += take_oldest(supply, node, class_zone, pages - freed);
+	for (int i = 0; i < m->nr_zones && freed < pages; i++) {
+		if (!is_in_class(&m->zones[i], node, class_zone))
+			continue;
+		zone_counters(m, &m->zones[i])->reclaim_deficit_pages += (uint64_t)(pages - freed);
+		break;
+	}
+	return freed;
+}
+
+bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int class_zone)
+{
+	const struct model *m = supply->model;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (is_in_class(&m->zones[i], node, class_zone) && supply->heads[i] != NO_ROW)
+			return true;
+	return false;
+}
+
+bool reclaim_supply_pins(const struct reclaim_supply *supply, uint32_t page)
+{
+	uint32_t holder = supply->holders[page];
+
+	return holder && supply->rows[holder - 1].order;
+}
+
+void reclaim_supply_moved(struct reclaim_supply *supply, uint32_t from, uint32_t to)
+{
+	uint32_t holder = supply->holders[from];
+
+	if (!holder)
+		return;
+	supply->rows[holder - 1].frame = to;
+	supply->holders[to] = holder;
+	supply->holders[from] = 0;
+}
+
+void reclaim_supply_finish(struct reclaim_supply *supply)
+{
+	struct model *m = supply->model;
+
+	for (size_t i = 0; i < supply->nr; i++) {
+		const struct reclaimed *row = &supply->rows[i];
+
+		if (row->held && !row->taken && !row->moved)
+			zone_counters(m, frame_zone(m, row->frame))->reclaim_saved_pages +=
+				1ull << row->order;
+	}
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * anomalies.h - where a tape contradicts itself or the model, counted and kept as rows.
+ */
+#pragma once
+
+#include "model/events.h"
+
+struct anomalies {
+	struct output *output; /* rows of `anomaly` */
+	uint64_t *nr;          /* [NR_ANOMALY_KIND], all of them; rows are kept up to a million */
+};
+
+struct anomaly {
+	uint64_t at; /* row of the input's `event` */
+	const struct moment *moment;
+	int64_t pfn; /* or NO_PFN; then `order` says nothing */
+	int order;
+	int kind, action;
+};
+
+void anomalies_add(const struct anomalies *a, const struct anomaly *anomaly);

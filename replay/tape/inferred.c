@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inferred.h"
+
+#include "model/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void write_tuning(struct inferred_columns *c, size_t i, const struct inferred *row)
+{
+#define WRITE_FIELD(bit, column)                                                                   \
+	if (row->fields & (bit)) {                                                                 \
+		c->column[i] = (__typeof__(*c->column))row->column;                                \
+		set_valid(c->column##_valid, i);                                                   \
+	}
+	WRITE_FIELD(FIELD_ALLOC_FACTOR, alloc_factor)
+	WRITE_FIELD(FIELD_BELOW_HIGH, below_high)
+	WRITE_FIELD(FIELD_HIGH, high)
+	WRITE_FIELD(FIELD_FREE_COUNT, free_count)
+	WRITE_FIELD(FIELD_FREE_FACTOR, free_factor)
+	WRITE_FIELD(FIELD_RECLAIM_ACTIVE, reclaim_active)
+	WRITE_FIELD(FIELD_PAGES, pages)
+#undef WRITE_FIELD
+}
+
+void inferred_write(struct output *o, const struct model *m, const struct inferred *row)
+{
+	struct inferred_columns *columns;
+	size_t i = output_row(o, &columns);
+
+	if (!columns)
+		return;
+	columns->at[i] = row->at;
+	columns->ts[i] = row->ts;
+	columns->cpu[i] = row->cpu;
+	columns->kind[i] = row->kind;
+	columns->pfn[i] = frame_pfn(m, row->frame);
+	columns->page_order[i] = row->order;
+	columns->migratetype[i] = row->migratetype;
+	columns->pid[i] = row->pid;
+	if (row->fields)
+		write_tuning(columns, i, row);
+	if (row->kind == INFERRED_KIND_CUT) {
+		columns->behind[i] = row->behind;
+		set_valid(columns->behind_valid, i);
+	}
+	if (!inferred_is_early(row->kind))
+		return;
+	columns->gfp_flags[i] = row->gfp_flags;
+	set_valid(columns->gfp_flags_valid, i);
+	columns->event_row[i] = row->event_row;
+	set_valid(columns->event_row_valid, i);
+}
+
+/*
+ * The gfp flags of a request that no event showed: those with which the kernel would
+ * have come to the page's zone, and no others.
+ */
+static uint32_t flags_for(int migratetype, int zone)
+{
+	uint32_t flags = GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM | GFP_IO | GFP_FS;
+
+	if (zone == ZONE_DMA)
+		flags |= GFP_DMA;
+	if (migratetype == MIGRATETYPE_MOVABLE)
+		flags |= GFP_MOVABLE | GFP_HIGHMEM;
+	if (migratetype == MIGRATETYPE_RECLAIMABLE)
+		flags |= GFP_RECLAIMABLE;
+	return flags;
+}
+
+/* Pages that may be held, or drained, at a time. */
+static bool is_count(uint32_t pages)
+{
+	return pages <= INT32_MAX / 2;
+}
+
+/* False for what no PCP could have. */
+static bool load_tuning(struct inferred *row, const struct inferred_columns *c, size_t i)
+{
+	bool good = true;
+#define READ_FIELD(bit, column, is_good)                                                           \
+	if (is_valid(c->column##_valid, i)) {                                                      \
+		row->column = (__typeof__(row->column))c->column[i];                               \
+		row->fields |= (bit);                                                              \
+		good &= (is_good);                                                                 \
+	}
+	READ_FIELD(FIELD_ALLOC_FACTOR, alloc_factor, c->alloc_factor[i] <= PCP_SCALE_MOST)
+	READ_FIELD(FIELD_BELOW_HIGH, below_high, true)
+	READ_FIELD(FIELD_HIGH, high, is_count(c->high[i]))
+	READ_FIELD(FIELD_FREE_COUNT, free_count, is_count(c->free_count[i]))
+	READ_FIELD(FIELD_FREE_FACTOR, free_factor, true)
+	READ_FIELD(FIELD_RECLAIM_ACTIVE, reclaim_active, true)
+	READ_FIELD(FIELD_PAGES, pages, is_count(c->pages[i]))
+#undef READ_FIELD
+	return good;
+}
+
+static int load_row(struct inferred *row, const struct model *m, const struct inferred_columns *c,
+		    size_t i, struct error *err)
+{
+	const struct zone *zone = pfn_zone(m, c->pfn[i]);
+	bool early = inferred_is_early(c->kind[i]);
+
+	if (!zone || c->cpu[i] >= m->nr_cpus || c->page_order[i] > m->max_order ||
+	    c->migratetype[i] >= NR_MIGRATETYPE || c->kind[i] >= NR_INFERRED_KIND || c->ts[i] >> 62)
+		return fail(err, EINVAL, "inferred: row of event %llu: pfn %llu, order %d, CPU %d",
+			    (unsigned long long)c->at[i], (unsigned long long)c->pfn[i],
+			    c->page_order[i], c->cpu[i]);
+	*row = (struct inferred){
+		.at = c->at[i],
+		.ts = c->ts[i],
+		.event_row =
+			early && is_valid(c->event_row_valid, i) ? c->event_row[i] : UINT64_MAX,
+		.frame = zone->base + (uint32_t)(c->pfn[i] - zone->base_pfn),
+		.pid = c->pid[i],
+		.cpu = c->cpu[i],
+		.kind = c->kind[i],
+		.order = c->page_order[i],
+		.migratetype = c->migratetype[i],
+		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,
+	};
+	if (!load_tuning(row, c, i))
+		return fail(err, EINVAL, "inferred: row of event %llu: no tuning of a per-CPU list",
+			    (unsigned long long)c->at[i]);
+	if (zone->end - row->frame < 1u << row->order)
+		return fail(err, EINVAL, "inferred: pfn %llu of order %d leaves its zone",
+			    (unsigned long long)c->pfn[i], row->order);
+	row->gfp_flags = early && is_valid(c->gfp_flags_valid, i)
+				 ? c->gfp_flags[i]
+				 : flags_for(row->migratetype, zone->type);
+	return 0;
+}
+
+int inferred_load(struct inferred_rows *u, const struct model *m,
+		  const struct inferred_columns *columns, size_t rows, uint64_t first,
+		  struct error *err)
+{
+	size_t room = u->nr + rows;
+	int ret = 0;
+
+	if (room > u->room) {
+		struct inferred *more = realloc(u->rows, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu rows of inferred", room);
+		u->rows = more;
+		u->room = room;
+	}
+	for (size_t i = 0; i < rows && !ret; i++) {
+		if (columns->at[i] < first)
+			continue;
+		if (u->nr && columns->at[i] < u->rows[u->nr - 1].at)
+			return fail(err, EINVAL,
+				    "inferred: row %zu goes back from event %llu to %llu", u->nr,
+				    (unsigned long long)u->rows[u->nr - 1].at,
+				    (unsigned long long)columns->at[i]);
+		ret = load_row(&u->rows[u->nr], m, columns, i, err);
+		u->nr += !ret;
+	}
+	return ret;
+}
+
+void inferred_free(struct inferred_rows *u)
+{
+	free(u->rows);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inferred.h - what the kernel did that no event told, or told late: the table inferred.
+ *
+ * validate infers it where the tape contradicts the model, and writes it down. A free run
+ * has no such contradiction to infer from, so it takes the rows as further requests:
+ * each happens before the row of `event` that it names.
+ */
+#pragma once
+
+#include "model/model.h"
+#include "output.h"
+#include "tables.h"
+
+/* Which of its columns a row has: those of tuned; and `pages`, of drain as well. */
+enum {
+	FIELD_ALLOC_FACTOR = 1,
+	FIELD_BELOW_HIGH = 2,
+	FIELD_HIGH = 4,
+	FIELD_FREE_COUNT = 8,
+	FIELD_FREE_FACTOR = 16,
+	FIELD_RECLAIM_ACTIVE = 32,
+	FIELD_PAGES = 64,
+};
+
+struct inferred {
+	uint64_t at, ts;
+	uint64_t event_row; /* early_alloc, direct_alloc: row of its event; else UINT64_MAX */
+	uint32_t frame, gfp_flags;
+	int32_t pid;
+	uint16_t cpu;
+	uint8_t kind; /* INFERRED_KIND_* */
+	uint8_t order, migratetype;
+	uint8_t behind; /* cut: so many entries stay before the block */
+	uint8_t fields;
+	uint8_t alloc_factor, free_factor;
+	bool below_high, reclaim_active;
+	int32_t high, free_count;
+	int32_t pages; /* drained */
+};
+
+/* Whether it is an alloc that happened before its event. */
+static inline bool inferred_is_early(int kind)
+{
+	return kind == INFERRED_KIND_EARLY_ALLOC || kind == INFERRED_KIND_DIRECT_ALLOC;
+}
+
+/* Whether it is what compaction did to the free lists. */
+static inline bool inferred_is_compaction(int kind)
+{
+	return kind == INFERRED_KIND_ISOLATED || kind == INFERRED_KIND_CUT ||
+	       kind == INFERRED_KIND_CAPTURED;
+}
+
+/* Write one row to a table of inferred. */
+void inferred_write(struct output *o, const struct model *m, const struct inferred *row);
+
+/* Rows for a free run, in order. */
+struct inferred_rows {
+	struct inferred *rows;
+	size_t nr, room, next;
+};
+
+/*
+ * Keep the rows; those before row `first` of `event` are over. -EINVAL for rows that no
+ * model could take, or that go back in time.
+ */
+int inferred_load(struct inferred_rows *u, const struct model *m,
+		  const struct inferred_columns *columns, size_t rows, uint64_t first,
+		  struct error *err);
+void inferred_free(struct inferred_rows *u);
+
+/* The next row that happened before row `at` of `event`, or NULL. */
+static inline const struct inferred *inferred_next(struct inferred_rows *u, uint64_t at)
+{
+	if (u->next == u->nr || u->rows[u->next].at > at)
+		return NULL;
+	return &u->rows[u->next++];
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load.h"
+
+#include "model/pcp.h"
+#include "model/policy_stack.h"
+#include "snapshot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int load_model(struct load *s, struct error *err)
+{
+	struct policy *layout = s->policies->owner.layout;
+	struct policy *marks = s->policies->owner.watermarks;
+	int ret;
+
+	if (s->model)
+		return 0;
+	if (!s->nr_specs)
+		return fail(err, ENODATA,
+			    "no rows of zone: the tape has no snapshot to start from");
+	s->new_marks = marks->ops->watermarks(marks, s->specs, s->nr_specs);
+	ret = layout->ops->layout(layout, &s->machine, s->specs, &s->nr_specs, UINT8_MAX, err);
+	if (ret)
+		return ret;
+	ret = model_new(&s->model, &s->kernel, &s->machine, s->specs, s->nr_specs, err);
+	if (ret)
+		return ret;
+	policy_stack_join(s->policies, s->model);
+	ret = reclaim_events_new(&s->reclaim_events, s->model, err);
+	return ret ? ret : recorded_compactions_new(&s->recorded_compactions, s->model, err);
+}
+
+/* Which loader a table has, and the columns it reads. */
+static int load_table(struct load *s, const struct table *table, const struct ArrowSchema *schema,
+		      const struct ArrowArray *array, struct error *err)
+{
+	union {
+		struct zone_columns zone;
+		struct pcp_columns pcp;
+		struct pageblock_columns pageblock;
+		struct free_block_columns free_block;
+		struct pcp_page_columns pcp_page;
+		struct block_guess_columns block_guess;
+		struct reclaim_columns reclaim;
+		struct compaction_columns compaction;
+		struct inferred_columns inferred;
+		struct preference_columns preference;
+	} columns;
+	size_t nr;
+	int ret;
+
+	ret = table_read(table, schema, array, &columns, &nr, err);
+	if (ret)
+		return ret;
+	if (table == &zone_table) {
+		if (s->model)
+			return fail(err, EINVAL, "rows of zone must come before all others");
+		return snapshot_zones(s->specs, &s->nr_specs, UINT8_MAX, &columns.zone, nr, err);
+	}
+	ret = load_model(s, err);
+	if (ret)
+		return ret;
+	if (table == &pcp_table)
+		return snapshot_load_pcp(s->model, s->recorded, &columns.pcp, nr, err);
+	if (table == &pageblock_table)
+		return snapshot_load_pageblock(s->model, &columns.pageblock, nr, err);
+	if (table == &reclaim_table)
+		return reclaim_events_load(&s->reclaim_events, s->model, &columns.reclaim, nr,
+					   s->first, err);
+	if (table == &compaction_table)
+		return recorded_compactions_load(&s->recorded_compactions, &columns.compaction, nr,
+						 s->first, err);
+	if (table == &inferred_table)
+		return inferred_load(&s->inferred_rows, s->model, &columns.inferred, nr, s->first,
+				     err);
+	if (table == &preference_table)
+		return node_preference_load(&s->landed, &columns.preference, nr, err);
+	if (table == &pcp_page_table)
+		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
+	s->listed = true;
+	if (table == &free_block_table)
+		return snapshot_load_free_block(s->model, &columns.free_block, nr, err);
+	return snapshot_load_block_guess(s->model, &columns.block_guess, nr, err);
+}
+
+int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
+	      const struct ArrowArray *array, struct error *err)
+{
+	static const struct table *const tables[] = {
+		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
+		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
+		&inferred_table, &preference_table,
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (!strcmp(tables[i]->name, name))
+			return load_table(s, tables[i], schema, array, err);
+	return 0;
+}
+
+/*
+ * Who sets watermarks sizes the PCPs as well (zone_pcp_update, 5.14 to 6.18; before, their
+ * size is not by the watermark). An auto-tuned high stays where it is, within its new limits.
+ */
+static void resize_pcps(struct model *m, int high_fraction)
+{
+	if (m->kernel->pcp_tuning == PCP_FIXED)
+		return;
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
+		struct pcp *pcp = &m->pcps[i];
+		int high = pcp->high;
+
+		pcp_size(m, &m->zones[pcp->zone], pcp, high_fraction);
+		if (m->kernel->pcp_tuning != PCP_AUTO)
+			continue;
+		if (high > pcp->high_max)
+			pcp->high = pcp->high_max;
+		else if (high > pcp->high_min)
+			pcp->high = high;
+	}
+}
+
+int load_complete(struct load *s, struct error *err)
+{
+	int ret = load_model(s, err);
+
+	if (ret)
+		return ret;
+	if (!s->listed)
+		return fail(err, ENODATA,
+			    "no rows of free_block or block_guess: the tape does not "
+			    "say which pages were free at its start");
+	for (int i = 0; i < s->model->nr_zones; i++) {
+		struct zone *zone = &s->model->zones[i];
+
+		/* Without kswapd's passes nothing would ever take these back. */
+		if (!s->model->boost_acts || s->kernel.boost == BOOST_NONE)
+			zone->boost = 0;
+		zone->reclaim_active &= s->model->boost_acts;
+	}
+	s->model->landed = s->landed;
+	snapshot_complete(s->model);
+	if (s->new_marks)
+		resize_pcps(s->model, s->machine.pcp_high_fraction);
+	policy_stack_limit_pcps(s->policies, s->model);
+	return 0;
+}
+
+void load_free(struct load *s)
+{
+	model_free(s->model);
+	reclaim_events_free(&s->reclaim_events);
+	recorded_compactions_free(&s->recorded_compactions);
+	inferred_free(&s->inferred_rows);
+	free(s->landed);
+}

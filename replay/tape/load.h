@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load.h - from the rows of a tape's first snapshot to a model.
+ */
+#pragma once
+
+#include "reclaim_events.h"
+#include "recorded_compaction.h"
+#include "model/model.h"
+#include "node_preference.h"
+#include "inferred.h"
+
+struct load {
+	struct kernel kernel;          /* the run's own copy of its row */
+	const struct kernel *recorded; /* row of the tape's own kernel */
+	struct machine machine;
+	struct policy_stack *policies;
+	uint64_t first; /* row of `event` the model starts at */
+	struct zone_spec specs[UINT8_MAX];
+	int nr_specs;
+	bool new_marks;      /* a policy set watermarks: PCPs are sized by those */
+	bool listed;         /* rows of free_block or block_guess were loaded */
+	struct model *model; /* NULL until all rows of zone are known */
+	struct reclaim_events reclaim_events;
+	struct recorded_compactions recorded_compactions;
+	struct inferred_rows inferred_rows;
+	uint64_t *landed; /* see node_preference.h */
+};
+
+/*
+ * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
+ * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags
+ * only), and all of reclaim, compaction, inferred, preference, reclaimed and service, in order. pcp
+ * comes before pcp_page. Other tables are passed over. -EINVAL for rows that contradict each other,
+ * by name and value.
+ */
+int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
+	      const struct ArrowArray *array, struct error *err);
+
+/* Build the model, if it is not there: all rows of zone are loaded. */
+int load_model(struct load *s, struct error *err);
+
+/* No more rows: the model is ready. -ENODATA without a snapshot to begin from. */
+int load_complete(struct load *s, struct error *err);
+
+void load_free(struct load *s);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * next_event.h - what is heard next of a page that was freed, or left the free lists.
+ *
+ * Where a free put its page shows when the page appears again, and so does whether a page of
+ * a refill was handed out without an event. That may be any time, so a tape is read once
+ * before its events run, and 2 bits are kept of each row.
+ */
+#pragma once
+
+#include "model/model.h"
+#include "tables.h"
+
+enum next_event {
+	NEXT_NONE,       /* the row is of another kind, or nothing more is heard of the page */
+	NEXT_FROM_BUDDY, /* it leaves the free lists again, by itself or in a larger block */
+	NEXT_FROM_PCP,   /* it is handed out or drained: it was on a PCP list */
+	NEXT_IS_FREE,    /* it is freed: it was handed out, and no event told */
+};
+
+struct next_events {
+	uint8_t *bits; /* 4 rows to a byte; NULL: nothing is known */
+	uint32_t *
+		pending; /* [frame] number of its last row, + 1, if that has a next_event; else 0 */
+	uint64_t nr_rows, read;
+	uint32_t nr_frames;
+};
+
+/* What the next event of a page, of an EVENT_KIND_*, says of the page. */
+static inline enum next_event next_event_by_kind(int kind)
+{
+	switch (kind) {
+	case EVENT_KIND_ALLOC_ZONE_LOCKED:
+	case EVENT_KIND_ALLOC_EXTFRAG:
+		return NEXT_FROM_BUDDY;
+	case EVENT_KIND_ALLOC:
+	case EVENT_KIND_PCPU_DRAIN:
+		return NEXT_FROM_PCP;
+	default:
+		return NEXT_IS_FREE;
+	}
+}
+
+/* Room for so many rows about the pages of a model. -ENOMEM. */
+int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_rows,
+		    struct error *err);
+void next_events_free(struct next_events *f);
+
+/*
+ * The first frame of a row's 2^order pages; NO_FRAME if they are in no zone, or in two. `zone`
+ * is where the search begins, and that of the pages after it.
+ */
+uint32_t next_event_frame(const struct model *m, const struct zone **zone,
+			  const struct event_columns *columns, size_t i, int *order);
+
+/* The next rows of the table. */
+void next_events_read(struct next_events *f, const struct model *m,
+		      const struct event_columns *columns, size_t rows);
+
+/* All rows were read: what only reading needs is given back. */
+void next_events_done(struct next_events *f);
+
+static inline enum next_event next_event_of(const struct next_events *f, uint64_t row)
+{
+	if (row >= f->read)
+		return NEXT_NONE;
+	return (enum next_event)(f->bits[row / 4] >> row % 4 * 2 & 3);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node_preference.h"
+
+#include "model/watermark.h"
+#include "model/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SUSPECT_SHARE = 50 }; /* one request in so many is sent elsewhere */
+#define GFP_LOW_ZONE (GFP_DMA | GFP_DMA32)
+
+int node_preference_new(struct node_preference *p, const struct model *m, struct error *err)
+{
+	*p = (struct node_preference){.most = -1};
+	if (m->nr_nodes < 2)
+		return 0;
+	p->threads = calloc(PIDS_MOST, sizeof(*p->threads));
+	return p->threads ? 0 : fail(err, ENOMEM, "no memory for the nodes that threads prefer");
+}
+
+void node_preference_free(struct node_preference *p)
+{
+	free(p->threads);
+}
+
+/* Whether a node has memory for a request above a watermark. */
+static bool has_memory(const struct model *m, const struct request *rq, int node, int wmark)
+{
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct zone *zone = &m->zones[i];
+
+		if (zone->node == node && zone->type <= rq->class_zone &&
+		    watermark_ok(m, zone, rq, zone_mark(zone, wmark)))
+			return true;
+	}
+	return false;
+}
+
+/* Whether what an alloc of a thread asked first can be told from where its page is. */
+static bool is_countable(const struct window_event *alloc)
+{
+	return !event_depth(alloc) && !(alloc->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE));
+}
+
+/* Whether an alloc of a thread landed elsewhere though its CPU's node had so much memory. */
+static bool is_unforced(const struct model *m, const struct window_event *alloc, int wmark)
+{
+	uint16_t local = m->cpu_nodes[alloc->cpu];
+	struct request rq = {
+		.gfp_flags = alloc->gfp_flags,
+		.order = alloc->order,
+		.migratetype = alloc->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(alloc->gfp_flags),
+		.node = local,
+	};
+
+	return frame_zone(m, alloc->frame)->node != local && is_countable(alloc) &&
+	       has_memory(m, &rq, local, wmark);
+}
+
+uint16_t node_preference_node(const struct model *m, const struct window_event *alloc)
+{
+	uint16_t landed = frame_zone(m, alloc->frame)->node;
+
+	if (alloc->gfp_flags & GFP_THISNODE || is_unforced(m, alloc, WMARK_LOW))
+		return landed;
+	return m->cpu_nodes[alloc->cpu];
+}
+
+void node_preference_see(struct node_preference *p, const struct model *m,
+			 const struct window_event *event)
+{
+	uint16_t local = m->cpu_nodes[event->cpu];
+	struct node_preference_count *count;
+
+	if (!p->threads || event->kind != EVENT_KIND_ALLOC || (uint32_t)event->pid >= PIDS_MOST ||
+	    !is_countable(event))
+		return;
+	count = &p->threads[event->pid];
+	count->requests++;
+	p->most = event->pid > p->most ? event->pid : p->most;
+	count->remote += frame_zone(m, event->frame)->node != local;
+	/* Beyond pending_miss: a request that had to reclaim is told only once it was served. */
+	count->unforced += is_unforced(m, event, WMARK_HIGH);
+}
+
+void node_preference_write(const struct node_preference *p, struct output *o)
+{
+	for (int32_t pid = 0; pid <= p->most; pid++) {
+		const struct node_preference_count *count = &p->threads[pid];
+		bool landed = (uint64_t)count->unforced * SUSPECT_SHARE > count->requests;
+		struct preference_columns *columns;
+		size_t i;
+
+		if (!count->requests)
+			continue;
+		i = output_row(o, &columns);
+		if (!columns)
+			return;
+		columns->pid[i] = pid;
+		columns->requests[i] = count->requests;
+		columns->remote[i] = count->remote;
+		columns->unforced[i] = count->unforced;
+		columns->prefers[i] = landed ? PREFERENCE_PREFERS_LANDED : PREFERENCE_PREFERS_CPU;
+	}
+}
+
+int node_preference_load(uint64_t **landed, const struct preference_columns *columns, size_t rows,
+			 struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		int32_t pid = columns->pid[i];
+
+		if (pid < 0 || pid >= PIDS_MOST)
+			return fail(err, EINVAL, "preference: pid %d", pid);
+		if (columns->prefers[i] != PREFERENCE_PREFERS_LANDED)
+			continue;
+		if (!*landed)
+			*landed = calloc(PIDS_MOST / 64, sizeof(**landed));
+		if (!*landed)
+			return fail(err, ENOMEM, "no memory for the nodes that threads prefer");
+		(*landed)[pid / 64] |= 1ull << pid % 64;
+	}
+	return 0;
+}

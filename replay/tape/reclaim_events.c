@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reclaim_events.h"
+
+#include "model/vmstat_diff.h"
+#include "model/watermark.h"
+#include "model/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define KSWAPD_QUIET_NS 1000000ull /* a pass of kswapd is over when it is not seen for so long */
+
+int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
+{
+	a->kswapds = calloc((size_t)m->nr_nodes, sizeof(*a->kswapds));
+	return a->kswapds ? 0 : fail(err, ENOMEM, "no memory for %d nodes", m->nr_nodes);
+}
+
+void reclaim_events_free(struct reclaim_events *a)
+{
+	free(a->rows);
+	free(a->kswapds);
+}
+
+static int add(struct reclaim_events *a, const struct reclaim_event *reclaim_event,
+	       struct error *err)
+{
+	if (a->nr && reclaim_event->at < a->rows[a->nr - 1].at)
+		return fail(err, EINVAL, "reclaim: row %zu goes back from event %llu to %llu",
+			    a->nr, (unsigned long long)a->rows[a->nr - 1].at,
+			    (unsigned long long)reclaim_event->at);
+	if (a->nr == a->room) {
+		size_t room = a->room ? 2 * a->room : 1024;
+		struct reclaim_event *more = realloc(a->rows, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu rows of reclaim", room);
+		a->rows = more;
+		a->room = room;
+	}
+	a->rows[a->nr++] = *reclaim_event;
+	return 0;
+}
+
+/* The node whose kswapd a task is, or -1. */
+static int kswapd_node(const struct reclaim_events *a, const struct model *m, int32_t pid)
+{
+	for (int node = 0; node < m->nr_nodes; node++)
+		if (a->kswapds[node].known && a->kswapds[node].pid == pid)
+			return node;
+	return -1;
+}
+
+/* The node of a row about kswapd, or -1. */
+static int row_node(const struct model *m, const struct reclaim_columns *columns, size_t i)
+{
+	if (!is_valid(columns->node_valid, i) || columns->node[i] < 0 ||
+	    columns->node[i] >= m->nr_nodes)
+		return -1;
+	return columns->node[i];
+}
+
+/* The row just added, if of a kswapd: how long the pass lasts at least. */
+static void span_pass(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
+{
+	struct kswapd_pass *kswapd;
+
+	if (reclaim_event->kind < RECLAIM_EVENT_KSWAPD_BEGIN)
+		return;
+	kswapd = &a->kswapds[reclaim_event->where];
+	if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_BEGIN)
+		kswapd->begun = a->nr;
+	else if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_END)
+		kswapd->begun = 0;
+	else if (kswapd->begun)
+		a->rows[kswapd->begun - 1].last = reclaim_event->ts;
+}
+
+static struct reclaiming *find_task(struct reclaiming *tasks, int nr, int32_t pid)
+{
+	for (int i = 0; i < nr; i++)
+		if (tasks[i].pid == pid)
+			return &tasks[i];
+	return NULL;
+}
+
+static void begin_reclaim(struct reclaim_events *a, int32_t pid, uint8_t order)
+{
+	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
+
+	if (!task && a->nr_reclaiming < RECLAIMING_MAX)
+		task = &a->reclaiming[a->nr_reclaiming++];
+	if (task)
+		*task = (struct reclaiming){pid, order};
+}
+
+/* A task's direct reclaim is over: the order of the request for which it began. */
+static uint8_t end_reclaim(struct reclaim_events *a, int32_t pid)
+{
+	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
+	uint8_t order;
+
+	if (!task)
+		return 0;
+	order = task->order;
+	*task = a->reclaiming[--a->nr_reclaiming];
+	return order;
+}
+
+int reclaim_events_load(struct reclaim_events *a, struct model *m,
+			const struct reclaim_columns *columns, size_t rows, uint64_t first,
+			struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < rows && !ret; i++) {
+		struct reclaim_event reclaim_event = {
+			.at = columns->at[i], .ts = columns->ts[i], .pid = columns->pid[i]};
+		int where = row_node(m, columns, i);
+
+		switch (columns->kind[i]) {
+		case RECLAIM_KIND_KSWAPD_WAKE:
+			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_BEGIN;
+			reclaim_event.class_zone =
+				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
+			if (where < 0)
+				continue;
+			a->kswapds[where].known = true;
+			a->kswapds[where].pid = columns->pid[i];
+			m->boost_acts = true;
+			break;
+		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
+		case RECLAIM_KIND_KSWAPD_SLEEP:
+			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_END;
+			reclaim_event.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
+			break;
+		case RECLAIM_KIND_VMSTAT_UPDATE:
+			if (columns->cpu[i] >= m->nr_cpus)
+				continue;
+			reclaim_event.kind = RECLAIM_EVENT_TICK;
+			where = columns->cpu[i];
+			a->ticks = true;
+			break;
+		case RECLAIM_KIND_DIRECT_RECLAIM_BEGIN:
+			if (columns->cpu[i] >= m->nr_cpus ||
+			    !is_valid(columns->page_order_valid, i) ||
+			    !is_valid(columns->gfp_flags_valid, i) || columns->page_order[i] < 0 ||
+			    columns->page_order[i] > m->max_order)
+				continue;
+			reclaim_event.kind = RECLAIM_EVENT_DIRECT_BEGIN;
+			where = columns->cpu[i];
+			reclaim_event.order = (uint8_t)columns->page_order[i];
+			reclaim_event.gfp_flags = columns->gfp_flags[i];
+			begin_reclaim(a, reclaim_event.pid, reclaim_event.order);
+			break;
+		case RECLAIM_KIND_DIRECT_RECLAIM_END:
+			reclaim_event.kind = RECLAIM_EVENT_DIRECT_END;
+			where = columns->cpu[i];
+			reclaim_event.order = end_reclaim(a, columns->pid[i]);
+			break;
+		default:
+			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;
+			where = kswapd_node(a, m, columns->pid[i]);
+		}
+		if (where < 0 || reclaim_event.at < first)
+			continue;
+		reclaim_event.where = (uint16_t)where;
+		ret = add(a, &reclaim_event, err);
+		if (!ret)
+			span_pass(a, &reclaim_event);
+	}
+	return ret;
+}
+
+static void end_pass(struct reclaim_events *a, struct model *m, int node)
+{
+	if (!a->kswapds[node].until)
+		return;
+	a->kswapds[node].until = 0;
+	a->nr_passes--;
+	kswapd_end(m, node);
+}
+
+static void prolong(struct kswapd_pass *kswapd, uint64_t seen)
+{
+	if (kswapd->until && kswapd->until < seen + KSWAPD_QUIET_NS)
+		kswapd->until = seen + KSWAPD_QUIET_NS;
+}
+
+void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
+			   const struct reclaim_event *reclaim_event)
+{
+	struct kswapd_pass *kswapd = &a->kswapds[reclaim_event->where];
+
+	switch (reclaim_event->kind) {
+	case RECLAIM_EVENT_KSWAPD_BEGIN:
+		end_pass(a, m, reclaim_event->where);
+		vmstat_diff_kswapd(m, reclaim_event->where, true);
+		kswapd_begin(m, reclaim_event->where, reclaim_event->class_zone);
+		kswapd->until =
+			(reclaim_event->last ? reclaim_event->last : m->now.ts) + KSWAPD_QUIET_NS;
+		a->nr_passes++;
+		break;
+	case RECLAIM_EVENT_KSWAPD_SEEN:
+		prolong(kswapd, m->now.ts);
+		break;
+	default:
+		end_pass(a, m, reclaim_event->where);
+		if (reclaim_event->sleeps)
+			vmstat_diff_kswapd(m, reclaim_event->where, false);
+	}
+}
+
+void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
+{
+	reclaim_events_take_reclaimed(a, reclaim_event->pid, reclaim_event->order);
+	if (a->nr_reclaimed < RECLAIMED_MAX)
+		a->reclaimed[a->nr_reclaimed++] =
+			(struct reclaiming){reclaim_event->pid, reclaim_event->order};
+}
+
+bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order)
+{
+	for (int i = 0; i < a->nr_reclaimed; i++) {
+		if (a->reclaimed[i].pid != pid || a->reclaimed[i].order != order)
+			continue;
+		a->reclaimed[i] = a->reclaimed[--a->nr_reclaimed];
+		return true;
+	}
+	return false;
+}
+
+void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid, uint64_t ts)
+{
+	for (int node = 0; node < m->nr_nodes; node++) {
+		struct kswapd_pass *kswapd = &a->kswapds[node];
+
+		if (kswapd->until && ts > kswapd->until)
+			end_pass(a, m, node);
+		else if (kswapd->pid == pid)
+			prolong(kswapd, ts);
+	}
+}

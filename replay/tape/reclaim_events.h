@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reclaim_event.h - what the kernel did reclaim_event from requests: passes of kswapd, vmstat
+ * ticks.
+ *
+ * Both come from the reclaim table, whose rows say before which row of `event` they
+ * were. A pass begins with kswapd_wake. Its end has no event: it comes after the last row
+ * of its task before kswapd sleeps or can be woken again, and is over when no event of the
+ * task came for 1 ms after that (in guests a pass that finds nothing takes 0.1 ms).
+ */
+#pragma once
+
+#include "model/model.h"
+
+struct reclaim_event {
+	uint64_t at, ts;
+	uint64_t last; /* of a pass that begins: the time of its task's last row in it */
+	enum {
+		RECLAIM_EVENT_TICK,
+		RECLAIM_EVENT_DIRECT_BEGIN, /* a task begins direct reclaim: no zone could serve its
+					       request */
+		RECLAIM_EVENT_DIRECT_END,   /* that is over: it tries again */
+		RECLAIM_EVENT_KSWAPD_BEGIN,
+		RECLAIM_EVENT_KSWAPD_SEEN,
+		RECLAIM_EVENT_KSWAPD_END,
+	} kind;
+	int32_t pid;
+	uint16_t where; /* CPU of a tick or task, node of a kswapd */
+	uint8_t class_zone;
+	bool sleeps;   /* of an end: kswapd did not just find that it may be woken */
+	uint8_t order; /* of the request, as are the flags */
+	uint32_t gfp_flags;
+};
+
+/* What the record shows of the kswapd of one node. */
+struct kswapd_pass {
+	bool known;
+	int32_t pid;
+	size_t begun;   /* while rows are loaded: 1 + that of the pass's begin, or 0 */
+	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
+};
+
+/* A task in direct reclaim, or out of it until the alloc for which it went there. */
+struct reclaiming {
+	int32_t pid;
+	uint8_t order;
+};
+enum { RECLAIMING_MAX = 1024, RECLAIMED_MAX = 64 }; /* at a time; of more the order is 0 */
+
+struct reclaim_events {
+	struct reclaim_event *rows;
+	size_t nr, room, next;
+	bool ticks;                  /* the tape has the vmstat worker's own events */
+	struct kswapd_pass *kswapds; /* [node] */
+	int nr_passes;               /* of kswapd, running */
+	struct reclaiming reclaiming[RECLAIMING_MAX]; /* while rows are loaded */
+	struct reclaiming reclaimed[RECLAIMED_MAX];
+	int nr_reclaiming, nr_reclaimed;
+};
+
+/* For the nodes of a model. -ENOMEM. */
+int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err);
+void reclaim_events_free(struct reclaim_events *a);
+
+/*
+ * Keep the rows that tell of a pass or a tick; those before row `first` of `event` are
+ * over. Watermark boosts act if there are passes, which take them back.
+ */
+int reclaim_events_load(struct reclaim_events *a, struct model *m,
+			const struct reclaim_columns *columns, size_t rows, uint64_t first,
+			struct error *err);
+
+/* The next row that was before row `at` of `event`, or NULL. */
+static inline const struct reclaim_event *reclaim_events_next(struct reclaim_events *a, uint64_t at)
+{
+	if (a->next == a->nr || a->rows[a->next].at > at)
+		return NULL;
+	return &a->rows[a->next++];
+}
+
+/* The row of `event` before which the next vmstat tick of a CPU was; UINT64_MAX: there is none. */
+static inline uint64_t reclaim_events_next_tick(const struct reclaim_events *a, int cpu)
+{
+	for (size_t i = a->next; i < a->nr; i++)
+		if (a->rows[i].kind == RECLAIM_EVENT_TICK && a->rows[i].where == cpu)
+			return a->rows[i].at;
+	return UINT64_MAX;
+}
+
+/* Begin, prolong or end a pass of kswapd at m->now. */
+void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
+			   const struct reclaim_event *reclaim_event);
+
+/* A task comes out of direct reclaim; whether an alloc is the one that sent it there. */
+void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event);
+bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order);
+
+/* An event of a task: passes go on that it is part of, those end that were quiet for long. */
+void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid, uint64_t ts);

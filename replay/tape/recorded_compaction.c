@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorded_compaction.h"
+
+#include "model/buddy.h"
+#include "model/scan_effects.h"
+#include "model/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* enum compact_result, 4.20 to 6.18 */
+enum { COMPACT_NO_SUITABLE_PAGE = 3, COMPACT_CONTINUE = 4 };
+
+int recorded_compactions_new(struct recorded_compactions *c, const struct model *m,
+			     struct error *err)
+{
+	c->deep_from = calloc((size_t)m->nr_zones, sizeof(*c->deep_from));
+	return c->deep_from ? 0 : fail(err, ENOMEM, "no memory for %d zones", m->nr_zones);
+}
+
+static bool has_scan(const struct compaction_columns *columns, size_t i)
+{
+	return is_valid(columns->start_pfn_valid, i) && is_valid(columns->end_pfn_valid, i) &&
+	       is_valid(columns->nr_scanned_valid, i) && is_valid(columns->nr_taken_valid, i);
+}
+
+static bool is_wanted(const struct compaction_columns *columns, size_t i)
+{
+	switch (columns->kind[i]) {
+	case COMPACTION_KIND_ISOLATE_FREEPAGES:
+	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
+	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
+		return has_scan(columns, i);
+	case COMPACTION_KIND_BEGIN:
+	case COMPACTION_KIND_TRY_TO_COMPACT_PAGES:
+	case COMPACTION_KIND_KCOMPACTD_WAKE:
+	case COMPACTION_KIND_SUITABLE:
+	case COMPACTION_KIND_MIGRATE_PAGES_START:
+	case COMPACTION_KIND_MIGRATE_PAGES:
+	case COMPACTION_KIND_FINISHED:
+	case COMPACTION_KIND_END:
+		return true;
+	default:
+		return false;
+	}
+}
+
+#define OR(column, otherwise)                                                                      \
+	(is_valid(columns->column##_valid, i) ? columns->column[i] : (otherwise))
+
+static struct recorded_compaction_row read_row(const struct compaction_columns *columns, size_t i)
+{
+	return (struct recorded_compaction_row){
+		.at = columns->at[i],
+		.start_pfn = OR(start_pfn, 0),
+		.end_pfn = OR(end_pfn, 0),
+		.migrate_pfn = OR(migrate_pfn, 0),
+		.free_pfn = OR(free_pfn, 0),
+		.nr_scanned = OR(nr_scanned, 0),
+		.nr_taken = OR(nr_taken, 0),
+		.gfp_flags = OR(gfp_flags, 0),
+		.pid = columns->pid[i],
+		.cpu = columns->cpu[i],
+		.kind = columns->kind[i],
+		.order = (int8_t)OR(page_order, -1),
+		.priority = (int8_t)OR(priority, -1),
+		.status = (int16_t)OR(status, -1),
+		.sync = OR(sync, false),
+	};
+}
+
+int recorded_compactions_load(struct recorded_compactions *c,
+			      const struct compaction_columns *columns, size_t rows, uint64_t first,
+			      struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		if (!is_wanted(columns, i) || columns->at[i] < first)
+			continue;
+		if (c->nr && columns->at[i] < c->rows[c->nr - 1].at)
+			return fail(err, EINVAL, "compaction: a row goes back to event %llu",
+				    (unsigned long long)columns->at[i]);
+		if (c->nr == c->room) {
+			size_t room = c->room ? 2 * c->room : 1024;
+			struct recorded_compaction_row *more =
+				realloc(c->rows, room * sizeof(*more));
+
+			if (!more)
+				return fail(err, ENOMEM, "no memory for %zu rows of compaction",
+					    room);
+			c->rows = more;
+			c->room = room;
+		}
+		c->rows[c->nr++] = read_row(columns, i);
+	}
+	return 0;
+}
+
+void recorded_compactions_free(struct recorded_compactions *c)
+{
+	free(c->rows);
+	free(c->deep_from);
+}
+
+struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid)
+{
+	for (int i = 0; i < c->nr_tasks; i++)
+		if (c->tasks[i].pid == pid)
+			return &c->tasks[i];
+	return NULL;
+}
+
+/* The same; a task that is new takes the place of one that is done. NULL: there is none. */
+static struct compactor *compactor_get(struct recorded_compactions *c, int32_t pid)
+{
+	struct compactor *task = compactor_of(c, pid);
+
+	if (task)
+		return task;
+	if (c->nr_tasks < MAX_COMPACTORS)
+		task = &c->tasks[c->nr_tasks++];
+	for (int i = 0; i < c->nr_tasks && !task; i++)
+		if (!c->tasks[i].running && !c->tasks[i].migrating)
+			task = &c->tasks[i];
+	if (task)
+		*task = (struct compactor){.pid = pid};
+	return task;
+}
+
+/* compact_zone: a new run. */
+static void begin(struct recorded_compactions *c, const struct model *m, struct compactor *task,
+		  const struct recorded_compaction_row *row)
+{
+	uint32_t frame = pfn_frame(m, row->start_pfn);
+
+	c->nr_running -= task->running;
+	task->running = frame != NO_FRAME;
+	if (!task->running)
+		return;
+	c->nr_running++;
+	task->run = ++c->runs;
+	task->zone = frame_zone(m, frame);
+	task->sync = row->sync;
+	task->migrate_pfn = row->migrate_pfn;
+	task->free_pfn = row->free_pfn;
+	task->search_order = task->order;
+	task->fail = 0;
+	task->capture = (struct capture){
+		.zone = task->zone,
+		.order = task->order,
+		.migratetype = task->migratetype,
+		.frame = NO_FRAME,
+	};
+}
+
+static void end(struct recorded_compactions *c, struct compactor *task)
+{
+	c->nr_running -= task->running;
+	task->running = task->migrating = false;
+}
+
+/* The block that the iteration which begins with row `from` of c->rows scans, or none. */
+static uint64_t next_source(const struct recorded_compactions *c, size_t from, int32_t pid)
+{
+	for (size_t i = from; i < c->nr; i++) {
+		const struct recorded_compaction_row *row = &c->rows[i];
+
+		if (row->pid != pid)
+			continue;
+		if (row->kind == COMPACTION_KIND_ISOLATE_MIGRATEPAGES)
+			return row->start_pfn;
+		return UINT64_MAX;
+	}
+	return UINT64_MAX;
+}
+
+/* Where isolate_freepages goes on: in the same block, or with the one below. */
+static uint64_t free_scanner(const struct model *m, const struct recorded_compaction_row *row)
+{
+	uint64_t block = 1ull << m->pageblock_order;
+
+	if (row->end_pfn & (block - 1))
+		return row->end_pfn;
+	return (row->start_pfn & ~(block - 1)) - block;
+}
+
+void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
+				const struct recorded_compaction_row *row,
+				const struct recorded_compaction_sink *sink)
+{
+	struct compactor *task = compactor_get(c, row->pid);
+
+	if (!task)
+		return;
+	switch (row->kind) {
+	case COMPACTION_KIND_TRY_TO_COMPACT_PAGES:
+		task->order = row->order;
+		task->migratetype = gfp_migratetype(row->gfp_flags);
+		task->direct = true;
+		task->ignores_skips = !row->priority; /* MIN_COMPACT_PRIORITY */
+		if (row->order >= 0 && row->order <= m->max_order && row->cpu < m->nr_cpus)
+			zone_mark_tried(m, row->cpu, row->gfp_flags, row->order);
+		break;
+	case COMPACTION_KIND_KCOMPACTD_WAKE:
+		task->order = row->order;
+		task->migratetype = MIGRATETYPE_UNMOVABLE;
+		task->direct = task->ignores_skips = false;
+		break;
+	case COMPACTION_KIND_SUITABLE:
+		if (!task->running)
+			task->order = row->order;
+		break;
+	case COMPACTION_KIND_BEGIN:
+		begin(c, m, task, row);
+		break;
+	case COMPACTION_KIND_END:
+		end(c, task);
+		break;
+	case COMPACTION_KIND_MIGRATE_PAGES_START:
+		task->migrating = true;
+		break;
+	case COMPACTION_KIND_MIGRATE_PAGES:
+		task->migrating = false;
+		break;
+	case COMPACTION_KIND_FINISHED:
+		if (task->running &&
+		    (row->status == COMPACT_NO_SUITABLE_PAGE || row->status == COMPACT_CONTINUE))
+			compact_find_source(m, task, next_source(c, c->next, row->pid), sink);
+		break;
+	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
+		task->migrate_pfn = row->end_pfn;
+		break;
+	case COMPACTION_KIND_ISOLATE_FREEPAGES:
+		if (!task->running)
+			break;
+		compact_scan_block(m, task, row, sink);
+		if (!task->found)
+			task->free_pfn = free_scanner(m, row);
+		break;
+	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
+		if (!task->running)
+			break;
+		task->free_pfn = row->end_pfn;
+		task->found = row->nr_taken > 0;
+		compact_scan_lists(c, m, task, row, sink);
+		break;
+	}
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * recorded_compaction.h - what compaction did to the free lists, from the compaction table.
+ *
+ * Its free scanner takes pages off the lists, its quick searches cut lists like a deck of
+ * cards, and no page event tells. But its own events say where the scanners stood and what
+ * they looked at and took: enough to follow the compact_control of each task that compacts
+ * (mm/compaction.c, 5.10 to 6.18), and to check at every event that it was followed well.
+ */
+#pragma once
+
+#include "model/buddy.h"
+
+struct recorded_compaction_row {
+	uint64_t at;
+	uint64_t start_pfn, end_pfn; /* of the range scanned, or of the zone */
+	uint64_t migrate_pfn, free_pfn;
+	int64_t nr_scanned, nr_taken;
+	uint32_t gfp_flags;
+	int32_t pid;
+	uint16_t cpu;
+	uint8_t kind;
+	int8_t order;    /* -1: the row has none */
+	int8_t priority; /* of a direct run; -1: the row has none */
+	int16_t status;
+	bool sync;
+};
+
+/* A task that compacts a zone, as its events show it. */
+struct compactor {
+	int32_t pid;
+	bool running,
+		migrating; /* between begin and end; between migrate_pages_start and its end */
+	bool sync, direct, ignores_skips;
+	int order; /* wanted; below 1: the whole zone */
+	int migratetype;
+	struct zone *zone;
+	uint32_t run; /* number of this run, from 1 */
+	uint64_t migrate_pfn, free_pfn;
+	bool found; /* its last quick search for free pages found some: it scans around them */
+	int search_order;  /* of the quick search for free pages */
+	unsigned int fail; /* quick searches that failed in a row */
+	struct capture capture;
+};
+
+enum { MAX_COMPACTORS = 64 }; /* at the same time; others go unseen */
+
+struct recorded_compactions {
+	struct recorded_compaction_row *rows;
+	size_t nr, room, next;
+	struct compactor tasks[MAX_COMPACTORS];
+	int nr_tasks;
+	int nr_running;
+	uint32_t runs;
+	uint64_t *deep_from; /* [zone] free scanners at or above it search deep,
+				compact_init_free_pfn */
+};
+
+/* What following compaction finds; `self` is handed through. */
+struct recorded_compaction_sink {
+	void *self;
+	/* 2^order free pages were taken off their list, of `migratetype`. */
+	void (*isolated)(void *self, const struct compactor *task, uint32_t head, int order,
+			 int migratetype);
+	/* A list was cut: `first` is first now. */
+	void (*cut)(void *self, const struct compactor *task, uint32_t first);
+	/* Whether a free chunk left its list without an event: above 0 yes, below 0 no. */
+	int (*left)(void *self, uint32_t head);
+	/* The model could follow a scanner of `pages`, or it could not. */
+	void (*followed)(void *self, struct zone *zone, uint64_t pages, bool exactly);
+};
+
+/* For the zones of a model. -ENOMEM. */
+int recorded_compactions_new(struct recorded_compactions *c, const struct model *m,
+			     struct error *err);
+
+/* Keep the rows from row `first` of `event` on that tell of scanners and migrations. */
+int recorded_compactions_load(struct recorded_compactions *c,
+			      const struct compaction_columns *columns, size_t rows, uint64_t first,
+			      struct error *err);
+void recorded_compactions_free(struct recorded_compactions *c);
+
+/* The next row that was before row `at` of `event`, or NULL. */
+static inline const struct recorded_compaction_row *
+recorded_compactions_next(struct recorded_compactions *c, uint64_t at)
+{
+	if (c->next == c->nr || c->rows[c->next].at > at)
+		return NULL;
+	return &c->rows[c->next++];
+}
+
+/* The task's run, or NULL. */
+struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid);
+
+/* Follow one row, the one before c->next. */
+void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
+				const struct recorded_compaction_row *row,
+				const struct recorded_compaction_sink *sink);
+
+/* compact_scan.c: the scanners. */
+void compact_scan_block(struct model *m, struct compactor *task,
+			const struct recorded_compaction_row *row,
+			const struct recorded_compaction_sink *sink);
+void compact_scan_lists(struct recorded_compactions *c, struct model *m, struct compactor *task,
+			const struct recorded_compaction_row *row,
+			const struct recorded_compaction_sink *sink);
+/* `scanned`: the first pfn of the pageblock that the migration scanner went to; NONE: to none. */
+void compact_find_source(struct model *m, struct compactor *task, uint64_t scanned,
+			 const struct recorded_compaction_sink *sink);

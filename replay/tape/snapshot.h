@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.h - the model's state from and to the snapshot tables.
+ */
+#pragma once
+
+#include "model/model.h"
+
+/* Specs of the populated zones of snapshot 0, appended to `specs`; -E2BIG over `room`. */
+int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone_columns *columns,
+		   size_t rows, struct error *err);
+
+/*
+ * Rows of snapshot 0 into a fresh model. `recorded` is the row of the kernel they are
+ * from: the size of its PCPs is the model's if both size them the same way.
+ */
+int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
+		      const struct pcp_columns *columns, size_t rows, struct error *err);
+int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *columns, size_t rows,
+			    struct error *err);
+int snapshot_load_free_block(struct model *m, const struct free_block_columns *columns, size_t rows,
+			     struct error *err);
+int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *columns, size_t rows,
+			   struct error *err);
+int snapshot_load_block_guess(struct model *m, const struct block_guess_columns *columns,
+			      size_t rows, struct error *err);
+
+/*
+ * Everything is loaded: make the free lists what the row of the model would have made
+ * of them. Lists from free_block keep their order and type where the row allows it; of
+ * block_guess each block goes to its pageblock's list.
+ */
+void snapshot_complete(struct model *m);
+
+/* Outputs of the end state, in this order. */
+enum {
+	END_ZONE,
+	END_PCP,
+	END_FREE_AREA,
+	END_BLOCK_COUNT,
+	END_PAGEBLOCK,
+	END_FREE_BLOCK,
+	END_PCP_PAGE,
+	NR_END,
+};
+extern const struct table *const end_tables[NR_END];
+
+/* The model's state as snapshot 1, read at `ts`. */
+void snapshot_write(const struct model *m, struct output *const outputs[NR_END], uint64_t ts);

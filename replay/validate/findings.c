@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What validate finds: misses, misses that may turn out to be none, inferred rows, captures. */
+#include "validate_run.h"
+
+void note_divergence(struct validate *v, const struct miss *miss)
+{
+	v->divergence.known = true;
+	v->divergence.miss = *miss;
+	v->divergence.event = *miss->event;
+	v->divergence.miss.event = &v->divergence.event;
+	if (v->config.observer)
+		v->config.observer->missed(v->config.observer->self, v, miss);
+}
+
+void forget_divergence(struct validate *v)
+{
+	v->divergence.known = v->divergence.repaired = false;
+	v->divergence.pending_miss = NULL;
+	if (v->config.observer)
+		v->config.observer->forgotten(v->config.observer->self);
+}
+
+void missed(struct validate *v, const struct miss *miss)
+{
+	accuracy_miss(&v->accuracy, miss);
+	if (!v->divergence.known)
+		note_divergence(v, miss);
+}
+
+void repaired(struct validate *v)
+{
+	if (!v->divergence.known || v->divergence.repaired)
+		return;
+	v->divergence.repaired = true;
+	if (v->config.observer)
+		v->config.observer->repaired(v->config.observer->self, v);
+}
+
+/* A miss that is none if pages were taken without an event; their frees will prove that. */
+struct pending_miss *new_pending_miss(struct validate *v, const struct miss *miss)
+{
+	struct pending_miss *pending_miss = v->free_pending_miss;
+
+	if (!pending_miss)
+		return NULL;
+	v->free_pending_miss = pending_miss->next;
+	*pending_miss = (struct pending_miss){.open = true, .miss = *miss, .event = *miss->event};
+	pending_miss->miss.event = &pending_miss->event;
+	if (!v->divergence.known) {
+		v->divergence.pending_miss = pending_miss;
+		note_divergence(v, miss);
+	}
+	return pending_miss;
+}
+
+/* One page less to wait for; the last one decides. */
+static void settle_pending_miss(struct validate *v, struct pending_miss *pending_miss)
+{
+	if (!pending_miss->waiting || --pending_miss->waiting)
+		return;
+	if (pending_miss->open) {
+		accuracy_count(&v->accuracy, pending_miss->miss.zone, DECISION_ALLOC, EXACT);
+		v->totals.alloc_inferred++;
+		if (v->divergence.pending_miss == pending_miss)
+			forget_divergence(v);
+	}
+	pending_miss->next = v->free_pending_miss;
+	v->free_pending_miss = pending_miss;
+	pending_miss->open = false;
+}
+
+void confirm_miss(struct validate *v, struct pending_miss *pending_miss)
+{
+	if (!pending_miss->open)
+		return;
+	pending_miss->open = false;
+	if (v->divergence.pending_miss == pending_miss)
+		v->divergence.pending_miss = NULL;
+	missed(v, &pending_miss->miss);
+}
+
+void resolve_pending_miss(struct validate *v, uint32_t frame, bool proof)
+{
+	struct frame *f = &v->m->frames[frame];
+	struct pending_miss *pending_miss;
+
+	if (f->list != NO_ALLOC)
+		return;
+	f->list = 0;
+	if (f->next >= MAX_PENDING_MISSES) /* there is none, or the page was part of others since */
+		return;
+	pending_miss = &v->pending_misses[f->next];
+	if (!proof)
+		confirm_miss(v, pending_miss);
+	settle_pending_miss(v, pending_miss);
+}
+
+/* A request that asked for what `row` tells began with the page's node, and not its CPU's. */
+static void emit_landed(struct validate *v, struct inferred row, uint8_t flags)
+{
+	const struct window_event alloc = {
+		.frame = row.frame,
+		.gfp_flags = row.gfp_flags,
+		.cpu = row.cpu,
+		.flags = flags,
+		.order = row.order,
+		.migratetype = row.migratetype,
+	};
+
+	if (row.gfp_flags & GFP_THISNODE ||
+	    node_preference_node(v->m, &alloc) == v->m->cpu_nodes[alloc.cpu])
+		return;
+	row.kind = INFERRED_KIND_LANDED;
+	row.fields = 0;
+	inferred_write(v->inferred, v->m, &row);
+}
+
+void emit_inferred(struct validate *v, struct inferred row, const struct window_event *alloc)
+{
+	bool over = v->window.done == v->window.arrived;
+	const struct window_event *running = window_number(&v->window, v->window.done - over);
+
+	row.at = row.at ? row.at : running->at;
+	row.ts = running->ts;
+	row.pid = running->pid;
+	row.event_row = UINT64_MAX;
+	if (alloc) {
+		row.kind = row.kind ? row.kind : INFERRED_KIND_EARLY_ALLOC;
+		row.event_row = alloc->at;
+		row.pid = alloc->pid;
+		row.cpu = alloc->cpu;
+		row.frame = alloc->frame;
+		row.order = alloc->order;
+		row.migratetype = alloc->migratetype;
+		row.gfp_flags = alloc->gfp_flags;
+	}
+	if (alloc || row.kind == INFERRED_KIND_ALLOC || row.kind == INFERRED_KIND_REFILL)
+		emit_landed(v, row, alloc ? alloc->flags : 0);
+	inferred_write(v->inferred, v->m, &row);
+}
+
+void emit_asked_node(struct validate *v, const struct window_event *alloc)
+{
+	emit_landed(v,
+		    (struct inferred){
+			    .at = alloc->at,
+			    .ts = alloc->ts,
+			    .pid = alloc->pid,
+			    .cpu = alloc->cpu,
+			    .frame = alloc->frame,
+			    .order = alloc->order,
+			    .migratetype = alloc->migratetype,
+			    .gfp_flags = alloc->gfp_flags,
+		    },
+		    alloc->flags);
+}
+
+void emit_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
+		uint64_t at)
+{
+	emit_inferred(v,
+		      (struct inferred){
+			      .at = at,
+			      .kind = (uint8_t)kind,
+			      .cpu = v->m->now.cpu,
+			      .frame = head,
+			      .order = (uint8_t)order,
+			      .migratetype = (uint8_t)migratetype,
+		      },
+		      NULL);
+}
+
+void emit_isolated(struct validate *v, uint32_t head, int order)
+{
+	emit_block(v, INFERRED_KIND_ISOLATED, head, order,
+		   v->m->frames[block_head(v->m, head)].list, 0);
+}
+
+void emit_cut(struct validate *v, uint32_t first, int behind)
+{
+	const struct frame *f = &v->m->frames[first];
+
+	emit_inferred(v,
+		      (struct inferred){
+			      .kind = INFERRED_KIND_CUT,
+			      .cpu = v->m->now.cpu,
+			      .frame = first,
+			      .order = f->order,
+			      .migratetype = f->list,
+			      .behind = (uint8_t)(behind < UINT8_MAX ? behind : UINT8_MAX),
+		      },
+		      NULL);
+}
+
+void emit_early(struct validate *v, const struct window_event *alloc)
+{
+	emit_inferred(v, (struct inferred){0}, alloc);
+}
+
+void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t at)
+{
+	emit_inferred(v, (struct inferred){.at = at, .kind = INFERRED_KIND_DIRECT_ALLOC}, alloc);
+}
+
+struct capture *capture_of(struct validate *v, const struct window_event *event)
+{
+	struct compactor *task;
+
+	if (!v->run.load.recorded_compactions.nr_running)
+		return NULL;
+	task = compactor_of(&v->run.load.recorded_compactions, event->pid);
+	return task && task->running && task->direct ? &task->capture : NULL;
+}
+
+bool is_captured(struct validate *v, const struct window_event *extfrag)
+{
+	struct compactor *task = compactor_of(&v->run.load.recorded_compactions, extfrag->pid);
+
+	return v->m->kernel->capture == CAPTURE_TRACED &&
+	       extfrag->kind == EVENT_KIND_ALLOC_EXTFRAG && task && task->running && task->direct &&
+	       task->order == extfrag->order && extfrag->fallback_order == extfrag->order;
+}
+
+static void count_capture(struct validate *v, const struct window_event *extfrag, uint32_t frame)
+{
+	struct zone *zone = frame_zone(v->m, extfrag->frame);
+	struct miss miss = {
+		.event = extfrag,
+		.zone = zone,
+		.decision = DECISION_EXTFRAG,
+		.cause = REPAIR_CAUSE_CAPTURED,
+		.order = extfrag->order,
+		.migratetype = extfrag->migratetype,
+		.expected = pfn_or_none(v->m, frame),
+		.got = frame_pfn(v->m, extfrag->frame),
+		.place = place_of(v->m, extfrag->frame),
+	};
+
+	if (frame == extfrag->frame)
+		accuracy_count(&v->accuracy, zone, DECISION_EXTFRAG, EXACT);
+	else
+		missed(v, &miss);
+}
+
+void predict_capture(struct validate *v, const struct window_event *extfrag)
+{
+	struct compactor *task = compactor_of(&v->run.load.recorded_compactions, extfrag->pid);
+
+	if (v->announced.frame != NO_FRAME)
+		count_capture(v, &v->announced, NO_FRAME);
+	v->announced.frame = NO_FRAME;
+	if (task->capture.frame == NO_FRAME)
+		v->announced = *extfrag;
+	else
+		count_capture(v, extfrag, task->capture.frame);
+}
+
+void emit_captured(struct validate *v, uint32_t head, int order, uint64_t at)
+{
+	emit_block(v, INFERRED_KIND_CAPTURED, head, order, frame_block(v->m, head)->migratetype,
+		   at);
+}
+
+void captured(struct validate *v, const struct capture *capture)
+{
+	v->m->frames[capture->frame].list = AWAITS_ALLOC;
+	v->pushed[capture->frame] = 0;
+	emit_captured(v, capture->frame, capture->order,
+		      window_number(&v->window, v->window.done)->at + 1);
+	if (v->announced.frame == NO_FRAME)
+		return;
+	count_capture(v, &v->announced, capture->frame);
+	v->announced.frame = NO_FRAME;
+}

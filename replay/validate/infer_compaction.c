@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/buddy.h"
+#include "validate_run.h"
+
+static void mark_isolated(struct model *m, const struct compactor *task, uint32_t frame)
+{
+	m->frames[frame].list = ISOLATED;
+	m->frames[frame].next = task->run;
+}
+
+static void isolated(void *self, const struct compactor *task, uint32_t head, int order,
+		     int migratetype)
+{
+	struct validate *v = self;
+
+	no_guess(v, head);
+	for (uint32_t i = 0; i < 1u << order; i++)
+		mark_isolated(v->m, task, head + i);
+	emit_block(v, INFERRED_KIND_ISOLATED, head, order, migratetype, 0);
+}
+
+static void cut(void *self, const struct compactor *task, uint32_t first)
+{
+	(void)task;
+	emit_cut(self, first, 0);
+}
+
+/* A page that compaction takes is heard of again when it is freed, and not before. */
+static int left(void *self, uint32_t head)
+{
+	const struct validate *v = self;
+	const struct window_event *next = window_of_frame(&v->window, NULL, head);
+
+	if (!next)
+		return 0;
+	return next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED ? 1 : -1;
+}
+
+static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly)
+{
+	struct validate *v = self;
+
+	accuracy_repair(&v->accuracy, zone,
+			exactly ? REPAIR_CAUSE_ISOLATED : REPAIR_CAUSE_UNEXPLAINED, pages);
+}
+
+void predict_compaction(struct validate *v, const struct recorded_compaction_row *row)
+{
+	struct recorded_compaction_sink sink = {v, isolated, cut, left, followed};
+
+	recorded_compaction_follow(&v->run.load.recorded_compactions, v->m, row, &sink);
+}
+
+/*
+ * Whether a target of migration that is freed was in use: its owner let go of it while the
+ * task that moved it there still held it, and the allocator has it back. What goes back to
+ * compaction is freed by itself, and heard of again when it is freed once more.
+ */
+static bool was_used(const struct validate *v, const struct window_event *free)
+{
+	enum next_event next_event = next_event_of(&v->next_events, free->at);
+
+	return free->kind == EVENT_KIND_FREE_BATCHED || next_event == NEXT_FROM_PCP ||
+	       next_event == NEXT_FROM_BUDDY;
+}
+
+bool is_given_back(struct validate *v, const struct window_event *event)
+{
+	const struct frame *f = &v->m->frames[block_head(v->m, event->frame)];
+	const struct compactor *task = compactor_of(&v->run.load.recorded_compactions, event->pid);
+	const struct window_event *next;
+
+	if (!task || !task->migrating || f->state == FRAME_OLD)
+		return false;
+	if (f->state == FRAME_USED)
+		return task->run && f->list == ISOLATED && f->next == task->run &&
+		       !was_used(v, event);
+	/* The model did not see it taken. A source is in use until it is freed. */
+	next = window_of_frame(&v->window, NULL, event->frame);
+	return !next || next->kind == EVENT_KIND_FREE;
+}
+
+void predict_given_back(struct validate *v, const struct window_event *event)
+{
+	struct zone *zone = frame_zone(v->m, event->frame);
+	const struct compactor *task = compactor_of(&v->run.load.recorded_compactions, event->pid);
+
+	if (place_of(v->m, event->frame) == PLACE_FREE)
+		emit_isolated(v, event->frame, event->order);
+	force_used(v->m, event->frame, event->order);
+	mark_isolated(v->m, task, event->frame);
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << event->order);
+	emit_block(v, INFERRED_KIND_UNDONE_FREE, event->frame, event->order,
+		   frame_block(v->m, event->frame)->migratetype, 0);
+}

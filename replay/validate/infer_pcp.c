@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/scan_effects.h"
+#include "model/zone.h"
+
+enum { LATE_WITHIN = 512 }; /* events from an alloc to one whose page was taken before it */
+
+struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
+				uint32_t frame, int order, int within)
+{
+	for (struct window_event *s = window_next(&v->window, after); s && within--;
+	     s = window_next(&v->window, s)) {
+		if (s->frame != frame || s->taken)
+			continue;
+		return s->kind == EVENT_KIND_ALLOC && s->order == order ? s : NULL;
+	}
+	return NULL;
+}
+
+bool is_freed_next(const struct validate *v, uint32_t frame)
+{
+	const struct window_event *next = window_of_frame(&v->window, NULL, frame);
+
+	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
+}
+
+void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp)
+{
+	pcp->touched = true;
+	pcp->free_count >>= 1;
+	pcp->free_factor >>= 1;
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+}
+
+void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp)
+{
+	struct request rq = request_of(v->m, alloc);
+	struct zone *zone = &v->m->zones[pcp->zone];
+
+	emit_early(v, alloc);
+	zone_scan_effects(v->m, &rq, zone, false);
+	take_head(v, alloc, pcp);
+	alloc->taken = alloc->exact = true;
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << alloc->order);
+}
+
+void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at)
+{
+	struct frame *f = &v->m->frames[entry];
+
+	emit_inferred(v,
+		      (struct inferred){
+			      .at = at,
+			      .kind = INFERRED_KIND_ALLOC,
+			      .cpu = pcp->cpu,
+			      .frame = entry,
+			      .order = f->order,
+			      .migratetype = migratetype > MIGRATETYPE_RECLAIMABLE
+						     ? MIGRATETYPE_MOVABLE
+						     : (uint8_t)migratetype,
+		      },
+		      NULL);
+	pcp_remove(v->m, pcp, entry);
+	f->state = FRAME_USED;
+	f->list = NO_ALLOC;
+	f->next = NO_FRAME;
+	accuracy_repair(&v->accuracy, &v->m->zones[pcp->zone], REPAIR_CAUSE_UNTRACED_ALLOC,
+			1ull << f->order);
+}
+
+/*
+ * Whether a page that no list had when it should, and of which nothing more is heard, was on
+ * none: the interrupt that freed it found some lock taken, which was the PCP's then.
+ */
+static bool went_past(const struct validate *v, uint32_t frame)
+{
+	const struct frame *f = &v->m->frames[frame];
+
+	return v->interrupting[frame / 64] >> frame % 64 & 1 && v->pushed[frame] &&
+	       f->state == FRAME_USED && f->list == NO_ALLOC && v->next_events.bits &&
+	       next_event_of(&v->next_events, row_of(v, v->pushed[frame])) == NEXT_NONE;
+}
+
+void free_unaccounted(struct validate *v)
+{
+	for (uint32_t frame = 0; frame < v->m->nr_frames; frame++) {
+		struct zone *zone;
+		int order;
+
+		if (!went_past(v, frame))
+			continue;
+		zone = frame_zone(v->m, frame);
+		order = v->m->frames[frame].order;
+		emit_block(v, INFERRED_KIND_FREE, frame, order,
+			   frame_block(v->m, frame)->migratetype, 0);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << order);
+		buddy_free_direct(v->m, zone, frame, order, NULL);
+	}
+}
+
+/*
+ * Whether an entry of a list may have left it by now: nothing more is heard of it, or that it
+ * is freed. If so, those below it could leave after it came.
+ */
+static bool may_have_left(const struct validate *v, uint32_t entry)
+{
+	enum next_event next_event;
+
+	if (!v->next_events.bits)
+		return false;
+	next_event = next_event_of(&v->next_events, row_of(v, v->pushed[entry]));
+	return next_event == NEXT_IS_FREE || next_event == NEXT_NONE;
+}
+
+uint64_t left_before(const struct validate *v, uint32_t entry)
+{
+	uint32_t above = v->m->frames[entry].prev;
+
+	while (above < v->m->nr_frames && v->pushed[above] && may_have_left(v, above))
+		above = v->m->frames[above].prev;
+	if (above >= v->m->nr_frames || !v->pushed[above])
+		return 0;
+	return row_of(v, v->pushed[above]);
+}
+
+void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint64_t at = left_before(v, top);
+
+	for (bool last = false; !last;) {
+		uint32_t next = m->frames[top].next;
+
+		last = top == entry;
+		take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
+		top = next;
+	}
+}
+
+void take_buried(struct validate *v, uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint32_t top = entry, above;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
+		top = above;
+	take_down_to(v, &v->m->pcps[m->frames[entry].list], top, entry);
+}
+
+bool take_inferred(struct validate *v, const struct window_event *event, struct pcp *pcp,
+		   uint32_t entry, int migratetype)
+{
+	int order = v->m->frames[entry].order;
+	struct window_event *alloc = find_alloc(v, event, entry, order, LATE_WITHIN);
+
+	if (alloc) {
+		take_early(v, alloc, pcp);
+		return true;
+	}
+	take_unseen(v, pcp, entry, migratetype, 0);
+	return is_freed_next(v, entry);
+}
+
+/* Whether the free that runs has put an entry onto its list. */
+static bool is_just_freed(const struct validate *v, uint32_t entry)
+{
+	return v->pushed[entry] == (uint32_t)window_number(&v->window, v->window.done)->at;
+}
+
+/*
+ * An entry of a list that the tape next shows freed, below one that it does not: so it was
+ * handed out before that one was freed. Those on top may be handed out later.
+ */
+static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
+{
+	const struct model *m = v->m;
+	uint32_t list = pcp_list(m, pcp, 0, type);
+	bool below = false;
+
+	if (!v->next_events.bits)
+		return NO_FRAME;
+	for (uint32_t entry = m->frames[list].next; entry != list; entry = m->frames[entry].next) {
+		bool departs = v->pushed[entry] &&
+			       next_event_of(&v->next_events, v->pushed[entry]) == NEXT_IS_FREE;
+
+		if (departs && below)
+			return entry;
+		below |= !departs || is_just_freed(v, entry);
+	}
+	return NO_FRAME;
+}
+
+/* Entries on top of the lists that the tape next, and soon, shows freed. */
+static void take_freed_next(struct validate *v, struct pcp *pcp)
+{
+	enum { LOOK_AT = 16 };
+	struct model *m = v->m;
+
+	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
+		uint32_t list = pcp_list(m, pcp, 0, type), next;
+		int left = LOOK_AT;
+
+		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
+			next = m->frames[entry].next;
+			if (is_freed_next(v, entry) && !is_just_freed(v, entry))
+				take_unseen(v, pcp, entry, type, 0);
+		}
+	}
+}
+
+bool take_proved(struct validate *v, struct pcp *pcp)
+{
+	static const uint8_t types[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_UNMOVABLE,
+					MIGRATETYPE_RECLAIMABLE};
+	int before = pcp->count;
+
+	if (v->guesses && v->m->zones[pcp->zone].pcp_unseen)
+		return false;
+	for (int i = 0; i < 3 && pcp->count == before; i++) {
+		uint32_t entry = find_departed(v, pcp, types[i]);
+
+		if (entry != NO_FRAME)
+			take_unseen(v, pcp, entry, types[i], left_before(v, entry));
+	}
+	if (pcp->count == before)
+		take_freed_next(v, pcp);
+	return pcp->count < before;
+}
+
+void saw_pcp_page(struct validate *v, const struct window_event *event)
+{
+	struct zone *zone = frame_zone(v->m, event->frame);
+	uint64_t pages = 1ull << event->order;
+
+	if (place_of(v->m, event->frame) == PLACE_UNKNOWN && pcp_allowed(v->m, event->order))
+		zone->pcp_unseen -= zone->pcp_unseen < pages ? zone->pcp_unseen : pages;
+}

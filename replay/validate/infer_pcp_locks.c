@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/buddy.h"
+#include "validate_run.h"
+
+enum { INTERRUPT_MAX = 8192 }; /* events of an interrupt */
+#define LOCK_NS    200000ull   /* from a zone's lock to the end of the PCP's */
+#define ATTEMPT_NS 2000ull     /* from a free's event to its try for the PCP's lock */
+#define RELEASE_NS 5000ull     /* from the zone's lock of a drain to the next holder's event */
+
+/* The first event after `event` that is no deeper in interrupts than `depth`, or NULL. */
+static const struct window_event *after_interrupt(const struct validate *v,
+						  const struct window_event *event, int depth)
+{
+	int within = INTERRUPT_MAX;
+
+	for (const struct window_event *s = window_next(&v->window, event); s && within--;
+	     s = window_next(&v->window, s))
+		if (event_depth(s) <= depth)
+			return s;
+	return NULL;
+}
+
+/* What is heard next of a freed page: of all of the tape, if that was seen before. */
+static enum next_event next_event_of_free(const struct validate *v, const struct window_event *free)
+{
+	const struct window_event *next;
+
+	if (v->next_events.bits)
+		return next_event_of(&v->next_events, free->at);
+	next = window_of_frame(&v->window, free, free->frame);
+	return next ? next_event_by_kind(next->kind) : NEXT_NONE;
+}
+
+/*
+ * What is heard next of the pages an interrupt frees tells where they went: above 0 to the
+ * buddy, below 0 to the PCP, 0 if nothing tells.
+ */
+static int frees_went_past(const struct validate *v, const struct window_event *first,
+			   const struct zone *zone)
+{
+	int buddy = 0, pcp = 0, within = INTERRUPT_MAX, depth = event_depth(first);
+
+	for (const struct window_event *s = first; s && within-- && event_depth(s) >= depth;
+	     s = window_next(&v->window, s)) {
+		enum next_event next_event;
+
+		if (s->kind != EVENT_KIND_FREE || s->batched || !pcp_allowed(v->m, s->order) ||
+		    frame_zone(v->m, s->frame) != zone)
+			continue;
+		next_event = next_event_of_free(v, s);
+		buddy += next_event == NEXT_FROM_BUDDY;
+		pcp += next_event == NEXT_FROM_PCP;
+	}
+	return buddy - pcp;
+}
+
+bool interrupts_holder(const struct validate *v, const struct window_event *event)
+{
+	return event_depth(event) && v->preempt_recorded && event->flags & CONTEXT_PREEMPT_OFF;
+}
+
+/*
+ * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock keeps
+ * preemption off; where the tape shows that, an interrupt that does not show it
+ * interrupted no holder. One that shows it interrupted the holder of some lock: of which,
+ * is told by what becomes of the pages.
+ */
+bool pcp_lock_taken(struct validate *v, const struct window_event *event, const struct zone *zone)
+{
+	struct holder *holder = &v->holders[event->cpu];
+	const struct window_event *next;
+
+	if (!event_depth(event) || (v->preempt_recorded && !(event->flags & CONTEXT_PREEMPT_OFF)))
+		return false;
+	if (holder->zone && event_depth(event) > holder->depth && event->ts <= holder->until) {
+		/* The holder stands still meanwhile, if it has not let go before. */
+		if (holder->until != UINT64_MAX && holder->locked && holder->zone == zone)
+			holder->locked = frees_went_past(v, event, zone) >= 0;
+		holder->until = UINT64_MAX;
+		return holder->locked && holder->zone == zone;
+	}
+	if (!v->preempt_recorded || event->kind != EVENT_KIND_FREE)
+		return false;
+	next = after_interrupt(v, event, 0);
+	*holder = (struct holder){
+		.zone = zone,
+		.until = next ? next->ts : event->ts,
+		.locked = frees_went_past(v, event, zone) > 0,
+	};
+	return holder->locked;
+}
+
+/*
+ * `last` is the last event under the zone's lock: the PCP's, which was taken before, is
+ * held a little longer. An interrupt that was waiting comes in between.
+ */
+void pcp_lock_after_burst(struct validate *v, const struct window_event *last,
+			  const struct zone *zone)
+{
+	v->holders[last->cpu] = (struct holder){zone, last->ts + LOCK_NS, event_depth(last), true};
+}
+
+/* A batch of frees keeps the PCP's lock from its first page to its last. */
+void pcp_lock_in_batch(struct validate *v, const struct window_event *event,
+		       const struct zone *zone)
+{
+	const struct window_event *next = window_next(&v->window, event);
+
+	if (!next || event_depth(next) <= event_depth(event))
+		return;
+	next = after_interrupt(v, event, event_depth(event));
+	if (next && next->kind == EVENT_KIND_FREE_BATCHED && next->batched &&
+	    next->pid == event->pid && frame_zone(v->m, next->frame) == zone)
+		v->holders[event->cpu] = (struct holder){zone, next->ts, event_depth(event), true};
+}
+
+/* The holder, or what it interrupted, goes on: it holds no more. */
+void pcp_lock_release(struct validate *v, const struct window_event *event)
+{
+	struct holder *holder = &v->holders[event->cpu];
+
+	if (holder->zone && event_depth(event) <= holder->depth)
+		holder->zone = NULL;
+}
+
+/*
+ * Another CPU drains this PCP, piece by piece, and holds its lock until `last`, the last event
+ * of a piece.
+ */
+void pcp_lock_remote(struct validate *v, const struct pcp *pcp, const struct window_event *last)
+{
+	if (pcp->cpu == last->cpu)
+		return;
+	v->remotes[pcp->cpu].zone = &v->m->zones[pcp->zone];
+	v->remotes[pcp->cpu].end = last->ts;
+}
+
+/*
+ * The last event before a free tries for the PCP's lock: its own; or, first of a batch, which
+ * has only those free_batched that found the lock free, the batch's last free.
+ */
+static const struct window_event *before_attempt(const struct validate *v,
+						 const struct window_event *free)
+{
+	const struct window_event *last = free, *next;
+
+	while ((next = window_next(&v->window, last)) && next->kind == EVENT_KIND_FREE &&
+	       next->batched && next->pid == free->pid)
+		last = next;
+	return next && next->kind == EVENT_KIND_FREE_BATCHED && next->pid == free->pid ? last
+										       : free;
+}
+
+/* Whether another CPU begins to drain the PCP of `free` before it, or the next one, is done. */
+static bool drain_comes(const struct validate *v, const struct window_event *free,
+			const struct window_event *attempt, const struct zone *zone)
+{
+	enum { WITHIN = 256 };
+	const struct event_window *window = &v->window;
+	const struct window_event *after = window_next(window, attempt);
+	const struct pcp *pcp = zone_pcp(v->m, zone, free->cpu);
+	uint64_t until = attempt->ts + ATTEMPT_NS, number = window->done + 1;
+
+	if (after && after->ts < until)
+		until = after->ts;
+	for (int within = WITHIN; number < window->arrived && within--; number++) {
+		const struct window_event *s = window_number(window, number);
+		const struct frame *f = &v->m->frames[s->frame];
+
+		if (s->ts > until)
+			return false;
+		if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->cpu != free->cpu &&
+		    f->state == FRAME_PCP && &v->m->pcps[f->list] == pcp)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether another CPU, which drains it, holds the PCP's lock when a free tries for it: the
+ * page then goes to the buddy, when that drain lets go of the zone's lock.
+ */
+enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_event *free,
+				  const struct zone *zone)
+{
+	const struct remote *remote = &v->remotes[free->cpu];
+	const struct window_event *attempt;
+
+	if (free->kind != EVENT_KIND_FREE)
+		return REMOTE_NONE;
+	attempt = before_attempt(v, free);
+	if (remote->zone == zone && attempt->ts < remote->end)
+		return next_event_of_free(v, free) == NEXT_FROM_PCP ? REMOTE_NONE : REMOTE_HELD;
+	if (drain_comes(v, free, attempt, zone) && next_event_of_free(v, free) != NEXT_FROM_PCP)
+		return REMOTE_COMES;
+	/* Whoever had the lock: a page that leaves the free lists next was on no PCP list. */
+	return v->next_events.bits && next_event_of(&v->next_events, free->at) == NEXT_FROM_BUDDY
+		       ? REMOTE_HELD
+		       : REMOTE_NONE;
+}
+
+/* Whether a page left the free lists past the PCP because another CPU held the PCP's lock. */
+bool pcp_lock_remote_ended(const struct validate *v, const struct window_event *burst,
+			   const struct zone *zone)
+{
+	const struct remote *remote = &v->remotes[burst->cpu];
+
+	return remote->zone == zone && burst->ts - remote->end < RELEASE_NS;
+}

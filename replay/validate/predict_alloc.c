@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/scan_effects.h"
+#include "model/zone.h"
+
+enum { DEPTH_MAX = 65536 }; /* entries a page may lie deep in a PCP list */
+
+struct request request_of(const struct model *m, const struct window_event *event)
+{
+	return (struct request){
+		.gfp_flags = event->gfp_flags,
+		.order = event->order,
+		.migratetype = event->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(event->gfp_flags),
+		.node = node_preference_node(m, event),
+	};
+}
+
+/* How deep an entry lies in its list: DEPTH_MAX if it is not there. */
+static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
+{
+	int depth = 0;
+
+	for (uint32_t f = m->frames[list].next; f != list && depth < DEPTH_MAX;
+	     f = m->frames[f].next, depth++)
+		if (f == frame)
+			return depth;
+	return DEPTH_MAX;
+}
+
+/*
+ * Take what stands before the page of `miss` on its list. Whether the tape proves all of
+ * that already; else a pending_miss waits for the rest.
+ */
+static bool take_those_before(struct validate *v, struct window_event *event, struct pcp *pcp,
+			      uint32_t list, struct miss *miss)
+{
+	struct model *m = v->m;
+	struct pending_miss *pending_miss = NULL;
+	bool inferred = false;
+
+	miss->cause = REPAIR_CAUSE_UNTRACED_ALLOC;
+	while (m->frames[list].next != event->frame) {
+		uint32_t entry = m->frames[list].next;
+		bool proved = take_inferred(v, event, pcp, entry, event->migratetype);
+
+		inferred |= m->frames[entry].list == NO_ALLOC;
+		if (proved)
+			continue;
+		if (!pending_miss)
+			pending_miss = new_pending_miss(v, miss);
+		if (!pending_miss)
+			continue;
+		pending_miss->waiting++;
+		m->frames[entry].next = (uint32_t)(pending_miss - v->pending_misses);
+	}
+	v->totals.alloc_inferred += !pending_miss && inferred;
+	return !pending_miss;
+}
+
+/* The recorded page is not what the model has first on the list: take it all the same. */
+static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
+			   uint32_t list)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	const struct frame *f = &m->frames[event->frame];
+	bool unknown = is_unknown(v, event->frame);
+	struct miss miss = {
+		.event = event,
+		.zone = zone,
+		.decision = DECISION_ALLOC,
+		.cause = REPAIR_CAUSE_UNEXPLAINED,
+		.order = event->order,
+		.migratetype = event->migratetype,
+		.expected = pcp && m->frames[list].next != list ? frame_pfn(m, m->frames[list].next)
+								: NONE,
+		.got = frame_pfn(m, event->frame),
+		.place = place_of(m, event->frame),
+	};
+	int depth = DEPTH_MAX;
+
+	if (pcp && f->state == FRAME_PCP && &m->pcps[f->list] == pcp && f->order == event->order)
+		depth = depth_of(m, list, event->frame);
+	if (depth < DEPTH_MAX) {
+		bool late = take_those_before(v, event, pcp, list, &miss);
+
+		take_head(v, event, pcp);
+		if (unknown || late)
+			accuracy_count(&v->accuracy, zone, DECISION_ALLOC,
+				       unknown ? UNKNOWN : EXACT);
+		return;
+	} else {
+		if (miss.place == PLACE_PCP) {
+			struct window_event there = *event;
+
+			there.cpu = m->pcps[m->frames[block_head(m, event->frame)].list].cpu;
+			emit_early(v, &there);
+			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
+		} else if (miss.place == PLACE_FREE) {
+			miss.cause = REPAIR_CAUSE_CAPTURED;
+			emit_captured(v, event->frame, event->order, event->at);
+		} else if (miss.place == PLACE_USED)
+			miss.cause = REPAIR_CAUSE_MISSED_FREE;
+		saw_pcp_page(v, event);
+		no_guess(v, block_head(m, event->frame));
+		force_used(m, event->frame, event->order);
+		m->frames[event->frame].list = 0;
+	}
+	if (unknown) {
+		accuracy_count(&v->accuracy, zone, DECISION_ALLOC, UNKNOWN);
+		return;
+	}
+	if (depth == DEPTH_MAX)
+		accuracy_repair(&v->accuracy, zone, miss.cause, 1ull << event->order);
+	missed(v, &miss);
+	repaired(v);
+}
+
+/* Whether an alloc's page is the one that its CPU's PCP would hand out. */
+static bool is_first(const struct model *m, const struct window_event *alloc, struct pcp **pcp)
+{
+	struct request rq = {.gfp_flags = alloc->gfp_flags,
+			     .order = alloc->order,
+			     .migratetype = alloc->migratetype};
+
+	if (!pcp_allowed(m, alloc->order) || alloc->migratetype > MIGRATETYPE_RECLAIMABLE)
+		return false;
+	*pcp = zone_pcp(m, frame_zone(m, alloc->frame), alloc->cpu);
+	return pcp_first(m, *pcp, &rq) == alloc->frame &&
+	       m->frames[alloc->frame].order == alloc->order;
+}
+
+void settle_interrupted(struct validate *v, const struct window_event *event)
+{
+	int depth = v->depths[event->cpu], within = INTERRUPT_WITHIN;
+	struct window_event *s = window_next(&v->window, event);
+	struct pcp *pcp;
+
+	v->depths[event->cpu] = event_depth(event);
+	if (event_depth(event) <= depth)
+		return;
+	while (s && within-- && event_depth(s) >= event_depth(event))
+		s = window_next(&v->window, s);
+	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_first(v->m, s, &pcp))
+		return;
+	take_early(v, s, pcp);
+}
+
+void predict_alloc(struct validate *v, struct window_event *event)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	struct frame *f = &m->frames[event->frame];
+	struct pcp *pcp = NULL;
+	struct request rq;
+	bool late;
+
+	pcp_lock_release(v, event);
+	if (!event->taken)
+		settle_interrupted(v, event);
+	if (event->taken) {
+		accuracy_count(&v->accuracy, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	if (f->state == FRAME_USED && f->order == event->order && f->list == NO_ALLOC) {
+		resolve_pending_miss(v, event->frame, true);
+		accuracy_count(&v->accuracy, zone, DECISION_ALLOC, EXACT);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << event->order);
+		return;
+	}
+	if (f->state == FRAME_USED && f->order == event->order && f->list >= AWAITS_ALLOC_MISSED) {
+		struct miss miss = {
+			.event = event,
+			.zone = zone,
+			.decision = DECISION_ALLOC,
+			.cause = REPAIR_CAUSE_UNEXPLAINED,
+			.order = event->order,
+			.migratetype = event->migratetype,
+			.expected = NONE,
+			.got = frame_pfn(m, event->frame),
+			.place = PLACE_USED,
+		};
+
+		if (v->pushed[event->frame])
+			emit_direct(v, event, row_of(v, v->pushed[event->frame]));
+		if (f->list == AWAITS_ALLOC)
+			accuracy_count(&v->accuracy, zone, DECISION_ALLOC, EXACT);
+		else if (v->guesses)
+			accuracy_count(&v->accuracy, zone, DECISION_ALLOC, UNKNOWN);
+		else
+			missed(v, &miss);
+		f->list = 0;
+		return;
+	}
+	emit_asked_node(v, event);
+	rq = request_of(m, event);
+	predict_list_order(v, &rq, zone);
+	late = v->ran[event->cpu] + 1 < event->at && missed_turn(v, &rq, zone);
+	rq.flags = zone_scan_effects(m, &rq, zone, false);
+	if (is_first(m, event, &pcp) || (pcp && infer_refill(v, event, &rq, pcp))) {
+		if (late)
+			emit_inferred(v, (struct inferred){.at = v->ran[event->cpu] + 1}, event);
+		take_head(v, event, pcp);
+		accuracy_count(&v->accuracy, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	take_misplaced(v, event, pcp,
+		       pcp ? pcp_list(m, pcp, event->order, event->migratetype) : NO_FRAME);
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/zone.h"
+
+bool is_guess(const struct validate *v, uint32_t head)
+{
+	return v->guesses && v->guesses[head / 64] >> head % 64 & 1;
+}
+
+bool is_unknown(const struct validate *v, uint32_t frame)
+{
+	uint32_t head;
+
+	if (!v->guesses)
+		return false;
+	head = block_head(v->m, frame);
+	return v->m->frames[head].state == FRAME_OLD || is_guess(v, head);
+}
+
+void read_pick(const struct validate *v, struct window_event *event, struct pick *pick)
+{
+	bool fallback_first = v->m->kernel->fallback == FALLBACK_MOVE ||
+			      v->m->kernel->fallback == FALLBACK_REMAINDERS_OLD;
+	bool fallback = event->kind == EVENT_KIND_ALLOC_EXTFRAG;
+	struct window_event *next = window_next(&v->window, event);
+
+	*pick = (struct pick){
+		.zone_locked = fallback ? NULL : event,
+		.extfrag = fallback ? event : NULL,
+		.last = event,
+		.frame = event->frame,
+		.order = event->order,
+		.migratetype = event->migratetype,
+	};
+	if (!next || !is_taking(next) || next->kind == event->kind || next->order != event->order ||
+	    event_depth(next) != event_depth(event) || fallback != fallback_first ||
+	    frame_zone(v->m, next->frame) != frame_zone(v->m, event->frame))
+		return;
+	if (fallback) {
+		pick->zone_locked = next;
+		pick->frame = next->frame;
+	} else {
+		if (next->frame != event->frame)
+			return;
+		pick->extfrag = next;
+		pick->migratetype = next->migratetype;
+	}
+	pick->last = next;
+}
+
+static bool fallback_as_recorded(const struct validate *v, const struct pick *pick)
+{
+	const struct extfrag *e = &v->prediction.extfrag;
+	const struct window_event *s = pick->extfrag;
+
+	return v->prediction.fallback && e->pfn == (int64_t)frame_pfn(v->m, s->frame) &&
+	       e->alloc_order == s->order && e->fallback_order == s->fallback_order &&
+	       e->alloc_migratetype == s->migratetype &&
+	       e->fallback_migratetype == s->fallback_migratetype &&
+	       e->change_ownership == s->owner;
+}
+
+static bool zone_locked_as_recorded(const struct validate *v, const struct pick *pick)
+{
+	const struct prediction *predicted = &v->prediction;
+
+	return predicted->zone_locked &&
+	       predicted->pfn == (int64_t)frame_pfn(v->m, pick->zone_locked->frame) &&
+	       predicted->migratetype == pick->zone_locked->migratetype;
+}
+
+/* Why a page was not where the model had it, as far as that can be told. */
+static int cause_of(enum place place)
+{
+	switch (place) {
+	case PLACE_FREE:
+		return REPAIR_CAUSE_ROTATED;
+	case PLACE_PCP:
+		return REPAIR_CAUSE_LOCKED_FREE;
+	case PLACE_USED:
+		return REPAIR_CAUSE_MISSED_FREE;
+	default:
+		return REPAIR_CAUSE_UNEXPLAINED;
+	}
+}
+
+/* The model takes `frame`; the record says `pick`. Both decisions are scored. */
+static bool count_pick(struct validate *v, struct zone *zone, const struct pick *pick,
+		       uint32_t frame)
+{
+	bool unknown = is_unknown(v, pick->frame) || (frame != NO_FRAME && is_guess(v, frame));
+	bool lock_exact =
+		!pick->zone_locked || (frame == pick->frame && zone_locked_as_recorded(v, pick));
+	bool fallback_exact =
+		!pick->extfrag || (frame == pick->frame && fallback_as_recorded(v, pick));
+	enum place place = place_of(v->m, pick->frame);
+	struct miss miss = {
+		.zone = zone,
+		.cause = cause_of(place),
+		.order = pick->order,
+		.migratetype = pick->migratetype,
+		.expected = pfn_or_none(v->m, frame),
+		.got = frame_pfn(v->m, pick->frame),
+		.place = place,
+	};
+
+	if (frame == pick->frame)
+		miss.cause = REPAIR_CAUSE_UNEXPLAINED;
+	if (pick->zone_locked && (lock_exact || unknown)) {
+		accuracy_count(&v->accuracy, zone, DECISION_ZONE_LOCKED, unknown ? UNKNOWN : EXACT);
+	} else if (pick->zone_locked) {
+		miss.event = pick->zone_locked;
+		miss.decision = DECISION_ZONE_LOCKED;
+		missed(v, &miss);
+	}
+	if (pick->extfrag && (fallback_exact || unknown)) {
+		accuracy_count(&v->accuracy, zone, DECISION_EXTFRAG, unknown ? UNKNOWN : EXACT);
+	} else if (pick->extfrag) {
+		miss.event = pick->extfrag;
+		miss.decision = DECISION_EXTFRAG;
+		missed(v, &miss);
+	}
+	if (frame != pick->frame)
+		accuracy_repair(&v->accuracy, zone, miss.cause, 1ull << pick->order);
+	return frame == pick->frame;
+}
+
+/* The pageblocks of a claim: that of the page, or of a whole chunk all. */
+static void retype(struct model *m, uint32_t frame, int chunk_order, int migratetype)
+{
+	uint32_t end = frame + (chunk_order < m->pageblock_order ? 1 : 1u << chunk_order);
+	uint32_t zone_end = frame_zone(m, frame)->end;
+
+	for (; frame < end && frame < zone_end; frame = block_end(m, frame))
+		retype_block(m, frame, migratetype);
+}
+
+/* The model took `frame`, and the kernel did not: nor did it claim for that. */
+static void undo_pick(struct validate *v, uint32_t frame, int order)
+{
+	const struct extfrag *claim = &v->prediction.extfrag;
+
+	put_back(v->m, frame, order);
+	if (v->prediction.fallback && claim->change_ownership)
+		retype(v->m, frame, claim->fallback_order, claim->fallback_migratetype);
+}
+
+/* A free chunk is none: it left its list, and no event told. */
+static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
+{
+	struct frame *f = &v->m->frames[chunk];
+
+	emit_isolated(v, chunk, f->order);
+	free_list_del(v->m, zone, chunk);
+	f->state = FRAME_USED;
+	f->list = ISOLATED;
+	no_guess(v, chunk);
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << f->order);
+}
+
+/*
+ * Whether 2^order pages from `head`, which the model holds as used, at least in part, are free:
+ * the next that is heard of them is that they leave the free lists.
+ */
+static bool is_free_unrecorded(const struct validate *v, uint32_t head, int order)
+{
+	const struct model *m = v->m;
+	bool proved = false;
+	uint32_t frame = block_head(m, head);
+
+	for (; frame < head + (1u << order); frame += 1u << m->frames[frame].order) {
+		const struct window_event *event;
+
+		if (m->frames[frame].state == FRAME_FREE)
+			continue;
+		event = window_of_frame(&v->window, NULL, frame);
+		if (m->frames[frame].state == FRAME_PCP || !event ||
+		    event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+			return false;
+		proved = true;
+	}
+	return proved && frame == head + (1u << order);
+}
+
+/*
+ * A free chunk is not on its list. Its buddy may be free as well, and no event told: then the
+ * two are one chunk of a higher order. Else it is no free chunk any more.
+ */
+static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
+{
+	struct model *m = v->m;
+	int order = m->frames[chunk].order;
+	uint32_t buddy = chunk ^ (1u << order);
+	const struct window_event *event = window_of_frame(&v->window, NULL, chunk);
+
+	if (order == m->max_order || !event || event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	    frame_zone(m, buddy) != zone || !is_free_unrecorded(v, buddy, order)) {
+		take_vanished(v, zone, chunk);
+		return;
+	}
+	emit_block(v, INFERRED_KIND_FREE, buddy, order, type, 0);
+	force_used(m, buddy, order);
+	buddy_put(m, zone, buddy, order, type, NULL);
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_MISSED_FREE, 1ull << order);
+}
+
+/* The kernel found the lists of a type empty from `least` to below `order`. */
+static void empty_lists(struct validate *v, struct zone *zone, int least, int order, int type)
+{
+	enum { LOOK_AT = 64 };
+	int left = LOOK_AT;
+
+	for (int o = least; o < order; o++) {
+		uint32_t list = free_list(zone, o, type);
+
+		while (!list_empty(v->m->frames, list) && left-- > 0)
+			resolve_phantom(v, zone, v->m->frames[list].next, type);
+	}
+}
+
+/*
+ * A chunk that is not first on its list is: what stands before it goes to the end, a few
+ * chunks one by one. Page reporting cuts and turns a whole list.
+ */
+static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int behind)
+{
+	enum { FEW = 16 };
+	const struct frame *f = v->m->frames;
+	int before = 0, order = f[chunk].order, type = f[chunk].list;
+
+	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+		before++;
+	if (before > FEW)
+		emit_cut(v, chunk, behind);
+	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+		emit_block(v, INFERRED_KIND_MOVED, entry, order, type, 0);
+	if (before)
+		rotate_list(v->m, list, chunk);
+}
+
+/*
+ * Whether the next page of the burst is first on the lists of smaller orders than that of the
+ * chunk that this one is of, as the model has them: so they are right, and the chunk is none.
+ */
+static bool is_small_next(const struct validate *v, const struct zone *zone,
+			  const struct pick *pick, const struct frame *chunk)
+{
+	const struct model *m = v->m;
+	const struct window_event *next = window_next(&v->window, pick->last);
+
+	if (!next || next->kind != EVENT_KIND_ALLOC_ZONE_LOCKED || next->order != pick->order ||
+	    next->pid != pick->last->pid)
+		return false;
+	for (int order = pick->order; order < chunk->order; order++)
+		if (zone->nr_free[order][chunk->list])
+			return m->frames[free_list(zone, order, chunk->list)].next == next->frame;
+	return false;
+}
+
+/*
+ * The kernel took `pick` where the model had other chunks before it on its list, or of a
+ * smaller order: those are no free chunks any more, or the list was cut and turned round.
+ */
+static void make_first(struct validate *v, struct zone *zone, const struct pick *pick)
+{
+	enum { LOOK_AT = 16 };
+	struct model *m = v->m;
+	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
+	uint32_t buddy = pick->frame ^ (1u << pick->order);
+	const struct frame *f = &m->frames[chunk];
+	int type, left = LOOK_AT;
+
+	if (pick->extfrag) {
+		if (!v->prediction.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
+			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
+		return;
+	}
+	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
+		return;
+	/* The event tells the list's type, which is the pageblock's. */
+	if (f->list != pick->migratetype && m->kernel->zone_locked == ZONE_LOCKED_LIST &&
+	    m->kernel->drained_type == DRAINED_BLOCK) {
+		emit_block(v, INFERRED_KIND_RETYPED, chunk, f->order, pick->migratetype, 0);
+		retype_block(m, pick->frame, pick->migratetype);
+	}
+	type = f->list;
+	if (chunk != pick->frame || is_small_next(v, zone, pick, f)) {
+		/* It was taken by itself: so what it would have merged with is not free. */
+		emit_isolated(v, buddy, pick->order);
+		force_used(m, buddy, pick->order);
+		m->frames[buddy].list = ISOLATED;
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << pick->order);
+		return;
+	}
+	empty_lists(v, zone, pick->order, f->order, type);
+	list = free_list(zone, f->order, type);
+	for (entry = m->frames[list].next; entry != chunk && left--; entry = next) {
+		next = m->frames[entry].next;
+		if (is_freed_next(v, entry))
+			take_vanished(v, zone, entry);
+	}
+	turn_list(v, list, chunk, f->order == pick->order ? v->nr_picked : 0);
+}
+
+/*
+ * A page that leaves the free lists was not on one: its free was not told, or went past the
+ * PCP, where the model has it or thought it to be taken without an event.
+ */
+static void emit_freed(struct validate *v, const struct pick *pick)
+{
+	const struct frame *f = &v->m->frames[pick->frame];
+	uint32_t pushed = v->pushed[pick->frame];
+	bool in_pcp = f->state == FRAME_PCP || (f->state == FRAME_USED && f->list == NO_ALLOC);
+
+	if (in_pcp && f->order == pick->order && pushed)
+		emit_block(v, INFERRED_KIND_DIRECT_FREE, pick->frame, pick->order,
+			   pick->migratetype, row_of(v, pushed));
+	else
+		emit_block(v, INFERRED_KIND_FREE, pick->frame, pick->order, pick->migratetype, 0);
+}
+
+bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
+	       enum rmqueue_mode *mode, const struct pick *pick)
+{
+	struct model *m = v->m;
+	bool highatomic = pick->zone_locked &&
+			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
+			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
+	uint32_t frame;
+	bool same;
+
+	v->prediction = (struct prediction){0};
+	v->extfrag = pick->extfrag;
+	frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
+			   : rmqueue_core(m, zone, rq, mode);
+	v->extfrag = NULL;
+	same = count_pick(v, zone, pick, frame);
+	if (same) {
+		no_guess(v, frame);
+		return true;
+	}
+	if (frame != NO_FRAME)
+		undo_pick(v, frame, rq->order);
+	/* Before the claim: it puts its chunks onto lists that were empty. */
+	make_first(v, zone, pick);
+	if (pick->extfrag && pick->extfrag->owner)
+		retype(m, pick->extfrag->frame, pick->extfrag->fallback_order,
+		       pick->extfrag->migratetype);
+	no_guess(v, block_head(m, pick->frame));
+	if (place_of(m, pick->frame) != PLACE_FREE)
+		emit_freed(v, pick);
+	if (m->frames[pick->frame].state == FRAME_USED)
+		resolve_pending_miss(v, pick->frame, false);
+	force_used(m, pick->frame, pick->order);
+	m->frames[pick->frame].list = pick->migratetype;
+	repaired(v);
+	return false;
+}
+
+void consume(const struct pick *pick)
+{
+	if (pick->zone_locked)
+		((struct window_event *)pick->zone_locked)->taken = true;
+	if (pick->extfrag)
+		((struct window_event *)pick->extfrag)->taken = true;
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/min_max.h"
+#include "model/vmstat_diff.h"
+
+#include <limits.h>
+
+enum {
+	WORKER_WITHIN = 256, /* events from the start of the vmstat worker to its drain */
+	PAUSE_NS = 1000000,  /* between two drains, and not within one */
+};
+
+uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
+		       const struct window_event *drain)
+{
+	const struct frame *f = m->frames;
+	uint32_t entry = drain->frame;
+
+	if (f[entry].state != FRAME_PCP || &m->pcps[f[entry].list] != pcp)
+		return pcp_list(m, pcp, drain->order, drain->migratetype);
+	while (entry < m->nr_frames)
+		entry = f[entry].prev;
+	return entry;
+}
+
+/* A recorded victim, freed by force. */
+static void drain_by_force(struct validate *v, struct zone *zone, const struct window_event *event)
+{
+	struct model *m = v->m;
+
+	saw_pcp_page(v, event);
+	force_used(m, event->frame, event->order);
+	if (m->kernel->drained_type == DRAINED_BLOCK)
+		retype_block(m, event->frame, event->migratetype);
+	buddy_free(m, zone, event->frame, event->order, event->migratetype, v->capture);
+	no_guess(v, block_head(m, event->frame));
+}
+
+/* Whether the tape shows an entry of a PCP later: where a drain takes it, or an alloc. */
+static bool is_there_later(const struct window_event *next)
+{
+	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
+}
+
+/*
+ * An entry of a PCP is not there any more. Neither are those right above it that the drain
+ * did not find either, up to `victim`: they left first.
+ */
+static void take_series(struct validate *v, const struct window_event *event, struct pcp *pcp,
+			uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint32_t top = entry, above;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
+	       !is_there_later(window_of_frame(&v->window, event, above)))
+		top = above;
+	take_down_to(v, pcp, top, entry);
+}
+
+/*
+ * The kernel drained another entry of the list than the model's next one, or, emptying all
+ * lists, one of a later list. Those before it are on the PCP no more; or, if the tape shows
+ * them there later, they stand elsewhere.
+ */
+static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
+			  const struct window_event *event, bool all_lists)
+{
+	enum { LOOK_AT = 64, SOON = 256 };
+	const struct model *m = v->m;
+	struct frame *f = m->frames;
+	uint32_t list = list_of_entry(m, drain->pcp, event);
+	int left = LOOK_AT;
+
+	if (f[event->frame].state != FRAME_PCP || &m->pcps[f[event->frame].list] != drain->pcp)
+		return;
+	for (; victim != event->frame && victim != NO_FRAME && left--;
+	     victim = pcp_drain_next(drain, m)) {
+		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
+		const struct window_event *next = window_of_frame(&v->window, event, victim);
+		int order, type;
+
+		/* Its turn comes: this drain went another way for a moment. */
+		if ((here != list && !all_lists) ||
+		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
+			return;
+		if (is_there_later(next)) {
+			pcp_list_of(m, drain->list, &order, &type);
+			emit_block(v, INFERRED_KIND_MOVED, victim, order, type, 0);
+			list_del(f, victim);
+			list_add_head(f, here, victim);
+		} else {
+			take_series(v, event, drain->pcp, victim);
+		}
+	}
+}
+
+/* How far the pieces of a drain have come. */
+struct pieces {
+	int asked; /* pages, up to the end of the running piece */
+	int end;   /* of it, in pages drained */
+};
+
+static void next_piece(struct pieces *p, const struct drain_due *due, int drained)
+{
+	int piece = min_int(due->pages - p->asked, due->piece);
+
+	p->asked += piece;
+	p->end = drained + piece;
+}
+
+struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
+			     const struct drain_due *due)
+{
+	struct model *m = v->m;
+	struct zone *zone = &m->zones[pcp->zone];
+	struct window_event *last = first;
+	struct pcp_drain drain;
+	struct drained found = {0};
+	struct pieces pieces = {0};
+	int pages = due->pages;
+	int drained = 0, over = 0; /* at most so many too many: entries are drained whole */
+
+	next_piece(&pieces, due, 0);
+	pcp_drain_begin(&drain, m, pcp, due->recorded ? INT_MAX : pages, due->list);
+	drain.capture = v->capture;
+	for (struct window_event *s = first; s; s = window_next(&v->window, s)) {
+		uint32_t victim;
+		bool unknown, same;
+
+		if (is_captured(v, s) && s->pid == first->pid && !s->taken) {
+			predict_capture(v, s);
+			s->taken = true;
+			continue;
+		}
+		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
+		    frame_zone(m, s->frame) != zone || s->at >= due->until)
+			break;
+		if (drained >= pages && s->ts - last->ts > PAUSE_NS)
+			break;
+		if (drain.left <= 0 && !due->recorded && drained >= pages)
+			drain.left = INT_MAX; /* more than predicted */
+		victim = pcp_drain_next(&drain, m);
+		/* The next CPU's turn. */
+		if ((due->recorded || drained >= pages) && last != first &&
+		    m->frames[s->frame].state == FRAME_PCP &&
+		    &m->pcps[m->frames[s->frame].list] != pcp)
+			break;
+		unknown = is_unknown(v, s->frame) || victim == NO_FRAME;
+		same = victim == s->frame && m->frames[victim].order == s->order;
+		v->prediction = (struct prediction){0};
+		if (same) {
+			pcp_drain_take(&drain, m, zone, victim);
+			no_guess(v, block_head(m, victim));
+			accuracy_count(&v->accuracy, zone, DECISION_DRAIN, EXACT);
+		} else {
+			struct miss miss = {
+				.event = s,
+				.zone = zone,
+				.decision = DECISION_DRAIN,
+				.cause = place_of(m, s->frame) == PLACE_PCP
+						 ? REPAIR_CAUSE_UNEXPLAINED
+						 : REPAIR_CAUSE_UNTRACED_ALLOC,
+				.order = s->order,
+				.migratetype = s->migratetype,
+				.expected = pfn_or_none(m, victim),
+				.got = frame_pfn(m, s->frame),
+				.place = place_of(m, s->frame),
+			};
+
+			if (v->guesses && unknown)
+				accuracy_count(&v->accuracy, zone, DECISION_DRAIN, UNKNOWN);
+			else
+				missed(v, &miss);
+			skip_phantoms(v, &drain, victim, s, due->recorded);
+			drain_by_force(v, zone, s);
+			drain.left -= 1 << s->order;
+			repaired(v);
+		}
+		drained += 1 << s->order;
+		found.last = 1 << s->order;
+		over += (1 << s->order) - 1;
+		while (!found.due && drained >= pieces.end) {
+			if (pieces.asked >= pages)
+				found.due = drained;
+			next_piece(&pieces, due, drained);
+		}
+		s->taken = true;
+		last = s;
+		if (due->recorded && (pcp->count <= 0 || drained >= due->piece))
+			break;
+	}
+	pcp_lock_after_burst(v, last, zone);
+	pcp->touched = true;
+	pcp_lock_remote(v, pcp, last);
+	if (!due->recorded)
+		count_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
+			   drained >= pages && drained <= pages + over && drain.left <= 0);
+	found.pages = drained;
+	if (!pages || drained < pages)
+		found.due = pages;
+	found.all = pcp->count <= 0;
+	return found;
+}
+
+/* A drain got the zone's lock only after what others did: it waited since its free. */
+static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
+				uint64_t free_at)
+{
+	if (drain->at == free_at + 1)
+		return;
+	emit_block(v, INFERRED_KIND_PUT_OFF, drain->frame, drain->order, drain->migratetype,
+		   free_at);
+	emit_block(v, INFERRED_KIND_OVERFLOW, drain->frame, drain->order, drain->migratetype, 0);
+}
+
+/* A drain of so many pages, after those of `like`, that nothing on the tape asked for. */
+static void emit_drain(struct validate *v, const struct pcp *pcp, const struct window_event *like,
+		       int pages)
+{
+	emit_inferred(v,
+		      (struct inferred){
+			      .kind = INFERRED_KIND_DRAIN,
+			      .cpu = pcp->cpu,
+			      .frame = like->frame,
+			      .order = like->order,
+			      .migratetype = like->migratetype,
+			      .fields = FIELD_PAGES,
+			      .pages = pages,
+		      },
+		      NULL);
+}
+
+void predict_drain(struct validate *v, struct window_event *first)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, first->frame);
+	const struct frame *f = &m->frames[first->frame];
+	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
+	struct asked_drain *asked = &v->asked[first->cpu];
+	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
+	struct drained drained;
+	struct pcp before;
+
+	if (asked->at && asked->at == first->at) {
+		asked->at = 0;
+		emit_deferred_drain(v, first, asked->free.at);
+		due.pages = asked->pages;
+		due.list = asked->list;
+		drained = compare_drain(v, first, pcp, &due);
+		if (drained.pages > drained.due || (drained.pages < drained.due && !drained.all))
+			tune_overflow(v, pcp, &asked->free, &drained);
+		pcp_committed(m, zone);
+		return;
+	}
+	if (f->state == FRAME_PCP)
+		pcp = &m->pcps[f->list];
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
+	due.recorded = true;
+	if (m->kernel->drain_all_pieces)
+		due.piece = pcp_piece(m, pcp);
+	before = *pcp;
+	drained = compare_drain(v, first, pcp, &due);
+	emit_drain(v, pcp, first, drained.pages);
+	tune_inferred_tick(v, pcp, &before, drained.pages);
+	predict_waiting(v, pcp->cpu);
+}
+
+/* A drain of the vmstat worker that runs, before row `until`, or none. */
+static struct drained predict_worker_drain(struct validate *v,
+					   const struct reclaim_event *reclaim_event,
+					   struct pcp *pcp, const struct drain_due *due)
+{
+	const struct zone *zone = &v->m->zones[pcp->zone];
+	struct window_event *s = window_coming(&v->window, reclaim_event->where);
+	struct drained drained;
+
+	for (int within = WORKER_WITHIN; s && within--; s = window_next(&v->window, s))
+		if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == reclaim_event->pid &&
+		    frame_zone(v->m, s->frame) == zone)
+			break;
+	if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != reclaim_event->pid || s->taken ||
+	    s->at >= due->until)
+		return (struct drained){.due = due->pages};
+	drained = compare_drain(v, s, pcp, due);
+	if (drained.pages > drained.due)
+		emit_drain(v, pcp, s, drained.pages - drained.due);
+	return drained;
+}
+
+/* The worker lowers the high of a PCP, and drains what is above it. */
+static void predict_decay(struct validate *v, const struct reclaim_event *reclaim_event,
+			  struct pcp *pcp, uint64_t until)
+{
+	const struct model *m = v->m;
+	struct pcp before = *pcp;
+	struct drain_due due = {
+		.pages = pcp_decay(m, pcp),
+		.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
+		.until = until,
+	};
+	struct drained drained;
+
+	if (!due.pages)
+		return;
+	drained = predict_worker_drain(v, reclaim_event, pcp, &due);
+	if (drained.pages < drained.due && !drained.all)
+		tune_decay(v, reclaim_event, pcp, &before, drained.pages);
+}
+
+/*
+ * A PCP of another node's zone that was idle did not expire: in refresh_cpu_vm_stats() any
+ * counter of the zone that changed on the CPU begins its ticks anew, and few tell by events.
+ */
+static void emit_touched(struct validate *v, const struct reclaim_event *reclaim_event,
+			 struct pcp *pcp)
+{
+	if (reclaim_event->at < 2)
+		return;
+	pcp->touched = true;
+	pcp_expire(v->m, &v->m->zones[pcp->zone], pcp);
+	emit_inferred(v,
+		      (struct inferred){
+			      .at = reclaim_event->at - 1,
+			      .kind = INFERRED_KIND_TOUCHED,
+			      .cpu = pcp->cpu,
+			      .frame = v->m->zones[pcp->zone].start,
+		      },
+		      NULL);
+}
+
+void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event)
+{
+	struct model *m = v->m;
+	uint64_t until =
+		reclaim_events_next_tick(&v->run.load.reclaim_events, reclaim_event->where);
+
+	for (int z = 0; z < m->nr_zones; z++) {
+		struct zone *zone = &m->zones[z];
+		struct pcp *pcp = zone_pcp(m, zone, reclaim_event->where);
+		struct drain_due due = {.piece = INT_MAX, .until = until};
+
+		vmstat_diff_fold(zone, pcp);
+		if (m->kernel->decay != DECAY_NONE)
+			predict_decay(v, reclaim_event, pcp, until);
+		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)
+			continue;
+		due.pages = min_int(pcp->batch, pcp->count);
+		if (due.pages && !predict_worker_drain(v, reclaim_event, pcp, &due).pages)
+			emit_touched(v, reclaim_event, pcp);
+	}
+}

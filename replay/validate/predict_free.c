@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/buddy.h"
+
+/* The drain that follows an event, or NULL. */
+static struct window_event *
+following_drain(const struct validate *v, const struct window_event *event, const struct zone *zone)
+{
+	struct window_event *next = window_next(&v->window, event);
+	int within = INTERRUPT_WITHIN;
+
+	/* An interrupt may have come between. */
+	while (next && within-- && event_depth(next) > event_depth(event))
+		next = window_next(&v->window, next);
+	if (!next || event_depth(next) > event_depth(event) ||
+	    next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != event->pid ||
+	    frame_zone(v->m, next->frame) != zone)
+		return NULL;
+	return next;
+}
+
+/*
+ * Whether something of its task between a free and a drain, not its overflow from `list` on,
+ * asked for that drain: then it begins with list 0.
+ */
+static bool is_drained_elsewhere(const struct validate *v, const struct window_event *event,
+				 const struct window_event *drain, const struct pcp *pcp, int list)
+{
+	const struct recorded_compactions *c = &v->run.load.recorded_compactions;
+	const struct reclaim_events *a = &v->run.load.reclaim_events;
+
+	for (size_t i = c->next; i < c->nr && c->rows[i].at <= drain->at; i++)
+		if (c->rows[i].at > event->at && c->rows[i].pid == event->pid)
+			return true;
+	for (size_t i = a->next; i < a->nr && a->rows[i].at <= drain->at; i++)
+		if (a->rows[i].at > event->at && a->rows[i].pid == event->pid)
+			return true;
+	if (v->m->kernel->drain_rule != DRAIN_FROM_INDEX)
+		return false;
+	/* The list is not empty, for the page just freed is on it. */
+	return v->m->frames[pcp->heads + (uint32_t)list].prev != drain->frame &&
+	       list_of_entry(v->m, pcp, drain) != pcp->heads + (uint32_t)list;
+}
+
+/* Whether a drain passes list 0 over, where drain_all_pages begins. */
+static bool begins_later(const struct validate *v, const struct window_event *first,
+			 const struct pcp *pcp)
+{
+	const struct model *m = v->m;
+
+	return m->kernel->drain_rule == DRAIN_FROM_INDEX && !list_empty(m->frames, pcp->heads) &&
+	       list_of_entry(m, pcp, first) != pcp->heads;
+}
+
+/*
+ * Whether a drain that should be of `pages`, and perhaps some of a last entry more, empties
+ * the PCP instead, as drain_all_pages does.
+ */
+static bool empties(const struct validate *v, const struct window_event *first,
+		    const struct pcp *pcp, int pages)
+{
+	const struct model *m = v->m;
+	int drained = 0, before = 0;
+
+	if ((v->guesses && m->zones[pcp->zone].pcp_unseen) || begins_later(v, first, pcp))
+		return false;
+	for (const struct window_event *s = first; s; s = window_next(&v->window, s)) {
+		const struct frame *f = &m->frames[s->frame];
+
+		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != first->pid ||
+		    (f->state == FRAME_PCP && &m->pcps[f->list] != pcp))
+			break;
+		before = drained;
+		drained += 1 << s->order;
+	}
+	/* The model may hold some pages too many. */
+	return drained >= pcp->count - pcp->count / 8 && (drained < pages || before >= pages);
+}
+
+/* What a free of recorded pages finds in the model. */
+static void free_unused(struct validate *v, const struct window_event *event)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	enum place place = place_of(m, event->frame);
+
+	if (place == PLACE_PCP)
+		take_buried(v, block_head(m, event->frame));
+	else if (place == PLACE_FREE) {
+		emit_isolated(v, event->frame, event->order);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << event->order);
+	}
+	no_guess(v, block_head(m, event->frame));
+	force_used(m, event->frame, event->order);
+}
+
+/* A free that found the PCP's lock taken; `kind` tells of it. */
+static void free_past_lock(struct validate *v, const struct window_event *event, int kind)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << event->order);
+	emit_block(v, kind, event->frame, event->order, frame_block(m, event->frame)->migratetype,
+		   0);
+	buddy_free_direct(m, zone, event->frame, event->order, v->capture);
+	no_guess(v, block_head(m, event->frame));
+}
+
+void predict_waiting(struct validate *v, int cpu)
+{
+	struct remote *remote = &v->remotes[cpu];
+
+	if (!remote->waits)
+		return;
+	remote->waits = false;
+	free_past_lock(v, &remote->free, INFERRED_KIND_FREE);
+}
+
+/* The PCP should have overflown, and did not: it may hold fewer pages than the model thinks. */
+static void predict_no_drain(struct validate *v, const struct window_event *event, struct pcp *pcp,
+			     const struct freed *free, int pages)
+{
+	struct zone *zone = &v->m->zones[pcp->zone];
+
+	if (!take_proved(v, pcp))
+		count_size(v, event, zone, DECISION_DRAIN_SIZE, pages, 0, false);
+	tune_overflow(v, pcp, free, &(struct drained){0});
+}
+
+/* The migratetype of a freed page's pageblock; of one that a burst is about to claim, before. */
+static uint8_t type_at(const struct validate *v, const struct window_event *event)
+{
+	for (int i = 0; i < CLAIMS_KEPT; i++) {
+		const struct early_claim *c = &v->claims[i];
+
+		if (event->at < c->at && event->frame >= c->start && event->frame < c->end)
+			return c->was;
+	}
+	return frame_block(v->m, event->frame)->migratetype;
+}
+
+/* pcp_commit of the page, to the list of the type that its pageblock has at that row. */
+static int commit(struct validate *v, const struct window_event *event, struct zone *zone,
+		  int *list)
+{
+	struct pageblock *block = frame_block(v->m, event->frame);
+	uint8_t now = block->migratetype;
+	int pages;
+
+	block->migratetype = type_at(v, event);
+	pages = pcp_commit(v->m, zone, event->frame, event->order, list);
+	block->migratetype = now;
+	return pages;
+}
+
+/* The free puts its page onto a PCP, as far as is known. */
+static void note_pushed(struct validate *v, const struct window_event *event)
+{
+	uint64_t *word = &v->interrupting[event->frame / 64], bit = 1ull << event->frame % 64;
+
+	v->pushed[event->frame] = (uint32_t)event->at;
+	*word = interrupts_holder(v, event) ? *word | bit : *word & ~bit;
+}
+
+void predict_free(struct validate *v, struct window_event *event)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	const struct frame *f = &m->frames[event->frame];
+	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
+	struct window_event *drain;
+	struct freed freed;
+	int pages, list;
+
+	pcp_lock_release(v, event);
+	if (is_given_back(v, event)) {
+		predict_given_back(v, event);
+		return;
+	}
+	settle_interrupted(v, event);
+	if (f->state != FRAME_USED || f->order != event->order)
+		free_unused(v, event);
+	else
+		resolve_pending_miss(v, event->frame, true);
+	pcp->touched = true;
+	if (!pcp_takes(m, event->frame, event->order)) {
+		buddy_free_direct(m, zone, event->frame, event->order, v->capture);
+		no_guess(v, block_head(m, event->frame));
+		return;
+	}
+	if (pcp_lock_taken(v, event, zone)) {
+		free_past_lock(v, event, INFERRED_KIND_DIRECT_FREE);
+		return;
+	}
+	switch (pcp_lock_of_free(v, event, zone)) {
+	case REMOTE_HELD:
+		free_past_lock(v, event, INFERRED_KIND_DIRECT_FREE);
+		return;
+	case REMOTE_COMES:
+		v->remotes[event->cpu].waits = true;
+		v->remotes[event->cpu].free = *event;
+		emit_block(v, INFERRED_KIND_UNDONE_FREE, event->frame, event->order,
+			   frame_block(m, event->frame)->migratetype, 0);
+		return;
+	default:
+		break;
+	}
+	if (event->kind == EVENT_KIND_FREE_BATCHED)
+		pcp_lock_in_batch(v, event, zone);
+	note_pushed(v, event);
+	freed = (struct freed){event->at,        pcp->high,  pcp->free_count,
+			       pcp->free_factor, pcp->flags, event->order};
+	pages = commit(v, event, zone, &list);
+	drain = following_drain(v, event, zone);
+	if (drain &&
+	    (is_drained_elsewhere(v, event, drain, pcp, list) || empties(v, drain, pcp, pages)))
+		drain = NULL;
+	if ((pages && drain) || (!zone->below_high && !zone->reclaim_active))
+		trust_high(v, pcp);
+	if (drain)
+		v->asked[event->cpu] = (struct asked_drain){drain->at, pages, list, freed};
+	else if (pages)
+		predict_no_drain(v, event, pcp, &freed, pages);
+}

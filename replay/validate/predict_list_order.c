@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/watermark.h"
+#include "model/zonelist.h"
+
+/* Whether it is a zone's turn by its low watermark. */
+static bool is_above(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	return zone->type <= rq->class_zone && watermark_fast(m, zone, rq, WMARK_LOW);
+}
+
+/* A zone's node has all the dirty pages that it may, or not any more. */
+static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
+{
+	struct model *m = v->m;
+	uint64_t bit = 1ull << (tape_node(m, zone->node) & 63);
+
+	if (!(m->dirty_nodes & bit) == !dirty)
+		return;
+	m->dirty_nodes ^= bit;
+	emit_inferred(v,
+		      (struct inferred){.kind = dirty ? INFERRED_KIND_DIRTY : INFERRED_KIND_CLEAN,
+					.cpu = m->now.cpu,
+					.frame = zone->start},
+		      NULL);
+}
+
+/* Whether a request need not go below the low watermark. */
+static bool any_above(const struct model *m, const struct request *rq)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+
+	for (int i = 0; i < list->nr; i++)
+		if (is_above(m, list->zones[i], rq))
+			return true;
+	return false;
+}
+
+/* Whether a zone is above its low watermark but for its boost. */
+static bool is_above_unboosted(const struct model *m, const struct zone *zone,
+			       const struct request *rq)
+{
+	struct zone unboosted = *zone;
+
+	unboosted.boost = 0;
+	return is_above(m, &unboosted, rq);
+}
+
+/*
+ * kswapd gives a boost back when its pass ends, which no event tells: at the latest before a
+ * zone serves what the boost would have kept from it.
+ */
+static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)
+{
+	struct model *m = v->m;
+
+	if (!served->boost || v->guesses || is_above(m, served, rq) ||
+	    !is_above_unboosted(m, served, rq) || !any_above(m, rq))
+		return;
+	emit_inferred(v,
+		      (struct inferred){.kind = INFERRED_KIND_UNBOOSTED,
+					.cpu = m->now.cpu,
+					.frame = served->start},
+		      NULL);
+	unboost_zone(m, served);
+}
+
+void predict_list_order(struct validate *v, const struct request *rq, struct zone *served)
+{
+	const struct model *m = v->m;
+	const struct zonelist *list = zonelist_of(m, rq);
+	bool above;
+
+	learn_unboosted(v, rq, served);
+	above = is_above(m, served, rq);
+	if (!(rq->gfp_flags & GFP_WRITE) || rq->gfp_flags & GFP_THISNODE || m->nr_nodes < 2 ||
+	    v->guesses)
+		return;
+	for (int i = 0; i < list->nr && !(above && list->zones[i] == served); i++)
+		if ((!above || list->zones[i]->node != served->node) &&
+		    is_above(m, list->zones[i], rq))
+			learn_dirty(v, list->zones[i], true);
+	if (above)
+		learn_dirty(v, served, false);
+}
+
+bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served)
+{
+	return !(rq->gfp_flags & GFP_WRITE) && !v->guesses && !is_above(v->m, served, rq) &&
+	       any_above(v->m, rq);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/vmstat_diff.h"
+#include "model/scan_effects.h"
+#include "model/zone.h"
+
+enum {
+	ALLOC_WITHIN = 128, /* events of its CPU from a refill to the alloc that caused it */
+	BURST_MAX = 8192,   /* pages under one hold of the zone's lock */
+};
+
+/* A page for one request, past the PCP; `alloc` is its event if that is soon, or NULL. */
+static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
+			const struct pick *pick, const struct window_event *alloc)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	bool exact = take_pick(v, zone, rq, &mode, pick);
+
+	vmstat_diff_add(v->m, zone, -(1 << rq->order));
+	if (alloc)
+		emit_direct(v, alloc, 0);
+	v->pushed[pick->frame] = alloc ? 0 : (uint32_t)pick->last->at;
+	v->m->frames[pick->frame].list = exact ? AWAITS_ALLOC : AWAITS_ALLOC_MISSED;
+	zone_pcp(v->m, zone, pick->last->cpu)->touched = true;
+	consume(pick);
+}
+
+/* Pages the zone could still give to a refill. */
+static bool has_more(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++) {
+		const uint32_t *nr = zone->nr_free[order];
+
+		if (nr[rq->migratetype])
+			return true;
+		if (rq->flags & ALLOC_NOFRAGMENT && order < m->pageblock_order)
+			continue;
+		if (nr[MIGRATETYPE_UNMOVABLE] || nr[MIGRATETYPE_MOVABLE] ||
+		    nr[MIGRATETYPE_RECLAIMABLE])
+			return true;
+	}
+	return false;
+}
+
+void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
+		enum decision decision, int expected, int got, bool exact)
+{
+	struct miss miss = {
+		.event = event,
+		.zone = zone,
+		.decision = decision,
+		.cause = REPAIR_CAUSE_PARAMETER,
+		.order = event->order,
+		.migratetype = event->migratetype,
+		.expected = (uint64_t)expected,
+		.got = (uint64_t)got,
+		.place = PLACE_PCP,
+	};
+
+	if (exact) {
+		accuracy_count(&v->accuracy, zone, decision, EXACT);
+	} else if (v->guesses && zone->pcp_unseen) {
+		accuracy_count(&v->accuracy, zone, decision, UNKNOWN);
+	} else {
+		missed(v, &miss);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)got);
+	}
+}
+
+/* What a burst of events under the zone's lock is made of. */
+struct burst {
+	struct zone *zone;
+	struct pick first;
+	struct window_event *last;
+	int nr;
+	bool mixes; /* a pageblock gets a second migratetype */
+};
+
+static void read_burst(const struct validate *v, struct window_event *first, struct burst *burst)
+{
+	struct model *m = v->m;
+	struct pick pick;
+
+	*burst = (struct burst){.zone = frame_zone(m, first->frame)};
+	for (struct window_event *s = first; s && burst->nr < BURST_MAX;
+	     s = window_next(&v->window, s)) {
+		if (!is_taking(s) || s->taken || s->order != first->order || s->pid != first->pid ||
+		    event_depth(s) != event_depth(first) || frame_zone(m, s->frame) != burst->zone)
+			break;
+		read_pick(v, s, &pick);
+		if (!burst->nr)
+			burst->first = pick;
+		else if (pick.migratetype != burst->first.migratetype)
+			break;
+		burst->mixes |= pick.extfrag && pick.extfrag->fallback_order < m->pageblock_order;
+		burst->nr++;
+		burst->last = s = pick.last;
+	}
+}
+
+/* Until the row of a claim, what other CPUs free is of the type that its pageblocks had. */
+static void note_claim(struct validate *v, const struct pick *pick)
+{
+	const struct window_event *s = pick->extfrag;
+	uint32_t start, pages;
+
+	if (!s || !s->owner)
+		return;
+	start = block_start(v->m, s->frame);
+	pages = 1u << (s->fallback_order > v->m->pageblock_order ? s->fallback_order
+								 : v->m->pageblock_order);
+	v->claims[v->next_claim] =
+		(struct early_claim){s->at, start, start + pages, s->fallback_migratetype};
+	v->next_claim = (v->next_claim + 1) % CLAIMS_KEPT;
+}
+
+/* Up to `size` pages of the burst go onto the list. */
+static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			struct request *rq, int size)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	struct pick pick = burst->first;
+	uint32_t last = NO_FRAME;
+
+	for (int i = 0; i < size; i++) {
+		if (i)
+			read_pick(v, window_next(&v->window, pick.last), &pick);
+		v->nr_picked = i;
+		take_pick(v, burst->zone, rq, &mode, &pick);
+		vmstat_diff_taken(v->m, burst->zone, rq->order);
+		note_claim(v, &pick);
+		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
+		v->pushed[pick.frame] = 0;
+		consume(&pick);
+		last = pick.frame;
+	}
+	vmstat_diff_refill(v->m, burst->zone, size, rq->order);
+	v->nr_picked = 0;
+	pcp->touched = true;
+	pcp_lock_after_burst(v, pick.last, burst->zone);
+}
+
+/*
+ * A refill that no alloc follows was for alloc_pages_bulk: it takes the first pages, of which
+ * the next that is heard is a free.
+ */
+static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
+		      const struct request *rq, int size)
+{
+	struct pick pick = burst->first;
+	int type = rq->migratetype;
+
+	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
+	       next_event_of(&v->next_events, pick.zone_locked->at) == NEXT_IS_FREE;) {
+		take_unseen(v, pcp, pick.frame, type, 0);
+		if (size)
+			read_pick(v, window_next(&v->window, pick.last), &pick);
+	}
+}
+
+/* A refill: how large, with what, and who gets the first page. */
+static void predict_pcp_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			       struct request *rq, struct window_event *alloc)
+{
+	struct pcp before = *pcp;
+	int want = pcp_refill_size(v->m, burst->zone, pcp, rq->order);
+	/* Where no alloc follows all of it, it may be several, each used up without an event. */
+	int size = alloc || burst->nr < want ? burst->nr : want;
+	bool exact;
+
+	take_refill(v, burst, pcp, rq, size);
+	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
+	count_size(v, burst->first.last, burst->zone, DECISION_REFILL_SIZE, want, size, exact);
+	if (!exact) {
+		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
+		repaired(v);
+	}
+	if (!alloc) {
+		emit_block(v, INFERRED_KIND_REFILL, burst->first.frame, rq->order, rq->migratetype,
+			   0);
+		take_bulk(v, burst, pcp, rq, size);
+		return;
+	}
+	emit_early(v, alloc);
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+	alloc->taken = alloc->exact = true;
+}
+
+/* What the next page of a refill would be split from, were it to need no fallback; or NO_FRAME. */
+static uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++)
+		if (zone->nr_free[order][rq->migratetype])
+			return m->frames[free_list(zone, order, rq->migratetype)].next;
+	return NO_FRAME;
+}
+
+/* Whether the next that is heard of a page is that it leaves the free lists. */
+static bool is_taken_next(const struct validate *v, uint32_t frame)
+{
+	const struct window_event *next = window_of_frame(&v->window, NULL, frame);
+
+	return next && is_taking(next);
+}
+
+bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
+		  struct pcp *pcp)
+{
+	struct model *m = v->m;
+	struct zone *zone = &m->zones[pcp->zone];
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	uint32_t frame = next_chunk(m, zone, rq), last = NO_FRAME;
+	int size, before = pcp->count;
+
+	if (v->guesses || frame != alloc->frame || pcp_first(m, pcp, rq) != NO_FRAME)
+		return false;
+	size = pcp_refill_size(m, zone, pcp, rq->order);
+	/* The first is told by its alloc; a page that the free lists give later stayed there. */
+	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
+	     size--) {
+		last = rmqueue_core(m, zone, rq, &mode);
+		vmstat_diff_taken(m, zone, rq->order);
+		pcp_add_refilled(m, pcp, rq, last, NO_FRAME);
+		v->pushed[last] = 0;
+		frame = next_chunk(m, zone, rq);
+	}
+	vmstat_diff_refill(m, zone, (pcp->count - before) >> rq->order, rq->order);
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_INFERRED_REFILL,
+			(uint64_t)(pcp->count - before));
+	return true;
+}
+
+void predict_refill(struct validate *v, struct window_event *first)
+{
+	struct model *m = v->m;
+	struct burst burst;
+	struct request rq;
+	struct window_event *alloc;
+	struct pcp *pcp;
+	uint32_t list, entry;
+
+	pcp_lock_release(v, first);
+	read_burst(v, first, &burst);
+	alloc = find_alloc(v, burst.last, burst.first.frame, first->order, ALLOC_WITHIN);
+	rq = request_of(m, alloc ? alloc : first);
+	rq.migratetype = burst.first.migratetype;
+	if (rq.migratetype == MIGRATETYPE_CMA)
+		rq.migratetype = MIGRATETYPE_MOVABLE;
+	predict_list_order(v, &rq, burst.zone);
+	rq.flags = zone_scan_effects(m, &rq, burst.zone, burst.mixes);
+	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
+		return;
+	}
+	pcp = zone_pcp(m, burst.zone, first->cpu);
+	list = pcp_list(m, pcp, rq.order, rq.migratetype);
+	entry = m->frames[list].next;
+	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
+	    (entry != list || pcp_lock_taken(v, first, burst.zone) ||
+	     pcp_lock_remote_ended(v, first, burst.zone) || has_more(m, burst.zone, &rq))) {
+		accuracy_repair(&v->accuracy, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC,
+				1ull << rq.order);
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
+		return;
+	}
+	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
+		take_inferred(v, first, pcp, entry, rq.migratetype);
+	if (alloc) {
+		pcp->free_count >>= 1;
+		pcp->free_factor >>= 1;
+	}
+	predict_pcp_refill(v, &burst, pcp, &rq, alloc);
+}
