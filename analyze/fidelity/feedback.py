@@ -27,11 +27,11 @@ from typing import Any
 import feedback_page
 import fidelity
 
-from pagetape import sweep
-from pagetape.contents import describe
-from pagetape.database import Database
-from pagetape.playback import Run
+from pagetape.asking.database import Database
+from pagetape.replaying import sweep
+from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.info import describe
 
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
 _SECONDS = 25

@@ -28,14 +28,14 @@ from typing import Any
 
 import table
 
-from pagetape.contents import describe
-from pagetape.database import Database
-from pagetape.divergence import explain
-from pagetape.freerun import score
-from pagetape.playback import Run, play
-from pagetape.query import reports
+from pagetape.asking.database import Database
+from pagetape.asking.query import reports
+from pagetape.replaying.divergence import explain
+from pagetape.replaying.freerun import score
+from pagetape.replaying.playback import Run, play
+from pagetape.replaying.validation import preferences, untold, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.validation import preferences, untold, validate
+from pagetape.tapes.info import describe
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent

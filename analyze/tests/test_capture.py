@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from pagetape.capture import complete_lost, complete_rings
+from pagetape.recording.capture import complete_lost, complete_rings
 
 
 def ring(cpu: int, overrun: int | None, instance: str = "") -> dict[str, Any]:

@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape import cli, query
+from pagetape import cli
+from pagetape.asking import query
 from pagetape.schemas import TABLES, VERSION
 
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagetape.divergence import PARTS
+from pagetape.replaying.divergence import PARTS
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import checkup
+from pagetape.recording import doctor
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -25,7 +25,7 @@ INSTANCES = Path("/sys/kernel/tracing/instances")
 NOBODY = 65534
 
 records = pytest.mark.skipif(
-    not checkup.can_record(checkup.run()), reason="this machine cannot be recorded"
+    not doctor.can_record(doctor.run()), reason="this machine cannot be recorded"
 )
 root = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pagetape.eventsets import SETS, tracepoints
+from pagetape.recording.eventsets import SETS, tracepoints
 
 PAGE = {
     "kmem:mm_page_alloc",

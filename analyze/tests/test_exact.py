@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pagetape.capture import Snapshot
-from pagetape.exact import Exact
+from pagetape.recording.capture import Snapshot
+from pagetape.recording.exact import Exact
 from pagetape.schemas import TABLES
 
 Rows = list[dict[str, Any]]

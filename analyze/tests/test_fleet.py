@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import kept
+from pagetape.tapes import cache
 
 Run = Callable[..., Any]
 
@@ -45,7 +45,7 @@ def test_a_cluster_makes_the_same_files(
 def test_a_worker_with_another_pagetape_is_refused(
     scheduler: str, small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "build", lambda: threading.current_thread().name)
+    monkeypatch.setattr(cache, "build", lambda: threading.current_thread().name)
     said = pagetape("sweep", small, "-o", tmp_path, "--cluster", scheduler)
     assert said.status == 1
     assert "another pagetape" in said.err.splitlines()[-1]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from pagetape.capture import Snapshot
-from pagetape.contents import describe, flight
-from pagetape.flight import Flight
+from pagetape.recording.capture import Snapshot
+from pagetape.recording.flight import Flight
+from pagetape.recording.session import Boundary
+from pagetape.recording.tape_dir import TapeDir
+from pagetape.recording.triggers import SECOND, Firing
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.session import Boundary
-from pagetape.shelf import Shelf
-from pagetape.triggers import SECOND, Firing
+from pagetape.tapes.info import describe, flight
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -48,7 +48,7 @@ class Recorded:
         self.errors: list[OSError] = []
         self.asked = 0
         self.flight = Flight(
-            Shelf(directory, None),
+            TapeDir(directory, None),
             seconds,
             memory,
             full=self.full,
@@ -192,5 +192,5 @@ def test_what_a_killed_recorder_was_writing_is_removed(tmp_path: Path) -> None:
     recorded.flight.close()
     path = recorded.made[0]
     path.rename(path.with_name(path.name + ".part"))
-    Shelf(tmp_path, None).close()
+    TapeDir(tmp_path, None).close()
     assert list(tmp_path.iterdir()) == []

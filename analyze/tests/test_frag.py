@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pagetape import query
-from pagetape.database import Database
+from pagetape.asking import query
+from pagetape.asking.database import Database
 from pagetape.procfs import parse_buddyinfo
 from pagetape.schemas.tape import Tape, Writer
 

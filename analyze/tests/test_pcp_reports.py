@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pagetape import lock_costs, query
-from pagetape.database import Database
+from pagetape.asking import query
+from pagetape.asking.database import Database
+from pagetape.replaying import lock_costs
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
 FACTS = {"cpus": 1, "pageblock_order": 9}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import presets
+from pagetape.replaying import presets
 
 Run = Callable[..., Any]
 

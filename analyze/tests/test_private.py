@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape import checkup
-from pagetape.private import Veil
+from pagetape.recording import doctor
+from pagetape.recording.private import Veil
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
@@ -206,7 +206,7 @@ def test_a_replay_cannot_be_made_private(small: Path, tmp_path: Path, pagetape: 
 
 
 def _why_not() -> str:
-    missing = [c.found for c in checkup.run() if c.needed and c.ok is False]
+    missing = [c.found for c in doctor.run() if c.needed and c.ok is False]
     return "; ".join(missing)
 
 

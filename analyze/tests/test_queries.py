@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pagetape import answer, query
-from pagetape.database import Database
+from pagetape import answer
+from pagetape.asking import query
+from pagetape.asking.database import Database
 from pagetape.schemas.tape import Tape, Writer
 
 ANSWERS = Path(__file__).parent / "golden" / "answers"

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import pagetape as pagetape_package
-from pagetape import checkup, triggers
-from pagetape.exact import ExactSnapshots
+from pagetape.recording import doctor, triggers
+from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape, is_tape
 
 Run = Callable[..., Any]
@@ -29,7 +29,7 @@ TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
 
 def why_not() -> str:
     """Why this machine cannot be recorded, or nothing."""
-    missing = [c for c in checkup.run() if c.needed and c.ok is False]
+    missing = [c for c in doctor.run() if c.needed and c.ok is False]
     return "; ".join(f"{check.name}: {check.found}" for check in missing)
 
 

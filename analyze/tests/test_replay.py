@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import model_error, playback
+from pagetape.replaying import model_error, playback
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]

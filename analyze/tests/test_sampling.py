@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.numa_maps import Processes
+from pagetape.recording.sampling import Placed, Sampling
 from pagetape.sampler import Sample
-from pagetape.sampling import Placed, Sampling
 from pagetape.schemas import TABLES
 
 

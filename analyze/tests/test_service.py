@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import service
+from pagetape.recording import service
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]

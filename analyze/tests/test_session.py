@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a session cuts, and why."""
 
-from pagetape.load import Load
-from pagetape.session import Requests
-from pagetape.triggers import Firing
+from pagetape.recording.session import Requests
+from pagetape.recording.triggers import Firing
+from pagetape.recording.workload import Workload
 
 
 def fired(ts: int) -> Firing:
@@ -11,7 +11,7 @@ def fired(ts: int) -> Firing:
 
 
 def test_a_firing_belongs_to_the_segment_that_it_was_in() -> None:
-    requests = Requests(Load((), None))
+    requests = Requests(Workload((), None))
     assert not requests.pending
     requests.fire(fired(50))
     assert requests.pending
@@ -22,7 +22,7 @@ def test_a_firing_belongs_to_the_segment_that_it_was_in() -> None:
 
 
 def test_the_first_of_several_firings_counts() -> None:
-    requests = Requests(Load((), None))
+    requests = Requests(Workload((), None))
     requests.fire(fired(50))
     requests.fire(fired(51))
     assert requests.done(60) == fired(50)
@@ -30,7 +30,7 @@ def test_the_first_of_several_firings_counts() -> None:
 
 
 def test_a_cut_without_a_firing_is_over_with_the_segment() -> None:
-    requests = Requests(Load((), None))
+    requests = Requests(Workload((), None))
     requests.cut()
     assert requests.pending
     assert requests.done(10) is None
@@ -38,21 +38,21 @@ def test_a_cut_without_a_firing_is_over_with_the_segment() -> None:
 
 
 def test_whoever_waits_for_the_load_is_woken_by_a_request() -> None:
-    load = Load((), None)
-    requests = Requests(load)
+    workload = Workload((), None)
+    requests = Requests(workload)
     requests.cut()
-    assert load.wait(60) is False  # at once
-    load.stop()
-    assert load.wait(60) is True
+    assert workload.wait(60) is False  # at once
+    workload.stop()
+    assert workload.wait(60) is True
 
 
 def test_a_load_is_over_when_its_command_or_its_time_is() -> None:
-    load = Load(("false",), 60)
-    load.start()
-    assert load.wait() is True
-    assert load.finish() == 1
-    load = Load(("sleep", "60"), 0.01)
-    load.start()
-    while not load.wait():
+    workload = Workload(("false",), 60)
+    workload.start()
+    assert workload.wait() is True
+    assert workload.finish() == 1
+    workload = Workload(("sleep", "60"), 0.01)
+    workload.start()
+    while not workload.wait():
         pass
-    assert load.finish() == 0
+    assert workload.finish() == 0

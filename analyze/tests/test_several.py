@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import query
+from pagetape.asking import query
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Writer
 

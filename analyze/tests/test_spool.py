@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pagetape import checkup
+from pagetape.recording import doctor
 from pagetape.schemas.tape import Tape, is_tape
-from pagetape.spool import Found, default_bound
+from pagetape.tapes.spool import Found, default_bound
 
 Run = Callable[..., Any]
 
@@ -37,7 +37,7 @@ TRACING = Path("/sys/kernel/tracing")
 INSTANCES = TRACING / "instances"
 
 why_not = "; ".join(
-    f"{check.name}: {check.found}" for check in checkup.run() if check.needed and check.ok is False
+    f"{check.name}: {check.found}" for check in doctor.run() if check.needed and check.ok is False
 )
 pytestmark = pytest.mark.skipif(bool(why_not), reason=why_not or "it can")
 
@@ -516,7 +516,8 @@ def test_damaged_spools_are_refused_in_words(tmp_path: Path, pagetape: Run) -> N
 RECORDERS = """
 import os, sys
 from pathlib import Path
-from pagetape import procfs, sampling
+from pagetape import procfs
+from pagetape.recording import sampling
 from pagetape.commands import record
 procfs.Proc.blocks = lambda *_: {}  # they take long
 for line in sys.stdin:

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape import checkup
+from pagetape.recording import doctor
+from pagetape.recording.stacks import Frames, Place, Symbols
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.stacks import Frames, Place, Symbols
 
 Run = Callable[..., Any]
 
@@ -128,7 +128,7 @@ for _, writer in pipes:
 
 def _why_not() -> str:
     """Why there can be no such fallbacks here, or nothing."""
-    missing = [c.found for c in checkup.run() if c.needed and c.ok is False]
+    missing = [c.found for c in doctor.run() if c.needed and c.ok is False]
     if os.geteuid() != 0:
         missing.append("large pipes need root")
     if _available() < 4 << 30:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pagetape import sweep
-from pagetape.comparison import metrics
-from pagetape.playback import Run as Playing
+from pagetape.asking.comparison import metrics
+from pagetape.replaying import sweep
+from pagetape.replaying.playback import Run as Playing
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pagetape import query
-from pagetape.playback import NOT_MODELLED, play
-from pagetape.playback import Run as WhatIf
+from pagetape.asking import query
+from pagetape.replaying.playback import NOT_MODELLED, play
+from pagetape.replaying.playback import Run as WhatIf
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from pagetape import checkup, live
 from pagetape._collector import CollectorError, DatFile
+from pagetape.recording import doctor, live
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -27,7 +27,7 @@ INSTANCES = Path("/sys/kernel/tracing/instances")
 
 def why_not() -> str:
     """Why this machine cannot be recorded, or nothing."""
-    missing = [c for c in checkup.run() if c.needed and c.ok is False]
+    missing = [c for c in doctor.run() if c.needed and c.ok is False]
     return "; ".join(f"{check.name}: {check.found}" for check in missing)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pagetape.recording.triggers import SECOND, Firing, Trigger, Watch, parse
 from pagetape.sampler import Sample
 from pagetape.schemas import TABLES
-from pagetape.triggers import SECOND, Firing, Trigger, Watch, parse
 
 Rows = list[dict[str, Any]]
 

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pagetape.recording.sampling import SHARE
 from pagetape.sampler import Sampler
-from pagetape.sampling import SHARE
 
 ROUNDS = 200
 

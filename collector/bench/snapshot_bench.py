@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from pagetape import procfs
-from pagetape.exact import Exact, ExactSnapshots
+from pagetape.recording.exact import Exact, ExactSnapshots
 
 CHUNK = 1 << 20
 FILE = 64 << 20

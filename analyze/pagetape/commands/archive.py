@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, options
-from pagetape.archive import archive
+from pagetape import answer
+from pagetape.commands import options
+from pagetape.export.archive import archive
 from pagetape.schemas.tape import Tape
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, options
-from pagetape.comparison import Comparison, Difference, Metric, compare
+from pagetape import answer
+from pagetape.asking.comparison import Comparison, Difference, Metric, compare
+from pagetape.commands import options
 from pagetape.schemas.tape import Tape
 
 

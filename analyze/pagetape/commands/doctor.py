@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import click
 
-from pagetape import answer, checkup, options
+from pagetape import answer
+from pagetape.commands import options
+from pagetape.recording import doctor
 
 
 @click.command("doctor")
@@ -24,8 +26,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
       pagetape doctor
       pagetape doctor --json | jq '.checks[] | select(.ok == false)'
     """
-    checks = checkup.run()
-    works = checkup.can_record(checks)
+    checks = doctor.run()
+    works = doctor.can_record(checks)
     if as_json:
         answer.emit({"can_record": works, "checks": [vars(check) for check in checks]})
     else:

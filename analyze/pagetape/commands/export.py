@@ -7,9 +7,12 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, llfree, options, output, timeline
-from pagetape.loss import Loss
+from pagetape import answer, console
+from pagetape.commands import options
+from pagetape.export import llfree, perfetto
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import output
+from pagetape.tapes.loss import Loss
 
 FORMATS = ("perfetto", "llfree")
 
@@ -65,11 +68,11 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
     if which == "llfree" and out.suffix == ".gz":
         raise click.BadParameter("LLFree reads no compressed trace", param_hint="--output")
     source = Tape(tape)
-    with output.progress("export") as bar, output.whole_file(out, replace=force) as file:
+    with console.progress("export") as bar, output.whole_file(out, replace=force) as file:
         if which == "llfree":
             made = llfree.write(source, file, bar)
         else:
-            made = timeline.write(source, file, round(interval * 1e9), bar)
+            made = perfetto.write(source, file, round(interval * 1e9), bar)
     made["bytes"] = out.stat().st_size
     loss = Loss.of(source)
     if as_json:

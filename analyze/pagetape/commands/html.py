@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, options
-from pagetape.page import page
+from pagetape import answer
+from pagetape.commands import options
+from pagetape.pages.page import page
 from pagetape.schemas.tape import Tape
 
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, capture, options, output, procfs, recovery
+from pagetape import answer, console, procfs
 from pagetape._collector import DatFile
-from pagetape.contents import summary
-from pagetape.loss import Loss
+from pagetape.commands import options
 from pagetape.numa_maps import parse
-from pagetape.private import Veil, Veiled
+from pagetape.recording import capture, recovery
+from pagetape.recording.private import Veil, Veiled
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.spool import Found
+from pagetape.tapes import output
+from pagetape.tapes.info import summary
+from pagetape.tapes.loss import Loss
+from pagetape.tapes.spool import Found
 
 
 def import_dat(
@@ -42,7 +45,7 @@ def import_dat(
         veil = Veil(private) if private else None
         with (
             output.whole_tape(out, veil.facts(facts) if veil else facts, replace=replace) as tape,
-            output.progress("import") as bar,
+            console.progress("import") as bar,
         ):
             sink = Veiled(tape, veil) if veil else tape
             if proc:

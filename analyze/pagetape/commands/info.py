@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from pagetape import answer, options
-from pagetape.contents import describe, flight, snapshot_lines, snapshots, spooled
+from pagetape import answer
+from pagetape.commands import options
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.info import describe, flight, snapshot_lines, snapshots, spooled
 
 
 def _text(info: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from pagetape import options, service
-from pagetape.commands import record
+from pagetape.commands import options, record
+from pagetape.recording import service
 
 
 def _systemctl(*words: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from pagetape import _replay, answer, options
-from pagetape.presets import PRESETS
+from pagetape import _replay, answer
+from pagetape.commands import options
+from pagetape.replaying.presets import PRESETS
 
 
 def _range(param: dict[str, Any]) -> str:

@@ -12,17 +12,27 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from pagetape import answer, options, output
-from pagetape.contents import flight, snapshots, spooled, summary
-from pagetape.eventsets import SETS, tracepoints
-from pagetape.flight import Flight
-from pagetape.load import Load
-from pagetape.loss import Loss
-from pagetape.rotation import OneTape, Rotation
+from pagetape import answer
+from pagetape.commands import options
+from pagetape.recording.eventsets import SETS, tracepoints
+from pagetape.recording.flight import Flight
+from pagetape.recording.rotation import OneTape, Rotation
+from pagetape.recording.session import Session, Spooling, Wanted
+from pagetape.recording.tape_dir import TapeDir
+from pagetape.recording.triggers import (
+    SIGNAL,
+    DirectReclaim,
+    Firing,
+    ThpFail,
+    Trigger,
+    Watch,
+    parse,
+)
+from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.session import Session, Spooling, Wanted
-from pagetape.shelf import Shelf
-from pagetape.triggers import SIGNAL, DirectReclaim, Firing, ThpFail, Trigger, Watch, parse
+from pagetape.tapes import output
+from pagetape.tapes.info import flight, snapshots, spooled, summary
+from pagetape.tapes.loss import Loss
 
 
 def _say(path: Path) -> None:
@@ -231,14 +241,14 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
-    load = Load(argv, duration)
+    workload = Workload(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
     spooling = Spooling(
         int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
     )
     session = Session(
-        load,
+        workload,
         tracepoints(events),
         wanted,
         sample,
@@ -249,10 +259,10 @@ def command(
     )
     host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
-        rotation = Rotation(Shelf(out, keep, host), done=_say, private=private)
+        rotation = Rotation(TapeDir(out, keep, host), done=_say, private=private)
         status = session.run(rotation, out, rotate)
     elif ring is not None:
-        status = _fly(session, Shelf(out, keep, host), ring, ring_memory, private)
+        status = _fly(session, TapeDir(out, keep, host), ring, ring_memory, private)
     else:
         output.check_free(out, replace=force)
         tape = OneTape(out, replace=force, defer=defer, private=private)
@@ -299,7 +309,9 @@ def check(ctx: click.Context) -> None:
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
 
 
-def _fly(session: Session, shelf: Shelf, seconds: float, memory: float, private: str | None) -> int:
+def _fly(
+    session: Session, tape_dir: TapeDir, seconds: float, memory: float, private: str | None
+) -> int:
     """Record into memory; the exit status says also when a tape could not be made."""
     failures: list[OSError] = []
 
@@ -311,7 +323,7 @@ def _fly(session: Session, shelf: Shelf, seconds: float, memory: float, private:
         session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
 
     flight_recorder = Flight(
-        shelf,
+        tape_dir,
         seconds,
         memory,
         full=session.requests.cut,
@@ -320,5 +332,5 @@ def _fly(session: Session, shelf: Shelf, seconds: float, memory: float, private:
         private=private,
     )
     signal.signal(signal.SIGUSR1, fire)
-    status = session.run(flight_recorder, shelf.directory, seconds, prompt=True)
+    status = session.run(flight_recorder, tape_dir.directory, seconds, prompt=True)
     return status or int(bool(failures))

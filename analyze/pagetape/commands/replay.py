@@ -9,12 +9,15 @@ from typing import Any
 
 import click
 
-from pagetape import answer, divergence, kernels, model_error, options, output, preference, presets
-from pagetape.loss import Loss
+from pagetape import answer, console
+from pagetape.commands import options
 from pagetape.numa_maps import parse
-from pagetape.playback import Run, check, is_own, play
+from pagetape.replaying import divergence, kernels, model_error, preference, presets
+from pagetape.replaying.playback import Run, check, is_own, play
+from pagetape.replaying.validation import preferences, untold
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.validation import preferences, untold
+from pagetape.tapes import output
+from pagetape.tapes.loss import Loss
 
 
 def _preference(found: dict[str, Any]) -> str:
@@ -153,7 +156,7 @@ def command(
     memory_policies = _told(source, numa_maps) if numa_maps else ()
     run = Run(kernel, stack, reclaim, policy_libs, prefer, memory_policies, parts)
     options.check_policies(run.policies, policy_libs)
-    output.tell(kernels.note(source, kernel))
+    console.tell(kernels.note(source, kernel))
     if explain and (reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
             "only of a run under the tape's own kernel and policy, and R0",
@@ -164,9 +167,9 @@ def command(
         output.check_free(out, replace=force)
         check(source, run)
         if not is_own(source, run):
-            with output.progress("model error") as bar:
+            with console.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
-    with output.progress("replay") as bar:
+    with console.progress("replay") as bar:
         told = {"untold": untold(source), "preferences": preferences(source)}
         result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
     if explain:

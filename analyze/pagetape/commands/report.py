@@ -9,14 +9,16 @@ from typing import Any
 
 import click
 
-from pagetape import answer, options, query
-from pagetape.playback import NOT_MODELLED
+from pagetape import answer
+from pagetape.asking import query
+from pagetape.commands import options
+from pagetape.replaying.playback import NOT_MODELLED
 
 
 def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str, Any]) -> None:
-    from pagetape.database import Database
-    from pagetape.loss import Loss
+    from pagetape.asking.database import Database
     from pagetape.schemas.tape import Tape
+    from pagetape.tapes.loss import Loss
 
     tapes = [Tape(path) for path in paths]
     with Database(tapes) as db:

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from pagetape import answer, options
+from pagetape import answer
+from pagetape.commands import options
 from pagetape.schemas import GFP_BITS, MIGRATETYPES, TABLES, VERSION, ZONES, Column, Table
 
 

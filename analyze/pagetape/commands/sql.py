@@ -11,8 +11,10 @@ from pathlib import Path
 import click
 import duckdb
 
-from pagetape import answer, options, query
-from pagetape.database import Database
+from pagetape import answer
+from pagetape.asking import query
+from pagetape.asking.database import Database
+from pagetape.commands import options
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 

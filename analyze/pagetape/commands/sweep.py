@@ -12,8 +12,10 @@ from typing import Any
 
 import click
 
-from pagetape import answer, kernels, options, output, preference, sweep
-from pagetape.playback import Run
+from pagetape import answer, console
+from pagetape.commands import options
+from pagetape.replaying import kernels, preference, sweep
+from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape
 
 METRICS = (
@@ -238,7 +240,7 @@ def command(
     opened = [Tape(path.absolute() if cluster else path) for path in tapes]
     if "auto" in kernel_rows:
         for tape in opened:
-            output.tell(kernels.note(tape, "auto"))
+            console.tell(kernels.note(tape, "auto"))
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
     for kernel in kernel_rows:
         options.check_kernel(kernel)
@@ -258,16 +260,16 @@ def command(
     missing = [case for case in cases if case.result(out) is None]
     threads = jobs or len(os.sched_getaffinity(0))
     models = models or sweep.most_models(opened, threads)
-    with output.progress("sweep") as bar:
+    with console.progress("sweep") as bar:
         if cluster is not None:
-            from pagetape import fleet
+            from pagetape.replaying import fleet
 
             fleet.play(cluster, missing, out.absolute(), models=models, progress=bar)
         else:
             sweep.play(missing, out, jobs=threads, models=models, progress=bar)
     found = [result for case in cases if (result := case.result(out)) is not None]
     if html is not None:
-        from pagetape.sweep_page import sweep_page
+        from pagetape.pages.sweep_page import sweep_page
 
         html.write_text(sweep_page(found, metrics), "utf-8")
     if as_json:

@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
-from pagetape import answer, live, options
+from pagetape import answer
+from pagetape.commands import options
+from pagetape.recording import live
 
 Sample = dict[str, Any]
 

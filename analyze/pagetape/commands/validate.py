@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
-from pagetape import answer, kernels, options, output
-from pagetape.loss import Loss
+from pagetape import answer, console
+from pagetape.commands import options
+from pagetape.replaying import kernels
+from pagetape.replaying.validate_run import DECISIONS
+from pagetape.replaying.validation import END_STATE, validate
 from pagetape.schemas.tape import Tape
-from pagetape.stepping import DECISIONS
-from pagetape.validation import END_STATE, validate
+from pagetape.tapes.loss import Loss
 
 
 def _shares(found: dict[str, Any], parts: tuple[tuple[str, str, str], ...]) -> list[list[object]]:
@@ -85,8 +87,8 @@ def command(
       pagetape report model.exactness found.tape
     """
     source = Tape(tape)
-    output.tell(kernels.note(source, kernel))
-    with output.progress("validate") as bar:
+    console.tell(kernels.note(source, kernel))
+    with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
     loss = Loss.of(source)
     if as_json:

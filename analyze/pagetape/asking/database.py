@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tapes as DuckDB sees them.
+
+Every table of the schema is a view, whether a tape holds it or not, with one
+column more: `tape`, the name of the tape a row is from. Booleans are BOOLEAN,
+enums VARCHAR. Beside them stand `machine`, one row of facts per tape, `node_distance`, how
+far each node is from each CPU, the views of queries/views/, the macros gfp_names() and
+context_names(), and the kernel's indices of fragmentation, unusable_free_index(),
+fragmentation_index() and extfrag_for_order().
+
+The tables are scanned where they lie: a query reads the columns it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from pagetape.answer import Answer
+from pagetape.asking import query
+from pagetape.asking.spill_dir import spill_dir
+from pagetape.schemas import TABLES, Column, Table
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes.machine import assumed_distances
+
+_T = TypeVar("_T")
+
+MACHINE = pa.schema(
+    [
+        pa.field("tape", pa.utf8()),
+        pa.field("host", pa.utf8()),
+        pa.field("kernel", pa.utf8()),
+        pa.field("kernel_version", pa.int32()),  # 1000 * major + minor
+        pa.field("arch", pa.utf8()),
+        pa.field("page_size", pa.int32()),
+        pa.field("pageblock_order", pa.int32()),
+        pa.field("nr_orders", pa.int32()),
+        pa.field("cpus", pa.int32()),
+        pa.field("nodes", pa.int32()),
+        pa.field("compaction_proactiveness", pa.int32()),
+        pa.field("start_ts", pa.uint64()),  # first and last event of the tape
+        pa.field("end_ts", pa.uint64()),
+        pa.field("replayed", pa.bool_()),
+        pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
+        pa.field("model_kernel", pa.utf8()),  # of a replay: whose rules, ...
+        pa.field("policy", pa.utf8()),  # ... which policies, ...
+        pa.field("reclaim", pa.utf8()),  # ... which reclaim mode, ...
+        pa.field("tier", pa.utf8()),  # ... and the tier of what it predicts
+        pa.field("place", pa.int32()),  # among the tapes, from 0 on
+    ]
+)
+
+
+# The kernel's arithmetic (mm/vmstat.c), of a zone's free blocks and pages, and of those
+# pages that are in blocks of an order or larger.
+_MACROS = (
+    """unusable_free_index(free_pages, usable_pages) AS
+    CASE WHEN free_pages = 0 THEN 1000
+    ELSE (free_pages - usable_pages) * 1000 // free_pages END::BIGINT""",
+    """fragmentation_index(page_order, free_blocks, free_pages, usable_pages) AS
+    CASE WHEN free_blocks = 0 THEN 0 WHEN usable_pages > 0 THEN -1000
+    ELSE 1000 - (1000 + free_pages * 1000 // (1::BIGINT << page_order::INTEGER)) // free_blocks
+    END::BIGINT""",
+    """extfrag_for_order(free_pages, usable_pages) AS
+    CASE WHEN free_pages = 0 THEN 0
+    ELSE (free_pages - usable_pages) * 100 // free_pages END::BIGINT""",
+)
+
+
+def labels(tapes: Sequence[Tape]) -> list[str]:
+    """A short name for each tape: its file's, or the whole path where two agree."""
+    short = [tape.path.name.removesuffix(".tape") for tape in tapes]
+    return [
+        name if short.count(name) == 1 else str(tape.path)
+        for name, tape in zip(short, tapes, strict=True)
+    ]
+
+
+def kernel_version(release: str | None) -> int | None:
+    """1000 * major + minor of a release like '6.12.117-amd64'; None if unknown."""
+    match = re.match(r"(\d+)\.(\d+)", release or "")
+    return int(match[1]) * 1000 + int(match[2]) if match else None
+
+
+DISTANCE = pa.schema(
+    [
+        pa.field("tape", pa.utf8()),
+        pa.field("cpu", pa.int32()),
+        pa.field("to_node", pa.int32()),
+        pa.field("distance", pa.int32()),  # as the firmware tells it: 10 is the CPU's own node
+        pa.field("assumed", pa.bool_()),  # the tape does not tell it
+    ]
+)
+
+
+def distances(tape: Tape, label: str) -> list[dict[str, Any]]:
+    """The rows of `node_distance` for one tape."""
+    nodes = sorted(tape.facts.get("nodes") or [], key=lambda node: int(node["id"]))
+    rows = []
+    for node in nodes:
+        told = node.get("distance", [])
+        assumed = len(told) != len(nodes)
+        row = assumed_distances(nodes, node) if assumed else told
+        rows += [
+            {"tape": label, "cpu": cpu, "to_node": other["id"], "distance": d, "assumed": assumed}
+            for cpu in node.get("cpus", [])
+            for other, d in zip(nodes, row, strict=True)
+        ]
+    return rows
+
+
+def _number(text: object) -> int | None:
+    """A sysctl's value, if it is one that fits."""
+    words = str(text)
+    return int(words) if words.isdecimal() and len(words) < 10 else None
+
+
+def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
+    """The row of `machine` for one tape."""
+    facts = tape.facts
+    run = facts.get("replay")
+    sysctls = facts.get("sysctls") or {}
+    start, end = tape.clock or (None, None)
+    return {name: facts.get(name) for name in MACHINE.names} | {
+        "tape": label,
+        "kernel_version": kernel_version(facts.get("kernel")),
+        "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
+        "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
+        "start_ts": start,
+        "end_ts": end,
+        "replayed": run is not None,
+        "own": run and run["own"],
+        "model_kernel": run and run["kernel"],
+        "policy": run and " + ".join(run["policies"]),
+        "reclaim": run and run["reclaim"],
+        "tier": run and run["tier"],
+        "place": place,
+    }
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _select(table: Table, source: str, label: str) -> str:
+    columns = ", ".join(
+        f'"{c.name}"::BOOLEAN AS "{c.name}"' if c.type == "bool" else f'"{c.name}"'
+        for c in table.columns
+    )
+    return f"SELECT {_quoted(label)} AS tape, {columns} FROM {source}"
+
+
+def _typed(column: Column) -> str:
+    """A column of an answer; an enum's labels have the numbers that tapes give them."""
+    name = f'"{column.name}"'
+    if not column.labels:
+        return name
+    return f"{name}::ENUM({', '.join(map(_quoted, column.labels))}) AS {name}"
+
+
+@contextlib.contextmanager
+def _tape_errors() -> Iterator[None]:
+    """What DuckDB cannot do, in words."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as e:
+        why = str(e).splitlines()[0]
+        raise TapeError(errno.ENOMEM, f"the query needs more than there is: {why}") from e
+    except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
+        if (refused := str(e).partition(query.REFUSAL))[1]:
+            raise query.ParameterError(refused[2]) from e
+        raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
+
+
+class Database:
+    """A DuckDB connection over some tapes. Its views are made when a statement names them."""
+
+    def __init__(self, tapes: Sequence[Tape], threads: int | None = None) -> None:
+        """`threads` for a query; None: one per CPU."""
+        self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
+        self._db.execute("SET enable_progress_bar = false")
+        self._spill_dir = contextlib.ExitStack()
+        directory, limit = self._spill_dir.enter_context(spill_dir())
+        self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")
+        self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
+        names = labels(tapes)
+        self._tapes = list(zip(tapes, names, strict=True))
+        self._unmade: dict[str, Table | query.Query] = {**TABLES}
+        self._unmade |= {view.name: view for view in query.views()}
+        rows = [machine(tape, names[i], i) for i, tape in enumerate(tapes)]
+        self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
+        self._view("machine", "SELECT * FROM tape_machine")
+        far = [row for tape, name in self._tapes for row in distances(tape, name)]
+        self._db.register("tape_distance", pa.Table.from_pylist(far, DISTANCE))
+        self._view("node_distance", "SELECT * FROM tape_distance")
+        for bits, column in (("gfp", "gfp_flags"), ("context", "flags")):
+            known = list(TABLES["event"].column(column).bits)
+            self._db.execute(
+                f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
+                f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
+            )
+        for macro in _MACROS:
+            self._db.execute(f"CREATE TEMP MACRO {macro}")
+
+    def _make(self, names: Iterable[str]) -> None:
+        """The views of these names that are not there yet, each after those it names itself."""
+        for name in names:
+            view = self._unmade.pop(name, None)
+            if isinstance(view, Table):
+                self._view(name, " UNION ALL ".join(self._selects(view)))
+            elif view is not None:
+                self._make(re.findall(r"\w+", view.sql))
+                self._view(name, view.sql)
+
+    def _selects(self, table: Table) -> Iterator[str]:
+        for i, (tape, name) in enumerate(self._tapes):
+            source = f"tape{i}_{table.name}"
+            self._db.register(source, tape.dataset(table.name))
+            yield _select(table, source, name)
+
+    def _view(self, name: str, sql: str) -> None:
+        self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")
+
+    def run(self, question: query.Query, values: Mapping[str, Any] | None = None) -> Answer:
+        """The answer to a query; parameters not in `values` have their defaults."""
+        chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
+        self._make(re.findall(r"\w+", question.sql))
+        return self._interruptible(lambda: self._ask(question.sql, chosen))
+
+    def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+        """The answer to one statement; duckdb.Error if it is not one.
+
+        Parameters the statement does not name are a mistake of the caller.
+        """
+        self._make([*self._unmade])
+        return self._interruptible(lambda: self._ask(sql, parameters))
+
+    def rows(self, table: Table, sql: str) -> pa.Table:
+        """The answer to one statement as rows of `table`, none of them a Python object."""
+        columns = ", ".join(_typed(column) for column in table.columns)
+        self._make([*self._unmade])
+        return self._interruptible(lambda: self._rows(f"SELECT {columns} FROM ({sql})", table))
+
+    def _interruptible(self, ask: Callable[[], _T]) -> _T:
+        """Beside the main thread, because DuckDB hears of Ctrl-C late."""
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(ask)
+            try:
+                return answer.result()
+            except KeyboardInterrupt:
+                self._db.interrupt()
+                raise
+
+    def _ask(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
+        with _tape_errors():
+            relation = self._db.sql(sql, params=dict(parameters) if parameters else None)
+            if relation is None:
+                return Answer([], [], [])
+            return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+
+    def _rows(self, sql: str, table: Table) -> pa.Table:
+        with _tape_errors():
+            answer = self._db.sql(sql).to_arrow_table().cast(table.arrow)
+        return answer.combine_chunks()  # the engine takes no slices
+
+    def close(self) -> None:
+        self._db.close()
+        self._spill_dir.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

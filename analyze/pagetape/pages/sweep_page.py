@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a sweep: every run against the tape's own rules, coloured by what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from pagetape import answer
+from pagetape.pages.page import document
+from pagetape.replaying.sweep import words
+
+_FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
+
+
+def _cell(metric: dict[str, Any] | None) -> str:
+    if metric is None:
+        return "<td class=n>-</td>"
+    value = f"{metric['value']:,}"
+    difference, percent = metric["difference"], metric["percent"]
+    if not difference:
+        return f"<td class=n>{value}</td>"
+    change = f"{difference:+,}" if percent is None else f"{percent:+.1f} %"
+    if metric["within_model_error"]:
+        words = f"{change}: no more than the model's error, {metric['model_error']:,}"
+        return f'<td class="n within" title="{words}">{value} ({change})</td>'
+    share = _FULL * min(abs(100 if percent is None else percent), 100) / 100
+    kind = "less" if difference < 0 else "more"
+    title = f"{difference:+,} against the tape's own kernel and policy"
+    return (
+        f'<td class="n {kind}" style="--share:{share:.0f}%" title="{title}">{value} ({change})</td>'
+    )
+
+
+def _row(run: dict[str, Any], metrics: Sequence[str]) -> str:
+    found = {metric["metric"]: metric for metric in run["metrics"]}
+    about = (words(run), run["kernel"], run["reclaim"], run["tier"])
+    head = "".join(f"<td>{escape(word)}</td>" for word in about)
+    return f"<tr>{head}{''.join(_cell(found.get(name)) for name in metrics)}</tr>"
+
+
+def _error_row(runs: Sequence[dict[str, Any]], metrics: Sequence[str], name: str) -> str:
+    """What is the same for all runs on a tape."""
+    found = {metric["metric"]: metric[name] for run in runs for metric in run["metrics"]}
+    cells = "".join(f"<td class=n>{_number(found.get(metric))}</td>" for metric in metrics)
+    return f'<tr><td colspan="4">{name.replace("_", " ")}</td>{cells}</tr>'
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
+    names = ("policy", "kernel", "reclaim", "tier")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    tiers = {m["metric"]: m["tier"] for run in runs for m in run["metrics"] if m["tier"] != "A"}
+    head += "".join(
+        f"<th class=n>{escape(name)} <span class=tier>tier {tiers.get(name, 'A')}</span></th>"
+        for name in metrics
+    )
+    rows = "".join(_row(run, metrics) for run in runs)
+    about = "".join(_error_row(runs, metrics, name) for name in ("recorded", "model_error"))
+    return f"<div class=scroll><table class=matrix><tr>{head}</tr>{about}{rows}</table></div>"
+
+
+def sweep_page(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
+    """The HTML for the results of a sweep; `metrics` are the columns one sees at first."""
+    parts = [
+        "<h1>Sweep</h1>",
+        "<p>Every run against the model under the tape's own kernel and policy: "
+        "what is less, what is more, and, without colour, what is no more than the model's "
+        "error on the recording.</p>",
+    ]
+    for tape, same in groupby(runs, key=lambda run: run["tape"]):
+        of_tape = list(same)
+        every = list(dict.fromkeys(m["metric"] for run in of_tape for m in run["metrics"]))
+        lost = "unknown" if of_tape[0]["lost"] is None else f"{of_tape[0]['lost']:,}"
+        parts += [
+            f"<h2>{escape(tape)}</h2><p>{answer.amount(len(of_tape), 'run')};"
+            f" events lost: {lost}.</p>",
+            _matrix(of_tape, metrics),
+            f"<details><summary>Every metric</summary>{_matrix(of_tape, every)}</details>",
+        ]
+    return document("Sweep", parts)

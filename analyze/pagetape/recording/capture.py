@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a source of events to a tape: what recording and importing share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pagetape._collector import Source
+from pagetape.procfs import Proc
+from pagetape.recording.exact import Exact
+from pagetape.recording.stacks import Frames
+
+Row = dict[str, Any]
+
+
+class Sink(Protocol):
+    """Where rows go: a tape, or what becomes one."""
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None: ...
+    def rows(self, name: str, rows: list[Row]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of the machine at one time: rows and batches by table."""
+
+    rows: dict[str, list[Row]]
+    blocks: dict[str, pa.RecordBatch]
+    facts: dict[str, Any]
+
+    @classmethod
+    def take(
+        cls, proc: Proc, stage: str, number: int, ts: int = 0, *, blocks: bool = True
+    ) -> Snapshot:
+        """Look at /proc now; the slow part, kpageflags, first, and only if `blocks`."""
+        found = proc.blocks(stage, number, ts) if blocks else {}
+        how = {"snapshot": number, "ts": ts, "how": "proc"}
+        return cls({"snapshot": [how], **proc.rows(stage, number, ts)}, found, {"how": "proc"})
+
+    def made_exact(self, exact: Exact | None) -> Snapshot:
+        """The exact one in place of this, as far as there is one."""
+        if exact is None:
+            return self
+        (how,) = self.rows["snapshot"]
+        why = {} if exact.why is None else {"why": exact.why}
+        read = exact.rows(how["snapshot"])
+        if exact.how == "proc":
+            rows = self.rows | {"snapshot": [how | why]} | read
+            return Snapshot(rows, self.blocks, self.facts | why | exact.facts)
+        facts = exact.facts
+        marked = facts["pfn"] is not None
+        how = {
+            "snapshot": how["snapshot"],
+            "how": exact.how,
+            **why,
+            **{name: facts[name] for name in ("ts", "pfn", "cpu", "pid", "held_ns")},
+            "page_order": facts["order"] if marked else None,
+            "lock_ns": max(zone["lock_ns"] for zone in facts["zones"]),
+            "checks": sum(nr for name, nr in facts["checks"].items() if name != "pcp_types"),
+            "mismatches": sum(facts["mismatches"].values()),
+        }
+        rows, tables = exact.joined(self.rows, self.blocks)
+        return Snapshot({"snapshot": [how]} | rows | read, tables, {"how": exact.how} | why | facts)
+
+    @property
+    def ts(self) -> int:
+        """The moment it shows, on the trace clock."""
+        return int(self.rows["snapshot"][0]["ts"])
+
+    def numbered(self, number: int) -> Snapshot:
+        """The same under another number."""
+
+        def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
+            column = batch.schema.get_field_index("snapshot")
+            numbers = pa.repeat(pa.scalar(number, pa.uint16()), batch.num_rows)
+            return batch.set_column(column, batch.schema.field(column), numbers)
+
+        return Snapshot(
+            {
+                name: [row | {"snapshot": number} for row in rows]
+                for name, rows in self.rows.items()
+            },
+            {name: changed(batch) for name, batch in self.blocks.items()},
+            self.facts,
+        )
+
+    def write(self, tape: Sink) -> None:
+        for name, rows in self.rows.items():
+            tape.rows(name, rows)
+        for name, batch in self.blocks.items():
+            tape.write(name, batch)
+
+
+def known(*facts: dict[str, Any]) -> dict[str, Any]:
+    """All facts together; a later one wins, but not by being unknown."""
+    return {key: value for some in facts for key, value in some.items() if value is not None}
+
+
+def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
+    """Rows of `ring`, those of the top instance with what the trace left out and `stats` say."""
+    known_of = {row["cpu"]: row for row in stats}
+
+    def more(row: Row) -> Row:
+        said = {} if row["instance"] else known_of.get(row["cpu"], {})
+        return {key: value for key, value in said.items() if row.get(key) is None}
+
+    return [row | more(row) for row in rings]
+
+
+def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
+    """Rows of `lost`; a CPU's one gap of unknown size is what the others leave of its overrun.
+
+    The kernel notes a gap's size in the sub-buffer after it only if there is room.
+    """
+    overrun: dict[int, int] = {}
+    for ring in rings:
+        if ring.get("overrun"):
+            overrun[ring["cpu"]] = overrun.get(ring["cpu"], 0) + ring["overrun"]
+    sized: list[Row] = []
+    for row in lost:
+        mine = [other["events"] for other in lost if other["cpu"] == row["cpu"]]
+        rest = overrun.get(row["cpu"], 0) - sum(size or 0 for size in mine)
+        guess = row["events"] is None and mine.count(None) == 1 and rest > 0
+        sized.append(row | {"events": rest} if guess else row)
+    return sized
+
+
+def write_events(
+    source: Source,
+    tape: Sink,
+    progress: Callable[[float], None] = lambda _share: None,
+    ring_stats: Sequence[Row] = (),
+    frames: Frames | None = None,
+) -> None:
+    """Everything the source reads, until its end, and what is known only then.
+
+    Of a source that has several segments, one; they can share the `frames`.
+    """
+    frames = frames or Frames(source)
+    frames.restart()
+    while (found := source.read()) is not None:
+        name, batch = found[0], pa.record_batch(found[1])
+        tape.write(name, batch)
+        if name == "stack":
+            tape.write("frame", frames.of(batch))
+        progress(source.progress)
+    tape.rows("tracepoint", source.tracepoints())
+    rings = complete_rings(source.rings(), ring_stats)
+    tape.rows("ring", rings)
+    if spools := source.spools():
+        tape.rows("spool", spools)
+    tape.rows("lost", complete_lost(source.lost(), rings))
+    tape.rows("task", source.tasks())

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page allocator is doing now: a recording that is counted instead of kept.
+
+The recorder's stream is cut at every interval, so that an event is in exactly one, as it
+is with tapes of a rotation.
+
+    main thread     waits, looks at /proc, says where to cut
+    reader thread   counts batches; at each cut it hands over what it has
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape import procfs
+from pagetape._collector import Recorder, Source
+from pagetape.recording.eventsets import tracepoints
+from pagetape.recording.workload import Workload
+
+# What of reclaim and compaction is counted.
+DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin", "mark_victim")
+COMPACTION = ("begin", "wakeup_kcompactd", "kcompactd_wake")
+
+_ORDERS = 10  # the highest that is always told of
+_SPOOL = 256 << 20  # bytes that wait to be counted, at most
+
+Key = tuple[str, int | None, str | None, str | None]  # kind, order, migratetype, taken from
+
+
+@dataclass
+class Tally:
+    """The events of one interval, by what they tell."""
+
+    events: Counter[Key] = field(default_factory=Counter)
+    failed: int = 0  # allocations
+    others: Counter[tuple[str, str]] = field(default_factory=Counter)  # by table and kind
+
+    def add(self, name: str, batch: pa.RecordBatch) -> None:
+        """Count the rows of a batch of `event`, `reclaim` or `compaction`."""
+        kinds = batch["kind"].cast(pa.utf8())
+        if name != "event":
+            for kind in pc.value_counts(kinds).to_pylist():
+                self.others[name, kind["values"]] += kind["counts"]
+            return
+        failed = pc.and_(pc.equal(kinds, "alloc"), pc.is_null(batch["pfn"]))
+        self.failed += pc.sum(failed).as_py() or 0
+        rows = pa.table(
+            {
+                "kind": kinds,
+                "order": batch["page_order"],
+                "for": batch["migratetype"].cast(pa.utf8()),
+                "from": batch["fallback_migratetype"].cast(pa.utf8()),
+            }
+        )
+        served = rows.filter(pc.invert(failed)).group_by(rows.column_names)
+        for row in served.aggregate([([], "count_all")]).to_pylist():
+            key = (row["kind"], row["order"], row["for"], row["from"])
+            self.events[key] += row["count_all"]
+
+    def pages(self, kind: str) -> int:
+        """Pages of the events of a kind."""
+        return sum(nr << (key[1] or 0) for key, nr in self.events.items() if key[0] == kind)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval: what happened in it, and how the zones were at its end."""
+
+    at: datetime
+    ts: int  # its end on the trace clock
+    seconds: float
+    lost: int | None
+    tally: Tally
+    zones: list[dict[str, Any]]
+
+    def told(self) -> dict[str, Any]:
+        """The JSON object of one sample; what ends in _per_s is a rate over the interval."""
+        tally = self.tally
+        allocs: Counter[int] = Counter()
+        fallbacks: Counter[tuple[str, str]] = Counter()
+        for (kind, order, wanted, taken), nr in tally.events.items():
+            if kind == "alloc":
+                allocs[order or 0] += nr
+            elif kind == "alloc_extfrag":
+                fallbacks[wanted or "", taken or ""] += nr
+        orders = range(max(_ORDERS, *allocs, 0) + 1)
+        return {
+            "at": self.at.isoformat(timespec="milliseconds"),
+            "ts": self.ts,
+            "seconds": round(self.seconds, 6),
+            "lost": self.lost,
+            "allocs_per_s": {str(order): self._rate(allocs[order]) for order in orders},
+            "failed_allocs_per_s": self._rate(tally.failed),
+            "freed_pages_per_s": self._rate(tally.pages("free")),
+            "refill_pages_per_s": self._rate(tally.pages("alloc_zone_locked")),
+            "drain_pages_per_s": self._rate(tally.pages("pcpu_drain")),
+            "fallbacks": [
+                {"alloc_migratetype": wanted, "fallback_migratetype": taken}
+                | {"per_s": self._rate(nr)}
+                for (wanted, taken), nr in fallbacks.most_common()
+            ],
+            "reclaim_per_s": {k: self._rate(tally.others["reclaim", k]) for k in DAEMONS},
+            "compaction_per_s": {k: self._rate(tally.others["compaction", k]) for k in COMPACTION},
+            "zones": self.zones,
+        }
+
+    def _rate(self, nr: int) -> float:
+        return round(nr / self.seconds, 3)
+
+
+def zones() -> list[dict[str, Any]]:
+    """Free pages and watermarks of every zone, now; those are without the boost."""
+    rows, _ = procfs.parse_zoneinfo(Path("/proc/zoneinfo").read_text())
+    names = ("node", "zone", "free", "wmark_min", "wmark_low", "wmark_high", "boost")
+    return [{name: row.get(name) for name in names} for row in rows if row["managed"]]
+
+
+def _lost(source: Source) -> int | None:
+    """Events of the segment that the kernel overwrote; None if it does not say how many."""
+    known = [gap["events"] for gap in source.lost()]
+    return None if None in known else sum(known)
+
+
+class _Reader(threading.Thread):
+    """Counts what the recorder reads, segment by segment."""
+
+    def __init__(self, recorder: Recorder, workload: Workload) -> None:
+        super().__init__(name="reader", daemon=True)
+        self._recorder = recorder
+        self._workload = workload
+        self.done: queue.SimpleQueue[tuple[Tally, int | None]] = queue.SimpleQueue()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            more = True
+            while more:
+                tally = Tally()
+                while (found := self._recorder.read()) is not None:
+                    tally.add(found[0], pa.record_batch(found[1]))
+                self.done.put((tally, _lost(self._recorder)))
+                self._workload.nudge()
+                more = self._recorder.next()
+        except BaseException as e:  # raised again where the intervals are made
+            self.error = e
+            self._workload.stop()
+
+
+def _cut(recorder: Recorder, reader: _Reader, workload: Workload, start: int) -> Interval | None:
+    """The interval from `start` to now, once all its events are counted; None if that failed."""
+    recorder.hold()
+    at, ts = datetime.now(UTC), time.monotonic_ns()
+    recorder.cut(ts)
+    state = zones()
+    while reader.done.empty():
+        if workload.wait() and reader.done.empty():
+            return None
+    tally, lost = reader.done.get()
+    return Interval(at, ts, (ts - start) / 1e9, lost, tally, state)
+
+
+def intervals(every: float, which: str) -> Generator[Interval]:
+    """One after the other, each so many seconds, until SIGINT or SIGTERM.
+
+    `which` is an event set; what is rare is counted in any case.
+    """
+    workload = Workload([], None)
+    events = list(dict.fromkeys(tracepoints(which) + tracepoints("cheap")))
+    with contextlib.ExitStack() as stack:
+        spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="pagetape."))
+        migratetypes = procfs.live().facts.get("migratetypes", ())
+        recorder = Recorder(events, spool, migratetypes, prompt=True, spool_max=_SPOOL)
+        stack.callback(recorder.close)
+        stack.enter_context(workload.signals())
+        reader = _Reader(recorder, workload)
+        recorder.start()
+        start = time.monotonic_ns()
+        due = time.monotonic() + every
+        reader.start()
+        stack.callback(reader.join)
+        stack.callback(recorder.stop)
+        while not workload.wait(due - time.monotonic()):
+            if time.monotonic() < due:
+                continue
+            found = _cut(recorder, reader, workload, start)
+            if found is None:
+                break
+            yield found
+            start = found.ts
+            due = max(due + every, time.monotonic())
+        if reader.error:
+            raise reader.error

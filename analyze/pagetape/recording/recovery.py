@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole tape from one that is not finished, and the spool in it."""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape import console
+from pagetape._collector import Spooled
+from pagetape.recording.capture import Row, Sink
+from pagetape.recording.private import Veil, Veiled
+from pagetape.recording.stacks import Frames
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import output
+from pagetape.tapes.spool import DECODED, Found
+
+# The source tells of the whole recording.
+_CLOSING = ("tracepoint", "ring", "spool", "lost", "task", "frame")
+# Taken beside the recording, and placed among its events.
+_PLACED = ("parameter", "sample", "free_count")
+
+
+class _Placing:
+    """Passes decoded rows on to a tape, and finds the place of each time among its events."""
+
+    def __init__(self, tape: Sink, times: list[int], frames: Frames | None) -> None:
+        self._tape = tape
+        self._frames = frames
+        self._events = 0
+        self.times = times  # ascending
+        self.at: list[int] = []  # rows of `event` up to each of the times
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        if name == "event" and batch.num_rows:
+            ts = batch.column("ts")
+            while len(self.at) < len(self.times) and self.times[len(self.at)] < ts[-1].as_py():
+                time = self.times[len(self.at)]
+                before = bisect_right(range(len(ts)), time, key=lambda i: ts[i].as_py())
+                self.at.append(self._events + before)
+            self._events += batch.num_rows
+        self._tape.write(name, batch)
+        if name == "stack" and self._frames:
+            self._tape.write("frame", self._frames.of(batch))
+
+    def rows(self, name: str, rows: list[Row]) -> None:
+        self._tape.rows(name, rows)
+
+    def end(self) -> None:
+        self.at += [self._events] * (len(self.times) - len(self.at))
+
+
+def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The first `rows` of the batches; EOFError if there are fewer."""
+    while rows:
+        batch = next(batches, None)
+        if batch is None:
+            raise EOFError
+        yield batch.slice(0, rows)
+        rows -= min(rows, batch.num_rows)
+
+
+def _ring(row: Row, instances: list[str]) -> Row:
+    """A ring under its instance's name, which the spool does not know."""
+    return row | {"instance": instances[0] if instances else ""}
+
+
+def _write_rest(tape: Sink, placing: _Placing, old: Tape) -> None:
+    """The tables that are not of the spool."""
+    placing.end()
+    places = pa.array(placing.at, pa.uint64())
+    times = pa.array(placing.times, pa.uint64())
+    for name in old.tables - {*DECODED, *_CLOSING}:
+        for batch in old.batches(name):
+            if name in _PLACED:
+                at = places.take(pc.index_in(batch.column("ts"), value_set=times))
+                column = batch.schema.get_field_index("at")
+                batch = batch.set_column(column, batch.schema.field(column), at)
+            tape.write(name, batch)
+
+
+def recover(path: Path, out: Path, *, private: str | None = None, replace: bool = False) -> None:
+    """Make the tape `out` of the tape `path` and what is in its spool; both stay as they are.
+
+    With `private`, a private one; a recording that is private from the start has no spool.
+    """
+    output.check_free(out, replace=replace)
+    old = Tape(path)
+    found = Found.of(path)
+    if found is None:
+        raise TapeError(errno.EINVAL, f"{path}: is a finished tape; nothing to import")
+    if found.in_use:
+        raise TapeError(errno.EBUSY, f"{path}: is still being recorded")
+    source = _open(old, found)
+    facts = {name: value for name, value in old.facts.items() if name != "deferred"}
+    facts["ended"] = source.ended if source else "killed"
+    veil = Veil(private) if private else None
+    times = {ts for name in _PLACED for ts in old.table(name).column("ts").to_pylist()}
+    try:
+        with (
+            output.whole_tape(out, veil.facts(facts) if veil else facts, replace=replace) as made,
+            console.progress("import") as bar,
+        ):
+            tape = Veiled(made, veil) if veil else made
+            placing = _Placing(tape, sorted(times), Frames(source) if source else None)
+            for name in DECODED:
+                for batch in _first(old.batches(name), found.rows.get(name, 0)):
+                    placing.write(name, batch)
+            if source:
+                _decode(source, placing, facts, bar)
+            _write_rest(tape, placing, old)
+    except EOFError as e:
+        words = f"{path}: has fewer rows than when its last checkpoint was made"
+        raise TapeError(errno.EBADMSG, words) from e
+    finally:
+        if source:
+            source.close()
+
+
+def _open(old: Tape, found: Found) -> Spooled | None:
+    if not found.begun:
+        return None
+    return Spooled(str(found.path), old.facts.get("migratetypes", ()), found.state)
+
+
+def _decode(
+    source: Spooled, placing: _Placing, facts: dict[str, Any], bar: Callable[[float], None]
+) -> None:
+    while (batch := source.read()) is not None:
+        placing.write(batch[0], pa.record_batch(batch[1]))
+        bar(source.progress)
+    placing.rows("tracepoint", source.tracepoints())
+    instances = facts.get("instances", [])
+    placing.rows("ring", [_ring(row, instances) for row in source.rings()])
+    placing.rows("spool", source.spools())
+    placing.rows("lost", source.lost())
+    placing.rows("task", source.tasks())

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments of a session as tapes on disk: all in one, or each in one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.recording.capture import Row, Sink
+from pagetape.recording.private import Veil, Veiled
+from pagetape.recording.session import Boundary
+from pagetape.recording.tape_dir import TapeDir
+from pagetape.schemas.tape import Writer
+from pagetape.tapes.spool import Spool
+
+
+class OneTape:
+    """A segment that becomes the tape `path`, maybe a private one."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        replace: bool = False,
+        defer: bool = False,
+        facts: dict[str, Any] | None = None,
+        private: str | None = None,
+    ) -> None:
+        self.path = path
+        self.tape: Writer | None = None
+        self._replace = replace
+        self._defer = defer
+        self._facts = facts or {}
+        self._veil = Veil(private) if private else None
+        self._rows: Sink | None = None  # to the tape, or through its veil
+        self._has_home = False
+
+    def home(self) -> Spool | None:
+        if self._veil:  # a spool would tell what the tape hides
+            return None
+        self._has_home = True
+        return Spool(self.path, replace=self._replace, defer=self._defer)
+
+    def begin(self, start: Boundary) -> None:
+        facts = start.facts | self._facts
+        told = self._veil.facts(facts) if self._veil else facts
+        self.tape = Writer(self.path, told, replace=self._replace, over=self._has_home)
+        self._rows = Veiled(self.tape, self._veil) if self._veil else self.tape
+        start.state.numbered(0).write(self._rows)
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        assert self._rows is not None
+        self._rows.write(name, batch)
+
+    def rows(self, name: str, rows: list[Row]) -> None:
+        assert self._rows is not None
+        self._rows.rows(name, rows)
+
+    def end(self, end: Boundary) -> None:
+        assert self._rows is not None
+        end.state.numbered(1).write(self._rows)
+
+    def close(self) -> None:
+        if self.tape is not None:
+            self.tape.close()
+
+
+class Rotation:
+    """Each segment becomes a tape in the directory; what is too much there goes."""
+
+    def __init__(
+        self, tape_dir: TapeDir, done: Callable[[Path], None], private: str | None = None
+    ) -> None:
+        self._tape_dir = tape_dir
+        self._private = private
+        self._done = done  # told of each finished tape
+        self._tape: OneTape | None = None
+        self._first: OneTape | None = None
+
+    @property
+    def tape(self) -> Writer | None:
+        return self._tape.tape if self._tape else None
+
+    def _place(self, at: datetime) -> OneTape:
+        return OneTape(self._tape_dir.place(at), facts=self._tape_dir.mark(), private=self._private)
+
+    def home(self) -> Spool | None:
+        self._first = self._place(datetime.now(UTC))
+        return self._first.home()
+
+    def begin(self, start: Boundary) -> None:
+        self._tape, self._first = self._first or self._place(start.at), None
+        self._tape.begin(start)
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        assert self._tape is not None
+        self._tape.write(name, batch)
+
+    def rows(self, name: str, rows: list[Row]) -> None:
+        assert self._tape is not None
+        self._tape.rows(name, rows)
+
+    def end(self, end: Boundary) -> None:
+        assert self._tape is not None
+        self._tape.end(end)
+        self._tape.close()
+        self._done(self._tape.path)
+        self._tape = None
+        self._tape_dir.tidy()
+
+    def close(self) -> None:
+        if self._tape is not None:
+            self._tape.close()
+        self._tape_dir.close()

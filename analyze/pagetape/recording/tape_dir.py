@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory in which one recorder puts tape after tape, within a bound of bytes.
+
+The tapes are HOST-2026-11-21T061500Z.tape, by the time at which they begin. Only
+those that a recorder with a TapeDir made are ever removed, and of these only finished
+ones, the oldest first, and never the last.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.tapes.spool import Found
+
+# What the facts of a TapeDir's tapes have, and those of others have not.
+MARK = "series"
+
+_NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
+
+
+class TapeDir:
+    """The tapes of `host` (this one) in `directory`, which is made if it is not there.
+
+    While it is open no other recorder can use the same directory. With `keep`, that
+    many bytes are kept, and the tape that is being written.
+    """
+
+    def __init__(self, directory: Path, keep: float | None, host: str | None = None) -> None:
+        if is_tape(directory):
+            raise TapeError(errno.EEXIST, f"{directory}: is a tape; give a directory for tapes")
+        try:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as e:
+            raise TapeError(e.errno, f"{directory}: {os.strerror(e.errno or errno.EIO)}") from e
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            os.close(self._lock)
+            raise TapeError(e.errno, f"{directory}: another recorder writes there") from e
+        self.directory = directory
+        self._keep = keep
+        self._host = re.sub(r"[^\w.-]", "_", host or os.uname().nodename)
+        self._since = datetime.now(UTC).isoformat(timespec="seconds")
+        self.made = 0
+        self.removed = 0
+        for part in directory.glob(f"{self._host}-*.tape.part"):
+            shutil.rmtree(part)  # of a recorder that was killed while it wrote
+
+    def mark(self) -> dict[str, Any]:
+        """Facts of the next tape: which recorder's it is, and its number there."""
+        return {MARK: {"since": self._since, "number": self.made}}
+
+    def place(self, at: datetime) -> Path:
+        """Where the tape that begins `at` goes."""
+        self.made += 1
+        name = f"{self._host}-{at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
+        path = self.directory / f"{name}.tape"
+        nr = 1
+        while path.exists():  # made in the same second, or the clock was set back
+            nr += 1
+            path = self.directory / f"{name}-{nr}.tape"
+        return path
+
+    def _tapes(self) -> list[Path]:
+        """Those of this host, the oldest first."""
+        found = []
+        for path in self.directory.glob(f"{self._host}-*.tape"):
+            name = _NAME.fullmatch(path.name, len(self._host))
+            if name and is_tape(path):
+                found.append((name[1], int(name[2] or 1), path))
+        return [path for *_, path in sorted(found)]
+
+    def tidy(self) -> None:
+        """Remove what is too much. A killed recorder's tapes are counted, and left."""
+        if self._keep is None:
+            return
+        sizes = {path: _bytes(path) for path in self._tapes()}
+        too_many = sum(sizes.values()) - self._keep
+        for path in list(sizes)[:-1]:
+            if too_many <= 0:
+                break
+            if _removable(path):
+                shutil.rmtree(path)
+                too_many -= sizes[path]
+                self.removed += 1
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _removable(path: Path) -> bool:
+    """Whether a TapeDir's recorder made and finished it."""
+    try:
+        tape = Tape(path)
+        return MARK in tape.facts and tape.complete and Found.of(path) is None
+    except OSError:  # damaged, or of another version: not ours to judge
+        return False

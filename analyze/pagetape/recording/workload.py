@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs while a tape records: a command, a span of time, or until a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import queue
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from pagetape.schemas.tape import TapeError
+
+GRACE_S = 5  # that a command which outlives the recording has to end
+
+
+class Workload:
+    """Start it, wait() until that says it is over, finish() it."""
+
+    def __init__(self, argv: Sequence[str], duration: float | None) -> None:
+        if argv and not shutil.which(argv[0]):
+            raise TapeError(errno.ENOENT, f"{argv[0]}: command not found")
+        self._argv = argv
+        self._duration = duration
+        self._deadline = float("inf")
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        # What wakes wait(); unlike with a lock, a signal handler may use it at any time.
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Within, SIGINT and SIGTERM end the load instead of the program."""
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(n, lambda *_: self.stop()) for n in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+    def start(self) -> None:
+        """Start the command and the clock."""
+        if self._argv:
+            self._child = subprocess.Popen(self._argv)
+            threading.Thread(target=self._watch, args=(self._child,), daemon=True).start()
+        if self._duration is not None:
+            self._deadline = time.monotonic() + self._duration
+
+    def _watch(self, child: subprocess.Popen[bytes]) -> None:
+        child.wait()
+        self.stop()
+
+    def stop(self) -> None:
+        """End it now."""
+        self._stopped = True
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Let wait() return although it is not over."""
+        self._wake.put(None)
+
+    def wait(self, seconds: float = float("inf")) -> bool:
+        """Whether it is over; waits so long for that, or until a nudge."""
+        left = min(seconds, self._deadline - time.monotonic())
+        with contextlib.suppress(queue.Empty):
+            self._wake.get(timeout=max(left, 0) if left < threading.TIMEOUT_MAX else None)
+        return self._stopped or time.monotonic() >= self._deadline
+
+    def finish(self) -> int:
+        """The command's exit status; 0 if it was still running and had to be ended."""
+        if self._child is None:
+            return 0
+        status = self._child.poll()
+        if status is not None:
+            return status if status >= 0 else 128 - status
+        self._child.terminate()
+        try:
+            self._child.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        return 0

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep's runs on the workers of a Dask cluster, which share a filesystem with this machine.
+
+A tape is prepared once, on one worker; then its runs go out in groups, each of which
+decodes the tape once. A worker plays a group on one of its threads. Its files are the result,
+as on one machine.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from itertools import groupby
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.replaying import sweep
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import cache
+
+_CONNECT_S = 10
+
+
+def _prepare(tape: Tape, directory: Path, build: str) -> tuple[pa.Table, pa.Table]:
+    """On a worker: what sweep.prepare() gives."""
+    _same(build)
+    return sweep.prepare(tape, directory)
+
+
+def _play(
+    cases: Sequence[sweep.Case], prepared: tuple[pa.Table, pa.Table], directory: Path, build: str
+) -> int:
+    """On a worker: some runs on one tape; how many."""
+    _same(build)
+    sweep.play(cases, directory, jobs=1, models=len(cases), prepared=prepared)
+    return len(cases)
+
+
+def _same(build: str) -> None:
+    """An error unless this worker's pagetape is that of the sweep."""
+    if cache.build() != build:
+        raise TapeError(errno.EPROTO, f"worker on {socket.gethostname()}: another pagetape")
+
+
+def _dask() -> Any:
+    """Imported here, for nothing else needs it."""
+    try:
+        import distributed
+    except ImportError:
+        raise TapeError(
+            errno.ENOPKG, "--cluster needs Dask: pip install 'pagetape[fleet]'"
+        ) from None
+    return distributed
+
+
+def _client(address: str) -> Any:
+    dask = _dask()
+    try:
+        return dask.Client(address, timeout=_CONNECT_S)
+    except (OSError, ValueError) as e:
+        raise TapeError(errno.EHOSTUNREACH, f"{address}: no Dask scheduler there") from e
+
+
+def play(
+    address: str,
+    cases: Sequence[sweep.Case],
+    directory: Path,
+    *,
+    models: int,
+    progress: Callable[[float], None] = lambda _share: None,
+) -> None:
+    """Make the results of the cases; up to `models` of them are a group."""
+    with closing(_client(address)) as client:
+        threads = sum(client.nthreads().values()) or 1
+        build = cache.build()
+        work = []
+        for _, same in groupby(cases, key=lambda case: case.label):
+            runs = list(same)
+            prepared = client.submit(_prepare, runs[0].tape, directory, build, pure=False)
+            size = min(models, ceil(len(runs) / threads))
+            work += [
+                client.submit(_play, runs[i : i + size], prepared, directory, build, pure=False)
+                for i in range(0, len(runs), size)
+            ]
+        done = 0
+        for future in _dask().as_completed(work):
+            done += future.result()
+            progress(done / len(cases))

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the recorded machine holds its zone locks, for `zone_lock:profile=tape`."""
+
+from __future__ import annotations
+
+import errno
+
+from pagetape.asking import query
+from pagetape.asking.database import Database
+from pagetape.schemas.tape import Tape, TapeError
+
+_NUMBERS = ("take_ps", "take_block_ps", "give_ps", "give_block_ps")
+
+
+def _fit(tape: Tape) -> dict[str, int]:
+    """Picoseconds for a block; what a hold costs beyond its blocks is one block more."""
+    with Database([tape]) as db:
+        rows = db.run(query.reports()["zone_lock.fit"]).objects()
+    found = {row["what"]: round(1000 * row["net_ns"]) for row in rows}
+    return {f"{what}_{part}": ps for what, ps in found.items() for part in ("ps", "block_ps")}
+
+
+def fitted(tape: Tape, spec: str) -> str:
+    """`spec` itself or, of the policy zone_lock with profile=tape, with the numbers filled in."""
+    name, _, settings = spec.partition(":")
+    given = {setting.partition("=")[0] for setting in settings.split(",")}
+    if name != "zone_lock" or "profile=tape" not in settings.split(","):
+        return spec
+    missing = [number for number in _NUMBERS if number not in given]
+    if not missing:
+        return spec
+    found = _fit(tape)
+    unknown = [number for number in missing if number not in found]
+    if unknown:
+        raise TapeError(
+            errno.ENODATA,
+            f"{tape.path}: zone_lock:profile=tape: no runs of refills and drains to fit; give"
+            f" {', '.join(unknown)}",
+        )
+    return ",".join([spec, *(f"{number}={found[number]}" for number in missing)])

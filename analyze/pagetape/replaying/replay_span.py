@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which events of a tape its exact snapshots leave to be played.
+
+An exact snapshot shows the state right after a page of the recorder's own left its free
+list. The alloc_zone_locked event of that page marks the instant, the *cut*: it is the
+last one of the snapshot's CPU, thread and page that is not later than the snapshot. The
+kernel reports the allocation itself, with an `alloc` of the same page, only afterwards.
+
+    start   What is up to the cut, and that `alloc`, is in the state already.
+    end     What is up to the cut, and that `alloc`, is in the state; nothing after it is.
+
+So a replay plays what lies between the two cuts, without the first `alloc`, with the last.
+Where the event was not recorded, or is in the segment before, the snapshot's own time is the
+cut. The end is the last snapshot; those between it and the start are not needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.schemas.tape import Tape
+
+Span = tuple[int, int]  # rows of event: the first, and the one after the last
+
+# How far around a snapshot its events are looked for: more than it may hold a CPU.
+_AROUND_NS = 500_000_000
+
+
+@dataclass(frozen=True)
+class SnapshotPoint:
+    """The rows of one snapshot in the table event."""
+
+    after: int  # rows up to the cut
+    alloc: int | None  # row of the alloc that is in the state although it comes later
+
+
+def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
+    """The row of `snapshot` for a snapshot of that number that is exact, or is in some zones."""
+    rows: list[dict[str, Any]] = tape.table("snapshot").to_pylist()
+    found = (row for row in rows if row["snapshot"] == snapshot and row["how"] != "proc")
+    return next(found, None)
+
+
+def _rows(table: pa.Table, mark: dict[str, Any]) -> list[tuple[int, str]]:
+    """The events of the marked page, by the marking thread on its CPU: row and kind."""
+    mask = pc.equal(table["pfn"], mark["pfn"])
+    for name in ("cpu", "pid"):
+        mask = pc.and_kleene(mask, pc.equal(table[name], mark[name]))
+    rows = pc.indices_nonzero(pc.fill_null(mask, False))
+    return list(zip(rows.to_pylist(), table["kind"].take(rows).to_pylist(), strict=True))
+
+
+def find(tape: Tape, mark: dict[str, Any]) -> SnapshotPoint:
+    """Where the snapshot with the row `mark` cuts the tape's events."""
+    base, near = tape.around("event", mark["ts"] - _AROUND_NS, mark["ts"] + _AROUND_NS)
+    before = pc.sum(pc.less_equal(near["ts"], mark["ts"])).as_py() or 0
+    events = _rows(near, mark)
+    cuts = [row for row, kind in events if kind == "alloc_zone_locked" and row < before]
+    after = cuts[-1] + 1 if cuts else before
+    alloc = next((row for row, kind in events if kind == "alloc" and row >= after), None)
+    return SnapshotPoint(base + after, None if alloc is None else base + alloc)
+
+
+def spans(tape: Tape) -> list[Span]:
+    """The rows of event to play, in order; none if all are."""
+    last = pc.max(tape.table("snapshot")["snapshot"]).as_py()
+    start, end = exact(tape, 0), exact(tape, last) if last else None
+    if start is None:
+        return []
+    rows = tape.num_rows("event")
+    first = find(tape, start)
+    last = find(tape, end) if end else SnapshotPoint(rows, None)
+    found = [(first.after, max(first.after, last.after))]
+    if first.alloc is not None and first.alloc < last.after:
+        found = [(first.after, first.alloc), (first.alloc + 1, last.after)]
+    if last.alloc is not None:
+        found.append((last.alloc, last.alloc + 1))
+    return found

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validates the model on a tape: one step ahead of every decision the kernel took.
+
+At every recorded decision the model says what it expects, is scored, and then takes over
+what was recorded. So one wrong expectation is one miss, and not the end of all
+agreement as it is in a free run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape import _replay
+from pagetape.replaying import kernels, preference, replay_span, validate_run
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, Writer
+from pagetape.tapes import cache, output
+from pagetape.tapes.machine import snapshot_rows
+
+# Parts of the end state that are compared: how many the snapshot has, and the model too.
+END_STATE = (
+    ("free blocks", "free_blocks", "free_blocks_same"),
+    ("free blocks with the same next", "free_blocks", "successor_same"),
+    ("pages on per-CPU lists", "pcp_pages", "pcp_pages_same"),
+    ("pageblock types", "pageblocks", "pageblocks_same"),
+)
+
+_UNTOLD = TABLES["untold"].arrow
+
+_END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
+
+
+def _without_refuted(rows: pa.Table) -> pa.Table:
+    """Without allocs of pages whose free, as was found later, had not put them on a PCP."""
+    number = pa.arange(0, rows.num_rows)
+    found = pa.table({"number": number, "at": rows["at"], "pfn": rows["pfn"]})
+    kind = rows["kind"].cast(pa.utf8())
+    allocs = found.filter(pc.equal(kind, "alloc"))
+    frees = found.filter(pc.equal(kind, "direct_free"))
+    pairs = allocs.join(frees, "pfn", join_type="inner", right_suffix="_free")
+    found_later = pc.greater(pairs["number_free"], pairs["number"])
+    refuted = pairs.filter(pc.and_(found_later, pc.less(pairs["at_free"], pairs["at"])))
+    return rows.filter(pc.invert(pc.is_in(number, value_set=refuted["number"])))
+
+
+def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Rows of untold, sorted by the row of event they come before."""
+    rows = _without_refuted(pa.Table.from_batches(batches, _UNTOLD))
+    return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
+
+
+def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
+    """What validate infers for a free run, table by table; both are kept."""
+    found: dict[str, list[pa.RecordBatch]] = {"untold": [], "preference": []}
+
+    def sink(name: str, batch: pa.RecordBatch) -> None:
+        if name in found:
+            found[name].append(batch)
+
+    validate_run.run(tape, row, sink)
+    preferences = pa.Table.from_batches(found["preference"], preference.SCHEMA)
+    return {"untold": _by_row(found["untold"]), "preference": preferences}
+
+
+def preferences(tape: Tape) -> pa.Table:
+    """Which node each thread's requests prefer: input of a free run. Nothing for one node.
+
+    A replay's tape has its own, those it was given.
+    """
+    if "replay" in tape.facts:
+        return tape.table("preference")
+    if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
+        return preference.SCHEMA.empty_table()
+    untold(tape)  # whose run tells both
+    found = cache.table(
+        tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
+    )
+    policies = tape.table("memory_policy").to_pylist()
+    return preference.corrected(found, preference.told(tape, policies))
+
+
+def untold(tape: Tape) -> pa.Table:
+    """What the tape's events leave out, as far as they prove it: input of a free run.
+
+    Nothing for a replay, which tells all; and nothing without an exact snapshot at the
+    start and the events of the free lists, for only they prove anything.
+    """
+    points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
+    proves = replay_span.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
+    if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
+        return _UNTOLD.empty_table()
+
+    def make() -> pa.Table:
+        found = _ahead(tape, own.row)
+        cache.table(tape, "preference", preference.SCHEMA, lambda: found["preference"])
+        return found["untold"]
+
+    return cache.table(tape, "untold", _UNTOLD, make)
+
+
+def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
+    """Beside the exact snapshot at the end, if the recording has one."""
+    if replay_span.exact(tape, 1) is None:
+        return
+    for name in _END_TABLES:
+        for batch in snapshot_rows(tape, name, 1):
+            engine.compare_end(name, batch)
+
+
+def validate(
+    tape: Tape,
+    kernel: str,
+    out: Path | None = None,
+    *,
+    replace: bool = False,
+    progress: Callable[[float], None] = lambda _share: None,
+) -> dict[str, Any]:
+    """The JSON object of `pagetape validate`. With `out`, also a tape of what was found."""
+    row = kernels.row(tape, kernel)
+    untold_rows: list[pa.RecordBatch] = []
+    with contextlib.ExitStack() as stack:
+        writer: Writer | None = None
+        if out is not None:
+            facts = tape.facts | {"validate": {"kernel": row, "tape": tape.path.name}}
+            writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
+            for batch in tape.batches("lost"):
+                writer.write("lost", batch)
+
+        def sink(name: str, batch: pa.RecordBatch) -> None:
+            if name == "untold":
+                untold_rows.append(batch)
+            elif writer is not None:
+                writer.write(name, batch)
+
+        engine = validate_run.run(tape, row, sink, progress)
+        if writer is not None:
+            for batch in _by_row(untold_rows).to_batches():
+                writer.write("untold", batch)
+    _compare_end(engine, tape)
+    totals = dict(engine.totals)
+    seconds = totals.pop("loop_seconds")
+    events = totals.pop("events")
+    return {
+        "tape": str(tape.path),
+        "kernel": row,
+        "kernel_because": kernels.because(tape, kernel),
+        "events": events,
+        "events_per_s": events / seconds if seconds else None,
+        **totals,
+        "first_divergence": engine.first_divergence,
+        "end_state": engine.end_state,
+        "anomalies": engine.anomalies,
+    }

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tape holds: its events, loss, machine and snapshots."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.compute as pc
+
+from pagetape import answer
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+from pagetape.tapes.loss import Loss
+from pagetape.tapes.spool import Found
+
+
+def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
+    """Rows of `tracepoint`; counted in the tables where the recorder was killed."""
+    points: list[dict[str, Any]] = tape.table("tracepoint").to_pylist()
+    if points:
+        return points
+    counted: Counter[tuple[str, str]] = Counter()
+    for name in ("event", "reclaim", "compaction"):
+        for batch in tape.batches(name):
+            for kind in pc.value_counts(batch.column("kind")).to_pylist():
+                counted[name, kind["values"]] += kind["counts"]
+    return [
+        {"name": kind.tracepoints[0].partition(":")[2], "events": nr, "stored": name}
+        for (name, label), nr in counted.items()
+        for kind in TABLES[name].kinds
+        if kind.name == label
+    ]
+
+
+def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
+    """How the state at the start was read; exact only if all of it is."""
+    if not snapshots:
+        return "proc" if tape.num_rows("zone") else "none"
+    start = next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
+    return "proc" if start == "mixed" else start
+
+
+def _stacks(tape: Tape) -> dict[str, int] | None:
+    """What is known of kernel stacks; None where the tape has none."""
+    if "stack" not in tape.tables:
+        return None
+    rows, frames = tape.table("stack"), tape.table("frame")
+    return {
+        "recorded": len(rows),
+        "without_event": rows["event_ts"].null_count,
+        "different": pc.count_distinct(rows["stack"]).as_py(),
+        "frames": len(frames),
+        "frames_without_name": frames["function"].null_count,
+    }
+
+
+def _ending(tape: Tape) -> dict[str, Any]:
+    """Whether the recording came to its end, how, and what waits in the spool."""
+    found = Found.of(tape.path)
+    spools = tape.table("spool").to_pylist()
+    waiting, ended = 0, tape.facts.get("ended", "stopped" if tape.complete else "killed")
+    if found is not None:
+        waiting, ended = found.look()
+        ended = "recording" if found.in_use else ended
+    return {
+        "finished": found is None and tape.complete,
+        "ended": ended,
+        "spool": {
+            "waiting_bytes": waiting,
+            "peak_bytes": sum(spool["peak"] for spool in spools),
+            "full_s": max((spool["full"] for spool in spools), default=0) / 1e9,
+        },
+    }
+
+
+def spooled(info: dict[str, Any]) -> str:
+    """In words, what was not as it should be with the spool; maybe nothing."""
+    spool = info["spool"]
+    words = []
+    if spool["full_s"]:
+        words.append(f"the spool was full for {spool['full_s']:.1f} s")
+    if spool["waiting_bytes"]:
+        words.append(f"{answer.size(spool['waiting_bytes'])} wait in the spool")
+    return ", ".join(words)
+
+
+def summary(tape: Tape) -> dict[str, Any]:
+    """What `pagetape info` tells, but for the rows of each table, which takes reading them."""
+    points = _tracepoints(tape)
+    stored = sum(p["events"] for p in points if p["stored"])
+    began, ended = tape.clock or (0, 0)
+    loss = Loss.of(tape)
+    snapshots = tape.table("snapshot").to_pylist()
+    return {
+        "tape": str(tape.path),
+        "kernel": tape.facts.get("kernel"),
+        "host": tape.facts.get("host"),
+        "cpus": tape.facts.get("cpus"),
+        "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,
+        "duration_s": (ended - began) / 1e9,
+        "events": {p["name"]: p["events"] for p in points},
+        "stored": stored,
+        "lost": loss.total,
+        "lost_by_cpu": loss.by_cpu,
+        "complete": tape.complete,
+        **_ending(tape),
+        "snapshot": _snapshot(snapshots, tape),
+        "snapshots": snapshots,
+        "snapshot_zones": tape.table("snapshot_zone").to_pylist(),
+        "snapshot_checks": tape.table("snapshot_check").to_pylist(),
+        "stacks": _stacks(tape),
+        "samples": pc.count_distinct(tape.table("sample")["ts"]).as_py(),
+        "private": tape.facts.get("private"),
+        "bytes": tape.bytes,
+        "bytes_per_event": tape.bytes / stored if stored else None,
+        "facts": tape.facts,
+    }
+
+
+def describe(tape: Tape) -> dict[str, Any]:
+    """The JSON object of `pagetape info`."""
+    rows = {name: tape.num_rows(name) for name in TABLES if name in tape.tables}
+    return summary(tape) | {"tables": rows}
+
+
+def flight(info: dict[str, Any]) -> str:
+    """Why a flight recorder made the tape, and how much it had; empty of other tapes."""
+    facts = info["facts"].get("flight")
+    if not facts:
+        return ""
+    value = "" if facts["value"] is None else f": {facts['value']:.4g}{facts['unit']}"
+    return (
+        f"{facts['trigger']}{value}, {facts['holds_s']:.1f} s of the {facts['wanted_s']:g} s wanted"
+    )
+
+
+def _places(info: dict[str, Any]) -> Callable[[int], str]:
+    """What a snapshot's number means."""
+    last = max((s["snapshot"] for s in info["snapshots"]), default=0)
+    names = {0: "start", last: "end"} if last else {0: "start"}
+    return lambda number: names.get(number, "between")
+
+
+def snapshots(info: dict[str, Any]) -> str:
+    """How the states were read, and why not better."""
+    words = {"none": "none", "proc": "from /proc", "mixed": "partly exact", "exact": "exact"}
+    place = _places(info)
+    found = [
+        f"{place(s['snapshot'])} {words[s['how']]}" + (f" ({s['why']})" if s["why"] else "")
+        for s in info["snapshots"]
+    ]
+    return ", ".join(found) or words[info["snapshot"]]
+
+
+def snapshot_lines(info: dict[str, Any]) -> list[tuple[str, str]]:
+    """What each exact snapshot cost, and what it was held against: its name and a sentence."""
+    place = _places(info)
+    return [
+        (f"  {place(s['snapshot'])}", f"{_cost(s)}; {_checks(info, s['snapshot'])}")
+        for s in info["snapshots"]
+        if s["how"] != "proc"
+    ]
+
+
+def _cost(snapshot: dict[str, Any]) -> str:
+    lock, held = ((snapshot[name] or 0) / 1e6 for name in ("lock_ns", "held_ns"))
+    return f"a zone's lock held {lock:.2f} ms, the CPUs {held:.2f} ms"
+
+
+def _checks(info: dict[str, Any], number: int) -> str:
+    """'33 list sums, 3 free counters, ... compared, 0 differ'."""
+    rows = [row for row in info["snapshot_checks"] if row["snapshot"] == number]
+    hard = [row for row in rows if row["name"] != "pcp_types"]
+    kinds = ", ".join(f"{row['compared']:,} {row['name'].replace('_', ' ')}" for row in hard)
+    differ = sum(row["differing"] for row in hard)
+    soft = "".join(
+        f"; {row['differing']:,} of {row['compared']:,} PCP pages in a list of another type"
+        for row in rows
+        if row["name"] == "pcp_types"
+    )
+    return f"{kinds} compared, {differ:,} differ{soft}"

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tape after tape in one directory, within a bound."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pagetape.recording.tape_dir import TapeDir
+from pagetape.schemas.tape import TapeError, Writer
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@contextlib.contextmanager
+def tape_dir(directory: Path, keep: float | None = None) -> Iterator[TapeDir]:
+    it = TapeDir(directory, keep)
+    try:
+        yield it
+    finally:
+        it.close()
+
+
+def add(tape_dir: TapeDir, at: datetime, *, finished: bool = True) -> Path:
+    """A tape of a good megabyte."""
+    path = tape_dir.place(at)
+    tape = Writer(path, tape_dir.mark())
+    tape.close()
+    (path / "weight").write_bytes(bytes(1_000_000))
+    if not finished:
+        os.truncate(path / "event.arrow", (path / "event.arrow").stat().st_size - 10)
+    return path
+
+
+def test_tapes_are_named_by_host_and_time_and_never_overwritten(tmp_path: Path) -> None:
+    with tape_dir(tmp_path / "tapes") as it:
+        first, second = add(it, NOON), add(it, NOON)
+    host = os.uname().nodename
+    assert first == tmp_path / "tapes" / f"{host}-2026-11-21T120000Z.tape"
+    assert second == tmp_path / "tapes" / f"{host}-2026-11-21T120000Z-2.tape"
+    assert (tmp_path / "tapes").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_oldest_go_and_the_last_stays(tmp_path: Path) -> None:
+    with tape_dir(tmp_path, keep=3.5e6) as it:
+        paths = [add(it, NOON + timedelta(minutes=minute)) for minute in range(4)]
+        it.tidy()
+        assert [path.exists() for path in paths] == [False, True, True, True]
+        assert it.removed == 1
+    with tape_dir(tmp_path, keep=0) as it:  # the recorder after it
+        it.tidy()
+        assert [path.exists() for path in paths] == [False, False, False, True]
+
+
+def test_nothing_else_is_removed(tmp_path: Path) -> None:
+    with tape_dir(tmp_path, keep=0) as it:
+        killed = add(it, NOON - timedelta(hours=3), finished=False)
+        foreign = it.place(NOON - timedelta(hours=2))
+        Writer(foreign, {"host": "mine"}).close()  # named alike, but made by hand
+        other_host = tmp_path / "elsewhere-2026-11-21T010000Z.tape"
+        Writer(other_host, it.mark()).close()
+        file = tmp_path / f"{os.uname().nodename}-2026-11-21T010000Z.tape.txt"
+        file.touch()
+        old, last = add(it, NOON), add(it, NOON + timedelta(hours=1))
+        it.tidy()
+        assert not old.exists()
+        assert all(path.exists() for path in (killed, foreign, other_host, file, last))
+
+
+def test_a_killed_tape_counts(tmp_path: Path) -> None:
+    with tape_dir(tmp_path, keep=3.5e6) as it:
+        killed = add(it, NOON, finished=False)
+        old, last = (add(it, NOON + timedelta(hours=hour)) for hour in (1, 2))
+        it.tidy()
+        assert killed.exists() and old.exists() and last.exists()
+    with tape_dir(tmp_path, keep=2.5e6) as it:
+        it.tidy()
+        assert killed.exists() and not old.exists() and last.exists()
+
+
+def test_without_a_bound_all_stay(tmp_path: Path) -> None:
+    with tape_dir(tmp_path) as it:
+        paths = [add(it, NOON + timedelta(minutes=minute)) for minute in range(3)]
+        it.tidy()
+        assert all(path.exists() for path in paths)
+
+
+def test_a_directory_has_one_recorder(tmp_path: Path) -> None:
+    with (
+        tape_dir(tmp_path),
+        pytest.raises(TapeError, match="another recorder writes there"),
+    ):
+        TapeDir(tmp_path, None)
+    with tape_dir(tmp_path):
+        pass
+
+
+def test_a_tape_or_a_file_is_no_directory_for_tapes(tmp_path: Path) -> None:
+    Writer(tmp_path / "t.tape", {}).close()
+    with pytest.raises(TapeError, match=r"t\.tape: is a tape"):
+        TapeDir(tmp_path / "t.tape", None)
+    (tmp_path / "file").touch()
+    with pytest.raises(TapeError, match=r"file: File exists"):
+        TapeDir(tmp_path / "file", None)
+    with pytest.raises(TapeError, match=r"no/such: No such file"):
+        TapeDir(tmp_path / "no" / "such", None)
