@@ -170,7 +170,7 @@ modelled AS (
         {place: 76, metric: 'allocs from a lower zone', unit: 'events', tier: 'A', value: sum(lower_zone)},
         {place: 77, metric: 'allocs from another node', unit: 'events', tier: 'A', value: sum(remote_node)},
         {place: 78, metric: 'boosts asked for', unit: 'events', tier: 'A', value: sum(boost_asks)},
-        {place: 79, metric: 'kswapd wakes', unit: 'events', tier: 'B', value: sum(kswapd_wakes)},
+        {place: 79, metric: 'kswapd wakes', unit: 'events', tier: 'B', value: sum(slowpath_wake_calls)},
         {place: 80, metric: 'allocs below low everywhere', unit: 'events', tier: 'B', value: sum(below_low)},
         {place: 81, metric: 'allocs below min everywhere', unit: 'events', tier: 'B', value: sum(below_min)},
         {place: 82, metric: 'allocs not served', unit: 'events', tier: 'B', value: sum(failed)}

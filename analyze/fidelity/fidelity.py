@@ -33,7 +33,7 @@ from pagetape.asking.query import reports
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import Run, play
-from pagetape.replaying.validation import preferences, untold, validate
+from pagetape.replaying.validation import preferences, inferred, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.info import describe
 
@@ -141,7 +141,7 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
-    told = {"untold": untold(tape), "preferences": preferences(tape)}
+    told = {"inferred": inferred(tape), "preferences": preferences(tape)}
     run = play(tape, Run("auto", ()), model, replace=True, **told)
     free_run = score(tape, Tape(model))
     parting = explain(tape, **told) if free_run["first_divergence"] else None

@@ -29,7 +29,7 @@ Written {date} on Linux {release}; the machine had other work at the same time.
   compared with that of `validate`, event by event (`pagetape replay --explain`): which part
   left the track first, and which lists were no longer the same.
 
-What no event told, and a free run is given all the same, are the rows of the table `untold`
+What no event told, and a free run is given all the same, are the rows of the table `inferred`
 that a first pass of `validate` proves (`pagetape validate -o`): pages taken or freed without
 an event, before it, or past a per-CPU list whose lock was taken; blocks that compaction
 isolated, gave back or captured; lists that it or page reporting turned, or that stood in
@@ -74,7 +74,7 @@ CAUSES = {
     "rotated": "a free list in another order",
     "parameter": "a parameter of a per-CPU list or a zone that no event tells",
     "drained_elsewhere": "a drain with no cause on the tape",
-    "untold_refill": "a refill with no event",
+    "inferred_refill": "a refill with no event",
     "unexplained": "unexplained",
 }
 

@@ -63,12 +63,12 @@ def test_the_first_wrong_page_is_told_with_both_states_around_it(
     assert told[first["at"]]["pfn"] == first["got"]
     assert list(first["same_until"]) == list(PARTS)
     assert unheard <= first["same_until"]["per-CPU lists"] <= first["at"]
-    story = "\n".join(first["story"])
+    explanation = "\n".join(first["explanation"])
     for words in ("the kernel before", "the model before", "the kernel after", "the model after"):
-        assert story.count(words) == 1
-    assert f"page {gone['pfn']}: " in story and "what differs before row" in story
+        assert explanation.count(words) == 1
+    assert f"page {gone['pfn']}: " in explanation and "what differs before row" in explanation
     said = pagetape("replay", recorded, "--explain").out
-    assert f"first wrong page: event {first['at']:,} " in said and first["story"][-1] in said
+    assert f"first wrong page: event {first['at']:,} " in said and first["explanation"][-1] in said
 
 
 def test_the_page_of_fidelity_tells_it_of_each_recording(played: Path, tmp_path: Path) -> None:

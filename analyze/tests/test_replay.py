@@ -40,7 +40,7 @@ def test_every_total_has_a_tier(small: Path, pagetape: Run) -> None:
     run = pagetape("replay", small, "--json").json
     assert (run["kernel"], run["policies"], run["reclaim"]) == ("6.18", ["mainline"], "R0")
     assert run["totals"]["allocs"] == {"value": 6000, "tier": "A"}
-    assert run["totals"]["kswapd_wakes"]["tier"] == "B"
+    assert run["totals"]["slowpath_wake_calls"]["tier"] == "B"
     assert {total["tier"] for total in run["totals"].values()} == {"A", "B"}
     assert (run["events"], run["anomalies"], run["lost"]) == (9000, 0, 0)
 

@@ -38,7 +38,7 @@ def four(tmp_path: Path) -> list[Path]:
             tape.rows("event", [one | {"ts": ts} for ts, one in enumerate(rows)])
             count: dict[str, Any] = {c.name: 0 for c in TABLES["counter"].columns if not c.null}
             if facts:
-                count |= {"zone": "NORMAL", "boost_asks": 3, "kswapd_wakes": 7}
+                count |= {"zone": "NORMAL", "boost_asks": 3, "slowpath_wake_calls": 7}
                 tape.rows("counter", [count])
     return [tmp_path / f"{name}.tape" for name in runs]
 

@@ -19,7 +19,7 @@ from pagetape.schemas.tape import Tape
 Run = Callable[..., Any]
 
 # What depends on feedback that is only counted where a run has none.
-COUNTED_ONLY = {"kswapd_wakes", "below_low", "below_min", "failed"}
+COUNTED_ONLY = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
 # Numbers that say how a command went, or what was recorded, not what would have been.
 ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "kept", "preference"}

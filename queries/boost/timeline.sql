@@ -22,7 +22,7 @@
 --   saturated       BIGINT     Of these, when the boost was at its limit.
 --   boosted_ms      DOUBLE     Time with raised watermarks.
 --   saturated_ms    DOUBLE     Of that, raised as high as may be.
---   kswapd_wakes    BIGINT     Times an allocation would have woken kswapd.
+--   slowpath_wake_calls    BIGINT     Times an allocation would have woken kswapd.
 --   stalls          BIGINT     Allocations that `stall` would have made wait.
 --   stall_refusals  BIGINT     Fallbacks it would have refused.
 SELECT
@@ -33,10 +33,10 @@ SELECT
     sum(coalesce(boost_saturated, 0))::BIGINT AS saturated,
     sum(coalesce(boosted_ns, 0)) / 1e6 AS boosted_ms,
     sum(coalesce(boost_saturated_ns, 0)) / 1e6 AS saturated_ms,
-    sum(kswapd_wakes)::BIGINT AS kswapd_wakes,
+    sum(slowpath_wake_calls)::BIGINT AS slowpath_wake_calls,
     sum(coalesce(stalls, 0))::BIGINT AS stalls,
     sum(coalesce(stall_refusals, 0))::BIGINT AS stall_refusals
 FROM counter
 GROUP BY ts, node, zone
-HAVING asks + kswapd_wakes + stalls > 0 OR boosted_ms > 0
+HAVING asks + slowpath_wake_calls + stalls > 0 OR boosted_ms > 0
 ORDER BY ts, node, zone

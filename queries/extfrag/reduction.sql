@@ -94,7 +94,7 @@ known_error AS (
 ),
 
 asked AS (
-    SELECT tape, sum(boost_asks)::BIGINT AS boosts, sum(kswapd_wakes)::BIGINT AS kswapd
+    SELECT tape, sum(boost_asks)::BIGINT AS boosts, sum(slowpath_wake_calls)::BIGINT AS kswapd
     FROM counter
     GROUP BY tape
 ),

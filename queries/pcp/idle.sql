@@ -27,12 +27,12 @@
 --   stranded_pages  DOUBLE     Pages untouched for so long, on average.
 --   most_stranded   BIGINT     Most pages untouched for so long.
 WITH begin AS (
-    SELECT tape, min(ts) AS ts FROM pcp_level GROUP BY tape
+    SELECT tape, min(ts) AS ts FROM pcp_occupancy GROUP BY tape
 ),
 
 held AS (
     SELECT tape, cpu, node, zone, ts, ts + duration_ns AS until, duration_ns, page_us, least, most, high
-    FROM pcp_level
+    FROM pcp_occupancy
 ),
 
 untouched AS (

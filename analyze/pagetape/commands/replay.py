@@ -14,7 +14,7 @@ from pagetape.commands import options
 from pagetape.numa_maps import parse
 from pagetape.replaying import divergence, kernels, model_error, preference, presets
 from pagetape.replaying.playback import Run, check, is_own, play
-from pagetape.replaying.validation import preferences, untold
+from pagetape.replaying.validation import preferences, inferred
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
@@ -37,7 +37,7 @@ def _preference(found: dict[str, Any]) -> str:
 
 
 def _wrong_page(first: dict[str, Any] | None) -> str:
-    """The first wrong page and its story."""
+    """The first wrong page and its explanation."""
     if first is None:
         return "no wrong page"
     expected = "nothing" if first["expected"] is None else str(first["expected"])
@@ -46,7 +46,7 @@ def _wrong_page(first: dict[str, Any] | None) -> str:
         f" order {first['page_order']} {first['migratetype']}: expected {expected},"
         f" got {first['got']}"
     )
-    return "\n".join([line, *(f"  {told}" for told in first["story"])])
+    return "\n".join([line, *(f"  {told}" for told in first["explanation"])])
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -170,7 +170,7 @@ def command(
             with console.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
     with console.progress("replay") as bar:
-        told = {"untold": untold(source), "preferences": preferences(source)}
+        told = {"inferred": inferred(source), "preferences": preferences(source)}
         result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
     if explain:
         result["first_divergence"] = divergence.explain(source, **told)

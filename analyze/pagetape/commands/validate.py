@@ -33,7 +33,7 @@ def _divergence(first: dict[str, Any], *, explain: bool) -> str:
         f" node {first['node']} {first['zone']}, {first['decision']}:"
         f" expected {expected}, got {got} ({first['cause']})"
     )
-    return "\n".join([line, *(f"  {told}" for told in first["story"])]) if explain else line
+    return "\n".join([line, *(f"  {told}" for told in first["explanation"])]) if explain else line
 
 
 def _text(found: dict[str, Any], *, explain: bool) -> str:

@@ -118,7 +118,7 @@ def _events(tape: Tape, first: int, end: int) -> list[str]:
     return [_event(list(rows)) for _, rows in groups]
 
 
-def _untold(rows: pa.Table | None, first: int, end: int) -> list[str]:
+def _inferred(rows: pa.Table | None, first: int, end: int) -> list[str]:
     """What no event told before some rows, and the run was given."""
     if rows is None:
         return []
@@ -182,12 +182,12 @@ class _Pair:
         return kernel, model
 
 
-def _ran(wrong: dict[str, Any], untold: pa.Table | None) -> int:
+def _ran(wrong: dict[str, Any], inferred: pa.Table | None) -> int:
     """The row before which the request ran: its event may have come later."""
     at = int(wrong["at"])
-    if untold is None:
+    if inferred is None:
         return at
-    early = untold.filter(pc.equal(untold["told_at"], at))["at"]
+    early = inferred.filter(pc.equal(inferred["event_row"], at))["at"]
     return int(early[0].as_py()) if len(early) else at
 
 
@@ -200,38 +200,38 @@ class _Parting:
     unlike: list[str]  # the lists that are not
 
 
-def _parting(pair: _Pair, tape: Tape, untold: pa.Table | None, last: int, end: int) -> _Parting:
+def _parting(pair: _Pair, tape: Tape, inferred: pa.Table | None, last: int, end: int) -> _Parting:
     """`last` is the row before which all lists were the same, `end` that after the wrong page."""
     after = next((row["at"] for row in _rows(tape, last + 1, end) if row["kind"] in _REQUESTS), end)
-    there = [*_events(tape, last, after + 1), *_untold(untold, last, after + 1)]
+    there = [*_events(tape, last, after + 1), *_inferred(inferred, last, after + 1)]
     kernel, model = pair.see(after)
     return _Parting(there, after, _unlike(kernel["lists"], model["lists"]))
 
 
 def explain(
-    tape: Tape, untold: pa.Table | None = None, preferences: pa.Table | None = None
+    tape: Tape, inferred: pa.Table | None = None, preferences: pa.Table | None = None
 ) -> dict[str, Any] | None:
     """The first wrong page of a free run under the tape's own kernel and policy, or None.
 
-    `untold` and `preferences` are as for Source. `same_until` has, by part of the state, the
+    `inferred` and `preferences` are as for Source. `same_until` has, by part of the state, the
     last row before which it was the kernel's; `there` the events where the lists part, and
-    `unlike` the lists that are not the same then; `story` is all of it in lines of text.
+    `unlike` the lists that are not the same then; `explanation` is all of it in lines of text.
     """
-    source = Source(tape, untold, preferences)
+    source = Source(tape, inferred, preferences)
     found = _play(source, None, explains=True).wrong_page
     if found is None:
         return None
     wrong: dict[str, Any] = dict(found)
-    ran = _ran(wrong, untold)
+    ran = _ran(wrong, inferred)
     pair = _Pair(source, wrong, ran)
     kernel, model = pair.see()
     until = _same_until(kernel["digests"], model["digests"], pair.start)
     same = dict(zip(PARTS, until, strict=True))
     last = max(min(same[part] or 0 for part in PARTS[:2]), pair.start)
-    parting = _parting(pair, tape, untold, last, int(wrong["at"]) + 1)
+    parting = _parting(pair, tape, inferred, last, int(wrong["at"]) + 1)
     early = [f"the request ran before row {ran}, and its event came later"]
     when = "it" if pair.first == wrong["at"] else f"row {pair.first}, where it began"
-    story = [
+    explanation = [
         *kernel["event"],
         *(early if ran < wrong["at"] else []),
         *(f"the kernel before {when}:", *kernel["before"]),
@@ -244,4 +244,4 @@ def explain(
         *(f"what differs before row {parting.after}:", *parting.unlike),
     ]
     told = {"same_until": same, "there": parting.there, "unlike": parting.unlike}
-    return wrong | told | {"story": story}
+    return wrong | told | {"explanation": explanation}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pagetape.asking.comparison import metrics
 from pagetape.replaying import kernels
 from pagetape.replaying.playback import Run, play
-from pagetape.replaying.validation import preferences, untold
+from pagetape.replaying.validation import preferences, inferred
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
@@ -54,7 +54,7 @@ def measure(
         with tempfile.TemporaryDirectory(prefix=f".{near.name}.", dir=where) as directory:
             out = Path(directory) / "model.tape"
             run = Run("auto", ())
-            told = {"untold": untold(tape), "preferences": preferences(tape)}
+            told = {"inferred": inferred(tape), "preferences": preferences(tape)}
             play(tape, run, out, progress=progress, **told, counted=True)
             return _side_by_side(tape, Tape(out))
 

@@ -33,7 +33,7 @@ KEPT = ("task", "lost")
 _BULKY = {"pageblock", "block_guess", "free_block", "pcp_page"}
 
 # Totals that say how reclaim would have reacted: counted, but not fed back.
-_FEEDBACK = {"kswapd_wakes", "below_low", "below_min", "failed"}
+_FEEDBACK = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
 # Totals of the model's own reclaim and compaction, which R0 does not have: from here on.
 _FIRST_OF_FEEDBACK = "kswapd_wakeups"
@@ -124,15 +124,15 @@ def tier(name: str, run: Run) -> str:
 class Source:
     """A tape as the engine takes it: read once, for any number of runs.
 
-    `untold` is what the tape's events leave out, see validation.untold(), and `preferences`
+    `inferred` is what the tape's events leave out, see validation.inferred(), and `preferences`
     which nodes its requests prefer, see validation.preferences().
     """
 
     def __init__(
-        self, tape: Tape, untold: pa.Table | None = None, preferences: pa.Table | None = None
+        self, tape: Tape, inferred: pa.Table | None = None, preferences: pa.Table | None = None
     ) -> None:
         self.tape = tape
-        self.untold = untold
+        self.inferred = inferred
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
 
     def preference(self, run: Run) -> pa.Table:
@@ -158,8 +158,8 @@ class Source:
         """Tables, batch by batch, that are loaded before the first event."""
         found = [(name, batch) for name in SNAPSHOT for batch in snapshot_rows(self.tape, name, 0)]
         found += [("reclaim", batch) for batch in self.tape.batches("reclaim")]
-        untold = self.untold.to_batches() if self.untold is not None else []
-        return found + [("untold", batch) for batch in untold]
+        inferred = self.inferred.to_batches() if self.inferred is not None else []
+        return found + [("inferred", batch) for batch in inferred]
 
     def engine(self, run: Run, **options: Any) -> _replay.Replay:
         """The engine for a run, before it has seen anything of the tape."""
@@ -169,7 +169,7 @@ class Source:
             **self.topology,
             recorded_kernel=own.row if (own := kernels.own(self.tape)) else "",
             reclaim=run.reclaim,
-            makes_blocks=self.tape.num_rows("compaction") > 0,
+            compacts_for_record=self.tape.num_rows("compaction") > 0,
             spans=self.spans,
             cpu_parts=run.cpu_parts,
             policy_libs=run.policy_libs,
@@ -326,25 +326,25 @@ def play(
     *,
     replace: bool = False,
     progress: Callable[[float], None] = lambda _share: None,
-    untold: pa.Table | None = None,
+    inferred: pa.Table | None = None,
     preferences: pa.Table | None = None,
     model_error: pa.Table | None = None,
     counted: bool = False,
 ) -> dict[str, Any]:
     """Play `tape`; the JSON object of `pagetape replay`.
 
-    `untold` and `preferences` are as for Source. With `out`, also a tape; `model_error` is
+    `inferred` and `preferences` are as for Source. With `out`, also a tape; `model_error` is
     what its table of that name is to hold. For `counted`, see Playback.
     """
     rows = tape.num_rows("event")
-    source = Source(tape, untold, preferences)
+    source = Source(tape, inferred, preferences)
     fed = 0
     with contextlib.ExitStack() as stack:
         writer = None
         if out is not None:
             facts = tape.facts | {"replay": made_by(tape, run)}
             writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
-            for name, rows_of in (("untold", untold), ("model_error", model_error)):
+            for name, rows_of in (("inferred", inferred), ("model_error", model_error)):
                 for batch in rows_of.to_batches() if rows_of else []:
                     writer.write(name, batch)
         playback = stack.enter_context(Playback(source, run, writer, counted=counted))

@@ -34,7 +34,7 @@ from pagetape.asking import comparison
 from pagetape.asking.database import labels
 from pagetape.replaying import fanout, model_error, presets
 from pagetape.replaying.playback import Playback, Run, Source, made_by
-from pagetape.replaying.validation import preferences, untold
+from pagetape.replaying.validation import preferences, inferred
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, output
 from pagetape.tapes.loss import Loss
@@ -119,7 +119,7 @@ def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
 
 def prepare(tape: Tape, directory: Path) -> tuple[pa.Table, pa.Table]:
     """What the runs on a tape share: what its events leave out, and the model's error on it."""
-    return untold(tape), model_error.measure(tape, directory / "model")
+    return inferred(tape), model_error.measure(tape, directory / "model")
 
 
 class _Recording:

@@ -31,7 +31,7 @@ END_STATE = (
     ("pageblock types", "pageblocks", "pageblocks_same"),
 )
 
-_UNTOLD = TABLES["untold"].arrow
+_INFERRED = TABLES["inferred"].arrow
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
@@ -50,14 +50,14 @@ def _without_refuted(rows: pa.Table) -> pa.Table:
 
 
 def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Rows of untold, sorted by the row of event they come before."""
-    rows = _without_refuted(pa.Table.from_batches(batches, _UNTOLD))
+    """Rows of inferred, sorted by the row of event they come before."""
+    rows = _without_refuted(pa.Table.from_batches(batches, _INFERRED))
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
 
 def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
     """What validate infers for a free run, table by table; both are kept."""
-    found: dict[str, list[pa.RecordBatch]] = {"untold": [], "preference": []}
+    found: dict[str, list[pa.RecordBatch]] = {"inferred": [], "preference": []}
 
     def sink(name: str, batch: pa.RecordBatch) -> None:
         if name in found:
@@ -65,7 +65,7 @@ def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
 
     validate_run.run(tape, row, sink)
     preferences = pa.Table.from_batches(found["preference"], preference.SCHEMA)
-    return {"untold": _by_row(found["untold"]), "preference": preferences}
+    return {"inferred": _by_row(found["inferred"]), "preference": preferences}
 
 
 def preferences(tape: Tape) -> pa.Table:
@@ -77,7 +77,7 @@ def preferences(tape: Tape) -> pa.Table:
         return tape.table("preference")
     if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
         return preference.SCHEMA.empty_table()
-    untold(tape)  # whose run tells both
+    inferred(tape)  # whose run tells both
     found = cache.table(
         tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
     )
@@ -85,7 +85,7 @@ def preferences(tape: Tape) -> pa.Table:
     return preference.corrected(found, preference.told(tape, policies))
 
 
-def untold(tape: Tape) -> pa.Table:
+def inferred(tape: Tape) -> pa.Table:
     """What the tape's events leave out, as far as they prove it: input of a free run.
 
     Nothing for a replay, which tells all; and nothing without an exact snapshot at the
@@ -94,14 +94,14 @@ def untold(tape: Tape) -> pa.Table:
     points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
     proves = replay_span.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
     if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
-        return _UNTOLD.empty_table()
+        return _INFERRED.empty_table()
 
     def make() -> pa.Table:
         found = _ahead(tape, own.row)
         cache.table(tape, "preference", preference.SCHEMA, lambda: found["preference"])
-        return found["untold"]
+        return found["inferred"]
 
-    return cache.table(tape, "untold", _UNTOLD, make)
+    return cache.table(tape, "inferred", _INFERRED, make)
 
 
 def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
@@ -123,7 +123,7 @@ def validate(
 ) -> dict[str, Any]:
     """The JSON object of `pagetape validate`. With `out`, also a tape of what was found."""
     row = kernels.row(tape, kernel)
-    untold_rows: list[pa.RecordBatch] = []
+    inferred_rows: list[pa.RecordBatch] = []
     with contextlib.ExitStack() as stack:
         writer: Writer | None = None
         if out is not None:
@@ -133,15 +133,15 @@ def validate(
                 writer.write("lost", batch)
 
         def sink(name: str, batch: pa.RecordBatch) -> None:
-            if name == "untold":
-                untold_rows.append(batch)
+            if name == "inferred":
+                inferred_rows.append(batch)
             elif writer is not None:
                 writer.write(name, batch)
 
         engine = validate_run.run(tape, row, sink, progress)
         if writer is not None:
-            for batch in _by_row(untold_rows).to_batches():
-                writer.write("untold", batch)
+            for batch in _by_row(inferred_rows).to_batches():
+                writer.write("inferred", batch)
     _compare_end(engine, tape)
     totals = dict(engine.totals)
     seconds = totals.pop("loop_seconds")
