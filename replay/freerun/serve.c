@@ -238,7 +238,8 @@ void serve_request(struct serve *s, struct waiting *e)
 		else
 			serve_commit_free(s, e, ROW_FREE);
 		break;
-	default:
+	case EVENT_KIND_FREE_BATCHED:
 		serve_free_batched(s, e);
+		break;
 	}
 }

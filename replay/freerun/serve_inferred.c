@@ -246,11 +246,126 @@ static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
 	m->dirty_nodes = dirty ? m->dirty_nodes | bit : m->dirty_nodes & ~bit;
 }
 
-/* What no event tells, but other events prove. */
+/* An alloc that happened before its event. */
+static void alloc_early(struct serve *s, const struct inferred *u, const struct waiting *e)
+{
+	/* A fault that asks for a huge page runs at its event: its outcome depends on it. */
+	if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, e)))
+		return;
+	s->early[s->nr_early++] = u->event_row;
+	s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;
+	serve_alloc(s, e, false);
+	s->request.free.pcp_locked = false;
+}
+
+/* An alloc without an event: alloc_pages_bulk takes entries and leaves the PCP's tuning alone. */
+static void alloc_unrecorded(struct serve *s, const struct waiting *e, struct pcp *pcp)
+{
+	int free_count = pcp->free_count;
+	uint8_t free_factor = pcp->free_factor;
+
+	serve_alloc(s, e, false);
+	mark_awaits_alloc(s, e);
+	pcp->free_count = free_count;
+	pcp->free_factor = free_factor;
+}
+
+/* Rows that say something of the request that comes next; whether it is one of those. */
+static bool note_request(struct serve *s, const struct inferred *u)
+{
+	switch (u->kind) {
+	case INFERRED_KIND_LANDED:
+		s->request.landed_frame = u->frame;
+		return true;
+	case INFERRED_KIND_DIRECT_FREE:
+		s->request.free.pcp_locked = u->at == s->at;
+		return true;
+	case INFERRED_KIND_PUT_OFF:
+		s->request.free.drain_waits = u->at == s->at;
+		return true;
+	case INFERRED_KIND_UNDONE_FREE:
+		s->undone_at = u->at;
+		return true;
+	}
+	return false;
+}
+
+/* Rows that change what the model knows or how it is tuned; whether it is one of those. */
+static bool learn(struct serve *s, const struct inferred *u, struct zone *zone, struct pcp *pcp)
+{
+	switch (u->kind) {
+	case INFERRED_KIND_TUNED:
+		if (tuned_alike(s->model))
+			tune(s, u, zone, pcp);
+		return true;
+	case INFERRED_KIND_RETYPED:
+		retype(s->model, u);
+		return true;
+	case INFERRED_KIND_DIRTY:
+	case INFERRED_KIND_CLEAN:
+		learn_dirty(s->model, zone, u->kind == INFERRED_KIND_DIRTY);
+		return true;
+	case INFERRED_KIND_TOUCHED:
+		pcp->touched = true;
+		return true;
+	case INFERRED_KIND_UNBOOSTED:
+		unboost_zone(s->model, zone);
+		return true;
+	case INFERRED_KIND_LRU:
+		lru_learn(s->model, u->frame, (uint32_t)u->pages);
+		return true;
+	}
+	return false;
+}
+
+/* Rows that move pages. */
+static void move_pages(struct serve *s, const struct inferred *u, const struct waiting *e,
+		       struct zone *zone, struct pcp *pcp)
+{
+	struct model *m = s->model;
+
+	switch (u->kind) {
+	case INFERRED_KIND_EARLY_ALLOC:
+	case INFERRED_KIND_DIRECT_ALLOC:
+		alloc_early(s, u, e);
+		break;
+	case INFERRED_KIND_ALLOC:
+		alloc_unrecorded(s, e, pcp);
+		break;
+	case INFERRED_KIND_ISOLATED:
+		isolate(s, e);
+		break;
+	case INFERRED_KIND_CUT:
+		cut(m, u);
+		break;
+	case INFERRED_KIND_CAPTURED:
+		capture(s, e);
+		break;
+	case INFERRED_KIND_OVERFLOW:
+		pcp_drain_put_off(m, zone, pcp);
+		break;
+	case INFERRED_KIND_MOVED:
+		move_to_end(m, u);
+		break;
+	case INFERRED_KIND_FREE:
+		free_inferred(s, e);
+		break;
+	case INFERRED_KIND_REFILL:
+		refill(s, e, zone, pcp);
+		break;
+	case INFERRED_KIND_DRAIN:
+		pcp_drain_piece(m, zone, pcp,
+				u->fields & FIELD_PAGES ? u->pages : pcp_piece(m, pcp));
+		break;
+	}
+}
+
+_Static_assert(NR_INFERRED_KIND == 22, "serve_inferred() plays every kind of inferred row");
+
 void serve_inferred(struct serve *s, const struct inferred *u)
 {
 	struct model *m = s->model;
-	struct waiting e = {
+	const struct waiting e = {
 		.moment = {m->now.ts, u->pid, u->cpu, 0},
 		.frame = u->frame,
 		.gfp_flags = u->gfp_flags,
@@ -260,84 +375,8 @@ void serve_inferred(struct serve *s, const struct inferred *u)
 	};
 	struct zone *zone = frame_zone(m, u->frame);
 	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
-	int free_count, free_factor;
 
 	m->now = e.moment;
-	switch (u->kind) {
-	case INFERRED_KIND_EARLY_ALLOC:
-	case INFERRED_KIND_DIRECT_ALLOC:
-		/* A fault that asks for a huge page keeps its turn: what it does depends on it. */
-		if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, &e)))
-			return;
-		s->early[s->nr_early++] = u->event_row;
-		s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;
-		serve_alloc(s, &e, false);
-		s->request.free.pcp_locked = false;
-		break;
-	case INFERRED_KIND_ALLOC:
-		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
-		free_count = pcp->free_count;
-		free_factor = pcp->free_factor;
-		serve_alloc(s, &e, false);
-		mark_awaits_alloc(s, &e);
-		pcp->free_count = free_count;
-		pcp->free_factor = free_factor;
-		break;
-	case INFERRED_KIND_LANDED:
-		s->request.landed_frame = u->frame;
-		break;
-	case INFERRED_KIND_DIRECT_FREE:
-		s->request.free.pcp_locked = u->at == s->at;
-		break;
-	case INFERRED_KIND_TUNED:
-		if (tuned_alike(m))
-			tune(s, u, zone, pcp);
-		break;
-	case INFERRED_KIND_ISOLATED:
-		isolate(s, &e);
-		break;
-	case INFERRED_KIND_RETYPED:
-		retype(m, u);
-		break;
-	case INFERRED_KIND_CUT:
-		cut(m, u);
-		break;
-	case INFERRED_KIND_CAPTURED:
-		capture(s, &e);
-		break;
-	case INFERRED_KIND_PUT_OFF:
-		s->request.free.drain_waits = u->at == s->at;
-		break;
-	case INFERRED_KIND_OVERFLOW:
-		pcp_drain_put_off(m, zone, pcp);
-		break;
-	case INFERRED_KIND_UNDONE_FREE:
-		s->undone_at = u->at;
-		break;
-	case INFERRED_KIND_MOVED:
-		move_to_end(m, u);
-		break;
-	case INFERRED_KIND_FREE:
-		free_inferred(s, &e);
-		break;
-	case INFERRED_KIND_DIRTY:
-	case INFERRED_KIND_CLEAN:
-		learn_dirty(m, zone, u->kind == INFERRED_KIND_DIRTY);
-		break;
-	case INFERRED_KIND_TOUCHED:
-		pcp->touched = true;
-		break;
-	case INFERRED_KIND_UNBOOSTED:
-		unboost_zone(m, zone);
-		break;
-	case INFERRED_KIND_LRU:
-		lru_learn(m, u->frame, (uint32_t)u->pages);
-		break;
-	case INFERRED_KIND_REFILL:
-		refill(s, &e, zone, pcp);
-		break;
-	default:
-		pcp_drain_piece(m, zone, pcp,
-				u->fields & FIELD_PAGES ? u->pages : pcp_piece(m, pcp));
-	}
+	if (!note_request(s, u) && !learn(s, u, zone, pcp))
+		move_pages(s, u, &e, zone, pcp);
 }

@@ -36,9 +36,11 @@ static inline enum next_event next_event_by_kind(int kind)
 	case EVENT_KIND_ALLOC:
 	case EVENT_KIND_PCPU_DRAIN:
 		return NEXT_FROM_PCP;
-	default:
-		return NEXT_IS_FREE;
+	case EVENT_KIND_FREE:
+	case EVENT_KIND_FREE_BATCHED:
+		break;
 	}
+	return NEXT_IS_FREE;
 }
 
 /* Room for so many rows about the pages of a model. -ENOMEM. */

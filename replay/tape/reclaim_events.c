@@ -158,7 +158,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			where = columns->cpu[i];
 			reclaim_event.order = end_reclaim(a, columns->pid[i]);
 			break;
-		default:
+		default: /* any other row of a kswapd's task: its pass goes on */
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;
 			where = kswapd_node(a, m, columns->pid[i]);
 		}
@@ -204,10 +204,15 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	case RECLAIM_EVENT_KSWAPD_SEEN:
 		prolong(kswapd, m->now.ts);
 		break;
-	default:
+	case RECLAIM_EVENT_KSWAPD_END:
 		end_pass(a, m, reclaim_event->where);
 		if (reclaim_event->sleeps)
 			vmstat_diff_kswapd(m, reclaim_event->where, false);
+		break;
+	case RECLAIM_EVENT_TICK:
+	case RECLAIM_EVENT_DIRECT_BEGIN:
+	case RECLAIM_EVENT_DIRECT_END:
+		break;
 	}
 }
 

@@ -30,15 +30,21 @@ struct scan {
 	int64_t scanned, taken;
 };
 
+/* How a scan goes on. */
+struct taking {
+	uint32_t stride;
+	int64_t most;           /* pages, and little more */
+	struct compactor *task; /* that takes them; NULL: they are only counted */
+	const struct recorded_compaction_sink *sink;
+};
+
 /*
- * isolate_freepages_block: free chunks that begin where the scanner window. Large used blocks
- * are taken to be compound, and are passed over at once. `task`: take them, `most` pages and
- * little more; else only count.
+ * isolate_freepages_block: free chunks that begin where the scanner steps. Large used blocks are
+ * taken to be compound, and are passed over at once.
  */
 static struct scan scan_range(struct model *m, const struct zone *zone,
-			      const struct recorded_compaction_row *row, uint32_t stride,
-			      int64_t most, struct compactor *task,
-			      const struct recorded_compaction_sink *sink)
+			      const struct recorded_compaction_row *row,
+			      const struct taking *taking)
 {
 	uint32_t frame = pfn_frame(m, row->start_pfn), end;
 	struct scan scan = {0};
@@ -46,7 +52,7 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 	end = row->end_pfn - row->start_pfn < zone->end - frame
 		      ? frame + (uint32_t)(row->end_pfn - row->start_pfn)
 		      : zone->end;
-	for (; frame < end && scan.taken < most; frame += stride) {
+	for (; frame < end && scan.taken < taking->most; frame += taking->stride) {
 		const struct frame *f = &m->frames[frame];
 		uint32_t pages = f->state == FRAME_TAIL ? 1 : 1u << f->order;
 		bool whole = f->state != FRAME_PCP && frame + pages <= end;
@@ -54,8 +60,8 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 		scan.scanned++;
 		if (f->state == FRAME_FREE) {
 			scan.taken += pages;
-			if (task)
-				isolate(m, task, frame, sink);
+			if (taking->task)
+				isolate(m, taking->task, frame, taking->sink);
 		}
 		if (f->state == FRAME_FREE || whole) {
 			scan.scanned += pages - 1;
@@ -78,8 +84,8 @@ void compact_scan_block(struct model *m, struct compactor *task,
 		return;
 	for (int exactly = 1; exactly >= 0 && !stride; exactly--)
 		for (int i = 0; i < NR_STRIDES && !stride; i++) {
-			struct scan scan =
-				scan_range(m, task->zone, row, strides[i], INT64_MAX, NULL, NULL);
+			struct scan scan = scan_range(m, task->zone, row,
+						      &(struct taking){strides[i], INT64_MAX, NULL, NULL});
 
 			if (scan.taken == row->nr_taken &&
 			    (!exactly || scan.scanned == row->nr_scanned))
@@ -87,9 +93,9 @@ void compact_scan_block(struct model *m, struct compactor *task,
 		}
 	sink->followed(sink->self, task->zone, (uint64_t)row->nr_taken, stride);
 	if (stride)
-		scan_range(m, task->zone, row, stride, INT64_MAX, task, sink);
+		scan_range(m, task->zone, row, &(struct taking){stride, INT64_MAX, task, sink});
 	else
-		scan_range(m, task->zone, row, 1, row->nr_taken, task, sink);
+		scan_range(m, task->zone, row, &(struct taking){1, row->nr_taken, task, sink});
 }
 
 /* What one quick search for free pages would do. */

@@ -69,8 +69,13 @@ void settle_interrupted(struct validate *v, const struct window_event *event);
 bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
 		  struct pcp *pcp);
 /* Score the size of a refill or a drain. */
+struct size_check {
+	enum decision decision;
+	int expected, got; /* entries of a refill, pages of a drain */
+	bool exact;
+};
 void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
-		enum decision decision, int expected, int got, bool exact);
+		const struct size_check *check);
 
 /* predict_drain.c */
 

@@ -81,9 +81,10 @@ static int cause_of(enum place place)
 		return REPAIR_CAUSE_LOCKED_FREE;
 	case PLACE_USED:
 		return REPAIR_CAUSE_MISSED_FREE;
-	default:
-		return REPAIR_CAUSE_UNEXPLAINED;
+	case PLACE_UNKNOWN:
+		break;
 	}
+	return REPAIR_CAUSE_UNEXPLAINED;
 }
 
 /* The model takes `frame`; the record says `pick`. Both decisions are scored. */

@@ -125,7 +125,8 @@ static void predict_no_drain(struct validate *v, const struct window_event *even
 	struct zone *zone = &v->m->zones[pcp->zone];
 
 	if (!take_proved(v, pcp))
-		count_size(v, event, zone, DECISION_DRAIN_SIZE, pages, 0, false);
+		count_size(v, event, zone,
+			   &(struct size_check){DECISION_DRAIN_SIZE, pages, 0, false});
 	tune_overflow(v, pcp, free, &(struct drained){0});
 }
 
@@ -204,7 +205,7 @@ void predict_free(struct validate *v, struct window_event *event)
 		emit_block(v, INFERRED_KIND_UNDONE_FREE, event->frame, event->order,
 			   frame_block(m, event->frame)->migratetype, 0);
 		return;
-	default:
+	case REMOTE_NONE:
 		break;
 	}
 	if (event->kind == EVENT_KIND_FREE_BATCHED)

@@ -45,27 +45,27 @@ static bool has_more(const struct model *m, const struct zone *zone, const struc
 }
 
 void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
-		enum decision decision, int expected, int got, bool exact)
+		const struct size_check *check)
 {
 	struct miss miss = {
 		.event = event,
 		.zone = zone,
-		.decision = decision,
+		.decision = check->decision,
 		.cause = REPAIR_CAUSE_PARAMETER,
 		.order = event->order,
 		.migratetype = event->migratetype,
-		.expected = (uint64_t)expected,
-		.got = (uint64_t)got,
+		.expected = (uint64_t)check->expected,
+		.got = (uint64_t)check->got,
 		.place = PLACE_PCP,
 	};
 
-	if (exact) {
-		accuracy_count(&v->accuracy, zone, decision, EXACT);
+	if (check->exact) {
+		accuracy_count(&v->accuracy, zone, check->decision, EXACT);
 	} else if (v->guesses && zone->pcp_unseen) {
-		accuracy_count(&v->accuracy, zone, decision, UNKNOWN);
+		accuracy_count(&v->accuracy, zone, check->decision, UNKNOWN);
 	} else {
 		missed(v, &miss);
-		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)got);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)check->got);
 	}
 }
 
@@ -172,7 +172,8 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 
 	take_refill(v, burst, pcp, rq, size);
 	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
-	count_size(v, burst->first.last, burst->zone, DECISION_REFILL_SIZE, want, size, exact);
+	count_size(v, burst->first.last, burst->zone,
+		   &(struct size_check){DECISION_REFILL_SIZE, want, size, exact});
 	if (!exact) {
 		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
 		repaired(v);
