@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define KSWAPD_QUIET_NS 1000000ull /* a pass of kswapd is over when it is not seen for so long */
+#define KSWAPD_QUIET_NS                                                                            \
+	1000000ull /* a pass of kswapd is over after so long without an event of its task */
 
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
@@ -60,7 +61,7 @@ static int row_node(const struct model *m, const struct reclaim_columns *columns
 	return columns->node[i];
 }
 
-/* The row just added, if of a kswapd: how long the pass lasts at least. */
+/* The row just added, if it is of a kswapd, says how long the pass lasts at least. */
 static void span_pass(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
 {
 	struct kswapd_pass *kswapd;
@@ -129,7 +130,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			a->kswapds[where].pid = columns->pid[i];
 			m->boost_acts = true;
 			break;
-		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
+		case RECLAIM_KIND_WAKEUP_KSWAPD: /* the task waits: only then the event fires */
 		case RECLAIM_KIND_KSWAPD_SLEEP:
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_END;
 			reclaim_event.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;

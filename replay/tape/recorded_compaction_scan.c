@@ -25,16 +25,16 @@ static void isolate(struct model *m, struct compactor *task, uint32_t head,
 	retype_isolated(m, head, order);
 }
 
-/* A scan of a range in strides: what it looks at, and what it takes. */
+/* What a scan of a range in strides looked at, and what it took. */
 struct scan {
 	int64_t scanned, taken;
 };
 
-/* How a scan goes on. */
+/* How a scan goes on, and what it does with the chunks. */
 struct taking {
 	uint32_t stride;
 	int64_t most;           /* pages, and little more */
-	struct compactor *task; /* that takes them; NULL: they are only counted */
+	struct compactor *task; /* the task that takes them; NULL: they are only counted */
 	const struct recorded_compaction_sink *sink;
 };
 
@@ -71,9 +71,9 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 	return scan;
 }
 
-void compact_scan_block(struct model *m, struct compactor *task,
-			const struct recorded_compaction_row *row,
-			const struct recorded_compaction_sink *sink)
+void recorded_compaction_scan_block(struct model *m, struct compactor *task,
+				    const struct recorded_compaction_row *row,
+				    const struct recorded_compaction_sink *sink)
 {
 	static const uint32_t strides[] = {1, CLUSTER, 2, 4, 8, 16};
 	enum { NR_STRIDES = sizeof(strides) / sizeof(strides[0]) };
@@ -84,8 +84,9 @@ void compact_scan_block(struct model *m, struct compactor *task,
 		return;
 	for (int exactly = 1; exactly >= 0 && !stride; exactly--)
 		for (int i = 0; i < NR_STRIDES && !stride; i++) {
-			struct scan scan = scan_range(m, task->zone, row,
-						      &(struct taking){strides[i], INT64_MAX, NULL, NULL});
+			struct scan scan =
+				scan_range(m, task->zone, row,
+					   &(struct taking){strides[i], INT64_MAX, NULL, NULL});
 
 			if (scan.taken == row->nr_taken &&
 			    (!exactly || scan.scanned == row->nr_scanned))
@@ -104,7 +105,7 @@ struct search {
 	uint32_t found;
 	int found_order;
 	int search_order; /* of the next search */
-	bool preferred;   /* found where the scanner would like it best */
+	bool preferred;   /* found where the scanner looks first */
 	int64_t scanned;
 };
 
@@ -195,7 +196,7 @@ static bool as_recorded(const struct search *search, const struct recorded_compa
 }
 
 /*
- * The depth and the order to begin with that explain a search: those that are due, or others.
+ * The depth and the order to begin with that explain a search: the expected ones, or others.
  * Whether there are any.
  */
 static bool explain_search(struct recorded_compactions *c, const struct model *m,
@@ -265,9 +266,10 @@ static void find_left(const struct model *m, const struct compactor *task,
 	search->found_order = order;
 }
 
-void compact_scan_lists(struct recorded_compactions *c, struct model *m, struct compactor *task,
-			const struct recorded_compaction_row *row,
-			const struct recorded_compaction_sink *sink)
+void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model *m,
+				    struct compactor *task,
+				    const struct recorded_compaction_row *row,
+				    const struct recorded_compaction_sink *sink)
 {
 	struct search search;
 	bool explained;
@@ -310,11 +312,11 @@ static void move_to_tail(struct model *m, struct compactor *task, uint32_t list,
 }
 
 /*
- * fast_find_migrateblock: a source in which some pages are free already. Which blocks it had
- * to skip is not told, but where it went is.
+ * fast_find_migrateblock: a source in which some pages are free already. The events show where the
+ * search went, but not which blocks it had to skip.
  */
-void compact_find_source(struct model *m, struct compactor *task, uint64_t scanned,
-			 const struct recorded_compaction_sink *sink)
+void recorded_compaction_find_source(struct model *m, struct compactor *task, uint64_t scanned,
+				     const struct recorded_compaction_sink *sink)
 {
 	uint64_t zone_start = task->zone->start_pfn, block = (1ull << m->pageblock_order) - 1;
 	uint64_t distance = (task->free_pfn - task->migrate_pfn) >> 1, high_pfn;

@@ -139,8 +139,8 @@ static uint64_t bits_of(size_t first, size_t end)
 }
 
 /*
- * Whether rows `first` to `end` - 1, at most 64, are as a recording's are: of each, what
- * read_row() asks of all of them holds. Also false where a null stands for a wild value.
+ * Whether rows `first` to `end` - 1, at most 64, are plain: each passes the tests of read_row()
+ * that do not look at pages. Also false where a null hides a wild value.
  */
 static bool are_plain(const struct requests *q, const struct event_columns *c,
 		      const struct validity *valid, size_t first, size_t end)
@@ -162,8 +162,8 @@ static bool are_plain(const struct requests *q, const struct event_columns *c,
 }
 
 /*
- * Fill in request `number`; false, with an anomaly, if the row cannot be one. What is copied
- * is copied first: gcc spills what waits for the branches.
+ * Fill in request `number`; false, with an anomaly, if the row cannot be one. Plain copies come
+ * first: gcc spills them if they wait for the branches.
  */
 static inline __attribute__((always_inline)) bool
 read_row(struct requests *q, struct waiting *e, uint64_t number, const struct rows *rows, size_t i)

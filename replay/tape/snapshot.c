@@ -180,7 +180,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 	return 0;
 }
 
-/* The frame of 2^order pages that no other row of the snapshot spoke of. */
+/* The frame of 2^order pages that no other row of the snapshot covers. */
 static int claim_old(struct model *m, const char *table, uint64_t pfn, int order, uint32_t *out,
 		     struct error *err)
 {
@@ -208,7 +208,7 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 	return 0;
 }
 
-/* Free a block of the snapshot; buddies that a snapshot was too slow for merge. */
+/* Free a block of the snapshot; buddies that were freed while the snapshot was read merge. */
 static void add_free(struct model *m, uint32_t frame, int order, int migratetype)
 {
 	uint32_t buddy = frame ^ (1u << order);

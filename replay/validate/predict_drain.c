@@ -45,8 +45,8 @@ static bool is_there_later(const struct window_event *next)
 }
 
 /*
- * An entry of a PCP is not there any more. Neither are those right above it that the drain
- * did not find either, up to `victim`: they left first.
+ * An entry of a PCP is gone. So are those right above it that the drain did not find either, up to
+ * `victim`: they left first.
  */
 static void take_series(struct validate *v, const struct window_event *event, struct pcp *pcp,
 			uint32_t entry)
@@ -55,15 +55,15 @@ static void take_series(struct validate *v, const struct window_event *event, st
 	uint32_t top = entry, above;
 
 	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
-	       !is_there_later(window_of_frame(&v->window, event, above)))
+	       !is_there_later(window_find_frame(&v->window, event, above)))
 		top = above;
 	take_down_to(v, pcp, top, entry);
 }
 
 /*
- * The kernel drained another entry of the list than the model's next one, or, emptying all
- * lists, one of a later list. Those before it are on the PCP no more; or, if the tape shows
- * them there later, they stand elsewhere.
+ * The kernel drained another entry of the list than the model's next one, or, emptying all lists,
+ * one of a later list. The entries before it left the PCP; or, if the tape shows them there later,
+ * they stand elsewhere.
  */
 static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
 			  const struct window_event *event, bool all_lists)
@@ -79,10 +79,10 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	for (; victim != event->frame && victim != NO_FRAME && left--;
 	     victim = pcp_drain_next(drain, m)) {
 		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
-		const struct window_event *next = window_of_frame(&v->window, event, victim);
+		const struct window_event *next = window_find_frame(&v->window, event, victim);
 		int order, type;
 
-		/* Its turn comes: this drain went another way for a moment. */
+		/* Its turn comes: this drain took another order for a moment. */
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
 			return;
@@ -263,7 +263,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	return found;
 }
 
-/* A drain got the zone's lock only after what others did: it waited since its free. */
+/* A drain got the zone's lock after other events: it waited since its free. */
 static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
 				uint64_t free_at)
 {
@@ -274,7 +274,7 @@ static void emit_deferred_drain(struct validate *v, const struct window_event *d
 	emit_block(v, INFERRED_KIND_OVERFLOW, drain->frame, drain->order, drain->migratetype, 0);
 }
 
-/* A drain of so many pages, after those of `like`, that nothing on the tape asked for. */
+/* A drain of so many pages, after those of `like`, without a cause on the tape. */
 static void emit_drain(struct validate *v, const struct pcp *pcp, const struct window_event *like,
 		       int pages)
 {
@@ -369,8 +369,8 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 }
 
 /*
- * A PCP of another node's zone that was idle did not expire: in refresh_cpu_vm_stats() any
- * counter of the zone that changed on the CPU begins its ticks anew, and few tell by events.
+ * An idle PCP of another node's zone did not expire. In refresh_cpu_vm_stats() any counter of the
+ * zone that changed on the CPU restarts its ticks, and few changes have an event.
  */
 static void emit_touched(struct validate *v, const struct reclaim_event *reclaim_event,
 			 struct pcp *pcp)

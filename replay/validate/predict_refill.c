@@ -143,8 +143,8 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 }
 
 /*
- * A refill that no alloc follows was for alloc_pages_bulk: it takes the first pages, of which
- * the next that is heard is a free.
+ * A refill without a following alloc was for alloc_pages_bulk: it takes the first pages, whose next
+ * event is a free.
  */
 static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 		      const struct request *rq, int size)
@@ -191,7 +191,7 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 	alloc->taken = alloc->exact = true;
 }
 
-/* What the next page of a refill would be split from, were it to need no fallback; or NO_FRAME. */
+/* The chunk that the next page of a refill would be split from without a fallback, or NO_FRAME. */
 static uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	for (int order = rq->order; order <= m->max_order; order++)
@@ -200,10 +200,10 @@ static uint32_t next_chunk(const struct model *m, const struct zone *zone, const
 	return NO_FRAME;
 }
 
-/* Whether the next that is heard of a page is that it leaves the free lists. */
+/* Whether a page's next event is that it leaves the free lists. */
 static bool is_taken_next(const struct validate *v, uint32_t frame)
 {
-	const struct window_event *next = window_of_frame(&v->window, NULL, frame);
+	const struct window_event *next = window_find_frame(&v->window, NULL, frame);
 
 	return next && is_taking(next);
 }
@@ -220,7 +220,7 @@ bool infer_refill(struct validate *v, const struct window_event *alloc, const st
 	if (v->guesses || frame != alloc->frame || pcp_first(m, pcp, rq) != NO_FRAME)
 		return false;
 	size = pcp_refill_size(m, zone, pcp, rq->order);
-	/* The first is told by its alloc; a page that the free lists give later stayed there. */
+	/* The alloc has the first page; a page that the free lists give later stayed there. */
 	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
 	     size--) {
 		last = rmqueue_core(m, zone, rq, &mode);
