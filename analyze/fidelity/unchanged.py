@@ -33,7 +33,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -201,14 +201,17 @@ class Task:
     def output(self, install: Install, where: Path, cache: Path) -> Path:
         """The directory of what an install gives: answer.json and `out`, made once."""
         path = where / self.key
-        if not (path / "answer.json").exists():
-            shutil.rmtree(path, ignore_errors=True)
-            path.mkdir(parents=True)
-            words: list[str | Path] = [*self.command.split(), *self.tapes, "-o", path / "out"]
-            status, answer = install.run(words, cache)
-            part = path / "answer.part"
-            part.write_text(json.dumps({"status": status, "answer": answer}), "utf-8")
-            part.rename(path / "answer.json")
+        if not path.exists():
+            where.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=where, prefix="part-") as name:
+                part = Path(name) / "output"
+                part.mkdir()
+                words: list[str | Path] = [*self.command.split(), *self.tapes, "-o", part / "out"]
+                status, answer = install.run(words, cache)
+                found = json.dumps({"status": status, "answer": answer})
+                (part / "answer.json").write_text(found, "utf-8")
+                with suppress(OSError):  # another process was first
+                    part.rename(path)
         return path
 
 
