@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Play tapes with two installs of pagetape and say whether they give the same tables.
+
+    unchanged.py --before PAGETAPE --after PAGETAPE [--keep DIR] TAPE...
+    unchanged.py --before PAGETAPE --after PAGETAPE --times N TAPE...
+
+PAGETAPE is the command of an install, as BUILD/.venv/bin/pagetape. Every tape is replayed
+under several policies and reclaim modes and validated with both installs, and one sweep
+plays all tapes. Names of tables, columns, labels and counters that the second install
+changed are translated by its table of renames first. Then every table must have the same
+columns, types, values and nulls, and every --json answer the same numbers. Text for people
+may change: only the numbers in it are compared. The exit status is 1 on any difference.
+
+The outputs of the first install are kept in DIR, by tape and command, and made only once.
+Of the second install only the outputs that differ are kept, in DIR/differs. Neither install
+uses the cache of pagetape in the home directory.
+
+With --times, nothing is compared. Both installs take turns, N times each, to replay and
+validate the largest tape. The result is the median ratio of the CPU times that their engines
+report, before to after: above 1, the second install is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_TIMEOUT = 900  # seconds of one command
+
+# Every policy and reclaim mode at least once, and validate under a foreign kernel.
+_COMMANDS = {
+    "R0": "replay",
+    "R1": "replay --reclaim R1",
+    "explain": "replay --explain",
+    "nofragment": "replay --policy nofragment:mode=always",
+    "nofragment R1": "replay --policy nofragment:mode=always --reclaim R1",
+    "pcp fixed": "replay --policy pcp:mode=fixed,high_min=448,batch=63 --policy zone_lock",
+    "pcp auto": "replay --policy pcp:mode=auto,high_min=448,high_max=37449,tick_ms=500"
+    " --policy zone_lock:profile=tape",
+    "boost, stall R1": "replay --policy watermark_boost:factor=20000,trigger=claim_attempt"
+    " --policy stall --reclaim R1",
+    "fallback, stall": "replay --policy fallback:kernel=4.20 --policy stall:order=0"
+    " --policy watermark_boost:factor=20000",
+    "kswapd_sleep R1": "replay --kernel 4.20 --reclaim R1"
+    " --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd",
+    "thp_numa R1": "replay --policy thp_numa --reclaim R1",
+    "order_walk R2": "replay --policy order_walk:mode=order_first --reclaim R2"
+    " --policy watermarks:watermark_scale_factor=300",
+    "reserve": "replay --kernel 2.6.32 --policy reserve:mode=bug,nr_reserve_blocks=4",
+    "fake_numa": "replay --kernel 5.0 --policy fake_numa --policy alloc_unit"
+    " --policy zone_reclaim_mode",
+    "split_zone": "replay --kernel 6.5 --policy split_zone --policy zonelist --prefer landed",
+    "defrag_mode R1": "replay --policy defrag_mode --reclaim R1",
+    "validate": "validate",
+    "validate 6.8": "validate --kernel 6.8",
+}
+_SWEEP = (
+    "sweep --policy {mainline,nofragment:mode=off} --kernel {auto,2.6.31,5.14,6.12.19}"
+    " --reclaim {R0,R1}"
+)
+
+# Of the answers in JSON: what differs from run to run, and what is text for people.
+_VOLATILE = {"tape", "output", "name", "events_per_s", "made", "kept"}
+_PROSE = {"story", "not_modelled", "synthetic", "kernel_because"}
+
+
+@dataclass(frozen=True)
+class Renames:
+    """New names by old ones. Columns are given by old table, labels by old 'table.column'."""
+
+    tables: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, dict[str, str]] = field(default_factory=dict)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)  # of JSON only; they come first
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        """All of them, for JSON, whose keys and strings may be any."""
+        found = dict(self.tables)
+        for names in chain(self.columns.values(), self.labels.values()):
+            found |= names
+        return found | self.keys
+
+    def both(self, names: set[str]) -> set[str]:
+        """Names, and their new ones."""
+        return names | {self.words.get(name, name) for name in names}
+
+    def table(self, name: str, rows: pa.Table) -> pa.Table:
+        """The rows of the old table `name` under the new names."""
+        new = self.columns.get(name, {})
+        columns = []
+        for column in rows.schema.names:
+            labels = self.labels.get(f"{name}.{column}")
+            columns.append(_relabelled(rows[column], labels) if labels else rows[column])
+        fields = [column.with_name(new.get(column.name, column.name)) for column in rows.schema]
+        return pa.table(columns, pa.schema(fields, rows.schema.metadata))
+
+    def json(self, value: Any) -> Any:
+        """A value of JSON under the new names."""
+        if isinstance(value, dict):
+            return {self.words.get(key, key): self.json(inside) for key, inside in value.items()}
+        if isinstance(value, list):
+            return [self.json(inside) for inside in value]
+        return self.words.get(value, value) if isinstance(value, str) else value
+
+
+def _relabelled(column: pa.ChunkedArray, labels: dict[str, str]) -> pa.ChunkedArray:
+    """The column with other labels, which keep their numbers."""
+    coded = column.combine_chunks().dictionary_encode()
+    names = pa.array([labels.get(name, name) for name in coded.dictionary.to_pylist()], pa.utf8())
+    found = pa.DictionaryArray.from_arrays(coded.indices, names)
+    return pa.chunked_array([found.cast(column.type)])
+
+
+class Install:
+    """A pagetape that is installed somewhere."""
+
+    def __init__(self, command: Path) -> None:
+        self.command = command.absolute()
+        if not self.command.is_file():
+            raise SystemExit(f"unchanged: {command}: no such command")
+        where = "import pagetape; print(pagetape.__path__[0])"
+        python = self.command.with_name("python")
+        self.home = Path(_output([python, "-P", "-c", where]).strip())
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells this install from any other."""
+        parts = {".py", ".so", ".sql", ".toml"}
+        return _digest(path for path in self.home.rglob("*") if path.suffix in parts)
+
+    @cached_property
+    def renames(self) -> Renames:
+        """What the tables of earlier versions are called in this one."""
+        tape = tomllib.loads((self.home / "schemas/tape.toml").read_text("utf-8"))
+        return Renames(**tape.get("renames", {}))
+
+    def run(self, words: Sequence[str | Path], cache: Path) -> tuple[int, Any]:
+        """Exit status of a command, and its JSON object. What it infers is in `cache`."""
+        env = os.environ | {"XDG_CACHE_HOME": str(cache)}
+        argv = [self.command, *words, "--json"]
+        found = subprocess.run(argv, env=env, capture_output=True, timeout=_TIMEOUT)
+        if found.returncode:
+            return found.returncode, found.stderr.decode(errors="replace")
+        return 0, json.loads(found.stdout)
+
+
+def _output(words: Sequence[str | Path]) -> str:
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _digest(files: Iterable[Path]) -> str:
+    """Of the names and contents of files."""
+    found = blake2b(digest_size=6)
+    for path in sorted(files):
+        found.update(path.name.encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class Task:
+    """One command on its tapes."""
+
+    name: str
+    command: str
+    tapes: tuple[Path, ...]
+
+    @property
+    def label(self) -> str:
+        return self.tapes[0].stem if len(self.tapes) == 1 else f"{len(self.tapes)} tapes"
+
+    @cached_property
+    def key(self) -> str:
+        """Tells this task from any other."""
+        contents = _digest(chain(*(tape.glob("*.arrow") for tape in self.tapes)))
+        digest = blake2b((contents + self.command).encode(), digest_size=6).hexdigest()
+        return re.sub(r"\W+", "-", f"{self.label} {self.name} {digest}")
+
+    def output(self, install: Install, where: Path, cache: Path) -> Path:
+        """The directory of what an install gives: answer.json and `out`, made once."""
+        path = where / self.key
+        if not path.exists():
+            where.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=where, prefix="part-") as name:
+                part = Path(name) / "output"
+                part.mkdir()
+                words: list[str | Path] = [*self.command.split(), *self.tapes, "-o", part / "out"]
+                status, answer = install.run(words, cache)
+                found = json.dumps({"status": status, "answer": answer})
+                (part / "answer.json").write_text(found, "utf-8")
+                with suppress(OSError):  # another process was first
+                    part.rename(path)
+        return path
+
+
+def _lasting(answer: Any, volatile: set[str]) -> Any:
+    """An answer without what differs from run to run."""
+    found = {key: value for key, value in answer.items() if key not in volatile}
+    if "runs" in found:
+        found["runs"] = [_lasting(run, volatile) for run in found["runs"]]
+    return found
+
+
+def _numbers(value: Any) -> Any:
+    """Text as the numbers in it."""
+    if isinstance(value, dict):
+        return {key: _numbers(inside) for key, inside in value.items()}
+    if isinstance(value, list):
+        return [_numbers(inside) for inside in value]
+    return re.findall(r"\d+", value) if isinstance(value, str) else value
+
+
+def _tapes(output: Path, answer: Any) -> list[Path]:
+    """The tapes of a command's output; a sweep's in the order of its runs."""
+    if isinstance(answer, dict) and "runs" in answer:
+        return [output / "out" / f"{run['name']}.tape" for run in answer["runs"]]
+    return [output / "out"] if (output / "out").exists() else []
+
+
+def _tables(tape: Path) -> dict[str, pa.Table]:
+    """Every table of a tape, whatever its version calls it."""
+    return {
+        path.stem: pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        for path in sorted(tape.glob("*.arrow"))
+    }
+
+
+def _facts(table: pa.Table) -> Any:
+    return json.loads((table.schema.metadata or {}).get(b"pagetape.facts", b"{}"))
+
+
+def _json_differences(before: Any, after: Any, prose: set[str], at: str = "") -> Iterator[str]:
+    """Where two values of JSON differ, and how. Under the keys `prose`, only numbers count."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            inside = f"{at}.{key}" if at else key
+            if key not in before or key not in after:
+                yield f"{inside}: only {'after' if key in after else 'before'}"
+                continue
+            one, other = before[key], after[key]
+            if key in prose:
+                one, other = _numbers(one), _numbers(other)
+            yield from _json_differences(one, other, prose, inside)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for i, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _json_differences(one, other, prose, f"{at}[{i}]")
+    elif type(before) is not type(after) or before != after:
+        yield f"{at}: {before!r} before, {after!r} after"
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, list[str]]:
+    """The values of a column as one array; of an enum the numbers, and the labels."""
+    whole = column.combine_chunks()
+    if pa.types.is_dictionary(whole.type):
+        return whole.indices, whole.dictionary.to_pylist()
+    return whole, []
+
+
+def _first_row(before: pa.Array, after: pa.Array) -> int | None:
+    """The first row that differs, of those that both have."""
+    rows = min(len(before), len(after))
+    before, after = before.slice(0, rows), after.slice(0, rows)
+    if before.equals(after):
+        return None
+    nulls = pc.xor(before.is_null(), after.is_null())
+    differs = pc.or_(nulls, pc.fill_null(pc.not_equal(before, after), False))
+    found = int(pc.index(differs, True).as_py())
+    return found if found >= 0 else None
+
+
+def table_difference(before: pa.Table, after: pa.Table) -> str | None:
+    """The first difference of two tables: a column and a row."""
+    columns = [
+        [f"{c.name} {c.type}{'' if c.nullable else ' not null'}" for c in t.schema]
+        for t in (before, after)
+    ]
+    if columns[0] != columns[1]:
+        pairs = zip([*columns[0], "(none)"], [*columns[1], "(none)"], strict=False)
+        one, other = next(pair for pair in pairs if pair[0] != pair[1])
+        return f"column '{one}' before, '{other}' after"
+    found: list[tuple[int, str]] = []
+    for name in before.schema.names:
+        if before[name].equals(after[name]):
+            continue
+        (old, old_labels), (new, new_labels) = _coded(before[name]), _coded(after[name])
+        if old_labels != new_labels and before.num_rows and after.num_rows:
+            return f"{name}: labels {old_labels} before, {new_labels} after"
+        row = _first_row(old, new)
+        if row is not None:
+            values = f"{before[name][row].as_py()} before, {after[name][row].as_py()} after"
+            found.append((row, f"{name}, row {row}: {values}"))
+    if found:
+        return min(found)[1]
+    if before.num_rows != after.num_rows:
+        return f"{before.num_rows} rows before, {after.num_rows} after"
+    return None
+
+
+def _tape_differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
+    """Where two tapes differ, table by table."""
+    old = {renames.tables.get(name, name): (name, rows) for name, rows in _tables(before).items()}
+    new = _tables(after)
+    for name in sorted({*old, *new}):
+        if name not in old or name not in new:
+            yield f"table {name}: only {'after' if name in new else 'before'}"
+            continue
+        old_name, rows = old[name]
+        if found := table_difference(renames.table(old_name, rows), new[name]):
+            yield f"table {name}: {found}"
+        if name == "event":
+            facts = renames.json(_facts(rows)), _facts(new[name])
+            prose = renames.both(_PROSE)
+            yield from (f"facts: {found}" for found in _json_differences(*facts, prose))
+
+
+def differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
+    """Where the outputs of a task differ."""
+    old, new = (json.loads((path / "answer.json").read_text()) for path in (before, after))
+    if old["status"] or new["status"]:
+        if old["status"] != new["status"]:
+            message = next(found["answer"] for found in (old, new) if found["status"])
+            last = "".join(message.splitlines()[-1:])
+            yield f"exit status {old['status']} before, {new['status']} after: {last}"
+        return
+    volatile, prose = renames.both(_VOLATILE), renames.both(_PROSE)
+    answers = _lasting(renames.json(old["answer"]), volatile), _lasting(new["answer"], volatile)
+    yield from (f"answer: {found}" for found in _json_differences(*answers, prose))
+    tapes = [_tapes(path, one["answer"]) for path, one in ((before, old), (after, new))]
+    if len(tapes[0]) != len(tapes[1]):
+        yield f"{len(tapes[0])} tapes before, {len(tapes[1])} after"
+        return
+    for one, other in zip(*tapes, strict=True):
+        where = f"{one.stem}: " if len(tapes[0]) > 1 else ""
+        yield from (where + found for found in _tape_differences(one, other, renames))
+
+
+def _amount(output: Path) -> str:
+    """What was compared."""
+    found = json.loads((output / "answer.json").read_text())
+    if found["status"]:
+        return f"both end with exit status {found['status']}"
+    rows = [
+        table.num_rows
+        for tape in _tapes(output, found["answer"])
+        for table in _tables(tape).values()
+    ]
+    return f"{len(rows)} tables, {sum(rows):,} rows"
+
+
+class Comparison:
+    """Tasks played with both installs."""
+
+    def __init__(self, before: Install, after: Install, keep: Path, work: Path) -> None:
+        self._before, self._after = before, after
+        self._keep = keep
+        self._work = work
+        self.differ = self.same = 0
+
+    def play(self, task: Task) -> None:
+        """Print a line that says whether the outputs of a task are the same."""
+        kept = self._keep / self._before.digest
+        before = task.output(self._before, kept, kept / "cache")
+        after = task.output(self._after, self._work / "after", self._work / "cache")
+        found = list(differences(before, after, self._after.renames))
+        there = self._keep / "differs" / task.key
+        shutil.rmtree(there, ignore_errors=True)
+        line = f"{task.label:<22} {task.name:<17} "
+        if not found:
+            self.same += 1
+            line += f"same     {_amount(before)}"
+        else:
+            self.differ += 1
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            line += f"differs  {found[0]}{more}"
+            shutil.copytree(after, there)
+            (there / "differences").write_text("\n".join(found) + "\n", "utf-8")
+        shutil.rmtree(after)
+        print(line, flush=True)
+
+    def play_all(self, tasks: Iterable[Task]) -> None:
+        """The tasks of one tape, in their order: the first infers what the others use."""
+        for task in tasks:
+            self.play(task)
+
+
+def _size(tape: Path) -> int:
+    return sum(path.stat().st_size for path in tape.glob("*.arrow"))
+
+
+def compare(before: Install, after: Install, tapes: Sequence[Path], keep: Path, work: Path) -> int:
+    """Every command on every tape, on all CPUs; the exit status."""
+    comparison = Comparison(before, after, keep, work)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        by_tape = [
+            [Task(name, command, (tape,)) for name, command in _COMMANDS.items()]
+            for tape in sorted(tapes, key=_size, reverse=True)
+        ]
+        list(pool.map(comparison.play_all, by_tape))
+    comparison.play(Task("sweep", _SWEEP, tuple(tapes)))
+    total = comparison.same + comparison.differ
+    print(f"{total} runs: {comparison.same} same, {comparison.differ} differ")
+    return 1 if comparison.differ else 0
+
+
+def measure(before: Install, after: Install, tape: Path, pairs: int, work: Path) -> int:
+    """Print the ratio of the speeds of both installs on a tape; the exit status."""
+
+    def rate(install: Install, command: str) -> float:
+        cache = work / install.digest
+        status, answer = install.run([command, tape], cache)
+        if status:
+            raise SystemExit(f"unchanged: {install.command} {command}: {answer}")
+        return float(answer["events_per_s"])
+
+    for command in ("replay", "validate"):
+        for install in (before, after):
+            rate(install, command)  # what it infers is in the cache from here on
+        rates = []
+        for pair in range(pairs):  # each is first every other time
+            order = (before, after) if pair % 2 == 0 else (after, before)
+            found = {install: rate(install, command) for install in order}
+            rates.append((found[before], found[after]))
+        ratios = sorted(new / old for old, new in rates)
+        best = [max(speed) / 1e6 for speed in zip(*rates, strict=True)]
+        print(
+            f"{command:<9} {median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}, "
+            f"{pairs} pairs); at best {best[0]:.2f} M events/s before, {best[1]:.2f} after",
+            flush=True,
+        )
+    return 0
+
+
+def main() -> int:
+    summary, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--before", type=Path, required=True, metavar="PAGETAPE")
+    parser.add_argument("--after", type=Path, required=True, metavar="PAGETAPE")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where outputs are kept")
+    parser.add_argument("--times", type=int, metavar="N", help="measure N pairs instead")
+    parser.add_argument("tapes", nargs="+", type=Path, metavar="TAPE")
+    given = parser.parse_args()
+    before, after = Install(given.before), Install(given.after)
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(TemporaryDirectory(dir="/var/tmp", prefix="unchanged-")))
+        tapes = [tape.absolute() for tape in given.tapes]
+        if given.times:
+            return measure(before, after, max(tapes, key=_size), given.times, work)
+        return compare(before, after, tapes, given.keep or work / "keep", work)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.SubprocessError as e:
+        sys.exit(f"unchanged: {e}")
+    except OSError as e:
+        sys.exit(f"unchanged: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""analyze/fidelity/unchanged.py: what counts as a difference of two outputs, and what does not."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+_SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "fidelity/unchanged.py"))
+_RENAMES = _SCRIPT["Renames"](
+    tables={"untold": "inferred"},
+    columns={"untold": {"at": "event_row"}},
+    labels={"untold.kind": {"cut": "list_cut"}, "untold.metric": {"free": "frees"}},
+    keys={"told": "known", "story": "explanation"},
+)
+
+_ROWS: dict[str, Any] = {"at": [1, None, 3], "kind": [0, 1, None], "metric": ["free", None, "x"]}
+_ANSWER = {"events_per_s": 1.5, "told": {"cut": 4}, "cause": "cut", "story": ["row 7: a page"]}
+
+
+def _output(
+    path: Path,
+    *,
+    table: str = "untold",
+    columns: tuple[str, ...] = ("at", "kind", "metric"),
+    labels: tuple[str, ...] = ("alloc", "cut"),
+    type_at: str = "uint64",
+    facts: str = "R0",
+    answer: dict[str, Any] = _ANSWER,
+    chunk: int = 3,
+    **rows: Any,
+) -> Path:
+    """What a command left: its answer, and a tape of one table and its facts."""
+    values = _ROWS | rows
+    kinds = pa.DictionaryArray.from_arrays(pa.array(values["kind"], pa.uint8()), list(labels))
+    arrays = [pa.array(values["at"], type_at), kinds, pa.array(values["metric"])]
+    meta = {b"pagetape.facts": json.dumps({"reclaim": facts}).encode()}
+    (path / "out").mkdir(parents=True)
+    for name, found in (
+        (table, pa.table(arrays, list(columns))),
+        ("event", pa.table({"cpu": [1]}, metadata=meta)),
+    ):
+        with pa.ipc.new_file(path / "out" / f"{name}.arrow", found.schema) as file:
+            file.write_table(found, max_chunksize=chunk)
+    (path / "answer.json").write_text(json.dumps({"status": 0, "answer": answer}))
+    return path
+
+
+def _differences(tmp_path: Path, renames: Any, **after: Any) -> list[str]:
+    outputs = _output(tmp_path / "before"), _output(tmp_path / "after", **after)
+    return list(_SCRIPT["differences"](*outputs, renames))
+
+
+def test_the_same_rows_in_other_batches_and_another_text_are_no_difference(tmp_path: Path) -> None:
+    answer = _ANSWER | {"events_per_s": 9.0, "story": ["page 7"]}
+    assert not _differences(tmp_path, _SCRIPT["Renames"](), answer=answer, chunk=2)
+
+
+def test_names_of_the_table_of_renames_are_no_difference(tmp_path: Path) -> None:
+    new: dict[str, Any] = {
+        "table": "inferred",
+        "columns": ("event_row", "kind", "metric"),
+        "labels": ("alloc", "list_cut"),
+        "metric": ["frees", None, "x"],
+        "answer": {"known": {"list_cut": 4}, "cause": "list_cut", "explanation": ["event 7"]},
+    }
+    assert not _differences(tmp_path / "renamed", _RENAMES, **new)
+    assert len(_differences(tmp_path / "not", _SCRIPT["Renames"](), **new)) == 7
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        ({"type_at": "int64"}, "table untold: column 'at uint64' before, 'at int64' after"),
+        ({"columns": ("at", "k", "metric")}, "table untold: column 'kind "),
+        ({"labels": ("alloc", "moved")}, "table untold: kind: labels "),
+        ({"kind": [0, 0, None]}, "table untold: kind, row 1: cut before, alloc after"),
+        ({"metric": ["free", "", "x"]}, "table untold: metric, row 1: None before,  after"),
+        ({"table": "other"}, "table other: only after"),
+        ({"facts": "R1"}, "facts: reclaim: 'R0' before, 'R1' after"),
+        ({"answer": _ANSWER | {"told": {"cut": 5}}}, "answer: told.cut: 4 before, 5 after"),
+        ({"answer": _ANSWER | {"story": ["row 8: a page"]}}, "answer: story[0][0]: '7' before"),
+    ],
+)
+def test_any_other_difference_is_reported(tmp_path: Path, after: dict[str, Any], says: str) -> None:
+    assert _differences(tmp_path, _SCRIPT["Renames"](), **after)[0].startswith(says)
+
+
+def test_a_row_more_is_a_difference(tmp_path: Path) -> None:
+    more = {name: [*values, values[0]] for name, values in _ROWS.items()}
+    found = _differences(tmp_path, _SCRIPT["Renames"](), **more)
+    assert found == ["table untold: 3 rows before, 4 after"]
