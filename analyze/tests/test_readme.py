@@ -1,64 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the README, run in the order in which it stands there."""
+"""Every command of README.md and docs/*.md, page by page, in the order of each page.
+
+A page is read in a directory of its own, that of a reader who stands in a clone. Lines after
+`$ ` in console blocks are run by bash; lines below one are among what it prints. `make` is
+asked only what it would do. Commands with
+sudo, and those that read a tape of such a command, need a machine that can be recorded.
+"""
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 BIN = Path(sys.executable).parent
-
-# What only a machine that can be recorded has: words of its commands.
-LIVE = {"web1.tape", "tar.tape", "doctor", "tapes", "stacks.tape", "raw.tape", "whole.tape", "top"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def commands() -> list[str]:
-    """The lines after `$ ` in console blocks, without sudo and comments."""
-    blocks = re.findall(r"^```console\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    lines = "".join(blocks).replace("\\\n", "").splitlines()
-    said = [line.removeprefix("$ ").removeprefix("sudo ") for line in lines if line[:2] == "$ "]
-    return [line.split("    #")[0] for line in said]
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of that language, those within a list too."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [str(text) for text in found]
 
 
+class Command(NamedTuple):
+    """One command of a page."""
+
+    line: str  # without sudo and without its comment
+    live: bool  # whether it needs a machine to record
+    output: list[str]  # lines that the page shows of what it prints
+
+
+def commands(page: Path) -> list[Command]:
+    found: list[Command] = []
+    live_files: set[str] = set()
+    for text in blocks(page, "(?:console|sh)"):
+        for line in text.replace("\\\n", "").splitlines():
+            if not line.startswith("$ "):
+                found[-1].output.append(line)
+                continue
+            command = line.removeprefix("$ ").split("    #")[0].strip()
+            root = command.startswith("sudo ")
+            command = command.removeprefix("sudo ")
+            words = command.split()
+            live = root or words[:2] == ["pagetape", "doctor"] or bool(live_files & set(words))
+            if live and "-o" in words:
+                live_files.add(words[words.index("-o") + 1])
+            found.append(Command(command, live, []))
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    """Each line with one space between words: pages cut wide tables."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
+
+
+@pytest.fixture(scope="module")
 def may_record() -> bool:
     doctor = subprocess.run([BIN / "pagetape", "doctor"], capture_output=True, text=True)
     return "pagetape record works here" in doctor.stdout
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a reader of the README stands: a clone, and files brought from a host."""
-    desk = tmp_path_factory.mktemp("readme")
-    for room in ("analyze", "collector"):
-        (desk / room).symlink_to(ROOT / room)
-    shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
-    (desk / "proc").mkdir()
-    for name in ("zoneinfo", "buddyinfo", "vmstat"):
-        for when in ("before", "after"):
-            (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
-    return desk
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's errors are measured once for all pages."""
+    return tmp_path_factory.mktemp("cache_of_the_pages")
 
 
-@pytest.mark.parametrize("command", commands())
-def test_the_command_works(desk: Path, command: str) -> None:
-    words = shlex.split(command)
-    if words[0] == "make":
-        subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, check=True, capture_output=True)
-        return
-    assert words[0] == "pagetape"
-    if LIVE & set(words) and not may_record():
+@pytest.fixture(scope="module")
+def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
+    """For each page: a clone, files brought from a host, and the page's own C sources."""
+    desks = {}
+    for page in PAGES:
+        desk = desks[page] = tmp_path_factory.mktemp(page.stem)
+        for room in ("analyze", "collector"):
+            (desk / room).symlink_to(ROOT / room)
+        shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
+        (desk / "proc").mkdir()
+        for name in ("zoneinfo", "buddyinfo", "vmstat"):
+            for when in ("before", "after"):
+                (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
+        for source in blocks(page, "c"):
+            if name := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):
+                (desk / f"{name[1]}.c").write_text(source)
+    return desks
+
+
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [pytest.param(*case, id=f"{case[0].stem}: {case[1].line}") for case in COMMANDS],
+)
+def test_the_command_works(
+    desks: dict[Path, Path], cache: Path, may_record: bool, page: Path, command: Command
+) -> None:
+    if command.live and not may_record:
         pytest.skip("this machine cannot be recorded: see `pagetape doctor`")
-    env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
-    done = subprocess.run(words, cwd=desk, env=env, capture_output=True, text=True)
+    line, directory = command.line, desks[page]
+    if line.startswith("make "):
+        line, directory = line.replace("make ", "make -n ", 1), ROOT
+    env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=directory, env=env, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
+    printed = words_of(done.stdout)
+    for shown in words_of("\n".join(command.output)):
+        assert shown in ("", "...", *printed), f"{page.name} shows a line that is not printed"
 
 
-def test_the_readme_has_commands() -> None:
-    assert len(commands()) > 10
+@pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "sweep", "reports"])
+def test_the_page_has_commands(name: str) -> None:
+    assert sum(page.stem == name for page, _ in COMMANDS) > 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for file, section in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
+        target = page.parent / file if file else page
+        assert target.exists(), f"{page.name}: {file}"
+        if section:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert section in anchors, f"{page.name}: {file}#{section}"
