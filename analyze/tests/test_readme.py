@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,3 +131,31 @@ def test_links_lead_somewhere(page: Path) -> None:
             titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
             anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
             assert section in anchors, f"{page.name}: {file}#{section}"
+
+
+def file_map() -> dict[str, set[str]]:
+    """Of each room that CONTRIBUTING.md maps: the names in its table, maybe with a *."""
+    text = (ROOT / "docs/CONTRIBUTING.md").read_text()
+    text = text[text.index("## The files") : text.index("## The way of one event")]
+    rooms: dict[str, set[str]] = {}
+    room = ""
+    for line in text.splitlines():
+        if found := re.match(r"(?:### |\*\*`)([a-z/]+)/", line):
+            room = found[1]
+        elif found := re.match(r"\| `(recording|replaying)/` \| holds", line):
+            room = f"analyze/pagetape/{found[1]}"
+        elif line.startswith("| `"):
+            names = re.findall(r"`([\w*]+)`", line.split("|")[1])
+            rooms.setdefault(room, set()).update(names)
+    return {room: names for room, names in rooms.items() if room != "analyze"}
+
+
+@pytest.mark.parametrize(("room", "names"), file_map().items(), ids=list(file_map()))
+def test_the_map_has_every_file_of_the_room(room: str, names: set[str]) -> None:
+    endings = {".c", ".h", ".py", ".pyx", ".pxi"}
+    stems = {path.name.split(".")[0] for path in (ROOT / room).iterdir() if path.suffix in endings}
+    if room.startswith("analyze"):
+        stems.discard("__init__")
+    missing = {stem for stem in stems if not any(fnmatch(stem, name) for name in names)}
+    gone = {name for name in names if not any(fnmatch(stem, name) for stem in stems)}
+    assert (missing, gone) == (set(), set())
