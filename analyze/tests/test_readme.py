@@ -63,6 +63,9 @@ def words_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
+# With PAGETAPE_LIVE=require a command that cannot be run is a failure.
+no_live_test = pytest.fail if os.environ.get("PAGETAPE_LIVE") == "require" else pytest.skip
+
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
@@ -111,7 +114,7 @@ def test_the_command_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if command.live and not may_record:
-        pytest.skip("this machine cannot be recorded: see `pagetape doctor`")
+        no_live_test("live test: this machine cannot be recorded (see `pagetape doctor`)")
     line, directory = command.line, desks[page]
     if line.startswith("make "):
         line, directory = line.replace("make ", "make -n ", 1), ROOT
