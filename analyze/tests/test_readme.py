@@ -95,8 +95,8 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
             for when in ("before", "after"):
                 (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
         for source in blocks(page, "c"):
-            if name := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):
-                (desk / f"{name[1]}.c").write_text(source)
+            if title := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):
+                (desk / f"{title[1]}.c").write_text(source)
     return desks
 
 
