@@ -97,7 +97,8 @@ def test_two_owners_of_one_choice_are_refused_across_libraries(
 
 
 MAIN = """
-#include "policy_stack.h"
+#include "model/policy_stack.h"
+#include "policies/policies.h"
 #include <stdio.h>
 
 int main(int argc, char **argv)
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
 	struct error err = {""};
 	struct policy_stack *stack;
 
-	if (policy_stack_new(&stack, &err) || policy_stack_add(stack, argv[argc - 1], &err))
+	if (policy_stack_new(&stack, policies, &err) || policy_stack_add(stack, argv[argc - 1], &err))
 		return puts(err.msg), 1;
 	return puts(stack->owner.claim->ops->name) < 0;
 }
@@ -127,9 +128,9 @@ def test_in_the_tree_it_is_one_new_file_and_one_line(tmp_path: Path) -> None:
     diff = example("diff").splitlines()
     before = "\n".join(line[1:] for line in diff if not line.startswith("+"))
     after = "\n".join(line[1:] for line in diff)
-    meson = (tree / "replay/meson.build").read_text()
-    assert meson.count(before) == 1
-    (tree / "replay/meson.build").write_text(meson.replace(before, after))
+    meson = tree / "replay/policies/meson.build"
+    assert meson.read_text().count(before) == 1
+    meson.write_text(meson.read_text().replace(before, after))
 
     tools = Path(sys.executable).parent
     build = tmp_path / "build"
@@ -147,11 +148,13 @@ def test_in_the_tree_it_is_one_new_file_and_one_line(tmp_path: Path) -> None:
         return done.stdout
 
     do(tools / "meson", "setup", "--buildtype=plain", build, tree)
-    do(tools / "ninja", "-C", build, "replay/libreplay.a", "schemas/libschemas.a")
+    rooms = ["replay/libreplay_policies.a", "replay/libreplay_model.a"]
+    rooms.append("schemas/libschemas.a")
+    do(tools / "ninja", "-C", build, *rooms)
     (tmp_path / "main.c").write_text(MAIN)
     includes = ["-I", tree / "replay", "-I", tree / "schemas", "-I", build / "schemas"]
-    libraries = [build / "replay/libreplay.a", build / "schemas/libschemas.a", "-ldl", "-lm"]
-    do(CC, "main.c", *includes, *libraries, "-o", "own")
+    libraries = [build / room for room in rooms]
+    do(CC, "main.c", *includes, *libraries, "-ldl", "-lm", "-o", "own")
     assert do(tmp_path / "own", "claim_share:percent=10") == "claim_share\n"
 
 

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the README, run in the order in which it stands there."""
+"""Every command of README.md and docs/*.md, page by page, in the order of each page.
+
+A page is read in a directory of its own, that of a reader who stands in a clone. Lines after
+`$ ` in console blocks are run; lines below a command must be lines of its output. `make` runs
+with -n. Commands with sudo, and commands that read a tape of one, need a machine that can be
+recorded, and are skipped elsewhere.
+"""
 
 import os
 import re
@@ -7,58 +13,165 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 BIN = Path(sys.executable).parent
-
-# What only a machine that can be recorded has: words of its commands.
-LIVE = {"web1.tape", "tar.tape", "doctor", "tapes", "stacks.tape", "raw.tape", "whole.tape", "top"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def commands() -> list[str]:
-    """The lines after `$ ` in console blocks, without sudo and comments."""
-    blocks = re.findall(r"^```console\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    lines = "".join(blocks).replace("\\\n", "").splitlines()
-    said = [line.removeprefix("$ ").removeprefix("sudo ") for line in lines if line[:2] == "$ "]
-    return [line.split("    #")[0] for line in said]
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of that language."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [str(text) for text in found]
 
 
+class Command(NamedTuple):
+    """One command of a page."""
+
+    line: str  # without sudo and without its comment
+    live: bool  # whether it needs a machine to record
+    output: list[str]  # lines that the page shows of what it prints
+
+
+def commands(page: Path) -> list[Command]:
+    found: list[Command] = []
+    live_files: set[str] = set()
+    for text in blocks(page, "(?:console|sh)"):
+        for line in text.replace("\\\n", "").splitlines():
+            if not line.startswith("$ "):
+                found[-1].output.append(line)
+                continue
+            command = line.removeprefix("$ ").split("    #")[0].strip()
+            root = command.startswith("sudo ")
+            command = command.removeprefix("sudo ")
+            words = command.split()
+            live = root or words[:2] == ["pagetape", "doctor"] or bool(live_files & set(words))
+            if live and "-o" in words:
+                live_files.add(words[words.index("-o") + 1])
+            found.append(Command(command, live, []))
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    """Each line with one space between words: pages show wide tables narrower."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+# With PAGETAPE_LIVE=require a command that cannot be run is a failure.
+no_live_test = pytest.fail if os.environ.get("PAGETAPE_LIVE") == "require" else pytest.skip
+
+COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
+
+
+@pytest.fixture(scope="module")
 def may_record() -> bool:
     doctor = subprocess.run([BIN / "pagetape", "doctor"], capture_output=True, text=True)
     return "pagetape record works here" in doctor.stdout
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a reader of the README stands: a clone, and files brought from a host."""
-    desk = tmp_path_factory.mktemp("readme")
-    for room in ("analyze", "collector"):
-        (desk / room).symlink_to(ROOT / room)
-    shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
-    (desk / "proc").mkdir()
-    for name in ("zoneinfo", "buddyinfo", "vmstat"):
-        for when in ("before", "after"):
-            (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
-    return desk
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's errors are measured once for all pages."""
+    return tmp_path_factory.mktemp("cache_of_the_pages")
 
 
-@pytest.mark.parametrize("command", commands())
-def test_the_command_works(desk: Path, command: str) -> None:
-    words = shlex.split(command)
-    if words[0] == "make":
-        subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, check=True, capture_output=True)
-        return
-    assert words[0] == "pagetape"
-    if LIVE & set(words) and not may_record():
-        pytest.skip("this machine cannot be recorded: see `pagetape doctor`")
-    env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
-    done = subprocess.run(words, cwd=desk, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
+    """For each page: a clone, files brought from a host, and the page's own C sources."""
+    desks = {}
+    for page in PAGES:
+        desk = desks[page] = tmp_path_factory.mktemp(page.stem)
+        for room in ("analyze", "collector"):
+            (desk / room).symlink_to(ROOT / room)
+        shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
+        (desk / "proc").mkdir()
+        for name in ("zoneinfo", "buddyinfo", "vmstat"):
+            for when in ("before", "after"):
+                (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
+        for source in blocks(page, "c"):
+            if title := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):
+                (desk / f"{title[1]}.c").write_text(source)
+    return desks
 
 
-def test_the_readme_has_commands() -> None:
-    assert len(commands()) > 10
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [pytest.param(*case, id=f"{case[0].stem}: {case[1].line}") for case in COMMANDS],
+)
+def test_the_command_works(
+    desks: dict[Path, Path],
+    cache: Path,
+    may_record: bool,
+    page: Path,
+    command: Command,
+    pagetape: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if command.live and not may_record:
+        no_live_test("live test: this machine cannot be recorded (see `pagetape doctor`)")
+    line, directory = command.line, desks[page]
+    if line.startswith("make "):
+        line, directory = line.replace("make ", "make -n ", 1), ROOT
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    if line.startswith("pagetape ") and not command.live:  # quicker than a process of its own
+        done = pagetape(*shlex.split(line)[1:])
+        status, out, err = done.status, done.out, done.err
+    else:
+        shell = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        status, out, err = shell.returncode, shell.stdout, shell.stderr
+    assert status == 0, err
+    printed = words_of(out)
+    for shown in words_of("\n".join(command.output)):
+        assert shown in ("", "...", *printed), f"{page.name} shows a line that is not printed"
+
+
+@pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "sweep", "reports"])
+def test_the_page_has_commands(name: str) -> None:
+    assert sum(page.stem == name for page, _ in COMMANDS) > 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for file, section in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
+        target = page.parent / file if file else page
+        assert target.exists(), f"{page.name}: {file}"
+        if section:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert section in anchors, f"{page.name}: {file}#{section}"
+
+
+def file_map() -> dict[str, set[str]]:
+    """Of each room that CONTRIBUTING.md maps: the names in its table, maybe with a *."""
+    text = (ROOT / "docs/CONTRIBUTING.md").read_text()
+    text = text[text.index("## The files") : text.index("## The way of one event")]
+    rooms: dict[str, set[str]] = {}
+    room = ""
+    for line in text.splitlines():
+        if found := re.match(r"(?:### |\*\*`)([a-z/]+)/", line):
+            room = found[1]
+        elif found := re.match(r"\| `(recording|replaying)/` \| holds", line):
+            room = f"analyze/pagetape/{found[1]}"
+        elif line.startswith("| `"):
+            names = re.findall(r"`([\w*]+)`", line.split("|")[1])
+            rooms.setdefault(room, set()).update(names)
+    return {room: names for room, names in rooms.items() if room != "analyze"}
+
+
+@pytest.mark.parametrize(("room", "names"), file_map().items(), ids=list(file_map()))
+def test_the_map_has_every_file_of_the_room(room: str, names: set[str]) -> None:
+    endings = {".c", ".h", ".py", ".pyx", ".pxi"}
+    stems = {path.name.split(".")[0] for path in (ROOT / room).iterdir() if path.suffix in endings}
+    if room.startswith("analyze"):
+        stems.discard("__init__")
+    missing = {stem for stem in stems if not any(fnmatch(stem, name) for name in names)}
+    gone = {name for name in names if not any(fnmatch(stem, name) for stem in stems)}
+    assert (missing, gone) == (set(), set())
