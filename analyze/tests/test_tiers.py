@@ -94,7 +94,7 @@ def test_every_run_and_metric_of_a_sweep_has_its_tier(
 ) -> None:
     words = ("sweep", "--reclaim", "{R0,R1}", small, "-o", tmp_path / "out")
     page = tmp_path / "sweep.html"
-    metrics = ("--metric", "fallbacks", "--metric", "kswapd wakes")
+    metrics = ("--metric", "fallbacks", "--metric", "slow-path wake calls")
     found = pagetape(*words, "--json").json
     assert not list(numbers_without(found))
     for run in found["runs"]:
