@@ -33,7 +33,7 @@ from pagetape.asking.query import reports
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import Run, play
-from pagetape.replaying.validation import preferences, inferred, validate
+from pagetape.replaying.validation import inferred, preferences, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.info import describe
 

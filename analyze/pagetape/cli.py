@@ -19,22 +19,22 @@ import click
 # name: (module in pagetape.commands, help)
 COMMANDS = {
     "record": ("record", "Record this machine's page allocator into a tape."),
-    "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
-    "info": ("info", "What a tape holds: events, loss, machine, snapshots."),
+    "import": ("import_dat", "Turn a trace.dat or an unfinished tape into a tape."),
+    "info": ("info", "Show what a tape holds: events, loss, machine, snapshots."),
     "replay": ("replay", "Play a tape through the allocator model."),
-    "validate": ("validate", "How exactly the model foresees what the kernel did."),
-    "policies": ("policies", "The policies and kernels the model knows."),
-    "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
-    "sweep": ("sweep", "Every policy on every tape, over all cores."),
-    "report": ("report", "Answer one question about a tape; without a name, list them."),
-    "html": ("html", "One self-contained page about one or more tapes."),
-    "sql": ("sql", "Ask DuckDB about one or more tapes."),
-    "archive": ("archive", "Tapes as Parquet, for fleets."),
-    "export": ("export", "A tape for other tools: Perfetto, LLFree."),
-    "schema": ("schema", "What the tables and columns of a tape mean."),
-    "top": ("top", "What this machine's page allocator is doing now."),
-    "doctor": ("doctor", "What this machine can record."),
-    "install-service": ("install_service", "A recorder that always runs, under systemd."),
+    "validate": ("validate", "Measure how exactly the model predicts the kernel's decisions."),
+    "policies": ("policies", "List the policies and kernels of the model."),
+    "compare": ("compare", "Compare tapes side by side, with the model's error."),
+    "sweep": ("sweep", "Play every policy on every tape, on all cores."),
+    "report": ("report", "Run one report on a tape; without a name, list the reports."),
+    "html": ("html", "Write one self-contained HTML page about tapes."),
+    "sql": ("sql", "Query tapes with DuckDB."),
+    "archive": ("archive", "Write tapes as Parquet, for fleets."),
+    "export": ("export", "Write a tape for other tools: Perfetto, LLFree."),
+    "schema": ("schema", "Show what the tables and columns of a tape mean."),
+    "top": ("top", "Show what this machine's page allocator does now."),
+    "doctor": ("doctor", "Check what this machine can record."),
+    "install-service": ("install_service", "Install a permanent recorder as a systemd service."),
 }
 
 
@@ -60,10 +60,10 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pagetape", message="pagetape %(version)s")
 def pagetape() -> None:
-    """Record, replay and question the Linux page allocator.
+    """Record, replay and query the Linux page allocator.
 
-    A tape holds what the allocator did: record one here or import a trace.dat,
-    replay it under another policy, and ask both the same questions.
+    A tape is a recording of the allocator's events. Record one here or import a trace.dat,
+    replay it under another policy, and run the same reports on both.
 
     \b
     Example:

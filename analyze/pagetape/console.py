@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said on stderr while a command runs."""
+"""Notes and progress bars on stderr while a command runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 
 
-def tell(note: str | None) -> None:
-    """One line on stderr that is no error, if there is anything to say."""
-    if note:
-        print(f"pagetape: {note}", file=sys.stderr)
+def note(text: str | None) -> None:
+    """Print `text` as one line on stderr, unless it is empty. It is not an error."""
+    if text:
+        print(f"pagetape: {text}", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr, fed with a share from 0 to 1; silent unless on a terminal."""
+    """A progress bar on stderr, fed with a share from 0 to 1; silent unless on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _share: None
         return

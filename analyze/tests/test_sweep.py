@@ -63,7 +63,7 @@ def test_a_run_of_a_sweep_has_the_metrics_of_a_replay(
 ) -> None:
     """Though it has no rows of its events."""
     found = pagetape("sweep", *MODES, small, "-o", tmp_path / "out", "--json").json
-    assert (found["made"], found["kept"]) == (4, 0)
+    assert (found["made"], found["reused"]) == (4, 0)
     for run in found["runs"]:
         whole = tmp_path / f"{run['name']}.tape"
         words = ("--kernel", run["kernel"], "--policy", run["policies"][0])
@@ -117,7 +117,7 @@ def test_a_sweep_that_was_killed_goes_on(small: Path, tmp_path: Path, pagetape: 
         (part / "zone.part").touch()
     begun.with_name(begun.name + ".json").rename(begun.with_name(begun.name + ".json.part"))
     again = pagetape(*sweep_it).json
-    assert (again["made"], again["kept"]) == (2, 2)
+    assert (again["made"], again["reused"]) == (2, 2)
     assert again["runs"] == first["runs"]
     assert files(tmp_path) == whole
     assert pagetape(*sweep_it).json["made"] == 0

@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 COUNTED_ONLY = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
 # Numbers that say how a command went, or what was recorded, not what would have been.
-ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "kept", "preference"}
+ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "reused", "preference"}
 
 
 @pytest.fixture(scope="module")

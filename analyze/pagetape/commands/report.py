@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape report: one subcommand per query, made from the query's header."""
+"""pagetape report: one subcommand per query, built from the query's header."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     tier = max(tiers, default="recorded")
     note = ""
     if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
-        note = "one node: there is no other to compare it with"
+        note = "this machine has one node: there is nothing to compare"
     if as_json:
         answer.emit(
             {
@@ -108,11 +108,11 @@ class Reports(click.Group):
 @options.json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Answer one question about a tape; without NAME, list the reports.
+    """Run one report on a tape; without NAME, list the reports.
 
-    Each report ends with what the tape lost, where it contradicts the model, and
-    the tier of its numbers: `recorded`, or for a replayed tape A (placement) or B
-    (needs modelled feedback).
+    Each report ends with the events that the tape lost, the contradictions between tape and
+    model (anomalies), and the tier of its numbers: `recorded`, or for a replayed tape A
+    (placement) or B (modelled feedback).
 
     \b
     Example:
