@@ -49,33 +49,40 @@ def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     )
 
 
-def heat_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Mapping[tuple[str, str], int],
-    *,
-    top: int,
-    row_title: str,
-    column_title: str,
-    cell: tuple[int, int] = (86, 34),
-    boundary: int | None = None,
-    missing: Iterable[tuple[str, str]] = (),
-    linear: bool = False,
-) -> str:
-    """Numbers by (row, column), coloured up to `top`.
+@dataclass(frozen=True)
+class Axis:
+    """One side of a heat map: its title and the label of each row or column."""
 
-    Counts are coloured by their logarithm and printed short; with `linear`, numbers
-    are coloured as they are and printed in full. `boundary` draws a line left of
-    that column. Pairs in `missing` cannot occur.
+    title: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How a heat map shows its numbers.
+
+    By default, the colour is the logarithm of the number, which is printed short. With
+    `linear`, the colour is proportional to the number, which is printed in full.
     """
-    width, height = cell
-    left = 16 + 7.4 * max(len(row_title), *map(len, rows))
+
+    top: int  # number with the full colour
+    cell: tuple[int, int] = (86, 34)  # width and height in pixels
+    boundary: int | None = None  # column with a line on its left side
+    missing: Iterable[tuple[str, str]] = ()  # (row, column) pairs that cannot occur
+    linear: bool = False
+
+
+def heat_map(down: Axis, across: Axis, values: Mapping[tuple[str, str], int], heat: Heat) -> str:
+    """Numbers by (row, column), as coloured cells."""
+    rows, columns = down.labels, across.labels
+    width, height = heat.cell
+    left = 16 + 7.4 * max(len(down.title), *map(len, rows))
     head = 36
-    impossible = set(missing)
-    scale = max(top, 1) if linear else math.log1p(max(top, 1))
+    impossible = set(heat.missing)
+    scale = max(heat.top, 1) if heat.linear else math.log1p(max(heat.top, 1))
     parts = [
-        text(left + width * len(columns) / 2, 11, column_title, anchor="middle", kind="axis"),
-        text(left - 8, head - 8, row_title, anchor="end", kind="axis"),
+        text(left + width * len(columns) / 2, 11, across.title, anchor="middle", kind="axis"),
+        text(left - 8, head - 8, down.title, anchor="end", kind="axis"),
     ]
     for j, column in enumerate(columns):
         parts.append(text(left + width * (j + 0.5), head - 8, column, anchor="middle"))
@@ -85,24 +92,24 @@ def heat_map(
         for j, column in enumerate(columns):
             x = left + width * j
             if (row, column) in impossible:
-                parts.append(_cell(x, y, cell, "none"))
+                parts.append(_cell(x, y, heat.cell, "none"))
                 continue
             nr = values.get((row, column), 0)
-            heat = (nr if linear else math.log1p(nr)) / scale
+            share = (nr if heat.linear else math.log1p(nr)) / scale
+            label = f"{down.title} {row}, {across.title} {column}: {nr:,}"
             parts.append(
-                f"<g><title>{escape(f'{row_title} {row}, {column_title} {column}: {nr:,}')}</title>"
-                f"{_cell(x, y, cell, 'cell', heat)}"
+                f"<g><title>{escape(label)}</title>{_cell(x, y, heat.cell, 'cell', share)}"
             )
-            kind = "zero" if nr == 0 else "hot" if heat > 0.7 else ""
-            words = str(nr) if linear else short(nr)
+            kind = "zero" if nr == 0 else "hot" if share > 0.7 else ""
+            words = str(nr) if heat.linear else short(nr)
             parts.append(text(x + width / 2, y + height / 2 + 4, words, anchor="middle", kind=kind))
             parts.append("</g>")
     bottom = head + height * len(rows)
-    if boundary is not None and 0 < boundary < len(columns):
-        x = left + width * boundary
+    if heat.boundary is not None and 0 < heat.boundary < len(columns):
+        x = left + width * heat.boundary
         parts.append(f'<line x1="{x}" x2="{x}" y1="{head - 4}" y2="{bottom + 4}" class="mark"/>')
     return _svg(
-        left + width * len(columns) + 4, bottom + 6, f"{row_title} by {column_title}", parts
+        left + width * len(columns) + 4, bottom + 6, f"{down.title} by {across.title}", parts
     )
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from pagetape import answer
-from pagetape.pages.page import document
+from pagetape.pages.document import document
 from pagetape.replaying.sweep import words
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
