@@ -24,9 +24,9 @@ ALLOCATED = {
     "faults": "page faults",
 }
 RECLAIMED = {
-    "scanned": "pages that reclaim looked at",
-    "reclaimed": "pages that it freed",
-    "migrated": "pages that compaction moved",
+    "scanned": "pages scanned by reclaim",
+    "reclaimed": "pages reclaimed",
+    "migrated": "pages migrated",
 }
 
 
@@ -46,7 +46,7 @@ def traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
 
     def draw(s: Subject) -> str:
         if s.info["tables"].get("event_count"):
-            return no_data("This run of a sweep kept no events but its fallbacks.")
+            return no_data("This run of a sweep stored only its fallbacks, no other page events.")
         return svg.over_time(
             series[s.label], seconds=seconds, top=top, unit="pages/s", stacked=False
         )
@@ -55,14 +55,14 @@ def traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
 
 
 def _held(rows: Rows, names: Iterable[str], nr: int, interval_s: float) -> dict[str, list[float]]:
-    """Rates, each of which holds from the row before to its own, as one value per interval."""
+    """Rates as one value per interval. A row's rate covers the time since the previous row."""
     at = [row["at_s"] for row in rows]
     row_of = [bisect_left(at, interval_s * (i + 0.5)) for i in range(nr)]
     return {name: [rows[r][name] if r < len(rows) else 0.0 for r in row_of] for name in names}
 
 
 def samples(subjects: list[Subject], seconds: float, interval_s: float) -> str:
-    """Nothing where no tape has samples."""
+    """Charts of the samples of /proc/vmstat; empty if no tape has samples."""
     rows = {s.label: s.answers["samples.rates"] for s in subjects}
     for of_tape in rows.values():
         for row in of_tape:
@@ -80,10 +80,10 @@ def samples(subjects: list[Subject], seconds: float, interval_s: float) -> str:
             if not rows[s.label]:
                 return no_data("No samples." if s.side.run is None else "Not modelled.")
             return svg.over_time(
-                series[s.label], seconds=seconds, top=top, unit="a second", stacked=False
+                series[s.label], seconds=seconds, top=top, unit="per second", stacked=False
             )
 
-        words = "From the samples of /proc/vmstat that a recording takes; of the whole machine."
+        words = "Samples of /proc/vmstat, for the whole machine."
         parts.append(
             section(f"The kernel's own counters: {title}", words, subjects, draw, Layout(names))
         )
@@ -101,15 +101,23 @@ def tables(subjects: list[Subject]) -> str:
         return draw
 
     parts = (
-        ("Who falls back", "Tasks whose requests raided another migratetype.", "extfrag.by_task"),
-        ("Reclaim and compaction", "Stalls are paired begin to end per thread.", "reclaim.summary"),
+        (
+            "Fallbacks by task",
+            "Tasks whose requests took pages of another migratetype.",
+            "extfrag.by_task",
+        ),
+        (
+            "Reclaim and compaction",
+            "A stall is the time from begin to end of one thread.",
+            "reclaim.summary",
+        ),
         (
             "Per-CPU lists",
-            "Pages that stay off the zone lock, CPU by CPU.",
+            "How well the lists avoid the zone lock, CPU by CPU.",
             "pcp.by_cpu",
         ),
-        ("Who allocates", "Tasks by pages allocated.", "alloc.by_task"),
-        ("What was lost", "Gaps in the recording, CPU by CPU.", "loss"),
+        ("Allocations by task", "Tasks by pages allocated.", "alloc.by_task"),
+        ("Lost events", "Gaps in the recording, CPU by CPU.", "loss"),
     )
     reports = query.reports()
     return "".join(

@@ -14,11 +14,11 @@ from pagetape.replaying.playback import NOT_MODELLED
 
 
 def document(title: str, parts: Iterable[str]) -> str:
-    """A whole page: what stands around the parts."""
+    """A whole page: head, style and footer around the parts."""
     footer = (
         f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "
-        "under the recorded requests. Tier B: depends on feedback of reclaim and compaction, "
-        "which R1 and R2 model and R0 only counts. Not modelled: "
+        "under the recorded requests. Tier B: feedback of reclaim and compaction, which R1 and "
+        "R2 model and R0 only counts. Not modelled: "
         f"{', '.join(NOT_MODELLED)}.</footer>"
     )
     css = files("pagetape.pages").joinpath("page.css").read_text("utf-8")

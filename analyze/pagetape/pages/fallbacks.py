@@ -13,9 +13,9 @@ from pagetape.pages.subject import Subject
 from pagetape.schemas import MIGRATETYPES
 
 KINDS = {
-    "steal": "steal: the block keeps its owner and is mixed now",
-    "claim": "claim: the block changes owner, old pages stay in it",
-    "whole": "whole: a full pageblock changes owner, nothing mixes",
+    "steal": "steal: the block does not change its migratetype and is now mixed",
+    "claim": "claim: the block changes its migratetype, old pages stay in it",
+    "whole": "whole: a full pageblock changes its migratetype, nothing mixes",
 }
 
 
@@ -35,7 +35,7 @@ def by_migratetype(subjects: list[Subject]) -> str:
 
     def draw(s: Subject) -> str:
         return svg.heat_map(
-            svg.Axis("asked for", names),
+            svg.Axis("requested", names),
             svg.Axis("taken from", names),
             by_label[s.label],
             svg.Heat(top, missing=[(name, name) for name in names]),
@@ -44,7 +44,7 @@ def by_migratetype(subjects: list[Subject]) -> str:
     return section(
         "Which migratetypes mix",
         "Fallbacks below pageblock order: two migratetypes came to share a pageblock. "
-        "UNMOVABLE and RECLAIMABLE taken from MOVABLE hurt most: compaction cannot undo them.",
+        "UNMOVABLE and RECLAIMABLE taken from MOVABLE hurt most: compaction cannot undo it.",
         subjects,
         draw,
     )
@@ -61,7 +61,7 @@ def by_order(subjects: list[Subject]) -> str:
 
     def draw(s: Subject) -> str:
         return svg.heat_map(
-            svg.Axis("asked", [str(o) for o in range(asked + 1)]),
+            svg.Axis("requested", [str(o) for o in range(asked + 1)]),
             svg.Axis("order taken", [str(o) for o in range(orders)]),
             by_label[s.label],
             svg.Heat(
@@ -73,9 +73,9 @@ def by_order(subjects: list[Subject]) -> str:
         )
 
     return section(
-        "Orders asked for and taken",
-        "Right of the line a whole pageblock changed owner. Far left, only scraps were left "
-        "to raid and the next fallback is near.",
+        "Orders requested and taken",
+        "Right of the line, a whole pageblock changed its migratetype. Far left, only small "
+        "free pages were left, and the next fallback follows soon.",
         subjects,
         draw,
     )
@@ -108,7 +108,7 @@ def by_time(subjects: list[Subject], seconds: float, interval_s: float) -> str:
 
 
 def stacks(subjects: list[Subject]) -> str:
-    """Nothing where no tape has stacks."""
+    """Flame graphs of the stacks; empty if no tape has any."""
     known = {
         s.label: [(row["folded"], row["nr"]) for row in s.answers["extfrag.by_stack"]]
         for s in subjects
@@ -122,9 +122,9 @@ def stacks(subjects: list[Subject]) -> str:
         return svg.icicle(stacks, "fallbacks") if stacks else no_data("No stacks on this tape.")
 
     return section(
-        "What code falls back",
-        "Kernel stacks of all fallbacks: below each function the ones it called, as wide as the "
-        "fallbacks that came of it.",
+        "Kernel code that causes fallbacks",
+        "Kernel stacks of all fallbacks. Callees are below their callers; the width is the "
+        "number of fallbacks.",
         subjects,
         draw,
         Layout(wide=True),

@@ -15,9 +15,9 @@ BLOCK_LINES = 512  # of the map of one tape: 128 GB
 PAGEBLOCKS = {
     "free": "free",
     "movable": "movable pages only",
-    "fixed": "the kernel's own pages only",
-    "foreign": "both, in a block of the kernel's",
-    "polluted": "both, in a MOVABLE block: no huge page can come of it",
+    "fixed": "kernel pages only",
+    "foreign": "both, in a block that is not MOVABLE",
+    "polluted": "both, in a MOVABLE block: it cannot become a huge page",
 }
 LETTERS = dict(zip(".mkxX", PAGEBLOCKS, strict=True))
 ZONES = 4  # of a chart by zone
@@ -42,23 +42,23 @@ def free_memory(subjects: list[Subject]) -> str:
         )
 
     return section(
-        "Free memory too scattered to use",
+        "Unusable free memory",
         "Share of free memory, in thousandths, in blocks too small for an order "
-        "(<code>unusable_free_index</code> of the kernel).",
+        "(the kernel's <code>unusable_free_index</code>).",
         subjects,
         draw,
     )
 
 
 def _state(rows: Rows, nr: int, interval_s: float) -> list[float]:
-    """unusable_free of one zone, in percent, as one value per interval: the last one known."""
+    """unusable_free of one zone, in percent, as one value per interval: the latest known."""
     at = [row["at_s"] for row in rows]
     row_of = [max(bisect_right(at, interval_s * (i + 1)) - 1, 0) for i in range(nr)]
     return [rows[r]["unusable_free"] / 10 for r in row_of]
 
 
 def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
-    """Nothing where no tape tells of more than its snapshots."""
+    """The indices over time; empty if no tape has moments between its snapshots."""
     zones: dict[str, int] = {}
     for s in subjects:
         for row in s.answers["frag.over_time"]:
@@ -83,14 +83,14 @@ def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
         return svg.over_time(series, seconds=seconds, top=100, unit="%", stacked=False)
 
     words = (
-        "Share of free memory in blocks smaller than a pageblock, in percent: above 90 % of a node "
-        "proactive compaction starts. Pages on per-CPU lists are not free."
+        "Share of free memory in blocks smaller than a pageblock, in percent. Proactive compaction "
+        "starts if a node is above 90 %. Pages on per-CPU lists do not count as free."
     )
     return section("Fragmentation over time", words, subjects, draw, Layout(legend))
 
 
 def pageblocks(subjects: list[Subject]) -> str:
-    """Nothing where no tape tells what its pageblocks hold."""
+    """Maps of the pageblocks; empty if no tape records their contents."""
     if not any(s.answers["frag.map"] for s in subjects):
         return ""
 
@@ -99,16 +99,20 @@ def pageblocks(subjects: list[Subject]) -> str:
         for row in s.answers["frag.map"]:
             zones.setdefault(f"node {row['node']} {row['zone']}", []).append(row["line"])
         if not zones:
-            return no_data("No snapshot on this tape tells it.")
+            return no_data("No snapshot on this tape records it.")
         if len(s.answers["frag.map"]) > BLOCK_LINES:
-            return no_data("Too many for a picture: see the reports frag.map, frag.pageblocks.")
+            return no_data(
+                "Too many pageblocks for a picture: see the reports frag.map and frag.pageblocks."
+            )
         return "".join(
             f"<p>{escape(zone)}</p>{svg.block_map(lines, LETTERS, BLOCKS)}"
             for zone, lines in zones.items()
         )
 
     words = (
-        "Every pageblock, lowest address first, at the last snapshot that tells what it holds: "
-        "for a replay its end. A page on an LRU list counts as movable."
+        "Every pageblock, lowest address first, at the last snapshot that records page use; for a "
+        "replay, at its end. A page on an LRU list counts as movable."
     )
-    return section("What the pageblocks hold", words, subjects, draw, Layout(PAGEBLOCKS, wide=True))
+    return section(
+        "Contents of the pageblocks", words, subjects, draw, Layout(PAGEBLOCKS, wide=True)
+    )

@@ -24,7 +24,7 @@ INTERVALS = 140  # of a chart over time
 
 
 def _events(tables: dict[str, int]) -> str:
-    """Rows of `event`, and whether these are only fallbacks."""
+    """The number of rows in `event`; a run of a sweep stores only fallbacks."""
     return f"{tables.get('event', 0):,}{' fallbacks' if tables.get('event_count') else ''}"
 
 
@@ -38,7 +38,7 @@ def _machine(subjects: list[Subject]) -> str:
         lines = [
             ("tape", s.label, False),
             (
-                "is",
+                "type",
                 "a recording"
                 if run is None
                 else f"a replay: kernel {run['kernel']}, {' + '.join(run['policies'])},"
@@ -81,7 +81,7 @@ def page(tapes: Sequence[Tape]) -> str:
         title,
         [
             f"<h1>{escape(title)}</h1>",
-            "<p>What the Linux page allocator did, and what it would have done.</p>",
+            "<p>Activity of the Linux page allocator, as recorded and as modelled.</p>",
             _machine(subjects),
             side_by_side(found) if len(subjects) > 1 else "",
             "<main class=one>" if len(subjects) == 1 else "<main>",

@@ -11,8 +11,8 @@ from pagetape.pages.document import legend
 
 ROLES = {
     "recorded": "recorded",
-    "model": "the model's account of it",
-    "what-if": "what-if, with the model's error as whiskers",
+    "model": "replay under the recording's own rules",
+    "what-if": "what-if; whiskers show the model's error",
 }
 HEADLINES = (
     "fallbacks below pageblock order",
@@ -36,8 +36,8 @@ def side_by_side(found: Comparison) -> str:
             tier = f"<span class=tier>tier {metric.tier}</span>"
             charts.append(f"<figure><h3>{tier}</h3>{svg.bars(metric.name, bars)}</figure>")
     words = (
-        "The distance between a recording and its replay under its own kernel's rules is the "
-        "model's error. A what-if that differs from the model by no more than that proves "
+        "The model's error is the difference between a recording and its replay under its own "
+        "kernel's rules. A what-if that differs from the replay by at most the error proves "
         "nothing."
     )
     roles = {name: ROLES[name] for name in dict.fromkeys(side.role for side in found.sides)}

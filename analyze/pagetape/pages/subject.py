@@ -31,7 +31,7 @@ class Subject:
         return float(self.info["duration_s"])
 
     def tier(self, least: str = "A") -> str:
-        """Of numbers that are of tier `least` whatever the run."""
+        """The tier of numbers whose tier is at least `least`."""
         return "recorded" if self.side.run is None else f"tier {max(least, self.side.run['tier'])}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures for the page: heat maps and charts over time, as SVG text.
 
-Colours are CSS variables of the page, so that one picture serves light, dark and
-paper. Exact values are in <title> elements, which browsers show on hover.
+Colours are CSS variables of the page, so one picture works in light mode, dark mode and
+print. Exact values are in <title> elements, which browsers show on hover.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _cell(x: float, y: float, size: tuple[int, int], kind: str, heat: float = 0)
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its CSS class, and how far its value may be off."""
+    """One bar: label, value, CSS class and error."""
 
     label: str
     value: int
@@ -131,7 +131,7 @@ class Bar:
 
 
 def bars(title: str, values: Sequence[Bar]) -> str:
-    """Bars from zero, below each other, with whiskers where an error is known."""
+    """Horizontal bars from zero, with whiskers for known errors."""
     row, head = 26, 24
     left = 14 + 7.4 * max(len(bar.label) for bar in values)
     width = max(460, left + 260)
@@ -162,9 +162,9 @@ def bars(title: str, values: Sequence[Bar]) -> str:
 
 
 def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
-    """A flame graph that hangs: callers above, a call as wide as what came of it.
+    """An icicle flame graph: callers above, the width of a call is its number.
 
-    `stacks` are folded, outermost function first, with their numbers.
+    `stacks` are folded stacks, outermost function first, with their numbers.
     """
     width, row = 1180, 19
     total = sum(nr for _, nr in stacks)
@@ -195,9 +195,9 @@ def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
 
 
 def block_map(lines: Sequence[str], kinds: Mapping[str, str], width: int) -> str:
-    """A square per letter of the lines, of the CSS class that `kinds` has for it.
+    """A square per letter of the lines; `kinds` maps letters to CSS classes.
 
-    A line has at most `width` of them.
+    A line has at most `width` letters.
     """
     size = 1180 / width
     paths: dict[str, list[str]] = {kind: [] for kind in kinds.values()}
@@ -224,8 +224,8 @@ def over_time(
 ) -> str:
     """Bars (stacked) or stepped lines of equal intervals that cover `seconds`.
 
-    `series` maps a CSS class to one value per interval; `top` is the largest value
-    that the axis must hold, so that several pictures can share a scale.
+    `series` maps a CSS class to one value per interval. `top` is the largest value of the
+    axis, so that several pictures can share a scale.
     """
     width, height, left, head, foot = 580, 190, 48, 10, 24
     ticks = steps(top)
