@@ -38,8 +38,8 @@ that boost at every fallback, add `--kernel 5.10`.
 """
 
 _TRIED = """From a recording of either kind, the model predicts three effects.
-Without boosts, wakes of kcompactd nearly stop. On kernels since 6.15, where only attempts to claim a pageblock
-boost, the factor has little effect on fallbacks. On older kernels it has a large effect. The
+Without boosts, wakes of kcompactd nearly stop. On kernels since 6.15, where only attempts to
+claim a pageblock boost, the factor has little effect on fallbacks. On older kernels it has a large effect. The
 series that added boosts and NOFRAGMENT to 5.0 measured 93 to 98 % fewer fallbacks
 (`pagetape report extfrag.reduction`). The model overstates the wakes of kcompactd by boosts by
 a factor of two and more.
@@ -49,7 +49,8 @@ _OWN = """## Reclaim under the recording's own rules
 
 Recorded, and by the model with `--reclaim R1`. `within` is a difference by a factor
 of {within} at most. The first call since kswapd's last pass or sleep wakes it. Later calls
-find it awake; after its nap timer has expired and while it waits for a CPU, they emit the event and wake nobody.
+find it awake; after its nap timer has expired and while it waits for a CPU, they emit the event
+and wake nobody.
 Fallbacks are below pageblock order. The model's error with R0 is the difference between the
 record and a replay with recorded reclaim; it is the error bar of every what-if on that recording.
 """
