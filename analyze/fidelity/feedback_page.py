@@ -39,7 +39,8 @@ that boost at every fallback, add `--kernel 5.10`.
 
 _TRIED = """From a recording of either kind, the model predicts three effects.
 Without boosts, wakes of kcompactd nearly stop. On kernels since 6.15, where only attempts to
-claim a pageblock boost, the factor has little effect on fallbacks. On older kernels it has a large effect. The
+claim a pageblock boost, the factor has little effect on fallbacks. On older kernels it has a
+large effect. The
 series that added boosts and NOFRAGMENT to 5.0 measured 93 to 98 % fewer fallbacks
 (`pagetape report extfrag.reduction`). The model overstates the wakes of kcompactd by boosts by
 a factor of two and more.

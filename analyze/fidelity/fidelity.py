@@ -140,10 +140,10 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
-    inputs = {"inferred": inferred(tape), "preferences": preferences(tape)}
-    run = play(tape, Run("auto", ()), model, replace=True, **inputs)
+    told = {"inferred": inferred(tape), "preferences": preferences(tape)}
+    run = play(tape, Run("auto", ()), model, replace=True, **told)
     free_run = score(tape, Tape(model))
-    parting = explain(tape, **inputs) if free_run["first_divergence"] else None
+    parting = explain(tape, **told) if free_run["first_divergence"] else None
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
         "name": recording.name,

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 
 
-def note(text: str | None) -> None:
-    """Print `text` as one line on stderr, unless it is empty. It is not an error."""
-    if text:
-        print(f"pagetape: {text}", file=sys.stderr)
+def report(note: str | None) -> None:
+    """Print a note, one line that is no error, to stderr; None prints nothing."""
+    if note:
+        print(f"pagetape: {note}", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar on stderr, fed with a share from 0 to 1; silent unless on a terminal."""
+    """A bar on stderr; call the result with a share from 0 to 1. Nothing without a terminal."""
     if not sys.stderr.isatty():
         yield lambda _share: None
         return

@@ -239,13 +239,14 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
+    workload = Workload(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
     spooling = Spooling(
         int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
     )
     session = Session(
-        Workload(argv, duration),
+        workload,
         tracepoints(events),
         wanted,
         sample,

@@ -162,7 +162,7 @@ def command(
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
     run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts)
     options.check_policies(run.policies, policy_libs)
-    console.note(kernels.note(source, kernel))
+    console.report(kernels.note(source, kernel))
     if explain and (reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
             "needs the tape's own kernel and policy, and R0",
@@ -176,10 +176,10 @@ def command(
             with console.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
     with console.progress("replay") as bar:
-        inputs = {"inferred": inferred(source), "preferences": preferences(source)}
-        result = play(source, run, out, replace=force, progress=bar, **inputs, model_error=error)
+        told = {"inferred": inferred(source), "preferences": preferences(source)}
+        result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
     if explain:
-        result["first_divergence"] = divergence.explain(source, **inputs)
+        result["first_divergence"] = divergence.explain(source, **told)
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
