@@ -27,7 +27,7 @@ def as_recorded(model: Path, path: Path) -> Path:
 
 @pytest.fixture
 def tapes(small: Path, tmp_path: Path, pagetape: Run) -> dict[str, Path]:
-    """A recording, the model's account of it, and a what-if."""
+    """A recording, its replay under its own rules, and a what-if."""
     model, whatif = tmp_path / "model.tape", tmp_path / "whatif.tape"
     assert pagetape("replay", small, "-o", model).status == 0
     policy = ("--policy", "nofragment:mode=always")
@@ -100,7 +100,7 @@ def test_an_effect_within_the_model_error_is_called_that(tmp_path: Path, pagetap
     assert next(x for x in lines if x.startswith("frees")).count("within model error") == 1
 
 
-def test_a_what_if_tells_how_far_the_model_is_off(tapes: dict[str, Path], pagetape: Run) -> None:
+def test_a_what_if_holds_the_model_error(tapes: dict[str, Path], pagetape: Run) -> None:
     """It needs no model among the tapes: it carries that of its recording."""
     alone = pagetape("compare", tapes["recorded"], tapes["whatif"], "--json").json
     given = pagetape("compare", *tapes.values(), "--json").json
@@ -237,7 +237,7 @@ def test_as_recorded_has_no_reclaim_of_the_models_own(small: Path, pagetape: Run
     assert "kswapd_passes" not in pagetape("replay", small, "--json").json["totals"]
 
 
-def test_what_no_replay_can_tell_is_refused_in_words(small: Path, pagetape: Run) -> None:
+def test_reports_on_what_is_not_modelled_are_refused(small: Path, pagetape: Run) -> None:
     assert "refaults" in pagetape("replay", small, "--json").json["not_modelled"]
     asked = pagetape("report", "refaults", small)
     assert asked.status == 1
