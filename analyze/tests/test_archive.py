@@ -85,7 +85,8 @@ def test_a_fleet_is_one_table_and_a_tape_is_archived_once(
         one["made"]
         for one in pagetape("archive", dressed, small, "-o", fleet, "--json").json["tapes"]
     ]
-    assert made[0] == 0 and made[1] > 0
+    whole = Tape(small)
+    assert made == [0, sum(whole.num_rows(table) > 0 for table in whole.tables)]
     assert all((fleet / file).stat().st_mtime_ns == when for file, when in before.items())
     rows = duckdb.sql(
         f"SELECT host, count(*) FROM '{fleet}/event/**/*.parquet' GROUP BY host ORDER BY host"

@@ -149,7 +149,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="R0",
     show_default=True,
     metavar="MODE",
-    help="As for replay, or {several}.",
+    help="Reclaim mode R0, R1 or R2, as for replay, or {several}.",
 )
 @click.option(
     "--prefer",
