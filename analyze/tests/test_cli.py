@@ -57,7 +57,7 @@ def test_every_report_explains_itself(name: str, pagetape: Run) -> None:
     said = pagetape("report", name, "--help")
     assert said.status == 0
     for column in query.reports()[name].columns:
-        assert f"  {column.name:<22}{column.doc}" in said.out.splitlines()
+        assert f"    {column.name:<22}{column.doc}" in said.out.splitlines()
 
 
 def test_help_loads_no_library_that_it_does_not_need() -> None:

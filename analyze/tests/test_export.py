@@ -227,7 +227,7 @@ def test_a_file_that_is_there_stays(golden: Path, tmp_path: Path, pagetape: Run)
     assert drawn(out)
 
 
-def test_llfree_reads_no_compressed_trace(golden: Path, tmp_path: Path, pagetape: Run) -> None:
+def test_llfree_refuses_a_compressed_trace(golden: Path, tmp_path: Path, pagetape: Run) -> None:
     said = pagetape("export", golden, "--format", "llfree", "-o", tmp_path / "t.gz")
     assert (said.status, said.err.count("\n")) == (2, 1)
-    assert "LLFree reads no compressed trace" in said.err
+    assert "LLFree cannot read compressed traces" in said.err

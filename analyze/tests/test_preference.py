@@ -181,7 +181,7 @@ def test_a_file_of_no_policies_is_refused(two_nodes: Path, tmp_path: Path, paget
     (tmp_path / "maps").write_text("7f00 default anon=3\n")
     said = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps")
     assert (said.status, said.err.count("\n")) == (1, 1)
-    assert f"{tmp_path}/maps: not as grep -H" in said.err
+    assert f"{tmp_path}/maps: not the output of grep -H" in said.err
 
 
 def test_a_machine_of_one_node_has_no_preference(
@@ -224,11 +224,11 @@ def test_what_is_recorded_is_not_synthetic(small: Path, pagetape: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("0", "'0' is not about the tape's CPUs, 0 to 1"),
-        ("0/1-2", "'0/1-2' is not about the tape's CPUs, 0 to 1"),
+        ("0", "'0' must name each of the tape's CPUs, 0 to 1"),
+        ("0/1-2", "'0/1-2' must name each of the tape's CPUs, 0 to 1"),
         ("0-1/1", "CPU 1 is on two nodes"),
-        ("0/x", "'0/x' is no map of CPUs, as 0-3/4-7"),
-        ("0//1", "'0//1' is no map of CPUs, as 0-3/4-7"),
+        ("0/x", "'0/x' is not a map of CPUs (example: 0-3/4-7)"),
+        ("0//1", "'0//1' is not a map of CPUs (example: 0-3/4-7)"),
     ],
 )
 def test_a_map_that_is_none_is_bad_usage(text: str, why: str, small: Path, pagetape: Run) -> None:

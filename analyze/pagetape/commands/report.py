@@ -52,6 +52,12 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     click.echo(f"{loss}; tier: {tier}")
 
 
+def _paragraphs(doc: str) -> str:
+    """The prose of a header for click, which must not wrap indented lists."""
+    parts = doc.split("\n\n")
+    return "\n\n".join(f"\b\n{part}" if "\n  " in part else part for part in parts)
+
+
 def _command(q: query.Query) -> click.Command:
     def run(
         as_json: bool, tape: Path | None = None, tapes: Sequence[Path] = (), **values: Any
@@ -73,7 +79,7 @@ def _command(q: query.Query) -> click.Command:
         q.name,
         callback=run,
         short_help=q.title,
-        help=f"{q.title}\n\n{q.doc}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
+        help=f"{q.title}\n\n{_paragraphs(q.doc)}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
         f"  pagetape report {q.name} base.tape{' whatif.tape' if q.several else ''}",
         params=parameters,
     )
