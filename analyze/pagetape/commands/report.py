@@ -55,7 +55,7 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
 def _paragraphs(doc: str) -> str:
     """The prose of a header for click, which must not wrap indented lists."""
     parts = doc.split("\n\n")
-    return "\n\n".join(f"\b\n{part}" if "\n  " in part else part for part in parts)
+    return "\n\n".join(f"\b\n  {p.strip()}" if "\n  " in p else p for p in parts)
 
 
 def _command(q: query.Query) -> click.Command:
