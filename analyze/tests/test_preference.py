@@ -98,8 +98,8 @@ def test_the_node_of_the_cpu_may_be_asked_for(
 
 def test_a_run_counts_the_requests_by_preferred_node(two_nodes: Path, pagetape: Run) -> None:
     assert (
-        "preferred node (auto): the CPU's for 50.0 % of the requests, for the others the one they"
-        " were served from (1 thread)\n"
+        "preferred node (auto): the CPU's for 50.0 % of the requests, for the others the node that"
+        " served them (1 thread)\n"
     ) in pagetape("replay", two_nodes).out
 
 
@@ -240,4 +240,4 @@ def test_a_map_that_is_none_is_bad_usage(text: str, why: str, small: Path, paget
 def test_a_tape_of_several_nodes_keeps_them(two_nodes: Path, pagetape: Run) -> None:
     said = pagetape("replay", two_nodes, "--nodes", "0/1")
     assert said.status == 2
-    assert "the tape has several nodes already" in said.err
+    assert "the tape already has several nodes" in said.err

@@ -192,8 +192,8 @@ def test_the_page_shows_what_the_kernel_counted(
     assert pagetape("html", golden, tapes["whatif"], "-o", out).status == 0
     section = out.read_text().split("The kernel&#x27;s own counters: allocation</h2>")[1]
     section = section.split("</section>")[0]
-    assert "allocated 1,000, freed 100, faults 0 a second" in section
-    assert "allocated 20, freed 0, faults 0 a second" in section
+    assert "allocated 1,000, freed 100, faults 0 per second" in section
+    assert "allocated 20, freed 0, faults 0 per second" in section
     assert section.count("<svg") == section.count("Not modelled.") == 1
     assert pagetape("html", tapes["whatif"], "-o", out).status == 0
     assert "own counters" not in out.read_text()
