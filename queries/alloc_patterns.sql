@@ -1,34 +1,35 @@
--- How far each CPU's use of memory swings, and how fast: what its page lists must hold.
+-- How far and how fast each CPU's memory use swings: the load on its per-CPU lists.
 --
--- The curve of a CPU is its pages allocated less those it freed, of the orders that
--- its per-CPU lists serve. In windows of each length in turn, `mean_pages` and
--- `most_pages` are how far the curve swings and comes back: what only grows or only
--- falls is not a swing, and no list could serve it. A swing is of
+-- The curve of a CPU is the pages it allocated minus the pages it freed, for the orders
+-- that per-CPU lists serve, sampled every millisecond. `mean_pages` and `most_pages` are the
+-- swings of this curve within windows of one length. A swing is a change that the curve
+-- reverses within the window: a per-CPU list cannot serve steady growth or decline.
+-- The class of a swing is
 --
 --   class 1  if the list may always hold it (high_min),
 --   class 2  if an auto-tuned list may grow to it (high_max),
---   class 3  if it goes through the zone lock in any case.
+--   class 3  if no list holds it: the pages pass the zone lock.
 --
--- Read the row of the shortest window whose swings no longer grow: that is the
--- amplitude and the period of the load. The limits are those of the snapshot, of the
--- CPU's largest zone, unless they are given. The curve is sampled each millisecond.
+-- Read the row of the shortest window whose swings no longer grow: it shows the amplitude
+-- and the period of the load. The default limits are those of the CPU's largest zone in
+-- the first snapshot.
 --
 -- Tapes: several
 --
 -- Tier: A
 --
 -- Parameters:
---   high_min  BIGINT  Pages a list may always hold.
---   high_max  BIGINT  Pages a list may grow to.
+--   high_min  BIGINT  Pages a list may always hold. Default: from the snapshot.
+--   high_max  BIGINT  Pages a list may grow to. Default: from the snapshot.
 --
 -- Columns:
 --   tape        VARCHAR    The tape.
 --   cpu         USMALLINT  CPU.
---   window_s    DOUBLE     Length of the windows.
---   windows     BIGINT     How many.
---   mean_pages  DOUBLE     Swing, on average.
---   most_pages  BIGINT     Largest swing.
---   class_1     BIGINT     Windows whose swing the list may always hold; none if no limits are known.
+--   window_s    DOUBLE     Length of the windows, in seconds.
+--   windows     BIGINT     Number of windows.
+--   mean_pages  DOUBLE     Mean swing, in pages.
+--   most_pages  BIGINT     Largest swing, in pages.
+--   class_1     BIGINT     Windows whose swing the list may always hold; null if no limits are known.
 --   class_2     BIGINT     Windows whose swing only an auto-tuned list may hold.
 --   class_3     BIGINT     Windows whose swing no list holds.
 WITH step AS (

@@ -1,16 +1,16 @@
 -- What the recording lost, CPU by CPU.
 --
--- Read this before any other report. A gap is a stretch of a CPU's ring that was
--- overwritten before it was read: everything in it is missing from every number of
+-- Read this before any other report. A gap is a stretch of a CPU's ring that the kernel
+-- overwrote before the recorder read it. Its events are missing from every number of
 -- the tape. `lost` is unknown where the kernel did not count.
 --
 -- Tier: A
 --
 -- Columns:
 --   cpu             USMALLINT  CPU.
---   gaps            BIGINT     Gaps seen.
---   lost            BIGINT     Events lost in them; unknown if any gap is uncounted.
---   gap_ms          DOUBLE     Time the gaps cover, where both ends are known.
+--   gaps            BIGINT     Number of gaps.
+--   lost            BIGINT     Events lost in the gaps; unknown if the kernel did not count any one of them.
+--   gap_ms          DOUBLE     Duration of the gaps whose both ends are known.
 --   read            BIGINT     Events read from the ring.
 --   overrun         BIGINT     Events overwritten before they were read.
 --   commit_overrun  BIGINT     Events lost to nested writers.

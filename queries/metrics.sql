@@ -1,23 +1,23 @@
--- Every number that two tapes of one machine can be compared by.
+-- All metrics by which two tapes of one machine can be compared.
 --
--- This is what `pagetape compare` puts side by side. Metrics that only the model
--- knows are absent from a recorded tape.
+-- `pagetape compare` puts these numbers side by side. A recorded tape lacks the metrics that
+-- only the model knows.
 --
 -- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
 -- of that CPU between them: a refill of its lists, or a page that bypassed them. A
--- drain run is a run of pcpu_drain events with no free between them. Both are
--- counted in the events, so that they mean the same on every tape.
+-- drain run is a run of pcpu_drain events with no free between them. The report derives both
+-- from events, so they mean the same on every tape.
 --
--- A replay from an exact snapshot plays what comes after it, up to the exact one at
--- the end; of the recording, the same is counted.
+-- A replay from an exact snapshot covers the time from that snapshot to the exact one at
+-- the end. For the recording, the report counts the same span.
 --
 -- Tier: B
 --
 -- Columns:
---   metric  VARCHAR  What is counted.
+--   metric  VARCHAR  Name of the metric.
 --   unit    VARCHAR  events, pages, blocks, or 1/1000 of an index.
---   tier    VARCHAR  Tier of the number when it is a prediction.
---   value   BIGINT   The count.
+--   tier    VARCHAR  Tier of the number if it is a prediction.
+--   value   BIGINT   Value of the metric.
 WITH page_event AS MATERIALIZED (
     SELECT
         kind,
@@ -31,7 +31,7 @@ WITH page_event AS MATERIALIZED (
     SELECT kind, events, without_page, events << page_order::INTEGER FROM event_count
 ),
 
--- The row number is the tape's order, which equal timestamps do not tell.
+-- The row number is the tape's order: timestamps can be equal.
 placed AS (
     SELECT
         row_number() OVER () AS place,
@@ -75,7 +75,7 @@ last_area AS (
     GROUP BY node, zone, page_order
 ),
 
--- The kernel's own indices, of what the zones hold at the end.
+-- The kernel's own indices of the zones at the end.
 zone_index AS (
     SELECT i.node, i.zone, i.page_order, i.unusable_free, i.fragmentation_index
     FROM frag_index AS i
@@ -166,11 +166,11 @@ modelled AS (
         {place: 72, metric: 'PCP drains', unit: 'events', tier: 'A', value: sum(drains)},
         {place: 73, metric: 'PCP drain pages', unit: 'pages', tier: 'A', value: sum(drain_pages)},
         {place: 74, metric: 'zone lock holds', unit: 'events', tier: 'A', value: sum(lock_holds)},
-        {place: 75, metric: 'zone walks begun anew', unit: 'events', tier: 'A', value: sum(nofragment_retries)},
+        {place: 75, metric: 'zonelist scan restarts', unit: 'events', tier: 'A', value: sum(nofragment_retries)},
         {place: 76, metric: 'allocs from a lower zone', unit: 'events', tier: 'A', value: sum(lower_zone)},
         {place: 77, metric: 'allocs from another node', unit: 'events', tier: 'A', value: sum(remote_node)},
         {place: 78, metric: 'boosts asked for', unit: 'events', tier: 'A', value: sum(boost_asks)},
-        {place: 79, metric: 'kswapd wakes', unit: 'events', tier: 'B', value: sum(slowpath_wake_calls)},
+        {place: 79, metric: 'slow-path wake calls', unit: 'events', tier: 'B', value: sum(slowpath_wake_calls)},
         {place: 80, metric: 'allocs below low everywhere', unit: 'events', tier: 'B', value: sum(below_low)},
         {place: 81, metric: 'allocs below min everywhere', unit: 'events', tier: 'B', value: sum(below_min)},
         {place: 82, metric: 'allocs not served', unit: 'events', tier: 'B', value: sum(failed)}
@@ -179,7 +179,7 @@ modelled AS (
     HAVING count(*) > 0
 ),
 
--- Of what is between two bounds, what is certain; of huge pages the most.
+-- Of two bounds, the certain one; for huge pages the upper one.
 mixed AS (
     SELECT unnest([
         {place: 90, metric: 'mixed pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(mixed_low)},
@@ -192,7 +192,7 @@ mixed AS (
     HAVING count(*) > 0
 )
 
--- Of a run with feedback every number is tier B.
+-- Every number of a run with feedback is tier B.
 SELECT metric, unit, greatest(tier, (SELECT m.tier FROM machine AS m)) AS tier, value::BIGINT AS value
 FROM (
     SELECT place, metric, unit, tier, value FROM measured

@@ -1,12 +1,11 @@
--- What the zone locks went through: who took them, how long, and who waited.
+-- Zone lock load: holds, hold times and waits of each zone lock.
 --
--- Each lock is a queue of the model's own lock requests, if the replay was asked for
--- it (`--policy zone_lock`); otherwise only the requests are counted, and the rest
--- is empty. Hold times are those of the profile. The clocks of the CPUs stand
--- still while they wait, so that bursts of waiting are longer than told here and an
--- overload is shorter: above a utilisation of 0.7 the verdict is `saturated`, and only
--- the ordering of policies means something, not the numbers. `synthetic` is a load
--- whose CPUs were overlaid (`cpu_scale`).
+-- `--policy zone_lock` models each lock as a queue of the model's own lock requests. A replay
+-- without it only counts the requests; the time columns are null. Hold times come from
+-- the lock profile. The CPU clocks do not advance during a wait. Bursts of waiting are
+-- therefore longer than in the real machine, and an overload is shorter. Above a
+-- utilisation of 0.7 the verdict is `saturated`: the order of the policies is meaningful,
+-- the numbers are not. `synthetic` marks a load whose CPUs were overlaid (`cpu_scale`).
 --
 -- Tapes: several
 --
@@ -16,20 +15,20 @@
 --   tape             VARCHAR    The tape.
 --   node             USMALLINT  NUMA node.
 --   zone             VARCHAR    Zone.
---   part             USMALLINT  Part of a split zone, with a lock of its own.
---   holds            BIGINT     Times the lock was taken.
---   holds_per_s      DOUBLE     The same each second.
---   refills          BIGINT     For refills of the per-CPU lists.
---   drains           BIGINT     For drains of full lists.
---   decays           BIGINT     For drains by the vmstat tick.
---   direct           BIGINT     For one allocation or free past the lists.
---   mean_hold_us     DOUBLE     Time it was held, on average.
+--   part             USMALLINT  Part of a split zone; each part has its own lock.
+--   holds            BIGINT     Number of times the lock was taken.
+--   holds_per_s      DOUBLE     Number of times the lock was taken, per second.
+--   refills          BIGINT     Holds for refills of the per-CPU lists.
+--   drains           BIGINT     Holds for drains of full lists.
+--   decays           BIGINT     Holds for drains by the vmstat tick.
+--   direct           BIGINT     Holds for one allocation or free that bypasses the lists.
+--   mean_hold_us     DOUBLE     Mean hold time.
 --   utilisation      DOUBLE     Share of the time it was held.
---   mean_wait_us     DOUBLE     Time a request waited, on average.
---   p99_wait_us      DOUBLE     One request in a hundred waited longer; to a fifth exact.
---   waiting_percent  DOUBLE     Share of the time in which some CPU waited.
---   verdict          VARCHAR    saturated, synthetic, ok; counted where no queue was asked for.
-WITH told AS (
+--   mean_wait_us     DOUBLE     Mean wait time of a request.
+--   p99_wait_us      DOUBLE     Wait time that 1 % of the requests exceed; accurate to one fifth.
+--   waiting_percent  DOUBLE     Share of the time during which at least one CPU waited.
+--   verdict          VARCHAR    saturated, synthetic, ok; counted if the replay had no queue.
+WITH counted AS (
     SELECT
         tape,
         node,
@@ -93,10 +92,10 @@ p99 AS (
 
 measured AS (
     SELECT
-        told.*,
+        counted.*,
         p.wait_ns AS p99_wait_ns,
         (m.end_ts - m.start_ts)::DOUBLE AS length_ns
-    FROM told
+    FROM counted
     JOIN machine AS m USING (tape)
     LEFT JOIN p99 AS p USING (tape, node, zone, part)
 )

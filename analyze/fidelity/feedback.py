@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How true is the model's own reclaim? Writes the page of the results.
+"""Measure the accuracy of the model's own reclaim, and write the page of the results.
 
     feedback.py [--build DIR] [--work DIR] [--pairs N] OUT.md [RECORDING...]
 
-Records N times a load that fragments memory, with vm.watermark_boost_factor as it is and
-with 0, which is set back at the end whatever happens. From the first recording of either
-kind alone the model then says what both settings do. On the recordings given besides (tapes,
-directories of tapes or of a trace.dat, see fidelity.py) it replays reclaim under
-the recording's own rules, and under the kswapd of 4.10. The tapes and the runs are kept
-in the work directory: with --pairs 0 the pairs that are there are taken.
+Records a load that fragments memory N times each with vm.watermark_boost_factor at 15000 and
+at 0, and restores the factor at the end, also after an error. From the first recording of
+each setting alone, the model predicts both settings. On the given recordings (tapes,
+directories of tapes or of a trace.dat, see fidelity.py) the program replays reclaim under
+the recording's own rules, and under the kswapd of 4.10. The tapes and the runs stay in the work
+directory: --pairs 0 uses the pairs that are there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pagetape.tapes.info import describe
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
 _SECONDS = 25
 _OLD_ROW = "5.10"  # boosts at every fallback
-_SLEEP_ROW = "4.20"  # does not boost, so that what kcompactd is woken for is a high order
+_SLEEP_ROW = "4.20"  # does not boost, so kcompactd is woken only for high orders
 
 _COUNTS = {
     "passes": ("reclaim", "kswapd_wake"),
@@ -45,7 +45,7 @@ _COUNTS = {
     "kcompactd_asked": ("compaction", "wakeup_kcompactd"),
     "kcompactd_wakes": ("compaction", "kcompactd_wake"),
 }
-# Of the calls the first since its last pass or sleep: the model counts only those.
+# The first call since kswapd's last pass or sleep: the model counts only these.
 _WOKEN = """
     SELECT count(*) FILTER (kind = 'wakeup_kswapd' AND before IS DISTINCT FROM kind)
     FROM (
@@ -60,7 +60,7 @@ _TOTALS = {"wakeups": "kswapd_wakeups", "passes": "kswapd_passes", "sleeps": "ks
 
 @dataclass(frozen=True)
 class Setting:
-    """A run of the model, and what the page calls it."""
+    """A run of the model, and its name on the page."""
 
     name: str
     run: Run
@@ -89,7 +89,7 @@ def _boost_factor_restored() -> Iterator[None]:
 
 
 def record_pairs(pairs: int, build: Path, work: Path) -> None:
-    """The same load with and without boosts, taking turns."""
+    """Record the same load with and without boosts, in turns."""
     (load,) = (load for load in fidelity.LOADS if load.name == "extfrag")
     with _boost_factor_restored():
         for number in range(1, pairs + 1):
@@ -101,7 +101,7 @@ def record_pairs(pairs: int, build: Path, work: Path) -> None:
 
 
 def recorded(tape: Tape) -> dict[str, Any]:
-    """What the recording counts."""
+    """The counts of the recording."""
     info = describe(tape)
     columns = ", ".join(
         f"(SELECT count(*) FROM {table} WHERE kind = '{kind}') AS {name}"
@@ -120,13 +120,13 @@ def recorded(tape: Tape) -> dict[str, Any]:
 def _counts(result: dict[str, Any]) -> dict[str, int]:
     totals = {name: total["value"] for name, total in result["totals"].items()}
     found = {name: totals.get(_TOTALS.get(name, name)) for name in (*_MODELLED, *_COUNTS)}
-    # Of replays and recordings alike: with the error of an own replay, where it was measured.
+    # Replays and recordings have this metric; with the model's error, if measured.
     (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
     return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}
 
 
 def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, dict[str, int]]:
-    """What the model counts under each setting."""
+    """The counts of the model under each setting."""
     if not settings:
         return {}
     cases = sweep.matrix([tape], [setting.run for setting in settings])

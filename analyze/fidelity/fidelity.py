@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How true is the model? Measures it on recordings and writes the table of the results.
+"""Measure the accuracy of the model on recordings, and write the table of the results.
 
     fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [OUT.md] [RECORDING...]
 
-Records loads on this machine, each with exact snapshots, and takes the recordings
-given besides: tapes, directories of tapes, or directories with a trace.dat (any *.dat)
-and the /proc files that `pagetape import --proc` reads. On each it validates the model
-one step ahead, plays a free run under the tape's own kernel, and compares both with
-what was recorded. The tapes are kept in the work directory, and all figures as
-fidelity.json.
+Records loads on this machine, each with exact snapshots. Also takes the given recordings:
+tapes, directories of tapes, or directories with a trace.dat (any *.dat) and the /proc files
+that `pagetape import --proc` reads. On each recording the program validates the model
+one step ahead, plays a free run under the tape's own kernel, and compares both with the
+record. The tapes stay in the work directory, with all figures in fidelity.json.
 """
 
 from __future__ import annotations
@@ -33,26 +32,26 @@ from pagetape.asking.query import reports
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import Run, play
-from pagetape.replaying.validation import preferences, inferred, validate
+from pagetape.replaying.validation import inferred, preferences, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.info import describe
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 
-# A machine that was under pressure before has many free blocks, and walking them takes long.
+# After memory pressure a machine has many free blocks: reading them takes long.
 _EXACT = ("--snapshot-max-ms", "100")
 
 
 @dataclass(frozen=True)
 class Load:
-    """Work for the allocator while it is recorded."""
+    """A load on the allocator during a recording."""
 
     name: str
     words: str
     seconds: int
     quiet: bool  # no memory pressure
-    hog_mib: int = 0  # pin memory until so much is left
+    hog_mib: int = 0  # pin memory until this many MiB are left
 
     def command(self, build: Path, files: str) -> list[str]:
         if self.name == "compile":
@@ -81,7 +80,7 @@ class Recording:
 
 @contextmanager
 def _hog(build: Path, left_mib: int) -> Iterator[None]:
-    """Memory pinned until `left_mib` are left."""
+    """Pin memory until `left_mib` MiB are left; 0 pins none."""
     if not left_mib:
         yield
         return
@@ -97,9 +96,9 @@ def _hog(build: Path, left_mib: int) -> Iterator[None]:
 
 
 def record(load: Load, build: Path, work: Path) -> Recording:
-    """The load on a tape."""
+    """Record the load."""
     tape = work / f"{load.name}.tape"
-    if load.quiet:  # a page cache that fills the memory is pressure by itself
+    if load.quiet:  # a full page cache is memory pressure by itself
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("1")
     with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, _hog(build, load.hog_mib):
@@ -109,7 +108,7 @@ def record(load: Load, build: Path, work: Path) -> Recording:
 
 
 def given(path: Path, work: Path) -> Iterator[Recording]:
-    """The recordings at a path; those of an earlier run by the name of its directory too."""
+    """The recordings at a path. Recordings of an earlier run also get its directory's name."""
     if is_tape(path):
         for load in LOADS:
             if load.name == path.stem:
@@ -136,7 +135,7 @@ def _rows(tape: Path, report: str, **values: Any) -> list[dict[str, Any]]:
 
 
 def measure(recording: Recording, work: Path) -> dict[str, Any]:
-    """All that is known of the model's truth on one recording."""
+    """All measures of the model's accuracy on one recording."""
     tape = Tape(recording.path)
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))

@@ -36,7 +36,7 @@ from tempfile import TemporaryDirectory
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 
-# In the order in which they can be loaded; some kernels have them built in.
+# In load order; some kernels have them built in.
 _MODULES = (
     "virtio_ring",
     "virtio",
@@ -81,7 +81,7 @@ def _run(*argv: str | Path, cwd: Path | None = None) -> str:
 
 
 def _distributions(name: str, seen: set[str]) -> Iterator[Distribution]:
-    """An installed package and all that it needs."""
+    """An installed package and its dependencies."""
     if name.lower() in seen:
         return
     seen.add(name.lower())
@@ -93,7 +93,7 @@ def _distributions(name: str, seen: set[str]) -> Iterator[Distribution]:
 
 
 def _program() -> Iterator[Path]:
-    """The files of Python and of pagetape, but no shared library from elsewhere."""
+    """The files of Python and pagetape, without shared libraries of the system."""
     yield Path(sys.executable).resolve()
     stdlib = Path(sysconfig.get_path("stdlib"))
     for path in stdlib.rglob("*"):
@@ -108,9 +108,9 @@ def _program() -> Iterator[Path]:
 
 
 def _libraries(files: Iterable[Path]) -> set[Path]:
-    """The shared libraries that such files are linked with, and their loader."""
-    told = subprocess.run(["ldd", *files], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return {Path(name) for name in re.findall(r"(/\S+) \(0x", told.stdout.decode())}
+    """The shared libraries of these files, and their loader."""
+    linked = subprocess.run(["ldd", *files], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return {Path(name) for name in re.findall(r"(/\S+) \(0x", linked.stdout.decode())}
 
 
 def _place(path: Path, root: Path) -> None:
@@ -129,7 +129,7 @@ def _busybox() -> Path:
 
 
 def _settings(given: Iterable[str]) -> str:
-    """What the guest writes into its files of /proc and /sys before it records."""
+    """Shell commands that set files of /proc and /sys before the recording."""
     lines = []
     for setting in given:
         file, equals, value = setting.partition("=")
@@ -140,7 +140,7 @@ def _settings(given: Iterable[str]) -> str:
 
 
 def make_root(work: Path, load: str, seconds: int, settings: str) -> Path:
-    """A disk with all that records in the guest."""
+    """A disk with the programs that record in the guest."""
     root = work / "root"
     for name in ("bin", "dev", "proc", "sys", "tmp", "data"):
         (root / name).mkdir(parents=True)
@@ -162,14 +162,14 @@ def make_root(work: Path, load: str, seconds: int, settings: str) -> Path:
 
 
 def make_disk(disk: Path, mib: int, content: Path | None = None) -> Path:
-    """A disk with an ext4 file system, which holds what is in a directory."""
+    """A disk with an ext4 file system that holds a directory's files."""
     copied = ("-d", content) if content else ()
     _run("mke2fs", "-q", "-t", "ext4", *copied, disk, f"{mib}M")
     return disk
 
 
 def make_initramfs(work: Path, kernel: Path) -> Path:
-    """What loads the modules of the disks, and goes on from there."""
+    """An initramfs that loads the modules of the disks and continues from the disk."""
     tree = work / "initramfs"
     for name in ("bin", "dev", "lib", "root"):
         (tree / name).mkdir(parents=True)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * load NAME SECONDS [DIRECTORY] - work for the page allocator while it is recorded.
+ * load NAME SECONDS [DIRECTORY] - a load on the page allocator during a recording.
  *
  *   storm    on every CPU a process that maps 1 MiB, touches it and unmaps it
  *   grow     two processes that grow to 700 MiB and shrink again, two with file I/O
@@ -10,12 +10,12 @@
  *   pressure two processes that need more memory than there is and swap, amid files,
  *            directory entries, short-lived processes and pipe buffers
  *   huge     the same with transparent huge pages
- *   hog      memory pinned until MB (in place of SECONDS) are left; prints a line
- *            when that is so, and stays until it is ended
+ *   hog      pins memory until MB (in place of SECONDS) are left, then prints a line
+ *            and holds the memory until it is terminated
  *
- * They leave their files in DIRECTORY: `grow` a quarter of a gigabyte, the others one and a
- * half times the memory that is available. Every process ends after SECONDS, when the
- * first one is ended, and before all others of the machine if memory runs out.
+ * The files stay in DIRECTORY: a quarter of a gigabyte for `grow`, one and a half times the
+ * available memory for the others. Every process ends after SECONDS, or with the first
+ * process. If memory runs out, the OOM killer picks these processes first.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -73,7 +73,7 @@ __attribute__((noreturn)) static void die(const char *what)
 	exit(1);
 }
 
-/* Bytes of memory that can be had without swapping. */
+/* Bytes of memory available without swapping. */
 static unsigned long available(void)
 {
 	FILE *file = fopen("/proc/meminfo", "r");
@@ -150,7 +150,7 @@ static void grow_memory(struct load *load)
 	}
 }
 
-/* Two of these, with all else, need more memory than there is. */
+/* Two of these, with the rest of the load, need more memory than there is. */
 static void grow_beyond(struct load *load)
 {
 	size_t size = load->available * 2 / 5 & ~(MIB - 1);
@@ -180,7 +180,7 @@ static void grow_files(struct load *load)
 		}
 }
 
-/* Fill pipes with `size` bytes, then close them; again and again. */
+/* Fill pipes with `size` bytes and close them, repeatedly. */
 static void churn_pipes(struct load *load, size_t size)
 {
 	static char buf[MIB];
@@ -199,7 +199,7 @@ static void churn_pipes(struct load *load, size_t size)
 			if (write(pipes[made][1], buf, sizeof(buf)) < 0 && errno != EAGAIN)
 				die("pipe");
 		}
-		/* Every other one first, so that what they leave lies in pieces. */
+		/* Every other pipe first, to leave fragmented free memory. */
 		for (int odd = 0; odd < 2; odd++)
 			for (size_t i = (size_t)odd; i < made; i += 2) {
 				close(pipes[i][0]);
@@ -243,7 +243,7 @@ static void write_files(struct load *load)
 	}
 }
 
-/* Read them at random, as far as there are any yet. */
+/* Read the files written so far, at random. */
 static void read_files(struct load *load)
 {
 	unsigned int nr = (unsigned int)(load->available / 2 * 3 / 2 / FILE_SIZE);

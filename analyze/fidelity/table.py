@@ -14,52 +14,58 @@ Result = dict[str, Any]
 
 _HEAD = """# Fidelity
 
-How true is the model? `make fidelity` records loads on the machine it runs on, measures the
+How accurate is the model? `make fidelity` records loads on the local machine, measures the
 model on them and on further recordings (`make fidelity FIDELITY_TAPES=DIR`), and writes this
-page. Nothing is left out: what falls short of its aim is **bold**, and its cause stands below.
+page. The page shows all results: a result below its aim is **bold**, with its cause below.
 
-Written {date} on Linux {release}; the machine had other work at the same time.
+Written {date} on Linux {release}; the machine also ran other work.
 
-- *One step ahead* (`pagetape validate`): at every decision of the kernel that the tape tells,
-  the model says what it expects, is scored, and takes over what was recorded. Unknown are
-  decisions about which the tape had not told enough; percentages are of the others.
-- *Free run* (`pagetape replay`): the model gets the requests, among them those that no event
-  told but others prove, and decides everything else. One wrong page makes others wrong, so
-  this says how long it stays on the kernel's track. Up to its first wrong page its state is
-  compared with that of `validate`, event by event (`pagetape replay --explain`): which part
-  left the track first, and which lists were no longer the same.
+- *One step ahead* (`pagetape validate`): at every recorded decision of the kernel, the model
+  makes its prediction, is scored, and takes over the recorded result. A decision is unknown if
+  the tape has not yet shown the state it depends on; percentages exclude unknown decisions.
+- *Free run* (`pagetape replay`): the model gets the requests, including inferred requests
+  without an event, and decides everything else. One wrong page causes further wrong pages, so
+  the free run measures how long the model follows the kernel. Up to the first wrong page, its
+  state is compared with that of `validate`, event by event (`pagetape replay --explain`): which
+  part differed first, and which lists differed.
 
-What no event told, and a free run is given all the same, are the rows of the table `inferred`
-that a first pass of `validate` proves (`pagetape validate -o`): pages taken or freed without
-an event, before it, or past a per-CPU list whose lock was taken; blocks that compaction
-isolated, gave back or captured; lists that it or page reporting turned, or that stood in
-another order for a reason not known; pageblocks that changed their type, as the list showed
-that a page came from; drains that nothing on the tape asked for; the node of a
-request that began on another CPU, or under a memory policy, and left a node with memory; and
-parameters (high, free_count, alloc_factor, the marks "below high" and of an active kswapd)
-where a refill or a drain showed another; nodes that requests for pages to be written passed
-over; and how many pages in use at the start were on LRU lists, which claims depend on, as far
-as their frees show it; boosts that kswapd had given back, and counters of a zone that changed
-on a CPU, where what followed shows it. How many pages an overflow drained is told only
-where no parameter explains it. Which page is handed out, what a refill or a drain takes, and
-every fallback is the model's. Where a policy cuts zones, or sets the limits of per-CPU lists,
-parameters are not told.
+A free run also gets the activity that later events prove, although no event recorded it. These
+are the rows of the table `inferred`, from a first pass of `validate` (`pagetape validate -o`):
 
-`exact` is the snapshot read with BPF, in list order; `proc` that from /proc, which knows
+- pages taken or freed without an event, before their event, or past a per-CPU list whose lock
+  was taken;
+- blocks that compaction isolated, gave back or captured;
+- lists that compaction or page reporting rotated, or whose order changed for an unknown reason;
+- pageblocks that changed their type, as shown by the list of a later page;
+- drains without a cause on the tape;
+- the node of a request that began on another CPU or under a memory policy, and left a node with
+  memory;
+- parameters (high, free_count, alloc_factor, the marks "below high" and of an active kswapd), if
+  a refill or a drain showed another value;
+- nodes that requests for pages to be written passed over;
+- the number of pages in use at the start that were on LRU lists, as far as their frees show it;
+  claims depend on it;
+- boosts that kswapd had reset, and zone counters that changed on a CPU, if later events show it.
+
+The size of an overflow drain is inferred only if no parameter explains it. The model chooses
+every page, the pages of every refill and drain, and every fallback. Parameters are not inferred
+if a policy splits zones or sets the limits of per-CPU lists.
+
+`exact` is the snapshot read with BPF, in list order. `proc` is the snapshot from /proc, which has
 neither list order nor the pages on per-CPU lists.
 
 Free page reporting takes free blocks of at least a pageblock off their lists for a moment, and
-makes them MOVABLE (`__isolate_free_page()`, 6.18). No event tells which, nor when: a
-pageblock of which that is the last that happened is of another type in the model.
+makes them MOVABLE (`__isolate_free_page()`, 6.18). No event records the block or the time. If
+this is the last change of a pageblock, the pageblock has another type in the model.
 
-Every path that gives pages back, of slabs too, passes `__free_pages_prepare()`, which emits
+Every path that frees pages, including slab pages, passes `__free_pages_prepare()`, which emits
 mm_page_free (6.18). A prototype once saw 677 order-3 slab pages of one worker allocated again
 with no such event between. In nine later recordings of 6.18, 30,322 allocations of orders 1 to
-3, there is no case: of 48 that looked like one, all had been freed in pieces of order 0. What
-the prototype saw stays unexplained; its recording is not kept.
+3, there is no case: of 48 that looked like one, all had been freed in pieces of order 0. The
+prototype's observation stays unexplained; its recording was not stored.
 """
 
-# What the causes of `pagetape schema repair` are in a sentence.
+# The causes of `pagetape schema repair`, one phrase each.
 CAUSES = {
     "untraced_alloc": "pages taken from a per-CPU list without an event (alloc_pages_bulk)",
     "late_alloc": "an event written after that of a later allocation",
@@ -72,7 +78,7 @@ CAUSES = {
     "captured": "a page captured by compaction",
     "missed_free": "a page freed without an event",
     "rotated": "a free list in another order",
-    "parameter": "a parameter of a per-CPU list or a zone that no event tells",
+    "parameter": "a parameter of a per-CPU list or a zone that no event records",
     "drained_elsewhere": "a drain with no cause on the tape",
     "inferred_refill": "a refill with no event",
     "unexplained": "unexplained",
@@ -130,7 +136,7 @@ def _percent(part: int, whole: int, aim: float | None = None) -> str:
 
 
 def _sums(result: Result, decision: str) -> tuple[int, int, int]:
-    """exact, foreseen rightly or wrongly, unknown."""
+    """Numbers of decisions: exact, predicted (rightly or wrongly), unknown."""
     rows = [row for row in result["exactness"] if row["decision"] == decision]
     exact, unknown = (sum(row[name] for row in rows) for name in ("exact", "unknown"))
     return exact, sum(row["nr"] for row in rows) - unknown, unknown
@@ -210,7 +216,7 @@ def _free_runs(results: Sequence[Result]) -> str:
                 f"after {first['exact_before']:,} pages" if first else "never",
             ]
         )
-    columns = ("recording", "pages", "fallbacks recorded", "by the model", "off")
+    columns = ("recording", "pages", "fallbacks recorded", "by the model", "error")
     return grid([*columns, "end: free blocks", "end: pageblocks", "first wrong page"], rows)
 
 
@@ -227,7 +233,7 @@ def _pairs(result: Result) -> str:
     ]
     if not rows:
         return ""
-    return "\n\n" + grid(("free run, fallbacks", "recorded", "model", "off"), rows)
+    return "\n\n" + grid(("free run, fallbacks", "recorded", "model", "error"), rows)
 
 
 def _cause(name: str) -> str:
@@ -235,27 +241,27 @@ def _cause(name: str) -> str:
 
 
 def _free_run_lacks(result: Result) -> list[str]:
-    """What a free run of such a recording does not know, and what follows."""
+    """Knowledge that a free run of such a recording lacks, and the effect."""
     if result["snapshot"] != "exact":
         return [
             "- Free run: it starts from /proc, so the order of the free lists, the pages on the"
-            " per-CPU lists and most types of pageblocks are guesses, and nothing that no event"
-            " told can be inferred. Fallbacks depend on just these."
+            " per-CPU lists and most types of pageblocks are guesses, and activity without an"
+            " event cannot be inferred. Fallbacks depend on exactly these."
         ]
     if not result["quiet"]:
         return [
-            "- Free run: what compaction takes off the free lists is played, but once a page is"
-            " wrong, the blocks that compaction emptied in the record are not the ones emptied in"
-            " the model. Where it then has no block for a request that the record served, pages"
-            " move for one, so that as many pages are free as were; by migratetype they are not."
-            " Fallbacks come in few bursts, each of a refill of a list whose type has run out: a"
-            " hundred free pages of one type more or less make or save one."
+            "- Free run: the replay takes the pages of recorded compaction off the free lists."
+            " After the first wrong page, the model empties other blocks than the kernel did. If it"
+            " then has no block for a request that the record served, it moves pages to make one:"
+            " the number of free pages stays right, their migratetypes do not. Fallbacks come in"
+            " few bursts, each from the refill of a list whose type has run out: a hundred free"
+            " pages of one type decide whether a burst occurs."
         ]
     return []
 
 
 def _parting(parting: dict[str, Any]) -> str:
-    """Until when the free run's state was the kernel's, and what was different then."""
+    """The event up to which the free run's state equals the kernel's, and the first differences."""
     earlier = [
         f"{part} until event {row:,}" if row else f"{part} never"
         for part, row in parting["same_until"].items()
@@ -263,17 +269,17 @@ def _parting(parting: dict[str, Any]) -> str:
     ]
     there, unlike = ("; ".join(map(str.strip, parting[name][:4])) for name in ("there", "unlike"))
     return (
-        "- Free run, its state was the kernel's until then"
-        + (f", but for: {', '.join(earlier)}" if earlier else "")
-        + f". Where the lists part: {there}. What differs: {unlike}."
+        "- Free run, state equal to the kernel's until then"
+        + (f", except: {', '.join(earlier)}" if earlier else "")
+        + f". First difference of the lists at: {there}. Differences: {unlike}."
     )
 
 
 def _why(result: Result) -> str:
-    """What was wrong on one recording, in words."""
+    """The errors on one recording, in words."""
     lines = []
     if result["lost"] != 0:
-        lines.append("- Events were lost: what is missed after a gap is missed for want of them.")
+        lines.append("- Events were lost: misses after a gap are due to the lost events.")
     misses: dict[str, dict[str, int]] = {}
     for row in result["misses"]:
         causes = misses.setdefault(row["decision"], {})
@@ -282,8 +288,8 @@ def _why(result: Result) -> str:
         if decision in misses:
             causes = misses[decision]
             ranked = sorted(causes, key=lambda cause: -causes[cause])
-            told = "; ".join(f"{causes[cause]:,} {_cause(cause)}" for cause in ranked)
-            lines.append(f"- {words} missed: {told}.")
+            missed = "; ".join(f"{causes[cause]:,} {_cause(cause)}" for cause in ranked)
+            lines.append(f"- {words} missed: {missed}.")
     if first := result["validate"]["first_divergence"]:
         lines.append(
             f"- First miss: event {first['at']:,}, {first['decision']}, expected"
@@ -315,7 +321,7 @@ def markdown(results: Sequence[Result]) -> str:
         _validated(results),
         "## Free run",
         _free_runs(results),
-        "## What is not exact, and why",
+        "## Inexact results, and their causes",
         *map(_why, results),
     ]
     return "\n\n".join(parts) + "\n"

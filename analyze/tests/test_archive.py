@@ -54,8 +54,10 @@ def test_the_rows_are_those_of_the_tape_in_its_order(
         assert found.column_names == tape.table(name).column_names
         for column in found.column_names:
             kind = pa.bool_() if pa.types.is_boolean(found[column].type) else None
-            told = tape.table(name)[column]
-            assert found[column].to_pylist() == (told.cast(kind) if kind else told).to_pylist()
+            expected = tape.table(name)[column]
+            assert (
+                found[column].to_pylist() == (expected.cast(kind) if kind else expected).to_pylist()
+            )
 
 
 def test_the_facts_and_the_encodings_of_the_large_columns_are_in_the_file(
@@ -64,8 +66,8 @@ def test_the_facts_and_the_encodings_of_the_large_columns_are_in_the_file(
     pagetape("archive", dressed, "-o", tmp_path / "fleet")
     (path,) = (tmp_path / "fleet" / "event").rglob("*.parquet")
     file = pq.ParquetFile(path)
-    told = [value for value in file.schema_arrow.metadata.values() if value.startswith(b"{")]
-    assert [json.loads(value)["host"] for value in told] == ["web 1/a"]
+    facts = [value for value in file.schema_arrow.metadata.values() if value.startswith(b"{")]
+    assert [json.loads(value)["host"] for value in facts] == ["web 1/a"]
     group = file.metadata.row_group(0)
     columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
     assert "DELTA_BINARY_PACKED" in columns["ts"].encodings
@@ -83,7 +85,8 @@ def test_a_fleet_is_one_table_and_a_tape_is_archived_once(
         one["made"]
         for one in pagetape("archive", dressed, small, "-o", fleet, "--json").json["tapes"]
     ]
-    assert made[0] == 0 and made[1] > 0
+    whole = Tape(small)
+    assert made == [0, sum(whole.num_rows(table) > 0 for table in whole.tables)]
     assert all((fleet / file).stat().st_mtime_ns == when for file, when in before.items())
     rows = duckdb.sql(
         f"SELECT host, count(*) FROM '{fleet}/event/**/*.parquet' GROUP BY host ORDER BY host"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pyarrow as pa
 import pytest
 
@@ -42,11 +43,21 @@ def test_every_help_has_an_example(name: str, pagetape: Run) -> None:
     assert f"pagetape {name}" in said.out.partition("Example:")[2]
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_option_has_a_help_text(name: str) -> None:
+    command = cli.pagetape.get_command(click.Context(cli.pagetape), name)
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help and option.help.endswith((".", "]")), option.opts
+
+
 @pytest.mark.parametrize("name", query.reports())
 def test_every_report_explains_itself(name: str, pagetape: Run) -> None:
     said = pagetape("report", name, "--help")
     assert said.status == 0
-    assert all(column.name in said.out for column in query.reports()[name].columns)
+    for column in query.reports()[name].columns:
+        assert f"    {column.name:<22}{column.doc}" in said.out.splitlines()
 
 
 def test_help_loads_no_library_that_it_does_not_need() -> None:
@@ -112,7 +123,10 @@ def test_a_report_takes_the_parameters_of_its_header(golden: Path, pagetape: Run
 
 def test_report_without_a_name_lists_them(pagetape: Run) -> None:
     assert "extfrag.by_migratetype" in pagetape("report").out
-    assert len(pagetape("report", "--json").json["reports"]) == len(query.reports())
+    listed = {
+        report["name"]: report["title"] for report in pagetape("report", "--json").json["reports"]
+    }
+    assert listed == {name: q.title for name, q in query.reports().items()}
 
 
 def test_sql_sees_every_table_and_the_tapes_name(golden: Path, empty: Path, pagetape: Run) -> None:

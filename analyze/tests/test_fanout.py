@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many readers of a few streams: each hears all of it, in order, and nobody runs ahead."""
+"""Many readers of a few streams: each receives all of it, in order, and none runs ahead."""
 
 import threading
 import time
@@ -12,10 +12,10 @@ from pagetape.replaying.fanout import WINDOW, Group, read_all
 
 
 class Ear:
-    """A reader that remembers what it heard."""
+    """A reader that records what it receives."""
 
     def __init__(self, fails_at: int | None = None) -> None:
-        self.heard: list[object] = []
+        self.received: list[object] = []
         self.fails_at = fails_at
         self._inside = threading.Lock()
 
@@ -23,18 +23,18 @@ class Ear:
         assert self._inside.acquire(blocking=False), "two calls at a time"
         if item == self.fails_at:
             raise OSError("deaf")
-        self.heard.append(item)
+        self.received.append(item)
         self._inside.release()
 
     def finish(self) -> None:
-        self.heard.append("finished")
+        self.received.append("finished")
 
     def close(self) -> None:
-        self.heard.append("closed")
+        self.received.append("closed")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_reader_hears_its_whole_stream_in_order(threads: int) -> None:
+def test_every_reader_receives_its_whole_stream_in_order(threads: int) -> None:
     ears = [[Ear() for _ in range(nr)] for nr in (3, 1, 4, 2)]
 
     def group(number: int) -> Group:
@@ -44,7 +44,7 @@ def test_every_reader_hears_its_whole_stream_in_order(threads: int) -> None:
     read_all([group(number) for number in range(4)], threads, most=5)
     for number, of_group in enumerate(ears):
         whole = [*range(100 * number, 100 * number + 40), "finished", "closed"]
-        assert [ear.heard for ear in of_group] == [whole] * len(of_group)
+        assert [reader.received for reader in of_group] == [whole] * len(of_group)
 
 
 def test_the_stream_waits_for_the_slowest() -> None:
@@ -53,7 +53,7 @@ def test_the_stream_waits_for_the_slowest() -> None:
 
     def stream() -> Iterator[int]:
         for item in range(50):
-            lead.append(item - min(len(slow.heard), len(fast.heard)))
+            lead.append(item - min(len(slow.received), len(fast.received)))
             yield item
 
     hear = slow.feed
@@ -62,7 +62,7 @@ def test_the_stream_waits_for_the_slowest() -> None:
     assert max(lead) <= WINDOW
 
 
-def test_no_more_readers_than_allowed_are_there_at_once() -> None:
+def test_the_number_of_readers_at_once_is_limited() -> None:
     there: set[int] = set()
     most = 0
 
@@ -107,6 +107,6 @@ def test_the_first_error_ends_it_all() -> None:
     ]
     with pytest.raises(OSError, match="deaf"):
         read_all(groups, 2, most=2)
-    assert bad.heard == [*range(7), "closed"]
-    assert good.heard[-1] == "closed" and "finished" not in good.heard
-    assert never.heard == []
+    assert bad.received == [*range(7), "closed"]
+    assert good.received[-1] == "closed" and "finished" not in good.received
+    assert never.received == []

@@ -85,10 +85,10 @@ def test_a_table_of_costs_that_is_none_is_bad_usage(
     assert f"cost '{cost}' is not naples, guest or six percentages" in said.err
 
 
-def test_one_node_has_no_other_to_compare_it_with(tmp_path: Path, pagetape: Run) -> None:
+def test_a_machine_of_one_node_gets_a_note(tmp_path: Path, pagetape: Run) -> None:
     one = write(tmp_path / "one.tape", [], [{"id": 0, "cpus": [0], "distance": [10]}])
     several = write(tmp_path / "three.tape", [])
-    note = "one node: there is no other to compare it with"
+    note = "this machine has one node: there is nothing to compare"
     for name in ("numa.thp", "numa.faults", "numa.preference"):
         assert note in pagetape("report", name, one).out.splitlines()
         assert pagetape("report", name, one, "--json").json["note"] == note

@@ -14,7 +14,7 @@ import pagetape
 STUB = Path(__file__).parents[1] / "pagetape/__init__.pyi"
 
 
-def test_the_stub_tells_what_the_package_gives() -> None:
+def test_the_stub_lists_the_names_of_the_package() -> None:
     found = {}
     for node in ast.parse(STUB.read_text()).body:
         if isinstance(node, ast.ImportFrom):

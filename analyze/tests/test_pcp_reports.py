@@ -74,7 +74,7 @@ def _taken(pages: int) -> list[dict[str, Any]]:
     return [_event(i, "alloc_zone_locked", percpu_refill=True) for i in range(pages)]
 
 
-def test_traffic_is_told_in_hundredths_of_the_first_tape(tmp_path: Path) -> None:
+def test_traffic_is_in_percent_of_the_first_tape(tmp_path: Path) -> None:
     fixed = _tape(tmp_path / "fixed.tape", event=_taken(50))
     tuned = _tape(tmp_path / "auto.tape", event=_taken(10))
     rows = _ask("pcp.traffic", fixed, tuned)

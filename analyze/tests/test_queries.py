@@ -25,8 +25,8 @@ def _ask(tape: Path, q: query.Query) -> answer.Answer:
 
 
 @pytest.mark.parametrize("q", EVERY, ids=lambda q: q.name)
-def test_header_tells_the_truth(q: query.Query, empty: Path) -> None:
-    """What the header promises is what DuckDB returns, checked on an empty tape."""
+def test_the_header_matches_the_result(q: query.Query, empty: Path) -> None:
+    """DuckDB returns the columns and types of the header, also for an empty tape."""
     found = _ask(empty, q)
     assert list(zip(found.columns, found.types, strict=True)) == [
         (column.name, column.type) for column in q.columns
@@ -49,7 +49,7 @@ def test_every_report_has_a_tier(q: query.Query) -> None:
     assert q.tier in ("A", "B", "-")
 
 
-def test_no_answer_is_left_without_its_query() -> None:
+def test_every_golden_answer_has_a_query() -> None:
     assert {file.stem for file in ANSWERS.iterdir()} == {q.name for q in EVERY}
 
 
@@ -74,11 +74,11 @@ BAD_HEADERS = {
 
 
 @pytest.mark.parametrize("text", BAD_HEADERS.values(), ids=BAD_HEADERS)
-def test_a_header_out_of_form_is_refused(text: str) -> None:
+def test_a_malformed_header_is_refused(text: str) -> None:
     with pytest.raises(query.HeaderError):
         query.parse("bad", text)
 
 
-def test_a_long_column_doc_may_go_on_below() -> None:
+def test_a_column_doc_may_span_lines() -> None:
     q = query.parse("q", "-- T.\n--\n-- Columns:\n--   nr  BIGINT  How\n--      many.\nSELECT 1")
     assert q.columns == (query.Column("nr", "BIGINT", "How many."),)

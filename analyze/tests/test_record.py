@@ -350,10 +350,10 @@ def test_samples_tell_of_a_sysctl_that_somebody_changed(tmp_path: Path, pagetape
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--keep", "1GB"), "--keep is for --rotate or --ring"),
-        (("--trigger", "signal"), "--trigger is for --ring"),
-        (("--ring-memory", "9MB"), "--ring-memory is for --ring"),
-        (("--cooldown", "9s"), "--cooldown is for --ring"),
+        (("--keep", "1GB"), "--keep needs --rotate or --ring"),
+        (("--trigger", "signal"), "--trigger needs --ring"),
+        (("--ring-memory", "9MB"), "--ring-memory needs --ring"),
+        (("--cooldown", "9s"), "--cooldown needs --ring"),
         (("--ring", "9s", "--rotate", "9s"), "--rotate and --ring exclude each other"),
         (("--ring", "9s", "--force"), "--force replaces one tape"),
         (("--ring", "9s", "--trigger", "x>3"), "'x>3' is not a trigger: expected extfrag>N/s"),
@@ -365,9 +365,9 @@ def test_samples_tell_of_a_sysctl_that_somebody_changed(tmp_path: Path, pagetape
             ("--ring", "9s", "--trigger", "direct_reclaim_p99>1s", "--events", "page"),
             "direct_reclaim_p99>1s needs --events cheap or all",
         ),
-        (("--rotate", "soon"), "'soon' is not a span of time (as 90s, 5min or 1h)"),
+        (("--rotate", "soon"), "'soon' is not a span of time (example: 90s, 5min or 1h)"),
         (("--rotate", "10ms"), "'10ms' is too small"),
-        (("--rotate", "1min", "--keep", "2GX"), "'2GX' is not a size (as 500MB or 2GB)"),
+        (("--rotate", "1min", "--keep", "2GX"), "'2GX' is not a size (example: 500MB or 2GB)"),
         (("--duration", "-1"), "'-1' is not a span of time"),
     ],
 )

@@ -69,8 +69,8 @@ def test_words_and_places_that_systemd_would_misread() -> None:
         (("--events", "page"), "a service needs --rotate or --ring"),
         (("--rotate", "soon"), "'soon' is not a span of time"),
         (("--ring", "9s", "--rotate", "9s"), "--rotate and --ring exclude each other"),
-        (("--rotate", "9s", "-o", "here"), "no -o"),
-        (("--rotate", "9s", "make"), "a service records the machine, not 'make'"),
+        (("--rotate", "9s", "-o", "here"), "-o is not allowed"),
+        (("--rotate", "9s", "make"), "a service runs no command: remove 'make'"),
     ],
 )
 def test_what_record_would_not_take_is_refused(
@@ -95,15 +95,15 @@ def test_a_unit_comes_and_goes_below_a_root(tmp_path: Path, pagetape: Run) -> No
     path.write_text("[Unit]\n")
     for option in ((), ("--uninstall",)):
         said = pagetape("install-service", "--root", tmp_path, *option)
-        assert said.status == 1 and said.err.endswith("was not made by pagetape\n")
+        assert said.status == 1 and said.err.endswith("pagetape did not create this file\n")
     assert path.read_text() == "[Unit]\n"
 
 
 @pytest.mark.skipif(Path("/run/systemd/system").is_dir(), reason="would install it here")
-def test_a_machine_without_systemd_is_told_so(pagetape: Run) -> None:
+def test_a_machine_without_systemd_is_refused(pagetape: Run) -> None:
     said = pagetape("install-service")
     assert (said.status, said.out) == (1, "")
-    assert said.err == "pagetape: this machine does not run systemd; --print shows the unit\n"
+    assert said.err == "pagetape: this machine does not run systemd; --print prints the unit\n"
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")

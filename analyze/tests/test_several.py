@@ -43,31 +43,31 @@ def four(tmp_path: Path) -> list[Path]:
     return [tmp_path / f"{name}.tape" for name in runs]
 
 
-def test_what_a_policy_saves_is_held_against_the_model(four: list[Path], pagetape: Run) -> None:
+def test_reduction_compares_a_what_if_with_the_model(four: list[Path], pagetape: Run) -> None:
     found = pagetape("report", "extfrag.reduction", *four, "--json").json
     assert found["tapes"] == list(map(str, four))
     rows = {
         (row["tape"], row["alloc_migratetype"], row["fallback_order"]): row for row in found["rows"]
     }
 
-    def told(*key: object) -> tuple[Any, ...]:
+    def row(*key: object) -> tuple[Any, ...]:
         row = rows[key]  # type: ignore[index]
         return row["nr"], row["against"], row["percent"], row["model_error"]
 
-    assert told("recorded", None, None) == (12, None, None, 2)
-    assert told("own", None, None) == (10, "recorded", -16.7, 2)
-    assert told("lowzone", None, None) == (5, "own", -50.0, 2)
-    assert told("always", None, None) == (0, "own", -100.0, 2)
-    assert told("lowzone", "MOVABLE", None) == (4, "own", -50.0, 2)
-    assert told("lowzone", "UNMOVABLE", 0) == (1, "own", -50.0, 0)
-    assert told("always", "MOVABLE", 3) == (0, "own", -100.0, 2)
+    assert row("recorded", None, None) == (12, None, None, 2)
+    assert row("own", None, None) == (10, "recorded", -16.7, 2)
+    assert row("lowzone", None, None) == (5, "own", -50.0, 2)
+    assert row("always", None, None) == (0, "own", -100.0, 2)
+    assert row("lowzone", "MOVABLE", None) == (4, "own", -50.0, 2)
+    assert row("lowzone", "UNMOVABLE", 0) == (1, "own", -50.0, 0)
+    assert row("always", "MOVABLE", 3) == (0, "own", -100.0, 2)
     assert rows["lowzone", None, None]["policy"] == "6.18, nofragment:mode=lowzone"
     assert rows["lowzone", None, None]["boosts_asked"] == 3
     assert rows["lowzone", None, None]["kswapd_asked"] == 7
     assert rows["recorded", None, None]["boosts_asked"] is None
 
 
-def test_the_authors_own_figures_stand_beside_it(four: list[Path], pagetape: Run) -> None:
+def test_reduction_lists_the_authors_own_figures(four: list[Path], pagetape: Run) -> None:
     rows = pagetape("report", "extfrag.reduction", *four, "--json").json["rows"]
     skylake = [row for row in rows if row["tape"] == "1-socket Skylake"]
     assert [(row["nr"], row["percent"]) for row in skylake if not row["alloc_migratetype"]] == [
@@ -88,7 +88,7 @@ def test_a_report_about_one_tape_takes_one(four: list[Path], pagetape: Run) -> N
     assert said.err.count("\n") == 1
 
 
-def test_help_tells_which_reports_take_several(pagetape: Run) -> None:
+def test_help_says_which_reports_take_several(pagetape: Run) -> None:
     for q in query.reports().values():
         words = pagetape("report", q.name, "--help").out
         assert ("T.tape..." in words) == q.several

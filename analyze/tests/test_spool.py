@@ -211,7 +211,7 @@ def test_a_tape_is_readable_while_it_is_recorded(tmp_path: Path, pagetape: Run) 
     assert info["spool"]["peak_bytes"] > 0
     assert not (out / "spool").exists()
     said = pagetape("import", out, "-o", tmp_path / "x.tape")
-    assert said.status == 2 and "is a tape already" in said.err
+    assert said.status == 2 and "is already a finished tape" in said.err
 
 
 WITHOUT_TRACEFS = 'umount -a -l -t tracefs,debugfs; exec setpriv --reuid=65534 --clear-groups "$@"'

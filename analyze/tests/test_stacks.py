@@ -109,11 +109,11 @@ def test_the_page_shows_stacks_as_a_flame_graph(
     page = tmp_path / "page.html"
     assert pagetape("html", golden, "-o", page).status == 0
     text = page.read_text()
-    assert "What code falls back" in text
+    assert "Kernel code that causes fallbacks" in text
     assert "<title>ksys_write: 3 of 6 fallbacks</title>" in text
     assert "<title>xfs_buf_alloc [xfs]: 2 of 6 fallbacks</title>" in text
     assert pagetape("html", empty, "-o", page).status == 0
-    assert "What code falls back" not in page.read_text()
+    assert "Kernel code that causes fallbacks" not in page.read_text()
 
 
 # Pipe buffers are UNMOVABLE, and there are never free ones for so many.

@@ -63,15 +63,15 @@ def test_a_run_of_a_sweep_has_the_metrics_of_a_replay(
 ) -> None:
     """Though it has no rows of its events."""
     found = pagetape("sweep", *MODES, small, "-o", tmp_path / "out", "--json").json
-    assert (found["made"], found["kept"]) == (4, 0)
+    assert (found["made"], found["reused"]) == (4, 0)
     for run in found["runs"]:
         whole = tmp_path / f"{run['name']}.tape"
         words = ("--kernel", run["kernel"], "--policy", run["policies"][0])
         replayed = pagetape("replay", small, *words, "-o", whole, "--json").json
         assert run["totals"] == replayed["totals"]
         assert run["anomalies"] == replayed["anomalies"]
-        told = {m["metric"]: (m["value"], m["unit"], m["tier"]) for m in run["metrics"]}
-        assert told == {
+        values = {m["metric"]: (m["value"], m["unit"], m["tier"]) for m in run["metrics"]}
+        assert values == {
             name: (row["value"], row["unit"], row["tier"])
             for name, row in metrics(Tape(whole)).items()
         }
@@ -117,7 +117,7 @@ def test_a_sweep_that_was_killed_goes_on(small: Path, tmp_path: Path, pagetape: 
         (part / "zone.part").touch()
     begun.with_name(begun.name + ".json").rename(begun.with_name(begun.name + ".json.part"))
     again = pagetape(*sweep_it).json
-    assert (again["made"], again["kept"]) == (2, 2)
+    assert (again["made"], again["reused"]) == (2, 2)
     assert again["runs"] == first["runs"]
     assert files(tmp_path) == whole
     assert pagetape(*sweep_it).json["made"] == 0
@@ -202,12 +202,12 @@ def test_a_run_of_a_sweep_is_a_tape_for_other_commands(
     assert {row["kind"]: row["nr"] for row in kinds}["alloc"] == 6000
     page = tmp_path / "page.html"
     assert pagetape("html", small, tape, "-o", page).status == 0
-    assert "kept no events but its fallbacks" in page.read_text()
+    assert "stored only its fallbacks" in page.read_text()
     asked = ("sql", tape, "SELECT policy, own FROM machine", "--json")
     assert "nofragment:mode=always" in pagetape(*asked).out
 
 
-def test_the_table_tells_the_bar_and_what_is_within_it(
+def test_the_table_shows_the_error_and_marks_changes_within_it(
     small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     words = ("--policy", "{mainline,nofragment:mode=always}", "--metric", "fallbacks")
@@ -244,6 +244,6 @@ def test_a_sweep_plays_preferences_and_maps_of_nodes_as_replay_does(
     ]
 
 
-def test_ranges_of_cpus_are_told_as_they_are_given() -> None:
+def test_ranges_of_cpus_are_printed_as_given() -> None:
     assert Playing("auto", (), cpu_parts=(0, 0, 0, 1, 0, 1, 1)).nodes == "0-2,4/3,5-6"
     assert Playing("auto", ()).nodes is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every number of a prediction carries its tier, and what no replay can tell is refused in words.
+"""Every number of a prediction carries its tier; what is not modelled is refused with a reason.
 
 Tier A is placement, B depends on feedback. A run that models feedback has no tier A.
 """
@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 COUNTED_ONLY = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
 # Numbers that say how a command went, or what was recorded, not what would have been.
-ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "kept", "preference"}
+ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "reused", "preference"}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_every_run_and_metric_of_a_sweep_has_its_tier(
 ) -> None:
     words = ("sweep", "--reclaim", "{R0,R1}", small, "-o", tmp_path / "out")
     page = tmp_path / "sweep.html"
-    metrics = ("--metric", "fallbacks", "--metric", "kswapd wakes")
+    metrics = ("--metric", "fallbacks", "--metric", "slow-path wake calls")
     found = pagetape(*words, "--json").json
     assert not list(numbers_without(found))
     for run in found["runs"]:
@@ -148,7 +148,7 @@ def test_a_figure_of_tier_c_is_refused_with_the_reason(
         assert asked.err == f"pagetape: {figure}: not modelled: {NOT_MODELLED[figure]}\n"
 
 
-def test_a_replay_names_what_it_does_not_tell_and_has_no_number_for_it(
+def test_a_replay_lists_what_is_not_modelled_without_a_number(
     small: Path, predictions: dict[str, Path], pagetape: Run
 ) -> None:
     run = pagetape("replay", small, "--reclaim", "R1", "--json").json

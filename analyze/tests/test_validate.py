@@ -53,7 +53,7 @@ def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
     return path
 
 
-def test_the_model_foresees_itself(played: Path, pagetape: Run) -> None:
+def test_the_model_predicts_its_own_replay(played: Path, pagetape: Run) -> None:
     found = pagetape("validate", played, "--json").json
     assert set(KEYS) <= set(found)
     assert found["allocs"] == found["alloc_exact"] == 6000
@@ -66,7 +66,7 @@ def test_the_model_foresees_itself(played: Path, pagetape: Run) -> None:
     assert "no divergence" in said.out and "lost: 0 events; anomalies: 0" in said.out
 
 
-def test_what_the_model_does_not_foresee_is_told_with_its_story(
+def test_explain_describes_the_first_divergence(
     played: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     events = Tape(played).table("event").to_pylist()
@@ -130,8 +130,8 @@ def test_the_table_of_results_stands_on_any_recording(played: Path, tmp_path: Pa
 
 def test_a_guest_needs_a_kernel_that_exists(tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "fidelity/guest.py"
-    told = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True)
-    assert b"--kernel" in told.stdout
+    help_text = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True)
+    assert b"--kernel" in help_text.stdout
     argv = [sys.executable, script, "-o", tmp_path / "t.tape", "--kernel", tmp_path]
     said = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)

@@ -1,22 +1,22 @@
 -- Allocations and fallbacks by control group, largest first.
 --
--- The group is the last one known of each thread, which for a thread that moved
--- counts all it did. In interrupt context the thread is only the one interrupted.
+-- All events of a thread count for its last known control group, also those before a move to
+-- that group. In interrupt context the thread is only the interrupted one.
 --
 -- Tier: A
 --
 -- Parameters:
---   top  BIGINT = 25  Rows at most.
+--   top  BIGINT = 25  Maximum number of rows.
 --
 -- Columns:
---   cgroup           VARCHAR  Path of the control group; [unknown] where it is not known.
---   threads          BIGINT   Threads seen in it.
+--   cgroup           VARCHAR  Path of the control group; [unknown] if the tape does not record it.
+--   threads          BIGINT   Threads with events in this group.
 --   allocs           BIGINT   Allocations.
 --   pages            BIGINT   Pages allocated.
 --   high_order       BIGINT   Allocations of order 1 or more.
 --   frees            BIGINT   Frees.
 --   fallbacks        BIGINT   Allocations that took from another migratetype's free list.
---   below_pageblock  BIGINT   Of these, those below pageblock order: they mix migratetypes.
+--   below_pageblock  BIGINT   Fallbacks below pageblock order: they mix migratetypes.
 WITH counted AS (
     SELECT
         e.tape,

@@ -3,8 +3,8 @@
 -- Tier: A
 --
 -- Columns:
---   page_order   UTINYINT  Order asked for.
---   migratetype  VARCHAR   Migratetype asked for.
+--   page_order   UTINYINT  Requested order.
+--   migratetype  VARCHAR   Requested migratetype.
 --   nr           BIGINT    Allocations that got a page.
 --   failed       BIGINT    Allocations that failed.
 --   pages        BIGINT    Pages allocated.

@@ -1,16 +1,16 @@
 -- Allocations by task, largest first.
 --
--- Threads of one name are one row. In interrupt context the task is only the one
--- interrupted.
+-- Threads with the same name share a row. In interrupt context the task is only the
+-- interrupted one.
 --
 -- Tier: A
 --
 -- Parameters:
---   top  BIGINT = 25  Rows at most.
+--   top  BIGINT = 25  Maximum number of rows.
 --
 -- Columns:
---   comm        VARCHAR  Name of the thread, or its pid where the name is unknown.
---   threads     BIGINT   Threads of that name.
+--   comm        VARCHAR  Thread name, or the pid if the name is unknown.
+--   threads     BIGINT   Threads with that name.
 --   allocs      BIGINT   Allocations.
 --   pages       BIGINT   Pages allocated.
 --   high_order  BIGINT   Allocations of order 1 or more.

@@ -1,30 +1,30 @@
--- When fallbacks asked for higher watermarks, and how long the zones stood higher.
+-- When fallbacks asked for higher watermarks, and how long the watermarks stayed raised.
 --
--- A fallback into part of a pageblock raises its zone's watermarks, so that kswapd
--- reclaims and kcompactd makes whole blocks again (watermark_boost_factor, since 5.0).
--- Read `asks` first. Where the tape shows kswapd's passes, which take the boost back,
--- the boost acts in the replay too: `boosted_ms` is how long, `saturated` how many asks
--- found it as high as it may be; elsewhere both are 0 for want of an end.
+-- A fallback into part of a pageblock raises its zone's watermarks. kswapd then reclaims,
+-- and kcompactd makes whole blocks again (watermark_boost_factor, since 5.0).
+-- Read `asks` first. If the tape has kswapd's passes, which reset the boost, the replay
+-- applies the boost: `boosted_ms` is its duration, `saturated` the number of asks at the
+-- limit of the boost. Without these passes the replay knows no end of a boost; both are 0.
 --
--- Under the policy `stall`, `stalls` are the allocations that would have waited for
--- kswapd before they mixed migratetypes, `stall_refusals` the fallbacks refused them.
--- What kswapd would have done about all that is not modelled in R0.
+-- Under the policy `stall`, `stalls` counts the allocations that would have waited for
+-- kswapd instead of mixing migratetypes. `stall_refusals` counts the fallbacks that the
+-- policy refused. R0 does not model what kswapd would have done in response.
 --
--- Only for replayed tapes; intervals in which nothing of this happened are left out.
+-- Only for replayed tapes. Intervals without any of these events have no row.
 --
 -- Tier: B
 --
 -- Columns:
---   at_s            DOUBLE     Seconds from the first interval to this one.
---   node            USMALLINT  NUMA node.
---   zone            VARCHAR    Zone.
---   asks            BIGINT     Boosts asked for.
---   saturated       BIGINT     Of these, when the boost was at its limit.
---   boosted_ms      DOUBLE     Time with raised watermarks.
---   saturated_ms    DOUBLE     Of that, raised as high as may be.
---   slowpath_wake_calls    BIGINT     Times an allocation would have woken kswapd.
---   stalls          BIGINT     Allocations that `stall` would have made wait.
---   stall_refusals  BIGINT     Fallbacks it would have refused.
+--   at_s                 DOUBLE     Seconds since the first interval.
+--   node                 USMALLINT  NUMA node.
+--   zone                 VARCHAR    Zone.
+--   asks                 BIGINT     Boosts asked for.
+--   saturated            BIGINT     Boosts asked for while the boost was at its limit.
+--   boosted_ms           DOUBLE     Time with raised watermarks.
+--   saturated_ms         DOUBLE     Part of boosted_ms with the boost at its limit.
+--   slowpath_wake_calls  BIGINT     Slow-path entries that call wakeup_kswapd.
+--   stalls               BIGINT     Allocations that `stall` would have delayed.
+--   stall_refusals       BIGINT     Fallbacks that `stall` would have refused.
 SELECT
     (ts - (SELECT min(ts) FROM counter)) / 1e9 AS at_s,
     node,

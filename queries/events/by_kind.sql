@@ -1,16 +1,16 @@
 -- Page events by kind, with the pages they moved.
 --
--- free_batched repeats a free of the same page and tells no order: leave it out
--- when counting frees. alloc / alloc_zone_locked is how well the per-CPU lists
--- shield the zone lock.
+-- free_batched repeats a free of the same page and has no order: ignore it when you
+-- count frees. alloc / alloc_zone_locked shows how well the per-CPU lists shield the
+-- zone lock.
 --
 -- Tier: A
 --
 -- Columns:
---   kind        VARCHAR  Tracepoint, without its mm_page_.
+--   kind        VARCHAR  Tracepoint name without the prefix mm_page_.
 --   nr          BIGINT   Events.
---   pages       BIGINT   Pages, where the event has an order and a page.
---   per_second  DOUBLE   Events per second of the tape.
+--   pages       BIGINT   Pages of the events that have an order and a page.
+--   per_second  DOUBLE   Events per second of the recording.
 WITH counted AS (
     SELECT kind, page_order, count(*) AS nr, count(pfn) << page_order::INTEGER AS pages
     FROM event

@@ -1,23 +1,23 @@
--- Fallbacks by the migratetype asked for, the one raided, and the kind.
+-- Fallbacks by requested migratetype, source migratetype and kind.
 --
 -- A fallback takes a free page from another migratetype's list. Read the rows with
--- below_pageblock first: there two migratetypes came to share a pageblock, and
--- UNMOVABLE or RECLAIMABLE from MOVABLE hurts most, since no compaction can undo
--- it. `claim` turned the block over to the newcomer, `steal` left it with its
--- owner, `whole` moved a full pageblock and mixed nothing.
+-- below_pageblock first: there two migratetypes came to share a pageblock.
+-- UNMOVABLE or RECLAIMABLE from MOVABLE hurts most, because compaction cannot undo
+-- it. `claim` gave the block to the requested migratetype, `steal` left its migratetype
+-- unchanged, `whole` moved a full pageblock and mixed nothing.
 --
--- Since 6.15 the kernel prints the same event when compaction captures a page of
--- another migratetype. Such rows are counted here as the event says;
--- extfrag.captures tells how many they are.
+-- Since 6.15 the kernel emits the same event when compaction captures a page of
+-- another migratetype. This report counts these events as fallbacks;
+-- extfrag.captures counts them alone.
 --
 -- Tier: A
 --
 -- Columns:
---   alloc_migratetype     VARCHAR  Migratetype asked for.
---   fallback_migratetype  VARCHAR  Migratetype whose list was raided.
+--   alloc_migratetype     VARCHAR  Requested migratetype.
+--   fallback_migratetype  VARCHAR  Migratetype of the free list that lost the page.
 --   kind                  VARCHAR  claim, steal or whole.
 --   below_pageblock       BOOLEAN  The free page was smaller than a pageblock.
---   nr                    BIGINT   How many times.
+--   nr                    BIGINT   Number of fallbacks.
 SELECT
     alloc_migratetype,
     fallback_migratetype,

@@ -1,16 +1,16 @@
--- Fallbacks by the order asked for and the order taken.
+-- Fallbacks by requested order and order taken.
 --
--- The larger the free page taken, the longer the allocator can go on in it before
--- it must raid again; that is why the kernel looks for the largest first. Many
--- fallbacks at small fallback_order mean that only scraps were left.
+-- The larger the free page, the longer the allocator can serve from it before the next
+-- fallback; the kernel therefore looks for the largest free page first. Many fallbacks
+-- at a small fallback_order mean that only small free pages were left.
 --
 -- Tier: A
 --
 -- Columns:
---   alloc_order      UTINYINT  Order asked for.
---   fallback_order   UTINYINT  Order of the free page that was taken.
+--   alloc_order      UTINYINT  Requested order.
+--   fallback_order   UTINYINT  Order of the free page taken.
 --   below_pageblock  BOOLEAN   The free page was smaller than a pageblock.
---   nr               BIGINT    How many times.
+--   nr               BIGINT    Number of fallbacks.
 SELECT
     alloc_order,
     fallback_order,

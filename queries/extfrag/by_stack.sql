@@ -1,22 +1,22 @@
--- Fallbacks by the kernel code that asked for the page.
+-- Fallbacks by the kernel code that requested the page.
 --
--- What fragments memory, to the function: read `below_pageblock` first. Stacks are
--- recorded with `record --stacks extfrag`, or come with a trace.dat that has them.
--- With --json, "folded nr" of each row is what flame graph tools read.
+-- Shows which kernel functions fragment memory: read `below_pageblock` first. Stacks come
+-- from `record --stacks extfrag`, or from a trace.dat that contains them.
+-- With --json, "folded nr" of each row is the input format of flame graph tools.
 --
 -- Tier: A
 --
 -- Parameters:
---   top  BIGINT = 25  Rows at most.
+--   top  BIGINT = 25  Maximum number of rows.
 --
 -- Columns:
 --   below_pageblock      BIGINT   Fallbacks below pageblock order: they mix migratetypes.
 --   nr                   BIGINT   All fallbacks.
---   steals               BIGINT   Fallbacks that left the pageblock to its owner.
---   alloc_orders         VARCHAR  Orders asked for.
---   alloc_migratetypes   VARCHAR  Migratetypes asked for.
---   fallback_migratetypes VARCHAR  Migratetypes raided.
---   folded               VARCHAR  The functions, outermost first; [no stack] where none was recorded.
+--   steals               BIGINT   Fallbacks that left the pageblock's migratetype unchanged.
+--   alloc_orders         VARCHAR  Requested orders.
+--   alloc_migratetypes   VARCHAR  Requested migratetypes.
+--   fallback_migratetypes VARCHAR  Migratetypes of the free lists that lost a page.
+--   folded               VARCHAR  Function names, outermost first; [no stack] if none was recorded.
 SELECT
     count(*) FILTER (f.below_pageblock) AS below_pageblock,
     count(*) AS nr,

@@ -1,16 +1,16 @@
--- Fallbacks by the task that ran, and what it asked for.
+-- Fallbacks by the running task and the requested migratetype.
 --
--- Who fragments memory: the names at the top with UNMOVABLE or RECLAIMABLE are the
--- ones to look at. In interrupt context the task is only the one interrupted.
+-- Shows which tasks fragment memory: look first at the top rows with UNMOVABLE or
+-- RECLAIMABLE. In interrupt context the task is only the interrupted one.
 --
 -- Tier: A
 --
 -- Columns:
---   comm               VARCHAR  Name of the thread, or its pid where the name is unknown.
---   cgroup             VARCHAR  Its control group, where it is known.
---   alloc_migratetype  VARCHAR  Migratetype asked for.
---   in_interrupt       BOOLEAN  In hard or soft interrupt context.
---   processes          BIGINT   Processes with threads of that name; 0 where unknown.
+--   comm               VARCHAR  Thread name, or the pid if the name is unknown.
+--   cgroup             VARCHAR  Control group, if known.
+--   alloc_migratetype  VARCHAR  Requested migratetype.
+--   in_interrupt       BOOLEAN  The fallback ran in hard or soft interrupt context.
+--   processes          BIGINT   Processes with threads of that name; 0 if unknown.
 --   below_pageblock    BIGINT   Fallbacks below pageblock order: they mix migratetypes.
 --   nr                 BIGINT   All fallbacks.
 SELECT

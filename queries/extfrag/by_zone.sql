@@ -1,7 +1,7 @@
 -- Fallbacks by NUMA node and zone.
 --
--- The event names neither: the page's number and the zones of the first snapshot
--- do. Without a snapshot both are unknown.
+-- The event has neither. The report derives both from the pfn and the zones of the first
+-- snapshot. Without a snapshot both are unknown.
 --
 -- Tier: A
 --
@@ -10,7 +10,7 @@
 --   zone             VARCHAR    Zone.
 --   kind             VARCHAR    claim, steal or whole.
 --   below_pageblock  BOOLEAN    The free page was smaller than a pageblock.
---   nr               BIGINT     How many times.
+--   nr               BIGINT     Number of fallbacks.
 SELECT
     z.node,
     z.zone,

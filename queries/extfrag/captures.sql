@@ -1,20 +1,20 @@
--- Fallback events that are captures by compaction, not fallbacks.
+-- Captures by compaction that the kernel reports as fallbacks.
 --
--- While a task compacts for an order, a page of that order freed under its eyes
--- is handed to it at once. Since 6.15 the kernel prints mm_page_alloc_extfrag when
--- that page was of another migratetype. Such an event lies between
+-- While a task compacts for an order, the allocator hands it a page of that order as soon
+-- as the page is freed. Since 6.15 the kernel emits mm_page_alloc_extfrag if
+-- that page had another migratetype. Such an event lies between
 -- mm_compaction_begin and mm_compaction_end of the same thread and has
--- alloc_order = fallback_order; both must hold here. No rows where the kernel is
--- older or unknown, or where compaction was not recorded.
+-- alloc_order = fallback_order; the report requires both. The report is empty if the kernel
+-- is older or unknown, or if compaction was not recorded.
 --
 -- Tier: B
 --
 -- Columns:
---   alloc_migratetype     VARCHAR   Migratetype wanted.
---   fallback_migratetype  VARCHAR   Migratetype of the page captured.
---   alloc_order           UTINYINT  Order compacted for.
---   kind                  VARCHAR   How the fallback reports count it.
---   nr                    BIGINT    How many times.
+--   alloc_migratetype     VARCHAR   Requested migratetype.
+--   fallback_migratetype  VARCHAR   Migratetype of the captured page.
+--   alloc_order           UTINYINT  Order of the compaction.
+--   kind                  VARCHAR   Kind under which the fallback reports count the event.
+--   nr                    BIGINT    Number of captures.
 WITH edge AS (
     SELECT tape, pid, ts, kind
     FROM compaction

@@ -1,6 +1,6 @@
 -- Fallbacks over time, by kind.
 --
--- Tells a burst from a steady drip. Intervals without a fallback have no row.
+-- Separates a burst from a steady rate. Intervals without a fallback have no row.
 --
 -- Tier: A
 --
@@ -9,7 +9,7 @@
 --
 -- Columns:
 --   at_s             DOUBLE  Start of the interval, seconds after the tape's first event.
---   claim            BIGINT  Fallbacks that turned a block over.
+--   claim            BIGINT  Fallbacks that changed the block's migratetype.
 --   steal            BIGINT  Fallbacks that left a block mixed.
 --   whole            BIGINT  Fallbacks of whole pageblocks.
 --   below_pageblock  BIGINT  claim + steal.

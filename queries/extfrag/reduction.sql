@@ -1,33 +1,33 @@
--- What a policy saves of the fallbacks that mix migratetypes, beside the 5.0 series' own figures.
+-- How many migratetype-mixing fallbacks a policy avoids, beside the figures of the 5.0 series.
 --
--- Give the recording, its replay under its own kernel and policy, and the what-ifs: their
--- fallbacks below pageblock order, in all, by the migratetype asked for, and split up. Read
--- the order of the policies and the sign of `percent` first. A what-if is held against the
--- replay under the tape's own rules where that is among the tapes, else against the first
--- tape; one that differs by no more than `model_error` proves nothing.
+-- Pass the recording, its replay under its own kernel and policy, and the what-ifs. The rows
+-- count fallbacks below pageblock order: in total, by requested migratetype, and split up.
+-- Read the order of the policies and the sign of `percent` first. The report compares a
+-- what-if with the replay under the tape's own rules if that is among the tapes, otherwise
+-- with the first tape. A difference of at most `model_error` proves nothing.
 --
--- The rows of `1-socket Skylake` and `2-socket Haswell` are what the authors measured
--- (view extfrag_reference): the same signs and the same order are to be expected here,
--- not the same numbers; for a single node, -20 to -60 % of +1, which is
--- nofragment:mode=lowzone. Their fallbacks are MOVABLE requests, nearly all.
+-- The rows of `1-socket Skylake` and `2-socket Haswell` are the authors' measurements
+-- (view extfrag_reference). Expect the same signs and the same order here, not the same
+-- numbers. For a single node, expect -20 to -60 % with patch +1, which is
+-- nofragment:mode=lowzone. Nearly all their fallbacks are MOVABLE requests.
 --
 -- Tapes: several
 --
 -- Tier: A
 --
 -- Columns:
---   tape                  VARCHAR   Tape, or the machine of the reference.
---   policy                VARCHAR   Kernel and policy played, or recorded.
---   alloc_migratetype     VARCHAR   Migratetype asked for; null is all.
---   fallback_migratetype  VARCHAR   Migratetype raided; null is all.
+--   tape                  VARCHAR   Tape, or machine of the reference.
+--   policy                VARCHAR   Kernel and policy of the replay, or recorded.
+--   alloc_migratetype     VARCHAR   Requested migratetype; null is all.
+--   fallback_migratetype  VARCHAR   Migratetype of the free list that lost the page; null is all.
 --   fallback_order        UTINYINT  Order of the free page taken; null is all.
 --   kind                  VARCHAR   claim or steal; null is both.
 --   nr                    BIGINT    Fallbacks below pageblock order.
---   against               VARCHAR   What the row is compared with.
---   percent               DOUBLE    Change, in per cent.
---   model_error           BIGINT    How far the model is off here: recorded against its own replay.
---   boosts_asked          BIGINT    Boosts of a watermark that fallbacks asked for; of the model only.
---   kswapd_asked          BIGINT    Times kswapd would have been woken; of the model only.
+--   against               VARCHAR   Tape or reference that the row is compared with.
+--   percent               DOUBLE    Change in percent.
+--   model_error           BIGINT    Error of the model: the recording minus its own replay, absolute.
+--   boosts_asked          BIGINT    Watermark boosts that fallbacks asked for; only for replays.
+--   kswapd_asked          BIGINT    Slow-path entries that call wakeup_kswapd; only for replays.
 WITH run AS (
     SELECT
         tape,
@@ -49,7 +49,7 @@ fallback AS (
     GROUP BY ALL
 ),
 
--- Every kind on every tape, for none is zero and not unknown.
+-- Every kind on every tape: a missing kind is zero, not unknown.
 cell AS (
     SELECT r.tape, k.*, coalesce(f.nr, 0) AS nr
     FROM run AS r
@@ -84,7 +84,7 @@ counted AS (
     GROUP BY tape
 ),
 
--- The recording against the model's account of it, if both are among the tapes.
+-- The recording against its own replay, if both are among the tapes.
 known_error AS (
     SELECT key, abs(o.nr - r.nr) AS nr
     FROM counted AS o

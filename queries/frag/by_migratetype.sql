@@ -1,18 +1,18 @@
--- Free pages and pageblocks by migratetype, by snapshot.
+-- Free pages and pageblocks by migratetype and snapshot.
 --
--- From /proc/pagetypeinfo, or the model's end state. `capped` means the kernel
--- stopped counting some list: there are at least that many free pages.
+-- Source: /proc/pagetypeinfo, or the model's end state. `capped` means that the kernel
+-- stopped counting a list: free_pages is a lower bound.
 --
 -- Tier: A
 --
 -- Columns:
---   snapshot     USMALLINT  0 at the start; the largest is the end.
+--   snapshot     USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.
 --   node         USMALLINT  NUMA node.
 --   zone         VARCHAR    Zone.
---   migratetype  VARCHAR    Migratetype; unknown where only buddyinfo was readable.
+--   migratetype  VARCHAR    Migratetype; unknown if only buddyinfo was readable.
 --   free_pages   BIGINT     Pages on its free lists.
---   capped       BOOLEAN    At least so many.
---   nr_blocks    BIGINT     Pageblocks that carry it.
+--   capped       BOOLEAN    free_pages is a lower bound.
+--   nr_blocks    BIGINT     Pageblocks of this migratetype.
 SELECT
     f.snapshot,
     f.node,

@@ -1,14 +1,14 @@
--- The indices of fragmentation as /sys/kernel/debug/extfrag prints them, line by line.
+-- The fragmentation indices as /sys/kernel/debug/extfrag prints them, line by line.
 --
--- To lay beside `cat unusable_index extfrag_index` of the machine itself, character by
--- character, a blank at the end of each line included.
+-- The lines equal `cat unusable_index extfrag_index` on the machine, character by
+-- character, including the blank at the end of each line.
 --
 -- Tier: A
 --
 -- Columns:
---   snapshot  USMALLINT  0 at the start; the largest is the end.
+--   snapshot  USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.
 --   file      VARCHAR    unusable_index or extfrag_index.
---   line      VARCHAR    One zone: the index of each order, from 0 up.
+--   line      VARCHAR    One zone: the index of each order, from 0 upwards.
 WITH number AS (
     SELECT snapshot, node, zone, page_order, 'unusable_index' AS file, unusable_free AS nr, '' AS blank
     FROM frag_index

@@ -1,32 +1,32 @@
--- The kernel's three indices of fragmentation, by snapshot, zone and order.
+-- The kernel's three fragmentation indices, by snapshot, zone and order.
 --
 -- `unusable_free` is the share of free memory, in thousandths, that lies in blocks too
--- small for that order. `fragmentation_index` says why an allocation of that order would
--- fail: -1000 it would not, near 0 for want of memory, near 1000 because of
--- fragmentation; direct compaction is left out up to vm.extfrag_threshold.
--- `extfrag_for_order` is the first one in hundredths, which proactive compaction looks at.
--- The first two are the digits of /sys/kernel/debug/extfrag, without the decimal point:
--- `frag.debugfs` prints them as the kernel does.
+-- small for that order. `fragmentation_index` is the reason why an allocation of that order
+-- would fail: -1000 means that it would succeed, near 0 a lack of memory, near 1000
+-- fragmentation. Direct compaction does not run for values up to vm.extfrag_threshold.
+-- `extfrag_for_order` is `unusable_free` in hundredths; proactive compaction reads it.
+-- The first two are the digits of /sys/kernel/debug/extfrag without the decimal point:
+-- `frag.debugfs` prints them in the kernel's format.
 --
--- Pages on per-CPU lists are not free, though most of them would merge if they were
--- drained. `drained_*` are the indices of what an exact snapshot, or the model's end
--- state, would be with every per-CPU list drained and all neighbours merged.
+-- Pages on per-CPU lists do not count as free, though most of them would merge after a
+-- drain. `drained_*` are the indices of an exact snapshot, or of the model's end state, with
+-- every per-CPU list drained and all neighbours merged.
 --
 -- Tier: A
 --
 -- Columns:
---   snapshot                     USMALLINT  0 at the start; the largest is the end.
+--   snapshot                     USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.
 --   node                         USMALLINT  NUMA node.
 --   zone                         VARCHAR    Zone.
 --   page_order                   UTINYINT   Order.
 --   nr_free                      BIGINT     Free blocks of that order.
 --   pages                        BIGINT     Pages in them.
---   unusable_free                BIGINT     0 to 1000.
+--   unusable_free                BIGINT     Share of free memory in smaller blocks, 0 to 1000.
 --   fragmentation_index          BIGINT     -1000, or 0 to 1000.
---   extfrag_for_order            BIGINT     0 to 100.
---   drained_unusable_free        BIGINT     The same with per-CPU lists drained; null where they are not known.
---   drained_fragmentation_index  BIGINT     The same.
---   drained_extfrag_for_order    BIGINT     The same.
+--   extfrag_for_order            BIGINT     Share of free memory in smaller blocks, 0 to 100.
+--   drained_unusable_free        BIGINT     unusable_free after a drain of all per-CPU lists; null if their pages are unknown.
+--   drained_fragmentation_index  BIGINT     fragmentation_index after the drain; null as above.
+--   drained_extfrag_for_order    BIGINT     extfrag_for_order after the drain; null as above.
 WITH span AS (
     SELECT snapshot, node, zone, pfn::BIGINT AS first, (pfn + (1 << page_order::INTEGER))::BIGINT AS past
     FROM free_block

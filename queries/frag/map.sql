@@ -2,23 +2,23 @@
 --
 --   .  free
 --   m  movable pages only
---   k  used, and nothing movable in it: the kernel's own
---   x  both, in a block of the kernel's
---   X  both, in a MOVABLE block: no huge page can come of it
+--   k  used, without movable pages: kernel memory
+--   x  both, in a pageblock that is not MOVABLE
+--   X  both, in a MOVABLE pageblock: it cannot become a huge page
 --
--- Blocks that the snapshot does not tell of are blank. See the view block_use.
+-- Blocks that the snapshot does not cover are blank. See the view block_use.
 --
 -- Tier: A
 --
 -- Parameters:
---   snapshot  INTEGER       Which one; by default the last.
---   width     INTEGER = 64  Pageblocks in a line.
+--   snapshot  INTEGER       Number of the snapshot. Default: the last.
+--   width     INTEGER = 64  Pageblocks per line.
 --
 -- Columns:
 --   node  USMALLINT  NUMA node.
 --   zone  VARCHAR    Zone.
 --   pfn   UBIGINT    First pfn of the line.
---   line  VARCHAR    The pageblocks of it.
+--   line  VARCHAR    The letters of these pageblocks.
 WITH block AS (
     SELECT
         u.node,

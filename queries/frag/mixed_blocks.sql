@@ -1,15 +1,15 @@
--- Pageblocks in which migratetypes mix, over time. Only for replayed tapes.
+-- Pageblocks with mixed migratetypes, over time. Only for replayed tapes.
 --
--- Fallbacks are the cause, mixed pageblocks the harm: a huge page cannot come of a block
--- with one unmovable page in it. `mixed` blocks hold used pages of at least two of
--- unmovable, movable and reclaimable; `polluted` are MOVABLE blocks with a used page that
--- is not movable; `foreign` pages are of another migratetype than their block.
+-- Fallbacks are the cause, mixed pageblocks the harm: one unmovable page in a pageblock
+-- prevents a huge page. `mixed` blocks hold used pages of at least two of
+-- unmovable, movable and reclaimable. `polluted` blocks are MOVABLE and hold a used page that
+-- is not movable. `foreign` pages have another migratetype than their block.
 --
--- A tape tells the migratetype of a page when it is allocated. A page in use since
--- before is movable if it was on an LRU list then, and else unknown: each figure is a
--- `_low`, which is certain, and a `_high`, if all unknown pages are of the worst kind.
--- Two runs on one tape have the same unknown pages but for what was freed: their
--- difference is sharper than either.
+-- A tape records a page's migratetype at the page's allocation. A page in use since
+-- before the tape is movable if it was on an LRU list at the start, otherwise of unknown
+-- type. Each figure is therefore a pair: `_low` counts the known pages, `_high` also
+-- counts every unknown page as the worst type. Two runs on one tape share nearly all
+-- unknown pages: their difference is more precise than either figure.
 --
 -- Tier: A
 --
@@ -18,14 +18,14 @@
 --   node           USMALLINT  NUMA node.
 --   zone           VARCHAR    Zone.
 --   blocks         BIGINT     Pageblocks.
---   live_blocks    BIGINT     Of these, those with a used page.
---   mixed_low      BIGINT     Pageblocks in which migratetypes mix.
---   mixed_high     BIGINT     The most that may.
+--   live_blocks    BIGINT     Pageblocks with at least one used page.
+--   mixed_low      BIGINT     Pageblocks that certainly mix migratetypes.
+--   mixed_high     BIGINT     Pageblocks that may mix migratetypes, upper bound.
 --   mixed_percent  DOUBLE     mixed_low of live_blocks, in percent.
---   polluted_low   BIGINT     MOVABLE pageblocks with a page that is not movable.
---   polluted_high  BIGINT     The most that may have one.
---   foreign_low    BIGINT     Pages in a pageblock of another migratetype.
---   foreign_high   BIGINT     The most that may be.
+--   polluted_low   BIGINT     MOVABLE pageblocks that certainly hold a page that is not movable.
+--   polluted_high  BIGINT     MOVABLE pageblocks that may hold such a page, upper bound.
+--   foreign_low    BIGINT     Pages certainly in a pageblock of another migratetype.
+--   foreign_high   BIGINT     Pages that may be in such a pageblock, upper bound.
 --   unknown_pages  BIGINT     Used pages of unknown migratetype.
 SELECT
     round((b.ts::BIGINT - any_value(m.start_ts)::BIGINT) / 1e9, 3) AS at_s,

@@ -1,23 +1,23 @@
--- The indices of fragmentation over time, for one order.
+-- The fragmentation indices over time, for one order.
 --
--- Of a recording at each sample of /proc (`pagetape record --sample`), of a replay after
--- each interval. A moment that is missing is as the one before it. Pages on per-CPU lists
--- are not free here.
+-- A recording has one row per sample of /proc (`pagetape record --sample`), a replay one per
+-- interval. A moment without a row equals the one before it. Pages on per-CPU lists
+-- do not count as free.
 --
 -- Tier: A
 --
 -- Parameters:
---   page_order  INTEGER  The order asked about; by default that of a pageblock.
+--   page_order  INTEGER  Order of the indices. Default: the pageblock order.
 --
 -- Columns:
 --   at_s                 DOUBLE     Seconds after the tape's first event.
 --   node                 USMALLINT  NUMA node.
 --   zone                 VARCHAR    Zone.
 --   free_pages           BIGINT     Free pages.
---   usable_pages         BIGINT     Of these, those in blocks of at least that order.
---   unusable_free        BIGINT     Share of those that are not, 0 to 1000.
+--   usable_pages         BIGINT     Free pages in blocks of at least that order.
+--   unusable_free        BIGINT     Share of free pages in smaller blocks, 0 to 1000.
 --   fragmentation_index  BIGINT     -1000, or 0 to 1000: see frag.indices.
---   extfrag_for_order    BIGINT     0 to 100; of order 9 it is the zone's fragmentation score.
+--   extfrag_for_order    BIGINT     Share of free pages in smaller blocks, 0 to 100; for order 9 the zone's fragmentation score.
 SELECT
     round((i.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s,
     i.node,

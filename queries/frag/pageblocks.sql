@@ -1,22 +1,22 @@
 -- What the pageblocks of each migratetype hold, by snapshot.
 --
--- A MOVABLE pageblock that holds anything fixed makes no huge page, however long
--- compaction works; `free` and `movable` ones do. Where a recording has an exact snapshot
--- this is seen, not modelled: see the view block_use for what it takes and how sure it is.
+-- Compaction cannot make a huge page from a MOVABLE pageblock that holds a fixed page;
+-- it can from `free` and `movable` ones. An exact snapshot of a recording measures this,
+-- without a model. The view block_use describes the sources and their accuracy.
 --
 -- Tier: A
 --
 -- Columns:
---   snapshot     USMALLINT  0 at the start; the largest is the end.
+--   snapshot     USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.
 --   node         USMALLINT  NUMA node.
 --   zone         VARCHAR    Zone.
 --   migratetype  VARCHAR    Migratetype of the pageblocks.
---   blocks       BIGINT     How many there are.
---   free         BIGINT     Without a used page.
---   movable      BIGINT     With movable pages only.
---   fixed        BIGINT     With used pages, none of them movable.
---   mixed        BIGINT     With both.
---   fixed_pages  BIGINT     Used pages in them that are not movable.
+--   blocks       BIGINT     Number of pageblocks.
+--   free         BIGINT     Pageblocks without a used page.
+--   movable      BIGINT     Pageblocks with movable used pages only.
+--   fixed        BIGINT     Pageblocks with used pages, none of them movable.
+--   mixed        BIGINT     Pageblocks with movable and other used pages.
+--   fixed_pages  BIGINT     Used pages that are not movable.
 SELECT
     snapshot,
     node,

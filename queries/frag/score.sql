@@ -1,26 +1,26 @@
 -- Fragmentation scores, and whether proactive compaction would start.
 --
 -- The score of a zone is the share of its free memory, in hundredths, in blocks smaller
--- than a huge page; the score of a node weighs its zones by their size. Where the node's
--- is above `high` kcompactd starts, unless kswapd runs, and works on each zone until its
--- score is `low` at most. It looks every 500 ms; after a run that did not lower the score
--- the next look is 32 s later. Kernels since 5.9; how far `high` stands above `low` where
--- vm.compaction_proactiveness is above 80 was read in 6.14 and 6.18, and is taken to have
--- changed with 6.16.
+-- than a huge page. The score of a node is the mean of its zones, weighted by their size.
+-- If the node's score is above `high`, kcompactd starts, unless kswapd runs. It compacts each
+-- zone until the zone's score is at most `low`. kcompactd checks every 500 ms; after a run
+-- that did not lower the score, the next check is 32 s later. Proactive compaction exists
+-- since 5.9. For vm.compaction_proactiveness above 80, the distance from `low` to `high` was
+-- read from the sources of 6.14 and 6.18; the report assumes that it changed with 6.16.
 --
 -- Tier: A
 --
 -- Parameters:
---   proactiveness  INTEGER  vm.compaction_proactiveness, 0 to 100; by default the machine's.
+--   proactiveness  INTEGER  vm.compaction_proactiveness, 0 to 100. Default: the machine's value.
 --
 -- Columns:
---   snapshot  USMALLINT  Number of the snapshot; null for a moment between (a sample, or the end of an interval of a replay).
+--   snapshot  USMALLINT  Number of the snapshot; null between snapshots (a sample, or the end of a replay interval).
 --   at_s      DOUBLE     Seconds after the tape's first event; null where a snapshot's time is unknown.
 --   node      USMALLINT  NUMA node.
---   zone      VARCHAR    Zone; null for the node.
---   score     BIGINT     0 to 100.
---   low       BIGINT     The score at which compaction of a zone ends.
---   high      BIGINT     The score of a node above which it starts.
+--   zone      VARCHAR    Zone; null for the whole node.
+--   score     BIGINT     Fragmentation score, 0 to 100.
+--   low       BIGINT     Score at which compaction of a zone ends.
+--   high      BIGINT     Node score above which kcompactd starts.
 --   starts    BOOLEAN    Whether kcompactd would start; null for a zone.
 WITH knob AS (
     SELECT

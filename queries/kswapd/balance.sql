@@ -1,28 +1,28 @@
--- What each kswapd did: woken, passes, sleeps, and whether it slept too early.
+-- Activity of each kswapd: wakes, passes, sleeps, and premature sleeps.
 --
 -- A pass (kswapd_wake) is not a wake from sleep: a kswapd that cannot balance its node
--- passes again and again. A sleep is premature if within a second somebody wakes that
--- kswapd, or on a machine of one node has to reclaim: the node was not balanced after
--- all. A nap of 100 ms before each sleep has no event of its own.
+-- starts one pass after another. A sleep is premature if an allocation wakes that kswapd
+-- within one second, or, on a machine with one node, has to reclaim directly within that
+-- second: the node was not balanced. The nap of 100 ms before each sleep has no event.
 --
--- Calls and wakes differ: when the timer has ended a nap, and kswapd waits for a CPU, every
--- allocation that calls is told (wakeup_kswapd), and none of them wakes it.
+-- Calls and wakes differ: after the timer has ended a nap, and until kswapd gets a CPU, each
+-- calling allocation emits wakeup_kswapd, and none of them wakes kswapd.
 --
 -- Tier: B
 --
 -- Columns:
 --   node              SMALLINT  NUMA node.
---   wakeups           BIGINT    Calls of allocations that found it asleep.
---   passes            BIGINT    Passes over its zones.
---   sleeps            BIGINT    Times it fell asleep.
---   premature_sleeps  BIGINT    Of these, those that were too early.
+--   wakeups           BIGINT    Calls of allocations that found kswapd asleep.
+--   passes            BIGINT    Passes of kswapd over its zones.
+--   sleeps            BIGINT    Times kswapd fell asleep.
+--   premature_sleeps  BIGINT    Sleeps that were premature.
 --   awake_ms          DOUBLE    Mean time from waking to the next sleep.
---   kcompactd_asked   BIGINT    Times kcompactd was woken for this node.
---   kcompactd_wakes   BIGINT    Times kcompactd set to work; also by its own clock.
---   scanned           HUGEINT   Pages it scanned, where the tape tells.
---   reclaimed         HUGEINT   Pages it reclaimed.
---   efficiency        DOUBLE    Reclaimed of scanned, 0 to 1.
---   woken             BIGINT    Of the calls the first since its last pass or sleep.
+--   kcompactd_asked   BIGINT    Wakeups of kcompactd for this node.
+--   kcompactd_wakes   BIGINT    Runs of kcompactd, including those started by its own timer.
+--   scanned           HUGEINT   Pages kswapd scanned, if the tape records them.
+--   reclaimed         HUGEINT   Pages kswapd reclaimed, if the tape records them.
+--   efficiency        DOUBLE    reclaimed / scanned, 0 to 1.
+--   woken             BIGINT    Calls that are the first since kswapd's last pass or sleep.
 WITH kswapd AS (
     SELECT tape, node, any_value(pid) AS pid
     FROM reclaim

@@ -1,14 +1,14 @@
--- Where the tape contradicts the model, by kind. Only for replayed tapes.
+-- Contradictions between the tape and the model, by kind. Only for replayed tapes.
 --
--- A few frees of unknown pages are normal: pages allocated before the tape began,
--- in bulk, or as compaction targets announce no allocation. Read the others.
+-- A few frees of unknown pages are normal: pages allocated before the tape began, in bulk,
+-- or as compaction targets have no allocation event. Read the other kinds first.
 --
 -- Tier: A
 --
 -- Columns:
---   kind    VARCHAR  What the contradiction is.
---   action  VARCHAR  What the engine did about it.
---   nr      BIGINT   How often.
+--   kind    VARCHAR  Kind of contradiction.
+--   action  VARCHAR  How the engine handled it.
+--   nr      BIGINT   Number of contradictions.
 SELECT
     kind,
     action,

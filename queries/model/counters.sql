@@ -1,4 +1,4 @@
--- What the model did, zone by zone. Only for replayed tapes.
+-- Counters of the model, by zone. Only for replayed tapes.
 --
 -- Tier: B
 --
@@ -6,18 +6,18 @@
 --   node                USMALLINT  NUMA node.
 --   zone                VARCHAR    Zone.
 --   allocs              BIGINT     Allocations served.
---   pcp_hits            BIGINT     Of them from a per-CPU list that was not empty.
+--   pcp_hits            BIGINT     Allocations from a per-CPU list that was not empty.
 --   refills             BIGINT     Refills of a per-CPU list.
---   refill_pages        BIGINT     Pages they moved.
+--   refill_pages        BIGINT     Pages moved by refills.
 --   drains              BIGINT     Drains of a full per-CPU list.
---   drain_pages         BIGINT     Pages they moved.
+--   drain_pages         BIGINT     Pages moved by drains.
 --   lock_holds          BIGINT     Times the zone lock was taken.
---   fallback_claim      BIGINT     Fallbacks that turned a block over.
+--   fallback_claim      BIGINT     Fallbacks that changed the block's migratetype.
 --   fallback_steal      BIGINT     Fallbacks that left a block mixed.
 --   fallback_whole      BIGINT     Fallbacks of whole pageblocks.
---   nofragment_retries  BIGINT     Zone walks begun anew with mixing allowed.
---   lower_zone          BIGINT     Allocations served by a lower zone than preferred.
---   remote_node         BIGINT     Allocations served by another node than preferred.
+--   nofragment_retries  BIGINT     Zonelist scans restarted with mixing allowed.
+--   lower_zone          BIGINT     Allocations served by a lower zone than the preferred one.
+--   remote_node         BIGINT     Allocations served by another node than the preferred one.
 --   failed              BIGINT     Requests the model could not serve.
 SELECT
     node,

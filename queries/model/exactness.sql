@@ -1,24 +1,24 @@
--- How many of the kernel's decisions the model foresaw. Only for tapes of validate -o.
+-- Share of the kernel's decisions that the model predicted. Only for tapes of validate -o.
 --
--- Read `percent` first: of the decisions the model said anything about, those that
--- came as it said. A decision is unknown while the tape has not told what it depends
--- on, as at the start of a recording without an exact snapshot.
+-- Read `percent` first: the share of correct predictions. A decision is unknown if the tape
+-- has not yet shown the state that the decision depends on, as at the start of a recording
+-- without an exact snapshot.
 --
 -- Tier: A
 --
 -- Parameters:
---   interval_ms  BIGINT = 0  Width of one row in milliseconds, 1000 or more; 0 for all time.
+--   interval_ms  BIGINT = 0  Width of one row in milliseconds, 1000 or more; 0 for one row over all time.
 --
 -- Columns:
 --   at_s      DOUBLE     Start of the interval, seconds after the first; null for all time.
 --   node      USMALLINT  NUMA node.
 --   zone      VARCHAR    Zone.
---   decision  VARCHAR    What the kernel decided.
+--   decision  VARCHAR    Kind of decision.
 --   nr        BIGINT     Decisions recorded.
---   exact     BIGINT     Foreseen.
---   wrong     BIGINT     Foreseen otherwise.
---   unknown   BIGINT     Not foreseen, for want of knowledge.
---   percent   DOUBLE     exact of exact and wrong, rounded down.
+--   exact     BIGINT     Decisions predicted correctly.
+--   wrong     BIGINT     Decisions predicted wrongly.
+--   unknown   BIGINT     Decisions without a prediction.
+--   percent   DOUBLE     exact / (exact + wrong), in percent, rounded down.
 SELECT
     CASE WHEN $interval_ms::BIGINT > 0
         THEN (ts - (SELECT min(ts) FROM exactness))::BIGINT // (1000000 * $interval_ms::BIGINT)

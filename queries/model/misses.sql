@@ -1,16 +1,16 @@
--- What the model foresaw wrongly, by decision and cause. Only for tapes of validate -o.
+-- Wrong predictions of the model, by decision and cause. Only for tapes of validate -o.
 --
--- One row of the table `miss` is one wrong decision, with the event that told; ask for
--- them with `pagetape sql`.
+-- Each row of the table `miss` is one wrong prediction with the event that revealed it; query
+-- the table with `pagetape sql`.
 --
 -- Tier: A
 --
 -- Columns:
---   decision  VARCHAR  What the kernel decided.
---   cause     VARCHAR  How the model was put right.
---   place     VARCHAR  Where the model held the page that was recorded.
---   nr        BIGINT   How often.
---   first_at  UBIGINT  Row of the first event that told.
+--   decision  VARCHAR  Kind of decision.
+--   cause     VARCHAR  Repair that corrected the model.
+--   place     VARCHAR  Place of the recorded page in the model.
+--   nr        BIGINT   Number of wrong predictions.
+--   first_at  UBIGINT  Row of the first event that revealed such a miss.
 SELECT
     decision,
     cause,

@@ -1,16 +1,17 @@
--- What no event told, and validate took over, by cause. Only for tapes of validate -o.
+-- Corrections of the model that validate made, by cause. Only for tapes of validate -o.
 --
--- Not every repair is a miss: most put the model right before it was asked. Read
--- `unexplained` first; `pagetape schema repair` tells what the others mean.
+-- A repair takes over state that no event recorded. Not every repair is a miss: most precede
+-- the first prediction that depends on them. Read `unexplained` first;
+-- `pagetape schema repair` describes the other causes.
 --
 -- Tier: A
 --
 -- Columns:
 --   node   USMALLINT  NUMA node.
 --   zone   VARCHAR    Zone.
---   cause  VARCHAR    Why the model had to be put right.
---   nr     BIGINT     Repairs.
---   pages  BIGINT     Pages they concerned.
+--   cause  VARCHAR    Cause of the repair.
+--   nr     BIGINT     Number of repairs.
+--   pages  BIGINT     Pages these repairs changed.
 SELECT
     node,
     zone,

@@ -1,14 +1,15 @@
--- Faults that asked for a huge page: how many got one, from where, and why others did not.
+-- Huge page faults: successes, where the pages came from, and causes of failure.
 --
--- Of a recording, and of a replay whose policies leave such faults as they are, a fault
--- counts where its first try shows (order of a pageblock, __GFP_THISNODE and
--- __GFP_NORETRY; since 5.4), `local` by that try and `remote` by the one on all nodes,
--- which may be local after all. Under thp_numa or order_walk the model counts where the
--- page is, and what its own node lacked where it got none; else the causes are empty.
+-- A fault is visible on a recording by its first try (pageblock order, __GFP_THISNODE and
+-- __GFP_NORETRY; since 5.4). The same holds for a replay whose policies do not change such
+-- faults. There `local` counts a success of the first try, `remote` one of the try on all
+-- nodes, which may still be local. Under thp_numa or order_walk the model counts `local` and
+-- `remote` by the page's node, and the cause by the state of the own node. Otherwise the
+-- cause columns are null.
 --
--- As recorded (R0) nobody compacts for a fault but the record, so that fewer succeed than
--- on the recording: compare replays with each other, and the tape's own rule with the
--- recording for the error.
+-- Under R0, compaction for a fault happens only where the record has it, so fewer faults
+-- succeed than on the recording. Compare replays with each other. The tape's own rules against
+-- the recording give the error.
 --
 -- Tapes: several
 --
@@ -18,17 +19,17 @@
 --
 -- Columns:
 --   tape             VARCHAR  The tape.
---   policy           VARCHAR  Of a replay: its policies.
---   faults           BIGINT   Faults that asked for a huge page.
---   local            BIGINT   That got one of their own node.
---   remote           BIGINT   That got one on the second try, or of another node.
---   fallback         BIGINT   That got single pages.
---   success          DOUBLE   Share that got one, 0 to 1.
---   below_watermark  BIGINT   Of the fallbacks: the own node had too few free pages.
---   fragmented       BIGINT   It had them in pieces: fragmentation index above 500.
---   no_compaction    BIGINT   The kernel would not compact: 500 or below, or it may not wait.
---   swallowed        BIGINT   Single pages of the record that are in huge pages here.
---   pieces           BIGINT   Single pages that stand for huge pages of the record.
+--   policy           VARCHAR  Policies of a replay.
+--   faults           BIGINT   Faults that requested a huge page.
+--   local            BIGINT   Faults served from their own node.
+--   remote           BIGINT   Faults served on the second try, or from another node.
+--   fallback         BIGINT   Faults that got single pages.
+--   success          DOUBLE   Share of faults that got a huge page, 0 to 1.
+--   below_watermark  BIGINT   Fallbacks because the own node had too few free pages.
+--   fragmented       BIGINT   Fallbacks because of fragmentation: fragmentation index above 500.
+--   no_compaction    BIGINT   Fallbacks because the kernel would not compact: index 500 or below, or the request may not wait.
+--   swallowed        BIGINT   Single pages of the record that are part of huge pages here.
+--   pieces           BIGINT   Single pages here that replace huge pages of the record.
 WITH try AS (
     SELECT
         e.tape,

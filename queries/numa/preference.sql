@@ -1,28 +1,29 @@
--- Which node the requests of a tape prefer, and how that was found out.
+-- Which node the requests of a tape prefer, and how pagetape found it.
 --
--- The kernel asks the node of the CPU first. Requests of `thisnode` name their node, that of
--- the page they got. A thread of `landed` seems to be under a memory policy or a cpuset: more
--- than 2 % of its requests were served by another node while the CPU's own was above its high
--- watermark (`unforced`), and each is taken to prefer the node it landed on. A thread that
--- waited for reclaim and woke up on another CPU looks the same. Where the memory policy of its
--- process was told (table memory_policy, or --numa-maps), that decides: `told`. `interrupt` requests are those
--- of no thread, and, as those for DMA and DMA32 (`low_zone`), prefer the CPU's node.
+-- The kernel asks the node of the CPU first. A `thisnode` request names its node, which is the
+-- node of the page it got. A `landed` thread seems to be under a memory policy or a cpuset:
+-- another node served more than 2 % of its requests while the CPU's node was above its high
+-- watermark (`unforced`). Each request of such a thread prefers the node that served it. A
+-- thread that waited for reclaim and woke up on another CPU looks the same. If the memory
+-- policy of the process is known (table memory_policy, or --numa-maps), the policy decides:
+-- `known`. `interrupt` requests belong to no thread; they prefer the CPU's node, as do
+-- requests for DMA and DMA32 (`low_zone`).
 --
--- Only for replays, which are given this, and for what `pagetape validate -o` writes; none of
--- a machine of one node. Read `share` first.
+-- Only for replays, which take this as input, and for tapes of `pagetape validate -o`. A
+-- machine with one node has no rows. Read `share` first.
 --
 -- Nodes: several
 --
 -- Tier: A
 --
 -- Columns:
---   found     VARCHAR  How: cpu, landed, thisnode, interrupt or low_zone.
---   threads   BIGINT   Threads; of cpu and landed only.
---   requests  BIGINT   Requests that were served.
---   share     DOUBLE   Of all requests, 0 to 1.
---   remote    BIGINT   Of cpu and landed: served by another node than the CPU's.
---   unforced  BIGINT   Of these: though the CPU's node had memory.
---   told      BIGINT   Threads whose memory policy was told; of cpu and landed only.
+--   found     VARCHAR  Source: cpu, landed, thisnode, interrupt or low_zone.
+--   threads   BIGINT   Threads; only for cpu and landed.
+--   requests  BIGINT   Served requests.
+--   share     DOUBLE   Share of all requests, 0 to 1.
+--   remote    BIGINT   Requests served by another node than the CPU's; only for cpu and landed.
+--   unforced  BIGINT   Remote requests while the CPU's node had memory.
+--   known     BIGINT   Threads whose memory policy is known; only for cpu and landed.
 WITH thread AS (
     SELECT
         prefers AS found,
@@ -30,7 +31,7 @@ WITH thread AS (
         sum(requests) AS requests,
         sum(remote) AS remote,
         sum(unforced) AS unforced,
-        count(*) FILTER (told) AS told
+        count(*) FILTER (told) AS known
     FROM preference
     GROUP BY prefers
 ),
@@ -52,7 +53,7 @@ other AS (
         count(*) AS requests,
         NULL AS remote,
         NULL AS unforced,
-        NULL AS told
+        NULL AS known
     FROM asked
     WHERE EXISTS (FROM preference)
     GROUP BY found
@@ -66,6 +67,6 @@ SELECT
     round(requests / sum(requests) OVER (), 6)::DOUBLE AS share,
     remote::BIGINT AS remote,
     unforced::BIGINT AS unforced,
-    told::BIGINT AS told
+    known::BIGINT AS known
 FROM (FROM thread UNION ALL FROM other)
 ORDER BY requests DESC, found

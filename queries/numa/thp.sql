@@ -1,19 +1,19 @@
--- Where the pages of processes are, near or far, huge or single, and what that costs.
+-- Distance and size of the pages of processes, and their access cost.
 --
--- A page counts from its allocation to its free (a huge page that is split, to its first
--- free), by how far its node is from that of the CPU that allocated it: the class of
--- distance, 0 being the own node. MOVABLE pages only, single or of pageblock order. Read
--- `relative_cost` first: 1 is a run whose pages are all huge and local; the costs of an
--- access are weighted with pages and time. That is the access-uniform assumption: every
--- page is used alike all the time it is there, which no tape can tell.
+-- A page counts from its allocation to its free; a split huge page counts to its first
+-- free. `distance` is the class of distance between the page's node and the node of the CPU
+-- that allocated it; 0 is the same node. Only MOVABLE pages count, single or of pageblock
+-- order. Read `relative_cost` first: 1 is a run whose pages are all huge and local. Pages and
+-- time weight the access costs. The report assumes uniform access: each page is used alike
+-- during its lifetime. No tape records accesses.
 --
--- The costs are those measured on an EPYC (naples) or in a guest on it with huge pages in
--- both (guest, not measured beyond class 1), or your own: six percentages, for huge and
+-- `--cost` selects the costs measured on an EPYC (naples), or in a guest on it with huge pages
+-- in both (guest, not measured beyond class 1). It also takes six percentages, for huge and
 -- single pages of classes 0, 1 and 2, as in `--cost 0,43,45,106,131,224`. Farther nodes
--- cost what class 2 does. Rows without a cost are in no relative cost.
+-- cost as much as class 2. Rows without a cost do not enter any relative cost.
 --
--- Nodes are those of the recording: what fake_numa makes of one stays one. `assumed` says
--- that the tape has no distances, and 10 and 20 were taken.
+-- Nodes are those of the recording: fake_numa does not split them here. `assumed` means
+-- that the tape has no distances; the report then uses 10 and 20.
 --
 -- Tapes: several
 --
@@ -22,19 +22,19 @@
 -- Tier: B
 --
 -- Parameters:
---   cost  VARCHAR = naples  naples, guest, or six percentages of your own.
+--   cost  VARCHAR = naples  naples, guest, or six percentages.
 --
 -- Columns:
 --   tape           VARCHAR  The tape.
---   policy         VARCHAR  Of a replay: its policies.
+--   policy         VARCHAR  Policies of a replay.
 --   distance       INTEGER  Class of distance, 0 to 2.
 --   size           VARCHAR  huge or single.
 --   pages          BIGINT   Pages allocated, of the base size.
---   page_s         DOUBLE   Sum of the seconds each was there.
---   share          DOUBLE   Of all page seconds of the tape, 0 to 1.
---   cost_percent   DOUBLE   What an access costs more than to a local huge page.
---   relative_cost  DOUBLE   Of the whole tape.
---   remote_huge    DOUBLE   Of the whole tape: share of huge page seconds that are not local, 0 to 1.
+--   page_s         DOUBLE   Total lifetime of these pages, in page seconds.
+--   share          DOUBLE   Share of all page seconds of the tape, 0 to 1.
+--   cost_percent   DOUBLE   Extra cost of an access relative to a local huge page.
+--   relative_cost  DOUBLE   Relative cost of the whole tape.
+--   remote_huge    DOUBLE   Share of the tape's huge page seconds that are not local, 0 to 1.
 --   assumed        BOOLEAN  The distances are assumed.
 WITH chosen AS (
     SELECT
@@ -66,7 +66,7 @@ class AS (
     FROM node_distance
 ),
 
-heard AS (
+observed AS (
     SELECT
         tape,
         ts,
@@ -94,7 +94,7 @@ used AS (
         CASE h.page_order WHEN 0 THEN 'single' ELSE 'huge' END AS size,
         sum(1::BIGINT << h.page_order::INTEGER) AS pages,
         sum((coalesce(h.until_ts, m.end_ts) - h.ts)::DOUBLE * (1::BIGINT << h.page_order::INTEGER)) / 1e9 AS page_s
-    FROM heard AS h
+    FROM observed AS h
     JOIN machine AS m USING (tape)
     JOIN zone AS z
         ON z.tape = h.tape

@@ -1,19 +1,19 @@
 -- How well the per-CPU page lists shield the zone lock, CPU by CPU.
 --
--- A page that was freed to a per-CPU list and allocated from it again costs no zone
--- lock: that is `recycled_percent`. Many pages both refilled and drained are churn:
--- the lists are too small for the load. An imbalance between CPUs shows pages
--- allocated here and freed there.
+-- A page that is freed to a per-CPU list and allocated from it again needs no zone
+-- lock: `recycled_percent` is the share of such pages. Many pages both refilled and drained
+-- mean that the lists are too small for the load. If CPUs differ, one CPU allocates pages
+-- that another CPU frees.
 --
 -- Tier: A
 --
 -- Columns:
 --   cpu               USMALLINT  CPU.
 --   allocs            BIGINT     Allocations.
---   refilled          BIGINT     Pages moved to the lists, as the kernel marks them (5.19 and later).
---   buddy             BIGINT     Pages taken under the zone lock for one allocation; all of them before 5.19.
+--   refilled          BIGINT     Pages moved to the lists, as the kernel marks them (since 5.19).
+--   buddy             BIGINT     Pages taken under the zone lock for one allocation; all pages taken, before 5.19.
 --   drained           BIGINT     Pages moved back to the buddy lists.
---   recycled_percent  DOUBLE     Share of allocations for which no page left the buddy lists.
+--   recycled_percent  DOUBLE     Share of allocations that took no page from the buddy lists.
 WITH counted AS (
     SELECT
         cpu,

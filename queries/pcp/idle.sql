@@ -1,31 +1,30 @@
--- Memory that lies in the per-CPU page lists, CPU by CPU. Only for replayed tapes.
+-- Memory idle in the per-CPU page lists, CPU by CPU. Only for replayed tapes.
 --
--- Pages in a list are free, but for that CPU alone. `mean_pages` is what the list
--- held on average; `stranded_pages` is what it did not let out for so long: the
--- fewest pages it held in the last `stranded_s` seconds, averaged over those times.
--- Lists are last-in-first-out, so that these are the same pages, unless a drain
--- took from the other end: then fewer. A tape shorter than that tells of none.
+-- Pages on a list are free, but only for that CPU. `mean_pages` is the mean length of the
+-- list. `stranded_pages` is the part that did not move: the minimum length in the last
+-- `stranded_s` seconds, averaged over time. Lists are last-in-first-out, so these are the same
+-- pages, unless a drain took from the other end; then fewer are. A tape shorter than
+-- `stranded_s` has no stranded pages.
 --
--- The model looks at the lists every 10 ms; a swing shorter than that may be
--- missed by `most_pages`.
+-- The model samples the lists every 10 ms; `most_pages` may miss a shorter swing.
 --
 -- Tapes: several
 --
 -- Tier: A
 --
 -- Parameters:
---   stranded_s  DOUBLE = 10  Untouched for so many seconds is stranded.
+--   stranded_s  DOUBLE = 10  Pages untouched for this many seconds are stranded.
 --
 -- Columns:
 --   tape            VARCHAR    The tape.
 --   cpu             USMALLINT  CPU.
 --   node            USMALLINT  NUMA node of the zone.
 --   zone            VARCHAR    Zone.
---   mean_pages      DOUBLE     Pages held, on average.
---   most_pages      BIGINT     Most pages held.
---   last_high       BIGINT     The list's high at the end.
---   stranded_pages  DOUBLE     Pages untouched for so long, on average.
---   most_stranded   BIGINT     Most pages untouched for so long.
+--   mean_pages      DOUBLE     Mean pages on the list.
+--   most_pages      BIGINT     Maximum pages on the list.
+--   last_high       BIGINT     The list's high at the end, in pages.
+--   stranded_pages  DOUBLE     Mean pages untouched for stranded_s.
+--   most_stranded   BIGINT     Maximum pages untouched for stranded_s.
 WITH begin AS (
     SELECT tape, min(ts) AS ts FROM pcp_occupancy GROUP BY tape
 ),

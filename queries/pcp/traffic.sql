@@ -1,16 +1,15 @@
--- How much passes between the per-CPU page lists and the buddy, tape by tape.
+-- Page traffic between the per-CPU page lists and the buddy, tape by tape.
 --
--- Every page that the lists cannot serve is taken from the buddy under the zone lock,
--- and those that they cannot hold go back the same way. `traffic` is what was
--- taken, where the first tape given is 100; so give the tape of the policy that
--- the others are to be measured by first, such as `pcp:mode=fixed`. The slides
--- that introduced the auto-tuning of 6.7 tell 100 -> 20 for kernel builds on a machine
--- with 112 cores. Lists that hold more than the load swings by have little left
--- to save, and `high_min` grows with memory for each CPU: on a machine of few
--- CPUs and much memory fixed lists serve nearly as well.
+-- Pages that the lists cannot serve come from the buddy under the zone lock. Pages that the
+-- lists cannot hold return the same way. `traffic` is the number of pages taken, relative
+-- to the first tape, which is 100. Pass the reference policy's tape first, for example
+-- `pcp:mode=fixed`. The slides that introduced the auto-tuning of 6.7 report 100 -> 20 for
+-- kernel builds on a machine with 112 cores. Lists larger than the swing of the load leave
+-- little to save. `high_min` grows with memory per CPU: on a machine with few CPUs and much
+-- memory, fixed lists serve nearly as well.
 --
--- Of a recorded tape, and of one that is a replay of it, the same span is counted.
--- What a refill was is not told before 5.19: there all counts as direct.
+-- For a recording and its replay the report counts the same span. Tapes from before 5.19 do
+-- not mark refills: all pages count as direct.
 --
 -- Tapes: several
 --
@@ -18,16 +17,16 @@
 --
 -- Columns:
 --   tape         VARCHAR  The tape.
---   policy       VARCHAR  Kernel and policy played, or recorded.
+--   policy       VARCHAR  Kernel and policy of the replay, or recorded.
 --   alloc_pages  BIGINT   Pages allocated.
 --   taken        BIGINT   Pages taken from the buddy.
---   refilled     BIGINT   Of them by refills of the lists.
---   direct       BIGINT   Of them past the lists.
+--   refilled     BIGINT   Pages taken by refills of the lists.
+--   direct       BIGINT   Pages taken past the lists.
 --   drained      BIGINT   Pages the lists gave back.
---   refills      BIGINT   Refills; a recording does not tell.
---   lock_holds   BIGINT   Times the zone lock was taken; a recording does not tell.
---   traffic      DOUBLE   Pages taken, the first tape being 100.
---   locking      DOUBLE   Times the lock was taken, the first tape being 100.
+--   refills      BIGINT   Refills; null for a recording.
+--   lock_holds   BIGINT   Times the zone lock was taken; null for a recording.
+--   traffic      DOUBLE   Pages taken, relative to the first tape = 100.
+--   locking      DOUBLE   Times the lock was taken, relative to the first tape = 100.
 WITH moved AS (
     SELECT e.tape, kind, percpu_refill IS TRUE AS refill, count(pfn) << page_order::INTEGER AS pages
     FROM event AS e

@@ -1,18 +1,18 @@
--- Who freed the pages: kswapd, tasks that had to reclaim, compaction, or their owners.
+-- Cause of each page free: kswapd, direct reclaim, compaction, or the pages' owners.
 --
--- A free by a kswapd is kswapd's; a free between the begin and the end of a reclaim or
--- compaction of its thread is that one's. All others - exit, munmap, truncate, a driver
--- that is done - are `other`. What reclaim freed is what a replay with --reclaim R1
--- times anew. A page that compaction moved is freed where it was, by `compact`.
+-- A free by a kswapd counts as kswapd. A free between begin and end of a thread's reclaim or
+-- compaction counts as that cause. All others (exit, munmap, truncate, a driver) are
+-- `other`. A replay with --reclaim R1 decides anew when reclaim frees its pages. A page that
+-- compaction moves is freed at its old place, with the cause `compact`.
 --
 -- Tier: -
 --
 -- Columns:
 --   cause       VARCHAR   kswapd, direct, node_reclaim, memcg, compact or other.
---   page_order  UTINYINT  Order of the pages freed.
---   frees       BIGINT    How many times.
---   pages       BIGINT    Pages they returned.
---   share       DOUBLE    Of all pages freed, 0 to 1.
+--   page_order  UTINYINT  Order of the freed pages.
+--   frees       BIGINT    Number of frees.
+--   pages       BIGINT    Pages freed.
+--   share       DOUBLE    Share of all freed pages, 0 to 1.
 WITH freed AS MATERIALIZED (
     SELECT e.tape, e.pid, e.ts, e.page_order, k.pid IS NOT NULL AS by_kswapd
     FROM event AS e

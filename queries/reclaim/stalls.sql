@@ -1,23 +1,23 @@
 -- How long allocations waited for reclaim and compaction: p50, p95, p99, max.
 --
--- The form is that of simoop, but of single stalls: compare ratios between policies, not
--- the values with simoop's. Each row is one kind of waiting; `any` joins what overlaps of
--- one thread, which is what the thread lost. Runs whose begin or end is not on the tape
--- have no length and are left out, as is what kswapd and kcompactd do on their own time.
+-- The columns follow simoop, but each value is a single stall: compare ratios between
+-- policies, not values with simoop's. Each row is one kind of waiting. `any` merges the
+-- overlapping stalls of a thread: the time that the thread lost. Runs without begin or end on
+-- the tape have no length and are left out, as are kswapd and kcompactd.
 -- On a replayed tape these are the model's stalls: its reclaim takes the recorded times.
--- Threads of the kernel, such as writeback and loop devices, are counted apart from tasks.
+-- Kernel threads, such as writeback and loop devices, are counted apart from tasks.
 --
 -- Tier: B
 --
 -- Columns:
 --   what      VARCHAR  direct, node_reclaim, memcg, compact, throttled; any is their union.
---   class     VARCHAR  Whose: task, or kthread for threads of the kernel.
---   nr        BIGINT   How many stalls.
---   total_us  DOUBLE   Time in all of them.
---   p50_us    DOUBLE   Half of them were shorter.
---   p95_us    DOUBLE   One in twenty was longer.
---   p99_us    DOUBLE   One in a hundred was longer.
---   max_us    DOUBLE   The longest.
+--   class     VARCHAR  task, or kthread for kernel threads.
+--   nr        BIGINT   Number of stalls.
+--   total_us  DOUBLE   Total time of all stalls.
+--   p50_us    DOUBLE   Half of the stalls were shorter.
+--   p95_us    DOUBLE   5 % of the stalls were longer.
+--   p99_us    DOUBLE   1 % of the stalls were longer.
+--   max_us    DOUBLE   The longest stall.
 WITH daemon AS (
     SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
     UNION

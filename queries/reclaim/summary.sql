@@ -1,24 +1,24 @@
--- Reclaim, compaction and stalls: how often, how much, how long.
+-- Reclaim, compaction and stalls: counts, pages and durations.
 --
--- `compaction` is every run of compaction in a zone: of kcompactd when it was woken for an
--- order (kcompactd_work), or because the node's fragmentation score was high
--- (proactive_compaction), and of allocations (direct_compaction). The requests of these to
+-- `compaction` is every run of compaction in a zone, of three kinds: kcompactd after a wakeup
+-- for an order (kcompactd_work), kcompactd because of the node's fragmentation score
+-- (proactive_compaction), and allocations (direct_compaction). Allocations' requests to
 -- compact are compaction_try_to_compact_pages.
 --
--- Runs of direct reclaim and of compaction are paired begin to end, per thread;
--- their time is what the allocating task waited. A run whose begin or end is
--- outside the tape is counted without its time. A replayed tape has rows of the model's
--- own reclaim, if it was played with --reclaim R1 or R2.
+-- The report pairs begin and end of direct reclaim and of compaction per thread;
+-- their time is the wait of the allocating task. A run whose begin or end is outside the tape
+-- counts without its time. A replayed tape has rows of the model's own reclaim if
+-- it was played with --reclaim R1 or R2.
 --
 -- Tier: B
 --
 -- Columns:
---   what      VARCHAR  What happened.
---   nr        BIGINT   How often.
---   pages     BIGINT   Pages reclaimed or migrated, where the event tells.
---   total_ms  DOUBLE   Time in all such runs.
+--   what      VARCHAR  Activity.
+--   nr        BIGINT   Number of runs or events.
+--   pages     BIGINT   Pages reclaimed or migrated, if the event has them.
+--   total_ms  DOUBLE   Total time of these runs.
 --   p50_ms    DOUBLE   Half of the runs were shorter.
---   p99_ms    DOUBLE   One in a hundred was longer.
+--   p99_ms    DOUBLE   1 % of the runs were longer.
 --   max_ms    DOUBLE   The longest run.
 WITH kcompactd AS (
     SELECT DISTINCT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')

@@ -1,14 +1,14 @@
--- How much of MIGRATE_RESERVE is still where it belongs, over time.
+-- How much of MIGRATE_RESERVE is still on its own free lists, over time.
 --
--- The reserve's pageblocks are to keep their free pages for requests that find nothing
--- else, above all high-order ones that cannot sleep. Read `astray_pages` first: these
--- are free pages of the reserve on other lists, where any request may take them and
--- where a fallback may turn the block over (`blocks` then falls). Under `bug` they grow
--- with `leaked`; under every fix they should stay 0 but for pages that were taken off
--- the reserve and given back unused.
+-- The reserve's pageblocks keep their free pages for requests that find nothing else, above
+-- all high-order requests that cannot sleep. Read `astray_pages` first: these are free
+-- pages of the reserve on other lists, where any request may take them and a fallback may
+-- change the block's migratetype (`blocks` then falls). Under `bug` they grow
+-- with `leaked`. Under every fix they should stay 0, except for pages that were taken off
+-- the reserve and freed unused.
 --
--- The cost of a fix is in the lock: compare `lock_holds` between replays of one tape;
--- `past_pcp` are the frees that took it for the reserve's sake alone (fix2).
+-- The cost of a fix is in the lock: compare `lock_holds` between replays of one tape.
+-- `past_pcp` counts the frees that took the lock only for the reserve (fix2).
 --
 -- Only for replays under the policy `reserve`, or under a kernel row up to 2.6.33.
 -- Figures from `leaked` on are sums since the start.
@@ -16,19 +16,19 @@
 -- Tier: A
 --
 -- Columns:
---   at_s            DOUBLE     Seconds since the first moment.
+--   at_s            DOUBLE     Seconds since the first row.
 --   node            USMALLINT  NUMA node.
 --   zone            VARCHAR    Zone.
 --   blocks          UINTEGER   Pageblocks of the reserve.
---   home_pages      UINTEGER   Their free pages on the lists of the reserve.
---   astray_pages    UINTEGER   Their free pages on other lists.
---   pcp_pages       UINTEGER   Their pages on per-CPU lists.
+--   home_pages      UINTEGER   Free pages of these blocks on the reserve's lists.
+--   astray_pages    UINTEGER   Free pages of these blocks on other lists.
+--   pcp_pages       UINTEGER   Pages of these blocks on per-CPU lists.
 --   leaked          BIGINT     Pages that a drain freed to another list.
---   taken           BIGINT     Pages taken off the reserve, as the last resort.
+--   taken           BIGINT     Pages taken off the reserve as the last resort.
 --   atomic_orders   BIGINT     Allocations of orders 1 to 3 that could not sleep.
---   atomic_reserve  BIGINT     Of these, from a block of the reserve.
---   atomic_failed   BIGINT     Such requests that found nothing.
---   past_pcp        BIGINT     Frees that took the zone lock for the reserve's sake.
+--   atomic_reserve  BIGINT     Such allocations served from a block of the reserve.
+--   atomic_failed   BIGINT     Such allocations that failed.
+--   past_pcp        BIGINT     Frees that took the zone lock only for the reserve.
 --   lock_holds      BIGINT     Times the zone lock was taken.
 WITH spent AS (
     SELECT

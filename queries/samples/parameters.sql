@@ -1,22 +1,23 @@
--- What the allocator decides by, where it changed during the recording.
+-- Allocator parameters that changed during the recording.
 --
 -- Watermarks (without the boost), managed pages, reserves, the limits of the per-CPU
--- lists and the sysctls, looked at once per sample. pcp_high changes by itself since
--- 6.7; anything else means that somebody turned a knob, or that memory came or went.
+-- lists and the sysctls, read once per sample. The kernel tunes pcp_high itself since
+-- 6.7. Any other change means that someone changed a setting, or that memory was added or
+-- removed.
 --
 -- Tier: A
 --
 -- Parameters:
---   name  VARCHAR = %  Only names like this, as in SQL: wmark%.
+--   name  VARCHAR = %  Only names that match this SQL LIKE pattern, such as wmark%.
 --
 -- Columns:
---   at_s    DOUBLE     When it was seen, seconds after the tape's first event.
---   name    VARCHAR    Which.
+--   at_s    DOUBLE     Time of the sample that saw the change, seconds after the tape's first event.
+--   name    VARCHAR    Only names that match this SQL LIKE pattern, such as wmark%.
 --   node    USMALLINT  NUMA node.
 --   zone    VARCHAR    Zone.
 --   cpu     USMALLINT  CPU of a per-CPU list.
---   before  BIGINT     What it was at its last change; null: as in the first snapshot.
---   value   BIGINT     What it is from then on.
+--   before  BIGINT     Value at the last change; null: the value of the first snapshot.
+--   value   BIGINT     Value from then on.
 SELECT
     round((ts::BIGINT - (SELECT start_ts FROM machine)::BIGINT) / 1e9, 3) AS at_s,
     name,

@@ -1,27 +1,27 @@
--- Allocation, reclaim, compaction and THP per second, as the kernel counted them.
+-- Allocation, reclaim, compaction and THP per second, from the kernel's counters.
 --
--- From the samples of /proc/vmstat that a recording takes; a row is the time since the
--- sample before it. The counters know what the tracepoints of a cheap recording do
--- not tell. Pages a second, or times a second.
+-- Source: the samples of /proc/vmstat in a recording. A row covers the time since the
+-- previous sample. The counters also cover what a cheap recording has no tracepoints
+-- for. All rates are pages per second or events per second.
 --
 -- Tier: A
 --
 -- Columns:
---   at_s              DOUBLE  When it was read, seconds after the tape's first event.
+--   at_s              DOUBLE  Time of the sample, seconds after the tape's first event.
 --   allocated         DOUBLE  Pages allocated (pgalloc_*).
 --   freed             DOUBLE  Pages freed (pgfree).
 --   faults            DOUBLE  Page faults (pgfault).
---   scanned_kswapd    DOUBLE  Pages looked at by kswapd (pgscan_kswapd).
---   scanned_direct    DOUBLE  Pages looked at by direct reclaim (pgscan_direct).
+--   scanned_kswapd    DOUBLE  Pages scanned by kswapd (pgscan_kswapd).
+--   scanned_direct    DOUBLE  Pages scanned by direct reclaim (pgscan_direct).
 --   reclaimed_kswapd  DOUBLE  Pages freed by kswapd (pgsteal_kswapd).
 --   reclaimed_direct  DOUBLE  Pages freed by direct reclaim (pgsteal_direct).
 --   stalls            DOUBLE  Allocations that had to reclaim (allocstall_*).
 --   compact_stalls    DOUBLE  Allocations that had to compact (compact_stall).
---   compact_fails     DOUBLE  Of these, without success (compact_fail).
+--   compact_fails     DOUBLE  Compact stalls without success (compact_fail).
 --   migrated          DOUBLE  Pages migrated (pgmigrate_success).
 --   thp_allocs        DOUBLE  Faults that got a huge page (thp_fault_alloc).
---   thp_fallbacks     DOUBLE  Faults that did not (thp_fault_fallback).
---   free              BIGINT  Free pages then (nr_free_pages).
+--   thp_fallbacks     DOUBLE  Faults that did not get one (thp_fault_fallback).
+--   free              BIGINT  Free pages at that time (nr_free_pages).
 WITH point AS (
     SELECT ts, name, value FROM sample WHERE zone IS NULL
     UNION ALL

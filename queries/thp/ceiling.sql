@@ -1,9 +1,9 @@
 -- Huge pages after a perfect compaction, over time. Only for replayed tapes.
 --
--- A pageblock can become a huge page if no used page in it is unmovable or reclaimable:
--- compaction moves the others away, as far as there is free memory to move them to.
--- `now` are those that need no compaction. Pages in use since before the tape and on no
--- LRU list are of unknown kind, so the ceiling lies between two bounds: see
+-- A pageblock can become a huge page if none of its used pages is unmovable or reclaimable:
+-- compaction moves the others away, as long as there is free memory for them.
+-- `now` counts blocks that need no compaction. Pages in use since before the tape and on no
+-- LRU list are of unknown type, so the ceiling lies between two bounds: see
 -- frag.mixed_blocks.
 --
 -- Tier: A
@@ -13,8 +13,8 @@
 --   node          USMALLINT  NUMA node.
 --   zone          VARCHAR    Zone.
 --   blocks        BIGINT     Pageblocks.
---   now           BIGINT     Free blocks of pageblock order that the free lists hold, in larger ones too.
---   ceiling_low   BIGINT     Pageblocks without a page that is, or may be, not movable.
+--   now           BIGINT     Free blocks of pageblock order on the free lists, including parts of larger blocks.
+--   ceiling_low   BIGINT     Pageblocks whose used pages are all known to be movable.
 --   ceiling_high  BIGINT     Pageblocks without a page that is known not to be movable.
 --   low_percent   DOUBLE     ceiling_low of blocks, in percent.
 --   high_percent  DOUBLE     ceiling_high of blocks, in percent.

@@ -1,19 +1,19 @@
--- What a tape leaves in the dark: lost events, frees of unknown pages, changed settings.
+-- Gaps in a tape's evidence: lost events, frees of unknown pages, changed settings.
 --
--- An orphan is a free of a page whose allocation is not on the tape. Compaction moves
--- pages without an event for where they go: an orphan in a pageblock whose free pages
--- compaction had isolated before is a `compact_target`. Of the others, those that the
--- tape sees for the first time are `preexisting`, and those it had seen freed before
--- were allocated in bulk (`without_event`). Orphans make a replay less sure: a warning
--- says where they are more than a twentieth of all frees.
+-- An orphan is a free of a page whose allocation is not on the tape. Compaction targets
+-- have no allocation event: an orphan in a pageblock whose free pages compaction had
+-- isolated before is a `compact_target`. Among the other orphans, pages that the tape sees for
+-- the first time are `preexisting`; pages that it had seen freed before were allocated
+-- in bulk (`without_event`). Orphans reduce the accuracy of a replay: a warning appears if
+-- they exceed 5 % of all frees.
 --
 -- Tier: -
 --
 -- Columns:
---   what     VARCHAR  What was counted.
---   nr       BIGINT   How often.
---   share    DOUBLE   Of all frees, or of all allocations, 0 to 1.
---   warning  VARCHAR  What to beware of, if anything.
+--   what     VARCHAR  Counted item.
+--   nr       BIGINT   Count.
+--   share    DOUBLE   Share of all frees, or of all allocations, 0 to 1.
+--   warning  VARCHAR  Consequence for other reports, if any.
 WITH seen AS (
     SELECT ts, pfn, kind, lag(kind) OVER (PARTITION BY pfn ORDER BY ts) AS before
     FROM event

@@ -1,23 +1,23 @@
--- What the pages of each pageblock are used for, at the snapshots that tell.
+-- Use of the pages of each pageblock, at the snapshots that record it.
 --
--- Exact snapshots that could also read /proc/kpageflags, and the model's end state. A
--- movable page of a recording is one on an LRU list, as it is for the kernel when it
--- claims a pageblock; the flags are read after the lists, page by page, so a block may be
--- off by what went on meanwhile. Pages on per-CPU lists are free.
+-- Sources: exact snapshots that could also read /proc/kpageflags, and the model's end state.
+-- A page of a recording is movable if it is on an LRU list, by the kernel's rule for
+-- claiming a pageblock. The recorder reads the flags after the lists, page by page:
+-- concurrent allocations and frees can make a block inexact. Pages on per-CPU lists are free.
 --
--- `content` is `free` (no page is used), `movable` (no page but movable ones), `fixed`
--- (no movable one) or `mixed`. Only the first two can become a huge page.
+-- `content` is `free` (no used page), `movable` (only movable used pages), `fixed`
+-- (used pages, none movable) or `mixed`. Only the first two can become a huge page.
 --
 -- Columns:
 --   tape           VARCHAR    Name of the tape.
---   snapshot       USMALLINT  0 at the start; the largest is the end.
+--   snapshot       USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.
 --   node           USMALLINT  NUMA node.
 --   zone           VARCHAR    Zone.
 --   pfn            UBIGINT    First pfn of the pageblock.
---   migratetype    VARCHAR    Its migratetype.
+--   migratetype    VARCHAR    Migratetype of the pageblock.
 --   free_pages     BIGINT     Free pages.
 --   movable_pages  BIGINT     Used pages that are movable.
---   fixed_pages    BIGINT     All others: the kernel's, holes, and those of unknown kind.
+--   fixed_pages    BIGINT     All other pages: kernel pages, holes, and pages of unknown type.
 --   content        VARCHAR    free, movable, fixed or mixed.
 WITH listed AS (
     SELECT tape, snapshot, node, zone, pfn, page_order FROM free_block

@@ -1,25 +1,24 @@
 -- Fallbacks: free pages taken from another migratetype's list, one row each.
 --
--- `kind` says what the fallback did to the pageblock:
+-- `kind` is the effect of the fallback on the pageblock:
 --
---   whole  the free page was a pageblock or larger: it changed owner, nothing mixes
---   claim  it was smaller, and the block took the migratetype asked for
---   steal  it was smaller, and the block kept its owner: two migratetypes now share it
+--   whole  the free page was a pageblock or larger: the block changed migratetype, nothing mixes
+--   claim  it was smaller, and the block took the requested migratetype
+--   steal  it was smaller, and the block did not change: two migratetypes now share it
 --
--- Both `kind` and `below_pageblock` are unknown where the tape does not say how large
--- a pageblock is.
+-- Both `kind` and `below_pageblock` are unknown if the tape lacks the pageblock order.
 --
 -- Columns:
 --   tape                  VARCHAR   Name of the tape.
 --   ts                    UBIGINT   Trace clock, ns.
 --   cpu                   USMALLINT  CPU.
---   pid                   INTEGER   Thread that ran.
+--   pid                   INTEGER   Running thread.
 --   flags                 UTINYINT  Context bits; see context_names().
 --   pfn                   UBIGINT   The page allocated; before 6.10 the first page of the free page found.
---   alloc_order           UTINYINT  Order asked for.
---   fallback_order        UTINYINT  Order of the free page that was taken.
---   alloc_migratetype     VARCHAR   Migratetype asked for.
---   fallback_migratetype  VARCHAR   Migratetype of the list raided.
+--   alloc_order           UTINYINT  Requested order.
+--   fallback_order        UTINYINT  Order of the free page taken.
+--   alloc_migratetype     VARCHAR   Requested migratetype.
+--   fallback_migratetype  VARCHAR   Migratetype of the free list that lost the page.
 --   kind                  VARCHAR   whole, claim or steal.
 --   below_pageblock       BOOLEAN   fallback_order < pageblock_order; the kernel prints it as fragmenting.
 SELECT

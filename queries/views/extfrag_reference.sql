@@ -3,14 +3,14 @@
 -- Mel Gorman, "Fragmentation avoidance improvements v5", LKML, 23 November 2018: patch 1/5
 -- (20181123114528.28802-2-mgorman@techsingularity.net) for 4.20-rc3 and +1, which is
 -- nofragment:mode=lowzone, and for the migratetypes; patch 5/5 for +1-4, which adds
--- watermark_boost, and +1-5, which adds stall and was not merged. mmtests' thpfioscale:
--- four fio writers, then threads that ask for huge pages, on XFS.
+-- watermark_boost, and +1-5, which adds stall and was not merged. Load: thpfioscale of
+-- mmtests, four fio writers, then threads that request huge pages, on XFS.
 --
 -- Columns:
 --   machine            VARCHAR  Machine and load.
---   kernel             VARCHAR  4.20-rc3, and with which patches of the series.
---   place              INTEGER  Rows are in the order of the mails by it.
---   alloc_migratetype  VARCHAR  Migratetype asked for; null is all.
+--   kernel             VARCHAR  4.20-rc3, and the patches of the series applied to it.
+--   place              INTEGER  Position: rows sort in the order of the mails.
+--   alloc_migratetype  VARCHAR  Requested migratetype; null is all.
 --   nr                 BIGINT   Fallbacks below order 9.
 SELECT machine, kernel, place, alloc_migratetype, nr::BIGINT AS nr
 FROM (

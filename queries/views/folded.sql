@@ -1,12 +1,12 @@
--- Kernel stacks as one line each, as flame graphs fold them: outermost function first.
+-- Kernel stacks as one line each, in flame graph format: outermost function first.
 --
--- The frames in which the tracing itself stands are left out. Functions of a module
--- are followed by its name, and what has no name is its address.
+-- The view leaves out the frames of the tracing code. A module's name follows its functions.
+-- A frame without a name shows its address.
 --
 -- Columns:
 --   tape    VARCHAR   Name of the tape.
 --   stack   UINTEGER  Number of the stack, as in `stack`.
---   folded  VARCHAR   Its functions, joined by semicolons.
+--   folded  VARCHAR   Function names, joined by semicolons.
 SELECT
     tape,
     stack,

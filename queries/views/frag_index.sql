@@ -1,21 +1,21 @@
--- Free blocks of each zone and order with the kernel's indices, wherever they are known.
+-- Free blocks of each zone and order with the kernel's indices, at every recorded moment.
 --
--- From the snapshots (free_area) and from the moments between them (free_count), over
--- all migratetypes of a zone. Integers, truncated as the kernel truncates them
+-- Sources: the snapshots (free_area) and the moments between them (free_count), over
+-- all migratetypes of a zone. The indices are integers, truncated like the kernel's
 -- (fill_contig_page_info, unusable_free_index, __fragmentation_index and
 -- extfrag_for_order of mm/vmstat.c, the same from 5.9 to 6.18).
 --
 -- Columns:
 --   tape                 VARCHAR    Name of the tape.
---   snapshot             USMALLINT  Number of the snapshot; null for a moment between.
---   ts                   UBIGINT    Trace clock, ns; 0 where a snapshot's is unknown.
+--   snapshot             USMALLINT  Number of the snapshot; null between snapshots.
+--   ts                   UBIGINT    Trace clock, ns; 0 if the snapshot's time is unknown.
 --   node                 USMALLINT  NUMA node.
 --   zone                 VARCHAR    Zone.
 --   page_order           UTINYINT   Order.
 --   nr_free              BIGINT     Free blocks of that order.
 --   free_blocks          BIGINT     Free blocks of the zone.
 --   free_pages           BIGINT     Pages in them.
---   usable_pages         BIGINT     Of these, those in blocks of at least that order.
+--   usable_pages         BIGINT     Free pages in blocks of at least that order.
 --   unusable_free        BIGINT     unusable_free_index: 0 to 1000.
 --   fragmentation_index  BIGINT     -1000, or 0 to 1000.
 --   extfrag_for_order    BIGINT     0 to 100.

@@ -1,11 +1,11 @@
--- From when to when a replay of the tape plays it.
+-- Time span of the tape that a replay covers.
 --
--- From the exact snapshot at the start to the exact one at the end, where there are such.
+-- The span runs from the exact snapshot at the start to the one at the end, where they exist.
 --
 -- Columns:
 --   tape   VARCHAR  Name of the tape.
---   since  UBIGINT  Trace clock of the first event that may be played, ns.
---   until  UBIGINT  Trace clock of the last one, ns.
+--   since  UBIGINT  Trace clock of the first event in the span, ns.
+--   until  UBIGINT  Trace clock of the last event in the span, ns.
 SELECT
     m.tape,
     coalesce(min(s.ts) FILTER (s.snapshot = 0) + 1, 0)::UBIGINT AS since,

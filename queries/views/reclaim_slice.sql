@@ -1,8 +1,8 @@
--- Where reclaim and compaction were at work, cut into slices of 4 ms, one row each.
+-- Stretches of reclaim and compaction, cut into slices of 4 ms, one row each.
 --
--- Which page events fell into which stretch is a join of times, of all events with all
--- stretches of their thread. With the slice it is one of equals: an event at `ts` meets
--- the stretches of its thread with slice = (ts >> 22)::BIGINT alone. What is open ends
+-- To find the stretch of a page event without slices, DuckDB joins on time ranges: all events
+-- with all stretches of their thread. Slices make this an equality join: an event at `ts`
+-- meets only the stretches of its thread with slice = (ts >> 22)::BIGINT. Open stretches end
 -- with the tape. A kswapd has no slices: it reclaims whenever it runs.
 --
 -- Columns:
@@ -11,7 +11,7 @@
 --   cause     VARCHAR  direct, node_reclaim, memcg or compact.
 --   from_ts   UBIGINT  First moment of the whole stretch, trace clock in ns.
 --   until_ts  UBIGINT  Last moment of the whole stretch.
---   slice     BIGINT   Number of one of the 4 ms that the stretch is in.
+--   slice     BIGINT   Number of the 4 ms slice.
 WITH stretch AS (
     SELECT
         w.tape,

@@ -1,14 +1,14 @@
 -- Stretches of time in which a thread reclaims or compacts, one row each.
 --
 -- A run of direct, node or memory control group reclaim, or of compaction, lasts from its
--- begin to its end. A run that began before the tape, or did not end on it, is open at
--- that side. A kswapd reclaims whenever it runs.
+-- begin to its end. A run whose begin or end is not on the tape is open on that side. A
+-- kswapd reclaims whenever it runs.
 --
 -- Columns:
 --   tape      VARCHAR  Name of the tape.
 --   pid       INTEGER  Thread.
 --   from_ts   UBIGINT  First moment, trace clock in ns; 0 if it is not on the tape.
---   until_ts  UBIGINT  Last moment; the largest number there is if it is not on the tape.
+--   until_ts  UBIGINT  Last moment; the largest UBIGINT if it is not on the tape.
 --   ended     BOOLEAN  Both moments are on the tape.
 --   cause     VARCHAR  kswapd, direct, node_reclaim, memcg or compact.
 WITH edge AS (

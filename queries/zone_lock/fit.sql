@@ -1,24 +1,23 @@
--- How long this machine holds the zone lock for one page, as far as its events tell.
+-- How long this machine holds the zone lock per page, estimated from its events.
 --
 -- A refill of a per-CPU list is a run of alloc_zone_locked events of one CPU, a drain a
--- run of pcpu_drain events: all of them under one hold of the lock. The time between two
--- of them is the work for one block and the cost of tracing it. That cost is at most
--- the time between two free_batched events of one CPU, which do next to nothing
--- between them, and a tenth of which are shorter than `tracing_ns`. What is left is
--- `net_ns`. What a hold costs beyond its blocks happens before the first event; it is
--- taken to be one block more.
+-- run of pcpu_drain events, each under one hold of the lock. The time between two of these
+-- events is the work for one block plus the cost of tracing it. Two consecutive free_batched
+-- events of one CPU have almost no work between them: the first decile of their distances,
+-- `tracing_ns`, is the upper bound of the tracing cost. `net_ns` is the rest. The fixed cost of
+-- a hold falls before its first event; the report assumes the cost of one block for it.
 --
--- `pagetape replay --policy zone_lock:profile=tape` takes these numbers.
+-- `pagetape replay --policy zone_lock:profile=tape` uses these numbers.
 --
 -- Tier: A
 --
 -- Columns:
 --   what        VARCHAR  take: refills; give: drains.
 --   runs        BIGINT   Runs of at least 8 events.
---   blocks      BIGINT   Events in them.
---   block_ns    DOUBLE   Median over the runs of the time per block, tracing included.
---   tracing_ns  DOUBLE   Of it at most the cost of tracing.
---   net_ns      DOUBLE   What is left, at least 1.
+--   blocks      BIGINT   Events in these runs.
+--   block_ns    DOUBLE   Median time per block over the runs, tracing included.
+--   tracing_ns  DOUBLE   Upper bound of the tracing cost per block.
+--   net_ns      DOUBLE   block_ns without tracing_ns, at least 1.
 WITH placed AS (
     SELECT
         row_number() OVER () AS place,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape archive: tapes as Parquet."""
+"""pagetape archive: write tapes as Parquet."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from pagetape.schemas.tape import Tape
 
 @click.command("archive")
 @options.tapes
-@click.option("-o", "--output", "out", type=options.PATH, metavar="DIR", required=True)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=options.PATH,
+    metavar="DIR",
+    required=True,
+    help="Directory of the Parquet files.",
+)
 @options.json
 def command(tapes: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Tapes as Parquet, for fleets.
+    """Write tapes as Parquet, for fleets.
 
-    Every table of a tape that has rows becomes a file in DIR/TABLE/host=HOST/date=DATE/, which
-    DuckDB, Spark and others read as one table, with host and date as columns. The machine's
-    facts are in each file's metadata. A tape that is archived already stays as it is, so
-    that the command may be given again, by many machines and into one DIR.
+    Every table with rows becomes a file in DIR/TABLE/host=HOST/date=DATE/. DuckDB, Spark and
+    others read these files as one table, with host and date as columns. The metadata of each
+    file holds the machine's facts. The command skips a tape that is already in DIR, so many
+    machines can archive into one DIR, repeatedly.
 
     \b
     Example:

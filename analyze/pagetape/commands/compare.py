@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape compare: tapes side by side."""
+"""pagetape compare: metrics of several tapes side by side."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _text(found: Comparison) -> str:
     notes = [f"{side.label} ({side.role}): {side.loss}" for side in found.sides]
     if found.error_of is None and any(side.role == "what-if" for side in found.sides):
         notes.append(
-            "model error unknown: give the recorded tape and its replay under mainline as well"
+            "model error unknown: pass the recorded tape and its replay under mainline as well"
         )
     return "\n".join([answer.table(columns, lines), "", *notes])
 
@@ -57,11 +57,11 @@ def _text(found: Comparison) -> str:
 @click.argument("others", metavar="OTHER.tape...", type=options.PATH, nargs=-1, required=True)
 @options.json
 def command(base: Path, others: tuple[Path, ...], as_json: bool) -> None:
-    """Tapes side by side, with the model's error as the bar.
+    """Compare the metrics of tapes side by side, with the model's error.
 
-    The distance between a recorded tape and its replay under its own kernel's rules is
-    the model's error. A what-if is compared with that replay, given here or told by the
-    what-if itself, and what differs by no more than the error is marked.
+    The model's error is the difference between a recording and its replay under its own
+    kernel's rules. A what-if is compared with that replay: the command takes it from the
+    arguments, or its figures from the what-if tape. A difference within the error is marked.
 
     \b
     Example:

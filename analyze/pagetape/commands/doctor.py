@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape doctor: what this machine can record."""
+"""pagetape doctor: check what this machine can record."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from pagetape.recording import doctor
 @options.json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """What this machine can record, and what is missing for more.
+    """Check what this machine can record, and list what is missing.
 
-    Looks, and tries what cannot be seen: a tracing instance, and one exact snapshot.
-    Nothing of that stays, and leftovers of killed recorders are only named. The exit
-    status is 0 if `pagetape record` can work here. Recordings that pagetape imports need
-    none of it.
+    The command creates and removes a tracing instance and takes one exact snapshot as a test.
+    It names leftovers of killed recorders and does not remove them. The exit status is 0 if
+    `pagetape record` can work here, otherwise 1. `pagetape import` needs none of this.
 
     \b
     Example:

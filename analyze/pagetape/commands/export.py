@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape export: a tape for other tools."""
+"""pagetape export: write a tape for other tools."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FORMATS = ("perfetto", "llfree")
     type=click.Choice(FORMATS),
     default="perfetto",
     show_default=True,
-    help="perfetto: a timeline in JSON, which ui.perfetto.dev opens. llfree: the requests, for "
-    "replay of the allocator LLFree.",
+    help="perfetto: a timeline in JSON for ui.perfetto.dev. llfree: the requests, as input for "
+    "the replay of the LLFree allocator.",
 )
 @click.option(
     "-o",
@@ -35,7 +35,7 @@ FORMATS = ("perfetto", "llfree")
     type=options.PATH,
     metavar="FILE",
     required=True,
-    help="The file to make; compressed if it ends in .gz.",
+    help="Output file; gzip-compressed if the name ends in .gz.",
 )
 @click.option(
     "--interval",
@@ -43,22 +43,22 @@ FORMATS = ("perfetto", "llfree")
     default="100ms",
     show_default=True,
     metavar="TIME",
-    help="Page events are drawn as rates over this time (perfetto).",
+    help="Averaging time of the event rates (perfetto).",
 )
 @options.force
 @options.json
 def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_json: bool) -> None:
-    """A tape for other tools: as a timeline, or as a trace to replay.
+    """Write a tape for other tools: as a timeline, or as a trace to replay.
 
-    The timeline has free pages and watermarks of each zone, page events as rates, kswapd,
-    kcompactd, reclaim and compaction as slices of the threads they ran in, fallbacks, wakeups
-    and failed allocations as marks, and where events are lost. A recording and a replay
-    can both be drawn.
+    The Perfetto timeline shows free pages and watermarks of each zone, page events as rates, and
+    lost events. kswapd, kcompactd, reclaim and compaction are slices of their threads.
+    Fallbacks, wakeups and failed allocations are marks. It works for recordings and replays.
 
-    The trace for LLFree has every allocation and free with its time, CPU, pid, order, gfp flags
-    and pfn. Its replay begins with an empty machine and ignores frees of pages that it has
-    not seen allocated; times become single-precision seconds there, so that the order among
-    CPUs gets lost beyond some minutes. The format ends at 64 GiB; a larger machine is refused.
+    The LLFree trace has every allocation and free with its time, CPU, pid, order, gfp flags
+    and pfn. LLFree's replay starts with an empty machine and ignores frees of pages whose
+    allocation is not in the trace. Times are single-precision seconds, so the order between
+    CPUs becomes inexact after some minutes. The format ends at 64 GiB; the command refuses
+    larger machines.
 
     \b
     Example:
@@ -66,7 +66,9 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
       pagetape export base.tape --format llfree -o base.llfree
     """
     if which == "llfree" and out.suffix == ".gz":
-        raise click.BadParameter("LLFree reads no compressed trace", param_hint="--output")
+        raise click.BadParameter(
+            "LLFree cannot read compressed traces: use a name without .gz", param_hint="--output"
+        )
     source = Tape(tape)
     with console.progress("export") as bar, output.whole_file(out, replace=force) as file:
         if which == "llfree":

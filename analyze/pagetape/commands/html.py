@@ -15,12 +15,20 @@ from pagetape.schemas.tape import Tape
 
 @click.command("html")
 @options.tapes
-@click.option("-o", "--output", "out", type=options.PATH, metavar="F.html", required=True)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=options.PATH,
+    metavar="F.html",
+    required=True,
+    help="Output file.",
+)
 def command(tapes: tuple[Path, ...], out: Path) -> None:
-    """One self-contained page about one or more tapes, the first being the base.
+    """Write one self-contained HTML page about one or more tapes.
 
-    It needs no network and no script, follows the reader's light or dark mode, and
-    prints. Exact numbers show when the pointer rests on a mark.
+    The first tape is the base of the comparison. The page needs no network and no script, follows
+    the browser's light or dark mode, and prints well. Hover over a mark to see its exact number.
 
     \b
     Example:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape import: a trace.dat, or a tape that is not finished, to a tape."""
+"""pagetape import: turn a trace.dat or an unfinished tape into a tape."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def import_dat(
         if not kernel and machine.get("kernel", facts.get("kernel")) != facts.get("kernel"):
             raise TapeError(
                 errno.EINVAL,
-                f"{dat}: is from kernel {facts['kernel']}, the --proc files are from"
+                f"{dat}: the kernel is {facts['kernel']}, but that of the --proc files is"
                 f" {machine['kernel']}",
             )
         veil = Veil(private) if private else None
@@ -59,13 +59,13 @@ def import_dat(
 
 
 def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> None:
-    """Make the tape `out` of the tape `old`, without what is private."""
+    """Copy the tape `old` to `out` with private names hashed or dropped and pfns moved."""
     output.check_free(out, replace=replace)
     tape, veil = Tape(old), Veil(how)
     if "replay" in tape.facts:
-        raise TapeError(errno.EINVAL, f"{old}: is a replay; give the recording it is of")
+        raise TapeError(errno.EINVAL, f"{old}: is a replay; import its recording instead")
     if not tape.complete or Found.of(old):
-        raise TapeError(errno.EINVAL, f"{old}: is not finished; import it first without --private")
+        raise TapeError(errno.EINVAL, f"{old}: is unfinished; import it first without --private")
     with output.whole_tape(out, veil.facts(tape.facts), replace=replace) as made:
         sink = Veiled(made, veil)
         for name in tape.tables:
@@ -81,9 +81,14 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
     "directory",
     metavar="DIR",
     type=options.PATH,
-    help="Copies of /proc files of the traced machine.",
+    help="Directory with copies of /proc files of the traced machine.",
 )
-@click.option("--kernel-release", "kernel", metavar="R", help="The traced kernel, as uname -r.")
+@click.option(
+    "--kernel-release",
+    "kernel",
+    metavar="R",
+    help="Release of the traced kernel, as uname -r prints it.",
+)
 @options.private
 @options.force
 def command(
@@ -94,24 +99,23 @@ def command(
     private: str | None,
     force: bool,
 ) -> None:
-    """Turn a trace.dat of trace-cmd, or a tape that is not finished, into a tape.
+    """Turn a trace.dat of trace-cmd, or an unfinished tape, into a tape.
 
-    DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo,
-    vmstat, kpageflags, version, nodes and others, maybe compressed as .zst. A
-    replay needs at least zoneinfo. A trace.dat that does not name its kernel, as
-    `trace-cmd restore` writes them, takes it from there or from --kernel-release;
-    otherwise the tape says that it is unknown. With the file numa_maps, as
-    grep -H '' /proc/[0-9]*/numa_maps writes it, no replay has to guess the memory policies
-    of processes.
+    DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo, vmstat,
+    kpageflags, version, nodes and others, optionally compressed as .zst. A replay needs at
+    least zoneinfo. If the trace.dat does not contain its kernel release (`trace-cmd restore`
+    omits it), the release comes from DIR or --kernel-release; otherwise it is unknown. The file
+    numa_maps holds the output of grep -H '' /proc/[0-9]*/numa_maps. With it, a replay knows the
+    memory policies of the processes and need not guess them.
 
-    T.tape is of `record --defer`, of a recorder that was killed, or of one that found
-    the disk full. It may be a copy from another machine. What it holds and what waits in
-    its spool become one tape, without loss: `pagetape info` says how the recording ended.
-    T.tape stays as it is.
+    T.tape is a tape of `record --defer`, of a killed recorder, or of a recorder that
+    ran out of disk space. It may come from another machine. The command decodes the tape and the
+    rest of its spool into one tape, without loss, and leaves T.tape unchanged. `pagetape info`
+    shows how the recording ended.
 
-    A private tape can be given away: names of threads, control groups and the host
-    are hashed with a key that is kept nowhere, or dropped, and pfns are moved. It
-    replays as the other does. It is made of a trace.dat, or of a finished T.tape.
+    --private makes a tape that you can publish: names of threads, control groups and the host
+    are hashed with a key that is not stored, or dropped, and pfns are moved. The tape
+    replays like the original. The input is a trace.dat or a finished T.tape.
 
     \b
     Example:
@@ -124,7 +128,9 @@ def command(
             raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
         if is_tape(dat) and Found.of(dat) is None:
             if private is None:
-                raise click.UsageError(f"{dat} is a tape already; --private makes another of it")
+                raise click.UsageError(
+                    f"{dat} is already a finished tape; only --private can copy it"
+                )
             copy_private(dat, out, private, replace=force)
         else:
             recovery.recover(dat, out, private=private, replace=force)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape info: what a tape holds."""
+"""pagetape info: show what a tape holds."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def _text(info: dict[str, Any]) -> str:
     if not info["finished"]:
         lines.append(("note", _note(info)))
     elif info["ended"] != "stopped":
-        lines.append(("ended", f"{info['ended']}; up to there it is whole"))
+        lines.append(("ended", f"{info['ended']}; complete up to that point"))
     text = "\n".join(f"{name:<11}{value}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
@@ -52,7 +52,7 @@ def _stacks(found: dict[str, int]) -> str:
     if found["without_event"]:
         words += f", {found['without_event']:,} without their event"
     if found["frames_without_name"] == found["frames"] > 0:
-        words += "; addresses only: there were no symbols"
+        words += "; addresses only: no symbols were available"
     elif found["frames_without_name"]:
         words += f"; {found['frames_without_name']:,} of {found['frames']:,} frames without a name"
     return words
@@ -60,13 +60,13 @@ def _stacks(found: dict[str, int]) -> str:
 
 def _note(info: dict[str, Any]) -> str:
     how = {
-        "recording": "it is still being recorded",
-        "killed": "the recorder was killed: the tape ends where it stood",
-        "stopped": "it was not decoded",
+        "recording": "the recording is still running",
+        "killed": "the recorder was killed: the tape ends at that point",
+        "stopped": "the recording is not decoded yet",
     }
     words = how.get(info["ended"], f"the recording ended early: {info['ended']}")
     if info["spool"]["waiting_bytes"] and info["ended"] != "recording":
-        words += f"; pagetape import {info['tape']} -o NEW.tape reads what waits in the spool"
+        words += f"; pagetape import {info['tape']} -o NEW.tape decodes the rest of the spool"
     return words
 
 
@@ -95,20 +95,21 @@ def _lost(info: dict[str, Any]) -> str:
 @options.tape
 @options.json
 def command(tape: Path, as_json: bool) -> None:
-    """What a tape holds: events, loss by CPU, machine, snapshots.
+    """Show what a tape holds: events, loss by CPU, machine, snapshots.
 
-    `lost` is unknown (null) where the kernel did not count what it dropped.
-    `events` counts every tracepoint of the recording, `stored` those kept in tables;
-    bytes_per_event is the whole tape, snapshots included, over the latter.
-    `finished` is false while a tape is recorded, and if its recorder could not end it:
-    `ended` says how ("recording", "killed", "disk full", "spool full", "failed"; else
-    "stopped"), spool.waiting_bytes what `pagetape import` would read. spool.peak_bytes is
-    the most that waited (of each CPU, together), spool.full_s how long there was no room.
+    `lost` is null (unknown) if the kernel did not count the lost events.
+    `events` counts every tracepoint of the recording, `stored` the events in the tables.
+    `bytes_per_event` is the size of the tape, snapshots included, divided by `stored`.
+    `finished` is false during a recording, and if the recorder could not finish the tape.
+    `ended` is "stopped" for a regular end, otherwise "recording", "killed", "disk full", "spool
+    full" or "failed". `spool.waiting_bytes` is what `pagetape import` would read.
+    `spool.peak_bytes` is the maximum size of the spool, summed over the CPUs, and `spool.full_s`
+    the time without room in it.
 
-    The other keys of the JSON: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
-    complete (every table was closed), snapshot ("exact", "proc" or "none": the start's) and
-    the tables' rows as snapshots, snapshot_zones, snapshot_checks; stacks, samples,
-    private, bytes, tables (rows of each) and facts (all that is known of the machine).
+    The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
+    complete (every table was closed), snapshot ("exact", "proc" or "none": the one at the start),
+    the rows of the snapshot tables as snapshots, snapshot_zones, snapshot_checks; stacks,
+    samples, private, bytes, tables (rows of each) and facts (all known facts of the machine).
 
     \b
     Example:

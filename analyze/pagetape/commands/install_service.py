@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape install-service: a recorder that always runs, under systemd."""
+"""pagetape install-service: a permanent recorder under systemd."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def _systemctl(*words: str) -> None:
 
 
 def _unit(given: tuple[str, ...]) -> str:
-    """The unit; UsageError where `pagetape record` would not take the options."""
+    """The text of the unit. Raises UsageError if `pagetape record` refuses the options."""
     chosen = given or service.DEFAULT
     with record.command.make_context("record", ["-o", str(service.TAPES), *chosen]) as ctx:
         record.check(ctx)
         wanted = dict(ctx.params)
     if wanted["out"] != service.TAPES:
-        raise click.UsageError(f"the tapes of a service go to {service.TAPES}: no -o")
+        raise click.UsageError(f"a service records to {service.TAPES}: -o is not allowed")
     if wanted["argv"]:
-        raise click.UsageError(f"a service records the machine, not '{wanted['argv'][0]}'")
+        raise click.UsageError(f"a service runs no command: remove '{wanted['argv'][0]}'")
     if wanted["rotate"] is None and wanted["ring"] is None:
         raise click.UsageError("a service needs --rotate or --ring")
     program = Path(sysconfig.get_path("scripts")) / "pagetape"
@@ -44,7 +44,7 @@ def _unit(given: tuple[str, ...]) -> str:
 
 def _check_ours(path: Path) -> None:
     if path.exists() and not path.read_text().startswith(service.MARK):
-        raise click.ClickException(f"{path}: was not made by pagetape")
+        raise click.ClickException(f"{path}: pagetape did not create this file")
 
 
 def _install(path: Path, text: str, *, run: bool) -> None:
@@ -69,26 +69,26 @@ def _uninstall(path: Path, *, run: bool) -> None:
     path.unlink()
     if run:
         _systemctl("daemon-reload")
-    click.echo(f"{path}: removed; the tapes in {service.TAPES} are kept")
+    click.echo(f"{path}: removed; the tapes stay in {service.TAPES}")
 
 
 @click.command("install-service")
-@click.option("--print", "show", is_flag=True, help="Only show the unit.")
+@click.option("--print", "show", is_flag=True, help="Print the unit and install nothing.")
 @click.option("--uninstall", is_flag=True, help="Stop the service and remove the unit.")
 @click.option(
     "--root",
     type=options.PATH,
     metavar="DIR",
-    help="Install below DIR, such as an image, and start nothing.",
+    help="Install below DIR, for example into an image, and start nothing.",
 )
 @click.argument("given", metavar="[-- RECORD OPTIONS...]", nargs=-1, type=click.UNPROCESSED)
 def command(show: bool, uninstall: bool, root: Path | None, given: tuple[str, ...]) -> None:
-    """Install a recorder that always runs, as a systemd service.
+    """Install a permanent recorder as a systemd service.
 
-    It records the cheap event set into /var/lib/pagetape, five minutes to a tape, and
-    keeps 2 GB of them; other options of `pagetape record` can be given after --. The
-    unit bounds its memory and CPU, and lets it do nothing but trace: no network, no
-    devices, no writing elsewhere, and hardly a capability.
+    The service records the cheap event set into /var/lib/pagetape, five minutes per tape, and
+    removes the oldest tapes beyond 2 GB. Options of `pagetape record` after -- replace these
+    defaults. The unit limits memory and CPU, and permits only tracing: no network, no devices,
+    no writes elsewhere, and few capabilities.
 
     \b
     Example:
@@ -103,7 +103,7 @@ def command(show: bool, uninstall: bool, root: Path | None, given: tuple[str, ..
         return
     run = root is None
     if run and not Path("/run/systemd/system").is_dir():
-        raise click.ClickException("this machine does not run systemd; --print shows the unit")
+        raise click.ClickException("this machine does not run systemd; --print prints the unit")
     path = (root or Path("/")) / service.PLACE
     if uninstall:
         _uninstall(path, run=run)

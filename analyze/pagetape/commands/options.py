@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options that several commands share.
 
-Paths are not checked by click: what opens them knows better what is wrong.
+click does not check paths: the code that opens them reports better errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Quantity(click.ParamType[float]):
-    """A number with a unit, such as 90s, 5min or 2GB; without one, in the first unit."""
+    """A number with a unit, such as 90s, 5min or 2GB. The default unit is the first one."""
 
     def __init__(self, name: str, example: str, units: dict[str, float], least: float) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class Quantity(click.ParamType[float]):
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
         if found is None or (found[2] and found[2] not in self._units):
-            self.fail(f"'{value}' is not a {self.name} (as {self._example})", param, ctx)
+            self.fail(f"'{value}' is not a {self.name} (example: {self._example})", param, ctx)
         unit = self._units[found[2]] if found[2] else next(iter(self._units.values()))
         if float(found[1]) * unit < self._least:
             self.fail(f"'{value}' is too small", param, ctx)
@@ -62,13 +62,13 @@ def size(least: float = 0) -> Quantity:
 
 
 def _known_kernel(_: click.Context, __: click.Parameter, value: str) -> str:
-    """A kernel of --kernel, or BadParameter."""
+    """The value of --kernel; raises BadParameter for an unknown kernel."""
     check_kernel(value)
     return value
 
 
 def check_kernel(kernel: str) -> None:
-    """BadParameter if there is no such kernel."""
+    """Raise BadParameter if no kernel row has this name."""
     try:
         if kernel != "auto":
             _replay.kernel_for_release(kernel)
@@ -77,7 +77,7 @@ def check_kernel(kernel: str) -> None:
 
 
 def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
-    """BadParameter if a policy is none, or two exclude each other; files are no usage."""
+    """Raise BadParameter for an unknown policy or a conflict. Unreadable files raise OSError."""
     _replay.policies(libs)
     try:
         _replay.check_policies(policies, libs)
@@ -86,9 +86,9 @@ def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
 
 
 def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
-    """'0-3/4-7' as the number of nodes and the node of each CPU of the tape; or BadParameter."""
+    """Parse '0-3/4-7' to the number of nodes and the node of each CPU; raises BadParameter."""
     if len(tape.facts.get("nodes") or []) > 1:
-        raise click.BadParameter("the tape has several nodes already", param_hint="--nodes")
+        raise click.BadParameter("the tape already has several nodes", param_hint="--nodes")
     nodes = text.split("/")
     found: dict[int, int] = {}
     for node, cpus in enumerate(nodes):
@@ -96,7 +96,7 @@ def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
             match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip())
             if match is None:
                 raise click.BadParameter(
-                    f"'{text}' is no map of CPUs, as 0-3/4-7", param_hint="--nodes"
+                    f"'{text}' is not a map of CPUs (example: 0-3/4-7)", param_hint="--nodes"
                 )
             for cpu in range(int(match[1]), int(match[2] or match[1]) + 1):
                 if found.setdefault(cpu, node) != node:
@@ -104,7 +104,7 @@ def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
     nr_cpus = int(tape.facts.get("cpus") or 0)
     if sorted(found) != list(range(nr_cpus)):
         raise click.BadParameter(
-            f"'{text}' is not about the tape's CPUs, 0 to {nr_cpus - 1}", param_hint="--nodes"
+            f"'{text}' must name each of the tape's CPUs, 0 to {nr_cpus - 1}", param_hint="--nodes"
         )
     return len(nodes), tuple(found[cpu] for cpu in range(nr_cpus))
 
@@ -112,7 +112,7 @@ def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
 def on_nodes(
     tapes: Sequence[Tape], text: str | None, policies: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The policies of a run with --nodes, and the node of each CPU; the same for every tape."""
+    """The policies of a run with --nodes, and the node of each CPU, equal for all tapes."""
     if text is None:
         return policies, ()
     ((nodes, parts),) = {node_map(tape, text) for tape in tapes}
@@ -125,22 +125,22 @@ PATH = click.Path(path_type=Path)
 
 tape = click.argument("tape", metavar="T.tape", type=PATH)
 tapes = click.argument("tapes", metavar="T.tape...", type=PATH, nargs=-1, required=True)
-json = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 policy_libs = click.option(
     "--policy-lib",
     "policy_libs",
     multiple=True,
     metavar="FILE.so",
-    help="A policy of your own, which --policy may then name; may be given again.",
+    help="Shared object with your own policy, for use in --policy. Repeatable.",
 )
-force = click.option("--force", is_flag=True, help="Replace a tape of that name.")
+force = click.option("--force", is_flag=True, help="Replace an existing output.")
 output = click.option(
-    "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="The tape to make."
+    "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="Output tape."
 )
 private = click.option(
     "--private",
     type=click.Choice(["hash", "drop"]),
-    help="Make a tape to give away: names hashed or dropped, pfns moved.",
+    help="Make a tape that you can publish: hash or drop names, and move pfns.",
 )
 kernel = click.option(
     "--kernel",
@@ -148,6 +148,6 @@ kernel = click.option(
     show_default=True,
     metavar="K",
     callback=_known_kernel,
-    help="Kernel whose rules to play by; auto is that of the tape's release, unless what was"
-    " recorded clearly follows another's.",
+    help="Kernel whose rules the model uses. auto: the row of the tape's release, unless the"
+    " recording clearly follows the rules of another row.",
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape policies: what the model can be played under."""
+"""pagetape policies: list the policies and kernels of the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _text(policy: dict[str, Any]) -> str:
     lines = [
         f"{policy['name']} (tier {policy['tier']}, {policy['kernel']}): {policy['doc']}",
         f"  decides: {', '.join(policy['choices']) or 'nothing'};"
-        f" hears: {', '.join(policy['notices']) or 'nothing'}",
+        f" is notified of: {', '.join(policy['notices']) or 'nothing'}",
     ]
     if policy["params"]:
         rows = [(f"  {p['name']}", _range(p), p["default"], p["doc"]) for p in policy["params"]]
@@ -36,15 +36,15 @@ def _text(policy: dict[str, Any]) -> str:
 @click.option(
     "--include-dir",
     is_flag=True,
-    help="Print the directory of the C headers a policy of your own includes.",
+    help="Print the directory of the C headers for your own policy.",
 )
 @options.json
 def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> None:
-    """The policies and kernels the model knows.
+    """List the policies and kernels of the model.
 
-    A policy is given to replay as name or name:key=value,key=value. Each choice
-    has one owner in a run: two policies that decide the same are refused. One of
-    your own is a shared object; docs/CONTRIBUTING.md has an example.
+    Pass a policy to replay as name or name:key=value,key=value. Each choice has one
+    owner in a run: pagetape refuses two policies that decide the same choice. Your own
+    policy is a shared object; docs/CONTRIBUTING.md has an example.
 
     \b
     Example:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape record: this machine's page allocator to a tape."""
+"""pagetape record: record this machine's page allocator into a tape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pagetape.tapes.loss import Loss
 
 
 def _say(path: Path) -> None:
-    """One line about a tape that was made."""
+    """Print one line about a finished tape."""
     tape = Tape(path)
     info = summary(tape)
     if tape.facts.get("deferred"):
@@ -74,10 +74,10 @@ class _TriggerType(click.ParamType[Trigger | None]):
     type=options.PATH,
     metavar="T.tape|DIR",
     required=True,
-    help="The tape to make; with --rotate or --ring the directory of the tapes.",
+    help="Output tape; with --rotate or --ring, the directory of the tapes.",
 )
 @click.option(
-    "--duration", type=options.duration(), metavar="TIME", help="Stop after so long: 10, 90s, 5min."
+    "--duration", type=options.duration(), metavar="TIME", help="Stop after TIME: 10, 90s, 5min."
 )
 @click.option(
     "--events",
@@ -91,7 +91,7 @@ class _TriggerType(click.ParamType[Trigger | None]):
     type=click.Choice(["auto", "exact", "proc"]),
     default="auto",
     show_default=True,
-    help="exact: with BPF, or not at all; proc: from /proc; auto: exact where it can be.",
+    help="exact: read free lists with BPF, or fail; proc: read /proc; auto: exact if possible.",
 )
 @click.option(
     "--snapshot-max-ms",
@@ -99,30 +99,30 @@ class _TriggerType(click.ParamType[Trigger | None]):
     default=20,
     show_default=True,
     metavar="MS",
-    help="An exact snapshot holds a zone's lock no longer.",
+    help="Maximum time, in ms, that an exact snapshot holds a zone's lock.",
 )
 @click.option(
     "--stacks",
     type=click.Choice(["extfrag"]),
-    help="Record what led to each of these, too: the kernel stack of every fallback.",
+    help="Also record the kernel stack of every fallback.",
 )
 @click.option(
     "--rotate",
     type=options.duration(least=1),
     metavar="TIME",
-    help="A new tape in DIR each time: 90s, 5min, 1h.",
+    help="Start a new tape in DIR every TIME: 90s, 5min, 1h.",
 )
 @click.option(
     "--keep",
     type=options.size(),
     metavar="SIZE",
-    help="Remove the oldest tapes in DIR beyond so much: 500MB, 2GB.",
+    help="Remove the oldest tapes in DIR beyond SIZE in total: 500MB, 2GB.",
 )
 @click.option(
     "--ring",
     type=options.duration(least=1),
     metavar="TIME",
-    help="Keep so much in memory, and make a tape of it when triggered.",
+    help="Flight recorder: hold the last TIME in memory and write a tape on a trigger.",
 )
 @click.option(
     "--trigger",
@@ -130,7 +130,8 @@ class _TriggerType(click.ParamType[Trigger | None]):
     type=_TriggerType(),
     metavar="SPEC",
     multiple=True,
-    help="extfrag>N/s, thp_fail>N%, direct_reclaim_p99>Nms; SIGUSR1 always triggers.",
+    help="When --ring writes a tape: extfrag>N/s, thp_fail>N%, direct_reclaim_p99>Nms. SIGUSR1 "
+    "always triggers. Repeatable.",
 )
 @click.option(
     "--ring-memory",
@@ -138,7 +139,7 @@ class _TriggerType(click.ParamType[Trigger | None]):
     default="128MB",
     show_default=True,
     metavar="SIZE",
-    help="What --ring may take; where that is too little it holds less.",
+    help="Memory limit of the flight recorder. A smaller limit keeps fewer seconds.",
 )
 @click.option(
     "--cooldown",
@@ -146,7 +147,7 @@ class _TriggerType(click.ParamType[Trigger | None]):
     default="60s",
     show_default=True,
     metavar="TIME",
-    help="After a trigger, none but SIGUSR1 for so long.",
+    help="Ignore triggers (except SIGUSR1) for TIME after one fires.",
 )
 @click.option(
     "--sample",
@@ -154,33 +155,33 @@ class _TriggerType(click.ParamType[Trigger | None]):
     default="1s",
     show_default=True,
     metavar="TIME",
-    help="Counters and parameters from /proc each time; 0 for none.",
+    help="Sample counters and parameters from /proc every TIME; 0 disables sampling.",
 )
 @click.option(
     "--numa-maps",
     is_flag=True,
-    help="The memory policy of each process as well, when a sample first sees it, for replays "
-    "of a machine with several nodes: makes the kernel walk its page tables once.",
+    help="Also record the memory policy of each process at its first sample, for replays of a "
+    "machine with several nodes. The kernel walks the page tables of each process once.",
 )
 @options.private
 @click.option(
     "--buffer",
     type=options.size(least=1e6),
     metavar="SIZE",
-    help="Kernel memory of each CPU's ring, from which events are lost when it is full."
-    "  [default: 1 to 32 MB, a 64th of the memory for all CPUs together]",
+    help="Kernel memory of each CPU's ring. A full ring loses events."
+    "  [default: 1 to 32 MB, 1/64 of the memory for all CPUs together]",
 )
 @click.option(
     "--spool-max",
     type=options.size(least=1),
     metavar="SIZE",
-    help="Disk for what waits to be decoded. Where that is not enough, events are lost, and"
-    " counted.  [default: 4 GiB, or half of what is free]",
+    help="Maximum disk space of events that wait for decoding. Beyond it, events are lost and"
+    " counted.  [default: 4 GiB, or half of the free space]",
 )
 @click.option(
     "--defer",
     is_flag=True,
-    help="Decode nothing here: pagetape import makes the tape, on any machine.",
+    help="Do not decode here: run pagetape import later, on any machine.",
 )
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
@@ -210,26 +211,23 @@ def command(
 ) -> None:
     """Record this machine's page allocator into a tape.
 
-    Stops when CMD ends, after TIME, or on Ctrl-C or SIGTERM, whichever is
-    first; a CMD that still runs then is ended. The exit status is that of CMD. Other
-    users of ftrace are not disturbed. A replay needs the events `page` or `all`, and
-    is much truer from an exact snapshot. Needs root, or access to tracefs.
+    The recording ends when CMD exits, after TIME, or on Ctrl-C or SIGTERM; CMD is
+    terminated if it still runs. The exit status is that of CMD. Other users of ftrace are not
+    disturbed. A replay needs the events `page` or `all`, and is far more accurate with an
+    exact snapshot. Recording needs root, or access to tracefs.
 
-    With --rotate, the recording goes on from tape to tape without losing an event.
-    Each is complete, from its own first snapshot to its last. They are named
-    DIR/HOST-2026-11-21T061500Z.tape; with --keep, the oldest finished ones are
-    removed, but nothing that such a recording did not make.
+    --rotate records from tape to tape without losing an event. Each tape is complete, with
+    its own first and last snapshot, and is named DIR/HOST-2026-11-21T061500Z.tape. --keep removes
+    the oldest finished tapes of such recordings; it never removes other files.
 
-    With --ring, nothing is written until a trigger fires, or SIGUSR1 comes: then the
-    last TIME, or up to twice as much, becomes a tape in DIR, and the recording goes
-    on. The tape says why it was made and how many seconds it holds. What is in memory
-    is lost when the recorder is killed with SIGKILL.
+    --ring writes nothing until a trigger fires or SIGUSR1 arrives. Then the last TIME, or up to
+    twice as much, becomes a tape in DIR, and the recording continues. The tape records
+    the trigger and its length in seconds. SIGKILL loses the contents of the memory.
 
-    Otherwise nothing is lost then that was taken from the kernel: it waits in T.tape/spool,
-    and `pagetape import` makes a whole tape of it. The spool takes up to SIZE of disk. When
-    it is full the kernel overwrites its oldest events until there is room; the tape tells
-    how many, and where. With --defer nothing makes room: the recording ends in order, with
-    exit status 1.
+    Without --ring, a killed recorder loses no event that it had read from the kernel: the events
+    stay in T.tape/spool, and `pagetape import` turns them into a complete tape. If the spool
+    is full, the kernel overwrites its oldest events until there is room; the tape counts
+    the lost events. With --defer a full spool ends the recording, with exit status 1.
 
     \b
     Example:
@@ -259,21 +257,17 @@ def command(
     )
     host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
-        rotation = Rotation(TapeDir(out, keep, host), done=_say, private=private)
-        status = session.run(rotation, out, rotate)
+        status = _rotate(session, TapeDir(out, keep, host), rotate, private)
     elif ring is not None:
         status = _fly(session, TapeDir(out, keep, host), ring, ring_memory, private)
     else:
-        output.check_free(out, replace=force)
-        tape = OneTape(out, replace=force, defer=defer, private=private)
-        status = session.run(tape, out.absolute().parent)
-        _say(out)
+        status = _one_tape(session, out, private, force=force, defer=defer)
     if session.ended != "stopped":
         raise TapeError(errno.ENOSPC, f"{out}: the recording ended early: {session.ended}")
     ctx.exit(status)
 
 
-# Options that need another one.
+# Options that need one of other options.
 _NEEDS = {
     "keep": ("rotate", "ring"),
     "triggers": ("ring",),
@@ -283,7 +277,7 @@ _NEEDS = {
 
 
 def check(ctx: click.Context) -> None:
-    """UsageError where options do not go together."""
+    """Raise UsageError if options exclude each other."""
     given = {
         name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
@@ -291,15 +285,19 @@ def check(ctx: click.Context) -> None:
     for name, others in _NEEDS.items():
         if name in given and not given & set(others):
             needed = " or ".join(names[other] for other in others)
-            raise click.UsageError(f"{names[name]} is for {needed}")
+            raise click.UsageError(f"{names[name]} needs {needed}")
     if {"rotate", "ring"} <= given:
         raise click.UsageError("--rotate and --ring exclude each other")
     if {"defer", "private"} <= given:
-        raise click.UsageError("--defer keeps what --private hides; import, then import --private")
+        raise click.UsageError(
+            "--defer stores names in the spool; run import, then import --private"
+        )
     if "defer" in given and given & {"rotate", "ring"}:
-        raise click.UsageError("--defer is for one tape, not for --rotate or --ring")
+        raise click.UsageError("--defer records one tape: it excludes --rotate and --ring")
     if "force" in given and given & {"rotate", "ring"}:
-        raise click.UsageError("--force replaces one tape; --rotate and --ring make new ones")
+        raise click.UsageError(
+            "--force replaces one tape; --rotate and --ring always create new tapes"
+        )
     if "numa_maps" in given and not ctx.params["sample"]:
         raise click.UsageError("--numa-maps needs --sample")
     for trigger in ctx.params["triggers"]:
@@ -309,15 +307,30 @@ def check(ctx: click.Context) -> None:
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
 
 
+def _one_tape(session: Session, out: Path, private: str | None, *, force: bool, defer: bool) -> int:
+    """Record one tape; returns the exit status."""
+    output.check_free(out, replace=force)
+    tape = OneTape(out, replace=force, defer=defer, private=private)
+    status = session.run(tape, out.absolute().parent)
+    _say(out)
+    return status
+
+
+def _rotate(session: Session, tape_dir: TapeDir, seconds: float, private: str | None) -> int:
+    """Record a new tape every `seconds`; returns the exit status."""
+    rotation = Rotation(tape_dir, done=_say, private=private)
+    return session.run(rotation, tape_dir.directory, seconds)
+
+
 def _fly(
     session: Session, tape_dir: TapeDir, seconds: float, memory: float, private: str | None
 ) -> int:
-    """Record into memory; the exit status says also when a tape could not be made."""
+    """Record into memory. The exit status is 1 if writing a tape failed."""
     failures: list[OSError] = []
 
     def failed(error: OSError) -> None:
         failures.append(error)
-        click.echo(f"pagetape: no tape was made: {error.strerror or error}", err=True)
+        click.echo(f"pagetape: cannot write the tape: {error.strerror or error}", err=True)
 
     def fire(*_: object) -> None:
         session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape replay: a tape through the allocator model."""
+"""pagetape replay: play a tape through the allocator model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from pagetape.commands import options
 from pagetape.numa_maps import parse
 from pagetape.replaying import divergence, kernels, model_error, preference, presets
 from pagetape.replaying.playback import Run, check, is_own, play
-from pagetape.replaying.validation import preferences, inferred
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
 
 
 def _preference(found: dict[str, Any]) -> str:
-    """How the requests found the node they prefer; nothing for a machine of one node."""
+    """How the run chose the preferred node of requests; empty for a machine of one node."""
     if not found["requests"]:
         return ""
     share = answer.share(
         found["requests"] - round(found["landed"] * found["requests"]), found["requests"]
     )
-    told = answer.amount(found["told_threads"], "thread")
+    known = answer.amount(found["told_threads"], "thread")
     return (
         f"preferred node ({found['how']}): the CPU's for {share} % of the requests, for the others "
-        f"the one they were served from ({answer.amount(found['landed_threads'], 'thread')})"
-        + (f"; told of {told}" if found["told_threads"] else "")
+        f"the node that served them ({answer.amount(found['landed_threads'], 'thread')})"
+        + (f"; known for {known}" if found["told_threads"] else "")
         + "\n"
     )
 
@@ -46,7 +46,7 @@ def _wrong_page(first: dict[str, Any] | None) -> str:
         f" order {first['page_order']} {first['migratetype']}: expected {expected},"
         f" got {first['got']}"
     )
-    return "\n".join([line, *(f"  {told}" for told in first["explanation"])])
+    return "\n".join([line, *(f"  {text}" for text in first["explanation"])])
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -61,11 +61,13 @@ def _text(result: dict[str, Any]) -> str:
     )
 
 
-def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
-    """What the threads of the tape prefer, by the file of --numa-maps."""
+def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
+    """The preferred node of the tape's threads, from the file of --numa-maps."""
     rows = parse(numa_maps.read_text("utf-8", "replace"))
     if not rows:
-        raise TapeError(errno.EINVAL, f"{numa_maps}: not as grep -H '' /proc/*/numa_maps writes it")
+        raise TapeError(
+            errno.EINVAL, f"{numa_maps}: not the output of grep -H '' /proc/*/numa_maps"
+        )
     return tuple(sorted(preference.told(tape, rows).items()))
 
 
@@ -77,7 +79,7 @@ def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     "policies",
     multiple=True,
     metavar="SPEC",
-    help="name, or name:key=value,key=value; may be given again. Default: mainline.",
+    help="Policy: name, or name:key=value,key=value. Repeatable.  [default: mainline]",
 )
 @options.policy_libs
 @click.option(
@@ -85,41 +87,44 @@ def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     type=click.Choice(options.RECLAIM),
     default="R0",
     show_default=True,
-    help="R0: reclaim frees pages when the tape says; wakes and boosts are only counted. "
-    "R1: the model's kswapd and stalled allocations take those pages when they need them, and "
-    "its kcompactd moves pages. R2: as R1, and where the tape has no more pages to reclaim, the "
-    "oldest MOVABLE ones: synthetic.",
+    help="R0: reclaim frees pages at the recorded times; wakes and boosts are only counted. "
+    "R1: the model's kswapd and stalled allocations reclaim the recorded pages when the model "
+    "needs them, and its kcompactd moves pages. R2: as R1, and after the recorded pages it "
+    "reclaims the oldest MOVABLE pages (synthetic).",
 )
 @click.option(
     "--prefer",
+    "preferred",
     type=click.Choice(preference.MODES),
     default="auto",
     show_default=True,
-    help="Which node a request asks first, if it does not say. cpu: the CPU's. landed: the one it "
-    "was served from. auto: the CPU's, but landed for threads that seem to be under a memory "
-    "policy: more than 2 % of their requests went elsewhere while the CPU's node had memory.",
+    help="Preferred node of requests that do not name one. cpu: the CPU's node. landed: the node "
+    "that served the request. auto: cpu, but landed for threads that seem to be under a memory "
+    "policy: other nodes served more than 2 % of their requests while the CPU's had memory.",
 )
 @click.option(
     "--numa-maps",
     type=options.PATH,
     metavar="FILE",
-    help="Memory policies of the recorded processes, as grep -H '' /proc/[0-9]*/numa_maps writes "
-    "them: --prefer auto then knows instead of guessing.",
+    help="Memory policies of the recorded processes: the output of "
+    "grep -H '' /proc/[0-9]*/numa_maps. --prefer auto uses them instead of a guess.",
 )
 @click.option(
     "--nodes",
     "node_map",
     metavar="CPUS/CPUS...",
-    help="Play a tape of one node as of several, with these CPUs on each, as 0-3/4-7: the policy "
-    "fake_numa, with a map of its own. Synthetic.",
+    help="Play a tape of one node as a machine of several, with these CPUs on each node: 0-3/4-7. "
+    "Adds the policy fake_numa with this map (synthetic).",
 )
 @click.option(
     "--explain",
     is_flag=True,
-    help="Tell of the first page that is not the kernel's, with both states around it. Only "
-    "under the tape's own kernel and policy, and R0.",
+    help="Explain the first page that differs from the kernel's, with both states around it. "
+    "Needs the tape's own kernel and policy, and R0.",
 )
-@click.option("-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Keep the run.")
+@click.option(
+    "-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Store the run as a tape."
+)
 @options.force
 @options.json
 def command(
@@ -128,7 +133,7 @@ def command(
     policies: tuple[str, ...],
     policy_libs: tuple[str, ...],
     reclaim: str,
-    prefer: str,
+    preferred: str,
     numa_maps: Path | None,
     node_map: str | None,
     explain: bool,
@@ -136,15 +141,16 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Play a tape through the allocator model; print the run's totals with their tier.
+    """Play a tape through the allocator model and print the run's totals with their tier.
 
-    The requests are the tape's, every decision is the model's. OUT.tape has the
-    same tables as the input, so that every report and compare works on it. Tier A
-    is placement; B is feedback, modelled by R1 and R2 only. What no replay can tell,
-    such as refaults, is listed as not modelled.
+    The requests come from the tape; the model makes every decision. OUT.tape has the same
+    tables as the input, so all reports and compare work on it. Tier A is placement. Tier B
+    is feedback of reclaim and compaction, which only R1 and R2 model. "not modelled" lists
+    what no replay predicts, such as refaults.
 
-    The OUT.tape of a what-if also says how far the model is off on this recording, from
-    a replay under the recording's own rules; that one is made once and its figures kept.
+    The OUT.tape of a what-if also holds the model's error on this recording, measured by a
+    replay under the recording's own rules. pagetape runs that replay once and caches its
+    figures.
 
     \b
     Example:
@@ -153,13 +159,13 @@ def command(
     """
     source = Tape(tape)
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
-    memory_policies = _told(source, numa_maps) if numa_maps else ()
-    run = Run(kernel, stack, reclaim, policy_libs, prefer, memory_policies, parts)
+    memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
+    run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts)
     options.check_policies(run.policies, policy_libs)
-    console.tell(kernels.note(source, kernel))
+    console.report(kernels.note(source, kernel))
     if explain and (reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
-            "only of a run under the tape's own kernel and policy, and R0",
+            "needs the tape's own kernel and policy, and R0",
             param_hint="--explain",
         )
     error = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape report: one subcommand per query, made from the query's header."""
+"""pagetape report: one subcommand per query, built from the query's header."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     tier = max(tiers, default="recorded")
     note = ""
     if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
-        note = "one node: there is no other to compare it with"
+        note = "this machine has one node: there is nothing to compare"
     if as_json:
         answer.emit(
             {
@@ -50,6 +50,12 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     if note:
         click.echo(note)
     click.echo(f"{loss}; tier: {tier}")
+
+
+def _paragraphs(doc: str) -> str:
+    """The prose of a header for click, which must not wrap indented lists."""
+    parts = doc.split("\n\n")
+    return "\n\n".join(f"\b\n  {p.strip()}" if "\n  " in p else p for p in parts)
 
 
 def _command(q: query.Query) -> click.Command:
@@ -73,7 +79,7 @@ def _command(q: query.Query) -> click.Command:
         q.name,
         callback=run,
         short_help=q.title,
-        help=f"{q.title}\n\n{q.doc}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
+        help=f"{q.title}\n\n{_paragraphs(q.doc)}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
         f"  pagetape report {q.name} base.tape{' whatif.tape' if q.several else ''}",
         params=parameters,
     )
@@ -108,11 +114,11 @@ class Reports(click.Group):
 @options.json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Answer one question about a tape; without NAME, list the reports.
+    """Run one report on a tape; without NAME, list the reports.
 
-    Each report ends with what the tape lost, where it contradicts the model, and
-    the tier of its numbers: `recorded`, or for a replayed tape A (placement) or B
-    (needs modelled feedback).
+    Each report ends with the events that the tape lost, the contradictions between tape and
+    model (anomalies), and the tier of its numbers: `recorded`, or for a replayed tape A
+    (placement) or B (modelled feedback).
 
     \b
     Example:

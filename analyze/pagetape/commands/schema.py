@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape schema: the documentation of every table."""
+"""pagetape schema: show the documentation of every table."""
 
 from typing import Any
 
@@ -54,9 +54,9 @@ def _text(table: Table) -> str:
 @click.argument("table", required=False, type=click.Choice(list(TABLES)), metavar="[TABLE]")
 @options.json
 def command(table: str | None, as_json: bool) -> None:
-    """What the tables and columns of a tape mean; `?` marks a nullable column.
+    """Show what the tables and columns of a tape mean; `?` marks a nullable column.
 
-    Without TABLE, all of them. A tape keeps each table as TABLE.arrow.
+    Without TABLE, the command shows all tables. A tape stores each table as TABLE.arrow.
 
     \b
     Example:

@@ -60,13 +60,13 @@ def _prompt(db: Database) -> None:
 @click.argument("words", metavar="T.tape... ['SELECT ...']", nargs=-1, required=True)
 @options.json
 def command(words: tuple[str, ...], as_json: bool) -> None:
-    """Ask DuckDB about one or more tapes.
+    """Query one or more tapes with DuckDB.
 
-    Every table of `pagetape schema` is a view with a column more, `tape`, the name
-    of the tape a row is from. Beside them: `machine`, a row of facts per tape;
-    `extfrag`, the fallbacks with their kind; and gfp_names(gfp_flags),
-    context_names(flags). DuckDB wants quotes around the column "at". Without a query,
-    statements come from stdin, or from a prompt on a terminal.
+    Every table of `pagetape schema` is a view with one more column, `tape`: the name of the
+    row's tape. Further views and functions: `machine`, one row of facts per tape; `extfrag`, the
+    fallbacks with their kind; gfp_names(gfp_flags) and context_names(flags). Quote the column
+    "at": it is a keyword. Without a query, the command reads statements from stdin, or shows
+    a prompt on a terminal.
 
     \b
     Example:
@@ -90,8 +90,8 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _is_path(word: str) -> bool:
-    """A tape rather than a statement: it exists, or it has no blank in it."""
-    with contextlib.suppress(OSError):  # a long statement is no file name at all
+    """Whether the word is a path, not a statement: it exists, or it has no blank."""
+    with contextlib.suppress(OSError):  # a long statement is not a valid file name
         if Path(word).exists():
             return True
     return not any(c.isspace() for c in word)

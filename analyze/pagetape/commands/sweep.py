@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape sweep: a matrix of runs."""
+"""pagetape sweep: play a matrix of policies, kernels and tapes."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Shard(click.ParamType[tuple[int, int]]):
             return value
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
         if not found or not 1 <= int(found[1]) <= int(found[2]):
-            self.fail(f"'{value}' is not a shard (as 1/4)", param, ctx)
+            self.fail(f"'{value}' is not a shard (example: 1/4)", param, ctx)
         return int(found[1]), int(found[2])
 
 
 class Choices(click.ParamType[list[str]]):
-    """Text with choices in braces: all that it stands for, if need be of a few words only."""
+    """Text with choices in braces: the list of all expansions. `words` limits their values."""
 
     name = "choices"
 
@@ -60,12 +60,12 @@ class Choices(click.ParamType[list[str]]):
             self.fail(str(e), param, ctx)
         for word in chosen:
             if self._words and word not in self._words:
-                self.fail(f"'{word}' is none of {', '.join(self._words)}", param, ctx)
+                self.fail(f"'{word}' is not one of {', '.join(self._words)}", param, ctx)
         return chosen
 
 
 def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
-    """A value, and how far it is from the model under the tape's own rules."""
+    """A value, and its difference from the model under the tape's own rules."""
     if metric is None:
         return "-", ""
     change = ""
@@ -77,7 +77,7 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
-    """The runs on one tape, and what the columns are."""
+    """The table of the runs on one tape, and the key of its columns."""
     letters = ascii_lowercase[: len(metrics)]
     columns = ["policy", "kernel", "reclaim", "tier"]
     columns += itertools.chain(*((letter, "") for letter in letters))
@@ -98,7 +98,7 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     for letter, name in zip(letters, metrics, strict=True):
         metric = about.get(name)
         if metric is None:
-            key.append(f"{letter}  {name}: not of these runs")
+            key.append(f"{letter}  {name}: not a metric of these runs")
             continue
         error = "unknown" if metric["model_error"] is None else f"{metric['model_error']:,}"
         recorded = "" if metric["recorded"] is None else f", recorded {metric['recorded']:,}"
@@ -116,7 +116,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         lost = "unknown" if runs[0]["lost"] is None else f"{runs[0]['lost']:,}"
         parts.append(f"{tape}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n")
         parts.append(_table(runs, metrics) + "\n")
-    parts.append("%: against the tape's own kernel and policy; ~: no more than the model's error")
+    parts.append("%: change from the tape's own kernel and policy; ~: within the model's error")
     return "\n".join(parts)
 
 
@@ -129,8 +129,8 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     type=Choices(),
     default=("mainline",),
     metavar="SPEC",
-    help="As for replay, several policies of one run joined by +; {a,b} stands for one run "
-    "each. May be given again, for further runs.",
+    help="Policies as for replay; + joins several policies of one run, {a,b} makes one run "
+    "each. Repeat the option for further runs.",
 )
 @options.policy_libs
 @click.option(
@@ -140,7 +140,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="auto",
     show_default=True,
     metavar="K",
-    help="Kernel whose rules to play by, or {several}; auto is the tape's own.",
+    help="Kernel whose rules the model uses, or {several}; auto is the tape's own.",
 )
 @click.option(
     "--reclaim",
@@ -149,24 +149,24 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="R0",
     show_default=True,
     metavar="MODE",
-    help="As for replay, or {several}.",
+    help="Reclaim mode R0, R1 or R2, as for replay, or {several}.",
 )
 @click.option(
     "--prefer",
-    "prefers",
+    "preferred_nodes",
     type=Choices(*preference.MODES),
     default="auto",
     show_default=True,
     metavar="MODE",
-    help="Which node a request asks first: auto, cpu or landed, as for replay, or {several}.",
+    help="Preferred node of requests: auto, cpu or landed, as for replay, or {several}.",
 )
 @click.option(
     "--nodes",
     "node_maps",
     multiple=True,
     metavar="CPUS/CPUS...",
-    help="Play tapes of one node as of several, with these CPUs on each, as for replay: every "
-    "tape needs these CPUs. May be given again, for further runs. Synthetic.",
+    help="Play tapes of one node as machines of several, with these CPUs on each node, as for "
+    "replay (synthetic). Every tape needs these CPUs. Repeat the option for further runs.",
 )
 @click.option(
     "-o",
@@ -175,18 +175,20 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     type=options.PATH,
     metavar="DIR",
     required=True,
-    help="Where the results are, and are found again.",
+    help="Directory of the results.",
 )
 @click.option(
-    "--shard", type=Shard(), default=(1, 1), metavar="I/N", help="Make the I-th of N parts only."
+    "--shard", type=Shard(), default=(1, 1), metavar="I/N", help="Play only the I-th of N parts."
 )
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads. Default: one per CPU.")
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Number of threads.  [default: one per CPU]"
+)
 @click.option(
     "--models",
     type=click.IntRange(1),
     metavar="N",
-    help="Models in memory at once, 16 bytes per page each. Default: four per thread, in half "
-    "of the free memory.",
+    help="Maximum number of models in memory; each takes 16 bytes per page.  [default: four per "
+    "thread, in half of the free memory]",
 )
 @click.option(
     "--metric",
@@ -194,15 +196,17 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     multiple=True,
     default=METRICS,
     metavar="NAME",
-    help="A column of the table, by its name in the report metrics. May be given again.",
+    help="Column of the table: a metric of the report `metrics`. Repeatable.",
 )
 @click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Play on the workers of this Dask scheduler, which see the same files and have the "
-    "same pagetape; needs pagetape[fleet].",
+    help="Play on the workers of this Dask scheduler. They need the same files and the same "
+    "pagetape version. Needs pagetape[fleet].",
 )
-@click.option("--html", type=options.PATH, metavar="F.html", help="The table as a page, too.")
+@click.option(
+    "--html", type=options.PATH, metavar="F.html", help="Also write the table as an HTML page."
+)
 @options.json
 def command(
     tapes: tuple[Path, ...],
@@ -210,7 +214,7 @@ def command(
     policy_libs: tuple[str, ...],
     kernel_rows: list[str],
     reclaims: list[str],
-    prefers: list[str],
+    preferred_nodes: list[str],
     node_maps: tuple[str, ...],
     out: Path,
     shard: tuple[int, int],
@@ -221,16 +225,15 @@ def command(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Every policy, kernel, reclaim mode, preferred node and map of nodes, on every tape.
+    """Play every policy, kernel, reclaim mode, preferred node and node map on every tape.
 
-    A tape is decoded once for all runs that are under way on it. Each run leaves
-    NAME.tape and NAME.json in DIR; what is there already is not made again, so a sweep
-    that was interrupted goes on, and shards of several machines can fill one DIR.
-    NAME.tape has rows of fallbacks and counters, no other page events: compare, report
-    and sql work on it as far as these go.
+    The sweep decodes each tape once for all runs in progress on it. Each run writes
+    NAME.tape and NAME.json into DIR. Runs that are already in DIR are not repeated, so an
+    interrupted sweep can continue, and shards of several machines can fill one DIR. NAME.tape
+    has only fallbacks and counters, no other page events; compare, report and sql work on these.
 
-    The table holds every run against the model under the tape's own rules, with the
-    model's error on the recording as the bar.
+    The table compares every run with the model under the tape's own rules, and shows the
+    model's error on the recording.
 
     \b
     Example:
@@ -240,7 +243,7 @@ def command(
     opened = [Tape(path.absolute() if cluster else path) for path in tapes]
     if "auto" in kernel_rows:
         for tape in opened:
-            console.tell(kernels.note(tape, "auto"))
+            console.report(kernels.note(tape, "auto"))
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
     for kernel in kernel_rows:
         options.check_kernel(kernel)
@@ -250,9 +253,9 @@ def command(
     for stack, _ in machines:
         options.check_policies(stack, policy_libs)
     runs = [
-        Run(k, stack, r, policy_libs, prefer, cpu_parts=parts)
-        for (stack, parts), k, r, prefer in itertools.product(
-            machines, kernel_rows, reclaims, prefers
+        Run(k, stack, r, policy_libs, preferred, cpu_parts=parts)
+        for (stack, parts), k, r, preferred in itertools.product(
+            machines, kernel_rows, reclaims, preferred_nodes
         )
     ]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
@@ -273,6 +276,6 @@ def command(
 
         html.write_text(sweep_page(found, metrics), "utf-8")
     if as_json:
-        answer.emit({"runs": found, "made": len(missing), "kept": len(cases) - len(missing)})
+        answer.emit({"runs": found, "made": len(missing), "reused": len(cases) - len(missing)})
     else:
         click.echo(_text(found, metrics))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape top: what the page allocator of this machine is doing now."""
+"""pagetape top: live view of this machine's page allocator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _rates(found: dict[str, float]) -> str:
 
 
 def text(sample: Sample, which: str) -> str:
-    """One sample for people."""
+    """Format one sample as text."""
     lost = "unknown" if sample["lost"] is None else answer.amount(sample["lost"], "event")
     lines = [f"{sample['at']}  over {sample['seconds']:.2f} s  lost: {lost}", ""]
     if which != "cheap":
@@ -68,21 +68,21 @@ def text(sample: Sample, which: str) -> str:
     return "\n".join(lines)
 
 
-def _echo(said: str) -> None:
-    """To whoever reads along, at once."""
-    click.echo(said)
+def _echo(message: str) -> None:
+    """Print and flush, so that a pipe gets each sample at once."""
+    click.echo(message)
     sys.stdout.flush()
 
 
 @contextlib.contextmanager
 def _lines() -> Iterator[Callable[[Sample], None]]:
-    """Prints samples as JSON, a line each."""
+    """Print samples as JSON, one line each."""
     yield lambda sample: _echo(json.dumps(answer.plain(sample), separators=(",", ":")))
 
 
 @contextlib.contextmanager
 def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
-    """Shows samples as text: in place on a terminal, else below each other."""
+    """Show samples as text: in place on a terminal, otherwise one after another."""
     if not sys.stdout.isatty():
         yield lambda sample: _echo(f"{text(sample, which)}\n")
         return
@@ -100,7 +100,7 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     type=click.Choice(("page", "cheap")),
     default="page",
     show_default=True,
-    help="page: every page allocated and freed, too. cheap: only what is rare.",
+    help="page: include every page allocated and freed. cheap: only rare events.",
 )
 @click.option(
     "--interval",
@@ -108,22 +108,27 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     default="1s",
     show_default=True,
     metavar="TIME",
-    help="That one sample is about; at least 200ms.",
+    help="Length of one sample; at least 200ms.",
 )
 @click.option(
-    "--count", type=click.IntRange(1), metavar="N", help="Samples to show. Default: until Ctrl-C."
+    "--count",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of samples.  [default: until Ctrl-C]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line and sample.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per sample, one per line."
+)
 def command(which: str, interval: float, count: int | None, as_json: bool) -> None:
-    """What the page allocator of this machine is doing now.
+    """Show what the page allocator of this machine does now.
 
-    Allocations by order, pages freed, taken from the buddy to refill per-CPU lists and drained
-    back to it, fallbacks by pair of migratetypes, kswapd, reclaim and compaction, all per second;
-    and free pages, watermarks (without the boost) and boost of each zone.
+    All rates are per second: allocations by order, pages freed, pages refilled from the buddy to
+    per-CPU lists and drained back, fallbacks by pair of migratetypes, kswapd, reclaim and
+    compaction. For each zone, free pages, watermarks (without the boost) and boost.
 
-    Counted are the events of a tracefs instance of its own, as record has one; other tracing
-    is not disturbed, and nothing of it is left behind. It takes the rights to record, and
-    with --events page CPU time for every page event, as a recording does.
+    The command counts the events of its own tracefs instance and removes it at the end. Other
+    tracing is not disturbed. It needs the same rights as record. --events page costs CPU time
+    for every page event, as a recording does.
 
     \b
     Example:

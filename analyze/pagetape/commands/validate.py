@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape validate: the model's decisions beside the kernel's."""
+"""pagetape validate: compare the model's decisions with the kernel's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _divergence(first: dict[str, Any], *, explain: bool) -> str:
         f" node {first['node']} {first['zone']}, {first['decision']}:"
         f" expected {expected}, got {got} ({first['cause']})"
     )
-    return "\n".join([line, *(f"  {told}" for told in first["explanation"])]) if explain else line
+    return "\n".join([line, *(f"  {text}" for text in first["explanation"])]) if explain else line
 
 
 def _text(found: dict[str, Any], *, explain: bool) -> str:
@@ -58,27 +58,27 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
 @click.command("validate")
 @options.tape
 @options.kernel
-@click.option("--explain", is_flag=True, help="Tell what led to the first divergence.")
+@click.option("--explain", is_flag=True, help="Explain the first divergence.")
 @click.option(
     "-o",
     "--output",
     "out",
     type=options.PATH,
     metavar="OUT.tape",
-    help="Keep what was found, for the model.* reports.",
+    help="Store the results as a tape, for the model.* reports.",
 )
 @options.force
 @options.json
 def command(
     tape: Path, kernel: str, explain: bool, out: Path | None, force: bool, as_json: bool
 ) -> None:
-    """How exactly the model foresees what the kernel did, one decision ahead.
+    """Measure how exactly the model predicts the kernel's decisions, one step ahead.
 
-    At every recorded decision - which page, how many to refill, which to drain, whom to
-    fall back to - the model says what it expects, is scored, and takes over what was
-    recorded. A decision the tape had not yet told enough about is unknown, neither exact
-    nor wrong. Where a recording begins without an exact snapshot, most are at first.
-    Repairs put the model right about what no event tells; each is counted by cause.
+    At every recorded decision (page, refill size, drained pages, fallback migratetype) the
+    model makes its prediction, is scored, and takes over the recorded result. A decision is
+    unknown, neither exact nor wrong, if the tape has not yet shown the state it depends on.
+    Without an exact snapshot at the start, most early decisions are unknown. Repairs correct the
+    model where no event recorded a change; the output counts them by cause.
 
     \b
     Example:
@@ -87,7 +87,7 @@ def command(
       pagetape report model.exactness found.tape
     """
     source = Tape(tape)
-    console.tell(kernels.note(source, kernel))
+    console.report(kernels.note(source, kernel))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
     loss = Loss.of(source)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures for the page: heat maps and charts over time, as SVG text.
 
-Colours are CSS variables of the page, so that one picture serves light, dark and
-paper. Exact values are in <title> elements, which browsers show on hover.
+Colours are CSS variables of the page, so one picture works in light mode, dark mode and
+print. Exact values are in <title> elements, which browsers show on hover.
 """
 
 from __future__ import annotations
@@ -49,33 +49,40 @@ def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     )
 
 
-def heat_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Mapping[tuple[str, str], int],
-    *,
-    top: int,
-    row_title: str,
-    column_title: str,
-    cell: tuple[int, int] = (86, 34),
-    boundary: int | None = None,
-    missing: Iterable[tuple[str, str]] = (),
-    linear: bool = False,
-) -> str:
-    """Numbers by (row, column), coloured up to `top`.
+@dataclass(frozen=True)
+class Axis:
+    """One side of a heat map: its title and the label of each row or column."""
 
-    Counts are coloured by their logarithm and printed short; with `linear`, numbers
-    are coloured as they are and printed in full. `boundary` draws a line left of
-    that column. Pairs in `missing` cannot occur.
+    title: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How a heat map shows its numbers.
+
+    By default, the colour is the logarithm of the number, which is printed short. With
+    `linear`, the colour is proportional to the number, which is printed in full.
     """
-    width, height = cell
-    left = 16 + 7.4 * max(len(row_title), *map(len, rows))
+
+    top: int  # number with the full colour
+    cell: tuple[int, int] = (86, 34)  # width and height in pixels
+    boundary: int | None = None  # column with a line on its left side
+    missing: Iterable[tuple[str, str]] = ()  # (row, column) pairs that cannot occur
+    linear: bool = False
+
+
+def heat_map(down: Axis, across: Axis, values: Mapping[tuple[str, str], int], heat: Heat) -> str:
+    """Numbers by (row, column), as coloured cells."""
+    rows, columns = down.labels, across.labels
+    width, height = heat.cell
+    left = 16 + 7.4 * max(len(down.title), *map(len, rows))
     head = 36
-    impossible = set(missing)
-    scale = max(top, 1) if linear else math.log1p(max(top, 1))
+    impossible = set(heat.missing)
+    scale = max(heat.top, 1) if heat.linear else math.log1p(max(heat.top, 1))
     parts = [
-        text(left + width * len(columns) / 2, 11, column_title, anchor="middle", kind="axis"),
-        text(left - 8, head - 8, row_title, anchor="end", kind="axis"),
+        text(left + width * len(columns) / 2, 11, across.title, anchor="middle", kind="axis"),
+        text(left - 8, head - 8, down.title, anchor="end", kind="axis"),
     ]
     for j, column in enumerate(columns):
         parts.append(text(left + width * (j + 0.5), head - 8, column, anchor="middle"))
@@ -85,24 +92,24 @@ def heat_map(
         for j, column in enumerate(columns):
             x = left + width * j
             if (row, column) in impossible:
-                parts.append(_cell(x, y, cell, "none"))
+                parts.append(_cell(x, y, heat.cell, "none"))
                 continue
             nr = values.get((row, column), 0)
-            heat = (nr if linear else math.log1p(nr)) / scale
+            share = (nr if heat.linear else math.log1p(nr)) / scale
+            label = f"{down.title} {row}, {across.title} {column}: {nr:,}"
             parts.append(
-                f"<g><title>{escape(f'{row_title} {row}, {column_title} {column}: {nr:,}')}</title>"
-                f"{_cell(x, y, cell, 'cell', heat)}"
+                f"<g><title>{escape(label)}</title>{_cell(x, y, heat.cell, 'cell', share)}"
             )
-            kind = "zero" if nr == 0 else "hot" if heat > 0.7 else ""
-            words = str(nr) if linear else short(nr)
+            kind = "zero" if nr == 0 else "hot" if share > 0.7 else ""
+            words = str(nr) if heat.linear else short(nr)
             parts.append(text(x + width / 2, y + height / 2 + 4, words, anchor="middle", kind=kind))
             parts.append("</g>")
     bottom = head + height * len(rows)
-    if boundary is not None and 0 < boundary < len(columns):
-        x = left + width * boundary
+    if heat.boundary is not None and 0 < heat.boundary < len(columns):
+        x = left + width * heat.boundary
         parts.append(f'<line x1="{x}" x2="{x}" y1="{head - 4}" y2="{bottom + 4}" class="mark"/>')
     return _svg(
-        left + width * len(columns) + 4, bottom + 6, f"{row_title} by {column_title}", parts
+        left + width * len(columns) + 4, bottom + 6, f"{down.title} by {across.title}", parts
     )
 
 
@@ -115,7 +122,7 @@ def _cell(x: float, y: float, size: tuple[int, int], kind: str, heat: float = 0)
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its CSS class, and how far its value may be off."""
+    """One bar: label, value, CSS class and error."""
 
     label: str
     value: int
@@ -124,7 +131,7 @@ class Bar:
 
 
 def bars(title: str, values: Sequence[Bar]) -> str:
-    """Bars from zero, below each other, with whiskers where an error is known."""
+    """Horizontal bars from zero, with whiskers for known errors."""
     row, head = 26, 24
     left = 14 + 7.4 * max(len(bar.label) for bar in values)
     width = max(460, left + 260)
@@ -155,9 +162,9 @@ def bars(title: str, values: Sequence[Bar]) -> str:
 
 
 def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
-    """A flame graph that hangs: callers above, a call as wide as what came of it.
+    """An icicle flame graph: callers above, the width of a call is its number.
 
-    `stacks` are folded, outermost function first, with their numbers.
+    `stacks` are folded stacks, outermost function first, with their numbers.
     """
     width, row = 1180, 19
     total = sum(nr for _, nr in stacks)
@@ -188,9 +195,9 @@ def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
 
 
 def block_map(lines: Sequence[str], kinds: Mapping[str, str], width: int) -> str:
-    """A square per letter of the lines, of the CSS class that `kinds` has for it.
+    """A square per letter of the lines; `kinds` maps letters to CSS classes.
 
-    A line has at most `width` of them.
+    A line has at most `width` letters.
     """
     size = 1180 / width
     paths: dict[str, list[str]] = {kind: [] for kind in kinds.values()}
@@ -217,8 +224,8 @@ def over_time(
 ) -> str:
     """Bars (stacked) or stepped lines of equal intervals that cover `seconds`.
 
-    `series` maps a CSS class to one value per interval; `top` is the largest value
-    that the axis must hold, so that several pictures can share a scale.
+    `series` maps a CSS class to one value per interval. `top` is the largest value of the
+    axis, so that several pictures can share a scale.
     """
     width, height, left, head, foot = 580, 190, 48, 10, 24
     ticks = steps(top)

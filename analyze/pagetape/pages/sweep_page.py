@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a sweep: every run against the tape's own rules, coloured by what it changes."""
+"""The page of a sweep: every run against the tape's own rules, coloured by its change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from pagetape import answer
-from pagetape.pages.page import document
+from pagetape.pages.document import document
 from pagetape.replaying.sweep import words
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
@@ -24,7 +24,7 @@ def _cell(metric: dict[str, Any] | None) -> str:
         return f"<td class=n>{value}</td>"
     change = f"{difference:+,}" if percent is None else f"{percent:+.1f} %"
     if metric["within_model_error"]:
-        words = f"{change}: no more than the model's error, {metric['model_error']:,}"
+        words = f"{change}: within the model's error, {metric['model_error']:,}"
         return f'<td class="n within" title="{words}">{value} ({change})</td>'
     share = _FULL * min(abs(100 if percent is None else percent), 100) / 100
     kind = "less" if difference < 0 else "more"
@@ -42,7 +42,7 @@ def _row(run: dict[str, Any], metrics: Sequence[str]) -> str:
 
 
 def _error_row(runs: Sequence[dict[str, Any]], metrics: Sequence[str], name: str) -> str:
-    """What is the same for all runs on a tape."""
+    """A row of figures that all runs on a tape share."""
     found = {metric["metric"]: metric[name] for run in runs for metric in run["metrics"]}
     cells = "".join(f"<td class=n>{_number(found.get(metric))}</td>" for metric in metrics)
     return f'<tr><td colspan="4">{name.replace("_", " ")}</td>{cells}</tr>'
@@ -66,12 +66,12 @@ def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
 
 
 def sweep_page(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
-    """The HTML for the results of a sweep; `metrics` are the columns one sees at first."""
+    """The HTML for the results of a sweep; `metrics` are the columns of the first table."""
     parts = [
         "<h1>Sweep</h1>",
-        "<p>Every run against the model under the tape's own kernel and policy: "
-        "what is less, what is more, and, without colour, what is no more than the model's "
-        "error on the recording.</p>",
+        "<p>Every run against the model under the tape's own kernel and policy. Colours mark "
+        "decreases and increases; a change within the model's error on the recording has no "
+        "colour.</p>",
     ]
     for tape, same in groupby(runs, key=lambda run: run["tape"]):
         of_tape = list(same)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTML that every page has: the document around the sections, legends and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from pagetape import answer
+from pagetape.replaying.playback import NOT_MODELLED
+
+
+def document(title: str, parts: Iterable[str]) -> str:
+    """A whole page: head, style and footer around the parts."""
+    footer = (
+        f"<footer>pagetape {version('pagetape')}. Tier A: placement, the model's choices "
+        "under the recorded requests. Tier B: feedback of reclaim and compaction, which R1 and "
+        "R2 model and R0 only counts. Not modelled: "
+        f"{', '.join(NOT_MODELLED)}.</footer>"
+    )
+    css = files("pagetape.pages").joinpath("page.css").read_text("utf-8")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} - pagetape</title><style>{css}</style></head>"
+        f"<body>{''.join(parts)}{footer}</body></html>\n"
+    )
+
+
+def legend(names: dict[str, str]) -> str:
+    items = "".join(
+        f'<span><i style="background:var(--{name})"></i>{escape(words)}</span>'
+        for name, words in names.items()
+    )
+    return f'<div class="legend">{items}</div>'
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    numeric = [any(is_number(row[i]) for row in rows) for i in range(len(columns))]
+
+    def line(tag: str, values: Sequence[Any]) -> str:
+        cells = []
+        for value, number in zip(values, numeric, strict=True):
+            words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
+            cells.append(f"<{tag}{' class=n' if number else ''}>{escape(words)}</{tag}>")
+        return f"<tr>{''.join(cells)}</tr>"
+
+    lines = "".join(line("td", row) for row in rows)
+    return f'<div class="scroll"><table>{line("th", columns)}{lines}</table></div>'
+
+
+def no_data(words: str) -> str:
+    return f"<p>{escape(words)}</p>"

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sections on free memory: fragmentation indices and the contents of pageblocks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from html import escape
+
+from pagetape.pages import svg
+from pagetape.pages.document import no_data
+from pagetape.pages.section import Layout, section
+from pagetape.pages.subject import BLOCKS, Rows, Subject
+
+BLOCK_LINES = 512  # of the map of one tape: 128 GB
+PAGEBLOCKS = {
+    "free": "free",
+    "movable": "movable pages only",
+    "fixed": "kernel pages only",
+    "foreign": "both, in a block that is not MOVABLE",
+    "polluted": "both, in a MOVABLE block: it cannot become a huge page",
+}
+LETTERS = dict(zip(".mkxX", PAGEBLOCKS, strict=True))
+ZONES = 4  # of a chart by zone
+
+
+def free_memory(subjects: list[Subject]) -> str:
+    def draw(s: Subject) -> str:
+        rows = s.answers["frag.indices"]
+        if not rows:
+            return no_data("No snapshot on this tape.")
+        last = max(r["snapshot"] for r in rows)
+        values = {}
+        for r in rows:
+            when = "end" if r["snapshot"] == last and last else "start"
+            zone = f"{r['node']} {r['zone']} {when}"
+            values[zone, str(r["page_order"])] = r["unusable_free"]
+        return svg.heat_map(
+            svg.Axis("node, zone", list(dict.fromkeys(zone for zone, _ in values))),
+            svg.Axis("order", list(dict.fromkeys(order for _, order in values))),
+            values,
+            svg.Heat(1000, cell=(42, 28), linear=True),
+        )
+
+    return section(
+        "Unusable free memory",
+        "Share of free memory, in thousandths, in blocks too small for an order "
+        "(the kernel's <code>unusable_free_index</code>).",
+        subjects,
+        draw,
+    )
+
+
+def _state(rows: Rows, nr: int, interval_s: float) -> list[float]:
+    """unusable_free of one zone, in percent, as one value per interval: the latest known."""
+    at = [row["at_s"] for row in rows]
+    row_of = [max(bisect_right(at, interval_s * (i + 1)) - 1, 0) for i in range(nr)]
+    return [rows[r]["unusable_free"] / 10 for r in row_of]
+
+
+def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+    """The indices over time; empty if no tape has moments between its snapshots."""
+    zones: dict[str, int] = {}
+    for s in subjects:
+        for row in s.answers["frag.over_time"]:
+            name = f"node {row['node']} {row['zone']}"
+            zones[name] = max(row["free_pages"], zones.get(name, 0))
+    if not zones:
+        return ""
+    large = [name for name in zones if 100 * zones[name] >= max(zones.values())]
+    largest = sorted(sorted(large, key=lambda name: -zones[name])[:ZONES])
+    legend = {f"zone{i}": name for i, name in enumerate(largest)}
+    nr = max(round(seconds / interval_s), 1)
+
+    def draw(s: Subject) -> str:
+        series = {}
+        for key, name in legend.items():
+            rows = s.answers["frag.over_time"]
+            of_zone = [r for r in rows if f"node {r['node']} {r['zone']}" == name]
+            if of_zone:
+                series[key] = _state(of_zone, nr, interval_s)
+        if not series:
+            return no_data("Not sampled.")
+        return svg.over_time(series, seconds=seconds, top=100, unit="%", stacked=False)
+
+    words = (
+        "Share of free memory in blocks smaller than a pageblock, in percent. Proactive compaction "
+        "starts if a node is above 90 %. Pages on per-CPU lists do not count as free."
+    )
+    return section("Fragmentation over time", words, subjects, draw, Layout(legend))
+
+
+def pageblocks(subjects: list[Subject]) -> str:
+    """Maps of the pageblocks; empty if no tape records their contents."""
+    if not any(s.answers["frag.map"] for s in subjects):
+        return ""
+
+    def draw(s: Subject) -> str:
+        zones: dict[str, list[str]] = {}
+        for row in s.answers["frag.map"]:
+            zones.setdefault(f"node {row['node']} {row['zone']}", []).append(row["line"])
+        if not zones:
+            return no_data("No snapshot on this tape records it.")
+        if len(s.answers["frag.map"]) > BLOCK_LINES:
+            return no_data(
+                "Too many pageblocks for a picture: see the reports frag.map and frag.pageblocks."
+            )
+        return "".join(
+            f"<p>{escape(zone)}</p>{svg.block_map(lines, LETTERS, BLOCKS)}"
+            for zone, lines in zones.items()
+        )
+
+    words = (
+        "Every pageblock, lowest address first, at the last snapshot that records page use; for a "
+        "replay, at its end. A page on an LRU list counts as movable."
+    )
+    return section(
+        "Contents of the pageblocks", words, subjects, draw, Layout(PAGEBLOCKS, wide=True)
+    )

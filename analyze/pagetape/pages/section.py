@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One section of the page: a figure per tape, beside each other, on a common scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from pagetape.pages.document import legend
+from pagetape.pages.subject import Rows, Subject
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a section shows its figures."""
+
+    legend: dict[str, str] = field(default_factory=dict)  # CSS variable to label
+    wide: bool = False
+    tier: str = "A"  # least tier of the numbers of a replay
+
+
+_DEFAULT = Layout()
+
+
+def section(
+    title: str,
+    words: str,
+    subjects: Sequence[Subject],
+    draw: Callable[[Subject], str],
+    layout: Layout = _DEFAULT,
+) -> str:
+    """The HTML of a section; `draw` makes the figure of one tape, `words` is HTML."""
+    figures = "".join(
+        f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier(layout.tier)}</span></h3>"
+        f"{draw(s)}</figure>"
+        for s in subjects
+    )
+    key = legend(layout.legend) if layout.legend else ""
+    return (
+        f"<section><h2>{escape(title)}</h2><p>{words}</p>{key}"
+        f"<div class='side{' wide' if layout.wide else ''}'>{figures}</div></section>"
+    )
+
+
+def series_of(
+    rows: Rows, names: dict[str, str], nr: int, interval_s: float
+) -> dict[str, list[float]]:
+    """Column names[k] of rows as one value per interval, for each class k."""
+    series = {name: [0.0] * nr for name in names}
+    for row in rows:
+        i = min(round(row["at_s"] / interval_s), nr - 1)
+        for name, column in names.items():
+            series[name][i] += row[column]
+    return series

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One tape with the answers of the reports that its page shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pagetape.asking import query
+from pagetape.asking.comparison import Side
+from pagetape.asking.database import Database
+from pagetape.schemas.tape import Tape
+from pagetape.tapes.info import describe
+
+STACKS = 500  # different ones, in a flame graph
+BLOCKS = 128  # pageblocks in a line of the map
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One tape with the answers the page shows."""
+
+    label: str
+    info: dict[str, Any]
+    side: Side
+    answers: dict[str, Rows]
+
+    @property
+    def seconds(self) -> float:
+        return float(self.info["duration_s"])
+
+    def tier(self, least: str = "A") -> str:
+        """The tier of numbers whose tier is at least `least`."""
+        return "recorded" if self.side.run is None else f"tier {max(least, self.side.run['tier'])}"
+
+
+def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
+    plain = (
+        "extfrag.by_migratetype",
+        "extfrag.by_order",
+        "extfrag.by_task",
+        "extfrag.by_zone",
+        "frag.indices",
+        "frag.by_migratetype",
+        "frag.over_time",
+        "reclaim.summary",
+        "pcp.by_cpu",
+        "alloc.by_task",
+        "samples.rates",
+        "loss",
+    )
+    with Database([tape]) as db:
+        reports = query.reports()
+        answers = {name: db.run(reports[name]).objects() for name in plain}
+        top = {"top": STACKS}
+        answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()
+        wide = {"width": BLOCKS}
+        answers["frag.map"] = db.run(reports["frag.map"], wide).objects()
+        for name in ("extfrag.over_time", "events.over_time"):
+            answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
+    return Subject(label, describe(tape), side, answers)
