@@ -32,8 +32,8 @@ from pagetape.asking.database import Database
 from pagetape.asking.query import reports
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
-from pagetape.replaying.playback import Run, play
-from pagetape.replaying.validation import preferences, inferred, validate
+from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.replaying.validation import inferred, preferences, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.info import describe
 
@@ -141,10 +141,10 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
-    told = {"inferred": inferred(tape), "preferences": preferences(tape)}
-    run = play(tape, Run("auto", ()), model, replace=True, **told)
+    given = inferred(tape), preferences(tape)
+    run = play(Source(tape, *given), Run("auto", ()), NewTape(model, replace=True))
     free_run = score(tape, Tape(model))
-    parting = explain(tape, **told) if free_run["first_divergence"] else None
+    parting = explain(tape, *given) if free_run["first_divergence"] else None
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
         "name": recording.name,

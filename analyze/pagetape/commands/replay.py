@@ -13,8 +13,8 @@ from pagetape import answer, console
 from pagetape.commands import options
 from pagetape.numa_maps import parse
 from pagetape.replaying import divergence, kernels, model_error, preference, presets
-from pagetape.replaying.playback import Run, check, is_own, play
-from pagetape.replaying.validation import preferences, inferred
+from pagetape.replaying.playback import NewTape, Run, Source, check, is_own, play
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
@@ -66,7 +66,7 @@ def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     rows = parse(numa_maps.read_text("utf-8", "replace"))
     if not rows:
         raise TapeError(errno.EINVAL, f"{numa_maps}: not as grep -H '' /proc/*/numa_maps writes it")
-    return tuple(sorted(preference.told(tape, rows).items()))
+    return tuple(sorted(preference.known(tape, rows).items()))
 
 
 @click.command("replay")
@@ -170,10 +170,11 @@ def command(
             with console.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
     with console.progress("replay") as bar:
-        told = {"inferred": inferred(source), "preferences": preferences(source)}
-        result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
+        given = inferred(source), preferences(source)
+        new = NewTape(out, replace=force, model_error=error) if out is not None else None
+        result = play(Source(source, *given), run, new, bar)
     if explain:
-        result["first_divergence"] = divergence.explain(source, **told)
+        result["first_divergence"] = divergence.explain(source, *given)
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
