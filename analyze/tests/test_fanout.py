@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many readers of a few streams: each hears all of it, in order, and nobody runs ahead."""
+"""Many readers of a few streams: each reads all of it, in order, and none runs far ahead."""
 
 import threading
 import time
@@ -11,88 +11,88 @@ import pytest
 from pagetape.replaying.fanout import WINDOW, Group, read_all
 
 
-class Ear:
-    """A reader that remembers what it heard."""
+class Recorder:
+    """A reader that records its calls."""
 
     def __init__(self, fails_at: int | None = None) -> None:
-        self.heard: list[object] = []
+        self.calls: list[object] = []
         self.fails_at = fails_at
         self._inside = threading.Lock()
 
     def feed(self, item: object) -> None:
         assert self._inside.acquire(blocking=False), "two calls at a time"
         if item == self.fails_at:
-            raise OSError("deaf")
-        self.heard.append(item)
+            raise OSError("broken")
+        self.calls.append(item)
         self._inside.release()
 
     def finish(self) -> None:
-        self.heard.append("finished")
+        self.calls.append("finished")
 
     def close(self) -> None:
-        self.heard.append("closed")
+        self.calls.append("closed")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_reader_hears_its_whole_stream_in_order(threads: int) -> None:
-    ears = [[Ear() for _ in range(nr)] for nr in (3, 1, 4, 2)]
+def test_every_reader_gets_its_whole_stream_in_order(threads: int) -> None:
+    readers = [[Recorder() for _ in range(nr)] for nr in (3, 1, 4, 2)]
 
     def group(number: int) -> Group:
         stream = iter(range(100 * number, 100 * number + 40))
-        return Group(len(ears[number]), lambda: (stream, ears[number]))
+        return Group(len(readers[number]), lambda: (stream, readers[number]))
 
     read_all([group(number) for number in range(4)], threads, most=5)
-    for number, of_group in enumerate(ears):
+    for number, of_group in enumerate(readers):
         whole = [*range(100 * number, 100 * number + 40), "finished", "closed"]
-        assert [ear.heard for ear in of_group] == [whole] * len(of_group)
+        assert [reader.calls for reader in of_group] == [whole] * len(of_group)
 
 
 def test_the_stream_waits_for_the_slowest() -> None:
-    slow, fast = Ear(), Ear()
+    slow, fast = Recorder(), Recorder()
     lead: list[int] = []
 
     def stream() -> Iterator[int]:
         for item in range(50):
-            lead.append(item - min(len(slow.heard), len(fast.heard)))
+            lead.append(item - min(len(slow.calls), len(fast.calls)))
             yield item
 
-    hear = slow.feed
-    slow.feed = lambda item: (time.sleep(0.001), hear(item))[1]  # type: ignore[method-assign]
+    feed = slow.feed
+    slow.feed = lambda item: (time.sleep(0.001), feed(item))[1]  # type: ignore[method-assign]
     read_all([Group(2, lambda: (stream(), [slow, fast]))], 2, most=2)
     assert max(lead) <= WINDOW
 
 
-def test_no_more_readers_than_allowed_are_there_at_once() -> None:
-    there: set[int] = set()
+def test_no_more_readers_than_allowed_are_open_at_once() -> None:
+    open_readers: set[int] = set()
     most = 0
 
-    class Guest(Ear):
+    class Counted(Recorder):
         def close(self) -> None:
-            there.discard(id(self))
+            open_readers.discard(id(self))
 
-    def start() -> tuple[Iterator[int], list[Guest]]:
+    def start() -> tuple[Iterator[int], list[Counted]]:
         nonlocal most
-        guests = [Guest(), Guest()]
-        there.update(map(id, guests))
-        most = max(most, len(there))
-        return iter(range(10)), guests
+        readers = [Counted(), Counted()]
+        open_readers.update(map(id, readers))
+        most = max(most, len(open_readers))
+        return iter(range(10)), readers
 
     read_all([Group(2, start) for _ in range(8)], 4, most=4)
     assert most <= 4
-    assert there == set()
+    assert open_readers == set()
 
 
-def test_who_has_finished_is_forgotten() -> None:
+def test_a_finished_reader_is_freed() -> None:
     """A reader may hold much memory."""
-    alive: weakref.WeakSet[Ear] = weakref.WeakSet()
+    alive: weakref.WeakSet[Recorder] = weakref.WeakSet()
     most = 0
 
-    def start() -> tuple[Iterator[int], list[Ear]]:
+    def start() -> tuple[Iterator[int], list[Recorder]]:
         nonlocal most
-        ears = [Ear(), Ear()]
-        alive.update(ears)
+        readers = [Recorder(), Recorder()]
+        alive.update(readers)
         most = max(most, len(alive))
-        return iter(range(3)), ears
+        return iter(range(3)), readers
 
     groups = [Group(2, start) for _ in range(9)]
     read_all(groups, 2, most=2)
@@ -100,13 +100,13 @@ def test_who_has_finished_is_forgotten() -> None:
 
 
 def test_the_first_error_ends_it_all() -> None:
-    good, bad, never = Ear(), Ear(fails_at=7), Ear()
+    good, bad, never = Recorder(), Recorder(fails_at=7), Recorder()
     groups = [
         Group(2, lambda: (iter(range(1000)), [good, bad])),
         Group(1, lambda: (iter(range(10)), [never])),
     ]
-    with pytest.raises(OSError, match="deaf"):
+    with pytest.raises(OSError, match="broken"):
         read_all(groups, 2, most=2)
-    assert bad.heard == [*range(7), "closed"]
-    assert good.heard[-1] == "closed" and "finished" not in good.heard
-    assert never.heard == []
+    assert bad.calls == [*range(7), "closed"]
+    assert good.calls[-1] == "closed" and "finished" not in good.calls
+    assert never.calls == []

@@ -45,7 +45,7 @@ class Spool:
     def __init__(self, tape: Path, *, replace: bool, defer: bool) -> None:
         self.path = tape / NAME
         self.writer: Writer | None = None  # of the tape that is being written
-        self.begun = False  # at least one event was recorded
+        self.begun = False  # the recording has started: the tape stays
         self._replace = replace
         self._defer = defer
         self._lock = -1
