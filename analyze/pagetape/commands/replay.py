@@ -66,7 +66,7 @@ def _told(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     rows = parse(numa_maps.read_text("utf-8", "replace"))
     if not rows:
         raise TapeError(errno.EINVAL, f"{numa_maps}: not as grep -H '' /proc/*/numa_maps writes it")
-    return tuple(sorted(preference.known(tape, rows).items()))
+    return tuple(sorted(preference.known_preferences(tape, rows).items()))
 
 
 @click.command("replay")

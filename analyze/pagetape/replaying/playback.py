@@ -66,7 +66,7 @@ class Run:
     reclaim: str = "R0"
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
     preference: str = "auto"  # one of preference.MODES
-    memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known()
+    memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known_preferences()
     cpu_parts: tuple[int, ...] = ()  # node of each CPU, where fake_numa splits a node
 
     @property

@@ -25,12 +25,12 @@ SCHEMA = TABLES["preference"].arrow
 MODES = ("auto", "cpu", "landed")
 
 
-def known(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
+def known_preferences(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
     """The preference of each thread, by rows of memory_policy of threads or processes."""
     nodes = {zone["node"] for zone in tape.table("zone").to_pylist()}
-    by_pid = {row["pid"]: prefers(row, nodes) for row in policies}
+    known = {row["pid"]: prefers(row, nodes) for row in policies}
     leaders = {row["pid"]: row["tgid"] for row in tape.table("task").to_pylist()}
-    threads = {pid: by_pid.get(pid) or by_pid.get(leaders.get(pid)) for pid in {*by_pid, *leaders}}
+    threads = {pid: known.get(pid) or known.get(leaders.get(pid)) for pid in {*known, *leaders}}
     return {pid: found for pid, found in threads.items() if found is not None}
 
 

@@ -39,7 +39,7 @@ class SnapshotPoint:
 
 
 def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
-    """The row of `snapshot` for the snapshot of that number, if it is exact in at least one zone."""
+    """The row of `snapshot` with that number, if it is exact in at least one zone."""
     rows: list[dict[str, Any]] = tape.table("snapshot").to_pylist()
     found = (row for row in rows if row["snapshot"] == snapshot and row["how"] != "proc")
     return next(found, None)

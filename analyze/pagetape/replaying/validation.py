@@ -82,7 +82,7 @@ def preferences(tape: Tape) -> pa.Table:
         tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
     )
     policies = tape.table("memory_policy").to_pylist()
-    return preference.corrected(found, preference.known(tape, policies))
+    return preference.corrected(found, preference.known_preferences(tape, policies))
 
 
 def inferred(tape: Tape) -> pa.Table:
