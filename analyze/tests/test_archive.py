@@ -21,7 +21,7 @@ FACTS = {"host": "web 1/a", "boot_id": "0123456789abcdef", "recorded_at": "2026-
 
 @pytest.fixture
 def dressed(golden_with: Callable[[dict[str, Any]], Path]) -> Path:
-    """The golden tape, with the facts of a machine."""
+    """The golden tape of a machine that says who it is."""
     return golden_with(FACTS)
 
 
@@ -54,8 +54,8 @@ def test_the_rows_are_those_of_the_tape_in_its_order(
         assert found.column_names == tape.table(name).column_names
         for column in found.column_names:
             kind = pa.bool_() if pa.types.is_boolean(found[column].type) else None
-            rows = tape.table(name)[column]
-            assert found[column].to_pylist() == (rows.cast(kind) if kind else rows).to_pylist()
+            told = tape.table(name)[column]
+            assert found[column].to_pylist() == (told.cast(kind) if kind else told).to_pylist()
 
 
 def test_the_facts_and_the_encodings_of_the_large_columns_are_in_the_file(
@@ -64,8 +64,8 @@ def test_the_facts_and_the_encodings_of_the_large_columns_are_in_the_file(
     pagetape("archive", dressed, "-o", tmp_path / "fleet")
     (path,) = (tmp_path / "fleet" / "event").rglob("*.parquet")
     file = pq.ParquetFile(path)
-    facts = [value for value in file.schema_arrow.metadata.values() if value.startswith(b"{")]
-    assert [json.loads(value)["host"] for value in facts] == ["web 1/a"]
+    told = [value for value in file.schema_arrow.metadata.values() if value.startswith(b"{")]
+    assert [json.loads(value)["host"] for value in told] == ["web 1/a"]
     group = file.metadata.row_group(0)
     columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
     assert "DELTA_BINARY_PACKED" in columns["ts"].encodings

@@ -17,7 +17,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    """A replay of the small machine."""
+    """What the model makes of the small machine, as a recording of it."""
     path = tmp_path / "played.tape"
     assert pagetape("replay", small, "-o", path).status == 0
     return path
@@ -28,12 +28,12 @@ def without(source: Path, path: Path, rows: set[int]) -> Path:
     tape = Tape(source)
     with Writer(path, {k: v for k, v in tape.facts.items() if k != "replay"}) as out:
         for name in tape.tables - {"counter", "anomaly"}:
-            rest = [
+            kept = [
                 row
                 for at, row in enumerate(tape.table(name).to_pylist())
                 if name != "event" or at not in rows
             ]
-            out.rows(name, rest)
+            out.rows(name, kept)
     return path
 
 
@@ -44,25 +44,25 @@ def test_a_run_that_is_exact_has_no_wrong_page(played: Path, tmp_path: Path, pag
     assert "first_divergence" not in pagetape("replay", recorded, "--json").json
 
 
-def test_the_first_wrong_page_is_explained_with_both_states_around_it(
+def test_the_first_wrong_page_is_told_with_both_states_around_it(
     played: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     events = Tape(played).table("event").to_pylist()
-    missing = [
+    unheard = [
         at
         for at, row in enumerate(events)
         if row["kind"] == "alloc" and events[at - 1]["kind"] != "alloc_zone_locked"
     ][2000]
-    gone = events[missing]
-    recorded = without(played, tmp_path / "recorded.tape", {missing})
+    gone = events[unheard]
+    recorded = without(played, tmp_path / "recorded.tape", {unheard})
     first = pagetape("replay", recorded, "--explain", "--json").json["first_divergence"]
-    # For the model, the page without an event is still on its list: the next request gets it.
+    # The page no event told of is still on its list: the next of that list gets it.
     assert first["expected"] == gone["pfn"]
     assert (first["cpu"], first["migratetype"]) == (gone["cpu"], gone["migratetype"])
-    rows = Tape(recorded).table("event").to_pylist()
-    assert rows[first["at"]]["pfn"] == first["got"]
+    told = Tape(recorded).table("event").to_pylist()
+    assert told[first["at"]]["pfn"] == first["got"]
     assert list(first["same_until"]) == list(PARTS)
-    assert missing <= first["same_until"]["per-CPU lists"] <= first["at"]
+    assert unheard <= first["same_until"]["per-CPU lists"] <= first["at"]
     explanation = "\n".join(first["explanation"])
     for words in ("the kernel before", "the model before", "the kernel after", "the model after"):
         assert explanation.count(words) == 1
@@ -71,24 +71,21 @@ def test_the_first_wrong_page_is_explained_with_both_states_around_it(
     assert f"first wrong page: event {first['at']:,} " in said and first["explanation"][-1] in said
 
 
-def test_the_fidelity_page_has_the_first_wrong_page_of_each_recording(
-    played: Path, tmp_path: Path
-) -> None:
+def test_the_page_of_fidelity_tells_it_of_each_recording(played: Path, tmp_path: Path) -> None:
     events = Tape(played).table("event").to_pylist()
-    missing = [at for at, row in enumerate(events) if row["kind"] == "alloc"][3000]
-    recorded = without(played, tmp_path / "recorded.tape", {missing})
+    unheard = [at for at, row in enumerate(events) if row["kind"] == "alloc"][3000]
+    recorded = without(played, tmp_path / "recorded.tape", {unheard})
     script, out = Path(__file__).parents[1] / "fidelity/fidelity.py", tmp_path / "fidelity.md"
     work = tmp_path / "work"
     argv = [sys.executable, script, "--only", "none", "--work", work, out, recorded]
     subprocess.run(argv, check=True, capture_output=True)
-    lines = [line for line in out.read_text().splitlines() if line.startswith("- Free run")]
-    assert "first wrong page: event" in lines[0]
-    assert "its state was the kernel's until then" in lines[1]
-    assert "What differs: node 0" in lines[1]
+    told = [line for line in out.read_text().splitlines() if line.startswith("- Free run")]
+    assert "first wrong page: event" in told[0]
+    assert "its state was the kernel's until then" in told[1] and "What differs: node 0" in told[1]
 
 
 @pytest.mark.parametrize("other", [("--policy", "nofragment"), ("--reclaim", "R1")])
-def test_only_a_run_under_the_tapes_own_rules_is_explained(
+def test_only_a_run_of_the_tapes_own_is_held_against_it(
     other: tuple[str, str], played: Path, pagetape: Run
 ) -> None:
     said = pagetape("replay", played, "--explain", *other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many readers of a few streams: each reads all of it, in order, and none runs far ahead."""
+"""Many readers of a few streams: each hears all of it, in order, and nobody runs ahead."""
 
 import threading
 import time
@@ -11,88 +11,88 @@ import pytest
 from pagetape.replaying.fanout import WINDOW, Group, read_all
 
 
-class Recorder:
-    """A reader that records its calls."""
+class Ear:
+    """A reader that remembers what it heard."""
 
     def __init__(self, fails_at: int | None = None) -> None:
-        self.calls: list[object] = []
+        self.heard: list[object] = []
         self.fails_at = fails_at
         self._inside = threading.Lock()
 
     def feed(self, item: object) -> None:
         assert self._inside.acquire(blocking=False), "two calls at a time"
         if item == self.fails_at:
-            raise OSError("broken")
-        self.calls.append(item)
+            raise OSError("deaf")
+        self.heard.append(item)
         self._inside.release()
 
     def finish(self) -> None:
-        self.calls.append("finished")
+        self.heard.append("finished")
 
     def close(self) -> None:
-        self.calls.append("closed")
+        self.heard.append("closed")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_reader_gets_its_whole_stream_in_order(threads: int) -> None:
-    readers = [[Recorder() for _ in range(nr)] for nr in (3, 1, 4, 2)]
+def test_every_reader_hears_its_whole_stream_in_order(threads: int) -> None:
+    ears = [[Ear() for _ in range(nr)] for nr in (3, 1, 4, 2)]
 
     def group(number: int) -> Group:
         stream = iter(range(100 * number, 100 * number + 40))
-        return Group(len(readers[number]), lambda: (stream, readers[number]))
+        return Group(len(ears[number]), lambda: (stream, ears[number]))
 
     read_all([group(number) for number in range(4)], threads, most=5)
-    for number, of_group in enumerate(readers):
+    for number, of_group in enumerate(ears):
         whole = [*range(100 * number, 100 * number + 40), "finished", "closed"]
-        assert [reader.calls for reader in of_group] == [whole] * len(of_group)
+        assert [ear.heard for ear in of_group] == [whole] * len(of_group)
 
 
 def test_the_stream_waits_for_the_slowest() -> None:
-    slow, fast = Recorder(), Recorder()
+    slow, fast = Ear(), Ear()
     lead: list[int] = []
 
     def stream() -> Iterator[int]:
         for item in range(50):
-            lead.append(item - min(len(slow.calls), len(fast.calls)))
+            lead.append(item - min(len(slow.heard), len(fast.heard)))
             yield item
 
-    feed = slow.feed
-    slow.feed = lambda item: (time.sleep(0.001), feed(item))[1]  # type: ignore[method-assign]
+    hear = slow.feed
+    slow.feed = lambda item: (time.sleep(0.001), hear(item))[1]  # type: ignore[method-assign]
     read_all([Group(2, lambda: (stream(), [slow, fast]))], 2, most=2)
     assert max(lead) <= WINDOW
 
 
-def test_no_more_readers_than_allowed_are_open_at_once() -> None:
-    open_readers: set[int] = set()
+def test_no_more_readers_than_allowed_are_there_at_once() -> None:
+    there: set[int] = set()
     most = 0
 
-    class Counted(Recorder):
+    class Guest(Ear):
         def close(self) -> None:
-            open_readers.discard(id(self))
+            there.discard(id(self))
 
-    def start() -> tuple[Iterator[int], list[Counted]]:
+    def start() -> tuple[Iterator[int], list[Guest]]:
         nonlocal most
-        readers = [Counted(), Counted()]
-        open_readers.update(map(id, readers))
-        most = max(most, len(open_readers))
-        return iter(range(10)), readers
+        guests = [Guest(), Guest()]
+        there.update(map(id, guests))
+        most = max(most, len(there))
+        return iter(range(10)), guests
 
     read_all([Group(2, start) for _ in range(8)], 4, most=4)
     assert most <= 4
-    assert open_readers == set()
+    assert there == set()
 
 
-def test_a_finished_reader_is_freed() -> None:
+def test_who_has_finished_is_forgotten() -> None:
     """A reader may hold much memory."""
-    alive: weakref.WeakSet[Recorder] = weakref.WeakSet()
+    alive: weakref.WeakSet[Ear] = weakref.WeakSet()
     most = 0
 
-    def start() -> tuple[Iterator[int], list[Recorder]]:
+    def start() -> tuple[Iterator[int], list[Ear]]:
         nonlocal most
-        readers = [Recorder(), Recorder()]
-        alive.update(readers)
+        ears = [Ear(), Ear()]
+        alive.update(ears)
         most = max(most, len(alive))
-        return iter(range(3)), readers
+        return iter(range(3)), ears
 
     groups = [Group(2, start) for _ in range(9)]
     read_all(groups, 2, most=2)
@@ -100,13 +100,13 @@ def test_a_finished_reader_is_freed() -> None:
 
 
 def test_the_first_error_ends_it_all() -> None:
-    good, bad, never = Recorder(), Recorder(fails_at=7), Recorder()
+    good, bad, never = Ear(), Ear(fails_at=7), Ear()
     groups = [
         Group(2, lambda: (iter(range(1000)), [good, bad])),
         Group(1, lambda: (iter(range(10)), [never])),
     ]
-    with pytest.raises(OSError, match="broken"):
+    with pytest.raises(OSError, match="deaf"):
         read_all(groups, 2, most=2)
-    assert bad.calls == [*range(7), "closed"]
-    assert good.calls[-1] == "closed" and "finished" not in good.calls
-    assert never.calls == []
+    assert bad.heard == [*range(7), "closed"]
+    assert good.heard[-1] == "closed" and "finished" not in good.heard
+    assert never.heard == []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The preferred node of requests, from the recording to the report: two CPUs on two nodes.
+"""Which node requests prefer, from the recording to the report: two CPUs on two nodes.
 
-Thread 100 runs on node 0 and gets all its pages from node 1, although node 0 has plenty. Thread
+Thread 100 runs on node 0 and gets all its pages from node 1, though its own has plenty; thread
 101 runs on node 1 and gets its pages there.
 """
 
@@ -61,7 +61,7 @@ def two_nodes(small: Path, tmp_path: Path) -> Path:
     return tmp_path / "two.tape"
 
 
-def test_the_preferred_node_of_a_thread_that_is_sent_elsewhere_is_where_it_lands(
+def test_a_thread_that_is_sent_elsewhere_prefers_where_it_lands(
     two_nodes: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     out = tmp_path / "out.tape"
@@ -77,7 +77,7 @@ def test_the_preferred_node_of_a_thread_that_is_sent_elsewhere_is_where_it_lands
     pfns = [row["pfn"] for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
     assert all(pfn >= 2 * PAGES for pfn in pfns)
     rows = pagetape("report", "numa.preference", out, "--json").json["rows"]
-    assert [(r["found"], r["threads"], r["share"], r["unforced"], r["known"]) for r in rows] == [
+    assert [(r["found"], r["threads"], r["share"], r["unforced"], r["told"]) for r in rows] == [
         ("cpu", 1, 0.5, 0, 0),
         ("landed", 1, 0.5, 200, 0),
     ]
@@ -96,16 +96,14 @@ def test_the_node_of_the_cpu_may_be_asked_for(
     assert (landed["landed"], landed["landed_threads"]) == (1.0, 2)
 
 
-def test_a_run_prints_the_preferred_node_by_share_of_requests(
-    two_nodes: Path, pagetape: Run
-) -> None:
+def test_a_run_says_how_many_requests_prefer_which_node(two_nodes: Path, pagetape: Run) -> None:
     assert (
-        "preferred node (auto): the CPU's for 50.0 % of the requests, for the others the node"
-        " that served them (1 thread)\n"
+        "preferred node (auto): the CPU's for 50.0 % of the requests, for the others the one they"
+        " were served from (1 thread)\n"
     ) in pagetape("replay", two_nodes).out
 
 
-def test_a_replay_of_a_replay_takes_the_same_preferences(
+def test_a_replay_of_a_replay_takes_what_that_was_given(
     two_nodes: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     out = tmp_path / "out.tape"
@@ -128,8 +126,10 @@ AWAY = {"one mapping is bound", "preferred", "many", "weighted", "cpuset"}
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_known_policy_decides(name: str, two_nodes: Path, tmp_path: Path, pagetape: Run) -> None:
-    """Without it, thread 100 seems to be under a policy."""
+def test_a_policy_that_was_told_decides(
+    name: str, two_nodes: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """Thread 100 looks as if it had one."""
     (tmp_path / "maps").write_text(POLICIES[name])
     out = tmp_path / "out.tape"
     run = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps", "-o", out, "--json").json
@@ -140,15 +140,15 @@ def test_a_known_policy_decides(name: str, two_nodes: Path, tmp_path: Path, page
     assert home == [name not in AWAY] * 200
     assert not Tape(out).facts["replay"]["own"]
     rows = pagetape("report", "numa.preference", out, "--json").json["rows"]
-    assert sum(row["known"] for row in rows) == 1
+    assert sum(row["told"] for row in rows) == 1
 
 
-def test_without_a_known_policy_the_preference_is_inferred(
+def test_where_no_policy_was_told_it_is_found_out(
     two_nodes: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     (tmp_path / "maps").write_text("/proc/100/status:Mems_allowed_list:\t0-1\n")
-    maps = ("--numa-maps", tmp_path / "maps")
-    found = pagetape("replay", two_nodes, *maps, "--json").json["preference"]
+    told = ("--numa-maps", tmp_path / "maps")
+    found = pagetape("replay", two_nodes, *told, "--json").json["preference"]
     assert (found["told_threads"], found["landed_threads"]) == (0, 1)
 
 
@@ -156,17 +156,17 @@ def test_a_tape_may_bring_its_policies_along(
     two_nodes: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     source = Tape(two_nodes)
-    with Writer(tmp_path / "known.tape", source.facts) as tape:
+    with Writer(tmp_path / "told.tape", source.facts) as tape:
         for name in source.tables:
             tape.rows(name, source.table(name).to_pylist())
         tape.rows("task", [{"pid": 100, "tgid": 7, "comm": "thread"}])
         tape.rows("memory_policy", [{"pid": 7, "policy": "default", "cpuset": "0-1"}])
     out = tmp_path / "out.tape"
-    found = pagetape("replay", tmp_path / "known.tape", "-o", out, "--json").json["preference"]
+    found = pagetape("replay", tmp_path / "told.tape", "-o", out, "--json").json["preference"]
     assert (found["told_threads"], found["landed_threads"]) == (1, 0)
     assert Tape(out).facts["replay"]["own"]
-    assert "; known for 1 thread\n" in pagetape("replay", tmp_path / "known.tape").out
-    unasked = pagetape("replay", tmp_path / "known.tape", "--prefer", "landed", "--json").json
+    assert "; told of 1 thread\n" in pagetape("replay", tmp_path / "told.tape").out
+    unasked = pagetape("replay", tmp_path / "told.tape", "--prefer", "landed", "--json").json
     assert unasked["preference"]["told_threads"] == 0
 
 
@@ -187,10 +187,10 @@ def test_a_file_of_no_policies_is_refused(two_nodes: Path, tmp_path: Path, paget
     (tmp_path / "maps").write_text("7f00 default anon=3\n")
     said = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps")
     assert (said.status, said.err.count("\n")) == (1, 1)
-    assert f"{tmp_path}/maps: not the output of grep -H" in said.err
+    assert f"{tmp_path}/maps: not as grep -H" in said.err
 
 
-def test_one_node_leaves_no_preference(small: Path, tmp_path: Path, pagetape: Run) -> None:
+def test_one_node_leaves_nothing_to_prefer(small: Path, tmp_path: Path, pagetape: Run) -> None:
     run = pagetape("replay", small, "-o", tmp_path / "out.tape", "--json").json
     assert run["preference"] == {
         "how": "auto",

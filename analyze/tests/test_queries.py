@@ -25,7 +25,7 @@ def _ask(tape: Path, q: query.Query) -> answer.Answer:
 
 
 @pytest.mark.parametrize("q", EVERY, ids=lambda q: q.name)
-def test_header_is_true(q: query.Query, empty: Path) -> None:
+def test_header_tells_the_truth(q: query.Query, empty: Path) -> None:
     """What the header promises is what DuckDB returns, checked on an empty tape."""
     found = _ask(empty, q)
     assert list(zip(found.columns, found.types, strict=True)) == [

@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 
 def as_recorded(model: Path, path: Path) -> Path:
-    """A replayed tape as a recording: of a kernel that does exactly as the model does."""
+    """A replayed tape dressed as a recording: a kernel that does just what the model does."""
     tape = Tape(model)
     facts = {name: value for name, value in tape.facts.items() if name != "replay"}
     with Writer(path, facts) as out:
@@ -100,8 +100,8 @@ def test_an_effect_within_the_model_error_is_called_that(tmp_path: Path, pagetap
     assert next(x for x in lines if x.startswith("frees")).count("within model error") == 1
 
 
-def test_a_what_if_has_the_model_error(tapes: dict[str, Path], pagetape: Run) -> None:
-    """compare needs no model among the tapes: the what-if has the error in a table of its own."""
+def test_a_what_if_tells_how_far_the_model_is_off(tapes: dict[str, Path], pagetape: Run) -> None:
+    """It needs no model among the tapes: it carries that of its recording."""
     alone = pagetape("compare", tapes["recorded"], tapes["whatif"], "--json").json
     given = pagetape("compare", *tapes.values(), "--json").json
     assert alone["model_error_of"] == {"recorded": "recorded", "model": "model"}
@@ -237,9 +237,7 @@ def test_as_recorded_has_no_reclaim_of_the_models_own(small: Path, pagetape: Run
     assert "kswapd_passes" not in pagetape("replay", small, "--json").json["totals"]
 
 
-def test_a_metric_that_is_not_modelled_is_refused_with_the_reason(
-    small: Path, pagetape: Run
-) -> None:
+def test_what_no_replay_can_tell_is_refused_in_words(small: Path, pagetape: Run) -> None:
     assert "refaults" in pagetape("replay", small, "--json").json["not_modelled"]
     asked = pagetape("report", "refaults", small)
     assert asked.status == 1

@@ -50,17 +50,17 @@ def test_what_a_policy_saves_is_held_against_the_model(four: list[Path], pagetap
         (row["tape"], row["alloc_migratetype"], row["fallback_order"]): row for row in found["rows"]
     }
 
-    def value_of(*key: object) -> tuple[Any, ...]:
+    def told(*key: object) -> tuple[Any, ...]:
         row = rows[key]  # type: ignore[index]
         return row["nr"], row["against"], row["percent"], row["model_error"]
 
-    assert value_of("recorded", None, None) == (12, None, None, 2)
-    assert value_of("own", None, None) == (10, "recorded", -16.7, 2)
-    assert value_of("lowzone", None, None) == (5, "own", -50.0, 2)
-    assert value_of("always", None, None) == (0, "own", -100.0, 2)
-    assert value_of("lowzone", "MOVABLE", None) == (4, "own", -50.0, 2)
-    assert value_of("lowzone", "UNMOVABLE", 0) == (1, "own", -50.0, 0)
-    assert value_of("always", "MOVABLE", 3) == (0, "own", -100.0, 2)
+    assert told("recorded", None, None) == (12, None, None, 2)
+    assert told("own", None, None) == (10, "recorded", -16.7, 2)
+    assert told("lowzone", None, None) == (5, "own", -50.0, 2)
+    assert told("always", None, None) == (0, "own", -100.0, 2)
+    assert told("lowzone", "MOVABLE", None) == (4, "own", -50.0, 2)
+    assert told("lowzone", "UNMOVABLE", 0) == (1, "own", -50.0, 0)
+    assert told("always", "MOVABLE", 3) == (0, "own", -100.0, 2)
     assert rows["lowzone", None, None]["policy"] == "6.18, nofragment:mode=lowzone"
     assert rows["lowzone", None, None]["boosts_asked"] == 3
     assert rows["lowzone", None, None]["kswapd_asked"] == 7
@@ -88,7 +88,7 @@ def test_a_report_about_one_tape_takes_one(four: list[Path], pagetape: Run) -> N
     assert said.err.count("\n") == 1
 
 
-def test_help_lists_which_reports_take_several(pagetape: Run) -> None:
+def test_help_tells_which_reports_take_several(pagetape: Run) -> None:
     for q in query.reports().values():
         words = pagetape("report", q.name, "--help").out
         assert ("T.tape..." in words) == q.several

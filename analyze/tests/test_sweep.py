@@ -70,8 +70,8 @@ def test_a_run_of_a_sweep_has_the_metrics_of_a_replay(
         replayed = pagetape("replay", small, *words, "-o", whole, "--json").json
         assert run["totals"] == replayed["totals"]
         assert run["anomalies"] == replayed["anomalies"]
-        found_metrics = {m["metric"]: (m["value"], m["unit"], m["tier"]) for m in run["metrics"]}
-        assert found_metrics == {
+        told = {m["metric"]: (m["value"], m["unit"], m["tier"]) for m in run["metrics"]}
+        assert told == {
             name: (row["value"], row["unit"], row["tier"])
             for name, row in metrics(Tape(whole)).items()
         }
@@ -207,7 +207,7 @@ def test_a_run_of_a_sweep_is_a_tape_for_other_commands(
     assert "nofragment:mode=always" in pagetape(*asked).out
 
 
-def test_the_table_has_the_model_error_and_marks_effects_within_it(
+def test_the_table_tells_the_bar_and_what_is_within_it(
     small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     words = ("--policy", "{mainline,nofragment:mode=always}", "--metric", "fallbacks")
@@ -244,6 +244,6 @@ def test_a_sweep_plays_preferences_and_maps_of_nodes_as_replay_does(
     ]
 
 
-def test_ranges_of_cpus_are_printed_as_they_are_given() -> None:
+def test_ranges_of_cpus_are_told_as_they_are_given() -> None:
     assert Playing("auto", (), cpu_parts=(0, 0, 0, 1, 0, 1, 1)).nodes == "0-2,4/3,5-6"
     assert Playing("auto", ()).nodes is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every number of a prediction has its tier; metrics that no replay predicts are refused in words.
+"""Every number of a prediction carries its tier, and what no replay can tell is refused in words.
 
 Tier A is placement, B depends on feedback. A run that models feedback has no tier A.
 """
@@ -148,7 +148,7 @@ def test_a_figure_of_tier_c_is_refused_with_the_reason(
         assert asked.err == f"pagetape: {figure}: not modelled: {NOT_MODELLED[figure]}\n"
 
 
-def test_a_replay_names_the_metrics_not_modelled_and_has_no_number_for_them(
+def test_a_replay_names_what_it_does_not_tell_and_has_no_number_for_it(
     small: Path, predictions: dict[str, Path], pagetape: Run
 ) -> None:
     run = pagetape("replay", small, "--reclaim", "R1", "--json").json

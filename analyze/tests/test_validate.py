@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape validate, from the command line; the engine's tests check its results."""
+"""pagetape validate, from the command line; what it finds is the engine's to test."""
 
 import subprocess
 import sys
@@ -47,13 +47,13 @@ def altered(source: Path, path: Path, at: int, **columns: Any) -> Path:
 
 @pytest.fixture
 def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    """A replay of the small machine: every decision is the model's."""
+    """What the model makes of the small machine: every decision is its own."""
     path = tmp_path / "played.tape"
     assert pagetape("replay", small, "-o", path).status == 0
     return path
 
 
-def test_the_model_predicts_itself(played: Path, pagetape: Run) -> None:
+def test_the_model_foresees_itself(played: Path, pagetape: Run) -> None:
     found = pagetape("validate", played, "--json").json
     assert set(KEYS) <= set(found)
     assert found["allocs"] == found["alloc_exact"] == 6000
@@ -66,7 +66,9 @@ def test_the_model_predicts_itself(played: Path, pagetape: Run) -> None:
     assert "no divergence" in said.out and "lost: 0 events; anomalies: 0" in said.out
 
 
-def test_a_miss_of_the_model_is_explained(played: Path, tmp_path: Path, pagetape: Run) -> None:
+def test_what_the_model_does_not_foresee_is_told_with_its_story(
+    played: Path, tmp_path: Path, pagetape: Run
+) -> None:
     events = Tape(played).table("event").to_pylist()
     at = [i for i, row in enumerate(events) if row["kind"] == "alloc_zone_locked"][2000]
     wrong = altered(played, tmp_path / "wrong.tape", at, migratetype="RECLAIMABLE")
@@ -128,8 +130,8 @@ def test_the_table_of_results_stands_on_any_recording(played: Path, tmp_path: Pa
 
 def test_a_guest_needs_a_kernel_that_exists(tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "fidelity/guest.py"
-    usage = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True)
-    assert b"--kernel" in usage.stdout
+    told = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True)
+    assert b"--kernel" in told.stdout
     argv = [sys.executable, script, "-o", tmp_path / "t.tape", "--kernel", tmp_path]
     said = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
