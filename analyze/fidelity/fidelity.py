@@ -30,9 +30,10 @@ import table
 
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
+from pagetape.replaying import playback
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
-from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.replaying.playback import Run, play
 from pagetape.replaying.validation import inferred, preferences, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.info import describe
@@ -142,7 +143,8 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
     given = inferred(tape), preferences(tape)
-    run = play(Source(tape, *given), Run("auto", ()), NewTape(model, replace=True))
+    source, out = playback.Source(tape, *given), playback.NewTape(model, replace=True)
+    run = play(source, Run("auto", ()), out)
     free_run = score(tape, Tape(model))
     parting = explain(tape, *given) if free_run["first_divergence"] else None
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")

@@ -12,8 +12,8 @@ import click
 from pagetape import answer, console
 from pagetape.commands import options
 from pagetape.numa_maps import parse
-from pagetape.replaying import divergence, kernels, model_error, preference, presets
-from pagetape.replaying.playback import NewTape, Run, Source, check, is_own, play
+from pagetape.replaying import divergence, kernels, model_error, playback, preference, presets
+from pagetape.replaying.playback import Run, check, is_own, play
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
@@ -171,8 +171,8 @@ def command(
                 error = model_error.measure(source, out, bar)
     with console.progress("replay") as bar:
         given = inferred(source), preferences(source)
-        new = NewTape(out, replace=force, model_error=error) if out is not None else None
-        result = play(Source(source, *given), run, new, bar)
+        new = out and playback.NewTape(out, replace=force, model_error=error)
+        result = play(playback.Source(source, *given), run, new, bar)
     if explain:
         result["first_divergence"] = divergence.explain(source, *given)
     loss = Loss.of(source)
