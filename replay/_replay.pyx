@@ -314,7 +314,7 @@ def check_policies(specs, libs=()):
 
 
 cdef class Machine:
-    """The memory behind a struct machine and the spans to play."""
+    """The memory of a struct machine and of the spans to play."""
 
     cdef machine c
     cdef uint16_t *cpu_nodes
@@ -366,7 +366,7 @@ cdef class Machine:
 
 
 cdef const char **c_strings(list strings) except NULL:
-    """A C array of them, to be freed; they must live as long as it is used."""
+    """A C array of the strings, to be freed; the strings must outlive it."""
     cdef const char **array = <const char **>calloc(len(strings) + 1, sizeof(char *))
     if not array:
         raise MemoryError
@@ -376,7 +376,7 @@ cdef const char **c_strings(list strings) except NULL:
 
 
 cdef class Rows:
-    """The rows of an Arrow batch as the engine takes them, for as long as this lives."""
+    """The rows of an Arrow batch as C structs, valid as long as this object lives."""
 
     cdef object capsules
     cdef const ArrowSchema *schema
@@ -391,20 +391,20 @@ cdef class Rows:
 cdef uint64_t NO_PFN = 2**64 - 1
 
 
-cdef int read_scene(state_trace_config *out, dict scene) except -1:
-    expected = scene["expected"]
-    lists = scene["lists"]
-    out.start, out.first = scene["start"], scene["first"]
-    out.ran, out.at = scene["ran"], scene["at"]
+cdef int read_trace_config(state_trace_config *out, dict trace) except -1:
+    expected = trace["expected"]
+    lists = trace["lists"]
+    out.start, out.first = trace["start"], trace["first"]
+    out.ran, out.at = trace["ran"], trace["at"]
     out.lists = NO_PFN if lists is None else lists
-    out.pfns[0] = scene["got"]
+    out.pfns[0] = trace["got"]
     out.pfns[1] = NO_PFN if expected is None else expected
-    out.cpu, out.order = scene["cpu"], scene["page_order"]
-    out.migratetype = TABLES["event"].column("migratetype").labels.index(scene["migratetype"])
+    out.cpu, out.order = trace["cpu"], trace["page_order"]
+    out.migratetype = TABLES["event"].column("migratetype").labels.index(trace["migratetype"])
     return 0
 
 
-cdef dict list_seen(const list_look *look):
+cdef dict list_state(const list_look *look):
     labels = TABLES["event"].column("migratetype").labels
     return {
         "node": look.node,
@@ -417,14 +417,14 @@ cdef dict list_seen(const list_look *look):
     }
 
 
-cdef dict saw(const state_trace *w):
+cdef dict state_trace_dict(const state_trace *w):
     if not w:
         return None
     return {
         "event": w.event.text.decode().splitlines(),
         "before": w.before.text.decode().splitlines(),
         "after": w.after.text.decode().splitlines(),
-        "lists": [list_seen(&w.lists[i]) for i in range(w.nr_lists)],
+        "lists": [list_state(&w.lists[i]) for i in range(w.nr_lists)],
         "digests": (<const char *>w.digests)[: w.nr_digests * NR_PARTS * 4],
     }
 
@@ -434,18 +434,18 @@ RECLAIM_MODES = ("R0", "R1", "R2")
 
 
 cdef class Trace:
-    """The trace of states around one request, and the observers that fill it."""
+    """The states around one request, and the observers that record them."""
 
     cdef state_trace *c
     cdef run_observer observer
     cdef validate_explanation explanation
     cdef validate_observer validate_observer
 
-    def __cinit__(self, scene):
+    def __cinit__(self, trace):
         cdef error err
         cdef state_trace_config config
-        if scene is not None:
-            read_scene(&config, scene)
+        if trace is not None:
+            read_trace_config(&config, trace)
             check(state_trace_new(&self.c, &config, &err), &err)
             self.observer = state_trace_observer(self.c)
         self.explanation.trace = self.c
@@ -457,7 +457,7 @@ cdef class Trace:
 
 cdef int fill_run(run_config *run, str kernel, Machine machine, uint64_t interval_ns,
                   Trace trace) except -1:
-    """What both kinds of run are told alike; policies are the caller's."""
+    """Fill the part of the config that both kinds of run share; policies are the caller's."""
     cdef error err
     check(kernel_find(&run.kernel, kernel.encode(), &err), &err)
     run.machine = machine.c
@@ -497,7 +497,7 @@ cdef class Replay:
         cpu_parts=(),
         policy_libs=(),
         bint explains=False,
-        scene=None,
+        trace=None,
     ):
         cdef error err
         cdef list specs = [
@@ -516,7 +516,7 @@ cdef class Replay:
             nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans,
             cpu_parts
         )
-        self.trace = Trace(scene)
+        self.trace = Trace(trace)
         array = c_strings(specs)
         libs = c_strings(paths)
         try:
@@ -531,7 +531,7 @@ cdef class Replay:
             self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(reclaim)
             self.config.counted = counted
             self.config.compacts_for_record = compacts_for_record
-            self.config.explains = explains or scene is not None
+            self.config.explains = explains or trace is not None
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -596,8 +596,8 @@ cdef class Replay:
         }
 
     @property
-    def saw(self):
-        return saw(self.trace.c)
+    def state_trace(self):
+        return state_trace_dict(self.trace.c)
 
     @property
     def recorded(self):
@@ -635,7 +635,7 @@ cdef class Validate:
         spans=(),
         uint64_t nr_rows=0,
         str checks="off",
-        scene=None,
+        trace=None,
     ):
         cdef error err
         cdef list specs = [
@@ -648,7 +648,7 @@ cdef class Validate:
         self.machine = Machine(
             nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
         )
-        self.trace = Trace(scene)
+        self.trace = Trace(trace)
         array = c_strings(specs)
         try:
             fill_run(&self.config.run, kernel, self.machine, interval_ns, self.trace)
@@ -755,8 +755,8 @@ cdef class Validate:
         }
 
     @property
-    def saw(self):
-        return saw(self.trace.c)
+    def state_trace(self):
+        return state_trace_dict(self.trace.c)
 
     @property
     def end_state(self):

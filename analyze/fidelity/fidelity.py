@@ -29,6 +29,7 @@ import table
 
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
+from pagetape.replaying import playback
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import Run, play
@@ -140,10 +141,11 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
-    told = {"inferred": inferred(tape), "preferences": preferences(tape)}
-    run = play(tape, Run("auto", ()), model, replace=True, **told)
+    given = inferred(tape), preferences(tape)
+    source, out = playback.Source(tape, *given), playback.NewTape(model, replace=True)
+    run = play(source, Run("auto", ()), out)
     free_run = score(tape, Tape(model))
-    parting = explain(tape, **told) if free_run["first_divergence"] else None
+    parting = explain(tape, *given) if free_run["first_divergence"] else None
     facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
         "name": recording.name,

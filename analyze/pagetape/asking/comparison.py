@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes side by side, with the model's error as the bar.
 
-A tape plays one of three roles:
+A tape has one of three roles:
 
-    recorded  what a kernel did
-    model     a replay of it under its own kernel's rules: what the model says it did
-    what-if   a replay under other rules: what the model says would have happened
+    recorded  a recording of a kernel
+    model     its replay under the same kernel's rules
+    what-if   its replay under other rules
 
-The distance between the recorded tape and the model is the model's error, metric by
-metric. A what-if is compared with the model, not with the record, so that the model's
-error is not taken for an effect; an effect no larger than the error is called
-that. Where the model is not among the tapes, the what-if's own table model_error stands
-in for it.
+For each metric, the distance between recording and model is the model's error. A what-if is
+compared with the model, not with the recording, so that the model's error does not look like
+an effect. An effect no larger than the error is marked as such. Without the model among the
+tapes, the table model_error of the what-if replaces it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Side:
         return cls(label, role, Loss.of(tape), run, metrics(tape))
 
     @classmethod
-    def told(cls, tape: Tape, column: str, role: str) -> Side | None:
+    def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
         """One side of the tape's table model_error."""
         rows = tape.table("model_error").to_pylist()
         if not rows:
@@ -88,11 +87,11 @@ class Metric:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole of it. `sides[0]` is the base."""
+    """The result. `sides[0]` is the base."""
 
     sides: list[Side]
-    error_of: tuple[str, str] | None  # (recorded, model): labels the error is taken from
-    references: dict[str, str]  # label: label it is compared with
+    error_of: tuple[str, str] | None  # (recorded, model): labels of the sides with the error
+    references: dict[str, str]  # label: label of its reference
     metrics: list[Metric]
 
     def json(self) -> dict[str, Any]:
@@ -135,12 +134,12 @@ def _difference(side: Side, reference: Side, metric: str, error: int | None) -> 
 
 
 def beside_model(found: dict[str, dict[str, Any]], error: pa.Table) -> list[dict[str, Any]]:
-    """The metrics of a replay beside a table model_error: what the recording and the model
-    have, how far these are apart, and how far the replay is from the model."""
-    told = {row["metric"]: row for row in error.to_pylist()}
+    """The metrics of a replay with those of the recording and the model, from a table model_error:
+    also the distance between these two, and the distance of the replay from the model."""
+    known = {row["metric"]: row for row in error.to_pylist()}
     out = []
     for name, row in found.items():
-        about = told.get(name, {"recorded": None, "model": None})
+        about = known.get(name, {"recorded": None, "model": None})
         recorded, model = about["recorded"], about["model"]
         bar = None if recorded is None or model is None else abs(model - recorded)
         value = None if model is None else row["value"] - model
@@ -156,13 +155,13 @@ def beside_model(found: dict[str, dict[str, Any]], error: pa.Table) -> list[dict
 
 
 def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Side | None]:
-    """The recording and the model whose distance is the error: given, or told by a what-if."""
+    """The recording and the model whose distance is the error: given, or from a what-if."""
     recorded = next((s for s in sides if s.role == "recorded"), None)
     model = next((s for s in sides if s.role == "model"), None)
     for tape, side in zip(tapes, sides, strict=True):
         if side.role == "what-if":
-            recorded = recorded or Side.told(tape, "recorded", "recorded")
-            model = model or Side.told(tape, "model", "model")
+            recorded = recorded or Side.of_model_error(tape, "recorded", "recorded")
+            model = model or Side.of_model_error(tape, "model", "model")
     return recorded, model
 
 

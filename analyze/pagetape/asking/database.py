@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes as DuckDB sees them.
 
-Every table of the schema is a view, whether a tape holds it or not, with one
-column more: `tape`, the name of the tape a row is from. Booleans are BOOLEAN,
-enums VARCHAR. Beside them stand `machine`, one row of facts per tape, `node_distance`, how
-far each node is from each CPU, the views of queries/views/, the macros gfp_names() and
-context_names(), and the kernel's indices of fragmentation, unusable_free_index(),
-fragmentation_index() and extfrag_for_order().
+Every table of the schema is a view, also if no tape has the table. Each has one more column,
+`tape`: the name of the tape that a row is from. Booleans are BOOLEAN, enums VARCHAR. Further
+names are
 
-The tables are scanned where they lie: a query reads the columns it names.
+    machine                          one row of facts per tape
+    node_distance                    the distance of each node from each CPU
+    the views of queries/views/
+    gfp_names(), context_names()     macros: the bits of a mask in words
+    the macros of queries/macros/    the kernel's indices of fragmentation
+
+DuckDB scans the tape's files: a query reads only the columns that it names.
 """
 
 from __future__ import annotations
@@ -58,24 +61,8 @@ MACHINE = pa.schema(
 )
 
 
-# The kernel's arithmetic (mm/vmstat.c), of a zone's free blocks and pages, and of those
-# pages that are in blocks of an order or larger.
-_MACROS = (
-    """unusable_free_index(free_pages, usable_pages) AS
-    CASE WHEN free_pages = 0 THEN 1000
-    ELSE (free_pages - usable_pages) * 1000 // free_pages END::BIGINT""",
-    """fragmentation_index(page_order, free_blocks, free_pages, usable_pages) AS
-    CASE WHEN free_blocks = 0 THEN 0 WHEN usable_pages > 0 THEN -1000
-    ELSE 1000 - (1000 + free_pages * 1000 // (1::BIGINT << page_order::INTEGER)) // free_blocks
-    END::BIGINT""",
-    """extfrag_for_order(free_pages, usable_pages) AS
-    CASE WHEN free_pages = 0 THEN 0
-    ELSE (free_pages - usable_pages) * 100 // free_pages END::BIGINT""",
-)
-
-
 def labels(tapes: Sequence[Tape]) -> list[str]:
-    """A short name for each tape: its file's, or the whole path where two agree."""
+    """A short name for each tape: its file's, or the whole path where two have the same."""
     short = [tape.path.name.removesuffix(".tape") for tape in tapes]
     return [
         name if short.count(name) == 1 else str(tape.path)
@@ -94,8 +81,8 @@ DISTANCE = pa.schema(
         pa.field("tape", pa.utf8()),
         pa.field("cpu", pa.int32()),
         pa.field("to_node", pa.int32()),
-        pa.field("distance", pa.int32()),  # as the firmware tells it: 10 is the CPU's own node
-        pa.field("assumed", pa.bool_()),  # the tape does not tell it
+        pa.field("distance", pa.int32()),  # the firmware's number: 10 is the CPU's own node
+        pa.field("assumed", pa.bool_()),  # the tape does not have the distance
     ]
 )
 
@@ -105,9 +92,9 @@ def distances(tape: Tape, label: str) -> list[dict[str, Any]]:
     nodes = sorted(tape.facts.get("nodes") or [], key=lambda node: int(node["id"]))
     rows = []
     for node in nodes:
-        told = node.get("distance", [])
-        assumed = len(told) != len(nodes)
-        row = assumed_distances(nodes, node) if assumed else told
+        recorded = node.get("distance", [])
+        assumed = len(recorded) != len(nodes)
+        row = assumed_distances(nodes, node) if assumed else recorded
         rows += [
             {"tape": label, "cpu": cpu, "to_node": other["id"], "distance": d, "assumed": assumed}
             for cpu in node.get("cpus", [])
@@ -117,7 +104,7 @@ def distances(tape: Tape, label: str) -> list[dict[str, Any]]:
 
 
 def _number(text: object) -> int | None:
-    """A sysctl's value, if it is one that fits."""
+    """A sysctl's value, if it is a number below 10^9."""
     words = str(text)
     return int(words) if words.isdecimal() and len(words) < 10 else None
 
@@ -158,7 +145,7 @@ def _select(table: Table, source: str, label: str) -> str:
 
 
 def _typed(column: Column) -> str:
-    """A column of an answer; an enum's labels have the numbers that tapes give them."""
+    """A column of an answer; an enum's labels get the numbers that tapes have for them."""
     name = f'"{column.name}"'
     if not column.labels:
         return name
@@ -167,7 +154,7 @@ def _typed(column: Column) -> str:
 
 @contextlib.contextmanager
 def _tape_errors() -> Iterator[None]:
-    """What DuckDB cannot do, in words."""
+    """DuckDB's errors as TapeError or ParameterError."""
     try:
         yield
     except duckdb.OutOfMemoryException as e:
@@ -206,17 +193,20 @@ class Database:
                 f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
                 f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
             )
-        for macro in _MACROS:
-            self._db.execute(f"CREATE TEMP MACRO {macro}")
+        for macro in query.macros():
+            self._db.execute(macro.sql)
+
+    def _make_for(self, question: query.Query) -> None:
+        self._make(re.findall(r"\w+", question.sql))
 
     def _make(self, names: Iterable[str]) -> None:
-        """The views of these names that are not there yet, each after those it names itself."""
+        """Make the views of these names that are not there yet, and before each those it names."""
         for name in names:
             view = self._unmade.pop(name, None)
             if isinstance(view, Table):
                 self._view(name, " UNION ALL ".join(self._selects(view)))
             elif view is not None:
-                self._make(re.findall(r"\w+", view.sql))
+                self._make_for(view)
                 self._view(name, view.sql)
 
     def _selects(self, table: Table) -> Iterator[str]:
@@ -231,25 +221,26 @@ class Database:
     def run(self, question: query.Query, values: Mapping[str, Any] | None = None) -> Answer:
         """The answer to a query; parameters not in `values` have their defaults."""
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
-        self._make(re.findall(r"\w+", question.sql))
+        self._make_for(question)
         return self._interruptible(lambda: self._ask(question.sql, chosen))
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to one statement; duckdb.Error if it is not one.
+        """The answer to one statement; duckdb.Error if `sql` is not one statement.
 
-        Parameters the statement does not name are a mistake of the caller.
+        The statement must name all `parameters`.
         """
         self._make([*self._unmade])
         return self._interruptible(lambda: self._ask(sql, parameters))
 
-    def rows(self, table: Table, sql: str) -> pa.Table:
-        """The answer to one statement as rows of `table`, none of them a Python object."""
+    def rows(self, table: Table, question: query.Query) -> pa.Table:
+        """The answer to a query without parameters, as Arrow rows of `table`."""
         columns = ", ".join(_typed(column) for column in table.columns)
-        self._make([*self._unmade])
-        return self._interruptible(lambda: self._rows(f"SELECT {columns} FROM ({sql})", table))
+        sql = f"SELECT {columns} FROM ({question.sql})"
+        self._make_for(question)
+        return self._interruptible(lambda: self._rows(sql, table))
 
     def _interruptible(self, ask: Callable[[], _T]) -> _T:
-        """Beside the main thread, because DuckDB hears of Ctrl-C late."""
+        """Runs `ask` beside the main thread, because DuckDB reacts late to Ctrl-C."""
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(ask)
             try:

@@ -5,7 +5,7 @@ A header is the comment block at the head of the file:
 
     -- Title, one sentence.
     --
-    -- Prose: why one asks, which column to read first.
+    -- Prose: what the report is for, which column to read first.
     --
     -- Tapes: several
     --
@@ -19,12 +19,15 @@ A header is the comment block at the head of the file:
     -- Columns:
     --   nr  BIGINT  How many.
 
-A query with the line `Tapes: several` compares tapes, the first being the base; others are
-about one. One with `Nodes: several` compares the nodes of a machine, and says so where there
-is but one. `Tier` is that of the numbers when the tape is a prediction: A is placement, B
-needs modelled feedback, - is for what is asked of recordings. queries/<group>/<name>.sql
-is the report
-`<group>.<name>`; the files in queries/views/ are the views all of them can use.
+A query with the line `Tapes: several` compares tapes, the first being the base; the others
+take one tape. A query with `Nodes: several` compares the nodes of a machine, and says so on a
+machine of one node. `Tier` is the tier of the numbers when the tape is a prediction: A is
+placement, B needs modelled feedback, - is for queries about recordings only.
+
+    queries/<group>/<name>.sql  the report <group>.<name>
+    queries/views/              views for all queries
+    queries/macros/             macros for all queries: one statement each, without columns
+    queries/internal/           queries that pagetape itself needs: no reports
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"
 _NODES = "Nodes: several"
 _TIER = re.compile(r"Tier: ([AB-])")
-_PARAMETER = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+)(?: = (?P<default>\S+))?  +(?P<doc>.+)")
+_PARAMETER = re.compile(
+    r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: = (?P<default>\S+))?  +(?P<doc>.+)"
+)
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
 
 _PYTHON: dict[str, Callable[[str], Any]] = {
@@ -53,21 +58,21 @@ _PYTHON: dict[str, Callable[[str], Any]] = {
 }
 
 
-# What a query's error() begins with where a parameter's value is none.
+# The start of a query's error() about a parameter with a bad value.
 REFUSAL = "Invalid Input Error: bad parameter: "
 
 
 class ParameterError(ValueError):
-    """The query does not take this value; the message says which it takes."""
+    """The query does not take this value; the message lists the values it takes."""
 
 
 class HeaderError(ValueError):
-    """A .sql file's header breaks the format: a mistake of ours."""
+    """The header of a .sql file breaks the format: a bug of pagetape."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value the asker may choose; None stands for no choice."""
+    """A value that the user may choose; the default None stands for no choice."""
 
     name: str
     type: str
@@ -76,7 +81,7 @@ class Parameter:
 
     @property
     def convert(self) -> Callable[[str], Any]:
-        """What makes a value of it from text."""
+        """The function that makes a value from text."""
         return _PYTHON[self.type]
 
 
@@ -97,8 +102,8 @@ class Query:
     title: str
     doc: str
     tier: str  # "A", "B", "-", or "" for a view
-    several: bool  # it compares tapes
-    nodes: bool  # it compares the nodes of a machine
+    several: bool  # compares tapes
+    nodes: bool  # compares the nodes of a machine
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
@@ -155,10 +160,17 @@ def parse(name: str, text: str) -> Query:
     return Query(name, comment[0], text, tier, several, nodes, parameters, columns, body)
 
 
+_NO_REPORTS = ("views", "macros", "internal", "tests", "__pycache__")
+
+
+def _queries() -> Traversable:
+    return files("pagetape").joinpath("queries")
+
+
 def _tree(directory: Traversable, prefix: str) -> list[Query]:
     found: list[Query] = []
     for entry in sorted(directory.iterdir(), key=lambda e: e.name):
-        if entry.is_dir() and entry.name not in ("views", "tests", "__pycache__"):
+        if entry.is_dir() and entry.name not in _NO_REPORTS:
             found += _tree(entry, f"{prefix}{entry.name}.")
         elif entry.name.endswith(".sql"):
             name = prefix + entry.name.removesuffix(".sql")
@@ -169,10 +181,22 @@ def _tree(directory: Traversable, prefix: str) -> list[Query]:
 @cache
 def reports() -> dict[str, Query]:
     """Every report by name."""
-    return {q.name: q for q in _tree(files("pagetape").joinpath("queries"), "")}
+    return {q.name: q for q in _tree(_queries(), "")}
 
 
 @cache
 def views() -> tuple[Query, ...]:
-    """The shared views, in the order in which they are made."""
-    return tuple(_tree(files("pagetape").joinpath("queries/views"), ""))
+    """The views that all queries can use."""
+    return tuple(_tree(_queries().joinpath("views"), ""))
+
+
+@cache
+def macros() -> tuple[Query, ...]:
+    """The macros that all queries can use; each `sql` is the statement that makes one."""
+    return tuple(_tree(_queries().joinpath("macros"), ""))
+
+
+@cache
+def internal() -> dict[str, Query]:
+    """The queries that pagetape itself needs, by name; those in folders as folder.name."""
+    return {q.name: q for q in _tree(_queries().joinpath("internal"), "")}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a query keeps what does not fit into memory: a directory of the process's own.
+"""The directory where a query puts rows that do not fit into memory: one per process.
 
-A process that is killed leaves its directory behind; the next one takes it away. A lock on
-the directory says that its process lives: process ids come again, and are other ones in a
-container that shares /tmp.
+A killed process leaves its directory behind; the next process removes it. A lock on the
+directory shows that its process lives. A process id could not: the kernel reuses ids, and a
+container that shares /tmp has ids of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = "pagetape-sql-"
 
 
 def _locked(directory: Path) -> int:
-    """The directory's descriptor with its lock; OSError if that is held, or it is not ours."""
+    """The directory's descriptor, locked; OSError if another process has the lock."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,9 +31,9 @@ def _locked(directory: Path) -> int:
 
 
 def _tidy(above: Path) -> None:
-    """Take away what dead processes of this user left."""
+    """Remove the directories that dead processes of this user left."""
     for directory in above.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # it lives, or another one takes it away just now
+        with contextlib.suppress(OSError):  # its process lives, or another one removes it just now
             if directory.lstat().st_uid == os.geteuid():
                 fd = _locked(directory)
                 shutil.rmtree(directory, ignore_errors=True)
@@ -41,7 +41,7 @@ def _tidy(above: Path) -> None:
 
 
 def _made(above: Path) -> tuple[Path, int]:
-    """A new one with its lock, which another process that tidies may hold for a moment."""
+    """A new directory and its locked descriptor; a tidying process may have the lock briefly."""
     while True:
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=above))
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
@@ -53,7 +53,7 @@ def _made(above: Path) -> tuple[Path, int]:
 
 @contextlib.contextmanager
 def spill_dir() -> Iterator[tuple[Path, int]]:
-    """A directory that goes away at the end, and the bytes it may take: half of what is free."""
+    """A directory that is removed at the end, and its limit in bytes: half of the free space."""
     above = Path(tempfile.gettempdir())
     _tidy(above)
     disk = os.statvfs(above)

@@ -12,7 +12,7 @@ import click
 from pagetape import answer, console
 from pagetape.commands import options
 from pagetape.numa_maps import parse
-from pagetape.replaying import divergence, kernels, model_error, preference, presets
+from pagetape.replaying import divergence, kernels, model_error, playback, preference, presets
 from pagetape.replaying.playback import Run, check, is_own, play
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
@@ -68,7 +68,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
         raise TapeError(
             errno.EINVAL, f"{numa_maps}: not the output of grep -H '' /proc/*/numa_maps"
         )
-    return tuple(sorted(preference.told(tape, rows).items()))
+    return tuple(sorted(preference.known_preferences(tape, rows).items()))
 
 
 @click.command("replay")
@@ -176,10 +176,11 @@ def command(
             with console.progress("model error") as bar:
                 error = model_error.measure(source, out, bar)
     with console.progress("replay") as bar:
-        told = {"inferred": inferred(source), "preferences": preferences(source)}
-        result = play(source, run, out, replace=force, progress=bar, **told, model_error=error)
+        given = inferred(source), preferences(source)
+        new = out and playback.NewTape(out, replace=force, model_error=error)
+        result = play(playback.Source(source, *given), run, new, bar)
     if explain:
-        result["first_divergence"] = divergence.explain(source, **told)
+        result["first_divergence"] = divergence.explain(source, *given)
     loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes as Parquet, for fleets: small, and read by anything.
+"""Tapes as Parquet, for fleets: small, and readable by many tools.
 
     DIR/TABLE/host=NAME/date=YYYY-MM-DD/boot-BOOT-TAPE-CONTENTS.parquet
 
-Host, date and boot are those of the recording, `unknown` where the tape does not tell. CONTENTS
-is a hash of the tape's files, so that a tape is archived once, and two of one name side by
-side. Rows are those of the tape, in its order; facts and documentation are in the schema's
-metadata, as on the tape; what the schema calls bool is one.
+Host, date and boot are those of the recording, or `unknown`. CONTENTS is a hash of the tape's
+files: the same tape is archived once, and two tapes of one name have two files. Rows are those of
+the tape, in its order. Facts and documentation are in the schema's metadata, as on the tape.
+Columns of the type bool in the schema are Parquet booleans.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pagetape.tapes import cache
 
 _GROUP_ROWS = 1 << 20
 _ZSTD = 3
-# Of the columns that are large: times grow by little, pfns share their upper bytes.
+# Of the large columns: times grow in small steps, pfns share their upper bytes.
 _ENCODINGS = {"ts": "DELTA_BINARY_PACKED", "pfn": "BYTE_STREAM_SPLIT"}
 
 
 @dataclass(frozen=True)
 class Archived:
-    """What became of one tape."""
+    """The archive's part of one tape."""
 
     tape: str
-    files: int  # one a table that has rows
-    made: int  # of them, the others were there
+    files: int  # one per table with rows
+    made: int  # new files; the others were there before
     rows: int
     bytes: int
 
@@ -99,7 +99,7 @@ def _write(tape: Tape, name: str, path: Path) -> None:
 
 
 def archive(tape: Tape, directory: Path) -> Archived:
-    """Put the tables of a tape that have rows into the archive, those that are not there."""
+    """Put the tables of a tape that have rows into the archive, unless they are there already."""
     where = file_name(tape)
     files = made = rows = size = 0
     for name in sorted(tape.tables):

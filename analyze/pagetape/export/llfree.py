@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tape as a trace for `replay` of the allocator LLFree (github.com/luhsra/llfree-rs, eval/).
 
-The format has no description but its reader, of June 2026. All is little endian, in pages of
-4 KiB. The first has three numbers of 32 bits: how many pages follow, the CPUs, the highest
-pfn. Each other page is of one CPU, in the order of time:
+The only description of the format is its reader, as of June 2026. Numbers are little endian. The
+file consists of pages of 4 KiB. The first page has three numbers of 32 bits: the pages that
+follow, the CPUs, the highest pfn. Each other page belongs to one CPU, in the order of time:
 
     bytes 0-3     the CPU
-    bytes 16-     255 entries of 128 bits; one with pfn 0 ends the page
+    bytes 16-     255 entries of 128 bits; an entry with pfn 0 ends the page
         bits 0-37    time in us
         bits 38-61   pfn
         bit 62       1 allocation, 0 free
@@ -14,7 +14,7 @@ pfn. Each other page is of one CPU, in the order of time:
         bits 67-95   gfp flags
         bits 96-127  pid
 
-So a trace ends at 64 GiB and after 76 hours, and its reader takes 256 CPUs.
+So a trace is limited to 64 GiB and 76 hours. The reader takes at most 256 CPUs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
 _PAGE = 4096
-_ENTRIES = 255  # of a page
+_ENTRIES = 255  # per page
 _WORDS = _PAGE // 8
 _MAX_PFN = (1 << 24) - 1
 _MAX_US = (1 << 38) - 1
@@ -39,8 +39,8 @@ _MAX_CPUS = 256
 _GIB_ORDER = 18
 _BITS = TABLES["event"].column("gfp_flags").bits
 
-# Bits of the reader from 0 on, by the names a tape has for them. Above them it has PAGE_CACHE,
-# which is no flag of a kernel.
+# The reader's bits from 0 on, by their names on a tape. The reader's next bit, PAGE_CACHE, is no
+# gfp flag of a kernel.
 _GFP = (
     "DMA", "HIGHMEM", "DMA32", "MOVABLE", "RECLAIMABLE", "HIGH", "IO", "FS", "ZERO", "ATOMIC",
     "DIRECT_RECLAIM", "KSWAPD_RECLAIM", "WRITE", "NOWARN", "RETRY_MAYFAIL", "NOFAIL", "NORETRY",
@@ -51,7 +51,7 @@ _U64 = pa.uint64()
 
 
 def _gfp(flags: pa.Array) -> pa.Array:
-    """The reader's bits for a column of gfp_flags; 0 where there is none."""
+    """The reader's bits for a column of gfp_flags; 0 for null."""
     bits = {bit: _GFP.index(name) for bit, name in enumerate(_BITS) if name in _GFP}
     coded = pc.fill_null(flags, 0).dictionary_encode()
     known = [
@@ -72,7 +72,7 @@ def _or(first: pa.Array, *others: pa.Array) -> pa.Array:
 
 
 def _entries(rows: pa.RecordBatch, start: int, base: int) -> pa.Table:
-    """Each row's entry as two words, beside its CPU."""
+    """The entry of each row: its CPU and two words."""
     ns = pc.subtract(rows["ts"], pa.scalar(start, _U64))
     alloc = pc.equal(rows["kind"].cast(pa.utf8()), "alloc")
     order = rows["page_order"].cast(_U64)
@@ -91,14 +91,14 @@ def _entries(rows: pa.RecordBatch, start: int, base: int) -> pa.Table:
 
 
 def _pages(cpu: int, entries: pa.Table) -> bytes:
-    """Pages of one CPU; the last one may not be full."""
+    """Pages of one CPU; the last may be partly filled."""
     nr = entries.num_rows
     words = pa.arange(0, -(-nr // _ENTRIES) * _WORDS)
     page = pc.divide(words, _WORDS)
     place = pc.subtract(words, pc.multiply(page, _WORDS))
     high = pc.bit_wise_and(place, 1)
     entry = pc.add(pc.multiply(page, _ENTRIES), pc.subtract(pc.shift_right(place, 1), 1))
-    # What a word of the file is: the CPU, nothing, or a word of an entry.
+    # A word of the file is the CPU, 0, or a word of an entry.
     source = pa.chunked_array(
         [pa.array([cpu, 0], _U64), *entries["low"].chunks, *entries["high"].chunks]
     )
@@ -113,16 +113,16 @@ def _pages(cpu: int, entries: pa.Table) -> bytes:
 
 
 def _used(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
-    """Allocations that succeeded, and frees, each once; the first pfn can have no entry."""
+    """Successful allocations, and frees, each once; without the first pfn, which ends a page."""
     wanted = pc.is_in(batch["kind"].cast(pa.utf8()), value_set=pa.array(["alloc", "free"]))
     there = pc.not_equal(pc.fill_null(batch["pfn"], base), pa.scalar(base, _U64))
     return batch.filter(pc.and_(wanted, there))
 
 
 def _bounds(tape: Tape) -> tuple[int, int]:
-    """The pfns from the machine's first to its last, as far as the snapshot tells.
+    """The first pfn and the number of the last one from there, by the snapshot; (0, 0) without.
 
-    The first is that of the gigabyte where memory begins: 0 but on a private tape.
+    The first is that of the gigabyte where memory begins: 0 except on a private tape.
     """
     zones = tape.table("zone").to_pylist()
     if not zones:
@@ -132,7 +132,7 @@ def _bounds(tape: Tape) -> tuple[int, int]:
 
 
 class _Trace:
-    """A trace on its way to its file. What fills no page yet waits."""
+    """A trace on its way to its file. Entries wait until they fill a page."""
 
     def __init__(self, tape: Tape, file: BinaryIO) -> None:
         self._file = file
@@ -163,7 +163,7 @@ class _Trace:
             self._waiting[cpu] = mine.slice(full)
 
     def _check(self, us: int) -> None:
-        """TapeError where the format ends."""
+        """TapeError if the tape exceeds the format's limits."""
         if self._max_pfn > _MAX_PFN:
             why = f"pfn {self._max_pfn}, and LLFree's format ends at {_MAX_PFN} (64 GiB)"
         elif us > _MAX_US:
@@ -180,7 +180,7 @@ class _Trace:
         self._file.write(data)
 
     def finish(self) -> None:
-        """Write what waits, and the first page."""
+        """Write the entries that wait, and the first page."""
         for cpu, entries in sorted(self._waiting.items()):
             self._write(cpu, entries)
         self._file.seek(0)
@@ -190,7 +190,7 @@ class _Trace:
 def write(
     tape: Tape, file: BinaryIO, progress: Callable[[float], None] = lambda _share: None
 ) -> dict[str, int]:
-    """Write the tape's trace; how many entries it has."""
+    """Write the tape's trace; the number of its entries."""
     trace = _Trace(tape, file)
     rows, read = tape.num_rows("event"), 0
     for batch in tape.batches("event"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaying: tapes through the allocator model, and how true it is."""
+"""Replaying: tapes through the allocator model, and its accuracy."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a free run leaves the kernel's track: its first wrong page, and both states around it.
+"""The first wrong page of a free run, and the states of kernel and model around it.
 
 The kernel's state is that of validate, which takes over every recorded decision. Both runs
-are made once more up to the wrong page, with a witness of each (replay/witness.h). A page is
-wrong only when it is handed out: the two states may have parted long before, and how long
-they were the same says which part of the state went first.
+are made a second time, up to the wrong page, each with a state trace
+(replay/explain/state_trace.h). A page turns out to be wrong only when it is handed out: the
+states may have differed long before. The last row at which each part of the state was the
+same shows which part differed first.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import pyarrow.compute as pc
 
 from pagetape import _replay
 from pagetape.replaying import kernels, validate_run
+from pagetape.replaying.engine_run import EngineRun, event_batches
 from pagetape.replaying.playback import Run, Source
 from pagetape.schemas.tape import Tape
 
-# Rows after the wrong page that are played as well: what waits for later rows sees them.
+# Rows to play after the wrong page, so that an event that waits for later rows is decided.
 _MARGIN = 1 << 16
 
-# Parts of the state, in the order of their digests: replay/witness.h.
+# Parts of the state, in the order of their digests: replay/explain/state_trace.h.
 PARTS = (
     "free lists",
     "per-CPU lists",
@@ -36,7 +38,9 @@ PARTS = (
 
 _REQUESTS = {"alloc", "free", "free_batched"}
 _OF_A_REFILL = {"alloc_zone_locked", "alloc_extfrag"}
-_UNTOLD_ROWS, _LISTS = 6, 16  # told at most
+_INFERRED_ROWS, _LISTS = 6, 16  # printed at most
+
+_OWN = Run("auto", ())
 
 
 def _rows(tape: Tape, first: int, end: int) -> Iterator[dict[str, Any]]:
@@ -53,7 +57,7 @@ def _rows(tape: Tape, first: int, end: int) -> Iterator[dict[str, Any]]:
 
 
 def _first_of_refill(tape: Tape, wrong: dict[str, Any]) -> int:
-    """The first event of the refill that the page came from, or its own row."""
+    """The row of the first event of the refill that the page came from, or the page's own row."""
     first = int(wrong["at"])
     before = [row for row in _rows(tape, max(first - 4096, 0), first) if row["cpu"] == wrong["cpu"]]
     for row in reversed(before):
@@ -63,22 +67,25 @@ def _first_of_refill(tape: Tape, wrong: dict[str, Any]) -> int:
     return first
 
 
-def _play(source: Source, until: int | None, **options: Any) -> _replay.Replay:
-    """A free run up to its first wrong page, or through the rows before `until`."""
-    engine = source.engine(Run("auto", ()), events=False, **options)
-    preference = source.preference(Run("auto", ()))
-    for name, batch in [*source.start, *(("preference", b) for b in preference.to_batches())]:
-        engine.load(name, batch)
-    fed = 0
-    for batch in source.tape.batches("event"):
-        engine.feed(batch if until is None else batch.slice(0, max(until - fed, 0)))
-        while engine.read() is not None:
-            pass
-        fed += batch.num_rows
-        if engine.wrong_page is not None if until is None else fed >= until:
-            break
-    engine.finish()
-    return engine
+def _until_wrong_page(engine: _replay.Replay, tape: Tape) -> Iterator[pa.RecordBatch]:
+    """The batches of event, up to the one with the first wrong page."""
+    for batch in event_batches(tape):
+        yield batch
+        if engine.wrong_page is not None:
+            return
+
+
+def _first_rows(tape: Tape, rows: int) -> Iterator[pa.RecordBatch]:
+    """The first `rows` of event."""
+    for batch in event_batches(tape, rows):
+        yield batch.slice(0, max(rows, 0))
+        rows -= batch.num_rows
+
+
+def _first_wrong_page(source: Source) -> _replay.WrongPage | None:
+    engine = source.engine(_OWN, events=False, explains=True)
+    EngineRun(engine, source.tables(_OWN)).play(_until_wrong_page(engine, source.tape))
+    return engine.wrong_page
 
 
 def _same_until(kernel: bytes, model: bytes, start: int) -> list[int | None]:
@@ -98,7 +105,7 @@ def _same_until(kernel: bytes, model: bytes, start: int) -> list[int | None]:
 
 
 def _event(rows: list[dict[str, Any]]) -> str:
-    """Like events of a CPU, one after the other, in one line."""
+    """Successive events of one CPU that are alike, in one line."""
     first, last = rows[0], rows[-1]
     words = [f"row {first['at']}" if len(rows) == 1 else f"rows {first['at']} to {last['at']}"]
     words[0] += f", cpu {first['cpu']}, pid {first['pid']}: {first['kind']}"
@@ -119,32 +126,32 @@ def _events(tape: Tape, first: int, end: int) -> list[str]:
 
 
 def _inferred(rows: pa.Table | None, first: int, end: int) -> list[str]:
-    """What no event told before some rows, and the run was given."""
+    """The inferred rows before some rows of event, which the run got as input, in lines."""
     if rows is None:
         return []
     at = rows["at"]
     near = rows.filter(pc.and_(pc.greater_equal(at, first), pc.less(at, end)))
     return [
-        f"  before row {row['at']}, cpu {row['cpu']}, no event tells: {row['kind']}"
+        f"  before row {row['at']}, cpu {row['cpu']}, inferred: {row['kind']}"
         f" pfn {row['pfn']} order {row['page_order']}"
-        for row in near.slice(0, _UNTOLD_ROWS).to_pylist()
+        for row in near.slice(0, _INFERRED_ROWS).to_pylist()
     ]
 
 
-def _list_name(look: _replay.ListLook) -> tuple[Any, ...]:
-    return look["node"], look["zone"], look["cpu"], look["page_order"], look["migratetype"]
+def _list_name(state: _replay.ListState) -> tuple[Any, ...]:
+    return state["node"], state["zone"], state["cpu"], state["page_order"], state["migratetype"]
 
 
-def _entries(look: _replay.ListLook | None) -> str:
-    if look is None:
+def _entries(state: _replay.ListState | None) -> str:
+    if state is None:
         return "empty"
-    more = " ..." if look["nr"] > len(look["pfns"]) else ""
-    return f"{look['nr']} ({' '.join(map(str, look['pfns']))}{more})"
+    more = " ..." if state["nr"] > len(state["pfns"]) else ""
+    return f"{state['nr']} ({' '.join(map(str, state['pfns']))}{more})"
 
 
-def _unlike(kernel: list[_replay.ListLook], model: list[_replay.ListLook]) -> list[str]:
-    """The lists that are not the same in both, as far as they were looked at."""
-    ours, theirs = ({_list_name(look): look for look in looks} for looks in (kernel, model))
+def _unlike(kernel: list[_replay.ListState], model: list[_replay.ListState]) -> list[str]:
+    """The lists that differ in length or in their first entries."""
+    ours, theirs = ({_list_name(state): state for state in states} for states in (kernel, model))
     lines = []
     for name in dict.fromkeys([*ours, *theirs]):
         one, other = ours.get(name), theirs.get(name)
@@ -161,23 +168,24 @@ def _unlike(kernel: list[_replay.ListLook], model: list[_replay.ListLook]) -> li
 
 
 class _Pair:
-    """Both runs up to the wrong page, each with a witness of one scene."""
+    """Both runs up to the wrong page, each with a state trace of the same request."""
 
     def __init__(self, source: Source, wrong: dict[str, Any], ran: int) -> None:
         self._source = source
         self.start = source.spans[0][0] if source.spans else 0
         self.first = max(min(_first_of_refill(source.tape, wrong), ran), self.start)
-        self._scene = wrong | {"start": self.start, "first": self.first, "ran": ran}
+        self._request = wrong | {"start": self.start, "first": self.first, "ran": ran}
 
-    def see(self, lists: int | None = None) -> tuple[_replay.Sight, _replay.Sight]:
-        """The kernel, then the model."""
+    def traces(self, lists: int | None = None) -> tuple[_replay.StateTrace, _replay.StateTrace]:
+        """The kernel's, then the model's; with all lists as they are before row `lists`."""
         tape = self._source.tape
-        scene: Any = self._scene | {"lists": lists}
-        until = scene["at"] + _MARGIN
-        model = _play(self._source, until, scene=scene).saw
+        trace: Any = self._request | {"lists": lists}
+        until = trace["at"] + _MARGIN
+        engine = self._source.engine(_OWN, events=False, trace=trace)
+        EngineRun(engine, self._source.tables(_OWN)).play(_first_rows(tape, until))
+        model = engine.state_trace
         row = kernels.row(tape, "auto")
-        most = until - self.start
-        kernel = validate_run.run(tape, row, lambda _name, _batch: None, most=most, scene=scene).saw
+        kernel = validate_run.run(tape, row, most=until - self.start, trace=trace).state_trace
         assert model and kernel
         return kernel, model
 
@@ -193,18 +201,18 @@ def _ran(wrong: dict[str, Any], inferred: pa.Table | None) -> int:
 
 @dataclass(frozen=True)
 class _Parting:
-    """Where the lists of two states part."""
+    """The place where the lists of two states begin to differ."""
 
-    there: list[str]  # the events, and what no event told
-    after: int  # row before which they are no longer the same
-    unlike: list[str]  # the lists that are not
+    there: list[str]  # the events, and the inferred rows
+    after: int  # row before which the lists differ
+    unlike: list[str]  # the lists that differ
 
 
 def _parting(pair: _Pair, tape: Tape, inferred: pa.Table | None, last: int, end: int) -> _Parting:
-    """`last` is the row before which all lists were the same, `end` that after the wrong page."""
+    """`last` is the last row before which all lists were the same; `end`, after the wrong page."""
     after = next((row["at"] for row in _rows(tape, last + 1, end) if row["kind"] in _REQUESTS), end)
     there = [*_events(tape, last, after + 1), *_inferred(inferred, last, after + 1)]
-    kernel, model = pair.see(after)
+    kernel, model = pair.traces(after)
     return _Parting(there, after, _unlike(kernel["lists"], model["lists"]))
 
 
@@ -213,18 +221,21 @@ def explain(
 ) -> dict[str, Any] | None:
     """The first wrong page of a free run under the tape's own kernel and policy, or None.
 
-    `inferred` and `preferences` are as for Source. `same_until` has, by part of the state, the
-    last row before which it was the kernel's; `there` the events where the lists part, and
-    `unlike` the lists that are not the same then; `explanation` is all of it in lines of text.
+    `inferred` and `preferences` are as for Source. Keys of the result besides the page:
+
+        same_until   by part of the state, the last row before which model and kernel agreed
+        there        the events at which the lists begin to differ
+        unlike       the lists that differ then
+        explanation  all of it in lines of text
     """
     source = Source(tape, inferred, preferences)
-    found = _play(source, None, explains=True).wrong_page
+    found = _first_wrong_page(source)
     if found is None:
         return None
     wrong: dict[str, Any] = dict(found)
     ran = _ran(wrong, inferred)
     pair = _Pair(source, wrong, ran)
-    kernel, model = pair.see()
+    kernel, model = pair.traces()
     until = _same_until(kernel["digests"], model["digests"], pair.start)
     same = dict(zip(PARTS, until, strict=True))
     last = max(min(same[part] or 0 for part in PARTS[:2]), pair.start)
@@ -238,10 +249,10 @@ def explain(
         *(f"the model before {when}:", *model["before"]),
         *("the kernel after it:", *kernel["after"]),
         *("the model after it:", *model["after"]),
-        "the two were the same",
+        "kernel and model were the same",
         *(f"  {part}: " + (f"until row {row}" if row else "never") for part, row in same.items()),
         *("there:", *parting.there),
         *(f"what differs before row {parting.after}:", *parting.unlike),
     ]
-    told = {"same_until": same, "there": parting.there, "unlike": parting.unlike}
-    return wrong | told | {"explanation": explanation}
+    parts = {"same_until": same, "there": parting.there, "unlike": parting.unlike}
+    return wrong | parts | {"explanation": explanation}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many readers of a few streams, on some threads.
+"""A few streams fanned out to many readers, on several threads.
 
-A *group* is a stream and those who read all of it. The stream is read once: an item is kept
-until every reader of the group had it, and there are never more than `WINDOW` of them. Who is
-furthest behind goes first, so that the readers of a group stay together. Several groups
-are under way at once where one has no work for all threads.
+A *group* is a stream and its readers, each of which reads all of it. The stream is read once: an
+item stays in memory until every reader of the group had it, and at most `WINDOW` items do. The
+reader furthest behind goes first, so that the readers of a group stay together. Several groups
+run at once if one has no work for all threads.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Work = Callable[[], None]
 
 
 class Reader(Protocol):
-    """One who reads a stream. Its calls come one after the other, each on any thread."""
+    """A reader of a stream. Its calls come one after the other, each on any thread."""
 
     def feed(self, item: Any) -> None: ...
     def finish(self) -> None: ...
     def close(self) -> None:
-        """The last call, whether it was finished or not."""
+        """The last call, with or without a finish() before it."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Place:
 
 
 class Group:
-    """`nr` readers of one stream; `start` makes both, on one of the threads."""
+    """`nr` readers of one stream; `start` makes stream and readers, on one of the threads."""
 
     def __init__(
         self, nr: int, start: Callable[[], tuple[Iterator[Any], Sequence[Reader]]]
@@ -47,14 +47,16 @@ class Group:
         self.nr = nr
         self._start = start
         self._stream: Iterator[Any] = iter(())
-        self._places: list[_Place] | None = None  # until started; then of who still reads
+        self._places: list[_Place] | None = (
+            None  # None until started, then readers that are not finished
+        )
         self._window: deque[Any] = deque()
         self._first = 0  # number of the item at the head of the window
         self._reading = False
         self._over = False
 
     def take(self) -> tuple[Work, Work] | None:
-        """Work that can be done now, and what is to be noted when it is done; else None."""
+        """Work that can be done now, and the call that records its end; None if there is none."""
         if self._places is None:
             return None if self._reading else self._take_next(self._open)
         idle = [place for place in self._places if not place.busy]
@@ -116,13 +118,13 @@ class Group:
         return self._places == []
 
     def abandon(self) -> None:
-        """Nobody reads on; nobody is reading."""
+        """Close all readers; none of them is in a call."""
         for place in self._places or ():
             place.reader.close()
 
 
-class _Crew:
-    """The threads, and what they share."""
+class _Pool:
+    """The state that the threads share."""
 
     def __init__(self, groups: Sequence[Group], most: int) -> None:
         self._waiting = deque(groups)
@@ -142,12 +144,12 @@ class _Crew:
         return None
 
     def work(self) -> None:
-        """Take part until there is nothing left to do."""
+        """Run one thread's share, until there is no work left."""
         while self._turn():
             pass
 
     def _turn(self) -> bool:
-        """Wait for work and do it; whether there was any."""
+        """Wait for work and do it; False if there is none left."""
         with self._changed:
             while (taken := self._take()) is None or self._error:
                 if self._error or not (self._waiting or self._under_way):
@@ -160,13 +162,13 @@ class _Crew:
             self.stop(e)
         with self._changed:
             note()
-            del taken, work, note  # they hold the reader
+            del taken, work, note  # they refer to the reader
             self._under_way = [group for group in self._under_way if not group.finished]
             self._changed.notify_all()
         return True
 
     def stop(self, error: BaseException) -> None:
-        """Nobody takes up new work."""
+        """No thread starts new work."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
@@ -179,17 +181,20 @@ class _Crew:
 
 
 def read_all(groups: Sequence[Group], threads: int, most: int) -> None:
-    """Every group to its end, on `threads` threads, with no more than `most` readers at a
-    time if no group alone has more. The first error ends it all."""
-    crew = _Crew(groups, most)
-    workers = [Thread(target=crew.work, daemon=True) for _ in range(threads)]
+    """Read every group to its end, on `threads` threads.
+
+    At most `most` readers are open at a time, unless one group has more. The first error ends
+    all groups.
+    """
+    pool = _Pool(groups, most)
+    workers = [Thread(target=pool.work, daemon=True) for _ in range(threads)]
     for worker in workers:
         worker.start()
     try:
         for worker in workers:
             worker.join()
     except KeyboardInterrupt as e:
-        crew.stop(e)
+        pool.stop(e)
         for worker in workers:
             worker.join()
-    crew.close()
+    pool.close()

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep's runs on the workers of a Dask cluster, which share a filesystem with this machine.
 
-A tape is prepared once, on one worker; then its runs go out in groups, each of which
-decodes the tape once. A worker plays a group on one of its threads. Its files are the result,
-as on one machine.
+One worker prepares a tape, once. Its runs then go to the workers in groups; a worker plays a
+group on one thread and decodes the tape once for it. The result is the same files as on one
+machine.
 """
 
 from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby
 from math import ceil
@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.replaying import sweep
+from pagetape.replaying.engine_run import Progress, silent
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
 
@@ -27,7 +28,7 @@ _CONNECT_S = 10
 
 
 def _prepare(tape: Tape, directory: Path, build: str) -> tuple[pa.Table, pa.Table]:
-    """On a worker: what sweep.prepare() gives."""
+    """On a worker: sweep.prepare()."""
     _same(build)
     return sweep.prepare(tape, directory)
 
@@ -35,20 +36,20 @@ def _prepare(tape: Tape, directory: Path, build: str) -> tuple[pa.Table, pa.Tabl
 def _play(
     cases: Sequence[sweep.Case], prepared: tuple[pa.Table, pa.Table], directory: Path, build: str
 ) -> int:
-    """On a worker: some runs on one tape; how many."""
+    """On a worker: play some runs on one tape; the number of runs."""
     _same(build)
     sweep.play(cases, directory, jobs=1, models=len(cases), prepared=prepared)
     return len(cases)
 
 
 def _same(build: str) -> None:
-    """An error unless this worker's pagetape is that of the sweep."""
+    """An error unless this worker has the same pagetape as the sweep."""
     if cache.build() != build:
         raise TapeError(errno.EPROTO, f"worker on {socket.gethostname()}: another pagetape")
 
 
 def _dask() -> Any:
-    """Imported here, for nothing else needs it."""
+    """The optional module, which only a cluster needs."""
     try:
         import distributed
     except ImportError:
@@ -72,7 +73,7 @@ def play(
     directory: Path,
     *,
     models: int,
-    progress: Callable[[float], None] = lambda _share: None,
+    progress: Progress = silent,
 ) -> None:
     """Make the results of the cases; up to `models` of them are a group."""
     with closing(_client(address)) as client:

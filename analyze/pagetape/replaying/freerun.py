@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How true a free run is: the model's own account of a recording beside the recording.
+"""The accuracy of a free run: the model's pages beside those of the recording.
 
-The model is given the requests of the tape and nothing else; every page it hands out is
-compared with the page that the kernel handed out. One wrong page moves others, so the
-share of equal ones falls with time; the first wrong one is therefore told.
+The model takes only the requests from the tape. Every page that it hands out is compared with
+the page that the kernel handed out. One wrong page moves others, so the share of equal pages
+falls with time; the result therefore also has the first wrong page.
 """
 
 from __future__ import annotations
@@ -14,48 +14,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pagetape.asking import query
 from pagetape.asking.database import Database, labels
 from pagetape.replaying import replay_span
 from pagetape.schemas.tape import Tape
 
-# Anomalies of requests that the model does not take, and so writes no event for.
+# Anomalies of requests that the model refuses, and writes no event for.
 _NOT_TAKEN = ("bad_event", "outside_zones")
 
 _COLUMNS = ("ts", "cpu", "pid", "pfn", "page_order", "migratetype")
 
-_EXTFRAG = """
-WITH span AS (
-    SELECT
-        coalesce(min(ts) FILTER (snapshot = 0), 0) AS after,
-        coalesce(
-            CASE WHEN bool_or(snapshot = 0) THEN max(ts) FILTER (snapshot > 0) END,
-            18446744073709551615
-        ) AS until
-    FROM snapshot
-    WHERE how = 'exact'
-)
-SELECT
-    alloc_migratetype,
-    fallback_migratetype,
-    kind,
-    alloc_order,
-    count(*) FILTER (tape = $recorded) AS recorded,
-    count(*) FILTER (tape = $model) AS model
-FROM extfrag
-WHERE ts > (SELECT after FROM span) AND ts <= (SELECT until FROM span)
-GROUP BY ALL
-"""
-
-# Rows of one table at the end of the recording that the model has as well.
-_END = """
-SELECT count(*) AS nr, count(m.pfn) AS same
-FROM (SELECT * FROM {table} WHERE tape = $recorded AND snapshot = $last) AS r
-LEFT JOIN (SELECT * FROM {table} WHERE tape = $model AND snapshot = 1) AS m USING ({columns})
-"""
-
 
 def _allocs(tape: Tape, rows: list[replay_span.Span], without: pa.Array) -> Iterator[pa.Table]:
-    """The allocs of some rows of event, `at` their row; of all rows if none are given."""
+    """The allocs of some rows of event, or of all, without the rows `without`; `at` is the row."""
     base = 0
     for batch in tape.batches("event"):
         for first, end in rows or [(0, base + batch.num_rows)]:
@@ -75,14 +46,14 @@ def _concat(tables: Iterator[pa.Table]) -> pa.Table:
 
 
 def _compare_allocs(tape: Tape, model: Tape) -> dict[str, Any]:
-    """The allocs of both, one by one."""
+    """The allocs of both tapes, one by one."""
     anomaly = model.table("anomaly")
     taken = pc.is_in(anomaly["kind"].cast(pa.utf8()), value_set=pa.array(_NOT_TAKEN))
     not_taken = anomaly.filter(taken)["at"].cast(pa.int64()).combine_chunks()
     recorded = _concat(_allocs(tape, replay_span.spans(tape), not_taken))
     played = _concat(_allocs(model, [], pa.array([], pa.int64())))
     assert len(recorded) == len(played), (len(recorded), len(played))
-    served = pc.is_valid(recorded["pfn"])  # requests that failed in the record are no decision
+    served = pc.is_valid(recorded["pfn"])  # a request that failed in the record is no decision
     same = pc.fill_null(pc.equal(recorded["pfn"], played["pfn"]), False)
     wrong = pc.index(pc.and_not(served, same), True).as_py()
     first = None
@@ -98,7 +69,7 @@ def _compare_allocs(tape: Tape, model: Tape) -> dict[str, Any]:
 
 
 def _extfrag(db: Database, names: dict[str, str]) -> dict[str, Any]:
-    rows = db.ask(_EXTFRAG, names).objects()
+    rows = db.run(query.internal()["fallbacks_beside_model"], names).objects()
 
     def by(*columns: str) -> list[dict[str, Any]]:
         sums: dict[tuple[Any, ...], list[int]] = {}
@@ -122,7 +93,7 @@ def _extfrag(db: Database, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _end_state(db: Database, names: dict[str, str]) -> dict[str, Any] | None:
-    """Free blocks and pageblocks of the record's last exact snapshot, and the model's end."""
+    """Free blocks, PCP pages and pageblocks of the last exact snapshot, beside the model's end."""
     last = db.ask(
         "SELECT max(snapshot) AS last FROM snapshot"
         " WHERE how = 'exact' AND snapshot > 0 AND tape = $recorded",
@@ -131,19 +102,14 @@ def _end_state(db: Database, names: dict[str, str]) -> dict[str, Any] | None:
     if last is None:
         return None
     found: dict[str, Any] = {}
-    for table, columns in (
-        ("free_block", "node, zone, pfn, page_order, migratetype"),
-        ("pcp_page", "node, zone, cpu, pfn"),
-        ("pageblock", "node, zone, pfn, migratetype"),
-    ):
-        sql = _END.format(table=table, columns=columns)
-        row = db.ask(sql, names | {"last": last}).objects()[0]
-        found |= {f"{table}s": row["nr"], f"{table}s_same": row["same"]}
+    values = names | {"snapshot": last}
+    for row in db.run(query.internal()["end_state"], values).objects():
+        found |= {f"{row['part']}s": row["nr"], f"{row['part']}s_same": row["same"]}
     return found
 
 
 def score(tape: Tape, model: Tape) -> dict[str, Any]:
-    """How far `model`, a free run of `tape` under its own rules, agrees with it."""
+    """The accuracy of `model`, a free run of `tape` under the tape's own rules."""
     pair = [tape, model]
     names = dict(zip(("recorded", "model"), labels(pair), strict=True))
     with Database(pair) as db:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under which kernel's rules a tape is played: which row of the feature matrix.
+"""The kernel's rules that a tape is played by: a row of the feature matrix.
 
-`--kernel auto` takes the row of the tape's release, if what was recorded agrees with it. A
-release says less than it seems: stable trees received rewrites of the allocator (6.12.19
-and 6.12.117 differ as 6.8 and 6.15 do), distributions carry patches, and a restored
-trace.dat tells none. So the tape's first events are validated under that row. Where it
-foresees one kind of decision badly, its neighbours are tried too, and one that foresees
-them clearly better overrules the release. Without a release all rows are tried.
+`--kernel auto` takes the row of the tape's release, unless the recording contradicts it. The
+release alone is not enough: stable trees received rewrites of the allocator (6.12.19 and
+6.12.117 differ as 6.8 and 6.15 do), distributions carry patches, and a restored trace.dat has no
+release. So the tape's first events are validated under that row. If the row predicts one kind
+of decision badly, its neighbours are tried too, and a row that predicts clearly better overrules
+the release. Without a release, all rows are tried.
 
-Rows differ in one kind of decision or two, often a rare one. So what a row misses is an
-average over the kinds of decisions, of the share missed of each.
+Rows differ in one or two kinds of decisions, often rare ones. So the miss rate of a row is the
+average of its miss rates by kind of decision.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pagetape.replaying import validate_run
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
 
-_EVENTS = 1 << 20  # that are validated
-_NEAR = 2  # rows to each side of the release's
-_FEWEST = 64  # decisions of a kind that say anything
-_DOUBT = 0.05  # of the decisions of a kind missed: other rows are tried
-_CLEARLY = 3 / 4  # of what the release's row misses, at most, overrules it
+_EVENTS = 1 << 20  # to validate
+_NEAR = 2  # neighbours to try, on each side of the release's row
+_FEWEST = 64  # decisions of a kind for a miss rate
+_DOUBTFUL = 0.05  # miss rate of a kind from which on other rows are tried
+_CLEARLY = 3 / 4  # of the miss rate of the release's row: a row below it overrules the release
 
 _OBSERVED = pa.schema([("row", pa.utf8()), ("missed", pa.float64()), ("doubtful", pa.bool_())])
 
@@ -44,11 +44,11 @@ class Own:
 
     row: str
     because: str
-    note: str | None = None  # what is to be said unasked
+    note: str | None = None  # one line for the user, on stderr
 
 
 def row(tape: Tape, kernel: str) -> str:
-    """The row to play by: the one named, or that of the tape's own kernel for "auto"."""
+    """The row `kernel`, or that of the tape's own kernel for "auto"."""
     if kernel != "auto":
         return _replay.kernel_for_release(kernel)
     found = own(tape)
@@ -60,25 +60,25 @@ def row(tape: Tape, kernel: str) -> str:
 
 
 def because(tape: Tape, kernel: str) -> str:
-    """Why it is that row."""
+    """The reason for the row."""
     found = own(tape) if kernel == "auto" else None
     return found.because if found else "given"
 
 
 def note(tape: Tape, kernel: str) -> str | None:
-    """One line about it for a person, if it is not what the tape says of itself."""
+    """One line for the user, if the row is not that of the tape's release."""
     found = own(tape) if kernel == "auto" else None
     return found.note if found else None
 
 
 @lru_cache(maxsize=16)
 def own(tape: Tape) -> Own | None:
-    """The row of the tape's own kernel; None where nothing tells."""
+    """The row of the tape's own kernel; None if it is unknown."""
     release = _release(tape)
     claimed = _replay.kernel_for_release(release) if release else None
     observed: list[dict[str, Any]] = []
     if "replay" not in tape.facts:
-        with suppress(OSError):  # what cannot be validated is told when it is played
+        with suppress(OSError):  # playing the tape reports the error
             observed = _observe(tape, claimed)
     best = _best(observed, claimed)
     if best is None or best == claimed:
@@ -98,7 +98,7 @@ def own(tape: Tape) -> Own | None:
 
 
 def _release(tape: Tape) -> str | None:
-    """The kernel's version; Debian's release string hides its last number."""
+    """The kernel's version; Debian's release string lacks its last number."""
     debian = re.search(r" Debian (\d+\.\d+\.\d+)", tape.facts.get("version", ""))
     return debian[1] if debian else tape.facts.get("kernel")
 
@@ -106,7 +106,7 @@ def _release(tape: Tape) -> str | None:
 def _candidates(claimed: str | None) -> list[str]:
     """The rows to try beside the release's, the nearest first; or all, the newest first.
 
-    Of rows with the same features, one.
+    Rows with the same features count as one.
     """
     rows: dict[tuple[Any, ...], str] = {}
     for kernel in _replay.kernels():
@@ -122,8 +122,8 @@ def _candidates(claimed: str | None) -> list[str]:
 
 
 def _validate(tape: Tape, row: str) -> dict[str, Any]:
-    """What a row misses of the decisions among the tape's first events."""
-    totals = validate_run.run(tape, row, lambda _name, _batch: None, most=_EVENTS).totals
+    """The miss rate of a row among the tape's first events."""
+    totals = validate_run.run(tape, row, most=_EVENTS).totals
     shares = [
         1 - totals[exact] / totals[nr] if totals[nr] >= _FEWEST else 0.0
         for _, nr, exact in validate_run.DECISIONS
@@ -131,12 +131,12 @@ def _validate(tape: Tape, row: str) -> dict[str, Any]:
     return {
         "row": row,
         "missed": sum(shares) / len(shares),
-        "doubtful": max(shares) > _DOUBT,
+        "doubtful": max(shares) > _DOUBTFUL,
     }
 
 
 def _observe(tape: Tape, claimed: str | None) -> list[dict[str, Any]]:
-    """What validating under each row gives; kept."""
+    """The miss rate of each row that is tried; cached."""
 
     def rows() -> Iterator[dict[str, Any]]:
         if claimed:
@@ -154,16 +154,16 @@ def _observe(tape: Tape, claimed: str | None) -> list[dict[str, Any]]:
 
 
 def _best(observed: list[dict[str, Any]], claimed: str | None) -> str | None:
-    """The first of the rows that miss least, if it is clearly better than the release's.
+    """The first row with the lowest miss rate, if it is clearly better than the release's.
 
-    Without a release: than the worst, else the tape does not tell one kernel from another.
+    Without a release, it must be clearly better than the worst row.
     """
     if not observed:
         return claimed
     best = min(observed, key=lambda one: float(one["missed"]))
     missed = {one["row"]: one["missed"] for one in observed}
     other = missed[claimed] if claimed else max(missed.values())
-    clear = best["missed"] <= _CLEARLY * other - _DOUBT / len(validate_run.DECISIONS)
+    clear = best["missed"] <= _CLEARLY * other - _DOUBTFUL / len(validate_run.DECISIONS)
     return str(best["row"]) if clear else claimed
 
 

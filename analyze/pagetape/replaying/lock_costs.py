@@ -13,7 +13,7 @@ _NUMBERS = ("take_ps", "take_block_ps", "give_ps", "give_block_ps")
 
 
 def _fit(tape: Tape) -> dict[str, int]:
-    """Picoseconds for a block; what a hold costs beyond its blocks is one block more."""
+    """Picoseconds per block; the fixed cost of a hold counts as one more block."""
     with Database([tape]) as db:
         rows = db.run(query.reports()["zone_lock.fit"]).objects()
     found = {row["what"]: round(1000 * row["net_ns"]) for row in rows}
@@ -21,7 +21,7 @@ def _fit(tape: Tape) -> dict[str, int]:
 
 
 def fitted(tape: Tape, spec: str) -> str:
-    """`spec` itself or, of the policy zone_lock with profile=tape, with the numbers filled in."""
+    """`spec`; with numbers of the tape, if it is the policy zone_lock with profile=tape."""
     name, _, settings = spec.partition(":")
     given = {setting.partition("=")[0] for setting in settings.split(",")}
     if name != "zone_lock" or "profile=tape" not in settings.split(","):

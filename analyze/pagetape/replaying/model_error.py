@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the model is off on a recording: the bar that every what-if on it is held against.
+"""The model's error on a recording, with which every what-if on it is compared.
 
-The recording is played under its own kernel and policy, and its metrics stand beside
-those of the model. That costs a replay, so the answer is kept (cache.py). What-ifs carry
-it in their table model_error.
+The recording is played under its own kernel and policy; the error is the distance between the
+metrics of both. That takes a replay, so the result is cached (tapes/cache.py). What-ifs have it
+in their table model_error.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 
 from pagetape.asking.comparison import metrics
 from pagetape.replaying import kernels
-from pagetape.replaying.playback import Run, play
-from pagetape.replaying.validation import preferences, inferred
+from pagetape.replaying.engine_run import Progress, silent
+from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
@@ -26,7 +26,7 @@ _SCHEMA = TABLES["model_error"].arrow
 
 
 def _side_by_side(tape: Tape, model: Tape) -> pa.Table:
-    """Every metric of the recording beside that of its replay."""
+    """Every metric of the recording and of its replay."""
     recorded, played = metrics(tape), metrics(model)
     rows = []
     for name in dict.fromkeys([*recorded, *played]):
@@ -39,12 +39,10 @@ def _side_by_side(tape: Tape, model: Tape) -> pa.Table:
     return pa.Table.from_pylist(rows, _SCHEMA)
 
 
-def measure(
-    tape: Tape, near: Path, progress: Callable[[float], None] = lambda _share: None
-) -> pa.Table:
+def measure(tape: Tape, near: Path, progress: Progress = silent) -> pa.Table:
     """The rows for `tape`; none if its kernel is unknown or it is a replay itself.
 
-    The replay it may take is put in a directory of its own beside `near`.
+    The replay, if it is needed, goes to a temporary directory beside `near`.
     """
     if "replay" in tape.facts or kernels.own(tape) is None:
         return _SCHEMA.empty_table()
@@ -54,8 +52,8 @@ def measure(
         with tempfile.TemporaryDirectory(prefix=f".{near.name}.", dir=where) as directory:
             out = Path(directory) / "model.tape"
             run = Run("auto", ())
-            told = {"inferred": inferred(tape), "preferences": preferences(tape)}
-            play(tape, run, out, progress=progress, **told, counted=True)
+            source = Source(tape, inferred(tape), preferences(tape))
+            play(source, run, NewTape(out, counted=True), progress)
             return _side_by_side(tape, Tape(out))
 
     return cache.table(tape, "model_error", _SCHEMA, make)

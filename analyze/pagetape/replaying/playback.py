@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a tape through the replay engine; the result is a tape, or totals only."""
+"""Free runs: a tape through the replay engine; the result is a tape, or totals only."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,51 +16,58 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import feedback, kernels, replay_span
+from pagetape.replaying import kernels, reclaim_input, replay_span
+from pagetape.replaying.engine_run import (
+    EngineRun,
+    Progress,
+    Tables,
+    event_batches,
+    silent,
+    start_tables,
+)
 from pagetape.replaying.lock_costs import fitted
 from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
-from pagetape.replaying.prefetch import prefetch
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import output
 from pagetape.tapes.machine import SNAPSHOT, snapshot_rows, topology
 
-# What the run takes over from its input as it is.
-KEPT = ("task", "lost")
+# Tables that the run copies from its input.
+COPIED = ("task", "lost")
 
-# Of the snapshots, what only a run that keeps all its events has rows of.
+# Tables of the snapshots that a counted run leaves out: see Playback.
 _BULKY = {"pageblock", "block_guess", "free_block", "pcp_page"}
 
-# Totals that say how reclaim would have reacted: counted, but not fed back.
+# Totals that show how reclaim would have reacted: R0 counts them without feedback.
 _FEEDBACK = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
-# Totals of the model's own reclaim and compaction, which R0 does not have: from here on.
+# The totals from here on are those of the model's own reclaim and compaction, absent in R0.
 _FIRST_OF_FEEDBACK = "kswapd_wakeups"
 
-# What no replay can tell, and why. Nobody is given a number for these.
+# Metrics that no replay predicts, and why. pagetape reports no number for these.
 NOT_MODELLED = {
-    "refaults": "which reclaimed pages are wanted again depends on what programs do next",
+    "refaults": "programs decide which reclaimed pages are used again",
     "io": "the tape has no requests for I/O, and a replay makes none",
-    "swap": "what is swapped depends on the LRU lists, which no event tells",
-    "throughput": "requests come when the record made them, however fast they are served",
+    "swap": "swapped pages depend on the LRU lists, which no event records",
+    "throughput": "requests come at their recorded times, however fast they are served",
     "latency": "no request waits for another: single stalls are modelled, their effect is not",
-    "efficiency": "how many pages are scanned for one reclaimed depends on the LRU lists",
-    "writeback": "which pages are dirty, and when they are written, no event tells",
-    "throttling": "who waits for writeback depends on pages that are dirty or congested",
+    "efficiency": "pages scanned per reclaimed page depend on the LRU lists",
+    "writeback": "no event records which pages are dirty, or when they are written",
+    "throttling": "waits for writeback depend on pages that are dirty or congested",
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to play a tape under."""
+    """The rules to play a tape under."""
 
     kernel: str  # a row of the feature matrix, or "auto"
     policies: tuple[str, ...]
     reclaim: str = "R0"
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
-    prefer: str = "auto"  # one of preference.MODES
-    memory_policies: tuple[tuple[int, str], ...] = ()  # told of threads: preference.told()
-    cpu_parts: tuple[int, ...] = ()  # of the nodes fake_numa makes of one, that of each CPU
+    preference: str = "auto"  # one of preference.MODES
+    memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known_preferences()
+    cpu_parts: tuple[int, ...] = ()  # node of each CPU, where fake_numa splits a node
 
     @property
     def nodes(self) -> str | None:
@@ -78,18 +84,18 @@ class Run:
 def is_own(tape: Tape, run: Run) -> bool:
     """Whether the run is under the kernel and the policy of the tape itself."""
     own = kernels.own(tape)
-    looking_on = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
-    mainline = {p for p in run.policies if p.partition(":")[0] not in looking_on} <= {"mainline"}
-    mainline = mainline and run.prefer == "auto" and not run.memory_policies
+    passive = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
+    mainline = {p for p in run.policies if p.partition(":")[0] not in passive} <= {"mainline"}
+    mainline = mainline and run.preference == "auto" and not run.memory_policies
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
 
 
-# Policies whose zones, and their pfns, no machine had.
+# Policies whose zones and pfns no machine had.
 _SYNTHETIC = {"fake_numa", "split_zone"}
 
 
 def synthetic(run: Run) -> list[str]:
-    """What of a run is neither recorded nor the record's in another place."""
+    """The parts of a run that come neither from the record nor from the model's rules."""
     found = []
     if _SYNTHETIC & {spec.partition(":")[0] for spec in run.policies}:
         found.append("the nodes or zones: of the pages only sizes and numbers mean something")
@@ -124,8 +130,8 @@ def tier(name: str, run: Run) -> str:
 class Source:
     """A tape as the engine takes it: read once, for any number of runs.
 
-    `inferred` is what the tape's events leave out, see validation.inferred(), and `preferences`
-    which nodes its requests prefer, see validation.preferences().
+    `inferred` has the rows of validation.inferred(), `preferences` those of
+    validation.preferences().
     """
 
     def __init__(
@@ -136,8 +142,8 @@ class Source:
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
 
     def preference(self, run: Run) -> pa.Table:
-        """The rows of `preference` that a run is given."""
-        return chosen(corrected(self._preferences, dict(run.memory_policies)), run.prefer)
+        """The rows of `preference` that a run takes as input."""
+        return chosen(corrected(self._preferences, dict(run.memory_policies)), run.preference)
 
     @cached_property
     def topology(self) -> dict[str, Any]:
@@ -148,21 +154,25 @@ class Source:
         return replay_span.spans(self.tape)
 
     @cached_property
-    def lessons(self) -> list[tuple[str, pa.RecordBatch]]:
-        """What a run with feedback is given besides: see feedback.py."""
-        learned = feedback.learn(self.tape)
-        return [(name, batch) for name, rows in learned.items() for batch in rows.to_batches()]
+    def _reclaim_input(self) -> list[tuple[str, pa.RecordBatch]]:
+        """The further input of a run with feedback: reclaim_input.py."""
+        found = reclaim_input.read(self.tape)
+        return [(name, batch) for name, rows in found.items() for batch in rows.to_batches()]
 
     @cached_property
-    def start(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Tables, batch by batch, that are loaded before the first event."""
-        found = [(name, batch) for name in SNAPSHOT for batch in snapshot_rows(self.tape, name, 0)]
-        found += [("reclaim", batch) for batch in self.tape.batches("reclaim")]
+    def _start(self) -> list[tuple[str, pa.RecordBatch]]:
         inferred = self.inferred.to_batches() if self.inferred is not None else []
-        return found + [("inferred", batch) for batch in inferred]
+        return [*start_tables(self.tape, "reclaim"), *(("inferred", rows) for rows in inferred)]
+
+    def tables(self, run: Run) -> Tables:
+        """The tables that a run loads before the first event."""
+        yield from self._start
+        if run.reclaim != "R0":
+            yield from self._reclaim_input
+        yield from (("preference", batch) for batch in self.preference(run).to_batches())
 
     def engine(self, run: Run, **options: Any) -> _replay.Replay:
-        """The engine for a run, before it has seen anything of the tape."""
+        """The engine for a run, with nothing loaded."""
         return _replay.Replay(
             kernels.row(self.tape, run.kernel),
             [fitted(self.tape, spec) for spec in run.policies] or ["mainline"],
@@ -178,7 +188,7 @@ class Source:
 
 
 class _Output:
-    """Where the model's rows go: counted, and written if a tape is wanted.
+    """The sink of a run: counts the rows, and writes them if a tape is wanted.
 
     A batch is written while the engine fills the next.
     """
@@ -191,14 +201,12 @@ class _Output:
         self.events: Counter[str] = Counter()
         self.anomalies = 0
 
-    def drain(self, engine: _replay.Replay) -> None:
-        while (row := engine.read()) is not None:
-            name, batch = row[0], pa.record_batch(row[1])
-            if name == "anomaly":
-                self.anomalies += batch.num_rows
-            self._wait()
-            if self._writer is not None and name not in self._leave_out:
-                self._writing = self._pool.submit(self._write, self._writer, name, batch)
+    def take(self, name: str, batch: pa.RecordBatch) -> None:
+        if name == "anomaly":
+            self.anomalies += batch.num_rows
+        self._wait()
+        if self._writer is not None and name not in self._leave_out:
+            self._writing = self._pool.submit(self._write, self._writer, name, batch)
 
     def _write(self, writer: Writer, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
@@ -214,15 +222,15 @@ class _Output:
             self._writing.result()
 
     def close(self) -> None:
-        """Nothing is being written any more."""
+        """Wait until nothing is being written."""
         self._pool.shutdown()
 
     def finish(self, tape: Tape) -> None:
-        """The tables that come from the input, and the counts."""
+        """Write the tables that come from the input, and the counts."""
         self._wait()
         if self._writer is None:
             return
-        for name in (*SNAPSHOT, *KEPT):
+        for name in (*SNAPSHOT, *COPIED):
             if name in self._leave_out:
                 continue
             for batch in snapshot_rows(tape, name, 0) if name in SNAPSHOT else tape.batches(name):
@@ -242,13 +250,13 @@ class _Output:
 
 
 def made_by(tape: Tape, run: Run) -> dict[str, Any]:
-    """What a replayed tape says of itself: fact `replay`."""
+    """The fact `replay` of a replayed tape."""
     return {
         "kernel": kernels.row(tape, run.kernel),
         "kernel_because": kernels.because(tape, run.kernel),
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
-        "prefer": run.prefer,
+        "prefer": run.preference,
         "nodes": run.nodes,
         "own": is_own(tape, run),
         "tier": run_tier(run),
@@ -257,11 +265,11 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
 
 
 class Playback:
-    """One run on its way: feed it every batch of `event`, then finish it.
+    """One free run on its way: feed it every batch of `event`, then finish it.
 
-    Its rows go to `writer`, if there is one. With `counted`, of the events only fallbacks
-    are written, of the others their numbers, and the end state without lists of pages.
-    As a context manager it lets go of the writer.
+    Its rows go to `writer`, if there is one. A `counted` run writes only the fallbacks of its
+    events, the numbers of the others, and the end state without lists of pages. As a context
+    manager, it waits for the writer.
     """
 
     def __init__(
@@ -269,32 +277,37 @@ class Playback:
     ) -> None:
         self._source = source
         self._run = run
-        self._engine = source.engine(run, events=writer is not None, counted=counted)
-        self._sink = _Output(writer, _BULKY if counted else set())
-        for name, batch in source.start + (source.lessons if run.reclaim != "R0" else []):
-            self._engine.load(name, batch)
+        engine = source.engine(run, events=writer is not None, counted=counted)
+        self._output = _Output(writer, _BULKY if counted else set())
+        self._playing = EngineRun(engine, source.tables(run), self._output.take)
         self._preference = source.preference(run)
-        for batch in self._preference.to_batches():
-            self._engine.load("preference", batch)
-            if writer is not None:
+        if writer is not None:
+            for batch in self._preference.to_batches():
                 writer.write("preference", batch)
 
     def __enter__(self) -> Playback:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._sink.close()
+        self._output.close()
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        self._engine.feed(batch)
-        self._sink.drain(self._engine)
+        self._playing.feed(batch)
 
     def finish(self) -> dict[str, Any]:
         """The JSON object of `pagetape replay`."""
-        self._engine.finish()
-        self._sink.drain(self._engine)
-        self._sink.finish(self._source.tape)
-        totals = dict(self._engine.totals)
+        self._playing.finish()
+        return self._result()
+
+    def play(self, progress: Progress) -> dict[str, Any]:
+        """Feed the whole tape; the JSON object of `pagetape replay`."""
+        tape = self._source.tape
+        self._playing.play(event_batches(tape), tape.num_rows("event"), progress)
+        return self._result()
+
+    def _result(self) -> dict[str, Any]:
+        self._output.finish(self._source.tape)
+        totals = dict(self._playing.engine.totals)
         seconds = totals.pop("loop_seconds")
         events = totals.pop("events")
         if self._run.reclaim == "R0":
@@ -304,8 +317,8 @@ class Playback:
         return made_by(self._source.tape, self._run) | {
             "events": events,
             "events_per_s": events / seconds if seconds else None,
-            "anomalies": self._sink.anomalies,
-            "preference": shares(self._preference, self._run.prefer),
+            "anomalies": self._output.anomalies,
+            "preference": shares(self._preference, self._run.preference),
             "totals": {
                 name: {"value": value, "tier": tier(name, self._run)}
                 for name, value in totals.items()
@@ -315,41 +328,37 @@ class Playback:
 
 
 def check(tape: Tape, run: Run) -> None:
-    """An error unless the run can begin: before anything is done that takes long."""
+    """An error if the run cannot begin, before any step that takes long."""
     Source(tape).engine(run)
 
 
-def play(
-    tape: Tape,
-    run: Run,
-    out: Path | None = None,
-    *,
-    replace: bool = False,
-    progress: Callable[[float], None] = lambda _share: None,
-    inferred: pa.Table | None = None,
-    preferences: pa.Table | None = None,
-    model_error: pa.Table | None = None,
-    counted: bool = False,
-) -> dict[str, Any]:
-    """Play `tape`; the JSON object of `pagetape replay`.
+@dataclass(frozen=True)
+class NewTape:
+    """A tape for a run to write."""
 
-    `inferred` and `preferences` are as for Source. With `out`, also a tape; `model_error` is
-    what its table of that name is to hold. For `counted`, see Playback.
+    path: Path
+    replace: bool = False  # a tape that is there
+    counted: bool = False  # see Playback
+    model_error: pa.Table | None = None  # rows of its table of that name
+
+
+def play(
+    tape: Tape | Source, run: Run, out: Path | NewTape | None = None, progress: Progress = silent
+) -> dict[str, Any]:
+    """Play a tape, and write the tape `out`, if any; the JSON object of `pagetape replay`.
+
+    A Source brings inferred rows and preferences along, a Tape does not.
     """
-    rows = tape.num_rows("event")
-    source = Source(tape, inferred, preferences)
-    fed = 0
+    source = Source(tape) if isinstance(tape, Tape) else tape
+    new = NewTape(out) if isinstance(out, Path) else out
     with contextlib.ExitStack() as stack:
         writer = None
-        if out is not None:
-            facts = tape.facts | {"replay": made_by(tape, run)}
-            writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
-            for name, rows_of in (("inferred", inferred), ("model_error", model_error)):
-                for batch in rows_of.to_batches() if rows_of else []:
+        if new is not None:
+            facts = source.tape.facts | {"replay": made_by(source.tape, run)}
+            writer = stack.enter_context(output.whole_tape(new.path, facts, replace=new.replace))
+            for name, rows in (("inferred", source.inferred), ("model_error", new.model_error)):
+                for batch in rows.to_batches() if rows else []:
                     writer.write(name, batch)
+        counted = new is not None and new.counted
         playback = stack.enter_context(Playback(source, run, writer, counted=counted))
-        for batch in prefetch(tape.batches("event")):
-            playback.feed(batch)
-            fed += batch.num_rows
-            progress(fed / rows if rows else 1.0)
-        return playback.finish()
+        return playback.play(progress)

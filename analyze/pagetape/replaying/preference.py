@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which node the requests of a tape prefer, where they do not name it.
+"""The preferred node of requests that do not name one, by thread.
 
-Every thread's requests prefer the node of the CPU, or, where the thread seems to be under a memory
-policy, each the node it was served from: replay/prefer.h says how that is found out. Where the
-policy of its process was told, that decides: the CPU's node without one, and with one, or with
-a cpuset that leaves out nodes, again the node it was served from.
+Without a memory policy, the requests of a thread prefer the node of their CPU. If the thread
+seems to be under a memory policy (replay/tape/node_preference.h), each request prefers the node
+it was served from. A known memory policy of the process decides instead: the CPU's node without
+a policy; the node it was served from with one, or with a cpuset that leaves out nodes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pagetape.schemas.tape import Tape
 
 SCHEMA = TABLES["preference"].arrow
 
-# auto: thread by thread; cpu: the node of the CPU; landed: where each request was served from.
+# auto: by thread; cpu: the node of the CPU; landed: the node that each request was served from.
 MODES = ("auto", "cpu", "landed")
 
 
-def told(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """What each thread's requests prefer, by rows of memory_policy of threads or processes."""
+def known_preferences(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
+    """The preference of each thread, by rows of memory_policy of threads or processes."""
     nodes = {zone["node"] for zone in tape.table("zone").to_pylist()}
     known = {row["pid"]: prefers(row, nodes) for row in policies}
     leaders = {row["pid"]: row["tgid"] for row in tape.table("task").to_pylist()}
@@ -34,19 +34,19 @@ def told(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
     return {pid: found for pid, found in threads.items() if found is not None}
 
 
-def corrected(found: pa.Table, known: Mapping[int, str]) -> pa.Table:
-    """The rows as found out, but of threads whose policy was told what follows from that."""
-    if not known:
+def corrected(found: pa.Table, by_policy: Mapping[int, str]) -> pa.Table:
+    """The inferred rows, with the preferences `by_policy` of threads whose policy is known."""
+    if not by_policy:
         return found
     rows = found.to_pylist()
     for row in rows:
-        if row["pid"] in known:
-            row |= {"prefers": known[row["pid"]], "told": True}
+        if row["pid"] in by_policy:
+            row |= {"prefers": by_policy[row["pid"]], "told": True}
     return pa.Table.from_batches([TABLES["preference"].batch(rows)])
 
 
 def chosen(found: pa.Table, mode: str) -> pa.Table:
-    """What a run is given: the rows as found out, or every thread set to one of the modes."""
+    """The input of a run: the rows `found`, or every thread set to one mode."""
     if mode == "auto":
         return found
     labels = pa.array(TABLES["preference"].column("prefers").labels)
@@ -58,7 +58,7 @@ def chosen(found: pa.Table, mode: str) -> pa.Table:
 
 
 def shares(rows: pa.Table, mode: str) -> dict[str, Any]:
-    """How the requests of a run, of those that do not name their node, find the one they prefer."""
+    """How many requests of a run prefer which node, of those that do not name one."""
     requests = pc.sum(rows["requests"]).as_py() or 0
     landed = rows.filter(pc.equal(rows["prefers"].cast(pa.utf8()), "landed"))
     nr = pc.sum(landed["requests"]).as_py() or 0

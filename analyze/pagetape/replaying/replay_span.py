@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which events of a tape its exact snapshots leave to be played.
+"""The events between a tape's exact snapshots: the ones to play.
 
-An exact snapshot shows the state right after a page of the recorder's own left its free
-list. The alloc_zone_locked event of that page marks the instant, the *cut*: it is the
-last one of the snapshot's CPU, thread and page that is not later than the snapshot. The
-kernel reports the allocation itself, with an `alloc` of the same page, only afterwards.
+An exact snapshot shows the state right after a page of the recorder left its free list. The
+alloc_zone_locked event of that page marks the instant, the *cut*: it is the last such event of
+the snapshot's CPU, thread and page that is not later than the snapshot. The kernel reports the
+allocation itself, with an `alloc` of the same page, only afterwards.
 
-    start   What is up to the cut, and that `alloc`, is in the state already.
-    end     What is up to the cut, and that `alloc`, is in the state; nothing after it is.
+    start   The state already contains the events up to the cut, and that `alloc`.
+    end     The state contains the events up to the cut, and that `alloc`, and no later ones.
 
-So a replay plays what lies between the two cuts, without the first `alloc`, with the last.
-Where the event was not recorded, or is in the segment before, the snapshot's own time is the
-cut. The end is the last snapshot; those between it and the start are not needed.
+So a replay plays the events between the two cuts, without the first `alloc`, with the last. If
+the event was not recorded, or is in the segment before, the cut is the snapshot's own time. The
+end is the last snapshot; a replay ignores those between it and the start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pagetape.schemas.tape import Tape
 
 Span = tuple[int, int]  # rows of event: the first, and the one after the last
 
-# How far around a snapshot its events are looked for: more than it may hold a CPU.
+# Search for a snapshot's events so far around it: longer than a snapshot may occupy a CPU.
 _AROUND_NS = 500_000_000
 
 
@@ -39,7 +39,7 @@ class SnapshotPoint:
 
 
 def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
-    """The row of `snapshot` for a snapshot of that number that is exact, or is in some zones."""
+    """The row of `snapshot` with that number, if it is exact in at least one zone."""
     rows: list[dict[str, Any]] = tape.table("snapshot").to_pylist()
     found = (row for row in rows if row["snapshot"] == snapshot and row["how"] != "proc")
     return next(found, None)
@@ -55,7 +55,7 @@ def _rows(table: pa.Table, mark: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def find(tape: Tape, mark: dict[str, Any]) -> SnapshotPoint:
-    """Where the snapshot with the row `mark` cuts the tape's events."""
+    """The point of the snapshot with the row `mark` among the tape's events."""
     base, near = tape.around("event", mark["ts"] - _AROUND_NS, mark["ts"] + _AROUND_NS)
     before = pc.sum(pc.less_equal(near["ts"], mark["ts"])).as_py() or 0
     events = _rows(near, mark)
@@ -66,7 +66,7 @@ def find(tape: Tape, mark: dict[str, Any]) -> SnapshotPoint:
 
 
 def spans(tape: Tape) -> list[Span]:
-    """The rows of event to play, in order; none if all are."""
+    """The rows of event to play, in order; an empty list stands for all rows."""
     last = pc.max(tape.table("snapshot")["snapshot"]).as_py()
     start, end = exact(tape, 0), exact(tape, last) if last else None
     if start is None:

@@ -3,13 +3,13 @@
 
 A run leaves two files in the sweep's directory:
 
-    NAME.tape  what `pagetape replay -o` would have written, but of the page events only
-               fallbacks have rows, the others are counted (table event_count)
+    NAME.tape  the tape of `pagetape replay -o`, with rows for fallbacks only; other page events
+               are counted (table event_count)
     NAME.json  the run, its totals and its metrics, with the model's error on the recording
 
-NAME ends with a hash of the run, of the recording's contents and of this pagetape; the
-.json comes last, complete or not at all. So a sweep that is begun again makes what is missing,
-and shards and machines may fill one directory.
+NAME ends with a hash of the run, of the recording's contents and of this pagetape. The .json
+comes last, complete or not at all. So a repeated sweep makes only the missing runs, and several
+shards and machines can fill one directory.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from pagetape import answer
 from pagetape.asking import comparison
 from pagetape.asking.database import labels
 from pagetape.replaying import fanout, model_error, presets
+from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.playback import Playback, Run, Source, made_by
-from pagetape.replaying.validation import preferences, inferred
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, output
 from pagetape.tapes.loss import Loss
@@ -64,11 +65,11 @@ def stack(spec: str) -> tuple[str, ...]:
 
 
 def words(result: dict[str, Any]) -> str:
-    """The policies of a run and what else it was played under, as a column of a table."""
-    said = " + ".join(result["policies"])
+    """The policies of a run, its preferred node and its map of nodes, as a column of a table."""
+    text = " + ".join(result["policies"])
     if result["prefer"] != "auto":
-        said += f", prefer {result['prefer']}"
-    return f"{said}, CPUs {result['nodes']}" if result["nodes"] else said
+        text += f", prefer {result['prefer']}"
+    return f"{text}, CPUs {result['nodes']}" if result["nodes"] else text
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,14 @@ class Case:
         made = made_by(tape, run)
         what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
         what |= {"policy_libs": cache.digest(map(Path, run.policy_libs))}
-        told = json.dumps([contents, cache.build(), what], sort_keys=True)
+        identity = json.dumps([contents, cache.build(), what], sort_keys=True)
         parts = [label, words(made), made["kernel"], run.reclaim]
         slug = re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-.")
-        key = blake2b(told.encode(), digest_size=6).hexdigest()
+        key = blake2b(identity.encode(), digest_size=6).hexdigest()
         return cls(tape, label, run, f"{slug[:160]}_{key}")
 
     def result(self, directory: Path) -> dict[str, Any] | None:
-        """What the run gave, if it was made."""
+        """The run's .json, if the run was made."""
         with contextlib.suppress(FileNotFoundError):
             found: dict[str, Any] = json.loads((directory / f"{self.name}.json").read_text())
             return found
@@ -118,12 +119,12 @@ def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
 
 
 def prepare(tape: Tape, directory: Path) -> tuple[pa.Table, pa.Table]:
-    """What the runs on a tape share: what its events leave out, and the model's error on it."""
+    """The inferred rows and the model's error, which all runs on a tape share."""
     return inferred(tape), model_error.measure(tape, directory / "model")
 
 
 class _Recording:
-    """A tape with what `prepare` gave, or gives when it is first wanted."""
+    """A tape with the result of prepare(), made when it is first needed."""
 
     def __init__(
         self, tape: Tape, directory: Path, prepared: tuple[pa.Table, pa.Table] | None
@@ -138,29 +139,29 @@ class _Recording:
         """The source, and the model's error on it."""
         with self._lock:
             if self._made is None:
-                hidden, error = self._prepared or prepare(self._tape, self._directory)
-                self._made = Source(self._tape, hidden, preferences(self._tape)), error
+                found, error = self._prepared or prepare(self._tape, self._directory)
+                self._made = Source(self._tape, found, preferences(self._tape)), error
             return self._made
 
 
 class _Unfinished(Exception):
-    """What ends a tape that is not to appear."""
+    """Ends a tape that must not appear."""
 
 
 class _Reader:
-    """A case on its way to its files. It begins with the first call."""
+    """A case on its way to its files. The first call starts the run."""
 
     def __init__(
         self,
         case: Case,
         recording: tuple[Source, pa.Table],
         directory: Path,
-        heard: Callable[[int], None],
+        count: Callable[[int], None],
     ) -> None:
         self._source, self._error = recording
         self._case = case
         self._directory = directory
-        self._heard = heard
+        self._count = count  # takes the number of events that were fed
         self._open = contextlib.ExitStack()
 
     @cached_property
@@ -176,7 +177,7 @@ class _Reader:
 
     def feed(self, batch: pa.RecordBatch) -> None:
         self._playback.feed(batch)
-        self._heard(batch.num_rows)
+        self._count(batch.num_rows)
 
     def finish(self) -> None:
         found = self._playback.finish()
@@ -195,13 +196,13 @@ class _Reader:
 
 
 def _model_bytes(tape: Tape) -> int:
-    """About what a model of the tape's machine takes."""
+    """Memory of a model of the tape's machine, about."""
     zones = [zone for zone in tape.table("zone").to_pylist() if zone["snapshot"] == 0]
     return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
 
 
 def most_models(tapes: Sequence[Tape], jobs: int) -> int:
-    """How many models to have at once: four for each job, if half of the memory allows."""
+    """The number of models at once: four per job, within half of the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     largest = max(map(_model_bytes, tapes), default=0)
     return max(min(4 * jobs, free // 2 // max(largest, 1)), 1)
@@ -213,18 +214,18 @@ def play(
     *,
     jobs: int,
     models: int,
-    progress: Callable[[float], None] = lambda _share: None,
+    progress: Progress = silent,
     prepared: tuple[pa.Table, pa.Table] | None = None,
 ) -> None:
     """Make the results of the cases, on `jobs` threads, with up to `models` models at once.
 
-    `prepared` is what prepare() gave for their tape, if there is but one.
+    `prepared` is the result of prepare(), for cases that are all on one tape.
     """
     rows = sum(case.tape.num_rows("event") for case in cases)
     lock = Lock()
     fed = 0
 
-    def heard(nr: int) -> None:
+    def count(nr: int) -> None:
         nonlocal fed
         with lock:
             fed += nr
@@ -232,7 +233,7 @@ def play(
 
     def group(cases: Sequence[Case], recording: _Recording) -> fanout.Group:
         def start() -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
-            readers = [_Reader(case, recording.made(), directory, heard) for case in cases]
+            readers = [_Reader(case, recording.made(), directory, count) for case in cases]
             return cases[0].tape.batches("event"), readers
 
         return fanout.Group(len(cases), start)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validates the model on a tape: one step ahead of every decision the kernel took.
+"""Validates the model on a tape: the model predicts every decision of the kernel, one step ahead.
 
-At every recorded decision the model says what it expects, is scored, and then takes over
-what was recorded. So one wrong expectation is one miss, and not the end of all
-agreement as it is in a free run.
+At every recorded decision, the model predicts, the prediction is scored, and the model takes over
+the recorded decision. So a wrong prediction is one miss. In a free run, it would make later ones
+wrong too.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ import pyarrow.compute as pc
 
 from pagetape import _replay
 from pagetape.replaying import kernels, preference, replay_span, validate_run
+from pagetape.replaying.engine_run import Progress, silent
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, output
 from pagetape.tapes.machine import snapshot_rows
 
-# Parts of the end state that are compared: how many the snapshot has, and the model too.
+# Parts of the end state, and their counts: of the snapshot, and of those the model has as well.
 END_STATE = (
     ("free blocks", "free_blocks", "free_blocks_same"),
     ("free blocks with the same next", "free_blocks", "successor_same"),
@@ -37,7 +37,7 @@ _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
 
 def _without_refuted(rows: pa.Table) -> pa.Table:
-    """Without allocs of pages whose free, as was found later, had not put them on a PCP."""
+    """Without allocs of pages that had not been on a PCP, as a later row shows of their free."""
     number = pa.arange(0, rows.num_rows)
     found = pa.table({"number": number, "at": rows["at"], "pfn": rows["pfn"]})
     kind = rows["kind"].cast(pa.utf8())
@@ -50,13 +50,13 @@ def _without_refuted(rows: pa.Table) -> pa.Table:
 
 
 def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Rows of inferred, sorted by the row of event they come before."""
+    """The rows of inferred, sorted by the row of event that they come before."""
     rows = _without_refuted(pa.Table.from_batches(batches, _INFERRED))
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
 
 def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
-    """What validate infers for a free run, table by table; both are kept."""
+    """The tables inferred and preference, as validate infers them for a free run."""
     found: dict[str, list[pa.RecordBatch]] = {"inferred": [], "preference": []}
 
     def sink(name: str, batch: pa.RecordBatch) -> None:
@@ -69,27 +69,27 @@ def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
 
 
 def preferences(tape: Tape) -> pa.Table:
-    """Which node each thread's requests prefer: input of a free run. Nothing for one node.
+    """The preferred node of each thread's requests: input of a free run. No rows for one node.
 
-    A replay's tape has its own, those it was given.
+    The tape of a replay has those that the replay took as input.
     """
     if "replay" in tape.facts:
         return tape.table("preference")
     if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
         return preference.SCHEMA.empty_table()
-    inferred(tape)  # whose run tells both
+    inferred(tape)  # the same run infers both, and both are cached
     found = cache.table(
         tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
     )
     policies = tape.table("memory_policy").to_pylist()
-    return preference.corrected(found, preference.told(tape, policies))
+    return preference.corrected(found, preference.known_preferences(tape, policies))
 
 
 def inferred(tape: Tape) -> pa.Table:
-    """What the tape's events leave out, as far as they prove it: input of a free run.
+    """Activity that later events prove, although no event recorded it: input of a free run.
 
-    Nothing for a replay, which tells all; and nothing without an exact snapshot at the
-    start and the events of the free lists, for only they prove anything.
+    No rows for a replay, whose events are complete. Also none without an exact snapshot at the
+    start and the events of the free lists, which the proofs need.
     """
     points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
     proves = replay_span.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
@@ -105,7 +105,7 @@ def inferred(tape: Tape) -> pa.Table:
 
 
 def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
-    """Beside the exact snapshot at the end, if the recording has one."""
+    """Compare the end state with the exact snapshot at the end, if the recording has one."""
     if replay_span.exact(tape, 1) is None:
         return
     for name in _END_TABLES:
@@ -119,9 +119,9 @@ def validate(
     out: Path | None = None,
     *,
     replace: bool = False,
-    progress: Callable[[float], None] = lambda _share: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
-    """The JSON object of `pagetape validate`. With `out`, also a tape of what was found."""
+    """The JSON object of `pagetape validate`. With `out`, also a tape with the result's tables."""
     row = kernels.row(tape, kernel)
     inferred_rows: list[pa.RecordBatch] = []
     with contextlib.ExitStack() as stack:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers about a recording that take a run of the engine, kept in the user's cache.
+"""The user's cache of tables that take a run of the engine or a long query.
 
-They are kept by the contents of the recording and of the installed pagetape: a changed
-tape or another engine is asked anew. Where the cache cannot be written, every time.
+The key is the contents of the recording and of the installed pagetape: a changed tape or another
+pagetape makes the table again. Without a writable cache, every call makes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 
 
 def digest(files: Iterable[Path]) -> str:
-    """Of the contents of files, in the order of their names."""
+    """Hash of the contents of files, in the order of their names."""
     found = blake2b(digest_size=16)
     for path in sorted(files):
         found.update(path.name.encode())
@@ -36,18 +36,18 @@ def digest(files: Iterable[Path]) -> str:
 
 @cache
 def build() -> str:
-    """Tells this pagetape from any other."""
+    """Hash of this pagetape's files."""
     (home,) = pagetape.__path__
     return digest(path for path in Path(home).rglob("*") if path.suffix in _PARTS)
 
 
 def contents(tape: Tape) -> str:
-    """Tells this tape from any other."""
+    """Hash of the tape's files."""
     return digest(tape.path.glob("*.arrow"))
 
 
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
-    """The answer `what` about `tape`: the kept one, or what `make` gives, which is kept."""
+    """The table `what` of `tape`: from the cache, or made and put into the cache."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(home) / "pagetape" / what / f"{contents(tape)}-{build()}.arrow"
     with contextlib.suppress(OSError, pa.ArrowInvalid):

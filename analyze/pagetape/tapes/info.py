@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tape holds: its events, loss, machine and snapshots."""
+"""The contents of a tape: its events, loss, machine and snapshots."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from pagetape.tapes.spool import Found
 
 
 def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
-    """Rows of `tracepoint`; counted in the tables where the recorder was killed."""
+    """Rows of `tracepoint`; counted in the other tables if the recorder was killed."""
     points: list[dict[str, Any]] = tape.table("tracepoint").to_pylist()
     if points:
         return points
@@ -33,7 +33,7 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
 
 
 def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
-    """How the state at the start was read; exact only if all of it is."""
+    """The source of the state at the start; exact only if all of the state is."""
     if not snapshots:
         return "proc" if tape.num_rows("zone") else "none"
     start = next((s["how"] for s in snapshots if s["snapshot"] == 0), "none")
@@ -41,7 +41,7 @@ def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
 
 
 def _stacks(tape: Tape) -> dict[str, int] | None:
-    """What is known of kernel stacks; None where the tape has none."""
+    """Counts of kernel stacks; None for a tape without."""
     if "stack" not in tape.tables:
         return None
     rows, frames = tape.table("stack"), tape.table("frame")
@@ -55,7 +55,7 @@ def _stacks(tape: Tape) -> dict[str, int] | None:
 
 
 def _ending(tape: Tape) -> dict[str, Any]:
-    """Whether the recording came to its end, how, and what waits in the spool."""
+    """Whether and how the recording ended, and the bytes that wait in the spool."""
     found = Found.of(tape.path)
     spools = tape.table("spool").to_pylist()
     waiting, ended = 0, tape.facts.get("ended", "stopped" if tape.complete else "killed")
@@ -74,7 +74,7 @@ def _ending(tape: Tape) -> dict[str, Any]:
 
 
 def spooled(info: dict[str, Any]) -> str:
-    """In words, what was not as it should be with the spool; maybe nothing."""
+    """Problems with the spool in words; empty if there are none."""
     spool = info["spool"]
     words = []
     if spool["full_s"]:
@@ -85,7 +85,7 @@ def spooled(info: dict[str, Any]) -> str:
 
 
 def summary(tape: Tape) -> dict[str, Any]:
-    """What `pagetape info` tells, but for the rows of each table, which takes reading them."""
+    """The JSON object of `pagetape info`, without the rows of each table, which take longer."""
     points = _tracepoints(tape)
     stored = sum(p["events"] for p in points if p["stored"])
     began, ended = tape.clock or (0, 0)
@@ -124,7 +124,7 @@ def describe(tape: Tape) -> dict[str, Any]:
 
 
 def flight(info: dict[str, Any]) -> str:
-    """Why a flight recorder made the tape, and how much it had; empty of other tapes."""
+    """The trigger of a flight recorder's tape, and its seconds; empty for other tapes."""
     facts = info["facts"].get("flight")
     if not facts:
         return ""
@@ -135,14 +135,14 @@ def flight(info: dict[str, Any]) -> str:
 
 
 def _places(info: dict[str, Any]) -> Callable[[int], str]:
-    """What a snapshot's number means."""
+    """A function from a snapshot's number to its place: start, between or end."""
     last = max((s["snapshot"] for s in info["snapshots"]), default=0)
     names = {0: "start", last: "end"} if last else {0: "start"}
     return lambda number: names.get(number, "between")
 
 
 def snapshots(info: dict[str, Any]) -> str:
-    """How the states were read, and why not better."""
+    """The source of each snapshot, and the reason if it is not exact."""
     words = {"none": "none", "proc": "from /proc", "mixed": "partly exact", "exact": "exact"}
     place = _places(info)
     found = [
@@ -153,7 +153,7 @@ def snapshots(info: dict[str, Any]) -> str:
 
 
 def snapshot_lines(info: dict[str, Any]) -> list[tuple[str, str]]:
-    """What each exact snapshot cost, and what it was held against: its name and a sentence."""
+    """The cost and the checks of each exact snapshot: its name and a sentence."""
     place = _places(info)
     return [
         (f"  {place(s['snapshot'])}", f"{_cost(s)}; {_checks(info, s['snapshot'])}")

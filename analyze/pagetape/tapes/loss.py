@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tape lost, and where it contradicts the model: the totals of every report."""
+"""Lost events of a tape and its contradictions to the model: totals that every report shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pagetape.schemas.tape import Tape
 class Loss:
     """Totals of one tape."""
 
-    total: int | None  # events lost; None if a gap is uncounted, or not all is here
+    total: int | None  # events lost; None if a gap is uncounted, or the tape incomplete
     by_cpu: dict[int, int | None]  # CPUs that lost any
     anomalies: int
 
@@ -27,14 +27,14 @@ class Loss:
             unknown = known is None or gap["events"] is None
             by_cpu[gap["cpu"]] = None if unknown else known + gap["events"]
         counts = [nr for nr in by_cpu.values() if nr is not None]
-        told = tape.complete and not tape.facts.get("deferred")
-        total = sum(counts) if len(counts) == len(by_cpu) and told else None
+        whole = tape.complete and not tape.facts.get("deferred")
+        total = sum(counts) if len(counts) == len(by_cpu) and whole else None
         return cls(total, by_cpu, tape.num_rows("anomaly"))
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
-        """Several tapes: the most that one of them lost, for a replay repeats its recording's
-        gaps, and the anomalies of all."""
+        """Totals of several tapes: the largest loss of one tape, because a replay repeats the gaps
+        of its recording, and the anomalies of all."""
         each = [cls.of(tape) for tape in tapes]
         totals = [loss.total for loss in each if loss.total is not None]
         total = max(totals) if len(totals) == len(each) else None

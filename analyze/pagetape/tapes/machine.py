@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine of a tape and its state at the start, as the engine takes them."""
+"""The machine of a tape and its state at the start, as input of the engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SNAPSHOT = (
     "pcp_page",
 )
 
-# Settings of the machine that the engine asks for.
+# Sysctls that the engine takes.
 _SYSCTLS = (
     "watermark_boost_factor",
     "compaction_proactiveness",
@@ -34,12 +34,12 @@ _SYSCTLS = (
 
 
 def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:
-    """The distances of a node where the tape has none: 10 to itself, 20 to all others."""
+    """The distances of a node without recorded ones: 10 to itself, 20 to all others."""
     return [10 if other["id"] == node["id"] else 20 for other in nodes]
 
 
 def topology(tape: Tape) -> dict[str, Any]:
-    """The engine's view of the machine; TapeError naming the fact that is missing."""
+    """The machine as arguments of the engine; TapeError names a missing fact."""
     facts = tape.facts
     for name in ("cpus", "nodes", "pageblock_order"):
         if not facts.get(name):

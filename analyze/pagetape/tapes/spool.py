@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spool of a recording, within the tape that it becomes: T.tape/spool.
+"""The spool of a recording, inside the tape that it becomes: T.tape/spool.
 
-    cpuN, cpuN.more, formats, tasks   raw sub-buffers and what decodes them, of the collector
-    checkpoint                        one line of JSON, {"rows": {table: rows}}: what the tape
-                                      has of the recording; then where in the spool that ends
+    cpuN, cpuN.more, formats, tasks   the collector's raw sub-buffers, and the data to decode them
+    checkpoint                        one line of JSON, {"rows": {table: rows}}: the part of the
+                                      recording that the tape has; then its end in the spool
 
-It is there while a tape is being recorded, after a recorder that was killed or found the
-disk full, and where decoding is left for later. `pagetape import` makes a whole tape of both.
+A tape has a spool while it is being recorded, after its recorder was killed or found the disk
+full, and with deferred decoding. `pagetape import` makes a whole tape of tape and spool.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from pagetape.schemas.tape import TapeError, Writer
 
 NAME = "spool"
 
-MAX_BYTES = 4 << 30  # of a spool, unless said otherwise
+MAX_BYTES = 4 << 30  # default limit of a spool
 
-# The tables that are decoded from the spool; a checkpoint counts their rows.
+# Tables that are decoded from the spool; a checkpoint counts their rows.
 DECODED = (*(name for name, table in TABLES.items() if table.kinds), "stack")
 
 
 def default_bound(directory: Path) -> int:
-    """Bytes that a spool may take there: 4 GiB, but never more than half of what is free."""
+    """Limit of a spool in `directory`, bytes: 4 GiB, at most half of the free space."""
     disk = os.statvfs(directory)
     return min(MAX_BYTES, disk.f_bavail * disk.f_frsize // 2)
 
 
 class Spool:
-    """The recorder's view. As a context manager it goes away if all ended well."""
+    """The recorder's view. As a context manager, it removes the spool of a finished recording."""
 
     def __init__(self, tape: Path, *, replace: bool, defer: bool) -> None:
         self.path = tape / NAME
         self.writer: Writer | None = None  # of the tape that is being written
-        self.begun = False  # something was recorded that is worth keeping
+        self.begun = False  # the recording has started: the tape stays
         self._replace = replace
         self._defer = defer
         self._lock = -1
 
     def make(self, facts: dict[str, Any]) -> None:
-        """A tape without rows and the directory in it, before anything is recorded."""
+        """Make a tape without rows and the directory in it, before the recording starts."""
         Writer(self.path.parent, facts, replace=self._replace).close()
         self.path.mkdir(mode=0o700)
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def checkpoint(self, state: bytes) -> None:
-        """All rows before it are in the tape: keep it, where that tape is."""
+        """Store `state`: the tape has all rows before it. The spool moves with the tape."""
         assert self.writer is not None
         rows = {name: self.writer.nr_rows[name] for name in DECODED}
         part = self.path / "checkpoint.part"
@@ -80,7 +80,7 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._lock < 0:  # it was not made
+        if self._lock < 0:  # make() did not run
             return
         os.close(self._lock)
         if not self.begun:
@@ -95,11 +95,11 @@ class Spool:
 
 @dataclass(frozen=True)
 class Found:
-    """What there is in the spool of a tape that is not finished."""
+    """The spool of a tape that is not finished."""
 
     path: Path
-    rows: dict[str, int]  # that the tape has of it
-    state: bytes | None  # the place in it after these; None: its beginning
+    rows: dict[str, int]  # by table: rows that the tape has already
+    state: bytes | None  # the place in the spool after these rows; None: its start
 
     @classmethod
     def of(cls, tape: Path) -> Found | None:
@@ -118,12 +118,12 @@ class Found:
 
     @property
     def begun(self) -> bool:
-        """Whether anything was recorded."""
+        """Whether the recording started."""
         return (self.path / "formats").is_file()
 
     @property
     def in_use(self) -> bool:
-        """Whether its recorder lives."""
+        """Whether the recorder still runs."""
         directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(directory, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -134,7 +134,7 @@ class Found:
         return False
 
     def look(self) -> tuple[int, str]:
-        """Bytes that are not yet in the tape; and how the recording ended."""
+        """Bytes that are not in the tape yet, and the way the recording ended."""
         if not self.begun:
             return 0, "killed"
         return _collector.look_into_spool(str(self.path))

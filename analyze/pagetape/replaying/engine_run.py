@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of an engine over a tape: load the tables, feed the events, hand on the rows.
+
+Every run of the engine takes this way: a free run (playback.py), the run of validate
+(validate_run.py), and the runs that explain a divergence (divergence.py). A fan-out feeds
+several runs from one stream of batches (fanout.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from pagetape._replay import ArrowBatch
+from pagetape.replaying.prefetch import prefetch
+from pagetape.schemas.tape import Tape
+from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
+
+Sink = Callable[[str, pa.RecordBatch], None]  # takes a table's name and rows of that table
+Progress = Callable[[float], None]  # takes the share that is done, 0 to 1
+Tables = Iterable[tuple[str, pa.RecordBatch]]  # a table's name, and rows of that table
+
+
+def discard(_name: str, _batch: pa.RecordBatch) -> None:
+    """A sink for rows that nobody needs."""
+
+
+def silent(_share: float) -> None:
+    """A progress that nobody sees."""
+
+
+class Engine(Protocol):
+    """The part that _replay.Replay and _replay.Validate have in common."""
+
+    def load(self, table: str, batch: object) -> None: ...
+    def feed(self, batch: object) -> None: ...
+    def finish(self) -> None: ...
+    def read(self) -> tuple[str, ArrowBatch] | None: ...
+
+
+E = TypeVar("E", bound=Engine)
+
+
+def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The tables to load: the snapshot at the start, then all rows of `others`."""
+    for name in SNAPSHOT:
+        yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
+    for name in others:
+        yield from ((name, batch) for batch in tape.batches(name))
+
+
+def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The batches of `event`, or those that hold the first `rows`; the next one is read ahead."""
+    read = 0
+    for batch in prefetch(tape.batches("event")):
+        yield batch
+        read += batch.num_rows
+        if rows is not None and read >= rows:
+            return
+
+
+class EngineRun(Generic[E]):
+    """An engine with its tables loaded: feed() every batch of `event`, then finish().
+
+    Output rows go to `sink`, in the engine's order, after each batch.
+    """
+
+    def __init__(self, engine: E, tables: Tables, sink: Sink = discard) -> None:
+        self.engine = engine
+        self._sink = sink
+        for name, batch in tables:
+            engine.load(name, batch)
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        self.engine.feed(batch)
+        self._drain()
+
+    def finish(self) -> None:
+        self.engine.finish()
+        self._drain()
+
+    def play(
+        self, batches: Iterable[pa.RecordBatch], rows: int = 0, progress: Progress = silent
+    ) -> None:
+        """Feed all batches and finish; `rows` is their sum, for `progress`."""
+        fed = 0
+        for batch in batches:
+            self.feed(batch)
+            fed += batch.num_rows
+            progress(fed / rows if rows else 1.0)
+        self.finish()
+
+    def _drain(self) -> None:
+        while (found := self.engine.read()) is not None:
+            self._sink(found[0], pa.record_batch(found[1]))

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The further input of a replay with feedback (--reclaim R1, R2), from the recording itself.
+
+    reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
+    service     how long reclaim and compaction took, as quantiles
+    compaction  when each kcompactd first looked for work
+
+A recording without such events has no rows: the model's reclaim then takes no time, and has
+no pages to free.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.asking import query
+from pagetape.asking.database import Database
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+from pagetape.tapes import cache
+
+_LOOKS = ("kcompactd_sleep", "kcompactd_wake", "wakeup_kcompactd")
+
+
+def _ask(tape: Tape, name: str) -> pa.Table:
+    """The table `name`, by the query of that name in queries/internal/."""
+    table = TABLES[name]
+
+    def make() -> pa.Table:
+        with Database([tape]) as db:
+            return db.rows(table, query.internal()[name])
+
+    return cache.table(tape, name, table.arrow, make)
+
+
+def _looks(tape: Tape) -> pa.Table:
+    """The rows of compaction at which a kcompactd looks for work, without the work."""
+    rows = [
+        batch.filter(pc.is_in(batch["kind"].cast(pa.string()), pa.array(_LOOKS)))
+        for batch in tape.batches("compaction")
+    ]
+    return pa.Table.from_batches(rows, TABLES["compaction"].arrow)
+
+
+def read(tape: Tape) -> dict[str, pa.Table]:
+    """The input by table; none for the tape of a replay."""
+    if "replay" in tape.facts:
+        return {}
+    return {
+        "reclaimed": _ask(tape, "reclaimed"),
+        "service": _ask(tape, "service"),
+        "compaction": _looks(tape),
+    }

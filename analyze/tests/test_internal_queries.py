@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queries that pagetape itself needs: their headers are true, and they are no reports."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.asking import query
+from pagetape.asking.database import Database
+from pagetape.schemas import ZONES
+from pagetape.schemas.tape import Tape
+
+VALUES: dict[str, Any] = {"machine_pid": 1 << 23, "zones": list(ZONES), "bin_ns": 1000}
+
+
+@pytest.mark.parametrize("q", query.internal().values(), ids=lambda q: q.name)
+def test_header_is_true(q: query.Query, empty: Path) -> None:
+    """The columns and types that DuckDB returns for an empty tape are those of the header."""
+    with Database([Tape(empty)]) as db:
+        found = db.run(q, {p.name: VALUES[p.name] for p in q.parameters if p.name in VALUES})
+    types = [name.partition("(")[0] for name in found.types]  # of STRUCT(...), the first word
+    assert list(zip(found.columns, types, strict=True)) == [
+        (column.name, column.type) for column in q.columns
+    ]
+
+
+def test_an_internal_query_is_neither_report_nor_view() -> None:
+    assert not query.internal().keys() & query.reports().keys()
+    assert not any(name.startswith("internal") for name in query.reports())
+    assert {"service", "perfetto.rates"} <= query.internal().keys()
+
+
+def test_macros_are_those_of_the_kernels_indices() -> None:
+    assert {macro.name for macro in query.macros()} == {
+        "extfrag_for_order",
+        "fragmentation_index",
+        "unusable_free_index",
+    }

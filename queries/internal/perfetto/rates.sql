@@ -1,0 +1,36 @@
+-- Pages allocated, freed, and moved to and from the buddy, and fallbacks, per second.
+--
+-- A replay of a sweep has rows of its fallbacks only.
+--
+-- Parameters:
+--   machine_pid  BIGINT  Pid that stands for the page allocator.
+--   bin_ns       BIGINT  Width of one interval, ns.
+--
+-- Columns:
+--   ph    VARCHAR  C: a counter.
+--   pid   INTEGER  Process of the track.
+--   tid   INTEGER  Thread of the track.
+--   ts    BIGINT   Trace clock, ns.
+--   ns    UBIGINT  Null.
+--   name  VARCHAR  The counter.
+--   args  STRUCT   per second: its value; pages, or fallbacks.
+WITH counted AS (
+    SELECT (ts // $bin_ns)::BIGINT * $bin_ns AS ts,
+        CASE kind WHEN 'alloc' THEN 'allocated' WHEN 'free' THEN 'freed'
+        WHEN 'alloc_zone_locked' THEN 'taken from the buddy' WHEN 'pcpu_drain'
+        THEN 'drained to the buddy' ELSE 'fallbacks' END AS name,
+        sum(if(kind = 'alloc_extfrag', 1, 1::BIGINT << coalesce(page_order, 0))) AS nr
+    FROM event
+    WHERE kind != 'free_batched' AND NOT (kind = 'alloc' AND pfn IS NULL)
+    GROUP BY ALL
+),
+every AS (
+    SELECT $bin_ns
+        * unnest(range((start_ts // $bin_ns)::BIGINT, (end_ts // $bin_ns)::BIGINT + 2)) AS ts
+    FROM machine
+)
+SELECT 'C' AS ph, $machine_pid AS pid, $machine_pid AS tid, ts, NULL::UBIGINT AS ns, name,
+    {'per second': round(coalesce(nr, 0) * 1e9 / $bin_ns)} AS args
+FROM every CROSS JOIN (SELECT DISTINCT name FROM counted)
+LEFT JOIN counted USING (ts, name)
+ORDER BY ALL

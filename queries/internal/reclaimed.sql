@@ -1,0 +1,49 @@
+-- Frees that reclaim and compaction made, in the tape's order.
+--
+-- Input of a replay with feedback (`replay --reclaim R1`): the model's own reclaim takes these
+-- pages. The rows become the table `reclaimed`.
+--
+-- Columns:
+--   at          BIGINT    Row of `event` of the free.
+--   ts          UBIGINT   Trace clock of that row, ns.
+--   kind        VARCHAR   free or free_batched.
+--   pfn         UBIGINT   The page; of a block, the first page.
+--   page_order  UTINYINT  Order of the page; 0 for free_batched.
+--   cause       VARCHAR   kswapd, direct, node_reclaim or compact.
+--   since       BIGINT    Row of the last alloc or free of that page before; null: none is on the tape.
+WITH placed AS (
+    SELECT row_number() OVER () - 1 AS place, ts, pid, kind, pfn, page_order
+    FROM event
+),
+
+page_event AS MATERIALIZED (
+    SELECT place, ts, pid, kind, pfn, coalesce(page_order, 0) AS page_order
+    FROM placed
+    WHERE kind IN ('alloc', 'free', 'free_batched') AND pfn IS NOT NULL
+),
+
+taken AS MATERIALIZED (
+    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, s.cause
+    FROM page_event AS f
+    JOIN reclaim_slice AS s
+        ON s.pid = f.pid
+        AND s.slice = (f.ts >> 22)::BIGINT
+        AND f.ts BETWEEN s.from_ts AND s.until_ts
+    WHERE f.kind <> 'alloc'
+      AND s.cause IN ('direct', 'node_reclaim', 'compact')
+    UNION ALL
+    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, 'kswapd'
+    FROM page_event AS f
+    WHERE f.kind <> 'alloc' AND f.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
+),
+
+touched AS (
+    SELECT place, lag(place) OVER (PARTITION BY pfn ORDER BY place) AS since
+    FROM page_event
+    WHERE kind <> 'free_batched' AND pfn IN (SELECT pfn FROM taken)
+)
+
+SELECT t.place AS "at", t.ts, t.kind::VARCHAR AS kind, t.pfn, t.page_order, t.cause, s.since
+FROM taken AS t
+LEFT JOIN touched AS s USING (place)
+ORDER BY t.place

@@ -1,0 +1,107 @@
+-- How long single services of reclaim and compaction took: 64 quantiles of each kind.
+--
+-- Input of a replay with feedback (`replay --reclaim R1`), which draws from these quantiles.
+-- The rows become the table `service`; 64 is SERVICE_ROWS of the engine.
+--
+-- Columns:
+--   what    VARCHAR  kswapd, direct, compaction, direct_compaction or wake.
+--   ns      UBIGINT  Duration, ns.
+--   moved   UBIGINT  Pages reclaimed or migrated; 0 for wake.
+--   failed  UBIGINT  Pages that kswapd scanned in vain, or that could not be migrated.
+WITH step AS (
+    SELECT
+        r.pid,
+        r.ts,
+        r."at",
+        r.kind,
+        r.nr_reclaimed,
+        sum(r.nr_scanned - r.nr_reclaimed) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS vain
+    FROM reclaim AS r
+    WHERE r.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
+      AND r.kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
+),
+
+-- The time of a scan in vain belongs to the pages found next, in equal parts.
+shrink AS (
+    SELECT
+        kind,
+        nr_reclaimed,
+        ts - lag(ts) OVER its AS ns,
+        coalesce(vain - lag(vain) OVER its, 0) AS vain,
+        lag(kind) OVER its AS before
+    FROM step
+    WHERE kind <> 'lru_shrink_inactive' OR nr_reclaimed > 0
+    WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
+),
+
+daemon AS (
+    SELECT pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
+),
+
+run AS (
+    SELECT
+        CASE WHEN w.pid IN (FROM daemon) THEN 'compaction' ELSE 'direct_compaction' END AS what,
+        w.pid,
+        w.from_ts,
+        w.until_ts,
+        coalesce(sum(m.nr_migrated), 0) AS moved,
+        coalesce(sum(m.nr_failed), 0) AS failed
+    FROM reclaim_window AS w
+    LEFT JOIN compaction AS m
+        ON m.kind = 'migratepages' AND m.pid = w.pid AND m.ts BETWEEN w.from_ts AND w.until_ts
+    WHERE w.cause = 'compact' AND w.ended
+    GROUP BY ALL
+),
+
+-- Several tasks may call kswapd until it runs: it waited since the first call.
+call AS (
+    SELECT node, ts, "at", kind
+    FROM (
+        SELECT *, lag(kind) OVER (PARTITION BY node ORDER BY ts, "at") AS before
+        FROM reclaim
+        WHERE kind IN ('wakeup_kswapd', 'kswapd_wake')
+    )
+    WHERE kind = 'kswapd_wake' OR before IS DISTINCT FROM kind
+),
+
+woken AS (
+    SELECT kind, ts - lag(ts) OVER its AS ns, lag(kind) OVER its AS before
+    FROM call
+    WINDOW its AS (PARTITION BY node ORDER BY ts, "at")
+),
+
+served AS (
+    SELECT
+        'kswapd' AS what,
+        ns * 32 / nr_reclaimed AS ns,
+        32 AS moved,
+        vain * 32 / nr_reclaimed AS failed
+    FROM shrink
+    CROSS JOIN unnest(range(nr_reclaimed))
+    WHERE kind = 'lru_shrink_inactive' AND before <> 'kswapd_sleep'
+    UNION ALL
+    SELECT 'direct', w.until_ts - w.from_ts, coalesce(r.nr_reclaimed, 0), 0
+    FROM reclaim_window AS w
+    JOIN reclaim AS r
+        ON r.kind = 'direct_reclaim_end' AND r.tape = w.tape AND r.pid = w.pid AND r.ts = w.until_ts
+    WHERE w.cause = 'direct' AND w.ended
+    UNION ALL
+    SELECT what, until_ts - from_ts, moved, failed
+    FROM run
+    UNION ALL
+    SELECT 'wake', ns, 0, 0
+    FROM woken
+    WHERE kind = 'kswapd_wake' AND before = 'wakeup_kswapd'
+)
+
+SELECT
+    what,
+    unnest(quantile_disc(ns, [(n + 0.5) / 64 FOR n IN range(64)]))::UBIGINT AS ns,
+    unnest(quantile_disc(moved, [(n + 0.5) / 64 FOR n IN range(64)]))::UBIGINT AS moved,
+    round(
+        unnest(quantile_disc(moved, [(n + 0.5) / 64 FOR n IN range(64)]))
+        * coalesce(sum(failed) / nullif(sum(moved), 0), 0)
+    )::UBIGINT AS failed
+FROM served
+GROUP BY what
+ORDER BY ALL
