@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pytest
 
-from pagetape.recording import doctor
 from pagetape.recording.private import Veil
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -205,16 +205,11 @@ def test_a_replay_cannot_be_made_private(small: Path, tmp_path: Path, pagetape: 
     assert "is a replay" in said.err
 
 
-def _why_not() -> str:
-    missing = [c.found for c in doctor.run() if c.needed and c.ok is False]
-    return "; ".join(missing)
+# Facts of a recording that a private tape leaves out.
+HIDDEN = {"cmdline", "version"}
 
 
-# What a recording knows that a private tape may not tell.
-UNTOLD = {"cmdline", "version"}
-
-
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_a_live_recording_is_private_from_the_first_byte(tmp_path: Path, pagetape: Run) -> None:
     name = f"pt{os.getpid() % 10**9}secret"[:15]
     load = f"open('/proc/self/comm', 'w').write('{name}'); x = bytearray(32 << 20)"
@@ -223,16 +218,16 @@ def test_a_live_recording_is_private_from_the_first_byte(tmp_path: Path, pagetap
     assert pagetape("record", "-o", plain, *args).status == 0
     assert pagetape("record", "-o", out, "--private", "hash", *args).status == 0
     assert name.encode() in everything(plain)
-    known, told = Tape(plain).facts, Tape(out).facts
-    assert known.keys() - told.keys() <= UNTOLD
+    known, hidden = Tape(plain).facts, Tape(out).facts
+    assert known.keys() - hidden.keys() <= HIDDEN
     for secret in (name, known["boot_id"], known["cmdline"], known["instances"][0]):
         assert secret.encode() not in everything(out)
-    assert told["host"] != known["host"]
+    assert hidden["host"] != known["host"]
     assert min(pfns(out)["event", "pfn"]) > max(pfns(plain)["event", "pfn"])
     assert pagetape("replay", out).status == 0
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Run) -> None:
     args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--duration", "1.5s")
     assert pagetape("record", "-o", tmp_path, *args, "--private", "hash").status == 0
@@ -244,7 +239,7 @@ def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Ru
     assert os.uname().nodename not in hosts
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_a_deferred_recording_becomes_a_private_tape(tmp_path: Path, pagetape: Run) -> None:
     raw, out = tmp_path / "raw.tape", tmp_path / "private.tape"
     args = ("--snapshot", "proc", "--duration", "0.5s")
@@ -260,7 +255,7 @@ def test_a_deferred_recording_becomes_a_private_tape(tmp_path: Path, pagetape: R
     assert Tape(out).facts["private"] == {"names": "hash", "pfns": "moved"}
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
     out = tmp_path / "t.tape"
     code = "from pagetape.cli import main; main()"
@@ -273,4 +268,4 @@ def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
     tables = b"".join(file.read_bytes() for file in out.glob("*.arrow"))
     assert Path("/proc/sys/kernel/random/boot_id").read_bytes().strip() not in tables
     assert Path("/proc/cmdline").read_bytes().strip() not in tables
-    assert not (out / "spool").exists()  # which would tell
+    assert not (out / "spool").exists()  # it would contain the names

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import livetest
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -25,11 +26,6 @@ def commands() -> list[str]:
     lines = "".join(blocks).replace("\\\n", "").splitlines()
     said = [line.removeprefix("$ ").removeprefix("sudo ") for line in lines if line[:2] == "$ "]
     return [line.split("    #")[0] for line in said]
-
-
-def may_record() -> bool:
-    doctor = subprocess.run([BIN / "pagetape", "doctor"], capture_output=True, text=True)
-    return "pagetape record works here" in doctor.stdout
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +49,8 @@ def test_the_command_works(desk: Path, command: str) -> None:
         subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, check=True, capture_output=True)
         return
     assert words[0] == "pagetape"
-    if LIVE & set(words) and not may_record():
-        pytest.skip("this machine cannot be recorded: see `pagetape doctor`")
+    if LIVE & set(words) and livetest.why_not():
+        livetest.skip(livetest.why_not())
     env = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
     done = subprocess.run(words, cwd=desk, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

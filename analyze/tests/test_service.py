@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pytest
 
 from pagetape.recording import service
@@ -100,7 +101,7 @@ def test_a_unit_comes_and_goes_below_a_root(tmp_path: Path, pagetape: Run) -> No
 
 
 @pytest.mark.skipif(Path("/run/systemd/system").is_dir(), reason="would install it here")
-def test_a_machine_without_systemd_is_told_so(pagetape: Run) -> None:
+def test_a_machine_without_systemd_is_refused(pagetape: Run) -> None:
     said = pagetape("install-service")
     assert (said.status, said.out) == (1, "")
     assert said.err == "pagetape: this machine does not run systemd; --print shows the unit\n"
@@ -126,6 +127,7 @@ def test_systemd_finds_no_fault_and_little_exposure(
     analyze("security", "--offline=true", f"--threshold={most}", unit)
 
 
+@livetest.recording
 def test_a_recording_works_with_what_the_unit_leaves(tmp_path: Path, pagetape: Run) -> None:
     """Its capabilities, and all but its own tracing instances and its tapes read-only."""
     unit = pagetape("install-service", "--print").out
@@ -163,7 +165,7 @@ def test_a_recording_works_with_what_the_unit_leaves(tmp_path: Path, pagetape: R
         check=False,
     )
     if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(f"cannot build the sandbox here: {done.stderr}")
+        livetest.skip(f"cannot build the sandbox here: {done.stderr}")
     assert done.returncode == 0, done.stderr
     tapes = sorted((tmp_path / "tapes").iterdir())
     assert tapes and all(Tape(path).complete for path in tapes)

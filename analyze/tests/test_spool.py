@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pagetape.recording import doctor
 from pagetape.schemas.tape import Tape, is_tape
 from pagetape.tapes.spool import Found, default_bound
 
@@ -36,10 +36,7 @@ PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 TRACING = Path("/sys/kernel/tracing")
 INSTANCES = TRACING / "instances"
 
-why_not = "; ".join(
-    f"{check.name}: {check.found}" for check in doctor.run() if check.needed and check.ok is False
-)
-pytestmark = pytest.mark.skipif(bool(why_not), reason=why_not or "it can")
+pytestmark = livetest.recording
 
 IN_INTERRUPT = pa.scalar(1 << 1 | 1 << 2, pa.uint8())  # hardirq, softirq
 
@@ -248,7 +245,7 @@ def test_a_deferred_recording_is_imported_elsewhere(
         [*argv, *PAGETAPE, "import", copy, "-o", whole], capture_output=True, text=True
     )
     if "setpriv" in done.stderr or "unshare" in done.stderr:
-        pytest.skip(f"cannot become nobody without tracefs: {done.stderr}")
+        livetest.skip(f"cannot become nobody without tracefs: {done.stderr}")
     assert done.stderr == ""
     assert done.returncode == 0
     tape = Tape(whole)
@@ -315,7 +312,7 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "pagetape-test", str(path)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system")
+        livetest.skip("cannot mount a small file system")
     try:
         yield path
     finally:
@@ -371,7 +368,7 @@ def test_a_recording_outlives_the_mount_of_tracefs(tmp_path: Path, pagetape: Run
     out = tmp_path / "t.tape"
     namespace = ["unshare", "--mount"]
     if subprocess.run([*namespace, "true"], capture_output=True).returncode:
-        pytest.skip("no mount namespaces")
+        livetest.skip("no mount namespaces")
     with recording(out, "--events", "page", before=namespace) as running, load(4, 0.01) as pid:
         inside = ["nsenter", f"--mount=/proc/{running.pid}/ns/mnt"]
         time.sleep(0.3)
@@ -395,7 +392,7 @@ def offline(cpu: int) -> Iterator[None]:
     try:
         switch.write_text("0")
     except OSError as e:
-        pytest.skip(f"this machine keeps cpu {cpu} online: {e.strerror}")
+        livetest.skip(f"this machine keeps cpu {cpu} online: {e.strerror}")
     try:
         yield
     finally:
@@ -405,7 +402,7 @@ def offline(cpu: int) -> Iterator[None]:
 def test_a_cpu_may_go_and_come_back(tmp_path: Path, pagetape: Run) -> None:
     cpu = max(os.sched_getaffinity(0))
     if cpu == 0:
-        pytest.skip("there is only one CPU")
+        livetest.skip("there is only one CPU")
     out = tmp_path / "t.tape"
     with recording(out, "--events", "page") as running:
         with load(4, 0.01, cpu) as first:
@@ -424,7 +421,7 @@ def test_a_cpu_may_go_and_come_back(tmp_path: Path, pagetape: Run) -> None:
 def test_a_cpu_that_comes_later_is_accounted_for(tmp_path: Path, pagetape: Run) -> None:
     cpu = max(os.sched_getaffinity(0))
     if cpu == 0:
-        pytest.skip("there is only one CPU")
+        livetest.skip("there is only one CPU")
     out = tmp_path / "t.tape"
     with contextlib.ExitStack() as stack:
         late = stack.enter_context(contextlib.ExitStack())
@@ -453,7 +450,7 @@ def test_a_jump_of_the_wall_clock_leaves_the_trace_clock_alone(
             try:
                 jump(seconds)
             except PermissionError:
-                pytest.skip("the clock cannot be set here")
+                livetest.skip("the clock cannot be set here")
             jump(-seconds)
             time.sleep(0.2)
         end = time.monotonic_ns()

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import livetest
 import pyarrow as pa
 import pytest
 
 from pagetape._collector import CollectorError, DatFile
-from pagetape.recording import doctor, live
+from pagetape.recording import live
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -23,15 +24,6 @@ Run = Callable[..., Any]
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 DAT = Path(__file__).parents[2] / "collector/tests/data/linux-6.12.dat"
 INSTANCES = Path("/sys/kernel/tracing/instances")
-
-
-def why_not() -> str:
-    """Why this machine cannot be recorded, or nothing."""
-    missing = [c for c in doctor.run() if c.needed and c.ok is False]
-    return "; ".join(f"{check.name}: {check.found}" for check in missing)
-
-
-on_this_machine = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can")
 
 
 class Stream:
@@ -179,7 +171,7 @@ def own_instances(pid: int) -> list[str]:
     return [entry.name for entry in INSTANCES.iterdir() if entry.name.startswith(f"pagetape-{pid}")]
 
 
-@on_this_machine
+@livetest.recording
 def test_this_machine_is_looked_at_and_left_as_it_was(pagetape: Run) -> None:
     # Memory of malloc() would be kept, and used again.
     code = """
@@ -204,7 +196,7 @@ while True:
     assert own_instances(os.getpid()) == []
 
 
-@on_this_machine
+@livetest.recording
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
     words = ("top", "--events", "cheap", "--interval", "200ms", "--json")

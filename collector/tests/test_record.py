@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live recordings on this machine. Where it cannot be traced, they are skipped."""
+"""Live recordings on this machine. Skipped where it cannot be traced: see livetest.py."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import livetest
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -40,15 +41,7 @@ ALL_EVENTS = [
 ]
 
 
-def why_not() -> str:
-    try:
-        _collector.Recorder(PAGE_EVENTS, "/tmp").close()
-    except OSError as e:
-        return f"no live recording here: {e.strerror}"
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason or "it can be traced")
+pytestmark = livetest.recording
 
 
 class Recording:
@@ -166,12 +159,12 @@ def cgroup() -> Iterator[Path]:
     places = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
     top = next((place for place in places if (place / "cgroup.procs").exists()), None)
     if top is None:
-        pytest.skip("no control groups are mounted")
+        livetest.skip("no control groups are mounted")
     group = top / f"pagetape-test-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as e:
-        pytest.skip(f"no control group can be made: {e}")
+        livetest.skip(f"no control group can be made: {e}")
     try:
         yield group
     finally:
@@ -613,7 +606,7 @@ def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
         text=True,
     )
     if said.returncode:
-        pytest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
+        livetest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
     return said
 
 
@@ -636,7 +629,7 @@ def test_a_full_spool_loses_nothing_silently(tmp_path: Path) -> None:
     spool.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "pagetape-test", str(spool)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system")
+        livetest.skip("cannot mount a small file system")
     try:
         recorder = _collector.Recorder(PAGE_EVENTS, str(spool), ring_kb=1024)
         recorder.start()
