@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the table of commands, and the one place where errors end.
+"""The command line: the table of commands, and the only place that prints errors.
 
 A command is a module with a click command named `command`. It is imported only
 when it runs, so that `pagetape --help` stays quick. Commands raise; `main`
@@ -20,26 +20,26 @@ import click
 COMMANDS = {
     "record": ("record", "Record this machine's page allocator into a tape."),
     "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
-    "info": ("info", "What a tape holds: events, loss, machine, snapshots."),
+    "info": ("info", "Contents of a tape: events, losses, machine, snapshots."),
     "replay": ("replay", "Play a tape through the allocator model."),
-    "validate": ("validate", "How exactly the model foresees what the kernel did."),
-    "policies": ("policies", "The policies and kernels the model knows."),
-    "compare": ("compare", "Tapes side by side, with the model's error as the bar."),
-    "sweep": ("sweep", "Every policy on every tape, over all cores."),
+    "validate": ("validate", "How exactly the model predicts the kernel's decisions."),
+    "policies": ("policies", "List the policies and kernels that the model has."),
+    "compare": ("compare", "Tapes side by side, with the model's error as the error bar."),
+    "sweep": ("sweep", "Replay every tape under every policy, on all cores."),
     "report": ("report", "Answer one question about a tape; without a name, list them."),
-    "html": ("html", "One self-contained page about one or more tapes."),
-    "sql": ("sql", "Ask DuckDB about one or more tapes."),
-    "archive": ("archive", "Tapes as Parquet, for fleets."),
-    "export": ("export", "A tape for other tools: Perfetto, LLFree."),
-    "schema": ("schema", "What the tables and columns of a tape mean."),
-    "top": ("top", "What this machine's page allocator is doing now."),
-    "doctor": ("doctor", "What this machine can record."),
-    "install-service": ("install_service", "A recorder that always runs, under systemd."),
+    "html": ("html", "Write one self-contained HTML page about one or more tapes."),
+    "sql": ("sql", "Query one or more tapes in SQL (DuckDB)."),
+    "archive": ("archive", "Turn tapes into Parquet, for fleets."),
+    "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
+    "schema": ("schema", "Describe the tables and columns of a tape."),
+    "top": ("top", "Show what this machine's page allocator does now."),
+    "doctor": ("doctor", "Check what this machine can record."),
+    "install-service": ("install_service", "Install a recorder that always runs, under systemd."),
 }
 
 
 class Commands(click.Group):
-    """The commands of the table, each imported when it is wanted."""
+    """The commands of the table; each is imported when it runs."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -60,10 +60,10 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pagetape", message="pagetape %(version)s")
 def pagetape() -> None:
-    """Record, replay and question the Linux page allocator.
+    """Record, replay and query the Linux page allocator.
 
-    A tape holds what the allocator did: record one here or import a trace.dat,
-    replay it under another policy, and ask both the same questions.
+    A tape holds the allocator's recorded events. Record a tape here or import a
+    trace.dat, replay it under another policy, and run the same reports on both.
 
     \b
     Example:
@@ -73,7 +73,7 @@ def pagetape() -> None:
     """
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     click.echo(f"pagetape: {' '.join(message.split())}", err=True)
 
 
@@ -94,22 +94,22 @@ def run(args: Sequence[str] | None = None) -> int:
         status = pagetape.main(args, prog_name="pagetape", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as e:
-        _complain(_usage(e))
+        _print_error(_usage(e))
         return 2
     except click.ClickException as e:
-        _complain(e.format_message())
+        _print_error(e.format_message())
         return 1
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader has gone: whatever the interpreter still flushes goes nowhere.
+        # The reader of the pipe has gone: discard what the interpreter still flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as e:
-        _complain(_os_error(e))
+        _print_error(_os_error(e))
         return 1
     except MemoryError:
-        _complain("out of memory")
+        _print_error("out of memory")
         return 1
     return status if isinstance(status, int) else 0
 

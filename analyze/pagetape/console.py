@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said on stderr while a command runs."""
+"""Notes and progress bars on stderr while a command runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 
 
-def tell(note: str | None) -> None:
-    """One line on stderr that is no error, if there is anything to say."""
+def report(note: str | None) -> None:
+    """Print a note, one line that is no error, to stderr; None prints nothing."""
     if note:
         print(f"pagetape: {note}", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr, fed with a share from 0 to 1; silent unless on a terminal."""
+    """A bar on stderr; call the result with a share from 0 to 1. Nothing without a terminal."""
     if not sys.stderr.isatty():
         yield lambda _share: None
         return

@@ -8,8 +8,8 @@ every reason with its count. With PAGETAPE_LIVE=require such a skip is a failure
 import functools
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -70,20 +70,21 @@ class LiveTests:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
         yield
-        reasons = Counter(
-            report.longrepr[2].partition(_PREFIX)[2]
-            for report in terminalreporter.stats.get("skipped", ())
-            if isinstance(report.longrepr, tuple) and _PREFIX in report.longrepr[2]
-        )
+        reasons: dict[str, list[str]] = {}
+        for report in terminalreporter.stats.get("skipped", ()):
+            if isinstance(report.longrepr, tuple) and _PREFIX in report.longrepr[2]:
+                reason = report.longrepr[2].partition(_PREFIX)[2]
+                reasons.setdefault(reason, []).append(report.nodeid.partition("::")[0])
         if not reasons:
             return
         red = {"red": True, "bold": True}
-        total = reasons.total()
+        total = sum(map(len, reasons.values()))
         terminalreporter.write_sep(
             "!", f"{total} live test{'s' * (total > 1)} skipped: not tested", **red
         )
-        for reason, count in reasons.most_common():
-            terminalreporter.write_line(f"{count:5}  {reason}", red=True)
+        for reason, files in reasons.items():
+            where = ", ".join(sorted({Path(file).name for file in files}))
+            terminalreporter.write_line(f"{len(files):5}  {reason} ({where})", red=True)
         terminalreporter.write_line("PAGETAPE_LIVE=require makes these skips failures.")
 
 

@@ -156,7 +156,7 @@ def command(
     memory_policies = _told(source, numa_maps) if numa_maps else ()
     run = Run(kernel, stack, reclaim, policy_libs, prefer, memory_policies, parts)
     options.check_policies(run.policies, policy_libs)
-    console.tell(kernels.note(source, kernel))
+    console.report(kernels.note(source, kernel))
     if explain and (reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
             "only of a run under the tape's own kernel and policy, and R0",

@@ -240,7 +240,7 @@ def command(
     opened = [Tape(path.absolute() if cluster else path) for path in tapes]
     if "auto" in kernel_rows:
         for tape in opened:
-            console.tell(kernels.note(tape, "auto"))
+            console.report(kernels.note(tape, "auto"))
     specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
     for kernel in kernel_rows:
         options.check_kernel(kernel)

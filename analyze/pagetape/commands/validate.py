@@ -87,7 +87,7 @@ def command(
       pagetape report model.exactness found.tape
     """
     source = Tape(tape)
-    console.tell(kernels.note(source, kernel))
+    console.report(kernels.note(source, kernel))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
     loss = Loss.of(source)
