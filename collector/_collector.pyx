@@ -15,11 +15,11 @@ include "arrow_batch.pxi"
 include "collector_api.pxi"
 
 cdef enum:
-    SIGNAL_MS = 200  # how long a signal may wait for a thread in read()
+    SIGNAL_MS = 200  # most that a signal waits for a thread in read()
 
 
 class CollectorError(OSError):
-    """The collector refused: `errno` says what kind of wrong, `strerror` the words."""
+    """An error of the collector: `errno` is its kind, `strerror` its message."""
 
     def __str__(self):
         return self.strerror
@@ -81,7 +81,7 @@ cdef class Source:
         return bits
 
     cdef void passed(self, checkpoint_c *checkpoint) except *:
-        """The reader has come back for what follows this checkpoint."""
+        """The caller of read() has all rows before this checkpoint."""
 
     def read(self):
         cdef source *s = self.opened()
@@ -476,6 +476,7 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
     cdef const char *path = name
     cdef list spans = list(zones)
     cdef int nr = len(spans), ret
+    cdef page_layout layout
     cdef batch *blocks
     cdef batch *pageblocks
     cdef error err
@@ -485,9 +486,9 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
     try:
         for i, (node, zone, start_pfn, spanned) in enumerate(spans):
             c[i] = zone_span(node, zone, start_pfn, spanned)
+        layout = page_layout(c, nr, pageblock_order, max_order)
         with nogil:
-            ret = free_blocks_c(
-                path, c, nr, pageblock_order, max_order, &blocks, &pageblocks, &err)
+            ret = free_blocks_c(path, &layout, &blocks, &pageblocks, &err)
         check(ret, &err)
     finally:
         free(c)

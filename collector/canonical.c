@@ -27,7 +27,7 @@ uint8_t canonical_zone_by_name(const char *name, size_t length)
 
 typedef void symbol_fn(struct canonical *c, const struct tep_print_flag_sym *list);
 
-/* Every list of an event's print format: {value, "name"} pairs of flags and symbols. */
+/* Each list of an event's print format: {value, "name"} pairs of flags and symbols. */
 static void for_each_list(struct canonical *c, const struct tep_print_arg *arg, symbol_fn *fn)
 {
 	for (; arg; arg = arg->next) {
@@ -133,7 +133,7 @@ static void set_gfp(struct canonical *c)
 		if (!c->gfp_name[bit][0])
 			continue;
 		canonical = gfp_bit_by_name(c->gfp_name[bit]);
-		if (!canonical) /* a combination that is one bit, or a name of tomorrow */
+		if (!canonical) /* a combination that is one bit, or a future name */
 			continue;
 		c->gfp_known = true;
 		for (unsigned byte = 0; byte < 256; byte++)

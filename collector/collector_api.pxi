@@ -6,9 +6,12 @@ cdef extern from "kpageflags.h" nogil:
         uint16_t node
         uint8_t zone
         uint64_t start_pfn, spanned
+    struct page_layout:
+        const zone_span *zones
+        int nr_zones, pageblock_order, max_order
     int free_blocks_c "free_blocks"(
-        const char *path, const zone_span *zones, int nr_zones, int pageblock_order,
-        int max_order, batch **blocks, batch **pageblocks, error *err)
+        const char *path, const page_layout *layout, batch **blocks, batch **pageblocks,
+        error *err)
 
 cdef extern from "instance.h" nogil:
     size_t instance_default_ring_kb()

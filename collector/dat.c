@@ -113,14 +113,13 @@ static void *decode_thread(void *arg)
  */
 
 /*
- * libtracecmd hands the symbols in a file to this function. libtraceevent's own,
- * which this one comes before in the search order of what is loaded together
- * with libtracecmd, parses all 200,000: three quarters of the time to open a file,
- * for the one name that the decoder asks for. The text itself is kept for those who
- * want the names of stacks. Where libtraceevent's function is found after all, opening
- * takes longer and stacks stay addresses.
+ * libtracecmd passes the symbols in a file to this function, which replaces libtraceevent's
+ * own: it comes first in the search order of libtracecmd. The original parses all 200,000
+ * symbols, three quarters of the time to open a file, for the one name that the decoder needs. The
+ * text is stored for the names in stacks. If the linker finds libtraceevent's function after all,
+ * opening takes longer and stacks stay addresses.
  */
-static _Thread_local char **keep_kallsyms; /* the callback is not told for whom it is called */
+static _Thread_local char **kallsyms_out; /* the callback has no argument for it */
 
 __attribute__((visibility("default"))) int tep_parse_kallsyms(struct tep_handle *tep,
 							      const char *kallsyms)
@@ -130,8 +129,8 @@ __attribute__((visibility("default"))) int tep_parse_kallsyms(struct tep_handle 
 	unsigned long long address;
 	char symbol[sizeof(name) + 1];
 
-	if (keep_kallsyms && !*keep_kallsyms)
-		*keep_kallsyms = strdup(kallsyms);
+	if (kallsyms_out && !*kallsyms_out)
+		*kallsyms_out = strdup(kallsyms);
 	for (; (line = strstr(line, name)); line = next) {
 		next = line + strlen(name);
 		while (line > kallsyms && line[-1] != '\n')
@@ -146,9 +145,9 @@ static int open_handles(struct dat *d, const char *path, struct error *err)
 {
 	int nr;
 
-	keep_kallsyms = &d->kallsyms;
+	kallsyms_out = &d->kallsyms;
 	d->top = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
-	keep_kallsyms = NULL;
+	kallsyms_out = NULL;
 	if (!d->top)
 		return fail(err, EBADMSG, "%s: damaged or truncated", path);
 	nr = tracecmd_buffer_instances(d->top);
@@ -354,7 +353,7 @@ int dat_open(struct dat **out, const char *path, const struct decoder_names *nam
 	if (!ret) {
 		ret = -pthread_create(&d->thread, NULL, decode_thread, d);
 		if (ret)
-			fail(err, -ret, "%s: no thread: %s", path, strerror(-ret));
+			fail(err, -ret, "%s: cannot start a thread: %s", path, strerror(-ret));
 	}
 	if (ret) {
 		free_all(d);

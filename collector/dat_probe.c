@@ -14,7 +14,7 @@
 
 enum { SURVIVED = '\6' }; /* the last byte that a child writes when it read the file */
 
-/* Is it there, and does it begin like a trace.dat of a version that is known? */
+/* The file must exist and begin like a trace.dat of a known version. */
 static int check_start(const char *path, off_t *size, struct error *err)
 {
 	static const char magic[] = {0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g'};
@@ -50,14 +50,13 @@ static int check_start(const char *path, off_t *size, struct error *err)
 }
 
 /*
- * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make
- * it crash or run forever. A child goes first: it opens the file and turns every
- * page, with the very calls that will be made here, and takes the blow. What libtracecmd prints in
- * there becomes the error message.
+ * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make it crash or
+ * run forever. A child process opens the file and reads every page first, with the same
+ * calls. What libtracecmd prints there becomes the error message.
  */
 static void probe_child(const char *path, off_t size, int out, dat_read_all *read_all)
 {
-	/* Inflating a compressed file takes its time; an endless loop takes more. */
+	/* Enough to inflate a compressed file; an endless loop exceeds it. */
 	rlim_t seconds = 10 + (rlim_t)size / (16 << 20);
 	struct rlimit cpu = {seconds, seconds}, core = {0, 0};
 	struct error err;
@@ -67,7 +66,7 @@ static void probe_child(const char *path, off_t size, int out, dat_read_all *rea
 	setrlimit(RLIMIT_CORE, &core);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
-	for (int sig = 1; sig < NSIG; sig++) /* Python's handlers are not for here */
+	for (int sig = 1; sig < NSIG; sig++) /* Python's handlers must not run here */
 		signal(sig, SIG_DFL);
 	alarm((unsigned)(10 * seconds));
 	ret = read_all(path, &err);
@@ -77,7 +76,7 @@ static void probe_child(const char *path, off_t size, int out, dat_read_all *rea
 	_exit(0);
 }
 
-/* The last line of what the child said, without the library's prefix. */
+/* The last line that the child printed. */
 static const char *last_line(char *text)
 {
 	size_t length = strlen(text);
@@ -98,7 +97,7 @@ static int probe(const char *path, off_t size, dat_read_all *read_all, struct er
 	pid_t pid;
 
 	if (pipe2(pipes, O_CLOEXEC))
-		return fail(err, errno, "%s: no pipe: %s", path, strerror(errno));
+		return fail(err, errno, "%s: cannot make a pipe: %s", path, strerror(errno));
 	pid = fork();
 	if (pid < 0) {
 		int code = errno;
@@ -113,7 +112,7 @@ static int probe(const char *path, off_t size, dat_read_all *read_all, struct er
 	while ((n = read(pipes[0], said + length, sizeof(said) - 1 - length)) > 0 ||
 	       (n < 0 && errno == EINTR)) {
 		length += n > 0 ? (size_t)n : 0;
-		if (length == sizeof(said) - 1) { /* the last words are what matters */
+		if (length == sizeof(said) - 1) { /* only the last line matters */
 			memmove(said, said + length / 2, length - length / 2);
 			length -= length / 2;
 		}

@@ -71,9 +71,8 @@ static struct page_event read_any(const struct decoder *d, const struct format *
 }
 
 /*
- * Write the validity of the eight rows up to `row`, of which d->has holds a byte
- * each, the last row's on top: an 8 x 8 bit transposition makes of a byte a row
- * a byte a column.
+ * Write the validity of the eight rows up to `row`. d->has holds a byte for each row, the
+ * last row on top; an 8 x 8 bit transposition turns them into a byte for each column.
  */
 static void store_validity(struct decoder *d, struct event_columns *to, size_t row)
 {
@@ -106,8 +105,8 @@ static void store_validity_rest(struct decoder *d, struct batch *batch)
 }
 
 /*
- * The hot path. Every column is stored, absent ones as 0, so that nothing but
- * the validity depends on the kind of event and zeros compress away under nulls.
+ * The hot path. It stores every column, absent ones as 0: only the validity depends on the
+ * kind of event, and zeros under nulls compress well.
  */
 static bool add_page_event(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
 			   const uint8_t *record)
@@ -148,7 +147,7 @@ static bool add_page_event(struct decoder *d, const struct format *f, int cpu, u
 	return true;
 }
 
-/* A __data_loc word: where in the record the string is, and how long with its NUL. */
+/* A __data_loc word: offset of the string in the record, and its length with the NUL. */
 static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
 {
 	unsigned at = loc & 0xffff, length = loc >> 16 & 0xffff;
@@ -159,7 +158,7 @@ static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
 	return canonical_zone_by_name(name, strnlen(name, length));
 }
 
-/* False: the value has no place in the column, which stays null. */
+/* False: the column cannot hold the value and stays null. */
 static bool convert(const struct decoder *d, const struct value *v, const uint8_t *record, int size,
 		    uint64_t *out)
 {
@@ -215,7 +214,7 @@ static bool is_vmstat_update(struct decoder *d, uint64_t function)
 		return function == d->vmstat_update;
 	if (function == *other)
 		return false;
-	/* The nearest symbol below is not enough: all symbols need not be known. */
+	/* The nearest symbol below is not enough: the list of symbols may be incomplete. */
 	name = tep_find_function(d->tep, function);
 	if (name && !strcmp(name, "vmstat_update") &&
 	    tep_find_function_address(d->tep, function) == function) {

@@ -19,8 +19,8 @@ static const char *const page_column[NR_PAGE_FIELDS] = {
 };
 
 /*
- * Without these a page event is of no use. percpu_refill came with 5.19; old
- * kernels print change_ownership but do not store it.
+ * Fields that a page event must have. percpu_refill exists since 5.19; old kernels print
+ * change_ownership but do not store it.
  */
 static const unsigned page_needs[NR_EVENT_KIND] = {
 	[EVENT_KIND_ALLOC] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE | 1 << GFP_FLAGS,
@@ -112,8 +112,8 @@ static int set_common(const struct decoder *d, struct format *f, struct tep_even
 }
 
 /*
- * Common fields in the first 8 bytes, numbers of 4 bytes, pfn and gfp_flags of 8:
- * then turn the windows of 8 bytes into plain loads. (gfp_flags of 5.0 has 4.)
+ * With the common fields in the first 8 bytes, numbers of 4 bytes, pfn and gfp_flags of 8,
+ * turn the windows of 8 bytes into plain loads. (gfp_flags of 5.0 has 4.)
  */
 static void find_usual(const struct decoder *d, struct format *f)
 {
@@ -208,8 +208,8 @@ static int set_row(const struct decoder *d, struct format *f, struct tep_event *
 }
 
 /*
- * ftrace:kernel_stack, which the stacktrace trigger and option write. Its `caller` is as
- * long as the stack, whatever the format says (struct stack_entry, trace_entries.h).
+ * ftrace:kernel_stack, written by the stacktrace trigger and option. Its `caller` is as long
+ * as the stack, whatever its format claims (struct stack_entry, trace_entries.h).
  */
 static int set_stack(struct decoder *d, struct format *f, struct tep_event *event,
 		     struct error *err)
@@ -234,7 +234,7 @@ static int set_stack(struct decoder *d, struct format *f, struct tep_event *even
 	return 0;
 }
 
-/* The table and kind that a tracepoint belongs to; false if it is only counted. */
+/* Find the table and kind of a tracepoint; false if it is only counted. */
 static bool find_kind(struct decoder *d, const struct tep_event *event, struct format *f)
 {
 	char name[256];
@@ -294,7 +294,7 @@ int decode_formats_load(struct decoder *d, struct error *err)
 	return 0;
 }
 
-/* common_type is where the kernel's first header says, in every event alike. */
+/* common_type is at the same place in every event. */
 int decode_formats_type(struct decoder *d, struct error *err)
 {
 	struct tep_event *event = tep_get_first_event(d->tep);

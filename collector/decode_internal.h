@@ -34,7 +34,7 @@ struct field {
 	uint64_t mask;
 };
 
-/* The nullable columns of `event`: bit n of format.has says that field n is there. */
+/* The nullable columns of `event`: bit n of format.has: field n exists. */
 enum page_field {
 	PFN,
 	ORDER,
@@ -47,7 +47,7 @@ enum page_field {
 	NR_PAGE_FIELDS,
 };
 
-/* How a field of a `reclaim` or `compaction` event becomes a value of its column. */
+/* How a field of a `reclaim` or `compaction` event becomes a column's value. */
 enum conversion { NUMBER, TRUTH, ADDRESS, ZONE_INDEX, ZONE_NAME, GFP_MASK };
 
 struct value {
@@ -72,17 +72,16 @@ struct format {
 	/* An event of another table. */
 	int nr_values;
 	struct value *values;
-	bool is_work; /* kept only where `function` is vmstat_update() */
+	bool is_work; /* a row only if `function` is vmstat_update() */
 	struct field function;
 
 	/* A kernel stack: the array of addresses, `caller`. */
-	struct field
-		nr_callers; /* before 3.0 there is none: an address of all ones ends the array */
-	int callers;        /* its offset */
+	struct field nr_callers; /* absent before 3.0: an address of all ones ends the array */
+	int callers;             /* its offset */
 	uint8_t caller_size;
 };
 
-/* The batches of one table, one of them being filled. */
+/* The batches of one table; one of them is being filled. */
 struct rotation {
 	const struct table *table;
 	struct batch *filling;
@@ -99,11 +98,11 @@ enum { EVENT, RECLAIM, COMPACTION, STACK, NR_RECORDED };
 /* The tables that the decoder fills, by number. */
 extern const struct table *const decode_tables[NR_RECORDED];
 
-/* What the last record of a CPU was, for a stack that follows it. */
+/* The last record of a CPU, for a stack that follows it. */
 struct last {
 	uint64_t ts;
 	int32_t pid;
-	enum { NOTHING, PAGE_EVENT, OTHER } what; /* NOTHING: unknown, or it has its stack */
+	enum { NOTHING, PAGE_EVENT, OTHER } what; /* NOTHING: unknown, or its stack has come */
 };
 
 struct decoder {

@@ -38,7 +38,7 @@ static void put_word(struct words *w, uint64_t value)
 		w->word[w->nr++] = value;
 }
 
-/* How many. */
+/* Returns the number of types. */
 static uint64_t save_types(const struct decoder *d, struct words *w)
 {
 	uint64_t nr = 0;
@@ -120,10 +120,10 @@ uint64_t *decoder_save(const struct decoder *d, size_t *nr)
 	return w.word;
 }
 
-/* The words of a saved decoder that are not yet read. */
+/* The unread words of a saved decoder. */
 struct reading {
 	const uint64_t *word, *end;
-	bool short_of; /* there were too few */
+	bool short_of; /* there were too few words */
 };
 
 static uint64_t get_word(struct reading *r)

@@ -34,10 +34,10 @@ _LINE = re.compile(
 _OWN_NODE = {"default", "local"}  # policies that are none: the node of the CPU first
 
 
-def prefers(row: Row, nodes: set[int]) -> str | None:
+def preference_of(row: Row, nodes: set[int]) -> str | None:
     """What a row of memory_policy means on a machine whose memory is on `nodes`.
 
-    As in the table preference: cpu, or landed; None if the policy was not told.
+    As in the table preference: cpu, or landed; None if the policy is unknown.
     """
     if row["cpuset"] is not None and not nodes.issubset(parse_list(row["cpuset"])):
         return "landed"

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 enum {
-	FLUSH_MS = 200,           /* that an event may stay in a ring before it is decoded */
-	DEFERRED_FLUSH_MS = 1000, /* ...or only spooled */
-	WATCH_MS = 100,           /* how often a deferred recording is looked at */
+	FLUSH_MS = 200,           /* most that an event stays in a ring before it is decoded */
+	DEFERRED_FLUSH_MS = 1000, /* ... or only spooled */
+	WATCH_MS = 100,           /* how often a deferred recording is checked */
 	MAX_SPOOL_KB = 32 * 1024, /* in memory, of all CPUs together */
 	MIN_SPOOL_SLOTS = 8,
-	PROMPT_MB = 4, /* behind, where somebody waits for what is decoded */
+	PROMPT_MB = 4, /* most that `prompt` decoding is behind */
 };
 
 /*
@@ -98,7 +98,7 @@ void recorder_cancel(struct recorder *r)
 		unspool_urge(&r->unspool, r->thread);
 	if (r->stop >= 0)
 		eventfd_write(r->stop, 1);
-	/* What a stopped recording still has in its rings belongs into a spool that is kept. */
+	/* A stored spool gets the rest of a stopped recording's rings. */
 	for (int i = 0; i < r->unspool.nr_cpus; i++) {
 		struct cursor *c = &r->unspool.cursors[i];
 
@@ -111,7 +111,7 @@ void recorder_cancel(struct recorder *r)
 		source_end(&r->unspool.source, -ECANCELED, &gone);
 }
 
-/* CPUs that came after the start: their events are counted in a spool without any. */
+/* A CPU that came online after the start: an empty spool stores its counts. */
 static void count_late_cpu(const struct recorder *r, int cpu, const struct ring_stats *stats)
 {
 	struct spool_budget none = {0};
@@ -131,7 +131,7 @@ static void count_late_cpu(const struct recorder *r, int cpu, const struct ring_
 	spool_free(spool);
 }
 
-/* The spools say how it ended, for those who find them. */
+/* Store in the spools how the recording ended. */
 static void end_spools(const struct recorder *r)
 {
 	struct ring_stats stats;
@@ -179,7 +179,7 @@ void recorder_free(struct recorder *r)
 }
 
 /*
- * A deferred recording: nothing is decoded, so a spool that is full stays full.
+ * A deferred recording: nothing is decoded, so a full spool stays full.
  */
 
 static bool is_full(const struct recorder *r)
@@ -222,7 +222,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* Signals are for the threads of the program that uses us. */
+/* Signals go to the threads of the calling program. */
 static int start_thread(struct recorder *r, struct error *err)
 {
 	sigset_t all, before;
@@ -241,7 +241,7 @@ static int start_thread(struct recorder *r, struct error *err)
 	return 0;
 }
 
-/* Memory for as much as the ring holds, within what all may take. */
+/* Spool memory: as much as the ring holds, within the bound of all spools. */
 static int make_spools(struct recorder *r, struct error *err)
 {
 	size_t slot = instance_subbuf_bytes(r->instance), nr = (size_t)r->unspool.nr_cpus;
@@ -298,7 +298,7 @@ static int copy_file(const char *from, const char *to, struct error *err)
 	return ret;
 }
 
-/* What a decoder needs elsewhere. */
+/* Store the files that a decoder of the spools needs. */
 static int describe(struct recorder *r, struct error *err)
 {
 	char path[PATH_MAX];

@@ -15,14 +15,14 @@ struct recorder {
 	struct spool_budget budget;
 	uint64_t spool_max;
 	bool keep, defer;
-	char dir[32];     /* the spools' directory, by descriptor: it may be moved */
+	char dir[32];     /* the spools' directory, by descriptor, because it may be renamed */
 	int dir_fd, stop; /* the latter an eventfd */
 	bool started;
 	atomic_bool stopped, closed;
 	pthread_t thread;
 	char ended[48]; /* how */
 
-	char **events; /* those that the kernel has */
+	char **events; /* requested events that the kernel has */
 	size_t nr_events;
 	char **skipped;
 	size_t nr_skipped;

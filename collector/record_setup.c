@@ -33,7 +33,7 @@ static int split(const char *name, char system[64], char event[64], struct error
 	return 0;
 }
 
-/* The only work recorded by its start; 0 if the kernel hides its addresses. */
+/* Address of vmstat_update(); 0 if the kernel hides its addresses. */
 static uint64_t find_vmstat_update(void)
 {
 	unsigned long long address = 0;
@@ -51,7 +51,7 @@ static uint64_t find_vmstat_update(void)
 	return address;
 }
 
-/* Learn the format of an event; false if it cannot be recorded here. */
+/* Parse the format of an event; false if this machine cannot record it. */
 static bool learn_event(struct recorder *r, const char *system, const char *event)
 {
 	size_t size;
@@ -95,7 +95,7 @@ static bool has_name(char *const *names, size_t nr, const char *name)
 	return false;
 }
 
-/* Tracepoints were renamed: of each page event asked for, one name must be known. */
+/* Tracepoints were renamed: each requested page event must exist under one name. */
 static int check_page_events(const struct recorder *r, struct error *err)
 {
 	for (int k = 0; k < event_table.nr_kinds; k++) {

@@ -75,7 +75,7 @@ static void cut(void *arg)
 
 	a->begin_ns = now_ns();
 	__atomic_store_n(&c->armed_tid, (uint32_t)a->tid, __ATOMIC_SEQ_CST);
-	/* Which attribute it is does not matter, nor whether it exists. */
+	/* Any attribute will do, existing or not. */
 	(void)!getxattr("/", "user.pagetape", a->s->trigger_buffer, TRIGGER_SIZE);
 	if (c->armed_tid) {
 		c->armed_tid = 0;
@@ -84,7 +84,7 @@ static void cut(void *arg)
 	c->deadline_ns = c->cut_end_ns + a->s->max_ns;
 }
 
-/* The leader takes what nobody has begun: a PCP is walked by whoever comes first. */
+/* The leader walks the rest: the first CPU that reaches a PCP walks it. */
 static void walk_all(void *arg)
 {
 	struct attempt *a = arg;
@@ -123,7 +123,7 @@ static void clear_images(struct snapshot *s)
 	c->cut_pfn = 0;
 }
 
-/* Time per entry, if there were enough entries to tell; else UINT64_MAX. */
+/* Time per entry; UINT64_MAX if there were too few entries to measure. */
 static uint64_t time_per_entry(const struct list_image *lists, int nr, uint64_t ns)
 {
 	uint64_t entries = 0;
@@ -134,9 +134,8 @@ static uint64_t time_per_entry(const struct list_image *lists, int nr, uint64_t 
 }
 
 /*
- * The next estimate: the best of the last attempt and a quarter. An average would carry over
- * what interruptions cost, and then refuse what there is time for; the walks look at the clock
- * anyway.
+ * The next estimate: the fastest walk of the last attempt plus a quarter. An average would
+ * include interruptions, and then reject walks that fit; the walks check the clock anyway.
  */
 static void learn_node_time(struct snapshot *s)
 {
@@ -160,7 +159,7 @@ static void learn_node_time(struct snapshot *s)
 		s->node_ns = best + best / 4;
 }
 
-/* Whether all there is to walk fits into the time, if nothing comes between. */
+/* Whether a walk of everything fits into the time, without interruptions. */
 static bool fits(const struct snapshot *s)
 {
 	uint64_t entries = s->control->pcp_pages;
@@ -170,7 +169,7 @@ static bool fits(const struct snapshot *s)
 	return entries * s->node_ns <= s->max_ns;
 }
 
-/* Whether another attempt, after so many, would do no better. */
+/* Whether another attempt, after `attempts`, would do no better. */
 static bool attempt_settled(const struct snapshot *s, int attempts)
 {
 	const struct control *c = s->control;
@@ -190,8 +189,8 @@ static bool attempt_settled(const struct snapshot *s, int attempts)
 			return false;
 	}
 	/*
-	 * There was no time for something. With a better estimate there may be, and where the
-	 * machine under this one had taken the CPU away.
+	 * Something did not fit into the time. It may fit with a better estimate, or if a
+	 * hypervisor had preempted the CPU.
 	 */
 	return !left_out || (attempts > 1 && !fits(s));
 }
@@ -210,7 +209,7 @@ static void do_nothing(void *arg)
 }
 
 /*
- * Walk one list until it is found unmoved. On a busy machine that takes an attempt or two with
+ * Walk one list until it is unchanged. On a busy machine that takes an attempt or two with
  * the CPUs held, if the list is short enough for that.
  */
 static void take_piece(struct snapshot *s, uint32_t z, uint32_t nr)
@@ -258,7 +257,7 @@ static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *m
 	return SNAPSHOT_PIECES;
 }
 
-/* What an attempt cost others counts, whether it was of use or not. */
+/* Count the cost of an attempt, also of a useless one. */
 static void note_cost(struct snapshot *s, uint64_t held_ns, struct snapshot_result *out)
 {
 	const struct control *c = s->control;
@@ -270,7 +269,7 @@ static void note_cost(struct snapshot *s, uint64_t held_ns, struct snapshot_resu
 		s->zones[c->cut_zone].lock_ns = lock_ns;
 }
 
-/* Say how each zone was taken, and take what the attempts could not. */
+/* Record how each zone was taken; take the zones that the attempts did not. */
 static void settle(struct snapshot *s)
 {
 	const struct control *c = s->control;
@@ -325,7 +324,7 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 
 	if (ret)
 		return ret;
-	/* Only now: attached, the program would cost every other allocation a little. */
+	/* Attach only now: the attached program slows every other allocation a little. */
 	link = bpf_program__attach(bpf_object__find_program_by_name(s->object, "cut"));
 	if (!link)
 		return fail(err, errno, "cannot attach to mm_page_alloc_zone_locked: %s",

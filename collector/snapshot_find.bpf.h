@@ -31,9 +31,9 @@ static long try_direct_map(__u32 i, void *unused)
 }
 
 /*
- * /sys/kernel/vmcoreinfo tells the note's physical address. The direct map starts
- * on a GiB boundary below any task_struct (kernel_randomize_memory, 6.12): the
- * first GiB from which the note is seen there is it.
+ * /sys/kernel/vmcoreinfo has the note's physical address. The direct map starts on a GiB
+ * boundary below any task_struct (kernel_randomize_memory, 6.12): at the first such boundary
+ * from which the note is visible.
  */
 SEC("syscall")
 int find_vmcoreinfo(void *ctx)

@@ -27,18 +27,18 @@ static bool agrees_with_blocks(const struct snapshot_images *im, uint32_t z, uin
 	return true;
 }
 
-/* Whether no row has has_row of any of these pages yet. */
-static bool take_pages(struct writer *w, uint32_t z, uint64_t pfn, unsigned int order)
+/* Mark the pages as having a row; false if one of them has a row already. */
+static bool claim_pages(struct writer *w, uint32_t z, uint64_t pfn, unsigned int order)
 {
 	uint64_t first = pfn - w->im->places[z].start_pfn, end = first + (1ull << order);
 
-	if (!w->has_row)
+	if (!w->page_has_row)
 		return true;
 	for (uint64_t page = first; page < end; page++)
-		if (w->has_row[page / 8] >> page % 8 & 1)
+		if (w->page_has_row[page / 8] >> page % 8 & 1)
 			return false;
 	for (uint64_t page = first; page < end; page++)
-		w->has_row[page / 8] |= (uint8_t)(1 << page % 8);
+		w->page_has_row[page / 8] |= (uint8_t)(1 << page % 8);
 	return true;
 }
 
@@ -61,7 +61,7 @@ static uint32_t add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 
 		if (exact)
 			check(&checks->places, &checks->places_wrong, placed);
-		if (!placed || !take_pages(w, z, pfn, order))
+		if (!placed || !claim_pages(w, z, pfn, order))
 			continue;
 		row = next_row(w, TABLE_FREE_BLOCK);
 		rows++;
@@ -184,7 +184,7 @@ void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 			size_t row;
 
 			check(&checks->places, &checks->places_wrong, placed);
-			if (!placed || !take_pages(w, z, pfn, order))
+			if (!placed || !claim_pages(w, z, pfn, order))
 				continue;
 			/* The lists of huge pages are not of one type each. */
 			if (whole && nr < PCP_TYPED_ORDERS * types)

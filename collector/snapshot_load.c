@@ -79,11 +79,10 @@ static int find_pageblock_order(struct error *err)
 	ret = thp_order(); /* pagetypeinfo is for root only; with huge pages this is the same */
 	return ret >= 0 ? ret
 			: fail(err, ENOTSUP,
-			       "cannot tell the pageblock order: /proc/pagetypeinfo is not "
-			       "readable");
+			       "unknown pageblock order: /proc/pagetypeinfo is not readable");
 }
 
-/* Half of the capabilities leads to errors that nobody understands: ask before. */
+/* With only half of the capabilities, loading gives obscure errors: check before. */
 static bool may_load(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -91,7 +90,7 @@ static bool may_load(void)
 	uint64_t effective;
 
 	if (syscall(SYS_capget, &header, data))
-		return true; /* the kernel will tell */
+		return true; /* loading will fail if it must */
 	effective = data[0].effective | (uint64_t)data[1].effective << 32;
 	return effective >> CAP_SYS_ADMIN & 1 ||
 	       (effective >> CAP_BPF & 1 && effective >> CAP_PERFMON & 1);
@@ -109,7 +108,7 @@ static int load_error(int ret, const char *log, struct error *err)
 
 	if (ret == -EPERM)
 		return capability_error(err);
-	/* Of the verifier's log the last line but its statistics tells what it minded. */
+	/* The verifier's reason is the last line of its log before the statistics. */
 	for (end = strstr(log, "\nprocessed "); end && line < end;) {
 		const char *next = memchr(line, '\n', (size_t)(end - line));
 
@@ -117,7 +116,7 @@ static int load_error(int ret, const char *log, struct error *err)
 			break;
 		line = next + 1;
 	}
-	return fail(err, ENOTSUP, "the kernel does not take the snapshot programs: %s%s%.*s",
+	return fail(err, ENOTSUP, "the kernel rejects the snapshot programs: %s%s%.*s",
 		    strerror(-ret), end ? ": " : "", end ? (int)(end - line) : 0, line);
 }
 
@@ -231,11 +230,11 @@ static int read_vmcoreinfo(struct snapshot *s, struct error *err)
 	    note_value(note, "LENGTH(node_data)", 10, &nodes))
 		c->nr_nodes = (uint32_t)nodes;
 	else if (!note_value(note, "SYMBOL(contig_page_data)", 16, &c->contig_page_data))
-		return fail(err, ENOTSUP, "vmcoreinfo names no node's data");
+		return fail(err, ENOTSUP, "vmcoreinfo has neither node_data nor contig_page_data");
 	return 0;
 }
 
-/* The programs copy into buffers of fixed size: refuse a kernel whose structs are larger. */
+/* The programs copy into buffers of fixed size: reject a kernel with larger structs. */
 static int check_layout(const struct control *c, struct error *err)
 {
 	const struct kernel_layout *l = &c->layout;
@@ -262,7 +261,7 @@ uint32_t snapshot_sections(const struct control *c, const struct zone_place *pla
 			  (place->start_pfn >> c->section_shift) + 1);
 }
 
-/* First load: only looks around, for the sizes of the second. */
+/* First load: finds the sizes of the maps of the second. */
 static int find_sizes(struct snapshot *s, struct control *found, uint32_t *sections,
 		      uint64_t *entries, char *log, struct error *err)
 {

@@ -53,7 +53,7 @@ struct {
 	__type(value, __u64);
 } nodes SEC(".maps");
 
-/* Exists only to tell where each CPU's per-cpu area lies. */
+/* Only for the address of each CPU's per-cpu area. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

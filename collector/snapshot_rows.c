@@ -150,7 +150,7 @@ static void add_pcp(struct writer *w, uint32_t z, uint32_t cpu)
 	       (int8_t)pi->stat[l->vm_stat_diff.offset + l->NR_FREE_PAGES_]);
 }
 
-/* Rows that the tables will need at most. */
+/* The most rows that the tables need. */
 static void count_rows(const struct snapshot_images *im, size_t rows[SNAPSHOT_TABLES])
 {
 	const struct control *c = im->control;
@@ -210,7 +210,7 @@ static int make_tables(const struct snapshot_images *im, struct snapshot_result 
 	return 0;
 }
 
-/* PCPs first: they are of the cut, and the lists of a zone in pieces are later. */
+/* PCPs first: their time is the cut; the lists of a zone in pieces are later. */
 static int add_rows_of_zone(struct writer *w, uint32_t z, struct error *err)
 {
 	const struct snapshot_images *im = w->im;
@@ -222,8 +222,8 @@ static int add_rows_of_zone(struct writer *w, uint32_t z, struct error *err)
 	zone->free_blocks = 0;
 	zone->walk_ns = im->zones[z].end_ns - im->zones[z].begin_ns;
 	if (zone->how == SNAPSHOT_PIECES) {
-		w->has_row = calloc(im->places[z].spanned / 8 + 1, 1);
-		if (!w->has_row)
+		w->page_has_row = calloc(im->places[z].spanned / 8 + 1, 1);
+		if (!w->page_has_row)
 			return fail(err, ENOMEM, "no memory for the pages of a zone");
 	}
 	for (uint32_t cpu = 0; cpu < im->control->nr_cpus; cpu++) {
@@ -236,8 +236,8 @@ static int add_rows_of_zone(struct writer *w, uint32_t z, struct error *err)
 		pages = write_free_lists(w, z);
 	write_blocks(w, z);
 	add_zone(w, z, pages);
-	free(w->has_row);
-	w->has_row = NULL;
+	free(w->page_has_row);
+	w->page_has_row = NULL;
 	return 0;
 }
 

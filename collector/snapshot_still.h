@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* All that the programs left behind; see snapshot_image.h. */
+/* The results of the programs; see snapshot_image.h. */
 struct snapshot_images {
 	const struct control *control;
 	const struct zone_place *places;
@@ -73,13 +73,13 @@ static inline bool unlocked(const uint8_t *image, struct kernel_field lock)
 	return !read_number(image, lock.offset, lock.size < 4 ? lock.size : 4);
 }
 
-/* The zone did not move between its two copies; the sections' bits neither. */
+/* The zone and its sections' bits did not change between the two copies. */
 bool zone_still(const struct snapshot_images *im, uint32_t z);
 
-/* The free list did not move between the two copies of its zone, and was walked whole. */
+/* The free list did not change between the two copies of its zone, and was walked whole. */
 bool list_still(const struct snapshot_images *im, uint32_t z, uint32_t list);
 
-/* The PCP (z * nr_cpus + cpu) did not move between its two copies, and was walked whole. */
+/* The PCP (z * nr_cpus + cpu) did not change between its two copies, and was walked whole. */
 bool pcp_still(const struct snapshot_images *im, uint32_t i);
 
 /* Not walked, or not to the end, for lack of time or room. */
@@ -89,5 +89,5 @@ bool pcp_cut_short(const struct snapshot_images *im, uint32_t i);
 /* All lists of the zone were walked to their ends. */
 bool zone_whole(const struct snapshot_images *im, uint32_t z);
 
-/* Not every index of zone_image.list names a list of this kernel. */
+/* Whether an index of zone_image.list is a list of this kernel. */
 bool list_exists(const struct snapshot_images *im, uint32_t list);

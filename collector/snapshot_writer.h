@@ -23,10 +23,10 @@ struct writer {
 	struct snapshot_zone *zones;
 	struct snapshot_result *out;
 	/*
-	 * Of a zone in pieces, a bit for each page that has a row: its lists are of different
-	 * times, and what moved in between may be in two of them. NULL for other zones.
+	 * For a zone in pieces, a bit for each page that has a row: its lists have different
+	 * times, so a page may be in two of them. NULL for other zones.
 	 */
-	uint8_t *has_row;
+	uint8_t *page_has_row;
 };
 
 #define COLUMNS(w, nr, name) ((struct name##_columns *)(w)->out->tables[nr]->slots)
@@ -39,7 +39,7 @@ static inline size_t next_row(struct writer *w, enum table_nr nr)
 	return batch->nr++;
 }
 
-/* When the lists of zone z were as they are told. */
+/* The time for which the rows of zone z's lists are true. */
 static inline uint64_t zone_ts(const struct writer *w, uint32_t z)
 {
 	return w->zones[z].how == SNAPSHOT_PIECES ? w->im->zones[z].begin_ns : w->out->cut_ns;

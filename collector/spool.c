@@ -31,9 +31,9 @@ static int make_file(const struct spool_config *config, const char *more, struct
 }
 
 /*
- * O_DIRECT keeps the file out of the page cache, where it would need pages of
- * the allocator that is traced, and add to the very pressure that is watched.
- * Not every file system has it, and some want larger blocks: try one.
+ * O_DIRECT avoids the page cache, which would need pages of the traced allocator and add to
+ * the recorded pressure. Not every file system supports it, and some need larger blocks:
+ * try one.
  */
 static void bypass_page_cache(const struct spool *spool)
 {
@@ -45,7 +45,7 @@ static void bypass_page_cache(const struct spool *spool)
 	(void)!ftruncate(spool->fd, 0);
 }
 
-/* The space is reserved now: a shared mapping that finds the disk full later is a SIGBUS. */
+/* Reserve the space now: on a full disk, writing to a shared mapping raises SIGBUS. */
 static int map_memory(struct spool *spool, int fd, struct error *err)
 {
 	void *memory;
@@ -183,7 +183,7 @@ static void count_one(struct spool_header *h, _Atomic uint64_t *count)
 		h->load.peak_bytes = waiting * h->slot_bytes;
 }
 
-/* No space in the file; by now there may be some in memory. */
+/* The file has no space; memory may have some by now. */
 static bool move_to_memory(struct spool *spool)
 {
 	choose_side(spool);
@@ -311,8 +311,8 @@ int spool_pop(struct spool *spool, const void **subbuf, struct error *err)
 		spool_release(spool, place);
 
 	/*
-	 * Look at the file before memory: what is in the file by now is newer
-	 * than all that memory can show, so an empty memory proves its turn.
+	 * Read the file's count before memory's: sub-buffers in the file by now are newer than
+	 * all in memory, so an empty memory means that the file is next.
 	 */
 	in_file = get(&h->file_written);
 	if (place.memory != get(&h->memory_written)) {

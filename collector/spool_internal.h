@@ -21,17 +21,16 @@ enum {
 #define SPOOL_MAGIC "ptspool"
 
 /*
- * Order: everything in memory is older than everything in the file. So the writer
- * returns to memory only when the file was released to its end, and the reader looks
- * into memory first.
+ * Everything in memory is older than everything in the file. So the writer returns to
+ * memory only when the file was released to its end, and the reader takes memory first.
  *
- * The counts only grow. Each group of them is one thread's, in a cache line of its own.
+ * The counts only grow. Each group belongs to one thread and has a cache line of its own.
  */
 struct spool_header {
 	char magic[sizeof(SPOOL_MAGIC)];
 	uint32_t byte_order, version, long_bytes, cpu;
 	uint64_t slot_bytes, slots;
-	char ended[64]; /* how; empty while it runs, and of a killed recorder */
+	char ended[64]; /* how; empty during the recording, and after a killed recorder */
 	struct ring_stats counts;
 
 	_Alignas(64) _Atomic uint64_t memory_written;
@@ -39,9 +38,9 @@ struct spool_header {
 	/* The writer moves file_base, and cuts the file, when it starts again with an empty one. */
 	uint64_t file_base;
 	/*
-	 * The sub-buffer that the writer is about to take out of the ring is the taking-th
-	 * of all; its commit word is 0 until it is there. So one that was taken but not yet
-	 * counted when the recorder was killed can be told from old contents.
+	 * The writer is about to take sub-buffer number `taking` out of the ring; its commit
+	 * word is 0 until it is complete. This distinguishes a sub-buffer that a killed
+	 * recorder took but did not count from old contents of the slot.
 	 */
 	_Atomic uint64_t taking;
 	uint32_t spilling; /* it goes to the file */
@@ -73,7 +72,7 @@ static inline void *memory_slot(const struct spool *spool, uint64_t n)
 	return (char *)spool->header + HEADER_BYTES + n % spool->slots * spool->slot_bytes;
 }
 
-/* Behind the others. */
+/* Behind the other slots. */
 static inline void *staging_slot(const struct spool *spool)
 {
 	return (char *)spool->header + HEADER_BYTES + spool->slots * spool->slot_bytes;

@@ -55,7 +55,7 @@ static int check_counts(const struct spool *spool, off_t bytes, const char *path
 	if (in_memory > h->slots || get(&h->file_written) < get(&h->file_released))
 		return fail(err, EBADMSG, "%s: damaged: %llu sub-buffers in %llu slots", path,
 			    (unsigned long long)in_memory, (unsigned long long)h->slots);
-	/* The last may be short, and the one before it ends in time. */
+	/* The last sub-buffer may be short, but not absent. */
 	if (in_file && (get(&h->file_released) < h->file_base ||
 			(last - 1) * h->slot_bytes >= (uint64_t)bytes))
 		return fail(err, EBADMSG, "%s.more: truncated", path);
@@ -92,7 +92,7 @@ static int open_overflow(struct spool *spool, int cpu, off_t *bytes, struct erro
 	return 0;
 }
 
-/* `map_bytes` of the file, for us alone: what is corrected here stays here. */
+/* Map `map_bytes` of the file privately: corrections do not reach the file. */
 static int map_past(struct spool *spool, int fd, const char *path, struct error *err)
 {
 	struct stat st;
@@ -185,7 +185,7 @@ int spool_seek(struct spool *spool, struct spool_place place, struct error *err)
 {
 	const struct spool_header *h = spool->header;
 
-	/* The recorder may have been killed before it released what is before the place. */
+	/* The recorder may have been killed before it released everything before the place. */
 	if (place.memory < get(&h->memory_released) || place.memory > get(&h->memory_written) ||
 	    place.file < get(&h->file_released) || place.file > get(&h->file_written))
 		return fail(err, EBADMSG, "the spool in %s does not fit its checkpoint",

@@ -22,7 +22,7 @@ enum {
  * Losses.
  */
 
-/* Events of one CPU that the kernel counts as lost, but does not say where. */
+/* Events of one CPU that the kernel counts as lost, at an unknown time. */
 static int lose_somewhere(struct unspool *u, int cpu, uint64_t events, struct error *err)
 {
 	struct gap gap = {cpu, UNKNOWN_COUNT, UNKNOWN_COUNT, events};
@@ -40,9 +40,9 @@ static int lose_missed(struct unspool *u, struct cursor *c, uint64_t to_ts, stru
 }
 
 /*
- * The gaps of one CPU must add up to what the kernel counted. A page that was
- * full had no room for its number: with one such gap, the rest is its. That can be
- * said only of the `last` segment: the kernel's counts are ahead of the others.
+ * The gaps of one CPU must add up to the kernel's count. A full page has no room for the
+ * size of its gap; if one gap is unsized, it gets the remainder. That works only for the
+ * `last` segment: during the others the kernel's counts are ahead.
  */
 static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_stats *stats,
 		      bool last, struct error *err)
@@ -63,34 +63,34 @@ static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_sta
 			known += gap->events;
 		}
 	}
-	c->row.commit_overrun = stats->commit_overrun - c->told.commit_overrun;
-	c->row.dropped = stats->dropped - c->told.dropped;
-	c->row.overrun = nr_unknown || c->untold ? UNKNOWN_COUNT : known;
+	c->row.commit_overrun = stats->commit_overrun - c->before.commit_overrun;
+	c->row.dropped = stats->dropped - c->before.dropped;
+	c->row.overrun = nr_unknown || c->before_unknown ? UNKNOWN_COUNT : known;
 	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
-	c->told.read += c->row.read;
-	if (last) { /* what was left behind */
+	c->before.read += c->row.read;
+	if (last) { /* events still in the ring */
 		missing += stats->entries;
-		if (stats->read > c->told.read)
-			missing += stats->read - c->told.read;
+		if (stats->read > c->before.read)
+			missing += stats->read - c->before.read;
 	}
-	if (last && !c->untold) {
+	if (last && !c->before_unknown) {
 		uint64_t rest;
 
-		c->row.overrun = stats->overrun - c->told.overrun;
+		c->row.overrun = stats->overrun - c->before.overrun;
 		rest = c->row.overrun > known ? c->row.overrun - known : 0;
 		if (nr_unknown == 1)
 			unknown->events = rest;
 		else if (!nr_unknown)
 			ret = lose_somewhere(u, c->cpu, rest, err);
 	}
-	c->told.overrun += known;
-	c->told.commit_overrun = stats->commit_overrun;
-	c->told.dropped = stats->dropped;
-	c->untold = c->untold || nr_unknown;
+	c->before.overrun += known;
+	c->before.commit_overrun = stats->commit_overrun;
+	c->before.dropped = stats->dropped;
+	c->before_unknown = c->before_unknown || nr_unknown;
 	return ret ? ret : lose_somewhere(u, c->cpu, missing, err);
 }
 
-/* CPUs that came after the start have no cursor. */
+/* A CPU that came online after the start has no cursor. */
 static bool has_cursor(const struct unspool *u, int cpu)
 {
 	for (int i = 0; i < u->nr_cpus; i++)
@@ -153,7 +153,7 @@ double unspool_progress(const struct unspool *u)
 	return written ? (double)read / (double)written : 1;
 }
 
-/* Wishes all: decoding is right at any priority. */
+/* Errors are ignored: decoding is correct at any priority. */
 static void set_policy(pthread_t thread, int policy)
 {
 	const struct sched_param none = {0};
@@ -182,8 +182,8 @@ void unspool_cancel(struct unspool *u)
 }
 
 /*
- * While the load leaves no CPU idle, this thread hardly runs and the spools grow.
- * It gets some time even so: enough to notice here, and to hurry.
+ * While the load leaves no CPU idle, this thread hardly runs and the spools grow. The
+ * little time it gets is enough to notice that here, and to hurry.
  */
 static void keep_pace(struct unspool *u, const struct cursor *c)
 {
@@ -220,7 +220,7 @@ static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigne
 	uint64_t taken = c->taken;
 	int missed;
 
-	/* Files may be damaged; the kernel is believed. */
+	/* A file may be damaged; sub-buffers from the kernel are trusted. */
 	if (!c->reader && !subbuf_is_sound(subbuf, spool_slot_bytes(c->spool), layout)) {
 		u->bad++;
 		miss(c, UNKNOWN_COUNT);
@@ -284,7 +284,7 @@ static uint64_t now(void)
 	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
 }
 
-/* So that what was recorded lately can be seen soon, also where little happens. */
+/* Flush at intervals, so that recent rows appear soon even if there are few events. */
 static int flush(struct unspool *u, uint64_t ts, struct error *err)
 {
 	int seconds = u->checkpoints ? CHECKPOINT_S : FLUSH_S, ret;
@@ -299,7 +299,7 @@ static int flush(struct unspool *u, uint64_t ts, struct error *err)
 	return ret || !u->checkpoints ? ret : unspool_save(u, err);
 }
 
-/* Much of a spool's memory was read since the last checkpoint: do not wait for the next. */
+/* Half of a spool's memory was read since the last checkpoint: make the next one now. */
 static bool is_pressed(const struct unspool *u, const struct cursor *c)
 {
 	return u->checkpoints && !c->taken && c->popped > spool_slots(c->spool) / 2;
@@ -328,8 +328,8 @@ static int take(struct unspool *u, struct cursor *c, struct error *err)
 }
 
 /*
- * Put in order what can be by now: a record is next when it is the oldest at
- * hand, and no CPU that has none at hand can bring an older one.
+ * Merge as far as possible by now: the oldest record is next if no CPU without a record
+ * can still bring an older one.
  */
 static int merge_some(struct unspool *u, struct error *err)
 {
@@ -385,7 +385,7 @@ static int cut(struct unspool *u, struct error *err)
 {
 	int ret = settle(u, false, err);
 
-	/* The next may be asked for as soon as the reader of this one goes on. */
+	/* The owner may request the next cut as soon as the reader goes on. */
 	atomic_store(&u->limit, NO_LIMIT);
 	if (!ret)
 		ret = source_cut(&u->source, err);
@@ -395,7 +395,7 @@ static int cut(struct unspool *u, struct error *err)
 		row->read = row->bytes = 0;
 		row->first_ts = row->last_ts = UNKNOWN_COUNT;
 	}
-	/* What the next segment's tape begins with. */
+	/* The first checkpoint of the next segment's tape. */
 	return ret || !u->checkpoints ? ret : unspool_save(u, err);
 }
 

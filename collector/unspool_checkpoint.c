@@ -19,8 +19,8 @@ struct saved_cursor {
 	struct spool_place place;
 	uint64_t taken;
 	uint64_t read, bytes, first_ts, last_ts;
-	struct ring_stats told;
-	uint64_t untold;
+	struct ring_stats before;
+	uint64_t before_unknown;
 };
 
 struct saved_gap {
@@ -52,8 +52,8 @@ static void save_cursor(const struct cursor *c, struct saved_cursor *to)
 		.bytes = c->row.bytes,
 		.first_ts = c->row.first_ts,
 		.last_ts = c->row.last_ts,
-		.told = c->told,
-		.untold = c->untold,
+		.before = c->before,
+		.before_unknown = c->before_unknown,
 	};
 }
 
@@ -114,8 +114,8 @@ static int resume_cursor(struct cursor *c, const struct saved_cursor *from, stru
 	c->row.bytes = from->bytes;
 	c->row.first_ts = from->first_ts;
 	c->row.last_ts = from->last_ts;
-	c->told = from->told;
-	c->untold = from->untold;
+	c->before = from->before;
+	c->before_unknown = from->before_unknown;
 	return spool_seek(c->spool, from->place, err);
 }
 

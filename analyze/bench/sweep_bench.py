@@ -6,7 +6,7 @@
 
 Without a tape, the storm of replay/bench is made into one: 4.9 M events, 6 M page frames.
 Wall time of whole commands, the best of N, each after one that prepared the tape (what its
-events leave out, and the model's error, are kept in a cache):
+events leave out, and the model's error, are cached):
 
   one       pagetape sweep --jobs 1, 24 runs: 3 policies under 8 kernels
   all       the same on every CPU, and the memory it took at most

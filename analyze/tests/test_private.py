@@ -58,13 +58,13 @@ def pfns(tape: Path) -> dict[tuple[str, str], list[int]]:
     }
 
 
-def test_what_tells_is_marked_in_the_schema() -> None:
+def test_private_columns_are_marked_in_the_schema() -> None:
     for table in TABLES.values():
         for column in table.columns:
             assert (column.private == "pfn") == column.name.endswith("pfn"), column
-            tells = {"comm", "cgroup", "instance", "address", "why", "host", "path"}
-            tells |= {"expected", "got"}  # of `miss`: pfns, or else small numbers
-            assert bool(column.private) == (column.name in tells or column.private == "pfn")
+            private = {"comm", "cgroup", "instance", "address", "why", "host", "path"}
+            private |= {"expected", "got"}  # of `miss`: pfns, or else small numbers
+            assert bool(column.private) == (column.name in private or column.private == "pfn")
 
 
 @pytest.mark.parametrize("mode", ["hash", "drop"])
@@ -159,24 +159,24 @@ def test_a_trace_becomes_a_private_tape_at_once(mode: str, tmp_path: Path, paget
 
 
 @pytest.mark.parametrize(
-    ("comm", "kthread", "kept"),
+    ("comm", "kthread", "public"),
     [
         ("kswapd0", 1, True),
         ("kworker/u8:1-flush", 1, True),
         ("postgres", 0, False),
         ("kswapd0", 0, False),  # a process that calls itself so
-        ("kcompactd1", None, True),  # from a trace.dat, which tells no more
+        ("kcompactd1", None, True),  # a trace.dat has no kthread mark
         ("kworker/0:1H", None, True),
         ("postgres", None, False),
         ("<...>", None, True),
     ],
 )
 def test_the_kernels_own_threads_keep_their_names(
-    comm: str, kthread: int | None, kept: bool
+    comm: str, kthread: int | None, public: bool
 ) -> None:
     task = {"pid": 7, "comm": comm, "kthread": kthread}
     hidden = Veil("hash").batch("task", TABLES["task"].batch([task])).to_pylist()[0]
-    assert (hidden["comm"] == comm) == kept
+    assert (hidden["comm"] == comm) == public
     assert hidden["pid"] == 7
 
 

@@ -99,7 +99,7 @@ def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) ->
         (tmp_path / str(pid) / "status").write_text("Name:\tx\nMems_allowed_list:\t0-1\n")
 
     class Asked(Sampling):
-        """Looks when it is told to."""
+        """Samples on request."""
 
         look = Sampling._look
 

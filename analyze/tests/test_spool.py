@@ -121,9 +121,9 @@ def accounted(tape: Tape) -> None:
 
 
 @contextlib.contextmanager
-def witness(pid: int) -> Iterator[tuple[Path, int]]:
+def other_tracer(pid: int) -> Iterator[tuple[Path, int]]:
     """Another instance, which sees the page events of one process, and since when."""
-    instance = INSTANCES / f"witness-{os.getpid()}"
+    instance = INSTANCES / f"other_tracer-{os.getpid()}"
     instance.mkdir()
     try:
         (instance / "tracing_on").write_text("0")
@@ -144,7 +144,7 @@ def witness(pid: int) -> Iterator[tuple[Path, int]]:
 # it has another place in each. Only the order of what the process itself did is the same.
 
 
-def witnessed(instance: Path) -> list[tuple[str, int]]:
+def other_tracered(instance: Path) -> list[tuple[str, int]]:
     (instance / "tracing_on").write_text("0")
     line = r"\] (\S+) +[\d.]+: mm_page_(alloc|free): .*?pfn=0x([0-9a-f]+)"
     found = re.findall(line, (instance / "trace").read_text())
@@ -169,12 +169,12 @@ def test_a_killed_recording_is_whole_up_to_its_end(
     with (
         recording(out, "--events", "page") as running,
         load(1, 0.02) as pid,
-        witness(pid) as (instance, since),
+        other_tracer(pid) as (instance, since),
     ):
         time.sleep(seconds)
         killed(running)
         time.sleep(0.1)
-        seen = witnessed(instance)
+        seen = other_tracered(instance)
     info = pagetape("info", out, "--json").json
     assert (info["finished"], info["ended"], info["lost"]) == (False, "killed", None)
     assert info["spool"]["waiting_bytes"] > 0
@@ -284,7 +284,7 @@ def test_a_deferred_recording_ends_when_its_spool_is_full(tmp_path: Path, pageta
     assert len(tape.table("snapshot")) == 2  # it ended in order
 
 
-def test_at_its_bound_a_spool_loses_what_it_tells(tmp_path: Path, pagetape: Run) -> None:
+def test_a_spool_at_its_bound_reports_its_losses(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     with recording(out, "--spool-max", "12MB", "--events", "page") as running:
         with load(64, 0), load(64, 0, cpu=max(os.sched_getaffinity(0))):
@@ -344,7 +344,7 @@ def test_a_full_disk_ends_the_recording_and_loses_nothing_recorded(
         assert tape.num_rows("event") > 10_000
 
 
-def test_a_disk_without_room_for_the_spool_is_told_at_the_start(
+def test_a_disk_without_room_for_the_spool_is_refused_at_the_start(
     tmp_path: Path, pagetape: Run
 ) -> None:
     with small_disk(tmp_path / "disk", "16m") as disk:
@@ -530,7 +530,7 @@ for line in sys.stdin:
 
 def test_fifty_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> None:
     dice = random.Random(50)
-    pids, tapes, kept = [], [], tmp_path / "whole.tape"
+    pids, tapes, whole = [], [], tmp_path / "whole.tape"
     argv = [sys.executable, "-c", RECORDERS]
     with (
         load(1, 0.02),
@@ -558,13 +558,14 @@ def test_fifty_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> None
             assert not is_tape(tape) or Tape(tape).num_rows("event") == 0
             continue
         assert pagetape("info", tape).status == 0
-        assert pagetape("import", tape, "-o", kept, "--force").status == 0
-        accounted(Tape(kept))
-        assert Tape(kept).num_rows("lost") == 0
-        begun += Tape(kept).num_rows("event") > 0
+        assert pagetape("import", tape, "-o", whole, "--force").status == 0
+        accounted(Tape(whole))
+        assert Tape(whole).num_rows("lost") == 0
+        begun += Tape(whole).num_rows("event") > 0
     assert begun >= 5
     assert (
-        pagetape("record", "-o", kept, "--force", "--snapshot", "proc", "--duration", 0).status == 0
+        pagetape("record", "-o", whole, "--force", "--snapshot", "proc", "--duration", 0).status
+        == 0
     )
     assert not [name for pid in pids for name in leftovers(pid)]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

@@ -83,7 +83,7 @@ def test_each_stack_is_written_once_and_addresses_only_without_a_name() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "nr", "without"), [("6.1", "pipe_write", 8, 0), ("6.12", "pipe_write", 10, 4)]
 )
-def test_a_trace_with_stacks_tells_who_asked(
+def test_a_trace_with_stacks_shows_the_callers(
     name: str, asked: str, nr: int, without: int, tmp_path: Path, pagetape: Run
 ) -> None:
     out = tmp_path / "t.tape"

@@ -83,10 +83,10 @@ def stream(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Strea
 
 
 def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, pagetape: Run) -> None:
-    tally = live.Tally()
+    counts = live.Counts()
     source = DatFile(str(DAT))
     while (found := source.read()) is not None:
-        tally.add(found[0], pa.record_batch(found[1]))
+        counts.add(found[0], pa.record_batch(found[1]))
     source.close()
     out = tmp_path / "t.tape"
     pagetape("import", DAT, "-o", out, "--kernel-release", "6.12.0")
@@ -95,16 +95,16 @@ def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, page
         ((value,),) = (row.values() for row in pagetape("sql", out, sql, "--json").json["rows"])
         return int(value)
 
-    allocs = sum(nr for key, nr in tally.events.items() if key[0] == "alloc")
+    allocs = sum(nr for key, nr in counts.events.items() if key[0] == "alloc")
     assert allocs == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn NOTNULL") > 0
     for kind in ("free", "alloc_zone_locked", "pcpu_drain"):
         pages = f"SELECT sum(1 << page_order::INTEGER) FROM event WHERE kind = '{kind}'"
-        assert tally.pages(kind) == asked(pages) > 0
-    assert tally.failed == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn IS NULL")
+        assert counts.pages(kind) == asked(pages) > 0
+    assert counts.failed == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn IS NULL")
 
 
 @pytest.mark.usefixtures("stream")
-def test_each_interval_tells_its_own_events_per_second(pagetape: Run) -> None:
+def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
     said = pagetape("top", "--count", 3, "--interval", "200ms", "--json")
     first, second, third = map(json.loads, said.out.splitlines())
 
@@ -173,7 +173,7 @@ def own_instances(pid: int) -> list[str]:
 
 @livetest.recording
 def test_this_machine_is_looked_at_and_left_as_it_was(pagetape: Run) -> None:
-    # Memory of malloc() would be kept, and used again.
+    # The process would hold memory of malloc(), and reuse it.
     code = """
 import mmap
 print(flush=True)

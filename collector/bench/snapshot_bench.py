@@ -108,7 +108,7 @@ def from_proc() -> float:
 
 
 def stolen_ms() -> float:
-    """How long the machine under this one has kept the CPUs to itself."""
+    """How long the hypervisor has withheld the CPUs (steal time)."""
     steal = Path("/proc/stat").read_text().split()[8]
     return 1e3 * int(steal) / os.sysconf("SC_CLK_TCK")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live tests: tests that trace the machine they run on, and what becomes of their skips.
+"""Live tests: tests that trace the machine they run on, and the report of their skips.
 
 A live test that this machine cannot run is skipped, and the end of the pytest run names
 every reason with its count. With PAGETAPE_LIVE=require such a skip is a failure.
@@ -50,7 +50,7 @@ def skip(reason: str, *, by_chance: bool = False) -> NoReturn:
 
 
 def needs(*missing: str | Callable[[], str]) -> pytest.MarkDecorator:
-    """A mark for a live test: `missing` are reasons to skip it, empty ones aside."""
+    """A mark for a live test: `missing` are reasons to skip it; empty ones are ignored."""
     return pytest.mark.live.with_args(*missing)
 
 

@@ -347,8 +347,8 @@ def test_a_reader_may_keep_all_batches_or_stop_early(dat_file: Callable[..., Pat
     big = ring(machine, frees(machine, list(range(150_000))))
     path = str(dat_file(TraceDat(machine, [free_format(machine)], buffers={"": [big] * 9})))
     dat = DatFile(path)
-    kept = list(iter(dat.read, None))
-    assert len(kept) == -(-1_350_000 // (1 << 17))
+    batches = list(iter(dat.read, None))
+    assert len(batches) == -(-1_350_000 // (1 << 17))
     dat.close()
     early = DatFile(path)
     assert early.read() is not None

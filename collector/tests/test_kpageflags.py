@@ -29,7 +29,7 @@ def read(
     pageblock_order: int = 3,
     max_order: int = 4,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of (block_guess, pageblock) for flags from pfn 0 on; one zone unless told."""
+    """Rows of (block_guess, pageblock) for flags from pfn 0 on; one zone by default."""
     path.write_bytes(struct.pack(f"={len(flags)}Q", *flags))
     spans = [(0, 1, 0, len(flags))] if zones is None else zones
     batches = [

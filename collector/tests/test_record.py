@@ -201,7 +201,7 @@ def _settings(instance: Path) -> dict[str, str]:
 
 @contextmanager
 def waiting_to_touch_pages() -> Iterator[subprocess.Popen[str]]:
-    """A process that faults in 16 MiB once it is told to, and does nothing before."""
+    """A process that faults in 16 MiB on request, and does nothing before."""
     code = (
         "import mmap\n"
         "m = mmap.mmap(-1, 16 << 20)\n"
@@ -326,7 +326,7 @@ def test_instances_of_others_are_never_removed(tmp_path: Path) -> None:
             (INSTANCES / name).rmdir()
 
 
-def test_a_ring_that_is_too_small_tells_what_is_lost_and_where(tmp_path: Path) -> None:
+def test_a_ring_that_is_too_small_reports_each_gap(tmp_path: Path) -> None:
     with recording(PAGE_EVENTS, tmp_path, ring_kb=8) as r:
         touch_pages(512)
     lost, rings = r.recorder.lost(), {ring["cpu"]: ring for ring in r.recorder.rings()}

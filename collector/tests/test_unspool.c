@@ -171,7 +171,7 @@ static struct checkpoint *read_some(struct source *s, uint64_t *pfn)
 static int nobody_counted(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
 {
 	(void)u, (void)cpu, (void)out;
-	return fail(err, ENODATA, "nobody counted");
+	return fail(err, ENODATA, "no count");
 }
 
 /* What a recording goes through, but for the readers. */
@@ -299,7 +299,7 @@ static void what_does_not_fit_together_is_refused(void)
 {
 	struct checkpoint *nonsense = calloc(1, sizeof(*nonsense) + 4 * sizeof(uint64_t));
 
-	refused(NULL, -ENOENT, "no spool in it");
+	refused(NULL, -ENOENT, "contains no spool");
 	make_files();
 	nonsense->nr = 4;
 	refused(nonsense, -EBADMSG, "checkpoint is damaged");

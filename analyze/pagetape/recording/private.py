@@ -143,7 +143,7 @@ class Veil:
             sysctls = facts["sysctls"].items()
             found["sysctls"] = {key: value for key, value in sysctls if key.startswith("vm.")}
         if debian := re.search(r" Debian \d+\.\d+\.\d+", facts.get("version", "")):
-            found["version"] = f"Linux{debian[0]}"  # the kernel's version; the rest names its builder
+            found["version"] = f"Linux{debian[0]}"  # the rest names the builder
         if "snapshot" in facts:
             found["snapshot"] = self._snapshot_facts(facts["snapshot"])
         return found | {FACT: {"names": self.mode, "pfns": "moved"}}
