@@ -57,7 +57,7 @@ def test_doctor_answers_anybody(pagetape: Run) -> None:
 
 
 @livetest.recording
-def test_doctor_names_other_tracers_and_what_was_left_over_and_touches_none(
+def test_doctor_names_other_tracers_and_leftovers_and_touches_none(
     pagetape: Run,
 ) -> None:
     with instance("pagetape-999999999-1"), instance("test-other"):
@@ -69,7 +69,7 @@ def test_doctor_names_other_tracers_and_what_was_left_over_and_touches_none(
 
 
 @livetest.recording
-def test_doctor_knows_every_event_set_and_what_a_recording_takes(pagetape: Run) -> None:
+def test_doctor_shows_every_event_set_and_the_ring_memory(pagetape: Run) -> None:
     checks = found(pagetape)
     assert {"--events page", "--events cheap", "--events all", "clock"} <= checks.keys()
     assert "for each CPU" in checks["ring memory"]["found"]
@@ -78,7 +78,7 @@ def test_doctor_knows_every_event_set_and_what_a_recording_takes(pagetape: Run) 
 
 
 @livetest.needs(livetest.why_not_nobody)
-def test_doctor_names_what_a_user_without_access_can_ask_for() -> None:
+def test_doctor_names_the_remedies_of_a_user_without_access() -> None:
     done = subprocess.run([*as_nobody(), *PAGETAPE, "doctor"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pagetape record does not work here" in done.stdout

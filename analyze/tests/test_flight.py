@@ -184,7 +184,7 @@ def test_a_tape_that_cannot_be_made_is_reported_and_leaves_nothing(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [tmp_path / "gone"]
 
 
-def test_what_a_killed_recorder_was_writing_is_removed(tmp_path: Path) -> None:
+def test_a_part_tape_of_a_killed_recorder_is_removed(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path)
     recorded.segment(0, 2, FIRED)
     recorded.flight.close()

@@ -108,7 +108,7 @@ def test_equal_names_stay_equal_within_a_tape_and_only_there(
     assert not set(seen[0]) & set(seen[1])
 
 
-def test_all_pfns_move_by_one_number_that_stands_nowhere(
+def test_all_pfns_move_by_one_number_that_no_file_has(
     golden_with: Make, tmp_path: Path, pagetape: Run
 ) -> None:
     plain, out = golden_with(PRIVATE), tmp_path / "private.tape"

@@ -379,7 +379,7 @@ def test_a_command_that_does_not_exist(tmp_path: Path, pagetape: Run) -> None:
 
 
 @livetest.needs(livetest.why_not_nobody)
-def test_a_user_without_access_reads_what_is_missing(tmp_path: Path) -> None:
+def test_a_user_without_access_gets_the_reason(tmp_path: Path) -> None:
     """Nobody may read everything here, for the clone may stand in root's home."""
     os.chown(tmp_path, 65534, 65534)
     read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]

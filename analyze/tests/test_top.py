@@ -162,7 +162,7 @@ def test_a_machine_that_cannot_be_traced_is_one_line(
 
 
 @pytest.mark.parametrize("words", [("--interval", "1ms"), ("--count", "0"), ("--events", "all")])
-def test_what_cannot_be_asked_for_is_bad_usage(words: tuple[str, str], pagetape: Run) -> None:
+def test_invalid_options_are_bad_usage(words: tuple[str, str], pagetape: Run) -> None:
     said = pagetape("top", *words)
     assert (said.status, said.err.count("\n")) == (2, 1)
 

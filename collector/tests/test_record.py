@@ -293,7 +293,7 @@ def other_recorder(spool: Path) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
-def test_the_next_recorder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+def test_the_next_recorder_removes_leftovers_of_a_killed_one(tmp_path: Path) -> None:
     with other_recorder(tmp_path) as child:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -445,7 +445,7 @@ def test_a_recording_can_be_cut_into_segments_without_loss(tmp_path: Path) -> No
     recorder.close()
 
 
-def test_a_cut_that_never_comes_does_not_keep_the_end_back(tmp_path: Path) -> None:
+def test_a_hold_without_a_cut_does_not_delay_the_end(tmp_path: Path) -> None:
     recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
     with pytest.raises(_collector.CollectorError, match="only a recording that runs"):
         recorder.hold()
@@ -569,7 +569,7 @@ def test_a_spool_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_without_rights_the_message_says_what_to_do(tmp_path: Path) -> None:
+def test_without_rights_the_message_names_the_remedy(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     child = os.fork()  # nobody may not even read this Python, so it is loaded before
     if not child:
@@ -614,7 +614,7 @@ def test_tracefs_is_mounted_where_it_is_not() -> None:
     assert without_tracefs().stdout == "made\n"
 
 
-def test_without_tracefs_the_message_says_what_to_do() -> None:
+def test_without_tracefs_the_message_names_the_remedy() -> None:
     words = (
         "tracefs is not mounted, and mounting it failed (run as root): "
         "mount -t tracefs tracefs /sys/kernel/tracing"
