@@ -183,7 +183,7 @@ static void set_zones(struct canonical *c, bool is_64_bit)
 					 ZONE_DEVICE};
 	static const uint8_t word32[] = {ZONE_DMA, ZONE_NORMAL, ZONE_HIGHMEM, ZONE_MOVABLE};
 
-	/* What x86 has, unless an event says otherwise. */
+	/* The zones of x86, unless an event names others. */
 	memset(c->zone, NOT_CANONICAL, sizeof(c->zone));
 	if (is_64_bit)
 		memcpy(c->zone, word64, sizeof(word64));
@@ -204,7 +204,7 @@ static bool number(const char *text, int64_t *value)
 
 static bool constant(const struct tep_print_arg *arg, int64_t *value);
 
-/* "a - b", "a < b", "a < b ? c : d": what a macro such as pageblock_order may become. */
+/* "a - b", "a < b", "a < b ? c : d": possible expansions of a macro such as pageblock_order. */
 static bool constant_op(const struct tep_print_arg_op *op, int64_t *value)
 {
 	int64_t left, right;

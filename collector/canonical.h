@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canonical.h - from one kernel's numbers to those of a tape.
+ * canonical.h - from one kernel's numbers to the tape's canonical numbers.
  *
  * Migratetypes, zones and gfp bits have other numbers in other kernels and
  * configurations, but the same names. The names are in the print formats of the

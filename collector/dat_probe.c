@@ -120,7 +120,7 @@ static int probe(const char *path, off_t size, dat_read_all *read_all, struct er
 	said[length] = '\0';
 	close(pipes[0]);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		; /* with SIGCHLD ignored there is no status: the pipe says enough */
+		; /* with SIGCHLD ignored there is no status: the pipe suffices */
 	if (length && said[length - 1] == SURVIVED)
 		return 0;
 	if (WIFSIGNALED(status))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dat_probe.h - whether libtracecmd survives a trace.dat, found out in a child process. */
+/* dat_probe.h - try in a child process whether libtracecmd survives a trace.dat. */
 #pragma once
 
 #include "error.h"
 
-/* Open `path` and read all of it; what was opened may leak. Returns 0 or -errno. */
+/* Open `path` and read all of it; memory and files may leak. Returns 0 or -errno. */
 typedef int dat_read_all(const char *path, struct error *err);
 
 /*

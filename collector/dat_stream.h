@@ -25,7 +25,7 @@ struct stream {
 	char *page;         /* a copy of the current page, with SLACK behind it */
 	struct kbuffer *kbuf;
 	struct subbuf_layout layout;
-	int64_t shift; /* what libtracecmd adds to a timestamp */
+	int64_t shift; /* libtracecmd adds this to a timestamp */
 
 	/*
 	 * libtracecmd converts the timestamps by more than an addition (TSC to ns,

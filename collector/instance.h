@@ -45,7 +45,7 @@ void instance_free(struct instance *instance);
 
 const char *instance_name(const struct instance *instance);
 size_t instance_ring_bytes(const struct instance *instance);   /* per CPU */
-size_t instance_subbuf_bytes(const struct instance *instance); /* what one read gives */
+size_t instance_subbuf_bytes(const struct instance *instance); /* of one read */
 
 /* Text of a file of an event; NULL if absent. Free it. */
 char *instance_event_read(struct instance *instance, const char *system, const char *event,

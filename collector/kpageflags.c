@@ -120,8 +120,8 @@ static int end_pageblock(struct walk *w, struct error *err)
 }
 
 /*
- * One used page. What a claim counts as movable is PageLRU() of the page, which
- * for a tail asks its head (prep_move_freepages_block, 6.12); kernels before 6.11
+ * One used page. A claim counts a page as movable by PageLRU(), which for a tail page
+ * asks its head (prep_move_freepages_block, 6.12); kernels before 6.11
  * or so show the LRU bit on the head only.
  */
 static void count_used(struct walk *w, uint64_t flags)

@@ -7,7 +7,7 @@
  *   ring buffer -> reader thread -> spool --'
  *
  * Merging and decoding have a thread that gives way to the load, see unspool.h. Memory
- * is bounded by what is set up before the start. Lost events are reported gap by gap.
+ * is allocated before the start. Lost events are reported gap by gap.
  *
  * With `keep`, spools outlive a killed recorder: recover.h reads them. The source then
  * gives checkpoints at intervals, and a spool loses only what was released. Spools are

@@ -3,14 +3,15 @@
  * snapshot.bpf.c - copies of the page allocator's lists, made inside the kernel.
  *
  *   find_vmcoreinfo   once: the note that names a few data symbols
- *   find_zones        before each snapshot: zones, their layout, how much there is to walk
+ *   find_zones        before each snapshot: zones, their layout, the number of entries to walk
  *   cut               on mm_page_alloc_zone_locked: the instant of the snapshot
- *   unmarked_cut      the same where that tracepoint cannot be made to fire
+ *   unmarked_cut      the same if that tracepoint does not fire
  *   walk_own, walk_zones, walk_pcps
- *                     right after the cut: what it left, by several CPUs at once
+ *                     right after the cut: the other lists, on several CPUs at once
  *   piece             one list alone, for zones too large to walk at once
  *
- * snapshot.c runs them; snapshot.h says why the result is exact.
+ * snapshot.c runs them; snapshot.h explains why the result is exact. snapshot_find.bpf.h holds
+ * the first two programs, snapshot_maps.bpf.h the maps.
  */
 #include "snapshot_find.bpf.h"
 #include "snapshot_maps.bpf.h"
@@ -65,7 +66,7 @@ static long copy_section_bits(__u32 i, struct bits_copy *copy)
 	return 0;
 }
 
-/* False if there was no time for all of them. */
+/* False if the time ended before all were copied. */
 static bool copy_bits(const struct zone_place *place, bool after, __u64 deadline)
 {
 	struct bits_copy copy = {
@@ -85,7 +86,7 @@ struct list_walk {
 	__u32 end;
 };
 
-enum { MAX_LOOPS = 8 << 20 }; /* what bpf_loop allows */
+enum { MAX_LOOPS = 8 << 20 }; /* limit of bpf_loop */
 
 static long step(__u32 i, struct list_walk *w)
 {
@@ -288,7 +289,7 @@ static void copy_all(void)
 
 /*
  * The zone that the page came from: its span holds the page and its lock is held. Spans
- * of nodes may overlap, and another zone's lock may be held too, but hardly both at once.
+ * of nodes may overlap, and another zone's lock may be held too, but not both at once in practice.
  */
 static long walk_cut_zone(__u32 z, __u64 *deadline)
 {
@@ -307,7 +308,7 @@ static long walk_cut_zone(__u32 z, __u64 *deadline)
 	return 1;
 }
 
-/* A PCP of the CPU that this runs on, if there is time. */
+/* A PCP of the current CPU, if there is time. */
 static long walk_own_pcp(__u32 z, __u64 *deadline)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), i = z * control.nr_cpus + cpu;
@@ -354,7 +355,7 @@ int unmarked_cut(void *ctx)
 	return 0;
 }
 
-/* --- walk_*: what the cut left, compared by user space with the copies of the cut --- */
+/* --- walk_*: the other lists; user space compares them with the copies of the cut --- */
 
 static long walk_rest_of_zone(__u32 z, void *unused)
 {
@@ -384,7 +385,7 @@ static long walk_rest_of_pcp(__u32 i, void *unused)
 	return 0;
 }
 
-/* All PCPs of the CPU that it runs on. */
+/* All PCPs of the current CPU. */
 SEC("syscall")
 int walk_own(void *ctx)
 {

@@ -46,7 +46,7 @@ int find_vmcoreinfo(void *ctx)
 	return 0;
 }
 
-/* --- find_zones: where the allocator keeps its state, and how much there is --- */
+/* --- find_zones: the places and sizes of the allocator's state --- */
 
 #define PLACE(field, type, member)                                                                 \
 	if (bpf_core_field_exists(type, member)) {                                                 \
@@ -98,7 +98,7 @@ static long find_percpu_offset(__u32 cpu, __u64 *pointer)
 static void find_percpu_offsets(void)
 {
 	__u32 zero = 0;
-	/* On its way through memory an address becomes a number, which may be added to. */
+	/* Through memory, because the verifier forbids arithmetic on the address itself. */
 	volatile __u64 *map = bpf_map_lookup_elem(&percpu_offset, &zero);
 	__u64 pointer;
 

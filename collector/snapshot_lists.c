@@ -95,7 +95,7 @@ static void add_free_area(struct writer *w, uint32_t z, uint32_t nr, uint32_t bl
 	to->capped[row] = false;
 }
 
-/* Free blocks of the zone, and what its counters say about them. Returns free pages. */
+/* Rows of the zone's free blocks, checked against its counters. Returns free pages. */
 uint64_t write_free_lists(struct writer *w, uint32_t z)
 {
 	const struct snapshot_images *im = w->im;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot_still.h - copies of kernel structs: reading their numbers, and whether what they
- * describe moved between two copies.
+ * snapshot_still.h - reading copies of kernel structs, and comparing two copies: whether
+ * a zone, list or PCP changed between them.
  */
 #pragma once
 

@@ -55,7 +55,7 @@ _Static_assert(sizeof(struct spool_header) <= HEADER_BYTES, "the header is a pag
 struct spool {
 	struct spool_header *header; /* the mapping: header, slots, staging slot */
 	size_t slot_bytes, slots;
-	char *read_slot; /* for what comes out of the file */
+	char *read_slot; /* buffer for sub-buffers read from the file */
 	int fd;          /* of the overflow; -1 if there is none */
 	char *dir;
 	struct spool_budget *budget;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what this machine can record; some try it, where looking is not enough.
+"""Checks whether this machine can be recorded; some try it, if reading files is not enough.
 
 Nothing stays behind: the checks remove their tracing instance and unload the programs of
 the exact snapshot.

@@ -135,7 +135,7 @@ def _lost(source: Source) -> int | None:
 
 
 class _Reader(threading.Thread):
-    """Counts what the recorder reads, segment by segment."""
+    """Counts the recorder's events, segment by segment."""
 
     def __init__(self, recorder: Recorder, workload: Workload) -> None:
         super().__init__(name="reader", daemon=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 NAME = "pagetape.service"
 PLACE = Path("etc/systemd/system") / NAME  # below the root
-TAPES = Path("/var/lib/pagetape")  # what StateDirectory= makes
+TAPES = Path("/var/lib/pagetape")  # made by StateDirectory=
 
 DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--keep", "2GB")
 
