@@ -1,4 +1,4 @@
-# The one entry. The knowledge is in meson.build and pyproject.toml.
+# Entry points only; meson.build and pyproject.toml define the build.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -23,7 +23,7 @@ C_FILES  = $(shell git ls-files '*.c' '*.h')
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
 
-setup: $(VENV)/installed	## all that is needed, into .venv (and apt packages that are missing)
+setup: $(VENV)/installed	## install everything into .venv (and missing apt packages)
 
 $(VENV)/system: Makefile
 	@.ci/packages $(APT)
@@ -38,10 +38,10 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@echo "setup: building pagetape into $(VENV)"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --quiet --no-deps --no-build-isolation -Cbuild-dir=$(BUILD) . && touch $@
 
-profiled: $(VENV)/profiled	## the engine compiled again with a profile: about 1.2 times as fast
+profiled: $(VENV)/profiled	## rebuild the engine with a profile: about 1.2 times as fast
 
-# A build that counts its branches plays a storm and the bundled tape, elsewhere than
-# where the command runs from; gcc then lays out the one that is installed by what it counted.
+# A build with branch counters, in a directory of its own, replays a storm and the bundled
+# tape. gcc then optimises the installed build with the counts.
 PROFILED_PIP  = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --no-deps --no-build-isolation -Cbuild-dir=$(PROFILED)
 $(VENV)/profiled: $(VENV)/installed
 	@echo "setup: the engine again, with a profile of a storm"
@@ -57,7 +57,8 @@ $(VENV)/profiled: $(VENV)/installed
 demo: setup		## record this machine (or play the bundled tape), replay it twice, report, HTML
 	@BIN=$(BIN) analyze/demo/run demo
 
-# Everything: style and types, the C tests plain and under sanitizers, then Python.
+# Style and types, the C tests plain and under sanitizers, then Python. PAGETAPE_LIVE=require
+# turns skipped live tests into failures.
 test: lint check	## the tests of every room
 	@$(BIN)/meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	@$(BIN)/pytest
@@ -67,7 +68,7 @@ check: setup		## the C tests under address and undefined-behaviour sanitizers
 		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C $(CHECK) --suite pagetape --print-errorlogs
 
-# A tape that breaks the engine is left in build/fuzz as crash-*.
+# build/fuzz/crash-* is a tape that breaks the engine.
 fuzz: setup		## hostile tapes for the engine under the sanitizers; FUZZ_SECONDS=300
 	@[ -e $(FUZZ)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" CC=clang $(BIN)/meson setup $(FUZZ) \
 		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
@@ -78,21 +79,21 @@ fuzz: setup		## hostile tapes for the engine under the sanitizers; FUZZ_SECONDS=
 	@$(FUZZ)/replay/replay_fuzz -max_len=12288 -len_control=0 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
 		-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(FUZZ)/ $(FUZZ)/corpus
 
-lint: setup		## all that a reviewer should not have to say
+lint: setup		## style, types, spelling and the import contract
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@$(BIN)/codespell
 	@cd $(VENV) && bin/mypy --config-file ../pyproject.toml -p pagetape
 	@$(BIN)/lint-imports
 
-format:			## rewrite the sources in the house's style
+format:			## reformat the sources
 	$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_FILES)
 
-golden: setup		## accept new answers of the queries; then read `git diff`
+golden: setup		## accept new query results; then read `git diff`
 	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
 
-bench: profiled		## measure; each figure is a ratio to a peer or a limit of the same run
+bench: profiled		## run the benchmarks; each figure is a ratio to a peer or a limit of the same run
 	@for b in $(sort $(wildcard */bench/*_bench.py)); do \
 		printf '\n== %s\n' $$b; $(BIN)/python $$b || exit; done
 
@@ -113,5 +114,5 @@ fidelity-guests: setup	## record other kernels with 2 nodes in QEMU, for FIDELIT
 feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
 	@$(BIN)/python analyze/fidelity/feedback.py --build $(BUILD) docs/feedback.md $(FEEDBACK_TAPES)
 
-clean:			## forget the build and the venv
+clean:			## remove the build and the venv
 	rm -rf build $(VENV) demo

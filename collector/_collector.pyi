@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 class CollectorError(OSError):
-    """The collector refused: `errno` says what kind of wrong, `strerror` the words."""
+    """An error of the collector: `errno` is its kind, `strerror` its message."""
 
 class ArrowBatch:
     """Rows of one table; pyarrow.record_batch() takes it without a copy."""
@@ -17,7 +17,7 @@ class Source:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the trace itself says; None where it does not.
+        """Facts in the trace itself; None if the trace lacks one.
 
         kernel (release), host, arch, clock, cpus, page_size, pageblock_order, gfp_bits
         ({name: bit}) and instances (names of the ring buffers, "" is the top one).
@@ -27,8 +27,8 @@ class Source:
     @property
     def progress(self) -> float:
         """Share of the input decoded, 0 to 1."""
-    # Rows for the tables of the same name, complete once read() gave None; of a segment,
-    # where there are several.
+    # Rows of the tables of the same name, for the current segment; complete once read() has
+    # returned None.
     def tracepoints(self) -> list[dict[str, Any]]: ...
     def rings(self) -> list[dict[str, Any]]: ...
     def spools(self) -> list[dict[str, Any]]: ...
@@ -47,7 +47,7 @@ class Source:
 class DatFile(Source):
     """A trace.dat file of any version, with all its instances in one order.
 
-    Opening takes long enough to be worth a thread: it goes on without the GIL.
+    Opening is slow and releases the GIL.
     """
 
     def __init__(self, path: str, migratetypes: Sequence[str] = ()) -> None: ...
@@ -58,32 +58,31 @@ class Recorder(Source):
     `events` are "system:event"; `spool` is a directory for raw sub-buffers on
     their way to the decoder; `ring_kb` is of each CPU, 0 for one that fits the
     machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Decoding
-    gives way to the load; with `prompt` it stays close behind all the same. Create,
-    start(), [the load runs], stop(), and read() in another thread or after stop() until
-    it gives None. stop() is quick: what is not decoded yet
-    comes out of read() after it. close(), at any time, ends all and leaves nothing
-    behind; a read() in another thread then raises CollectorError (ECANCELED).
+    gives way to the load; with `prompt` it follows the events closely. Create, start(),
+    [the load runs], stop(), and read() in another thread or after stop() until it returns
+    None. stop() is quick: read() returns the undecoded rest after it. close(), at any time,
+    ends everything and leaves nothing behind; a read() in another thread then raises
+    CollectorError (ECANCELED).
 
-    The directory `spool` must be there at the start. Files in it have no names, unless the
-    spool is kept, for a recorder that is killed: with `checkpoint`, or `defer`. Then the
-    directory is empty at the start, what a stopped recording still has goes into it at
-    close(), and Spooled reads it.
+    The directory `spool` must exist at the start. Its files have no names, except with
+    `checkpoint` or `defer`: then the spool outlives a killed recorder. Such a directory must
+    be empty at the start; close() adds the rest of a stopped recording, and Spooled reads it.
 
-    `checkpoint` is called within read() every 2 s of events or earlier, when the caller has
-    come back for what follows; it has then written all rows it was given, and keeps the bytes
-    for Spooled. When it returns, the spool forgets what is before. After a cut the next call
-    belongs to the new segment. With `defer` nothing is decoded: read() waits for the end.
+    read() calls `checkpoint` at least every 2 s of events. By then the caller must have written
+    all rows it got, and it stores the bytes for Spooled. When `checkpoint` returns, the spool
+    frees everything before it. After a cut the next call belongs to the new segment. With
+    `defer` nothing is decoded: read() waits for the end.
 
     The spool takes up to `spool_max` bytes of the disk (0: no bound). At the bound reading
-    stops until there is room, and the ring loses its oldest events; with `defer` the
+    pauses until there is room, and the ring loses its oldest events; with `defer` the
     recording ends.
 
     Further `facts`: instances (one name), ring_kb, subbuf_kb, and skipped_events,
-    those asked for that this kernel does not have. task:task_newtask, task:task_rename
+    the requested events that this kernel lacks. task:task_newtask, task:task_rename
     and cgroup:cgroup_attach_task are recorded too, so that tasks() knows short-lived
     ones.
-    lost() has a row for each gap that the kernel tells of, and one without times
-    for what it only counts: events = sum of overrun, commit_overrun and dropped of
+    lost() has a row for each gap that the kernel marks, and one without times for
+    losses that it only counts: events = sum of overrun, commit_overrun and dropped of
     rings(), unless some gap's number is unknown (None).
     """
 
@@ -102,16 +101,16 @@ class Recorder(Source):
     ) -> None: ...
     @property
     def ended(self) -> str:
-        """How, once read() gave None: "stopped", "spool full" or "disk full"."""
+        """How the recording ended, at its end: "stopped", "spool full" or "disk full"."""
     def close(self, ended: str | None = None) -> None:
-        """End all; `ended` is for those who find spools that are kept."""
+        """End everything; a stored spool says that the recording ended with `ended`."""
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
     # A recording can be cut into segments, while it goes on and without loss:
     #
-    #     recorder.hold()      # nothing later than now is given out...
-    #     ts = ...             # ...so that there is time to find the right instant
+    #     recorder.hold()      # read() returns nothing later than now...
+    #     ts = ...             # ...so that there is time to choose the instant
     #     recorder.cut(ts)     # the segment ends after the last event up to ts
     #
     # The reader gets None at the end of each segment, asks for its tracepoints(), rings(),
@@ -124,14 +123,14 @@ class Recorder(Source):
         """After read() gave None: go on with the next segment, or False if there is none."""
 
 def default_ring_kb() -> int:
-    """What a Recorder without `ring_kb` takes for each CPU."""
+    """The ring size of each CPU of a Recorder without `ring_kb`."""
 
 class Spooled(Source):
-    """What a recording left in its spool: the directory of a Recorder that kept it.
+    """The stored spool of a former Recorder: its directory.
 
     Decodes all, or what follows a checkpoint; then tracepoints(), rings(), lost() and
     tasks() are of the whole recording. Its `facts` are only pageblock_order and gfp_bits:
-    the others are for the caller to know.
+    the caller must have the others.
     """
 
     def __init__(
@@ -139,10 +138,10 @@ class Spooled(Source):
     ) -> None: ...
     @property
     def ended(self) -> str:
-        """How: "killed", or as Recorder.ended or Recorder.close() said."""
+        """How the recording ended: "killed", or the text of Recorder.ended or close()."""
 
 def look_into_spool(directory: str) -> tuple[int, str]:
-    """Of a spool that is kept: bytes that wait, and how the recording ended, as Spooled.ended."""
+    """Undecoded bytes of a stored spool, and how the recording ended, as in Spooled.ended."""
 
 def free_blocks(
     kpageflags: str,

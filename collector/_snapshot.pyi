@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page allocator's whole state at one instant, read with BPF.
 
-An extension module of its own: where it was built without libbpf or clang, or where
-libbpf is missing now, importing it raises ImportError, whose words say what is missing.
+A separate extension module: importing it raises ImportError, with the reason, if it was
+built without libbpf or clang or if libbpf is missing now.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ class Snapshot:
 
         `snapshot` goes into the column of that name. The facts:
 
-        exact        all that follows is as it was at one instant, and no check failed
+        exact        everything below is the state at one instant, and no check failed
         ts           that instant, the cut (trace clock mono)
         pfn, cpu, pid, order   of the alloc_zone_locked event that marks it: the last one with
                      this pfn and pid not later than `ts`; the state is the one right after it,

@@ -27,7 +27,7 @@ uint8_t canonical_zone_by_name(const char *name, size_t length)
 
 typedef void symbol_fn(struct canonical *c, const struct tep_print_flag_sym *list);
 
-/* Every list of an event's print format: {value, "name"} pairs of flags and symbols. */
+/* Each list of an event's print format: {value, "name"} pairs of flags and symbols. */
 static void for_each_list(struct canonical *c, const struct tep_print_arg *arg, symbol_fn *fn)
 {
 	for (; arg; arg = arg->next) {
@@ -133,7 +133,7 @@ static void set_gfp(struct canonical *c)
 		if (!c->gfp_name[bit][0])
 			continue;
 		canonical = gfp_bit_by_name(c->gfp_name[bit]);
-		if (!canonical) /* a combination that is one bit, or a name of tomorrow */
+		if (!canonical) /* a combination that is one bit, or a future name */
 			continue;
 		c->gfp_known = true;
 		for (unsigned byte = 0; byte < 256; byte++)
@@ -183,7 +183,7 @@ static void set_zones(struct canonical *c, bool is_64_bit)
 					 ZONE_DEVICE};
 	static const uint8_t word32[] = {ZONE_DMA, ZONE_NORMAL, ZONE_HIGHMEM, ZONE_MOVABLE};
 
-	/* What x86 has, unless an event says otherwise. */
+	/* The zones of x86, unless an event names others. */
 	memset(c->zone, NOT_CANONICAL, sizeof(c->zone));
 	if (is_64_bit)
 		memcpy(c->zone, word64, sizeof(word64));
@@ -204,7 +204,7 @@ static bool number(const char *text, int64_t *value)
 
 static bool constant(const struct tep_print_arg *arg, int64_t *value);
 
-/* "a - b", "a < b", "a < b ? c : d": what a macro such as pageblock_order may become. */
+/* "a - b", "a < b", "a < b ? c : d": possible expansions of a macro such as pageblock_order. */
 static bool constant_op(const struct tep_print_arg_op *op, int64_t *value)
 {
 	int64_t left, right;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canonical.h - from one kernel's numbers to those of a tape.
+ * canonical.h - from one kernel's numbers to the tape's canonical numbers.
  *
  * Migratetypes, zones and gfp bits have other numbers in other kernels and
  * configurations, but the same names. The names are in the print formats of the
@@ -14,13 +14,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { NOT_CANONICAL = 0xff }; /* of a number that has no name, or no known one */
+enum { NOT_CANONICAL = 0xff }; /* a number without a name, or with an unknown one */
 
 struct canonical {
 	uint8_t migratetype[256], zone[16];
 	uint8_t context[256];  /* by common_flags */
 	uint32_t gfp[4][256];  /* by byte of the kernel's value */
-	bool gfp_known;        /* else nothing named any bit */
+	bool gfp_known;        /* false: no event format names any bit */
 	char gfp_name[32][32]; /* the kernel's name of each bit, or "" */
 	int pageblock_order;   /* as mm_page_alloc_extfrag prints it, or -1 */
 };

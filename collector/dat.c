@@ -1,72 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dat.h"
+#include "dat_probe.h"
+#include "dat_stream.h"
 #include "merge.h"
-#include "subbuf.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <kbuffer.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <trace-cmd.h>
-#include <unistd.h>
 
 /*
- * libtracecmd exports these for trace-cmd itself but does not declare them in its
- * public header. meson.build checks that they are there.
+ * libtracecmd exports these for trace-cmd itself, but its public header does not declare
+ * them. meson.build checks that they exist.
  */
-int tracecmd_set_cursor(struct tracecmd_input *handle, int cpu, size_t offset);
-unsigned long long tracecmd_get_cursor(struct tracecmd_input *handle, int cpu);
 off_t tracecmd_get_cpu_file_size(struct tracecmd_input *handle, int cpu);
-void *tracecmd_record_page(struct tracecmd_input *handle, struct tep_record *record);
 int tracecmd_page_size(struct tracecmd_input *handle);
 int tracecmd_cpus(struct tracecmd_input *handle);
 const char *tracecmd_get_trace_clock(struct tracecmd_input *handle);
 const char *tracecmd_get_uname(struct tracecmd_input *handle);
 const char *tracecmd_get_cpustats(struct tracecmd_input *handle);
 
-enum {
-	EVENT_ROWS = 1 << 17, /* of a batch of `event` */
-	MIN_PAGE = 4096,
-	MAX_PAGE = 64 << 20,
-	SLACK = 64,      /* behind a ring page: kbuffer looks ahead by a few words */
-	SURVIVED = '\6', /* the last byte a child that opened the file says */
-};
-
-/* The ring of one CPU in one instance. */
-struct stream {
-	struct tracecmd_input *handle;
-	int cpu;
-	size_t page_size;
-	uint64_t next, end; /* file offsets: of the page to load, and behind the last */
-	char *page;         /* a copy of the current page, with SLACK behind it */
-	struct kbuffer *kbuf;
-	struct subbuf_layout layout;
-	int64_t shift; /* what libtracecmd adds to a timestamp */
-
-	/*
-	 * libtracecmd converts the timestamps by more than an addition (TSC to ns,
-	 * guest to host): take every record from it. Slower, so not the rule.
-	 */
-	bool by_record;
-	struct tep_record *held; /* the current record, if by_record */
-
-	/* The current record. */
-	uint64_t ts;
-	const void *data;
-	int size;
-	long long missed; /* events lost just before it; -1: some */
-
-	bool damaged; /* pages were left out since the last record */
-	uint64_t bad; /* how many, ever */
-	struct ring *ring;
-};
+enum { EVENT_ROWS = 1 << 17 }; /* of a batch of `event` */
 
 struct dat {
 	struct source source; /* first: see dat_source */
@@ -83,197 +39,6 @@ struct dat {
 	uint64_t nr_bytes, bytes_done;
 	pthread_t thread;
 };
-
-/*
- * One ring.
- */
-
-static void stream_close(struct stream *s)
-{
-	tracecmd_free_record(s->held);
-	if (s->kbuf)
-		kbuffer_free(s->kbuf);
-	free(s->page);
-}
-
-static uint64_t page_of(const struct stream *s, const struct tep_record *record)
-{
-	return record->offset & ~(uint64_t)(s->page_size - 1);
-}
-
-/* Copy the page of `first` and load it. False: it is damaged. */
-static bool load_page(struct stream *s, struct tep_record *first)
-{
-	uint64_t offset = page_of(s, first);
-	size_t size = s->end - offset < s->page_size ? s->end - offset : s->page_size;
-
-	s->next = offset + s->page_size;
-	memcpy(s->page, tracecmd_record_page(s->handle, first), size);
-	memset(s->page + size, 0, s->page_size - size);
-	return subbuf_is_sound(s->page, s->page_size, s->layout) &&
-	       !kbuffer_load_subbuffer(s->kbuf, s->page);
-}
-
-/* The first record of the page at s->next or of the first later page that has one. */
-static struct tep_record *first_record(struct stream *s)
-{
-	struct tep_record *record;
-
-	if (s->next >= s->end || tracecmd_set_cursor(s->handle, s->cpu, s->next))
-		return NULL;
-	record = tracecmd_read_data(s->handle, s->cpu);
-	if (record && (record->offset < s->next || record->offset >= s->end)) {
-		tracecmd_free_record(record);
-		return NULL;
-	}
-	return record;
-}
-
-/* Whether the record that is held ends within its page. */
-static bool take_held(struct stream *s)
-{
-	const char *page = tracecmd_record_page(s->handle, s->held);
-	const char *data = s->held->data;
-
-	if (s->held->size < 0 || data < page || data + s->held->size > page + s->page_size) {
-		s->bad++;
-		return false;
-	}
-	s->ts = s->held->ts;
-	s->data = data;
-	s->size = s->held->size;
-	s->next = s->held->offset;
-	return true;
-}
-
-/* The record that the kbuffer stands at; false at the end of the page. */
-static bool take(struct stream *s)
-{
-	unsigned long long ts;
-
-	s->data = kbuffer_read_event(s->kbuf, &ts);
-	if (!s->data)
-		return false;
-	s->size = kbuffer_event_size(s->kbuf);
-	s->ts = ts + (uint64_t)s->shift;
-	return true;
-}
-
-/* Go to the first record of the next sound page. */
-static bool next_page(struct stream *s)
-{
-	for (;;) {
-		struct tep_record *first = first_record(s);
-
-		if (!first)
-			return false;
-		if (!load_page(s, first) || !take(s)) {
-			tracecmd_free_record(first);
-			s->damaged = true;
-			s->bad++;
-			continue;
-		}
-		s->missed = s->damaged ? -1 : first->missed_events;
-		s->damaged = false;
-		if (first->ts != s->ts) {
-			s->by_record = true;
-			s->held = first;
-			return take_held(s);
-		}
-		tracecmd_free_record(first);
-		return true;
-	}
-}
-
-static bool next_record(struct stream *s)
-{
-	tracecmd_free_record(s->held);
-	s->held = tracecmd_read_data(s->handle, s->cpu);
-	if (!s->held)
-		return false;
-	s->missed = s->held->missed_events;
-	return take_held(s);
-}
-
-static bool stream_next(struct stream *s)
-{
-	uint64_t before = s->ts;
-	bool more;
-
-	s->missed = 0;
-	if (s->by_record) {
-		more = next_record(s);
-	} else {
-		kbuffer_next_event(s->kbuf, NULL);
-		more = take(s) || next_page(s);
-	}
-	/* Time does not go back in a ring, unless the page header is damaged. */
-	if (more && s->ts < before)
-		s->ts = before;
-	return more;
-}
-
-/* Whether all records of the first page have the timestamp of the ring but for `shift`. */
-static bool constant_shift(struct stream *s, struct tep_record *first)
-{
-	bool constant = true;
-	uint64_t page = page_of(s, first);
-	struct tep_record *record = first;
-	unsigned long long raw;
-
-	while (record && page_of(s, record) == page && kbuffer_read_event(s->kbuf, &raw)) {
-		if (record == first)
-			s->shift = (int64_t)(record->ts - raw);
-		constant = constant && (int64_t)(record->ts - raw) == s->shift;
-		kbuffer_next_event(s->kbuf, NULL);
-		if (record != first)
-			tracecmd_free_record(record);
-		record = tracecmd_read_data(s->handle, s->cpu);
-	}
-	if (record != first)
-		tracecmd_free_record(record);
-	return constant;
-}
-
-/* 1: the stream stands at its first record, 0: it has none. */
-static int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64_t bytes,
-		       struct error *err)
-{
-	struct tep_handle *tep = tracecmd_get_tep(handle);
-	int page_size = tracecmd_page_size(handle);
-	struct tep_record *first;
-	bool constant;
-
-	s->handle = handle;
-	s->cpu = cpu;
-	s->page_size = (size_t)page_size;
-	if (!bytes)
-		return 0;
-	if (page_size < MIN_PAGE || page_size > MAX_PAGE || page_size & (page_size - 1))
-		return fail(err, EBADMSG, "ring pages of %d bytes: damaged", page_size);
-	s->page = calloc(1, s->page_size + SLACK);
-	s->layout = (struct subbuf_layout){
-		/* By the kernel's long, which the file's own long_size need not be. */
-		.header = tep_get_header_page_size(tep) == 4 ? 12 : 16,
-		.big_endian = tep_is_file_bigendian(tep),
-	};
-	s->kbuf = kbuffer_alloc(s->layout.header == 12 ? KBUFFER_LSIZE_4 : KBUFFER_LSIZE_8,
-				s->layout.big_endian ? KBUFFER_ENDIAN_BIG : KBUFFER_ENDIAN_LITTLE);
-	if (!s->page || !s->kbuf)
-		return fail(err, ENOMEM, "no memory for a ring page");
-
-	s->next = tracecmd_get_cursor(handle, cpu) & ~(uint64_t)(page_size - 1);
-	s->end = s->next + bytes;
-	first = first_record(s);
-	if (!first)
-		return 0;
-	constant = load_page(s, first) && constant_shift(s, first);
-	s->next = page_of(s, first);
-	tracecmd_free_record(first);
-	if (!constant)
-		s->shift = INT64_MIN; /* agrees with no record, so next_page goes by record */
-	return next_page(s);
-}
 
 /*
  * All rings.
@@ -348,14 +113,13 @@ static void *decode_thread(void *arg)
  */
 
 /*
- * libtracecmd hands the symbols in a file to this function. libtraceevent's own,
- * which this one comes before in the search order of what is loaded together
- * with libtracecmd, parses all 200,000: three quarters of the time to open a file,
- * for the one name that the decoder asks for. The text itself is kept for those who
- * want the names of stacks. Where libtraceevent's function is found after all, opening
- * takes longer and stacks stay addresses.
+ * libtracecmd passes the symbols in a file to this function, which replaces libtraceevent's
+ * own: it comes first in the search order of libtracecmd. The original parses all 200,000
+ * symbols, three quarters of the time to open a file, for the one name that the decoder needs. The
+ * text is stored for the names in stacks. If the linker finds libtraceevent's function after all,
+ * opening takes longer and stacks stay addresses.
  */
-static _Thread_local char **keep_kallsyms; /* the callback is not told for whom it is called */
+static _Thread_local char **kallsyms_out; /* the callback has no argument for it */
 
 __attribute__((visibility("default"))) int tep_parse_kallsyms(struct tep_handle *tep,
 							      const char *kallsyms)
@@ -365,8 +129,8 @@ __attribute__((visibility("default"))) int tep_parse_kallsyms(struct tep_handle 
 	unsigned long long address;
 	char symbol[sizeof(name) + 1];
 
-	if (keep_kallsyms && !*keep_kallsyms)
-		*keep_kallsyms = strdup(kallsyms);
+	if (kallsyms_out && !*kallsyms_out)
+		*kallsyms_out = strdup(kallsyms);
 	for (; (line = strstr(line, name)); line = next) {
 		next = line + strlen(name);
 		while (line > kallsyms && line[-1] != '\n')
@@ -381,9 +145,9 @@ static int open_handles(struct dat *d, const char *path, struct error *err)
 {
 	int nr;
 
-	keep_kallsyms = &d->kallsyms;
+	kallsyms_out = &d->kallsyms;
 	d->top = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
-	keep_kallsyms = NULL;
+	kallsyms_out = NULL;
 	if (!d->top)
 		return fail(err, EBADMSG, "%s: damaged or truncated", path);
 	nr = tracecmd_buffer_instances(d->top);
@@ -530,125 +294,15 @@ static int open_all(struct dat *d, const char *path, struct error *err)
 	return ret ?: learn_facts(d, err);
 }
 
-/* Is it there, and does it begin like a trace.dat of a version that is known? */
-static int check_start(const char *path, off_t *size, struct error *err)
+/* For the child of dat_probe: the calls that dat_open and the decoder will make. */
+static int read_all(const char *path, struct error *err)
 {
-	static const char magic[] = {0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g'};
-	char start[sizeof(magic) + 2];
-	struct stat st;
-	ssize_t n;
-	int fd;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st)) {
-		int code = errno;
-
-		if (fd >= 0)
-			close(fd);
-		return fail(err, code, "%s: %s", path, strerror(code));
-	}
-	if (!S_ISREG(st.st_mode)) {
-		close(fd);
-		return fail(err, EINVAL, "%s: not a regular file", path);
-	}
-	n = read(fd, start, sizeof(start));
-	close(fd);
-	*size = st.st_size;
-	if (!st.st_size)
-		return fail(err, EBADMSG, "%s: empty", path);
-	if (n < (ssize_t)sizeof(start) || memcmp(start, magic, sizeof(magic)))
-		return fail(err, EBADMSG, "%s: not a trace.dat file", path);
-	if ((start[sizeof(magic)] != '6' && start[sizeof(magic)] != '7') ||
-	    start[sizeof(start) - 1])
-		return fail(err, EBADMSG, "%s: trace.dat version '%.2s', not 6 or 7", path,
-			    start + sizeof(magic));
-	return 0;
-}
-
-/*
- * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make
- * it crash or run forever. A child goes first: it opens the file and turns every
- * page, with the very calls that will be made here, and takes the blow. What libtracecmd prints in
- * there becomes the error message.
- */
-static void probe_child(const char *path, off_t size, int out)
-{
-	/* Inflating a compressed file takes its time; an endless loop takes more. */
-	rlim_t seconds = 10 + (rlim_t)size / (16 << 20);
-	struct rlimit cpu = {seconds, seconds}, core = {0, 0};
 	struct dat d = {.top = NULL};
-	struct error err;
-	int ret;
+	int ret = open_all(&d, path, err);
 
-	setrlimit(RLIMIT_CPU, &cpu);
-	setrlimit(RLIMIT_CORE, &core);
-	dup2(out, STDOUT_FILENO);
-	dup2(out, STDERR_FILENO);
-	for (int sig = 1; sig < NSIG; sig++) /* Python's handlers are not for here */
-		signal(sig, SIG_DFL);
-	alarm((unsigned)(10 * seconds));
-	ret = open_all(&d, path, &err);
 	for (struct stream *s = d.streams; !ret && s < d.streams + d.nr_streams; s++)
-		while (s->by_record ? next_record(s) : next_page(s))
-			;
-	fflush(stdout);
-	if (!ret && write(out, &(char){SURVIVED}, 1) != 1)
-		_exit(1);
-	_exit(0);
-}
-
-/* The last line of what the child said, without the library's prefix. */
-static const char *last_line(char *text)
-{
-	size_t length = strlen(text);
-	char *line;
-
-	while (length && strchr("\n ", text[length - 1]))
-		text[--length] = '\0';
-	line = strrchr(text, '\n');
-	return line ? line + 1 : text;
-}
-
-static int probe(const char *path, off_t size, struct error *err)
-{
-	char said[400] = "";
-	size_t length = 0;
-	int pipes[2], status = 0;
-	ssize_t n;
-	pid_t pid;
-
-	if (pipe2(pipes, O_CLOEXEC))
-		return fail(err, errno, "%s: no pipe: %s", path, strerror(errno));
-	pid = fork();
-	if (pid < 0) {
-		int code = errno;
-
-		close(pipes[0]);
-		close(pipes[1]);
-		return fail(err, code, "%s: cannot fork: %s", path, strerror(code));
-	}
-	if (!pid)
-		probe_child(path, size, pipes[1]);
-	close(pipes[1]);
-	while ((n = read(pipes[0], said + length, sizeof(said) - 1 - length)) > 0 ||
-	       (n < 0 && errno == EINTR)) {
-		length += n > 0 ? (size_t)n : 0;
-		if (length == sizeof(said) - 1) { /* the last words are what matters */
-			memmove(said, said + length / 2, length - length / 2);
-			length -= length / 2;
-		}
-	}
-	said[length] = '\0';
-	close(pipes[0]);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		; /* with SIGCHLD ignored there is no status: the pipe says enough */
-	if (length && said[length - 1] == SURVIVED)
-		return 0;
-	if (WIFSIGNALED(status))
-		return fail(err, EBADMSG, "%s: damaged (libtracecmd: %s)", path,
-			    strsignal(WTERMSIG(status)));
-	return fail(err, EBADMSG, "%s: damaged or truncated%s%s", path, length ? ": " : "",
-		    last_line(said));
+		stream_scan(s);
+	return ret;
 }
 
 static void free_all(struct dat *d)
@@ -673,16 +327,12 @@ int dat_open(struct dat **out, const char *path, const struct decoder_names *nam
 	     struct error *err)
 {
 	struct dat *d;
-	off_t size = 0;
 	int ret;
 
 	*out = NULL;
-	ret = check_start(path, &size, err);
-	if (ret)
-		return ret;
 	tracecmd_set_loglevel(TEP_LOG_CRITICAL);
 	tep_set_loglevel(TEP_LOG_CRITICAL);
-	ret = probe(path, size, err);
+	ret = dat_probe(path, read_all, err);
 	if (ret)
 		return ret;
 
@@ -703,7 +353,7 @@ int dat_open(struct dat **out, const char *path, const struct decoder_names *nam
 	if (!ret) {
 		ret = -pthread_create(&d->thread, NULL, decode_thread, d);
 		if (ret)
-			fail(err, -ret, "%s: no thread: %s", path, strerror(-ret));
+			fail(err, -ret, "%s: cannot start a thread: %s", path, strerror(-ret));
 	}
 	if (ret) {
 		free_all(d);

@@ -1,176 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "decode.h"
-#include "canonical.h"
-#include "tables.h"
+#include "decode_internal.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-	MAX_PID = 1 << 22,  /* PID_MAX_LIMIT of a 64-bit kernel */
-	NR_TYPES = 1 << 16, /* common_type is 16 bits wide */
-	WINDOW = 8,
-	SMALL_ROWS = 4096, /* of a batch of any table but `event` */
-	MAX_CPUS = 1 << 16,
-};
-
-/*
- * An integer field, read as (the 8 bytes at `at`) >> shift & mask. The window
- * ends where the field ends, so that it never leaves the record. An absent field
- * has mask 0 and reads as 0.
- */
-struct field {
-	uint16_t at;
-	uint8_t shift;
-	bool is_signed;
-	uint64_t mask;
-};
-
-/* The nullable columns of `event`: bit n of format.has says that field n is there. */
-enum page_field {
-	PFN,
-	ORDER,
-	MIGRATETYPE,
-	GFP_FLAGS,
-	PERCPU_REFILL,
-	FALLBACK_ORDER,
-	FALLBACK_MIGRATETYPE,
-	CHANGE_OWNERSHIP,
-	NR_PAGE_FIELDS,
-};
-
-static const char *const page_column[NR_PAGE_FIELDS] = {
-	[PFN] = "pfn",
-	[ORDER] = "page_order",
-	[MIGRATETYPE] = "migratetype",
-	[GFP_FLAGS] = "gfp_flags",
-	[PERCPU_REFILL] = "percpu_refill",
-	[FALLBACK_ORDER] = "fallback_order",
-	[FALLBACK_MIGRATETYPE] = "fallback_migratetype",
-	[CHANGE_OWNERSHIP] = "change_ownership",
-};
-
-/*
- * Without these a page event is of no use. percpu_refill came with 5.19; old
- * kernels print change_ownership but do not store it.
- */
-static const unsigned page_needs[NR_EVENT_KIND] = {
-	[EVENT_KIND_ALLOC] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE | 1 << GFP_FLAGS,
-	[EVENT_KIND_FREE] = 1 << PFN | 1 << ORDER,
-	[EVENT_KIND_FREE_BATCHED] = 1 << PFN,
-	[EVENT_KIND_ALLOC_ZONE_LOCKED] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE,
-	[EVENT_KIND_PCPU_DRAIN] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE,
-	[EVENT_KIND_ALLOC_EXTFRAG] = 1 << PFN | 1 << ORDER | 1 << MIGRATETYPE |
-				     1 << FALLBACK_ORDER | 1 << FALLBACK_MIGRATETYPE,
-};
-
-/* How a field of a `reclaim` or `compaction` event becomes a value of its column. */
-enum conversion { NUMBER, TRUTH, ADDRESS, ZONE_INDEX, ZONE_NAME, GFP_MASK };
-
-struct value {
-	struct field field;
-	enum conversion conversion;
-	const struct column *column;
-};
-
-/* One tracepoint of the traced kernel. */
-struct format {
-	struct decoder_count count;
-	int size;              /* bytes a record must have at least */
-	struct rotation *rows; /* NULL: only counted */
-	uint8_t kind;
-	struct field flags, preempt_count, pid;
-
-	/* An event of the table `event`. */
-	uint8_t has;
-	struct field page[NR_PAGE_FIELDS];
-	bool usual; /* laid out as by 64-bit little-endian kernels so far */
-
-	/* An event of another table. */
-	int nr_values;
-	struct value *values;
-	bool is_work; /* kept only where `function` is vmstat_update() */
-	struct field function;
-
-	/* A kernel stack: the array of addresses, `caller`. */
-	struct field
-		nr_callers; /* before 3.0 there is none: an address of all ones ends the array */
-	int callers;        /* its offset */
-	uint8_t caller_size;
-};
-
-/* The batches of one table, one of them being filled. */
-struct rotation {
-	const struct table *table;
-	struct batch *filling;
-	size_t rows;
-	struct batch **batches;
-	int nr;
-
-	/* Columns that all event tables but `stack` share, by position in batch->slots. */
-	uint8_t ts, cpu, pid, flags, at, kind;
-};
-
-enum { EVENT, RECLAIM, COMPACTION, STACK, NR_RECORDED };
-
-static const struct table *const recorded[NR_RECORDED] = {
-	[EVENT] = &event_table,
-	[RECLAIM] = &reclaim_table,
-	[COMPACTION] = &compaction_table,
-	[STACK] = &stack_table,
-};
-
-/* What the last record of a CPU was, for a stack that follows it. */
-struct last {
-	uint64_t ts;
-	int32_t pid;
-	enum { NOTHING, PAGE_EVENT, OTHER } what; /* NOTHING: unknown, or it has its stack */
-};
-
-struct decoder {
-	struct tep_handle *tep;
-	bool swapped; /* the trace has the other byte order */
-	struct field type;
-	struct rotation rotations[NR_RECORDED];
-	uint64_t nr_events; /* rows of `event` in this segment so far */
-	uint64_t has;       /* of its last eight rows, see store_validity */
-	uint64_t bad;
-	struct format **by_type; /* NR_TYPES of them */
-	struct format *formats;
-	size_t nr_formats;
-	struct decoder_count *counts;
-	int32_t last_pid;
-	uint64_t *pids; /* bit n: pid n was seen */
-
-	struct canonical canonical;
-	uint64_t vmstat_update;
-	uint64_t other_work[64]; /* functions known to be another one, hashed */
-
-	/* Where stacks are recorded, else NULL. */
-	struct stacks *stacks;
-	struct last *last; /* by CPU */
-};
-
-static inline uint64_t load(const struct decoder *d, const uint8_t *record, const struct field *f)
-{
-	uint64_t window;
-
-	memcpy(&window, record + f->at, sizeof(window));
-	if (d->swapped)
-		window = __builtin_bswap64(window);
-	return window >> f->shift & f->mask;
-}
-
-static inline void see_pid(struct decoder *d, int32_t pid)
-{
-	if (pid == d->last_pid || pid < 0 || pid >= MAX_PID)
-		return;
-	d->last_pid = pid;
-	d->pids[pid / 64] |= 1ull << pid % 64;
-}
 
 /* The fields of a page event, absent ones 0. */
 struct page_event {
@@ -237,9 +71,8 @@ static struct page_event read_any(const struct decoder *d, const struct format *
 }
 
 /*
- * Write the validity of the eight rows up to `row`, of which d->has holds a byte
- * each, the last row's on top: an 8 x 8 bit transposition makes of a byte a row
- * a byte a column.
+ * Write the validity of the eight rows up to `row`. d->has holds a byte for each row, the
+ * last row on top; an 8 x 8 bit transposition turns them into a byte for each column.
  */
 static void store_validity(struct decoder *d, struct event_columns *to, size_t row)
 {
@@ -272,8 +105,8 @@ static void store_validity_rest(struct decoder *d, struct batch *batch)
 }
 
 /*
- * The hot path. Every column is stored, absent ones as 0, so that nothing but
- * the validity depends on the kind of event and zeros compress away under nulls.
+ * The hot path. It stores every column, absent ones as 0: only the validity depends on the
+ * kind of event, and zeros under nulls compress well.
  */
 static bool add_page_event(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
 			   const uint8_t *record)
@@ -314,7 +147,7 @@ static bool add_page_event(struct decoder *d, const struct format *f, int cpu, u
 	return true;
 }
 
-/* A __data_loc word: where in the record the string is, and how long with its NUL. */
+/* A __data_loc word: offset of the string in the record, and its length with the NUL. */
 static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
 {
 	unsigned at = loc & 0xffff, length = loc >> 16 & 0xffff;
@@ -325,7 +158,7 @@ static uint8_t zone_by_data_loc(uint64_t loc, const uint8_t *record, int size)
 	return canonical_zone_by_name(name, strnlen(name, length));
 }
 
-/* False: the value has no place in the column, which stays null. */
+/* False: the column cannot hold the value and stays null. */
 static bool convert(const struct decoder *d, const struct value *v, const uint8_t *record, int size,
 		    uint64_t *out)
 {
@@ -381,7 +214,7 @@ static bool is_vmstat_update(struct decoder *d, uint64_t function)
 		return function == d->vmstat_update;
 	if (function == *other)
 		return false;
-	/* The nearest symbol below is not enough: all symbols need not be known. */
+	/* The nearest symbol below is not enough: the list of symbols may be incomplete. */
 	name = tep_find_function(d->tep, function);
 	if (name && !strcmp(name, "vmstat_update") &&
 	    tep_find_function_address(d->tep, function) == function) {
@@ -582,178 +415,6 @@ void decoder_restart(struct decoder *d)
 		d->last[cpu].what = NOTHING; /* its event is not on this tape */
 }
 
-/*
- * Words: rows of `event`, bad records, and the number of types, pids, CPUs, stacks. Then
- * (type, count)... pid... (cpu, ts, pid, what)... and (frames, frame...)...
- */
-enum {
-	SAVED_EVENTS,
-	SAVED_BAD,
-	SAVED_TYPES,
-	SAVED_PIDS,
-	SAVED_CPUS,
-	SAVED_STACKS,
-	SAVED_HEAD,
-};
-
-/* Words that grow; NULL once there was no memory. */
-struct words {
-	uint64_t *word;
-	size_t nr, room;
-};
-
-static void put_word(struct words *w, uint64_t value)
-{
-	if (w->nr == w->room) {
-		uint64_t *more = reallocarray(w->word, 2 * w->room, sizeof(*more));
-
-		if (!more)
-			free(w->word);
-		w->word = more;
-		w->room *= 2;
-	}
-	if (w->word)
-		w->word[w->nr++] = value;
-}
-
-/* How many. */
-static uint64_t save_types(const struct decoder *d, struct words *w)
-{
-	uint64_t nr = 0;
-
-	for (uint64_t type = 0; type < NR_TYPES; type++) {
-		if (!d->by_type[type] || !d->by_type[type]->count.events)
-			continue;
-		put_word(w, type);
-		put_word(w, d->by_type[type]->count.events);
-		nr++;
-	}
-	return nr;
-}
-
-static uint64_t save_pids(const struct decoder *d, struct words *w)
-{
-	uint64_t nr = 0;
-
-	for (uint64_t pid = 0; pid < MAX_PID; pid++) {
-		uint64_t left = d->pids[pid / 64] >> pid % 64;
-
-		if (left & 1) {
-			put_word(w, pid);
-			nr++;
-		} else if (!left) {
-			pid |= 63;
-		}
-	}
-	return nr;
-}
-
-static uint64_t save_cpus(const struct decoder *d, struct words *w)
-{
-	uint64_t nr = 0;
-
-	for (uint64_t cpu = 0; d->last && cpu < MAX_CPUS; cpu++) {
-		if (d->last[cpu].what == NOTHING)
-			continue;
-		put_word(w, cpu);
-		put_word(w, d->last[cpu].ts);
-		put_word(w, (uint64_t)d->last[cpu].pid);
-		put_word(w, d->last[cpu].what);
-		nr++;
-	}
-	return nr;
-}
-
-static uint64_t save_stacks(const struct decoder *d, struct words *w)
-{
-	uint64_t frames[STACK_FRAMES];
-	uint32_t nr = 0;
-	int length;
-
-	while (d->stacks && (length = stacks_get(d->stacks, nr, frames)) >= 0) {
-		put_word(w, (uint64_t)length);
-		for (int i = 0; i < length; i++)
-			put_word(w, frames[i]);
-		nr++;
-	}
-	return nr;
-}
-
-uint64_t *decoder_save(const struct decoder *d, size_t *nr)
-{
-	struct words w = {malloc(1024 * sizeof(uint64_t)), 0, 1024};
-	uint64_t head[SAVED_HEAD] = {[SAVED_EVENTS] = d->nr_events, [SAVED_BAD] = d->bad};
-
-	for (int i = 0; w.word && i < SAVED_HEAD; i++)
-		put_word(&w, head[i]);
-	if (w.word) {
-		head[SAVED_TYPES] = save_types(d, &w);
-		head[SAVED_PIDS] = save_pids(d, &w);
-		head[SAVED_CPUS] = save_cpus(d, &w);
-		head[SAVED_STACKS] = save_stacks(d, &w);
-	}
-	if (w.word)
-		memcpy(w.word, head, sizeof(head));
-	*nr = w.nr;
-	return w.word;
-}
-
-/* The words of a saved decoder that are not yet read. */
-struct reading {
-	const uint64_t *word, *end;
-	bool short_of; /* there were too few */
-};
-
-static uint64_t get_word(struct reading *r)
-{
-	if (r->word == r->end)
-		r->short_of = true;
-	return r->short_of ? 0 : *r->word++;
-}
-
-static void restore_last(struct decoder *d, struct reading *r)
-{
-	uint64_t cpu = get_word(r), ts = get_word(r), pid = get_word(r);
-	bool page = get_word(r) == PAGE_EVENT;
-
-	if (d->last && cpu < MAX_CPUS)
-		d->last[cpu] = (struct last){ts, (int32_t)pid, page ? PAGE_EVENT : OTHER};
-}
-
-static void restore_stack(struct decoder *d, struct reading *r)
-{
-	uint64_t frames[STACK_FRAMES], length = get_word(r);
-
-	for (uint64_t i = 0; i < length && i < STACK_FRAMES; i++)
-		frames[i] = get_word(r);
-	if (d->stacks && length <= STACK_FRAMES)
-		stacks_add(d->stacks, frames, (int)length);
-}
-
-bool decoder_restore(struct decoder *d, const uint64_t *words, size_t nr)
-{
-	struct reading r = {words + SAVED_HEAD, words + nr, nr < SAVED_HEAD};
-
-	if (r.short_of)
-		return false;
-	for (uint64_t i = 0; i < words[SAVED_TYPES] && !r.short_of; i++) {
-		uint64_t type = get_word(&r), events = get_word(&r);
-
-		if (type >= NR_TYPES || !d->by_type[type])
-			return false;
-		d->by_type[type]->count.events = events;
-	}
-	for (uint64_t i = 0; i < words[SAVED_PIDS] && !r.short_of; i++)
-		see_pid(d, (int32_t)get_word(&r));
-	for (uint64_t i = 0; i < words[SAVED_CPUS] && !r.short_of; i++)
-		restore_last(d, &r);
-	for (uint64_t i = 0; i < words[SAVED_STACKS] && !r.short_of; i++)
-		restore_stack(d, &r);
-	d->nr_events = words[SAVED_EVENTS];
-	d->bad = words[SAVED_BAD];
-	return !r.short_of && r.word == r.end;
-}
-
 const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr)
 {
 	*nr = 0;
@@ -801,281 +462,10 @@ uint64_t decoder_bad_records(const struct decoder *d)
 	return d->bad;
 }
 
-/*
- * Formats.
- */
-
-/* False: the field is no integer of 1, 2, 4 or 8 bytes (or the place of a string). */
-static bool field_set(struct field *out, const struct decoder *d, const struct tep_format_field *f)
-{
-	bool big = d->swapped != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-	int end, at;
-
-	if ((f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8) || f->offset < 0 ||
-	    f->offset > UINT16_MAX || f->flags & TEP_FIELD_IS_RELATIVE ||
-	    (f->flags & TEP_FIELD_IS_ARRAY && !(f->flags & TEP_FIELD_IS_DYNAMIC)))
-		return false;
-	end = f->offset + f->size;
-	at = end > WINDOW ? end - WINDOW : 0;
-	*out = (struct field){
-		.at = (uint16_t)at,
-		.shift = (uint8_t)(8 * (big ? at + WINDOW - end : f->offset - at)),
-		.is_signed = f->flags & TEP_FIELD_IS_SIGNED,
-		.mask = UINT64_MAX >> (64 - 8 * f->size),
-	};
-	return true;
-}
-
-/* The first field of the event that feeds the column, or NULL. */
-static struct tep_format_field *find_field(struct tep_event *event, const struct column *column)
-{
-	struct tep_format_field *field = NULL;
-
-	for (const char *const *name = column->fields; !field && name && *name; name++)
-		field = tep_find_field(event, *name);
-	return field;
-}
-
-static const struct column *column_by_name(const struct table *table, const char *name)
-{
-	for (int c = 0; c < table->nr_columns; c++)
-		if (!strcmp(table->columns[c].name, name))
-			return &table->columns[c];
-	assert(!"the column is in the table's TOML");
-	return NULL;
-}
-
-/* A record must reach to the end of every field that is read from it. */
-static void need(struct format *f, const struct tep_format_field *field)
-{
-	int end = field->offset + field->size;
-
-	f->size = end > f->size ? end : f->size;
-}
-
-static int set_common(const struct decoder *d, struct format *f, struct tep_event *event,
-		      struct error *err)
-{
-	const struct {
-		const char *name;
-		struct field *to;
-	} common[] = {
-		{"common_flags", &f->flags},
-		{"common_preempt_count", &f->preempt_count},
-		{"common_pid", &f->pid},
-	};
-
-	f->size = WINDOW;
-	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
-		struct tep_format_field *field = tep_find_common_field(event, common[i].name);
-
-		if (!field || !field_set(common[i].to, d, field))
-			return fail(err, EINVAL, "%s:%s has no usable field '%s'", event->system,
-				    event->name, common[i].name);
-		need(f, field);
-	}
-	return 0;
-}
-
-/*
- * Common fields in the first 8 bytes, numbers of 4 bytes, pfn and gfp_flags of 8:
- * then turn the windows of 8 bytes into plain loads. (gfp_flags of 5.0 has 4.)
- */
-static void find_usual(const struct decoder *d, struct format *f)
-{
-	bool native = !d->swapped && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-
-	f->usual = native && !f->flags.at && f->flags.shift == 16 && !f->preempt_count.at &&
-		   f->preempt_count.shift == 24 && !f->pid.at && f->pid.shift == 32;
-	for (int i = 0; i < NR_PAGE_FIELDS; i++) {
-		uint64_t mask = f->page[i].mask;
-		bool is_long = i == PFN || i == GFP_FLAGS;
-
-		f->usual = f->usual && (!mask || mask == (is_long ? UINT64_MAX : UINT32_MAX));
-	}
-	for (int i = 0; i < NR_PAGE_FIELDS && f->usual; i++)
-		f->page[i].at += f->page[i].shift / 8;
-}
-
-static int lacks(const struct tep_event *event, const struct column *column, struct error *err)
-{
-	char names[128] = "";
-
-	for (const char *const *field = column->fields; *field; field++)
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s'%s'",
-			 field == column->fields ? "" : " or ", *field);
-	return fail(err, EINVAL, "%s:%s has no usable field %s%s", event->system, event->name,
-		    names, !strcmp(column->name, "pfn") ? " (kernels before 4.1 have none)" : "");
-}
-
-static int set_page_event(const struct decoder *d, struct format *f, struct tep_event *event,
-			  struct error *err)
-{
-	for (int i = 0; i < NR_PAGE_FIELDS; i++) {
-		const struct column *column = column_by_name(&event_table, page_column[i]);
-		struct tep_format_field *field = find_field(event, column);
-
-		if (field && field_set(&f->page[i], d, field)) {
-			need(f, field);
-			f->has |= (uint8_t)(1u << i);
-		} else if (page_needs[f->kind] & 1u << i) {
-			return lacks(event, column, err);
-		}
-	}
-	if (!d->canonical.gfp_known)
-		f->has &= (uint8_t)~(1u << GFP_FLAGS);
-	find_usual(d, f);
-	return 0;
-}
-
-static enum conversion conversion_of(const struct column *column,
-				     const struct tep_format_field *field)
-{
-	if (column->labels)
-		return field->flags & TEP_FIELD_IS_DYNAMIC ? ZONE_NAME : ZONE_INDEX;
-	if (!strcmp(column->bits, "gfp"))
-		return GFP_MASK;
-	if (!strcmp(column->format, "L"))
-		return ADDRESS;
-	return !strncmp(field->type, "bool", 4) ? TRUTH : NUMBER;
-}
-
-static int set_row(const struct decoder *d, struct format *f, struct tep_event *event,
-		   struct error *err)
-{
-	const struct table *table = f->rows->table;
-	struct tep_format_field *field;
-
-	f->values = calloc((size_t)table->nr_columns, sizeof(*f->values));
-	if (!f->values)
-		return fail(err, ENOMEM, "no memory for the format of %s", event->name);
-	for (int c = 0; c < table->nr_columns; c++) {
-		const struct column *column = &table->columns[c];
-		struct value *v = &f->values[f->nr_values];
-
-		field = find_field(event, column);
-		if (!field || !field_set(&v->field, d, field))
-			continue;
-		assert(column->nullable);
-		v->column = column;
-		v->conversion = conversion_of(column, field);
-		need(f, field);
-		f->nr_values++;
-	}
-	f->is_work = !strcmp(event->name, "workqueue_execute_start");
-	if (f->is_work) {
-		field = tep_find_field(event, "function");
-		if (!field || !field_set(&f->function, d, field))
-			return fail(err, EINVAL, "%s:%s has no usable field 'function'",
-				    event->system, event->name);
-		need(f, field);
-	}
-	return 0;
-}
-
-/*
- * ftrace:kernel_stack, which the stacktrace trigger and option write. Its `caller` is as
- * long as the stack, whatever the format says (struct stack_entry, trace_entries.h).
- */
-static int set_stack(struct decoder *d, struct format *f, struct tep_event *event,
-		     struct error *err)
-{
-	struct tep_format_field *callers = tep_find_field(event, "caller");
-	struct tep_format_field *nr = tep_find_field(event, "size");
-
-	if (!callers || callers->offset < WINDOW || (nr && !field_set(&f->nr_callers, d, nr)))
-		return fail(err, EINVAL, "ftrace:kernel_stack has no usable field '%s'",
-			    callers ? "size" : "caller");
-	f->callers = callers->offset;
-	f->caller_size = (uint8_t)(callers->arraylen ? callers->elementsize
-						     : (unsigned)tep_get_long_size(d->tep));
-	if (f->caller_size != 4 && f->caller_size != 8)
-		return fail(err, EINVAL, "ftrace:kernel_stack has addresses of %d bytes",
-			    f->caller_size);
-	f->size = f->callers > f->size ? f->callers : f->size;
-	d->stacks = stacks_new();
-	d->last = calloc(MAX_CPUS, sizeof(*d->last));
-	if (!d->stacks || !d->last)
-		return fail(err, ENOMEM, "no memory for stacks");
-	return 0;
-}
-
-/* The table and kind that a tracepoint belongs to; false if it is only counted. */
-static bool find_kind(struct decoder *d, const struct tep_event *event, struct format *f)
-{
-	char name[256];
-
-	snprintf(name, sizeof(name), "%s:%s", event->system, event->name);
-	if (!strcmp(name, "ftrace:kernel_stack")) {
-		f->rows = &d->rotations[STACK];
-		f->count.stored = stack_table.name;
-		return true;
-	}
-	for (int t = 0; t < NR_RECORDED; t++) {
-		for (int k = 0; k < recorded[t]->nr_kinds; k++) {
-			const char *const *tracepoint = recorded[t]->kinds[k].tracepoints;
-
-			for (; *tracepoint; tracepoint++) {
-				if (strcmp(*tracepoint, name))
-					continue;
-				f->rows = &d->rotations[t];
-				f->kind = (uint8_t)k;
-				f->count.stored = recorded[t]->name;
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-static int set_formats(struct decoder *d, struct error *err)
-{
-	int nr = tep_get_events_count(d->tep), ret;
-
-	d->formats = calloc((size_t)nr + 1, sizeof(*d->formats));
-	d->counts = calloc((size_t)nr + 1, sizeof(*d->counts));
-	d->by_type = calloc(NR_TYPES, sizeof(*d->by_type));
-	if (!d->formats || !d->counts || !d->by_type)
-		return fail(err, ENOMEM, "no memory for %d event formats", nr);
-	d->nr_formats = (size_t)nr;
-	for (int i = 0; i < nr; i++) {
-		struct tep_event *event = tep_get_event(d->tep, i);
-		struct format *f = &d->formats[i];
-
-		if (!event || !event->system || event->id < 0 || event->id >= NR_TYPES)
-			continue;
-		f->count.system = event->system;
-		f->count.name = event->name;
-		ret = find_kind(d, event, f) ? set_common(d, f, event, err) : 0;
-		if (!ret && f->rows == &d->rotations[EVENT])
-			ret = set_page_event(d, f, event, err);
-		else if (!ret && f->rows == &d->rotations[STACK])
-			ret = set_stack(d, f, event, err);
-		else if (!ret && f->rows)
-			ret = set_row(d, f, event, err);
-		if (ret)
-			return ret;
-		d->by_type[event->id] = f;
-	}
-	return 0;
-}
-
-/* common_type is where the kernel's first header says, in every event alike. */
-static int set_type(struct decoder *d, struct error *err)
-{
-	struct tep_event *event = tep_get_first_event(d->tep);
-	struct tep_format_field *field = event ? tep_find_common_field(event, "common_type") : NULL;
-
-	if (!field || !field_set(&d->type, d, field) || field->offset + field->size > WINDOW)
-		return fail(err, EINVAL, "no event format in the trace");
-	d->type.mask &= NR_TYPES - 1;
-	return 0;
-}
-
 static int set_rotations(struct decoder *d, size_t rows, struct error *err)
 {
 	for (int t = 0; t < NR_RECORDED; t++) {
-		const struct table *table = recorded[t];
+		const struct table *table = decode_tables[t];
 		struct rotation *r = &d->rotations[t];
 
 		*r = (struct rotation){
@@ -1083,12 +473,12 @@ static int set_rotations(struct decoder *d, size_t rows, struct error *err)
 			.rows = t == EVENT ? rows : SMALL_ROWS,
 		};
 		if (t != STACK) {
-			r->ts = column_by_name(table, "ts")->slot;
-			r->cpu = column_by_name(table, "cpu")->slot;
-			r->pid = column_by_name(table, "pid")->slot;
-			r->flags = column_by_name(table, "flags")->slot;
-			r->at = t == EVENT ? 0 : column_by_name(table, "at")->slot;
-			r->kind = column_by_name(table, "kind")->slot;
+			r->ts = decode_column(table, "ts")->slot;
+			r->cpu = decode_column(table, "cpu")->slot;
+			r->pid = decode_column(table, "pid")->slot;
+			r->flags = decode_column(table, "flags")->slot;
+			r->at = t == EVENT ? 0 : decode_column(table, "at")->slot;
+			r->kind = decode_column(table, "kind")->slot;
 		}
 		r->filling = spare_batch(r, err);
 		if (!r->filling)
@@ -1115,9 +505,9 @@ int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decod
 	d->vmstat_update = names->vmstat_update;
 	canonical_init(&d->canonical, tep, names->nr_migratetypes, names->migratetypes);
 
-	ret = set_type(d, err);
+	ret = decode_formats_type(d, err);
 	ret = ret ?: set_rotations(d, rows, err);
-	ret = ret ?: set_formats(d, err);
+	ret = ret ?: decode_formats_load(d, err);
 	if (ret) {
 		decoder_free(d);
 		return ret;

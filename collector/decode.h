@@ -6,13 +6,13 @@
  *                    batches being filled. Formats are looked up by field name
  *                    once; a record costs a few loads and stores, no allocation.
  *
- * Which tracepoint goes to which table, and which of its fields to which column,
- * is in schemas/{event,reclaim,compaction}.toml. A tracepoint of no table is
- * only counted. A kernel stack becomes a row of `stack` where the record just before
- * it, of the same CPU and thread, is a page event. Records must come in the order of the tape: (ts,
- * cpu, position in the ring). Traces of either byte order and word size are read.
+ * schemas/{event,reclaim,compaction}.toml map tracepoints to tables and their fields to
+ * columns. A tracepoint without a table is only counted. A kernel stack becomes a row of
+ * `stack` if the record just before it, of the same CPU and thread, is a page event. Records
+ * must come in the order of the tape: (ts, cpu, position in the ring). Traces of either byte
+ * order and word size are read.
  *
- * A decoder belongs to one thread at a time; exported batches to anyone.
+ * Only one thread at a time may use a decoder; exported batches are free for any thread.
  */
 #pragma once
 
@@ -25,10 +25,10 @@
 
 struct decoder;
 
-/* What the formats do not tell of the traced kernel; all zero if unknown. */
+/* Facts on the traced kernel that the formats lack; all zero if unknown. */
 struct decoder_names {
 	/*
-	 * Its names for its migratetypes, in its own numeric order (the columns
+	 * The kernel's names of its migratetypes, in its own numeric order (the columns
 	 * of /proc/pagetypeinfo: "Unmovable", "Movable", ...). With nr 0 the
 	 * numbers of 4.4 and later without CMA are assumed.
 	 */
@@ -37,7 +37,7 @@ struct decoder_names {
 
 	/*
 	 * Address of vmstat_update(), the only work whose start goes to `reclaim`.
-	 * With 0 it is found by the symbols that `tep` knows, if any.
+	 * With 0 the decoder looks it up in the symbols that `tep` has, if any.
 	 */
 	uint64_t vmstat_update;
 };
@@ -53,36 +53,36 @@ void decoder_free(struct decoder *d);
 
 /*
  * Decode one record of `size` bytes (its common fields included). Returns false
- * if the record cannot be taken now because a batch is full: take the batches
- * out with decoder_flush and offer the same record again.
+ * if a batch is full: take the batches out with decoder_flush and offer the same record
+ * again.
  */
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size);
 
-/* Records of this CPU are missing here: what comes next does not belong to what was before. */
+/* Records of this CPU are missing here: a stack that follows belongs to none before it. */
 void decoder_gap(struct decoder *d, int cpu);
 
 /*
  * Take out one batch that is full (or, with `all`, that has any rows), or NULL
- * if there is none. batch_export it before the next call here: until then it
- * looks idle. The decoder goes on with an idle batch of the same table, or a new
- * one where the consumer holds all: that costs memory, so bound what waits.
- * *ret is 0 or -ENOMEM (then NULL is returned and nothing is lost).
+ * if there is none. Call batch_export on it before the next call here: until then it
+ * looks idle. The decoder continues with an idle batch of the same table, or with a new
+ * one if the consumer holds all: limit the batches that wait, as they cost memory.
+ * *ret is 0 or -ENOMEM (then it returns NULL and nothing is lost).
  */
 struct batch *decoder_flush(struct decoder *d, bool all, int *ret);
 
 /*
- * Begin a new segment: `at`, the counts and the pids start from nothing again. All
- * batches must have been taken out.
+ * Begin a new segment: reset `at`, the counts and the pids. All batches must have been
+ * taken out.
  */
 void decoder_restart(struct decoder *d);
 
 /*
- * What a decoder knows of the records so far (rows of `event`, counts, pids), as `nr`
- * words for another one with the same formats; the caller frees. NULL: no memory.
+ * The decoder's state after the records so far (rows of `event`, counts, pids), as `nr` words
+ * for another decoder with the same formats; the caller frees. NULL: no memory.
  */
 uint64_t *decoder_save(const struct decoder *d, size_t *nr);
 
-/* False: these are no words of decoder_save, or of other formats. */
+/* False: the words are not from decoder_save, or from other formats. */
 bool decoder_restore(struct decoder *d, const uint64_t *words, size_t nr);
 
 /* One known tracepoint, for the table `tracepoint`. */
@@ -102,7 +102,7 @@ int32_t *decoder_pids(const struct decoder *d, size_t *nr);
 /* The traced kernel's name of bit `bit` of its gfp_t, as "__GFP_IO"; NULL if it has none. */
 const char *decoder_gfp_name(const struct decoder *d, int bit);
 
-/* The traced kernel's pageblock_order, or -1 where no event format tells. */
+/* The traced kernel's pageblock_order, or -1 if no event format contains it. */
 int decoder_pageblock_order(const struct decoder *d);
 
 /* The stacks that rows of `stack` number; NULL where `tep` has no ftrace:kernel_stack. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * formats.h - what a decoder needs of the traced kernel, as a file beside the spools.
+ * formats.h - the traced kernel's event formats, as a file beside the spools.
  *
  * Text, the formats as the kernel gives them:
  *
@@ -19,10 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Write those of `nr` events, "system:event", to a new file, which appears when it is whole. */
+/* Write the formats of `nr` events, "system:event"; the file appears when it is complete. */
 int formats_write(const char *path, struct instance *instance, char *const *events, size_t nr,
 		  uint64_t vmstat_update, struct error *err);
 
-/* Read them all. -EBADMSG if it is no such file. */
+/* Read them all. -EBADMSG if the file is not of this format. */
 int formats_read(const char *path, struct tep_handle *tep, uint64_t *vmstat_update,
 		 struct error *err);

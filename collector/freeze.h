@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * freeze.h - run something while nothing else runs on any CPU.
+ * freeze.h - run a function while nothing else runs on any CPU.
  *
  * One thread per CPU waits, asleep, at the highest real-time priority. During a
  * freeze they spin, so that only interrupts still run there. Without the right to
- * real-time priority (CAP_SYS_NICE) one thread does all the work and holds nobody.
+ * real-time priority (CAP_SYS_NICE) one thread does all the work and holds no CPU.
  */
 #pragma once
 
@@ -33,8 +33,8 @@ struct freezer_work {
 
 /*
  * Work with cpus[nr] as the leader. The others are held for `limit_ms` at most, even if the work
- * takes longer. A CPU that has not begun its part when the leader is done (the machine under this
- * one may have taken it away) does not begin it any more: the leader's part has to make up for
- * that. Returns how many were held besides the leader.
+ * takes longer. A CPU that has not begun its part when the leader is done (a hypervisor may have
+ * preempted it) does not begin it any more: the leader's part must cover it. Returns the
+ * number of CPUs held besides the leader's.
  */
 int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms);

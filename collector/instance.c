@@ -24,7 +24,7 @@ enum {
 
 struct instance {
 	struct tracefs_instance *tracefs;
-	/* Its directory and the one above: what is open stays when tracefs is unmounted. */
+	/* Its directory and the one above: open ones outlive an unmounted tracefs. */
 	int dir, above;
 	size_t ring_bytes, subbuf_bytes;
 };
@@ -45,7 +45,7 @@ static unsigned long long start_time(int pid)
 		fclose(file);
 	}
 	stat[nr] = '\0';
-	/* A process may call itself "a) b": only the last bracket ends the name. */
+	/* A process name may contain ") ": only the last bracket ends it. */
 	field = strrchr(stat, ')');
 	for (int i = 2; field && i < 22; i++)
 		field = strchr(field + 1, ' ');
@@ -54,7 +54,7 @@ static unsigned long long start_time(int pid)
 	return start;
 }
 
-/* A live recorder keeps its rings open, so that even a wrong guess here cannot remove them. */
+/* A live recorder holds its rings open, so a wrong guess here cannot remove them. */
 static int remove_if_left_over(const char *name, void *context)
 {
 	struct tracefs_instance *leftover;
@@ -153,7 +153,7 @@ static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
 		return ret;
 	for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++)
 		write_file(instance, unwanted[i], "0", NULL);
-	/* Only when the oldest are overwritten does the kernel tell where events are missing. */
+	/* The kernel marks gaps only if the ring overwrites its oldest events. */
 	ret = write_file(instance, "options/overwrite", "1", err);
 	if (ret)
 		return ret;

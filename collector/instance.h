@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * instance.h - a tracefs instance of our own, and nobody else's.
+ * instance.h - a tracefs instance for this process alone.
  *
  * An instance is a set of per-CPU ring buffers with its own switches, so other
  * tracers on the machine are not disturbed. Ours is named
  * pagetape-<pid>-<start time of that pid>: an instance whose process is gone is
  * the leftover of a killed recorder, and the next one removes it.
  *
- * What is open outlives the mount: a recording goes on, and ends well, though tracefs is
- * unmounted (lazily, for it is busy) in the middle.
+ * Open files outlive the mount: a recording continues and ends normally if tracefs is
+ * unmounted (lazily, as it is busy) in the middle.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ struct ring_stats {
  */
 int instance_new(struct instance **out, size_t ring_kb, struct error *err);
 
-/* The ring of each CPU where none is asked for: a share of the memory, within bounds. */
+/* The default ring of each CPU: a share of the memory, within bounds. */
 size_t instance_default_ring_kb(void);
 
 /* Switch off and remove. All files of its rings must be closed. NULL is fine. */
@@ -45,7 +45,7 @@ void instance_free(struct instance *instance);
 
 const char *instance_name(const struct instance *instance);
 size_t instance_ring_bytes(const struct instance *instance);   /* per CPU */
-size_t instance_subbuf_bytes(const struct instance *instance); /* what one read gives */
+size_t instance_subbuf_bytes(const struct instance *instance); /* of one read */
 
 /* Text of a file of an event; NULL if absent. Free it. */
 char *instance_event_read(struct instance *instance, const char *system, const char *event,
@@ -56,13 +56,13 @@ int instance_enable(struct instance *instance, const char *system, const char *e
 		    const char *filter, struct error *err);
 
 /*
- * Have the kernel do `what` at each hit of the event, as "stacktrace". Like everything in
- * it, a trigger is gone with the instance.
+ * Set a trigger: `what` (such as "stacktrace") at each hit of the event. It ends with the
+ * instance.
  */
 int instance_trigger(struct instance *instance, const char *system, const char *event,
 		     const char *what, struct error *err);
 
-/* Switch recording on or off; off also takes the probes of all events out. */
+/* Switch recording on or off; off also removes the probes of all events. */
 int instance_switch(struct instance *instance, bool on, struct error *err);
 
 /* A non-blocking descriptor of one CPU's raw sub-buffers, or -errno. */

@@ -30,7 +30,7 @@ struct walk {
 	bool in_run;    /* if there is one */
 	bool head_lru;  /* the compound page we are in is on an LRU list */
 	uint64_t block; /* first pfn of the pageblock being counted */
-	unsigned nr_present, nr_blank, nr_movable, nr_kept, nr_lru;
+	unsigned nr_present, nr_blank, nr_movable, nr_unmovable, nr_lru;
 };
 
 /* Twice the room, the same rows. */
@@ -109,19 +109,19 @@ static int end_pageblock(struct walk *w, struct error *err)
 		to->node[i] = w->zone->node;
 		to->zone[i] = w->zone->zone;
 		to->pfn[i] = w->block;
-		to->migratetype[i] =
-			w->nr_kept > w->nr_movable ? MIGRATETYPE_UNMOVABLE : MIGRATETYPE_MOVABLE;
+		to->migratetype[i] = w->nr_unmovable > w->nr_movable ? MIGRATETYPE_UNMOVABLE
+								     : MIGRATETYPE_MOVABLE;
 		to->guessed[i] = 1;
 		to->nr_movable[i] = (uint16_t)w->nr_lru;
 		set_valid(to->nr_movable_valid, i);
 	}
-	w->nr_present = w->nr_blank = w->nr_movable = w->nr_kept = w->nr_lru = 0;
+	w->nr_present = w->nr_blank = w->nr_movable = w->nr_unmovable = w->nr_lru = 0;
 	return 0;
 }
 
 /*
- * One used page. What a claim counts as movable is PageLRU() of the page, which
- * for a tail asks its head (prep_move_freepages_block, 6.12); kernels before 6.11
+ * One used page. A claim counts a page as movable by PageLRU(), which for a tail page
+ * asks its head (prep_move_freepages_block, 6.12); kernels before 6.11
  * or so show the LRU bit on the head only.
  */
 static void count_used(struct walk *w, uint64_t flags)
@@ -135,7 +135,7 @@ static void count_used(struct walk *w, uint64_t flags)
 	if (lru || flags & (FLAG(KPF_ANON) | FLAG(KPF_MMAP) | FLAG(KPF_HUGE)))
 		w->nr_movable++;
 	else
-		w->nr_kept++;
+		w->nr_unmovable++;
 }
 
 static int see_page(struct walk *w, uint64_t pfn, uint64_t flags, struct error *err)
@@ -187,9 +187,10 @@ static int walk_zone(struct walk *w, int fd, const char *path, uint64_t *flags, 
 	return ret ?: end_pageblock(w, err);
 }
 
-int free_blocks(const char *path, const struct zone_span *zones, int nr_zones, int pageblock_order,
-		int max_order, struct batch **blocks, struct batch **pageblocks, struct error *err)
+int free_blocks(const char *path, const struct page_layout *layout, struct batch **blocks,
+		struct batch **pageblocks, struct error *err)
 {
+	int pageblock_order = layout->pageblock_order, max_order = layout->max_order;
 	struct walk w = {.pageblock_order = pageblock_order, .max_order = max_order};
 	uint64_t *flags = NULL;
 	int fd, ret;
@@ -211,8 +212,8 @@ int free_blocks(const char *path, const struct zone_span *zones, int nr_zones, i
 		if (!flags)
 			ret = fail(err, ENOMEM, "no memory for page flags");
 	}
-	for (int z = 0; z < nr_zones && !ret; z++) {
-		w.zone = &zones[z];
+	for (int z = 0; z < layout->nr_zones && !ret; z++) {
+		w.zone = &layout->zones[z];
 		ret = walk_zone(&w, fd, path, flags, err);
 	}
 	free(flags);

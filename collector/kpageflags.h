@@ -5,11 +5,11 @@
  * The file holds one u64 of KPF_* flags per page frame. KPF_BUDDY is on every
  * page of a free block (fs/proc/page.c, stable_page_flags). Two free buddies
  * always merge, so cutting a run of such pages into the largest aligned blocks
- * gives the kernel's own blocks back: their places and orders are facts as of
- * the moment each page was read (the file is not a snapshot).
+ * gives the kernel's own blocks back. Their places and orders were true when each
+ * page was read; the file is not a snapshot.
  *
  * The migratetype of a pageblock is not in the file. The guess: MOVABLE if at
- * least half of its used pages (reserved ones aside) are movable by their flags:
+ * least half of its used pages, reserved ones excluded, are movable by their flags:
  * on an LRU list, anon, mapped, hugetlb; also if it has no used page, as that is
  * how the kernel starts. Else UNMOVABLE. Slab that can be reclaimed looks like any slab, so
  * RECLAIMABLE is never guessed, nor are HIGHATOMIC, CMA and ISOLATE. A pageblock
@@ -20,18 +20,23 @@
 #include "batch.h"
 #include "error.h"
 
-/* Where a zone lies. Of zones that overlap, each gets what lies in its span. */
+/* The span of a zone. Zones that overlap each get the pages in their span. */
 struct zone_span {
 	uint16_t node;
 	uint8_t zone; /* canonical */
 	uint64_t start_pfn, spanned;
 };
 
+struct page_layout {
+	const struct zone_span *zones;
+	int nr_zones, pageblock_order, max_order;
+};
+
 /*
  * Read `path` (/proc/kpageflags or a copy) and make the rows of `block_guess` and
  * `pageblock` (snapshot and ts 0), ascending by pfn within each zone. Pageblocks
- * that are nothing but a hole, or not initialised yet, have no row. The caller frees both batches.
+ * that are only a hole, or not initialised yet, have no row. The caller frees both batches.
  * -ENOENT and the like, -EINVAL (orders out of range), -ENOMEM.
  */
-int free_blocks(const char *path, const struct zone_span *zones, int nr_zones, int pageblock_order,
-		int max_order, struct batch **blocks, struct batch **pageblocks, struct error *err);
+int free_blocks(const char *path, const struct page_layout *layout, struct batch **blocks,
+		struct batch **pageblocks, struct error *err);

@@ -31,13 +31,13 @@ _LINE = re.compile(
 )
 
 
-_OWN_NODE = {"default", "local"}  # policies that are none: the node of the CPU first
+_OWN_NODE = {"default", "local"}  # no policy: the CPU's node comes first
 
 
-def prefers(row: Row, nodes: set[int]) -> str | None:
-    """What a row of memory_policy means on a machine whose memory is on `nodes`.
+def preference_of(row: Row, nodes: set[int]) -> str | None:
+    """The preferred node of a row of memory_policy, if memory is on `nodes`.
 
-    As in the table preference: cpu, or landed; None if the policy was not told.
+    A label of the table preference: cpu or landed; None if the policy is unknown.
     """
     if row["cpuset"] is not None and not nodes.issubset(parse_list(row["cpuset"])):
         return "landed"
@@ -47,7 +47,7 @@ def prefers(row: Row, nodes: set[int]) -> str | None:
 
 
 def parse(text: str) -> list[Row]:
-    """Rows of the table memory_policy; none if no line is one of those."""
+    """Rows of the table memory_policy; none if no line matches."""
     policies: dict[int, dict[str, None]] = {}
     cpusets: dict[int, str] = {}
     for pid, policy, mems in _LINE.findall(text):
@@ -66,7 +66,7 @@ def parse(text: str) -> list[Row]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file as grep -H writes them; none where it is gone, or not for us."""
+    """The lines of a file as grep -H writes them; none if it is gone or not readable."""
     text = ""
     with contextlib.suppress(OSError):
         text = path.read_text("utf-8", "replace")
@@ -74,18 +74,18 @@ def _lines(path: Path) -> list[str]:
 
 
 class Processes:
-    """The memory policies of this machine's processes, each asked once."""
+    """The memory policies of this machine's processes, each read once."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self._seen: set[str] = set()
 
     def restart(self) -> None:
-        """Let the next look ask all of them again."""
+        """Make the next take() read all processes again."""
         self._seen = set()
 
     def take(self) -> list[Row]:
-        """Rows of memory_policy for those that were not there the last time."""
+        """Rows of memory_policy for processes that are new since the last call."""
         there = {path.name for path in self._proc.iterdir() if path.name.isdigit()}
         new = sorted(there - self._seen, key=int)
         self._seen = there

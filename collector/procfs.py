@@ -5,8 +5,8 @@ A directory holds NAME.before and NAME.after (or plain NAME), each maybe .zst:
 zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline,
 hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see
 numa_maps.py), and `nodes` with lines "node0 cpus 0-1 distance 10 20". All are
-optional: what is not there, or not printed by that kernel, is missing from the facts
-and the rows.
+optional: facts and rows lack the contents of absent files and of lines that the kernel
+does not print.
 
     proc = procfs.live()                    # or procfs.saved(directory)
     proc.facts["migratetypes"]              # ["Unmovable", "Movable", ...]
@@ -75,8 +75,8 @@ CONFIG = (
 
 _STAGES = ("before", "after")
 
-# Sysctls of vm that do something when they are only read: every CPU folds its counters and
-# drains from its lists (vmstat_refresh), and every zone's reserves are computed anew
+# Sysctls of vm that act when they are read: stat_refresh makes every CPU fold its counters
+# and drain its lists (vmstat_refresh); lowmem_reserve_ratio recomputes every zone's reserves
 # (lowmem_reserve_ratio_sysctl_handler, 6.18).
 _ACTING = {"stat_refresh", "lowmem_reserve_ratio"}
 
@@ -84,10 +84,10 @@ _ACTING = {"stat_refresh", "lowmem_reserve_ratio"}
 class Proc:
     """The /proc files of one machine, at one or more stages of a recording."""
 
-    stages: tuple[str, ...]  # in order; what rows() and blocks() take
+    stages: tuple[str, ...]  # in order; arguments of rows() and blocks()
 
     def text(self, name: str, stage: str = "") -> str | None:
-        """What /proc/NAME said at `stage` (or at any), None if it is not known."""
+        """The text of /proc/NAME at `stage` (or at any stage); None if unknown."""
         data = self._read(name, stage)
         return None if data is None else data.decode("utf-8", "replace")
 
@@ -100,7 +100,7 @@ class Proc:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What is known of the machine, under the keys of a tape's facts."""
+        """The known facts on the machine, under the keys of a tape's facts."""
         found = {
             "kernel": _release(self.text("version")),
             "version": _stripped(self.text("version")),
@@ -145,7 +145,7 @@ class Proc:
         return rows
 
     def blocks(self, stage: str, snapshot: int, ts: int = 0) -> dict[str, pa.RecordBatch]:
-        """Tables block_guess and pageblock; empty where kpageflags was not readable."""
+        """Tables block_guess and pageblock; empty if kpageflags was not readable."""
         zones, _ = parse_zoneinfo(self.text("zoneinfo", stage) or "")
         spans = [(z["node"], ZONES.index(z["zone"]), z["start_pfn"], z["spanned"]) for z in zones]
         pageblock_order = self.facts.get("pageblock_order")
@@ -260,7 +260,7 @@ class _Saved(Proc):
             self.stages = ("",)
 
     def _file(self, name: str, stage: str) -> Path | None:
-        """The file at that stage; without a stage, the first there is."""
+        """The file at that stage; without a stage, the first that exists."""
         stems = [f"{name}.{stage}"] if stage else [name, *(f"{name}.{s}" for s in _STAGES)]
         for stem in stems:
             for path in (self.directory / stem, self.directory / f"{stem}.zst"):
@@ -291,7 +291,7 @@ class _Saved(Proc):
 
 
 def live() -> Proc:
-    """This machine, now: every call reads anew, but for the facts."""
+    """This machine, now: every call reads /proc again, except for the facts."""
     return _Live()
 
 
@@ -304,7 +304,7 @@ def parse_zoneinfo(text: str) -> tuple[list[Row], list[Row]]:
     """Rows of `zone` and `pcp` for the zones that have pages.
 
     The watermarks are printed with the boost added (min_wmark_pages() and its
-    like in mm/vmstat.c); it is taken off where the kernel prints it.
+    like in mm/vmstat.c); it is subtracted if the kernel prints the boost.
     """
     zones: list[Row] = []
     pcps: list[Row] = []

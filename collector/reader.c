@@ -31,7 +31,7 @@ enum {
 	MAX_NAP_US = 10 * 1000,
 };
 
-/* Between the time taken of an event and its place in the ring, as seen from... */
+/* Delay between an event's time and its place in the ring, as seen from... */
 static const uint64_t own_cpu_slack = 1000000;     /* the same CPU: clocks read at once, ns apart */
 static const uint64_t other_cpu_slack = 100000000; /* another: the writer may be held up midway */
 
@@ -65,8 +65,8 @@ static void nap(long us)
 }
 
 /*
- * A full spool is no reason to end: the decoder makes room, and what the ring has
- * no room for meanwhile the kernel counts as lost. 1: nobody makes room any more.
+ * Wait for room in a full spool: the decoder makes room, and the kernel counts the events
+ * that the ring loses meanwhile. 1: the spool stays full for good.
  */
 static int push(struct reader *reader, const struct subbuf *subbuf)
 {
@@ -102,15 +102,14 @@ static void set_watermark(struct reader *reader, uint64_t ts, int cpu)
 }
 
 /*
- * Take all there is out of the ring, and so move the watermark.
+ * Take everything out of the ring, and advance the watermark.
  *
- * A writer holds its CPU from taking an event's time to the end of writing it,
- * so when this thread runs there, no event is midway: what has an earlier time
- * than a look at the clock is in the ring. It is out of the ring when the page
- * being written was read, that is when one is not full (events are far smaller
- * than half a page), or when there is nothing. Only the first page may be the
- * rest of one that was read before. With `to_end` only nothing will do. 1: the spool
- * is full for good.
+ * A writer holds its CPU from reading an event's time to the end of writing it. So when this
+ * thread runs on that CPU, no event is half written: all events before the current time are
+ * in the ring. They are out of the ring once the page being written was read: that page is
+ * not full (events are far smaller than half a page), or the ring is empty. Only the first
+ * page may be the rest of one that was read before. With `to_end` only an empty ring ends
+ * the loop. 1: the spool stays full for good.
  */
 static int drain(struct reader *reader, bool to_end)
 {
@@ -144,7 +143,7 @@ static int drain(struct reader *reader, bool to_end)
 	return fail(&reader->err, ECANCELED, "the recording was closed");
 }
 
-/* These make reading better; none is needed for it to be right. */
+/* These make reading faster; it is correct without them. */
 static void pin(const struct reader *reader)
 {
 	size_t size = CPU_ALLOC_SIZE(reader->config.cpu + 1);
@@ -179,10 +178,10 @@ static void *read_ring(void *arg)
 		nap(reader->nap_us);
 		poll(fds, 2, reader->config.flush_ms);
 		if (sched_getcpu() != reader->config.cpu)
-			pin(reader); /* its CPU went offline, and may be back */
+			pin(reader); /* its CPU went offline and may be back */
 		reader->ret = drain(reader, false);
 	}
-	/* A writer that was midway when recording was switched off has ended soon after. */
+	/* A writer that was half way when recording was switched off ends soon after. */
 	nap(1000);
 	if (!reader->ret)
 		reader->ret = drain(reader, true);
@@ -190,7 +189,7 @@ static void *read_ring(void *arg)
 	return NULL;
 }
 
-/* Signals are for the threads of the program that uses us. */
+/* Signals go to the threads of the calling program. */
 static int start_thread(struct reader *reader, struct error *err)
 {
 	sigset_t all, before;

@@ -3,12 +3,12 @@
  * reader.h - the reader of one CPU's ring buffer.
  *
  * A thread on that CPU takes sub-buffers out of the ring into a spool: full ones
- * when the ring is half full, and now and then whatever there is, so that the merge of
- * all CPUs can go on. After each round it says how far the spool is
- * complete: the watermark.
+ * when the ring is half full, and partial ones at intervals, so that the merge of all CPUs
+ * makes progress. After each round it publishes the time up to which the spool is complete:
+ * the watermark.
  *
- * Sub-buffers are read into memory that is there already. splice() would give
- * and take pages of the very allocator that is traced.
+ * Sub-buffers are read into existing memory. splice() would allocate and free pages of the
+ * traced allocator.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct reader_config {
 	struct instance *instance;
 	struct spool *spool; /* outlives the reader */
 	int cpu;
-	int stop;     /* an eventfd that becomes readable when recording was switched off */
+	int stop;     /* an eventfd, readable once recording is switched off */
 	int flush_ms; /* how long an event may stay in the ring */
 };
 
@@ -38,7 +38,7 @@ int reader_new(struct reader **out, const struct reader_config *config, struct e
  */
 int reader_full(const struct reader *reader);
 
-/* Nobody will make room in a full spool any more: leave the rest in the ring. */
+/* A full spool stays full from now on: leave the rest in the ring. */
 void reader_give_up(struct reader *reader);
 
 /* Wait until the stopped ring is read to its end. Returns why the reader failed, or 0. */

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record.h"
-
 #include "formats.h"
-#include "tables.h"
-#include "unspool.h"
+#include "record_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,203 +18,23 @@
 #include <unistd.h>
 
 enum {
-	EVENT_ROWS = 128 * 1024,
-	FLUSH_MS = 200,           /* that an event may stay in a ring before it is decoded */
-	DEFERRED_FLUSH_MS = 1000, /* ...or only spooled */
-	WATCH_MS = 100,           /* how often a deferred recording is looked at */
+	FLUSH_MS = 200,           /* most that an event stays in a ring before it is decoded */
+	DEFERRED_FLUSH_MS = 1000, /* ... or only spooled */
+	WATCH_MS = 100,           /* how often a deferred recording is checked */
 	MAX_SPOOL_KB = 32 * 1024, /* in memory, of all CPUs together */
 	MIN_SPOOL_SLOTS = 8,
-	PROMPT_MB = 4, /* behind, where somebody waits for what is decoded */
-};
-
-/* For the names and control groups of threads; see tasks.h. */
-static const char *const task_events[] = {"task:task_newtask", "task:task_rename",
-					  "cgroup:cgroup_attach_task", NULL};
-
-struct recorder {
-	struct unspool unspool; /* first: see ring_stats */
-	struct instance *instance;
-	char *spool;
-	struct spool_budget budget;
-	uint64_t spool_max;
-	bool keep, defer;
-	char dir[32];     /* the spools' directory, by descriptor: it may be moved */
-	int dir_fd, stop; /* the latter an eventfd */
-	bool started;
-	atomic_bool stopped, closed;
-	pthread_t thread;
-	char ended[48]; /* how */
-
-	char **events; /* those that the kernel has */
-	size_t nr_events;
-	char **skipped;
-	size_t nr_skipped;
-	uint64_t vmstat_update;
-	bool stacks;
+	PROMPT_MB = 4, /* most that `prompt` decoding is behind */
 };
 
 /*
  * Set-up.
  */
 
-static int add_name(char ***names, size_t *nr, const char *name, struct error *err)
-{
-	char **more = realloc(*names, (*nr + 1) * sizeof(*more));
-
-	if (more)
-		*names = more;
-	if (!more || !(more[*nr] = strdup(name)))
-		return fail(err, ENOMEM, "no memory for the name of %s", name);
-	(*nr)++;
-	return 0;
-}
-
 static void free_names(char **names, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
 		free(names[i]);
 	free(names);
-}
-
-static int split(const char *name, char system[64], char event[64], struct error *err)
-{
-	if (sscanf(name, "%63[^:]:%63s", system, event) != 2)
-		return fail(err, EINVAL, "'%s' is not a tracepoint: expected system:event", name);
-	return 0;
-}
-
-/* The only work recorded by its start; 0 if the kernel hides its addresses. */
-static uint64_t find_vmstat_update(void)
-{
-	unsigned long long address = 0;
-	char line[256];
-	FILE *file = fopen("/proc/kallsyms", "re");
-
-	while (file && !address && fgets(line, sizeof(line), file)) {
-		const char *name = strstr(line, " vmstat_update");
-
-		if (name && (name[14] == '\n' || name[14] == '\0'))
-			address = strtoull(line, NULL, 16);
-	}
-	if (file)
-		fclose(file);
-	return address;
-}
-
-/* Learn the format of an event; false if it cannot be recorded here. */
-static bool learn_event(struct recorder *r, const char *system, const char *event)
-{
-	size_t size;
-	char *format = instance_event_read(r->instance, system, event, "format", &size);
-
-	if (!format)
-		return false;
-	tep_parse_event(r->unspool.source.tep, format, size, system);
-	free(format);
-	if (!strcmp(event, "workqueue_execute_start")) {
-		r->vmstat_update = find_vmstat_update();
-		if (!r->vmstat_update)
-			return false;
-	}
-	return tep_find_event_by_name(r->unspool.source.tep, system, event);
-}
-
-static int add_events(struct recorder *r, const char *const *names, struct error *err)
-{
-	int ret = 0;
-
-	for (; *names && !ret; names++) {
-		char system[64], event[64];
-
-		ret = split(*names, system, event, err);
-		if (ret)
-			break;
-		if (learn_event(r, system, event))
-			ret = add_name(&r->events, &r->nr_events, *names, err);
-		else
-			ret = add_name(&r->skipped, &r->nr_skipped, *names, err);
-	}
-	return ret;
-}
-
-static bool has_name(char *const *names, size_t nr, const char *name)
-{
-	for (size_t i = 0; i < nr; i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
-}
-
-/* Tracepoints were renamed: of each page event asked for, one name must be known. */
-static int check_page_events(const struct recorder *r, struct error *err)
-{
-	for (int k = 0; k < event_table.nr_kinds; k++) {
-		const char *const *name = event_table.kinds[k].tracepoints;
-		const char *missing = NULL;
-		bool found = false;
-
-		for (; *name; name++) {
-			found = found || has_name(r->events, r->nr_events, *name);
-			if (has_name(r->skipped, r->nr_skipped, *name))
-				missing = *name;
-		}
-		if (missing && !found)
-			return fail(err, ENOENT, "this kernel has no tracepoint %s", missing);
-	}
-	return 0;
-}
-
-static int set_up_formats(struct recorder *r, const struct recorder_config *config,
-			  struct error *err)
-{
-	struct decoder_names names = config->names;
-	int ret;
-
-	r->unspool.source.tep = tep_alloc();
-	if (!r->unspool.source.tep)
-		return fail(err, ENOMEM, "no memory for event formats");
-	tep_set_loglevel(TEP_LOG_NONE);
-	tep_set_long_size(r->unspool.source.tep, sizeof(long));
-	tep_set_page_size(r->unspool.source.tep, (int)sysconf(_SC_PAGESIZE));
-	ret = add_events(r, config->events, err);
-	if (!ret)
-		ret = check_page_events(r, err);
-	if (!ret && !r->nr_events)
-		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
-	if (!ret)
-		ret = add_events(r, task_events, err);
-	if (!ret && r->stacks && !learn_event(r, "ftrace", "kernel_stack"))
-		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
-	if (!ret && r->stacks)
-		ret = add_name(&r->events, &r->nr_events, "ftrace:kernel_stack", err);
-	names.vmstat_update = r->vmstat_update;
-	if (!ret)
-		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
-				  EVENT_ROWS, err);
-	if (!ret)
-		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
-	return ret;
-}
-
-/* "0-3,8" in /sys/devices/system/cpu/online. */
-static int set_up_cpus(struct recorder *r, struct error *err)
-{
-	const char *path = "/sys/devices/system/cpu/online";
-	FILE *file = fopen(path, "re");
-	int first, last, ret = 0;
-	char after = ',';
-
-	if (!file)
-		return fail(err, errno, "cannot read %s: %s", path, strerror(errno));
-	while (!ret && after == ',' && fscanf(file, "%d%c", &first, &after) == 2) {
-		last = first;
-		if (after == '-' && fscanf(file, "%d%c", &last, &after) != 2)
-			break;
-		for (int cpu = first; cpu <= last && !ret; cpu++)
-			ret = unspool_add(&r->unspool, cpu, instance_name(r->instance), err);
-	}
-	fclose(file);
-	return ret ?: unspool_ready(&r->unspool, err);
 }
 
 static int ring_stats(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
@@ -252,9 +69,9 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	if (!ret)
 		ret = instance_new(&r->instance, config->ring_kb, err);
 	if (!ret)
-		ret = set_up_formats(r, config, err);
+		ret = recorder_set_formats(r, config, err);
 	if (!ret)
-		ret = set_up_cpus(r, err);
+		ret = recorder_set_cpus(r, err);
 	if (!ret) {
 		r->stop = eventfd(0, EFD_CLOEXEC);
 		if (r->stop < 0)
@@ -281,7 +98,7 @@ void recorder_cancel(struct recorder *r)
 		unspool_urge(&r->unspool, r->thread);
 	if (r->stop >= 0)
 		eventfd_write(r->stop, 1);
-	/* What a stopped recording still has in its rings belongs into a spool that is kept. */
+	/* A stored spool gets the rest of a stopped recording's rings. */
 	for (int i = 0; i < r->unspool.nr_cpus; i++) {
 		struct cursor *c = &r->unspool.cursors[i];
 
@@ -294,7 +111,7 @@ void recorder_cancel(struct recorder *r)
 		source_end(&r->unspool.source, -ECANCELED, &gone);
 }
 
-/* CPUs that came after the start: their events are counted in a spool without any. */
+/* A CPU that came online after the start: an empty spool stores its counts. */
 static void count_late_cpu(const struct recorder *r, int cpu, const struct ring_stats *stats)
 {
 	struct spool_budget none = {0};
@@ -314,7 +131,7 @@ static void count_late_cpu(const struct recorder *r, int cpu, const struct ring_
 	spool_free(spool);
 }
 
-/* The spools say how it ended, for those who find them. */
+/* Store in the spools how the recording ended. */
 static void end_spools(const struct recorder *r)
 {
 	struct ring_stats stats;
@@ -362,7 +179,7 @@ void recorder_free(struct recorder *r)
 }
 
 /*
- * A deferred recording: nothing is decoded, so a spool that is full stays full.
+ * A deferred recording: nothing is decoded, so a full spool stays full.
  */
 
 static bool is_full(const struct recorder *r)
@@ -405,7 +222,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* Signals are for the threads of the program that uses us. */
+/* Signals go to the threads of the calling program. */
 static int start_thread(struct recorder *r, struct error *err)
 {
 	sigset_t all, before;
@@ -424,30 +241,7 @@ static int start_thread(struct recorder *r, struct error *err)
 	return 0;
 }
 
-static int enable_events(struct recorder *r, struct error *err)
-{
-	char system[64], event[64], filter[64];
-
-	snprintf(filter, sizeof(filter), "function == 0x%llx",
-		 (unsigned long long)r->vmstat_update);
-	for (size_t i = 0; i < r->nr_events; i++) {
-		bool is_work = !strcmp(r->events[i], "workqueue:workqueue_execute_start");
-		int ret = split(r->events[i], system, event, err);
-
-		if (!strcmp(system, "ftrace"))
-			continue; /* a trigger's, below */
-		if (!ret)
-			ret = instance_enable(r->instance, system, event, is_work ? filter : NULL,
-					      err);
-		if (ret)
-			return ret;
-	}
-	return r->stacks ? instance_trigger(r->instance, "kmem", "mm_page_alloc_extfrag",
-					    "stacktrace", err)
-			 : 0;
-}
-
-/* Memory for as much as the ring holds, within what all may take. */
+/* Spool memory: as much as the ring holds, within the bound of all spools. */
 static int make_spools(struct recorder *r, struct error *err)
 {
 	size_t slot = instance_subbuf_bytes(r->instance), nr = (size_t)r->unspool.nr_cpus;
@@ -504,7 +298,7 @@ static int copy_file(const char *from, const char *to, struct error *err)
 	return ret;
 }
 
-/* What a decoder needs elsewhere. */
+/* Store the files that a decoder of the spools needs. */
 static int describe(struct recorder *r, struct error *err)
 {
 	char path[PATH_MAX];
@@ -550,7 +344,7 @@ int recorder_start(struct recorder *r, struct error *err)
 		return fail(err, EINVAL, "this recording was started before");
 	ret = make_spools(r, err);
 	ret = ret ?: start_readers(r, err);
-	ret = ret ?: enable_events(r, err);
+	ret = ret ?: recorder_enable_events(r, err);
 	tasks_scan(r->unspool.tasks);
 	if (r->keep)
 		ret = ret ?: describe(r, err);

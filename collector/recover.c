@@ -19,7 +19,7 @@ struct recovery {
 	bool started;
 };
 
-/* As the recorder counted them at the end. */
+/* The recorder's counts at the end. */
 static int ring_stats(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
 {
 	for (int i = 0; i < u->nr_cpus; i++) {
@@ -30,7 +30,7 @@ static int ring_stats(struct unspool *u, int cpu, struct ring_stats *out, struct
 		*out = past.counts;
 		return 0;
 	}
-	return fail(err, ENODATA, "nobody counted what cpu %d lost", cpu);
+	return fail(err, ENODATA, "the spool of cpu %d has no count of lost events", cpu);
 }
 
 static int by_number(const void *a, const void *b)
@@ -38,7 +38,7 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* The CPUs of which there is a spool, ascending; the caller frees. Their number, or -errno. */
+/* The CPUs that have a spool, ascending; the caller frees. Returns their number or -errno. */
 static int find_cpus(int **cpus, const char *dir, struct error *err)
 {
 	DIR *entries = opendir(dir);
@@ -64,7 +64,7 @@ static int find_cpus(int **cpus, const char *dir, struct error *err)
 	}
 	closedir(entries);
 	if (!nr)
-		return fail(err, ENOENT, "%s: no spool in it", dir);
+		return fail(err, ENOENT, "%s: contains no spool", dir);
 	if (nr > 0)
 		qsort(*cpus, (size_t)nr, sizeof(**cpus), by_number);
 	return nr;
@@ -124,7 +124,7 @@ int recovery_open(struct recovery **out, const char *dir, const struct decoder_n
 	if (!ret) {
 		ret = -pthread_create(&r->thread, NULL, unspool_run, &r->unspool);
 		if (ret)
-			fail(err, -ret, "%s: no thread: %s", dir, strerror(-ret));
+			fail(err, -ret, "%s: cannot start a thread: %s", dir, strerror(-ret));
 		r->started = !ret;
 	}
 	if (ret) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recover.h - what a recorder left in its spools, as a source of batches.
+ * recover.h - the spools of a former recorder as a source of batches.
  *
  * The directory holds a spool for each CPU (spool.h), the event formats (formats.h) and
  * the names of threads (tasks.h). It may come from another machine with the same byte order
- * and word size; of this one nothing is needed. Nothing is changed in it.
+ * and word size; this machine's state does not matter. The directory is not changed.
  */
 #pragma once
 
@@ -21,10 +21,10 @@ struct recovery;
 int recovery_open(struct recovery **out, const char *dir, const struct decoder_names *names,
 		  const struct checkpoint *checkpoint, struct error *err);
 
-/* Stops decoding wherever it is. */
+/* Stops decoding at once. */
 void recovery_close(struct recovery *r);
 
-/* Look at the spools of a directory together, of a recording that is over or not. */
+/* The state of all spools of a directory together, of a recording that is over or not. */
 int recovery_look(const char *dir, struct spool_state *out, struct error *err);
 
 struct source *recovery_source(struct recovery *r);
@@ -33,7 +33,7 @@ struct tasks *recovery_tasks(struct recovery *r);
 /* Share decoded, 0 to 1. */
 double recovery_progress(const struct recovery *r);
 
-/* How the recording ended, as its recorder said; "killed" if it could not. */
+/* How the recording ended, as its recorder stored it; "killed" if it stored nothing. */
 const char *recovery_ended(const struct recovery *r);
 
 /* Sub-buffers left out as damaged (also in `lost`), once the source is at its end. */

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of /proc while a recording goes on: counters, and parameters that change.
+"""Samples of /proc during a recording: counters, and parameters that change.
 
-The watermarks, the limits of the per-CPU lists and the sysctls are not the same from
-the start of a recording to its end: memory is still being initialised, hotplugged, or
-somebody tunes. A replay that does not know is wrong from then on.
+Watermarks, limits of the per-CPU lists and sysctls may change during a recording: memory is
+initialised or hotplugged, or an administrator tunes. A replay without these changes is wrong
+from then on.
 
-A sample holds what changed since the one before, as rows of the tables `parameter` and
-`sample`, and all free blocks, as rows of `free_count`; without their `at`, which the
-events decide. Nothing is parsed but what was read, and files stay open: a sample costs
-some hundred microseconds on a small machine.
+A sample holds the changes since the sample before, as rows of the tables `parameter` and
+`sample`, and all free blocks, as rows of `free_count`. The rows lack `at`, which depends on
+the events. Files stay open: a sample costs some hundred microseconds on a small machine.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ SYSCTLS = (
     "zone_reclaim_mode",
 )
 
-# Counters of /proc/vmstat that begin like this are of allocation, reclaim, compaction or THP.
+# Prefixes of the counters of allocation, reclaim, compaction and THP in /proc/vmstat.
 COUNTERS = (
     "allocstall",
     "balloon_",
@@ -76,7 +75,7 @@ _Key = tuple[str, int | None, str | None, int | None]  # name, node, zone, cpu
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at /proc: what changed since the last one, all the counters, what is free."""
+    """One reading of /proc: changes since the last one, all of vmstat, free blocks."""
 
     ts: int
     parameters: list[Row]
@@ -86,11 +85,11 @@ class Sample:
 
 
 class _File:
-    """A file of /proc that is read again and again."""
+    """An open file of /proc, read at each sample."""
 
     def __init__(self, path: Path, size: int) -> None:
         self._fd = os.open(path, os.O_RDONLY)
-        self._size = size  # of one read: the kernel allocates as much for a sysctl's
+        self._size = size  # bytes of one read; for a sysctl the kernel allocates as much
 
     def read(self) -> str:
         parts: list[bytes] = []
@@ -105,7 +104,7 @@ class _File:
 
 
 class Sampler:
-    """Looks at /proc, again and again; what is not there is left out."""
+    """Reads /proc at each take(); leaves out absent files."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._files: dict[str, _File] = {}
@@ -128,7 +127,7 @@ class Sampler:
         self._all_counters = True
 
     def take(self) -> Sample:
-        """A sample, now. The first, of which the state is the snapshot's, is taken by itself."""
+        """A sample, now. The constructor takes the first, whose state is the snapshot's."""
         ts = time.monotonic_ns()
         parameters: dict[_Key, int] = {}
         counters: dict[_Key, int] = {}

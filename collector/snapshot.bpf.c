@@ -3,384 +3,20 @@
  * snapshot.bpf.c - copies of the page allocator's lists, made inside the kernel.
  *
  *   find_vmcoreinfo   once: the note that names a few data symbols
- *   find_zones        before each snapshot: zones, their layout, how much there is to walk
+ *   find_zones        before each snapshot: zones, their layout, the number of entries to walk
  *   cut               on mm_page_alloc_zone_locked: the instant of the snapshot
- *   unmarked_cut      the same where that tracepoint cannot be made to fire
+ *   unmarked_cut      the same if that tracepoint does not fire
  *   walk_own, walk_zones, walk_pcps
- *                     right after the cut: what it left, by several CPUs at once
+ *                     right after the cut: the other lists, on several CPUs at once
  *   piece             one list alone, for zones too large to walk at once
  *
- * snapshot.c runs them; snapshot.h says why the result is exact.
+ * snapshot.c runs them; snapshot.h explains why the result is exact. snapshot_find.bpf.h holds
+ * the first two programs, snapshot_maps.bpf.h the maps.
  */
-#include "snapshot_image.h"
-
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
+#include "snapshot_find.bpf.h"
+#include "snapshot_maps.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* The kernel's types, as far as they are used here; libbpf finds the real places. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct list_head {
-	struct list_head *next, *prev;
-};
-
-struct page {
-	struct list_head lru;
-};
-
-struct free_area {
-	struct list_head free_list[1];
-	unsigned long nr_free;
-};
-
-typedef struct {
-	long counter;
-} atomic_long_t;
-
-struct spinlock {
-	int unused;
-};
-
-struct per_cpu_pages {
-	struct spinlock lock;
-	int count, high, high_min, high_max, batch;
-	__u8 flags, alloc_factor, expire;
-	short free_factor, free_count;
-	struct list_head lists[1];
-};
-
-struct per_cpu_zonestat {
-	__s8 vm_stat_diff[1];
-	__s8 stat_threshold;
-};
-
-struct zone {
-	unsigned long _watermark[1];
-	unsigned long watermark_boost, nr_reserved_highatomic, nr_free_highatomic;
-	long lowmem_reserve[1];
-	struct per_cpu_pages *per_cpu_pageset;
-	struct per_cpu_zonestat *per_cpu_zonestats;
-	unsigned long zone_start_pfn;
-	atomic_long_t managed_pages;
-	unsigned long spanned_pages, present_pages;
-	const char *name;
-	struct free_area free_area[1];
-	unsigned long flags;
-	struct spinlock lock;
-	atomic_long_t vm_stat[1];
-};
-
-struct pglist_data {
-	struct zone node_zones[1];
-	unsigned long first_deferred_pfn;
-};
-
-struct mem_section_usage {
-	unsigned long pageblock_flags[1];
-};
-
-struct mem_section {
-	unsigned long section_mem_map;
-	struct mem_section_usage *usage;
-};
-
-struct bpf_array {
-	void *pptrs[1];
-};
-
-#pragma clang attribute pop
-
-/* Enumerators are matched by name; the values here mean nothing. */
-enum migratetype {
-	MIGRATE_UNMOVABLE,
-	MIGRATE_MOVABLE,
-	MIGRATE_RECLAIMABLE,
-	MIGRATE_HIGHATOMIC,
-	MIGRATE_CMA,
-	MIGRATE_ISOLATE,
-	MIGRATE_PCPTYPES,
-};
-enum zone_flags { ZONE_BOOSTED_WATERMARK, ZONE_RECLAIM_ACTIVE, ZONE_BELOW_HIGH };
-enum zone_stat_item { NR_FREE_PAGES, NR_FREE_CMA_PAGES };
-enum pageblock_bits { PB_migrate_isolate, NR_PAGEBLOCK_BITS, __NR_PAGEBLOCK_BITS };
-
-struct control control;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, SNAPSHOT_MAX_ZONES);
-	__type(key, __u32);
-	__type(value, struct zone_place);
-} places SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct zone_image);
-} zones SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pcp_image);
-} pcps SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct section_image);
-} sections SEC(".maps");
-
-/* Addresses of the entries of all walked lists. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} nodes SEC(".maps");
-
-/* Exists only to tell where each CPU's per-cpu area lies. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} probe SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} percpu_offset SEC(".maps");
-
-static __u64 read_u64(__u64 address)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
-	return value;
-}
-
-/* --- find_vmcoreinfo: the kernel describes itself --- */
-
-static long try_direct_map(__u32 i, void *unused)
-{
-	static const char name[] = "VMCOREINFO";
-	struct {
-		__u32 namesz, descsz, type;
-		char name[sizeof(name)];
-	} note;
-	__u64 offset = (control.task >> 30 << 30) - ((__u64)i << 30);
-
-	if (bpf_probe_read_kernel(&note, sizeof(note),
-				  (void *)(offset + control.vmcoreinfo_paddr)) ||
-	    note.namesz != sizeof(name))
-		return 0;
-	for (__u32 n = 0; n < sizeof(name); n++)
-		if (note.name[n] != name[n])
-			return 0;
-	control.direct_map = offset;
-	return 1;
-}
-
-/*
- * /sys/kernel/vmcoreinfo tells the note's physical address. The direct map starts
- * on a GiB boundary below any task_struct (kernel_randomize_memory, 6.12): the
- * first GiB from which the note is seen there is it.
- */
-SEC("syscall")
-int find_vmcoreinfo(void *ctx)
-{
-	control.task = bpf_get_current_task();
-	bpf_loop(1 << 16, try_direct_map, NULL, 0);
-	if (control.direct_map)
-		bpf_probe_read_kernel(control.vmcoreinfo, sizeof(control.vmcoreinfo),
-				      (void *)(control.direct_map + control.vmcoreinfo_paddr));
-	return 0;
-}
-
-/* --- find_zones: where the allocator keeps its state, and how much there is --- */
-
-#define PLACE(field, type, member)                                                                 \
-	if (bpf_core_field_exists(type, member)) {                                                 \
-		(field).offset = bpf_core_field_offset(type, member);                              \
-		(field).size = bpf_core_field_size(type, member);                                  \
-	}
-
-static void describe_kernel(struct kernel_layout *l)
-{
-	l->zone_size = bpf_core_type_size(struct zone);
-	l->page_size = bpf_core_type_size(struct page);
-	l->pcp_size = bpf_core_type_size(struct per_cpu_pages);
-	l->zonestat_size = bpf_core_type_size(struct per_cpu_zonestat);
-	l->free_area_size = bpf_core_type_size(struct free_area);
-	l->page_lru = bpf_core_field_offset(struct page, lru);
-	l->zones_per_node = bpf_core_field_size(struct pglist_data, node_zones) /
-			    bpf_core_type_size(struct zone);
-	PLACE(l->free_list, struct free_area, free_list);
-	PLACE(l->nr_free, struct free_area, nr_free);
-	PLACE(l->vm_stat_diff, struct per_cpu_zonestat, vm_stat_diff);
-	PLACE(l->stat_threshold, struct per_cpu_zonestat, stat_threshold);
-#define PLACE_IN_ZONE(member) PLACE(l->zone.member, struct zone, member)
-	SNAPSHOT_ZONE_FIELDS(PLACE_IN_ZONE)
-#undef PLACE_IN_ZONE
-#define PLACE_IN_PCP(member) PLACE(l->pcp.member, struct per_cpu_pages, member)
-	SNAPSHOT_PCP_FIELDS(PLACE_IN_PCP)
-#undef PLACE_IN_PCP
-#define ENUMERATE(type, name)                                                                      \
-	l->name##_ = -1;                                                                           \
-	if (bpf_core_enum_value_exists(enum type, name))                                           \
-		l->name##_ = bpf_core_enum_value(enum type, name);
-	SNAPSHOT_ENUMERATORS(ENUMERATE)
-#undef ENUMERATE
-}
-
-/* A CPU's per-cpu offset is the address of its copy minus the per-cpu pointer. */
-static long find_percpu_offset(__u32 cpu, __u64 *pointer)
-{
-	volatile __u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
-	__u32 zero = 0;
-
-	if (!offset)
-		return 1;
-	*offset = (__u64)bpf_map_lookup_percpu_elem(&probe, &zero, cpu);
-	*offset -= *pointer;
-	return 0;
-}
-
-static void find_percpu_offsets(void)
-{
-	__u32 zero = 0;
-	/* On its way through memory an address becomes a number, which may be added to. */
-	volatile __u64 *map = bpf_map_lookup_elem(&percpu_offset, &zero);
-	__u64 pointer;
-
-	if (!map)
-		return;
-	*map = (__u64)&probe;
-	pointer = read_u64(*map + bpf_core_field_offset(struct bpf_array, pptrs));
-	bpf_loop(control.nr_cpus, find_percpu_offset, &pointer, 0);
-}
-
-struct pcp_sum {
-	__u64 pcp; /* per-cpu pointer */
-	__u64 pages;
-};
-
-static long add_pcp_count(__u32 cpu, struct pcp_sum *sum)
-{
-	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
-	int count = 0;
-
-	if (offset)
-		bpf_probe_read_kernel(&count, sizeof(count),
-				      (void *)(sum->pcp + *offset +
-					       bpf_core_field_offset(struct per_cpu_pages, count)));
-	sum->pages += count > 0 ? count : 0;
-	return 0;
-}
-
-enum { PAGE_SIZE = 4096 }; /* snapshot.c refuses any other */
-
-/* Address of the struct mem_section of section `nr`, 0 for none (SPARSEMEM_EXTREME). */
-static __u64 section_address(__u64 nr)
-{
-	const __u64 size = bpf_core_type_size(struct mem_section), per_root = PAGE_SIZE / size;
-	__u64 root = read_u64(control.mem_section + nr / per_root * sizeof(void *));
-
-	return root ? root + nr % per_root * size : 0;
-}
-
-/*
- * Its memory map, encoded so that with SPARSEMEM_VMEMMAP it is the struct page of pfn 0
- * (sparse_encode_mem_map, 6.12), plus flags below bit 12. 0 for a section without memory.
- */
-static __u64 section_mem_map(__u64 section)
-{
-	return section ? read_u64(section +
-				  bpf_core_field_offset(struct mem_section, section_mem_map)) >>
-				 12 << 12
-		       : 0;
-}
-
-static void find_zone(struct pglist_data *pgdat, __u32 node, __u32 index)
-{
-	struct zone *zone = (void *)pgdat + bpf_core_field_offset(struct pglist_data, node_zones) +
-			    index * bpf_core_type_size(struct zone);
-	const __u32 nr_orders =
-		bpf_core_field_size(struct zone, free_area) / bpf_core_type_size(struct free_area);
-	struct pcp_sum sum = {};
-	__u32 z = control.nr_zones;
-	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
-
-	if (index < SNAPSHOT_MAX_ZONES_PER_NODE)
-		bpf_probe_read_kernel_str(control.zone_name[index],
-					  sizeof(control.zone_name[index]),
-					  BPF_CORE_READ(zone, name));
-	if (!place || !BPF_CORE_READ(zone, present_pages))
-		return;
-	place->address = (__u64)zone;
-	place->pcp = (__u64)BPF_CORE_READ(zone, per_cpu_pageset);
-	place->stat = (__u64)BPF_CORE_READ(zone, per_cpu_zonestats);
-	place->start_pfn = BPF_CORE_READ(zone, zone_start_pfn);
-	place->spanned = BPF_CORE_READ(zone, spanned_pages);
-	place->first_deferred_pfn = ~0ull;
-	if (bpf_core_field_exists(struct pglist_data, first_deferred_pfn))
-		place->first_deferred_pfn = BPF_CORE_READ(pgdat, first_deferred_pfn);
-	place->node = node;
-	place->index = index;
-	place->free_blocks = 0;
-	for (__u32 order = 0; order < nr_orders && order < SNAPSHOT_MAX_ORDERS; order++)
-		place->free_blocks +=
-			read_u64((__u64)zone + bpf_core_field_offset(struct zone, free_area) +
-				 order * bpf_core_type_size(struct free_area) +
-				 bpf_core_field_offset(struct free_area, nr_free));
-	sum.pcp = place->pcp;
-	bpf_loop(control.nr_cpus, add_pcp_count, &sum, 0);
-	control.pcp_pages += sum.pages;
-	if (!control.vmemmap)
-		control.vmemmap = section_mem_map(
-			section_address(place->start_pfn >> (control.section_shift & 63)));
-	control.nr_zones = z + 1;
-}
-
-static long find_node(__u32 node, void *unused)
-{
-	__u64 pgdat = control.node_data ? read_u64(control.node_data + node * sizeof(void *))
-					: control.contig_page_data;
-	const __u32 zones = bpf_core_field_size(struct pglist_data, node_zones) /
-			    bpf_core_type_size(struct zone);
-
-	for (__u32 i = 0; pgdat && i < zones && i < SNAPSHOT_MAX_ZONES_PER_NODE; i++)
-		find_zone((struct pglist_data *)pgdat, node, i);
-	return 0;
-}
-
-SEC("syscall")
-int find_zones(void *ctx)
-{
-	describe_kernel(&control.layout);
-	find_percpu_offsets();
-	control.nr_zones = 0;
-	control.pcp_pages = 0;
-	control.vmemmap = 0;
-	bpf_loop(control.nr_nodes, find_node, NULL, 0);
-	return 0;
-}
 
 /* --- copying and walking --- */
 
@@ -430,7 +66,7 @@ static long copy_section_bits(__u32 i, struct bits_copy *copy)
 	return 0;
 }
 
-/* False if there was no time for all of them. */
+/* False if the time ended before all were copied. */
 static bool copy_bits(const struct zone_place *place, bool after, __u64 deadline)
 {
 	struct bits_copy copy = {
@@ -450,7 +86,7 @@ struct list_walk {
 	__u32 end;
 };
 
-enum { MAX_LOOPS = 8 << 20 }; /* what bpf_loop allows */
+enum { MAX_LOOPS = 8 << 20 }; /* limit of bpf_loop */
 
 static long step(__u32 i, struct list_walk *w)
 {
@@ -653,7 +289,7 @@ static void copy_all(void)
 
 /*
  * The zone that the page came from: its span holds the page and its lock is held. Spans
- * of nodes may overlap, and another zone's lock may be held too, but hardly both at once.
+ * of nodes may overlap, and another zone's lock may be held too, but not both at once in practice.
  */
 static long walk_cut_zone(__u32 z, __u64 *deadline)
 {
@@ -672,7 +308,7 @@ static long walk_cut_zone(__u32 z, __u64 *deadline)
 	return 1;
 }
 
-/* A PCP of the CPU that this runs on, if there is time. */
+/* A PCP of the current CPU, if there is time. */
 static long walk_own_pcp(__u32 z, __u64 *deadline)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), i = z * control.nr_cpus + cpu;
@@ -719,7 +355,7 @@ int unmarked_cut(void *ctx)
 	return 0;
 }
 
-/* --- walk_*: what the cut left, compared by user space with the copies of the cut --- */
+/* --- walk_*: the other lists; user space compares them with the copies of the cut --- */
 
 static long walk_rest_of_zone(__u32 z, void *unused)
 {
@@ -749,7 +385,7 @@ static long walk_rest_of_pcp(__u32 i, void *unused)
 	return 0;
 }
 
-/* All PCPs of the CPU that it runs on. */
+/* All PCPs of the current CPU. */
 SEC("syscall")
 int walk_own(void *ctx)
 {

@@ -8,11 +8,11 @@
  *
  *   locked   That zone is walked in the tracepoint, under the zone's lock.
  *   still    All CPUs but one are held meanwhile. Heads and counters of everything
- *            else are copied at the cut; what is walked afterwards counts only if they
- *            are still the same when the walk ends.
+ *            else are copied at the cut; a later walk counts only if they are unchanged
+ *            when it ends.
  *   pieces   A zone too large for the time allowed is walked list by list without its lock,
- *            and with the CPUs held only for a list that would not keep still. Each list is
- *            verified alone, so lists differ in time; an entry that two of them have is told once.
+ *            and with the CPUs held only for a list that changed in every attempt. Each list
+ *            is verified alone, so lists differ in time; a page in two of them has one row.
  *
  * The zone lock is held for at most `max_ms` and the CPUs for at most twice that, each time (and
  * some milliseconds to gather them): the walks look at the clock every few entries. Load before
@@ -49,7 +49,7 @@ struct snapshot_zone {
 	uint32_t pcps_refused; /* PCPs too large to walk: no rows in pcp_page */
 };
 
-/* What the kernel says twice, compared: how often, and how often it was contradictory. */
+/* Redundant kernel data, compared: how often, and how often it was contradictory. */
 struct snapshot_checks {
 	uint64_t list_sums, list_sums_wrong;         /* list lengths of an order == nr_free */
 	uint64_t free_counters, free_counters_wrong; /* free pages == NR_FREE_PAGES */
@@ -87,7 +87,7 @@ struct snapshot_result {
 
 /*
  * Load the programs. -EPERM (capabilities), -ENOTSUP (the kernel lacks something; the message
- * says what), -ENOMEM.
+ * names it), -ENOMEM.
  */
 int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err);
 void snapshot_free(struct snapshot *s);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * snapshot_image.h - what snapshot.bpf.c and snapshot.c tell each other.
+ * snapshot_image.h - the memory shared by snapshot.bpf.c and snapshot.c.
  *
- * The programs copy kernel structs whole and follow lists; they interpret next to
- * nothing. struct kernel_layout says where the fields lie in the running kernel.
- * Every struct here is the value of an mmap()ed array map of the same name.
+ * The programs copy whole kernel structs and follow lists; user space interprets them.
+ * struct kernel_layout has the offsets of fields in the running kernel. Every struct here is
+ * the value of an mmap()ed array map of the same name.
  */
 #pragma once
 

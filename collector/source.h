@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source.h - what a trace.dat and a live recording have in common.
+ * source.h - the common part of a trace.dat and a live recording.
  *
  *   struct source   a decoder, and a short queue of full batches between the
  *                   thread that feeds it (the writer) and the one that consumes
  *                   tables (the reader), so that decoding overlaps writing.
  *
  * The writer calls source_add for each record in the tape's order, source_lose
- * for each gap, and source_end once. The reader calls source_read until it says
+ * for each gap, and source_end once. The reader calls source_read until it returns
  * the end; only then are gaps, rings and the decoder's counts complete.
  *
- * A writer may divide what it has to give into segments: source_read says the end
- * of each, and source_next goes on to the one after it. Gaps, rings and counts are
- * those of the segment.
+ * A writer may divide its records into segments: source_read returns the end of each, and
+ * source_next goes on to the next. Gaps, rings and counts are those of the segment.
  */
 #pragma once
 
@@ -34,22 +33,22 @@ struct gap {
 /* A row of the table `ring`. */
 struct ring {
 	int cpu;
-	const char *instance; /* owned by whoever fills the ring in; "" is the top one */
+	const char *instance; /* owned by the writer; "" is the top instance */
 	uint64_t read;
 	uint64_t overrun, commit_overrun, dropped, bytes, first_ts, last_ts; /* or UNKNOWN_COUNT */
 	uint64_t spool_peak, spool_full;                                     /* bytes, ns */
 };
 
 /*
- * All that a writer needs to go on from here, as words that only it understands: a place
- * in its input, and all counts. Comes after the rows that are before that place.
+ * The writer's state at a place in its input, with all counts, in the writer's own format.
+ * It comes after the rows before that place.
  */
 struct checkpoint {
 	size_t nr;
 	uint64_t words[];
 };
 
-/* What the reader gets: rows of a table, or with `table` NULL a checkpoint, which it frees. */
+/* An item for the reader: rows of a table, or if `table` is NULL a checkpoint, to be freed. */
 struct item {
 	const struct table *table;
 	struct ArrowArray array;
@@ -77,7 +76,7 @@ struct source {
 
 void source_init(struct source *s);
 
-/* Frees what still waits, the gaps and the decoder. No thread may use `s` any more. */
+/* Frees the queue, the gaps and the decoder. No thread may use `s` any more. */
 void source_destroy(struct source *s);
 
 /*
@@ -88,26 +87,26 @@ int source_add(struct source *s, int cpu, uint64_t ts, const void *record, int s
 	       struct error *err);
 int source_lose(struct source *s, struct gap gap, struct error *err);
 
-/* Hand over what is in the batches though they are not full. */
+/* Hand over the batches although they are not full. */
 int source_flush(struct source *s, struct error *err);
 
 /* Hand over a checkpoint, which the source owns from now on. */
 int source_checkpoint(struct source *s, struct checkpoint *checkpoint, struct error *err);
 
 /*
- * End the segment here, and wait until the reader goes on: then the counts start
- * anew. The owner's rings must be complete.
+ * End the segment here and wait until the reader goes on; then the counts start at 0. The
+ * owner's rings must be complete.
  */
 int source_cut(struct source *s, struct error *err);
 
-/* No more records. With a negative `ret` the reader gets it and the words in `err`. */
+/* No more records. A negative `ret` and the message in `err` go to the reader. */
 void source_end(struct source *s, int ret, const struct error *err);
 
 /*
  * The reader's side. source_read waits for an item: 1 with *out set
  * (release its array), 0 at the end of a segment, -EAGAIN if there is neither for `timeout_ms`, or
- * the writer's error. After source_cancel the writer is told to stop at its next record that does
- * not fit.
+ * the writer's error. After source_cancel the writer's next call that would wait returns
+ * -ECANCELED.
  */
 int source_read(struct source *s, int timeout_ms, struct item *out, struct error *err);
 void source_cancel(struct source *s);

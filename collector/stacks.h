@@ -2,9 +2,9 @@
 /*
  * stacks.h - the different kernel stacks of a recording, numbered from 0.
  *
- * Few paths lead to an event, so its row holds only the number. One thread, the
- * decoder's, adds; any other may get what was added. Memory grows with different
- * stacks only, up to 65536 of them.
+ * Few different stacks lead to an event, so its row holds only the number. The decoder's
+ * thread adds stacks; any thread may get them. Memory grows with different stacks only, up
+ * to 65536 of them.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	STACK_FRAMES = 128, /* frames kept of one stack, the innermost ones */
+	STACK_FRAMES = 128, /* most frames stored of one stack, the innermost ones */
 	MAX_STACKS = 1 << 16,
 };
 

@@ -22,14 +22,14 @@ struct subbuf {
 #define SUBBUF_MISSED (1ul << 31)       /* events before it were lost... */
 #define SUBBUF_STORED (1ul << 30)       /* ...and a long behind the data says how many */
 
-/* How a machine, this one or another, lays it out. */
+/* The layout of a machine, this one or another. */
 struct subbuf_layout {
 	size_t header; /* bytes before the first entry: 12, or 16 with longs of 8 bytes */
 	bool big_endian;
 };
 
 /*
- * Whether the entries in the `size` bytes of memory at `subbuf` lie one behind the other
- * within it: kbuffer follows whatever lengths it finds.
+ * Whether all entries of the sub-buffer lie within its `size` bytes: kbuffer trusts their
+ * lengths.
  */
 bool subbuf_is_sound(const void *subbuf, size_t size, struct subbuf_layout layout);

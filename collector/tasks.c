@@ -15,25 +15,25 @@ enum {
 	KTHREADD = 2,            /* the parent of kernel threads */
 	PF_KTHREAD = 0x00200000, /* include/linux/sched.h */
 	COMM = sizeof(((struct task *)0)->comm),
-	MIN_KEPT = 1 << 16,
+	MIN_LINES = 1 << 16,
 };
 
 #ifndef CLONE_INTO_CGROUP
 #define CLONE_INTO_CGROUP 0x200000000ULL /* include/uapi/linux/sched.h, 5.7 */
 #endif
 
-/* Where a record of one of the three tracepoints has what. */
+/* Offsets of the fields in the records of one of the three tracepoints. */
 struct layout {
-	int type; /* common_type; -1: the kernel has no such tracepoint, or another form of it */
+	int type; /* common_type; -1: the kernel lacks the tracepoint or has another form of it */
 	int pid, comm, clone_flags, clone_size, root, path, end;
 };
 
 struct tasks {
 	struct layout newtask, rename, attach;
-	bool past;  /* /proc is not that of the recording */
-	FILE *kept; /* or NULL */
+	bool past;  /* the recording is over: /proc is not that of the recording */
+	FILE *file; /* every known task, a line each; NULL: not stored */
 	char *path;
-	size_t nr_kept; /* lines in it */
+	size_t nr_lines; /* lines in it */
 	size_t nr, slots;
 	struct task *table; /* open addressing by pid; pid 0 is a free slot */
 
@@ -52,7 +52,7 @@ static struct task *slot_of(struct task *table, size_t slots, int32_t pid)
 	return &table[at];
 }
 
-/* The entry of `pid`, new if need be; NULL without memory: then a name is missing, no more. */
+/* The entry of `pid`, added if it is new; NULL: no memory, and only a name is missing. */
 static struct task *enter(struct tasks *tasks, int32_t pid)
 {
 	struct task *task;
@@ -172,16 +172,16 @@ static int find_hierarchy(void)
 	return found;
 }
 
-/* Something was learned of this task. */
+/* Append the line of a task that is new or has changed. */
 static void keep(struct tasks *tasks, const struct task *task)
 {
 	const char *cgroup = task->cgroup ? task->cgroup : "";
 
-	if (!tasks->kept)
+	if (!tasks->file)
 		return;
-	fprintf(tasks->kept, "%d %d %d %zu:%s %zu:%s\n", task->pid, task->tgid, task->kthread,
+	fprintf(tasks->file, "%d %d %d %zu:%s %zu:%s\n", task->pid, task->tgid, task->kthread,
 		strlen(task->comm), task->comm, strlen(cgroup), cgroup);
-	tasks->nr_kept++;
+	tasks->nr_lines++;
 }
 
 /* From /proc/<tgid>/task/<pid>/stat: "pid (comm) state ppid pgrp session tty tpgid flags ...". */
@@ -217,7 +217,7 @@ static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid, const char
 	keep(tasks, task);
 }
 
-/* All threads are taken to be in the group of their process, as they are but for rare set-ups. */
+/* All threads count as in the group of their process; exceptions are rare. */
 static void scan_process(struct tasks *tasks, int32_t tgid)
 {
 	const char *cgroup = read_cgroup(tasks, tgid);
@@ -260,7 +260,7 @@ static void learn(struct layout *layout, struct tep_event *event, const char *co
 	layout->type = -1;
 	if (!event)
 		return;
-	/* Where a record has no pid, it is of the thread that ran. */
+	/* A record without a pid is about the running thread. */
 	layout->pid = offset(event, "pid", sizeof(int32_t));
 	if (layout->pid < 0)
 		layout->pid = 4; /* common_pid */
@@ -317,8 +317,8 @@ void tasks_free(struct tasks *tasks)
 {
 	if (!tasks)
 		return;
-	if (tasks->kept)
-		fclose(tasks->kept);
+	if (tasks->file)
+		fclose(tasks->file);
 	free(tasks->path);
 	for (size_t i = 0; i < tasks->nr_cgroups; i++)
 		free(tasks->cgroups[i]);
@@ -327,7 +327,7 @@ void tasks_free(struct tasks *tasks)
 	free(tasks);
 }
 
-/* All that is known, into a file that takes the place of the one there is. */
+/* Write all tasks to a new file, which replaces the current one. */
 static int write_all(struct tasks *tasks, struct error *err)
 {
 	char next[PATH_MAX];
@@ -338,10 +338,10 @@ static int write_all(struct tasks *tasks, struct error *err)
 	if (!file)
 		return fail(err, errno, "cannot make %s: %s", next, strerror(errno));
 	fchmod(fileno(file), 0600);
-	if (tasks->kept)
-		fclose(tasks->kept);
-	tasks->kept = file;
-	tasks->nr_kept = 0;
+	if (tasks->file)
+		fclose(tasks->file);
+	tasks->file = file;
+	tasks->nr_lines = 0;
 	fprintf(file, "hierarchy %d\n", tasks->hierarchy);
 	for (size_t i = 0; i < tasks->slots; i++)
 		if (tasks->table[i].pid)
@@ -359,13 +359,13 @@ int tasks_keep(struct tasks *tasks, const char *path, struct error *err)
 
 void tasks_sync(struct tasks *tasks)
 {
-	if (!tasks->kept)
+	if (!tasks->file)
 		return;
-	/* Where pids come and go, most of the file is of threads that have gone long ago. */
-	if (tasks->nr_kept > MIN_KEPT + 8 * tasks->nr)
+	/* With many short-lived threads, most of the file is out of date: write it anew. */
+	if (tasks->nr_lines > MIN_LINES + 8 * tasks->nr)
 		write_all(tasks, NULL);
 	else
-		fflush(tasks->kept);
+		fflush(tasks->file);
 }
 
 /* "4:bash" into a buffer that ends with NUL; false if it is longer, or not all there. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unspool.h"
+#include "unspool_checkpoint.h"
 
 #include "subbuf.h"
 
@@ -21,7 +22,7 @@ enum {
  * Losses.
  */
 
-/* Events of one CPU that the kernel counts as lost, but does not say where. */
+/* Events of one CPU that the kernel counts as lost, at an unknown time. */
 static int lose_somewhere(struct unspool *u, int cpu, uint64_t events, struct error *err)
 {
 	struct gap gap = {cpu, UNKNOWN_COUNT, UNKNOWN_COUNT, events};
@@ -39,9 +40,9 @@ static int lose_missed(struct unspool *u, struct cursor *c, uint64_t to_ts, stru
 }
 
 /*
- * The gaps of one CPU must add up to what the kernel counted. A page that was
- * full had no room for its number: with one such gap, the rest is its. That can be
- * said only of the `last` segment: the kernel's counts are ahead of the others.
+ * The gaps of one CPU must add up to the kernel's count. A full page has no room for the
+ * size of its gap; if one gap is unsized, it gets the remainder. That works only for the
+ * `last` segment: during the others the kernel's counts are ahead.
  */
 static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_stats *stats,
 		      bool last, struct error *err)
@@ -62,34 +63,34 @@ static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_sta
 			known += gap->events;
 		}
 	}
-	c->row.commit_overrun = stats->commit_overrun - c->told.commit_overrun;
-	c->row.dropped = stats->dropped - c->told.dropped;
-	c->row.overrun = nr_unknown || c->untold ? UNKNOWN_COUNT : known;
+	c->row.commit_overrun = stats->commit_overrun - c->before.commit_overrun;
+	c->row.dropped = stats->dropped - c->before.dropped;
+	c->row.overrun = nr_unknown || c->before_unknown ? UNKNOWN_COUNT : known;
 	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
-	c->told.read += c->row.read;
-	if (last) { /* what was left behind */
+	c->before.read += c->row.read;
+	if (last) { /* events still in the ring */
 		missing += stats->entries;
-		if (stats->read > c->told.read)
-			missing += stats->read - c->told.read;
+		if (stats->read > c->before.read)
+			missing += stats->read - c->before.read;
 	}
-	if (last && !c->untold) {
+	if (last && !c->before_unknown) {
 		uint64_t rest;
 
-		c->row.overrun = stats->overrun - c->told.overrun;
+		c->row.overrun = stats->overrun - c->before.overrun;
 		rest = c->row.overrun > known ? c->row.overrun - known : 0;
 		if (nr_unknown == 1)
 			unknown->events = rest;
 		else if (!nr_unknown)
 			ret = lose_somewhere(u, c->cpu, rest, err);
 	}
-	c->told.overrun += known;
-	c->told.commit_overrun = stats->commit_overrun;
-	c->told.dropped = stats->dropped;
-	c->untold = c->untold || nr_unknown;
+	c->before.overrun += known;
+	c->before.commit_overrun = stats->commit_overrun;
+	c->before.dropped = stats->dropped;
+	c->before_unknown = c->before_unknown || nr_unknown;
 	return ret ? ret : lose_somewhere(u, c->cpu, missing, err);
 }
 
-/* CPUs that came after the start have no cursor. */
+/* A CPU that came online after the start has no cursor. */
 static bool has_cursor(const struct unspool *u, int cpu)
 {
 	for (int i = 0; i < u->nr_cpus; i++)
@@ -126,156 +127,6 @@ static int settle(struct unspool *u, bool last, struct error *err)
 }
 
 /*
- * Checkpoints. Words: MAGIC, number of cursors, of gaps, of the decoder's words; then
- * those.
- */
-
-#define MAGIC 0x315f74706b637470ull /* "ptckpt_1" */
-
-enum { HEAD_MAGIC, HEAD_CURSORS, HEAD_GAPS, HEAD_DECODER, HEAD };
-
-struct saved_cursor {
-	uint64_t cpu;
-	struct spool_place place;
-	uint64_t taken;
-	uint64_t read, bytes, first_ts, last_ts;
-	struct ring_stats told;
-	uint64_t untold;
-};
-
-struct saved_gap {
-	uint64_t cpu, from_ts, to_ts, events;
-};
-
-enum {
-	CURSOR_WORDS = sizeof(struct saved_cursor) / sizeof(uint64_t),
-	GAP_WORDS = sizeof(struct saved_gap) / sizeof(uint64_t),
-};
-
-static struct saved_cursor *saved_cursors(const struct checkpoint *checkpoint)
-{
-	return (struct saved_cursor *)(checkpoint->words + HEAD);
-}
-
-static struct saved_gap *saved_gaps(const struct checkpoint *checkpoint)
-{
-	return (struct saved_gap *)(saved_cursors(checkpoint) + checkpoint->words[HEAD_CURSORS]);
-}
-
-static void save_cursor(const struct cursor *c, struct saved_cursor *to)
-{
-	*to = (struct saved_cursor){
-		.cpu = (uint64_t)c->cpu,
-		.place = spool_place(c->spool, !c->record),
-		.taken = c->record ? c->taken : 0,
-		.read = c->row.read,
-		.bytes = c->row.bytes,
-		.first_ts = c->row.first_ts,
-		.last_ts = c->row.last_ts,
-		.told = c->told,
-		.untold = c->untold,
-	};
-}
-
-/* All batches must have been handed over. */
-static int save(struct unspool *u, struct error *err)
-{
-	size_t nr_words, nr_cursors = (size_t)u->nr_cpus, nr_gaps = u->source.nr_gaps, nr;
-	uint64_t *words = decoder_save(u->source.decoder, &nr_words);
-	struct checkpoint *checkpoint = NULL;
-
-	nr = HEAD + CURSOR_WORDS * nr_cursors + GAP_WORDS * nr_gaps;
-	if (words)
-		checkpoint = malloc(sizeof(*checkpoint) + (nr + nr_words) * sizeof(uint64_t));
-	if (!checkpoint) {
-		free(words);
-		return fail(err, ENOMEM, "no memory for a checkpoint");
-	}
-	checkpoint->nr = nr + nr_words;
-	checkpoint->words[HEAD_MAGIC] = MAGIC;
-	checkpoint->words[HEAD_CURSORS] = nr_cursors;
-	checkpoint->words[HEAD_GAPS] = nr_gaps;
-	checkpoint->words[HEAD_DECODER] = nr_words;
-	for (size_t i = 0; i < nr_cursors; i++)
-		save_cursor(&u->cursors[i], &saved_cursors(checkpoint)[i]);
-	for (size_t i = 0; i < nr_gaps; i++) {
-		const struct gap *gap = &u->source.gaps[i];
-
-		saved_gaps(checkpoint)[i] = (struct saved_gap){(uint64_t)gap->cpu, gap->from_ts,
-							       gap->to_ts, gap->events};
-	}
-	memcpy(checkpoint->words + nr, words, nr_words * sizeof(*words));
-	free(words);
-	tasks_sync(u->tasks);
-	return source_checkpoint(&u->source, checkpoint, err);
-}
-
-void unspool_release(struct unspool *u, const struct checkpoint *checkpoint)
-{
-	for (int i = 0; i < u->nr_cpus; i++)
-		spool_release(u->cursors[i].spool, saved_cursors(checkpoint)[i].place);
-}
-
-static bool is_sound(const struct checkpoint *checkpoint)
-{
-	const uint64_t *words = checkpoint->words;
-	size_t nr = checkpoint->nr;
-
-	return nr >= HEAD && words[HEAD_MAGIC] == MAGIC && words[HEAD_CURSORS] <= nr &&
-	       words[HEAD_GAPS] <= nr &&
-	       HEAD + CURSOR_WORDS * words[HEAD_CURSORS] + GAP_WORDS * words[HEAD_GAPS] +
-			       words[HEAD_DECODER] ==
-		       nr;
-}
-
-static int resume_cursor(struct cursor *c, const struct saved_cursor *from, struct error *err)
-{
-	c->taken = from->taken;
-	c->row.read = from->read;
-	c->row.bytes = from->bytes;
-	c->row.first_ts = from->first_ts;
-	c->row.last_ts = from->last_ts;
-	c->told = from->told;
-	c->untold = from->untold;
-	return spool_seek(c->spool, from->place, err);
-}
-
-int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struct error *err)
-{
-	const uint64_t *words = checkpoint->words;
-	const struct saved_cursor *from = saved_cursors(checkpoint);
-	int ret = 0;
-
-	if (!is_sound(checkpoint))
-		return fail(err, EBADMSG, "the spool's checkpoint is damaged");
-	/* A CPU of which there is only a spool came later. */
-	for (struct cursor *c = u->cursors; c < u->cursors + u->nr_cpus; c++) {
-		if (from == saved_cursors(checkpoint) + words[HEAD_CURSORS] ||
-		    from->cpu != (uint64_t)c->cpu)
-			continue;
-		ret = resume_cursor(c, from++, err);
-		if (ret)
-			return ret;
-	}
-	if (from != saved_cursors(checkpoint) + words[HEAD_CURSORS])
-		return fail(err, EBADMSG, "the spool has no file of cpu %llu",
-			    (unsigned long long)from->cpu);
-	for (uint64_t i = 0; i < words[HEAD_GAPS] && !ret; i++) {
-		const struct saved_gap *gap = &saved_gaps(checkpoint)[i];
-
-		ret = source_lose(
-			&u->source,
-			(struct gap){(int)gap->cpu, gap->from_ts, gap->to_ts, gap->events}, err);
-	}
-	if (ret)
-		return ret;
-	if (!decoder_restore(u->source.decoder, words + checkpoint->nr - words[HEAD_DECODER],
-			     words[HEAD_DECODER]))
-		return fail(err, EBADMSG, "the spool's checkpoint does not fit its formats");
-	return 0;
-}
-
-/*
  * The thread.
  */
 
@@ -302,7 +153,7 @@ double unspool_progress(const struct unspool *u)
 	return written ? (double)read / (double)written : 1;
 }
 
-/* Wishes all: decoding is right at any priority. */
+/* Errors are ignored: decoding is correct at any priority. */
 static void set_policy(pthread_t thread, int policy)
 {
 	const struct sched_param none = {0};
@@ -331,8 +182,8 @@ void unspool_cancel(struct unspool *u)
 }
 
 /*
- * While the load leaves no CPU idle, this thread hardly runs and the spools grow.
- * It gets some time even so: enough to notice here, and to hurry.
+ * While the load leaves no CPU idle, this thread hardly runs and the spools grow. The
+ * little time it gets is enough to notice that here, and to hurry.
  */
 static void keep_pace(struct unspool *u, const struct cursor *c)
 {
@@ -369,7 +220,7 @@ static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigne
 	uint64_t taken = c->taken;
 	int missed;
 
-	/* Files may be damaged; the kernel is believed. */
+	/* A file may be damaged; sub-buffers from the kernel are trusted. */
 	if (!c->reader && !subbuf_is_sound(subbuf, spool_slot_bytes(c->spool), layout)) {
 		u->bad++;
 		miss(c, UNKNOWN_COUNT);
@@ -433,7 +284,7 @@ static uint64_t now(void)
 	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
 }
 
-/* So that what was recorded lately can be seen soon, also where little happens. */
+/* Flush at intervals, so that recent rows appear soon even if there are few events. */
 static int flush(struct unspool *u, uint64_t ts, struct error *err)
 {
 	int seconds = u->checkpoints ? CHECKPOINT_S : FLUSH_S, ret;
@@ -445,10 +296,10 @@ static int flush(struct unspool *u, uint64_t ts, struct error *err)
 		return 0;
 	u->unflushed = 0;
 	ret = source_flush(&u->source, err);
-	return ret || !u->checkpoints ? ret : save(u, err);
+	return ret || !u->checkpoints ? ret : unspool_save(u, err);
 }
 
-/* Much of a spool's memory was read since the last checkpoint: do not wait for the next. */
+/* Half of a spool's memory was read since the last checkpoint: make the next one now. */
 static bool is_pressed(const struct unspool *u, const struct cursor *c)
 {
 	return u->checkpoints && !c->taken && c->popped > spool_slots(c->spool) / 2;
@@ -477,8 +328,8 @@ static int take(struct unspool *u, struct cursor *c, struct error *err)
 }
 
 /*
- * Put in order what can be by now: a record is next when it is the oldest at
- * hand, and no CPU that has none at hand can bring an older one.
+ * Merge as far as possible by now: the oldest record is next if no CPU without a record
+ * can still bring an older one.
  */
 static int merge_some(struct unspool *u, struct error *err)
 {
@@ -534,7 +385,7 @@ static int cut(struct unspool *u, struct error *err)
 {
 	int ret = settle(u, false, err);
 
-	/* The next may be asked for as soon as the reader of this one goes on. */
+	/* The owner may request the next cut as soon as the reader goes on. */
 	atomic_store(&u->limit, NO_LIMIT);
 	if (!ret)
 		ret = source_cut(&u->source, err);
@@ -544,8 +395,8 @@ static int cut(struct unspool *u, struct error *err)
 		row->read = row->bytes = 0;
 		row->first_ts = row->last_ts = UNKNOWN_COUNT;
 	}
-	/* What the next segment's tape begins with. */
-	return ret || !u->checkpoints ? ret : save(u, err);
+	/* The first checkpoint of the next segment's tape. */
+	return ret || !u->checkpoints ? ret : unspool_save(u, err);
 }
 
 void *unspool_run(void *arg)

@@ -6,11 +6,11 @@
  *   spool --+-> merge -> decoder -> source
  *   spool --'
  *
- * The spools are of a recording that goes on (record.h) or of one that is over
- * (recover.h): the owner sets up one cursor for each CPU and a thread, unspool_run.
+ * The spools belong to a running recording (record.h) or to one that is over (recover.h).
+ * The owner sets up one cursor for each CPU and a thread, unspool_run.
  *
- * While a recording goes on, the thread runs only when a CPU has nothing else to do, so
- * that the load that is recorded comes first; what waits, waits in the spools.
+ * During a recording the thread runs only on an otherwise idle CPU, so the recorded load
+ * comes first; undecoded data waits in the spools.
  */
 #pragma once
 
@@ -31,7 +31,7 @@
 struct cursor {
 	int cpu;
 	struct spool *spool;
-	struct reader *reader; /* that fills the spool; NULL if the recording is over */
+	struct reader *reader; /* fills the spool; NULL if the recording is over */
 	struct kbuffer *kbuf;
 	const void *record; /* the next one, at ts; NULL: its spool was empty */
 	uint64_t ts;
@@ -41,9 +41,9 @@ struct cursor {
 	uint64_t complete; /* as of the last look into the spool */
 	struct ring row;   /* of this segment, as is the next */
 
-	/* What earlier segments told of the ring: losses, and events read. */
-	struct ring_stats told;
-	bool untold; /* the size of one of their gaps is unknown */
+	/* Losses and events read that earlier segments reported of the ring. */
+	struct ring_stats before;
+	bool before_unknown; /* one of their gaps has an unknown size */
 };
 
 struct unspool {
@@ -54,16 +54,16 @@ struct unspool {
 	struct merge merge;
 
 	/*
-	 * The owner's: the kernel's counts of a ring, up to now or to the end. Losses are
-	 * settled with it for `max_cpus`. -ENODATA: nobody knows.
+	 * Set by the owner: the kernel's counts of a ring, up to now or to the end. They
+	 * account for losses on `max_cpus` CPUs. -ENODATA: unknown.
 	 */
 	int (*ring_stats)(struct unspool *u, int cpu, struct ring_stats *out, struct error *err);
 	int max_cpus;
-	bool checkpoints;     /* hand them over; or release what was decoded */
+	bool checkpoints;     /* hand them over; else release decoded sub-buffers at once */
 	uint64_t hurry_bytes; /* in spools, before decoding takes CPU time from the load */
 
 	/* Shared with the owner's threads. */
-	atomic_bool urgent; /* does not give way to the load any more */
+	atomic_bool urgent; /* no longer gives way to the load */
 	atomic_bool cancelled;
 	/*
 	 * Events up to `limit` are merged: all (NO_LIMIT), none (0, on hold), or those
@@ -84,7 +84,7 @@ struct unspool {
 
 void unspool_init(struct unspool *u);
 
-/* Joins no thread: it must have ended, as must the readers. Frees the spools. */
+/* Frees the spools. The thread and the readers must have ended; this joins none. */
 void unspool_destroy(struct unspool *u);
 
 /* A cursor for one more CPU, higher than those before; `instance` is not copied. -ENOMEM. */
@@ -99,17 +99,18 @@ int unspool_ready(struct unspool *u, struct error *err);
  */
 void *unspool_run(void *u);
 
-/* The load has ended: thread `thread` need not give way any more. */
+/* The load has ended: `thread` no longer gives way. */
 void unspool_urge(struct unspool *u, pthread_t thread);
 
-/* End now: what was not merged is not wanted. */
+/* End now, and drop the events not yet merged. */
 void unspool_cancel(struct unspool *u);
 
-/* What the checkpoint says has been kept elsewhere: give the space before it back. */
+/* The caller has stored the rows before this checkpoint: free the space before it. */
 void unspool_release(struct unspool *u, const struct checkpoint *checkpoint);
 
-/* Go on, instead of begin, at a checkpoint. -EBADMSG if it is damaged or of another recording. */
+/* Start at a checkpoint instead of the beginning. -EBADMSG if it is damaged or of another
+ * recording. */
 int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struct error *err);
 
-/* Share of what is in the spools that is merged, 0 to 1. */
+/* Merged share of the sub-buffers in the spools, 0 to 1. */
 double unspool_progress(const struct unspool *u);

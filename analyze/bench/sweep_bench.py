@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is a sweep worth: 24 runs on one tape, on one thread and on every CPU?
+"""The speed of a sweep: 24 runs on one tape, on one thread and on every CPU.
 
     sweep_bench.py [T.tape] [--json] [--repeat N]
 
-Without a tape, the storm of replay/bench is made into one: 4.9 M events, 6 M page frames.
-Wall time of whole commands, the best of N, each after one that prepared the tape (what its
-events leave out, and the model's error, are kept in a cache):
+Without a tape, it makes one of the storm of replay/bench: 4.9 M events, 6 M page frames.
+It prints the wall time of whole commands, the best of N. A first command prepares the tape
+(inferred rows and the model's error are cached):
 
   one       pagetape sweep --jobs 1, 24 runs: 3 policies under 8 kernels
-  all       the same on every CPU, and the memory it took at most
+  all       the same on every CPU, and its peak memory
   together  the same with all 24 models at once
   replay    a peer: pagetape replay, times 24
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""load.py SECONDS - some everyday work for the page allocator to do while it is recorded.
+"""load.py SECONDS - everyday work for the page allocator during a recording.
 
 Anonymous memory touched and returned, small files written and deleted, pipes
 filled and closed. Takes at most a few hundred megabytes and leaves nothing.

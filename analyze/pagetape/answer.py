@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers: named columns and rows, as aligned text or as JSON.
 
-Text is meant for a terminal, for diff and for mail: no boxes, no colour, numbers
-flush right.
+The text is for a terminal, for diff and for mail: no boxes, no colour, numbers flush
+right.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question gave; `types` are DuckDB's names."""
+    """The result of a query; `types` are DuckDB's names."""
 
     columns: list[str]
     types: list[str]
@@ -30,7 +30,7 @@ class Answer:
 
 
 def plain(value: Any) -> Any:
-    """`value` as something JSON has."""
+    """`value` as a JSON value; NaN and infinities become null."""
     if isinstance(value, float):
         return None if math.isnan(value) or math.isinf(value) else value
     if value is None or isinstance(value, bool | int | str):
@@ -82,12 +82,12 @@ def amount(nr: int, one: str, many: str = "") -> str:
 
 
 def share(part: int, whole: int) -> float | None:
-    """`part` in per cent of `whole`, rounded down so that 100 means all; None of nothing."""
+    """`part` as a percentage of `whole`, rounded down so that 100 means all; None if whole is 0."""
     return math.floor(1e5 * part / whole) / 1e3 if whole else None
 
 
 def size(nr: float) -> str:
-    """Bytes for people: '3.2 MB'."""
+    """A readable number of bytes: '3.2 MB'."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if nr < 1000:
             return f"{nr:.0f} {unit}" if unit == "bytes" else f"{nr:.1f} {unit}"

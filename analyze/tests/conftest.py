@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pytest
 
 from pagetape import cli
@@ -42,11 +43,15 @@ def write_golden(
     return path
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    livetest.register(config)
+
+
 @pytest.fixture(autouse=True)
 def cache_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test sees what another kept, or the user's own."""
+    """Every test has an empty cache, apart from the user's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pytest
 
-from pagetape.recording import doctor
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -23,13 +22,6 @@ Run = Callable[..., Any]
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 INSTANCES = Path("/sys/kernel/tracing/instances")
 NOBODY = 65534
-
-records = pytest.mark.skipif(
-    not doctor.can_record(doctor.run()), reason="this machine cannot be recorded"
-)
-root = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"
-)
 
 
 def as_nobody(*capabilities: str) -> list[str]:
@@ -57,15 +49,15 @@ def found(pagetape: Run) -> dict[str, dict[str, Any]]:
 
 def test_doctor_answers_anybody(pagetape: Run) -> None:
     said = pagetape("doctor", "--json")
-    told = json.loads(said.out)
-    assert said.status == (0 if told["can_record"] else 1)
-    names = {check["name"] for check in told["checks"]}
+    answer = json.loads(said.out)
+    assert said.status == (0 if answer["can_record"] else 1)
+    names = {check["name"] for check in answer["checks"]}
     assert names >= {"kernel", "capabilities", "tracefs", "exact snapshot", "disk", "versions"}
-    assert all(check["found"] for check in told["checks"])
+    assert all(check["found"] for check in answer["checks"])
 
 
-@records
-def test_doctor_names_other_tracers_and_what_was_left_over_and_touches_none(
+@livetest.recording
+def test_doctor_names_other_tracers_and_leftovers_and_touches_none(
     pagetape: Run,
 ) -> None:
     with instance("pagetape-999999999-1"), instance("test-other"):
@@ -76,8 +68,8 @@ def test_doctor_names_other_tracers_and_what_was_left_over_and_touches_none(
     assert "test-other" in checks["other tracers"]["found"]
 
 
-@records
-def test_doctor_knows_every_event_set_and_what_a_recording_takes(pagetape: Run) -> None:
+@livetest.recording
+def test_doctor_shows_every_event_set_and_the_ring_memory(pagetape: Run) -> None:
     checks = found(pagetape)
     assert {"--events page", "--events cheap", "--events all", "clock"} <= checks.keys()
     assert "for each CPU" in checks["ring memory"]["found"]
@@ -85,16 +77,16 @@ def test_doctor_knows_every_event_set_and_what_a_recording_takes(pagetape: Run) 
         assert "lock held" in checks["  its cost"]["found"]
 
 
-@root
-def test_doctor_tells_nobody_what_to_ask_for() -> None:
+@livetest.needs(livetest.why_not_nobody)
+def test_doctor_names_the_remedies_of_a_user_without_access() -> None:
     done = subprocess.run([*as_nobody(), *PAGETAPE, "doctor"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pagetape record does not work here" in done.stdout
     assert "uid=USER" in done.stdout and "CAP_BPF" in done.stdout
 
 
-@root
-@records
+@livetest.needs(livetest.why_not_nobody)
+@livetest.recording
 @pytest.mark.parametrize("capabilities", [(), ("bpf", "perfmon"), ("bpf", "perfmon", "sys_nice")])
 def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str, ...]) -> None:
     """CAP_DAC_OVERRIDE stands for tracefs that is given to the user."""
@@ -111,7 +103,7 @@ def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str
         assert "CAP_BPF" in start["why"]
         assert tape.num_rows("block_guess") > 0  # kpageflags needs no more than to be read
     elif start["how"] == "proc":
-        pytest.skip(f"no exact snapshot here: {start['why']}")
+        livetest.skip(f"no exact snapshot here: {start['why']}")
     if "sys_nice" in capabilities:
         assert "CAP_SYS_NICE" not in (start["why"] or "")
     assert out.stat().st_mode & 0o777 == 0o700

@@ -51,7 +51,7 @@ def test_page_is_every_page_event_and_nothing_else() -> None:
     assert set(tracepoints("page")) == PAGE | OLD_NAMES
 
 
-def test_cheap_is_what_is_rare() -> None:
+def test_cheap_has_only_rare_events() -> None:
     cheap = set(tracepoints("cheap"))
     assert cheap >= RARE
     assert cheap & PAGE == {"kmem:mm_page_alloc_extfrag"}

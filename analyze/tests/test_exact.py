@@ -77,7 +77,8 @@ def test_what_is_exact_everywhere_needs_no_guess() -> None:
         (zone("NORMAL", "refused"), "has more free blocks than there is room for"),
         (
             zone("NORMAL", "pieces", lists_moved=2, free_blocks=7),
-            "cannot be walked in 20 ms (7 free blocks), 2 of its lists did not keep still",
+            "cannot be walked in 20 ms (7 free blocks), "
+            "2 of its lists changed while they were read",
         ),
     ],
 )

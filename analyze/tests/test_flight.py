@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pagetape.recording.capture import Snapshot
-from pagetape.recording.flight import Flight
+from pagetape.recording.flight import Callbacks, Flight
 from pagetape.recording.session import Boundary
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.recording.triggers import SECOND, Firing
@@ -51,9 +51,7 @@ class Recorded:
             TapeDir(directory, None),
             seconds,
             memory,
-            full=self.full,
-            done=self.made.append,
-            failed=self.errors.append,
+            Callbacks(full=self.full, done=self.made.append, failed=self.errors.append),
         )
 
     def full(self) -> None:
@@ -160,8 +158,8 @@ def test_a_segment_that_is_too_big_alone_loses_its_beginning(tmp_path: Path) -> 
     recorded = Recorded(tmp_path / "small", memory=one / 2)
     recorded.segment(0, 100, FIRED)
     tape = Tape(recorded.made[0])
-    kept = seconds(tape)
-    assert 20 < len(kept) < 60 and kept == list(range(kept[0], 100))
+    held = seconds(tape)
+    assert 20 < len(held) < 60 and held == list(range(held[0], 100))
     events = tape.table("event")["ts"].to_pylist()
     for row in tape.table("reclaim").to_pylist():
         before = row["at"]
@@ -174,11 +172,11 @@ def test_a_segment_that_is_too_big_alone_loses_its_beginning(tmp_path: Path) -> 
         "mm_page_free": tape.num_rows("event"),
         "mm_vmscan_kswapd_wake": tape.num_rows("reclaim"),
     }
-    assert tape.facts["flight"]["holds_s"] == pytest.approx(100 - kept[0], abs=0.01)
+    assert tape.facts["flight"]["holds_s"] == pytest.approx(100 - held[0], abs=0.01)
     assert info["lost"] == 0  # the gap was in what is gone
 
 
-def test_a_tape_that_cannot_be_made_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_tape_that_cannot_be_made_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path / "tapes")
     (tmp_path / "tapes").rename(tmp_path / "gone")
     recorded.segment(0, 2, FIRED)
@@ -186,7 +184,7 @@ def test_a_tape_that_cannot_be_made_is_told_and_leaves_nothing(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [tmp_path / "gone"]
 
 
-def test_what_a_killed_recorder_was_writing_is_removed(tmp_path: Path) -> None:
+def test_a_part_tape_of_a_killed_recorder_is_removed(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path)
     recorded.segment(0, 2, FIRED)
     recorded.flight.close()

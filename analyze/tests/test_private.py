@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pytest
 
-from pagetape.recording import doctor
 from pagetape.recording.private import Veil
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -58,13 +58,13 @@ def pfns(tape: Path) -> dict[tuple[str, str], list[int]]:
     }
 
 
-def test_what_tells_is_marked_in_the_schema() -> None:
+def test_private_columns_are_marked_in_the_schema() -> None:
     for table in TABLES.values():
         for column in table.columns:
             assert (column.private == "pfn") == column.name.endswith("pfn"), column
-            tells = {"comm", "cgroup", "instance", "address", "why", "host", "path"}
-            tells |= {"expected", "got"}  # of `miss`: pfns, or else small numbers
-            assert bool(column.private) == (column.name in tells or column.private == "pfn")
+            private = {"comm", "cgroup", "instance", "address", "why", "host", "path"}
+            private |= {"expected", "got"}  # of `miss`: pfns, or else small numbers
+            assert bool(column.private) == (column.name in private or column.private == "pfn")
 
 
 @pytest.mark.parametrize("mode", ["hash", "drop"])
@@ -108,7 +108,7 @@ def test_equal_names_stay_equal_within_a_tape_and_only_there(
     assert not set(seen[0]) & set(seen[1])
 
 
-def test_all_pfns_move_by_one_number_that_stands_nowhere(
+def test_all_pfns_move_by_one_number_that_no_file_has(
     golden_with: Make, tmp_path: Path, pagetape: Run
 ) -> None:
     plain, out = golden_with(PRIVATE), tmp_path / "private.tape"
@@ -159,24 +159,24 @@ def test_a_trace_becomes_a_private_tape_at_once(mode: str, tmp_path: Path, paget
 
 
 @pytest.mark.parametrize(
-    ("comm", "kthread", "kept"),
+    ("comm", "kthread", "public"),
     [
         ("kswapd0", 1, True),
         ("kworker/u8:1-flush", 1, True),
         ("postgres", 0, False),
         ("kswapd0", 0, False),  # a process that calls itself so
-        ("kcompactd1", None, True),  # from a trace.dat, which tells no more
+        ("kcompactd1", None, True),  # a trace.dat has no kthread mark
         ("kworker/0:1H", None, True),
         ("postgres", None, False),
         ("<...>", None, True),
     ],
 )
 def test_the_kernels_own_threads_keep_their_names(
-    comm: str, kthread: int | None, kept: bool
+    comm: str, kthread: int | None, public: bool
 ) -> None:
     task = {"pid": 7, "comm": comm, "kthread": kthread}
     hidden = Veil("hash").batch("task", TABLES["task"].batch([task])).to_pylist()[0]
-    assert (hidden["comm"] == comm) == kept
+    assert (hidden["comm"] == comm) == public
     assert hidden["pid"] == 7
 
 
@@ -205,16 +205,11 @@ def test_a_replay_cannot_be_made_private(small: Path, tmp_path: Path, pagetape: 
     assert "is a replay" in said.err
 
 
-def _why_not() -> str:
-    missing = [c.found for c in doctor.run() if c.needed and c.ok is False]
-    return "; ".join(missing)
+# Facts of a recording that a private tape leaves out.
+HIDDEN = {"cmdline", "version"}
 
 
-# What a recording knows that a private tape may not tell.
-UNTOLD = {"cmdline", "version"}
-
-
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_a_live_recording_is_private_from_the_first_byte(tmp_path: Path, pagetape: Run) -> None:
     name = f"pt{os.getpid() % 10**9}secret"[:15]
     load = f"open('/proc/self/comm', 'w').write('{name}'); x = bytearray(32 << 20)"
@@ -223,16 +218,16 @@ def test_a_live_recording_is_private_from_the_first_byte(tmp_path: Path, pagetap
     assert pagetape("record", "-o", plain, *args).status == 0
     assert pagetape("record", "-o", out, "--private", "hash", *args).status == 0
     assert name.encode() in everything(plain)
-    known, told = Tape(plain).facts, Tape(out).facts
-    assert known.keys() - told.keys() <= UNTOLD
+    known, hidden = Tape(plain).facts, Tape(out).facts
+    assert known.keys() - hidden.keys() <= HIDDEN
     for secret in (name, known["boot_id"], known["cmdline"], known["instances"][0]):
         assert secret.encode() not in everything(out)
-    assert told["host"] != known["host"]
+    assert hidden["host"] != known["host"]
     assert min(pfns(out)["event", "pfn"]) > max(pfns(plain)["event", "pfn"])
     assert pagetape("replay", out).status == 0
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Run) -> None:
     args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--duration", "1.5s")
     assert pagetape("record", "-o", tmp_path, *args, "--private", "hash").status == 0
@@ -244,7 +239,7 @@ def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Ru
     assert os.uname().nodename not in hosts
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_a_deferred_recording_becomes_a_private_tape(tmp_path: Path, pagetape: Run) -> None:
     raw, out = tmp_path / "raw.tape", tmp_path / "private.tape"
     args = ("--snapshot", "proc", "--duration", "0.5s")
@@ -260,7 +255,7 @@ def test_a_deferred_recording_becomes_a_private_tape(tmp_path: Path, pagetape: R
     assert Tape(out).facts["private"] == {"names": "hash", "pfns": "moved"}
 
 
-@pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can be recorded")
+@livetest.recording
 def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
     out = tmp_path / "t.tape"
     code = "from pagetape.cli import main; main()"
@@ -273,4 +268,4 @@ def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
     tables = b"".join(file.read_bytes() for file in out.glob("*.arrow"))
     assert Path("/proc/sys/kernel/random/boot_id").read_bytes().strip() not in tables
     assert Path("/proc/cmdline").read_bytes().strip() not in tables
-    assert not (out / "spool").exists()  # which would tell
+    assert not (out / "spool").exists()  # it would contain the names

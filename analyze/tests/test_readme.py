@@ -18,6 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import livetest
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -63,16 +64,7 @@ def words_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-# With PAGETAPE_LIVE=require a command that cannot be run is a failure.
-no_live_test = pytest.fail if os.environ.get("PAGETAPE_LIVE") == "require" else pytest.skip
-
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
-
-
-@pytest.fixture(scope="module")
-def may_record() -> bool:
-    doctor = subprocess.run([BIN / "pagetape", "doctor"], capture_output=True, text=True)
-    return "pagetape record works here" in doctor.stdout
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +99,13 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 def test_the_command_works(
     desks: dict[Path, Path],
     cache: Path,
-    may_record: bool,
     page: Path,
     command: Command,
     pagetape: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if command.live and not may_record:
-        no_live_test("live test: this machine cannot be recorded (see `pagetape doctor`)")
+    if command.live and livetest.why_not():
+        livetest.skip(livetest.why_not())
     line, directory = command.line, desks[page]
     if line.startswith("make "):
         line, directory = line.replace("make ", "make -n ", 1), ROOT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape record on this machine; skipped where it cannot be traced."""
+"""pagetape record on this machine; skipped where it cannot be traced: see livetest.py."""
 
 import contextlib
 import os
@@ -13,11 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import livetest
 import pyarrow as pa
 import pytest
 
 import pagetape as pagetape_package
-from pagetape.recording import doctor, triggers
+from pagetape.recording import triggers
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape, is_tape
 
@@ -27,16 +28,7 @@ PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
 
 
-def why_not() -> str:
-    """Why this machine cannot be recorded, or nothing."""
-    missing = [c for c in doctor.run() if c.needed and c.ok is False]
-    return "; ".join(f"{check.name}: {check.found}" for check in missing)
-
-
-live = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can")
-
-
-@live
+@livetest.recording
 def test_a_command_is_recorded_and_its_status_passed_on(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     status = f"{TOUCH[2]}; raise SystemExit(3)"
@@ -51,7 +43,7 @@ def test_a_command_is_recorded_and_its_status_passed_on(tmp_path: Path, pagetape
     assert list(tmp_path.iterdir()) == [out]  # the spool is gone
 
 
-@live
+@livetest.recording
 def test_a_live_tape_can_be_replayed_and_compared(tmp_path: Path, pagetape: Run) -> None:
     out, model = tmp_path / "t.tape", tmp_path / "model.tape"
     assert pagetape("record", "-o", out, "--events", "page", "--", *TOUCH).status == 0
@@ -61,12 +53,12 @@ def test_a_live_tape_can_be_replayed_and_compared(tmp_path: Path, pagetape: Run)
     assert found["model_error_of"] == {"recorded": "t", "model": "model"}
 
 
-@live
+@livetest.recording
 def test_policies_of_processes_are_recorded_where_they_are_wanted(
     tmp_path: Path, pagetape: Run
 ) -> None:
     if not os.access("/proc/self/numa_maps", os.R_OK):
-        pytest.skip("no numa_maps on this kernel")
+        livetest.skip("no numa_maps on this kernel")
     out = tmp_path / "t.tape"
     words = ("--events", "cheap", "--snapshot", "proc", "--duration", "1s")
     assert pagetape("record", "-o", out, "--numa-maps", *words).status == 0
@@ -81,10 +73,10 @@ def test_policies_of_processes_are_recorded_where_they_are_wanted(
 def exact_or_skip() -> None:
     with contextlib.closing(ExactSnapshots(20)) as snapshots:
         if snapshots.refused:
-            pytest.skip(f"no exact snapshot here: {snapshots.refused}")
+            livetest.skip(f"no exact snapshot here: {snapshots.refused}")
 
 
-@live
+@livetest.recording
 def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pagetape: Run) -> None:
     exact_or_skip()
     out, model = tmp_path / "t.tape", tmp_path / "model.tape"
@@ -92,7 +84,7 @@ def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pag
     assert pagetape(*args).status == 0
     info = pagetape("info", out, "--json").json
     if info["snapshot"] != "exact":
-        pytest.skip(f"no exact snapshot this time: {info['snapshots']}")
+        livetest.skip(f"no exact snapshot this time: {info['snapshots']}", by_chance=True)
     assert all(s["mismatches"] in (0, None) for s in info["snapshots"])
     assert info["facts"]["snapshot"]["checks"]["list_sums"] > 0
     assert pagetape("replay", out, "-o", model).status == 0
@@ -111,8 +103,8 @@ def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pag
     assert sum(recorded[at] == replayed[at] for at in first) > 50
 
 
-@live
-def test_a_zone_too_large_for_the_time_allowed_is_told_of_and_replayed(
+@livetest.recording
+def test_a_zone_too_large_for_the_time_allowed_is_reported_and_replayed(
     tmp_path: Path, pagetape: Run
 ) -> None:
     exact_or_skip()
@@ -130,7 +122,7 @@ def test_a_zone_too_large_for_the_time_allowed_is_told_of_and_replayed(
     assert done.returncode == 0 and done.stderr.count(b"\n") == 1
     info = pagetape("info", out, "--json").json
     if info["snapshots"][0]["how"] == "exact":
-        pytest.skip("this machine walks its free lists in 1 ms")
+        livetest.skip("this machine walks its free lists in 1 ms", by_chance=True)
     assert info["snapshot"] == "proc"
     assert "cannot be walked in 1 ms" in info["snapshots"][0]["why"]
     assert {z["how"] for z in info["snapshot_zones"]} & {"pieces", "proc"}
@@ -138,7 +130,7 @@ def test_a_zone_too_large_for_the_time_allowed_is_told_of_and_replayed(
     assert pagetape("replay", out, "--json").json["totals"]["allocs"]["value"] > 0
 
 
-@live
+@livetest.recording
 def test_a_snapshot_from_proc_can_be_asked_for(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     assert pagetape("record", "-o", out, "--snapshot", "proc", "--duration", 0).status == 0
@@ -147,7 +139,7 @@ def test_a_snapshot_from_proc_can_be_asked_for(tmp_path: Path, pagetape: Run) ->
     assert "free_block" not in info["tables"]
 
 
-@live
+@livetest.recording
 def test_a_machine_without_exact_snapshots_falls_back_and_says_why(
     tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +159,7 @@ def test_a_machine_without_exact_snapshots_falls_back_and_says_why(
     assert list(tmp_path.iterdir()) == []
 
 
-@live
+@livetest.recording
 def test_the_rings_have_the_size_asked_for(tmp_path: Path, pagetape: Run) -> None:
     tape = tmp_path / "t.tape"
     argv = ("--events", "cheap", "--snapshot", "proc", "--buffer", "2MB", "--duration", 0.1)
@@ -183,7 +175,7 @@ def test_a_duration_ends_a_command_that_still_runs(tmp_path: Path, pagetape: Run
     assert pagetape("info", out).status == 0
 
 
-@live
+@livetest.recording
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_recording_well(number: int, tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
@@ -196,7 +188,7 @@ def test_a_signal_ends_the_recording_well(number: int, tmp_path: Path, pagetape:
     assert pagetape("info", out, "--json").json["complete"] is True
 
 
-@live
+@livetest.recording
 def test_a_killed_recorder_leaves_a_tape(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     with subprocess.Popen([*PAGETAPE, "record", "-o", out]) as running:
@@ -211,7 +203,7 @@ def test_a_killed_recorder_leaves_a_tape(tmp_path: Path, pagetape: Run) -> None:
     assert pagetape("record", "-o", out, "--force", "--duration", "0.1").status == 0  # tidies up
 
 
-@live
+@livetest.recording
 def test_a_rotation_makes_tapes_that_each_stand_alone(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "tapes"
     touch = [
@@ -245,7 +237,7 @@ def test_a_rotation_makes_tapes_that_each_stand_alone(tmp_path: Path, pagetape: 
     assert all(end == start for end, start in zip(ends[1::2], ends[2::2], strict=False))
 
 
-@live
+@livetest.recording
 def test_a_rotation_keeps_no_more_than_it_may(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "tapes"
     args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--keep", "0kB")
@@ -263,7 +255,7 @@ class AnyEvent(triggers.Trigger):
         return self._fires(batch.num_rows, batch.column("ts")[-1].as_py())
 
 
-@live
+@livetest.recording
 def test_a_flight_recorder_makes_tapes_when_triggered_and_goes_on(
     tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +293,7 @@ def test_a_flight_recorder_makes_tapes_when_triggered_and_goes_on(
         assert pagetape("replay", found[1]["tape"]).status == 0
 
 
-@live
+@livetest.recording
 def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "tapes"
     args = ("--events", "cheap", "--snapshot", "proc", "--ring", "1s", "--duration", "1.2s")
@@ -314,7 +306,7 @@ def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, page
     assert list(out.iterdir()) == []
 
 
-@live
+@livetest.recording
 def test_looking_at_the_machine_does_not_move_it(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     assert pagetape("record", "-o", out, "--snapshot", "proc", "--duration", "0.5").status == 0
@@ -324,8 +316,8 @@ def test_looking_at_the_machine_does_not_move_it(tmp_path: Path, pagetape: Run) 
     assert "setup_lowmem_reserve" not in [row["kind"] for row in rows if row["pid"] == os.getpid()]
 
 
-@live
-def test_samples_tell_of_a_sysctl_that_somebody_changed(tmp_path: Path, pagetape: Run) -> None:
+@livetest.recording
+def test_samples_show_a_sysctl_that_changed(tmp_path: Path, pagetape: Run) -> None:
     knob = Path("/proc/sys/vm/stat_interval")
     before = knob.read_text()
     code = f"import time; time.sleep(.3); open({str(knob)!r}, 'w').write('2'); time.sleep(.5)"
@@ -386,10 +378,8 @@ def test_a_command_that_does_not_exist(tmp_path: Path, pagetape: Run) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"
-)
-def test_nobody_is_told_what_is_missing(tmp_path: Path) -> None:
+@livetest.needs(livetest.why_not_nobody)
+def test_a_user_without_access_gets_the_reason(tmp_path: Path) -> None:
     """Nobody may read everything here, for the clone may stand in root's home."""
     os.chown(tmp_path, 65534, 65534)
     read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]

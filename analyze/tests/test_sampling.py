@@ -71,7 +71,7 @@ def test_a_segment_without_events_has_samples_all_the_same() -> None:
     assert sink.found["parameter"] == [(5, 0), (6, 0)]
 
 
-def test_samples_are_taken_until_the_end_and_one_there() -> None:
+def test_samples_are_taken_until_the_end_and_at_the_end() -> None:
     seen: list[Sample] = []
     sampling = Sampling(0.01, seen.append)
     sampling.start()
@@ -85,7 +85,7 @@ def test_samples_are_taken_until_the_end_and_one_there() -> None:
     assert sampling.until(1 << 63) == []
 
 
-def test_none_are_taken_where_none_are_wanted() -> None:
+def test_an_interval_of_0_takes_no_samples() -> None:
     sampling = Sampling(0, lambda _: None)
     sampling.start()
     assert not sampling.is_alive()
@@ -99,7 +99,7 @@ def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) ->
         (tmp_path / str(pid) / "status").write_text("Name:\tx\nMems_allowed_list:\t0-1\n")
 
     class Asked(Sampling):
-        """Looks when it is told to."""
+        """Samples on request."""
 
         look = Sampling._look
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pytest
 
 from pagetape.recording import service
@@ -37,7 +38,7 @@ def test_the_unit_is_shown_on_any_machine(pagetape: Run) -> None:
     assert setting(said.out, "CPUQuota") == ["25%"]
 
 
-def test_more_is_allowed_only_for_what_needs_it(pagetape: Run) -> None:
+def test_the_sandbox_opens_only_for_options_that_need_it(pagetape: Run) -> None:
     unit = pagetape("install-service", "--print", "--", *FULL).out
     (capabilities,) = setting(unit, "CapabilityBoundingSet")
     assert set(capabilities.split()) == {"CAP_SYS_NICE", "CAP_SYSLOG", "CAP_BPF", "CAP_PERFMON"}
@@ -73,7 +74,7 @@ def test_words_and_places_that_systemd_would_misread() -> None:
         (("--rotate", "9s", "make"), "a service runs no command: remove 'make'"),
     ],
 )
-def test_what_record_would_not_take_is_refused(
+def test_options_that_record_refuses_are_refused(
     given: tuple[str, ...], words: str, pagetape: Run
 ) -> None:
     said = pagetape("install-service", "--print", "--", *given)
@@ -126,7 +127,8 @@ def test_systemd_finds_no_fault_and_little_exposure(
     analyze("security", "--offline=true", f"--threshold={most}", unit)
 
 
-def test_a_recording_works_with_what_the_unit_leaves(tmp_path: Path, pagetape: Run) -> None:
+@livetest.recording
+def test_a_recording_works_within_the_sandbox_of_the_unit(tmp_path: Path, pagetape: Run) -> None:
     """Its capabilities, and all but its own tracing instances and its tapes read-only."""
     unit = pagetape("install-service", "--print").out
     names = setting(unit, "CapabilityBoundingSet")[0].lower().split()
@@ -163,7 +165,7 @@ def test_a_recording_works_with_what_the_unit_leaves(tmp_path: Path, pagetape: R
         check=False,
     )
     if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(f"cannot build the sandbox here: {done.stderr}")
+        livetest.skip(f"cannot build the sandbox here: {done.stderr}")
     assert done.returncode == 0, done.stderr
     tapes = sorted((tmp_path / "tapes").iterdir())
     assert tapes and all(Tape(path).complete for path in tapes)

@@ -37,7 +37,7 @@ def test_a_cut_without_a_firing_is_over_with_the_segment() -> None:
     assert not requests.pending
 
 
-def test_whoever_waits_for_the_load_is_woken_by_a_request() -> None:
+def test_a_request_wakes_the_wait_for_the_load() -> None:
     workload = Workload((), None)
     requests = Requests(workload)
     requests.cut()

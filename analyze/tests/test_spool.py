@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pagetape.recording import doctor
 from pagetape.schemas.tape import Tape, is_tape
 from pagetape.tapes.spool import Found, default_bound
 
@@ -36,10 +36,7 @@ PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 TRACING = Path("/sys/kernel/tracing")
 INSTANCES = TRACING / "instances"
 
-why_not = "; ".join(
-    f"{check.name}: {check.found}" for check in doctor.run() if check.needed and check.ok is False
-)
-pytestmark = pytest.mark.skipif(bool(why_not), reason=why_not or "it can")
+pytestmark = livetest.recording
 
 IN_INTERRUPT = pa.scalar(1 << 1 | 1 << 2, pa.uint8())  # hardirq, softirq
 
@@ -124,9 +121,9 @@ def accounted(tape: Tape) -> None:
 
 
 @contextlib.contextmanager
-def witness(pid: int) -> Iterator[tuple[Path, int]]:
+def other_tracer(pid: int) -> Iterator[tuple[Path, int]]:
     """Another instance, which sees the page events of one process, and since when."""
-    instance = INSTANCES / f"witness-{os.getpid()}"
+    instance = INSTANCES / f"other_tracer-{os.getpid()}"
     instance.mkdir()
     try:
         (instance / "tracing_on").write_text("0")
@@ -147,7 +144,7 @@ def witness(pid: int) -> Iterator[tuple[Path, int]]:
 # it has another place in each. Only the order of what the process itself did is the same.
 
 
-def witnessed(instance: Path) -> list[tuple[str, int]]:
+def other_tracered(instance: Path) -> list[tuple[str, int]]:
     (instance / "tracing_on").write_text("0")
     line = r"\] (\S+) +[\d.]+: mm_page_(alloc|free): .*?pfn=0x([0-9a-f]+)"
     found = re.findall(line, (instance / "trace").read_text())
@@ -172,12 +169,12 @@ def test_a_killed_recording_is_whole_up_to_its_end(
     with (
         recording(out, "--events", "page") as running,
         load(1, 0.02) as pid,
-        witness(pid) as (instance, since),
+        other_tracer(pid) as (instance, since),
     ):
         time.sleep(seconds)
         killed(running)
         time.sleep(0.1)
-        seen = witnessed(instance)
+        seen = other_tracered(instance)
     info = pagetape("info", out, "--json").json
     assert (info["finished"], info["ended"], info["lost"]) == (False, "killed", None)
     assert info["spool"]["waiting_bytes"] > 0
@@ -248,7 +245,7 @@ def test_a_deferred_recording_is_imported_elsewhere(
         [*argv, *PAGETAPE, "import", copy, "-o", whole], capture_output=True, text=True
     )
     if "setpriv" in done.stderr or "unshare" in done.stderr:
-        pytest.skip(f"cannot become nobody without tracefs: {done.stderr}")
+        livetest.skip(f"cannot become nobody without tracefs: {done.stderr}")
     assert done.stderr == ""
     assert done.returncode == 0
     tape = Tape(whole)
@@ -287,7 +284,7 @@ def test_a_deferred_recording_ends_when_its_spool_is_full(tmp_path: Path, pageta
     assert len(tape.table("snapshot")) == 2  # it ended in order
 
 
-def test_at_its_bound_a_spool_loses_what_it_tells(tmp_path: Path, pagetape: Run) -> None:
+def test_a_spool_at_its_bound_reports_its_losses(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     with recording(out, "--spool-max", "12MB", "--events", "page") as running:
         with load(64, 0), load(64, 0, cpu=max(os.sched_getaffinity(0))):
@@ -315,7 +312,7 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "pagetape-test", str(path)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system")
+        livetest.skip("cannot mount a small file system")
     try:
         yield path
     finally:
@@ -347,7 +344,7 @@ def test_a_full_disk_ends_the_recording_and_loses_nothing_recorded(
         assert tape.num_rows("event") > 10_000
 
 
-def test_a_disk_without_room_for_the_spool_is_told_at_the_start(
+def test_a_disk_without_room_for_the_spool_is_refused_at_the_start(
     tmp_path: Path, pagetape: Run
 ) -> None:
     with small_disk(tmp_path / "disk", "16m") as disk:
@@ -371,7 +368,7 @@ def test_a_recording_outlives_the_mount_of_tracefs(tmp_path: Path, pagetape: Run
     out = tmp_path / "t.tape"
     namespace = ["unshare", "--mount"]
     if subprocess.run([*namespace, "true"], capture_output=True).returncode:
-        pytest.skip("no mount namespaces")
+        livetest.skip("no mount namespaces")
     with recording(out, "--events", "page", before=namespace) as running, load(4, 0.01) as pid:
         inside = ["nsenter", f"--mount=/proc/{running.pid}/ns/mnt"]
         time.sleep(0.3)
@@ -395,7 +392,7 @@ def offline(cpu: int) -> Iterator[None]:
     try:
         switch.write_text("0")
     except OSError as e:
-        pytest.skip(f"this machine keeps cpu {cpu} online: {e.strerror}")
+        livetest.skip(f"this machine keeps cpu {cpu} online: {e.strerror}")
     try:
         yield
     finally:
@@ -405,7 +402,7 @@ def offline(cpu: int) -> Iterator[None]:
 def test_a_cpu_may_go_and_come_back(tmp_path: Path, pagetape: Run) -> None:
     cpu = max(os.sched_getaffinity(0))
     if cpu == 0:
-        pytest.skip("there is only one CPU")
+        livetest.skip("there is only one CPU")
     out = tmp_path / "t.tape"
     with recording(out, "--events", "page") as running:
         with load(4, 0.01, cpu) as first:
@@ -424,7 +421,7 @@ def test_a_cpu_may_go_and_come_back(tmp_path: Path, pagetape: Run) -> None:
 def test_a_cpu_that_comes_later_is_accounted_for(tmp_path: Path, pagetape: Run) -> None:
     cpu = max(os.sched_getaffinity(0))
     if cpu == 0:
-        pytest.skip("there is only one CPU")
+        livetest.skip("there is only one CPU")
     out = tmp_path / "t.tape"
     with contextlib.ExitStack() as stack:
         late = stack.enter_context(contextlib.ExitStack())
@@ -453,7 +450,7 @@ def test_a_jump_of_the_wall_clock_leaves_the_trace_clock_alone(
             try:
                 jump(seconds)
             except PermissionError:
-                pytest.skip("the clock cannot be set here")
+                livetest.skip("the clock cannot be set here")
             jump(-seconds)
             time.sleep(0.2)
         end = time.monotonic_ns()
@@ -533,7 +530,7 @@ for line in sys.stdin:
 
 def test_fifty_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> None:
     dice = random.Random(50)
-    pids, tapes, kept = [], [], tmp_path / "whole.tape"
+    pids, tapes, whole = [], [], tmp_path / "whole.tape"
     argv = [sys.executable, "-c", RECORDERS]
     with (
         load(1, 0.02),
@@ -561,13 +558,14 @@ def test_fifty_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> None
             assert not is_tape(tape) or Tape(tape).num_rows("event") == 0
             continue
         assert pagetape("info", tape).status == 0
-        assert pagetape("import", tape, "-o", kept, "--force").status == 0
-        accounted(Tape(kept))
-        assert Tape(kept).num_rows("lost") == 0
-        begun += Tape(kept).num_rows("event") > 0
+        assert pagetape("import", tape, "-o", whole, "--force").status == 0
+        accounted(Tape(whole))
+        assert Tape(whole).num_rows("lost") == 0
+        begun += Tape(whole).num_rows("event") > 0
     assert begun >= 5
     assert (
-        pagetape("record", "-o", kept, "--force", "--snapshot", "proc", "--duration", 0).status == 0
+        pagetape("record", "-o", whole, "--force", "--snapshot", "proc", "--duration", 0).status
+        == 0
     )
     assert not [name for pid in pids for name in leftovers(pid)]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

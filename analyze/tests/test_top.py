@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import livetest
 import pyarrow as pa
 import pytest
 
 from pagetape._collector import CollectorError, DatFile
-from pagetape.recording import doctor, live
+from pagetape.recording import live
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -23,15 +24,6 @@ Run = Callable[..., Any]
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 DAT = Path(__file__).parents[2] / "collector/tests/data/linux-6.12.dat"
 INSTANCES = Path("/sys/kernel/tracing/instances")
-
-
-def why_not() -> str:
-    """Why this machine cannot be recorded, or nothing."""
-    missing = [c for c in doctor.run() if c.needed and c.ok is False]
-    return "; ".join(f"{check.name}: {check.found}" for check in missing)
-
-
-on_this_machine = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can")
 
 
 class Stream:
@@ -91,10 +83,10 @@ def stream(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Strea
 
 
 def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, pagetape: Run) -> None:
-    tally = live.Tally()
+    counts = live.Counts()
     source = DatFile(str(DAT))
     while (found := source.read()) is not None:
-        tally.add(found[0], pa.record_batch(found[1]))
+        counts.add(found[0], pa.record_batch(found[1]))
     source.close()
     out = tmp_path / "t.tape"
     pagetape("import", DAT, "-o", out, "--kernel-release", "6.12.0")
@@ -103,16 +95,16 @@ def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, page
         ((value,),) = (row.values() for row in pagetape("sql", out, sql, "--json").json["rows"])
         return int(value)
 
-    allocs = sum(nr for key, nr in tally.events.items() if key[0] == "alloc")
+    allocs = sum(nr for key, nr in counts.events.items() if key[0] == "alloc")
     assert allocs == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn NOTNULL") > 0
     for kind in ("free", "alloc_zone_locked", "pcpu_drain"):
         pages = f"SELECT sum(1 << page_order::INTEGER) FROM event WHERE kind = '{kind}'"
-        assert tally.pages(kind) == asked(pages) > 0
-    assert tally.failed == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn IS NULL")
+        assert counts.pages(kind) == asked(pages) > 0
+    assert counts.failed == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn IS NULL")
 
 
 @pytest.mark.usefixtures("stream")
-def test_each_interval_tells_its_own_events_per_second(pagetape: Run) -> None:
+def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
     said = pagetape("top", "--count", 3, "--interval", "200ms", "--json")
     first, second, third = map(json.loads, said.out.splitlines())
 
@@ -170,7 +162,7 @@ def test_a_machine_that_cannot_be_traced_is_one_line(
 
 
 @pytest.mark.parametrize("words", [("--interval", "1ms"), ("--count", "0"), ("--events", "all")])
-def test_what_cannot_be_asked_for_is_bad_usage(words: tuple[str, str], pagetape: Run) -> None:
+def test_invalid_options_are_bad_usage(words: tuple[str, str], pagetape: Run) -> None:
     said = pagetape("top", *words)
     assert (said.status, said.err.count("\n")) == (2, 1)
 
@@ -179,9 +171,9 @@ def own_instances(pid: int) -> list[str]:
     return [entry.name for entry in INSTANCES.iterdir() if entry.name.startswith(f"pagetape-{pid}")]
 
 
-@on_this_machine
+@livetest.recording
 def test_this_machine_is_looked_at_and_left_as_it_was(pagetape: Run) -> None:
-    # Memory of malloc() would be kept, and used again.
+    # The process would hold memory of malloc(), and reuse it.
     code = """
 import mmap
 print(flush=True)
@@ -204,7 +196,7 @@ while True:
     assert own_instances(os.getpid()) == []
 
 
-@on_this_machine
+@livetest.recording
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
     words = ("top", "--events", "cheap", "--interval", "200ms", "--json")

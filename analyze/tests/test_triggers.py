@@ -32,7 +32,7 @@ def reclaim(kind: str, ts: int, pid: int) -> dict[str, Any]:
     return {"ts": ts, "cpu": 0, "pid": pid, "flags": 0, "at": 0, "kind": f"direct_reclaim_{kind}"}
 
 
-def test_fallbacks_are_counted_in_any_one_second() -> None:
+def test_fallbacks_are_counted_within_any_second() -> None:
     watch = trigger("extfrag>3/s")
     assert see(watch, "event", fallbacks(0, 1, 2)) is None
     assert see(watch, "event", fallbacks(SECOND, SECOND + 1)) is None
@@ -60,7 +60,7 @@ def test_direct_reclaim_is_timed_from_begin_to_end_by_thread() -> None:
     assert see(watch, "reclaim", [*later, reclaim("end", 2 * SECOND + ms, 3)]) is None
 
 
-def test_one_slow_reclaim_in_a_thousand_is_no_reason() -> None:
+def test_one_slow_reclaim_in_a_thousand_does_not_fire() -> None:
     watch = trigger("direct_reclaim_p99>10ms")
     quick = [
         row
@@ -103,7 +103,7 @@ def test_after_a_firing_all_triggers_keep_quiet_for_a_while() -> None:
         ("direct_reclaim_p99>3", "'direct_reclaim_p99>3': '' is not one of ms, us, s"),
     ],
 )
-def test_what_is_no_trigger_is_refused_in_words(spec: str, words: str) -> None:
+def test_an_invalid_trigger_is_refused_with_the_reason(spec: str, words: str) -> None:
     with pytest.raises(ValueError, match="^" + words.replace("(", r"\(")):
         parse(spec)
 

@@ -5,9 +5,8 @@
     import_bench.py [FILE.dat] [--json] [--repeat N]
 
 Without a file, one of 4 million page events on 4 CPUs is made. Both are timed as
-whole processes, output to a tape and to /dev/null, best of N: the ratio is what
-counts. `read` is decoding alone, in this process, which the figure for the whole
-command has start-up and compression on top of.
+whole processes, output to a tape and to /dev/null, best of N; the result is their
+ratio. `read` is decoding alone, in this process, without start-up and compression.
 """
 
 import argparse

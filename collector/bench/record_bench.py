@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs a load that does nothing but allocate and free pages.
+"""The cost of recording for a load that only allocates and frees pages.
 
-The load is storm.py, a page-fault storm on every CPU, and each way to record runs the
-same command on it. The ways take turns, so that a busy machine disturbs all alike; a
-slowdown is against the untraced run of the same round, and medians count.
+The load is storm.py, a page-fault storm on every CPU; each way of recording runs the same
+command. The ways take turns, so a busy machine disturbs all equally. A slowdown is relative
+to the untraced run of the same round; the result is the median.
 
     none       no tracing
-    ring       the page events into a ring that nobody reads: what tracing itself costs
+    ring       the page events into an unread ring: the cost of tracing alone
     pagetape   pagetape record --events page
-    perf       perf record -a of the same events, where perf is installed
+    perf       perf record -a of the same events, if perf is installed
 
 Then pairs of runs, one untraced and one with `pagetape record --events cheap`, and the 95 %
-confidence interval of what that set costs (bootstrap of the pairs' ratios): in CPU time per
-fault, with the share of the CPUs that the recorder took, which the machine's other work
-disturbs less than the storm's speed.
+confidence interval of the cost of that set (bootstrap of the pairs' ratios): CPU time per
+fault, and the recorder's share of the CPUs. Other work on the machine disturbs these less
+than the storm's speed.
 
 --json for one JSON object, --parts for one of the two.
 """

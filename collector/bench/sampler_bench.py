@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sample of /proc costs, as a share of one CPU at one sample a second.
+"""The cost of a sample of /proc, as a share of one CPU at one sample a second.
 
-The peer is what anybody would do instead: read the same three files and nothing more. A
-recording takes at most 0.1 % of a CPU for samples; where one costs more than a
-millisecond, it takes them less often.
+The peer only reads the same three files. A recording spends at most 0.1 % of a CPU on
+samples: if a sample costs more than a millisecond, they are taken less often.
 
 --json for one JSON object.
 """

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact snapshots of a busy machine: are they right, and what do they cost?
+"""Exact snapshots of a busy machine: correctness and cost.
 
 On every CPU one process maps, touches and unmaps memory; one more writes a file, reads it
-back and drops it from the page cache. Meanwhile snapshots are taken. For each: is it exact,
-how many numbers that the kernel keeps twice were compared and how many of them differed, how
-long the lists were, and how long the CPUs and a zone's lock were held. Beside it the time
-that the same state takes from /proc, where it is neither of one instant nor in order.
+back and drops it from the page cache. Meanwhile snapshots are taken. For each it
+prints: whether it is exact, how many redundant numbers of the kernel were compared and how
+many differed, the length of the lists, and how long the CPUs and a zone's lock were held.
+For comparison, the time to read the same state from /proc, which is neither of one instant
+nor in list order.
 
 Needs what the exact snapshot needs (`pagetape doctor`); --json for one JSON object.
 """
@@ -77,7 +78,7 @@ def load() -> Iterator[None]:
 
 
 def figures(exact: Exact, seconds: float) -> dict[str, Any]:
-    """What one snapshot was and cost."""
+    """Result and cost of one snapshot."""
     facts = exact.facts
     return {
         "exact": exact.why is None,
@@ -97,7 +98,7 @@ def figures(exact: Exact, seconds: float) -> dict[str, Any]:
 
 
 def from_proc() -> float:
-    """Milliseconds that the state takes from /proc."""
+    """Milliseconds to read the state from /proc."""
     proc = procfs.live()
     (stage,) = proc.stages
     assert proc.facts  # read once for all
@@ -108,7 +109,7 @@ def from_proc() -> float:
 
 
 def stolen_ms() -> float:
-    """How long the machine under this one has kept the CPUs to itself."""
+    """How long the hypervisor has withheld the CPUs (steal time)."""
     steal = Path("/proc/stat").read_text().split()[8]
     return 1e3 * int(steal) / os.sysconf("SC_CLK_TCK")
 

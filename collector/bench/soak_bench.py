@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Minutes of page-fault storm on every CPU: does the recorder keep its memory, and lose nothing?
 
-Runs `pagetape record` around storm.py and looks at the recorder once a second: its resident
-memory, and how much waits undecoded in its spool. Memory must stay under 256 MiB however
-long it lasts, so what matters is the last line. --json for one JSON object.
+Runs `pagetape record` around storm.py and measures the recorder once a second: its resident
+memory, and the undecoded bytes in its spool. Memory must stay under 256 MiB for any
+duration, so the last line is the result. --json for one JSON object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def resident_mb(pid: int) -> float:
 
 
 def spooled_mb(tape: Path) -> float:
-    """What the spool takes of the disk."""
+    """Disk space of the spool."""
     try:
         return sum(path.stat().st_blocks * 512 for path in (tape / "spool").iterdir()) / 2**20
     except FileNotFoundError:  # there is none yet, or none any more

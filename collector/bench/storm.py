@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """storm.py SECONDS: a page-fault storm on every CPU, and what it cost.
 
-One process per CPU maps 1 MiB, touches each page, unmaps, for that long: the page
-allocator's fast path and nothing else. Prints one JSON object: faults_per_s (of all),
-cpu_ns_per_fault, and parent_cpu_s, the CPU time that the process which started this one
-took meanwhile. So a recorder that runs this as its command is measured while it records,
-without its start and its end.
+For SECONDS, one process per CPU maps 1 MiB, touches each page and unmaps: only the page
+allocator's fast path. Prints one JSON object: faults_per_s (of all), cpu_ns_per_fault, and
+parent_cpu_s, the CPU time of the parent process meanwhile. A recorder that runs this as its
+command is so measured during the recording, without its start and end.
 """
 
 from __future__ import annotations

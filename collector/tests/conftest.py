@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pytest
 from tracedat import TraceDat
@@ -27,6 +28,10 @@ def read_all(dat: DatFile) -> Rows:
         assert taken.schema.equals(TABLES[name].arrow)
         rows[name] += taken.to_pylist()
     return rows
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    livetest.register(config)
 
 
 @pytest.fixture

@@ -447,7 +447,7 @@ static int pageblock_order_printed_as(const char *order)
 	return found;
 }
 
-static void the_print_format_tells_how_large_a_pageblock_is(void)
+static void the_print_format_has_the_pageblock_order(void)
 {
 	check(pageblock_order_printed_as("9") == 9);
 	check(pageblock_order_printed_as("(21 - 12)") == 9);
@@ -617,7 +617,7 @@ int main(void)
 	test(damaged_records_are_counted);
 	test(only_vmstat_update_is_work);
 	test(every_pid_is_remembered_once);
-	test(the_print_format_tells_how_large_a_pageblock_is);
+	test(the_print_format_has_the_pageblock_order);
 	test(a_kernel_without_pfns_is_refused_by_name);
 	test(a_stack_belongs_to_the_event_just_before_it_on_its_cpu);
 	test(a_stack_without_its_event_says_so);

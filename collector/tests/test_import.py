@@ -131,7 +131,7 @@ def check_page_event(row: dict[str, Any], fields: dict[str, str], gfp_bits: dict
 
 @needs_trace_cmd
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_every_row_is_what_trace_cmd_reads(path: Path) -> None:
+def test_every_row_equals_the_one_of_trace_cmd(path: Path) -> None:
     dat = DatFile(str(path), MIGRATETYPES)
     rows = merged(read_all(dat))
     # Of the first most is not vmstat_update; the second has a test of its own.
@@ -277,7 +277,7 @@ def test_instances_merge_into_one_order(version: int, dat_file: Callable[..., Pa
     assert found["first", 0]["last_ts"] == times[2][-1]
 
 
-def test_gaps_say_what_is_known(dat_file: Callable[..., Path]) -> None:
+def test_gaps_have_all_known_columns(dat_file: Callable[..., Path]) -> None:
     machine = Machine()
     events = frees(machine, [100, 200, 300, 400])
     rings = [ring(machine, [Lost(7), *events[:2], Lost(), events[2], Lost(5), events[3]])]
@@ -347,8 +347,8 @@ def test_a_reader_may_keep_all_batches_or_stop_early(dat_file: Callable[..., Pat
     big = ring(machine, frees(machine, list(range(150_000))))
     path = str(dat_file(TraceDat(machine, [free_format(machine)], buffers={"": [big] * 9})))
     dat = DatFile(path)
-    kept = list(iter(dat.read, None))
-    assert len(kept) == -(-1_350_000 // (1 << 17))
+    batches = list(iter(dat.read, None))
+    assert len(batches) == -(-1_350_000 // (1 << 17))
     dat.close()
     early = DatFile(path)
     assert early.read() is not None

@@ -29,7 +29,7 @@ def read(
     pageblock_order: int = 3,
     max_order: int = 4,
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of (block_guess, pageblock) for flags from pfn 0 on; one zone unless told."""
+    """Rows of (block_guess, pageblock) for flags from pfn 0 on; one zone by default."""
     path.write_bytes(struct.pack(f"={len(flags)}Q", *flags))
     spans = [(0, 1, 0, len(flags))] if zones is None else zones
     batches = [
@@ -82,7 +82,7 @@ def test_a_run_longer_than_one_read_is_cut_once(tmp_path: Path) -> None:
     assert len(pageblocks) == 196
 
 
-def test_pageblocks_are_guessed_by_what_they_hold(tmp_path: Path) -> None:
+def test_pageblock_types_are_guessed_from_their_pages(tmp_path: Path) -> None:
     blocks = [
         [BUDDY] * 8,
         [LRU] * 4 + [SLAB] * 3 + [BUDDY],
@@ -119,13 +119,13 @@ def test_a_zone_that_starts_within_a_pageblock(tmp_path: Path) -> None:
     assert [row["pfn"] for row in rows] == [0, 8]
 
 
-def test_a_file_that_ends_early_gives_what_it_has(tmp_path: Path) -> None:
+def test_a_truncated_file_gives_its_pages(tmp_path: Path) -> None:
     blocks, rows = read(tmp_path / "flags", [BUDDY] * 12, [(0, 0, 0, 1000), (1, 0, 2000, 10)])
     assert [(row["pfn"], row["page_order"]) for row in blocks] == [(0, 3), (8, 2)]
     assert len(rows) == 2
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "none"
     with pytest.raises(CollectorError, match="none: No such file"):
         free_blocks(str(path), [], 9, 10)

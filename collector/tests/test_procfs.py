@@ -320,7 +320,7 @@ def test_an_empty_directory_knows_nothing(tmp_path: Path) -> None:
     assert not any(proc.rows("before", 0).values())
 
 
-def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         procfs.saved(tmp_path / "none")
 

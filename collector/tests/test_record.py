@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live recordings on this machine. Where it cannot be traced, they are skipped."""
+"""Live recordings on this machine. Skipped where it cannot be traced: see livetest.py."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import livetest
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -40,15 +41,7 @@ ALL_EVENTS = [
 ]
 
 
-def why_not() -> str:
-    try:
-        _collector.Recorder(PAGE_EVENTS, "/tmp").close()
-    except OSError as e:
-        return f"no live recording here: {e.strerror}"
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason or "it can be traced")
+pytestmark = livetest.recording
 
 
 class Recording:
@@ -166,12 +159,12 @@ def cgroup() -> Iterator[Path]:
     places = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
     top = next((place for place in places if (place / "cgroup.procs").exists()), None)
     if top is None:
-        pytest.skip("no control groups are mounted")
+        livetest.skip("no control groups are mounted")
     group = top / f"pagetape-test-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as e:
-        pytest.skip(f"no control group can be made: {e}")
+        livetest.skip(f"no control group can be made: {e}")
     try:
         yield group
     finally:
@@ -208,7 +201,7 @@ def _settings(instance: Path) -> dict[str, str]:
 
 @contextmanager
 def waiting_to_touch_pages() -> Iterator[subprocess.Popen[str]]:
-    """A process that faults in 16 MiB once it is told to, and does nothing before."""
+    """A process that faults in 16 MiB on request, and does nothing before."""
     code = (
         "import mmap\n"
         "m = mmap.mmap(-1, 16 << 20)\n"
@@ -300,7 +293,7 @@ def other_recorder(spool: Path) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
-def test_the_next_recorder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+def test_the_next_recorder_removes_leftovers_of_a_killed_one(tmp_path: Path) -> None:
     with other_recorder(tmp_path) as child:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -333,7 +326,7 @@ def test_instances_of_others_are_never_removed(tmp_path: Path) -> None:
             (INSTANCES / name).rmdir()
 
 
-def test_a_ring_that_is_too_small_tells_what_is_lost_and_where(tmp_path: Path) -> None:
+def test_a_ring_that_is_too_small_reports_each_gap(tmp_path: Path) -> None:
     with recording(PAGE_EVENTS, tmp_path, ring_kb=8) as r:
         touch_pages(512)
     lost, rings = r.recorder.lost(), {ring["cpu"]: ring for ring in r.recorder.rings()}
@@ -452,7 +445,7 @@ def test_a_recording_can_be_cut_into_segments_without_loss(tmp_path: Path) -> No
     recorder.close()
 
 
-def test_a_cut_that_never_comes_does_not_keep_the_end_back(tmp_path: Path) -> None:
+def test_a_hold_without_a_cut_does_not_delay_the_end(tmp_path: Path) -> None:
     recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
     with pytest.raises(_collector.CollectorError, match="only a recording that runs"):
         recorder.hold()
@@ -576,7 +569,7 @@ def test_a_spool_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_without_rights_the_message_says_what_to_do(tmp_path: Path) -> None:
+def test_without_rights_the_message_names_the_remedy(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     child = os.fork()  # nobody may not even read this Python, so it is loaded before
     if not child:
@@ -613,7 +606,7 @@ def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
         text=True,
     )
     if said.returncode:
-        pytest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
+        livetest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
     return said
 
 
@@ -621,7 +614,7 @@ def test_tracefs_is_mounted_where_it_is_not() -> None:
     assert without_tracefs().stdout == "made\n"
 
 
-def test_without_tracefs_the_message_says_what_to_do() -> None:
+def test_without_tracefs_the_message_names_the_remedy() -> None:
     words = (
         "tracefs is not mounted, and mounting it failed (run as root): "
         "mount -t tracefs tracefs /sys/kernel/tracing"
@@ -636,7 +629,7 @@ def test_a_full_spool_loses_nothing_silently(tmp_path: Path) -> None:
     spool.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "pagetape-test", str(spool)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system")
+        livetest.skip("cannot mount a small file system")
     try:
         recorder = _collector.Recorder(PAGE_EVENTS, str(spool), ring_kb=1024)
         recorder.start()

@@ -49,7 +49,7 @@ def show(proc: Path, **changes: int) -> None:
         (proc / name).write_text(text.format(**(STATE | changes)))
 
 
-def test_what_did_not_change_is_not_in_a_sample(proc: Path) -> None:
+def test_a_sample_has_only_changes(proc: Path) -> None:
     sampler = Sampler(proc)
     sample = sampler.take()
     assert (sample.parameters, sample.counters) == ([], [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact snapshots of this machine; skipped, with the reason, where it refuses BPF."""
+"""Exact snapshots of this machine; skipped where it refuses BPF: see livetest.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from statistics import median
 from time import sleep
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pytest
 
@@ -23,7 +24,10 @@ from pagetape import procfs
 from pagetape._collector import CollectorError
 from pagetape.schemas import TABLES
 
-_snapshot = pytest.importorskip("pagetape._snapshot", exc_type=ImportError)
+try:
+    from pagetape import _snapshot
+except ImportError as e:
+    livetest.skip(str(e))
 
 TRACING = Path("/sys/kernel/tracing")
 EXACT = {"locked", "still"}
@@ -37,7 +41,7 @@ def snapshot() -> Iterator[Any]:
     try:
         loaded = _snapshot.Snapshot(max_ms=200)
     except CollectorError as e:
-        pytest.skip(f"no exact snapshot here: {e}")
+        livetest.skip(f"no exact snapshot here: {e}")
     yield loaded
     loaded.close()
 
@@ -125,7 +129,7 @@ def test_proc_counts_the_same_pageblocks(snapshot: Any) -> None:
     try:
         text = Path("/proc/pagetypeinfo").read_text()
     except OSError as e:
-        pytest.skip(f"/proc/pagetypeinfo: {e.strerror}")
+        livetest.skip(f"/proc/pagetypeinfo: {e.strerror}")
     _, tables = take(snapshot)
     _, shown_counts = procfs.parse_pagetypeinfo(text)
     key = ("node", "zone", "migratetype")
@@ -144,7 +148,7 @@ def tracing() -> Iterator[Path]:
     try:
         instance.mkdir()
     except OSError as e:
-        pytest.skip(f"no tracing here: {e}")
+        livetest.skip(f"no tracing here: {e}")
     try:
         (instance / "trace_clock").write_text("mono")
         (instance / "buffer_size_kb").write_text("4096")
@@ -160,7 +164,7 @@ def test_the_cut_is_an_event_of_the_trace(snapshot: Any) -> None:
         (instance / "tracing_on").write_text("0")
         trace = (instance / "trace").read_text()
     if facts["pfn"] is None:
-        pytest.skip("the cut could not be marked")
+        livetest.skip("the cut could not be marked", by_chance=True)
     line = re.compile(
         rf"-{facts['pid']}\s.*?\[0*{facts['cpu']}\].*\s(\d+)\.(\d+): mm_page_alloc_zone_locked:"
         rf".*pfn={facts['pfn']:#x} order={facts['order']} "
@@ -204,7 +208,7 @@ def test_no_lock_is_held_longer_than_allowed_however_long_the_lists(
     del snapshot
     available = re.search(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     if available is None or int(available[1]) < 2 << 20:
-        pytest.skip("needs 2 GB of memory")
+        livetest.skip("needs 2 GB of memory")
     bounded = _snapshot.Snapshot(max_ms)
     try:
         held_ns = []

@@ -436,7 +436,7 @@ static void pieces_are_not_held_against_the_counters(void)
 }
 
 /* What left a list while the next one was walked may be on that too. */
-static void a_page_in_two_pieces_is_told_once(void)
+static void a_page_in_two_pieces_has_one_row(void)
 {
 	struct made *m = quiet_zone();
 
@@ -485,7 +485,7 @@ int main(void)
 	test(a_pcp_that_moved_has_no_rows);
 	test(a_zone_is_still_only_if_nothing_changed);
 	test(pieces_are_not_held_against_the_counters);
-	test(a_page_in_two_pieces_is_told_once);
+	test(a_page_in_two_pieces_has_one_row);
 	test(a_refused_zone_has_blocks_and_pcps_but_no_lists);
 	return check_done();
 }

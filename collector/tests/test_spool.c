@@ -69,7 +69,7 @@ static void an_empty_spool_has_nothing(void)
 	spool_free(spool);
 }
 
-static void what_memory_has_no_room_for_comes_out_after_it(void)
+static void sub_buffers_beyond_memory_come_out_after_it(void)
 {
 	struct spool *spool = new_spool();
 	uint64_t written, read;
@@ -160,7 +160,7 @@ static void remove_files(void)
 	unlink(path);
 }
 
-static void what_is_kept_can_be_read_again(void)
+static void a_stored_spool_can_be_read_again(void)
 {
 	static const struct spool_place start;
 	struct spool *spool = new_spool_of(&unbounded, true);
@@ -217,7 +217,7 @@ static void the_place_of_the_one_in_hand_is_not_behind_it(void)
 }
 
 /* Killed between the read() of a sub-buffer and the end of spool_push, in memory or not. */
-static void what_was_taken_out_of_the_ring_is_found_though_not_yet_counted(void)
+static void a_sub_buffer_taken_but_not_counted_is_found(void)
 {
 	static const struct spool_place start;
 	struct spool *spool = new_spool_of(&unbounded, true);
@@ -272,7 +272,7 @@ static void a_budget_bounds_the_overflow_until_there_is_room(void)
 	spool_free(spool);
 }
 
-static void how_it_ended_is_told(void)
+static void a_spool_stores_how_the_recording_ended(void)
 {
 	const struct ring_stats counts = {1, 2, 3, 4, 5};
 	struct spool *spool = new_spool_of(&unbounded, true), *past;
@@ -330,7 +330,7 @@ static void foreign_and_damaged_spools_are_refused_in_words(void)
 	damage(0, NULL, 0, "cpu0.more: truncated");
 }
 
-static void a_directory_that_is_not_there_is_named(void)
+static void a_missing_directory_is_named(void)
 {
 	const struct spool_config config = {"/nowhere", 0, SLOT, SLOTS, &unbounded, false};
 	struct error err = {""};
@@ -346,18 +346,18 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	test(an_empty_spool_has_nothing);
-	test(what_memory_has_no_room_for_comes_out_after_it);
+	test(sub_buffers_beyond_memory_come_out_after_it);
 	test(order_holds_however_far_the_reader_is_behind);
 	test(two_threads_agree_on_the_order);
-	test(what_is_kept_can_be_read_again);
+	test(a_stored_spool_can_be_read_again);
 	test(nothing_is_lost_or_read_twice_after_a_release);
 	test(the_place_of_the_one_in_hand_is_not_behind_it);
-	test(what_was_taken_out_of_the_ring_is_found_though_not_yet_counted);
+	test(a_sub_buffer_taken_but_not_counted_is_found);
 	test(old_contents_of_a_slot_are_not_taken_for_new_ones);
 	test(a_budget_bounds_the_overflow_until_there_is_room);
-	test(how_it_ended_is_told);
+	test(a_spool_stores_how_the_recording_ended);
 	test(foreign_and_damaged_spools_are_refused_in_words);
-	test(a_directory_that_is_not_there_is_named);
+	test(a_missing_directory_is_named);
 	rmdir(dir);
 	return check_done();
 }

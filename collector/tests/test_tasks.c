@@ -182,7 +182,7 @@ static void a_child_cloned_into_a_control_group_is_not_in_its_parents(void)
 	tasks_free(tasks);
 }
 
-static void a_path_that_does_not_end_is_not_believed(void)
+static void an_unterminated_path_is_ignored(void)
 {
 	struct attach record = {.type = 12, .pid = CHILD};
 	struct tasks *tasks = new_tasks();
@@ -201,7 +201,7 @@ static void a_path_that_does_not_end_is_not_believed(void)
 	tasks_free(tasks);
 }
 
-static void many_control_groups_are_all_kept_apart(void)
+static void many_control_groups_stay_distinct(void)
 {
 	struct tasks *tasks = new_tasks();
 	char own[4096], path[24];
@@ -264,8 +264,8 @@ int main(void)
 	test(kthreadd_makes_kernel_threads);
 	test(a_child_is_in_its_parents_control_group_until_it_moves);
 	test(a_child_cloned_into_a_control_group_is_not_in_its_parents);
-	test(a_path_that_does_not_end_is_not_believed);
-	test(many_control_groups_are_all_kept_apart);
+	test(an_unterminated_path_is_ignored);
+	test(many_control_groups_stay_distinct);
 	test(many_tasks_are_all_found_again);
 	test(short_and_foreign_records_teach_nothing);
 	test(living_threads_are_known_from_proc);

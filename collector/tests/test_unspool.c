@@ -171,7 +171,7 @@ static struct checkpoint *read_some(struct source *s, uint64_t *pfn)
 static int nobody_counted(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
 {
 	(void)u, (void)cpu, (void)out;
-	return fail(err, ENODATA, "nobody counted");
+	return fail(err, ENODATA, "no count");
 }
 
 /* What a recording goes through, but for the readers. */
@@ -225,7 +225,7 @@ static void goes_on_from(const struct checkpoint *checkpoint, uint64_t pfn)
 	recovery_close(r);
 }
 
-static void what_is_left_is_read_from_the_start(void)
+static void a_spool_is_read_from_the_start(void)
 {
 	make_files();
 	goes_on_from(NULL, 0);
@@ -295,11 +295,11 @@ static void refused(const struct checkpoint *checkpoint, int code, const char *w
 		printf("# %s\n", err.msg);
 }
 
-static void what_does_not_fit_together_is_refused(void)
+static void mismatched_spools_and_checkpoints_are_refused(void)
 {
 	struct checkpoint *nonsense = calloc(1, sizeof(*nonsense) + 4 * sizeof(uint64_t));
 
-	refused(NULL, -ENOENT, "no spool in it");
+	refused(NULL, -ENOENT, "contains no spool");
 	make_files();
 	nonsense->nr = 4;
 	refused(nonsense, -EBADMSG, "checkpoint is damaged");
@@ -319,10 +319,10 @@ int main(void)
 {
 	if (!mkdtemp(dir))
 		return 1;
-	test(what_is_left_is_read_from_the_start);
+	test(a_spool_is_read_from_the_start);
 	test(every_checkpoint_divides_the_rows_without_loss);
 	test(a_damaged_sub_buffer_is_a_gap);
-	test(what_does_not_fit_together_is_refused);
+	test(mismatched_spools_and_checkpoints_are_refused);
 	rmdir(dir);
 	return check_done();
 }

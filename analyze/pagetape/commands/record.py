@@ -15,9 +15,9 @@ from click.core import ParameterSource
 from pagetape import answer
 from pagetape.commands import options
 from pagetape.recording.eventsets import SETS, tracepoints
-from pagetape.recording.flight import Flight
+from pagetape.recording.flight import Callbacks, Flight
 from pagetape.recording.rotation import OneTape, Rotation
-from pagetape.recording.session import Session, Spooling, Wanted
+from pagetape.recording.session import Contents, Session, Spooling, Wanted
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.recording.triggers import (
     SIGNAL,
@@ -247,11 +247,8 @@ def command(
     )
     session = Session(
         workload,
-        tracepoints(events),
+        Contents(tracepoints(events), sample, stacks is not None, numa_maps),
         wanted,
-        sample,
-        stacks=stacks is not None,
-        numa_maps=numa_maps,
         watch=watch,
         spooling=spooling,
     )
@@ -339,9 +336,7 @@ def _fly(
         tape_dir,
         seconds,
         memory,
-        full=session.requests.cut,
-        done=_say,
-        failed=failed,
+        Callbacks(full=session.requests.cut, done=_say, failed=failed),
         private=private,
     )
     signal.signal(signal.SIGUSR1, fire)

@@ -140,4 +140,4 @@ def command(which: str, interval: float, count: int | None, as_json: bool) -> No
         _lines() if as_json else _screen(which) as show,
     ):
         for one in itertools.islice(found, count):
-            show(one.told())
+            show(one.as_json())

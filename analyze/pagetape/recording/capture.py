@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a source of events to a tape: what recording and importing share."""
+"""From a source of events to a tape: code that recording and importing share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 class Sink(Protocol):
-    """Where rows go: a tape, or what becomes one."""
+    """The destination of rows: a tape, or batches that become one."""
 
     def write(self, name: str, batch: pa.RecordBatch) -> None: ...
     def rows(self, name: str, rows: list[Row]) -> None: ...
@@ -26,7 +26,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of the machine at one time: rows and batches by table."""
+    """The machine's state at one time: rows and batches by table."""
 
     rows: dict[str, list[Row]]
     blocks: dict[str, pa.RecordBatch]
@@ -36,13 +36,13 @@ class Snapshot:
     def take(
         cls, proc: Proc, stage: str, number: int, ts: int = 0, *, blocks: bool = True
     ) -> Snapshot:
-        """Look at /proc now; the slow part, kpageflags, first, and only if `blocks`."""
+        """Read /proc now. With `blocks`, kpageflags first, which is slow."""
         found = proc.blocks(stage, number, ts) if blocks else {}
         how = {"snapshot": number, "ts": ts, "how": "proc"}
         return cls({"snapshot": [how], **proc.rows(stage, number, ts)}, found, {"how": "proc"})
 
     def made_exact(self, exact: Exact | None) -> Snapshot:
-        """The exact one in place of this, as far as there is one."""
+        """This snapshot with the exact one in its place, in the zones that have one."""
         if exact is None:
             return self
         (how,) = self.rows["snapshot"]
@@ -68,7 +68,7 @@ class Snapshot:
 
     @property
     def ts(self) -> int:
-        """The moment it shows, on the trace clock."""
+        """The time of the state, on the trace clock (ns)."""
         return int(self.rows["snapshot"][0]["ts"])
 
     def numbered(self, number: int) -> Snapshot:
@@ -96,12 +96,12 @@ class Snapshot:
 
 
 def known(*facts: dict[str, Any]) -> dict[str, Any]:
-    """All facts together; a later one wins, but not by being unknown."""
+    """All facts in one dict; a later one replaces an earlier one unless it is None."""
     return {key: value for some in facts for key, value in some.items() if value is not None}
 
 
 def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
-    """Rows of `ring`, those of the top instance with what the trace left out and `stats` say."""
+    """Rows of `ring`; `stats` completes those of the top instance where the trace has nothing."""
     known_of = {row["cpu"]: row for row in stats}
 
     def more(row: Row) -> Row:
@@ -112,9 +112,9 @@ def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
 
 
 def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
-    """Rows of `lost`; a CPU's one gap of unknown size is what the others leave of its overrun.
+    """Rows of `lost`, a CPU's only gap of unknown size filled in from its overrun count.
 
-    The kernel notes a gap's size in the sub-buffer after it only if there is room.
+    The kernel stores a gap's size in the sub-buffer after it only if there is room.
     """
     overrun: dict[int, int] = {}
     for ring in rings:
@@ -136,9 +136,9 @@ def write_events(
     ring_stats: Sequence[Row] = (),
     frames: Frames | None = None,
 ) -> None:
-    """Everything the source reads, until its end, and what is known only then.
+    """Write one segment of the source: all its rows, then the tables known only at its end.
 
-    Of a source that has several segments, one; they can share the `frames`.
+    Segments of one source can share the `frames`.
     """
     frames = frames or Frames(source)
     frames.restart()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can record, found by looking, and by trying what cannot be seen.
+"""Checks whether this machine can be recorded; some try it, if reading files is not enough.
 
-Nothing stays behind: the tracing instance that is tried is removed, the programs of the
-exact snapshot are unloaded.
+Nothing stays behind: the checks remove their tracing instance and unload the programs of
+the exact snapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pagetape.schemas import TABLES, VERSION
 
 TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 
-# Capabilities that something here asks for, and what each is for.
+# Capabilities that pagetape uses: their number, and what needs them.
 _CAPABILITIES = {
     "DAC_READ_SEARCH": (2, "kpageflags and pagetypeinfo"),
     "SYS_ADMIN": (21, "mounting tracefs"),
@@ -44,22 +44,22 @@ _LITTLE_DISK = 256 << 20
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at. `ok` None is a fact, or something that is not all it could be."""
+    """One result. `ok` None: a fact without judgement, or a restriction."""
 
     name: str
     ok: bool | None
     found: str
     remedy: str = ""
-    needed: bool = False  # `pagetape record` cannot do without
+    needed: bool = False  # `pagetape record` fails without it
 
 
 def can_record(checks: list[Check]) -> bool:
-    """Whether nothing is missing that `pagetape record` needs."""
+    """Whether `pagetape record` has all that it needs."""
     return not any(check.needed and check.ok is False for check in checks)
 
 
 def run() -> list[Check]:
-    """All checks, in the order in which a reader wants them."""
+    """All checks, in the order of the report."""
     return [check for checks in _CHECKS for check in checks()]
 
 
@@ -72,7 +72,7 @@ def _text(path: Path | str) -> str:
 
 
 def _readable(path: str) -> bool:
-    """Whether it can be read; opening it asks the kernel, as os.access() ignores capabilities."""
+    """Whether a file can be read. This opens it, because os.access() ignores capabilities."""
     try:
         with Path(path).open("rb") as file:
             file.read(1)
@@ -82,7 +82,7 @@ def _readable(path: str) -> bool:
 
 
 def _start_time(pid: int) -> int:
-    """When a process started, as its instance is named; 0 if there is none of that number."""
+    """Start time of a process, as in its instance's name; 0 if there is no such process."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -95,7 +95,7 @@ def _kernel() -> Iterator[Check]:
 
 
 def _user() -> Iterator[Check]:
-    """Capabilities decide, not the number of the user."""
+    """Capabilities decide, not the user id."""
     effective = int(re.findall(r"^CapEff:\s*(\w+)", _text("/proc/self/status"), re.M)[0], 16)
     missing = {name: use for name, (bit, use) in _CAPABILITIES.items() if not effective >> bit & 1}
     uid = os.geteuid()
@@ -116,7 +116,7 @@ def _lockdown() -> Iterator[Check]:
     if mode is None:
         yield Check("lockdown", None, "none, or securityfs is not mounted")
     elif mode[1] == "confidentiality":
-        words = "confidentiality: the kernel lets nobody trace, or read it with BPF"
+        words = "confidentiality: the kernel refuses tracing and BPF reads"
         yield Check("lockdown", False, words, "boot with lockdown=integrity", needed=True)
     else:
         yield Check("lockdown", True, mode[1])
@@ -126,7 +126,7 @@ def _lockdown() -> Iterator[Check]:
 
 
 def tracefs() -> Path | None:
-    """Where tracefs is, if this user may see it."""
+    """The mount point of tracefs, if this user may list it."""
     return next((path for path in TRACEFS if _may_list(path / "events")), None)
 
 
@@ -187,7 +187,7 @@ def _events(root: Path) -> Iterator[Check]:
 
 
 def _instance(instance: Path) -> Iterator[Check]:
-    """What an instance of our own lets us set."""
+    """Settings of a tracing instance of our own."""
     yield _clock(instance)
     yield _sub_buffer(instance)
     rings, memory = default_ring_kb() * 1024 * (os.cpu_count() or 1), _memory()
@@ -225,7 +225,7 @@ def _sub_buffer(instance: Path) -> Check:
 
 
 def _tracers() -> Iterator[Check]:
-    """Who else traces: nobody is touched by that, or touches a recording."""
+    """Other tracers, which neither disturb a recording nor are disturbed by it."""
     root = tracefs()
     if root is None:
         return
@@ -288,7 +288,7 @@ def _file(name: str, path: str, lack: str, remedy: str) -> Iterator[Check]:
 
 
 def _kallsyms() -> Iterator[Check]:
-    """The exact snapshot needs none of it."""
+    """Kernel symbols; the exact snapshot needs none of them."""
     found = re.findall(
         r"^(\w+) (\w) (vmstat_update|node_data|contig_page_data)$", _text("/proc/kallsyms"), re.M
     )

@@ -11,7 +11,7 @@ SETS = {
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
 }
 
-# Rare events that still tell of fragmentation, reclaim and stalls.
+# Rare events that show fragmentation, reclaim and stalls.
 _CHEAP = {
     "event": {"alloc_extfrag"},
     "reclaim": {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact snapshots of this machine, or the words for why there are none.
+"""Exact snapshots of this machine, or the reason why there is none.
 
-A snapshot may be exact in one zone and not in another: one that is too large for the
-time allowed comes list by list, each list true at its own time, and where not even that
-could be had its free blocks are those of /proc/kpageflags.
+A snapshot may be exact in one zone and not in another. A zone too large for the time
+allowed is read list by list: each list is exact at its own time. If that fails too, the
+zone's free blocks come from /proc/kpageflags.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Zone = tuple[int, str]  # node and name
 
-# Tables that say nothing of a zone whose lists could not be had.
+# Tables without rows of a zone whose lists were not read.
 _LISTS = ("free_area", "free_block", "pcp_page")
 
 
 @dataclass(frozen=True)
 class Exact:
-    """What became of an exact snapshot: its tables, as far as they are exact, and why not all."""
+    """The result of an exact snapshot: its exact tables, and why others are missing."""
 
     facts: Row  # of _snapshot.Snapshot.take(); empty if there is none
     tables: dict[str, pa.RecordBatch]
@@ -40,7 +40,7 @@ class Exact:
 
     @property
     def how(self) -> str:
-        """exact; mixed: exact in some zones; proc: nowhere, or contradicting itself."""
+        """exact; mixed: exact in some zones; proc: in none, or its checks failed."""
         if self.why is None:
             return "exact"
         usable = self.facts and not self.facts["mismatches"]
@@ -78,7 +78,7 @@ class Exact:
     def joined(
         self, rows: dict[str, list[Row]], blocks: dict[str, pa.RecordBatch]
     ) -> tuple[dict[str, list[Row]], dict[str, pa.RecordBatch]]:
-        """Rows and batches, from `rows` and `blocks` of /proc only what this one has not."""
+        """Rows and batches of this snapshot, completed with `rows` and `blocks` of /proc."""
         missing = [(z["node"], z["zone"]) for z in self.facts["zones"] if not self._has(z)]
         tables = dict(self.tables)
         for name in _LISTS:
@@ -93,7 +93,7 @@ class Exact:
 
 
 def _lists_known(zone: Row) -> bool:
-    """Whether the zone's free lists were read, all of them."""
+    """Whether all free lists of the zone were read."""
     return zone["how"] in ("locked", "still") or (
         zone["how"] == "pieces" and not zone["lists_moved"]
     )
@@ -107,30 +107,30 @@ def _within(batch: pa.RecordBatch, zones: Iterable[Zone]) -> pa.Array:
 
 
 def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBatch:
-    """Pageblocks with nr_movable, which only kpageflags tells, from those in `flags`."""
+    """Pageblocks with nr_movable from `flags`, the pageblocks that kpageflags gave."""
     place = pc.index_in(blocks["pfn"], value_set=flags["pfn"])
     column = TABLES["pageblock"].arrow.get_field_index("nr_movable")
     return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
 
 
 def zone_why(zone: Row, max_ms: int) -> str | None:
-    """Why a zone is not exact, as the predicate of a sentence; None if it is."""
+    """Why a zone is not exact, as the predicate of a sentence; None if the zone is exact."""
     said = []
     if zone["how"] == "pieces":
         said.append(f"cannot be walked in {max_ms} ms ({zone['free_blocks']} free blocks)")
         if zone["lists_moved"]:
-            said.append(f"{zone['lists_moved']} of its lists did not keep still")
+            said.append(f"{zone['lists_moved']} of its lists changed while they were read")
     if zone["how"] == "refused":
         said.append("has more free blocks than there is room for")
     if zone["pcps_refused"]:
         said.append(f"{zone['pcps_refused']} of its per-CPU lists cannot be walked in {max_ms} ms")
     if zone["pcps_moved"]:
-        said.append(f"{zone['pcps_moved']} of its per-CPU lists did not keep still")
+        said.append(f"{zone['pcps_moved']} of its per-CPU lists changed while they were read")
     return ", ".join(said) or None
 
 
 def _why(facts: Row, max_ms: int) -> str:
-    """What keeps a snapshot from being exact."""
+    """Why a snapshot is not exact."""
     if facts["mismatches"]:
         counts = (f"{kind} {nr}" for kind, nr in facts["mismatches"].items())
         return f"its checks failed: {', '.join(counts)}"
@@ -146,16 +146,16 @@ def _why(facts: Row, max_ms: int) -> str:
 
 
 class ExactSnapshots:
-    """Exact snapshots with BPF, where this build and this machine have them.
+    """Exact snapshots with BPF, if this build and this machine support them.
 
-    Make it before the recording, take() within, close() after it: loading and unloading
-    moves megabytes.
+    Make it before the recording, take() during, close() after it: loading and unloading
+    allocates megabytes.
     """
 
     def __init__(self, max_ms: int) -> None:
         self._max_ms = max_ms
         self._loaded: _snapshot.Snapshot | None = None
-        self.refused: str | None = None  # why there are none
+        self.refused: str | None = None  # why there is none
         try:
             from pagetape import _snapshot
         except ImportError as e:
@@ -167,7 +167,7 @@ class ExactSnapshots:
             self.refused = e.strerror
 
     def take(self, number: int) -> Exact:
-        """The snapshot now, as exact as it can be had."""
+        """A snapshot now, as exact as this machine allows."""
         if self._loaded is None:
             return Exact({}, {}, self.refused)
         try:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flight recorder: the last seconds in memory, a tape of them when something happens.
+"""A flight recorder: the last seconds in memory; a trigger makes a tape of them.
 
 The memory holds whole segments, each with its start snapshot, compressed batch by batch.
-The oldest goes when those after it span the time that is wanted, so there are always
-between that time and twice as much. Where the bound of the memory does not allow that,
-the oldest goes earlier; of a segment that is alone and still too big, the oldest batches
-go, and with them its start snapshot.
+The recorder drops the oldest segment when the later ones span the wanted time, so it holds
+between that time and twice that time. A memory limit drops segments earlier. If a single
+segment exceeds the limit, its start snapshot and its oldest batches are dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pagetape.recording.triggers import SECOND, Firing
 from pagetape.schemas import TABLES
 from pagetape.tapes import output
 
-# Rows of these are merged when several segments become one tape.
+# Tables whose rows are merged when several segments become one tape.
 _MERGED = ("tracepoint", "ring", "spool", "lost", "task", "frame")
 
 _ZSTD = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
@@ -54,7 +53,7 @@ class _Packed:
 
 
 class _Box:
-    """Batches in memory, in the order in which they came: a sink like a tape."""
+    """Batches in memory, in order of arrival: a sink like a tape."""
 
     def __init__(self) -> None:
         self.batches: deque[_Packed] = deque()
@@ -84,17 +83,17 @@ class _Box:
 
 
 class _Segment:
-    """One segment in memory: its start snapshot, and what came after it."""
+    """One segment in memory: its start snapshot and the rows after it."""
 
     def __init__(self, start: Boundary) -> None:
         self.ts = start.ts
         self.facts = start.facts
-        self.whole = True  # it still begins with its snapshot
+        self.whole = True  # the start snapshot is still there
         self.state = _Box()
         self.body = _Box()
         self.merged = _Box()
         self.events = 0  # rows of `event` in it
-        self.dropped = 0  # and those that were before them
+        self.dropped = 0  # rows of `event` dropped before those
         start.state.numbered(0).write(self.state)
 
     @property
@@ -107,7 +106,7 @@ class _Segment:
             self.events += batch.num_rows
 
     def shrink(self) -> bool:
-        """Let go of what is oldest; False if there is nothing left."""
+        """Drop the oldest part; False if there is none."""
         if self.whole:
             self.whole = False
             self.state = _Box()
@@ -121,14 +120,14 @@ class _Segment:
         return True
 
     def began(self) -> int:
-        """Time from which on it has everything."""
+        """Time from which on the segment is complete."""
         if self.whole:
             return self.ts
         first = next((p for p in self.body.batches if p.name == "event"), None)
         return self.ts if first is None else first.batch().column("ts")[0].as_py()
 
     def write_to(self, tape: Sink, number: int, before: int) -> None:
-        """Its snapshot, under that number, and its rows; `before` rows of `event` are there."""
+        """Write the snapshot as `number`, and the rows; the tape has `before` rows of `event`."""
         for packed in self.state.batches:
             batch = packed.batch()
             column = batch.schema.get_field_index("snapshot")
@@ -146,38 +145,43 @@ class _Segment:
             tape.write(packed.name, batch)
 
 
+@dataclass(frozen=True)
+class Callbacks:
+    """Calls from a flight recorder to its owner."""
+
+    full: Callable[[], None]  # asks to end the segment soon
+    done: Callable[[Path], None]  # for each tape
+    failed: Callable[[OSError], None]  # for each tape that cannot be made; recording goes on
+
+
 class Flight:
-    """The segments of a session, of which a tape is made where one ends with a firing."""
+    """The segments of a session; a segment that ends with a firing becomes a tape."""
 
     def __init__(
         self,
         tape_dir: TapeDir,
         seconds: float,
         memory: float,
+        callbacks: Callbacks,
         *,
-        full: Callable[[], None],
-        done: Callable[[Path], None],
-        failed: Callable[[OSError], None],
         private: str | None = None,
     ) -> None:
         self._tape_dir = tape_dir
         self._seconds = seconds
         self._memory = memory
-        self._full = full  # asked to end the segment soon
-        self._done = done  # told of each tape
-        self._failed = failed  # told why there is none; the recording goes on
-        self._private = private  # of the tapes; what is in memory is as it is
+        self._callbacks = callbacks
+        self._private = private  # of the tapes; the memory holds unchanged rows
         self._segments: deque[_Segment] = deque()
         self._asked = False
 
-    tape = None  # what is recorded stays in memory, and is lost with it
+    tape = None  # a recording stays in memory, and is lost with it
 
     def home(self) -> None:
-        """There is none."""
+        """No spool: the recording is in memory only."""
 
     @property
     def bytes(self) -> int:
-        """What is held in memory."""
+        """Bytes of all segments in memory."""
         return sum(segment.bytes for segment in self._segments)
 
     def begin(self, start: Boundary) -> None:
@@ -197,7 +201,7 @@ class Flight:
         self.write(name, TABLES[name].batch(rows))
 
     def _bound(self) -> None:
-        """Keep within the memory, by what is oldest; segments must not be larger than half."""
+        """Drop the oldest until all fits in memory; no segment may exceed half of it."""
         over = self.bytes - self._memory
         while over > 0 and len(self._segments) > 1:
             over -= self._segments.popleft().bytes
@@ -205,7 +209,7 @@ class Flight:
             pass
         if not self._asked and self._segments[-1].bytes > self._memory / 2:
             self._asked = True
-            self._full()
+            self._callbacks.full()
 
     def end(self, end: Boundary) -> None:
         if end.firing is not None:
@@ -213,9 +217,9 @@ class Flight:
             try:
                 self._make_tape(path, end, end.firing)
             except OSError as e:
-                self._failed(e)
+                self._callbacks.failed(e)
                 return
-            self._done(path)
+            self._callbacks.done(path)
             self._tape_dir.tidy()
 
     def _make_tape(self, path: Path, end: Boundary, firing: Firing) -> None:
@@ -231,8 +235,8 @@ class Flight:
         }
         facts = first.facts | self._tape_dir.mark() | {"flight": flight}
         veil = Veil(self._private) if self._private else None
-        told = veil.facts(facts) if veil else facts
-        with output.whole_tape(path, told, replace=False) as written:
+        public = veil.facts(facts) if veil else facts
+        with output.whole_tape(path, public, replace=False) as written:
             tape = Veiled(written, veil) if veil else written
             number, events = 0 if first.whole else 1, 0
             for segment in self._segments:
@@ -245,12 +249,12 @@ class Flight:
                     tape.rows(name, rows)
 
     def _merged(self, began: int) -> dict[str, list[Row]]:
-        """What is told of a whole segment, of all together."""
+        """Rows about whole segments, merged over all segments."""
         found = {
             name: [row for segment in self._segments for row in segment.merged.take(name)]
             for name in _MERGED
         }
-        # Where the beginning is gone, its events are counted too: whoever asks counts anew.
+        # Without the beginning these counts would be too high: leave them out.
         points = found["tracepoint"] if self._segments[0].whole else []
         return {
             "tracepoint": _summed(points, ("name", "system", "stored"), ("events",)),

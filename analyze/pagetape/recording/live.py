@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page allocator is doing now: a recording that is counted instead of kept.
+"""The page allocator now: a recording whose events are counted and not stored.
 
-The recorder's stream is cut at every interval, so that an event is in exactly one, as it
-is with tapes of a rotation.
+The recorder's stream is cut at every interval, as for the tapes of a rotation: every
+event is in exactly one interval.
 
-    main thread     waits, looks at /proc, says where to cut
-    reader thread   counts batches; at each cut it hands over what it has
+    main thread     waits, reads /proc, cuts the stream
+    reader thread   counts batches; at each cut it hands over its counts
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pagetape._collector import Recorder, Source
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.workload import Workload
 
-# What of reclaim and compaction is counted.
+# The kinds of reclaim and compaction events that are counted.
 DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin", "mark_victim")
 COMPACTION = ("begin", "wakeup_kcompactd", "kcompactd_wake")
 
-_ORDERS = 10  # the highest that is always told of
-_SPOOL = 256 << 20  # bytes that wait to be counted, at most
+_ORDERS = 10  # the highest order that every sample has
+_SPOOL = 256 << 20  # most bytes that may wait to be counted
 
 Key = tuple[str, int | None, str | None, str | None]  # kind, order, migratetype, taken from
 
 
 @dataclass
-class Tally:
-    """The events of one interval, by what they tell."""
+class Counts:
+    """Numbers of events of one interval."""
 
     events: Counter[Key] = field(default_factory=Counter)
     failed: int = 0  # allocations
@@ -77,21 +77,21 @@ class Tally:
 
 @dataclass(frozen=True)
 class Interval:
-    """One interval: what happened in it, and how the zones were at its end."""
+    """One interval: its events, and the zones at its end."""
 
     at: datetime
     ts: int  # its end on the trace clock
     seconds: float
     lost: int | None
-    tally: Tally
+    counts: Counts
     zones: list[dict[str, Any]]
 
-    def told(self) -> dict[str, Any]:
-        """The JSON object of one sample; what ends in _per_s is a rate over the interval."""
-        tally = self.tally
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object of one sample; names in _per_s are rates over the interval."""
+        counts = self.counts
         allocs: Counter[int] = Counter()
         fallbacks: Counter[tuple[str, str]] = Counter()
-        for (kind, order, wanted, taken), nr in tally.events.items():
+        for (kind, order, wanted, taken), nr in counts.events.items():
             if kind == "alloc":
                 allocs[order or 0] += nr
             elif kind == "alloc_extfrag":
@@ -103,17 +103,17 @@ class Interval:
             "seconds": round(self.seconds, 6),
             "lost": self.lost,
             "allocs_per_s": {str(order): self._rate(allocs[order]) for order in orders},
-            "failed_allocs_per_s": self._rate(tally.failed),
-            "freed_pages_per_s": self._rate(tally.pages("free")),
-            "refill_pages_per_s": self._rate(tally.pages("alloc_zone_locked")),
-            "drain_pages_per_s": self._rate(tally.pages("pcpu_drain")),
+            "failed_allocs_per_s": self._rate(counts.failed),
+            "freed_pages_per_s": self._rate(counts.pages("free")),
+            "refill_pages_per_s": self._rate(counts.pages("alloc_zone_locked")),
+            "drain_pages_per_s": self._rate(counts.pages("pcpu_drain")),
             "fallbacks": [
                 {"alloc_migratetype": wanted, "fallback_migratetype": taken}
                 | {"per_s": self._rate(nr)}
                 for (wanted, taken), nr in fallbacks.most_common()
             ],
-            "reclaim_per_s": {k: self._rate(tally.others["reclaim", k]) for k in DAEMONS},
-            "compaction_per_s": {k: self._rate(tally.others["compaction", k]) for k in COMPACTION},
+            "reclaim_per_s": {k: self._rate(counts.others["reclaim", k]) for k in DAEMONS},
+            "compaction_per_s": {k: self._rate(counts.others["compaction", k]) for k in COMPACTION},
             "zones": self.zones,
         }
 
@@ -122,36 +122,36 @@ class Interval:
 
 
 def zones() -> list[dict[str, Any]]:
-    """Free pages and watermarks of every zone, now; those are without the boost."""
+    """Free pages and watermarks (without the boost) of every zone, now."""
     rows, _ = procfs.parse_zoneinfo(Path("/proc/zoneinfo").read_text())
     names = ("node", "zone", "free", "wmark_min", "wmark_low", "wmark_high", "boost")
     return [{name: row.get(name) for name in names} for row in rows if row["managed"]]
 
 
 def _lost(source: Source) -> int | None:
-    """Events of the segment that the kernel overwrote; None if it does not say how many."""
+    """Events of the segment that the kernel overwrote; None if their number is unknown."""
     known = [gap["events"] for gap in source.lost()]
     return None if None in known else sum(known)
 
 
 class _Reader(threading.Thread):
-    """Counts what the recorder reads, segment by segment."""
+    """Counts the recorder's events, segment by segment."""
 
     def __init__(self, recorder: Recorder, workload: Workload) -> None:
         super().__init__(name="reader", daemon=True)
         self._recorder = recorder
         self._workload = workload
-        self.done: queue.SimpleQueue[tuple[Tally, int | None]] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[tuple[Counts, int | None]] = queue.SimpleQueue()
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             more = True
             while more:
-                tally = Tally()
+                counts = Counts()
                 while (found := self._recorder.read()) is not None:
-                    tally.add(found[0], pa.record_batch(found[1]))
-                self.done.put((tally, _lost(self._recorder)))
+                    counts.add(found[0], pa.record_batch(found[1]))
+                self.done.put((counts, _lost(self._recorder)))
                 self._workload.nudge()
                 more = self._recorder.next()
         except BaseException as e:  # raised again where the intervals are made
@@ -168,14 +168,14 @@ def _cut(recorder: Recorder, reader: _Reader, workload: Workload, start: int) ->
     while reader.done.empty():
         if workload.wait() and reader.done.empty():
             return None
-    tally, lost = reader.done.get()
-    return Interval(at, ts, (ts - start) / 1e9, lost, tally, state)
+    counts, lost = reader.done.get()
+    return Interval(at, ts, (ts - start) / 1e9, lost, counts, state)
 
 
 def intervals(every: float, which: str) -> Generator[Interval]:
-    """One after the other, each so many seconds, until SIGINT or SIGTERM.
+    """Intervals of `every` seconds, one after the other, until SIGINT or SIGTERM.
 
-    `which` is an event set; what is rare is counted in any case.
+    `which` is an event set; the events of `cheap` are always counted.
     """
     workload = Workload([], None)
     events = list(dict.fromkeys(tracepoints(which) + tracepoints("cheap")))

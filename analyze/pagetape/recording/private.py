@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes that can be given away: names hashed or dropped, pfns moved, addresses gone.
+"""Private tapes: names hashed or dropped, pfns moved, addresses removed.
 
-Which column holds what somebody might not want to tell is in the schema (`private` in
-the TOML files); which facts may be told is here. What is not listed here is left out,
-so a fact that nobody thought of does no harm.
+The schema marks private columns (`private` in the TOML files). This module lists the facts
+that a private tape contains; every other fact is left out, so a new one leaks nothing.
 
     names    of threads, control groups, the host, its boot, ring buffers and files.
-             With `hash` they are hashed with a random key that is kept nowhere: equal
-             names stay equal within a tape, part by part for paths, and tell nothing
-             across tapes. Names that the kernel gives its own threads stay.
-    pfns     All of a tape moved by one random number of pages, larger than any memory
-             and a multiple of 2^18 (1 GiB of 4 KiB pages): alignment, sections and the
-             distances between zones are what they were, so a replay runs the same.
-             This blurs, and is no cipher: zones begin where the architecture says.
+             `hash` hashes them with a random key that is not stored. Equal names stay
+             equal within a tape, part by part for paths, but not across tapes. Names
+             that the kernel gives its own threads stay.
+    pfns     One random number of pages is added to all pfns of a tape. It is larger than
+             any memory and a multiple of 2^18 (1 GiB of 4 KiB pages): alignment,
+             sections and distances between zones stay, so a replay runs the same.
+             This is no encryption: zones begin where the architecture puts them.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from pagetape.recording.capture import Row
 from pagetape.schemas import TABLES
 
 MODES = ("hash", "drop")
-FACT = "private"  # what the facts of such a tape have
+FACT = "private"  # key among the facts of a private tape
 
 _ALIGN = 1 << 18  # pages
-_TIMES = range(1 << 14, 1 << 16)  # of these: beyond any memory there is, within 63 bits
+_TIMES = range(1 << 14, 1 << 16)  # times _ALIGN: larger than any memory, within 63 bits
 
-_HIDDEN = "[private]"  # in place of a name that may not be null
+_HIDDEN = "[private]"  # stands for a dropped name in a column that is not nullable
 
-# Facts that tell nothing of whose machine it is.
-_KEPT = (
+# Facts that do not identify the machine.
+_PUBLIC = (
     "arch",
     "clock",
     "config",
@@ -63,7 +62,7 @@ _KEPT = (
 )
 _NAMES = ("boot_id", "host", "source")
 
-# Threads of the kernel, where a trace.dat tells only their names.
+# Names of kernel threads; a trace.dat has no other mark of them.
 _KERNELS = re.compile(
     r"<.*>|swapper/\d+|kthreadd|pool_workqueue_release|rcu_\w+|rcu[bcon]\w*/\d+|kswapd\d+|"
     r"kcompactd\d+|khugepaged|ksmd|oom_reaper|writeback|kblockd|kworker/.*|(ksoftirqd|migration|"
@@ -72,7 +71,7 @@ _KERNELS = re.compile(
 
 
 class Veil:
-    """One tape's way of hiding: a key and a number of pages that nobody will know."""
+    """How one tape is made private: a random key and a random number of pages, both secret."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
@@ -87,7 +86,7 @@ class Veil:
         }
 
     def name(self, text: str | None) -> str | None:
-        """What stands for a name, or for each part of a path."""
+        """The replacement of a name, or of each part of a path."""
         if not text:
             return text
         if self.mode == "drop":
@@ -102,7 +101,7 @@ class Veil:
         moved = pc.add(column, pa.scalar(self._pages, column.type))
         if not column.null_count:
             return moved
-        # The bytes beneath a null could be the very number of pages.
+        # The bytes beneath a null could be the secret number of pages: zero them.
         buffers = [column.is_valid().buffers()[1], pc.fill_null(moved, 0).buffers()[1]]
         return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count)
 
@@ -125,7 +124,7 @@ class Veil:
         return pa.array([_without_paths(text) for text in batch[name].to_pylist()], pa.utf8())
 
     def batch(self, table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of `table` without what is private."""
+        """Rows of `table` with their private columns replaced."""
         for i, column in enumerate(TABLES[table].columns):
             if column.private:
                 hidden = self._hide[column.private](batch, column.name)
@@ -133,8 +132,8 @@ class Veil:
         return batch
 
     def facts(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Facts without what is private, and that it is."""
-        found = {key: facts[key] for key in _KEPT if key in facts}
+        """The public facts, and the fact that the tape is private."""
+        found = {key: facts[key] for key in _PUBLIC if key in facts}
         for key in _NAMES:
             if name := self.name(facts.get(key)):
                 found[key] = name
@@ -144,7 +143,7 @@ class Veil:
             sysctls = facts["sysctls"].items()
             found["sysctls"] = {key: value for key, value in sysctls if key.startswith("vm.")}
         if debian := re.search(r" Debian \d+\.\d+\.\d+", facts.get("version", "")):
-            found["version"] = f"Linux{debian[0]}"  # the kernel's; the rest says who built it
+            found["version"] = f"Linux{debian[0]}"  # the rest names the builder
         if "snapshot" in facts:
             found["snapshot"] = self._snapshot_facts(facts["snapshot"])
         return found | {FACT: {"names": self.mode, "pfns": "moved"}}
@@ -163,7 +162,7 @@ def _without_paths(text: str | None) -> str | None:
 
 
 class Veiled:
-    """A tape, or what becomes one, behind a veil."""
+    """A sink that makes rows private before it passes them on."""
 
     def __init__(self, sink: capture.Sink, veil: Veil) -> None:
         self._sink, self._veil = sink, veil

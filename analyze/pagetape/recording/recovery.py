@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole tape from one that is not finished, and the spool in it."""
+"""A complete tape from an unfinished one and its spool."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.spool import DECODED, Found
 
-# The source tells of the whole recording.
+# Tables that the source gives once, for the whole recording.
 _CLOSING = ("tracepoint", "ring", "spool", "lost", "task", "frame")
-# Taken beside the recording, and placed among its events.
+# Tables sampled during the recording, placed among its events by `at`.
 _PLACED = ("parameter", "sample", "free_count")
 
 
 class _Placing:
-    """Passes decoded rows on to a tape, and finds the place of each time among its events."""
+    """Passes decoded rows on to a tape; finds the event row of each time."""
 
     def __init__(self, tape: Sink, times: list[int], frames: Frames | None) -> None:
         self._tape = tape
@@ -72,7 +72,7 @@ def _ring(row: Row, instances: list[str]) -> Row:
 
 
 def _write_rest(tape: Sink, placing: _Placing, old: Tape) -> None:
-    """The tables that are not of the spool."""
+    """Copy the tables that do not come from the spool."""
     placing.end()
     places = pa.array(placing.at, pa.uint64())
     times = pa.array(placing.times, pa.uint64())
@@ -86,9 +86,9 @@ def _write_rest(tape: Sink, placing: _Placing, old: Tape) -> None:
 
 
 def recover(path: Path, out: Path, *, private: str | None = None, replace: bool = False) -> None:
-    """Make the tape `out` of the tape `path` and what is in its spool; both stay as they are.
+    """Make the tape `out` from the tape `path` and its spool; neither is changed.
 
-    With `private`, a private one; a recording that is private from the start has no spool.
+    `private` makes a private tape. A recording that was private from the start has no spool.
     """
     output.check_free(out, replace=replace)
     old = Tape(path)

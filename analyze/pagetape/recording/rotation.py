@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments of a session as tapes on disk: all in one, or each in one of its own."""
+"""Segments of a session as tapes on disk: a single tape, or one for each segment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pagetape.tapes.spool import Spool
 
 
 class OneTape:
-    """A segment that becomes the tape `path`, maybe a private one."""
+    """A segment that becomes the tape `path`, a private one with `private`."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class OneTape:
         self._has_home = False
 
     def home(self) -> Spool | None:
-        if self._veil:  # a spool would tell what the tape hides
+        if self._veil:  # a spool would contain the unredacted data
             return None
         self._has_home = True
         return Spool(self.path, replace=self._replace, defer=self._defer)
 
     def begin(self, start: Boundary) -> None:
         facts = start.facts | self._facts
-        told = self._veil.facts(facts) if self._veil else facts
-        self.tape = Writer(self.path, told, replace=self._replace, over=self._has_home)
+        public = self._veil.facts(facts) if self._veil else facts
+        self.tape = Writer(self.path, public, replace=self._replace, over=self._has_home)
         self._rows = Veiled(self.tape, self._veil) if self._veil else self.tape
         start.state.numbered(0).write(self._rows)
 
@@ -70,14 +70,14 @@ class OneTape:
 
 
 class Rotation:
-    """Each segment becomes a tape in the directory; what is too much there goes."""
+    """Each segment becomes a tape in the directory, which drops its oldest tapes."""
 
     def __init__(
         self, tape_dir: TapeDir, done: Callable[[Path], None], private: str | None = None
     ) -> None:
         self._tape_dir = tape_dir
         self._private = private
-        self._done = done  # told of each finished tape
+        self._done = done  # called for each finished tape
         self._tape: OneTape | None = None
         self._first: OneTape | None = None
 

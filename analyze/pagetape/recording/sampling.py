@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of /proc beside a recording, put into the order of its events."""
+"""Samples of /proc during a recording, placed among its events."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from pagetape.numa_maps import Processes
 from pagetape.recording.capture import Row, Sink
 from pagetape.sampler import Sample, Sampler
 
-SHARE = 0.001  # of a CPU, that samples may take; they are taken less often where they would
+SHARE = 0.001  # of a CPU: where samples cost more, they are taken less often
 NICE = 10
-_ROWS = 512  # that wait to be written together
+_ROWS = 512  # rows written together
 
 
 class Sampling(threading.Thread):
-    """Takes a sample `every` so many seconds and one at the end, none with 0.
+    """Takes a sample every `every` seconds and one at the end; none if `every` is 0.
 
-    until() gives them out.
+    until() returns them.
     """
 
     def __init__(
         self, every: float, seen: Callable[[Sample], None], processes: Processes | None = None
     ) -> None:
         super().__init__(name="samples", daemon=True)
-        self._processes = processes  # whose memory policies are wanted
+        self._processes = processes  # reads their memory policies
         self._policies: SimpleQueue[list[Row]] = SimpleQueue()
         self._every = every
-        self._seen = seen  # told of each sample
+        self._seen = seen  # called with each sample
         self._sampler = Sampler()
         self._restart = self._ask_again = False
         self._over = threading.Event()
@@ -61,7 +61,7 @@ class Sampling(threading.Thread):
                 self._seen(sample)
             pause = max(self._every, (time.thread_time() - began) / SHARE)
             due = time.monotonic() + pause
-        self._take()  # as the recording leaves the machine, however long ago the last one was
+        self._take()  # the machine at the end of the recording
 
     def _take(self) -> Sample | None:
         if self._restart:
@@ -75,7 +75,7 @@ class Sampling(threading.Thread):
         return sample
 
     def _look(self) -> None:
-        """Ask the processes that are new, whatever that takes."""
+        """Read the memory policies of new processes, however long that takes."""
         if self._processes is None:
             return
         if self._ask_again:
@@ -85,37 +85,37 @@ class Sampling(threading.Thread):
             self._policies.put(self._processes.take())
 
     def policies(self) -> list[Row]:
-        """Rows of memory_policy that were not given out before."""
+        """Rows of memory_policy not yet returned."""
         rows: list[Row] = []
         while not self._policies.empty():
             rows += self._policies.get()
         return rows
 
     def restart(self) -> None:
-        """A segment begins: its first sample holds all counters, and all processes' policies."""
+        """Begin a segment: its first sample has all counters and all processes' policies."""
         self._restart = self._ask_again = True
 
     def until(self, ts: int) -> list[Sample]:
-        """Those not later than `ts` that were not given out before."""
+        """Samples up to `ts` not yet returned."""
         found = []
         while self._samples and self._samples[0].ts <= ts:
             found.append(self._samples.popleft())
         return found
 
     def stop(self) -> None:
-        """No more; those taken can still be had."""
+        """Take no more samples; until() still returns the last ones."""
         self._over.set()
         if self.ident is not None:
             self.join()
 
     def close(self) -> None:
-        """The end."""
+        """Stop, and close the files."""
         self.stop()
         self._sampler.close()
 
 
 class Placed:
-    """Passes rows on to a sink, and the samples with them, each `at` its place."""
+    """Passes rows on to a sink, and with them the samples with their `at`."""
 
     def __init__(self, sink: Sink, sampling: Sampling) -> None:
         self._sink = sink
@@ -156,7 +156,7 @@ class Placed:
             self._sink.rows("memory_policy", rows)
 
     def end(self, ts: int) -> None:
-        """The segment ends at `ts`; the next has its own count."""
+        """End the segment at `ts`; the next one counts its events from 0."""
         self._write_policies()
         for sample in self._sampling.until(ts):
             self._place(sample, self._events)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd unit of a recorder that always runs, and what it may and may not do."""
+"""The systemd unit of a recorder that always runs, with its limits and its sandbox."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 NAME = "pagetape.service"
 PLACE = Path("etc/systemd/system") / NAME  # below the root
-TAPES = Path("/var/lib/pagetape")  # what StateDirectory= makes
+TAPES = Path("/var/lib/pagetape")  # made by StateDirectory=
 
 DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--keep", "2GB")
 
 MARK = "# Made by `pagetape install-service`"
 
-# Directories that the sandbox hides from a service, with what shows them all the same.
+# Directories that the sandbox hides from a service, and the setting that shows them.
 _HIDDEN = {
     "/home": ("ProtectHome", "read-only"),
     "/root": ("ProtectHome", "read-only"),
@@ -23,7 +23,7 @@ _HIDDEN = {
     "/var/tmp": ("PrivateTmp", "no"),
 }
 
-_MEMORY = 512 << 20  # without what a flight recorder keeps
+_MEMORY = 512 << 20  # without the memory of a flight recorder
 
 _UNIT = """\
 {mark}, which also takes it away again (--uninstall).
@@ -42,13 +42,13 @@ StateDirectory=pagetape
 StateDirectoryMode=0700
 UMask=0077
 
-# What it may take. Ring buffers are the kernel's and not counted here.
+# Limits. They do not count the kernel's ring buffers.
 CPUWeight=20
 {gentle}IOSchedulingClass=idle
 MemoryMax={memory}
 MemorySwapMax=0
 
-# What it needs: its own tracing instance, and {needs}.
+# Rights: its own tracing instance, and {needs}.
 CapabilityBoundingSet={capabilities}
 ReadWritePaths=-/sys/kernel/tracing/instances
 SystemCallFilter=@system-service
@@ -56,7 +56,7 @@ SystemCallFilter=~@privileged
 {calls}RestrictRealtime={realtime}
 {tunables}
 
-# And nothing else.
+# Everything else is forbidden.
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome={home}
@@ -86,7 +86,7 @@ WantedBy=multi-user.target
 
 
 def _quoted(word: str) -> str:
-    """A word of ExecStart=, where %, $, quotes and backslashes mean something."""
+    """A word of ExecStart=, with %, $, quotes and backslashes escaped."""
     word = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{word}"' if not word or set(word) & set(" \t\"'\\;>") else word
 
@@ -102,9 +102,9 @@ def unit(
 ) -> str:
     """The text of the unit that runs `program record` with these options.
 
-    Root without capabilities may trace and read /proc. Beyond that, the readers of the rings
-    want a priority, the work of vmstat_update() and the functions of stacks are known only
-    by their addresses, and exact snapshots need BPF and hold the other CPUs.
+    Root without capabilities may trace and read /proc. More needs more: a priority for the
+    ring readers; kernel addresses for vmstat_update() and stacks; BPF and held CPUs for
+    exact snapshots.
     """
     capabilities = ["CAP_SYS_NICE"]
     needs = ["priority for its readers"]
@@ -121,13 +121,13 @@ def unit(
         mark=MARK,
         exec=" ".join(map(_quoted, exec_start)),
         memory=f"{(_MEMORY + int(ring_memory)) >> 20}M",
-        # Whoever records every event needs the CPU for it.
+        # A recording of every event needs the CPU time.
         gentle="Nice=10\nCPUQuota=25%\n" if events == "cheap" else "",
         needs=", ".join(needs),
         capabilities=" ".join(capabilities),
         calls="SystemCallFilter=bpf perf_event_open\n" if exact else "",
         realtime="no" if exact else "yes",
-        # It would hide /proc/kallsyms, and programs of BPF could not be loaded.
+        # ProtectKernelTunables= would hide /proc/kallsyms and forbid loading BPF programs.
         tunables="ReadOnlyPaths=/proc/sys" if addresses else "ProtectKernelTunables=yes",
         logs="no" if addresses else "yes",
         home=shown.get("ProtectHome", "yes"),

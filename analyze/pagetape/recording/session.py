@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording session: one recorder that runs on, its stream cut into segments.
+"""A recording session: one recorder whose stream is cut into segments.
 
-A segment begins and ends with a snapshot and holds the events between, so that each
-can be a tape of its own. The end of one is the start of the next: no event falls
-between two, and none is in two.
+A segment begins and ends with a snapshot and holds the events between them, so it can be
+a tape of its own. The end of a segment is the start of the next: every event is in exactly
+one.
 
-    main thread   waits for the load; takes the snapshots, says where to cut
+    main thread   waits for the load, takes the snapshots, cuts the stream
     pump thread   moves batches from the recorder to the sink
 """
 
@@ -40,10 +40,10 @@ from pagetape.sampler import Sample
 from pagetape.schemas.tape import TapeError, Writer
 from pagetape.tapes.spool import Spool, default_bound
 
-NICE = 10  # of what writes the tape
+NICE = 10  # of the thread that writes the tape
 
-# Of the time between two snapshots, what reading kpageflags may take. Each machine
-# reads about 10 million pages per second.
+# Most that reading kpageflags may take of the time between two snapshots. A machine reads
+# about 10 million pages per second.
 _BLOCKS_SHARE = 0.02
 
 _NEVER = 1 << 63  # a time on the trace clock
@@ -51,7 +51,7 @@ _NEVER = 1 << 63  # a time on the trace clock
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where a segment begins or ends: a moment, the machine's state then, and all facts."""
+    """The begin or end of a segment: a time, the machine's state then, and all facts."""
 
     state: Snapshot
     at: datetime
@@ -60,49 +60,49 @@ class Boundary:
 
     @property
     def ts(self) -> int:
-        """The moment on the trace clock."""
+        """The time on the trace clock (ns)."""
         return self.state.ts
 
 
 class Sink(capture.Sink, Protocol):
-    """What the segments of a session become."""
+    """The destination of a session's segments."""
 
     @property
     def tape(self) -> Writer | None:
-        """The tape that the segment is written to, if it is."""
+        """The tape on disk that receives the segment, if there is one."""
 
     def home(self) -> Spool | None:
-        """Where the recording is kept until it is in a tape; None: it need not outlive this."""
+        """The spool of the recording until it is in a tape; None: it ends with this process."""
 
     def begin(self, start: Boundary) -> None:
         """A segment begins; its rows follow."""
 
     def end(self, end: Boundary) -> None:
-        """It has all its rows."""
+        """The segment has all its rows."""
 
     def close(self) -> None:
-        """The session is over; maybe in the middle of a segment, where it failed."""
+        """The session is over, after a failure maybe in the middle of a segment."""
 
 
 @dataclass(frozen=True)
 class Spooling:
-    """How what is recorded waits until it is decoded."""
+    """How recorded data waits to be decoded."""
 
     max_bytes: int | None = None  # of disk; None: default_bound
-    defer: bool = False  # it is not decoded here
+    defer: bool = False  # record only; `pagetape import` decodes
     ring_kb: int = 0  # of each CPU, in the kernel; 0: by the machine's memory
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What kind of snapshots segments are to begin and end with."""
+    """The kind of snapshots at the begin and end of segments."""
 
-    kind: str  # exact, proc, or auto: exact where it can be
-    max_ms: int = 20  # that one may hold a lock or the CPUs
-    blocks: bool = True  # between segments, also what only kpageflags tells
+    kind: str  # exact, proc, or auto: exact if the machine allows it
+    max_ms: int = 20  # most that one snapshot may hold a lock or the CPUs
+    blocks: bool = True  # read kpageflags between segments too
 
     def take(self, snapshots: ExactSnapshots | None, number: int) -> Exact | None:
-        """An exact snapshot, if one is wanted; TapeError if it is a must, at the start."""
+        """An exact snapshot, if wanted; TapeError if `kind` requires one at the start."""
         if snapshots is None:
             return None
         found = snapshots.take(number)
@@ -112,14 +112,14 @@ class Wanted:
 
 
 class _Snapshots:
-    """Takes the snapshots of a session; what that needs is loaded when this is made."""
+    """Takes the snapshots of a session; making it loads the snapshot programs."""
 
     def __init__(self, wanted: Wanted, every: float) -> None:
         self._wanted = wanted
         self._every = every
         self._proc = procfs.live()
         (self._stage,) = self._proc.stages
-        self._blocks_s = 0.0  # what reading kpageflags took
+        self._blocks_s = 0.0  # time that reading kpageflags took
         self._facts: dict[str, Any] = {}
         self._exact = None if wanted.kind == "proc" else ExactSnapshots(wanted.max_ms)
 
@@ -139,7 +139,7 @@ class _Snapshots:
         return Boundary(state, at, capture.known(self._facts, now))
 
     def first(self, recorder: Recorder, facts: dict[str, Any], spool: Spool | None) -> Boundary:
-        """Start the recorder; what /proc has is read before, as it takes long."""
+        """Start the recorder; read /proc before, because that takes long."""
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
         began = time.monotonic()
         state = Snapshot.take(self._proc, self._stage, 0, time.monotonic_ns())
@@ -162,7 +162,7 @@ class _Snapshots:
         return self._boundary(state, exact)
 
     def last(self, recorder: Recorder) -> Boundary:
-        """Stop the recorder; what /proc has is read after, as it takes long."""
+        """Stop the recorder; read /proc after, because that takes long."""
         exact = self._wanted.take(self._exact, 1)
         recorder.stop()
         blocks = exact is None or exact.why is not None
@@ -175,7 +175,7 @@ class _Snapshots:
 
 
 class Requests:
-    """What others want of a session. For any thread, and for signal handlers."""
+    """Requests to a session, from any thread and from signal handlers."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
@@ -188,19 +188,19 @@ class Requests:
         self._workload.nudge()
 
     def fire(self, firing: Firing) -> None:
-        """End the segment soon, because of this; the first of several counts."""
+        """End the segment soon because of this firing; the first of several counts."""
         self._firing = self._firing or firing
         self._workload.nudge()
 
     @property
     def pending(self) -> bool:
-        """Whether there is any."""
+        """Whether there is a request."""
         return self._cut or self._firing is not None
 
     def done(self, ts: int) -> Firing | None:
-        """The segment up to `ts` has ended; what fired in it, if anything did.
+        """The segment up to `ts` has ended; returns the firing in it, if any.
 
-        What fired later has to wait for another cut.
+        A later firing waits for the next cut.
         """
         self._cut = False
         firing = self._firing
@@ -211,7 +211,7 @@ class Requests:
 
 
 class _Pump(threading.Thread):
-    """Moves rows from the recorder to the sink while the load runs; yields to it."""
+    """Moves rows from the recorder to the sink at low priority, while the load runs."""
 
     def __init__(
         self,
@@ -231,11 +231,11 @@ class _Pump(threading.Thread):
         self._next = start
         self._ends: queue.SimpleQueue[Boundary | None] = queue.SimpleQueue()
         self._last = False
-        self.behind = False  # a cut is on its way
+        self.behind = False  # a cut is not processed yet
         self._error: BaseException | None = None
 
     def cut(self, end: Boundary) -> None:
-        """The segment that is being read ends there."""
+        """End the segment that is being read at `end`."""
         self.behind = True
         self._ends.put(end)
 
@@ -250,7 +250,7 @@ class _Pump(threading.Thread):
             self._session.workload.stop()
 
     def _segment(self) -> bool:
-        """One segment; whether there are more."""
+        """Move one segment; returns whether there are more."""
         if self._spool is not None:
             self._spool.begun = True
         self._sink.begin(self._next)
@@ -265,7 +265,7 @@ class _Pump(threading.Thread):
         end = self._ends.get()
         if end is None:
             return False
-        # The last goes on for a moment after its end snapshot.
+        # The last segment goes on for a moment after its end snapshot.
         ts = _NEVER if self._last else end.ts
         self._placed.end(ts)
         self._sink.end(replace(end, firing=self._session.requests.done(ts)))
@@ -280,11 +280,11 @@ class _Pump(threading.Thread):
         self._placed.write(name, batch)
 
     def rows(self, name: str, rows: list[capture.Row]) -> None:
-        """Rows that tell of the whole segment."""
+        """Rows about the whole segment."""
         self._placed.rows(name, rows)
 
     def finish(self, end: Boundary | None) -> None:
-        """The last segment ends there; None: the session failed, and it has no end."""
+        """End the last segment at `end`; None: the session failed, so the segment has no end."""
         self._last = True
         self._ends.put(end)
         self.join()
@@ -294,7 +294,7 @@ class _Pump(threading.Thread):
 
 @contextlib.contextmanager
 def _directory(spool: Spool | None, above: Path) -> Iterator[str]:
-    """Where the recorder makes its spool: a spool without a home has files without names."""
+    """The directory of the recorder's spool; a temporary one if `spool` is None."""
     if spool is not None:
         yield str(spool.path)
         return
@@ -303,37 +303,43 @@ def _directory(spool: Spool | None, above: Path) -> Iterator[str]:
 
 
 def _how(error: BaseException | None) -> str | None:
-    """How a recording ended, where it did not end well."""
+    """How a failed recording ended; None if it did not fail."""
     if error is None:
         return None
     return "disk full" if isinstance(error, OSError) and error.errno == errno.ENOSPC else "failed"
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a session records."""
+
+    events: Sequence[str]  # "system:event"
+    sample_s: float  # seconds between samples of /proc; 0: no samples
+    stacks: bool = False  # of fallbacks
+    numa_maps: bool = False  # memory policies of processes
+
+
 class Session:
-    """Records while a load runs, and cuts when it is time or somebody asks."""
+    """Records while a load runs; cuts at intervals and on request."""
 
     def __init__(
         self,
         workload: Workload,
-        events: Sequence[str],
+        contents: Contents,
         wanted: Wanted,
-        sample_s: float,
         *,
-        stacks: bool = False,
-        numa_maps: bool = False,
         watch: Watch = NOTHING,
         spooling: Spooling = Spooling(),
     ) -> None:
         self.workload = workload
         self.spooling = spooling
-        self.ended = "stopped"  # or why the recorder did not go on
-        self._events = events
+        self.ended = "stopped"  # or why the recorder ended early
+        self._contents = contents
         self._wanted = wanted
-        self._stacks = stacks  # of fallbacks
         self.watch = watch
         self.requests = Requests(workload)
-        processes = Processes() if numa_maps else None
-        self.sampling = Sampling(sample_s, self._sampled, processes)
+        processes = Processes() if contents.numa_maps else None
+        self.sampling = Sampling(contents.sample_s, self._sampled, processes)
 
     def _sampled(self, sample: Sample) -> None:
         firing = self.watch.sampled(sample)
@@ -343,9 +349,9 @@ class Session:
     def run(
         self, sink: Sink, spool_dir: Path, every: float = float("inf"), *, prompt: bool = False
     ) -> int:
-        """Record, with a cut `every` so many seconds; the load's exit status.
+        """Record, with a cut every `every` seconds; returns the load's exit status.
 
-        With `prompt`, rows come within seconds, even if that takes CPU time from the load.
+        With `prompt`, rows come within seconds, even at the cost of the load's CPU time.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.sampling.close)
@@ -356,11 +362,11 @@ class Session:
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
             with _directory(spool, spool_dir) as directory:
                 recorder = Recorder(
-                    self._events,
+                    self._contents.events,
                     directory,
                     snapshots.migratetypes,
                     ring_kb=self.spooling.ring_kb,
-                    stacks=self._stacks,
+                    stacks=self._contents.stacks,
                     prompt=prompt,
                     spool_max=self.spooling.max_bytes or default_bound(spool_dir),
                     checkpoint=spool.checkpoint if spool else None,
@@ -368,7 +374,7 @@ class Session:
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 stack.enter_context(self.workload.signals())
-                facts: dict[str, Any] = {"events": list(self._events)}
+                facts: dict[str, Any] = {"events": list(self._contents.events)}
                 if self.spooling.defer:
                     facts["deferred"] = True
                 start = snapshots.first(recorder, facts, spool)
@@ -392,7 +398,7 @@ class Session:
         self, recorder: Recorder, snapshots: _Snapshots, pump: _Pump, every: float
     ) -> None:
         due = time.monotonic() + every
-        # While the pump is behind there is nothing to be done: it will give a nudge.
+        # While the pump is behind, no cut is possible: wait for its nudge.
         while not self.workload.wait(float("inf") if pump.behind else due - time.monotonic()):
             if not pump.behind and (self.requests.pending or time.monotonic() >= due):
                 due = time.monotonic() + every

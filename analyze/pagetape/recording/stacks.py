@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names for the addresses of kernel stacks.
 
-A tape keeps function and offset instead of the address, which would tell where the
-kernel lies in memory; only where no symbol is known the address is all there is.
+A tape stores function and offset instead of the address, which would reveal where the
+kernel lies in memory. Without a known symbol the tape stores the address.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pagetape._collector import Source
 from pagetape.schemas import TABLES
 
 _CODE = frozenset("tTwW")
-_LONGEST = 1 << 20  # bytes of a function: what is farther from a symbol is not in it
-_AGAIN_S = 10  # how often the symbols may be read again, for modules that came since
+_LONGEST = 1 << 20  # most bytes of a function: an address farther from its symbol has none
+_AGAIN_S = 10  # seconds between two reads of the symbols, for modules loaded since
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the code an address is."""
+    """The place of an address in the code."""
 
     function: str
     offset: int
@@ -68,11 +68,11 @@ class Frames:
         self._done: set[int] = set()
 
     def restart(self) -> None:
-        """A tape begins that has none yet."""
+        """Begin a tape, which has no frames yet."""
         self._done.clear()
 
     def of(self, stacks: pa.RecordBatch) -> pa.RecordBatch:
-        """The frames of those stacks in a batch of `stack` that were in none before."""
+        """The frames of the stacks that are new in this batch of `stack`."""
         numbers = set(pc.unique(stacks["stack"].drop_null()).to_pylist()) - self._done
         self._done |= numbers
         return TABLES["frame"].batch([row for n in sorted(numbers) for row in self._rows(n)])

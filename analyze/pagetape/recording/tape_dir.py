@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A directory in which one recorder puts tape after tape, within a bound of bytes.
+"""A directory of tapes that one recorder writes one after the other, bounded in bytes.
 
-The tapes are HOST-2026-11-21T061500Z.tape, by the time at which they begin. Only
-those that a recorder with a TapeDir made are ever removed, and of these only finished
-ones, the oldest first, and never the last.
+The tapes are HOST-2026-11-21T061500Z.tape, named for the time at which they begin. A
+TapeDir removes only finished tapes that a TapeDir made, the oldest first, never the last.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.spool import Found
 
-# What the facts of a TapeDir's tapes have, and those of others have not.
+# The fact that marks a TapeDir's tapes.
 MARK = "series"
 
 _NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
@@ -29,8 +28,8 @@ _NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
 class TapeDir:
     """The tapes of `host` (this one) in `directory`, which is made if it is not there.
 
-    While it is open no other recorder can use the same directory. With `keep`, that
-    many bytes are kept, and the tape that is being written.
+    While it is open no other recorder can use the same directory. `keep`: bytes
+    of finished tapes that stay, besides the tape being written.
     """
 
     def __init__(self, directory: Path, keep: float | None, host: str | None = None) -> None:
@@ -53,25 +52,25 @@ class TapeDir:
         self.made = 0
         self.removed = 0
         for part in directory.glob(f"{self._host}-*.tape.part"):
-            shutil.rmtree(part)  # of a recorder that was killed while it wrote
+            shutil.rmtree(part)  # left by a recorder killed while it wrote
 
     def mark(self) -> dict[str, Any]:
-        """Facts of the next tape: which recorder's it is, and its number there."""
+        """Facts of the next tape: its recorder and its number."""
         return {MARK: {"since": self._since, "number": self.made}}
 
     def place(self, at: datetime) -> Path:
-        """Where the tape that begins `at` goes."""
+        """The path of the tape that begins at `at`."""
         self.made += 1
         name = f"{self._host}-{at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
         path = self.directory / f"{name}.tape"
         nr = 1
-        while path.exists():  # made in the same second, or the clock was set back
+        while path.exists():  # of the same second, or the clock was set back
             nr += 1
             path = self.directory / f"{name}-{nr}.tape"
         return path
 
     def _tapes(self) -> list[Path]:
-        """Those of this host, the oldest first."""
+        """Tapes of this host, the oldest first."""
         found = []
         for path in self.directory.glob(f"{self._host}-*.tape"):
             name = _NAME.fullmatch(path.name, len(self._host))
@@ -80,7 +79,7 @@ class TapeDir:
         return [path for *_, path in sorted(found)]
 
     def tidy(self) -> None:
-        """Remove what is too much. A killed recorder's tapes are counted, and left."""
+        """Remove the oldest tapes over the bound; a killed recorder's tapes count but stay."""
         if self._keep is None:
             return
         sizes = {path: _bytes(path) for path in self._tapes()}
@@ -106,5 +105,5 @@ def _removable(path: Path) -> bool:
     try:
         tape = Tape(path)
         return MARK in tape.facts and tape.complete and Found.of(path) is None
-    except OSError:  # damaged, or of another version: not ours to judge
+    except OSError:  # damaged, or of another version: leave it
         return False

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers: what a flight recorder waits for, over one second of what is recorded.
+"""Triggers of a flight recorder: conditions over one second of the recording.
 
     extfrag>1000/s           fallbacks to another migratetype (mm_page_alloc_extfrag)
     thp_fail>50%             THP faults that got no huge page, of all (/proc/vmstat)
     direct_reclaim_p99>10ms  99th percentile of direct reclaim: from begin to end, one thread
     signal                   SIGUSR1, which always works
 
-Time is the trace's, not when a row happens to be seen. Each trigger is a class here.
+Times are those of the trace, not of decoding. Each trigger is a class here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIGNAL = "signal"
 
 @dataclass(frozen=True)
 class Firing:
-    """A trigger that fired: which, at what value (in the trigger's own unit), and when."""
+    """A trigger that fired: its spec, its value (in the trigger's own unit) and the time."""
 
     trigger: str
     value: float | None
@@ -37,9 +37,9 @@ class Firing:
 
 
 class Trigger:
-    """Sees all that is recorded; says so when it fires."""
+    """Receives all recorded rows and samples; returns a Firing when it fires."""
 
-    units: ClassVar[dict[str, float]]  # that its limit may be given in; the first is its own
+    units: ClassVar[dict[str, float]]  # units of its limit; the first is its own
 
     def __init__(self, spec: str, limit: float) -> None:
         self.spec = spec
@@ -59,13 +59,13 @@ class Trigger:
 
 
 class Extfrag(Trigger):
-    """More fallbacks than so many in any one second."""
+    """More fallbacks than the limit within one second."""
 
     units: ClassVar = {"/s": 1.0}
 
     def __init__(self, spec: str, limit: float) -> None:
         super().__init__(spec, limit)
-        self._recent = pa.array([], pa.uint64())  # no more of them than the limit
+        self._recent = pa.array([], pa.uint64())  # the last events, at most `limit`
 
     def see(self, name: str, batch: pa.RecordBatch) -> Firing | None:
         if name != "event":
@@ -87,9 +87,9 @@ class Extfrag(Trigger):
 
 
 class DirectReclaim(Trigger):
-    """The 99th percentile of what direct reclaim took, of all that ended in the last second.
+    """The 99th percentile of the durations of direct reclaims that ended in the last second.
 
-    With fewer than a hundred it is the longest.
+    Of fewer than a hundred, the longest.
     """
 
     units: ClassVar = {"ms": 1.0, "us": 1e-3, "s": 1e3}
@@ -97,7 +97,7 @@ class DirectReclaim(Trigger):
     def __init__(self, spec: str, limit: float) -> None:
         super().__init__(spec, limit)
         nothing, ts = pa.array([], pa.bool_()), pa.array([], pa.uint64())
-        # Begun, and not ended yet; and those that ended in the last second.
+        # Reclaims begun and not ended; and those that ended in the last second.
         self._open = pa.table({"pid": pa.array([], pa.int32()), "ts": ts, "begins": nothing})
         self._ended = pa.table({"ts": ts, "took": ts})
 
@@ -129,10 +129,10 @@ class DirectReclaim(Trigger):
 
 
 class ThpFail(Trigger):
-    """The share of THP faults of one second, that is of one sample, that fell back."""
+    """The share of THP faults that fell back, within one second (one sample)."""
 
     units: ClassVar = {"%": 1.0}
-    LEAST = 16  # faults that say anything
+    LEAST = 16  # faults that a share needs
 
     def __init__(self, spec: str, limit: float) -> None:
         super().__init__(spec, limit)
@@ -158,7 +158,7 @@ _TRIGGERS: dict[str, type[Trigger]] = {
 
 
 def parse(spec: str) -> Trigger | None:
-    """The trigger of a spec, None for `signal`; ValueError, in words, if it is none."""
+    """The trigger of a spec, None for `signal`; ValueError with a message if it is invalid."""
     if spec == SIGNAL:
         return None
     found = re.fullmatch(r"(\w+)\s*>\s*(\d+(?:\.\d+)?)\s*(\S*)", spec)
@@ -172,7 +172,7 @@ def parse(spec: str) -> Trigger | None:
 
 
 class Watch:
-    """Several triggers, and the time after a firing in which they keep quiet."""
+    """Several triggers, which are ignored for `cooldown` seconds after a firing."""
 
     def __init__(self, triggers: Sequence[Trigger], cooldown: float) -> None:
         self._triggers = triggers

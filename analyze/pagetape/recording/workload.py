@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs while a tape records: a command, a span of time, or until a signal."""
+"""The load of a recording: a command, a span of time, or until a signal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 
 from pagetape.schemas.tape import TapeError
 
-GRACE_S = 5  # that a command which outlives the recording has to end
+GRACE_S = 5  # seconds for a command to end after the recording
 
 
 class Workload:
-    """Start it, wait() until that says it is over, finish() it."""
+    """start() it, wait() until it is over, finish() it."""
 
     def __init__(self, argv: Sequence[str], duration: float | None) -> None:
         if argv and not shutil.which(argv[0]):
@@ -29,7 +29,7 @@ class Workload:
         self._deadline = float("inf")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False
-        # What wakes wait(); unlike with a lock, a signal handler may use it at any time.
+        # Wakes wait(). A signal handler may use it at any time, unlike a lock.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     @contextlib.contextmanager
@@ -61,18 +61,18 @@ class Workload:
         self.nudge()
 
     def nudge(self) -> None:
-        """Let wait() return although it is not over."""
+        """Let wait() return early."""
         self._wake.put(None)
 
     def wait(self, seconds: float = float("inf")) -> bool:
-        """Whether it is over; waits so long for that, or until a nudge."""
+        """Wait up to `seconds` or until a nudge; returns whether the load is over."""
         left = min(seconds, self._deadline - time.monotonic())
         with contextlib.suppress(queue.Empty):
             self._wake.get(timeout=max(left, 0) if left < threading.TIMEOUT_MAX else None)
         return self._stopped or time.monotonic() >= self._deadline
 
     def finish(self) -> int:
-        """The command's exit status; 0 if it was still running and had to be ended."""
+        """The command's exit status; 0 if it still ran and was ended."""
         if self._child is None:
             return 0
         status = self._child.poll()

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape.numa_maps import prefers
+from pagetape.numa_maps import preference_of
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
@@ -28,7 +28,7 @@ MODES = ("auto", "cpu", "landed")
 def known_preferences(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
     """The preference of each thread, by rows of memory_policy of threads or processes."""
     nodes = {zone["node"] for zone in tape.table("zone").to_pylist()}
-    known = {row["pid"]: prefers(row, nodes) for row in policies}
+    known = {row["pid"]: preference_of(row, nodes) for row in policies}
     leaders = {row["pid"]: row["tgid"] for row in tape.table("task").to_pylist()}
     threads = {pid: known.get(pid) or known.get(leaders.get(pid)) for pid in {*known, *leaders}}
     return {pid: found for pid, found in threads.items() if found is not None}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dat_stream.h - the records of one CPU in one instance of a trace.dat, oldest first.
+ *
+ * libtracecmd maps the ring pages; this reads their records with kbuffer and leaves out
+ * pages that are damaged.
+ */
+#pragma once
+
+#include "source.h"
+#include "subbuf.h"
+
+#include <kbuffer.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <trace-cmd.h>
+
+/* The ring of one CPU in one instance. */
+struct stream {
+	struct tracecmd_input *handle;
+	int cpu;
+	size_t page_size;
+	uint64_t next, end; /* file offsets: of the page to load, and behind the last */
+	char *page;         /* a copy of the current page, with SLACK behind it */
+	struct kbuffer *kbuf;
+	struct subbuf_layout layout;
+	int64_t shift; /* libtracecmd adds this to a timestamp */
+
+	/*
+	 * libtracecmd converts the timestamps by more than an addition (TSC to ns,
+	 * guest to host): take every record from it. Slower, so not the rule.
+	 */
+	bool by_record;
+	struct tep_record *held; /* the current record, if by_record */
+
+	/* The current record. */
+	uint64_t ts;
+	const void *data;
+	int size;
+	long long missed; /* events lost just before it; -1: some */
+
+	bool damaged; /* pages were left out since the last record */
+	uint64_t bad; /* how many, ever */
+	struct ring *ring;
+};
+
+/*
+ * Open the ring of `cpu`, `bytes` long. 1: the stream stands at its first record, 0: it has
+ * none. -EBADMSG (damaged), -ENOMEM. Call stream_close in any case.
+ */
+int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64_t bytes,
+		struct error *err);
+
+/* Go to the next record; false at the end. Fills in ts, data, size and missed. */
+bool stream_next(struct stream *s);
+
+/* Read every page to the end, as stream_next would, without looking at each record. */
+void stream_scan(struct stream *s);
+
+void stream_close(struct stream *s);

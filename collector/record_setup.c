@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record_internal.h"
+#include "tables.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EVENT_ROWS = 128 * 1024 }; /* of a batch of `event` */
+
+/* For the names and control groups of threads; see tasks.h. */
+static const char *const task_events[] = {"task:task_newtask", "task:task_rename",
+					  "cgroup:cgroup_attach_task", NULL};
+
+static int add_name(char ***names, size_t *nr, const char *name, struct error *err)
+{
+	char **more = realloc(*names, (*nr + 1) * sizeof(*more));
+
+	if (more)
+		*names = more;
+	if (!more || !(more[*nr] = strdup(name)))
+		return fail(err, ENOMEM, "no memory for the name of %s", name);
+	(*nr)++;
+	return 0;
+}
+
+static int split(const char *name, char system[64], char event[64], struct error *err)
+{
+	if (sscanf(name, "%63[^:]:%63s", system, event) != 2)
+		return fail(err, EINVAL, "'%s' is not a tracepoint: expected system:event", name);
+	return 0;
+}
+
+/* Address of vmstat_update(); 0 if the kernel hides its addresses. */
+static uint64_t find_vmstat_update(void)
+{
+	unsigned long long address = 0;
+	char line[256];
+	FILE *file = fopen("/proc/kallsyms", "re");
+
+	while (file && !address && fgets(line, sizeof(line), file)) {
+		const char *name = strstr(line, " vmstat_update");
+
+		if (name && (name[14] == '\n' || name[14] == '\0'))
+			address = strtoull(line, NULL, 16);
+	}
+	if (file)
+		fclose(file);
+	return address;
+}
+
+/* Parse the format of an event; false if this machine cannot record it. */
+static bool learn_event(struct recorder *r, const char *system, const char *event)
+{
+	size_t size;
+	char *format = instance_event_read(r->instance, system, event, "format", &size);
+
+	if (!format)
+		return false;
+	tep_parse_event(r->unspool.source.tep, format, size, system);
+	free(format);
+	if (!strcmp(event, "workqueue_execute_start")) {
+		r->vmstat_update = find_vmstat_update();
+		if (!r->vmstat_update)
+			return false;
+	}
+	return tep_find_event_by_name(r->unspool.source.tep, system, event);
+}
+
+static int add_events(struct recorder *r, const char *const *names, struct error *err)
+{
+	int ret = 0;
+
+	for (; *names && !ret; names++) {
+		char system[64], event[64];
+
+		ret = split(*names, system, event, err);
+		if (ret)
+			break;
+		if (learn_event(r, system, event))
+			ret = add_name(&r->events, &r->nr_events, *names, err);
+		else
+			ret = add_name(&r->skipped, &r->nr_skipped, *names, err);
+	}
+	return ret;
+}
+
+static bool has_name(char *const *names, size_t nr, const char *name)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (!strcmp(names[i], name))
+			return true;
+	return false;
+}
+
+/* Tracepoints were renamed: each requested page event must exist under one name. */
+static int check_page_events(const struct recorder *r, struct error *err)
+{
+	for (int k = 0; k < event_table.nr_kinds; k++) {
+		const char *const *name = event_table.kinds[k].tracepoints;
+		const char *missing = NULL;
+		bool found = false;
+
+		for (; *name; name++) {
+			found = found || has_name(r->events, r->nr_events, *name);
+			if (has_name(r->skipped, r->nr_skipped, *name))
+				missing = *name;
+		}
+		if (missing && !found)
+			return fail(err, ENOENT, "this kernel has no tracepoint %s", missing);
+	}
+	return 0;
+}
+
+int recorder_set_formats(struct recorder *r, const struct recorder_config *config,
+			 struct error *err)
+{
+	struct decoder_names names = config->names;
+	int ret;
+
+	r->unspool.source.tep = tep_alloc();
+	if (!r->unspool.source.tep)
+		return fail(err, ENOMEM, "no memory for event formats");
+	tep_set_loglevel(TEP_LOG_NONE);
+	tep_set_long_size(r->unspool.source.tep, sizeof(long));
+	tep_set_page_size(r->unspool.source.tep, (int)sysconf(_SC_PAGESIZE));
+	ret = add_events(r, config->events, err);
+	if (!ret)
+		ret = check_page_events(r, err);
+	if (!ret && !r->nr_events)
+		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
+	if (!ret)
+		ret = add_events(r, task_events, err);
+	if (!ret && r->stacks && !learn_event(r, "ftrace", "kernel_stack"))
+		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
+	if (!ret && r->stacks)
+		ret = add_name(&r->events, &r->nr_events, "ftrace:kernel_stack", err);
+	names.vmstat_update = r->vmstat_update;
+	if (!ret)
+		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
+				  EVENT_ROWS, err);
+	if (!ret)
+		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
+	return ret;
+}
+
+int recorder_set_cpus(struct recorder *r, struct error *err)
+{
+	const char *path = "/sys/devices/system/cpu/online";
+	FILE *file = fopen(path, "re");
+	int first, last, ret = 0;
+	char after = ',';
+
+	if (!file)
+		return fail(err, errno, "cannot read %s: %s", path, strerror(errno));
+	while (!ret && after == ',' && fscanf(file, "%d%c", &first, &after) == 2) {
+		last = first;
+		if (after == '-' && fscanf(file, "%d%c", &last, &after) != 2)
+			break;
+		for (int cpu = first; cpu <= last && !ret; cpu++)
+			ret = unspool_add(&r->unspool, cpu, instance_name(r->instance), err);
+	}
+	fclose(file);
+	return ret ?: unspool_ready(&r->unspool, err);
+}
+
+int recorder_enable_events(struct recorder *r, struct error *err)
+{
+	char system[64], event[64], filter[64];
+
+	snprintf(filter, sizeof(filter), "function == 0x%llx",
+		 (unsigned long long)r->vmstat_update);
+	for (size_t i = 0; i < r->nr_events; i++) {
+		bool is_work = !strcmp(r->events[i], "workqueue:workqueue_execute_start");
+		int ret = split(r->events[i], system, event, err);
+
+		if (!strcmp(system, "ftrace"))
+			continue; /* a trigger's, below */
+		if (!ret)
+			ret = instance_enable(r->instance, system, event, is_work ? filter : NULL,
+					      err);
+		if (ret)
+			return ret;
+	}
+	return r->stacks ? instance_trigger(r->instance, "kmem", "mm_page_alloc_extfrag",
+					    "stacktrace", err)
+			 : 0;
+}

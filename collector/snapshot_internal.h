@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot_internal.h - the loaded snapshot programs and their maps, for snapshot_load.c
+ * (loads them) and snapshot.c (runs them).
+ */
+#pragma once
+
+#include "freeze.h"
+#include "snapshot_still.h"
+
+#include <bpf/libbpf.h>
+
+enum { PAGE_SIZE = 4096, TRIGGER_ORDER = 4 /* above the costly orders: no PCP has such pages */ };
+
+/* XATTR_SIZE_MAX: getxattr() makes the kernel allocate so much in one piece, and free it. */
+enum { TRIGGER_SIZE = PAGE_SIZE << TRIGGER_ORDER };
+
+enum map_nr { CONTROL, PLACES, ZONES, PCPS, SECTIONS, NODES, NR_MAPS };
+
+struct mapping {
+	void *memory;
+	size_t size;
+};
+
+struct snapshot {
+	struct bpf_object *object;
+	struct mapping maps[NR_MAPS];
+	struct snapshot_images images;
+	struct control *control; /* the map; images.control without const */
+	struct freezer *freezer;
+	uint64_t max_ns;
+	unsigned int max_ms;
+	uint64_t node_ns; /* measured time per list entry */
+	struct snapshot_zone *zones;
+	uint8_t *online;
+	char *trigger_buffer;
+};
+
+/* Read a small text file into `text`, cut at `size`. 0 or -errno. */
+int snapshot_read_text(const char *path, char *text, size_t size);
+
+/* Run one of the SEC("syscall") programs. */
+void snapshot_run(struct snapshot *s, const char *name);
+
+/* Memory sections that the zone reaches into. */
+uint32_t snapshot_sections(const struct control *c, const struct zone_place *place);
