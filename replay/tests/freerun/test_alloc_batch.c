@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs of single pages out of alloc_batches of order 2. One CPU, two pageblocks of 16 free pages;
- * a run may pause for 1000 ns.
+ * Runs of single pages out of allocation batches of order 2. One CPU, two pageblocks of 16 free
+ * pages; a run may pause for 1000 ns.
  */
 #include "check.h"
 #include "toy.h"
@@ -14,12 +14,12 @@ struct runs {
 
 static void runs_new(struct runs *r)
 {
-	const struct alloc_batch unit = {.order = 2, .gap_ns = 1000};
+	const struct alloc_batch batch = {.order = 2, .gap_ns = 1000};
 
 	toy_new(&r->toy, "6.18", (struct toy_geometry){4, 5, "MM", ZONE_DMA32});
 	toy_pcp(&r->toy, 1, 8);
 	toy_add_free(&r->toy, 0, 5, 'M');
-	check(!alloc_batches_new(&r->alloc_batches, r->toy.m, &unit, NULL));
+	check(!alloc_batches_new(&r->alloc_batches, r->toy.m, &batch, NULL));
 }
 
 static void runs_free(struct runs *r)
@@ -28,7 +28,7 @@ static void runs_free(struct runs *r)
 	toy_free(&r->toy);
 }
 
-/* The page asked for at `ts`; the order of the block taken for it is left in `order`. */
+/* A page at `ts`. `order` is that of the block taken for it, or -1 if it is from an open batch. */
 static uint32_t ask(struct runs *r, uint64_t ts, int type, int *order)
 {
 	struct request rq = {.migratetype = (uint8_t)type, .class_zone = ZONE_DMA32};
@@ -84,7 +84,7 @@ static void a_pause_or_another_migratetype_takes_another_block(void)
 	runs_free(&r);
 }
 
-static void a_unit_goes_back_whole_when_its_last_page_is_freed(void)
+static void a_batch_goes_back_whole_when_its_last_page_is_freed(void)
 {
 	struct runs r;
 	uint32_t first;
@@ -131,7 +131,7 @@ int main(void)
 {
 	test(a_run_is_served_from_one_block);
 	test(a_pause_or_another_migratetype_takes_another_block);
-	test(a_unit_goes_back_whole_when_its_last_page_is_freed);
+	test(a_batch_goes_back_whole_when_its_last_page_is_freed);
 	test(without_a_block_a_page_is_served_by_itself);
 	return check_done();
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks that the record got and the model must make by moving pages. Pageblocks are of 16 pages.
+ * Blocks that the record got, and that the model makes by moving pages. Pageblocks are of 16 pages.
  */
 #include "serve_world.h"
 
-/* The record hands out 2^order pages. */
+/* The record allocates 2^order pages. */
 static void alloc(struct world *w, uint32_t pfn, int order)
 {
 	serve_request(&w->serve, &(struct waiting){
@@ -17,14 +17,14 @@ static void alloc(struct world *w, uint32_t pfn, int order)
 	w->serve.at++;
 }
 
-/* Single pages for recorded ones that no other request names: pfn and the three after it. */
+/* Requests for four single pages from pfn on. */
 static void four_singles(struct world *w, uint32_t pfn)
 {
 	for (uint32_t i = 0; i < 4; i++)
 		alloc(w, pfn + i, 0);
 }
 
-/* Three MOVABLE pageblocks; of the first four pages are in use, of the second six are free. */
+/* Three MOVABLE pageblocks: the first has 4 used pages, the second 6 free ones. */
 static void in_pieces(struct world *w)
 {
 	world_new_small(w, "MMM");
@@ -48,7 +48,7 @@ static void a_block_that_the_record_got_is_made_by_moving_pages(void)
 	check(w.toy.zone->nr_free_pages == 2);
 	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 0);
 	check(w.toy.pcp->counters.blocks_made == 1 && w.toy.pcp->counters.block_moves == 4);
-	/* Those that moved are found where they are now. */
+	/* The pages that moved are found at their new places. */
 	for (uint32_t pfn = 32; pfn < 36; pfn++) {
 		check(page_map_place(&w.serve.pages, pfn) >= 16 &&
 		      page_map_place(&w.serve.pages, pfn) < 32);

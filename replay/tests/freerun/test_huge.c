@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Faults that ask for a huge page, on three nodes in a row: 10, 20 and 30 from the first.
- * Huge pages are of 16 pages. Each node has 4 pageblocks, from pfn 0, 64 and 128 on; the
- * one CPU is of node 0.
+ * Faults that ask for a huge page of 16 pages. Three nodes have distances 10, 20 and 30 from the
+ * first, and 4 pageblocks each, from pfn 0, 64 and 128 on; the one CPU is on node 0.
  */
 #include "check.h"
 #include "freerun/huge.h"
@@ -64,7 +63,7 @@ static void add_free(struct world *w, uint32_t pfn, int order)
 	free_list_add(w->toy.m, frame_zone(w->toy.m, pfn), pfn, order, MIGRATETYPE_MOVABLE, true);
 }
 
-/* Events of the record; a pfn of NO_FRAME failed. */
+/* A recorded request; it failed if pfn is NO_FRAME. */
 static void alloc(struct world *w, uint32_t pfn, int order, uint32_t gfp_flags)
 {
 	w->toy.m->now.pid = PID;
@@ -99,7 +98,8 @@ static void distances_fall_into_classes(void)
 	world_free(&w);
 }
 
-/* What six faults get where every node has one huge page and one single page. */
+/* The node and size (H huge, s single) of the pages that six faults get; each node has one huge
+ * page and one single page. */
 static const char *scan_of(const char *policy)
 {
 	static char text[32];
@@ -132,7 +132,7 @@ static const char *scan_of(const char *policy)
 	return text;
 }
 
-static void each_walk_has_its_order(void)
+static void each_mode_of_order_walk_has_its_order(void)
 {
 	check_text(scan_of("order_walk:mode=node_first"), "0H 0s 1H 1s 2H 2s");
 	check_text(scan_of("order_walk:mode=order_first"), "0H 1H 2H 0s 1s 2s");
@@ -141,17 +141,17 @@ static void each_walk_has_its_order(void)
 
 static void thisnode_takes_single_pages_before_it_leaves_its_node(void)
 {
-	/* Then the huge pages of the others are cut up. */
+	/* After its own pages, the task splits the huge pages of node 1. */
 	check_text(scan_of("order_walk:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
 	check_text(scan_of("thp_numa:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
 }
 
-static void spill_is_the_walk_with_the_order_first(void)
+static void mode_spill_tries_huge_pages_of_all_nodes_first(void)
 {
 	check_text(scan_of("thp_numa:mode=spill"), "0H 1H 2H 0s 1s 2s");
 }
 
-static void only_who_may_reclaim_spills_after_the_own_node(void)
+static void only_requests_that_may_reclaim_spill_to_other_nodes(void)
 {
 	static const struct {
 		const char *policy;
@@ -179,7 +179,7 @@ static void only_who_may_reclaim_spills_after_the_own_node(void)
 	}
 }
 
-static void what_the_own_node_lacks_is_the_cause(void)
+static void a_failed_huge_page_is_counted_by_the_state_of_its_own_node(void)
 {
 	struct world w;
 
@@ -215,7 +215,7 @@ static void a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed(void
 	world_free(&w);
 }
 
-static void a_group_is_swallowed_by_the_huge_page_that_the_record_lacked(void)
+static void a_huge_page_that_failed_on_the_record_replaces_its_group_of_single_pages(void)
 {
 	struct world w;
 
@@ -254,7 +254,7 @@ static void the_next_fault_ends_a_group(void)
 	world_free(&w);
 }
 
-static void a_huge_page_of_which_nobody_asked_a_page_goes_back_at_the_next_fault(void)
+static void an_unused_huge_page_goes_back_at_the_next_fault(void)
 {
 	struct world w;
 
@@ -288,9 +288,9 @@ static void both_tries_of_the_record_are_one_fault(void)
 static void other_requests_of_that_order_stay_as_they_are(void)
 {
 	static const uint32_t gfp_flags[] = {
-		GFP_HUGE,                                         /* khugepaged's, since 6.0 */
-		GFP_HUGE | GFP_THISNODE,                          /* and before */
-		GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_LOCAL, /* of a file */
+		GFP_HUGE,                                         /* khugepaged since 6.0 */
+		GFP_HUGE | GFP_THISNODE,                          /* khugepaged before 6.0 */
+		GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_LOCAL, /* a file mapping */
 	};
 	struct world w;
 
@@ -304,7 +304,7 @@ static void other_requests_of_that_order_stay_as_they_are(void)
 	world_free(&w);
 }
 
-static void zone_reclaim_asks_the_own_node_of_those_who_may_wait(void)
+static void zone_reclaim_is_for_requests_that_may_wait_and_their_own_node(void)
 {
 	static const struct {
 		const char *policy;
@@ -332,11 +332,11 @@ static void zone_reclaim_asks_the_own_node_of_those_who_may_wait(void)
 	}
 }
 
-static void zone_reclaim_spares_nodes_with_cpus_and_reaches_near_ones_without(void)
+static void zone_reclaim_skips_nodes_with_cpus_and_reaches_near_nodes_without(void)
 {
 	struct world w;
 
-	/* Node 2 is 30 away, and of those without CPUs all that is within the distance is asked. */
+	/* Node 2 is 30 away; node 1 has no CPU and is within the distance. */
 	world_new(&w, "zone_reclaim_mode:distance=20");
 	for (int node = 0; node < NR_NODES; node++)
 		w.toy.m->zones[node].wmark[WMARK_LOW] = node == 2 ? 0 : 4;
@@ -352,18 +352,18 @@ static void zone_reclaim_spares_nodes_with_cpus_and_reaches_near_ones_without(vo
 int main(void)
 {
 	test(distances_fall_into_classes);
-	test(each_walk_has_its_order);
+	test(each_mode_of_order_walk_has_its_order);
 	test(thisnode_takes_single_pages_before_it_leaves_its_node);
-	test(spill_is_the_walk_with_the_order_first);
-	test(only_who_may_reclaim_spills_after_the_own_node);
-	test(what_the_own_node_lacks_is_the_cause);
+	test(mode_spill_tries_huge_pages_of_all_nodes_first);
+	test(only_requests_that_may_reclaim_spill_to_other_nodes);
+	test(a_failed_huge_page_is_counted_by_the_state_of_its_own_node);
 	test(a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed);
-	test(a_group_is_swallowed_by_the_huge_page_that_the_record_lacked);
+	test(a_huge_page_that_failed_on_the_record_replaces_its_group_of_single_pages);
 	test(the_next_fault_ends_a_group);
-	test(a_huge_page_of_which_nobody_asked_a_page_goes_back_at_the_next_fault);
+	test(an_unused_huge_page_goes_back_at_the_next_fault);
 	test(both_tries_of_the_record_are_one_fault);
 	test(other_requests_of_that_order_stay_as_they_are);
-	test(zone_reclaim_asks_the_own_node_of_those_who_may_wait);
-	test(zone_reclaim_spares_nodes_with_cpus_and_reaches_near_ones_without);
+	test(zone_reclaim_is_for_requests_that_may_wait_and_their_own_node);
+	test(zone_reclaim_skips_nodes_with_cpus_and_reaches_near_nodes_without);
 	return check_done();
 }

@@ -11,7 +11,7 @@ static void an_idle_pcp_decays_with_the_ticks(void)
 	struct tape t;
 
 	tape_new(&t, "6.18");
-	/* Grow high, then come back a minute later. */
+	/* The PCP high grows; then the CPU is idle for a minute. */
 	for (int64_t i = 0; i < 1500; i++)
 		tape_alloc(&t, 0, 1000 + i, 0);
 	for (int64_t i = 0; i < 1500; i++)

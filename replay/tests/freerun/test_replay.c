@@ -38,7 +38,7 @@ static void contradictions_are_counted_by_kind(void)
 	tape_free(&t);
 }
 
-/* Any bytes at all in an event's columns. */
+/* Random values in an event's columns. */
 static void noise(struct tape *t, uint64_t *seed, int nr)
 {
 	struct event_columns *c = (struct event_columns *)t->events->slots;
@@ -79,7 +79,7 @@ static void noise_makes_anomalies_and_nothing_worse(void)
 	}
 }
 
-/* A sum over all rows the run wrote. */
+/* A hash of all rows that the run wrote. */
 static uint64_t fingerprint(struct replay *r)
 {
 	uint64_t hash = 14695981039346656037ull;

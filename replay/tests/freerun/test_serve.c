@@ -19,7 +19,7 @@ static void a_machine_that_is_full_fails_requests_and_ignores_their_frees(void)
 	for (int64_t i = 0; i < 16; i++)
 		tape_free_page(&t, 0, 512 * i, 9);
 	totals = tape_play(&t);
-	/* Two requests took the old pages of a zone, which so were free after all. */
+	/* Two requests got pages that were in use at the start, so those pages were free. */
 	check(totals->counters.allocs == 16 - totals->anomalies[ANOMALY_KIND_NO_FREE_PAGE]);
 	check(totals->counters.allocs == totals->counters.frees);
 	check(totals->counters.failed == totals->anomalies[ANOMALY_KIND_NO_FREE_PAGE]);
@@ -43,10 +43,10 @@ static void thisnode_requests_stay_on_the_node_they_named(void)
 	tape_free(&t);
 }
 
-static void requests_of_a_thread_under_a_memory_policy_prefer_the_node_they_landed_on(void)
+static void requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_their_page(void)
 {
-	struct batch *told = toy_rows(&preference_table, 1);
-	struct preference_columns *p = (struct preference_columns *)told->slots;
+	struct batch *rows = toy_rows(&preference_table, 1);
+	struct preference_columns *p = (struct preference_columns *)rows->slots;
 	struct event_columns *c;
 	struct error err;
 	uint64_t pfns[3];
@@ -55,16 +55,16 @@ static void requests_of_a_thread_under_a_memory_policy_prefer_the_node_they_land
 	tape_new(&t, "6.18");
 	p->pid[0] = 2;
 	p->prefers[0] = PREFERENCE_PREFERS_LANDED;
-	must(tape_hand_over(t.r, told, false, &err), &err);
+	must(tape_hand_over(t.r, rows, false, &err), &err);
 	c = (struct event_columns *)t.events->slots;
 	for (int i = 0; i < 3; i++)
 		tape_alloc(&t, 0, 5000 + i, 0);
 	c->pid[1] = c->pid[2] = 2;
-	c->flags[2] = CONTEXT_SOFTIRQ; /* not the thread's own */
+	c->flags[2] = CONTEXT_SOFTIRQ; /* an interrupt, not the thread */
 	tape_play(&t);
 	check(tape_model_allocs(&t, pfns) == 3);
 	check(pfns[0] < ZONE_PAGES && pfns[1] >= ZONE_PAGES && pfns[2] < ZONE_PAGES);
-	batch_free(told);
+	batch_free(rows);
 	tape_free(&t);
 }
 
@@ -89,7 +89,7 @@ int main(void)
 {
 	test(a_machine_that_is_full_fails_requests_and_ignores_their_frees);
 	test(thisnode_requests_stay_on_the_node_they_named);
-	test(requests_of_a_thread_under_a_memory_policy_prefer_the_node_they_landed_on);
+	test(requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_their_page);
 	test(a_request_that_failed_marks_the_zones_that_are_low);
 	return check_done();
 }

@@ -16,14 +16,14 @@ static uint64_t unused_pages(struct tape *t, int node)
 	return pages;
 }
 
-static void what_is_freed_is_what_was_allocated(void)
+static void frees_give_back_the_pages_that_were_allocated(void)
 {
 	for (const struct kernel *k = kernels; k->name; k++) {
 		const struct totals *totals;
 		struct tape t;
 
 		tape_new(&t, k->name);
-		/* The record used other pages than the model will. */
+		/* The model uses other pages than the record. */
 		for (int64_t i = 0; i < 100; i++)
 			tape_alloc(&t, 0, 2000 + i, 0);
 		tape_alloc(&t, 0, 3072, 9);
@@ -90,7 +90,7 @@ static void pages_older_than_the_tape_are_freed_where_they_are(void)
 
 int main(void)
 {
-	test(what_is_freed_is_what_was_allocated);
+	test(frees_give_back_the_pages_that_were_allocated);
 	test(pages_are_freed_in_other_pieces_than_allocated);
 	test(a_free_larger_than_its_allocs_goes_page_by_page);
 	test(pages_older_than_the_tape_are_freed_where_they_are);

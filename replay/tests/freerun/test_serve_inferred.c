@@ -16,7 +16,7 @@ static void inferred(struct world *w, int kind, uint32_t pfn, int order)
 				  });
 }
 
-static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
+static void a_request_with_a_landed_row_asks_the_node_of_its_page_first(void)
 {
 	static const uint16_t cpu_nodes[] = {0, 1};
 	static const uint8_t distances[] = {10, 20, 20, 10};
@@ -48,14 +48,14 @@ static void a_request_told_to_have_landed_asks_the_node_of_its_page_first(void)
 	inferred(&w, INFERRED_KIND_LANDED, 40, 0);
 	serve_request(&w.serve, &e);
 	check(page_map_place(&w.serve.pages, 40) == 48);
-	/* It is told of that one only. */
+	/* The row is about one request only. */
 	e.frame = 41;
 	serve_request(&w.serve, &e);
 	check(page_map_place(&w.serve.pages, 41) == 0);
 	world_free(&w);
 }
 
-static void isolated_pages_are_the_recorded_ones_where_those_are_free(void)
+static void isolated_pages_are_the_recorded_ones_if_those_are_free(void)
 {
 	struct world w;
 
@@ -70,7 +70,7 @@ static void isolated_pages_are_the_recorded_ones_where_those_are_free(void)
 	world_free(&w);
 }
 
-static void else_isolated_pages_are_of_the_same_pageblock(void)
+static void isolated_pages_that_are_in_use_are_replaced_from_their_pageblock(void)
 {
 	struct world w;
 
@@ -84,7 +84,7 @@ static void else_isolated_pages_are_of_the_same_pageblock(void)
 	world_free(&w);
 }
 
-static void else_isolated_pages_are_of_the_same_type_from_the_tail(void)
+static void without_such_pages_isolated_ones_come_from_the_tail_of_their_type(void)
 {
 	struct world w;
 
@@ -118,7 +118,7 @@ static void pages_isolated_in_one_piece_may_be_found_in_several(void)
 	world_free(&w);
 }
 
-static void isolated_pages_are_of_another_type_only_where_theirs_has_none(void)
+static void isolated_pages_are_of_another_type_only_if_their_own_has_none(void)
 {
 	struct world w;
 
@@ -150,7 +150,7 @@ static void isolated_pages_are_movable_until_they_are_freed(void)
 	world_free(&w);
 }
 
-static void a_free_that_gave_nothing_back_gives_nothing_back(void)
+static void an_undone_free_gives_no_page_back(void)
 {
 	struct world w;
 
@@ -194,7 +194,7 @@ static void a_captured_block_waits_for_its_alloc(void)
 	world_free(&w);
 }
 
-static void a_block_that_the_model_has_not_is_not_captured(void)
+static void a_block_that_is_not_free_in_the_model_is_not_captured(void)
 {
 	struct world w;
 
@@ -237,7 +237,7 @@ static void a_list_is_cut_behind_what_was_put_there_later(void)
 	world_free(&w);
 }
 
-static void a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it(void)
+static void a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free(void)
 {
 	struct inferred row = {
 		.kind = INFERRED_KIND_RETYPED, .order = 4, .migratetype = MIGRATETYPE_MOVABLE};
@@ -255,7 +255,7 @@ static void a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it(voi
 	check_text(toy_list(&w.toy, 4, 'R'), "");
 	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
 	check(frame_block(w.toy.m, 32)->migratetype == MIGRATETYPE_MOVABLE);
-	row.frame = 50; /* of the reserve, which goes back with what is free of it */
+	row.frame = 50; /* in the reserve: the pageblock leaves it with its free pages */
 	row.order = 1;
 	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 1, 'M'), "48");
@@ -264,7 +264,7 @@ static void a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it(voi
 	world_free(&w);
 }
 
-static void most_of_a_pageblock_isolated_makes_it_movable(void)
+static void isolating_most_of_a_pageblock_makes_it_movable(void)
 {
 	struct world w;
 
@@ -316,7 +316,7 @@ static void a_high_that_a_drain_showed_is_taken_over(void)
 	world_free(&w);
 }
 
-static void a_drain_is_of_as_many_pages_as_were_told(void)
+static void an_inferred_drain_has_the_recorded_number_of_pages(void)
 {
 	struct world w;
 
@@ -336,7 +336,7 @@ static void a_drain_is_of_as_many_pages_as_were_told(void)
 	world_free(&w);
 }
 
-static void a_drain_that_is_put_off_is_of_the_pages_due_at_its_free(void)
+static void a_deferred_drain_takes_the_pages_that_were_due_at_its_free(void)
 {
 	const struct inferred put_off = {.kind = INFERRED_KIND_PUT_OFF},
 			      overflow = {.kind = INFERRED_KIND_OVERFLOW};
@@ -352,13 +352,13 @@ static void a_drain_that_is_put_off_is_of_the_pages_due_at_its_free(void)
 	serve_inferred(&w.serve, &overflow);
 	check(w.toy.pcp->count == 1);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32");
-	/* None waits any more. */
+	/* No drain is pending any more. */
 	serve_inferred(&w.serve, &overflow);
 	check(w.toy.pcp->count == 1);
 	world_free(&w);
 }
 
-static void each_parameter_that_is_told_is_taken_over_and_no_other(void)
+static void a_tuned_row_sets_the_fields_it_has_and_no_other(void)
 {
 	struct world w;
 
@@ -395,14 +395,14 @@ static void a_block_that_moved_is_last_on_its_list(void)
 	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
 	toy_free_page(&w.toy, 32, 0);
 	toy_free_page(&w.toy, 34, 0);
-	inferred(&w, INFERRED_KIND_MOVED, 32, 0); /* a drain begins at the tail */
+	inferred(&w, INFERRED_KIND_MOVED, 32, 0); /* drains begin at the tail */
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32 34");
 	inferred(&w, INFERRED_KIND_MOVED, 16, 0); /* of another order */
 	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
 	world_free(&w);
 }
 
-static void a_free_that_no_event_told_goes_past_the_pcp(void)
+static void a_free_without_an_event_goes_past_the_pcp(void)
 {
 	struct world w;
 
@@ -419,7 +419,7 @@ static void a_free_that_no_event_told_goes_past_the_pcp(void)
 	world_free(&w);
 }
 
-static void a_refill_that_no_event_told_hands_nothing_out(void)
+static void a_refill_without_an_event_hands_nothing_out(void)
 {
 	struct world w;
 
@@ -475,27 +475,27 @@ static void a_page_taken_without_an_event_has_its_event_later(void)
 
 int main(void)
 {
-	test(a_request_told_to_have_landed_asks_the_node_of_its_page_first);
-	test(isolated_pages_are_the_recorded_ones_where_those_are_free);
-	test(else_isolated_pages_are_of_the_same_pageblock);
-	test(else_isolated_pages_are_of_the_same_type_from_the_tail);
+	test(a_request_with_a_landed_row_asks_the_node_of_its_page_first);
+	test(isolated_pages_are_the_recorded_ones_if_those_are_free);
+	test(isolated_pages_that_are_in_use_are_replaced_from_their_pageblock);
+	test(without_such_pages_isolated_ones_come_from_the_tail_of_their_type);
 	test(pages_isolated_in_one_piece_may_be_found_in_several);
-	test(isolated_pages_are_of_another_type_only_where_theirs_has_none);
+	test(isolated_pages_are_of_another_type_only_if_their_own_has_none);
 	test(isolated_pages_are_movable_until_they_are_freed);
-	test(a_free_that_gave_nothing_back_gives_nothing_back);
+	test(an_undone_free_gives_no_page_back);
 	test(a_captured_block_waits_for_its_alloc);
-	test(a_block_that_the_model_has_not_is_not_captured);
+	test(a_block_that_is_not_free_in_the_model_is_not_captured);
 	test(a_list_is_cut_behind_what_was_put_there_later);
-	test(a_pageblock_changes_its_type_as_told_or_one_that_is_free_like_it);
-	test(most_of_a_pageblock_isolated_makes_it_movable);
+	test(a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free);
+	test(isolating_most_of_a_pageblock_makes_it_movable);
 	test(an_inferred_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
-	test(a_drain_is_of_as_many_pages_as_were_told);
-	test(a_drain_that_is_put_off_is_of_the_pages_due_at_its_free);
-	test(each_parameter_that_is_told_is_taken_over_and_no_other);
+	test(an_inferred_drain_has_the_recorded_number_of_pages);
+	test(a_deferred_drain_takes_the_pages_that_were_due_at_its_free);
+	test(a_tuned_row_sets_the_fields_it_has_and_no_other);
 	test(a_block_that_moved_is_last_on_its_list);
-	test(a_free_that_no_event_told_goes_past_the_pcp);
-	test(a_refill_that_no_event_told_hands_nothing_out);
+	test(a_free_without_an_event_goes_past_the_pcp);
+	test(a_refill_without_an_event_hands_nothing_out);
 	test(an_alloc_past_a_locked_pcp_leaves_the_pcp_alone);
 	test(a_page_taken_without_an_event_has_its_event_later);
 	return check_done();

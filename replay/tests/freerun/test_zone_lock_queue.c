@@ -17,7 +17,7 @@ struct queue {
 	struct batch *batch;
 };
 
-/* What the rows of one zone add up to. */
+/* Sums over the rows of one zone. */
 struct sums {
 	uint64_t holds, blocks, hold_ns, waits, wait_ns, waiting_ns;
 };
@@ -90,7 +90,7 @@ static struct sums sums_of(struct queue *q, int zone)
 	return sums;
 }
 
-static void what_is_taken_and_what_is_given_back_cost_their_own(void)
+static void blocks_taken_and_blocks_given_back_have_different_costs(void)
 {
 	struct sums sums;
 	struct queue q;
@@ -108,7 +108,7 @@ static void what_is_taken_and_what_is_given_back_cost_their_own(void)
 	queue_free(&q);
 }
 
-static void who_comes_while_it_is_held_waits(void)
+static void a_request_that_comes_while_the_lock_is_held_waits(void)
 {
 	struct sums sums;
 	struct queue q;
@@ -159,7 +159,8 @@ static void a_copy_of_the_cpus_comes_its_share_of_the_period_later(void)
 
 	queue_new(&q, 2);
 	request(&q, 0, 0, 0, ZONE_LOCK_KIND_ALLOC, 0);
-	request(&q, 0, 5000400, 0, ZONE_LOCK_KIND_ALLOC, 0); /* the copy's first holds to 5001000 */
+	request(&q, 0, 5000400, 0, ZONE_LOCK_KIND_ALLOC,
+		0); /* the copy's first request holds until 5001000 */
 	sums = sums_of(&q, ZONE_DMA32);
 	check(sums.holds == 4);
 	check(sums.waits == 1);
@@ -167,7 +168,7 @@ static void a_copy_of_the_cpus_comes_its_share_of_the_period_later(void)
 	queue_free(&q);
 }
 
-static void more_requests_than_the_overlay_holds_are_all_served(void)
+static void more_requests_than_the_ring_holds_are_all_served(void)
 {
 	enum { MANY = (1 << 16) + 100 };
 	struct queue q;
@@ -201,12 +202,12 @@ static void the_histogram_has_every_request_in_the_bucket_of_its_wait(void)
 
 int main(void)
 {
-	test(what_is_taken_and_what_is_given_back_cost_their_own);
-	test(who_comes_while_it_is_held_waits);
+	test(blocks_taken_and_blocks_given_back_have_different_costs);
+	test(a_request_that_comes_while_the_lock_is_held_waits);
 	test(a_cpu_does_not_wait_for_itself);
 	test(the_locks_of_two_zones_do_not_meet);
 	test(a_copy_of_the_cpus_comes_its_share_of_the_period_later);
-	test(more_requests_than_the_overlay_holds_are_all_served);
+	test(more_requests_than_the_ring_holds_are_all_served);
 	test(the_histogram_has_every_request_in_the_bucket_of_its_wait);
 	return check_done();
 }

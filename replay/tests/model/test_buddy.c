@@ -60,7 +60,7 @@ static void TV2_a_split_keeps_the_lower_half(void)
 	}
 }
 
-static void what_merges_is_said_by_the_type_a_page_is_freed_to(void)
+static void the_type_that_a_page_is_freed_to_decides_on_merges(void)
 {
 	static const struct {
 		const char *kernel, *merged;
@@ -87,6 +87,6 @@ int main(void)
 	test(TV2_a_page_about_to_merge_goes_to_the_tail);
 	test(TV2_single_frees_merge_to_the_top);
 	test(TV2_a_split_keeps_the_lower_half);
-	test(what_merges_is_said_by_the_type_a_page_is_freed_to);
+	test(the_type_that_a_page_is_freed_to_decides_on_merges);
 	return check_done();
 }

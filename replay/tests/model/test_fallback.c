@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Kernels of the fallback that moves the chunk to the asked list, and then splits it. */
+/* The fallback of this kernel moves a chunk to the list of the request before it splits it. */
 static bool moves_first(const char *name)
 {
 	const struct kernel *row;
@@ -17,7 +17,7 @@ static bool moves_first(const char *name)
 	return row->fallback == FALLBACK_MOVE;
 }
 
-/* Block 0: free 0-3 and 4-5, of the used pages `movable` on an LRU. */
+/* In pageblock 0, pages 0-3 and 4-5 are free, and `movable` of the used pages are on an LRU. */
 static void unmovable_into_movable_block(struct toy *t, const char *kernel, int movable)
 {
 	toy_new(t, kernel, toy_small("MM"));
@@ -138,7 +138,7 @@ static void TV11_movable_requests_steal_page_by_page(void)
 		toy_add_free(&t, 5, 0, 'U');
 		toy_add_free(&t, 17, 0, 'U');
 		toy_add_free(&t, 8, 1, 'U');
-		/* A high watermark, so that a boost could be asked for. */
+		/* With a high watermark of 0 no boost is possible. */
 		t.zone->wmark[WMARK_HIGH] = 1;
 		toy_alloc(&t, 0, 'M');
 		check_text(toy_events(&t),
@@ -152,7 +152,7 @@ static void TV11_movable_requests_steal_page_by_page(void)
 	}
 }
 
-static void at_the_start_of_a_zone_a_fallback_takes_from_the_chunk_on(void)
+static void at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chunk_on(void)
 {
 	static const struct zone_spec zone = {
 		.type = ZONE_DMA32, .start_pfn = 4, .spanned = 28, .present = 28, .managed = 28};
@@ -171,7 +171,7 @@ static void at_the_start_of_a_zone_a_fallback_takes_from_the_chunk_on(void)
 		toy_add_free(&t, 12, 2, 'M');
 		toy_add_free(&t, 8, 1, 'M');
 		toy_alloc(&t, 0, old ? 'R' : 'U');
-		/* 4 free pages and, but for those, nothing movable: claimed. */
+		/* From pfn 4 on the pageblock has enough free pages for a claim. */
 		check_text(toy_list(&t, 0, 'M'), "5");
 		check_text(toy_list(&t, 1, 'M'), "8");
 		check_text(toy_blocks(&t), old ? "MM" : "UM");
@@ -186,6 +186,6 @@ int main(void)
 	test(TV4_movable_requests_mix_in_the_smallest_chunk);
 	test(TV5_a_chunk_of_several_blocks_changes_owner_whole);
 	test(TV11_movable_requests_steal_page_by_page);
-	test(at_the_start_of_a_zone_a_fallback_takes_from_the_chunk_on);
+	test(at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chunk_on);
 	return check_done();
 }

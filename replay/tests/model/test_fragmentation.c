@@ -5,8 +5,8 @@
 
 #include "model/fragmentation.h"
 
-/* proactiveness 20: it starts above 90 and ends at 80. */
-static void proactive_compaction_has_the_marks_of_its_kernel(void)
+/* With proactiveness 20, compaction starts above a score of 90 and ends at 80. */
+static void the_score_marks_of_proactive_compaction_are_those_of_the_kernel(void)
 {
 	static const struct {
 		const char *kernel;
@@ -28,7 +28,7 @@ static void proactive_compaction_has_the_marks_of_its_kernel(void)
 	}
 }
 
-/* Blocks by order, with the indices that the kernel printed for them (allocator of 6.18). */
+/* Free blocks by order, and the indices that Linux 6.18 printed for them. */
 static void indices_are_those_that_the_kernel_printed(void)
 {
 	static const uint32_t blocks[] = {111, 22, 801, 190, 346, 67, 42, 118, 11, 0, 0};
@@ -51,7 +51,7 @@ static void indices_are_those_that_the_kernel_printed(void)
 
 int main(void)
 {
-	test(proactive_compaction_has_the_marks_of_its_kernel);
+	test(the_score_marks_of_proactive_compaction_are_those_of_the_kernel);
 	test(indices_are_those_that_the_kernel_printed);
 	return check_done();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pageblocks in the HIGHATOMIC reserve: which requests fill it, and when it gives one back.
+ * Pageblocks in the HIGHATOMIC reserve: which requests reserve one, and which release it.
  * Pageblocks of 16 pages and a largest order of 5, unless a test says otherwise.
  */
 #include "check.h"
@@ -57,7 +57,7 @@ static void an_atomic_high_order_request_below_low_reserves_its_block(void)
 		check(t.pcp->counters.below_low == 1);
 		check_text(toy_blocks(&t), cases[i].blocks);
 		check(t.zone->nr_reserved_highatomic == cases[i].reserved);
-		/* With nothing else left, whoever asks gets the block back. */
+		/* Without another free page, any request releases the block. */
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
 		check(toy_alloc(&t, 3, 'U') == 8);
 		check_text(toy_blocks(&t), "UUUU");
@@ -86,7 +86,7 @@ static void before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve(
 		toy_add_free(&t, 32, 3, 'U');
 		rq.class_zone = ZONE_NORMAL;
 		zone_alloc(t.m, &rq);
-		/* Without the right it gets there only where the record grants all. */
+		/* A request without the right gets the page only because the record granted it. */
 		check_text(toy_events(&t), "zl(0,4,H)");
 		check(t.pcp->counters.below_min == (cases[i].pfn != 0));
 		toy_end(&t);

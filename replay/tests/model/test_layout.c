@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Machines laid out anew: every node as several, every zone in parts. Pageblocks of 16
- * pages, largest order 5. Two nodes, each with DMA32 (64 pages, node 0 only) and NORMAL
- * (256 pages), four CPUs.
+ * Machines with another layout: each node cut into several nodes, or each zone into parts. Two
+ * nodes, each with NORMAL (256 pages), node 0 also with DMA32 (64 pages); four CPUs. Pageblocks
+ * of 16 pages, largest order 5.
  */
 #include "policies/policies.h"
 #include "check.h"
@@ -37,7 +37,7 @@ static struct zone_spec zone(int node, int type, uint64_t start, uint64_t pages)
 	};
 }
 
-/* The two nodes as the owner of the layout leaves them, with a map of CPUs or NULL. */
+/* The layout that a policy makes of the two nodes, with a map of CPUs or NULL. */
 static void plan_new_with(struct plan *p, const char *spec, const uint16_t *cpu_parts)
 {
 	static const uint16_t cpu_nodes[NR_CPUS] = {0, 0, 1, 1};
@@ -113,7 +113,7 @@ static void parts_tile_the_zones_in_blocks_of_the_largest_order(void)
 	}
 	check(next == DMA32_PAGES + 2 * NORMAL_PAGES);
 	check(managed == next);
-	check(p.nr == 2 + 3 + 3); /* DMA32 has two blocks only */
+	check(p.nr == 2 + 3 + 3); /* DMA32 has only two blocks */
 	plan_free(&p);
 }
 
@@ -164,7 +164,7 @@ static void fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last(voi
 	plan_free(&p);
 }
 
-static void a_cpu_prefers_the_fake_node_of_its_number_on_its_own_socket(void)
+static void a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket(void)
 {
 	struct plan p;
 
@@ -176,7 +176,7 @@ static void a_cpu_prefers_the_fake_node_of_its_number_on_its_own_socket(void)
 	plan_free(&p);
 }
 
-static void a_map_tells_which_fake_node_a_cpu_prefers(void)
+static void a_map_assigns_each_cpu_to_a_fake_node(void)
 {
 	static const uint16_t map[NR_CPUS] = {1, 1, 0, 1}, beyond[NR_CPUS] = {0, 1, 2, 0};
 	struct plan p;
@@ -191,7 +191,7 @@ static void a_map_tells_which_fake_node_a_cpu_prefers(void)
 	plan_free(&p);
 }
 
-static void the_cpus_number_chooses_the_part_it_begins_with(void)
+static void the_number_of_a_cpu_chooses_its_first_part(void)
 {
 	struct plan p;
 	struct model *m;
@@ -216,7 +216,7 @@ static uint32_t alloc_on(struct model *m, int cpu)
 	return zone_alloc(m, &rq);
 }
 
-static void two_cpus_of_one_node_take_from_two_locks(void)
+static void two_cpus_of_one_node_use_two_zone_locks(void)
 {
 	static const char *const specs[] = {"split_zone:parts=2", "fake_numa:nodes=2"};
 
@@ -293,10 +293,10 @@ int main(void)
 	test(a_part_has_its_share_of_the_watermarks);
 	test(one_part_changes_nothing);
 	test(fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last);
-	test(a_cpu_prefers_the_fake_node_of_its_number_on_its_own_socket);
-	test(a_map_tells_which_fake_node_a_cpu_prefers);
-	test(the_cpus_number_chooses_the_part_it_begins_with);
-	test(two_cpus_of_one_node_take_from_two_locks);
+	test(a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket);
+	test(a_map_assigns_each_cpu_to_a_fake_node);
+	test(the_number_of_a_cpu_chooses_its_first_part);
+	test(two_cpus_of_one_node_use_two_zone_locks);
 	test(another_part_is_no_lower_zone);
 	test(kswapd_of_a_node_runs_on_all_nodes_made_of_it);
 	test(too_many_parts_are_refused);

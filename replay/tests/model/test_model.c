@@ -149,6 +149,7 @@ static void bad_machines_are_refused(void)
 	zones[0] = zone;
 	zones[0].wmark[WMARK_LOW] = INT64_MAX;
 	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);
+	check_text(err.msg, "zone 2 of node 0: watermark 9223372036854775807");
 }
 
 int main(void)

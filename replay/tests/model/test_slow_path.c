@@ -5,15 +5,14 @@
 #include "check.h"
 #include "toy.h"
 
-/* A zone of 24 free pages, three of them on the PCP, a block of 16 in the reserve; none above min.
- */
+/* Below min: 16 free pages in the HIGHATOMIC reserve, 8 movable ones, and 3 on the PCP. */
 static void all_below_min(struct toy *t)
 {
 	toy_new(t, "6.18", (struct toy_geometry){4, 5, "HMMM", ZONE_DMA32});
 	toy_pcp(t, 1, 8);
 	toy_add_free(t, 0, 4, 'H');
 	toy_add_free(t, 16, 3, 'M');
-	t->zone->nr_reserved_highatomic = 32; /* of a block and more one goes */
+	t->zone->nr_reserved_highatomic = 32; /* a reserve of more than one block may release one */
 	for (uint32_t pfn = 40; pfn < 43; pfn++)
 		toy_free_page(t, pfn, 0);
 	toy_events(t);
@@ -32,22 +31,22 @@ static void below_min_nothing_is_drained_while_the_record_shows_no_reclaim(void)
 	toy_end(&t);
 }
 
-static void out_of_direct_reclaim_the_lists_are_drained_and_a_reserved_block_goes(void)
+static void after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released(void)
 {
-	for (int told = 0; told < 2; told++) {
+	for (int inferred = 0; inferred < 2; inferred++) {
 		struct toy t;
 
 		all_below_min(&t);
 		t.reclaimed = true;
-		t.m->drains_inferred = told;
+		t.m->drains_inferred = inferred;
 		toy_alloc(&t, 2, 'M');
 		check_text(toy_blocks(&t), "MMMM");
-		check(t.pcp->count == (told ? 3 : 0));
+		check(t.pcp->count == (inferred ? 3 : 0));
 		toy_end(&t);
 	}
 }
 
-static void where_no_page_is_left_the_lists_give_up_theirs(void)
+static void without_a_free_page_the_pcp_lists_are_drained(void)
 {
 	struct toy t;
 
@@ -63,7 +62,7 @@ static void where_no_page_is_left_the_lists_give_up_theirs(void)
 int main(void)
 {
 	test(below_min_nothing_is_drained_while_the_record_shows_no_reclaim);
-	test(out_of_direct_reclaim_the_lists_are_drained_and_a_reserved_block_goes);
-	test(where_no_page_is_left_the_lists_give_up_theirs);
+	test(after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released);
+	test(without_a_free_page_the_pcp_lists_are_drained);
 	return check_done();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The count of free pages that watermarks are compared with, by the digits of two machines:
- * a guest of Linux 6.1 with 4 CPUs (zone DMA32 of its node 0), and Linux 6.18 on 2 CPUs.
+ * The free pages that watermarks are compared with, by the figures of two machines: a guest of
+ * Linux 6.1 with 4 CPUs (zone DMA32 of its node 0), and Linux 6.18 with 2 CPUs.
  */
 #include "check.h"
 #include "model/vmstat_diff.h"
@@ -32,7 +32,7 @@ static struct zone_spec zone_of(uint64_t managed, int64_t min, int64_t low, int6
 				  .wmark = {min, low, high}};
 }
 
-/* The guest's zone, with `free` single pages of MOVABLE that cannot merge. */
+/* The guest's zone, with `free` single MOVABLE pages that cannot merge. */
 static void guest(struct toy *t, const char *kernel, uint32_t threshold, int free)
 {
 	struct zone_spec zone = zone_of(45910, 307, 383, 459);
@@ -50,7 +50,7 @@ static void guest(struct toy *t, const char *kernel, uint32_t threshold, int fre
 	}
 }
 
-static void the_threshold_is_by_size_and_cpus_and_under_pressure_by_the_watermarks(void)
+static void the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks(void)
 {
 	static const struct {
 		uint64_t managed;
@@ -87,7 +87,7 @@ static void a_snapshot_may_have_been_taken_while_kswapd_was_awake(void)
 	toy_free(&t);
 }
 
-static void without_a_told_threshold_the_count_is_exact(void)
+static void without_a_recorded_threshold_the_count_is_exact(void)
 {
 	struct toy t;
 
@@ -100,7 +100,7 @@ static void without_a_told_threshold_the_count_is_exact(void)
 	toy_free(&t);
 }
 
-static void what_is_within_the_threshold_waits_and_what_is_beyond_it_takes_all_along(void)
+static void a_difference_within_the_threshold_waits_and_a_larger_one_is_folded_whole(void)
 {
 	struct toy t;
 
@@ -194,10 +194,10 @@ static void a_watermark_is_compared_with_the_count(void)
 
 int main(void)
 {
-	test(the_threshold_is_by_size_and_cpus_and_under_pressure_by_the_watermarks);
+	test(the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks);
 	test(a_snapshot_may_have_been_taken_while_kswapd_was_awake);
-	test(without_a_told_threshold_the_count_is_exact);
-	test(what_is_within_the_threshold_waits_and_what_is_beyond_it_takes_all_along);
+	test(without_a_recorded_threshold_the_count_is_exact);
+	test(a_difference_within_the_threshold_waits_and_a_larger_one_is_folded_whole);
 	test(a_refill_is_counted_as_one_and_kswapd_hides_every_other);
 	test(since_6_10_a_refill_is_counted_page_by_page);
 	test(since_6_10_a_block_that_is_moved_is_counted_out_and_in);

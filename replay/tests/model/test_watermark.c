@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Watermarks, their boost, and the flags that let a request below them. The figures come from a
+ * Watermarks, their boost, and the flags that let a request go below them. The figures come from a
  * machine of 24 GiB: vm.min_free_kbytes 67584, vm.watermark_scale_factor 10.
  */
 #include "check.h"
@@ -8,7 +8,7 @@
 
 #include "model/watermark.h"
 
-static void nomemalloc_takes_the_reserve_from_what_cannot_sleep_since_4_20(void)
+static void atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20(void)
 {
 	static const struct {
 		const char *kernel;
@@ -30,7 +30,7 @@ static void nomemalloc_takes_the_reserve_from_what_cannot_sleep_since_4_20(void)
 	}
 }
 
-/* The figures of zone Normal of a machine of 24 GiB: vm.min_free_kbytes 67584, factor 15000. */
+/* That machine's zone Normal, with vm.watermark_boost_factor 15000. */
 static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(void)
 {
 	const struct machine machine = toy_machine(9, 10);
@@ -62,8 +62,8 @@ static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(vo
 	toy_free(&t);
 }
 
-/* The same machine's zone DMA32: min 2115, and 21071 pages are kept from Normal requests. */
-static void a_zone_serves_what_leaves_its_watermark_and_its_reserve(void)
+/* That machine's zone DMA32: min 2115, and a reserve of 21071 pages against Normal requests. */
+static void a_zone_serves_requests_that_leave_its_watermark_and_its_reserve(void)
 {
 	static const struct {
 		const char *kernel;
@@ -97,8 +97,8 @@ static void a_zone_serves_what_leaves_its_watermark_and_its_reserve(void)
 
 int main(void)
 {
-	test(nomemalloc_takes_the_reserve_from_what_cannot_sleep_since_4_20);
+	test(atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20);
 	test(a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks);
-	test(a_zone_serves_what_leaves_its_watermark_and_its_reserve);
+	test(a_zone_serves_requests_that_leave_its_watermark_and_its_reserve);
 	return check_done();
 }

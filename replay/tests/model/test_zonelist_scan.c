@@ -63,7 +63,7 @@ static void zone_locked_with_nothing_found_ended_with_5_0(void)
 	}
 }
 
-static void zone_locked_of_2_6_tells_pages_of_the_reserve(void)
+static void zone_locked_of_2_6_reports_pages_of_the_reserve(void)
 {
 	struct toy t;
 
@@ -81,6 +81,6 @@ int main(void)
 {
 	test(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp);
 	test(zone_locked_with_nothing_found_ended_with_5_0);
-	test(zone_locked_of_2_6_tells_pages_of_the_reserve);
+	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
 	return check_done();
 }

@@ -3,18 +3,18 @@
 #include "check.h"
 #include "toy.h"
 
-static void a_fallback_is_that_of_the_row_it_names(void)
+static void the_parameter_names_the_kernel_row_of_the_fallback(void)
 {
 	static const char *const rows[] = {"4.20", "6.8", "6.18"};
 	static const struct {
 		const char *policy;
-		uint64_t page; /* that a MOVABLE request gets of two chunks, at 0 and 12 */
-		int order;     /* of the UNMOVABLE list that keeps something */
+		uint64_t page; /* for a MOVABLE request; the free chunks are at 0 and 12 */
+		int order;     /* of the UNMOVABLE list that is not empty afterwards */
 		const char *left;
 	} cases[] = {
 		{"fallback:kernel=6.18", 0, 1, "12"},
 		{"fallback:kernel=4.20", 0, 1, "12"},
-		/* Up to 2.6.33 the largest is taken, and its remainder keeps its type. */
+		/* Up to 2.6.33 the largest chunk is taken, and its remainder stays UNMOVABLE. */
 		{"fallback:kernel=2.6.33", 12, 0, "13 0"},
 	};
 
@@ -35,6 +35,6 @@ static void a_fallback_is_that_of_the_row_it_names(void)
 
 int main(void)
 {
-	test(a_fallback_is_that_of_the_row_it_names);
+	test(the_parameter_names_the_kernel_row_of_the_fallback);
 	return check_done();
 }

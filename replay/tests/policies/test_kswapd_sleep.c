@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The policy kswapd_sleep: when kswapd sleeps, and who wakes kcompactd. */
+/* The policy kswapd_sleep: when kswapd sleeps, and what wakes kcompactd. */
 #include "check.h"
 #include "reclaim_machine.h"
 
 #include "model/watermark.h"
 
 /*
- * Zones DMA and NORMAL, balanced or not, for either zone index: 4.10 sleeps only if all
- * are, all others do if one is. Balancing stops at the first in every variant.
+ * Zones DMA and NORMAL, balanced or not, for both zone indices. In variant v4.10, kswapd sleeps
+ * only if all zones are balanced; in the other variants, one is enough. In every variant, the
+ * first balanced zone ends a pass.
  */
 static void kswapd_sleeps_by_the_table_of_its_variant(void)
 {
@@ -46,7 +47,7 @@ static void kswapd_sleeps_by_the_table_of_its_variant(void)
 	}
 }
 
-static void only_keepawake_keeps_the_zone_that_was_asked_for(void)
+static void only_keepawake_uses_the_zone_index_of_the_request(void)
 {
 	static const struct {
 		const char *policy;
@@ -67,8 +68,8 @@ static void only_keepawake_keeps_the_zone_that_was_asked_for(void)
 	}
 }
 
-/* The explanation of compact_daemon_wake: 0 in a day and a half, 5160 in ten hours after. */
-static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
+/* Why compact_daemon_wake was 0 for 36 hours before the change, and 5160 in 10 hours after it. */
+static void only_keepawake_wakes_kcompactd_for_high_orders(void)
 {
 	static const struct {
 		const char *policy;
@@ -83,8 +84,8 @@ static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
 
 		reclaim_machine_new(&w, "6.18", cases[i].policy);
 		/*
-		 * Enough in NORMAL to compact, but in single pages. DMA is always free, and
-		 * never balanced for NORMAL, for which it keeps a reserve.
+		 * NORMAL has enough pages to compact, but single ones. DMA is free, but its
+		 * lowmem reserve leaves it unbalanced for NORMAL requests.
 		 */
 		make_free(&w, DMA, DMA_PAGES, false);
 		make_free(&w, NORMAL, 4000, true);
@@ -99,7 +100,7 @@ static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
 	}
 }
 
-static void a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17(void)
+static void a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17(void)
 {
 	static const struct {
 		const char *policy;
@@ -115,7 +116,7 @@ static void a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17(void)
 		reclaim_machine_new(&w, "6.18", cases[i].policy);
 		make_free(&w, NORMAL, 4000, true);
 		reclaim_machine_start(&w);
-		/* It has given up. */
+		/* kswapd has given up on the node. */
 		w.run.kswapds[0].failures = 16;
 		kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 9, ZONE_NORMAL);
 		check(counters(&w, DMA)->kswapd_wakeups == 0);
@@ -127,8 +128,8 @@ static void a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17(void)
 int main(void)
 {
 	test(kswapd_sleeps_by_the_table_of_its_variant);
-	test(only_keepawake_keeps_the_zone_that_was_asked_for);
-	test(kcompactd_hears_of_high_orders_only_from_keepawake);
-	test(a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17);
+	test(only_keepawake_uses_the_zone_index_of_the_request);
+	test(only_keepawake_wakes_kcompactd_for_high_orders);
+	test(a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17);
 	return check_done();
 }

@@ -5,7 +5,7 @@
 
 #include "policies/policies.h"
 
-/* A NORMAL zone with one small foreign chunk. */
+/* A NORMAL zone whose one free chunk is small and of another migratetype. */
 static void little_to_mix(struct toy *t, const char *kernel, const char *policy)
 {
 	toy_new(t, kernel, (struct toy_geometry){4, 5, "MM", ZONE_NORMAL});
@@ -71,7 +71,7 @@ static void v50_bug_tests_a_flag_that_nothing_sets(void)
 	toy_free(&t);
 }
 
-/* Whether a request that would be served by NORMAL of node 1 has ALLOC_NOFRAGMENT. */
+/* Whether a request for the last zone has ALLOC_NOFRAGMENT. */
 static bool lowzone_on(const struct machine *machine, const struct zone_spec *zones, int nr_zones)
 {
 	struct toy t;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How much of a load the per-CPU page lists keep from the zone lock: one CPU whose use of
- * memory is a triangle wave, against a simulator of the kernel's rules alone.
+ * PCP auto-tuning: how many pages and lock holds of a load still reach the buddy allocator. The
+ * load is one CPU whose use of memory is a triangle wave; the expected figures come from a
+ * simulator of the kernel's rules alone.
  *
  * A wave of A pages takes A single pages one by one and gives them back, in one period.
  * Its events are evenly spaced; the vmstat tick comes each second, before the event due at
@@ -23,7 +24,7 @@ struct traffic {
 	uint64_t pages, locks;
 };
 
-/* A row as the policy leaves it. */
+/* A kernel row after the policy changed it. */
 static struct kernel tuned(const char *kernel, const char *spec)
 {
 	const struct kernel *row;
@@ -93,7 +94,7 @@ static struct traffic ride(const char *kernel, const char *spec, const struct wa
 	return all;
 }
 
-static void the_published_waves_cost_what_they_cost_the_kernel(void)
+static void published_waves_have_the_traffic_of_the_kernel(void)
 {
 	static const struct {
 		struct wave wave;
@@ -127,7 +128,7 @@ static bool rows_pcp_equal(const struct kernel *a, const struct kernel *b)
 	       !a->decay == !b->decay;
 }
 
-static void the_modes_turn_the_lists_of_one_row_into_those_of_the_other(void)
+static void the_modes_give_one_row_the_pcp_rules_of_another(void)
 {
 	struct kernel fixed = tuned("6.8", "pcp:mode=fixed"),
 		      tuned_up = tuned("6.5", "pcp:mode=auto");
@@ -141,7 +142,7 @@ static void the_modes_turn_the_lists_of_one_row_into_those_of_the_other(void)
 	check(tuned("6.18", "pcp:scale_max=0").pcp_scale_max == 0);
 }
 
-/* What a PCP of the one CPU of a zone of 4 GiB looks like under a spec. */
+/* The PCP of the one CPU, in a zone of 4 GiB, under a spec. */
 static struct pcp limited(const char *kernel, const char *spec)
 {
 	static const struct wave recorded = {500, 9000, 1, 1, 1};
@@ -174,7 +175,7 @@ static void numbers_given_replace_those_of_the_snapshot(void)
 	check(pcp.high == 700);
 }
 
-static void a_tick_of_its_own_is_the_tick_of_the_run(void)
+static void tick_ms_sets_the_tick_of_the_run(void)
 {
 	struct policy_stack *stack;
 	struct policy *owner;
@@ -190,9 +191,9 @@ static void a_tick_of_its_own_is_the_tick_of_the_run(void)
 
 int main(void)
 {
-	test(the_published_waves_cost_what_they_cost_the_kernel);
-	test(the_modes_turn_the_lists_of_one_row_into_those_of_the_other);
+	test(published_waves_have_the_traffic_of_the_kernel);
+	test(the_modes_give_one_row_the_pcp_rules_of_another);
 	test(numbers_given_replace_those_of_the_snapshot);
-	test(a_tick_of_its_own_is_the_tick_of_the_run);
+	test(tick_ms_sets_the_tick_of_the_run);
 	return check_done();
 }

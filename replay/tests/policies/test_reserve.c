@@ -49,7 +49,7 @@ static void TV13_only_the_bug_drains_the_reserve_to_movable(void)
 	}
 }
 
-static void none_takes_the_reserve_from_the_row_that_has_one(void)
+static void mode_none_removes_the_reserve_of_a_row(void)
 {
 	struct toy t;
 
@@ -88,7 +88,7 @@ static void the_reserve_is_the_first_movable_blocks_and_their_free_pages(void)
 		snapshot_complete(t.m);
 		check_text(toy_blocks(&t), cases[i % 7].blocks);
 		check_text(toy_list(&t, 2, 'V'), cases[i % 7].blocks[1] == 'V' ? "16" : "");
-		/* The kernels of the reserve move a chunk of two blocks as one. */
+		/* Only 2.6 moves a chunk of two pageblocks whole. */
 		if (cases[i % 7].blocks[2] == 'V' && i / 7 >= 2)
 			check(t.zone->nr_free[4][MIGRATETYPE_RESERVE] ==
 			      (cases[i % 7].blocks[3] == 'V' ? 2 : 1));
@@ -137,12 +137,12 @@ static void only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests(vo
 	}
 }
 
-static void the_list_of_its_own_serves_who_found_nothing_else(void)
+static void the_separate_pcp_list_serves_requests_that_find_nothing_else(void)
 {
 	static const struct {
 		const char *mode;
 		char type;
-		uint64_t drains; /* before a page was found */
+		uint64_t drains; /* of the PCP, before a page is found */
 	} cases[] = {
 		{"mode=fix3", 'M', 0},
 		{"mode=fix3", 'U', 0},
@@ -154,7 +154,7 @@ static void the_list_of_its_own_serves_who_found_nothing_else(void)
 		struct toy t;
 
 		toy_reserve(&t, rows[i / 4], cases[i % 4].mode, "IMMMMMVM");
-		/* Free pages for the watermark that nobody can have. */
+		/* Free pages count for the watermark, but no request may take ISOLATE ones. */
 		toy_add_free(&t, 0, 2, 'I');
 		toy_free_page(&t, 100, 0);
 		check(t.pcp->count == 1);
@@ -166,7 +166,7 @@ static void the_list_of_its_own_serves_who_found_nothing_else(void)
 	}
 }
 
-/* The free pages of the reserve that are on other lists, as a fragmentation_sample tells. */
+/* The free pages of the reserve on other lists, by the table reserve. */
 static uint32_t astray_pages(struct toy *t)
 {
 	struct output *outputs[NR_FRAGMENTATION_SAMPLE];
@@ -185,7 +185,7 @@ static uint32_t astray_pages(struct toy *t)
 	return astray;
 }
 
-/* Every other page is used and freed, over and over, and in between all that is free. */
+/* Rounds of more and more single pages, allocated and freed; every second page is free at first. */
 static uint32_t astray_after_load(const char *row, const char *mode)
 {
 	uint32_t astray, pages = 8 * 16;
@@ -209,7 +209,7 @@ static uint32_t astray_after_load(const char *row, const char *mode)
 	return astray;
 }
 
-static void every_fix_keeps_the_reserve_home_on_a_load_where_the_bug_leaks(void)
+static void no_fix_leaks_pages_on_a_load_where_the_bug_does(void)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		check(astray_after_load(rows[i], "mode=bug") > 0);
@@ -223,11 +223,11 @@ static void every_fix_keeps_the_reserve_home_on_a_load_where_the_bug_leaks(void)
 int main(void)
 {
 	test(TV13_only_the_bug_drains_the_reserve_to_movable);
-	test(none_takes_the_reserve_from_the_row_that_has_one);
+	test(mode_none_removes_the_reserve_of_a_row);
 	test(the_reserve_is_the_first_movable_blocks_and_their_free_pages);
 	test(the_reserve_is_the_last_resort);
 	test(only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests);
-	test(the_list_of_its_own_serves_who_found_nothing_else);
-	test(every_fix_keeps_the_reserve_home_on_a_load_where_the_bug_leaks);
+	test(the_separate_pcp_list_serves_requests_that_find_nothing_else);
+	test(no_fix_leaks_pages_on_a_load_where_the_bug_does);
 	return check_done();
 }

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "toy.h"
 
-static void stall_counts_what_it_would_refuse_the_slow_path(void)
+static void stall_counts_the_slow_path_allocations_that_it_would_refuse(void)
 {
 	static const struct {
 		const char *policy;
@@ -41,6 +41,6 @@ static void stall_counts_what_it_would_refuse_the_slow_path(void)
 
 int main(void)
 {
-	test(stall_counts_what_it_would_refuse_the_slow_path);
+	test(stall_counts_the_slow_path_allocations_that_it_would_refuse);
 	return check_done();
 }

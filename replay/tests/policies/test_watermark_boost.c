@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The policy watermark_boost: what asks for a boost, and how far it grows. */
+/* The policy watermark_boost: which fallbacks ask for a boost, and the limit of the boost. */
 #include "check.h"
 #include "toy.h"
 
@@ -31,8 +31,8 @@ static void a_boost_stops_at_its_limit_and_its_time_is_counted(void)
 	toy_free(&t);
 }
 
-/* A fallback that cannot claim: the only page of a block full of movable ones. */
-static void only_attempts_to_claim_boost_when_asked_so(void)
+/* A fallback that cannot claim: one free page in a pageblock of used ones. */
+static void trigger_claim_attempt_boosts_only_for_attempts_to_claim(void)
 {
 	static const struct {
 		const char *kernel, *policy;
@@ -68,6 +68,6 @@ static void only_attempts_to_claim_boost_when_asked_so(void)
 int main(void)
 {
 	test(a_boost_stops_at_its_limit_and_its_time_is_counted);
-	test(only_attempts_to_claim_boost_when_asked_so);
+	test(trigger_claim_attempt_boosts_only_for_attempts_to_claim);
 	return check_done();
 }

@@ -16,7 +16,7 @@ static struct zone_spec zone(int node, int type, uint64_t managed)
 		.node = (uint16_t)node, .type = (uint8_t)type, .managed = managed};
 }
 
-/* That machine's zones, with nothing but their sizes. */
+/* That machine's zones, with only their sizes. */
 static void machine_zones(struct zone_spec *zones)
 {
 	zones[DMA] = zone(0, ZONE_DMA, 3840);
@@ -24,7 +24,7 @@ static void machine_zones(struct zone_spec *zones)
 	zones[NORMAL] = zone(0, ZONE_NORMAL, 5394267);
 }
 
-/* Whether the policy says that it set watermarks. */
+/* Whether the policy reports that it set watermarks. */
 static bool apply(const char *spec, struct zone_spec *zones, int nr)
 {
 	struct policy_stack *stack;
@@ -61,7 +61,7 @@ static void every_zone_keeps_its_share_of_min_free_kbytes(void)
 	check(zones[DMA32].wmark_promo == 0);
 }
 
-static void the_scale_factor_spreads_the_marks_of_what_min_leaves_close(void)
+static void the_scale_factor_widens_marks_that_min_leaves_close(void)
 {
 	struct zone_spec zones[NR_ZONES];
 
@@ -69,12 +69,12 @@ static void the_scale_factor_spreads_the_marks_of_what_min_leaves_close(void)
 	check(apply("watermarks:min_free_kbytes=67584,watermark_scale_factor=100", zones,
 		    NR_ZONES));
 	check(marks_are(&zones[NORMAL], 14770, 14770 + 53942, 14770 + 2 * 53942));
-	/* A quarter of min is more than a ten thousandth of the zone. */
+	/* Here a quarter of min is larger than 1/10000 of the zone. */
 	check(apply("watermarks:min_free_kbytes=67584,watermark_scale_factor=1", zones, NR_ZONES));
 	check(marks_are(&zones[NORMAL], 14770, 14770 + 3692, 14770 + 2 * 3692));
 }
 
-static void what_is_not_given_stays_as_the_tape_has_it(void)
+static void parameters_that_are_not_given_stay_as_recorded(void)
 {
 	struct zone_spec zones[NR_ZONES];
 
@@ -88,7 +88,7 @@ static void what_is_not_given_stays_as_the_tape_has_it(void)
 	check(!apply("watermarks", zones, NR_ZONES));
 	check(!apply("mainline", zones, NR_ZONES));
 	check(marks_are(&zones[NORMAL], 7385, 7385 + 5394, 7385 + 2 * 5394));
-	/* A step of a quarter of min tells no factor: the kernel's default is taken. */
+	/* A step of a quarter of min does not show the factor: the kernel's default applies. */
 	zones[NORMAL].wmark[WMARK_LOW] = 7385 + 1846;
 	zones[NORMAL].wmark[WMARK_HIGH] = 7385 + 2 * 1846;
 	apply("watermarks:min_free_kbytes=67584", zones, NR_ZONES);
@@ -117,7 +117,7 @@ static void a_movable_zone_keeps_32_to_128_pages_and_has_no_share(void)
 	}
 }
 
-static void higher_zones_of_the_node_are_kept_from_lower_ones_by_the_ratio(void)
+static void the_ratio_reserves_lower_zones_against_requests_for_higher_ones(void)
 {
 	static const int64_t dma[NR_ZONE] = {[ZONE_DMA32] = 3017,
 					     [ZONE_NORMAL] = 24088,
@@ -143,9 +143,9 @@ static void higher_zones_of_the_node_are_kept_from_lower_ones_by_the_ratio(void)
 int main(void)
 {
 	test(every_zone_keeps_its_share_of_min_free_kbytes);
-	test(the_scale_factor_spreads_the_marks_of_what_min_leaves_close);
-	test(what_is_not_given_stays_as_the_tape_has_it);
+	test(the_scale_factor_widens_marks_that_min_leaves_close);
+	test(parameters_that_are_not_given_stay_as_recorded);
 	test(a_movable_zone_keeps_32_to_128_pages_and_has_no_share);
-	test(higher_zones_of_the_node_are_kept_from_lower_ones_by_the_ratio);
+	test(the_ratio_reserves_lower_zones_against_requests_for_higher_ones);
 	return check_done();
 }

@@ -36,7 +36,7 @@ static void a_run_ends_where_its_budget_does(void)
 	reclaim_machine_free(&w);
 }
 
-/* A page in 512 fails: of each two pageblocks of 256 pages one stays behind. */
+/* One page in 512 fails: of two pageblocks with 256 used pages each, one page stays behind. */
 static void failures_add_up_until_they_are_a_page(void)
 {
 	const struct compact_goal goal = {.order = -1};
@@ -51,8 +51,8 @@ static void failures_add_up_until_they_are_a_page(void)
 	reclaim_machine_free(&w);
 }
 
-/* Only a run for an allocation has kswapd forget them. */
-static void what_had_nothing_to_move_is_skipped_until_kswapd_sleeps(void)
+/* Only a run for an allocation lets a sleeping kswapd reset the skip marks. */
+static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void)
 {
 	const struct service_row row = {.moved = BLOCK};
 	struct compact_goal goal = {.order = 9};
@@ -70,7 +70,7 @@ static void what_had_nothing_to_move_is_skipped_until_kswapd_sleeps(void)
 	reclaim_machine_free(&w);
 }
 
-/* Of what reclaim is to free, single pages move, and larger blocks do not, page by page. */
+/* Of the pages that reclaim will free, single ones move; a larger block does not move. */
 static void pages_that_are_freed_together_do_not_move(void)
 {
 	const struct service_row row = {.moved = BLOCK};
@@ -96,7 +96,7 @@ static void pages_that_are_freed_together_do_not_move(void)
 	reclaim_machine_free(&w);
 }
 
-static void a_thorough_run_and_the_last_that_is_put_off_look_everywhere(void)
+static void a_thorough_run_and_the_last_deferred_one_ignore_skip_marks(void)
 {
 	const struct service_row row = {.moved = BLOCK};
 	struct compact_goal goal = {.order = 9};
@@ -141,9 +141,9 @@ int main(void)
 	test(compaction_moves_pages_until_a_pageblock_is_free);
 	test(a_run_ends_where_its_budget_does);
 	test(failures_add_up_until_they_are_a_page);
-	test(what_had_nothing_to_move_is_skipped_until_kswapd_sleeps);
+	test(pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps);
 	test(pages_that_are_freed_together_do_not_move);
-	test(a_thorough_run_and_the_last_that_is_put_off_look_everywhere);
+	test(a_thorough_run_and_the_last_deferred_one_ignore_skip_marks);
 	test(pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones);
 	return check_done();
 }

@@ -3,8 +3,8 @@
 #include "check.h"
 #include "reclaim_machine.h"
 
-/* 2^shift attempts, shift 0 to 6: so many are passed over before the next. */
-static void each_failure_doubles_what_is_passed_over_up_to_64(void)
+/* After a failure, 2^shift - 1 attempts are skipped; shift grows from 0 to 6. */
+static void each_failure_doubles_the_skipped_attempts_up_to_64(void)
 {
 	static const int passed[] = {0, 1, 3, 7, 15, 31, 63, 63};
 	struct deferral d = {0};
@@ -21,7 +21,7 @@ static void each_failure_doubles_what_is_passed_over_up_to_64(void)
 	check(d.shift == 0 && !is_deferred(&d, 9));
 }
 
-static void orders_below_the_one_that_failed_are_not_put_off(void)
+static void orders_below_the_one_that_failed_are_not_deferred(void)
 {
 	struct deferral d = {0};
 
@@ -36,7 +36,7 @@ static void orders_below_the_one_that_failed_are_not_put_off(void)
 
 int main(void)
 {
-	test(each_failure_doubles_what_is_passed_over_up_to_64);
-	test(orders_below_the_one_that_failed_are_not_put_off);
+	test(each_failure_doubles_the_skipped_attempts_up_to_64);
+	test(orders_below_the_one_that_failed_are_not_deferred);
 	return check_done();
 }

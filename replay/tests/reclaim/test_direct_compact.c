@@ -31,7 +31,7 @@ static void a_costly_request_compacts_and_is_served(void)
 	reclaim_machine_free(&w);
 }
 
-static void who_may_not_wait_or_do_io_does_not_compact(void)
+static void requests_that_may_not_wait_or_do_io_do_not_compact(void)
 {
 	struct reclaim_machine w;
 
@@ -42,11 +42,11 @@ static void who_may_not_wait_or_do_io_does_not_compact(void)
 	reclaim_machine_free(&w);
 }
 
-static void compaction_in_vain_is_put_off_for_requests_too(void)
+static void failed_compaction_is_deferred_for_requests_too(void)
 {
 	struct reclaim_machine w;
 
-	/* Room enough, but nothing that can move. */
+	/* Enough free pages, but no page that can move. */
 	reclaim_machine_new(&w, "6.18", NULL);
 	make_free(&w, NORMAL, 4000, true);
 	reclaim_machine_start(&w);
@@ -57,7 +57,7 @@ static void compaction_in_vain_is_put_off_for_requests_too(void)
 	check(counters(&w, DMA)->direct_compactions == 0);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
-	/* An asynchronous run says nothing for those that come. */
+	/* A failed asynchronous run does not defer later ones. */
 	check(w.run.zones[NORMAL].deferral.shift == 1);
 	reclaim_machine_free(&w);
 }
@@ -65,7 +65,7 @@ static void compaction_in_vain_is_put_off_for_requests_too(void)
 int main(void)
 {
 	test(a_costly_request_compacts_and_is_served);
-	test(who_may_not_wait_or_do_io_does_not_compact);
-	test(compaction_in_vain_is_put_off_for_requests_too);
+	test(requests_that_may_not_wait_or_do_io_do_not_compact);
+	test(failed_compaction_is_deferred_for_requests_too);
 	return check_done();
 }

@@ -14,7 +14,7 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	reclaim_machine_fragmented(&w, "mainline:proactiveness=90", 8);
 	w.run.compaction_service.nr = 1;
 	w.run.compaction_service.rows[0].moved = 4 * BLOCK / 2;
-	/* DMA has no free page, and a score of 0. */
+	/* Zone DMA has no free page, so its score is 0. */
 	check(fragmentation_score_node(w.toy.m, 0) == 79);
 	w.run.kswapds[0].state = KSWAPD_BALANCING;
 	reclaim_run_run(&w.run, 50, 1 * MS);
@@ -24,7 +24,7 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	check(counters(&w, DMA)->kcompactd_wakes == 0);
 	check(normal_zone(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 2);
-	/* It lowered the score, though not enough: it looks again after 500 ms. */
+	/* The score is lower, but still too high: kcompactd runs again after 500 ms. */
 	reclaim_run_run(&w.run, 50, 1100 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	check(normal_zone(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 4);
@@ -33,7 +33,7 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	reclaim_machine_free(&w);
 }
 
-static void proactive_compaction_in_vain_is_put_off_for_32_s(void)
+static void failed_proactive_compaction_is_deferred_for_32_s(void)
 {
 	struct reclaim_machine w;
 
@@ -62,7 +62,7 @@ static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 	reclaim_machine_free(&w);
 }
 
-static void a_kcompactd_first_looks_when_it_did_on_the_record(void)
+static void kcompactd_first_runs_when_it_did_on_the_record(void)
 {
 	struct reclaim_machine w;
 	struct look *looks = calloc(1, sizeof(*looks));
@@ -83,8 +83,8 @@ static void a_kcompactd_first_looks_when_it_did_on_the_record(void)
 int main(void)
 {
 	test(kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu);
-	test(proactive_compaction_in_vain_is_put_off_for_32_s);
+	test(failed_proactive_compaction_is_deferred_for_32_s);
 	test(without_proactiveness_kcompactd_sleeps_until_it_is_woken);
-	test(a_kcompactd_first_looks_when_it_did_on_the_record);
+	test(kcompactd_first_runs_when_it_did_on_the_record);
 	return check_done();
 }

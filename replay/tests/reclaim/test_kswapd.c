@@ -5,7 +5,7 @@
 
 #include "model/watermark.h"
 
-static void a_high_order_is_balanced_by_one_block_and_a_reserve_is_kept(void)
+static void one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts(void)
 {
 	struct reclaim_machine w;
 
@@ -78,7 +78,7 @@ static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
 	reclaim_machine_free(&w);
 }
 
-static void a_call_after_the_nap_keeps_kswapd_from_sleeping(void)
+static void a_wakeup_after_the_nap_keeps_kswapd_awake(void)
 {
 	struct reclaim_machine w;
 	struct kswapd *k;
@@ -94,7 +94,7 @@ static void a_call_after_the_nap_keeps_kswapd_from_sleeping(void)
 	kswapd_wakeup(&w.run, k, 0, 0, ZONE_NORMAL);
 	for (uint64_t ms = 1; k->state != KSWAPD_NAPPED; ms++)
 		reclaim_run_run(&w.run, 50, ms * MS);
-	/* As much as it has freed is handed out again. */
+	/* The zone is unbalanced again, as if its new pages were allocated. */
 	w.toy.m->zones[NORMAL].wmark[WMARK_HIGH] += 400;
 	kswapd_wakeup(&w.run, k, 0, 0, ZONE_NORMAL);
 	kswapd_wakeup(&w.run, k, 0, 0, ZONE_NORMAL);
@@ -128,7 +128,7 @@ static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(vo
 	reclaim_machine_free(&w);
 }
 
-static void kswapd_takes_its_time_over_pages_that_it_cannot_have_yet(void)
+static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
 {
 	struct reclaim_machine w;
 
@@ -139,7 +139,7 @@ static void kswapd_takes_its_time_over_pages_that_it_cannot_have_yet(void)
 	w.run.kswapd_service.rows[0] = (struct service_row){8 * MS, 32, 96};
 	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
 	reclaim_run_run(&w.run, 50, 20 * MS);
-	/* 12 rounds of 2 ms, a quarter of what 32 pages take. */
+	/* A pass has 12 rounds of 2 ms, a quarter of the 8 ms for 32 pages. */
 	check(counters(&w, DMA)->kswapd_passes == 1);
 	reclaim_run_run(&w.run, 50, 30 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
@@ -148,12 +148,12 @@ static void kswapd_takes_its_time_over_pages_that_it_cannot_have_yet(void)
 
 int main(void)
 {
-	test(a_high_order_is_balanced_by_one_block_and_a_reserve_is_kept);
+	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
 	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
 	test(a_hopeless_kswapd_gives_up_after_16_passes);
 	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);
-	test(a_call_after_the_nap_keeps_kswapd_from_sleeping);
+	test(a_wakeup_after_the_nap_keeps_kswapd_awake);
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
-	test(kswapd_takes_its_time_over_pages_that_it_cannot_have_yet);
+	test(kswapd_spends_time_on_pages_that_are_not_allocated_yet);
 	return check_done();
 }

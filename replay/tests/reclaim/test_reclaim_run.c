@@ -26,9 +26,8 @@ static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
 		uint64_t most;
 	} cases[] = {
 		{9, 0, 1},           {9, GFP_NORETRY, 0}, {4, GFP_NORETRY, 0},
-		{3, GFP_NORETRY, 1}, {3, 0, 14}, /* the queue of 400 pages is empty, and once more
-						  */
-		{0, 0, 2},                       /* then 114 are free */
+		{3, GFP_NORETRY, 1}, {3, 0, 14}, /* 13 runs empty the queue */
+		{0, 0, 2},                       /* then 114 pages are free */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -42,7 +41,7 @@ static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
 	}
 }
 
-static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
+static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 {
 	struct reclaim_machine w;
 
@@ -65,7 +64,7 @@ static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
 	reclaim_machine_free(&w);
 }
 
-static void a_call_of_the_record_wakes_kswapd_where_its_node_is_short(void)
+static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
 {
 	static const struct {
 		int free;
@@ -93,7 +92,7 @@ static void a_call_of_the_record_wakes_kswapd_where_its_node_is_short(void)
 	}
 }
 
-static void a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record(void)
+static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
 {
 	struct reclaim_machine w;
 
@@ -142,9 +141,9 @@ static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
 int main(void)
 {
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
-	test(who_reclaimed_at_a_recorded_begin_does_not_again);
-	test(a_call_of_the_record_wakes_kswapd_where_its_node_is_short);
-	test(a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record);
+	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
+	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
+	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
 	return check_done();

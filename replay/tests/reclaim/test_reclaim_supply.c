@@ -3,7 +3,7 @@
 #include "check.h"
 #include "reclaim_machine.h"
 
-static void pages_not_needed_are_saved_and_withheld_frees_are_not_served(void)
+static void unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld(void)
 {
 	struct reclaim_machine w;
 
@@ -23,7 +23,7 @@ static void pages_not_needed_are_saved_and_withheld_frees_are_not_served(void)
 	reclaim_machine_free(&w);
 }
 
-static void a_page_of_the_queue_is_followed_behind_one_that_is_gone(void)
+static void a_queued_page_that_moves_is_found_behind_one_that_is_gone(void)
 {
 	struct reclaim_machine w;
 	uint32_t place;
@@ -58,8 +58,8 @@ static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 
 int main(void)
 {
-	test(pages_not_needed_are_saved_and_withheld_frees_are_not_served);
-	test(a_page_of_the_queue_is_followed_behind_one_that_is_gone);
+	test(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld);
+	test(a_queued_page_that_moves_is_found_behind_one_that_is_gone);
 	test(a_page_is_not_reclaimed_before_it_is_allocated);
 	return check_done();
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a fragmentation_sample of the zones says, on zones of pageblocks of 16 pages.
+ * The rows of a fragmentation sample, on zones with pageblocks of 16 pages.
  */
 #include "check.h"
 #include "run/fragmentation_sample.h"
 #include "toy.h"
 
-/* The row of block_mix of the toy's zone. */
+/* The block_mix row of the toy's zone. */
 struct mix_row {
 	uint32_t blocks, live_blocks;
 	uint64_t unmovable, movable, reclaimable, lru, unknown;
@@ -62,7 +62,7 @@ static bool is_pair(const uint32_t bounds[2], uint32_t low, uint32_t high)
 	return bounds[0] == low && bounds[1] == high;
 }
 
-/* A zone in which all is free, with lists of one page for the CPU. */
+/* A zone with free pages only, and a PCP batch of one page. */
 static void new_free_zone(struct toy *t, const char *blocks)
 {
 	toy_new(t, "6.18", (struct toy_geometry){4, 4, blocks, ZONE_DMA});
@@ -94,7 +94,7 @@ static void an_unmovable_page_in_a_movable_block_pollutes_and_mixes_it(void)
 	toy_alloc(&t, 4, 'M');
 	toy_alloc(&t, 3, 'M');
 	toy_alloc(&t, 2, 'M');
-	pfn = toy_alloc(&t, 0, 'U'); /* too few pages are left to claim the block */
+	pfn = toy_alloc(&t, 0, 'U'); /* too few free pages to claim the block */
 	row = fragmentation_sample(&t);
 	check_text(toy_blocks(&t), "MM");
 	check(row.live_blocks == 2 && row.unmovable == 1 && row.movable == 28);
@@ -148,7 +148,7 @@ static void old_pages_of_unknown_kind_widen_the_bounds(void)
 
 	toy_new(&t, "6.18", (struct toy_geometry){4, 4, "MMU", ZONE_DMA});
 	t.m->blocks[0].old_movable = t.m->blocks[0].old_lru = 16; /* a block of page cache */
-	t.m->blocks[1].old_movable = 16;                          /* a guess is no knowledge */
+	t.m->blocks[1].old_movable = 16; /* a guess, not known to be on an LRU */
 	t.m->blocks[2].old_lru = 15;
 	row = fragmentation_sample(&t);
 	check(row.live_blocks == 3 && row.lru == 31 && row.unknown == 17);
@@ -157,7 +157,7 @@ static void old_pages_of_unknown_kind_widen_the_bounds(void)
 	toy_free(&t);
 }
 
-static void a_freed_old_page_may_have_been_any(void)
+static void a_freed_old_page_may_have_had_any_type(void)
 {
 	struct mix_row row;
 	struct toy t;
@@ -231,7 +231,7 @@ int main(void)
 	test(a_reclaimable_page_counts_as_its_own_kind);
 	test(movable_pages_are_at_home_in_cma_and_none_is_in_highatomic);
 	test(old_pages_of_unknown_kind_widen_the_bounds);
-	test(a_freed_old_page_may_have_been_any);
+	test(a_freed_old_page_may_have_had_any_type);
 	test(memory_that_the_kernel_has_not_initialised_is_no_block);
 	test(a_block_across_the_end_of_its_zone_makes_no_huge_page);
 	test(free_blocks_are_counted_by_order_over_all_migratetypes);

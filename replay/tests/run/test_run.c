@@ -6,7 +6,7 @@
 #include "check.h"
 #include "free_run.h"
 
-/* No event tells it: before row `at` node 0's zone was not below its high watermark. */
+/* An inferred row before row `at` of event: node 0's zone was not below its high watermark. */
 static void inferred_mark(struct tape *t, uint64_t at)
 {
 	struct batch *batch = toy_rows(&inferred_table, 1);
@@ -23,11 +23,12 @@ static void inferred_mark(struct tape *t, uint64_t at)
 	batch_free(batch);
 }
 
-static void what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside(void)
+static void inferred_rows_and_reclaim_events_are_played_in_their_recorded_order(void)
 {
 	static const struct {
-		uint64_t reclaim_event, inferred; /* rows; the requests are rows 0 and 2 */
-		bool marked;                      /* the reclaim_event was last */
+		uint64_t reclaim_event,
+			inferred; /* row before which each happened; the frees are rows 0 and 2 */
+		bool marked;      /* the reclaim event came last */
 	} cases[] = {{1, 1, false}, {2, 1, true}, {1, 2, false}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -40,7 +41,7 @@ static void what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside(voi
 		tape_free_page(&t, 1, ZONE_PAGES + 5, 0);
 		tape_event(&t, EVENT_KIND_PCPU_DRAIN, 1, ZONE_PAGES + 5, 0);
 		tape_free_page(&t, 1, ZONE_PAGES + 6, 0);
-		/* Direct reclaim begins: a request has found the zone low, and marked it. */
+		/* Before direct reclaim begins, its request found the zone low and marked it. */
 		tape_reclaim_row(&t, cases[i].reclaim_event, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, 0);
 		inferred_mark(&t, cases[i].inferred);
 		tape_play(&t);
@@ -49,7 +50,7 @@ static void what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside(voi
 	}
 }
 
-static void what_comes_after_the_last_event_happens_too(void)
+static void reclaim_events_after_the_last_event_are_played(void)
 {
 	const struct model *m;
 	struct tape t;
@@ -67,7 +68,7 @@ static void what_comes_after_the_last_event_happens_too(void)
 
 int main(void)
 {
-	test(what_no_event_told_keeps_its_turn_with_what_the_kernel_did_aside);
-	test(what_comes_after_the_last_event_happens_too);
+	test(inferred_rows_and_reclaim_events_are_played_in_their_recorded_order);
+	test(reclaim_events_after_the_last_event_are_played);
 	return check_done();
 }

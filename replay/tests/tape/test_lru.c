@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which of the pages that were in use at the start were on an LRU list. Pageblocks are of 16
- * pages.
+ * Which pages in use at the start were on an LRU list. Pageblocks are of 16 pages.
  */
 #include "check.h"
 #include "tape/lru.h"
@@ -11,7 +10,7 @@ struct row {
 	int kind, pfn, order;
 };
 
-/* What the rows show. */
+/* The LRU pages that the rows show. */
 static struct lru_found read_rows(const struct toy *toy, const struct row *rows, size_t nr)
 {
 	struct batch *batch = toy_rows(&event_table, nr);
@@ -59,7 +58,7 @@ static void a_page_first_freed_in_a_batch_was_on_a_list(void)
 	toy_free(&toy);
 }
 
-static void rows_before_the_start_tell_nothing(void)
+static void rows_before_the_start_are_ignored(void)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_ALLOC, 1, 0}, {EVENT_KIND_FREE, 1, 0}, {EVENT_KIND_FREE_BATCHED, 1, 0}};
@@ -86,7 +85,7 @@ static void rows_before_the_start_tell_nothing(void)
 	toy_free(&toy);
 }
 
-static void what_is_learned_only_adds_and_is_of_old_pages(void)
+static void lru_pages_are_only_added_and_only_to_old_pages(void)
 {
 	struct toy toy;
 
@@ -104,7 +103,7 @@ static void what_is_learned_only_adds_and_is_of_old_pages(void)
 int main(void)
 {
 	test(a_page_first_freed_in_a_batch_was_on_a_list);
-	test(rows_before_the_start_tell_nothing);
-	test(what_is_learned_only_adds_and_is_of_old_pages);
+	test(rows_before_the_start_are_ignored);
+	test(lru_pages_are_only_added_and_only_to_old_pages);
 	return check_done();
 }

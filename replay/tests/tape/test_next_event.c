@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is heard next of pages that were freed, or taken off the free lists. Pageblocks are of 16
+ * The next event of each page that was freed, or taken off the free lists. Pageblocks are of 16
  * pages.
  */
 #include "check.h"
@@ -13,7 +13,7 @@ struct row {
 	int kind, pfn, order;
 };
 
-/* Read the rows, so many at a time. */
+/* Read the rows, `at_once` at a time. */
 static void read_rows(struct next_events *f, const struct toy *toy, const struct row *rows,
 		      size_t nr, size_t at_once)
 {
@@ -42,7 +42,7 @@ static void read_rows(struct next_events *f, const struct toy *toy, const struct
 	batch_free(batch);
 }
 
-static void a_freed_page_is_told_by_its_next_event(void)
+static void the_next_event_of_a_freed_page_is_found(void)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 1, 0},  {EVENT_KIND_FREE, 2, 0},
@@ -68,7 +68,7 @@ static void a_freed_page_is_told_by_its_next_event(void)
 	toy_free(&toy);
 }
 
-static void a_page_off_the_free_lists_is_told_by_its_next_event_as_well(void)
+static void the_next_event_of_a_page_off_the_free_lists_is_found(void)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_ALLOC_ZONE_LOCKED, 1, 0},
@@ -88,7 +88,7 @@ static void a_page_off_the_free_lists_is_told_by_its_next_event_as_well(void)
 	toy_free(&toy);
 }
 
-static void a_batched_free_is_told_at_its_second_event(void)
+static void a_batched_free_is_listed_at_its_second_event(void)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 1, 0},
@@ -125,9 +125,9 @@ static void a_page_inside_a_larger_block_was_merged(void)
 
 int main(void)
 {
-	test(a_freed_page_is_told_by_its_next_event);
-	test(a_page_off_the_free_lists_is_told_by_its_next_event_as_well);
-	test(a_batched_free_is_told_at_its_second_event);
+	test(the_next_event_of_a_freed_page_is_found);
+	test(the_next_event_of_a_page_off_the_free_lists_is_found);
+	test(a_batched_free_is_listed_at_its_second_event);
 	test(a_page_inside_a_larger_block_was_merged);
 	return check_done();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which node a thread's requests prefer: two nodes, each with a CPU and a zone NORMAL of four
+ * The node that a thread's requests ask first: two nodes, each with a CPU and a zone NORMAL of four
  * pageblocks of 16 pages, of which half are free. Node 1 begins at pfn 64.
  */
 #include "check.h"
@@ -73,7 +73,7 @@ static struct node_preference_count counted(const struct world *w)
 	return w->node_preference.threads[PID];
 }
 
-/* The word for the one thread that was seen. */
+/* The verdict on the one thread. */
 static int verdict(const struct world *w)
 {
 	const struct preference_columns *c;
@@ -93,7 +93,7 @@ static int verdict(const struct world *w)
 	return prefers;
 }
 
-static void who_is_sent_away_from_a_node_with_memory_prefers_where_it_lands(void)
+static void a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands(void)
 {
 	struct world w;
 
@@ -101,19 +101,19 @@ static void who_is_sent_away_from_a_node_with_memory_prefers_where_it_lands(void
 	see(&w, 49, 0, 0, 0);
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).requests == 50 && counted(&w).unforced == 1);
-	check(verdict(&w) == PREFERENCE_PREFERS_CPU); /* 2 % are not more than 2 % */
+	check(verdict(&w) == PREFERENCE_PREFERS_CPU); /* the limit is more than 2 % */
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).requests == 51 && counted(&w).unforced == 2);
 	check(verdict(&w) == PREFERENCE_PREFERS_LANDED);
 	world_free(&w);
 }
 
-static void who_goes_where_memory_is_left_keeps_the_cpus_node(void)
+static void a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node(void)
 {
 	struct world w;
 
 	world_new(&w, 2);
-	w.t.m->zones[0].nr_free_pages = 16; /* the high watermark, and no more */
+	w.t.m->zones[0].nr_free_pages = 16; /* the high watermark */
 	see(&w, 10, 1, 0, 0);
 	check(counted(&w).remote == 10 && counted(&w).unforced == 0);
 	check(verdict(&w) == PREFERENCE_PREFERS_CPU);
@@ -124,7 +124,7 @@ static void who_goes_where_memory_is_left_keeps_the_cpus_node(void)
 	world_free(&w);
 }
 
-static void what_goes_elsewhere_for_other_reasons_is_not_counted(void)
+static void requests_that_go_elsewhere_for_other_reasons_are_not_counted(void)
 {
 	struct world w;
 
@@ -140,7 +140,7 @@ static void what_goes_elsewhere_for_other_reasons_is_not_counted(void)
 	world_free(&w);
 }
 
-static void the_node_a_request_asked_first_shows_where_it_need_not_have_gone_elsewhere(void)
+static void a_request_that_left_a_node_above_its_watermark_asked_another_first(void)
 {
 	struct world w;
 	struct window_event event = {.kind = EVENT_KIND_ALLOC,
@@ -155,7 +155,7 @@ static void the_node_a_request_asked_first_shows_where_it_need_not_have_gone_els
 	event.flags = 0;
 	w.t.m->zones[0].nr_free_pages = 9;
 	check(node_preference_node(w.t.m, &event) == 1);
-	w.t.m->zones[0].nr_free_pages = 8; /* it was sent on: 8 is the low watermark */
+	w.t.m->zones[0].nr_free_pages = 8; /* 8 is the low watermark: the request was sent on */
 	check(node_preference_node(w.t.m, &event) == 0);
 	event.gfp_flags |= GFP_THISNODE;
 	check(node_preference_node(w.t.m, &event) == 1);
@@ -173,7 +173,7 @@ static void one_node_leaves_no_choice(void)
 	world_free(&w);
 }
 
-static void a_run_takes_the_threads_that_prefer_where_they_land(void)
+static void a_run_loads_the_threads_whose_requests_land_by_policy(void)
 {
 	struct batch *batch = toy_rows(&preference_table, 3);
 	struct preference_columns *c = (struct preference_columns *)batch->slots;
@@ -198,11 +198,11 @@ static void a_run_takes_the_threads_that_prefer_where_they_land(void)
 
 int main(void)
 {
-	test(who_is_sent_away_from_a_node_with_memory_prefers_where_it_lands);
-	test(who_goes_where_memory_is_left_keeps_the_cpus_node);
-	test(what_goes_elsewhere_for_other_reasons_is_not_counted);
-	test(the_node_a_request_asked_first_shows_where_it_need_not_have_gone_elsewhere);
+	test(a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands);
+	test(a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node);
+	test(requests_that_go_elsewhere_for_other_reasons_are_not_counted);
+	test(a_request_that_left_a_node_above_its_watermark_asked_another_first);
 	test(one_node_leaves_no_choice);
-	test(a_run_takes_the_threads_that_prefer_where_they_land);
+	test(a_run_loads_the_threads_whose_requests_land_by_policy);
 	return check_done();
 }

@@ -6,12 +6,12 @@
 #include "check.h"
 #include "free_run.h"
 
-static void a_pass_of_kswapd_lasts_as_long_as_it_is_seen(void)
+static void a_pass_of_kswapd_lasts_until_1_ms_after_its_last_event(void)
 {
 	static const struct {
 		int zone;      /* class zone of the pass */
 		int nr_frees;  /* of kswapd, 0.5 ms apart */
-		uint64_t idle; /* then until the last event, ns */
+		uint64_t idle; /* time from there to the last event, ns */
 		int64_t boost; /* at the end */
 		bool active;
 	} cases[] = {
@@ -43,7 +43,7 @@ static void a_pass_of_kswapd_lasts_as_long_as_it_is_seen(void)
 	}
 }
 
-static void a_pass_of_kswapd_lasts_until_its_last_row_however_quiet(void)
+static void a_pass_of_kswapd_lasts_until_its_last_row(void)
 {
 	for (int late = 0; late < 2; late++) {
 		const struct model *m;
@@ -66,7 +66,7 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 {
 	static const struct {
 		uint64_t end; /* row before which reclaim is over */
-		int order;    /* of the request for which it was */
+		int order;    /* of the request that reclaimed */
 		bool drained;
 	} cases[] = {{1, 2, true}, {1, 1, false}, {3, 2, false}};
 
@@ -88,7 +88,7 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 	}
 }
 
-static void a_recorded_boost_means_nothing_to_kernels_that_know_none(void)
+static void kernels_without_boosts_ignore_a_recorded_boost(void)
 {
 	static const struct {
 		const char *kernel;
@@ -111,9 +111,9 @@ static void a_recorded_boost_means_nothing_to_kernels_that_know_none(void)
 
 int main(void)
 {
-	test(a_pass_of_kswapd_lasts_as_long_as_it_is_seen);
-	test(a_pass_of_kswapd_lasts_until_its_last_row_however_quiet);
+	test(a_pass_of_kswapd_lasts_until_1_ms_after_its_last_event);
+	test(a_pass_of_kswapd_lasts_until_its_last_row);
 	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
-	test(a_recorded_boost_means_nothing_to_kernels_that_know_none);
+	test(kernels_without_boosts_ignore_a_recorded_boost);
 	return check_done();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What compaction does to the free lists, from its events (mm/compaction.c of 6.18).
+ * The free lists after recorded compaction events, by the rules of mm/compaction.c of 6.18.
  */
 #include "check.h"
 #include "tape/recorded_compaction.h"
@@ -35,7 +35,7 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 	run->cuts++;
 }
 
-/* What the tape shows of the pages that left their lists. */
+/* The pages that left their lists, by later events of the tape: 1, or -1. */
 static int left(void *self, uint32_t head)
 {
 	(void)self;
@@ -53,15 +53,15 @@ static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly
 
 static void follow(struct run *run, const struct recorded_compaction_row *row)
 {
-	struct recorded_compaction_row told = *row;
+	struct recorded_compaction_row own = *row;
 
-	told.pid = PID;
+	own.pid = PID;
 	recorded_compaction_follow(
-		&run->c, run->toy.m, &told,
+		&run->c, run->toy.m, &own,
 		&(struct recorded_compaction_sink){run, isolated, cut, left, followed});
 }
 
-/* A direct request of `order` compacts 128 pages; the scanners stand at their ends. */
+/* A direct request of `order` compacts 128 pages; the two scanners are at the ends. */
 static void begin(struct run *run, int pageblock_order, const char *blocks, int order)
 {
 	struct error err;
@@ -144,7 +144,7 @@ static void a_search_in_vain_cuts_the_list_where_it_gave_up(void)
 	end(&run);
 }
 
-static void a_search_that_cannot_be_explained_took_what_left_its_list(void)
+static void an_unexplained_search_took_the_pages_that_left_their_list(void)
 {
 	struct run run;
 
@@ -196,7 +196,7 @@ static void a_thorough_scan_takes_every_free_page_of_its_range(void)
 	end(&run);
 }
 
-static void what_a_search_for_sources_looked_at_goes_to_the_tail(void)
+static void blocks_that_a_search_for_sources_looked_at_go_to_the_tail(void)
 {
 	struct run run;
 
@@ -212,7 +212,7 @@ static void what_a_search_for_sources_looked_at_goes_to_the_tail(void)
 	end(&run);
 }
 
-static void what_is_freed_as_wanted_is_captured(void)
+static void a_freed_block_of_the_wanted_order_is_captured(void)
 {
 	struct run run;
 	struct compactor *task;
@@ -224,7 +224,7 @@ static void what_is_freed_as_wanted_is_captured(void)
 	toy_free_one(&run.toy, 66, 1, 'M');
 	check(task->capture.frame == 64);
 	check_text(toy_list(&run.toy, 2, 'M'), "");
-	/* One is enough. */
+	/* A second block is not captured. */
 	toy_free_one(&run.toy, 32, 2, 'M');
 	check_text(toy_list(&run.toy, 2, 'M'), "32");
 	end(&run);
@@ -235,10 +235,10 @@ int main(void)
 	test(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list);
 	test(a_page_of_the_upper_half_is_second_choice);
 	test(a_search_in_vain_cuts_the_list_where_it_gave_up);
-	test(a_search_that_cannot_be_explained_took_what_left_its_list);
+	test(an_unexplained_search_took_the_pages_that_left_their_list);
 	test(a_hasty_scan_takes_only_what_its_strides_meet);
 	test(a_thorough_scan_takes_every_free_page_of_its_range);
-	test(what_a_search_for_sources_looked_at_goes_to_the_tail);
-	test(what_is_freed_as_wanted_is_captured);
+	test(blocks_that_a_search_for_sources_looked_at_go_to_the_tail);
+	test(a_freed_block_of_the_wanted_order_is_captured);
 	return check_done();
 }

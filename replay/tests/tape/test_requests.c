@@ -21,7 +21,7 @@ static void a_batched_free_takes_effect_with_its_second_event(void)
 		tape_alloc(&t, 0, 1002, 0);
 		tape_play(&t);
 		check(tape_model_allocs(&t, pfns) == 3);
-		/* The freed page is on top of the list: for the second alloc, or the third. */
+		/* The next alloc after the free takes its page: the second alloc, or the third. */
 		check(pfns[batched ? 2 : 1] == pfns[0]);
 		tape_free(&t);
 	}

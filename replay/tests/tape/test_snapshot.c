@@ -75,12 +75,12 @@ static void a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another(void)
 	struct error err;
 
 	must(tape_load_zones(r, &err), &err);
-	load_pcp(r, 3, 2 * BLOCK); /* two of its pages could not be read */
+	load_pcp(r, 3, 2 * BLOCK); /* one of its three pages is listed */
 	load_free_block(r, 3 * BLOCK + 8, 3, MIGRATETYPE_UNMOVABLE);
 	must(tape_load_guess(r, ZONE_PAGES + 8, 3, &err), &err);
 	must(tape_hand_over(r, none, true, &err), &err);
 	m = replay_model(r);
-	/* All pageblocks are MOVABLE: the listed block stays on its list for all that. */
+	/* All pageblocks are MOVABLE, but a listed block stays on its own list. */
 	check(m->zones[0].nr_free[3][MIGRATETYPE_UNMOVABLE] == 1);
 	check(m->zones[1].nr_free[3][MIGRATETYPE_MOVABLE] == 1);
 	check(m->zones[0].pcp_unseen == 2);

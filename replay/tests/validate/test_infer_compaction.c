@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frees of migration targets, which have an event but free nothing. */
+/* Frees of migration targets: they have an event but give no page back. */
 #include "short_tape.h"
 
-static void a_target_of_migration_that_was_in_use_is_freed_and_not_given_back(void)
+static void a_free_of_a_migration_target_in_use_is_undone(void)
 {
 	static const struct chunk chunks[] = {{2048, 4, MOVABLE}};
-	/* The first is handed out next; the second is freed again, the task still migrates. */
+	/* Page 2048 is allocated next; page 2049 is freed again during the migration. */
 	static const struct row events[] = {
 		FREE(1, 512, 0),  FREE(0, 2048, 0), FREE(0, 2049, 0), ALLOC(0, 2048, 0, MOVABLE),
 		FREE(0, 2049, 0),
@@ -21,6 +21,6 @@ static void a_target_of_migration_that_was_in_use_is_freed_and_not_given_back(vo
 
 int main(void)
 {
-	test(a_target_of_migration_that_was_in_use_is_freed_and_not_given_back);
+	test(a_free_of_a_migration_target_in_use_is_undone);
 	return check_done();
 }

@@ -2,10 +2,10 @@
 /* Refills and allocations without events, inferred from later ones. */
 #include "short_tape.h"
 
-static void allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_inferred_refill(void)
+static void allocs_of_the_pages_that_a_refill_would_take_show_a_refill(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
-	/* It ended before the page that the free lists give later. */
+	/* The refill ended before page 2050, which leaves the free lists later. */
 	static const struct row events[] = {
 		ALLOC(0, 2048, 0, MOVABLE),
 		ALLOC(0, 2049, 0, MOVABLE),
@@ -22,7 +22,7 @@ static void allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_inferred_
 	validate_free(v);
 }
 
-static void a_refill_that_no_alloc_follows_hands_out_what_is_freed_next(void)
+static void a_free_shows_that_a_page_of_the_refill_was_allocated_without_an_event(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {
@@ -38,7 +38,7 @@ static void a_refill_that_no_alloc_follows_hands_out_what_is_freed_next(void)
 
 	check(decision_count(v, DECISION_ALLOC).nr == 1 &&
 	      decision_count(v, DECISION_ALLOC).exact == 1);
-	/* Not for want of another reason for the alloc to get another page. */
+	/* None is inferred only because the alloc got another page than predicted. */
 	check(validate_totals(v)->alloc_inferred == 0);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_UNTRACED_ALLOC].pages == 2);
 	check(validate_model(v)->pcps[0].count == 3);
@@ -47,7 +47,7 @@ static void a_refill_that_no_alloc_follows_hands_out_what_is_freed_next(void)
 
 int main(void)
 {
-	test(allocs_of_what_an_empty_pcp_would_be_refilled_with_show_an_inferred_refill);
-	test(a_refill_that_no_alloc_follows_hands_out_what_is_freed_next);
+	test(allocs_of_the_pages_that_a_refill_would_take_show_a_refill);
+	test(a_free_shows_that_a_page_of_the_refill_was_allocated_without_an_event);
 	return check_done();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who holds the lock of a PCP: where a free goes that an interrupt makes meanwhile.
+ * The holder of a PCP lock, inferred from where the frees of an interrupt went.
  */
 #include "short_tape.h"
 
@@ -40,7 +40,7 @@ static void once_the_holder_goes_on_an_interrupt_finds_the_lock_free(void)
 
 static void a_page_that_is_drained_later_was_not_freed_past_a_lock(void)
 {
-	/* The same interrupt; but what becomes of its pages tells that the holder had let go. */
+	/* As above, but the later drain shows that the holder had released the lock. */
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
 		FREE_IN_SOFTIRQ(0, 600, 0),
@@ -68,9 +68,9 @@ static void another_cpu_s_interrupt_does_not_meet_the_holder(void)
 	validate_free(v);
 }
 
-static void a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp(void)
+static void a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp(void)
 {
-	/* Nothing shows who had the lock. */
+	/* The holder of the lock has no event. */
 	static const struct row events[] = {
 		FREE(0, 600, 0),
 		ZONE_LOCKED(1, 600, 0, MOVABLE),
@@ -83,9 +83,9 @@ static void a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp(void)
 	validate_free(v);
 }
 
-static void one_page_tells_where_all_of_its_interrupt_went(void)
+static void one_page_shows_where_all_pages_of_its_interrupt_went(void)
 {
-	/* It interrupts a free, which holds the lock after its event. */
+	/* The interrupted free holds the lock after its event. */
 	static const struct row events[] = {
 		FREE(0, 700, 0), FREE_IN_SOFTIRQ(0, 600, 0),      FREE_IN_SOFTIRQ(0, 602, 0),
 		FREE(0, 704, 0), ZONE_LOCKED(1, 602, 0, MOVABLE), ALLOC(1, 602, 0, MOVABLE),
@@ -98,9 +98,9 @@ static void one_page_tells_where_all_of_its_interrupt_went(void)
 	validate_free(v);
 }
 
-static void a_page_an_interrupt_freed_and_nobody_saw_again_went_past_the_pcp(void)
+static void a_page_that_an_interrupt_freed_and_that_has_no_later_event_went_past_the_pcp(void)
 {
-	/* 700 is handed out though 600 and 640 should lie above it. */
+	/* 700 is allocated although 600 and 640 should be above it on the list. */
 	static const struct row events[] = {
 		FREE(0, 700, 0),
 		FREE_IN_SOFTIRQ(0, 600, 0),
@@ -115,7 +115,7 @@ static void a_page_an_interrupt_freed_and_nobody_saw_again_went_past_the_pcp(voi
 	validate_free(v);
 }
 
-static void a_page_by_itself_is_no_refill_while_there_are_more(void)
+static void a_single_page_is_no_refill_while_more_are_free(void)
 {
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
@@ -135,9 +135,9 @@ int main(void)
 	test(once_the_holder_goes_on_an_interrupt_finds_the_lock_free);
 	test(a_page_that_is_drained_later_was_not_freed_past_a_lock);
 	test(another_cpu_s_interrupt_does_not_meet_the_holder);
-	test(a_page_next_taken_off_the_free_lists_was_freed_past_the_pcp);
-	test(one_page_tells_where_all_of_its_interrupt_went);
-	test(a_page_an_interrupt_freed_and_nobody_saw_again_went_past_the_pcp);
-	test(a_page_by_itself_is_no_refill_while_there_are_more);
+	test(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp);
+	test(one_page_shows_where_all_pages_of_its_interrupt_went);
+	test(a_page_that_an_interrupt_freed_and_that_has_no_later_event_went_past_the_pcp);
+	test(a_single_page_is_no_refill_while_more_are_free);
 	return check_done();
 }

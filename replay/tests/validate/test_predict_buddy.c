@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Predictions of pages off the free lists; a miss corrects the lists for the next one. */
+/* Predictions of pages from the free lists; a miss corrects the model for the next prediction. */
 #include "short_tape.h"
 
-static void of_a_whole_chunk_claimed_all_pageblocks_change_their_owner(void)
+static void a_claim_of_a_whole_chunk_changes_all_its_pageblocks(void)
 {
 	static const struct chunk chunks[] = {{0, 10, MOVABLE}, {1024, 10, MOVABLE}};
-	/* The second chunk, where the model takes the first; then all of its order-9 pages. */
+	/* The kernel claims the second chunk, the model would take the first. */
 	static const struct row events[] = {
 		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
 		ALLOC(0, 1024, 4, UNMOVABLE),
@@ -46,7 +46,7 @@ static void a_page_of_another_list_shows_its_pageblock_s_type(void)
 static void a_claim_that_shows_empty_lists_fills_them(void)
 {
 	static const struct chunk chunks[] = {{1024, 5, UNMOVABLE}, {2048, 9, MOVABLE}};
-	/* The UNMOVABLE chunk is none: the kernel claims the other's pageblock. */
+	/* The claim shows that no UNMOVABLE chunk was free. */
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 4, UNMOVABLE),
 		EXTFRAG(0, 2048, 4, 9, UNMOVABLE, MOVABLE, true),
@@ -61,11 +61,11 @@ static void a_claim_that_shows_empty_lists_fills_them(void)
 	validate_free(v);
 }
 
-static void a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it(void)
+static void a_single_page_proves_nothing_against_the_small_chunks_that_follow(void)
 {
 	static const struct chunk chunks[] = {
 		{1024, 0, MOVABLE}, {1026, 0, MOVABLE}, {2048, 1, MOVABLE}, {3072, 9, MOVABLE}};
-	/* Page 2049 is not free, so 2048 was on the list of the other two. */
+	/* Page 2049 is not free, so 2048 was on the same list as the other two pages. */
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
 		ZONE_LOCKED(0, 1024, 0, MOVABLE),
@@ -82,9 +82,9 @@ static void a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it(void)
 
 int main(void)
 {
-	test(of_a_whole_chunk_claimed_all_pageblocks_change_their_owner);
+	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
 	test(a_page_of_another_list_shows_its_pageblock_s_type);
 	test(a_claim_that_shows_empty_lists_fills_them);
-	test(a_page_by_itself_leaves_the_smaller_chunks_that_come_after_it);
+	test(a_single_page_proves_nothing_against_the_small_chunks_that_follow);
 	return check_done();
 }

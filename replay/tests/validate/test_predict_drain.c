@@ -2,10 +2,10 @@
 /* Predictions of drains: which pages, how many, and after which event. */
 #include "short_tape.h"
 
-static void a_drain_that_waits_for_the_zone_s_lock_comes_after_what_holds_it(void)
+static void a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}, {1024, 0, MOVABLE}};
-	/* The last free overflows the PCP, but another CPU has the zone. */
+	/* The last free overflows the PCP while another CPU holds the zone lock. */
 	static const struct row events[] = {
 		FREE(0, 512, 0),
 		FREE(0, 514, 0),
@@ -39,7 +39,7 @@ static void a_drain_that_waits_for_the_zone_s_lock_comes_after_what_holds_it(voi
 static void a_drained_page_was_on_the_list_of_the_type_it_was_freed_as(void)
 {
 	static const struct chunk chunks[] = {{768, 7, MOVABLE}};
-	/* Its pageblock is claimed while it waits on the PCP. */
+	/* The pageblock is claimed while its pages are on the PCP. */
 	static const struct row events[] = {
 		FREE(0, 512, 0),
 		FREE(0, 514, 0),
@@ -70,10 +70,10 @@ static void a_drained_page_was_on_the_list_of_the_type_it_was_freed_as(void)
 	validate_free(v);
 }
 
-static void a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists(void)
+static void a_drain_that_skips_list_0_does_not_empty_all_lists(void)
 {
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
-	/* Of seven pages all are drained, but from the list of the last free on. */
+	/* All seven pages are drained, beginning with the list of the last free. */
 	static const struct row events[] = {
 		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
 		ALLOC(0, 1024, 4, UNMOVABLE),
@@ -119,9 +119,9 @@ static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(voi
 
 int main(void)
 {
-	test(a_drain_that_waits_for_the_zone_s_lock_comes_after_what_holds_it);
+	test(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder);
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
-	test(a_drain_that_passes_list_0_over_is_no_emptying_of_all_lists);
+	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
 	return check_done();
 }

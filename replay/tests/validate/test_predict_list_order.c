@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose turn it is to serve a request, on two nodes with a CPU and a zone of 8 pageblocks each.
- * Node 0 has no free page but those that are freed to its CPU's list, node 1 has 1024.
+ * The zone whose turn it is, on two nodes with a CPU and a zone of 8 pageblocks each. Node 0 has
+ * no free page except those freed to its CPU's list; node 1 has 1024.
  */
 #include "short_tape.h"
 #include "toy.h"
@@ -28,7 +28,7 @@ static struct zone_spec zone_of(uint16_t node)
 				  .wmark = {8, 16, 32}};
 }
 
-static void a_request_to_write_passes_dirty_nodes_over_before_it_goes_below_the_low_watermark(void)
+static void a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_watermark(void)
 {
 	static const struct {
 		uint64_t dirty;
@@ -66,7 +66,7 @@ static void run_events(struct validate *v, const struct batch *events)
 	must(validate_finish(v, &err), &err);
 }
 
-/* Boosts act where the tape knows kswapd; it wakes when all is over. */
+/* A boost acts only on tapes with kswapd events: one wakeup, after all events. */
 static void load_kswapd(struct validate *v)
 {
 	struct batch *rows = toy_rows(&reclaim_table, 1);
@@ -79,7 +79,7 @@ static void load_kswapd(struct validate *v)
 	validate_take(v, rows);
 }
 
-/* `boost`: of node 1; then node 0 has free pages as well. */
+/* With a `boost` of node 1, node 0 has free pages too. */
 static void load_state(struct validate *v, uint64_t boost)
 {
 	struct batch *zones = toy_rows(&zone_table, 2);
@@ -124,7 +124,7 @@ struct found {
 };
 enum { FOUND_MOST = 8 };
 
-/* Single MOVABLE pages, each event 1 us after the last: how many inferred rows they prove. */
+/* The number of inferred rows that the events prove: single MOVABLE pages, 1 us apart. */
 static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags, uint64_t boost,
 			  struct found *found)
 {
@@ -165,14 +165,14 @@ static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags
 	return nr;
 }
 
-/* CPU 0 hands out a page of node 0 below the low watermark, though node 1 is above its own. */
+/* CPU 0 allocates on node 0 below its low watermark, although node 1 is above its own. */
 static const struct step below[] = {
 	{0, EVENT_KIND_FREE, 512},           {1, EVENT_KIND_FREE, PAGES + 2000},
 	{1, EVENT_KIND_ALLOC, PAGES + 2000}, {0, EVENT_KIND_ALLOC, 512},
 	{1, EVENT_KIND_FREE, PAGES + 2002},  {1, EVENT_KIND_ALLOC, PAGES + 2002},
 };
 
-static void a_page_out_of_turn_was_taken_when_its_cpu_was_last_heard_of(void)
+static void a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu(void)
 {
 	struct found found[FOUND_MOST];
 
@@ -181,7 +181,7 @@ static void a_page_out_of_turn_was_taken_when_its_cpu_was_last_heard_of(void)
 	check(found[0].at == 1 && found[0].event_row == 3);
 }
 
-static void a_node_that_a_write_passes_over_is_dirty_until_one_is_served_there(void)
+static void a_node_that_a_write_skips_is_dirty_until_it_serves_a_write(void)
 {
 	struct found found[FOUND_MOST];
 
@@ -190,7 +190,7 @@ static void a_node_that_a_write_passes_over_is_dirty_until_one_is_served_there(v
 	check(found[1].kind == INFERRED_KIND_CLEAN && found[1].at == 5 && found[1].pfn == PAGES);
 }
 
-static void a_zone_that_serves_what_its_boost_would_keep_out_has_none_any_more(void)
+static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(void)
 {
 	static const struct step twice[] = {
 		{1, EVENT_KIND_FREE, PAGES + 2000},
@@ -205,7 +205,7 @@ static void a_zone_that_serves_what_its_boost_would_keep_out_has_none_any_more(v
 	      found[0].pfn == PAGES);
 }
 
-static void an_entry_may_leave_after_one_above_it_that_has_left_came(void)
+static void an_entry_left_the_list_after_a_newer_entry_came_and_left(void)
 {
 	static const struct step buried[] = {
 		{1, EVENT_KIND_FREE, PAGES + 2000},
@@ -222,10 +222,10 @@ static void an_entry_may_leave_after_one_above_it_that_has_left_came(void)
 
 int main(void)
 {
-	test(a_request_to_write_passes_dirty_nodes_over_before_it_goes_below_the_low_watermark);
-	test(a_page_out_of_turn_was_taken_when_its_cpu_was_last_heard_of);
-	test(a_node_that_a_write_passes_over_is_dirty_until_one_is_served_there);
-	test(a_zone_that_serves_what_its_boost_would_keep_out_has_none_any_more);
-	test(an_entry_may_leave_after_one_above_it_that_has_left_came);
+	test(a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_watermark);
+	test(a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu);
+	test(a_node_that_a_write_skips_is_dirty_until_it_serves_a_write);
+	test(a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost);
+	test(an_entry_left_the_list_after_a_newer_entry_came_and_left);
 	return check_done();
 }

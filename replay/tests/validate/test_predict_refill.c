@@ -4,7 +4,7 @@
 
 #include "model/pcp.h"
 
-static void what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before(void)
+static void frees_before_a_claim_in_a_refill_have_the_old_type(void)
 {
 	static const struct chunk chunks[] = {{2048, 8, MOVABLE}};
 	static const struct row events[] = {
@@ -26,7 +26,7 @@ static void what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_be
 	validate_free(v);
 }
 
-/* Requests for the pages first, first + 1 ...: a refill, and `allocs` of its pages. */
+/* A refill with `size` pages, then `allocs` allocations from it; returns the next row. */
 static struct row *refill(struct row *row, const uint64_t *pages, int size, int allocs)
 {
 	for (int i = 0; i < size; i++)
@@ -36,7 +36,7 @@ static struct row *refill(struct row *row, const uint64_t *pages, int size, int 
 	return row;
 }
 
-static void a_refill_cut_short_shows_what_cut_it(void)
+static void a_short_refill_shows_the_limit_that_cut_it(void)
 {
 	static const struct chunk chunks[] = {{1024, 3, MOVABLE}, {2048, 4, MOVABLE}};
 	uint64_t pages[21];
@@ -49,7 +49,7 @@ static void a_refill_cut_short_shows_what_cut_it(void)
 		*row++ = (struct row)FREE(0, 512 + 4 * i, 1);
 	row = refill(row, pages, 4, 4);
 	row = refill(row, pages + 4, 8, 8);
-	/* The list holds 20 pages and a batch is 4: with a high of 34 it were 10. */
+	/* With 20 pages on the list and a high of 34, the refill would have 10 pages. */
 	row = refill(row, pages + 12, 9, 1);
 	v = VALIDATED(chunks, events, .pcp_batch = 4, .pcp_high = 34);
 	check(row == events + COUNT(events));
@@ -62,7 +62,7 @@ static void a_refill_cut_short_shows_what_cut_it(void)
 
 int main(void)
 {
-	test(a_refill_cut_short_shows_what_cut_it);
-	test(what_is_freed_before_the_claim_of_a_running_refill_is_of_the_type_before);
+	test(a_short_refill_shows_the_limit_that_cut_it);
+	test(frees_before_a_claim_in_a_refill_have_the_old_type);
 	return check_done();
 }

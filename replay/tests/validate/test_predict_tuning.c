@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The numbers of a PCP that drains, ticks and refills show. */
+/* The tuning of a PCP, as drains, ticks and refills show it. */
 #include "short_tape.h"
 
-static void a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end(void)
+static void a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
-	/* Reclaim limits the PCP to 4 pages; after it, 8. */
+	/* During reclaim the PCP holds at most 4 pages, after it 8. */
 	static const struct row events[] = {
 		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
 		FREE(0, 518, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
@@ -17,7 +17,7 @@ static void a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
-	/* Both turns are missed once. */
+	/* The begin and the end of reclaim are one miss each. */
 	check(decision_count(v, DECISION_DRAIN).nr == 6 &&
 	      decision_count(v, DECISION_DRAIN).exact == 6);
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 3);
@@ -37,14 +37,14 @@ static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
 	for (uint8_t i = 0; i < FREES; i++)
 		events[i] = (struct row)FREE(1, 512u + 2u * i, 0);
 	events[FREES] = (struct row)FREE(0, 1024, 0);
-	/* From 40 it should fall to 35, and 3 of the 38 pages be drained. */
+	/* A high of 40 would fall to 35 and drain 3 of the 38 pages. */
 	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
 	check(validate_model(v)->pcps[1].count == FREES);
 	check(validate_model(v)->pcps[1].high == FREES);
 	validate_free(v);
 }
 
-static void a_drain_of_what_a_tick_drains_shows_one(void)
+static void a_drain_as_large_as_that_of_a_tick_shows_a_tick(void)
 {
 	enum { FREES = 23 };
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -54,7 +54,7 @@ static void a_drain_of_what_a_tick_drains_shows_one(void)
 	for (int i = 0; i < FREES; i++)
 		events[i] = (struct row)FREE(0, 512 + 2 * (uint64_t)i, 0);
 	events[FREES] = (struct row)ALLOC(0, 512 + 2 * (FREES - 1), 0, MOVABLE);
-	/* Of 22 pages one: an eighth less than 24 are 21. */
+	/* The tick lowers high from 24 by an eighth to 21: of 22 pages it drains one. */
 	events[FREES + 1] = (struct row)DRAIN(0, 512, 0, MOVABLE);
 	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 24);
 	check(validate_model(v)->pcps[0].count == 21);
@@ -65,7 +65,7 @@ static void a_drain_of_what_a_tick_drains_shows_one(void)
 static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
-	/* The refill touches the list; the worker gives a batch back, the oldest first. */
+	/* The refill makes the list active; the worker drains one batch, oldest page first. */
 	static const struct row events[] = {
 		ZONE_LOCKED(1, 2048, 0, MOVABLE),
 		ZONE_LOCKED(1, 2049, 0, MOVABLE),
@@ -115,9 +115,9 @@ static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
 
 int main(void)
 {
-	test(a_drain_below_high_shows_reclaim_and_none_above_four_batches_its_end);
+	test(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end);
 	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
-	test(a_drain_of_what_a_tick_drains_shows_one);
+	test(a_drain_as_large_as_that_of_a_tick_shows_a_tick);
 	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
 	test(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew);
 	return check_done();
