@@ -23,7 +23,7 @@ static void print_window_event(const struct validate *v, struct explanation *exp
 	explain_print(explanation, "\n");
 }
 
-/* The window of the CPU up to the one that shows the miss. */
+/* The events of the CPU up to the one that shows the miss. */
 static void print_past(const struct validate *v, struct explanation *explanation,
 		       const struct window_event *event)
 {
@@ -32,7 +32,7 @@ static void print_past(const struct validate *v, struct explanation *explanation
 	int nr = 0;
 
 	for (uint64_t i = v->window.done + 1; i-- > oldest && nr < EVENTS_BEFORE;) {
-		const struct window_event *s = window_number(&v->window, i);
+		const struct window_event *s = window_at(&v->window, i);
 
 		if (s->cpu == event->cpu && s->at < event->at)
 			past[nr++] = s;

@@ -10,8 +10,8 @@
 
 struct validate_explanation {
 	struct explanation miss;   /* what led to the first miss, the state around it */
-	struct state_trace *trace; /* gets the event of its row as well; or NULL */
+	struct state_trace *trace; /* gets the event of its own row as well; or NULL */
 };
 
-/* What shows a run to the explanation. */
+/* The observer that fills the explanation. */
 struct validate_observer validate_explanation_observer(struct validate_explanation *e);

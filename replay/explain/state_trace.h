@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state_trace.h - two runs of one tape beside each other, up to the first wrong page of one.
+ * state_trace.h - the state of a run around one request, to lay beside that of another run.
  *
- * The state of validate is the kernel's, as far as the tape tells it. That of a free run may
- * differ from it long before a page is wrong. A state_trace of each tells of both: the state
- * around the wrong page in words, and the state before every request as digests, which show
- * how long two runs were the same.
+ * The state of validate is the kernel's, as far as the tape shows it. The state of a free run may
+ * differ from it long before a page is wrong. A trace of each has the state around the wrong page
+ * in words, and the state before every request as digests, which show how long the two runs were
+ * the same.
  */
 #pragma once
 
@@ -14,28 +14,28 @@
 
 /* Parts of the state with a digest of their own. */
 enum {
-	PART_FREE_LISTS, /* how long each is, its ends */
+	PART_FREE_LISTS, /* length of each, and its ends */
 	PART_PCP_LISTS,
 	PART_TUNING, /* of the PCPs */
 	PART_MARKS,  /* flags and boost of the zones */
-	PART_COUNTS, /* how far their counters are behind: vmstat_diff.h */
+	PART_COUNTS, /* how far the counters of zones are behind: vmstat_diff.h */
 	NR_PARTS,
 };
 
 struct state_trace_config {
 	uint64_t start;   /* row of `event` digests begin at */
-	uint64_t first;   /* row before which the state is told */
-	uint64_t ran;     /* row after which it is told again */
-	uint64_t at;      /* of the event that tells of the page; digests end there */
-	uint64_t lists;   /* row before which all lists are looked at; UINT64_MAX: none */
-	uint64_t pfns[2]; /* of that page: the recorded one, and the model's or UINT64_MAX */
-	uint16_t cpu;     /* of the request, as are: */
+	uint64_t first;   /* row before which the state is printed */
+	uint64_t ran;     /* row after which it is printed again */
+	uint64_t at;      /* row of the page's event; digests end there */
+	uint64_t lists;   /* row before which all lists are read; UINT64_MAX: none */
+	uint64_t pfns[2]; /* recorded pfn of the page, and the model's or UINT64_MAX */
+	uint16_t cpu;     /* of the request, as are the next two */
 	uint8_t order, migratetype;
 };
 
 enum { LOOK_ENTRIES = 4, NO_CPU = UINT16_MAX };
 
-/* A list that is not empty: how long it is, and how it begins. */
+/* A list that is not empty: its length, and its first entries. */
 struct list_look {
 	uint64_t pfns[LOOK_ENTRIES]; /* UINT64_MAX behind the last */
 	uint32_t nr;
@@ -47,7 +47,8 @@ struct state_trace {
 	struct state_trace_config config;
 	struct scene scene;
 	bool printed_before, printed_after;
-	struct explanation event; /* at that row, and before it; for whom it is known */
+	struct explanation
+		event; /* that event and those of its CPU before it; only validate knows them */
 	struct explanation before, after;
 	size_t nr_lists, nr_digests;
 	struct list_look *lists;
@@ -60,7 +61,7 @@ int state_trace_new(struct state_trace **out, const struct state_trace_config *c
 void state_trace_free(struct state_trace *w);
 
 /*
- * What shows a run to the trace. The run does not start (-EINVAL, -ENOMEM) if the request is not
- * one of its machine.
+ * The observer that fills the trace. It ends the run at its start if the request is not one of its
+ * machine (-EINVAL), or for lack of memory (-ENOMEM).
  */
 struct run_observer state_trace_observer(struct state_trace *w);

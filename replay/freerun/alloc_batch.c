@@ -12,7 +12,7 @@ struct taken_batch {
 	bool open;       /* more pages of it may be asked for */
 };
 
-/* What one CPU's requests for one migratetype are served from. */
+/* The open batch of one CPU's requests for one migratetype. */
 struct open_batch {
 	uint64_t last_ts;
 	uint32_t head; /* NO_FRAME: nothing */
@@ -64,7 +64,7 @@ static struct taken_batch *batch_of(const struct alloc_batches *u, uint32_t page
 	return &u->of[page >> u->order];
 }
 
-/* No more pages of it will be asked for. */
+/* No more pages of the batch will be asked for. */
 static void close_batch(struct alloc_batches *u, struct model *m, struct open_batch *open)
 {
 	struct zone *zone = frame_zone(m, open->head);

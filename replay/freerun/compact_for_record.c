@@ -34,7 +34,7 @@ static int pages_to_move(const struct serve *s, uint32_t start, int order)
 	return pages;
 }
 
-/* Pages of a pageblock that are used, as its counts have it: a lower bound. */
+/* Used pages of a pageblock by its counts: a lower bound. */
 static int used_pages(const struct pageblock *block)
 {
 	return block->nr_old + block->nr_live[MIGRATETYPE_UNMOVABLE] +
@@ -57,7 +57,7 @@ static uint32_t look_at(const struct serve *s, uint32_t start, int order, int *f
 	return best;
 }
 
-/* The place of a block in a zone: that of the record, else where least is in the way. */
+/* The place of a block in a zone: the recorded one, else where the fewest pages are in the way. */
 static uint32_t find_place(const struct serve *s, const struct zone *zone, uint32_t recorded,
 			   int order)
 {
@@ -65,7 +65,7 @@ static uint32_t find_place(const struct serve *s, const struct zone *zone, uint3
 	uint32_t pages = 1u << m->pageblock_order, best = NO_FRAME;
 	int fewest = INT32_MAX;
 
-	/* With so many free pages, those in the way find room outside. */
+	/* Fewer free pages than this leave no room outside for the pages in the way. */
 	if (zone->nr_free_pages < 1ull << order)
 		return NO_FRAME;
 	if (recorded - zone->start < zone->end - zone->start && !(recorded & ((1u << order) - 1)) &&
@@ -83,7 +83,7 @@ static uint32_t find_place(const struct serve *s, const struct zone *zone, uint3
 	return best;
 }
 
-/* A free page for one that moves: if there is one, as compaction finds them, a MOVABLE one. */
+/* A free page for one that moves: a MOVABLE one, as compaction finds it, if there is one. */
 static uint32_t take_target(struct model *m, const struct zone *zone)
 {
 	uint32_t page = last_chunk(m, zone, 0, MIGRATETYPE_MOVABLE);
@@ -95,7 +95,7 @@ static uint32_t take_target(struct model *m, const struct zone *zone)
 	return page;
 }
 
-/* A used page moves; its old place is used by nobody. */
+/* A used page moves; its old place becomes unused. */
 static void move_page(struct serve *s, const struct zone *zone, uint32_t from, uint32_t name)
 {
 	struct model *m = s->model;

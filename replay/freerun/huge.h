@@ -2,23 +2,24 @@
 /*
  * huge.h - faults that ask for a huge page, served by another rule than the record's.
  *
- * Such a fault shows as allocations of pageblock order by one thread: first on its own node
- * (__GFP_THISNODE and __GFP_NORETRY, alloc_pages_mpol, 5.4 to 6.18), then, if that failed and
- * it may reclaim, on any. If that fails too single pages follow, one for each page of the
- * huge page that the thread touches: zeroed ones, up to its next such fault. They are the
- * fault's group. Other requests of that order, as khugepaged's, stay as they are.
+ * Such a fault is seen as allocations of pageblock order by one thread: first on its own node
+ * (__GFP_THISNODE and __GFP_NORETRY, alloc_pages_mpol, 5.4 to 6.18), then, if that failed and the
+ * thread may reclaim, on any node. If that fails too, single zeroed pages follow, one for each page
+ * of the huge page that the thread touches, up to its next such fault. They are the fault's group.
+ * Other requests of that order, as khugepaged's, stay as they are.
  *
  * A policy's tries (struct huge_plan) are made when the record made its own. Then
  *
- *   record        model         what becomes of it
- *   huge page     huge page     it is the recorded one
+ *   record        model         result
+ *   huge page     huge page     the model has it where the record has it
  *   single pages  single pages  they are served as they come
  *   huge page     single pages  it is in pieces: so many single pages, freed with it
  *   single pages  huge page     the group is swallowed: its pages are those of the huge
- *                               page, which is freed when the last of them is
+ *                               page, which is freed with the last of
+ *                               them
  *
- * Threads are told apart by a table of fixed size: one whose place another thread takes is
- * taken to have no group any more.
+ * A table of fixed size has one entry per hash of a thread: a thread that takes the entry of
+ * another one ends the group of that one.
  */
 #pragma once
 
@@ -58,8 +59,8 @@ struct huge_fault *huge_fault_of(const struct huge *h, int32_t pid);
 bool huge_is_try(const struct huge *h, const struct waiting *e);
 
 /*
- * The thread's fault begins: its last one has no group any more. An empty huge page that
- * nobody asked for a page of is returned, to be freed; else NO_FRAME.
+ * The thread's fault begins, and its last group ends. Returns an empty huge page without a
+ * requested page, to be freed; else NO_FRAME.
  */
 uint32_t huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid);
 
@@ -69,19 +70,19 @@ uint32_t huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid);
  */
 uint32_t huge_alloc(const struct huge *h, struct request *rq, int first, int end);
 
-/* Whether any of them may have a block of that node. */
+/* Whether a try may have a block of that node. */
 bool huge_may_have(const struct huge *h, const struct request *rq, int node);
 
-/* How it ended: with a huge page near or far; or with none, and why the own node had none. */
+/* How the fault ended: with a huge page near or far; or without, and why the own node had none. */
 void huge_count_success(const struct huge *h, const struct request *rq, uint32_t head);
 void huge_count_failure(const struct huge *h, const struct request *rq);
 
 /* The group that follows is the huge page's. */
 void huge_open(struct huge *h, struct huge_fault *fault, uint32_t head);
-/* There is no group: it is the recorded huge page. */
+/* There is no group: the huge page is the recorded one. */
 void huge_close(struct huge *h, struct huge_fault *fault);
 
-/* A request of the record: the page of the model that it is swallowed by, or NO_FRAME. */
+/* The page of the model for a request whose group is swallowed, or NO_FRAME. */
 uint32_t huge_swallow(struct huge *h, const struct waiting *e);
 
 /* Whether a used page is of a group. */
@@ -93,7 +94,7 @@ static inline bool huge_has(const struct huge *h, uint32_t page)
 /* A page of a group is freed: the head of the huge page if it was the last, or NO_FRAME. */
 uint32_t huge_give_back(struct huge *h, uint32_t page);
 
-/* The pieces of the recorded huge page; which the model has it in. */
+/* Whether the model has the recorded huge page in pieces. */
 static inline bool *huge_pieces(const struct huge *h, uint32_t frame)
 {
 	return &h->pieces[frame >> h->m->pageblock_order];

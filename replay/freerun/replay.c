@@ -89,7 +89,7 @@ int replay_load(struct replay *r, const char *name, const struct ArrowSchema *sc
 	return reclaim_run_load(&r->reclaim, name, schema, array, err);
 }
 
-/* What the policies say about the time the run keeps. */
+/* What the policies say about the clocks of the run. */
 static int choose_clocks(struct replay *r, struct error *err)
 {
 	const struct policy_stack *stack = r->run.policies;
@@ -205,7 +205,7 @@ static inline void begin(struct replay *r, const struct waiting *e)
 	r->busy[e->moment.cpu] = true;
 }
 
-/* Whether the run's own reclaim answers for a request of the record. */
+/* Whether the run's own reclaim answers a request of the record. */
 static bool is_for_reclaim(struct replay *r, const struct waiting *e)
 {
 	struct reclaim_supply *supply = &r->reclaim.supply;
@@ -234,7 +234,7 @@ static void run_request(struct replay *r, struct waiting *e)
 		reclaim_supply_ages(&r->reclaim.supply, e->frame);
 }
 
-/* Fetch the model's page of a request. */
+/* Fetch the frame of the model's page of a request. */
 static void prefetch_place(const struct replay *r, const struct waiting *e)
 {
 	uint32_t place =
@@ -244,8 +244,7 @@ static void prefetch_place(const struct replay *r, const struct waiting *e)
 		__builtin_prefetch(&r->model->frames[place]);
 }
 
-/* What no event told and was before a request; each after what the kernel did reclaim_event till
- * then. */
+/* Inferred rows that come before a request, each after the reclaim events before it. */
 static void run_inferred(struct replay *r)
 {
 	struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
@@ -264,7 +263,7 @@ static void run_inferred(struct replay *r)
 	}
 }
 
-/* Let everything happen that was before a request. */
+/* Play everything that comes before a request. */
 static void catch_up(struct replay *r, const struct waiting *e)
 {
 	struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
@@ -283,7 +282,7 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	r->model->now = e->moment;
 }
 
-/* Show the observer the state before a row, up to that of a request: all before it has run. */
+/* Show the observer the state before a row, not later than a request; all before that has run. */
 static void show_row(struct replay *r, const struct waiting *e, uint64_t at, bool request)
 {
 	const struct run_observer *observer = r->run.config.observer;
@@ -306,7 +305,7 @@ static void show_request(struct replay *r, const struct waiting *e)
 	show_row(r, e, at, true);
 }
 
-/* A request has run: whether it got the page of the record. */
+/* A request has run: compare its page with the recorded one. */
 static void compare_page(struct replay *r, const struct waiting *e)
 {
 	uint32_t place;
@@ -328,7 +327,7 @@ static void compare_page(struct replay *r, const struct waiting *e)
 	};
 }
 
-/* Whether nothing but requests is to be run until after a request. */
+/* Whether nothing but requests has to run up to and with a request. */
 static bool is_quiet(const struct replay *r, const struct waiting *e)
 {
 	const struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
@@ -345,9 +344,8 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 }
 
 /*
- * Run the requests that are due. Their pages are all over the memory: where the model
- * put those of a whole chunk is looked up first; the map's entries for that were fetched
- * while the chunk before ran.
+ * Run the requests that are due. Their pages are spread over the memory, so the frames of a whole
+ * chunk are fetched first; the map's entries for that were fetched while the chunk before ran.
  */
 static void run_due(struct replay *r, bool flush)
 {

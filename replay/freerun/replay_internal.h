@@ -3,7 +3,7 @@
  * replay_internal.h - one free run, and what its files share.
  *
  *   replay.c     the interface; the order of requests, inferred rows and reclaim events
- *   intervals.c  what happens as time goes on: vmstat ticks, ends of intervals, samples
+ *   intervals.c  what time brings: vmstat ticks, ends of intervals, samples
  */
 #pragma once
 
@@ -29,7 +29,7 @@ struct replay {
 	struct requests requests;
 	struct serve serve;
 
-	bool *busy;          /* [cpu] its next tick may find something to do */
+	bool *busy;          /* [cpu] its next tick may have work */
 	bool recorded_ticks; /* the tape says when CPUs tick; else each tick_ns */
 	uint64_t tick_ns, next_tick, next_look, interval_end;
 	struct pcp_occupancies occupancies;
@@ -48,8 +48,8 @@ struct replay {
 /* Time begins with the first request, at `ts`. */
 void intervals_start(struct replay *r, uint64_t ts);
 
-/* Let what is due before `ts` happen: ticks, ends of intervals, samples. */
+/* Play what is due before `ts`: ticks, ends of intervals, samples. */
 void intervals_advance(struct replay *r, uint64_t ts);
 
-/* The interval ends: what happened becomes rows and totals, the state before `ts` is sampled. */
+/* The interval ends: its counters become rows and totals, the state before `ts` is sampled. */
 void intervals_end(struct replay *r, uint64_t ts);

@@ -59,7 +59,7 @@ void serve_report(struct serve *s, const struct waiting *e, int kind, int action
 				     });
 }
 
-/* The node a request asks first: its CPU's, unless it, or its thread, asked for another. */
+/* The node a request asks first: its CPU's, unless the request or its thread asks for another. */
 static uint16_t preferred_node(const struct serve *s, const struct waiting *e)
 {
 	const struct model *m = s->model;
@@ -114,7 +114,7 @@ void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
 	serve_report(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
 }
 
-/* An alloc of a page that the model has in a huge page, if it is one. */
+/* An alloc of a page that the model has in a huge page; false if it has not. */
 static bool swallow(struct serve *s, const struct waiting *e)
 {
 	uint32_t page = huge_swallow(s->huge, e);
@@ -126,9 +126,7 @@ static bool swallow(struct serve *s, const struct waiting *e)
 	return true;
 }
 
-/*
- * An alloc whose page had left its list before without an event, as it seemed: it has it.
- */
+/* An alloc whose page left its list before, as an alloc without an event: here is the event. */
 static bool has_page(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = page_map_place(&s->pages, e->frame);
@@ -145,7 +143,7 @@ static bool has_page(struct serve *s, const struct waiting *e)
 	return true;
 }
 
-/* A block for a request that the record served: if need be, pages move for it. */
+/* A block for a request that the record served: pages move for it if need be. */
 static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq)
 {
 	struct model *m = s->model;
@@ -206,7 +204,7 @@ static bool emit_early(struct serve *s, const struct waiting *e)
 	return false;
 }
 
-/* A request that failed in the record: it tried every zone, and marked those that are low. */
+/* A request that failed in the record: it tried every zone, and marked the low ones. */
 static void emit_failure(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
@@ -238,7 +236,8 @@ void serve_request(struct serve *s, struct waiting *e)
 		else
 			serve_commit_free(s, e, ROW_FREE);
 		break;
-	default:
+	case EVENT_KIND_FREE_BATCHED:
 		serve_free_batched(s, e);
+		break;
 	}
 }

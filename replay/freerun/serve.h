@@ -2,8 +2,8 @@
 /*
  * serve.h - the requests of a tape, served by the model one by one.
  *
- * A map (page_map.h) says where the model put each recorded page. What frees and allocs find that
- * cannot be is an anomaly.
+ * A map (page_map.h) says where the model put each recorded page. A free or an alloc that
+ * contradicts the map is an anomaly.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ enum {
 	SERVE_CAPTURED_MAX = 64, /* blocks that wait for their alloc */
 };
 
-/* What inferred rows and the reclaim table say of the one request that comes next. */
+/* Facts about the one request that comes next, from inferred rows and the reclaim table. */
 struct request_facts {
 	struct free_request free; /* pcp_locked holds for an alloc as well */
 	uint32_t landed_frame;    /* recorded page of an alloc that asks the page's node first */
@@ -36,8 +36,8 @@ struct serve {
 	struct request_facts request;
 	bool compacts_for_record;        /* for requests that the record served */
 	uint64_t at;                     /* row of `event` that runs */
-	uint64_t undone_at;              /* row of a free that gave nothing back */
-	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that have run before they were told */
+	uint64_t undone_at;              /* row of a free without an effect */
+	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that ran before their event */
 	int nr_early;
 	uint32_t captured[SERVE_CAPTURED_MAX]; /* recorded frames of blocks that were captured */
 	int nr_captured;
@@ -51,8 +51,8 @@ void serve_free(struct serve *s);
 /* Run a request at model->now, its moment. */
 void serve_request(struct serve *s, struct waiting *e);
 
-/* Run what no event told, at model->now, which takes over its CPU and thread. */
+/* Play an inferred row at model->now, which takes over its CPU and thread. */
 void serve_inferred(struct serve *s, const struct inferred *u);
 
-/* Whether a used page of the model is freed only with others: it is of a unit or a group. */
+/* Whether a used page of the model is freed only with others: it is of a batch or a group. */
 bool serve_shares(const struct serve *s, uint32_t page);

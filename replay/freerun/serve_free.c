@@ -121,7 +121,7 @@ void serve_commit_free(struct serve *s, const struct waiting *e, int rows)
 	}
 }
 
-/* The same page by page, of a huge page that the model has in pieces. */
+/* Events of the free of a huge page that the model has in pieces, page by page. */
 static void emit_pieces(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
@@ -134,7 +134,7 @@ static void emit_pieces(struct serve *s, const struct waiting *e)
 	}
 }
 
-/* The free of a batch, or of none, is reported without an effect. */
+/* Write the event of a free that has no effect: of a batch, or undone. */
 void serve_emit_free(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
@@ -160,15 +160,15 @@ void serve_free_batched(struct serve *s, struct waiting *e)
 	if (e->batched) {
 		serve_commit_free(s, e, ROW_FREE_BATCHED);
 	} else if (map_has_page(place)) {
-		/* Its free was lost, or this is a kernel that reports no other. */
+		/* Its free was lost, or this kernel reports no other. */
 		e->order = serve_shares(s, place - 1) ? 0 : s->model->frames[place - 1].order;
 		serve_commit_free(s, e, ROW_FREE | ROW_FREE_BATCHED);
 	}
 }
 
 /*
- * The record hands out pages that the model holds as used since before the start, so
- * they were free after all: on a PCP list, if the snapshot could not see all of those.
+ * The record hands out pages that the model holds as used since before the start: they were free,
+ * on a PCP list if the snapshot could not see all of those.
  */
 static void reveal_old(struct serve *s, const struct waiting *e)
 {
@@ -190,7 +190,7 @@ static void reveal_old(struct serve *s, const struct waiting *e)
 	serve_report(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
-/* The record hands out pages whose free it never showed. */
+/* The record hands out pages without a recorded free. */
 __attribute__((noinline)) static void free_missed(struct serve *s, const struct waiting *e)
 {
 	bool missed = false;
@@ -202,10 +202,10 @@ __attribute__((noinline)) static void free_missed(struct serve *s, const struct 
 		serve_report(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
-/* The record takes pages off the lists: what the model knew otherwise of them is over. */
+/* The record takes pages off the lists: the model's other use of them ends. */
 void serve_make_free(struct serve *s, const struct waiting *e)
 {
-	/* As nearly all are: of one page, whose free was seen. */
+	/* The common case: one page, whose free was recorded. */
 	if (!e->order && s->pages.map[e->frame] == MAP_FREED)
 		return;
 	free_missed(s, e);

@@ -10,10 +10,7 @@
 #include "model/watermark.h"
 #include "model/zone.h"
 
-/*
- * A free chunk of `type`, of `order` and more, in a frame's pageblock: the smallest there; or
- * NO_FRAME.
- */
+/* The smallest free chunk of `type`, of `order` and more, in a frame's pageblock; or NO_FRAME. */
 static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int type)
 {
 	uint32_t end = block_end(m, frame), head = block_head(m, block_start(m, frame));
@@ -30,10 +27,9 @@ static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int
 }
 
 /*
- * Free pages for those that the record took off the free lists: the same ones, or such as
- * compaction would have found instead: in their pageblock, else of their type, at the end
- * of a list. A single page is of another type before there is none. They are one used block;
- * NO_FRAME if there are none.
+ * Free pages for those that the record took off the free lists: the same ones, or others that
+ * compaction would have found, in their pageblock, else of their type at the end of a list. A
+ * single page may be of another type. They become one used block; NO_FRAME if there are none.
  */
 static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
 {
@@ -56,7 +52,7 @@ static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
 	return head;
 }
 
-/* Compaction takes free pages, in smaller pieces where there are none of the order. */
+/* Compaction takes free pages, in smaller pieces where no chunk has the order. */
 static void isolate(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
@@ -82,8 +78,8 @@ static void isolate(struct serve *s, const struct waiting *e)
 }
 
 /*
- * A free block, or one like it of whole pageblocks, makes its pageblock one of another type; a
- * HIGHATOMIC one goes back however little of it is free.
+ * The pageblock of a free block, or another free one of whole pageblocks, gets another type. A
+ * HIGHATOMIC pageblock goes back however little of it is free.
  */
 static void retype(struct model *m, const struct inferred *u)
 {
@@ -108,8 +104,8 @@ static void retype(struct model *m, const struct inferred *u)
 }
 
 /*
- * A list is cut so that a block comes first, if it is on that list here; but entries that
- * were put there later stay before it.
+ * Compaction cuts a list so that a block comes first, if the block is on that list here. Entries
+ * that were put there later stay before it.
  */
 static void cut(struct model *m, const struct inferred *u)
 {
@@ -130,14 +126,14 @@ static void cut(struct model *m, const struct inferred *u)
 		list_add_head(frames, list, later[--nr]);
 }
 
-/* Whether what the record tells of the tuning of PCPs holds for those of the run. */
+/* Whether recorded tuning of PCPs holds for those of the run. */
 static bool tuned_alike(const struct model *m)
 {
 	return m->kernel->pcp_tuning != PCP_FIXED && m->node_parts == 1 && m->zone_parts == 1 &&
 	       m->policies->owner.pcp_limits == m->policies->all[0];
 }
 
-/* Each of what it tells holds from here on; but how many pages are drained, for one free. */
+/* The fields hold from here on; the number of drained pages holds for one free. */
 static void tune(struct serve *s, const struct inferred *u, struct zone *zone, struct pcp *pcp)
 {
 	bool adaptive = s->model->kernel->pcp_tuning == PCP_AUTO;
@@ -158,7 +154,7 @@ static void tune(struct serve *s, const struct inferred *u, struct zone *zone, s
 		s->request.free.drain_pages = u->pages;
 }
 
-/* An entry that was next on its list is last there: if it stands here as there. */
+/* An entry that was next on its list goes to the end, if it stands here as it stood there. */
 static void move_to_end(struct model *m, const struct inferred *u)
 {
 	const struct frame *f = &m->frames[u->frame];
@@ -176,14 +172,14 @@ static void move_to_end(struct model *m, const struct inferred *u)
 	}
 }
 
-/* Pages go back to the buddy, and no event tells. */
+/* Pages go back to the buddy without an event. */
 static void free_inferred(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
 	const struct frame *f = &m->frames[e->frame];
 	bool locked = s->request.free.pcp_locked;
 
-	/* The record's, and the model's, have it on a PCP list. */
+	/* Both the record and the model have it on a PCP list. */
 	if (f->state == FRAME_PCP && f->order == e->order &&
 	    page_map_place(&s->pages, e->frame) == NO_FRAME) {
 		pcp_remove(m, &m->pcps[f->list], e->frame);
@@ -195,7 +191,7 @@ static void free_inferred(struct serve *s, const struct waiting *e)
 	s->request.free.pcp_locked = locked;
 }
 
-/* A refill for a request that no event tells of: first without mixing types. */
+/* A refill without an event: first without mixing types. */
 static void refill(struct serve *s, const struct waiting *e, struct zone *zone, struct pcp *pcp)
 {
 	struct model *m = s->model;
@@ -211,7 +207,7 @@ static void refill(struct serve *s, const struct waiting *e, struct zone *zone, 
 		pcp_refill(m, zone, pcp, &rq);
 }
 
-/* A free block leaves its list for the alloc that waits for it; if the model has it. */
+/* A free block leaves its list for the alloc that waits for it, if the model has it. */
 static void capture(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
@@ -227,7 +223,7 @@ static void capture(struct serve *s, const struct waiting *e)
 	s->captured[s->nr_captured++] = e->frame;
 }
 
-/* No event told of the alloc that ran: one may still. */
+/* The alloc that ran had no event; the event may still come. */
 static void mark_awaits_alloc(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = page_map_place(&s->pages, e->frame);
@@ -238,7 +234,7 @@ static void mark_awaits_alloc(struct serve *s, const struct waiting *e)
 	s->nr_awaiting_alloc++;
 }
 
-/* Whether a zone's node has all the dirty pages that it may. */
+/* Whether the node of a zone is at its limit of dirty pages. */
 static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
 {
 	uint64_t bit = 1ull << (tape_node(m, zone->node) & 63);
@@ -246,11 +242,126 @@ static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
 	m->dirty_nodes = dirty ? m->dirty_nodes | bit : m->dirty_nodes & ~bit;
 }
 
-/* What no event tells, but other events prove. */
+/* An alloc that happened before its event. */
+static void alloc_early(struct serve *s, const struct inferred *u, const struct waiting *e)
+{
+	/* A fault that asks for a huge page runs at its event: its outcome depends on it. */
+	if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, e)))
+		return;
+	s->early[s->nr_early++] = u->event_row;
+	s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;
+	serve_alloc(s, e, false);
+	s->request.free.pcp_locked = false;
+}
+
+/* An alloc without an event: alloc_pages_bulk takes entries and leaves the PCP's tuning alone. */
+static void alloc_unrecorded(struct serve *s, const struct waiting *e, struct pcp *pcp)
+{
+	int free_count = pcp->free_count;
+	uint8_t free_factor = pcp->free_factor;
+
+	serve_alloc(s, e, false);
+	mark_awaits_alloc(s, e);
+	pcp->free_count = free_count;
+	pcp->free_factor = free_factor;
+}
+
+/* Rows about the request that comes next; false for other kinds. */
+static bool note_request(struct serve *s, const struct inferred *u)
+{
+	switch (u->kind) {
+	case INFERRED_KIND_LANDED:
+		s->request.landed_frame = u->frame;
+		return true;
+	case INFERRED_KIND_DIRECT_FREE:
+		s->request.free.pcp_locked = u->at == s->at;
+		return true;
+	case INFERRED_KIND_PUT_OFF:
+		s->request.free.drain_waits = u->at == s->at;
+		return true;
+	case INFERRED_KIND_UNDONE_FREE:
+		s->undone_at = u->at;
+		return true;
+	}
+	return false;
+}
+
+/* Rows about the state of the model; false for other kinds. */
+static bool learn(struct serve *s, const struct inferred *u, struct zone *zone, struct pcp *pcp)
+{
+	switch (u->kind) {
+	case INFERRED_KIND_TUNED:
+		if (tuned_alike(s->model))
+			tune(s, u, zone, pcp);
+		return true;
+	case INFERRED_KIND_RETYPED:
+		retype(s->model, u);
+		return true;
+	case INFERRED_KIND_DIRTY:
+	case INFERRED_KIND_CLEAN:
+		learn_dirty(s->model, zone, u->kind == INFERRED_KIND_DIRTY);
+		return true;
+	case INFERRED_KIND_TOUCHED:
+		pcp->touched = true;
+		return true;
+	case INFERRED_KIND_UNBOOSTED:
+		unboost_zone(s->model, zone);
+		return true;
+	case INFERRED_KIND_LRU:
+		lru_learn(s->model, u->frame, (uint32_t)u->pages);
+		return true;
+	}
+	return false;
+}
+
+/* Rows that move pages. */
+static void move_pages(struct serve *s, const struct inferred *u, const struct waiting *e,
+		       struct zone *zone, struct pcp *pcp)
+{
+	struct model *m = s->model;
+
+	switch (u->kind) {
+	case INFERRED_KIND_EARLY_ALLOC:
+	case INFERRED_KIND_DIRECT_ALLOC:
+		alloc_early(s, u, e);
+		break;
+	case INFERRED_KIND_ALLOC:
+		alloc_unrecorded(s, e, pcp);
+		break;
+	case INFERRED_KIND_ISOLATED:
+		isolate(s, e);
+		break;
+	case INFERRED_KIND_CUT:
+		cut(m, u);
+		break;
+	case INFERRED_KIND_CAPTURED:
+		capture(s, e);
+		break;
+	case INFERRED_KIND_OVERFLOW:
+		pcp_drain_put_off(m, zone, pcp);
+		break;
+	case INFERRED_KIND_MOVED:
+		move_to_end(m, u);
+		break;
+	case INFERRED_KIND_FREE:
+		free_inferred(s, e);
+		break;
+	case INFERRED_KIND_REFILL:
+		refill(s, e, zone, pcp);
+		break;
+	case INFERRED_KIND_DRAIN:
+		pcp_drain_piece(m, zone, pcp,
+				u->fields & FIELD_PAGES ? u->pages : pcp_piece(m, pcp));
+		break;
+	}
+}
+
+_Static_assert(NR_INFERRED_KIND == 22, "serve_inferred() plays every kind of inferred row");
+
 void serve_inferred(struct serve *s, const struct inferred *u)
 {
 	struct model *m = s->model;
-	struct waiting e = {
+	const struct waiting e = {
 		.moment = {m->now.ts, u->pid, u->cpu, 0},
 		.frame = u->frame,
 		.gfp_flags = u->gfp_flags,
@@ -260,84 +371,8 @@ void serve_inferred(struct serve *s, const struct inferred *u)
 	};
 	struct zone *zone = frame_zone(m, u->frame);
 	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
-	int free_count, free_factor;
 
 	m->now = e.moment;
-	switch (u->kind) {
-	case INFERRED_KIND_EARLY_ALLOC:
-	case INFERRED_KIND_DIRECT_ALLOC:
-		/* A fault that asks for a huge page keeps its turn: what it does depends on it. */
-		if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, &e)))
-			return;
-		s->early[s->nr_early++] = u->event_row;
-		s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;
-		serve_alloc(s, &e, false);
-		s->request.free.pcp_locked = false;
-		break;
-	case INFERRED_KIND_ALLOC:
-		/* alloc_pages_bulk takes entries without a word to the PCP's tuning */
-		free_count = pcp->free_count;
-		free_factor = pcp->free_factor;
-		serve_alloc(s, &e, false);
-		mark_awaits_alloc(s, &e);
-		pcp->free_count = free_count;
-		pcp->free_factor = free_factor;
-		break;
-	case INFERRED_KIND_LANDED:
-		s->request.landed_frame = u->frame;
-		break;
-	case INFERRED_KIND_DIRECT_FREE:
-		s->request.free.pcp_locked = u->at == s->at;
-		break;
-	case INFERRED_KIND_TUNED:
-		if (tuned_alike(m))
-			tune(s, u, zone, pcp);
-		break;
-	case INFERRED_KIND_ISOLATED:
-		isolate(s, &e);
-		break;
-	case INFERRED_KIND_RETYPED:
-		retype(m, u);
-		break;
-	case INFERRED_KIND_CUT:
-		cut(m, u);
-		break;
-	case INFERRED_KIND_CAPTURED:
-		capture(s, &e);
-		break;
-	case INFERRED_KIND_PUT_OFF:
-		s->request.free.drain_waits = u->at == s->at;
-		break;
-	case INFERRED_KIND_OVERFLOW:
-		pcp_drain_put_off(m, zone, pcp);
-		break;
-	case INFERRED_KIND_UNDONE_FREE:
-		s->undone_at = u->at;
-		break;
-	case INFERRED_KIND_MOVED:
-		move_to_end(m, u);
-		break;
-	case INFERRED_KIND_FREE:
-		free_inferred(s, &e);
-		break;
-	case INFERRED_KIND_DIRTY:
-	case INFERRED_KIND_CLEAN:
-		learn_dirty(m, zone, u->kind == INFERRED_KIND_DIRTY);
-		break;
-	case INFERRED_KIND_TOUCHED:
-		pcp->touched = true;
-		break;
-	case INFERRED_KIND_UNBOOSTED:
-		unboost_zone(m, zone);
-		break;
-	case INFERRED_KIND_LRU:
-		lru_learn(m, u->frame, (uint32_t)u->pages);
-		break;
-	case INFERRED_KIND_REFILL:
-		refill(s, &e, zone, pcp);
-		break;
-	default:
-		pcp_drain_piece(m, zone, pcp,
-				u->fields & FIELD_PAGES ? u->pages : pcp_piece(m, pcp));
-	}
+	if (!note_request(s, u) && !learn(s, u, zone, pcp))
+		move_pages(s, u, &e, zone, pcp);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve_internal.h - the parts of serve.h, and what its files share.
+ * serve_internal.h - what the files behind serve.h share.
  *
- *   serve.c        the interface; allocs
- *   serve_free.c   frees
- *   serve_huge.c   tries of a fault that asks for a huge page
- *   serve_inferred.c what no event tells, but other events prove
+ *   serve.c           the interface; allocs
+ *   serve_free.c      frees
+ *   serve_huge.c      tries of a fault that asks for a huge page
+ *   serve_inferred.c  inferred rows
  */
 #pragma once
 
@@ -14,11 +14,11 @@
 /* Which rows a free leaves in the model's own events. */
 enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
 
-/* A request, of a page of the model, that cannot be as the record says. */
+/* Report a request whose page of the model contradicts the record. */
 __attribute__((cold)) void serve_report(struct serve *s, const struct waiting *e, int kind,
 					int action);
 
-/* What the record says of an alloc, as a request. */
+/* A recorded alloc, as a request. */
 struct request serve_asked(const struct serve *s, const struct waiting *e);
 /* An alloc; `emit`: its event is written as well. */
 void serve_alloc(struct serve *s, const struct waiting *e, bool emit);
@@ -29,11 +29,11 @@ uint32_t serve_take_captured(struct serve *s, const struct waiting *e);
 /* The alloc got a block, or NO_FRAME. */
 void serve_settle(struct serve *s, const struct waiting *e, uint32_t head);
 
-/* The record takes pages off the lists: what the model knew otherwise of them is over. */
+/* The record takes pages off the lists: the model's other use of them ends. */
 void serve_make_free(struct serve *s, const struct waiting *e);
-/* A free takes effect, and leaves ROW_*. */
+/* A free takes effect, and leaves the rows ROW_*. */
 void serve_commit_free(struct serve *s, const struct waiting *e, int rows);
 /* mm_page_free_batched: the free of a page of a batch, or one whose mm_page_free was lost. */
 void serve_free_batched(struct serve *s, struct waiting *e);
-/* The free of a batch, or of none, is reported without an effect. */
+/* Write the event of a free that has no effect: of a batch, or undone. */
 void serve_emit_free(struct serve *s, const struct waiting *e);

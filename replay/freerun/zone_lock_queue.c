@@ -19,7 +19,7 @@ struct use {
 
 struct lock {
 	uint64_t free_at;
-	uint64_t waited_until; /* somebody has waited up to here */
+	uint64_t waited_until; /* end of the wait of the last CPU so far */
 	struct use uses[NR_ZONE_LOCK_KIND];
 	uint64_t buckets[NR_BUCKETS];
 };
@@ -168,7 +168,7 @@ void zone_lock_queues_request(struct zone_lock_queues *l, const struct zone *zon
 		return;
 	}
 	serve_until(l, a.ts);
-	/* So many within the period: the last copy's next comes before its time. */
+	/* More requests within the period than the ring holds: the last copy's next comes early. */
 	if (l->arrived - l->served[last] == OVERLAY_MAX)
 		serve(l, &l->ring[l->served[last]++ % OVERLAY_MAX], last);
 	l->ring[l->arrived++ % OVERLAY_MAX] = a;

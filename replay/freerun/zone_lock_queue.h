@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zone_lock_queue.h - what the zone locks go through: the model's own lock requests in a queue.
+ * zone_lock_queue.h - how long CPUs wait for zone locks: the model's lock requests in queues.
  *
- * Each zone lock is one FIFO server. A request comes at the time of the recorded event
- * that led to it, or when its CPU is done with its request before, so that a CPU waits
- * for others and never for itself. It then holds the lock for
+ * Each zone lock is one FIFO server. A request comes at the time of the recorded event that led to
+ * it, or when its CPU is done with its request before, so that a CPU waits for others and never for
+ * itself. It then holds the lock for
  *
  *     fixed + blocks * per block
  *
- * with one pair of numbers for taking blocks out of the buddy and one for giving them
- * back. The clocks of the CPUs do not move: who waits is not late for what it does next,
- * so that bursts are longer than told and an overload is shorter.
+ * with one pair of numbers for taking blocks out of the buddy and one for giving them back. The
+ * clocks of the CPUs do not move: a CPU that waited is not late for its next request, so that
+ * bursts are longer than recorded and an overload is shorter.
  *
- * `copies` overlays the tape's CPUs several times, the n-th copy later by n / copies of
- * 10 ms: more CPUs than were recorded, doing the same.
+ * `copies` overlays the tape's CPUs several times, the n-th copy later by n / copies of 10 ms: more
+ * CPUs than were recorded, doing the same.
  */
 #pragma once
 
@@ -35,9 +35,9 @@ struct zone_lock_ops zone_lock_queues_ops(struct zone_lock_queues *l);
 void zone_lock_queues_request(struct zone_lock_queues *l, const struct zone *zone,
 			      const struct moment *now, int kind, uint64_t blocks);
 
-/* No more requests: those of the copies that are still to come are served. */
+/* No more requests: serve those of the copies that are still to come. */
 void zone_lock_queues_finish(struct zone_lock_queues *l);
 
-/* Write what happened since the last call as rows of zone_lock and lock_wait. */
+/* Write the holds and waits since the last call as rows of zone_lock and lock_wait. */
 void zone_lock_queues_write(struct zone_lock_queues *l, const struct model *m, uint64_t ts,
 			    struct output *use, struct output *waits);

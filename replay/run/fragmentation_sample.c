@@ -18,7 +18,7 @@ struct content {
 	uint32_t unknown;
 };
 
-/* What is between two bounds, because the migratetype of some pages is unknown. */
+/* Bounds of a number, because the migratetype of some pages is unknown. */
 struct bounds {
 	uint64_t low, high;
 };

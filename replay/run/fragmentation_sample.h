@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fragmentation_sample.h - the zones at one moment: free blocks by order, and what lives in
+ * fragmentation_sample.h - the zones at one moment: free blocks by order, and the use of
  * pageblocks.
  *
- * Rows of the tables free_count and block_mix, and of reserve where the row has MIGRATE_RESERVE.
- * A fragmentation_sample looks at every pageblock, at no page but those of the reserve: it costs
+ * Rows of the tables free_count and block_mix, and of reserve where the kernel row has
+ * MIGRATE_RESERVE. A sample reads every pageblock, and no page but those of the reserve: it costs
  * some microseconds per GB.
  */
 #pragma once

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * observer.h - somebody who looks at the model while a run goes on.
- */
+/* observer.h - hooks to look at the model while a run goes on. */
 #pragma once
 
 #include "model/model.h"
@@ -10,7 +8,7 @@ enum { OBSERVER_STOPS = 2 };
 
 struct run_observer {
 	void *self;
-	/* Rows of `event`, ascending, before which the observer looks whatever they are. */
+	/* Rows of `event`, ascending, before which `before` is called whatever they are. */
 	uint64_t stops[OBSERVER_STOPS];
 	/* The model is ready. 0, or -errno to end the run. */
 	int (*start)(void *self, const struct model *m, struct error *err);

@@ -2,8 +2,8 @@
 /*
  * pcp_occupancy.h - how full the PCPs are, over time.
  *
- * Nothing is called on a PCP hit: the PCPs are looked at every OCCUPANCY_PERIOD_NS, and
- * before every tick. Since the last look each is taken to have held what it holds now.
+ * A PCP hit costs nothing: the PCPs are read every OCCUPANCY_PERIOD_NS, and before every tick. Each
+ * is assumed to have held since the last reading what it holds now.
  */
 #pragma once
 
@@ -29,9 +29,9 @@ void pcp_occupancies_free(struct pcp_occupancies *l);
 /* Time begins. */
 void pcp_occupancies_start(struct pcp_occupancies *l, uint64_t ts);
 
-/* Look at every PCP. */
+/* Read every PCP. */
 void pcp_occupancies_look(struct pcp_occupancies *l, const struct model *m, uint64_t ts);
 
-/* Look, and write what was seen since the last call as rows of pcp_occupancy. */
+/* Read, and write the occupancy since the last call as rows of pcp_occupancy. */
 void pcp_occupancies_write(struct pcp_occupancies *l, const struct model *m, uint64_t ts,
 			   struct output *output);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.h - what every run over a tape shares: its policies, its start, its spans, its output.
+ * run.h - what every run over a tape shares: policies, start, spans, output lists.
  *
  *   run_init()    policies and kernel row; names are checked
- *   run_load()    rows of the first snapshot and of the tables that a run reads besides
+ *   run_load()    rows of the first snapshot, and of the other tables that a run reads
  *   run_start()   the model is ready
- *   run_feed()    batches of `event`, of which the spans are played
+ *   run_feed()    batches of `event`; the spans of them are played
  *   run_finish()  the tape is over
  *   run_read()    finished batches of every output list, at any time
  *
- * free run (freerun/) and validate (validate/) embed a struct run and say what becomes of the
- * rows that are fed.
+ * A free run (freerun/) and a validation (validate/) embed a struct run, and play the rows that
+ * run_feed() hands them.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ struct run_config {
 	int nr_policies;
 	const char *const *policy_libs; /* paths of shared objects: policy_lib.h */
 	int nr_policy_libs;
-	uint64_t interval_ns; /* grain of the tables with one row an interval */
+	uint64_t interval_ns; /* length of one row's interval in the tables over time */
 	/* Rows to play, ascending; the rest is passed over. 0: all. */
 	const struct span *spans;
 	size_t nr_spans;
@@ -63,32 +63,32 @@ struct run {
 int run_init(struct run *run, const struct run_config *config, struct error *err);
 void run_free(struct run *run);
 
-/* A list of rows that run_read() hands out; run_free() frees it. -ENOMEM. */
+/* Open an output list, which run_read() reads and run_free() frees. -ENOMEM. */
 int run_output(struct run *run, struct output **out, const struct table *table, size_t rows,
 	       struct error *err);
 
-/* Rows of one table, before the first event: see load_rows(). -EINVAL after it. */
+/* Load rows of one table: see load_rows(). -EINVAL after the first event. */
 int run_load(struct run *run, const char *table, const struct ArrowSchema *schema,
 	     const struct ArrowArray *array, struct error *err);
 
-/* The model is ready, and the observer has seen it. As load_complete(). */
+/* Complete the model and show it to the observer. As load_complete(). */
 int run_start(struct run *run, struct error *err);
 
-/* What a kind of run does with rows `first` to `end` - 1 of a batch. 0 or -errno. */
+/* Plays rows `first` to `end` - 1 of a batch. 0 or -errno. */
 typedef int run_rows_fn(void *self, const struct event_columns *columns, size_t first, size_t end,
 			struct error *err);
 
 /*
- * A batch of `event`, in tape order: `rows` gets the parts of it that lie in the spans.
+ * Feed a batch of `event`, in tape order: `rows` gets the parts of it that lie in the spans.
  * -EINVAL after the end; -ENOMEM if rows of an output list were lost.
  */
 int run_feed(struct run *run, const struct event_columns *columns, size_t nr, run_rows_fn *rows,
 	     void *self, struct error *err);
 
-/* The row of `event` at which what is played of the tape is over. */
+/* The row of `event` after the last one that is played. */
 uint64_t run_end(const struct run *run);
 
-/* The tape is over; what remains in the output lists may be read. -EINVAL the second time. */
+/* The tape is over; the output lists may be read to their end. -EINVAL the second time. */
 int run_finish(struct run *run, struct error *err);
 
 /* -ENOMEM if rows of an output list were lost. */
@@ -98,7 +98,8 @@ int run_outputs_error(const struct run *run, struct error *err);
 struct batch *run_read(struct run *run);
 
 /*
- * A row of the reclaim table, at m->now. True if it is played here: a task that begins direct
- * reclaim, a pass of kswapd; vmstat ticks and ends of direct reclaim are the caller's.
+ * Play a reclaim event at m->now, if both kinds of run play it alike: a task that begins direct
+ * reclaim, a pass of kswapd. False for vmstat ticks and ends of direct reclaim, which the caller
+ * plays.
  */
 bool run_reclaim_event(struct run *run, const struct reclaim_event *event);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * anomalies.h - where a tape contradicts itself or the model, counted and kept as rows.
- */
+/* anomalies.h - where a tape contradicts itself or the model: a count per kind, and rows. */
 #pragma once
 
 #include "model/events.h"
 
 struct anomalies {
 	struct output *output; /* rows of `anomaly` */
-	uint64_t *nr;          /* [NR_ANOMALY_KIND], all of them; rows are kept up to a million */
+	uint64_t *nr; /* [NR_ANOMALY_KIND] all of them; the table has at most a million rows */
 };
 
 struct anomaly {

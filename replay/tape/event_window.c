@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-	PAIR_WITHIN = 16384, /* window from a free to its free_batched */
+	PAIR_WITHIN = 16384, /* events from a free to its free_batched */
 	HASH_BITS = 15,
 };
 
@@ -106,11 +106,11 @@ void window_prefetch(const struct event_window *s, uint64_t number)
 
 void window_add(struct event_window *s)
 {
-	struct window_event *event = window_room(s, 0);
+	struct window_event *event = window_slot(s, 0);
 	uint64_t last = s->last[event->cpu];
 
 	if (last && s->arrived - (last - 1) < WINDOW_ROOM)
-		window_number(s, last - 1)->next = (uint32_t)(s->arrived - (last - 1));
+		window_at(s, last - 1)->next = (uint32_t)(s->arrived - (last - 1));
 	s->last[event->cpu] = s->arrived + 1;
 	if (!s->coming[event->cpu])
 		s->coming[event->cpu] = s->arrived + 1;
@@ -122,15 +122,15 @@ void window_add(struct event_window *s)
 
 void window_run(struct event_window *s)
 {
-	const struct window_event *event = window_number(s, s->done);
+	const struct window_event *event = window_at(s, s->done);
 
 	s->coming[event->cpu] = event->next ? s->done + event->next + 1 : 0;
 	unlink_first(s);
 	s->done++;
 }
 
-struct window_event *window_of_frame(const struct event_window *s, const struct window_event *after,
-				     uint32_t frame)
+struct window_event *window_find_frame(const struct event_window *s,
+				       const struct window_event *after, uint32_t frame)
 {
 	const struct window_list *list = list_of(s, frame);
 	uint16_t begin = (uint16_t)(after ? (uint64_t)(after - s->ring) : s->done);

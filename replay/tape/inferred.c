@@ -53,8 +53,7 @@ void inferred_write(struct output *o, const struct model *m, const struct inferr
 }
 
 /*
- * The gfp flags of a request that no event showed: those with which the kernel would
- * have come to the page's zone, and no others.
+ * The gfp flags of a request without an event: those that lead to the page's zone, and no others.
  */
 static uint32_t flags_for(int migratetype, int zone)
 {
@@ -69,13 +68,13 @@ static uint32_t flags_for(int migratetype, int zone)
 	return flags;
 }
 
-/* Pages that may be held, or drained, at a time. */
+/* Most pages that a PCP may hold or drain at a time. */
 static bool is_count(uint32_t pages)
 {
 	return pages <= INT32_MAX / 2;
 }
 
-/* False for what no PCP could have. */
+/* False for a value that no PCP could have. */
 static bool load_tuning(struct inferred *row, const struct inferred_columns *c, size_t i)
 {
 	bool good = true;

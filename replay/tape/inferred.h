@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inferred.h - what the kernel did that no event told, or told late: the table inferred.
+ * inferred.h - kernel activity without an event, or with a late one: the table `inferred`.
  *
- * validate infers it where the tape contradicts the model, and writes it down. A free run
- * has no such contradiction to infer from, so it takes the rows as further requests:
- * each happens before the row of `event` that it names.
+ * validate infers the rows where the tape contradicts the model. A free run has no such
+ * contradiction to learn from, so it plays the rows as further requests: each happens before the
+ * row of `event` that it names.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "output.h"
 #include "tables.h"
 
-/* Which of its columns a row has: those of tuned; and `pages`, of drain as well. */
+/* Which columns a row of kind tuned has; FIELD_PAGES: of drain and lru as well. */
 enum {
 	FIELD_ALLOC_FACTOR = 1,
 	FIELD_BELOW_HIGH = 2,
@@ -36,23 +36,23 @@ struct inferred {
 	uint8_t alloc_factor, free_factor;
 	bool below_high, reclaim_active;
 	int32_t high, free_count;
-	int32_t pages; /* drained */
+	int32_t pages; /* drained, or on an LRU list */
 };
 
-/* Whether it is an alloc that happened before its event. */
+/* Whether the kind is an alloc that happened before its event. */
 static inline bool inferred_is_early(int kind)
 {
 	return kind == INFERRED_KIND_EARLY_ALLOC || kind == INFERRED_KIND_DIRECT_ALLOC;
 }
 
-/* Whether it is what compaction did to the free lists. */
+/* Whether the kind is a change of the free lists by compaction. */
 static inline bool inferred_is_compaction(int kind)
 {
 	return kind == INFERRED_KIND_ISOLATED || kind == INFERRED_KIND_CUT ||
 	       kind == INFERRED_KIND_CAPTURED;
 }
 
-/* Write one row to a table of inferred. */
+/* Write one row of the table `inferred`. */
 void inferred_write(struct output *o, const struct model *m, const struct inferred *row);
 
 /* Rows for a free run, in order. */
@@ -62,8 +62,8 @@ struct inferred_rows {
 };
 
 /*
- * Keep the rows; those before row `first` of `event` are over. -EINVAL for rows that no
- * model could take, or that go back in time.
+ * Store the rows of event row `first` and later. -EINVAL for rows that no model could play, or that
+ * go back in time.
  */
 int inferred_load(struct inferred_rows *u, const struct model *m,
 		  const struct inferred_columns *columns, size_t rows, uint64_t first,

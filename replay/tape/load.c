@@ -32,7 +32,7 @@ int load_model(struct load *s, struct error *err)
 	return ret ? ret : recorded_compactions_new(&s->recorded_compactions, s->model, err);
 }
 
-/* Which loader a table has, and the columns it reads. */
+/* The loader of each table, and the columns it reads. */
 static int load_table(struct load *s, const struct table *table, const struct ArrowSchema *schema,
 		      const struct ArrowArray *array, struct error *err)
 {
@@ -101,8 +101,8 @@ int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema
 }
 
 /*
- * Who sets watermarks sizes the PCPs as well (zone_pcp_update, 5.14 to 6.18; before, their
- * size is not by the watermark). An auto-tuned high stays where it is, within its new limits.
+ * New watermarks size the PCPs as well (zone_pcp_update, 5.14 to 6.18; before 5.14 their size does
+ * not depend on watermarks). An auto-tuned high stays, within its new limits.
  */
 static void resize_pcps(struct model *m, int high_fraction)
 {
@@ -135,7 +135,7 @@ int load_complete(struct load *s, struct error *err)
 	for (int i = 0; i < s->model->nr_zones; i++) {
 		struct zone *zone = &s->model->zones[i];
 
-		/* Without kswapd's passes nothing would ever take these back. */
+		/* Only passes of kswapd take a boost back. */
 		if (!s->model->boost_acts || s->kernel.boost == BOOST_NONE)
 			zone->boost = 0;
 		zone->reclaim_active &= s->model->boost_acts;

@@ -18,7 +18,7 @@ struct load {
 	uint64_t first; /* row of `event` the model starts at */
 	struct zone_spec specs[UINT8_MAX];
 	int nr_specs;
-	bool new_marks;      /* a policy set watermarks: PCPs are sized by those */
+	bool new_marks;      /* a policy set watermarks, which size the PCPs */
 	bool listed;         /* rows of free_block or block_guess were loaded */
 	struct model *model; /* NULL until all rows of zone are known */
 	struct reclaim_events reclaim_events;
@@ -28,19 +28,18 @@ struct load {
 };
 
 /*
- * Rows of one table: zone first, then any of pcp, pageblock, free_block and pcp_page (of
- * zones that an exact snapshot has), block_guess (of zones known from /proc/kpageflags
- * only), and all of reclaim, compaction, inferred, preference, reclaimed and service, in order. pcp
- * comes before pcp_page. Other tables are passed over. -EINVAL for rows that contradict each other,
- * by name and value.
+ * Load rows of one table. Rows of zone come first, then any of pcp, pageblock, free_block and
+ * pcp_page (zones of an exact snapshot) or block_guess (zones known from /proc/kpageflags only),
+ * and in tape order all of reclaim, compaction, inferred and preference. pcp comes before pcp_page.
+ * Other tables are ignored. -EINVAL, with name and value, for rows that contradict each other.
  */
 int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
 	      const struct ArrowArray *array, struct error *err);
 
-/* Build the model, if it is not there: all rows of zone are loaded. */
+/* Build the model, unless it is there: all rows of zone are loaded. */
 int load_model(struct load *s, struct error *err);
 
-/* No more rows: the model is ready. -ENODATA without a snapshot to begin from. */
+/* Everything is loaded: the model is ready. -ENODATA without a snapshot to start from. */
 int load_complete(struct load *s, struct error *err);
 
 void load_free(struct load *s);

@@ -2,10 +2,10 @@
 /*
  * lru.h - which pages in use at the start were on an LRU list, as their frees show.
  *
- * Whether a fallback claims a pageblock depends on how many of its pages are on such a list.
- * Of pages older than the tape only /proc/kpageflags tells, and that is read before the tape
- * begins, under load long before. But a page of which the tape shows nothing before it is
- * freed in a batch (mm_page_free_batched: release_pages(), 2.6.32 to 6.18) was on one.
+ * A fallback claims a pageblock by the number of its pages on such a list. Of pages older than the
+ * tape only /proc/kpageflags has that, and it is read before the tape begins, under load long
+ * before. But a page without an event before it is freed in a batch (mm_page_free_batched:
+ * release_pages(), 2.6.32 to 6.18) was on an LRU list.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 struct lru_found {
 	uint8_t *
 		first; /* [frame] LRU_UNSEEN, LRU_SETTLED, or LRU_FREED + order of the first free */
-	uint16_t *pages; /* [pageblock] so many were on an LRU list */
+	uint16_t *pages; /* [pageblock] pages that were on an LRU list */
 	uint64_t read, begin;
 };
 
@@ -27,5 +27,5 @@ void lru_free(struct lru_found *l);
 void lru_read(struct lru_found *l, const struct model *m, const struct event_columns *columns,
 	      size_t rows);
 
-/* So many old pages of a frame's pageblock, at least, are on an LRU list. */
+/* At least so many old pages of a frame's pageblock are on an LRU list. */
 void lru_learn(const struct model *m, uint32_t frame, uint32_t pages);

@@ -43,7 +43,7 @@ static void settle(struct next_events *f, uint32_t frame, enum next_event next_e
 	f->pending[frame] = 0;
 }
 
-/* An event of 2^order pages; of a batched free the last, its free_batched, is kept. */
+/* An event of 2^order pages; of a batched free the last event, its free_batched, counts. */
 static void read_row(struct next_events *f, uint64_t row, int kind, uint32_t frame, int order)
 {
 	if (kind == EVENT_KIND_FREE_BATCHED) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * next_event.h - what is heard next of a page that was freed, or left the free lists.
+ * next_event.h - the next event of each page that was freed, or left the free lists.
  *
- * Where a free put its page shows when the page appears again, and so does whether a page of
- * a refill was handed out without an event. That may be any time, so a tape is read once
- * before its events run, and 2 bits are kept of each row.
+ * The next event of a page shows where its free put it, and whether a page of a refill was handed
+ * out without an event. It may come any time later, so the tape is read once before its events run,
+ * and 2 bits per row are stored.
  */
 #pragma once
 
@@ -12,16 +12,16 @@
 #include "tables.h"
 
 enum next_event {
-	NEXT_NONE,       /* the row is of another kind, or nothing more is heard of the page */
-	NEXT_FROM_BUDDY, /* it leaves the free lists again, by itself or in a larger block */
-	NEXT_FROM_PCP,   /* it is handed out or drained: it was on a PCP list */
-	NEXT_IS_FREE,    /* it is freed: it was handed out, and no event told */
+	NEXT_NONE,       /* the row is of another kind, or the page has no later event */
+	NEXT_FROM_BUDDY, /* the page leaves the free lists again, by itself or in a larger block */
+	NEXT_FROM_PCP,   /* the page is handed out or drained: it was on a PCP list */
+	NEXT_IS_FREE,    /* the page is freed: it was handed out without an event */
 };
 
 struct next_events {
-	uint8_t *bits; /* 4 rows to a byte; NULL: nothing is known */
-	uint32_t *
-		pending; /* [frame] number of its last row, + 1, if that has a next_event; else 0 */
+	uint8_t *bits;     /* 4 rows to a byte; NULL: nothing is known */
+	uint32_t *pending; /* [frame] number of its last row, + 1, if that row waits for the next
+			      event; else 0 */
 	uint64_t nr_rows, read;
 	uint32_t nr_frames;
 };
@@ -36,19 +36,21 @@ static inline enum next_event next_event_by_kind(int kind)
 	case EVENT_KIND_ALLOC:
 	case EVENT_KIND_PCPU_DRAIN:
 		return NEXT_FROM_PCP;
-	default:
-		return NEXT_IS_FREE;
+	case EVENT_KIND_FREE:
+	case EVENT_KIND_FREE_BATCHED:
+		break;
 	}
+	return NEXT_IS_FREE;
 }
 
-/* Room for so many rows about the pages of a model. -ENOMEM. */
+/* Room for `nr_rows` rows about the pages of a model. -ENOMEM. */
 int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_rows,
 		    struct error *err);
 void next_events_free(struct next_events *f);
 
 /*
- * The first frame of a row's 2^order pages; NO_FRAME if they are in no zone, or in two. `zone`
- * is where the search begins, and that of the pages after it.
+ * The first frame of a row's 2^order pages, or NO_FRAME if they are in no zone, or in two. `zone`
+ * is where the search begins, and the zone of the pages after it.
  */
 uint32_t next_event_frame(const struct model *m, const struct zone **zone,
 			  const struct event_columns *columns, size_t i, int *order);
@@ -57,7 +59,7 @@ uint32_t next_event_frame(const struct model *m, const struct zone **zone,
 void next_events_read(struct next_events *f, const struct model *m,
 		      const struct event_columns *columns, size_t rows);
 
-/* All rows were read: what only reading needs is given back. */
+/* All rows were read: free the memory that only reading needs. */
 void next_events_done(struct next_events *f);
 
 static inline enum next_event next_event_of(const struct next_events *f, uint64_t row)

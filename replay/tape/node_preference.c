@@ -37,13 +37,13 @@ static bool has_memory(const struct model *m, const struct request *rq, int node
 	return false;
 }
 
-/* Whether what an alloc of a thread asked first can be told from where its page is. */
+/* Whether the place of an alloc's page shows which node the thread asked first. */
 static bool is_countable(const struct window_event *alloc)
 {
 	return !event_depth(alloc) && !(alloc->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE));
 }
 
-/* Whether an alloc of a thread landed elsewhere though its CPU's node had so much memory. */
+/* Whether an alloc of a thread landed elsewhere although its CPU's node had so much memory. */
 static bool is_unforced(const struct model *m, const struct window_event *alloc, int wmark)
 {
 	uint16_t local = m->cpu_nodes[alloc->cpu];
@@ -81,7 +81,10 @@ void node_preference_see(struct node_preference *p, const struct model *m,
 	count->requests++;
 	p->most = event->pid > p->most ? event->pid : p->most;
 	count->remote += frame_zone(m, event->frame)->node != local;
-	/* Beyond pending_miss: a request that had to reclaim is told only once it was served. */
+	/*
+	 * Without these orders: the event of a request that had to reclaim comes only once it was
+	 * served.
+	 */
 	count->unforced += is_unforced(m, event, WMARK_HIGH);
 }
 

@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define KSWAPD_QUIET_NS 1000000ull /* a pass of kswapd is over when it is not seen for so long */
+#define KSWAPD_QUIET_NS                                                                            \
+	1000000ull /* a pass of kswapd is over after so long without an event of its task */
 
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
@@ -60,7 +61,7 @@ static int row_node(const struct model *m, const struct reclaim_columns *columns
 	return columns->node[i];
 }
 
-/* The row just added, if of a kswapd: how long the pass lasts at least. */
+/* The row just added, if it is of a kswapd, says how long the pass lasts at least. */
 static void span_pass(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
 {
 	struct kswapd_pass *kswapd;
@@ -129,7 +130,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			a->kswapds[where].pid = columns->pid[i];
 			m->boost_acts = true;
 			break;
-		case RECLAIM_KIND_WAKEUP_KSWAPD: /* it waits: only then the event fires */
+		case RECLAIM_KIND_WAKEUP_KSWAPD: /* the task waits: only then the event fires */
 		case RECLAIM_KIND_KSWAPD_SLEEP:
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_END;
 			reclaim_event.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
@@ -158,7 +159,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			where = columns->cpu[i];
 			reclaim_event.order = end_reclaim(a, columns->pid[i]);
 			break;
-		default:
+		default: /* any other row of a kswapd's task: its pass goes on */
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;
 			where = kswapd_node(a, m, columns->pid[i]);
 		}
@@ -204,10 +205,15 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	case RECLAIM_EVENT_KSWAPD_SEEN:
 		prolong(kswapd, m->now.ts);
 		break;
-	default:
+	case RECLAIM_EVENT_KSWAPD_END:
 		end_pass(a, m, reclaim_event->where);
 		if (reclaim_event->sleeps)
 			vmstat_diff_kswapd(m, reclaim_event->where, false);
+		break;
+	case RECLAIM_EVENT_TICK:
+	case RECLAIM_EVENT_DIRECT_BEGIN:
+	case RECLAIM_EVENT_DIRECT_END:
+		break;
 	}
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reclaim_event.h - what the kernel did reclaim_event from requests: passes of kswapd, vmstat
- * ticks.
+ * reclaim_events.h - recorded activity beside the requests: vmstat ticks, direct reclaim, passes of
+ * kswapd.
  *
- * Both come from the reclaim table, whose rows say before which row of `event` they
- * were. A pass begins with kswapd_wake. Its end has no event: it comes after the last row
- * of its task before kswapd sleeps or can be woken again, and is over when no event of the
- * task came for 1 ms after that (in guests a pass that finds nothing takes 0.1 ms).
+ * All come from the reclaim table, whose rows name the row of `event` after them. A pass begins
+ * with kswapd_wake. Its end has no event: it comes after the last row of its task before kswapd
+ * sleeps or can be woken again, and counts as over 1 ms after the last event of the task (in guests
+ * a pass that finds nothing takes 0.1 ms).
  */
 #pragma once
 
@@ -17,9 +17,9 @@ struct reclaim_event {
 	uint64_t last; /* of a pass that begins: the time of its task's last row in it */
 	enum {
 		RECLAIM_EVENT_TICK,
-		RECLAIM_EVENT_DIRECT_BEGIN, /* a task begins direct reclaim: no zone could serve its
-					       request */
-		RECLAIM_EVENT_DIRECT_END,   /* that is over: it tries again */
+		RECLAIM_EVENT_DIRECT_BEGIN, /* a task begins direct reclaim: no zone could serve it
+					     */
+		RECLAIM_EVENT_DIRECT_END,   /* the task ends direct reclaim and tries again */
 		RECLAIM_EVENT_KSWAPD_BEGIN,
 		RECLAIM_EVENT_KSWAPD_SEEN,
 		RECLAIM_EVENT_KSWAPD_END,
@@ -27,17 +27,17 @@ struct reclaim_event {
 	int32_t pid;
 	uint16_t where; /* CPU of a tick or task, node of a kswapd */
 	uint8_t class_zone;
-	bool sleeps;   /* of an end: kswapd did not just find that it may be woken */
+	bool sleeps;   /* of an end: kswapd goes to sleep, and was not just found wakeable */
 	uint8_t order; /* of the request, as are the flags */
 	uint32_t gfp_flags;
 };
 
-/* What the record shows of the kswapd of one node. */
+/* The kswapd of one node, as the record shows it. */
 struct kswapd_pass {
 	bool known;
 	int32_t pid;
-	size_t begun;   /* while rows are loaded: 1 + that of the pass's begin, or 0 */
-	uint64_t until; /* when the running pass is over, unless kswapd is seen again; or 0 */
+	size_t begun;   /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
+	uint64_t until; /* end of the running pass, unless kswapd shows again; 0: no pass */
 };
 
 /* A task in direct reclaim, or out of it until the alloc for which it went there. */
@@ -45,7 +45,7 @@ struct reclaiming {
 	int32_t pid;
 	uint8_t order;
 };
-enum { RECLAIMING_MAX = 1024, RECLAIMED_MAX = 64 }; /* at a time; of more the order is 0 */
+enum { RECLAIMING_MAX = 1024, RECLAIMED_MAX = 64 }; /* at a time; of further tasks the order is 0 */
 
 struct reclaim_events {
 	struct reclaim_event *rows;
@@ -63,14 +63,14 @@ int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct e
 void reclaim_events_free(struct reclaim_events *a);
 
 /*
- * Keep the rows that tell of a pass or a tick; those before row `first` of `event` are
- * over. Watermark boosts act if there are passes, which take them back.
+ * Store the rows of event row `first` and later that belong to a pass, a tick or direct reclaim.
+ * Watermark boosts act if there are passes, which take them back.
  */
 int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			const struct reclaim_columns *columns, size_t rows, uint64_t first,
 			struct error *err);
 
-/* The next row that was before row `at` of `event`, or NULL. */
+/* The next event that was before row `at` of `event`, or NULL. */
 static inline const struct reclaim_event *reclaim_events_next(struct reclaim_events *a, uint64_t at)
 {
 	if (a->next == a->nr || a->rows[a->next].at > at)
@@ -78,7 +78,7 @@ static inline const struct reclaim_event *reclaim_events_next(struct reclaim_eve
 	return &a->rows[a->next++];
 }
 
-/* The row of `event` before which the next vmstat tick of a CPU was; UINT64_MAX: there is none. */
+/* The row of `event` after the next vmstat tick of a CPU; UINT64_MAX without a tick. */
 static inline uint64_t reclaim_events_next_tick(const struct reclaim_events *a, int cpu)
 {
 	for (size_t i = a->next; i < a->nr; i++)
@@ -95,5 +95,5 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event);
 bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order);
 
-/* An event of a task: passes go on that it is part of, those end that were quiet for long. */
+/* An event of a task: its own passes go on, passes without an event for 1 ms end. */
 void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid, uint64_t ts);

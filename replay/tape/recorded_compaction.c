@@ -109,7 +109,7 @@ struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid)
 	return NULL;
 }
 
-/* The same; a task that is new takes the place of one that is done. NULL: there is none. */
+/* The same; a new task takes the place of one that is done. NULL without a free place. */
 static struct compactor *compactor_get(struct recorded_compactions *c, int32_t pid)
 {
 	struct compactor *task = compactor_of(c, pid);
@@ -224,7 +224,8 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 	case COMPACTION_KIND_FINISHED:
 		if (task->running &&
 		    (row->status == COMPACT_NO_SUITABLE_PAGE || row->status == COMPACT_CONTINUE))
-			compact_find_source(m, task, next_source(c, c->next, row->pid), sink);
+			recorded_compaction_find_source(m, task, next_source(c, c->next, row->pid),
+							sink);
 		break;
 	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
 		task->migrate_pfn = row->end_pfn;
@@ -232,7 +233,7 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 	case COMPACTION_KIND_ISOLATE_FREEPAGES:
 		if (!task->running)
 			break;
-		compact_scan_block(m, task, row, sink);
+		recorded_compaction_scan_block(m, task, row, sink);
 		if (!task->found)
 			task->free_pfn = free_scanner(m, row);
 		break;
@@ -241,7 +242,7 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 			break;
 		task->free_pfn = row->end_pfn;
 		task->found = row->nr_taken > 0;
-		compact_scan_lists(c, m, task, row, sink);
+		recorded_compaction_scan_lists(c, m, task, row, sink);
 		break;
 	}
 }

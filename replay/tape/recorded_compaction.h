@@ -2,10 +2,11 @@
 /*
  * recorded_compaction.h - what compaction did to the free lists, from the compaction table.
  *
- * Its free scanner takes pages off the lists, its quick searches cut lists like a deck of
- * cards, and no page event tells. But its own events say where the scanners stood and what
- * they looked at and took: enough to follow the compact_control of each task that compacts
- * (mm/compaction.c, 5.10 to 6.18), and to check at every event that it was followed well.
+ * The free scanner takes pages off the lists, and the quick searches cut lists like a deck of
+ * cards, without a page event. But compaction's own events have the positions of the scanners and
+ * what they scanned and took. That is enough to follow the compact_control of each task that
+ * compacts (mm/compaction.c, 5.10 to 6.18), and to check at every event that the model followed it
+ * well.
  */
 #pragma once
 
@@ -43,7 +44,7 @@ struct compactor {
 	struct capture capture;
 };
 
-enum { MAX_COMPACTORS = 64 }; /* at the same time; others go unseen */
+enum { MAX_COMPACTORS = 64 }; /* at the same time; further tasks are not followed */
 
 struct recorded_compactions {
 	struct recorded_compaction_row *rows;
@@ -56,7 +57,7 @@ struct recorded_compactions {
 				compact_init_free_pfn */
 };
 
-/* What following compaction finds; `self` is handed through. */
+/* Callbacks for what following compaction finds; each gets `self`. */
 struct recorded_compaction_sink {
 	void *self;
 	/* 2^order free pages were taken off their list, of `migratetype`. */
@@ -74,7 +75,7 @@ struct recorded_compaction_sink {
 int recorded_compactions_new(struct recorded_compactions *c, const struct model *m,
 			     struct error *err);
 
-/* Keep the rows from row `first` of `event` on that tell of scanners and migrations. */
+/* Store the rows of event row `first` and later about scanners and migrations. */
 int recorded_compactions_load(struct recorded_compactions *c,
 			      const struct compaction_columns *columns, size_t rows, uint64_t first,
 			      struct error *err);
@@ -97,13 +98,14 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 				const struct recorded_compaction_row *row,
 				const struct recorded_compaction_sink *sink);
 
-/* compact_scan.c: the scanners. */
-void compact_scan_block(struct model *m, struct compactor *task,
-			const struct recorded_compaction_row *row,
-			const struct recorded_compaction_sink *sink);
-void compact_scan_lists(struct recorded_compactions *c, struct model *m, struct compactor *task,
-			const struct recorded_compaction_row *row,
-			const struct recorded_compaction_sink *sink);
+/* recorded_compaction_scan.c: the scanners. */
+void recorded_compaction_scan_block(struct model *m, struct compactor *task,
+				    const struct recorded_compaction_row *row,
+				    const struct recorded_compaction_sink *sink);
+void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model *m,
+				    struct compactor *task,
+				    const struct recorded_compaction_row *row,
+				    const struct recorded_compaction_sink *sink);
 /* `scanned`: the first pfn of the pageblock that the migration scanner went to; NONE: to none. */
-void compact_find_source(struct model *m, struct compactor *task, uint64_t scanned,
-			 const struct recorded_compaction_sink *sink);
+void recorded_compaction_find_source(struct model *m, struct compactor *task, uint64_t scanned,
+				     const struct recorded_compaction_sink *sink);

@@ -25,20 +25,26 @@ static void isolate(struct model *m, struct compactor *task, uint32_t head,
 	retype_isolated(m, head, order);
 }
 
-/* A scan of a range in strides: what it looks at, and what it takes. */
+/* What a scan of a range in strides looked at, and what it took. */
 struct scan {
 	int64_t scanned, taken;
 };
 
+/* How a scan goes on, and what it does with the chunks. */
+struct taking {
+	uint32_t stride;
+	int64_t most;           /* pages, and little more */
+	struct compactor *task; /* the task that takes them; NULL: they are only counted */
+	const struct recorded_compaction_sink *sink;
+};
+
 /*
- * isolate_freepages_block: free chunks that begin where the scanner window. Large used blocks
- * are taken to be compound, and are passed over at once. `task`: take them, `most` pages and
- * little more; else only count.
+ * isolate_freepages_block: free chunks that begin where the scanner steps. Large used blocks are
+ * taken to be compound, and are passed over at once.
  */
 static struct scan scan_range(struct model *m, const struct zone *zone,
-			      const struct recorded_compaction_row *row, uint32_t stride,
-			      int64_t most, struct compactor *task,
-			      const struct recorded_compaction_sink *sink)
+			      const struct recorded_compaction_row *row,
+			      const struct taking *taking)
 {
 	uint32_t frame = pfn_frame(m, row->start_pfn), end;
 	struct scan scan = {0};
@@ -46,7 +52,7 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 	end = row->end_pfn - row->start_pfn < zone->end - frame
 		      ? frame + (uint32_t)(row->end_pfn - row->start_pfn)
 		      : zone->end;
-	for (; frame < end && scan.taken < most; frame += stride) {
+	for (; frame < end && scan.taken < taking->most; frame += taking->stride) {
 		const struct frame *f = &m->frames[frame];
 		uint32_t pages = f->state == FRAME_TAIL ? 1 : 1u << f->order;
 		bool whole = f->state != FRAME_PCP && frame + pages <= end;
@@ -54,8 +60,8 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 		scan.scanned++;
 		if (f->state == FRAME_FREE) {
 			scan.taken += pages;
-			if (task)
-				isolate(m, task, frame, sink);
+			if (taking->task)
+				isolate(m, taking->task, frame, taking->sink);
 		}
 		if (f->state == FRAME_FREE || whole) {
 			scan.scanned += pages - 1;
@@ -65,9 +71,9 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 	return scan;
 }
 
-void compact_scan_block(struct model *m, struct compactor *task,
-			const struct recorded_compaction_row *row,
-			const struct recorded_compaction_sink *sink)
+void recorded_compaction_scan_block(struct model *m, struct compactor *task,
+				    const struct recorded_compaction_row *row,
+				    const struct recorded_compaction_sink *sink)
 {
 	static const uint32_t strides[] = {1, CLUSTER, 2, 4, 8, 16};
 	enum { NR_STRIDES = sizeof(strides) / sizeof(strides[0]) };
@@ -79,7 +85,8 @@ void compact_scan_block(struct model *m, struct compactor *task,
 	for (int exactly = 1; exactly >= 0 && !stride; exactly--)
 		for (int i = 0; i < NR_STRIDES && !stride; i++) {
 			struct scan scan =
-				scan_range(m, task->zone, row, strides[i], INT64_MAX, NULL, NULL);
+				scan_range(m, task->zone, row,
+					   &(struct taking){strides[i], INT64_MAX, NULL, NULL});
 
 			if (scan.taken == row->nr_taken &&
 			    (!exactly || scan.scanned == row->nr_scanned))
@@ -87,9 +94,9 @@ void compact_scan_block(struct model *m, struct compactor *task,
 		}
 	sink->followed(sink->self, task->zone, (uint64_t)row->nr_taken, stride);
 	if (stride)
-		scan_range(m, task->zone, row, stride, INT64_MAX, task, sink);
+		scan_range(m, task->zone, row, &(struct taking){stride, INT64_MAX, task, sink});
 	else
-		scan_range(m, task->zone, row, 1, row->nr_taken, task, sink);
+		scan_range(m, task->zone, row, &(struct taking){1, row->nr_taken, task, sink});
 }
 
 /* What one quick search for free pages would do. */
@@ -98,7 +105,7 @@ struct search {
 	uint32_t found;
 	int found_order;
 	int search_order; /* of the next search */
-	bool preferred;   /* found where the scanner would like it best */
+	bool preferred;   /* found where the scanner looks first */
 	int64_t scanned;
 };
 
@@ -189,7 +196,7 @@ static bool as_recorded(const struct search *search, const struct recorded_compa
 }
 
 /*
- * The depth and the order to begin with that explain a search: those that are due, or others.
+ * The depth and the order to begin with that explain a search: the expected ones, or others.
  * Whether there are any.
  */
 static bool explain_search(struct recorded_compactions *c, const struct model *m,
@@ -259,9 +266,10 @@ static void find_left(const struct model *m, const struct compactor *task,
 	search->found_order = order;
 }
 
-void compact_scan_lists(struct recorded_compactions *c, struct model *m, struct compactor *task,
-			const struct recorded_compaction_row *row,
-			const struct recorded_compaction_sink *sink)
+void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model *m,
+				    struct compactor *task,
+				    const struct recorded_compaction_row *row,
+				    const struct recorded_compaction_sink *sink)
 {
 	struct search search;
 	bool explained;
@@ -304,11 +312,11 @@ static void move_to_tail(struct model *m, struct compactor *task, uint32_t list,
 }
 
 /*
- * fast_find_migrateblock: a source in which some pages are free already. Which blocks it had
- * to skip is not told, but where it went is.
+ * fast_find_migrateblock: a source in which some pages are free already. The events show where the
+ * search went, but not which blocks it had to skip.
  */
-void compact_find_source(struct model *m, struct compactor *task, uint64_t scanned,
-			 const struct recorded_compaction_sink *sink)
+void recorded_compaction_find_source(struct model *m, struct compactor *task, uint64_t scanned,
+				     const struct recorded_compaction_sink *sink)
 {
 	uint64_t zone_start = task->zone->start_pfn, block = (1ull << m->pageblock_order) - 1;
 	uint64_t distance = (task->free_pfn - task->migrate_pfn) >> 1, high_pfn;

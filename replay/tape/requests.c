@@ -102,6 +102,14 @@ struct validity {
 	uint64_t pfn, page_order, migratetype, gfp_flags;
 };
 
+/* Up to 64 rows of a batch, which begins at row `at` of `event`. */
+struct rows {
+	struct event_columns columns;
+	struct validity valid;
+	uint64_t at;
+	bool plain; /* see are_plain() */
+};
+
 static uint64_t valid_rows(const uint8_t *bitmap, size_t first, size_t end)
 {
 	uint64_t bits = UINT64_MAX;
@@ -131,8 +139,8 @@ static uint64_t bits_of(size_t first, size_t end)
 }
 
 /*
- * Whether rows `first` to `end` - 1, at most 64, are as a recording's are: of each, what
- * read_row() asks of all of them holds. Also false where a null stands for a wild value.
+ * Whether rows `first` to `end` - 1, at most 64, are plain: each passes the tests of read_row()
+ * that do not look at pages. Also false where a null hides a wild value.
  */
 static bool are_plain(const struct requests *q, const struct event_columns *c,
 		      const struct validity *valid, size_t first, size_t end)
@@ -154,13 +162,16 @@ static bool are_plain(const struct requests *q, const struct event_columns *c,
 }
 
 /*
- * Fill in request `number`; false, with an anomaly, if the row cannot be one. What is copied
- * is copied first: gcc spills what waits for the branches.
+ * Fill in request `number`; false, with an anomaly, if the row cannot be one. Plain copies come
+ * first: gcc spills them if they wait for the branches.
  */
-static inline bool read_row(struct requests *q, struct waiting *e, uint64_t number,
-			    const struct event_columns *c, const struct validity *valid,
-			    uint64_t at, size_t i, bool plain)
+static inline __attribute__((always_inline)) bool
+read_row(struct requests *q, struct waiting *e, uint64_t number, const struct rows *rows, size_t i)
 {
+	const struct event_columns *c = &rows->columns;
+	const struct validity *valid = &rows->valid;
+	uint64_t at = rows->at;
+	bool plain = rows->plain;
 	const struct model *m = q->model;
 	unsigned kind = c->kind[i], row = i & 63;
 	unsigned order = valid->page_order >> row & 1 ? c->page_order[i] : 0;
@@ -213,17 +224,18 @@ static inline bool read_row(struct requests *q, struct waiting *e, uint64_t numb
 }
 
 /* Rows of the same 64; returns how many requests they were. */
-static inline size_t read_rows(struct requests *q, const struct event_columns *c,
-			       const struct validity *valid, uint64_t at, size_t first, size_t end,
-			       bool plain)
+static inline __attribute__((always_inline)) size_t read_rows(struct requests *q,
+							      const struct rows *rows, size_t first,
+							      size_t end)
 {
+	const struct event_columns *c = &rows->columns;
 	uint64_t number = q->arrived;
 	struct waiting *e = request(q, number);
 
 	for (size_t i = first; i < end; i++) {
 		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
 			continue;
-		if (!read_row(q, e, number, c, valid, at, i, plain))
+		if (!read_row(q, e, number, rows, i))
 			continue;
 		number++;
 		e++;
@@ -234,20 +246,21 @@ static inline size_t read_rows(struct requests *q, const struct event_columns *c
 size_t requests_read(struct requests *q, const struct event_columns *columns, uint64_t at,
 		     size_t first, size_t end)
 {
-	const struct event_columns c = *columns;
+	struct rows rows = {.columns = *columns, .at = at};
 	size_t room = REQUESTS_CHUNK - q->arrived % REQUESTS_CHUNK;
 
 	while (first < end && room) {
 		size_t stop = (first | 63) + 1, nr;
-		struct validity valid;
 
 		stop = stop < end ? stop : end;
 		stop = stop - first < room ? stop : first + room;
-		read_validity(&valid, &c, first, end);
-		if (are_plain(q, &c, &valid, first, stop))
-			nr = read_rows(q, &c, &valid, at, first, stop, true);
+		read_validity(&rows.valid, columns, first, end);
+		/* Two copies of the loop: in the first the compiler knows that rows are plain. */
+		rows.plain = are_plain(q, &rows.columns, &rows.valid, first, stop);
+		if (rows.plain)
+			nr = read_rows(q, &rows, first, stop);
 		else
-			nr = read_rows(q, &c, &valid, at, first, stop, false);
+			nr = read_rows(q, &rows, first, stop);
 		q->arrived += nr;
 		room -= nr;
 		first = stop;

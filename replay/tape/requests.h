@@ -2,15 +2,13 @@
 /*
  * requests.h - the requests of a tape, waiting for their turn.
  *
- * Rows of `event` go in; allocs, frees and free_batched come out in the same order, when
- * all that may change their meaning was seen: the kernel reports a free when it begins
- * and, for a page of a batch, again as free_batched when it takes effect, so a free waits
- * for WINDOW requests. Rows that cannot be requests become anomalies; other kinds of
- * events are passed over.
+ * Rows of `event` go in. Allocs, frees and free_batched come out in the same order, once everything
+ * that may change their meaning was seen. The kernel reports a free when it begins and, for a page
+ * of a batch, again as free_batched when it takes effect; so a free waits for WINDOW requests. Rows
+ * that cannot be requests become anomalies. Other kinds of events are ignored.
  *
- * Requests come out by the chunk, so that the memory of a whole chunk can be fetched
- * before it is needed. What comes out does not depend on how the rows were cut into
- * batches.
+ * Requests come out in chunks, so that the memory for a whole chunk can be fetched before it is
+ * needed. The result does not depend on how the rows were cut into batches.
  */
 #pragma once
 

@@ -180,7 +180,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 	return 0;
 }
 
-/* The frame of 2^order pages that no other row of the snapshot spoke of. */
+/* The frame of 2^order pages that no other row of the snapshot covers. */
 static int claim_old(struct model *m, const char *table, uint64_t pfn, int order, uint32_t *out,
 		     struct error *err)
 {
@@ -208,7 +208,7 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 	return 0;
 }
 
-/* Free a block of the snapshot; buddies that a snapshot was too slow for merge. */
+/* Free a block of the snapshot; buddies that were freed while the snapshot was read merge. */
 static void add_free(struct model *m, uint32_t frame, int order, int migratetype)
 {
 	uint32_t buddy = frame ^ (1u << order);
@@ -468,13 +468,13 @@ static void write_pcp_pages(const struct model *m, const struct pcp *pcp, struct
 }
 
 static void write_free_list(const struct model *m, const struct zone *zone, int order, int type,
-			    struct output *area, struct output *blocks, uint64_t ts)
+			    struct output *const outputs[NR_END], uint64_t ts)
 {
 	uint32_t list = free_list(zone, order, type);
 
 	if (zone->nr_free[order][type] || type <= MIGRATETYPE_HIGHATOMIC) {
 		struct free_area_columns *columns;
-		BEGIN_ROW(area, ts)
+		BEGIN_ROW(outputs[END_FREE_AREA], ts)
 
 		columns->node[i] = zone->node;
 		columns->zone[i] = zone->type;
@@ -485,7 +485,7 @@ static void write_free_list(const struct model *m, const struct zone *zone, int 
 	}
 	for (uint32_t f = m->frames[list].next; f != list; f = m->frames[f].next) {
 		struct free_block_columns *columns;
-		BEGIN_ROW(blocks, ts)
+		BEGIN_ROW(outputs[END_FREE_BLOCK], ts)
 
 		columns->node[i] = zone->node;
 		columns->zone[i] = zone->type;
@@ -545,8 +545,7 @@ void snapshot_write(const struct model *m, struct output *const outputs[NR_END],
 				write_block_count(zone, type, nr_blocks[type],
 						  outputs[END_BLOCK_COUNT], ts);
 			for (int order = 0; order <= m->max_order; order++)
-				write_free_list(m, zone, order, type, outputs[END_FREE_AREA],
-						outputs[END_FREE_BLOCK], ts);
+				write_free_list(m, zone, order, type, outputs, ts);
 		}
 	}
 	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * accuracy.h - how often the model was right, and what it had to be told.
- */
+/* accuracy.h - how often the model was right, and what it took over from the record. */
 #pragma once
 
 #include "model/force_state.h"
@@ -9,7 +7,7 @@
 #include "tape/event_window.h"
 #include "tables.h"
 
-/* What the kernel decided: the enum of the tables exactness and miss. */
+/* Decisions of the kernel: the enum of the tables exactness and miss. */
 enum decision {
 	DECISION_ALLOC,
 	DECISION_ZONE_LOCKED,
@@ -30,7 +28,7 @@ struct repair_count {
 	uint64_t nr, pages;
 };
 
-/* What was scored in one zone. */
+/* The counts of one zone. */
 struct zone_accuracy {
 	struct accuracy_count decisions[NR_DECISIONS];
 	struct repair_count repairs[NR_REPAIR_CAUSE];
@@ -57,7 +55,7 @@ struct miss {
 };
 #define NONE UINT64_MAX
 
-/* Of a run that has its model; the tables become output lists of the run. -ENOMEM. */
+/* Counts for a run that has its model; the tables become output lists of the run. -ENOMEM. */
 int accuracy_new(struct accuracy *s, struct run *run, struct error *err);
 void accuracy_free(struct accuracy *s);
 
@@ -75,6 +73,6 @@ static inline void accuracy_count(struct accuracy *s, const struct zone *zone,
 void accuracy_miss(struct accuracy *s, const struct miss *miss);
 void accuracy_repair(struct accuracy *s, const struct zone *zone, int cause, uint64_t pages);
 
-/* Time goes on: intervals that are over become rows. */
+/* Intervals that end before `ts` become rows. */
 void accuracy_advance(struct accuracy *s, uint64_t ts);
 void accuracy_finish(struct accuracy *s);

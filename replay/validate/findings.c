@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What validate finds: misses, misses that may turn out to be none, inferred rows, captures. */
+/* The findings of validate: misses and pending misses, inferred rows, captures. */
 #include "validate_run.h"
 
 void note_divergence(struct validate *v, const struct miss *miss)
@@ -87,7 +87,8 @@ void resolve_pending_miss(struct validate *v, uint32_t frame, bool proof)
 	if (f->list != NO_ALLOC)
 		return;
 	f->list = 0;
-	if (f->next >= MAX_PENDING_MISSES) /* there is none, or the page was part of others since */
+	if (f->next >=
+	    MAX_PENDING_MISSES) /* no pending miss, or the page was part of other blocks since */
 		return;
 	pending_miss = &v->pending_misses[f->next];
 	if (!proof)
@@ -95,7 +96,7 @@ void resolve_pending_miss(struct validate *v, uint32_t frame, bool proof)
 	settle_pending_miss(v, pending_miss);
 }
 
-/* A request that asked for what `row` tells began with the page's node, and not its CPU's. */
+/* If the request of `row` asked the page's node first, and not its CPU's: a row of that. */
 static void emit_landed(struct validate *v, struct inferred row, uint8_t flags)
 {
 	const struct window_event alloc = {
@@ -118,7 +119,7 @@ static void emit_landed(struct validate *v, struct inferred row, uint8_t flags)
 void emit_inferred(struct validate *v, struct inferred row, const struct window_event *alloc)
 {
 	bool over = v->window.done == v->window.arrived;
-	const struct window_event *running = window_number(&v->window, v->window.done - over);
+	const struct window_event *running = window_at(&v->window, v->window.done - over);
 
 	row.at = row.at ? row.at : running->at;
 	row.ts = running->ts;
@@ -266,7 +267,7 @@ void captured(struct validate *v, const struct capture *capture)
 	v->m->frames[capture->frame].list = AWAITS_ALLOC;
 	v->pushed[capture->frame] = 0;
 	emit_captured(v, capture->frame, capture->order,
-		      window_number(&v->window, v->window.done)->at + 1);
+		      window_at(&v->window, v->window.done)->at + 1);
 	if (v->announced.frame == NO_FRAME)
 		return;
 	count_capture(v, &v->announced, capture->frame);

@@ -25,11 +25,11 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 	emit_cut(self, first, 0);
 }
 
-/* A page that compaction takes is heard of again when it is freed, and not before. */
+/* The next event of a page that compaction takes is its free. */
 static int left(void *self, uint32_t head)
 {
 	const struct validate *v = self;
-	const struct window_event *next = window_of_frame(&v->window, NULL, head);
+	const struct window_event *next = window_find_frame(&v->window, NULL, head);
 
 	if (!next)
 		return 0;
@@ -52,9 +52,9 @@ void predict_compaction(struct validate *v, const struct recorded_compaction_row
 }
 
 /*
- * Whether a target of migration that is freed was in use: its owner let go of it while the
- * task that moved it there still held it, and the allocator has it back. What goes back to
- * compaction is freed by itself, and heard of again when it is freed once more.
+ * Whether a freed target of migration was in use: its owner released it while the task that moved
+ * it there still held it, and the allocator has it back. A page that goes back to compaction has
+ * two frees in a row: this one, and one later.
  */
 static bool was_used(const struct validate *v, const struct window_event *free)
 {
@@ -76,7 +76,7 @@ bool is_given_back(struct validate *v, const struct window_event *event)
 		return task->run && f->list == ISOLATED && f->next == task->run &&
 		       !was_used(v, event);
 	/* The model did not see it taken. A source is in use until it is freed. */
-	next = window_of_frame(&v->window, NULL, event->frame);
+	next = window_find_frame(&v->window, NULL, event->frame);
 	return !next || next->kind == EVENT_KIND_FREE;
 }
 

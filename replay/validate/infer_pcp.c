@@ -21,7 +21,7 @@ struct window_event *find_alloc(const struct validate *v, const struct window_ev
 
 bool is_freed_next(const struct validate *v, uint32_t frame)
 {
-	const struct window_event *next = window_of_frame(&v->window, NULL, frame);
+	const struct window_event *next = window_find_frame(&v->window, NULL, frame);
 
 	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
 }
@@ -73,8 +73,8 @@ void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migrat
 }
 
 /*
- * Whether a page that no list had when it should, and of which nothing more is heard, was on
- * none: the interrupt that freed it found some lock taken, which was the PCP's then.
+ * Whether a page that was missing on its list, and has no later event, was on none: the interrupt
+ * that freed it found a lock taken, which was the PCP's then.
  */
 static bool went_past(const struct validate *v, uint32_t frame)
 {
@@ -103,8 +103,8 @@ void free_unaccounted(struct validate *v)
 }
 
 /*
- * Whether an entry of a list may have left it by now: nothing more is heard of it, or that it
- * is freed. If so, those below it could leave after it came.
+ * Whether an entry of a list may have left it by now: it has no later event, or that is a free. If
+ * so, those below it could leave after it came.
  */
 static bool may_have_left(const struct validate *v, uint32_t entry)
 {
@@ -168,11 +168,11 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
 /* Whether the free that runs has put an entry onto its list. */
 static bool is_just_freed(const struct validate *v, uint32_t entry)
 {
-	return v->pushed[entry] == (uint32_t)window_number(&v->window, v->window.done)->at;
+	return v->pushed[entry] == (uint32_t)window_at(&v->window, v->window.done)->at;
 }
 
 /*
- * An entry of a list that the tape next shows freed, below one that it does not: so it was
+ * An entry of a list whose next event is a free, below one whose next event is another: so it was
  * handed out before that one was freed. Those on top may be handed out later.
  */
 static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
@@ -194,7 +194,7 @@ static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, i
 	return NO_FRAME;
 }
 
-/* Entries on top of the lists that the tape next, and soon, shows freed. */
+/* Entries on top of the lists whose next event is a free, and soon. */
 static void take_freed_next(struct validate *v, struct pcp *pcp)
 {
 	enum { LOOK_AT = 16 };

@@ -20,20 +20,20 @@ static const struct window_event *after_interrupt(const struct validate *v,
 	return NULL;
 }
 
-/* What is heard next of a freed page: of all of the tape, if that was seen before. */
+/* The next event of a freed page: of the whole tape, if that was read before. */
 static enum next_event next_event_of_free(const struct validate *v, const struct window_event *free)
 {
 	const struct window_event *next;
 
 	if (v->next_events.bits)
 		return next_event_of(&v->next_events, free->at);
-	next = window_of_frame(&v->window, free, free->frame);
+	next = window_find_frame(&v->window, free, free->frame);
 	return next ? next_event_by_kind(next->kind) : NEXT_NONE;
 }
 
 /*
- * What is heard next of the pages an interrupt frees tells where they went: above 0 to the
- * buddy, below 0 to the PCP, 0 if nothing tells.
+ * Where the pages that an interrupt freed went, by their next events: above 0 to the buddy, below 0
+ * to the PCP, 0 unknown.
  */
 static int frees_went_past(const struct validate *v, const struct window_event *first,
 			   const struct zone *zone)
@@ -60,10 +60,9 @@ bool interrupts_holder(const struct validate *v, const struct window_event *even
 }
 
 /*
- * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock keeps
- * preemption off; where the tape shows that, an interrupt that does not show it
- * interrupted no holder. One that shows it interrupted the holder of some lock: of which,
- * is told by what becomes of the pages.
+ * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock disables
+ * preemption. Where the tape shows that, an interrupt without the flag interrupted no holder. One
+ * with it interrupted the holder of some lock; the next events of the pages show of which.
  */
 bool pcp_lock_taken(struct validate *v, const struct window_event *event, const struct zone *zone)
 {
@@ -73,7 +72,7 @@ bool pcp_lock_taken(struct validate *v, const struct window_event *event, const 
 	if (!event_depth(event) || (v->preempt_recorded && !(event->flags & CONTEXT_PREEMPT_OFF)))
 		return false;
 	if (holder->zone && event_depth(event) > holder->depth && event->ts <= holder->until) {
-		/* The holder stands still meanwhile, if it has not let go before. */
+		/* The holder stands still meanwhile, unless it released the lock before. */
 		if (holder->until != UINT64_MAX && holder->locked && holder->zone == zone)
 			holder->locked = frees_went_past(v, event, zone) >= 0;
 		holder->until = UINT64_MAX;
@@ -91,8 +90,8 @@ bool pcp_lock_taken(struct validate *v, const struct window_event *event, const 
 }
 
 /*
- * `last` is the last event under the zone's lock: the PCP's, which was taken before, is
- * held a little longer. An interrupt that was waiting comes in between.
+ * `last` is the last event under the zone's lock. The PCP's lock, which was taken before, is held a
+ * little longer. An interrupt that was waiting comes in between.
  */
 void pcp_lock_after_burst(struct validate *v, const struct window_event *last,
 			  const struct zone *zone)
@@ -100,7 +99,7 @@ void pcp_lock_after_burst(struct validate *v, const struct window_event *last,
 	v->holders[last->cpu] = (struct holder){zone, last->ts + LOCK_NS, event_depth(last), true};
 }
 
-/* A batch of frees keeps the PCP's lock from its first page to its last. */
+/* A batch of frees holds the PCP's lock from its first page to its last. */
 void pcp_lock_in_batch(struct validate *v, const struct window_event *event,
 		       const struct zone *zone)
 {
@@ -114,7 +113,7 @@ void pcp_lock_in_batch(struct validate *v, const struct window_event *event,
 		v->holders[event->cpu] = (struct holder){zone, next->ts, event_depth(event), true};
 }
 
-/* The holder, or what it interrupted, goes on: it holds no more. */
+/* The holder, or the task it interrupted, goes on: the lock is free. */
 void pcp_lock_release(struct validate *v, const struct window_event *event)
 {
 	struct holder *holder = &v->holders[event->cpu];
@@ -136,8 +135,8 @@ void pcp_lock_remote(struct validate *v, const struct pcp *pcp, const struct win
 }
 
 /*
- * The last event before a free tries for the PCP's lock: its own; or, first of a batch, which
- * has only those free_batched that found the lock free, the batch's last free.
+ * The last event before a free tries for the PCP's lock: its own; or, for the first of a batch, the
+ * batch's last free. Of a batch only pages that found the lock free have a free_batched.
  */
 static const struct window_event *before_attempt(const struct validate *v,
 						 const struct window_event *free)
@@ -164,7 +163,7 @@ static bool drain_comes(const struct validate *v, const struct window_event *fre
 	if (after && after->ts < until)
 		until = after->ts;
 	for (int within = WITHIN; number < window->arrived && within--; number++) {
-		const struct window_event *s = window_number(window, number);
+		const struct window_event *s = window_at(window, number);
 		const struct frame *f = &v->m->frames[s->frame];
 
 		if (s->ts > until)
@@ -177,8 +176,8 @@ static bool drain_comes(const struct validate *v, const struct window_event *fre
 }
 
 /*
- * Whether another CPU, which drains it, holds the PCP's lock when a free tries for it: the
- * page then goes to the buddy, when that drain lets go of the zone's lock.
+ * Whether another CPU, which drains the PCP, holds its lock when a free tries for it: the page then
+ * goes to the buddy, once that drain releases the zone's lock.
  */
 enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_event *free,
 				  const struct zone *zone)
@@ -193,7 +192,7 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 		return next_event_of_free(v, free) == NEXT_FROM_PCP ? REMOTE_NONE : REMOTE_HELD;
 	if (drain_comes(v, free, attempt, zone) && next_event_of_free(v, free) != NEXT_FROM_PCP)
 		return REMOTE_COMES;
-	/* Whoever had the lock: a page that leaves the free lists next was on no PCP list. */
+	/* Whichever CPU had the lock: a page that leaves the free lists next was on no PCP list. */
 	return v->next_events.bits && next_event_of(&v->next_events, free->at) == NEXT_FROM_BUDDY
 		       ? REMOTE_HELD
 		       : REMOTE_NONE;

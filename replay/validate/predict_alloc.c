@@ -31,8 +31,8 @@ static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
 }
 
 /*
- * Take what stands before the page of `miss` on its list. Whether the tape proves all of
- * that already; else a pending_miss waits for the rest.
+ * Take the entries before the page of `miss` on its list. Whether the tape proves all of that
+ * already; else a pending miss waits for the rest.
  */
 static bool take_those_before(struct validate *v, struct window_event *event, struct pcp *pcp,
 			      uint32_t list, struct miss *miss)
@@ -60,7 +60,7 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 	return !pending_miss;
 }
 
-/* The recorded page is not what the model has first on the list: take it all the same. */
+/* The recorded page is not the first of the list in the model: take it all the same. */
 static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
 			   uint32_t list)
 {

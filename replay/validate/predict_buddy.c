@@ -71,7 +71,7 @@ static bool zone_locked_as_recorded(const struct validate *v, const struct pick 
 	       predicted->migratetype == pick->zone_locked->migratetype;
 }
 
-/* Why a page was not where the model had it, as far as that can be told. */
+/* Why a page was not where the model had it, as far as the model can say. */
 static int cause_of(enum place place)
 {
 	switch (place) {
@@ -81,12 +81,13 @@ static int cause_of(enum place place)
 		return REPAIR_CAUSE_LOCKED_FREE;
 	case PLACE_USED:
 		return REPAIR_CAUSE_MISSED_FREE;
-	default:
-		return REPAIR_CAUSE_UNEXPLAINED;
+	case PLACE_UNKNOWN:
+		break;
 	}
+	return REPAIR_CAUSE_UNEXPLAINED;
 }
 
-/* The model takes `frame`; the record says `pick`. Both decisions are scored. */
+/* The model takes `frame`; the record says `pick`. Both decisions are counted. */
 static bool count_pick(struct validate *v, struct zone *zone, const struct pick *pick,
 		       uint32_t frame)
 {
@@ -127,7 +128,7 @@ static bool count_pick(struct validate *v, struct zone *zone, const struct pick 
 	return frame == pick->frame;
 }
 
-/* The pageblocks of a claim: that of the page, or of a whole chunk all. */
+/* The pageblocks of a claim: that of the page, or all of a whole chunk. */
 static void retype(struct model *m, uint32_t frame, int chunk_order, int migratetype)
 {
 	uint32_t end = frame + (chunk_order < m->pageblock_order ? 1 : 1u << chunk_order);
@@ -137,7 +138,7 @@ static void retype(struct model *m, uint32_t frame, int chunk_order, int migrate
 		retype_block(m, frame, migratetype);
 }
 
-/* The model took `frame`, and the kernel did not: nor did it claim for that. */
+/* The model took `frame`, and the kernel did not: undo it, and the claim for it. */
 static void undo_pick(struct validate *v, uint32_t frame, int order)
 {
 	const struct extfrag *claim = &v->prediction.extfrag;
@@ -147,7 +148,7 @@ static void undo_pick(struct validate *v, uint32_t frame, int order)
 		retype(v->m, frame, claim->fallback_order, claim->fallback_migratetype);
 }
 
-/* A free chunk is none: it left its list, and no event told. */
+/* A chunk that is free in the model left its list without an event. */
 static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
 {
 	struct frame *f = &v->m->frames[chunk];
@@ -161,8 +162,8 @@ static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
 }
 
 /*
- * Whether 2^order pages from `head`, which the model holds as used, at least in part, are free:
- * the next that is heard of them is that they leave the free lists.
+ * Whether 2^order pages from `head`, used in the model at least in part, are free: by their next
+ * events they leave the free lists.
  */
 static bool is_free_unrecorded(const struct validate *v, uint32_t head, int order)
 {
@@ -175,7 +176,7 @@ static bool is_free_unrecorded(const struct validate *v, uint32_t head, int orde
 
 		if (m->frames[frame].state == FRAME_FREE)
 			continue;
-		event = window_of_frame(&v->window, NULL, frame);
+		event = window_find_frame(&v->window, NULL, frame);
 		if (m->frames[frame].state == FRAME_PCP || !event ||
 		    event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
 			return false;
@@ -185,15 +186,15 @@ static bool is_free_unrecorded(const struct validate *v, uint32_t head, int orde
 }
 
 /*
- * A free chunk is not on its list. Its buddy may be free as well, and no event told: then the
- * two are one chunk of a higher order. Else it is no free chunk any more.
+ * A free chunk is not on its list. If its buddy was freed without an event, the two are one chunk
+ * of a higher order. Else it is no free chunk any more.
  */
 static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
 {
 	struct model *m = v->m;
 	int order = m->frames[chunk].order;
 	uint32_t buddy = chunk ^ (1u << order);
-	const struct window_event *event = window_of_frame(&v->window, NULL, chunk);
+	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
 
 	if (order == m->max_order || !event || event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
 	    frame_zone(m, buddy) != zone || !is_free_unrecorded(v, buddy, order)) {
@@ -221,8 +222,8 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
 }
 
 /*
- * A chunk that is not first on its list is: what stands before it goes to the end, a few
- * chunks one by one. Page reporting cuts and turns a whole list.
+ * A chunk that is not first on its list is first in the record. The entries before it go to the
+ * end: a few chunks one by one; page reporting cuts and turns a whole list.
  */
 static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int behind)
 {
@@ -241,8 +242,8 @@ static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int beh
 }
 
 /*
- * Whether the next page of the burst is first on the lists of smaller orders than that of the
- * chunk that this one is of, as the model has them: so they are right, and the chunk is none.
+ * Whether the next page of the burst is first on a list of a smaller order than this page's chunk,
+ * as the model has them. Then those lists are right, and the chunk is not free.
  */
 static bool is_small_next(const struct validate *v, const struct zone *zone,
 			  const struct pick *pick, const struct frame *chunk)
@@ -260,8 +261,8 @@ static bool is_small_next(const struct validate *v, const struct zone *zone,
 }
 
 /*
- * The kernel took `pick` where the model had other chunks before it on its list, or of a
- * smaller order: those are no free chunks any more, or the list was cut and turned round.
+ * The kernel took `pick` where the model had other chunks before it on its list, or of a smaller
+ * order. Those are no free chunks any more, or the list was cut and turned.
  */
 static void make_first(struct validate *v, struct zone *zone, const struct pick *pick)
 {
@@ -279,7 +280,7 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	}
 	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
 		return;
-	/* The event tells the list's type, which is the pageblock's. */
+	/* The event has the list's type, which is the pageblock's. */
 	if (f->list != pick->migratetype && m->kernel->zone_locked == ZONE_LOCKED_LIST &&
 	    m->kernel->drained_type == DRAINED_BLOCK) {
 		emit_block(v, INFERRED_KIND_RETYPED, chunk, f->order, pick->migratetype, 0);
@@ -287,7 +288,9 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	}
 	type = f->list;
 	if (chunk != pick->frame || is_small_next(v, zone, pick, f)) {
-		/* It was taken by itself: so what it would have merged with is not free. */
+		/*
+		 * The page was taken by itself: so the block it would have merged with is not free.
+		 */
 		emit_isolated(v, buddy, pick->order);
 		force_used(m, buddy, pick->order);
 		m->frames[buddy].list = ISOLATED;
@@ -305,8 +308,8 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 }
 
 /*
- * A page that leaves the free lists was not on one: its free was not told, or went past the
- * PCP, where the model has it or thought it to be taken without an event.
+ * A page that leaves the free lists was not on one in the model: its free had no event, or went
+ * past the PCP, where the model has it or assumes it was taken without an event.
  */
 static void emit_freed(struct validate *v, const struct pick *pick)
 {

@@ -45,8 +45,8 @@ static bool is_there_later(const struct window_event *next)
 }
 
 /*
- * An entry of a PCP is not there any more. Neither are those right above it that the drain
- * did not find either, up to `victim`: they left first.
+ * An entry of a PCP is gone. So are those right above it that the drain did not find either, up to
+ * `victim`: they left first.
  */
 static void take_series(struct validate *v, const struct window_event *event, struct pcp *pcp,
 			uint32_t entry)
@@ -55,15 +55,15 @@ static void take_series(struct validate *v, const struct window_event *event, st
 	uint32_t top = entry, above;
 
 	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
-	       !is_there_later(window_of_frame(&v->window, event, above)))
+	       !is_there_later(window_find_frame(&v->window, event, above)))
 		top = above;
 	take_down_to(v, pcp, top, entry);
 }
 
 /*
- * The kernel drained another entry of the list than the model's next one, or, emptying all
- * lists, one of a later list. Those before it are on the PCP no more; or, if the tape shows
- * them there later, they stand elsewhere.
+ * The kernel drained another entry of the list than the model's next one, or, emptying all lists,
+ * one of a later list. The entries before it left the PCP; or, if the tape shows them there later,
+ * they stand elsewhere.
  */
 static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
 			  const struct window_event *event, bool all_lists)
@@ -79,10 +79,10 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	for (; victim != event->frame && victim != NO_FRAME && left--;
 	     victim = pcp_drain_next(drain, m)) {
 		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
-		const struct window_event *next = window_of_frame(&v->window, event, victim);
+		const struct window_event *next = window_find_frame(&v->window, event, victim);
 		int order, type;
 
-		/* Its turn comes: this drain went another way for a moment. */
+		/* Its turn comes: this drain took another order for a moment. */
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
 			return;
@@ -111,101 +111,159 @@ static void next_piece(struct pieces *p, const struct drain_due *due, int draine
 	p->end = drained + piece;
 }
 
+/* One drain as it is compared: the model's, the record's, and how far both have come. */
+struct comparison {
+	const struct drain_due *due;
+	const struct window_event *first, *last;
+	struct zone *zone;
+	struct pcp *pcp;
+	struct pcp_drain model;
+	struct pieces pieces;
+	int drained; /* pages, recorded */
+	int over;    /* at most so many too many: entries are drained whole */
+};
+
+/* Whether an event may belong to the drain, before the model says which page is next. */
+static bool is_of_drain(const struct comparison *c, const struct window_event *s)
+{
+	if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != c->first->pid ||
+	    s->at >= c->due->until)
+		return false;
+	return c->drained < c->due->pages || s->ts - c->last->ts <= PAUSE_NS;
+}
+
+/* Whether the drain has come to the PCP of the next CPU. */
+static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
+			   const struct window_event *s)
+{
+	const struct frame *f = &m->frames[s->frame];
+
+	return (c->due->recorded || c->drained >= c->due->pages) && c->last != c->first &&
+	       f->state == FRAME_PCP && &m->pcps[f->list] != c->pcp;
+}
+
+/* The model drains another page than the recorded one, or none: NO_FRAME. */
+static void drain_missed(struct validate *v, struct comparison *c, const struct window_event *s,
+			 uint32_t victim)
+{
+	const struct model *m = v->m;
+	struct miss miss = {
+		.event = s,
+		.zone = c->zone,
+		.decision = DECISION_DRAIN,
+		.cause = place_of(m, s->frame) == PLACE_PCP ? REPAIR_CAUSE_UNEXPLAINED
+							    : REPAIR_CAUSE_UNTRACED_ALLOC,
+		.order = s->order,
+		.migratetype = s->migratetype,
+		.expected = pfn_or_none(m, victim),
+		.got = frame_pfn(m, s->frame),
+		.place = place_of(m, s->frame),
+	};
+
+	if (v->guesses && (is_unknown(v, s->frame) || victim == NO_FRAME))
+		accuracy_count(&v->accuracy, c->zone, DECISION_DRAIN, UNKNOWN);
+	else
+		missed(v, &miss);
+	skip_phantoms(v, &c->model, victim, s, c->due->recorded);
+	drain_by_force(v, c->zone, s);
+	c->model.left -= 1 << s->order;
+	repaired(v);
+}
+
+/* One recorded page, beside `victim`, the model's. */
+static void compare_page(struct validate *v, struct comparison *c, const struct window_event *s,
+			 uint32_t victim)
+{
+	struct model *m = v->m;
+
+	v->prediction = (struct prediction){0};
+	if (victim == s->frame && m->frames[victim].order == s->order) {
+		pcp_drain_take(&c->model, m, c->zone, victim);
+		no_guess(v, block_head(m, victim));
+		accuracy_count(&v->accuracy, c->zone, DECISION_DRAIN, EXACT);
+	} else {
+		drain_missed(v, c, s, victim);
+	}
+}
+
+/* A page of 2^order was drained: how far the model's pieces have come. */
+static void count_page(struct comparison *c, struct drained *found, int order)
+{
+	c->drained += 1 << order;
+	c->over += (1 << order) - 1;
+	found->last = 1 << order;
+	while (!found->due && c->drained >= c->pieces.end) {
+		if (c->pieces.asked >= c->due->pages)
+			found->due = c->drained;
+		next_piece(&c->pieces, c->due, c->drained);
+	}
+}
+
+/* The drain is over: the lock it held, and its size. */
+static void end_comparison(struct validate *v, struct comparison *c, struct drained *found)
+{
+	int pages = c->due->pages;
+
+	pcp_lock_after_burst(v, c->last, c->zone);
+	c->pcp->touched = true;
+	pcp_lock_remote(v, c->pcp, c->last);
+	if (!c->due->recorded)
+		count_size(v, c->first, c->zone,
+			   &(struct size_check){
+				   .decision = DECISION_DRAIN_SIZE,
+				   .expected = pages,
+				   .got = c->drained,
+				   .exact = c->drained >= pages && c->drained <= pages + c->over &&
+					    c->model.left <= 0,
+			   });
+	found->pages = c->drained;
+	if (!pages || c->drained < pages)
+		found->due = pages;
+	found->all = c->pcp->count <= 0;
+}
+
 struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
 			     const struct drain_due *due)
 {
-	struct model *m = v->m;
-	struct zone *zone = &m->zones[pcp->zone];
-	struct window_event *last = first;
-	struct pcp_drain drain;
+	struct comparison c = {
+		.due = due,
+		.first = first,
+		.last = first,
+		.zone = &v->m->zones[pcp->zone],
+		.pcp = pcp,
+	};
 	struct drained found = {0};
-	struct pieces pieces = {0};
-	int pages = due->pages;
-	int drained = 0, over = 0; /* at most so many too many: entries are drained whole */
 
-	next_piece(&pieces, due, 0);
-	pcp_drain_begin(&drain, m, pcp, due->recorded ? INT_MAX : pages, due->list);
-	drain.capture = v->capture;
+	next_piece(&c.pieces, due, 0);
+	pcp_drain_begin(&c.model, v->m, pcp, due->recorded ? INT_MAX : due->pages, due->list);
+	c.model.capture = v->capture;
 	for (struct window_event *s = first; s; s = window_next(&v->window, s)) {
 		uint32_t victim;
-		bool unknown, same;
 
 		if (is_captured(v, s) && s->pid == first->pid && !s->taken) {
 			predict_capture(v, s);
 			s->taken = true;
 			continue;
 		}
-		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != first->pid ||
-		    frame_zone(m, s->frame) != zone || s->at >= due->until)
+		if (!is_of_drain(&c, s) || frame_zone(v->m, s->frame) != c.zone)
 			break;
-		if (drained >= pages && s->ts - last->ts > PAUSE_NS)
+		if (c.model.left <= 0 && !due->recorded && c.drained >= due->pages)
+			c.model.left = INT_MAX; /* more than predicted */
+		victim = pcp_drain_next(&c.model, v->m);
+		if (is_of_next_cpu(&c, v->m, s))
 			break;
-		if (drain.left <= 0 && !due->recorded && drained >= pages)
-			drain.left = INT_MAX; /* more than predicted */
-		victim = pcp_drain_next(&drain, m);
-		/* The next CPU's turn. */
-		if ((due->recorded || drained >= pages) && last != first &&
-		    m->frames[s->frame].state == FRAME_PCP &&
-		    &m->pcps[m->frames[s->frame].list] != pcp)
-			break;
-		unknown = is_unknown(v, s->frame) || victim == NO_FRAME;
-		same = victim == s->frame && m->frames[victim].order == s->order;
-		v->prediction = (struct prediction){0};
-		if (same) {
-			pcp_drain_take(&drain, m, zone, victim);
-			no_guess(v, block_head(m, victim));
-			accuracy_count(&v->accuracy, zone, DECISION_DRAIN, EXACT);
-		} else {
-			struct miss miss = {
-				.event = s,
-				.zone = zone,
-				.decision = DECISION_DRAIN,
-				.cause = place_of(m, s->frame) == PLACE_PCP
-						 ? REPAIR_CAUSE_UNEXPLAINED
-						 : REPAIR_CAUSE_UNTRACED_ALLOC,
-				.order = s->order,
-				.migratetype = s->migratetype,
-				.expected = pfn_or_none(m, victim),
-				.got = frame_pfn(m, s->frame),
-				.place = place_of(m, s->frame),
-			};
-
-			if (v->guesses && unknown)
-				accuracy_count(&v->accuracy, zone, DECISION_DRAIN, UNKNOWN);
-			else
-				missed(v, &miss);
-			skip_phantoms(v, &drain, victim, s, due->recorded);
-			drain_by_force(v, zone, s);
-			drain.left -= 1 << s->order;
-			repaired(v);
-		}
-		drained += 1 << s->order;
-		found.last = 1 << s->order;
-		over += (1 << s->order) - 1;
-		while (!found.due && drained >= pieces.end) {
-			if (pieces.asked >= pages)
-				found.due = drained;
-			next_piece(&pieces, due, drained);
-		}
+		compare_page(v, &c, s, victim);
+		count_page(&c, &found, s->order);
 		s->taken = true;
-		last = s;
-		if (due->recorded && (pcp->count <= 0 || drained >= due->piece))
+		c.last = s;
+		if (due->recorded && (pcp->count <= 0 || c.drained >= due->piece))
 			break;
 	}
-	pcp_lock_after_burst(v, last, zone);
-	pcp->touched = true;
-	pcp_lock_remote(v, pcp, last);
-	if (!due->recorded)
-		count_size(v, first, zone, DECISION_DRAIN_SIZE, pages, drained,
-			   drained >= pages && drained <= pages + over && drain.left <= 0);
-	found.pages = drained;
-	if (!pages || drained < pages)
-		found.due = pages;
-	found.all = pcp->count <= 0;
+	end_comparison(v, &c, &found);
 	return found;
 }
 
-/* A drain got the zone's lock only after what others did: it waited since its free. */
+/* A drain got the zone's lock after other events: it waited since its free. */
 static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
 				uint64_t free_at)
 {
@@ -216,7 +274,7 @@ static void emit_deferred_drain(struct validate *v, const struct window_event *d
 	emit_block(v, INFERRED_KIND_OVERFLOW, drain->frame, drain->order, drain->migratetype, 0);
 }
 
-/* A drain of so many pages, after those of `like`, that nothing on the tape asked for. */
+/* A drain of so many pages, after those of `like`, without a cause on the tape. */
 static void emit_drain(struct validate *v, const struct pcp *pcp, const struct window_event *like,
 		       int pages)
 {
@@ -311,8 +369,8 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 }
 
 /*
- * A PCP of another node's zone that was idle did not expire: in refresh_cpu_vm_stats() any
- * counter of the zone that changed on the CPU begins its ticks anew, and few tell by events.
+ * An idle PCP of another node's zone did not expire. In refresh_cpu_vm_stats() any counter of the
+ * zone that changed on the CPU restarts its ticks, and few changes have an event.
  */
 static void emit_touched(struct validate *v, const struct reclaim_event *reclaim_event,
 			 struct pcp *pcp)

@@ -21,8 +21,8 @@ following_drain(const struct validate *v, const struct window_event *event, cons
 }
 
 /*
- * Whether something of its task between a free and a drain, not its overflow from `list` on,
- * asked for that drain: then it begins with list 0.
+ * Whether something of the task between a free and a drain, other than the free's overflow from
+ * `list` on, asked for that drain: then the drain begins with list 0.
  */
 static bool is_drained_elsewhere(const struct validate *v, const struct window_event *event,
 				 const struct window_event *drain, const struct pcp *pcp, int list)
@@ -95,7 +95,7 @@ static void free_unused(struct validate *v, const struct window_event *event)
 	force_used(m, event->frame, event->order);
 }
 
-/* A free that found the PCP's lock taken; `kind` tells of it. */
+/* A free that found the PCP's lock taken; `kind` is that of its inferred row. */
 static void free_past_lock(struct validate *v, const struct window_event *event, int kind)
 {
 	struct model *m = v->m;
@@ -118,18 +118,21 @@ void predict_waiting(struct validate *v, int cpu)
 	free_past_lock(v, &remote->free, INFERRED_KIND_FREE);
 }
 
-/* The PCP should have overflown, and did not: it may hold fewer pages than the model thinks. */
+/* The PCP should have overflown, and did not: it may hold fewer pages than in the model. */
 static void predict_no_drain(struct validate *v, const struct window_event *event, struct pcp *pcp,
 			     const struct freed *free, int pages)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
 
 	if (!take_proved(v, pcp))
-		count_size(v, event, zone, DECISION_DRAIN_SIZE, pages, 0, false);
+		count_size(v, event, zone,
+			   &(struct size_check){DECISION_DRAIN_SIZE, pages, 0, false});
 	tune_overflow(v, pcp, free, &(struct drained){0});
 }
 
-/* The migratetype of a freed page's pageblock; of one that a burst is about to claim, before. */
+/*
+ * The migratetype of a freed page's pageblock; before the claim, if a burst is about to claim it.
+ */
 static uint8_t type_at(const struct validate *v, const struct window_event *event)
 {
 	for (int i = 0; i < CLAIMS_KEPT; i++) {
@@ -204,7 +207,7 @@ void predict_free(struct validate *v, struct window_event *event)
 		emit_block(v, INFERRED_KIND_UNDONE_FREE, event->frame, event->order,
 			   frame_block(m, event->frame)->migratetype, 0);
 		return;
-	default:
+	case REMOTE_NONE:
 		break;
 	}
 	if (event->kind == EVENT_KIND_FREE_BATCHED)

@@ -4,13 +4,13 @@
 #include "model/watermark.h"
 #include "model/zonelist.h"
 
-/* Whether it is a zone's turn by its low watermark. */
+/* Whether a zone's turn comes by its low watermark. */
 static bool is_above(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	return zone->type <= rq->class_zone && watermark_fast(m, zone, rq, WMARK_LOW);
 }
 
-/* A zone's node has all the dirty pages that it may, or not any more. */
+/* A zone's node reaches its limit of dirty pages, or leaves it. */
 static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
 {
 	struct model *m = v->m;
@@ -48,8 +48,8 @@ static bool is_above_unboosted(const struct model *m, const struct zone *zone,
 }
 
 /*
- * kswapd gives a boost back when its pass ends, which no event tells: at the latest before a
- * zone serves what the boost would have kept from it.
+ * kswapd gives a boost back when its pass ends, which has no event: at the latest before the zone
+ * serves a request that the boost would have refused.
  */
 static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)
 {

@@ -45,27 +45,27 @@ static bool has_more(const struct model *m, const struct zone *zone, const struc
 }
 
 void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
-		enum decision decision, int expected, int got, bool exact)
+		const struct size_check *check)
 {
 	struct miss miss = {
 		.event = event,
 		.zone = zone,
-		.decision = decision,
+		.decision = check->decision,
 		.cause = REPAIR_CAUSE_PARAMETER,
 		.order = event->order,
 		.migratetype = event->migratetype,
-		.expected = (uint64_t)expected,
-		.got = (uint64_t)got,
+		.expected = (uint64_t)check->expected,
+		.got = (uint64_t)check->got,
 		.place = PLACE_PCP,
 	};
 
-	if (exact) {
-		accuracy_count(&v->accuracy, zone, decision, EXACT);
+	if (check->exact) {
+		accuracy_count(&v->accuracy, zone, check->decision, EXACT);
 	} else if (v->guesses && zone->pcp_unseen) {
-		accuracy_count(&v->accuracy, zone, decision, UNKNOWN);
+		accuracy_count(&v->accuracy, zone, check->decision, UNKNOWN);
 	} else {
 		missed(v, &miss);
-		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)got);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)check->got);
 	}
 }
 
@@ -143,8 +143,8 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 }
 
 /*
- * A refill that no alloc follows was for alloc_pages_bulk: it takes the first pages, of which
- * the next that is heard is a free.
+ * A refill without a following alloc was for alloc_pages_bulk: it takes the first pages, whose next
+ * event is a free.
  */
 static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 		      const struct request *rq, int size)
@@ -172,7 +172,8 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 
 	take_refill(v, burst, pcp, rq, size);
 	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
-	count_size(v, burst->first.last, burst->zone, DECISION_REFILL_SIZE, want, size, exact);
+	count_size(v, burst->first.last, burst->zone,
+		   &(struct size_check){DECISION_REFILL_SIZE, want, size, exact});
 	if (!exact) {
 		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
 		repaired(v);
@@ -190,7 +191,7 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 	alloc->taken = alloc->exact = true;
 }
 
-/* What the next page of a refill would be split from, were it to need no fallback; or NO_FRAME. */
+/* The chunk that the next page of a refill would be split from without a fallback, or NO_FRAME. */
 static uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	for (int order = rq->order; order <= m->max_order; order++)
@@ -199,10 +200,10 @@ static uint32_t next_chunk(const struct model *m, const struct zone *zone, const
 	return NO_FRAME;
 }
 
-/* Whether the next that is heard of a page is that it leaves the free lists. */
+/* Whether a page's next event is that it leaves the free lists. */
 static bool is_taken_next(const struct validate *v, uint32_t frame)
 {
-	const struct window_event *next = window_of_frame(&v->window, NULL, frame);
+	const struct window_event *next = window_find_frame(&v->window, NULL, frame);
 
 	return next && is_taking(next);
 }
@@ -219,7 +220,7 @@ bool infer_refill(struct validate *v, const struct window_event *alloc, const st
 	if (v->guesses || frame != alloc->frame || pcp_first(m, pcp, rq) != NO_FRAME)
 		return false;
 	size = pcp_refill_size(m, zone, pcp, rq->order);
-	/* The first is told by its alloc; a page that the free lists give later stayed there. */
+	/* The alloc has the first page; a page that the free lists give later stayed there. */
 	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
 	     size--) {
 		last = rmqueue_core(m, zone, rq, &mode);

@@ -7,7 +7,7 @@
 
 enum { FACTOR_MOST = 16 }; /* more than any list holds batches of */
 
-/* What may have been other than the model had it, when a free overflowed its PCP or did not. */
+/* What may differ from the model when a free overflowed its PCP, or did not. */
 enum {
 	OTHER_HIGH = 1,
 	OTHER_BURST = 2, /* free_count, or free_factor: how much was freed without a pause */
@@ -15,7 +15,7 @@ enum {
 	OTHER_RECLAIM = 8,
 };
 
-/* Few changes first. A high too low drains; marks of the zone that are over do as well. */
+/* Few changes first. A high that is too low drains; so do marks of the zone that are over. */
 static const uint8_t of_a_drain[] = {0,
 				     OTHER_HIGH,
 				     OTHER_BURST,
@@ -43,7 +43,7 @@ static void emit_tuning(struct validate *v, const struct pcp *pcp, struct inferr
 	emit_inferred(v, row, NULL);
 }
 
-/* The refill was cut short by `high`: which was another, if with another it has its size. */
+/* `high` cut the refill short; another high explains it, if with that the refill has its size. */
 static void tune_limit(struct validate *v, const struct zone *zone, struct pcp *pcp,
 		       const struct pcp *before, int order, int size)
 {
@@ -91,10 +91,10 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 	tune_limit(v, zone, pcp, before, pick->order, size);
 }
 
-/* The high of a PCP of which only this is known: at its count it drained, or it did not. */
+/* The high of a PCP of which only this is known: at its count it drained, or did not. */
 static int shown_high(const struct pcp *pcp, bool drained)
 {
-	/* A mark that is wrong had taken as much off it with a free. */
+	/* A wrong mark had lowered it by as much with a free. */
 	int held = pcp->count + max_int(pcp->free_count, pcp->batch);
 
 	if (drained)
@@ -145,7 +145,7 @@ static bool is_like(const struct drained *drained, int due)
 	return due > drained->pages - drained->last;
 }
 
-/* Try one set of changes, and keep it if it explains what was recorded. */
+/* Try one set of changes; it stays if it explains the record. */
 static bool try_changes(struct validate *v, struct pcp *pcp, const struct freed *free,
 			const struct drained *drained, int changes, struct inferred *row)
 {
@@ -188,7 +188,7 @@ static void unshrink_highs(struct validate *v, const struct zone *zone, uint64_t
 	}
 }
 
-/* No tuning explains it: the model is put right as far as the drain shows what was wrong. */
+/* No tuning explains the drain: set the model as far as the drain shows what was wrong. */
 static struct inferred unexplained(struct validate *v, struct pcp *pcp, const struct freed *free,
 				   const struct drained *drained)
 {
@@ -244,7 +244,7 @@ void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *b
 {
 	struct pcp guess = *before;
 
-	/* Who reads vm.stat_refresh has the counters of every CPU folded, and no event tells. */
+	/* A reader of vm.stat_refresh folds the counters of every CPU, without an event. */
 	if (v->m->kernel->decay == DECAY_NONE || pcp_decay(v->m, &guess) != pages)
 		return;
 	pcp->high = guess.high;

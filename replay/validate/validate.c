@@ -12,7 +12,7 @@ enum {
 	OTHER_ROWS = 1 << 12,
 };
 
-/* Whether a block was claimed: as recorded, for the pages it depends on are not. */
+/* Whether a block was claimed: as recorded, for the pages that decide it are not recorded. */
 static bool recorded_claim(struct policy *self, const struct request *rq, const struct claim *claim)
 {
 	const struct validate *v = self->state;
@@ -248,7 +248,7 @@ static void run_compactions(struct validate *v, uint64_t at)
 		predict_compaction(v, row);
 }
 
-/* A free_batched whose free was not seen, or of a kernel that reports no other. */
+/* A free_batched without a recorded free, or of a kernel that reports no other. */
 static bool adopt_batched(struct validate *v, struct window_event *event)
 {
 	const struct frame *f = &v->m->frames[event->frame];
@@ -260,7 +260,7 @@ static bool adopt_batched(struct validate *v, struct window_event *event)
 	return f->state == FRAME_USED || f->state == FRAME_OLD;
 }
 
-/* Show those who watch an event before it runs. */
+/* Show an event to the observers before it runs. */
 static void show_event(struct validate *v, const struct window_event *event)
 {
 	const struct run_observer *run = v->run.config.observer;
@@ -330,10 +330,10 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	return 0;
 }
 
-/* Bring what a event will need into the cache. */
+/* Fetch the memory that an event will need. */
 static void prefetch(const struct validate *v, uint64_t number)
 {
-	uint32_t frame = window_number(&v->window, number)->frame;
+	uint32_t frame = window_at(&v->window, number)->frame;
 
 	__builtin_prefetch(&v->m->frames[frame], 1);
 	__builtin_prefetch(frame_block(v->m, frame));
@@ -351,20 +351,20 @@ static int run_oldest(struct validate *v, struct error *err)
 
 	if (s->arrived - s->done > AHEAD)
 		prefetch(v, s->done + AHEAD);
-	ret = run_event(v, window_number(s, s->done), err);
-	v->ran[window_number(s, s->done)->cpu] = window_number(s, s->done)->at;
+	ret = run_event(v, window_at(s, s->done), err);
+	v->ran[window_at(s, s->done)->cpu] = window_at(s, s->done)->at;
 	window_run(s);
 	if (ret || v->config.checks == CHECKS_OFF || interval == v->accuracy.interval_end)
 		return ret;
 	wrong = model_check(v->m);
 	return wrong ? fail(err, EUCLEAN, "before event %llu: %s",
-			    (unsigned long long)window_number(s, s->done - 1)->at, wrong)
+			    (unsigned long long)window_at(s, s->done - 1)->at, wrong)
 		     : 0;
 }
 
 /*
- * Where the snapshot could only guess the pageblocks' types, the first event that shows one
- * tells it, before it is needed.
+ * Where the snapshot could only guess the pageblocks' types: the first event that shows a type sets
+ * it, before it is needed.
  */
 static void learn_type(struct validate *v, const struct window_event *event)
 {
@@ -404,7 +404,7 @@ static int feed_rows(void *self, const struct event_columns *c, size_t first, si
 	int ret = 0, filled = 0;
 
 	for (size_t i = first; i < end && !ret; i++) {
-		struct window_event *event = window_room(&v->window, filled);
+		struct window_event *event = window_slot(&v->window, filled);
 
 		if (!read_event(v, event, c, i))
 			continue;
@@ -418,7 +418,7 @@ static int feed_rows(void *self, const struct event_columns *c, size_t first, si
 	return ret ? ret : add_events(v, filled, err);
 }
 
-/* What a preview found, of which the snapshot told less. */
+/* LRU pages that a preview found beyond those of the snapshot. */
 static void emit_lru(struct validate *v)
 {
 	const struct model *m = v->m;

@@ -204,7 +204,7 @@ static void blocks_that_a_search_for_sources_looked_at_go_to_the_tail(void)
 	toy_add_free(&run.toy, 72, 3, 'M');
 	toy_add_free(&run.toy, 16, 3, 'M');
 	toy_add_free(&run.toy, 40, 3, 'M');
-	compact_find_source(
+	recorded_compaction_find_source(
 		run.toy.m, compactor_of(&run.c, PID), 16,
 		&(struct recorded_compaction_sink){&run, isolated, cut, left, followed});
 	check_text(toy_list(&run.toy, 3, 'M'), "40 72 16");
