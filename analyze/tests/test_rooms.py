@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may know whom: schemas nobody, collector and replay schemas, queries columns only.
+"""The rooms of the tree: schemas uses none, collector and replay use schemas, queries columns only.
 
 import-linter checks the layers inside the Python package (pyproject.toml); this
 checks what it does not see: C, Cython, the build files, and the queries.

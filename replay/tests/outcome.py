@@ -15,7 +15,7 @@ from pagetape.schemas import GFP_BITS, TABLES
 
 from .oracle import KERNELS, MOVABLE, Event, Kernel, Machine
 from .oracle.pcp import Pcp
-from .tapes import RECLAIM_EVENTS, KSWAPD, Row
+from .tapes import KSWAPD, RECLAIM_EVENTS, Row
 from .world import World, tables
 
 COUNTERS = (

@@ -127,7 +127,9 @@ def test_the_end_state_has_no_pageblocks_outside_the_zone(nr_movable: int | None
     block = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 9, "pfn": 2048}
     replay.load("zone", TABLES["zone"].batch([zone]))
     known = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "MOVABLE"}
-    given = [known | {"pfn": pfn, "guessed": True, "nr_movable": nr_movable} for pfn in (1536, 2048)]
+    given = [
+        known | {"pfn": pfn, "guessed": True, "nr_movable": nr_movable} for pfn in (1536, 2048)
+    ]
     replay.load("block_guess", TABLES["block_guess"].batch([block | {"page_order": 8}]))
     replay.load("pageblock", TABLES["pageblock"].batch(given))
     out = run(replay, [])

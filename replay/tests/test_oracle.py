@@ -49,7 +49,7 @@ def toy(
     high_max: int | None = None,
     pageblock_order: int = 4,
     max_order: int = 5,
-    nofragment: Nofragment = "off",
+    nofragment: Nofragment | None = "off",  # None: the kernel's own
 ) -> Machine:
     """One zone of pageblocks, their types by letter (V for RESERVE), and its free lists."""
     types = {"U": U, "M": M, "R": R, "V": RESERVE}
@@ -199,7 +199,9 @@ def test_3b_older_kernels_move_free_pages_of_a_block_they_do_not_claim(kernel: s
 @kernels(NEW)
 def test_3b_newer_kernels_steal_one_page_at_a_time(kernel: str) -> None:
     machine = half_used_movable_block(kernel, range(6, 16))
-    assert events_text(machine) == ("x(4,0,1,U,M,0) x(5,0,0,U,M,0) x(0,0,2,U,M,0) x(1,0,0,U,M,0) a(4)")
+    assert events_text(machine) == (
+        "x(4,0,1,U,M,0) x(5,0,0,U,M,0) x(0,0,2,U,M,0) x(1,0,0,U,M,0) a(4)"
+    )
     assert block_types(machine) == "MM"
     assert free_lists(machine) == {"o1.M": [2]}
 
@@ -277,7 +279,13 @@ def test_6_the_failed_first_pass_doubles_the_refill(kernel: str) -> None:
 
 
 def test_6_released_5_0_never_avoids_fragments() -> None:
-    assert Machine(KERNELS["5.0"]).nofragment == "off"
+    """By its own rules: other kernels scan twice here."""
+    retries = {}
+    for kernel in ("5.0", "5.10"):
+        machine = toy(kernel, "M", {(3, M): [0]}, batch=2, high=8, nofragment=None)
+        machine.alloc(0, 0, U)
+        retries[kernel] = machine.zones[0].counters["nofragment_retries"]
+    assert retries == {"5.0": 0, "5.10": 1}
 
 
 # TV7
@@ -445,7 +453,9 @@ def singles_of_another_type(kernel: str) -> Machine:
 @kernels(NEW)
 def test_11_steals_of_single_pages_do_not_boost(kernel: str) -> None:
     machine = singles_of_another_type(kernel)
-    assert events_text(machine) == ("x(3,0,0,M,U,0) x(5,0,0,M,U,0) x(17,0,0,M,U,0) x(8,0,1,M,U,0) a(3)")
+    assert events_text(machine) == (
+        "x(3,0,0,M,U,0) x(5,0,0,M,U,0) x(17,0,0,M,U,0) x(8,0,1,M,U,0) a(3)"
+    )
     assert free_lists(machine) == {"o0.U": [9]}
     assert machine.zones[0].counters["boost_asks"] == 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""validate from Python, on tapes that the engine itself made."""
+"""validate through its binding, on tapes that the engine itself made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def own_tape(world: World, kernel: str, rows: list[Row]) -> tuple[pa.RecordBatch
     outputs = feed(engine, rows)
     events = TABLES["event"].batch(outputs["event"])
     stamps = events.column("ts").to_pylist()
-    reclaim_events = [row | {"at": sum(ts < row["ts"] for ts in stamps)} for row in outputs["reclaim"]]
+    reclaim_events = [
+        row | {"at": sum(ts < row["ts"] for ts in stamps)} for row in outputs["reclaim"]
+    ]
     return events, TABLES["reclaim"].batch(reclaim_events)
 
 
@@ -74,19 +76,21 @@ def test_the_tables_add_up_to_the_totals() -> None:
         assert sum(row["nr"] for row in outputs["repair"] if row["cause"] == cause) == nr
 
 
+# Worlds of tick_world() with enough pages on a PCP for both ticks.
+BOTH_TICKS_DRAIN = {15, 35, 36, 48, 59}
+
+
 def tick_world(seed: int) -> World:
-    """A world whose PCPs hold more than their lowered high after a few frees."""
+    """A world without watermarks, whose PCPs may hold 32 pages and shrink at each tick."""
     here = random_world(seed)
     for zone in here.zones:
         zone.below_high = zone.reclaim_active = False
         zone.marks = Marks()
-        zone.pcps = [
-            replace(pcp, batch=4, high=32, high_min=4, high_max=1000) for pcp in zone.pcps
-        ]
+        zone.pcps = [replace(pcp, batch=4, high=32, high_min=4, high_max=1000) for pcp in zone.pcps]
     return here
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(60))
 def test_two_vmstat_ticks_in_a_row_are_two_drains(seed: int) -> None:
     here = tick_world(seed)
     ops = [(60, n * 7919, 0) for n in range(150)] + 2 * [(99, 1, 0)]
@@ -100,7 +104,8 @@ def test_two_vmstat_ticks_in_a_row_are_two_drains(seed: int) -> None:
     begun = [*reclaim.column("at").to_pylist(), len(events)]
     kinds = events.column("kind").to_pylist()
     drained = [kinds[a:b].count("pcpu_drain") for a, b in pairwise(begun)]
-    print("SEED", seed, drained)
+    assert len(drained) == 2
+    assert all(drained) == (seed in BOTH_TICKS_DRAIN)
 
 
 def test_a_check_level_that_is_none_is_refused() -> None:
@@ -111,7 +116,7 @@ def test_a_check_level_that_is_none_is_refused() -> None:
 
 @pytest.mark.parametrize("kernel", ["5.10", "6.1.192", "6.12.19", "6.18"])
 def test_whatever_a_tape_says_the_model_stays_whole(kernel: str) -> None:
-    """Events at other pages than they were: every one is repaired, and the books balance."""
+    """A quarter of the events name wrong pages: validate repairs the model and checks it."""
     rng = Random(kernel)
     for seed in (0, 1, 2, 39, 109):
         here = random_world(1000 + seed)
@@ -121,5 +126,7 @@ def test_whatever_a_tape_says_the_model_stays_whole(kernel: str) -> None:
         for row in rng.sample(rows, len(rows) // 4):
             row["pfn"] = rng.choice(rows)["pfn"]
         hostile = TABLES["event"].batch(rows)
-        validation, _ = validate(here, kernel, hostile, reclaim, "full")
+        validation, outputs = validate(here, kernel, hostile, reclaim, "full")
         assert validation.totals["events"] == len(rows)
+        assert outputs["miss"]
+        assert outputs["repair"]
