@@ -7,7 +7,7 @@
 
 static struct window_event *arrive(struct event_window *s, int kind, uint16_t cpu, uint32_t frame)
 {
-	struct window_event *event = window_room(s, 0);
+	struct window_event *event = window_slot(s, 0);
 
 	*event = (struct window_event){.kind = (uint8_t)kind, .cpu = cpu, .frame = frame};
 	window_add(s);
@@ -46,11 +46,11 @@ static void the_next_event_of_a_page_is_found_past_other_pages(void)
 		arrive(&s, EVENT_KIND_ALLOC, 0, frame);
 	second = arrive(&s, EVENT_KIND_FREE, 0, 7);
 	third = arrive(&s, EVENT_KIND_ALLOC, 0, 7);
-	check(window_of_frame(&s, NULL, 7) == second);
-	check(window_of_frame(&s, first, 7) == second);
-	check(window_of_frame(&s, second, 7) == third);
-	check(!window_of_frame(&s, third, 7));
-	check(!window_of_frame(&s, NULL, 8));
+	check(window_find_frame(&s, NULL, 7) == second);
+	check(window_find_frame(&s, first, 7) == second);
+	check(window_find_frame(&s, second, 7) == third);
+	check(!window_find_frame(&s, third, 7));
+	check(!window_find_frame(&s, NULL, 8));
 	window_free(&s);
 }
 
@@ -87,7 +87,7 @@ static void the_window_goes_around_its_ring(void)
 		if (i < WINDOW_AHEAD)
 			continue;
 		/* Event i - WINDOW_AHEAD is the oldest; its page comes again 1000 events later. */
-		event = window_of_frame(&s, NULL, (i - WINDOW_AHEAD) % 1000);
+		event = window_find_frame(&s, NULL, (i - WINDOW_AHEAD) % 1000);
 		found &= event && event->at == i - WINDOW_AHEAD + 1000;
 		window_run(&s);
 	}
