@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * latency - how fast this machine can go from page frame to page frame at random.
+ * latency - how many random page frames this machine can visit a second.
  *
  *	latency FRAMES
  *
- * Walks once through a random cycle over as many frames, linked as in a free list, and
- * prints the window per second of CPU time. Each step waits for the one before: what a replay would
- * do if each event cost one access to a page nobody expected, and nothing else.
+ * The program follows a random cycle over all FRAMES, linked as in a free list, and prints the
+ * steps per second of CPU time. Each step waits for the one before. A replay is as fast if an
+ * event costs one access to an unpredictable page, and nothing else.
  */
 #include "model/clock.h"
 #include "model/memory.h"

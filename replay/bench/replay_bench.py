@@ -4,17 +4,17 @@
 
     replay_bench.py [T.tape] [--json] [--repeat N]
 
-Without a tape, a storm is made: 24 GB of memory, 2 processes on a CPU each; one maps,
-touches and unmaps 1 MB at a time, the other 80 MB, so that refills and drains run all
-the time. All per second of CPU time, for other work on the machine costs no more than
-its share of the caches then; medians of N rounds, in each of which every measurement
-takes its turn:
+Without a tape, the benchmark makes a storm on 24 GB of memory. Two processes, each on its
+own CPU, map, touch and unmap pages: one 1 MB at a time, the other 80 MB, so that the PCP
+refills and drains all the time. Figures are per second of CPU time, so that other work on
+the machine costs only its share of the caches. They are medians of N rounds; each round
+runs every measurement once:
 
   loop      a free run, the engine alone, without rows of the model's own events
-  rows      the same, writing them
-  validate  one step ahead of those events, as of a recording
-  chase     a limit: from page frame to page frame at random, each step waiting for the last
-  read      a limit: pyarrow adding up the columns the engine reads
+  rows      a free run that writes those rows
+  validate  validate on those rows
+  chase     a limit: random page frames, each step waiting for the one before
+  read      a limit: pyarrow adds up the columns that the engine reads
   fifo      a peer: libCacheSim's FIFO cache on the tape's pages (pip install libcachesim)
 """
 

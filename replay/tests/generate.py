@@ -193,7 +193,9 @@ def _carve(rng: Random, pfn: int, order: int, share: float) -> list[tuple[int, i
 Op = tuple[int, int, int]  # what to do, and two numbers to choose with
 
 
-def record(world: World, kernel: str, ops: Sequence[Op], *, reclaim_events: bool = False) -> Recorder:
+def record(
+    world: World, kernel: str, ops: Sequence[Op], *, reclaim_events: bool = False
+) -> Recorder:
     """Run operations on a world; the recorder has the tape."""
     recorder = Recorder(world, kernel)
     cpus = len(world.geometry.cpu_nodes)
@@ -215,7 +217,9 @@ def record(world: World, kernel: str, ops: Sequence[Op], *, reclaim_events: bool
             recorder.reclaim_event("vmstat_update", cpu)
         else:
             kind = ("kswapd_wake", "kswapd_wake", "kswapd_sleep")[b % 3]
-            recorder.reclaim_event(kind, a % world.geometry.nodes, (None, "DMA32", "MOVABLE")[a % 3])
+            recorder.reclaim_event(
+                kind, a % world.geometry.nodes, (None, "DMA32", "MOVABLE")[a % 3]
+            )
     while recorder.rows and recorder.rows[-1].event.kind in RECLAIM_EVENTS:
         recorder.rows.pop()  # what comes after the last request is no part of a run
     return recorder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves behind, of either model, and where two outcomes part."""
+"""The outcome of a run by the oracle or the engine, and the first difference of two."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pagetape.schemas import GFP_BITS, TABLES
 
 from .oracle import KERNELS, MOVABLE, Event, Kernel, Machine
 from .oracle.pcp import Pcp
-from .tapes import RECLAIM_EVENTS, KSWAPD, Row
+from .tapes import KSWAPD, RECLAIM_EVENTS, Row
 from .world import World, tables
 
 COUNTERS = (
@@ -28,7 +28,7 @@ COUNTERS = (
 
 @dataclass
 class Outcome:
-    """What a run leaves behind, in a form that both models can give."""
+    """Events and end state of a run, in a form that both models have."""
 
     events: list[Event]
     free: dict[tuple[int, int, str], list[int]]  # (zone, order, migratetype) -> pfns
@@ -40,11 +40,11 @@ class Outcome:
 
 
 def difference(expected: Outcome, got: Outcome) -> str:
-    """Where the two part, in words; empty if nowhere."""
+    """The first difference as text; empty if there is none."""
     for number, (event, other) in enumerate(zip(expected.events, got.events, strict=False)):
         if event != other:
-            story = "".join(f"  {e}\n" for e in expected.events[max(number - 5, 0) : number])
-            return f"after\n{story}expected {event}\ngot      {other}"
+            before = "".join(f"  {e}\n" for e in expected.events[max(number - 5, 0) : number])
+            return f"after\n{before}expected {event}\ngot      {other}"
     if len(expected.events) != len(got.events):
         return f"expected {len(expected.events)} events, got {len(got.events)}"
     for what in fields(Outcome)[1:]:

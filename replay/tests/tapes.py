@@ -18,7 +18,7 @@ KSWAPD = 100  # pid of node 0's
 
 @dataclass(frozen=True)
 class Row:
-    """A request, as a tape holds it; or what the kernel did reclaim_event, with its CPU or node as cpu."""
+    """A request of a tape, or a reclaim event, whose `cpu` is a CPU or a node."""
 
     ts: int
     event: Event
@@ -61,7 +61,7 @@ class Recorder:
     def alloc(self, cpu: int, order: int, migratetype: str, gfp: frozenset[str]) -> None:
         self._begin()
         pfn = self.machine.alloc(cpu, order, migratetype, gfp)
-        self._keep(gfp)
+        self._store(gfp)
         if pfn is not None:
             self.live.append((pfn, order))
 
@@ -76,7 +76,7 @@ class Recorder:
             self.machine.free(cpu, pfn, order - 1)
         else:
             self.machine.free(cpu, pfn, order)
-        self._keep()
+        self._store()
 
     def free_batch(self, cpu: int, picks: Sequence[int], max_order: int) -> None:
         self._begin()
@@ -85,10 +85,10 @@ class Recorder:
             chunk = self.live.pop(pick % len(self.live))
             (batch if chunk[1] <= max_order else self.live).append(chunk)
         self.machine.free_batch(cpu, batch)
-        self._keep()
+        self._store()
 
     def reclaim_event(self, kind: str, where: int, zone: str | None = None) -> None:
-        """A tick of a CPU, or kswapd of a node at work: a tape may hold them, or not."""
+        """A tick of a CPU, or a begin or end of a node's kswapd."""
         self.ts += 1000
         self.rows.append(Row(self.ts, Event(kind, where, None), zone=zone))
 
@@ -97,7 +97,7 @@ class Recorder:
         self.clock.advance(self.ts)
         self.machine.trace.events.clear()
 
-    def _keep(self, gfp: frozenset[str] = frozenset()) -> None:
+    def _store(self, gfp: frozenset[str] = frozenset()) -> None:
         for event in self.machine.trace.events:
             if event.kind in ("alloc", "free", "free_batched"):
                 self.ts += 1
@@ -127,7 +127,7 @@ def _used_chunks(machine: Machine) -> Iterable[tuple[int, int]]:
 
 
 class Player:
-    """Plays a tape on an oracle: a recorded pfn is but the key of what the model gave."""
+    """Plays a tape on an oracle: a recorded pfn is the key of the page that the oracle gave."""
 
     def __init__(self, machine: Machine, rows: Sequence[Row]) -> None:
         self.machine = machine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine through its binding: whatever the tape says, the books balance."""
+"""The engine through its binding: no tape makes it lose or invent a page."""
 
 from __future__ import annotations
 
@@ -126,8 +126,10 @@ def test_the_end_state_has_no_pageblocks_outside_the_zone(nr_movable: int | None
     zone = zone_row(start_pfn=1537, spanned=1000)
     block = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 9, "pfn": 2048}
     replay.load("zone", TABLES["zone"].batch([zone]))
-    told = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "MOVABLE"}
-    given = [told | {"pfn": pfn, "guessed": True, "nr_movable": nr_movable} for pfn in (1536, 2048)]
+    known = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "MOVABLE"}
+    given = [
+        known | {"pfn": pfn, "guessed": True, "nr_movable": nr_movable} for pfn in (1536, 2048)
+    ]
     replay.load("block_guess", TABLES["block_guess"].batch([block | {"page_order": 8}]))
     replay.load("pageblock", TABLES["pageblock"].batch(given))
     out = run(replay, [])
@@ -140,8 +142,8 @@ def test_the_end_state_has_no_pageblocks_outside_the_zone(nr_movable: int | None
 
 def test_memory_that_was_never_initialised_has_no_pageblocks() -> None:
     replay = engine()
-    told = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "UNMOVABLE"}
-    rows = [told | {"pfn": pfn, "guessed": False} for pfn in range(512, PAGES, 512)]
+    known = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "UNMOVABLE"}
+    rows = [known | {"pfn": pfn, "guessed": False} for pfn in range(512, PAGES, 512)]
     replay.load("pageblock", TABLES["pageblock"].batch(rows))
     out = run(replay, [])
     assert [row["pfn"] for row in out["pageblock"]] == list(range(512, PAGES, 512))
@@ -174,7 +176,7 @@ def test_counters_add_up_to_the_totals() -> None:
     } - {"ts", "cpu", "node", "zone"}
 
 
-def test_the_zones_are_surveyed_at_the_start_after_each_interval_and_at_the_end() -> None:
+def test_the_zones_are_sampled_at_the_start_after_each_interval_and_at_the_end() -> None:
     rows = [event(second * 10**9 + 5, "alloc", 1000 + second) for second in (1, 2, 4)]
     out = run(engine(interval_ns=10**9), rows)
     moments = [1 * 10**9 + 5, 2 * 10**9, 3 * 10**9, 4 * 10**9, 4 * 10**9 + 6]
@@ -195,7 +197,7 @@ def test_a_run_can_do_without_its_own_events() -> None:
 
 
 def numbers(rows: Rows) -> Rows:
-    """What event_count is to say of the rows of `event`."""
+    """The rows of event_count that the rows of `event` imply."""
     found: dict[tuple[str, int | None], dict[str, Any]] = {}
     running: dict[tuple[str, int], bool] = {}
     ends = {"alloc": "alloc_zone_locked", "free": "pcpu_drain"}

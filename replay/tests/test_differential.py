@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C engine against the oracle: the same snapshot, the same requests, the same everything.
+"""The C engine against the oracle: same snapshot, same requests, same events and end state.
 
 Each tape is recorded on the oracle of one kernel and played under every row of the feature
-matrix, by the oracle and by the engine. HYPOTHESIS_PROFILE=nightly looks further.
+matrix, by the oracle and by the engine. HYPOTHESIS_PROFILE=nightly runs more examples.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ settings.register_profile(
     max_examples=20,
     derandomize=True,
     database=None,
-    phases=[Phase.generate],  # to shrink takes minutes: nightly does
+    phases=[Phase.generate],  # shrinking takes minutes: only nightly shrinks
 )
 settings.register_profile("nightly", _common, max_examples=1000, print_blob=True)
 PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 ROWS = [row["name"] for row in _replay.kernels()]
-TELL_ONCE = ROWS[ROWS.index("4.20") :]  # earlier kernels tell of the free of one page twice
+ONE_EVENT_A_FREE = ROWS[ROWS.index("4.20") :]  # earlier kernels trace the free of one page twice
 RECORDED = st.sampled_from(["5.10", "6.1.192", "6.18"])
 POLICIES: st.SearchStrategy[Nofragment | None] = st.sampled_from(
     [None, None, "off", "lowzone", "always"]
@@ -81,7 +81,7 @@ def test_engine_and_oracle_agree(
         pytest.fail(parting, pytrace=False)
 
 
-# What the policy fallback takes over from another row, in the words of the oracle.
+# The fields of an oracle row that the policy fallback takes over.
 FAMILY = (
     "fallback",
     "claim_tests_list_type",
@@ -92,11 +92,11 @@ FAMILY = (
     "free_by_block",
     "highatomic_by_order",
 )
-# 2.6 is left out: to the oracle its fallbacks and MIGRATE_RESERVE are one.
+# Without 2.6: the oracle cannot separate its fallbacks from MIGRATE_RESERVE.
 FAMILIES = st.sampled_from([row for row in ROWS if not row.startswith("2.6")])
 
 
-# Up to 5.14 the oracle knows where zone_locked fires for their own fallbacks only.
+# The oracle knows where zone_locked fires up to 5.14 only for the fallbacks of those rows.
 @pytest.mark.parametrize("kernel", ["5.19", "6.8", "6.18"])
 @PROFILE
 @given(seed=st.integers(0, 10**6), recorded=RECORDED, family=FAMILIES, ops=OPS)
@@ -114,11 +114,11 @@ def test_engine_and_oracle_agree_on_the_fallbacks_of_another_row(
 
 
 @PROFILE
-@given(seed=st.integers(0, 10**6), recorded=st.sampled_from(TELL_ONCE), ops=OPS)
+@given(seed=st.integers(0, 10**6), recorded=st.sampled_from(ONE_EVENT_A_FREE), ops=OPS)
 def test_a_kernel_s_own_tape_comes_out_as_it_went_in(
     seed: int, recorded: str, ops: list[Op]
 ) -> None:
-    """Up to the first failure: a failed request leaves traces, and is not played."""
+    """The tape ends before the first failed request: the engine does not play those."""
     here = random_world(seed)
     rows = [*takewhile(lambda row: row.event.pfn is not None, record(here, recorded, ops).rows)]
     requests = ("alloc", "free", "free_batched")

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Hostile tapes of this test's own, always the same: random bytes, mostly small ones, and
- * such inputs with a few bytes changed. `replay_test_fuzz N` plays N of them; `make fuzz`
- * searches with libFuzzer instead.
+ * Hostile tapes, the same in each run: random bytes, mostly small ones, and such inputs with a
+ * few bytes changed. `replay_test_fuzz N` plays N tapes; `make fuzz` searches with libFuzzer.
  */
 #include "check.h"
 #include "fuzz_replay.h"

@@ -58,7 +58,7 @@ class World:
 
 
 def known_type(kernel: Kernel, migratetype: str) -> str:
-    """What a pageblock of a type that the kernel does not have counts as."""
+    """The type of a pageblock in a kernel, which may lack the recorded one."""
     if migratetype == ISOLATE or (migratetype == HIGHATOMIC and not kernel.highatomic_reserve):
         return MOVABLE
     if migratetype == RESERVE and kernel.fallback != "largest":

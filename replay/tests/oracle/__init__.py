@@ -8,8 +8,8 @@ engine, with plain lists and dicts and one class for each family of rules.
     buddy       free lists of a zone: split, merge, insert, move a pageblock
     fallback    what happens when the wanted free lists are empty
     pcp         per-CPU lists: how much to refill, when and what to drain
-    watermark   whether a zone may be used, and by whom
-    machine     the walk over zones; requests in, events out
+    watermark   which requests a zone may serve
+    machine     the zonelist scan; requests in, events out
 """
 
 from .kernels import KERNELS, Kernel

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking one chunk from a zone, from foreign lists if need be: one class per family."""
+"""Taking one chunk from a zone, also from foreign lists: one class per family."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FALLBACKS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Want:
-    """What is asked of one zone."""
+    """A request to one zone."""
 
     order: int
     migratetype: str
@@ -31,7 +31,7 @@ class Want:
 
 
 class Fallback:
-    """What the families share. rmqueue() removes one chunk of want.order from the lists."""
+    """The common part of the families. rmqueue() removes one chunk of want.order from the lists."""
 
     def __init__(self, zone: Zone) -> None:
         self.zone = zone

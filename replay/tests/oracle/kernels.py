@@ -45,7 +45,7 @@ class Kernel:
         "claim then steal"
     )
     claim_tests_list_type: bool = True  # "was it a movable block" looks at the list's type
-    retype_larger_chunks: bool = True  # 2.6.31 retyped but chunks of exactly a pageblock
+    retype_larger_chunks: bool = True  # 2.6.31 retyped only chunks of exactly a pageblock
     nofragment: Literal["never", "first pass"] = "first pass"
     boost: Literal["never", "always", "unless small"] = "unless small"
     cma_balance: bool = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole allocator: zones, the walk over them, requests in and events out."""
+"""The whole allocator: zones, the zonelist scan, requests in and events out."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .names import HIGHATOMIC, ISOLATE, MERGEABLE, MOVABLE, RECLAIMABLE, RESERVE
 from .pcp import Pcp, Settings
 from .watermark import Mark, Rights
 
-# How long requests refuse to mix migratetypes: not at all; on the first pass, if there are
-# lower zones to turn to; until reclaim would have run.
+# When requests refuse to mix migratetypes: never; on the first pass, if there are lower zones;
+# until reclaim would have run.
 Nofragment = Literal["off", "lowzone", "always"]
 
 
@@ -104,8 +104,8 @@ class Zone:
         self.marks = marks or Marks()
         self.lowmem_reserve = dict.fromkeys(ZONES, 0) | (lowmem_reserve or {})
         self.boost = boost
-        self.boosts_act = False  # or are but counted, where nothing tells when kswapd runs
-        self.boost_seen = 0  # of the boost, by the pass of kswapd that runs
+        self.boosts_act = False  # else only counted: the tape does not record kswapd
+        self.boost_seen = 0  # boost that the running pass of kswapd found
         self.reserved_highatomic = reserved_highatomic
         self.below_high = False
         self.reclaim_active = False
@@ -176,7 +176,7 @@ class Zone:
         return self.mark_unboosted(mark) + self.boost
 
     def boost_watermark(self) -> None:
-        """A fallback below pageblock order asks for reclaim: every mark stands higher for it."""
+        """A fallback below pageblock order asks for reclaim: the boost raises every mark."""
         pageblock = self.geometry.pageblock
         highest = self.marks.high * self.geometry.watermark_boost_factor // 10000
         small = 4 * pageblock > self.managed
@@ -298,7 +298,7 @@ class Zone:
     # MIGRATE_RESERVE
 
     def set_reserve_blocks(self) -> None:
-        """2.6.32, 2.6.33: up to two pageblocks are kept for when nothing else is left."""
+        """2.6.32, 2.6.33: up to two pageblocks are a reserve, the last resort of every request."""
         pageblock = self.buddy.pageblock_pages
         wanted = min(2, -(-self.marks.min // pageblock))
         for pfn in range(self.buddy.start, self.buddy.end, pageblock):
@@ -400,7 +400,7 @@ class Machine:
         migratetype: str,
         gfp: frozenset[str] = frozenset(),
         *,
-        node: int | None = None,  # to prefer, instead of the CPU's
+        node: int | None = None,  # first node, instead of the CPU's
     ) -> int | None:
         """An allocation by a task on this CPU; the first pfn, or None if nothing is left."""
         self.trace.cpu = cpu
@@ -506,7 +506,7 @@ class Machine:
             zone.count("buddy_frees")
             zone.buddy.free(pfn, order)
 
-    # The walk
+    # The zonelist scan
 
     def _request(
         self, cpu: int, order: int, migratetype: str, gfp: frozenset[str], node: int
@@ -545,20 +545,20 @@ class Machine:
         rights = request.preferred.watermark.slow_rights(request.gfp, request.order)
         always = self.nofragment == "always"
         nofragment = self._first_pass_nofragment(request)
-        found = self._walk(request, "low", Rights(), nofragment=nofragment)
+        found = self._scan(request, "low", Rights(), nofragment=nofragment)
         if found is None:
             request.preferred.count("below_low")
-            found = self._walk(request, "min", rights, nofragment=always)
+            found = self._scan(request, "min", rights, nofragment=always)
         if found is None:
             request.preferred.count("below_min")
         granted = replace(rights, no_watermarks=True)
         if found is None:
-            found = self._walk(request, "min", granted, nofragment=always)
+            found = self._scan(request, "min", granted, nofragment=always)
         if found is None and self._give_up_reserves(request):
-            found = self._walk(request, "min", granted, nofragment=always)
+            found = self._scan(request, "min", granted, nofragment=always)
         if found is None and always:
             request.preferred.count("nofragment_retries")
-            found = self._walk(request, "min", granted, nofragment=False)
+            found = self._scan(request, "min", granted, nofragment=False)
         if found is None:
             request.preferred.count("failed")
         return found
@@ -572,7 +572,7 @@ class Machine:
         self.drain_all()
         return any_held
 
-    def _walk(
+    def _scan(
         self, request: Request, mark: Mark, rights: Rights, *, nofragment: bool
     ) -> tuple[Zone, int] | None:
         first_pass_only = nofragment and self.nofragment == "lowzone"
@@ -588,7 +588,7 @@ class Machine:
                 return zone, pfn
         if first_pass_only:
             request.preferred.count("nofragment_retries")
-            return self._walk(request, mark, rights, nofragment=False)
+            return self._scan(request, mark, rights, nofragment=False)
         return None
 
     def _want(self, request: Request, *, nofragment: bool) -> Want:

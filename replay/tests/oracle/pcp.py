@@ -22,7 +22,7 @@ BATCH_SCALE_MAX = 5  # CONFIG_PCP_BATCH_SCALE_MAX
 
 @dataclass
 class Settings:
-    """What a snapshot says of one (CPU, zone); pages, but for the two factors."""
+    """The numbers of one (CPU, zone) in a snapshot: pages, except the two factors."""
 
     batch: int
     high: int
@@ -328,7 +328,7 @@ class Pcp:
             self.zone.recheck_below_high()
 
     def drain(self, pages: int, first: int) -> int:
-        """Give back at least `pages` pages, as far as there are any; how many went."""
+        """Give back at least `pages` pages, or all; returns how many."""
         before = self.count
         if pages:
             self.zone.used_by(self.zone.trace.cpu)

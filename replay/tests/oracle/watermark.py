@@ -97,7 +97,7 @@ class Graded:
     def fast(
         self, zone: Zone, order: int, mark: Mark, top: str, rights: Rights, *, cma: bool
     ) -> bool:
-        """The test of the zone walk: short for single pages, and deaf to the boost at the end."""
+        """The test of the zonelist scan: short for single pages; a last test ignores the boost."""
         pages = zone.mark(mark)
         if order == 0:
             free = zone.buddy.free_pages() - self.fast_unusable(zone, rights, cma=cma)

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs of single pages out of allocation batches of order 2. One CPU, two pageblocks of 16 free
+ * pages; a run may pause for 1000 ns.
+ */
+#include "check.h"
+#include "toy.h"
+#include "freerun/alloc_batch.h"
+
+struct runs {
+	struct toy toy;
+	struct alloc_batches *alloc_batches;
+};
+
+static void runs_new(struct runs *r)
+{
+	const struct alloc_batch batch = {.order = 2, .gap_ns = 1000};
+
+	toy_new(&r->toy, "6.18", (struct toy_geometry){4, 5, "MM", ZONE_DMA32});
+	toy_pcp(&r->toy, 1, 8);
+	toy_add_free(&r->toy, 0, 5, 'M');
+	check(!alloc_batches_new(&r->alloc_batches, r->toy.m, &batch, NULL));
+}
+
+static void runs_free(struct runs *r)
+{
+	alloc_batches_free(r->alloc_batches);
+	toy_free(&r->toy);
+}
+
+/* A page at `ts`. `order` is that of the block taken for it, or -1 if it is from an open batch. */
+static uint32_t ask(struct runs *r, uint64_t ts, int type, int *order)
+{
+	struct request rq = {.migratetype = (uint8_t)type, .class_zone = ZONE_DMA32};
+
+	r->toy.m->now.ts = ts;
+	return alloc_batches_alloc(r->alloc_batches, r->toy.m, &rq, order);
+}
+
+static void give_back(struct runs *r, uint32_t page)
+{
+	int order;
+	uint32_t head = alloc_batches_give_back(r->alloc_batches, r->toy.m, page, &order);
+
+	if (head != NO_FRAME)
+		toy_free_page(&r->toy, head, order);
+}
+
+static void a_run_is_served_from_one_block(void)
+{
+	struct runs r;
+	uint32_t first;
+	int order;
+
+	runs_new(&r);
+	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	check(order == 2);
+	for (uint32_t i = 1; i < 4; i++) {
+		check(ask(&r, 1000 + 1000 * i, MIGRATETYPE_MOVABLE, &order) == first + i);
+		check(order == -1);
+		check(alloc_batches_have(r.alloc_batches, first + i));
+	}
+	check(ask(&r, 5000, MIGRATETYPE_MOVABLE, &order) != NO_FRAME);
+	check(order == 2);
+	check(r.toy.pcp->counters.alloc_batches == 2);
+	check(r.toy.pcp->counters.alloc_batch_waste == 0);
+	runs_free(&r);
+}
+
+static void a_pause_or_another_migratetype_takes_another_block(void)
+{
+	struct runs r;
+	int order;
+
+	runs_new(&r);
+	ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	ask(&r, 1001, MIGRATETYPE_UNMOVABLE, &order);
+	check(order == 2);
+	ask(&r, 1500, MIGRATETYPE_MOVABLE, &order);
+	check(order == -1);
+	ask(&r, 2501, MIGRATETYPE_MOVABLE, &order);
+	check(order == 2);
+	check(r.toy.pcp->counters.alloc_batch_waste == 2);
+	runs_free(&r);
+}
+
+static void a_batch_goes_back_whole_when_its_last_page_is_freed(void)
+{
+	struct runs r;
+	uint32_t first;
+	int order;
+
+	runs_new(&r);
+	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	ask(&r, 1001, MIGRATETYPE_MOVABLE, &order);
+	give_back(&r, first);
+	check(r.toy.pcp->counters.free_pages == 0);
+	check(alloc_batches_have(r.alloc_batches, first + 1));
+	give_back(&r, first + 1);
+	check(r.toy.pcp->counters.free_pages == 4);
+	check(!alloc_batches_have(r.alloc_batches, first));
+	check(r.toy.pcp->counters.alloc_batch_waste == 2);
+	check_sound(r.toy.m);
+	ask(&r, 1002, MIGRATETYPE_MOVABLE, &order);
+	check(order == 2);
+	runs_free(&r);
+}
+
+static void without_a_block_a_page_is_served_by_itself(void)
+{
+	struct counters before;
+	struct runs r;
+	uint32_t page;
+	int order;
+
+	runs_new(&r);
+	for (int i = 0; i < 8; i++)
+		check(toy_alloc(&r.toy, 2, 'M') != UINT64_MAX);
+	toy_free_page(&r.toy, 0, 2);
+	check(toy_alloc(&r.toy, 0, 'M') == 0);
+	before = r.toy.pcp->counters;
+	page = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	check(page != NO_FRAME && order == 0);
+	check(!alloc_batches_have(r.alloc_batches, page));
+	check(r.toy.pcp->counters.below_low == before.below_low);
+	check(r.toy.pcp->counters.failed == before.failed);
+	runs_free(&r);
+}
+
+int main(void)
+{
+	test(a_run_is_served_from_one_block);
+	test(a_pause_or_another_migratetype_takes_another_block);
+	test(a_batch_goes_back_whole_when_its_last_page_is_freed);
+	test(without_a_block_a_page_is_served_by_itself);
+	return check_done();
+}

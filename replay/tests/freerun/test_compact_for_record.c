@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Blocks that the record got, and that the model makes by moving pages. Pageblocks are of 16 pages.
+ */
+#include "serve_world.h"
+
+/* The record allocates 2^order pages. */
+static void alloc(struct world *w, uint32_t pfn, int order)
+{
+	serve_request(&w->serve, &(struct waiting){
+					 .kind = EVENT_KIND_ALLOC,
+					 .frame = pfn,
+					 .order = (uint8_t)order,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DIRECT_RECLAIM | GFP_MOVABLE,
+				 });
+	w->serve.at++;
+}
+
+/* Requests for four single pages from pfn on. */
+static void four_singles(struct world *w, uint32_t pfn)
+{
+	for (uint32_t i = 0; i < 4; i++)
+		alloc(w, pfn + i, 0);
+}
+
+/* Three MOVABLE pageblocks: the first has 4 used pages, the second 6 free ones. */
+static void in_pieces(struct world *w)
+{
+	world_new_small(w, "MMM");
+	w->serve.compacts_for_record = true;
+	world_freed(w, 32, 4);
+	toy_add_free(&w->toy, 0, 2, 'M');
+	four_singles(w, 32);
+	toy_add_free(&w->toy, 4, 2, 'M');
+	toy_add_free(&w->toy, 8, 3, 'M');
+	toy_add_free(&w->toy, 16, 1, 'M');
+	toy_add_free(&w->toy, 20, 2, 'M');
+}
+
+static void a_block_that_the_record_got_is_made_by_moving_pages(void)
+{
+	struct world w;
+
+	in_pieces(&w);
+	alloc(&w, 0, 4);
+	check(page_map_place(&w.serve.pages, 0) == 0 && page_map_place(&w.serve.pages, 15) == 15);
+	check(w.toy.zone->nr_free_pages == 2);
+	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 0);
+	check(w.toy.pcp->counters.blocks_made == 1 && w.toy.pcp->counters.block_moves == 4);
+	/* The pages that moved are found at their new places. */
+	for (uint32_t pfn = 32; pfn < 36; pfn++) {
+		check(page_map_place(&w.serve.pages, pfn) >= 16 &&
+		      page_map_place(&w.serve.pages, pfn) < 32);
+		world_free_page(&w, pfn, 0);
+	}
+	world_free_page(&w, 0, 4);
+	check(w.toy.zone->nr_free_pages + (uint32_t)w.toy.pcp->count == 22);
+	check(w.anomalies[ANOMALY_KIND_FREE_UNKNOWN] == 0);
+	world_free(&w);
+}
+
+static void pages_that_cannot_move_keep_their_place(void)
+{
+	struct world w;
+
+	in_pieces(&w);
+	zone_unmark_live(w.toy.m, page_map_place(&w.serve.pages, 33), 0);
+	alloc(&w, 0, 4);
+	check(page_map_place(&w.serve.pages, 0) == NO_FRAME);
+	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
+	check(w.toy.pcp->counters.failed == 1 && w.toy.pcp->counters.blocks_made == 0);
+	world_free(&w);
+}
+
+static void nothing_moves_where_there_is_no_room_for_it(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	w.serve.compacts_for_record = true;
+	world_freed(&w, 16, 4);
+	toy_add_free(&w.toy, 0, 2, 'M');
+	four_singles(&w, 16);
+	toy_add_free(&w.toy, 4, 2, 'M');
+	alloc(&w, 0, 3);
+	check(page_map_place(&w.serve.pages, 0) == NO_FRAME);
+	check(page_map_place(&w.serve.pages, 16) < 4);
+	check(w.toy.zone->nr_free_pages + (uint32_t)w.toy.pcp->count == 4);
+	world_free(&w);
+}
+
+int main(void)
+{
+	test(a_block_that_the_record_got_is_made_by_moving_pages);
+	test(pages_that_cannot_move_keep_their_place);
+	test(nothing_moves_where_there_is_no_room_for_it);
+	return check_done();
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The vmstat ticks of a free run, whose tape records none. The machine is that of free_run.h.
+ */
+#include "check.h"
+#include "free_run.h"
+
+static void an_idle_pcp_decays_with_the_ticks(void)
+{
+	const struct totals *totals;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	/* The PCP high grows; then the CPU is idle for a minute. */
+	for (int64_t i = 0; i < 1500; i++)
+		tape_alloc(&t, 0, 1000 + i, 0);
+	for (int64_t i = 0; i < 1500; i++)
+		tape_free_page(&t, 0, 1000 + i, 0);
+	t.ts += 60000000000;
+	tape_alloc(&t, 1, 1000, 0);
+	totals = tape_play(&t);
+	check(totals->counters.decays > 0);
+	check(replay_model(t.r)->pcps[0].high == replay_model(t.r)->pcps[0].high_min);
+	check(replay_model(t.r)->pcps[0].count <= replay_model(t.r)->pcps[0].high);
+	tape_free(&t);
+}
+
+static void an_idle_remote_pcp_empties_by_a_batch_every_three_ticks(void)
+{
+	struct pcp *pcp;
+	struct tape t;
+
+	tape_new(&t, "6.5");
+	/* CPU 0 frees pages of node 1. */
+	for (int64_t i = 0; i < 3; i++)
+		tape_free_page(&t, 0, ZONE_PAGES + i, 0);
+	t.ts += 8000000000;
+	tape_alloc(&t, 1, 2000, 0);
+	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[1], 0);
+	pcp->batch = 1;
+	tape_play(&t);
+	check(pcp->count == 1);
+	tape_free(&t);
+}
+
+static void a_cpu_without_events_decays_too(void)
+{
+	struct pcp *pcp;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[0], 1);
+	pcp->high_max = pcp->high = 1000;
+	tape_alloc(&t, 0, 2000, 0);
+	t.ts += 60000000000;
+	tape_alloc(&t, 0, 2001, 0);
+	tape_play(&t);
+	check(pcp->high == pcp->high_min);
+	tape_free(&t);
+}
+
+int main(void)
+{
+	test(an_idle_pcp_decays_with_the_ticks);
+	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
+	test(a_cpu_without_events_decays_too);
+	return check_done();
+}

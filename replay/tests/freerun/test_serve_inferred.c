@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inferred rows, served as requests: the model's pages need not be the recorded ones.
+ * Pageblocks are of 16 pages, the largest order is 5.
+ */
+#include "serve_world.h"
+
+static void inferred(struct world *w, int kind, uint32_t pfn, int order)
+{
+	serve_inferred(&w->serve, &(struct inferred){
+					  .at = w->serve.at,
+					  .kind = (uint8_t)kind,
+					  .frame = pfn,
+					  .order = (uint8_t)order,
+					  .migratetype = MIGRATETYPE_MOVABLE,
+				  });
+}
+
+static void a_request_with_a_landed_row_asks_the_node_of_its_page_first(void)
+{
+	static const uint16_t cpu_nodes[] = {0, 1};
+	static const uint8_t distances[] = {10, 20, 20, 10};
+	const struct machine machine = {.pageblock_order = 4,
+					.max_order = 5,
+					.nr_cpus = 2,
+					.nr_nodes = 2,
+					.cpu_nodes = cpu_nodes,
+					.node_distances = distances};
+	struct zone_spec zones[2] = {0};
+	struct waiting e = {.kind = EVENT_KIND_ALLOC,
+			    .frame = 40,
+			    .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
+			    .migratetype = MIGRATETYPE_MOVABLE};
+	struct world w = {0};
+
+	for (uint16_t i = 0; i < 2; i++)
+		zones[i] = (struct zone_spec){.node = i,
+					      .type = ZONE_NORMAL,
+					      .start_pfn = i * 32,
+					      .spanned = 32,
+					      .present = 32,
+					      .managed = 32};
+	toy_new_machine(&w.toy, "6.18", &machine, zones, 2);
+	world_begin(&w);
+	toy_add_free(&w.toy, 0, 4, 'M');
+	toy_add_free(&w.toy, 48, 4, 'M');
+	world_freed(&w, 40, 1);
+	inferred(&w, INFERRED_KIND_LANDED, 40, 0);
+	serve_request(&w.serve, &e);
+	check(page_map_place(&w.serve.pages, 40) == 48);
+	/* The row is about one request only. */
+	e.frame = 41;
+	serve_request(&w.serve, &e);
+	check(page_map_place(&w.serve.pages, 41) == 0);
+	world_free(&w);
+}
+
+static void isolated_pages_are_the_recorded_ones_if_those_are_free(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_add_free(&w.toy, 0, 3, 'M');
+	toy_add_free(&w.toy, 16, 3, 'M');
+	inferred(&w, INFERRED_KIND_ISOLATED, 4, 1);
+	check(page_map_place(&w.serve.pages, 4) == 4 && page_map_place(&w.serve.pages, 5) == 5);
+	check_text(toy_list(&w.toy, 1, 'M'), "6");
+	check_text(toy_list(&w.toy, 2, 'M'), "0");
+	check_text(toy_list(&w.toy, 3, 'M'), "16");
+	world_free(&w);
+}
+
+static void isolated_pages_that_are_in_use_are_replaced_from_their_pageblock(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_add_free(&w.toy, 0, 1, 'M');
+	toy_add_free(&w.toy, 16, 1, 'M');
+	world_freed(&w, 20, 1);
+	inferred(&w, INFERRED_KIND_ISOLATED, 20, 1);
+	check(page_map_place(&w.serve.pages, 20) == 16);
+	check_text(toy_list(&w.toy, 1, 'M'), "0");
+	world_free(&w);
+}
+
+static void without_such_pages_isolated_ones_come_from_the_tail_of_their_type(void)
+{
+	struct world w;
+
+	world_new_small(&w, "UMMM");
+	toy_add_free(&w.toy, 0, 1, 'U');
+	toy_add_free(&w.toy, 16, 1, 'M');
+	toy_add_free(&w.toy, 32, 1, 'M');
+	world_freed(&w, 48, 3);
+	inferred(&w, INFERRED_KIND_ISOLATED, 50, 1);
+	check(page_map_place(&w.serve.pages, 50) == 32);
+	inferred(&w, INFERRED_KIND_ISOLATED, 52, 1);
+	inferred(&w, INFERRED_KIND_ISOLATED, 54, 1);
+	check(page_map_place(&w.serve.pages, 54) == 0);
+	world_free(&w);
+}
+
+static void pages_isolated_in_one_piece_may_be_found_in_several(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_add_free(&w.toy, 0, 1, 'M');
+	toy_add_free(&w.toy, 4, 0, 'M');
+	world_freed(&w, 16, 2);
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 2);
+	check(page_map_place(&w.serve.pages, 16) == 0 && page_map_place(&w.serve.pages, 17) == 1);
+	check(page_map_place(&w.serve.pages, 18) == 4 &&
+	      page_map_place(&w.serve.pages, 19) == NO_FRAME);
+	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
+	check(w.toy.zone->nr_free_pages == 0);
+	world_free(&w);
+}
+
+static void isolated_pages_are_of_another_type_only_if_their_own_has_none(void)
+{
+	struct world w;
+
+	world_new_small(&w, "UMM");
+	toy_add_free(&w.toy, 0, 3, 'U');
+	toy_add_free(&w.toy, 16, 1, 'M');
+	toy_add_free(&w.toy, 20, 1, 'M');
+	world_freed(&w, 32, 3);
+	inferred(&w, INFERRED_KIND_ISOLATED, 32, 2);
+	check(page_map_place(&w.serve.pages, 32) >= 16 && page_map_place(&w.serve.pages, 34) >= 16);
+	check_text(toy_list(&w.toy, 3, 'U'), "0");
+	inferred(&w, INFERRED_KIND_ISOLATED, 36, 1);
+	check(page_map_place(&w.serve.pages, 36) < 8);
+	world_free(&w);
+}
+
+static void isolated_pages_are_movable_until_they_are_freed(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_pcp(&w.toy, 1, 0);
+	toy_add_free(&w.toy, 16, 2, 'M');
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 2);
+	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 4);
+	world_free_page(&w, 18, 1);
+	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 2);
+	check(w.toy.zone->nr_free_pages == 2);
+	world_free(&w);
+}
+
+static void an_undone_free_gives_no_page_back(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_pcp(&w.toy, 1, 0);
+	toy_add_free(&w.toy, 16, 1, 'M');
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 1);
+	inferred(&w, INFERRED_KIND_UNDONE_FREE, 16, 1);
+	world_free_page(&w, 16, 1);
+	check(w.toy.zone->nr_free_pages == 0 && page_map_place(&w.serve.pages, 16) == 16);
+	world_free_page(&w, 16, 1);
+	check(w.toy.zone->nr_free_pages == 2);
+	world_free(&w);
+}
+
+static void alloc_(struct world *w, uint32_t pfn, int order)
+{
+	serve_request(&w->serve, &(struct waiting){
+					 .kind = EVENT_KIND_ALLOC,
+					 .frame = pfn,
+					 .order = (uint8_t)order,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DMA,
+				 });
+	w->serve.at++;
+}
+
+static void a_captured_block_waits_for_its_alloc(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMMM");
+	toy_add_free(&w.toy, 16, 4, 'M');
+	toy_add_free(&w.toy, 32, 4, 'M');
+	inferred(&w, INFERRED_KIND_CAPTURED, 32, 4);
+	check_text(toy_list(&w.toy, 4, 'M'), "16");
+	alloc_(&w, 32, 4);
+	check(page_map_place(&w.serve.pages, 32) == 32 && !w.serve.nr_captured);
+	world_free_page(&w, 32, 4);
+	check(w.toy.zone->nr_free_pages == 32);
+	world_free(&w);
+}
+
+static void a_block_that_is_not_free_in_the_model_is_not_captured(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMMM");
+	toy_add_free(&w.toy, 16, 4, 'M');
+	world_freed(&w, 32, 4);
+	inferred(&w, INFERRED_KIND_CAPTURED, 32, 4);
+	check(!w.serve.nr_captured);
+	alloc_(&w, 32, 4);
+	check(page_map_place(&w.serve.pages, 32) == 16);
+	world_free(&w);
+}
+
+static void a_list_is_cut_behind_what_was_put_there_later(void)
+{
+	struct inferred row = {
+		.kind = INFERRED_KIND_CUT,
+		.frame = 32,
+		.order = 4,
+		.migratetype = MIGRATETYPE_MOVABLE,
+	};
+	struct world w;
+
+	world_new_small(&w, "MMMMMM");
+	for (uint32_t pfn = 0; pfn < 80; pfn += 16)
+		toy_add_free(&w.toy, pfn, 4, 'M');
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 64 0 16");
+	row.frame = 0;
+	row.behind = 2;
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
+	row.frame = 48;
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
+	row.behind = 0;
+	row.order = 3;
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
+	world_free(&w);
+}
+
+static void a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free(void)
+{
+	struct inferred row = {
+		.kind = INFERRED_KIND_RETYPED, .order = 4, .migratetype = MIGRATETYPE_MOVABLE};
+	struct world w;
+
+	world_new_small(&w, "RRRH");
+	toy_add_free(&w.toy, 0, 4, 'R');
+	toy_add_free(&w.toy, 32, 4, 'R');
+	toy_add_free(&w.toy, 48, 1, 'H');
+	w.toy.zone->nr_reserved_highatomic = 16;
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'M'), "0");
+	row.frame = 16; /* in use */
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 4, 'R'), "");
+	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
+	check(frame_block(w.toy.m, 32)->migratetype == MIGRATETYPE_MOVABLE);
+	row.frame = 50; /* in the reserve: the pageblock leaves it with its free pages */
+	row.order = 1;
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 1, 'M'), "48");
+	check(frame_block(w.toy.m, 48)->migratetype == MIGRATETYPE_MOVABLE);
+	check(!w.toy.zone->nr_reserved_highatomic);
+	world_free(&w);
+}
+
+static void isolating_most_of_a_pageblock_makes_it_movable(void)
+{
+	struct world w;
+
+	world_new_small(&w, "RR");
+	toy_add_free(&w.toy, 0, 3, 'R');
+	toy_add_free(&w.toy, 16, 2, 'R');
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_ISOLATED,
+						    .order = 3,
+						    .migratetype = MIGRATETYPE_RECLAIMABLE});
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_ISOLATED,
+						    .frame = 16,
+						    .order = 2,
+						    .migratetype = MIGRATETYPE_RECLAIMABLE});
+	check(frame_block(w.toy.m, 0)->migratetype == MIGRATETYPE_MOVABLE);
+	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
+	world_free(&w);
+}
+
+static void an_inferred_drain_is_one_hold_of_the_lock(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMMMMMMMMM");
+	toy_pcp(&w.toy, 1, 100);
+	for (uint32_t pfn = 0; pfn < 80; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	check(w.toy.pcp->count == 40);
+	inferred(&w, INFERRED_KIND_DRAIN, 0, 0);
+	check(w.toy.pcp->count == 40 - (1 << w.toy.m->kernel->pcp_scale_max));
+	inferred(&w, INFERRED_KIND_DRAIN, 0, 0);
+	check(w.toy.pcp->count == 0);
+	world_free(&w);
+}
+
+static void a_high_that_a_drain_showed_is_taken_over(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_pcp(&w.toy, 2, 8);
+	serve_inferred(
+		&w.serve,
+		&(struct inferred){.kind = INFERRED_KIND_TUNED, .fields = FIELD_HIGH, .high = 6});
+	check(w.toy.pcp->high == 6);
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_TUNED,
+						    .fields = FIELD_ALLOC_FACTOR,
+						    .alloc_factor = 3});
+	check(w.toy.pcp->high == 6 && w.toy.pcp->alloc_factor == 3);
+	world_free(&w);
+}
+
+static void an_inferred_drain_has_the_recorded_number_of_pages(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMMM");
+	toy_pcp(&w.toy, 1, 100);
+	for (uint32_t pfn = 0; pfn < 20; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	serve_inferred(
+		&w.serve,
+		&(struct inferred){.kind = INFERRED_KIND_DRAIN, .fields = FIELD_PAGES, .pages = 7});
+	check(w.toy.pcp->count == 3);
+	serve_inferred(
+		&w.serve,
+		&(struct inferred){.kind = INFERRED_KIND_TUNED, .fields = FIELD_PAGES, .pages = 2});
+	world_free_page(&w, 32, 0);
+	check(w.toy.pcp->count == 2);
+	world_free(&w);
+}
+
+static void a_deferred_drain_takes_the_pages_that_were_due_at_its_free(void)
+{
+	const struct inferred put_off = {.kind = INFERRED_KIND_PUT_OFF},
+			      overflow = {.kind = INFERRED_KIND_OVERFLOW};
+	struct world w;
+
+	world_new_small(&w, "MMMM");
+	toy_pcp(&w.toy, 1, 8);
+	for (uint32_t pfn = 0; pfn < 14; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	serve_inferred(&w.serve, &put_off);
+	world_free_page(&w, 32, 0);
+	check(w.toy.pcp->count == 8);
+	serve_inferred(&w.serve, &overflow);
+	check(w.toy.pcp->count == 1);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32");
+	/* No drain is pending any more. */
+	serve_inferred(&w.serve, &overflow);
+	check(w.toy.pcp->count == 1);
+	world_free(&w);
+}
+
+static void a_tuned_row_sets_the_fields_it_has_and_no_other(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMM");
+	toy_pcp(&w.toy, 2, 8);
+	w.toy.pcp->free_count = 3;
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_TUNED,
+					 .fields = FIELD_BELOW_HIGH | FIELD_RECLAIM_ACTIVE,
+					 .below_high = true,
+					 .reclaim_active = true,
+				 });
+	check(w.toy.zone->below_high && w.toy.zone->reclaim_active);
+	check(w.toy.pcp->high == 8 && w.toy.pcp->free_count == 3);
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_TUNED,
+					 .fields = FIELD_FREE_COUNT | FIELD_BELOW_HIGH,
+					 .free_count = 5,
+				 });
+	check(!w.toy.zone->below_high && w.toy.zone->reclaim_active);
+	check(w.toy.pcp->free_count == 5);
+	world_free(&w);
+}
+
+static void a_block_that_moved_is_last_on_its_list(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_add_free(&w.toy, 16, 1, 'M');
+	toy_add_free(&w.toy, 20, 1, 'M');
+	inferred(&w, INFERRED_KIND_MOVED, 16, 1);
+	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
+	toy_free_page(&w.toy, 32, 0);
+	toy_free_page(&w.toy, 34, 0);
+	inferred(&w, INFERRED_KIND_MOVED, 32, 0); /* drains begin at the tail */
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32 34");
+	inferred(&w, INFERRED_KIND_MOVED, 16, 0); /* of another order */
+	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
+	world_free(&w);
+}
+
+static void a_free_without_an_event_goes_past_the_pcp(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_add_free(&w.toy, 16, 1, 'M');
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 0);
+	inferred(&w, INFERRED_KIND_FREE, 16, 0);
+	check_text(toy_list(&w.toy, 1, 'M'), "16");
+	toy_free_page(&w.toy, 32, 0);
+	inferred(&w, INFERRED_KIND_FREE, 32, 0);
+	check(!w.toy.pcp->count);
+	check_text(toy_list(&w.toy, 0, 'M'), "32");
+	world_free(&w);
+}
+
+static void a_refill_without_an_event_hands_nothing_out(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMM");
+	toy_pcp(&w.toy, 2, 100);
+	toy_add_free(&w.toy, 16, 3, 'M');
+	inferred(&w, INFERRED_KIND_REFILL, 16, 0);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16 17");
+	world_free(&w);
+}
+
+static void an_alloc_past_a_locked_pcp_leaves_the_pcp_alone(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_add_free(&w.toy, 16, 0, 'M');
+	toy_free_page(&w.toy, 32, 0);
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_DIRECT_ALLOC,
+					 .frame = 16,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DMA,
+				 });
+	check(page_map_place(&w.serve.pages, 16) == 16 && w.toy.pcp->count == 1);
+	alloc_(&w, 16, 0); /* its event */
+	check(page_map_place(&w.serve.pages, 16) == 16 && w.toy.pcp->count == 1);
+	world_free(&w);
+}
+
+static void a_page_taken_without_an_event_has_its_event_later(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMM");
+	toy_pcp(&w.toy, 1, 100);
+	toy_free_page(&w.toy, 32, 0);
+	toy_free_page(&w.toy, 34, 0);
+	serve_inferred(&w.serve, &(struct inferred){
+					 .kind = INFERRED_KIND_ALLOC,
+					 .frame = 34,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = GFP_DMA,
+				 });
+	alloc_(&w, 34, 0);
+	check(page_map_place(&w.serve.pages, 34) == 34);
+	check(!w.anomalies[ANOMALY_KIND_ALLOC_OF_USED]);
+	alloc_(&w, 34, 0);
+	check(w.anomalies[ANOMALY_KIND_ALLOC_OF_USED] == 1);
+	world_free(&w);
+}
+
+int main(void)
+{
+	test(a_request_with_a_landed_row_asks_the_node_of_its_page_first);
+	test(isolated_pages_are_the_recorded_ones_if_those_are_free);
+	test(isolated_pages_that_are_in_use_are_replaced_from_their_pageblock);
+	test(without_such_pages_isolated_ones_come_from_the_tail_of_their_type);
+	test(pages_isolated_in_one_piece_may_be_found_in_several);
+	test(isolated_pages_are_of_another_type_only_if_their_own_has_none);
+	test(isolated_pages_are_movable_until_they_are_freed);
+	test(an_undone_free_gives_no_page_back);
+	test(a_captured_block_waits_for_its_alloc);
+	test(a_block_that_is_not_free_in_the_model_is_not_captured);
+	test(a_list_is_cut_behind_what_was_put_there_later);
+	test(a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free);
+	test(isolating_most_of_a_pageblock_makes_it_movable);
+	test(an_inferred_drain_is_one_hold_of_the_lock);
+	test(a_high_that_a_drain_showed_is_taken_over);
+	test(an_inferred_drain_has_the_recorded_number_of_pages);
+	test(a_deferred_drain_takes_the_pages_that_were_due_at_its_free);
+	test(a_tuned_row_sets_the_fields_it_has_and_no_other);
+	test(a_block_that_moved_is_last_on_its_list);
+	test(a_free_without_an_event_goes_past_the_pcp);
+	test(a_refill_without_an_event_hands_nothing_out);
+	test(an_alloc_past_a_locked_pcp_leaves_the_pcp_alone);
+	test(a_page_taken_without_an_event_has_its_event_later);
+	return check_done();
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fragmentation index and score, by figures that kernels printed. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+#include "model/fragmentation.h"
+
+/* With proactiveness 20, compaction starts above a score of 90 and ends at 80. */
+static void the_score_marks_of_proactive_compaction_are_those_of_the_kernel(void)
+{
+	static const struct {
+		const char *kernel;
+		int proactiveness, low, high;
+	} rows[] = {
+		{"6.18", 20, 80, 90}, {"6.18", 0, 100, 100},   {"6.18", 90, 10, 15},
+		{"6.18", 100, 0, 0},  {"6.1.192", 20, 80, 90}, {"6.1.192", 100, 5, 15},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct kernel *kernel;
+		struct error err = {""};
+		struct score_marks marks;
+
+		must(kernel_find(&kernel, rows[i].kernel, &err), &err);
+		marks = score_marks(kernel, rows[i].proactiveness);
+		check(marks.low == rows[i].low);
+		check(marks.high == rows[i].high);
+	}
+}
+
+/* Free blocks by order, and the indices that Linux 6.18 printed for them. */
+static void indices_are_those_that_the_kernel_printed(void)
+{
+	static const uint32_t blocks[] = {111, 22, 801, 190, 346, 67, 42, 118, 11, 0, 0};
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	reclaim_machine_start(&w);
+	for (int order = 0; order <= 10; order++)
+		normal_zone(&w)->nr_free[order][MIGRATETYPE_MOVABLE] = blocks[order];
+	check(fragmentation_index(w.toy.m, normal_zone(&w), 8) == -1000);
+	check(fragmentation_index(w.toy.m, normal_zone(&w), 9) == 962);
+	check(fragmentation_index(w.toy.m, normal_zone(&w), 10) == 981);
+	check(fragmentation_score_zone(w.toy.m, normal_zone(&w)) == 100);
+	check(fragmentation_score_node(w.toy.m, 0) ==
+	      (int)(NORMAL_PAGES * 100ull / (NORMAL_PAGES + DMA_PAGES + 1)));
+	for (int order = 0; order <= 10; order++)
+		normal_zone(&w)->nr_free[order][MIGRATETYPE_MOVABLE] = 0;
+	reclaim_machine_free(&w);
+}
+
+int main(void)
+{
+	test(the_score_marks_of_proactive_compaction_are_those_of_the_kernel);
+	test(indices_are_those_that_the_kernel_printed);
+	return check_done();
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rows of kernels, and the row of a release. */
+#include "check.h"
+#include "toy.h"
+
+#include <errno.h>
+
+static void releases_find_their_row(void)
+{
+	static const struct {
+		const char *release, *row;
+	} cases[] = {
+		{"2.6.32-5-amd64", "2.6.32"},
+		{"4.19.0-27-amd64", "4.20"},
+		{"5.0.1", "5.0"},
+		{"5.10.0-33-amd64", "5.10"},
+		{"5.15.0-139-generic", "5.14"},
+		{"6.1.0", "6.1.0"},
+		{"6.1.192", "6.1.192"},
+		{"6.6.87", "6.5"},
+		{"6.8.0-60-generic", "6.8"},
+		{"6.12.19", "6.12.19"},
+		{"6.12.117+deb12-cloud-amd64", "6.12.117"},
+		{"6.14.0", "6.14"},
+		{"6.17.0", "6.17"},
+		{"6.18.44-fc", "6.18"},
+		{"7.3", "6.18"},
+	};
+	const struct kernel *k;
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		check(!kernel_for_release(&k, cases[i].release, &err));
+		check_text(k->name, cases[i].row);
+	}
+	check(kernel_for_release(&k, "2.4.37", &err) == -ENOENT);
+	check(kernel_for_release(&k, "linux", &err) == -ENOENT);
+	check_text(err.msg, "release 'linux' has no row; there are: 2.6.31 2.6.32 2.6.33 4.20 5.0 "
+			    "5.10 5.14 5.19 6.1.0 6.1.192 6.5 6.8 6.12.19 6.14 6.12.117 6.17 6.18");
+}
+
+int main(void)
+{
+	test(releases_find_their_row);
+	return check_done();
+}

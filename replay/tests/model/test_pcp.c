@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The per-CPU page lists (PCPs): small situations, worked out by hand, in which kernels differ.
+ * Pageblocks of 16 pages and a largest order of 5, unless a test says otherwise. TV1, TV7 to
+ * TV10, TV12 and TV13 are the test vectors of the specification.
+ */
+#include "check.h"
+#include "toy.h"
+
+#include <string.h>
+
+static void TV1_a_refill_hands_out_in_the_order_of_the_buddy(void)
+{
+	for_each_kernel(kernel, "4.20", "5.0", "5.10", "6.1.0", "6.1.192", "6.8", "6.18")
+	{
+		struct toy t;
+
+		toy_new(&t, *kernel, toy_small("MM"));
+		toy_pcp(&t, 4, 8);
+		toy_add_free(&t, 0, 4, 'M');
+		toy_alloc(&t, 0, 'M');
+		toy_alloc(&t, 0, 'M');
+		check_text(toy_events(&t), "zl(0,0,M) zl(1,0,M) zl(2,0,M) zl(3,0,M) a(0) a(1)");
+		check_text(toy_pcp_list(&t, 0, 'M'), "2 3");
+		check_text(toy_list(&t, 2, 'M'), "4");
+		check_text(toy_list(&t, 3, 'M'), "8");
+		toy_end(&t);
+	}
+}
+
+static void TV7_a_full_pcp_drains_by_the_rule_of_the_row(void)
+{
+	static const struct {
+		const char *kernel, *drained, *m, *u, *r;
+	} cases[] = {
+		{"4.20", "d(0,M) d(32,R)", "2", "18 16", "36 34"},
+		{"5.0", "d(0,M) d(32,R)", "2", "18 16", "36 34"},
+		{"6.1.192", "d(32,R) d(34,R)", "2 0", "18 16", "36"},
+		{"6.18", "d(32,R) d(34,R) d(16,U) d(18,U)", "2 0", "", "36"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		static const uint32_t pfns[] = {0, 2, 16, 18, 32, 34};
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("MURM"));
+		toy_pcp(&t, 2, 6);
+		for (size_t f = 0; f < 5; f++)
+			toy_free_page(&t, pfns[f], 0);
+		check_text(toy_events(&t), "f(0) f(2) f(16) f(18) f(32)");
+		zone_free(t.m, pfns[5], 0);
+		check_text(toy_events(&t), cases[i].drained);
+		zone_free(t.m, 36, 0);
+		check_text(toy_events(&t), "");
+		check_text(toy_pcp_list(&t, 0, 'M'), cases[i].m);
+		check_text(toy_pcp_list(&t, 0, 'U'), cases[i].u);
+		check_text(toy_pcp_list(&t, 0, 'R'), cases[i].r);
+		if (!strcmp(cases[i].kernel, "6.18")) {
+			check_text(toy_list(&t, 0, 'R'), "34 32");
+			check_text(toy_list(&t, 0, 'U'), "18 16");
+		}
+		toy_end(&t);
+	}
+}
+
+static void TV8_refills_grow_while_nothing_is_freed(void)
+{
+	for_each_kernel(kernel, "6.8", "6.12.19", "6.12.117", "6.18")
+	{
+		struct toy t;
+
+		toy_new(&t, *kernel, (struct toy_geometry){9, 10, "MM", ZONE_DMA32});
+		t.pcp->batch = 4;
+		t.pcp->high = t.pcp->high_min = 8;
+		t.pcp->high_max = 64;
+		toy_add_free(&t, 0, 10, 'M');
+		for (uint64_t pfn = 0; pfn < 20; pfn++)
+			check(toy_alloc(&t, 0, 'M') == pfn);
+		check(t.pcp->counters.refills == 3 && t.pcp->counters.refill_pages == 28);
+		check(t.pcp->alloc_factor == 3);
+		check(t.pcp->high == 36);
+		check(t.pcp->count == 8);
+		check_text(toy_pcp_list(&t, 0, 'M'), "20 21 22 23 24 25 26 27");
+		for (uint32_t pfn = 0; pfn < 16; pfn++)
+			zone_free(t.m, pfn, 0);
+		check(t.pcp->counters.drains == 0);
+		check_text(toy_pcp_list(&t, 0, 'M'),
+			   "15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0 20 21 22 23 24 25 26 27");
+		check(t.pcp->free_count == 16);
+		check(t.pcp->alloc_factor == 0);
+		toy_end(&t);
+	}
+}
+
+static void TV9_high_orders_refill_by_pages(void)
+{
+	for_each_kernel(kernel, "6.1.0", "6.1.192", "6.18")
+	{
+		static const uint64_t pfns[] = {0, 64, 128, 192};
+		static const int counts[] = {62, 122, 178, 226};
+		struct toy t;
+
+		toy_new(&t, *kernel, (struct toy_geometry){9, 10, "UUUU", ZONE_DMA32});
+		toy_pcp(&t, 63, 378);
+		toy_add_free(&t, 0, 10, 'U');
+		for (int order = 0; order <= 3; order++) {
+			check(toy_alloc(&t, order, 'U') == pfns[order]);
+			check(t.pcp->count == counts[order]);
+		}
+		toy_events(&t);
+		toy_add_free(&t, 1024, 9, 'U');
+		toy_alloc(&t, 9, 'U');
+		check_text(toy_events(&t), "zl(512,9,U) zl(1024,9,U) a(512)");
+		check_text(toy_pcp_list(&t, 9, 'U'), "1024");
+		toy_end(&t);
+	}
+	for_each_kernel(kernel, "4.20", "5.0", "5.10")
+	{
+		struct toy t;
+
+		toy_new(&t, *kernel, (struct toy_geometry){9, 10, "UU", ZONE_DMA32});
+		toy_add_free(&t, 0, 10, 'U');
+		toy_alloc(&t, 1, 'U');
+		check_text(toy_events(&t), "zl(0,1,U) a(0)");
+		check(t.pcp->count == 0);
+		toy_end(&t);
+	}
+}
+
+static void TV10_a_block_that_changed_owner_and_its_pcp_pages(void)
+{
+	static const struct {
+		const char *kernel, *events, *u, *m;
+	} cases[] = {
+		{"5.0", "d(0,M) d(2,U)", "2", "0"},
+		{"6.1.0", "d(2,U) d(0,M)", "2", "0"},
+		{"6.1.192", "d(2,U) d(0,M)", "2", "0"},
+		{"6.18", "d(2,U) d(0,U)", "0 2", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("MM"));
+		toy_pcp(&t, 2, 8);
+		zone_free(t.m, 0, 0);
+		set_block_type(t.m, 0, 0, MIGRATETYPE_UNMOVABLE);
+		zone_free(t.m, 2, 0);
+		toy_drain(&t);
+		check_text(toy_events(&t), cases[i].events);
+		check_text(toy_list(&t, 0, 'U'), cases[i].u);
+		check_text(toy_list(&t, 0, 'M'), cases[i].m);
+		toy_end(&t);
+	}
+}
+
+static void TV12_runs_of_high_order_frees_empty_the_pcp(void)
+{
+	static const struct {
+		const char *kernel, *first, *second, *third;
+	} cases[] = {
+		{"6.1.192", "d(64,M)", "d(72,M) d(0,M) d(2,M) d(4,M) d(6,M) d(8,M) d(10,M) d(12,M)",
+		 "d(80,M)"},
+		{"6.18", "d(64,M) d(0,M) d(2,M)", "d(72,M) d(4,M) d(6,M) d(8,M) d(10,M) d(12,M)",
+		 "d(80,M)"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("MMMMMM"));
+		toy_pcp(&t, 2, 8);
+		for (uint32_t pfn = 0; pfn <= 12; pfn += 2)
+			zone_free(t.m, pfn, 0);
+		check_text(toy_events(&t), "");
+		zone_free(t.m, 64, 2);
+		check_text(toy_events(&t), cases[i].first);
+		zone_free(t.m, 72, 2);
+		check_text(toy_events(&t), cases[i].second);
+		zone_free(t.m, 80, 2);
+		check_text(toy_events(&t), cases[i].third);
+		toy_end(&t);
+	}
+}
+
+static void TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33(void)
+{
+	static const struct {
+		const char *kernel, *events, *movable, *reserve;
+	} cases[] = {
+		{"2.6.32", "f(100) d(100,M)", "100", ""},
+		{"2.6.33", "f(100) d(100,V)", "", "100"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("MMMMMMVM"));
+		toy_pcp(&t, 1, 1);
+		toy_free_page(&t, 100, 0);
+		check_text(toy_events(&t), cases[i].events);
+		check_text(toy_list(&t, 0, 'M'), cases[i].movable);
+		check_text(toy_list(&t, 0, 'V'), cases[i].reserve);
+		toy_end(&t);
+	}
+}
+
+static void only_2_6_kernels_know_cold_pages(void)
+{
+	static const struct {
+		const char *kernel;
+		uint64_t pfn;
+	} cases[] = {{"2.6.31", 3}, {"2.6.33", 3}, {"4.20", 1}, {"6.18", 1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("MM"));
+		toy_pcp(&t, 4, 8);
+		toy_add_free(&t, 0, 4, 'M');
+		check(toy_alloc(&t, 0, 'M') == 0);
+		t.gfp_flags = GFP_COLD;
+		check(toy_alloc(&t, 0, 'M') == cases[i].pfn);
+		toy_end(&t);
+	}
+}
+
+static void a_refill_of_the_mixed_list_goes_before_its_old_pages(void)
+{
+	struct toy t;
+
+	toy_new(&t, "2.6.31", toy_small("UM"));
+	toy_pcp(&t, 2, 8);
+	toy_add_free(&t, 16, 1, 'M');
+	zone_free(t.m, 1, 0);
+	check(toy_alloc(&t, 0, 'M') == 16);
+	check_text(toy_events(&t), "zl(16,0,M) zl(17,0,M) a(16)");
+	check_text(toy_pcp_list(&t, 0, 'U'), "17 1");
+	toy_end(&t);
+}
+
+static void draining_all_goes_from_cpu_to_cpu(void)
+{
+	static const struct zone_spec zones[] = {
+		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
+		{.type = ZONE_NORMAL, .start_pfn = 32, .spanned = 32, .present = 32, .managed = 32},
+	};
+	static const uint16_t cpu_nodes[] = {0, 0};
+	static const uint8_t distances[] = {10};
+	static const struct machine two_cpus = {
+		.pageblock_order = 4,
+		.max_order = 5,
+		.nr_cpus = 2,
+		.nr_nodes = 1,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances,
+	};
+
+	for_each_kernel(kernel, "2.6.33", "4.20", "5.19", "6.1.0", "6.18")
+	{
+		struct toy t;
+
+		toy_new_machine(&t, *kernel, &two_cpus, zones, 2);
+		for (uint16_t cpu = 0; cpu < 2; cpu++) {
+			t.m->now.cpu = cpu;
+			for (int i = 0; i < 2; i++)
+				zone_pcp(t.m, &t.m->zones[i], cpu)->high =
+					zone_pcp(t.m, &t.m->zones[i], cpu)->high_min = 8;
+			zone_free(t.m, 4u * cpu, 0);
+			zone_free(t.m, 32u + 4u * cpu, 0);
+		}
+		check_text(toy_events(&t), "");
+		toy_drain(&t);
+		check(t.m->now.cpu == 1);
+		/* Up to 5.19 each CPU drains its own lists, later the caller drains all. */
+		for (int i = 0; i < 4; i++)
+			check(t.m->pcps[i].counters.drains ==
+			      (t.m->kernel->drain_all_remote ? 2u * t.m->pcps[i].cpu : 1));
+		check_text(toy_events(&t), "d(0,M) d(32,M) d(4,M) d(36,M)");
+		toy_end(&t);
+	}
+}
+
+static void lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone(void)
+{
+	static const uint16_t cpu_nodes[] = {0, 0};
+	struct machine machine = toy_machine(9, 10);
+	const struct zone_spec spec = {.type = ZONE_NORMAL,
+				       .spanned = 2048,
+				       .present = 2048,
+				       .managed = 2048,
+				       .wmark = {14770, 20164, 25558}};
+	struct toy t;
+
+	machine.nr_cpus = 2;
+	machine.cpu_nodes = cpu_nodes;
+	toy_new_machine(&t, "6.18", &machine, &spec, 1);
+	t.zone->managed = 5394267;
+	pcp_size(t.m, t.zone, t.pcp, 0);
+	check(t.pcp->batch == 63);
+	check(t.pcp->high_min == 10082 && t.pcp->high_max == 337141);
+	pcp_size(t.m, t.zone, t.pcp, 8);
+	check(t.pcp->high_min == 337141 && t.pcp->high_max == 337141);
+	toy_free(&t);
+}
+
+int main(void)
+{
+	test(TV1_a_refill_hands_out_in_the_order_of_the_buddy);
+	test(TV7_a_full_pcp_drains_by_the_rule_of_the_row);
+	test(TV8_refills_grow_while_nothing_is_freed);
+	test(TV9_high_orders_refill_by_pages);
+	test(TV10_a_block_that_changed_owner_and_its_pcp_pages);
+	test(TV12_runs_of_high_order_frees_empty_the_pcp);
+	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
+	test(only_2_6_kernels_know_cold_pages);
+	test(a_refill_of_the_mixed_list_goes_before_its_old_pages);
+	test(draining_all_goes_from_cpu_to_cpu);
+	test(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone);
+	return check_done();
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The specs of policies, and the one owner of each choice. */
+#include "check.h"
+#include "toy.h"
+
+#include "policies/policies.h"
+
+#include <errno.h>
+
+extern const struct policy_ops mainline_policy, nofragment_policy;
+
+static void bad_specs_say_why(void)
+{
+	static const struct {
+		const char *spec;
+		int ret;
+		const char *msg;
+	} cases[] = {
+		{"nofrag", -ENOENT, "no policy named 'nofrag'"},
+		{"", -ENOENT, "no policy named ''"},
+		{":mode=off", -ENOENT, "no policy named ''"},
+		{"nofragment:", -EINVAL, "nofragment: expected key=value, got ''"},
+		{"nofragment:mode", -EINVAL, "nofragment: expected key=value, got 'mode'"},
+		{"nofragment:max=1", -EINVAL, "policy nofragment has no parameter 'max'"},
+		{"nofragment:mode=on", -EINVAL,
+		 "nofragment:mode: 'on' is not one of off, lowzone, always"},
+		{"nofragment:mode=off,", -EINVAL, "nofragment: expected key=value, got ''"},
+		{"mainline:boost_factor=x", -EINVAL, "mainline:boost_factor: 'x' is not a number"},
+		{"mainline:boost_factor=", -EINVAL, "mainline:boost_factor: '' is not a number"},
+		{"mainline:boost_factor=9 ", -EINVAL,
+		 "mainline:boost_factor: '9 ' is not a number"},
+		{"mainline:boost_factor=-1", -ERANGE,
+		 "mainline:boost_factor: -1 is not in 0..1000000"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct error err = {""};
+		struct policy_stack *stack;
+
+		check(!policy_stack_new(&stack, policies, &err));
+		check(policy_stack_add(stack, cases[i].spec, &err) == cases[i].ret);
+		check_text(err.msg, cases[i].msg);
+		check(stack->nr == 1);
+		policy_stack_free(stack);
+	}
+}
+
+static void two_owners_of_one_choice_are_refused_by_name(void)
+{
+	struct error err = {""};
+	struct policy_stack *stack;
+
+	check(!policy_stack_new(&stack, policies, &err));
+	check(!policy_stack_add(stack, "nofragment:mode=off", &err));
+	check(policy_stack_add(stack, "nofragment:mode=always", &err) == -EBUSY);
+	check_text(err.msg, "nofragment and nofragment both decide 'nofragment'");
+	policy_stack_free(stack);
+}
+
+static void every_choice_has_an_owner(void)
+{
+	struct policy_stack *stack;
+
+	check(!policy_stack_new(&stack, policies, NULL));
+	check(stack->owner.nofragment->ops == &mainline_policy);
+	check(!policy_stack_add(stack, "nofragment", NULL));
+	check(stack->owner.nofragment->ops == &nofragment_policy);
+	check(stack->owner.claim->ops == &mainline_policy);
+	check(stack->owner.fallback_type->ops == &mainline_policy);
+	policy_stack_free(stack);
+}
+
+int main(void)
+{
+	test(bad_specs_say_why);
+	test(two_owners_of_one_choice_are_refused_by_name);
+	test(every_choice_has_an_owner);
+	return check_done();
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The slow path, without a model of reclaim: which lists it drains, and when.
+ */
+#include "check.h"
+#include "toy.h"
+
+/* Below min: 16 free pages in the HIGHATOMIC reserve, 8 movable ones, and 3 on the PCP. */
+static void all_below_min(struct toy *t)
+{
+	toy_new(t, "6.18", (struct toy_geometry){4, 5, "HMMM", ZONE_DMA32});
+	toy_pcp(t, 1, 8);
+	toy_add_free(t, 0, 4, 'H');
+	toy_add_free(t, 16, 3, 'M');
+	t->zone->nr_reserved_highatomic = 32; /* a reserve of more than one block may release one */
+	for (uint32_t pfn = 40; pfn < 43; pfn++)
+		toy_free_page(t, pfn, 0);
+	toy_events(t);
+	t->zone->wmark[WMARK_HIGH] = t->zone->wmark[WMARK_LOW] = t->zone->wmark[WMARK_MIN] = 100;
+	t->gfp_flags = GFP_DIRECT_RECLAIM;
+}
+
+static void below_min_nothing_is_drained_while_the_record_shows_no_reclaim(void)
+{
+	struct toy t;
+
+	all_below_min(&t);
+	check(toy_alloc(&t, 2, 'M') == 16);
+	check_text(toy_blocks(&t), "HMMM");
+	check(t.pcp->count == 3 && t.pcp->counters.below_min == 1);
+	toy_end(&t);
+}
+
+static void after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released(void)
+{
+	for (int inferred = 0; inferred < 2; inferred++) {
+		struct toy t;
+
+		all_below_min(&t);
+		t.reclaimed = true;
+		t.m->drains_inferred = inferred;
+		toy_alloc(&t, 2, 'M');
+		check_text(toy_blocks(&t), "MMMM");
+		check(t.pcp->count == (inferred ? 3 : 0));
+		toy_end(&t);
+	}
+}
+
+static void without_a_free_page_the_pcp_lists_are_drained(void)
+{
+	struct toy t;
+
+	all_below_min(&t);
+	toy_alloc(&t, 3, 'M');
+	check(t.pcp->count == 3);
+	toy_alloc(&t, 4, 'M');
+	check(t.pcp->count == 0);
+	check_text(toy_blocks(&t), "MMMM");
+	toy_end(&t);
+}
+
+int main(void)
+{
+	test(below_min_nothing_is_drained_while_the_record_shows_no_reclaim);
+	test(after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released);
+	test(without_a_free_page_the_pcp_lists_are_drained);
+	return check_done();
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One scan of the zonelist: ALLOC_NOFRAGMENT (test vector TV6 of the specification), and the
+ * zone_locked events of a scan. Pageblocks of 16 pages, largest order 5.
+ */
+#include "check.h"
+#include "toy.h"
+
+#include "freerun/zone_lock_queue.h"
+
+static void TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp(void)
+{
+	static const struct {
+		const char *kernel, *events, *pcp, *order1;
+		uint64_t retries;
+	} cases[] = {
+		{"5.0", "x(0,0,3,U,M,1) zl(0,0,U) zl(1,0,U) a(0)", "1", "2", 0},
+		{"6.1.0", "x(0,0,3,U,M,1) zl(0,0,U) zl(1,0,U) a(0)", "1", "2", 1},
+		{"6.1.192", "x(0,0,3,U,M,1) zl(0,0,U) zl(1,0,U) a(0)", "1", "2", 1},
+		{"6.18", "zl(0,0,U) x(0,0,3,U,M,1) zl(1,0,U) zl(2,0,U) zl(3,0,U) a(0)", "1 2 3", "",
+		 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy_geometry geometry = toy_small("MM");
+		struct toy t;
+
+		geometry.zone = ZONE_NORMAL;
+		toy_new(&t, cases[i].kernel, geometry);
+		toy_pcp(&t, 2, 8);
+		toy_add_free(&t, 0, 3, 'M');
+		toy_alloc(&t, 0, 'U');
+		check_text(toy_events(&t), cases[i].events);
+		check_text(toy_pcp_list(&t, 0, 'U'), cases[i].pcp);
+		check_text(toy_list(&t, 1, 'U'), cases[i].order1);
+		check_text(toy_list(&t, 2, 'U'), "4");
+		check(t.pcp->counters.nofragment_retries == cases[i].retries);
+		toy_end(&t);
+	}
+}
+
+static void zone_locked_with_nothing_found_ended_with_5_0(void)
+{
+	static const struct {
+		const char *kernel, *events;
+	} cases[] = {
+		{"2.6.33", "zl(-1,1,V) a(-1)"},
+		{"5.0", "zl(-1,1,U) a(-1)"},
+		{"5.10", "a(-1)"},
+		{"5.14", "a(-1)"},
+		{"6.18", "a(-1)"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("UM"));
+		toy_add_free(&t, 0, 0, 'U');
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		toy_alloc(&t, 1, 'U');
+		check_text(toy_events(&t), cases[i].events);
+		toy_end(&t);
+	}
+}
+
+static void zone_locked_of_2_6_reports_pages_of_the_reserve(void)
+{
+	struct toy t;
+
+	toy_new(&t, "2.6.33", toy_small("MV"));
+	toy_pcp(&t, 1, 8);
+	toy_add_free(&t, 0, 0, 'M');
+	toy_add_free(&t, 16, 0, 'V');
+	toy_alloc(&t, 0, 'U');
+	toy_alloc(&t, 0, 'U');
+	check_text(toy_events(&t), "x(0,0,0,U,M,0) zl(0,0,U) a(0) zl(16,0,V) a(16)");
+	toy_end(&t);
+}
+
+int main(void)
+{
+	test(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp);
+	test(zone_locked_with_nothing_found_ended_with_5_0);
+	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
+	return check_done();
+}

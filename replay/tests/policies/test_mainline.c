@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The parameters of the policy mainline. */
+#include "check.h"
+#include "toy.h"
+
+#include "model/watermark.h"
+#include "policies/policies.h"
+
+static void a_boost_factor_of_0_never_boosts(void)
+{
+	static const struct {
+		const char *spec;
+		uint64_t asks;
+	} cases[] = {{"mainline", 1}, {"mainline:boost_factor=0", 0}};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct toy t;
+
+		toy_new(&t, "6.1.192", (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 2, 'M');
+		t.zone->wmark[WMARK_HIGH] = 2;
+		t.m->boost_acts = true;
+		check(!policy_stack_add(t.policies, cases[i].spec, NULL));
+		check(toy_alloc(&t, 0, 'U') == 0);
+		check(t.pcp->counters.boost_asks == cases[i].asks);
+		check(t.zone->boost == (int64_t)cases[i].asks * 16);
+		kswapd_begin(t.m, 0, ZONE_MOVABLE);
+		kswapd_end(t.m, 0);
+		check(t.zone->boost == 0);
+		toy_free(&t);
+	}
+}
+
+int main(void)
+{
+	test(a_boost_factor_of_0_never_boosts);
+	return check_done();
+}

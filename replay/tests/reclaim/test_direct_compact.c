@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compaction by an allocation. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+static const uint32_t may_compact = GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM | GFP_IO;
+
+static uint32_t ask(struct reclaim_machine *w, int order, int migratetype, uint32_t gfp_flags)
+{
+	struct request rq = {
+		.gfp_flags = gfp_flags,
+		.order = (uint8_t)order,
+		.migratetype = (uint8_t)migratetype,
+		.class_zone = ZONE_NORMAL,
+	};
+
+	return zone_alloc(w->toy.m, &rq);
+}
+
+static void a_costly_request_compacts_and_is_served(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_fragmented(&w, NULL, 1);
+	w.run.direct_compaction_service.nr = 1;
+	w.run.direct_compaction_service.rows[0] = (struct service_row){3 * MS, BLOCK, 0};
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact) != NO_FRAME);
+	check(counters(&w, DMA)->direct_compactions == 1);
+	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
+	check(counters(&w, DMA)->modelled_stall_us == 3000);
+	reclaim_machine_free(&w);
+}
+
+static void requests_that_may_not_wait_or_do_io_do_not_compact(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_fragmented(&w, NULL, 1);
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, GFP_KSWAPD_RECLAIM | GFP_IO) == NO_FRAME);
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, GFP_DIRECT_RECLAIM) == NO_FRAME);
+	check(counters(&w, DMA)->direct_compactions == 0);
+	reclaim_machine_free(&w);
+}
+
+static void failed_compaction_is_deferred_for_requests_too(void)
+{
+	struct reclaim_machine w;
+
+	/* Enough free pages, but no page that can move. */
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 4000, true);
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	defer(&w.run.zones[NORMAL].deferral, 9);
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
+	check(counters(&w, DMA)->direct_compactions_deferred == 1);
+	check(counters(&w, DMA)->direct_compactions == 0);
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
+	check(counters(&w, DMA)->direct_compactions == 1);
+	/* A failed asynchronous run does not defer later ones. */
+	check(w.run.zones[NORMAL].deferral.shift == 1);
+	reclaim_machine_free(&w);
+}
+
+int main(void)
+{
+	test(a_costly_request_compacts_and_is_served);
+	test(requests_that_may_not_wait_or_do_io_do_not_compact);
+	test(failed_compaction_is_deferred_for_requests_too);
+	return check_done();
+}

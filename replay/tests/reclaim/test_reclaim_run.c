@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Direct reclaim of the model, its daemons' delays, and the durations drawn from the record. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+#include <stdlib.h>
+
+static uint64_t direct_reclaims_of(struct reclaim_machine *w, int order, uint32_t gfp_flags)
+{
+	struct request rq = {
+		.gfp_flags = gfp_flags | GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+		.order = (uint8_t)order,
+		.migratetype = MIGRATETYPE_MOVABLE,
+		.class_zone = ZONE_MOVABLE,
+	};
+
+	zone_alloc(w->toy.m, &rq);
+	return counters(w, DMA)->direct_reclaims;
+}
+
+static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
+{
+	static const struct {
+		int order;
+		uint32_t gfp_flags;
+		uint64_t most;
+	} cases[] = {
+		{9, 0, 1},           {9, GFP_NORETRY, 0}, {4, GFP_NORETRY, 0},
+		{3, GFP_NORETRY, 1}, {3, 0, 14}, /* 13 runs empty the queue */
+		{0, 0, 2},                       /* then 114 pages are free */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+		uint64_t nr;
+
+		reclaim_machine_short(&w);
+		nr = direct_reclaims_of(&w, cases[i].order, cases[i].gfp_flags);
+		check(nr == cases[i].most);
+		reclaim_machine_free(&w);
+	}
+}
+
+static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_short(&w);
+	w.run.probes = calloc(1, sizeof(*w.run.probes));
+	w.run.nr_probes = w.run.probes_room = 1;
+	w.run.probes[0] = (struct probe){
+		.at = 50,
+		.ts = 2 * MS,
+		.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+		.pid = 7,
+		.node = -1,
+		.order = 9,
+	};
+	reclaim_run_run(&w.run, 50, 3 * MS);
+	check(counters(&w, DMA)->direct_reclaims == 1);
+	w.toy.m->now = (struct moment){.ts = 4 * MS, .pid = 7};
+	check(direct_reclaims_of(&w, 9, 0) == 1);
+	check(direct_reclaims_of(&w, 9, 0) == 2);
+	reclaim_machine_free(&w);
+}
+
+static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
+{
+	static const struct {
+		int free;
+		uint64_t woken;
+	} cases[] = {{50, 1}, {1000, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.18", NULL);
+		make_free(&w, NORMAL, cases[i].free, true);
+		reclaim_machine_start(&w);
+		w.run.probes = calloc(1, sizeof(*w.run.probes));
+		w.run.nr_probes = w.run.probes_room = 1;
+		w.run.probes[0] = (struct probe){
+			.at = 50,
+			.ts = 2 * MS,
+			.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM,
+			.class_zone = ZONE_NORMAL,
+		};
+		reclaim_run_run(&w.run, 50, 3 * MS);
+		check(counters(&w, DMA)->kswapd_wakeups == cases[i].woken);
+		check(counters(&w, DMA)->direct_reclaims == 0);
+		reclaim_machine_free(&w);
+	}
+}
+
+static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_short(&w);
+	w.run.direct_service.nr = 1;
+	w.run.direct_service.rows[0].moved = 61;
+	check(direct_reclaims_of(&w, 0, 0) == 1);
+	check(counters(&w, NORMAL)->reclaimed_pages == 61);
+	reclaim_machine_free(&w);
+}
+
+static void daemons_run_as_late_as_on_the_record(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_short(&w);
+	w.run.wake_service.nr = 1;
+	w.run.wake_service.rows[0].ns = 7 * MS;
+	reclaim_run_run(&w.run, 50, 1 * MS);
+	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
+	reclaim_run_run(&w.run, 50, 6 * MS);
+	check(w.run.kswapds[0].state == KSWAPD_WAKING);
+	reclaim_run_run(&w.run, 50, 9 * MS);
+	check(w.run.kswapds[0].state != KSWAPD_WAKING);
+	check(counters(&w, NORMAL)->reclaimed_pages > 0);
+	reclaim_machine_free(&w);
+}
+
+static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
+{
+	struct service s = {.nr = SERVICE_ROWS};
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < SERVICE_ROWS; i++)
+		s.rows[i].ns = i;
+	check(service_draw(&s)->ns == 0);
+	check(service_draw(&s)->ns == 32);
+	check(service_draw(&s)->ns == 16);
+	check(service_draw(&s)->ns == 48);
+	s.drawn = 0;
+	for (int i = 0; i < 8; i++)
+		sum += service_draw(&s)->ns;
+	check(sum == 8 * 28);
+}
+
+int main(void)
+{
+	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
+	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
+	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
+	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
+	test(daemons_run_as_late_as_on_the_record);
+	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
+	return check_done();
+}

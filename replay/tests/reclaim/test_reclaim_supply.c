@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The recorded pages that the model's reclaim may take, each once and not too early. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+static void unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 1000, true);
+	queue_pages(&w, 10, 5000 * MS);
+	reclaim_machine_start(&w);
+	check(!reclaim_supply_withholds(&w.run.supply, 99));
+	for (uint64_t at = 100; at < 110; at++)
+		check(reclaim_supply_withholds(&w.run.supply, at));
+	w.serve.at = 120;
+	w.toy.m->now.ts = 6000 * MS;
+	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 4) == 4);
+	reclaim_supply_finish(&w.run.supply);
+	check(counters(&w, NORMAL)->reclaim_saved_pages == 6);
+	check(counters(&w, NORMAL)->early_reclaim_pages == 0);
+	reclaim_machine_free(&w);
+}
+
+static void a_queued_page_that_moves_is_found_behind_one_that_is_gone(void)
+{
+	struct reclaim_machine w;
+	uint32_t place;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	queue_pages(&w, 2, 5000 * MS);
+	reclaim_machine_start(&w);
+	w.run.supply.rows[0].taken = true;
+	check(reclaim_supply_withholds(&w.run.supply, 100));
+	check(reclaim_supply_withholds(&w.run.supply, 101));
+	place = w.run.supply.rows[1].frame;
+	reclaim_supply_moved(&w.run.supply, place, place - 1);
+	check(w.run.supply.rows[1].frame == place - 1);
+	reclaim_machine_free(&w);
+}
+
+static void a_page_is_not_reclaimed_before_it_is_allocated(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	queue_pages(&w, 2, 5000 * MS);
+	w.run.supply.rows[0].since = 80;
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 2) == 1);
+	check(counters(&w, DMA)->reclaim_deficit_pages == 1);
+	w.serve.at = 81;
+	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 1) == 1);
+	reclaim_machine_free(&w);
+}
+
+int main(void)
+{
+	test(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld);
+	test(a_queued_page_that_moves_is_found_behind_one_that_is_gone);
+	test(a_page_is_not_reclaimed_before_it_is_allocated);
+	return check_done();
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Rows of the reclaim table: how long a pass of kswapd lasts, and which request comes out of
+ * direct reclaim. The machine is that of free_run.h.
+ */
+#include "check.h"
+#include "free_run.h"
+
+static void a_pass_of_kswapd_lasts_until_1_ms_after_its_last_event(void)
+{
+	static const struct {
+		int zone;      /* class zone of the pass */
+		int nr_frees;  /* of kswapd, 0.5 ms apart */
+		uint64_t idle; /* time from there to the last event, ns */
+		int64_t boost; /* at the end */
+		bool active;
+	} cases[] = {
+		{ZONE_NORMAL, 0, 500000, 512, true}, {ZONE_NORMAL, 0, 1500000, 0, false},
+		{ZONE_NORMAL, 8, 500000, 512, true}, {ZONE_NORMAL, 8, 1500000, 0, false},
+		{ZONE_DMA32, 0, 500000, 512, false}, {ZONE_DMA32, 0, 1500000, 512, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, cases[i].zone);
+		m = replay_model(t.r);
+		m->zones[0].boost = m->zones[1].boost = 512;
+		for (int n = 0; n < cases[i].nr_frees; n++) {
+			t.ts += 499000;
+			tape_free_page(&t, 0, n, 0);
+			((struct event_columns *)t.events->slots)->pid[n] = KSWAPD_PID;
+		}
+		t.ts += cases[i].idle;
+		tape_alloc(&t, 0, 2000, 0);
+		tape_play(&t);
+		check(m->zones[0].boost == cases[i].boost);
+		check(m->zones[0].reclaim_active == cases[i].active);
+		check(m->zones[1].boost == 512 && !m->zones[1].reclaim_active);
+		tape_free(&t);
+	}
+}
+
+static void a_pass_of_kswapd_lasts_until_its_last_row(void)
+{
+	for (int late = 0; late < 2; late++) {
+		const struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.1.192");
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
+		tape_kswapd_row_at(&t, 1, RECLAIM_KIND_SHRINK_SLAB_END,
+				   t.ts + (late ? 20000000 : 1000), ZONE_NORMAL);
+		m = replay_model(t.r);
+		t.ts += 10000000;
+		tape_alloc(&t, 0, 2000, 0);
+		tape_play(&t);
+		check(m->zones[0].reclaim_active == late);
+		tape_free(&t);
+	}
+}
+
+static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
+{
+	static const struct {
+		uint64_t end; /* row before which reclaim is over */
+		int order;    /* of the request that reclaimed */
+		bool drained;
+	} cases[] = {{1, 2, true}, {1, 1, false}, {3, 2, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		tape_reclaim_row(&t, 0, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, cases[i].order);
+		tape_reclaim_row(&t, cases[i].end, RECLAIM_KIND_DIRECT_RECLAIM_END, 0);
+		m = replay_model(t.r);
+		for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
+			m->zones[0].wmark[mark] = m->zones[1].wmark[mark] = ZONE_PAGES;
+		tape_free_page(&t, 1, ZONE_PAGES + 5, 0);
+		tape_alloc(&t, 0, 2000, 2);
+		tape_play(&t);
+		check(zone_pcp(m, &m->zones[1], 1)->count == !cases[i].drained);
+		tape_free(&t);
+	}
+}
+
+static void kernels_without_boosts_ignore_a_recorded_boost(void)
+{
+	static const struct {
+		const char *kernel;
+		int64_t boost;
+	} cases[] = {{"4.20", 0}, {"5.0", 512}, {"6.18", 512}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tape t;
+
+		tape_new(&t, cases[i].kernel);
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts, ZONE_NORMAL);
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 500, ZONE_NORMAL);
+		replay_model(t.r)->zones[0].boost = 512;
+		tape_alloc(&t, 0, 2000, 0);
+		tape_play(&t);
+		check(replay_model(t.r)->zones[0].boost == cases[i].boost);
+		tape_free(&t);
+	}
+}
+
+int main(void)
+{
+	test(a_pass_of_kswapd_lasts_until_1_ms_after_its_last_event);
+	test(a_pass_of_kswapd_lasts_until_its_last_row);
+	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
+	test(kernels_without_boosts_ignore_a_recorded_boost);
+	return check_done();
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The free lists after recorded compaction events, by the rules of mm/compaction.c of 6.18.
+ */
+#include "check.h"
+#include "tape/recorded_compaction.h"
+#include "toy.h"
+
+#include <stdlib.h>
+
+enum { PID = 7, PAGES = 128 };
+
+struct run {
+	struct toy toy;
+	struct recorded_compactions c;
+	int followed, lost, cuts;
+	uint32_t taken; /* pages */
+};
+
+static void isolated(void *self, const struct compactor *task, uint32_t head, int order,
+		     int migratetype)
+{
+	struct run *run = self;
+
+	check(task->pid == PID && migratetype == MIGRATETYPE_MOVABLE);
+	check(run->toy.m->frames[head].state == FRAME_USED);
+	run->taken += 1u << order;
+}
+
+static void cut(void *self, const struct compactor *task, uint32_t first)
+{
+	struct run *run = self;
+
+	check(task->pid == PID && run->toy.m->frames[first].state == FRAME_FREE);
+	run->cuts++;
+}
+
+/* The pages that left their lists, by later events of the tape: 1, or -1. */
+static int left(void *self, uint32_t head)
+{
+	(void)self;
+	return head == 40 || head == 56 ? 1 : -1;
+}
+
+static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly)
+{
+	struct run *run = self;
+
+	check(zone == run->toy.zone && pages <= PAGES);
+	run->followed += exactly;
+	run->lost += !exactly;
+}
+
+static void follow(struct run *run, const struct recorded_compaction_row *row)
+{
+	struct recorded_compaction_row own = *row;
+
+	own.pid = PID;
+	recorded_compaction_follow(
+		&run->c, run->toy.m, &own,
+		&(struct recorded_compaction_sink){run, isolated, cut, left, followed});
+}
+
+/* A direct request of `order` compacts 128 pages; the two scanners are at the ends. */
+static void begin(struct run *run, int pageblock_order, const char *blocks, int order)
+{
+	struct error err;
+
+	*run = (struct run){0};
+	toy_new(&run->toy, "6.18", (struct toy_geometry){pageblock_order, 7, blocks, 0});
+	if (recorded_compactions_new(&run->c, run->toy.m, &err))
+		exit(1);
+	follow(run, &(struct recorded_compaction_row){
+			    .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
+			    .gfp_flags = GFP_MOVABLE,
+			    .order = (int8_t)order,
+			    .priority = 2,
+		    });
+	follow(run, &(struct recorded_compaction_row){
+			    .kind = COMPACTION_KIND_BEGIN,
+			    .end_pfn = PAGES,
+			    .free_pfn = PAGES - (1u << pageblock_order),
+		    });
+}
+
+static void end(struct run *run)
+{
+	recorded_compactions_free(&run->c);
+	toy_free(&run->toy);
+}
+
+static void search(struct run *run, int64_t scanned, int64_t taken)
+{
+	follow(run, &(struct recorded_compaction_row){
+			    .kind = COMPACTION_KIND_FAST_ISOLATE_FREEPAGES,
+			    .start_pfn = 48,
+			    .end_pfn = 112,
+			    .nr_scanned = scanned,
+			    .nr_taken = taken,
+		    });
+}
+
+static void a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list(void)
+{
+	struct run run;
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	toy_add_free(&run.toy, 8, 2, 'M');
+	toy_add_free(&run.toy, 96, 2, 'M');
+	toy_add_free(&run.toy, 20, 2, 'M');
+	search(&run, 2 + 3, 4);
+	check_text(toy_list(&run.toy, 2, 'M'), "20 8");
+	check(run.taken == 4 && run.cuts == 1 && run.followed == 1);
+	end(&run);
+}
+
+static void a_page_of_the_upper_half_is_second_choice(void)
+{
+	struct run run;
+	const struct compactor *task;
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	toy_add_free(&run.toy, 8, 2, 'M');
+	toy_add_free(&run.toy, 48, 2, 'M');
+	toy_add_free(&run.toy, 56, 2, 'M');
+	search(&run, 3 + 3, 4);
+	check_text(toy_list(&run.toy, 2, 'M'), "8 48");
+	/* The next search begins where this one did. */
+	task = compactor_of(&run.c, PID);
+	check(task->search_order == 3 && task->fail == 0 && run.followed == 1);
+	end(&run);
+}
+
+static void a_search_in_vain_cuts_the_list_where_it_gave_up(void)
+{
+	struct run run;
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	for (uint32_t pfn = 0; pfn < 24; pfn += 2)
+		toy_add_free(&run.toy, pfn, 0, 'M');
+	search(&run, 8, 0);
+	check_text(toy_list(&run.toy, 0, 'M'), "8 10 12 14 16 18 20 22 0 2 4 6");
+	check(run.taken == 0 && compactor_of(&run.c, PID)->fail == 1);
+	end(&run);
+}
+
+static void an_unexplained_search_took_the_pages_that_left_their_list(void)
+{
+	struct run run;
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	toy_add_free(&run.toy, 40, 2, 'M'); /* before the range */
+	toy_add_free(&run.toy, 56, 2, 'M');
+	toy_add_free(&run.toy, 96, 2, 'M');
+	search(&run, 100, 4);
+	check(run.followed == 0 && run.lost == 1 && run.taken == 4);
+	check_text(toy_list(&run.toy, 2, 'M'), "96 40");
+	end(&run);
+}
+
+static void scan(struct run *run, uint64_t end, int64_t scanned, int64_t taken)
+{
+	follow(run, &(struct recorded_compaction_row){
+			    .kind = COMPACTION_KIND_ISOLATE_FREEPAGES,
+			    .start_pfn = 64,
+			    .end_pfn = end,
+			    .nr_scanned = scanned,
+			    .nr_taken = taken,
+		    });
+}
+
+static void a_hasty_scan_takes_only_what_its_strides_meet(void)
+{
+	struct run run;
+
+	begin(&run, 6, "MM", 4);
+	toy_add_free(&run.toy, 70, 0, 'M');
+	toy_add_free(&run.toy, 96, 0, 'M');
+	scan(&run, 128, 2, 1);
+	check_text(toy_list(&run.toy, 0, 'M'), "70");
+	check(run.taken == 1 && run.followed == 1);
+	end(&run);
+}
+
+static void a_thorough_scan_takes_every_free_page_of_its_range(void)
+{
+	struct run run;
+
+	begin(&run, 6, "MM", 4);
+	toy_add_free(&run.toy, 70, 0, 'M');
+	toy_add_free(&run.toy, 96, 1, 'M');
+	toy_add_free(&run.toy, 100, 0, 'M');
+	scan(&run, 98, 34, 3);
+	check_text(toy_list(&run.toy, 0, 'M'), "100");
+	check(run.taken == 3 && run.followed == 1);
+	end(&run);
+}
+
+static void blocks_that_a_search_for_sources_looked_at_go_to_the_tail(void)
+{
+	struct run run;
+
+	begin(&run, 4, "MMMMMMMM", 5);
+	toy_add_free(&run.toy, 72, 3, 'M');
+	toy_add_free(&run.toy, 16, 3, 'M');
+	toy_add_free(&run.toy, 40, 3, 'M');
+	recorded_compaction_find_source(
+		run.toy.m, compactor_of(&run.c, PID), 16,
+		&(struct recorded_compaction_sink){&run, isolated, cut, left, followed});
+	check_text(toy_list(&run.toy, 3, 'M'), "40 72 16");
+	check(run.cuts == 1);
+	end(&run);
+}
+
+static void a_freed_block_of_the_wanted_order_is_captured(void)
+{
+	struct run run;
+	struct compactor *task;
+
+	begin(&run, 4, "MMMMMMMM", 2);
+	task = compactor_of(&run.c, PID);
+	run.toy.capture = &task->capture;
+	toy_add_free(&run.toy, 64, 1, 'M');
+	toy_free_one(&run.toy, 66, 1, 'M');
+	check(task->capture.frame == 64);
+	check_text(toy_list(&run.toy, 2, 'M'), "");
+	/* A second block is not captured. */
+	toy_free_one(&run.toy, 32, 2, 'M');
+	check_text(toy_list(&run.toy, 2, 'M'), "32");
+	end(&run);
+}
+
+int main(void)
+{
+	test(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list);
+	test(a_page_of_the_upper_half_is_second_choice);
+	test(a_search_in_vain_cuts_the_list_where_it_gave_up);
+	test(an_unexplained_search_took_the_pages_that_left_their_list);
+	test(a_hasty_scan_takes_only_what_its_strides_meet);
+	test(a_thorough_scan_takes_every_free_page_of_its_range);
+	test(blocks_that_a_search_for_sources_looked_at_go_to_the_tail);
+	test(a_freed_block_of_the_wanted_order_is_captured);
+	return check_done();
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The holder of a PCP lock, inferred from where the frees of an interrupt went.
+ */
+#include "short_tape.h"
+
+#include "model/force_state.h"
+
+static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+
+static void a_free_that_interrupts_a_refill_goes_past_the_pcp(void)
+{
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		FREE_IN_SOFTIRQ(0, 600, 0),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_FREE);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
+	validate_free(v);
+}
+
+static void once_the_holder_goes_on_an_interrupt_finds_the_lock_free(void)
+{
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ALLOC(0, 2048, 0, MOVABLE),
+		ALLOC(0, 700, 0, UNMOVABLE),
+		FREE_IN_SOFTIRQ(0, 600, 0),
+		FREE(0, 700, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_PCP);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 0);
+	validate_free(v);
+}
+
+static void a_page_that_is_drained_later_was_not_freed_past_a_lock(void)
+{
+	/* As above, but the later drain shows that the holder had released the lock. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		FREE_IN_SOFTIRQ(0, 600, 0),
+		ALLOC(0, 2048, 0, MOVABLE),
+		DRAIN(1, 600, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 1 &&
+	      decision_count(v, DECISION_DRAIN).exact == 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 0);
+	validate_free(v);
+}
+
+static void another_cpu_s_interrupt_does_not_meet_the_holder(void)
+{
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		FREE_IN_SOFTIRQ(1, 600, 0),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_PCP);
+	validate_free(v);
+}
+
+static void a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp(void)
+{
+	/* The holder of the lock has no event. */
+	static const struct row events[] = {
+		FREE(0, 600, 0),
+		ZONE_LOCKED(1, 600, 0, MOVABLE),
+		ALLOC(1, 600, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
+	validate_free(v);
+}
+
+static void one_page_shows_where_all_pages_of_its_interrupt_went(void)
+{
+	/* The interrupted free holds the lock after its event. */
+	static const struct row events[] = {
+		FREE(0, 700, 0), FREE_IN_SOFTIRQ(0, 600, 0),      FREE_IN_SOFTIRQ(0, 602, 0),
+		FREE(0, 704, 0), ZONE_LOCKED(1, 602, 0, MOVABLE), ALLOC(1, 602, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_FREE);
+	check(place_of(validate_model(v), 704) == PLACE_PCP);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	validate_free(v);
+}
+
+static void a_page_that_an_interrupt_freed_and_that_has_no_later_event_went_past_the_pcp(void)
+{
+	/* 700 is allocated although 600 and 640 should be above it on the list. */
+	static const struct row events[] = {
+		FREE(0, 700, 0),
+		FREE_IN_SOFTIRQ(0, 600, 0),
+		FREE(0, 640, 0),
+		ALLOC(0, 700, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(place_of(validate_model(v), 600) == PLACE_FREE);
+	check(place_of(validate_model(v), 640) == PLACE_USED);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
+	validate_free(v);
+}
+
+static void a_single_page_is_no_refill_while_more_are_free(void)
+{
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+
+	check(decision_count(v, DECISION_ALLOC).exact == 1 &&
+	      decision_count(v, DECISION_REFILL_SIZE).nr == 0);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_ALLOC].nr == 1);
+	validate_free(v);
+}
+
+int main(void)
+{
+	test(a_free_that_interrupts_a_refill_goes_past_the_pcp);
+	test(once_the_holder_goes_on_an_interrupt_finds_the_lock_free);
+	test(a_page_that_is_drained_later_was_not_freed_past_a_lock);
+	test(another_cpu_s_interrupt_does_not_meet_the_holder);
+	test(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp);
+	test(one_page_shows_where_all_pages_of_its_interrupt_went);
+	test(a_page_that_an_interrupt_freed_and_that_has_no_later_event_went_past_the_pcp);
+	test(a_single_page_is_no_refill_while_more_are_free);
+	return check_done();
+}

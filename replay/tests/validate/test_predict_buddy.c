@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Predictions of pages from the free lists; a miss corrects the model for the next prediction. */
+#include "short_tape.h"
+
+static void a_claim_of_a_whole_chunk_changes_all_its_pageblocks(void)
+{
+	static const struct chunk chunks[] = {{0, 10, MOVABLE}, {1024, 10, MOVABLE}};
+	/* The kernel claims the second chunk, the model would take the first. */
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
+		ALLOC(0, 1040, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1536, 8, UNMOVABLE),
+		ALLOC(0, 1536, 8, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_EXTFRAG).nr == 1 &&
+	      decision_count(v, DECISION_EXTFRAG).exact == 0);
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(frame_block(validate_model(v), 1024)->migratetype == UNMOVABLE);
+	check(frame_block(validate_model(v), 1536)->migratetype == UNMOVABLE);
+	check(frame_block(validate_model(v), 0)->migratetype == MOVABLE);
+	validate_free(v);
+}
+
+static void a_page_of_another_list_shows_its_pageblock_s_type(void)
+{
+	static const struct chunk chunks[] = {{0, 10, MOVABLE}, {1024, 5, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 1024, 4, UNMOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
+		ALLOC(0, 1040, 4, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(frame_block(validate_model(v), 1024)->migratetype == UNMOVABLE);
+	validate_free(v);
+}
+
+static void a_claim_that_shows_empty_lists_fills_them(void)
+{
+	static const struct chunk chunks[] = {{1024, 5, UNMOVABLE}, {2048, 9, MOVABLE}};
+	/* The claim shows that no UNMOVABLE chunk was free. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 4, UNMOVABLE),
+		EXTFRAG(0, 2048, 4, 9, UNMOVABLE, MOVABLE, true),
+		ALLOC(0, 2048, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 2064, 4, UNMOVABLE),
+		ALLOC(0, 2064, 4, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	validate_free(v);
+}
+
+static void a_single_page_proves_nothing_against_the_small_chunks_that_follow(void)
+{
+	static const struct chunk chunks[] = {
+		{1024, 0, MOVABLE}, {1026, 0, MOVABLE}, {2048, 1, MOVABLE}, {3072, 9, MOVABLE}};
+	/* Page 2049 is not free, so 2048 was on the same list as the other two pages. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ZONE_LOCKED(0, 1024, 0, MOVABLE),
+		ZONE_LOCKED(0, 1026, 0, MOVABLE),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 2);
+	check(validate_model(v)->frames[2049].state == FRAME_USED);
+	validate_free(v);
+}
+
+int main(void)
+{
+	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
+	test(a_page_of_another_list_shows_its_pageblock_s_type);
+	test(a_claim_that_shows_empty_lists_fills_them);
+	test(a_single_page_proves_nothing_against_the_small_chunks_that_follow);
+	return check_done();
+}

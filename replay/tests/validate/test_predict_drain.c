@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Predictions of drains: which pages, how many, and after which event. */
+#include "short_tape.h"
+
+static void a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}, {1024, 0, MOVABLE}};
+	/* The last free overflows the PCP while another CPU holds the zone lock. */
+	static const struct row events[] = {
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		FREE(0, 520, 0),
+		FREE(0, 522, 0),
+		FREE(0, 524, 0),
+		FREE(0, 526, 0),
+		ZONE_LOCKED(1, 1024, 0, MOVABLE),
+		ALLOC(1, 1024, 0, MOVABLE),
+		DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE),
+		DRAIN(0, 518, 0, MOVABLE),
+		DRAIN(0, 520, 0, MOVABLE),
+		DRAIN(0, 522, 0, MOVABLE),
+		DRAIN(0, 524, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 1);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(decision_count(v, DECISION_DRAIN).nr == 7 &&
+	      decision_count(v, DECISION_DRAIN).exact == 7);
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	validate_free(v);
+}
+
+static void a_drained_page_was_on_the_list_of_the_type_it_was_freed_as(void)
+{
+	static const struct chunk chunks[] = {{768, 7, MOVABLE}};
+	/* The pageblock is claimed while its pages are on the PCP. */
+	static const struct row events[] = {
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		FREE(0, 520, 0),
+		FREE(0, 522, 0),
+		FREE(0, 524, 0),
+		ZONE_LOCKED(0, 768, 4, UNMOVABLE),
+		EXTFRAG(0, 768, 4, 7, UNMOVABLE, MOVABLE, true),
+		ALLOC(0, 768, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		DRAIN(0, 512, 0, UNMOVABLE),
+		DRAIN(0, 514, 0, UNMOVABLE),
+		DRAIN(0, 516, 0, UNMOVABLE),
+		DRAIN(0, 518, 0, UNMOVABLE),
+		DRAIN(0, 520, 0, UNMOVABLE),
+		DRAIN(0, 522, 0, UNMOVABLE),
+		DRAIN(0, 524, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
+	check(decision_count(v, DECISION_DRAIN).nr == 7 &&
+	      decision_count(v, DECISION_DRAIN).exact == 7);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
+	validate_free(v);
+}
+
+static void a_drain_that_skips_list_0_does_not_empty_all_lists(void)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	/* All seven pages are drained, beginning with the list of the last free. */
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		FREE(0, 520, 0),
+		FREE(0, 522, 0),
+		DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE),
+		DRAIN(0, 518, 0, MOVABLE),
+		DRAIN(0, 520, 0, MOVABLE),
+		DRAIN(0, 522, 0, MOVABLE),
+		DRAIN(0, 1024, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 7 &&
+	      decision_count(v, DECISION_DRAIN).exact == 7);
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
+	validate_free(v);
+}
+
+static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
+		FREE(0, 518, 0),           FREE(0, 520, 0),           FREE(0, 522, 0),
+		FREE(0, 524, 0),           FREE(0, 526, 0),           DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE), DRAIN(0, 516, 0, MOVABLE), DRAIN(0, 518, 0, MOVABLE),
+		DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE), DRAIN(0, 524, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .tick_at = 8);
+
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	validate_free(v);
+}
+
+int main(void)
+{
+	test(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder);
+	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
+	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
+	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
+	return check_done();
+}

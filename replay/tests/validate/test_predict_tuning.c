@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The tuning of a PCP, as drains, ticks and refills show it. */
+#include "short_tape.h"
+
+static void a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* During reclaim the PCP holds at most 4 pages, after it 8. */
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
+		FREE(0, 518, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE), FREE(0, 520, 0),           FREE(0, 522, 0),
+		FREE(0, 524, 0),           DRAIN(0, 518, 0, MOVABLE), DRAIN(0, 520, 0, MOVABLE),
+		DRAIN(0, 522, 0, MOVABLE), FREE(0, 526, 0),           FREE(0, 528, 0),
+		FREE(0, 530, 0),           FREE(0, 532, 0),           FREE(0, 534, 0),
+		FREE(0, 536, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	/* The begin and the end of reclaim are one miss each. */
+	check(decision_count(v, DECISION_DRAIN).nr == 6 &&
+	      decision_count(v, DECISION_DRAIN).exact == 6);
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 3);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(!validate_model(v)->zones[0].reclaim_active);
+	check(validate_model(v)->pcps[0].high == 8);
+	validate_free(v);
+}
+
+static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
+{
+	enum { FREES = 38 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static struct row events[FREES + 1];
+	struct validate *v;
+
+	for (uint8_t i = 0; i < FREES; i++)
+		events[i] = (struct row)FREE(1, 512u + 2u * i, 0);
+	events[FREES] = (struct row)FREE(0, 1024, 0);
+	/* A high of 40 would fall to 35 and drain 3 of the 38 pages. */
+	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
+	check(validate_model(v)->pcps[1].count == FREES);
+	check(validate_model(v)->pcps[1].high == FREES);
+	validate_free(v);
+}
+
+static void a_drain_as_large_as_that_of_a_tick_shows_a_tick(void)
+{
+	enum { FREES = 23 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	struct row events[FREES + 2];
+	struct validate *v;
+
+	for (int i = 0; i < FREES; i++)
+		events[i] = (struct row)FREE(0, 512 + 2 * (uint64_t)i, 0);
+	events[FREES] = (struct row)ALLOC(0, 512 + 2 * (FREES - 1), 0, MOVABLE);
+	/* The tick lowers high from 24 by an eighth to 21: of 22 pages it drains one. */
+	events[FREES + 1] = (struct row)DRAIN(0, 512, 0, MOVABLE);
+	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 24);
+	check(validate_model(v)->pcps[0].count == 21);
+	check(validate_model(v)->pcps[0].high == 21);
+	validate_free(v);
+}
+
+static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* The refill makes the list active; the worker drains one batch, oldest page first. */
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 2048, 0, MOVABLE),
+		ZONE_LOCKED(1, 2049, 0, MOVABLE),
+		ALLOC(1, 2048, 0, MOVABLE),
+		FREE(1, 512, 0),
+		FREE(1, 514, 0),
+		WORKER_DRAIN(1, 2049, 0, MOVABLE),
+		WORKER_DRAIN(1, 512, 0, MOVABLE),
+	};
+	static const struct {
+		size_t ticks;
+		bool remote, expected;
+	} cases[] = {{3, true, true}, {2, true, false}, {4, true, false}, {3, false, false}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct validate *v =
+			VALIDATED(chunks, events, .pcp_batch = 2, .tick_at = 5,
+				  .nr_ticks = cases[i].ticks, .remote = cases[i].remote);
+		const struct zone_accuracy *score = &validate_totals(v)->accuracy;
+
+		check(decision_count(v, DECISION_DRAIN_SIZE).nr == cases[i].expected);
+		check(decision_count(v, DECISION_DRAIN_SIZE).exact == cases[i].expected);
+		check(score->repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == !cases[i].expected);
+		check(zone_pcp(validate_model(v), validate_model(v)->zones, 1)->count == 1);
+		validate_free(v);
+	}
+}
+
+static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 2048, 0, MOVABLE),
+		ZONE_LOCKED(1, 2049, 0, MOVABLE),
+		ALLOC(1, 2048, 0, MOVABLE),
+		FREE(1, 512, 0),
+		FREE(0, 1024, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 2, .tick_at = 4, .nr_ticks = 3,
+				       .remote = true);
+	const struct pcp *pcp = zone_pcp(validate_model(v), validate_model(v)->zones, 1);
+
+	check(pcp->count == 2);
+	check(pcp->expire == 2);
+	validate_free(v);
+}
+
+int main(void)
+{
+	test(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end);
+	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
+	test(a_drain_as_large_as_that_of_a_tick_shows_a_tick);
+	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
+	test(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew);
+	return check_done();
+}
