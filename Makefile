@@ -89,7 +89,7 @@ format:			## rewrite the sources in the house's style
 	$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_FILES)
 
-golden: setup		## accept new answers of the queries; then read `git diff`
+golden: setup		## accept new answers of the queries and docs/schema.md; then read `git diff`
 	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
 
 bench: profiled		## measure; each figure is a ratio to a peer or a limit of the same run

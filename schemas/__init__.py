@@ -49,6 +49,7 @@ class Column:
     unit: str
     null: bool
     values: tuple[Value, ...]  # of an enum column, in numeric order; else empty
+    enum: str  # of which shared values of tape.toml these are, or "kind"; else ""
     bits: tuple[str, ...]  # of a flags column, bit 0 first; else empty
     private: str  # how a private tape changes it: see Veil in private.py; else ""
 
@@ -164,14 +165,26 @@ def _tape() -> dict[str, Any]:
 
 
 VERSION: int = _tape()["version"]
-MIGRATETYPES: tuple[str, ...] = tuple(value["name"] for value in _tape()["enums"]["migratetype"])
-ZONES: tuple[str, ...] = tuple(value["name"] for value in _tape()["enums"]["zone"])
+ENUMS: dict[str, tuple[Value, ...]] = {  # the values that several tables share
+    name: tuple(Value(value["name"], value["doc"]) for value in values)
+    for name, values in _tape()["enums"].items()
+}
+MIGRATETYPES: tuple[str, ...] = tuple(value.name for value in ENUMS["migratetype"])
+ZONES: tuple[str, ...] = tuple(value.name for value in ENUMS["zone"])
 GFP_BITS: tuple[str, ...] = tuple(_tape()["bits"]["gfp"])
+CONTEXT_BITS: tuple[str, ...] = tuple(_tape()["bits"]["context"])
 
 # Tape versions that `Tape` reads beside VERSION, each with the names that changed since.
 RENAMES: dict[int, Renames] = {
     int(version): Renames(**names) for version, names in _tape()["renames"].items()
 }
+
+
+def current_policy(spec: str) -> str:
+    """A policy `name` or `name:key=value,key=value`, with today's name for a former one."""
+    for renames in RENAMES.values():
+        spec = renames.policy(spec)
+    return spec
 
 
 def _values(table: dict[str, Any], column: dict[str, Any]) -> list[dict[str, Any]]:
@@ -205,6 +218,7 @@ def _load(name: str) -> Table:
                 doc=c["doc"],
                 unit=c.get("unit", ""),
                 null=c.get("null", False),
+                enum=c.get("enum", ""),
                 values=tuple(Value(v["name"], v["doc"]) for v in _values(data, c)),
                 bits=tuple(_tape()["bits"][c["bits"]]) if "bits" in c else (),
                 private=c.get("private", ""),
