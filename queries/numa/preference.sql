@@ -25,14 +25,14 @@
 --   told      BIGINT   Threads whose memory policy was told; of cpu and landed only.
 WITH thread AS (
     SELECT
-        prefers AS found,
+        preferred AS found,
         count(*) AS threads,
         sum(requests) AS requests,
         sum(remote) AS remote,
         sum(unforced) AS unforced,
-        count(*) FILTER (told) AS told
+        count(*) FILTER (known) AS told
     FROM preference
-    GROUP BY prefers
+    GROUP BY preferred
 ),
 
 asked AS (
