@@ -90,7 +90,7 @@ format:			## reformat the sources
 	$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_FILES)
 
-golden: setup		## accept new query results; then read `git diff`
+golden: setup		## accept new query results and docs/schema.md; then read `git diff`
 	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
 
 bench: profiled		## run the benchmarks; each figure is a ratio to a peer or a limit of the same run

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tape is: its tables, columns, enums and version.
 
-The TOML files beside this module are the only definition. `TABLES` holds them
-in the order of tape.toml; `Table.arrow` is the pyarrow schema of one of them.
+The TOML files beside this module are the only definition. `TABLES` holds them in the order of
+tape.toml; `Table.arrow` is the pyarrow schema of one of them. `RENAMES` has the names of older
+tapes: `Tape` reads them as today's.
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
@@ -30,17 +32,31 @@ _ARROW = {
 
 
 @dataclass(frozen=True)
+class Value:
+    """One value of an enum, and one sentence on it."""
+
+    name: str
+    doc: str
+
+
+@dataclass(frozen=True)
 class Column:
-    """One column: its storage type, unit, labels and one sentence."""
+    """One column: its storage type, unit, values and one sentence."""
 
     name: str
     type: str
     doc: str
     unit: str
     null: bool
-    labels: tuple[str, ...]  # of an enum column, in numeric order; else empty
+    values: tuple[Value, ...]  # of an enum column, in numeric order; else empty
+    enum: str  # of which shared values of tape.toml these are, or "kind"; else ""
     bits: tuple[str, ...]  # of a flags column, bit 0 first; else empty
-    private: str  # what is done to it in a private tape: see Veil in private.py; else ""
+    private: str  # how a private tape changes it: see Veil in private.py; else ""
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of an enum's values, in numeric order; else empty."""
+        return tuple(value.name for value in self.values)
 
     @property
     def arrow(self) -> pa.Field:
@@ -54,9 +70,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Kind:
-    """One value of a `kind` column and the tracepoints it stands for."""
+    """One value of a `kind` column, one sentence on it, and the tracepoints it stands for."""
 
     name: str
+    doc: str
     tracepoints: tuple[str, ...]  # "system:event"
 
 
@@ -103,37 +120,97 @@ class Table:
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.uint8()), list(column.labels))
 
 
+@dataclass(frozen=True)
+class Renames:
+    """Former names of one tape version, each with today's name.
+
+    Columns are by today's name of their table, labels by today's `table.column`.
+    """
+
+    tables: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
+
+    def former_table(self, name: str) -> str:
+        """The former name of today's table `name`."""
+        return next((old for old, new in self.tables.items() if new == name), name)
+
+    def column(self, table: str, former: str) -> str:
+        """Today's name of a column of today's table `table`."""
+        return self.columns.get(table, {}).get(former, former)
+
+    def label(self, table: str, column: str, former: str) -> str:
+        """Today's label of an enum; table and column have today's names."""
+        return self.labels.get(f"{table}.{column}", {}).get(former, former)
+
+    def policy(self, spec: str) -> str:
+        """Today's form of a policy `name` or `name:key=value,key=value`."""
+        name, colon, parameters = spec.partition(":")
+        return self.policies.get(name, name) + colon + parameters
+
+    def touches(self, table: str) -> bool:
+        """Whether today's table `table` has a column or a label with a former name."""
+        labels = any(place.partition(".")[0] == table for place in self.labels)
+        return table in self.columns or labels
+
+
+@cache
 def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
 
 
-@cache
 def _tape() -> dict[str, Any]:
     return _toml("tape")
 
 
 VERSION: int = _tape()["version"]
-MIGRATETYPES: tuple[str, ...] = tuple(_tape()["enums"]["migratetype"])
-ZONES: tuple[str, ...] = tuple(_tape()["enums"]["zone"])
+ENUMS: dict[str, tuple[Value, ...]] = {  # the values that several tables share
+    name: tuple(Value(value["name"], value["doc"]) for value in values)
+    for name, values in _tape()["enums"].items()
+}
+MIGRATETYPES: tuple[str, ...] = tuple(value.name for value in ENUMS["migratetype"])
+ZONES: tuple[str, ...] = tuple(value.name for value in ENUMS["zone"])
 GFP_BITS: tuple[str, ...] = tuple(_tape()["bits"]["gfp"])
+CONTEXT_BITS: tuple[str, ...] = tuple(_tape()["bits"]["context"])
+
+# Tape versions that `Tape` reads beside VERSION, each with the names that changed since.
+RENAMES: dict[int, Renames] = {
+    int(version): Renames(**names) for version, names in _tape()["renames"].items()
+}
+
+
+def current_policy(spec: str) -> str:
+    """A policy `name` or `name:key=value,key=value`, with today's name for a former one."""
+    for renames in RENAMES.values():
+        spec = renames.policy(spec)
+    return spec
+
+
+def _values(table: dict[str, Any], column: dict[str, Any]) -> list[dict[str, Any]]:
+    """The values of a column: its own, those of another column, the table's kinds, or shared."""
+    values: list[dict[str, Any]] | str = column.get("values", [])
+    if isinstance(values, str):
+        other, _, name = values.partition(".")
+        found: list[dict[str, Any]] = next(
+            c["values"] for c in _toml(other)["column"] if c["name"] == name
+        )
+        return found
+    if enum := column.get("enum"):
+        return list(table["kind"] if enum == "kind" else _tape()["enums"][enum])
+    return values
 
 
 def _load(name: str) -> Table:
     data = _toml(name)
-    kinds = tuple(Kind(k["name"], tuple(k["tracepoints"])) for k in data.get("kind", ()))
-
-    def labels(enum: str | list[str] | None) -> tuple[str, ...]:
-        if enum is None:
-            return ()
-        if enum == "kind":
-            return tuple(kind.name for kind in kinds)
-        return tuple(_tape()["enums"][enum] if isinstance(enum, str) else enum)
 
     return Table(
         name=data["name"],
         doc=data["doc"],
         required=data["required"],
-        kinds=kinds,
+        kinds=tuple(
+            Kind(k["name"], k["doc"], tuple(k["tracepoints"])) for k in data.get("kind", ())
+        ),
         columns=tuple(
             Column(
                 name=c["name"],
@@ -141,7 +218,8 @@ def _load(name: str) -> Table:
                 doc=c["doc"],
                 unit=c.get("unit", ""),
                 null=c.get("null", False),
-                labels=labels(c.get("enum")),
+                enum=c.get("enum", ""),
+                values=tuple(Value(v["name"], v["doc"]) for v in _values(data, c)),
                 bits=tuple(_tape()["bits"][c["bits"]]) if "bits" in c else (),
                 private=c.get("private", ""),
             )

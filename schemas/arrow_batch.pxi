@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the bindings share. Each says which exception `Refused` is."""
+"""Code shared by the bindings. Each defines the exception `Refused`."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport calloc, free, malloc
@@ -76,7 +76,7 @@ cdef class ArrowBatch:
 
 
 cdef ArrowBatch owned(batch *c):
-    """The rows of a batch; the batch goes when they do."""
+    """The rows of a batch; the batch is freed with them."""
     cdef ArrowBatch rows = ArrowBatch()
     cdef error err
     rows.table = c.table

@@ -8,8 +8,7 @@
  * A writer fills the columns (see the generated struct <table>_columns), sets
  * batch->nr and exports: the Arrow array borrows the memory, and the batch is
  * busy until the consumer releases it. A reader borrows columns from an Arrow
- * array that stays alive for as long as the columns are used. No row is copied
- * either way.
+ * array, which has to outlive their use. Neither direction copies a row.
  */
 #pragma once
 
@@ -27,7 +26,7 @@ struct labels {
 	const char *text;
 };
 
-enum { TABLE_COLUMNS_MOST = 128 }; /* that are handed over: generated tables are checked */
+enum { TABLE_COLUMNS_MOST = 128 }; /* of a table; the generated tables are checked */
 
 struct column {
 	const char *name;
@@ -56,7 +55,7 @@ struct table {
 struct batch {
 	const struct table *table;
 	size_t nr;       /* rows filled */
-	size_t capacity; /* rows there is room for, a multiple of 64 */
+	size_t capacity; /* in rows, a multiple of 64 */
 	void **slots;    /* column pointers; cast to struct <table>_columns */
 	int busy;        /* atomic: a consumer still holds the memory */
 };
@@ -64,20 +63,20 @@ struct batch {
 /* Memory for `capacity` rows (rounded up to 64). -ENOMEM. */
 int batch_new(struct batch **out, const struct table *table, size_t capacity, struct error *err);
 
-/* Waits for nobody: a busy batch is freed when its consumer releases it. */
+/* Does not wait: a busy batch is freed when its consumer releases it. */
 void batch_free(struct batch *batch);
 
-/* No consumer holds the memory: the batch may be filled again. */
+/* Whether no consumer holds the memory, so that the batch may be filled again. */
 bool batch_idle(const struct batch *batch);
 
 /*
- * Forget all rows and make every value of every nullable column null, and 0
- * beneath: a writer then sets only what it has, and the same rows are always the
- * same bytes, whatever the memory held before.
+ * Remove all rows, and make every value of every nullable column null with 0 stored
+ * beneath. A writer then sets only the values that it has, and equal rows are equal
+ * bytes.
  */
 void batch_clear(struct batch *batch);
 
-/* Describe the table. The schema owns itself; release it as Arrow demands. */
+/* Export the Arrow schema of the table. The caller releases it. */
 int table_export_schema(const struct table *table, struct ArrowSchema *out, struct error *err);
 
 /* Hand the rows to a consumer; the batch is busy until `out` is released. */
@@ -95,7 +94,7 @@ int table_check_schema(const struct table *table, const struct ArrowSchema *sche
 int table_borrow(const struct table *table, const struct ArrowArray *array, void *columns,
 		 size_t *nr, struct error *err);
 
-/* Both: check the schema of a batch, and borrow its values. */
+/* table_check_schema() and table_borrow() in one call. */
 int table_read(const struct table *table, const struct ArrowSchema *schema,
 	       const struct ArrowArray *array, void *columns, size_t *nr, struct error *err);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * error.h - what went wrong, in words for the person at the terminal.
+ * error.h - the message of a failure, for the person at the terminal.
  *
- * A function that can fail returns 0 (or a count) or a negative errno: that is
- * for the code. The words go into the caller's struct error; callers that do
- * not care for words pass NULL. A failure is one line at its source:
+ * A function that can fail returns 0 (or a count) or a negative errno. The message
+ * goes into the caller's struct error; a caller that needs no message passes NULL.
+ * A failure is one line at its source:
  *
  *	return fail(err, EINVAL, "order %d is not in 0..%d", order, MAX_ORDER);
  */

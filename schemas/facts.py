@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine facts of a tape: what those must look like that readers compute with."""
+"""Machine facts of a tape: the form of those that readers compute with."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _replay(value: Any) -> bool:
     )
 
 
-# What a fact must be where it is known; None is as good as absent.
+# The check of each known fact. A fact that is None counts as absent.
 _KNOWN: dict[str, Callable[[Any], bool]] = {
     "arch": _text,
     "boot_id": _text,
@@ -70,7 +70,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
 
 
 def parse_facts(text: bytes) -> dict[str, Any]:
-    """The facts in `text`; ValueError saying which is not what it must be."""
+    """The facts in `text`; ValueError names the first fact of another form."""
     facts = json.loads(text)
     if not isinstance(facts, dict):
         raise ValueError("the facts are not an object")

@@ -43,16 +43,19 @@ def constant(*words: str) -> str:
     return "_".join(words).upper()
 
 
-def labels(table: Toml, column: Toml, shared: dict[str, list[str]]) -> tuple[str, list[str]] | None:
-    """The C name and the labels of a column's enum, if it has one."""
-    enum = column.get("enum")
-    if enum is None:
-        return None
+def values(table: Toml, column: Toml, tape: Toml, tables: list[Toml]) -> tuple[str, list[Toml]]:
+    """The C name and the values of a column's enum; no values if it is none."""
+    enum, own = column.get("enum"), column.get("values", [])
+    name = f"{table['name']}_{column['name']}"
+    if isinstance(own, str):  # those of another column, as "table.column"
+        other, _, own = own.partition(".")
+        columns = next(t["column"] for t in tables if t["name"] == other)
+        return name, next(c["values"] for c in columns if c["name"] == own)
     if enum == "kind":
-        return f"{table['name']}_kind", [kind["name"] for kind in table["kind"]]
-    if isinstance(enum, str):
-        return enum, shared[enum]
-    return f"{table['name']}_{column['name']}", enum
+        return f"{table['name']}_kind", table["kind"]
+    if enum:
+        return enum, tape["enums"][enum]
+    return name, own
 
 
 def has_strings(table: Toml) -> bool:
@@ -60,11 +63,14 @@ def has_strings(table: Toml) -> bool:
     return any(column["type"] == "utf8" for column in table["column"])
 
 
-def enum_lines(name: str, names: list[str]) -> list[str]:
+def enum_lines(name: str, found: list[Toml]) -> list[str]:
     """The enum has no tag: rooms have a `struct zone` of their own."""
     out = ["enum {"]
-    out += [f"\t{constant(name, label)} = {i}," for i, label in enumerate(names)]
-    out += [f"\t{constant('nr', name)} = {len(names)},", "};", ""]
+    out += [
+        f"\t{constant(name, value['name'])} = {i}, /* {value['doc']} */"
+        for i, value in enumerate(found)
+    ]
+    out += [f"\t{constant('nr', name)} = {len(found)},", "};", ""]
     return out
 
 
@@ -77,8 +83,8 @@ def header(tape: Toml, tables: list[Toml]) -> str:
         f"#define TAPE_VERSION {tape['version']}",
         "",
     ]
-    for name, names in tape["enums"].items():
-        out += enum_lines(name, names)
+    for name, found in tape["enums"].items():
+        out += enum_lines(name, found)
         out[-1:] = [f"extern const struct labels {name}_labels;", ""]
     for name, names in tape["bits"].items():
         out += [f"enum {name}_bits {{"]
@@ -90,9 +96,9 @@ def header(tape: Toml, tables: list[Toml]) -> str:
             continue
         name = table["name"]
         for column in table["column"]:
-            named = labels(table, column, tape["enums"])
-            if named and named[0] not in tape["enums"]:
-                out += enum_lines(*named)
+            enum, found = values(table, column, tape, tables)
+            if found and enum not in tape["enums"]:
+                out += enum_lines(enum, found)
         out += [f"/* {table['doc']} */", f"struct {name}_columns {{"]
         for column in table["column"]:
             unit = f"{column['unit']}: " if "unit" in column else ""
@@ -108,8 +114,9 @@ def strings(name: str, values: list[str]) -> str:
     return f"static const char *const {name}[] = {{ {body}, NULL }};"
 
 
-def label_data(name: str, names: list[str], scope: str = "") -> list[str]:
+def label_data(name: str, found: list[Toml], scope: str = "") -> list[str]:
     """The labels as the buffers of an Arrow utf8 array; `scope` is "static " or nothing."""
+    names = [value["name"] for value in found]
     offsets = [0]
     for label in names:
         offsets.append(offsets[-1] + len(label))
@@ -129,8 +136,8 @@ def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
         "#include <stddef.h>",
         "",
     ]
-    for name, names in tape["enums"].items():
-        out += label_data(name, names)
+    for name, found in tape["enums"].items():
+        out += label_data(name, found)
     for name, names in tape["bits"].items():
         body = ", ".join(f'"{bit}"' for bit in names)
         out += [f"const char *const {name}_bit_names[] = {{ {body} }};", ""]
@@ -140,9 +147,9 @@ def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
         name = table["name"]
         rows, slot = [], 0
         for column in table["column"]:
-            named = labels(table, column, tape["enums"])
-            if named and named[0] not in tape["enums"]:
-                out += label_data(*named, scope="static ")
+            enum, found = values(table, column, tape, tables)
+            if found and enum not in tape["enums"]:
+                out += label_data(enum, found, scope="static ")
             fields = "NULL"
             if "fields" in column:
                 fields = f"{name}_{column['name']}_fields"
@@ -151,7 +158,7 @@ def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
             rows.append(
                 f'\t{{ "{column["name"]}", "{ARROW_FORMAT[column["type"]]}", '
                 f"sizeof({C_TYPE[column['type']]}), {str(nullable).lower()}, "
-                f"{slot}, {f'&{named[0]}_labels' if named else 'NULL'}, "
+                f"{slot}, {f'&{enum}_labels' if found else 'NULL'}, "
                 f'"{column.get("bits", "")}", {fields} }},'
             )
             slot += 2 if nullable else 1

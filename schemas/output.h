@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - rows of one table on their way out, a batch at a time.
+ * output.h - a queue of rows of one table, in batches.
  *
- * The writer asks for a row and fills it; full batches wait in a queue for the
- * reader. Batches are used again once their consumer let go of them, so memory
- * grows to what the reader leaves lying and no further.
+ * The writer asks for a row and fills it. Full batches wait for the reader, oldest
+ * first. A batch is used again after its consumer released it: memory grows only
+ * with the batches that the reader has not released.
  */
 #pragma once
 
@@ -17,10 +17,10 @@ int output_new(struct output **out, const struct table *table, size_t rows, stru
 void output_free(struct output *o);
 
 /*
- * A new row: its number, and where its columns are. `columns` is the address of a
- * struct <table>_columns pointer; nullable values of the row are null. When there is
- * no memory for another batch the row is lost: columns become NULL, and
- * output_error() tells.
+ * Add a row and return its number in the batch. `columns` is the address of a struct
+ * <table>_columns pointer, which is set to the batch's columns. Nullable values of the
+ * row are null. Without memory for another batch the row is lost: the pointer becomes
+ * NULL, and output_error() reports it.
  */
 size_t output_row(struct output *o, void *columns);
 

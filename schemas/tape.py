@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes on disk: a directory NAME.tape with one Arrow IPC file per table.
 
-`Writer` makes one, `Tape` reads one. Every file carries the machine facts and
-the schema version in its schema metadata, so each can stand alone. A file whose
-recorder was killed has no footer; it is read as far as it goes.
+`Writer` makes one, `Tape` reads one. Every file carries the machine facts and the schema version
+in its schema metadata, so each can stand alone. A file whose recorder was killed has no footer;
+`Tape` reads it as far as it goes.
+
+`Tape` gives today's names to the tables, columns, labels and policies of an older tape: no other
+code has to know the former ones.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pagetape.schemas import TABLES, VERSION, Table
+from pagetape.schemas import RENAMES, TABLES, VERSION, Renames, Table
 from pagetape.schemas.facts import parse_facts
 
 if TYPE_CHECKING:
@@ -38,14 +41,28 @@ class TapeError(OSError):
 
 
 def stored_schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
-    """The table's columns, with what a tape says of itself as metadata."""
+    """The table's columns, with the schema version and the machine facts as metadata."""
     return table.arrow.with_metadata(
         {_VERSION_KEY: str(VERSION), _FACTS_KEY: json.dumps(facts, sort_keys=True)}
     )
 
 
+def _versions() -> str:
+    first = min(RENAMES, default=VERSION)
+    return f"version {VERSION}" if first == VERSION else f"version {VERSION} and back to {first}"
+
+
+def _renamed_facts(facts: dict[str, Any], renames: Renames) -> dict[str, Any]:
+    """The facts of an older tape, with today's names of the policies of its replay."""
+    replay = facts.get("replay")
+    if not replay:
+        return facts
+    policies = [renames.policy(spec) for spec in replay["policies"]]
+    return facts | {"replay": replay | {"policies": policies}}
+
+
 def _reads(found: pa.Schema, known: pa.Schema) -> bool:
-    """Whether `found` is `known`, or was before it got nullable columns at its end."""
+    """Whether `found` is `known`, or `known` without nullable columns at its end."""
     added = list(known)[len(found) :]
     return found.equals(pa.schema(list(known)[: len(found)])) and all(c.nullable for c in added)
 
@@ -53,13 +70,12 @@ def _reads(found: pa.Schema, known: pa.Schema) -> bool:
 class Writer:
     """Writes a tape: rows go to any table in any order, `facts` go into all.
 
-    The tape appears under its name at once, with every required table, so that a
-    killed recorder leaves what it had. With `replace`, an older tape of that name
-    makes way; anything else of that name is an error. As a context manager it
-    closes itself.
+    The tape appears under its name at once, with every required table, so that a killed recorder
+    leaves the rows it had written. With `replace`, it replaces an older tape of that name;
+    anything else of that name is an error. As a context manager it closes itself.
 
-    With `over`, the directory is there and may hold a tape without rows, whose files make
-    way one by one: at any time there is a tape.
+    With `over`, the directory exists and may hold a tape without rows, whose files are replaced
+    one by one: at any time there is a tape.
     """
 
     def __init__(
@@ -81,7 +97,7 @@ class Writer:
         self._files: dict[str, pa.ipc.RecordBatchFileWriter] = {}
         self._sinks: list[pa.NativeFile] = []
         required = [name for name, table in TABLES.items() if table.required]
-        for name in sorted(required, key="event".__eq__):  # what makes it a tape comes last
+        for name in sorted(required, key="event".__eq__):  # event.arrow makes it a tape: last
             self.rows(name, [])  # nothing is in the file before the first batch
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
@@ -111,14 +127,14 @@ class Writer:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """A full disk and its like as a TapeError."""
+        """Report a full disk and similar errors as a TapeError."""
         try:
             yield
         except OSError as e:
             raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
 
     def close(self) -> None:
-        """Write every footer; those that cannot be written do not keep the others back."""
+        """Write every footer; one that cannot be written does not stop the others."""
         with self._explained(), ExitStack() as stack:
             for file in (*self._sinks, *self._files.values()):  # closed from the last on
                 stack.callback(file.close)
@@ -140,7 +156,8 @@ def is_tape(path: Path) -> bool:
 class Tape:
     """A tape, opened for reading. Opening checks its version and its tables.
 
-    `facts` are the machine facts. Nothing is read until it is asked for.
+    `facts` are the machine facts. Tables are read when a method asks for them. All names are
+    today's, also of an older tape: see RENAMES.
     """
 
     def __init__(self, path: Path) -> None:
@@ -149,31 +166,38 @@ class Tape:
         if not is_tape(path):
             raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
         self.path = path
+        self._renames = Renames()
         metadata = self._open("event").schema.metadata or {}
         version = metadata.get(_VERSION_KEY, b"none").decode(errors="replace")
-        if version != str(VERSION):
+        known = {str(VERSION): Renames()} | {str(old): names for old, names in RENAMES.items()}
+        if version not in known:
             raise TapeError(
                 errno.EPROTO,
-                f"{path}: tape of schema version {version}; this pagetape reads version {VERSION}",
+                f"{path}: tape of schema version {version}; this pagetape reads {_versions()}",
             )
+        self._renames = known[version]
         try:
-            self.facts = parse_facts(metadata.get(_FACTS_KEY, b""))
+            facts = parse_facts(metadata.get(_FACTS_KEY, b""))
+            self.facts = _renamed_facts(facts, self._renames)
         except ValueError as e:
             raise TapeError(errno.EBADMSG, f"{path}: the machine facts are damaged: {e}") from e
-        self.tables = {name for name in TABLES if (path / f"{name}.arrow").is_file()}
+        self.tables = {name for name in TABLES if self._file(name).is_file()}
         for name, table in TABLES.items():
             if table.required and name not in self.tables:
                 raise TapeError(errno.ENOENT, f"{path}: table '{name}' is missing")
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{self._renames.former_table(name)}.arrow"
 
     def _open(
         self, name: str, column: int | None = None
     ) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
         """The table's reader; a file without a footer is read as a stream.
 
-        With `column` only that one is read, where the file has a footer; and not by a
-        mapping, which would count the file's pages as this process's memory.
+        With `column` only that column is read, if the file has a footer. The file is not mapped
+        then: a mapping would count its pages as this process's memory.
         """
-        file = self.path / f"{name}.arrow"
+        file = self._file(name)
         options = pa.ipc.IpcReadOptions(included_fields=None if column is None else [column])
         try:
             source = pa.memory_map(str(file)) if column is None else pa.OSFile(str(file))
@@ -198,7 +222,7 @@ class Tape:
         if name not in self.tables:
             return
         reader = self._open(name)
-        if not _reads(reader.schema, TABLES[name].arrow):
+        if not _reads(self._renamed(name, reader.schema), TABLES[name].arrow):
             raise TapeError(errno.EPROTO, f"{self.path}: table '{name}' has other columns")
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             for i in range(reader.num_record_batches):
@@ -208,7 +232,7 @@ class Tape:
             try:
                 yield self._checked(name, reader.read_next_batch())
             except (StopIteration, pa.ArrowException, OSError):
-                return  # the end, or the torn tail of a killed recorder
+                return  # the end, or the torn end of a killed recorder's file
 
     def _checked(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -216,19 +240,42 @@ class Tape:
         except pa.ArrowException as e:
             raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
         schema = TABLES[name].arrow
-        missing = [pa.nulls(len(batch), field.type) for field in list(schema)[batch.num_columns :]]
-        return pa.RecordBatch.from_arrays([*batch.columns, *missing], schema=schema)
+        columns = [
+            self._relabelled(name, field, array)
+            for field, array in zip(schema, batch.columns, strict=False)
+        ]
+        missing = [pa.nulls(len(batch), field.type) for field in list(schema)[len(columns) :]]
+        return pa.RecordBatch.from_arrays([*columns, *missing], schema=schema)
+
+    def _renamed(self, name: str, found: pa.Schema) -> pa.Schema:
+        """The schema of table `name` in the file, with today's names of its columns."""
+        return pa.schema([f.with_name(self._renames.column(name, f.name)) for f in found])
+
+    def _relabelled(self, name: str, field: pa.Field, array: pa.Array) -> pa.Array:
+        """A column of table `name`, with today's labels for the same numbers."""
+        if f"{name}.{field.name}" not in self._renames.labels:
+            return array
+        former = array.dictionary.to_pylist()
+        labels = [self._renames.label(name, field.name, label) for label in former]
+        return pa.DictionaryArray.from_arrays(array.indices, pa.array(labels, pa.utf8()))
 
     def table(self, name: str) -> pa.Table:
         """All of table `name` in memory; empty if it is absent."""
         return pa.Table.from_batches(self.batches(name), TABLES[name].arrow)
 
     def dataset(self, name: str) -> ds.Dataset | pa.Table:
-        """Table `name` for a query engine, which reads only the columns it wants."""
-        if name in self.tables and isinstance(self._open(name), pa.ipc.RecordBatchFileReader):
+        """Table `name` for a query engine, which reads only the columns it wants.
+
+        A table with former names is read whole.
+        """
+        if (
+            name in self.tables
+            and not self._renames.touches(name)
+            and isinstance(self._open(name), pa.ipc.RecordBatchFileReader)
+        ):
             import pyarrow.dataset as ds  # a third of a command's start-up; writing needs none
 
-            file = str(self.path.absolute() / f"{name}.arrow")  # "a:b.tape" alone is a URI
+            file = str(self._file(name).absolute())  # "a:b.tape" alone is a URI
             return ds.dataset(file, schema=TABLES[name].arrow, format="ipc")
         return self.table(name)
 
@@ -279,17 +326,17 @@ class Tape:
 
     @property
     def clock(self) -> tuple[int, int] | None:
-        """Time of the first and the last event of any table; None without events. A replay
-        that kept few of them tells what it played."""
-        if told := self.facts.get("replay", {}).get("clock"):
-            return told[0], told[1]
+        """Time of the first and the last event of any table; None without events. The facts of
+        a replay that stored only some events have the times that it played."""
+        if played := self.facts.get("replay", {}).get("clock"):
+            return played[0], played[1]
         spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
         known = [span for span in spans if span]
         return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
 
     @property
     def complete(self) -> bool:
-        """Whether the recorder came to its end; the tape of a killed one is torn."""
+        """Whether the recorder finished; the tape of a killed recorder is torn."""
         return all(
             isinstance(self._open(name), pa.ipc.RecordBatchFileReader) for name in self.tables
         )

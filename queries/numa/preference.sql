@@ -26,14 +26,14 @@
 --   known     BIGINT   Threads whose memory policy is known; only for cpu and landed.
 WITH thread AS (
     SELECT
-        prefers AS found,
+        preferred AS found,
         count(*) AS threads,
         sum(requests) AS requests,
         sum(remote) AS remote,
         sum(unforced) AS unforced,
-        count(*) FILTER (told) AS known
+        count(*) FILTER (known) AS known
     FROM preference
-    GROUP BY prefers
+    GROUP BY preferred
 ),
 
 asked AS (

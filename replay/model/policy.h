@@ -101,6 +101,7 @@ struct claim {
 struct policy_ops {
 	uint64_t abi; /* POLICY_ABI in a policy from outside the tree */
 	const char *name;
+	const char *former_name; /* that older scripts may still use, or NULL */
 	const char *doc;
 	const char *kernel; /* where it comes from */
 	const char *tier;   /* of what it predicts: A placement, B modelled feedback */

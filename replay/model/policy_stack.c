@@ -8,9 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_name(const char *known, const char *name, size_t length)
+{
+	return known && strlen(known) == length && !strncmp(known, name, length);
+}
+
 static bool is_called(const struct policy_ops *ops, const char *name, size_t length)
 {
-	return strlen(ops->name) == length && !strncmp(ops->name, name, length);
+	return is_name(ops->name, name, length) || is_name(ops->former_name, name, length);
 }
 
 static const struct policy_ops *find_policy(const struct policy_stack *stack, const char *name,

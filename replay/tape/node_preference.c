@@ -105,7 +105,7 @@ void node_preference_write(const struct node_preference *p, struct output *o)
 		columns->requests[i] = count->requests;
 		columns->remote[i] = count->remote;
 		columns->unforced[i] = count->unforced;
-		columns->prefers[i] = landed ? PREFERENCE_PREFERS_LANDED : PREFERENCE_PREFERS_CPU;
+		columns->preferred[i] = landed ? PREFERENCE_PREFERRED_LANDED : PREFERENCE_PREFERRED_CPU;
 	}
 }
 
@@ -117,7 +117,7 @@ int node_preference_load(uint64_t **landed, const struct preference_columns *col
 
 		if (pid < 0 || pid >= PIDS_MOST)
 			return fail(err, EINVAL, "preference: pid %d", pid);
-		if (columns->prefers[i] != PREFERENCE_PREFERS_LANDED)
+		if (columns->preferred[i] != PREFERENCE_PREFERRED_LANDED)
 			continue;
 		if (!*landed)
 			*landed = calloc(PIDS_MOST / 64, sizeof(**landed));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes on disk: what goes in comes out, and what is damaged is named."""
+"""Tapes on disk: rows come back as written, and errors name the damaged part."""
 
 import errno
 import json
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pagetape import schemas
-from pagetape.schemas import TABLES, Column, Table
+from pagetape.schemas import RENAMES, TABLES, Column, Table
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
 Row = dict[str, Any]
@@ -86,7 +86,7 @@ REPLAYS = (
 
 
 @pytest.mark.parametrize("replay", REPLAYS, ids=json.dumps)
-def test_a_replay_that_does_not_say_what_it_is_is_refused(replay: Any, tmp_path: Path) -> None:
+def test_incomplete_facts_of_a_replay_are_refused(replay: Any, tmp_path: Path) -> None:
     made = {"kernel": "6.18", "policies": ["mainline"], "reclaim": "R0", "own": True, "tier": "A"}
     assert write(tmp_path / "good.tape", {}, {"replay": made | {"clock": [1, 2]}})
     assert Tape(tmp_path / "good.tape").clock == (1, 2)
@@ -124,7 +124,7 @@ def error(path: Path) -> TapeError:
     return caught.value
 
 
-def test_another_version_is_refused_by_name(
+def test_a_newer_version_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pagetape.schemas.tape.VERSION", 99)
@@ -135,7 +135,76 @@ def test_another_version_is_refused_by_name(
     assert f"schema version 99; this pagetape reads version {schemas.VERSION}" in str(caught)
 
 
-def test_what_is_no_tape_is_refused_by_name(tmp_path: Path) -> None:
+def test_every_former_name_has_a_name_of_today() -> None:
+    for version, renames in RENAMES.items():
+        assert version < schemas.VERSION
+        assert set(renames.tables.values()) <= set(TABLES)
+        assert not set(renames.tables) & set(TABLES)
+        for table, columns in renames.columns.items():
+            assert set(columns.values()) <= {column.name for column in TABLES[table].columns}
+        for place, labels in renames.labels.items():
+            table, _, column = place.partition(".")
+            assert set(labels.values()) <= set(TABLES[table].column(column).labels)
+
+
+def test_every_value_has_a_sentence() -> None:
+    for table in TABLES.values():
+        for column in table.columns:
+            assert all(value.doc.endswith(".") for value in column.values), column.name
+        assert all(kind.doc.endswith(".") for kind in table.kinds), table.name
+
+
+def former(name: str, version: int) -> pa.RecordBatch:
+    """A row of table `name` for every renamed label, as a tape of that version has it."""
+    renames, table = RENAMES[version], TABLES[name]
+    zero = {"utf8": "", "bool": False}
+    row = {c.name: c.labels[0] if c.labels else zero.get(c.type, 0) for c in table.columns}
+    places = {place.partition(".")[2]: labels for place, labels in renames.labels.items()}
+    changed = {c: labels for c, labels in places.items() if f"{name}.{c}" in renames.labels}
+    rows = [row | {c: new} for c, labels in changed.items() for new in labels.values()]
+    batch = table.batch(rows or [row])
+    back = {new: old for old, new in renames.columns.get(name, {}).items()}
+    columns, fields = [], []
+    for array, field in zip(batch.columns, table.arrow, strict=True):
+        if field.name in changed:
+            olds = {new: old for old, new in changed[field.name].items()}
+            labels = [olds.get(label, label) for label in array.dictionary.to_pylist()]
+            array = pa.DictionaryArray.from_arrays(array.indices, labels)
+        columns.append(array)
+        fields.append(field.with_name(back.get(field.name, field.name)))
+    metadata = {b"pagetape.version": str(version), b"pagetape.facts": b"{}"}
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
+
+
+@pytest.mark.parametrize("version", RENAMES)
+def test_former_names_are_read_as_those_of_today(version: int, tmp_path: Path) -> None:
+    renames = RENAMES[version]
+    places = {place.partition(".")[0] for place in renames.labels}
+    changed = {*renames.tables.values(), *renames.columns, *places}
+    path = write(tmp_path / "a.tape", {})
+    for name in {"event", *changed}:
+        batch = former(name, version)
+        file = path / f"{renames.former_table(name)}.arrow"
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as out:
+            out.write_batch(batch)
+    tape = Tape(path)
+    for name in changed:
+        assert name in tape.tables
+        assert tape.num_rows(name) == tape.table(name).num_rows > 0
+        assert tape.dataset(name).schema.equals(TABLES[name].arrow)
+        for place, labels in renames.labels.items():
+            table, _, column = place.partition(".")
+            if table == name:
+                found = tape.table(name)[column].to_pylist()
+                assert found == list(labels.values())
+
+
+def test_a_policy_has_the_name_of_today() -> None:
+    assert schemas.current_policy("alloc_unit:order=2") == "alloc_batch:order=2"
+    assert schemas.current_policy("mainline") == "mainline"
+
+
+def test_something_else_than_a_tape_is_refused_by_name(tmp_path: Path) -> None:
     assert "no such tape" in str(error(tmp_path / "none.tape"))
     assert "not a tape" in str(error(tmp_path))
     path = write(tmp_path / "a.tape", {})
@@ -145,7 +214,7 @@ def test_what_is_no_tape_is_refused_by_name(tmp_path: Path) -> None:
     assert error(path).errno == errno.EBADMSG
 
 
-def test_an_existing_tape_is_only_replaced_when_told(tmp_path: Path) -> None:
+def test_an_existing_tape_is_only_replaced_on_request(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tape", {"event": [EVENT]})
     with pytest.raises(TapeError, match="exists already"):
         Writer(path, {})

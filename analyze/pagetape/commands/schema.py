@@ -1,22 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape schema: show the documentation of every table."""
 
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 
 from pagetape import answer
 from pagetape.commands import options
-from pagetape.schemas import GFP_BITS, MIGRATETYPES, TABLES, VERSION, ZONES, Column, Table
+from pagetape.schemas import (
+    CONTEXT_BITS,
+    ENUMS,
+    GFP_BITS,
+    MIGRATETYPES,
+    RENAMES,
+    TABLES,
+    VERSION,
+    ZONES,
+    Column,
+    Renames,
+    Table,
+    Value,
+)
+
+_INTRODUCTION = """<!-- Written by `pagetape schema --markdown`. Do not edit. -->
+# Tables of a tape
+
+A tape is a directory `NAME.tape` with one Arrow IPC file for each table, `TABLE.arrow`. This page
+documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
+`pagetape sql` every table is a view with one column more: `tape`, the name of the tape.
+"""
+
+_BITS = {  # by name: column, meaning, names from bit 0 on
+    "gfp": ("gfp_flags", "the canonical gfp_flags", GFP_BITS),
+    "context": ("flags", "the context that an event fired in", CONTEXT_BITS),
+}
+
+
+def _type(column: Column) -> str:
+    return "enum" if column.values else column.type
+
+
+def _pairs(values: Sequence[Value]) -> list[tuple[str, str]]:
+    return [(value.name, value.doc) for value in values]
 
 
 def _column(column: Column) -> dict[str, Any]:
     return {
         "name": column.name,
-        "type": "enum" if column.labels else column.type,
+        "type": _type(column),
         "unit": column.unit or None,
         "null": column.null,
         "labels": list(column.labels) or None,
+        "values": [{"name": value.name, "doc": value.doc} for value in column.values] or None,
         "bits": list(column.bits) or None,
         "doc": column.doc,
     }
@@ -32,29 +69,101 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _text(table: Table) -> str:
-    lines = [f"{table.name}: {table.doc}", ""]
+def _values_text(name: str, values: Sequence[Value]) -> str:
+    return answer.table((f"  {name}", "meaning"), [(f"    {n}", doc) for n, doc in _pairs(values)])
+
+
+def _text(table: Table, *, shared: bool) -> str:
+    """The documentation of a table; `shared` adds the values that several tables share."""
     rows = [
-        (
-            f"  {c.name}",
-            ("enum" if c.labels else c.type) + ("?" if c.null else ""),
-            c.unit,
-            c.doc,
-        )
-        for c in table.columns
+        (f"  {c.name}", _type(c) + ("?" if c.null else ""), c.unit, c.doc) for c in table.columns
     ]
-    lines.append(answer.table(("  column", "type", "unit", "meaning"), rows))
+    parts = [
+        f"{table.name}: {table.doc}",
+        answer.table(("  column", "type", "unit", "meaning"), rows),
+    ]
     if table.kinds:
-        kinds = [(f"  {k.name}", ", ".join(k.tracepoints)) for k in table.kinds]
-        lines += ["", answer.table(("  kind", "tracepoints"), kinds)]
-    return "\n".join(lines)
+        kinds = [(f"    {k.name}", ", ".join(k.tracepoints), k.doc) for k in table.kinds]
+        parts.append(answer.table(("  kind", "tracepoints", "meaning"), kinds))
+    own = [(c.name, c.values) for c in table.columns if c.values and not c.enum]
+    named = {c.enum for c in table.columns} if shared else set()
+    own += [(name, values) for name, values in ENUMS.items() if name in named]
+    parts += [_values_text(name, values) for name, values in own]
+    return "\n\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    """Text as Markdown shows it."""
+    return re.sub(r"([*<|])", r"\\\1", text)
+
+
+def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([_cell(text) for text in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _markdown_column(column: Column) -> tuple[str, str, str, str, str]:
+    kind = _type(column)
+    if column.enum in ENUMS:
+        kind = f"[{column.enum}](#values-of-{column.enum})"
+    null = "yes" if column.null else ""
+    return f"`{column.name}`", kind, column.unit, null, column.doc
+
+
+def _markdown(table: Table) -> Iterator[str]:
+    yield f"## {table.name}"
+    yield _cell(table.doc) + ("" if table.required else " A tape may be without this table.")
+    rows = map(_markdown_column, table.columns)
+    yield _markdown_table(("column", "type", "unit", "null", "meaning"), rows)
+    if table.kinds:
+        kinds = [(f"`{k.name}`", ", ".join(k.tracepoints), k.doc) for k in table.kinds]
+        yield _markdown_table(("kind", "tracepoints", "meaning"), kinds)
+    for column in table.columns:
+        if column.values and not column.enum:
+            values = [(f"`{name}`", doc) for name, doc in _pairs(column.values)]
+            yield _markdown_table((column.name, "meaning"), values)
+
+
+def _former(version: int, renames: Renames) -> Iterator[tuple[str, str, str, str]]:
+    """The former names of a version: what was renamed, of which table, from, to."""
+    said = str(version)
+    for old, new in renames.tables.items():
+        yield said, "table", f"`{old}`", f"`{new}`"
+    for table, columns in renames.columns.items():
+        for old, new in columns.items():
+            yield said, f"column of {table}", f"`{old}`", f"`{new}`"
+    for place, labels in renames.labels.items():
+        for old, new in labels.items():
+            yield said, f"value of {place}", f"`{old}`", f"`{new}`"
+    for old, new in renames.policies.items():
+        yield said, "policy", f"`{old}`", f"`{new}`"
+
+
+def _page() -> Iterator[str]:
+    """The whole page docs/schema.md, in parts."""
+    yield _INTRODUCTION.format(version=VERSION).rstrip()
+    for table in TABLES.values():
+        yield from _markdown(table)
+    for name, values in ENUMS.items():
+        yield f"## Values of {name}"
+        rows = [(f"`{value}`", doc) for value, doc in _pairs(values)]
+        yield _markdown_table((name, "meaning"), rows)
+    for column, meaning, bits in _BITS.values():
+        yield f"## Bits of {column}"
+        yield f"Bits of {meaning}."
+        yield _markdown_table(("bit", "name"), [(str(i), f"`{b}`") for i, b in enumerate(bits)])
+    yield "## Former names"
+    yield "pagetape reads a tape of an older schema version with today's names."
+    rows_of = [row for version, renames in RENAMES.items() for row in _former(version, renames)]
+    yield _markdown_table(("tapes of version", "renamed", "former name", "name"), rows_of)
 
 
 @click.command("schema")
 @click.argument("table", required=False, type=click.Choice(list(TABLES)), metavar="[TABLE]")
+@click.option("--markdown", is_flag=True, help="Markdown, as in docs/schema.md.")
 @options.json
-def command(table: str | None, as_json: bool) -> None:
-    """Show what the tables and columns of a tape mean; `?` marks a nullable column.
+def command(table: str | None, markdown: bool, as_json: bool) -> None:
+    """Show what the tables, columns and values of a tape mean; `?` marks a nullable column.
 
     Without TABLE, the command shows all tables. A tape stores each table as TABLE.arrow.
 
@@ -73,5 +182,9 @@ def command(table: str | None, as_json: bool) -> None:
                 "gfp_bits": GFP_BITS,
             }
         )
-        return
-    click.echo("\n\n".join(_text(t) for t in chosen))
+    elif markdown:
+        click.echo("\n\n".join(_markdown(chosen[0]) if table else _page()))
+    else:
+        parts = [_text(t, shared=table is not None) for t in chosen]
+        parts += [] if table else [_values_text(name, values) for name, values in ENUMS.items()]
+        click.echo("\n\n".join(parts))

@@ -41,7 +41,7 @@ def corrected(found: pa.Table, by_policy: Mapping[int, str]) -> pa.Table:
     rows = found.to_pylist()
     for row in rows:
         if row["pid"] in by_policy:
-            row |= {"prefers": by_policy[row["pid"]], "told": True}
+            row |= {"preferred": by_policy[row["pid"]], "known": True}
     return pa.Table.from_batches([TABLES["preference"].batch(rows)])
 
 
@@ -49,10 +49,10 @@ def chosen(found: pa.Table, mode: str) -> pa.Table:
     """The input of a run: the rows `found`, or every thread set to one mode."""
     if mode == "auto":
         return found
-    labels = pa.array(TABLES["preference"].column("prefers").labels)
+    labels = pa.array(TABLES["preference"].column("preferred").labels)
     index = pa.repeat(labels.index(mode), found.num_rows).cast(pa.uint8())
-    made = {"prefers": pa.DictionaryArray.from_arrays(index, labels)}
-    made["told"] = pa.nulls(found.num_rows, SCHEMA.field("told").type)
+    made = {"preferred": pa.DictionaryArray.from_arrays(index, labels)}
+    made["known"] = pa.nulls(found.num_rows, SCHEMA.field("known").type)
     columns = {name: made.get(name, found[name]) for name in SCHEMA.names}
     return pa.table(columns, schema=SCHEMA)
 
@@ -60,11 +60,11 @@ def chosen(found: pa.Table, mode: str) -> pa.Table:
 def shares(rows: pa.Table, mode: str) -> dict[str, Any]:
     """How many requests of a run prefer which node, of those that do not name one."""
     requests = pc.sum(rows["requests"]).as_py() or 0
-    landed = rows.filter(pc.equal(rows["prefers"].cast(pa.utf8()), "landed"))
+    landed = rows.filter(pc.equal(rows["preferred"].cast(pa.utf8()), "landed"))
     nr = pc.sum(landed["requests"]).as_py() or 0
     return {
         "how": mode,
-        "told_threads": pc.sum(rows["told"]).as_py() or 0,
+        "told_threads": pc.sum(rows["known"]).as_py() or 0,
         "requests": requests,
         "landed": nr / requests if requests else None,
         "landed_threads": landed.num_rows,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pagetape.schemas import current_policy
+
 _LOWZONE = "nofragment:mode=lowzone"
 _BOOST = "watermark_boost:trigger=every_fallback"
 
@@ -23,4 +25,4 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 def expand(specs: Iterable[str]) -> tuple[str, ...]:
     """The same policies, every preset replaced by those it stands for."""
-    return tuple(policy for spec in specs for policy in PRESETS.get(spec, (spec,)))
+    return tuple(policy for spec in specs for policy in PRESETS.get(spec, (current_policy(spec),)))

@@ -54,7 +54,7 @@ static void requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_the
 
 	tape_new(&t, "6.18");
 	p->pid[0] = 2;
-	p->prefers[0] = PREFERENCE_PREFERS_LANDED;
+	p->preferred[0] = PREFERENCE_PREFERRED_LANDED;
 	must(tape_hand_over(t.r, rows, false, &err), &err);
 	c = (struct event_columns *)t.events->slots;
 	for (int i = 0; i < 3; i++)

@@ -45,6 +45,17 @@ static void bad_specs_say_why(void)
 	}
 }
 
+static void a_policy_answers_to_its_former_name(void)
+{
+	struct policy_stack *stack;
+
+	check(!policy_stack_new(&stack, policies, NULL));
+	check(!policy_stack_add(stack, "alloc_unit:order=3", NULL));
+	check_text(stack->all[1]->ops->name, "alloc_batch");
+	check(stack->owner.alloc_batch == stack->all[1]);
+	policy_stack_free(stack);
+}
+
 static void two_owners_of_one_choice_are_refused_by_name(void)
 {
 	struct error err = {""};
@@ -73,6 +84,7 @@ static void every_choice_has_an_owner(void)
 int main(void)
 {
 	test(bad_specs_say_why);
+	test(a_policy_answers_to_its_former_name);
 	test(two_owners_of_one_choice_are_refused_by_name);
 	test(every_choice_has_an_owner);
 	return check_done();

@@ -88,7 +88,7 @@ static int verdict(const struct world *w)
 	c = (const struct preference_columns *)batch->slots;
 	check(c->pid[0] == PID && c->requests[0] == counted(w).requests);
 	check(c->remote[0] == counted(w).remote && c->unforced[0] == counted(w).unforced);
-	prefers = c->prefers[0];
+	prefers = c->preferred[0];
 	output_free(out);
 	return prefers;
 }
@@ -101,10 +101,10 @@ static void a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands(void)
 	see(&w, 49, 0, 0, 0);
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).requests == 50 && counted(&w).unforced == 1);
-	check(verdict(&w) == PREFERENCE_PREFERS_CPU); /* the limit is more than 2 % */
+	check(verdict(&w) == PREFERENCE_PREFERRED_CPU); /* the limit is more than 2 % */
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).requests == 51 && counted(&w).unforced == 2);
-	check(verdict(&w) == PREFERENCE_PREFERS_LANDED);
+	check(verdict(&w) == PREFERENCE_PREFERRED_LANDED);
 	world_free(&w);
 }
 
@@ -116,7 +116,7 @@ static void a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node(void)
 	w.t.m->zones[0].nr_free_pages = 16; /* the high watermark */
 	see(&w, 10, 1, 0, 0);
 	check(counted(&w).remote == 10 && counted(&w).unforced == 0);
-	check(verdict(&w) == PREFERENCE_PREFERS_CPU);
+	check(verdict(&w) == PREFERENCE_PREFERRED_CPU);
 	w.t.m->zones[0].nr_free_pages = 17;
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).remote == 11 && counted(&w).unforced == 1);
@@ -183,7 +183,7 @@ static void a_run_loads_the_threads_whose_requests_land_by_policy(void)
 	check(!prefers_landed(NULL, 5));
 	for (int i = 0; i < 3; i++) {
 		c->pid[i] = 5 + 64 * i;
-		c->prefers[i] = i == 1 ? PREFERENCE_PREFERS_LANDED : PREFERENCE_PREFERS_CPU;
+		c->preferred[i] = i == 1 ? PREFERENCE_PREFERRED_LANDED : PREFERENCE_PREFERRED_CPU;
 	}
 	must(node_preference_load(&landed, c, 3, &err), &err);
 	check(!prefers_landed(landed, 5) && prefers_landed(landed, 69));
