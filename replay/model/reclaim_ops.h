@@ -20,8 +20,8 @@ struct reclaim_ops {
 	void (*wake_boosted)(void *self, const struct zone *zone);
 	/* One try of direct reclaim for a request. Whether it freed anything. */
 	bool (*direct)(void *self, const struct zonelist *list, const struct request *rq);
-	/* How often the running task has reclaimed for a request of that order already; once. */
-	int (*tried)(void *self, int order);
+	/* How often the running task already reclaimed for a request of that order. Resets it. */
+	int (*take_tries)(void *self, int order);
 	/*
 	 * One try of direct compaction at a COMPACT_PRIO_*. Whether it made a block of the
 	 * request's order, or there is one.

@@ -119,7 +119,7 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zon
 {
 	uint32_t frame = NO_FRAME;
 
-	for (int tries = m->reclaim_ops->tried(m->reclaim_ops->self, rq->order);
+	for (int tries = m->reclaim_ops->take_tries(m->reclaim_ops->self, rq->order);
 	     tries < most_tries(rq) && frame == NO_FRAME; tries++) {
 		if (!m->reclaim_ops->direct(m->reclaim_ops->self, scan->list, rq))
 			break;
@@ -135,7 +135,7 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zon
 	return frame;
 }
 
-bool zone_probe(struct model *m, struct request *rq)
+bool slow_path_reclaim_once(struct model *m, struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 

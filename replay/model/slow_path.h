@@ -20,4 +20,4 @@ uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
  * A request that is not served yet, with feedback: wake kswapd and reclaim once if every
  * zone is below its min watermark; whether that was so.
  */
-bool zone_probe(struct model *m, struct request *rq);
+bool slow_path_reclaim_once(struct model *m, struct request *rq);

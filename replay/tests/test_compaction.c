@@ -48,7 +48,7 @@ static void compaction_moves_pages_until_a_pageblock_is_free(void)
 
 	machinery_fragmented(&w, NULL, 1);
 	check(compact_suits(w.toy.m, normal(&w), 9, ZONE_NORMAL) == COMPACT_SUITS);
-	check(compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	check(normal(&w)->nr_free_pages == 3000 + BLOCK / 2);
@@ -62,7 +62,7 @@ static void a_run_ends_where_its_budget_does(void)
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 1);
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2 - 1);
 	check(!normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE]);
 	machinery_free(&w);
@@ -76,10 +76,10 @@ static void failures_add_up_until_they_are_a_page(void)
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 4);
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == 4 * BLOCK / 2 - 2);
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 2);
-	check(w.feedback.zones[NORMAL].failing < 1e-9);
+	check(w.feedback.compaction.zones[NORMAL].failing < 1e-9);
 	machinery_free(&w);
 }
 
@@ -92,13 +92,13 @@ static void what_had_nothing_to_move_is_skipped_until_kswapd_sleeps(void)
 
 	machinery_fragmented(&w, NULL, 1);
 	frame_block(w.toy.m, normal(&w)->start)->old_lru = 0;
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	make_movable(&w, 1);
-	compact_model_sleeps(&w.feedback, 0);
+	compaction_kswapd_naps(&w.feedback.compaction, 0);
 	goal.direct = true;
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
-	compact_model_sleeps(&w.feedback, 0);
-	check(compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
+	compaction_kswapd_naps(&w.feedback.compaction, 0);
+	check(compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	machinery_free(&w);
 }
 
@@ -118,11 +118,11 @@ static void pages_that_are_freed_together_do_not_move(void)
 		;
 	held.frame = page;
 	w.feedback.supply.holders[page] = 1;
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	check(!counters(&w, DMA)->compacted_pages);
 	held.order = 0;
 	goal.thorough = true;
-	check(compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	check(held.frame != page && w.feedback.supply.holders[held.frame] == 1);
 	w.feedback.supply.rows = rows;
 	machinery_free(&w);
@@ -135,15 +135,15 @@ static void a_thorough_run_and_the_last_that_is_put_off_look_everywhere(void)
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 2);
-	memset(w.feedback.skipped + (normal(&w)->start >> 9), SKIP_SOURCE, 2);
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
+	memset(w.feedback.compaction.skipped + (normal(&w)->start >> 9), SKIP_SOURCE, 2);
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	goal.thorough = true;
-	check(compact_model(&w.feedback, normal(&w), &goal, &row));
+	check(compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	goal.thorough = false;
-	check(!compact_model(&w.feedback, normal(&w), &goal, &row));
-	w.feedback.zones[NORMAL].deferral = (struct deferral){64, 6, 9};
-	compact_model(&w.feedback, normal(&w), &goal, &row);
+	check(!compact_model(&w.feedback.compaction, normal(&w), &goal, &row));
+	w.feedback.compaction.zones[NORMAL].deferral = (struct deferral){64, 6, 9};
+	compact_model(&w.feedback.compaction, normal(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 2 * BLOCK / 2);
 	machinery_free(&w);
 }
@@ -162,7 +162,7 @@ static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 		toy_add_free(&w.toy, normal(&w)->start + 21 * BLOCK + 2 * i, 0, 'M');
 	frame_block(w.toy.m, normal(&w)->start + 21 * BLOCK)->migratetype = MIGRATETYPE_UNMOVABLE;
 	machinery_start(&w);
-	compact_model(&w.feedback, normal(&w), &goal, &row);
+	compact_model(&w.feedback.compaction, normal(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 0);
 	machinery_free(&w);
 }
@@ -247,23 +247,23 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	struct machinery w;
 
 	machinery_fragmented(&w, "mainline:proactiveness=90", 8);
-	w.feedback.compaction_service.nr = 1;
-	w.feedback.compaction_service.rows[0].moved = 4 * BLOCK / 2;
+	w.feedback.services.compaction.nr = 1;
+	w.feedback.services.compaction.rows[0].moved = 4 * BLOCK / 2;
 	/* DMA has no free page, and a score of 0. */
 	check(fragmentation_score_node(w.toy.m, 0) == 79);
 	w.feedback.kswapds[0].state = KSWAPD_BALANCING;
-	reclaim_run_run(&w.feedback, 50, 1 * MS);
+	reclaim_run_until(&w.feedback, 50, 1 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
 	w.feedback.kswapds[0].state = KSWAPD_ASLEEP;
-	reclaim_run_run(&w.feedback, 50, 600 * MS);
+	reclaim_run_until(&w.feedback, 50, 600 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	check(counters(&w, DMA)->kcompactd_wakes == 0);
 	check(normal(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 2);
 	/* It lowered the score, though not enough: it looks again after 500 ms. */
-	reclaim_run_run(&w.feedback, 50, 1100 * MS);
+	reclaim_run_until(&w.feedback, 50, 1100 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	check(normal(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 4);
-	reclaim_run_run(&w.feedback, 50, 5000 * MS);
+	reclaim_run_until(&w.feedback, 50, 5000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	machinery_free(&w);
 }
@@ -275,10 +275,10 @@ static void proactive_compaction_in_vain_is_put_off_for_32_s(void)
 	machinery_new(&w, "6.18", "mainline:proactiveness=90");
 	make_free(&w, NORMAL, 2000, true);
 	machinery_start(&w);
-	reclaim_run_run(&w.feedback, 50, 1 * MS);
-	reclaim_run_run(&w.feedback, 50, 31000 * MS);
+	reclaim_run_until(&w.feedback, 50, 1 * MS);
+	reclaim_run_until(&w.feedback, 50, 31000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
-	reclaim_run_run(&w.feedback, 50, 33000 * MS);
+	reclaim_run_until(&w.feedback, 50, 33000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	machinery_free(&w);
 }
@@ -288,10 +288,10 @@ static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 	struct machinery w;
 
 	machinery_fragmented(&w, "mainline:proactiveness=0", 1);
-	reclaim_run_run(&w.feedback, 50, 40000 * MS);
+	reclaim_run_until(&w.feedback, 50, 40000 * MS);
 	check(w.feedback.kcompactds[0].due == UINT64_MAX);
-	kcompactd_wakeup(&w.feedback, &w.feedback.kcompactds[0], 9, ZONE_NORMAL);
-	reclaim_run_run(&w.feedback, 50, 41000 * MS);
+	reclaim_run_wake_kcompactd(&w.feedback, 0, (struct kcompactd_wake){9, ZONE_NORMAL});
+	reclaim_run_until(&w.feedback, 50, 41000 * MS);
 	check(counters(&w, DMA)->kcompactd_wakes == 1);
 	check(normal(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	machinery_free(&w);
@@ -300,17 +300,17 @@ static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 static void a_kcompactd_first_looks_when_it_did_on_the_record(void)
 {
 	struct machinery w;
-	struct look *looks = calloc(1, sizeof(*looks));
+	struct first_check *looks = calloc(1, sizeof(*looks));
 
 	machinery_new(&w, "6.18", "mainline:proactiveness=90");
 	fragment(&w, 8);
-	*looks = (struct look){0, 700 * MS};
-	w.feedback.looks = looks;
-	w.feedback.nr_looks = 1;
+	*looks = (struct first_check){0, 700 * MS};
+	w.feedback.first_checks = looks;
+	w.feedback.nr_first_checks = 1;
 	machinery_start(&w);
-	reclaim_run_run(&w.feedback, 50, 699 * MS);
+	reclaim_run_until(&w.feedback, 50, 699 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
-	reclaim_run_run(&w.feedback, 50, 701 * MS);
+	reclaim_run_until(&w.feedback, 50, 701 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	machinery_free(&w);
 }
@@ -334,8 +334,8 @@ static void a_costly_request_compacts_and_is_served(void)
 	struct machinery w;
 
 	machinery_fragmented(&w, NULL, 1);
-	w.feedback.direct_compaction_service.nr = 1;
-	w.feedback.direct_compaction_service.rows[0] = (struct service_row){3 * MS, BLOCK, 0};
+	w.feedback.services.direct_compact.nr = 1;
+	w.feedback.services.direct_compact.rows[0] = (struct service_row){3 * MS, BLOCK, 0};
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact) != NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
@@ -363,14 +363,14 @@ static void compaction_in_vain_is_put_off_for_requests_too(void)
 	make_free(&w, NORMAL, 4000, true);
 	machinery_start(&w);
 	w.serve.at = 50;
-	defer(&w.feedback.zones[NORMAL].deferral, 9);
+	defer(&w.feedback.compaction.zones[NORMAL].deferral, 9);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions_deferred == 1);
 	check(counters(&w, DMA)->direct_compactions == 0);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	/* An asynchronous run says nothing for those that come. */
-	check(w.feedback.zones[NORMAL].deferral.shift == 1);
+	check(w.feedback.compaction.zones[NORMAL].deferral.shift == 1);
 	machinery_free(&w);
 }
 

@@ -108,8 +108,8 @@ static void kswapd_takes_from_the_queue_until_a_zone_is_balanced(void)
 	queue_pages(&w, 1000, 5000 * MS);
 	machinery_start(&w);
 	w.serve.at = 50;
-	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.feedback, 50, 1000 * MS);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.feedback, 50, 1000 * MS);
 	check(zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 0, ZONE_NORMAL));
 	check(counters(&w, DMA)->kswapd_wakeups == 1);
 	check(counters(&w, DMA)->kswapd_passes == 1);
@@ -129,12 +129,12 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	machinery_new(&w, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	machinery_start(&w);
-	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.feedback, 50, 1000 * MS);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.feedback, 50, 1000 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 16);
 	check(counters(&w, DMA)->kswapd_sleeps == 1);
 	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
-	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
 	check(counters(&w, DMA)->kswapd_wakeups == 1);
 	machinery_free(&w);
 }
@@ -150,8 +150,8 @@ static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
 	w.serve.at = 50;
 	check(!reclaim_supply_waits(&w.feedback.supply, 0, ZONE_DMA));
 	check(reclaim_supply_waits(&w.feedback.supply, 0, ZONE_NORMAL));
-	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_DMA);
-	reclaim_run_run(&w.feedback, 50, 1000 * MS);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_DMA);
+	reclaim_run_until(&w.feedback, 50, 1000 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 16);
 	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
 	check(counters(&w, NORMAL)->reclaimed_pages == 0);
@@ -168,19 +168,19 @@ static void a_call_after_the_nap_keeps_kswapd_from_sleeping(void)
 	queue_pages(&w, 1000, 5000 * MS);
 	machinery_start(&w);
 	w.serve.at = 50;
-	w.feedback.wake_service.nr = 1;
-	w.feedback.wake_service.rows[0].ns = 7 * MS;
+	w.feedback.services.wake.nr = 1;
+	w.feedback.services.wake.rows[0].ns = 7 * MS;
 	k = &w.feedback.kswapds[0];
-	kswapd_wakeup(&w.feedback, k, 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
 	for (uint64_t ms = 1; k->state != KSWAPD_NAPPED; ms++)
-		reclaim_run_run(&w.feedback, 50, ms * MS);
+		reclaim_run_until(&w.feedback, 50, ms * MS);
 	/* As much as it has freed is handed out again. */
 	w.toy.m->zones[NORMAL].wmark[WMARK_HIGH] += 400;
-	kswapd_wakeup(&w.feedback, k, 0, 0, ZONE_NORMAL);
-	kswapd_wakeup(&w.feedback, k, 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
 	check(k->state == KSWAPD_NAPPED);
 	check(counters(&w, DMA)->kswapd_wakeups == 2);
-	reclaim_run_run(&w.feedback, 50, w.toy.m->now.ts + 8 * MS);
+	reclaim_run_until(&w.feedback, 50, w.toy.m->now.ts + 8 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
 	check(counters(&w, DMA)->kswapd_sleeps == 0);
 	machinery_free(&w);
@@ -210,8 +210,8 @@ static void kcompactd_hears_of_high_orders_only_from_keepawake(void)
 		queue_pages(&w, 3000, 5000 * MS);
 		machinery_start(&w);
 		w.serve.at = 50;
-		kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 9, ZONE_NORMAL);
-		reclaim_run_run(&w.feedback, 50, 400 * MS);
+		reclaim_run_wake_kswapd(&w.feedback, 0, 0, 9, ZONE_NORMAL);
+		reclaim_run_until(&w.feedback, 50, 400 * MS);
 		check(counters(&w, DMA)->order_resets == 1);
 		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
 		machinery_free(&w);
@@ -236,7 +236,7 @@ static void a_request_that_needs_no_kswapd_wakes_kcompactd_since_4_17(void)
 		machinery_start(&w);
 		/* It has given up. */
 		w.feedback.kswapds[0].failures = 16;
-		kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 9, ZONE_NORMAL);
+		reclaim_run_wake_kswapd(&w.feedback, 0, 0, 9, ZONE_NORMAL);
 		check(counters(&w, DMA)->kswapd_wakeups == 0);
 		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
 		machinery_free(&w);
@@ -257,7 +257,7 @@ static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(vo
 	boost_zone(w.toy.m, zone, 450);
 	check(zone->boost == 450);
 	w.toy.m->reclaim_ops->wake_boosted(&w.feedback, zone);
-	reclaim_run_run(&w.feedback, 50, 400 * MS);
+	reclaim_run_until(&w.feedback, 50, 400 * MS);
 	check(zone->boost == 0);
 	check(counters(&w, NORMAL)->reclaimed_pages == 450 ||
 	      counters(&w, NORMAL)->reclaimed_pages == 480);
@@ -370,9 +370,9 @@ static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
 	struct machinery w;
 
 	machinery_short(&w);
-	w.feedback.probes = calloc(1, sizeof(*w.feedback.probes));
-	w.feedback.nr_probes = w.feedback.probes_room = 1;
-	w.feedback.probes[0] = (struct probe){
+	w.feedback.entries = calloc(1, sizeof(*w.feedback.entries));
+	w.feedback.nr_entries = w.feedback.entries_room = 1;
+	w.feedback.entries[0] = (struct slow_entry){
 		.at = 50,
 		.ts = 2 * MS,
 		.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
@@ -380,7 +380,7 @@ static void who_reclaimed_at_a_recorded_begin_does_not_again(void)
 		.node = -1,
 		.order = 9,
 	};
-	reclaim_run_run(&w.feedback, 50, 3 * MS);
+	reclaim_run_until(&w.feedback, 50, 3 * MS);
 	check(counters(&w, DMA)->direct_reclaims == 1);
 	w.toy.m->now = (struct moment){.ts = 4 * MS, .pid = 7};
 	check(direct_reclaims_of(&w, 9, 0) == 1);
@@ -401,15 +401,15 @@ static void a_call_of_the_record_wakes_kswapd_where_its_node_is_short(void)
 		machinery_new(&w, "6.18", NULL);
 		make_free(&w, NORMAL, cases[i].free, true);
 		machinery_start(&w);
-		w.feedback.probes = calloc(1, sizeof(*w.feedback.probes));
-		w.feedback.nr_probes = w.feedback.probes_room = 1;
-		w.feedback.probes[0] = (struct probe){
+		w.feedback.entries = calloc(1, sizeof(*w.feedback.entries));
+		w.feedback.nr_entries = w.feedback.entries_room = 1;
+		w.feedback.entries[0] = (struct slow_entry){
 			.at = 50,
 			.ts = 2 * MS,
 			.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM,
 			.class_zone = ZONE_NORMAL,
 		};
-		reclaim_run_run(&w.feedback, 50, 3 * MS);
+		reclaim_run_until(&w.feedback, 50, 3 * MS);
 		check(counters(&w, DMA)->kswapd_wakeups == cases[i].woken);
 		check(counters(&w, DMA)->direct_reclaims == 0);
 		machinery_free(&w);
@@ -421,8 +421,8 @@ static void a_run_of_direct_reclaim_takes_as_much_as_one_of_the_record(void)
 	struct machinery w;
 
 	machinery_short(&w);
-	w.feedback.direct_service.nr = 1;
-	w.feedback.direct_service.rows[0].moved = 61;
+	w.feedback.services.direct.nr = 1;
+	w.feedback.services.direct.rows[0].moved = 61;
 	check(direct_reclaims_of(&w, 0, 0) == 1);
 	check(counters(&w, NORMAL)->reclaimed_pages == 61);
 	machinery_free(&w);
@@ -435,13 +435,13 @@ static void kswapd_takes_its_time_over_pages_that_it_cannot_have_yet(void)
 	machinery_short(&w);
 	for (size_t i = 0; i < w.feedback.supply.nr; i++)
 		w.feedback.supply.rows[i].since = 80;
-	w.feedback.kswapd_service.nr = 1;
-	w.feedback.kswapd_service.rows[0] = (struct service_row){8 * MS, 32, 96};
-	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.feedback, 50, 20 * MS);
+	w.feedback.services.kswapd.nr = 1;
+	w.feedback.services.kswapd.rows[0] = (struct service_row){8 * MS, 32, 96};
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.feedback, 50, 20 * MS);
 	/* 12 rounds of 2 ms, a quarter of what 32 pages take. */
 	check(counters(&w, DMA)->kswapd_passes == 1);
-	reclaim_run_run(&w.feedback, 50, 30 * MS);
+	reclaim_run_until(&w.feedback, 50, 30 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
 	machinery_free(&w);
 }
@@ -451,13 +451,13 @@ static void daemons_run_as_late_as_on_the_record(void)
 	struct machinery w;
 
 	machinery_short(&w);
-	w.feedback.wake_service.nr = 1;
-	w.feedback.wake_service.rows[0].ns = 7 * MS;
-	reclaim_run_run(&w.feedback, 50, 1 * MS);
-	kswapd_wakeup(&w.feedback, &w.feedback.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.feedback, 50, 6 * MS);
+	w.feedback.services.wake.nr = 1;
+	w.feedback.services.wake.rows[0].ns = 7 * MS;
+	reclaim_run_until(&w.feedback, 50, 1 * MS);
+	reclaim_run_wake_kswapd(&w.feedback, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.feedback, 50, 6 * MS);
 	check(w.feedback.kswapds[0].state == KSWAPD_WAKING);
-	reclaim_run_run(&w.feedback, 50, 9 * MS);
+	reclaim_run_until(&w.feedback, 50, 9 * MS);
 	check(w.feedback.kswapds[0].state != KSWAPD_WAKING);
 	check(counters(&w, NORMAL)->reclaimed_pages > 0);
 	machinery_free(&w);
