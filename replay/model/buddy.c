@@ -100,15 +100,18 @@ bool may_merge(const struct model *m, uint32_t buddy, int migratetype)
 {
 	int ours = migratetype, theirs = frame_block(m, buddy)->migratetype;
 
-	switch (m->kernel->merge) {
+	switch ((enum kernel_merge)m->kernel->merge) {
 	case MERGE_ANY:
 		return true;
 	case MERGE_ISOLATE_APART:
 		return ours == theirs ||
 		       (ours != MIGRATETYPE_ISOLATE && theirs != MIGRATETYPE_ISOLATE);
-	default:
-		return ours == theirs || (mergeable(ours) && mergeable(theirs));
+	case MERGE_MERGEABLE:
+	case MERGE_RETYPE_FIRST:
+	case MERGE_RETYPE:
+		break;
 	}
+	return ours == theirs || (mergeable(ours) && mergeable(theirs));
 }
 
 /* A free page whose buddy's parent is free will soon merge: keep it from being taken. */

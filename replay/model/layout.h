@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "machine.h"
 
 /*
  * Cut every one of `nr` zones into `parts`; zones[].part says which one it is. -E2BIG if

@@ -29,11 +29,13 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 	      const struct free_request *how);
 
 /*
- * Put a block at the head or tail of list (order, list_type) and count its pages;
- * `recorded` is the migratetype it will be drained to, where the row records one.
+ * Put a block at the head or the tail of list (order, list_type) and count its pages.
+ * `recorded` is the migratetype that the block drains to, where the row records one.
  */
-void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
-	      int recorded, bool to_tail);
+void pcp_push_head(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+		   int recorded);
+void pcp_push_tail(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+		   int recorded);
 
 /*
  * Empty the PCPs of every CPU, one CPU after the other (drain_all_pages). The running

@@ -19,7 +19,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "machine.h"
 #include "zone.h"
 
 struct policy {

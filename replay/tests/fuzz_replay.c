@@ -13,6 +13,7 @@
 #include "fuzz_replay.h"
 
 #include "model/buddy.h"
+#include "model/model_check.h"
 #include "model/policy_stack.h"
 #include "freerun/replay.h"
 #include "validate/validate.h"

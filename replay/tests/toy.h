@@ -14,6 +14,8 @@
 
 #include "batch.h"
 #include "model/buddy.h"
+#include "model/model_check.h"
+#include "model/model_new.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
 #include "model/zone.h"
