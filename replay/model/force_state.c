@@ -37,7 +37,7 @@ static void cut_out(struct model *m, struct zone *zone, uint32_t chunk, uint32_t
 	}
 }
 
-/* A PCP entry is no entry any more. */
+/* Take an entry off its PCP list. */
 static void take_entry(struct model *m, uint32_t entry)
 {
 	struct frame *f = &m->frames[entry];
@@ -102,7 +102,7 @@ void put_back(struct model *m, uint32_t head, int order)
 	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
 }
 
-/* Free pages of several pageblocks are of one type: all of them change. */
+/* A free chunk above pageblock order changes as a whole. */
 static bool retype_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
 {
 	int order = m->frames[chunk].order;

@@ -84,8 +84,8 @@ struct frame {
 _Static_assert(sizeof(struct frame) == 12, "16 bytes per page with the map");
 
 /*
- * frame.list of a used page: why the run holds it as used. 0: by its alloc event. Of a NO_ALLOC
- * page, frame.next is the number of the pending miss that waits for it, or NO_FRAME.
+ * frame.list of a used page: how it came to be used. 0: nothing special. Of a NO_ALLOC page,
+ * frame.next is the number of the pending miss that waits for it, or NO_FRAME.
  */
 enum {
 	AWAITS_ALLOC = UINT16_MAX, /* taken before its alloc event, which may still come */
@@ -181,8 +181,7 @@ struct model {
 	/* Of an order and migratetype, the number of the PCP list; or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes; /* [cpu] */
-	const uint64_t
-		*landed; /* threads whose preferred node is where they run: node_preference.h */
+	const uint64_t *landed; /* threads that prefer the node they land on: node_preference.h */
 	/* [node][node] how many different distances are shorter; 0 for the node itself */
 	uint8_t *distance_classes;
 	const uint8_t *node_distances; /* [node][node] of the machine */
@@ -192,7 +191,7 @@ struct model {
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
-	bool drains_inferred;          /* drain_all comes as rows of inferred.h */
+	bool drains_inferred;          /* drain_all comes as inferred rows (inferred.h) */
 	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
 	struct events *events;         /* receives the model's own events; NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */

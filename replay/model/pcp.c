@@ -101,13 +101,13 @@ void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head)
 	pcp->count -= 1 << m->frames[head].order;
 }
 
-/* Whether a request asks for cold pages of a kernel that knows them: the tail of a list. */
+/* Whether a request takes the tail of a list: cold pages, where the row has them. */
 static bool wants_cold(const struct model *m, const struct request *rq)
 {
 	return m->kernel->cold_pages && rq->gfp_flags & GFP_COLD;
 }
 
-/* 2.6.31: a refill stands together, before the pages the mixed list had (cold: after). */
+/* 2.6.31: the pages of a refill go before the older pages of the mixed list (cold: after). */
 static void place_mixed(struct model *m, uint32_t frame, uint32_t last, bool cold)
 {
 	struct frame *f = m->frames;
@@ -123,7 +123,7 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 		      uint32_t last)
 {
 	bool cold = wants_cold(m, rq);
-	/* A page of a list keeps the list's number until it is put elsewhere. */
+	/* A page off a free list still has the migratetype of that list. */
 	int recorded = m->frames[frame].list;
 
 	if (m->kernel->refill_as_asked || recorded == MIGRATETYPE_RESERVE)
@@ -136,7 +136,7 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 		place_mixed(m, frame, last == NO_FRAME ? pcp->heads : last, cold);
 }
 
-/* rmqueue_bulk: what the buddy gives first is handed out first. */
+/* rmqueue_bulk: the first page off the free lists is handed out first. */
 void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
 	int want = pcp_refill_size(m, zone, pcp, rq->order), before = pcp->count;
@@ -174,19 +174,19 @@ uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct re
 	return entry == list ? NO_FRAME : entry;
 }
 
-/* The entry a request gets right after its refill; NO_FRAME if that found nothing. */
+/* The entry that a request gets after its refill; NO_FRAME if the refill found nothing. */
 static uint32_t first_refilled(const struct model *m, const struct pcp *pcp,
 			       const struct request *rq, bool was_empty)
 {
 	uint32_t list = pcp_list(m, pcp, rq->order, rq->migratetype);
-	/* 2.6.31 takes the first of all if there were others before. */
+	/* 2.6.31 takes the head if the PCP had other pages before. */
 	bool tail = wants_cold(m, rq) && (was_empty || m->kernel->pcp_lists != PCP_LISTS_1);
 	uint32_t entry = tail ? m->frames[list].prev : m->frames[list].next;
 
 	return entry == list ? NO_FRAME : entry;
 }
 
-/* Last, the list of MIGRATE_RESERVE's own, for whom the row lets take from it. */
+/* The last resort: an entry of the RESERVE list, where the row allows it. */
 static uint32_t first_reserved(const struct model *m, const struct pcp *pcp,
 			       const struct request *rq)
 {

@@ -49,7 +49,7 @@ uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
 	return m->frames[pcp->heads + (uint32_t)d->list].prev;
 }
 
-/* What a drain of a page of MIGRATE_RESERVE, or of one that was, does to it. */
+/* The migratetype that a page of a RESERVE pageblock or list is drained to; counts leaks. */
 static int reserve_drained(const struct model *m, struct counters *counters, uint32_t head,
 			   int migratetype)
 {
@@ -160,7 +160,7 @@ static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int
 	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0, ZONE_LOCK_KIND_DECAY);
 }
 
-/* The pages a decay drains, piece by piece; whether the next tick may find more to do. */
+/* Decay a PCP, piece by piece. Whether the next tick may find more to do. */
 static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 {
 	int before = pcp->high, excess = pcp_decay(m, pcp);
