@@ -80,7 +80,7 @@ static int fake_numa_layout(struct policy *self, struct machine *machine, struct
 		int part = machine->cpu_parts ? machine->cpu_parts[cpu] : cpu % parts;
 
 		if (part >= parts)
-			return fail(err, EINVAL, "fake_numa:nodes: CPU %d on part %d of %d", cpu,
+			return fail(err, EINVAL, "fake_numa:nodes: CPU %d is on part %d of %d", cpu,
 				    part, parts);
 		fn->cpu_nodes[cpu] = (uint16_t)(machine->cpu_nodes[cpu] * parts + part);
 	}
