@@ -125,10 +125,10 @@ static int start_reclaim(struct replay *r, struct error *err)
 		return ret;
 	r->reclaim.model = r->model;
 	if (r->config.events)
-		ret = run_output(&r->run, &r->reclaim.reclaim_rows, &reclaim_table, OTHER_ROWS,
+		ret = run_output(&r->run, &r->reclaim.rows.reclaim, &reclaim_table, OTHER_ROWS,
 				 err);
 	if (!ret && r->config.events)
-		ret = run_output(&r->run, &r->reclaim.compaction_rows, &compaction_table,
+		ret = run_output(&r->run, &r->reclaim.rows.compaction, &compaction_table,
 				 OTHER_ROWS, err);
 	if (!ret)
 		ret = reclaim_run_start(&r->reclaim, &r->serve.pages, &r->serve.at, err);
@@ -278,7 +278,7 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
 		intervals_advance(r, ts);
 	if (r->model->reclaim_ops && reclaim_run_is_due(&r->reclaim, r->serve.at, ts))
-		reclaim_run_run(&r->reclaim, r->serve.at, ts);
+		reclaim_run_until(&r->reclaim, r->serve.at, ts);
 	r->model->now = e->moment;
 }
 

@@ -182,8 +182,8 @@ static void reveal_old(struct serve *s, const struct waiting *e)
 	if (pcp_allowed(m, e->order) && zone->pcp_unseen >= pages &&
 	    e->migratetype <= MIGRATETYPE_RECLAIMABLE) {
 		zone->pcp_unseen -= pages;
-		pcp_push(m, zone_pcp(m, zone, e->moment.cpu), e->frame, e->order, e->migratetype,
-			 frame_block(m, e->frame)->migratetype, false);
+		pcp_push_head(m, zone_pcp(m, zone, e->moment.cpu), e->frame, e->order,
+			      e->migratetype, frame_block(m, e->frame)->migratetype);
 		return;
 	}
 	buddy_free_direct(m, zone, e->frame, e->order, NULL);

@@ -100,18 +100,22 @@ bool may_merge(const struct model *m, uint32_t buddy, int migratetype)
 {
 	int ours = migratetype, theirs = frame_block(m, buddy)->migratetype;
 
-	switch (m->kernel->merge) {
+	switch ((enum kernel_merge)m->kernel->merge) {
 	case MERGE_ANY:
 		return true;
 	case MERGE_ISOLATE_APART:
 		return ours == theirs ||
 		       (ours != MIGRATETYPE_ISOLATE && theirs != MIGRATETYPE_ISOLATE);
-	default:
-		return ours == theirs || (mergeable(ours) && mergeable(theirs));
+	case MERGE_MERGEABLE:
+	case MERGE_RETYPE_FIRST:
+	case MERGE_RETYPE:
+		break;
 	}
+	return ours == theirs || (mergeable(ours) && mergeable(theirs));
 }
 
-/* A free page whose buddy's parent is free will soon merge: keep it from being taken. */
+/* Whether the buddy of the merged block is free: then the page goes to the tail
+ * (buddy_merge_likely). */
 static bool merge_likely(const struct model *m, uint32_t head, int order)
 {
 	const struct frame *other;
@@ -122,7 +126,7 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 	return other->state == FRAME_FREE && other->order == order + 1;
 }
 
-/* compaction_capture, 5.1 to 6.18: the chunk never comes to a list. */
+/* compaction_capture, 5.1 to 6.18: the chunk goes to the task and not to a list. */
 static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int order,
 			int migratetype, struct capture *c)
 {
@@ -148,7 +152,7 @@ static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int o
 	return true;
 }
 
-/* A whole block of MIGRATE_RESERVE that leaked: where types keep apart it stays by itself. */
+/* Whether a whole RESERVE pageblock that leaked stays unmerged: where the row keeps types apart. */
 static bool apart(const struct model *m, uint32_t head, int migratetype)
 {
 	return m->kernel->merge >= MERGE_MERGEABLE && migratetype != MIGRATETYPE_RESERVE &&

@@ -2,8 +2,8 @@
 /*
  * buddy.h - the free lists: split, merge, move.
  *
- * Everything here happens under the zone lock in a kernel; the caller counts holds.
- * "Head" of a list is the end allocations take from.
+ * A kernel does all of this under the zone lock; the caller counts holds. Allocations take
+ * from the head of a list.
  */
 #pragma once
 
@@ -43,14 +43,14 @@ static inline bool list_empty(const struct frame *f, uint32_t head)
 	return f[head].next == head;
 }
 
-/* Put a block, whose tails are tails already, on a free list; take it off again. */
+/* Put a block, whose tails are set, on a free list; take it off again. */
 void free_list_add(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
 		   bool to_tail);
 void free_list_del(struct model *m, struct zone *zone, uint32_t head);
 
 /*
- * Take a free chunk, split it down to `order` and put the upper halves on the lists
- * of `migratetype` (expand, all versions). The lower half is the caller's.
+ * Take a free chunk off its list, split it down to `order` and put the upper halves on the
+ * lists of `migratetype` (expand, all versions). The lower half is the caller's.
  */
 void buddy_take(struct model *m, struct zone *zone, uint32_t chunk, int order, int migratetype);
 
@@ -67,25 +67,25 @@ uint32_t buddy_take_smallest(struct model *m, struct zone *zone, int order, int 
  */
 bool may_merge(const struct model *m, uint32_t buddy, int migratetype);
 
-/* Compaction takes the first chunk that is freed in its zone and is as it wants it (5.1). */
+/* Compaction takes the first suitable chunk that is freed in its zone (compaction_capture, 5.1). */
 struct capture {
 	const struct zone *zone;
 	int order, migratetype;
-	uint32_t frame; /* what it took, or NO_FRAME */
+	uint32_t frame; /* the chunk, or NO_FRAME */
 };
 
 /*
- * Free a block to `migratetype`'s list, merging (__free_one_page). `capture` is that of the task
- * that frees, or NULL.
+ * Free a block to the list of `migratetype`, merging (__free_one_page). `capture` belongs to the
+ * task that frees, or is NULL.
  */
 void buddy_free(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
 		struct capture *capture);
 
-/* The same where no CPU counts it: a free that a snapshot was too slow for, or one undone. */
+/* The same without a change of vmstat_diff: for state that a snapshot shows, or to undo. */
 void buddy_put(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
 	       struct capture *capture);
 
-/* Free a block past the PCP, to the type of its pageblock (free_one_page). */
+/* Free a block past the PCP, to the migratetype of its pageblock (free_one_page). */
 void buddy_free_direct(struct model *m, struct zone *zone, uint32_t head, int order,
 		       struct capture *capture);
 
@@ -93,7 +93,7 @@ void buddy_free_direct(struct model *m, struct zone *zone, uint32_t head, int or
 uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uint32_t end,
 			 int migratetype);
 
-/* The pageblock of a frame, as a range of frames; whether all of it is in the zone. */
+/* The pageblock of a frame, as a range of frames, and whether all of it is in the zone. */
 static inline uint32_t block_start(const struct model *m, uint32_t frame)
 {
 	return frame & ~((1u << m->pageblock_order) - 1);
@@ -110,18 +110,19 @@ static inline bool block_inside(const struct model *m, const struct zone *zone, 
 }
 
 /*
- * Move the free blocks of a frame's pageblock; at the end of a zone none, at its start
- * those from the frame on (move_freepages_block, 2.6.31 to 6.8). Returns pages.
+ * Move the free blocks of a frame's pageblock to another list. A pageblock that reaches beyond
+ * the end of the zone moves none; one that begins before its start moves those from the frame
+ * on (move_freepages_block, 2.6.31 to 6.8). Returns pages.
  */
 uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migratetype);
 
-/* Give every pageblock of a block of pages a type. */
+/* Set the migratetype of every pageblock of a block. */
 void set_block_type(struct model *m, uint32_t head, int order, int migratetype);
 
-/* A free chunk of `order` and more on the tail of a list of `type`, or NO_FRAME. */
+/* The chunk at the tail of the smallest list of `type` from `order` on, or NO_FRAME. */
 uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type);
 
-/* A request as zone_locked shows it; pfn NO_FRAME prints null. */
+/* Emit mm_page_alloc_zone_locked; frame NO_FRAME gives a null pfn. */
 void report_zone_locked(struct model *m, uint32_t frame, int order, int migratetype);
 
 /* Orders whose pages go through the PCP. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock.h - the time a loop takes.
+ * clock.h - the CPU time of a loop.
  */
 #pragma once
 
 #include <time.h>
 
-/* Seconds of CPU time of this thread: what else runs on the machine does not count. */
+/* Seconds of CPU time of this thread; other load on the machine does not count. */
 static inline double cpu_seconds(void)
 {
 	struct timespec now;

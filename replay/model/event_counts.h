@@ -2,8 +2,8 @@
 /*
  * event_counts.h - the model's own events in numbers instead of rows: table event_count.
  *
- * A run is what the report `metrics` calls one: alloc_zone_locked events of a CPU with no
- * alloc of that CPU between them, pcpu_drain events with no free between them.
+ * A run, as in the report `metrics`, is a row of alloc_zone_locked events of a CPU without an
+ * alloc of that CPU between them, or of pcpu_drain events without a free.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct event_counts {
 	struct {
 		uint64_t events, without_page, runs;
 	} nr[NR_EVENT_COUNT_KIND][NR_PAGE_ORDERS + 1];
-	bool *refilling, *draining; /* [cpu] the last event of either kind was of a run */
+	bool *refilling, *draining; /* [cpu] a run of that kind goes on */
 };
 
 /* -ENOMEM. */

@@ -2,9 +2,8 @@
 /*
  * events.h - the model's own events, written as the kernel's tracepoints would be.
  *
- * Rows go into batches of the `event` table. The model calls these functions at the
- * places where the kernel row fires the tracepoint; with a NULL `events` they do
- * nothing.
+ * Rows go into batches of the table `event`. The model calls these functions where the
+ * kernel row fires the tracepoint. With a NULL `events` they do nothing.
  */
 #pragma once
 
@@ -29,7 +28,7 @@ struct extfrag {
 	bool change_ownership;
 };
 
-/* What the model told of one page it took off the free lists. */
+/* The events of one page that the model took off the free lists. */
 struct prediction {
 	bool zone_locked, fallback;
 	int64_t pfn;     /* of zone_locked */
@@ -48,13 +47,13 @@ struct events {
 
 enum { NO_PFN = -1 }; /* a null pfn: nothing was found */
 
-/* Whether anybody wants events; asked here, that a run without them pays for nothing else. */
+/* Whether rows are wanted. Inline, so that a run without events pays for this test only. */
 static inline bool events_wanted(const struct events *e)
 {
 	return e && !e->prediction;
 }
 
-/* What the functions below do then. */
+/* The functions below, where rows are wanted. */
 void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
 		 uint32_t gfp_flags, int migratetype);
 void write_free(struct events *e, const struct moment *now, int64_t pfn, int order);

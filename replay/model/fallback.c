@@ -49,10 +49,11 @@ static bool refused(struct model *m, struct zone *zone, const struct request *rq
 	return order < m->pageblock_order && owner->ops->refuse_fallback(owner, m, zone, rq, order);
 }
 
-/* A fallback was made: tell everybody. */
-static void report_extfrag(struct model *m, struct zone *zone, uint32_t frame,
-			   const struct request *rq, int order, int migratetype, bool owner)
+/* A fallback was made: boost, notify every policy, count, and emit the event. */
+static void report_extfrag(struct model *m, uint32_t frame, const struct request *rq, int order,
+			   int migratetype, bool owner)
 {
+	struct zone *zone = frame_zone(m, frame);
 	struct counters *counters = zone_counters(m, zone);
 	struct policy *p;
 
@@ -173,7 +174,7 @@ static uint32_t fallback_remainders_old(struct model *m, struct zone *zone,
 						  : order == m->pageblock_order)
 			set_block_type(m, chunk, order, rq->migratetype);
 		buddy_take(m, zone, chunk, rq->order, type);
-		report_extfrag(m, zone, chunk, rq, order, type, type == rq->migratetype);
+		report_extfrag(m, chunk, rq, order, type, type == rq->migratetype);
 		return chunk;
 	}
 	return NO_FRAME;
@@ -232,7 +233,7 @@ static bool fallback_move(struct model *m, struct zone *zone, const struct reque
 		free_list_add(m, zone, chunk, order, rq->migratetype,
 			      m->kernel->move_block_to_tail);
 	}
-	report_extfrag(m, zone, chunk, rq, order, type, block->migratetype == rq->migratetype);
+	report_extfrag(m, chunk, rq, order, type, block->migratetype == rq->migratetype);
 	return true;
 }
 
@@ -259,7 +260,7 @@ static uint32_t fallback_claim_or_split(struct model *m, struct zone *zone,
 		else
 			buddy_take(m, zone, chunk, rq->order, type);
 	}
-	report_extfrag(m, zone, frame, rq, order, type,
+	report_extfrag(m, frame, rq, order, type,
 		       frame_block(m, frame)->migratetype == rq->migratetype);
 	return frame;
 }
@@ -288,7 +289,7 @@ static uint32_t fallback_claim(struct model *m, struct zone *zone, const struct 
 				continue;
 			frame = take_claimed(m, zone, rq, chunk);
 		}
-		report_extfrag(m, zone, frame, rq, order, type, true);
+		report_extfrag(m, frame, rq, order, type, true);
 		return frame;
 	}
 	return NO_FRAME;
@@ -305,7 +306,7 @@ static uint32_t fallback_steal(struct model *m, struct zone *zone, const struct 
 			continue;
 		chunk = m->frames[free_list(zone, order, type)].next;
 		buddy_take(m, zone, chunk, rq->order, type);
-		report_extfrag(m, zone, chunk, rq, order, type, false);
+		report_extfrag(m, chunk, rq, order, type, false);
 		return chunk;
 	}
 	return NO_FRAME;
@@ -366,7 +367,7 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
 {
 	uint32_t frame;
 
-	switch (m->kernel->fallback) {
+	switch ((enum kernel_fallback)m->kernel->fallback) {
 	case FALLBACK_REMAINDERS_OLD:
 		frame = buddy_take_smallest(m, zone, rq->order, rq->migratetype);
 		if (frame == NO_FRAME)
@@ -380,9 +381,10 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
 	case FALLBACK_CLAIM_OR_SPLIT:
 		frame = take_own_or_cma(m, zone, rq);
 		return frame == NO_FRAME ? fallback_claim_or_split(m, zone, rq) : frame;
-	default:
-		return rmqueue_stepwise(m, zone, rq, mode);
+	case FALLBACK_CLAIM_THEN_STEAL:
+		break;
 	}
+	return rmqueue_stepwise(m, zone, rq, mode);
 }
 
 /*

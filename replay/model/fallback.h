@@ -7,8 +7,8 @@
 #include "zone.h"
 
 /*
- * What a refill remembers from page to page, 6.12.117 and later: once it had to
- * steal it does not look at its own list or at claims again. Begins as RMQUEUE_NORMAL.
+ * The state of a refill from page to page, 6.12.117 and later: after a steal it tries neither
+ * its own list nor a claim again. Begins as RMQUEUE_NORMAL.
  */
 enum rmqueue_mode {
 	RMQUEUE_NORMAL,
@@ -19,8 +19,8 @@ enum rmqueue_mode {
 
 /*
  * One block of rq->order off the free lists of rq->migratetype or, when they are
- * empty, of another (__rmqueue). Its state is FRAME_USED and its block's type may have
- * changed. NO_FRAME if the zone has none, or only by mixing under ALLOC_NOFRAGMENT.
+ * empty, of another (__rmqueue). Its state is FRAME_USED, and the type of its pageblock may
+ * have changed. NO_FRAME if the zone has none, or if ALLOC_NOFRAGMENT forbids the mixing.
  */
 uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode);

@@ -6,16 +6,21 @@
 
 enum place place_of(const struct model *m, uint32_t frame)
 {
-	switch (m->frames[block_head(m, frame)].state) {
+	switch ((enum frame_state)m->frames[block_head(m, frame)].state) {
 	case FRAME_FREE:
 		return PLACE_FREE;
 	case FRAME_PCP:
 		return PLACE_PCP;
 	case FRAME_OLD:
 		return PLACE_UNKNOWN;
-	default:
-		return PLACE_USED;
+	case FRAME_USED:
+	case FRAME_USED_UNMOVABLE:
+	case FRAME_USED_MOVABLE:
+	case FRAME_USED_RECLAIMABLE:
+	case FRAME_TAIL:
+		break;
 	}
+	return PLACE_USED;
 }
 
 /* Take `head` and 2^order pages out of a larger free chunk. */
@@ -32,7 +37,7 @@ static void cut_out(struct model *m, struct zone *zone, uint32_t chunk, uint32_t
 	}
 }
 
-/* A PCP entry is no entry any more. */
+/* Take an entry off its PCP list. */
 static void take_entry(struct model *m, uint32_t entry)
 {
 	struct frame *f = &m->frames[entry];
@@ -51,7 +56,7 @@ void force_used(struct model *m, uint32_t head, int order)
 
 		block = block_head(m, frame);
 		f = &m->frames[block];
-		switch (f->state) {
+		switch ((enum frame_state)f->state) {
 		case FRAME_OLD:
 			zone_forget_old(m, block, 0);
 			break;
@@ -67,11 +72,16 @@ void force_used(struct model *m, uint32_t head, int order)
 		case FRAME_PCP:
 			take_entry(m, block);
 			/* fall through */
-		default:
+		case FRAME_USED:
+		case FRAME_USED_UNMOVABLE:
+		case FRAME_USED_MOVABLE:
+		case FRAME_USED_RECLAIMABLE:
+		case FRAME_TAIL:
 			if (f->order > order) {
 				block_carve(m, head, order);
 				return;
 			}
+			break;
 		}
 	}
 	block_set(m, head, order, FRAME_USED);
@@ -92,7 +102,7 @@ void put_back(struct model *m, uint32_t head, int order)
 	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
 }
 
-/* Free pages of several pageblocks are of one type: all of them change. */
+/* A free chunk above pageblock order changes as a whole. */
 static bool retype_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
 {
 	int order = m->frames[chunk].order;

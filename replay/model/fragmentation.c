@@ -80,7 +80,7 @@ enum compact_suits compact_suits(const struct model *m, const struct zone *zone,
 		.migratetype = MIGRATETYPE_UNMOVABLE,
 		.class_zone = (uint8_t)class_zone,
 	};
-	/* vm.defrag_mode wants more than the emergency: 6.15. */
+	/* vm.defrag_mode compacts up to the high watermark: 6.15. */
 	int wmark = m->kernel->whole_blocks ? WMARK_HIGH : WMARK_MIN;
 	int64_t mark = zone_mark(zone, wmark), index;
 

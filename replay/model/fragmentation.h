@@ -2,7 +2,7 @@
 /*
  * fragmentation.h - how fragmented a zone is, and whether compaction would help.
  *
- * From mm/vmstat.c and mm/compaction.c of 6.18; integers that are truncated as there.
+ * From mm/vmstat.c and mm/compaction.c of 6.18, with the same truncation of integers.
  */
 #pragma once
 
@@ -15,16 +15,19 @@ int64_t fragmentation_index(const struct model *m, const struct zone *zone, int 
 
 /* fragmentation_score_zone: the share of free memory in less than a pageblock, 0 to 100. */
 int fragmentation_score_zone(const struct model *m, const struct zone *zone);
-/* fragmentation_score_node: that of its zones, weighed by the memory present in them. */
+/* fragmentation_score_node: the scores of its zones, weighted by their present pages. */
 int fragmentation_score_node(const struct model *m, int node);
 
-/* fragmentation_score_wmark: where proactive compaction begins, and where it ends. */
+/* fragmentation_score_wmark: proactive compaction begins above high and ends at low. */
 struct score_marks {
 	int low, high;
 };
 struct score_marks score_marks(const struct kernel *kernel, int proactiveness);
 
-/* What compaction_suit_allocation_order says of a zone. */
+/*
+ * compaction_suit_allocation_order: the zone can serve the order as it is, compaction cannot
+ * help, or compaction suits.
+ */
 enum compact_suits { COMPACT_SERVES, COMPACT_CANNOT, COMPACT_SUITS };
 enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
 				 int class_zone);

@@ -16,7 +16,6 @@ static uint64_t highatomic_limit(const struct model *m, const struct zone *zone)
 	return share < block ? 0 : (share + block - 1) / block * block;
 }
 
-/* reserve_highatomic_pageblock: what a high-order atomic request got stays with its kind. */
 void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int order)
 {
 	uint64_t block = 1ull << m->pageblock_order;
@@ -54,10 +53,6 @@ static bool unreserve_chunk(struct model *m, struct zone *zone, uint32_t chunk, 
 	return move_block(m, zone, chunk, migratetype);
 }
 
-/*
- * unreserve_highatomic_pageblock: one block of the first allowed zone that has one; if not forced,
- * that has more than one.
- */
 bool unreserve_highatomic(struct model *m, const struct zonelist *list, const struct request *rq,
 			  bool force)
 {

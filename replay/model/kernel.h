@@ -2,10 +2,9 @@
 /*
  * kernel.h - a kernel version is data.
  *
- * One row per kernel whose page allocator was read function by function. The core
- * asks the row for a feature, never for a version: stable trees receive allocator
- * rewrites (6.12.19 and 6.12.117 differ as much as 6.8 and 6.15), so a version
- * number says little.
+ * One row per kernel whose page allocator was read function by function. The model asks the
+ * row for a feature, never for a version. Stable trees receive allocator rewrites (6.12.19 and
+ * 6.12.117 differ as much as 6.8 and 6.15), so a version number says little.
  */
 #pragma once
 
@@ -119,25 +118,25 @@
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
-#define ENUMERATE(LIST)          enum { LIST(CONSTANT) };
-ENUMERATE(PCP_LISTS)
-ENUMERATE(DRAIN_RULES)
-ENUMERATE(DRAINED_TYPES)
-ENUMERATE(MERGES)
-ENUMERATE(BOOSTS)
-ENUMERATE(BOOST_TRIGGERS)
-ENUMERATE(NOFRAGMENTS)
-ENUMERATE(FALLBACKS)
-ENUMERATE(PCP_TUNINGS)
-ENUMERATE(FREE_HIGHS)
-ENUMERATE(ZONE_LOCKED_EVENTS)
-ENUMERATE(WATERMARKS)
-ENUMERATE(HIGHATOMICS)
-ENUMERATE(RESERVE_PCPS)
-ENUMERATE(DECAYS)
-ENUMERATE(CAPTURES)
-ENUMERATE(KSWAPD_SLEEPS)
-ENUMERATE(PROACTIVES)
+#define ENUMERATE(name, LIST)    enum kernel_##name{LIST(CONSTANT)};
+ENUMERATE(pcp_lists, PCP_LISTS)
+ENUMERATE(drain_rule, DRAIN_RULES)
+ENUMERATE(drained_type, DRAINED_TYPES)
+ENUMERATE(merge, MERGES)
+ENUMERATE(boost, BOOSTS)
+ENUMERATE(boost_trigger, BOOST_TRIGGERS)
+ENUMERATE(nofragment, NOFRAGMENTS)
+ENUMERATE(fallback, FALLBACKS)
+ENUMERATE(pcp_tuning, PCP_TUNINGS)
+ENUMERATE(free_high, FREE_HIGHS)
+ENUMERATE(zone_locked, ZONE_LOCKED_EVENTS)
+ENUMERATE(watermark, WATERMARKS)
+ENUMERATE(highatomic, HIGHATOMICS)
+ENUMERATE(reserve_pcp, RESERVE_PCPS)
+ENUMERATE(decay, DECAYS)
+ENUMERATE(capture, CAPTURES)
+ENUMERATE(kswapd_sleep, KSWAPD_SLEEPS)
+ENUMERATE(proactive, PROACTIVES)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -198,7 +197,7 @@ struct kernel {
 #undef FIELD
 };
 
-/* A feature as people read it. */
+/* A feature in words, for `pagetape kernels`. */
 struct feature {
 	const char *name;
 	const char *doc;
@@ -212,12 +211,12 @@ extern const struct kernel kernels[];    /* oldest first, ends with a NULL name 
 extern const char *const kernel_names[]; /* of the same rows; ends with NULL */
 extern const struct feature features[];  /* ends with a NULL name */
 
-/* The row of that name, or -ENOENT with the names there are. */
+/* The row of that name, or -ENOENT with a list of the names. */
 int kernel_find(const struct kernel **out, const char *name, struct error *err);
 
 /*
  * The row for a kernel's release, such as "6.12.117+deb12-cloud-amd64". A release
- * between two rows gets the one whose features it has; one newer than all gets the
- * newest. -ENOENT for what is not a release, or older than every row.
+ * between two rows gets the row whose features it has; a release newer than all rows gets the
+ * newest. -ENOENT for a string that is no release, or a release older than every row.
  */
 int kernel_for_release(const struct kernel **out, const char *release, struct error *err);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.h - zones cut into parts, for the policies that lay out the machine anew.
+ * layout.h - zones cut into parts, for the policies fake_numa and split_zone.
  *
  * Part i of n is the i-th of n equal ranges of a zone's pfns, rounded to blocks of the
- * largest order, so that no free block of a snapshot is in two parts. It has its share of
- * the zone's pages, of its watermarks, reserves and boost. A zone too small for n parts
- * has fewer.
+ * largest order, so that no free block of a snapshot is in two parts. A part has its share of
+ * the zone's pages, watermarks, reserves and boost. A zone too small for n parts has fewer.
  */
 #pragma once
 
-#include "model.h"
+#include "machine.h"
 
 /*
- * Cut every one of `nr` zones into `parts`; zones[].part says which one it is. -E2BIG if
- * they are more than `most`.
+ * Cut each of `nr` zones into `parts`; zones[].part is the number of the part. -E2BIG if the
+ * result has more than `most` zones.
  */
 int layout_cut(struct zone_spec *zones, int *nr, int most, int max_order, int parts,
 	       struct error *err);

@@ -43,7 +43,7 @@ void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t pl
 			pages->owners[place - 1 + i] = frame + i;
 }
 
-/* Read the whole map the other way; from here on page_map_set() keeps it. */
+/* Invert the whole map. From now on page_map_set() maintains the inverse. */
 static void find_owners(struct page_map *pages)
 {
 	pages->owners = pages->room;

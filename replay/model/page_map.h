@@ -2,8 +2,8 @@
 /*
  * page_map.h - where the model has each page of the record.
  *
- * The recorded pfn of an allocation is the key by which its free finds the model's page, and
- * by which reclaim and compaction of the model know the pages that they take or move.
+ * The recorded pfn of an allocation is the key. By it a free finds the model's page, and the
+ * model's reclaim and compaction name the pages that they take or move.
  */
 #pragma once
 
@@ -23,8 +23,8 @@ struct page_map {
 	const struct model *model;
 	uint32_t *map;
 	uint32_t *names;  /* [frame of a pageblock] scratch for page_map_names() */
-	uint32_t *owners; /* [frame] the map the other way, once page_map_names() needed it */
-	uint32_t *room;   /* for owners; NULL: pages of this run do not move */
+	uint32_t *owners; /* [place] its frame; NULL until the first page_map_names() */
+	uint32_t *room;   /* memory for owners; NULL: pages of this run do not move */
 	/* Whether a used page of the model is freed only together with others. */
 	bool (*is_shared)(const void *self, uint32_t page);
 	const void *self;
@@ -34,18 +34,18 @@ struct page_map {
 int page_map_new(struct page_map *pages, const struct model *m, struct error *err);
 void page_map_free(struct page_map *pages);
 
-/* Before the first request: pages will move, so the map is read both ways. -ENOMEM. */
+/* Before the first request: pages will move, so page_map_names() is needed. -ENOMEM. */
 int page_map_allow_moves(struct page_map *pages, struct error *err);
 
 /*
- * The recorded block of a frame is at a place, a value of the map; `served`: its further
- * pages are at the places behind that.
+ * Set the place, a value of the map, of the recorded block at `frame`. `served`: page i of the
+ * block is at place + i; otherwise every page gets `place`.
  */
 void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t place, bool served);
 
 /*
- * The recorded frame of each of the model's pages of a pageblock, by place in it, or
- * NO_FRAME. Needs page_map_allow_moves(); the first call reads the whole map.
+ * The recorded frame of each page of the model's pageblock at `start`, or NO_FRAME. Needs
+ * page_map_allow_moves(). The first call reads the whole map.
  */
 void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names);
 

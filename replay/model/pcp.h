@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pcp.h - the per-CPU page lists: refill, free, drain, decay.
+ *
+ *   pcp.c        lists, allocs and frees
+ *   pcp_size.c   how many pages a PCP holds, refills and drains
+ *   pcp_drain.c  drains, drain_all, the vmstat tick
  */
 #pragma once
 
 #include "buddy.h"
 #include "zone.h"
 
-/* Which lists the row's PCPs have. */
+/* Number the lists that the row's PCPs have. */
 void pcp_number_lists(struct model *m);
 
 /* Batch and high of every PCP by the row's formulas (zone_batchsize, zone_highsize). */
@@ -22,58 +26,60 @@ uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq);
 
 /*
- * Free a block: onto the running CPU's lists, with the drain that may follow, or past
- * them if its order or migratetype is not for the PCP.
+ * Free a block: onto the running CPU's lists, with the drain that may follow, or to the free
+ * lists if its order or migratetype is not for the PCP.
  */
 void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 	      const struct free_request *how);
 
 /*
- * Put a block at the head or tail of list (order, list_type) and count its pages;
- * `recorded` is the migratetype it will be drained to, where the row records one.
+ * Put a block at the head or the tail of list (order, list_type) and count its pages.
+ * `recorded` is the migratetype that the block drains to, where the row records one.
  */
-void pcp_push(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
-	      int recorded, bool to_tail);
+void pcp_push_head(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+		   int recorded);
+void pcp_push_tail(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+		   int recorded);
 
 /*
- * Empty the PCPs of every CPU, one CPU after the other (drain_all_pages). The running
- * CPU does it since 6.1; before, each CPU's worker does it there.
+ * Empty the PCPs of every CPU, one CPU after the other (drain_all_pages). Since 6.1 the running
+ * CPU drains them all; before, each CPU's worker drains its own.
  */
 void pcp_drain_all(struct model *m);
 
 /*
- * What drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since
- * 6.12 batch << scale_max pages. Interrupts may come between two of them.
+ * Pages that drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since
+ * 6.12 batch << scale_max. Interrupts may come between two holds.
  */
 static inline int pcp_piece(const struct model *m, const struct pcp *pcp)
 {
 	return m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
 }
 
-/* The drain that a free asked for gets the zone's lock, if one waits for it. */
+/* Run the drain that waits for the zone's lock, if there is one. */
 void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp);
 
-/* Drain so many pages under one hold of the zone's lock, as if to empty the PCP. */
+/* Drain `pages` under one hold of the zone's lock, as a step of emptying the PCP. */
 void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages);
 
 /*
- * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Returns
- * whether it wants to run again even if the CPU does nothing (refresh_cpu_vm_stats).
+ * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Whether it has
+ * to run again even if the CPU does nothing (refresh_cpu_vm_stats).
  */
 bool pcp_tick(struct model *m, int cpu);
 
 /*
- * The window of the above, for a driver that puts what was recorded between them.
+ * The steps of the above, for a driver that compares each with the record.
  *
- *   pcp_first         the entry a request would get, or NO_FRAME: it needs a refill
- *   pcp_refill_size   the entries a refill asks for; adapts the PCP (nr_pcp_alloc)
- *   pcp_add_refilled  puts a page of a refill on its list, after the page `last` of it
- *   pcp_remove        takes an entry off its list
+ *   pcp_first         the entry that a request gets, or NO_FRAME if a refill must come first
+ *   pcp_refill_size   the number of entries of a refill; adapts the PCP (nr_pcp_alloc)
+ *   pcp_add_refilled  put a page of a refill on its list, after `last`, the page before it
+ *   pcp_remove        take an entry off its list
  *   pcp_takes         whether a free goes onto a PCP list
- *   pcp_commit        puts it there: the pages that overflow, to be drained from `list` on
- *   pcp_overflow      the same for a PCP that the page is on; adapts it (nr_pcp_free)
- *   pcp_committed     and after that drain
- *   pcp_decay         shrinks high: the pages beyond it, to be drained from list 0 on
+ *   pcp_commit        put a free on its list; returns the pages to drain, from `list` on
+ *   pcp_overflow      the pages to drain after a free; adapts the PCP (nr_pcp_free)
+ *   pcp_committed     the end of a free, after its drain
+ *   pcp_decay         shrink high; returns the pages to drain, from list 0 on
  *   pcp_expire        whether a PCP of another node's zone, idle for 3 ticks, drains a batch
  */
 uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq);
@@ -90,12 +96,12 @@ int pcp_decay(const struct model *m, struct pcp *pcp);
 enum pcp_expiry { PCP_STAYS, PCP_AGES, PCP_EXPIRES };
 enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struct pcp *pcp);
 
-/* A drain, entry by entry (free_pcppages_bulk): the next victim, or NO_FRAME; free it. */
+/* A drain, entry by entry (free_pcppages_bulk): the next victim, or NO_FRAME, and its free. */
 struct pcp_drain {
 	struct pcp *pcp;
-	int left; /* pages */
-	int list, quota;
-	struct capture *capture; /* of the task that drains, or NULL */
+	int left;                /* pages */
+	int list, quota;         /* list that runs; entries it still gives */
+	struct capture *capture; /* of the draining task, or NULL */
 };
 
 void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp, int pages,
@@ -110,5 +116,5 @@ static inline uint32_t pcp_list(const struct model *m, const struct pcp *pcp, in
 	return pcp->heads + m->pcp_lists[order][migratetype];
 }
 
-/* List number to the order and migratetype of its entries. */
+/* The order and migratetype of the entries of a list. */
 void pcp_list_of(const struct model *m, int list, int *order, int *migratetype);

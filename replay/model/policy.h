@@ -2,30 +2,31 @@
 /*
  * policy.h - the only seam between the model and a policy.
  *
- * The model owns mechanisms: it splits, merges, refills, drains. A policy owns
- * choices. Adding a policy is one new file in policies/ and one line in meson.build; or
- * one shared object for --policy-lib and nothing here (policy_lib.h).
+ * The model owns mechanisms: it splits, merges, refills, drains. A policy owns choices. A new
+ * policy is one file in policies/ and one line in meson.build there, or one shared object for
+ * --policy-lib (policy_lib.h).
  *
- *   a setup choice  is asked once, before the first event. It edits what a run owns a
- *                   copy of: its machine and zones, its kernel row, the numbers of its
- *                   PCPs, which the fast path reads anyway.
+ *   a setup choice  is asked once, before the first event. It edits the run's own copies of
+ *                   the machine, the zones, the kernel row and the sizes of the PCPs.
  *   a choice        answers a question while events run.
- *   a notice        tells what is about to happen or has happened.
+ *   a notice        reports an event of the model.
  *
  * A choice of either kind has exactly one owner in a run: mainline, unless another policy
- * takes it. Two claimants are refused at start. A notice is heard by every policy.
+ * takes it. Two policies that take the same choice are refused at start. Every policy gets
+ * every notice.
  *
- * No hook is called on a PCP hit, or on a free to a PCP that has room.
+ * No hook runs on a PCP hit, or on a free to a PCP that has room. Policies steer that path by
+ * the numbers that it reads anyway.
  */
 #pragma once
 
-#include "model.h"
+#include "machine.h"
 #include "zone.h"
 
 struct policy {
 	const struct policy_ops *ops;
 	void *state; /* ops->state_size zeroed bytes, then the parameters set */
-	/* Of the same run. Who differs only sometimes passes on what its hooks say. */
+	/* Of the same run. A policy that differs only sometimes calls its hooks otherwise. */
 	struct policy *mainline;
 };
 
@@ -41,7 +42,7 @@ struct policy_param {
 enum nofragment_span {
 	NOFRAGMENT_OFF,
 	NOFRAGMENT_FIRST_PASS, /* until every allowed zone was tried */
-	NOFRAGMENT_ALWAYS,     /* until reclaim would have failed */
+	NOFRAGMENT_ALWAYS,     /* until reclaim has failed */
 };
 
 /* How the zones of several nodes follow each other in a zonelist. */
@@ -54,33 +55,33 @@ enum zonelist_order {
 struct lock_costs {
 	int64_t take_ps, take_block_ps; /* refills and direct allocations */
 	int64_t give_ps, give_block_ps; /* drains, decays and direct frees */
-	int copies;                     /* of the tape's CPUs, laid over each other */
+	int copies;                     /* of the tape's CPUs, overlaid */
 };
 
-/* The block that runs of single-page requests are served from: see alloc_batch.h. */
+/* The block that serves a run of single-page requests: see alloc_batch.h. */
 struct alloc_batch {
-	int order; /* 0: none */
-	uint64_t gap_ns;
+	int order;       /* 0: none */
+	uint64_t gap_ns; /* longest time between two requests of a run */
 };
 
-/* One step of a try: blocks, or single pages, of nodes in reach. */
+/* One step of a try: huge pages, or single pages, of the nodes in reach. */
 struct huge_step {
 	struct reach reach;
-	bool single; /* a single page there is better than what the window after this give */
+	bool single; /* a single page there is better than the steps that follow */
 };
 
 enum {
-	DISTANCE_CLASSES = 8, /* that policies tell apart: the last is all nodes beyond */
+	DISTANCE_CLASSES = 8, /* that a policy distinguishes: the last has all nodes beyond */
 	HUGE_STEPS_MOST = 2 * DISTANCE_CLASSES,
 	HUGE_TRIES_MOST = 2,
 };
 
-/* What the kernel would call one allocation: the window above low, then above min. */
+/* One allocation of the kernel: its steps above the low watermark, then above min. */
 struct huge_try {
 	struct huge_step window[HUGE_STEPS_MOST];
 	int nr_steps;
 	bool this_node; /* __GFP_THISNODE */
-	bool reclaimer; /* is made for those only that may reclaim */
+	bool reclaimer; /* only for requests that may reclaim */
 	int rounds;     /* of direct reclaim, with feedback */
 };
 
@@ -90,7 +91,7 @@ struct huge_plan {
 	int nr_tries;
 };
 
-/* What the pageblock of a fallback's chunk looks like to the requester. */
+/* The pageblock of a fallback's chunk, as claims see it. */
 struct claim {
 	int chunk_order;
 	uint32_t free_pages;
@@ -103,54 +104,54 @@ struct policy_ops {
 	const char *name;
 	const char *former_name; /* that older scripts may still use, or NULL */
 	const char *doc;
-	const char *kernel; /* where it comes from */
-	const char *tier;   /* of what it predicts: A placement, B modelled feedback */
+	const char *kernel; /* the versions that have it */
+	const char *tier;   /* of its predictions: A placement, B modelled feedback */
 	size_t state_size;
 	const struct policy_param *params; /* ends with a NULL name; may be NULL */
 
-	/* Setup choices, in the order they are asked in. NULL leaves one to its owner. */
+	/* Setup choices, in the order of the calls. NULL leaves a choice to its owner. */
 
-	/* What a fallback does, whom it merges and retypes: edit the run's row. */
+	/* Fallbacks, merges and retyping: edit the run's row. */
 	void (*fallback_family)(struct policy *self, struct kernel *row);
 	/* How PCPs size refills and drains: edit the run's row. */
 	void (*pcp_tuning)(struct policy *self, struct kernel *row);
-	/* What becomes of MIGRATE_RESERVE: edit the run's row. */
+	/* MIGRATE_RESERVE: edit the run's row. */
 	void (*reserve)(struct policy *self, struct kernel *row);
-	/* When kswapd may sleep and what it wakes for: edit the run's row. */
+	/* When kswapd may sleep, and for which zones it wakes: edit the run's row. */
 	void (*kswapd_rules)(struct policy *self, struct kernel *row);
 	/* Which free pages kswapd and kcompactd count: edit the run's row. */
 	void (*kswapd_blocks)(struct policy *self, struct kernel *row);
 	/*
-	 * How much memory zones keep free: edit the `nr` zones of the snapshot, before the
-	 * layout; whether watermarks changed, so that PCPs are sized by them again.
+	 * Watermarks and reserves: edit the `nr` zones of the snapshot, before the layout.
+	 * Whether watermarks changed, so that PCPs are sized by them again.
 	 */
 	bool (*watermarks)(struct policy *self, struct zone_spec *zones, int nr);
 	/*
-	 * Which zones and nodes there are: edit the machine and the `nr` zones of the
-	 * snapshot, of which there may be `most`. 0 or fail().
+	 * Zones and nodes: edit the machine and the `nr` zones of the snapshot, up to `most`
+	 * zones. 0 or fail().
 	 */
 	int (*layout)(struct policy *self, struct machine *machine, struct zone_spec *zones,
 		      int *nr, int most, struct error *err);
 	enum zonelist_order (*zonelist_order)(struct policy *self, const struct model *m);
-	/* Pageblocks of MIGRATE_RESERVE that a zone has at the start, if the row knows it. */
+	/* RESERVE pageblocks of a zone at the start, where the row has MIGRATE_RESERVE. */
 	int (*reserve_blocks)(struct policy *self, const struct model *m, const struct zone *zone);
-	/* Change what the snapshot, or the row's formula, gave a PCP: high, batch... */
+	/* Edit the sizes of a PCP (high, batch ...) that the snapshot or the row gave it. */
 	void (*pcp_limits)(struct policy *self, const struct model *m, const struct zone *zone,
 			   struct pcp *pcp);
-	/* Time between two vmstat ticks of a CPU; 0: as the tape tells, or 1 s. */
+	/* Time between two vmstat ticks of a CPU; 0: as recorded, or 1 s. */
 	uint64_t (*tick_ns)(struct policy *self);
 	/* Serve runs of single-page requests from larger blocks. */
-	void (*alloc_batch)(struct policy *self, struct alloc_batch *unit);
-	/* How faults get huge pages; false: what the record's tries get. */
-	bool (*huge_plan)(struct policy *self, struct huge_plan *scan);
-	/* How far a node may be that reclaims before a request goes on to the next; 0: none. */
+	void (*alloc_batch)(struct policy *self, struct alloc_batch *batch);
+	/* How faults get huge pages; false: by the tries of the record. */
+	bool (*huge_plan)(struct policy *self, struct huge_plan *plan);
+	/* Largest distance of a node that reclaims before a request tries the next; 0: none. */
 	int (*zone_reclaim_distance)(struct policy *self);
 	/* vm.compaction_proactiveness, 0 to 100. */
 	int (*proactiveness)(struct policy *self);
-	/* How long zone locks are held; false: they are not modelled. */
+	/* How long zone locks are held; false: zone locks are not modelled. */
 	bool (*lock_costs)(struct policy *self, struct lock_costs *costs);
 
-	/* Choices. NULL leaves one to its owner. */
+	/* Choices. NULL leaves a choice to its owner. */
 
 	/* How long a request refuses to mix migratetypes. */
 	enum nofragment_span (*nofragment)(struct policy *self, const struct model *m,
@@ -158,11 +159,11 @@ struct policy_ops {
 	/* Which foreign list of this order to take from, or -1 if all are empty. */
 	int (*fallback_type)(struct policy *self, const struct zone *zone, int order,
 			     int migratetype);
-	/* Whether the whole pageblock is to change owner. */
+	/* Whether the whole pageblock changes owner. */
 	bool (*claim)(struct policy *self, const struct request *rq, const struct claim *claim);
 	/*
-	 * Most pages the zone's watermarks may stand higher by; 0 boosts nothing. Asked at
-	 * every fallback and at every attempt to claim a pageblock: `trigger` says which.
+	 * Largest boost of the zone's watermarks, in pages; 0: no boost. Asked at every fallback
+	 * and at every attempt to claim a pageblock; `trigger` is the one of the two.
 	 */
 	int64_t (*watermark_boost)(struct policy *self, const struct model *m,
 				   const struct zone *zone, int trigger);
@@ -170,7 +171,7 @@ struct policy_ops {
 	bool (*refuse_fallback)(struct policy *self, struct model *m, struct zone *zone,
 				const struct request *rq, int order);
 
-	/* Notices. NULL hears nothing. */
+	/* Notices. NULL: none. */
 
 	/* A fallback to a chunk of this order was made (mm_page_alloc_extfrag). */
 	void (*on_fallback)(struct policy *self, struct model *m, struct zone *zone,
@@ -178,8 +179,8 @@ struct policy_ops {
 };
 
 /*
- * What a policy from outside the tree was compiled against: the sizes of what it sees, and
- * a version, raised when a struct changes without changing its size.
+ * The headers that a policy from outside the tree was compiled with: the sizes of its structs,
+ * and a version. Raise the version when a struct changes but its size does not.
  */
 #define POLICY_VERSION 1ull
 #define POLICY_ABI                                                                                 \

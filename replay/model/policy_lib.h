@@ -6,8 +6,8 @@
  *
  *	const struct policy_ops pagetape_policy = {.abi = POLICY_ABI, .name = ..., ...};
  *
- * A policy calls nothing but what those headers define, libc, and the hooks of
- * self->mainline. It runs inside pagetape, with all its rights.
+ * A policy calls only functions of those headers, libc, and the hooks of self->mainline. It
+ * runs inside pagetape, with the rights of that process.
  */
 #pragma once
 
@@ -18,6 +18,6 @@ struct policy_lib {
 	const struct policy_ops *ops;
 };
 
-/* -ENOENT if it cannot be loaded or has no policy, -EINVAL for one of other headers. */
+/* -ENOENT if it cannot be loaded or has no policy, -EINVAL if compiled with other headers. */
 int policy_lib_open(struct policy_lib *lib, const char *path, struct error *err);
 void policy_lib_close(struct policy_lib *lib);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy_stack.h - the policies of a run, and who owns which choice.
+ * policy_stack.h - the policies of a run, and the owner of each choice.
  */
 #pragma once
 
@@ -34,10 +34,10 @@
 enum { POLICY_STACK_MAX = 16 };
 
 struct policy_stack {
-	const struct policy_ops *const *known; /* that specs may name; ends with NULL */
+	const struct policy_ops *const *known; /* the policies specs may name; ends with NULL */
 	struct policy *all[POLICY_STACK_MAX];  /* all[0] is mainline */
 	int nr;
-	struct policy_lib libs[POLICY_STACK_MAX]; /* whose policies may be added, besides */
+	struct policy_lib libs[POLICY_STACK_MAX]; /* their policies may be named as well */
 	int nr_libs;
 	struct {
 #define OWNER(choice) struct policy *choice;
@@ -71,14 +71,14 @@ int policy_stack_open(struct policy_stack *stack, const char *path, struct error
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
 
 /*
- * The setup choices, in this order: edit the run's copy of its kernel row; watermarks and
- * layout are asked by who builds the model; make the model theirs; limit the PCPs once the snapshot
- * has filled them.
+ * The setup choices, in this order: edit the run's copy of its kernel row; join the model that
+ * was built; limit the PCPs after the snapshot filled them. The builder of the model asks for
+ * watermarks and layout itself, after the edit.
  */
 void policy_stack_edit(const struct policy_stack *stack, struct kernel *row);
 void policy_stack_join(struct policy_stack *stack, struct model *m);
 void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m);
 
-/* The n-th choice a policy owns, the n-th notice it hears; NULL past the last. */
+/* The n-th choice that a policy owns, the n-th notice that it takes; NULL past the last. */
 const char *policy_choice(const struct policy_ops *ops, int n);
 const char *policy_notice(const struct policy_ops *ops, int n);

@@ -9,16 +9,15 @@
 
 enum { MAX_RETRIES = 16 }; /* of direct reclaim: MAX_RECLAIM_RETRIES */
 
-/* gfp_to_alloc_flags: what the slow path grants. */
 uint32_t slow_path_rights(const struct model *m, const struct request *rq)
 {
 	bool may_sleep = rq->gfp_flags & GFP_DIRECT_RECLAIM, high = rq->gfp_flags & GFP_HIGH;
-	/* 2.6 lets NOMEMALLOC keep the right. */
+	/* 2.6 does not take the right from NOMEMALLOC. */
 	bool harder = !may_sleep && (m->kernel->watermark == WATERMARK_PER_ORDER ||
 				     !(rq->gfp_flags & GFP_NOMEMALLOC));
 	uint32_t flags = high ? ALLOC_HIGH : 0;
 
-	/* __GFP_ATOMIC went with 6.3; since then its holders say HIGH and do not sleep. */
+	/* 6.3 removed __GFP_ATOMIC; such requests now say HIGH and do not sleep. */
 	if (m->kernel->watermark == WATERMARK_HARDER)
 		harder &= high || rq->gfp_flags & GFP_ATOMIC;
 	if (harder)
@@ -34,7 +33,7 @@ static int most_tries(const struct request *rq)
 {
 	bool costly = rq->order > PCP_MAX_ORDER;
 
-	/* It has compacted in vain, and that is all such a request is worth. */
+	/* It compacted in vain; the kernel tries no more for such a request. */
 	if (costly && rq->gfp_flags & GFP_NORETRY)
 		return 0;
 	if (rq->gfp_flags & GFP_NORETRY || (costly && !(rq->gfp_flags & GFP_RETRY_MAYFAIL)))
@@ -55,7 +54,7 @@ static uint32_t alloc_compacting(struct model *m, struct request *rq, struct zon
 	return frame;
 }
 
-/* Requests that compact before they reclaim: for the others a page is soon enough freed. */
+/* Whether a request compacts before it reclaims. */
 static bool compacts_first(const struct request *rq)
 {
 	return rq->gfp_flags & GFP_DIRECT_RECLAIM &&
@@ -70,12 +69,12 @@ static bool any_on_pcps(const struct model *m)
 	return false;
 }
 
-/* Nothing is held back from the request any longer; whether anything was. */
+/* Unreserve HIGHATOMIC and drain every PCP for a request. Whether that freed pages. */
 static bool free_reserves(struct model *m, const struct zonelist *list, const struct request *rq)
 {
 	bool any = any_on_pcps(m);
 
-	/* A tape may ask for HIGHATOMIC pages: what goes back to itself never ends. */
+	/* A tape may ask for HIGHATOMIC pages. To unreserve to HIGHATOMIC would never end. */
 	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq, true))
 		any = true;
 	pcp_drain_all(m);
@@ -83,9 +82,9 @@ static bool free_reserves(struct model *m, const struct zonelist *list, const st
 }
 
 /*
- * The kernel's direct reclaim, as the record shows it, freed its pages and the request finds
- * none of them (__alloc_pages_direct_reclaim, 6.1 to 6.18): a block of the reserve is given up,
- * and the PCPs are drained, unless the record's drains are played by themselves.
+ * The record shows direct reclaim, and the request still finds no page
+ * (__alloc_pages_direct_reclaim, 6.1 to 6.18): unreserve a pageblock and drain the PCPs, unless
+ * the drains come as inferred rows.
  */
 static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
@@ -97,14 +96,14 @@ static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zone
 }
 
 /*
- * The record shows that the request was served, by pages that reclaim freed or found; so no mark
- * counts. Only where there is no page at all the run takes what the kernel held back.
+ * The record shows that the request was served, by pages that reclaim freed; so watermarks do
+ * not count. Only if there is no page at all, the request also gets reserves and PCP pages.
  */
 static uint32_t alloc_granted(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	uint32_t frame;
 
-	/* For so many pages the kernel compacts rather than go below the mark elsewhere. */
+	/* For such an order the kernel compacts rather than go below the mark. */
 	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
 		return NO_FRAME;
 	rq->flags |= ALLOC_NO_WATERMARKS;
@@ -119,7 +118,7 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zon
 {
 	uint32_t frame = NO_FRAME;
 
-	for (int tries = m->reclaim_ops->tried(m->reclaim_ops->self, rq->order);
+	for (int tries = m->reclaim_ops->take_tries(m->reclaim_ops->self, rq->order);
 	     tries < most_tries(rq) && frame == NO_FRAME; tries++) {
 		if (!m->reclaim_ops->direct(m->reclaim_ops->self, scan->list, rq))
 			break;
@@ -135,7 +134,7 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zon
 	return frame;
 }
 
-bool zone_probe(struct model *m, struct request *rq)
+bool slow_path_reclaim_once(struct model *m, struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 
@@ -150,7 +149,6 @@ bool zone_probe(struct model *m, struct request *rq)
 	return true;
 }
 
-/* The slow path begins: it is counted, and wakes kswapd. */
 void slow_path_start(struct model *m, const struct request *rq, const struct zone *preferred)
 {
 	struct counters *counters = zone_counters(m, preferred);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vmstat_diff.h - how far a zone's count of free pages is behind.
+ * vmstat_diff.h - free pages that are not yet in a zone's counter.
  *
- * Watermarks are compared with a counter of the zone (NR_FREE_PAGES) which its CPUs do not
- * change at once: each keeps what it took and gave as a difference of its own, until that is
- * beyond the zone's threshold, or its vmstat worker runs (__mod_zone_page_state and
- * refresh_cpu_vm_stats, 2.6.32 to 6.18). zone->vmstat_diff is the sum of the differences: what the
- * counter has still to gain. Where no snapshot told a threshold it is 0: the counter is exact.
+ * Watermarks are compared with a counter of the zone (NR_FREE_PAGES). A CPU changes its own
+ * vmstat_diff first, and the counter only when the difference exceeds the zone's threshold or
+ * the CPU's vmstat worker runs (__mod_zone_page_state and refresh_cpu_vm_stats, 2.6.32 to
+ * 6.18). zone->vmstat_diff is the sum over its CPUs: nr_free_pages less the counter. Without a
+ * threshold in the snapshot the threshold is 0 and the counter exact.
  *
- * What no event recorded, and changes nr_free_pages all the same, the counter has at once.
+ * Changes of nr_free_pages that no event recorded enter the counter at once.
  */
 #pragma once
 
@@ -17,17 +17,17 @@
 enum { VMSTAT_DIFF_MOST = 125 }; /* pages, the largest threshold */
 
 /*
- * The thresholds of a zone, of which a snapshot told the one that it had then; 0: none. While
- * kswapd is awake it is another one if the differences of all CPUs might hide that the zone is
- * below its min watermark (refresh_zone_stat_thresholds, 2.6.38 to 6.18).
+ * Set the thresholds of a zone. `recorded` is the threshold in the snapshot; 0: none. While kswapd
+ * is awake the threshold is so low that the differences of all CPUs cannot hide a zone below its
+ * min watermark (refresh_zone_stat_thresholds, 2.6.38 to 6.18).
  */
 void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorded);
-/* A PCP's difference, as a snapshot tells it. */
+/* Set a PCP's difference to that of a snapshot. */
 void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded);
-/* The kswapd of a node wakes, or sleeps. */
+/* The kswapd of a node of the tape wakes, or sleeps: the thresholds change. */
 void vmstat_diff_kswapd(struct model *m, int node, bool awake);
 
-/* The CPU of m->now changes nr_free_pages by so many pages, in one of the kernel's window. */
+/* The CPU of m->now changes nr_free_pages by `pages`, in one step of the kernel. */
 static inline void vmstat_diff_add(const struct model *m, struct zone *zone, int32_t pages)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
@@ -40,8 +40,8 @@ static inline void vmstat_diff_add(const struct model *m, struct zone *zone, int
 }
 
 /*
- * A refill takes a block, and has taken `nr`: it is counted for each, or at its end
- * (account_freepages, 6.10; before, rmqueue_bulk).
+ * A refill takes a block, and has taken `nr` blocks. The kernel counts each block
+ * (account_freepages, 6.10), or all at the end (rmqueue_bulk, before).
  */
 static inline void vmstat_diff_taken(const struct model *m, struct zone *zone, int order)
 {

@@ -39,7 +39,6 @@ void boost_zone(struct model *m, struct zone *zone, int64_t most)
 	zone->boost_full = zone->boost >= most;
 }
 
-/* Pages of a zone that a request without rights may not count on. */
 int64_t unusable_pages(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	uint32_t rights = ALLOC_HARDER;
@@ -135,7 +134,6 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
 	return pages;
 }
 
-/* The rest of zone_watermark_fast. */
 bool watermark_slow(const struct model *m, const struct zone *zone, const struct request *rq,
 		    int wmark)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watermark.h - whether a zone has enough free pages for a request, and how marks are raised.
+ * watermark.h - watermark tests, and boosts of the watermarks.
  */
 #pragma once
 
@@ -8,26 +8,26 @@
 #include "zone.h"
 
 /*
- * boost_watermark's limit: `factor` ten thousandths of the high watermark, but a
- * pageblock at least; 0 for none, as where the row spares small zones.
+ * The limit of boost_watermark: `factor` ten thousandths of the high watermark, but a
+ * pageblock at least. 0: no boost, as for small zones where the row spares them.
  */
 int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor);
 
 /*
- * Raise a zone's boost by a pageblock, up to `most` pages; and count the time until `ts`
- * that it was boosted. A boost acts, and has time, only where the tape shows kswapd.
+ * Raise a zone's boost by a pageblock, up to `most` pages; count its boosted time until `ts`.
+ * A boost acts, and has time, only if the tape shows kswapd.
  */
 void boost_zone(struct model *m, struct zone *zone, int64_t most);
 void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
 
 /*
- * Whether the zone has `free` pages above `mark` left for a request of this order and
- * rights, and a chunk to serve it (zone_watermark_ok of the row's family).
+ * Whether the zone stays above `mark` after a request of this order and rights, and has a chunk
+ * to serve it (zone_watermark_ok of the row's family).
  */
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
 		  int64_t mark);
 
-/* The same for pages counted otherwise than by the zone (vmstat_diff.h). */
+/* The same for `nr_free` free pages instead of the zone's counter (vmstat_diff.h). */
 bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
 		     const struct request *rq, int64_t mark);
 
@@ -37,11 +37,11 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
 /* Pages of a zone that a request without rights may not count on. */
 int64_t unusable_pages(const struct model *m, const struct zone *zone, const struct request *rq);
 
-/* The rest of zone_watermark_fast. */
+/* The rest of zone_watermark_fast, out of line. */
 bool watermark_slow(const struct model *m, const struct zone *zone, const struct request *rq,
 		    int wmark);
 
-/* zone_watermark_fast: order 0 first by the plain mark, most requests end here. */
+/* zone_watermark_fast: order 0 first by the plain mark. Most requests end here. */
 static inline bool watermark_fast(const struct model *m, const struct zone *zone,
 				  const struct request *rq, int wmark)
 {
@@ -59,11 +59,11 @@ static inline bool watermark_fast(const struct model *m, const struct zone *zone
 }
 
 /*
- * A pass of a node's kswapd over its zones up to `class_zone` begins; it ends, and takes
- * back the boost it saw when it began (balance_pgdat, 5.0 to 6.18). Between the two the
- * PCPs of these zones are kept short (ZONE_RECLAIM_ACTIVE, 5.14).
+ * A pass of a node's kswapd over its zones up to `class_zone` begins, and ends. The end takes
+ * back the boost that the zones had at the begin (balance_pgdat, 5.0 to 6.18). Between the two
+ * the PCPs of these zones stay short (ZONE_RECLAIM_ACTIVE, 5.14).
  */
 void kswapd_begin(struct model *m, int node, int class_zone);
 void kswapd_end(struct model *m, int node);
-/* A zone has no boost any more. */
+/* Remove the boost of a zone. */
 void unboost_zone(struct model *m, struct zone *zone);

@@ -49,7 +49,7 @@ void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
 	count_live(m, head, order, 1);
 }
 
-/* The requests a reserve is for: more than a page, and no time to make them. */
+/* The requests that a reserve is for: above order 0, and they may not sleep. */
 static bool is_atomic_order(const struct request *rq)
 {
 	return rq->order && rq->order <= PCP_MAX_ORDER && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);

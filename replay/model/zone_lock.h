@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zone_lock.h - the hook for a run that models how long CPUs wait for zone locks.
+ * zone_lock.h - the hook of a run that models waits for zone locks.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct zone_lock_ops {
 		     uint64_t blocks);
 };
 
-/* The model took a zone lock. Nothing happens where the locks are not modelled. */
+/* The model took a zone lock; a no-op in a run that does not model the locks. */
 static inline void zone_lock_held(const struct model *m, const struct zone *zone, int kind,
 				  uint64_t blocks)
 {

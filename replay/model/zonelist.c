@@ -75,7 +75,7 @@ static void build_zonelist(struct model *m, const uint8_t *distances, int node, 
 	}
 }
 
-/* The list of part 0 for another part: the parts of each zone begin with that one. */
+/* The list of another part, from the list of part 0: the parts of each zone begin with it. */
 static void turn_parts(struct zonelist *list, const struct zonelist *first, int part)
 {
 	int length;

@@ -12,11 +12,11 @@ int zonelists_new(struct model *m, struct error *err);
 void zonelists_by_zone(struct model *m);
 void zonelists_free(struct model *m);
 
-/* Whether a CPU is on the node. */
+/* Whether the node has a CPU. */
 bool node_has_cpu(const struct model *m, int node);
 
-/* The zones that may serve a request, in the order it tries them; of them those it may have. */
+/* The zones in the order in which a request tries them. It may take those up to its class_zone. */
 const struct zonelist *zonelist_of(const struct model *m, const struct request *rq);
 
-/* The highest zone of the nearest node that a request may have, or NULL. */
+/* The first zone that a request may take, or NULL. */
 struct zone *zone_preferred(const struct model *m, const struct request *rq);

@@ -53,9 +53,9 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 }
 
 /*
- * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the walk goes on; whether that made
- * room. Only on the CPU's own node, or on one that has no CPU. How much of the node's page
- * cache is unmapped (min_unmapped_ratio) is not known: it counts as enough.
+ * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the scan goes on. Whether the zone is above
+ * the mark then. Only on the CPU's own node, or on a node without CPUs. The share of unmapped
+ * page cache (min_unmapped_ratio) is unknown and counts as enough.
  */
 static bool reclaimed_node(struct model *m, struct zone *zone, const struct request *rq,
 			   const struct zonelist_scan *scan)
@@ -92,7 +92,7 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 	return frame;
 }
 
-/* One pass; under a NOFRAGMENT that is bound to the node it ends where the node ends. */
+/* One pass. With local_only, a pass under ALLOC_NOFRAGMENT ends at the end of the node. */
 static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	for (int i = 0; i < scan->list->nr; i++) {
@@ -115,7 +115,6 @@ static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_s
 	return NO_FRAME;
 }
 
-/* get_page_from_freelist: local but mixed beats remote and unmixed. */
 uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	uint32_t frame = scan_once(m, rq, scan);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * alloc_batch - serve runs of single pages from larger blocks: larger folios, as it were.
+ * alloc_batch - serve runs of single pages from larger blocks, as larger folios would.
  *
- * What it saves are requests and zone locks; what it costs are pages that nobody asked
- * for (counter alloc_batch_waste), and pages that lie unused until the last of their batch is
- * freed.
+ * The policy saves requests and zone locks. It costs pages that no request asked for (counter
+ * alloc_batch_waste), and pages that stay unused until the last page of their batch is freed.
  */
 #include "policy.h"
 

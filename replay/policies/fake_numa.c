@@ -3,10 +3,10 @@
  * fake_numa - every node as several: numa=fake, to share out the zone lock.
  *
  * Every zone becomes `nodes` equal ranges, each the zone of a node of its own, with its own
- * free lists, lock, watermarks and per-CPU lists. CPU c prefers node c mod `nodes` of its
- * own, unless the machine tells another (`replay --nodes`); nodes follow each other in a ring,
- * those of another socket only then. A pass of kswapd on the recorded node is one on all nodes made
- * of it.
+ * free lists, lock, watermarks and per-CPU lists. The preferred node of CPU c is part c mod
+ * `nodes` of its recorded node, or the one that `replay --nodes` gives. The parts of a node
+ * follow each other in a ring, before the parts of other nodes. A recorded pass of kswapd runs
+ * on all parts of its node.
  */
 #include "layout.h"
 #include "policy.h"
@@ -16,7 +16,7 @@
 enum {
 	NODES_MOST = 64,
 	LOCAL_DISTANCE = 10,
-	RING_STEP = 3, /* what build_zonelists adds to a distance is less */
+	RING_STEP = 3, /* more than build_zonelists adds to a distance */
 };
 
 struct fake_numa {
@@ -25,7 +25,7 @@ struct fake_numa {
 	uint8_t distances[UINT8_MAX * UINT8_MAX];
 };
 
-/* How many distances from a node are nearer than that of another. */
+/* How many different distances from a node are shorter than that to another. */
 static int rank(const struct machine *machine, int from, int to)
 {
 	const uint8_t *row = machine->node_distances + from * machine->nr_nodes;
@@ -80,8 +80,8 @@ static int fake_numa_layout(struct policy *self, struct machine *machine, struct
 		int part = machine->cpu_parts ? machine->cpu_parts[cpu] : cpu % parts;
 
 		if (part >= parts)
-			return fail(err, EINVAL, "fake_numa:nodes: CPU %d prefers node %d of %d",
-				    cpu, part, parts);
+			return fail(err, EINVAL, "fake_numa:nodes: CPU %d is on part %d of %d", cpu,
+				    part, parts);
 		fn->cpu_nodes[cpu] = (uint16_t)(machine->cpu_nodes[cpu] * parts + part);
 	}
 	machine->nr_nodes = nodes;

@@ -2,11 +2,11 @@
 /*
  * fallback - the fallbacks of another kernel.
  *
- * What a request does when its own lists are empty, taken from another row of the
- * feature matrix: which chunk it takes, whether it claims the pageblock, what becomes of
- * the rest, and what goes with that: which free pages merge and are retyped, to which
- * type a PCP is drained, and what asks for a boost. PCPs, watermarks, the HIGHATOMIC
- * reserve's size and ALLOC_NOFRAGMENT stay those of the run's own row.
+ * The rules for a request whose own lists are empty come from another row of the feature
+ * matrix: which chunk it takes, whether it claims the pageblock, and where the rest of the
+ * chunk goes. The rules that depend on these come along: which free pages merge and are
+ * retyped, to which type a PCP is drained, and which event asks for a boost. PCPs, watermarks,
+ * the size of the HIGHATOMIC reserve and ALLOC_NOFRAGMENT stay those of the run's own row.
  */
 #include "policy.h"
 

@@ -2,17 +2,17 @@
 /*
  * kswapd_sleep - when kswapd may sleep, and for which zones it wakes.
  *
- * 4.10 let it sleep only when every zone up to the one asked for was balanced, and forgot
- * which that was once it had begun: it then looked at the lowest zone alone, which on
- * most machines is tiny and always free, and slept too early. Three patches changed that
- * for 4.12 (e716f2eb24de is the last): one balanced zone is enough (`fixcheck`), the
- * marks of congestion are cleared only before a sleep (`clear`), and the zone asked for
- * is kept (`keepawake`), as in every kernel since.
+ * kswapd of 4.10 slept only when every zone up to the requested one was balanced. But it
+ * forgot the requested zone after its first pass. It then looked at the lowest zone alone, which
+ * is tiny and free on most machines, and slept too early. Three patches changed that for 4.12
+ * (e716f2eb24de is the last): one balanced zone is enough (`fixcheck`), the marks of congestion
+ * are cleared only before a sleep (`clear`), and the requested zone is remembered
+ * (`keepawake`), as in every kernel since.
  *
- * Until 4.16 nobody but kswapd woke kcompactd (5ecd9d403ad0): what the variants did then
- * is seen with kcompactd=kswapd.
+ * Up to 4.16 only kswapd woke kcompactd (5ecd9d403ad0): kcompactd=kswapd shows the variants as
+ * they were then.
  *
- * Marks of congestion are no part of the model: `fixcheck` and `clear` decide alike.
+ * The model has no marks of congestion: `fixcheck` and `clear` decide alike.
  */
 #include "policy.h"
 
@@ -35,9 +35,10 @@ static const char *const wakers[] = {"kswapd", "callers", NULL};
 static const struct policy_param params[] = {
 	{"variant", KSWAPD_V4_10, KSWAPD_KEEPAWAKE, KSWAPD_KEEPAWAKE,
 	 offsetof(struct kswapd_sleep, variant), variants,
-	 "v4.10: every zone balanced; fixcheck, clear: any zone; keepawake: and the zone is kept."},
+	 "v4.10: every zone balanced; fixcheck, clear: any zone; keepawake: and the zone is "
+	 "remembered."},
 	{"kcompactd", 0, 1, 1, offsetof(struct kswapd_sleep, callers), wakers,
-	 "Who wakes kcompactd. kswapd: it alone, to 4.16; callers: whom the kernel row lets."},
+	 "kswapd: only kswapd wakes kcompactd, to 4.16; callers: requests too, by the kernel row."},
 	{0},
 };
 

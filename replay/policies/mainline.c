@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * mainline - what the kernel of the chosen row does.
+ * mainline - the choices of the kernel of the chosen row.
  */
 #include "policy.h"
 #include "watermark.h"
@@ -43,7 +43,7 @@ static enum zonelist_order mainline_zonelist_order(struct policy *self, const st
 	return ZONELIST_NODE;
 }
 
-/* setup_zone_migrate_reserve, 2.6.31 to 2.6.33: what the min watermark fills, at most two. */
+/* setup_zone_migrate_reserve, 2.6.31 to 2.6.33: the pageblocks of the min watermark, at most 2. */
 static int mainline_reserve_blocks(struct policy *self, const struct model *m,
 				   const struct zone *zone)
 {
@@ -69,16 +69,16 @@ static uint64_t mainline_tick_ns(struct policy *self)
 	return 0;
 }
 
-static void mainline_alloc_batch(struct policy *self, struct alloc_batch *unit)
+static void mainline_alloc_batch(struct policy *self, struct alloc_batch *batch)
 {
 	(void)self;
-	*unit = (struct alloc_batch){0};
+	*batch = (struct alloc_batch){0};
 }
 
-static bool mainline_huge_plan(struct policy *self, struct huge_plan *scan)
+static bool mainline_huge_plan(struct policy *self, struct huge_plan *plan)
 {
 	(void)self;
-	(void)scan;
+	(void)plan;
 	return false;
 }
 
@@ -114,7 +114,7 @@ static enum nofragment_span mainline_nofragment(struct policy *self, const struc
 	return NOFRAGMENT_FIRST_PASS;
 }
 
-/* The kernel's table of fallbacks; MOVABLE looks at RECLAIMABLE first. */
+/* The order of the kernel's table of fallbacks; MOVABLE tries RECLAIMABLE first. */
 static int mainline_fallback_type(struct policy *self, const struct zone *zone, int order,
 				  int migratetype)
 {
@@ -133,7 +133,7 @@ static int mainline_fallback_type(struct policy *self, const struct zone *zone, 
 	return -1;
 }
 
-/* steal_suitable_fallback, try_to_claim_block: half of the block must be ours. */
+/* steal_suitable_fallback, try_to_claim_block: half of the pageblock must be free or alike. */
 static bool mainline_claim(struct policy *self, const struct request *rq, const struct claim *claim)
 {
 	(void)self;
@@ -167,13 +167,13 @@ static const struct policy_param mainline_params[] = {
 	{"boost_factor", 0, 1000000, 15000, offsetof(struct mainline, boost_factor), NULL,
 	 "vm.watermark_boost_factor: largest boost in 1/10000 of the high watermark."},
 	{"proactiveness", 0, 100, 20, offsetof(struct mainline, proactiveness), NULL,
-	 "vm.compaction_proactiveness: how low kcompactd keeps fragmentation by itself."},
+	 "vm.compaction_proactiveness: how low proactive compaction holds fragmentation."},
 	{0},
 };
 
 const struct policy_ops mainline_policy = {
 	.name = "mainline",
-	.doc = "What the kernel of the chosen row does.",
+	.doc = "The choices of the kernel of the chosen row.",
 	.kernel = "all",
 	.tier = "A",
 	.state_size = sizeof(struct mainline),

@@ -2,12 +2,11 @@
 /*
  * nofragment - how hard to try before mixing migratetypes in a pageblock.
  *
- * `lowzone` is ALLOC_NOFRAGMENT as merged for 5.0 (6bb154504f8b) and working since
- * 5.1: a request whose preferred zone is NORMAL first tries every zone of its node
- * without mixing. `always` is vm.defrag_mode of 6.15: no request mixes until reclaim
- * and compaction would have failed. `off` is 4.20, and 5.0 as it was released: a slip
- * had dropped the line that sets the flag (fixed in 5.1). In all of them a free page of
- * pageblock order or more may change owner, for that mixes nothing.
+ * `lowzone` is ALLOC_NOFRAGMENT, merged for 5.0 (6bb154504f8b) and working since 5.1: a request
+ * whose preferred zone is NORMAL first tries every zone of its node without mixing. `always` is
+ * vm.defrag_mode of 6.15: no request mixes until reclaim and compaction have failed. `off` is
+ * 4.20, and also the released 5.0, which by a slip never set the flag (fixed in 5.1). In all
+ * modes a free page of pageblock order or more may change owner, because that mixes nothing.
  */
 #include "policy.h"
 

@@ -2,9 +2,9 @@
 /*
  * order_walk - which is better: a huge page far away, or single pages nearby?
  *
- * One walk over (node, order) serves a fault that asks for a huge page: Andrea Arcangeli's
- * idea of alloc_pages_multi_order(), of 2019. Nodes count by the class of their distance,
- * D0 being the CPU's own; all zones of a node are tried before the next node.
+ * One scan over (node, order) serves a fault that asks for a huge page: Andrea Arcangeli's idea
+ * of alloc_pages_multi_order(), of 2019. Nodes are ordered by distance class; D0 is the CPU's
+ * own node. All zones of a node are tried before the next node.
  *
  *   node_first   D0 huge, D0 single, D1 huge, D1 single, ...
  *   order_first  huge by distance, then single by distance
@@ -12,8 +12,8 @@
  *   guest        D0 huge, D1 huge, D0 single, D2 huge, D1 single, ...: in a virtual machine
  *                huge pages save the second level of page tables as well
  *
- * Where a single page is better, the fault gets that, and so do the others of its huge
- * page, each as the kernel serves a single page.
+ * Where a single page is better, the fault gets a single page. So do later faults in the range
+ * of its huge page, each as the kernel serves a single page.
  */
 #include "policy.h"
 
@@ -30,12 +30,12 @@ static void add(struct huge_try *try, int near, int far, bool single)
 	try->window[try->nr_steps++] = (struct huge_step){{(uint8_t)near, last}, single};
 }
 
-static bool order_walk(struct policy *self, struct huge_plan *scan)
+static bool order_walk(struct policy *self, struct huge_plan *plan)
 {
 	const struct order_walk *ow = self->state;
-	struct huge_try *try = &scan->tries[0];
+	struct huge_try *try = &plan->tries[0];
 
-	scan->nr_tries = 1;
+	plan->nr_tries = 1;
 	for (int class = 0; class < DISTANCE_CLASSES; class++) {
 		if (ow->mode == THISNODE && class > 0)
 			break;
@@ -58,7 +58,7 @@ static const struct policy_param params[] = {
 
 const struct policy_ops order_walk_policy = {
 	.name = "order_walk",
-	.doc = "Huge pages and single pages of all nodes in one walk (alloc_pages_multi_order).",
+	.doc = "Huge pages and single pages of all nodes in one scan (alloc_pages_multi_order).",
 	.kernel = "proposed in 2019",
 	.tier = "B",
 	.state_size = sizeof(struct order_walk),

@@ -3,13 +3,13 @@
  * pcp - how much memory the per-CPU page lists hold, and how they move it.
  *
  * `fixed` is 5.14 to 6.6: lists of one size, refills of one batch, drains that grow while
- * nothing is allocated (free_factor). A row whose lists are older keeps those: they are
- * of a fixed size as well. `auto` is the tuning merged for 6.7 (90b41691b988, 51a755c56dc0,
- * c0a242394cb9, 57c0419c5f0e, 6ccdcb6d3a74): the size follows the load between high_min
- * and high_max, refills double while they come one upon the other, and the vmstat tick
- * lets the lists shrink, piece by piece as in 6.18. `row` leaves the kernel row as it is.
+ * nothing is allocated (free_factor). A row with older lists stays as it is, because those
+ * have a fixed size as well. `auto` is the tuning merged for 6.7 (90b41691b988, 51a755c56dc0,
+ * c0a242394cb9, 57c0419c5f0e, 6ccdcb6d3a74): the size follows the load between high_min and
+ * high_max, consecutive refills double, and the vmstat tick lets the lists shrink, piece by
+ * piece as in 6.18. `row` leaves the kernel row as it is.
  *
- * The numbers override what the snapshot or the row's formula gave every PCP.
+ * The numbers override those of the snapshot or of the row's formula, for every PCP.
  */
 #include "pcp.h"
 #include "policy.h"

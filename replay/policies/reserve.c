@@ -2,21 +2,21 @@
 /*
  * reserve - MIGRATE_RESERVE, which leaked in 2.6.32, and four ways to mend it.
  *
- * Up to 4.3 the first pageblocks of a zone were of a type that served whoever found all
- * other lists empty, above all high-order requests that cannot sleep. When 5f8dcc21211a
- * (2.6.32) gave each migratetype a PCP list, a freed page of the reserve went among the
- * MOVABLE ones and a drain freed it as such: the reserve leaked away. The fixes discussed in
+ * Up to 4.3 the first pageblocks of a zone had the type MIGRATE_RESERVE. It served requests that
+ * found all other lists empty, mainly high-order requests that cannot sleep. 5f8dcc21211a
+ * (2.6.32) gave each migratetype a PCP list. From then on a freed page of the reserve went to the
+ * MOVABLE list and a drain freed it as MOVABLE: the reserve leaked. The fixes discussed in
  * December 2009:
  *
  *   fix1  a drain frees a page to its own type, that of its pageblock when it was freed
  *         (a7016235a61d, 2.6.33)
  *   fix2  pages of the reserve go past the PCP, under the zone lock
- *   fix3  they have a PCP list of their own, for whom a refill left empty-handed
+ *   fix3  they have a PCP list of their own, for requests whose refill found nothing
  *   fix4  the same, but only for MOVABLE requests
  *
- * Since 4.4 there is HIGHATOMIC instead; the policy puts a reserve beside it, on any row.
- * Pages of a request under ALLOC_NOFRAGMENT never come from it. The PCP list of fix3 and fix4
- * has order 0, the only order PCPs had; larger pages of the reserve go past the PCP.
+ * 4.4 replaced it by HIGHATOMIC; the policy adds a reserve beside that, on any row. A request
+ * under ALLOC_NOFRAGMENT gets no page of the reserve. The PCP list of fix3 and fix4 has order
+ * 0, the only order of PCPs at that time; larger pages of the reserve go past the PCP.
  */
 #include "policy.h"
 
@@ -55,9 +55,9 @@ static const char *const modes[] = {"none", "bug", "fix1", "fix2", "fix3", "fix4
 
 static const struct policy_param params[] = {
 	{"mode", NONE, FIX4, FIX1, offsetof(struct reserve, mode), modes,
-	 "bug: as in 2.6.32; fix1: as in 2.6.33; fix2 to fix4: what else was discussed."},
+	 "bug: as in 2.6.32; fix1: as in 2.6.33; fix2 to fix4: other fixes discussed."},
 	{"nr_reserve_blocks", -1, 1 << 20, -1, offsetof(struct reserve, blocks), NULL,
-	 "MOVABLE pageblocks, from the start of each zone; -1: what its min watermark fills, "
+	 "MOVABLE pageblocks, from the start of each zone; -1: those its min watermark fills, "
 	 "at most 2."},
 	{0},
 };

@@ -3,10 +3,10 @@
  * split_zone - every zone as several of one node, to share out the zone lock.
  *
  * After an RFC of 11 May 2023 (mm: improve page allocator scalability via splitting
- * zones): `parts` equal ranges, each with its own free lists and lock. The CPU's number
- * chooses the part a request begins with, the other parts of the zone follow before the
- * next zone. They have one kswapd. Each part keeps its share of the watermarks: a
- * request is below a mark of the zone when it is below that of every part.
+ * zones): `parts` equal ranges, each with its own free lists and lock. The CPU's number selects
+ * the first part that a request tries; the other parts of the zone follow before the next zone.
+ * All parts have one kswapd. Each part has its share of the watermarks: a request is below a
+ * mark of the zone when it is below that mark in every part.
  */
 #include "layout.h"
 #include "policy.h"

@@ -5,10 +5,10 @@
  * The fifth patch of fragmentation avoidance v5, which was in -mm and never merged
  * (sysctl fragment_stall_order): in the slow path a MOVABLE request that may reclaim is
  * refused a fallback to a chunk below `order`, boosts its zone and sleeps up to 20 ms.
- * As recorded (R0) pages are freed when the record freed them, so waiting gains nothing:
- * the policy counts what it would have refused (stall_refusals) to how many allocations
- * (stalls). With feedback it refuses, once per allocation; the zone is boosted, kswapd
- * woken, and the wait counted in modelled_stall_us.
+ * Without feedback (R0) pages are freed when the record freed them, so waiting gains nothing.
+ * The policy then counts the fallbacks that it would refuse (stall_refusals) and their
+ * allocations (stalls). With feedback it refuses, once per allocation: the zone is boosted,
+ * kswapd woken, and the wait counted in modelled_stall_us.
  */
 #include "policy.h"
 #include "reclaim_ops.h"
@@ -18,7 +18,7 @@ enum { DEFAULT_FACTOR = 15000 }; /* vm.watermark_boost_factor */
 
 struct stall {
 	int64_t order;
-	/* The allocation last refused: one stalls once, however many pages it refills. */
+	/* The allocation last refused. It stalls once, even if it refills many pages. */
 	uint64_t ts;
 	uint16_t cpu;
 };

@@ -9,9 +9,9 @@
  *                             with __GFP_NORETRY (b39d0ee2632d, 76e654cc91bb of 5.4)
  *   local_then_spill          the same, the second with all effort (cc638f329ef6 of 5.5)
  *
- * Then single pages of any node. As recorded (R0) nobody reclaims or compacts, so that
- * effort makes no difference and the last two are alike; with feedback it is rounds of
- * direct reclaim.
+ * Then single pages of any node. Without feedback (R0) the model neither reclaims nor compacts,
+ * so effort makes no difference and the last two modes are alike. With feedback, effort is
+ * rounds of direct reclaim.
  */
 #include "policy.h"
 
@@ -22,20 +22,20 @@ struct thp_numa {
 	int64_t mode;
 };
 
-static bool thp_numa(struct policy *self, struct huge_plan *scan)
+static bool thp_numa(struct policy *self, struct huge_plan *plan)
 {
 	static const struct huge_step everywhere = {{0, UINT8_MAX}, false};
 	const struct huge_try local = {.window = {everywhere}, .nr_steps = 1, .this_node = true};
 	const struct huge_try spill = {.window = {everywhere}, .nr_steps = 1, .rounds = ALL_EFFORT};
 	int64_t mode = ((const struct thp_numa *)self->state)->mode;
 
-	*scan = (struct huge_plan){{local, spill}, 2};
-	scan->tries[1].reclaimer = true;
+	*plan = (struct huge_plan){{local, spill}, 2};
+	plan->tries[1].reclaimer = true;
 	if (mode == LOCAL_THEN_SPILL_NORETRY)
-		scan->tries[1].rounds = 1;
+		plan->tries[1].rounds = 1;
 	if (mode == THIS_NODE || mode == SPILL) {
-		*scan = (struct huge_plan){{mode == SPILL ? spill : local}, 1};
-		scan->tries[0].rounds = ALL_EFFORT;
+		*plan = (struct huge_plan){{mode == SPILL ? spill : local}, 1};
+		plan->tries[0].rounds = ALL_EFFORT;
 	}
 	return true;
 }
@@ -45,7 +45,7 @@ static const char *const modes[] = {"thisnode", "spill", "local_then_spill_noret
 
 static const struct policy_param params[] = {
 	{"mode", THIS_NODE, LOCAL_THEN_SPILL, LOCAL_THEN_SPILL, offsetof(struct thp_numa, mode),
-	 modes, "The rule, by what it tries."},
+	 modes, "The rule, by the nodes it tries."},
 	{0},
 };
 

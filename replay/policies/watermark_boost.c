@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * watermark_boost - what raises a zone's watermarks, and how far.
+ * watermark_boost - the trigger and the limit of watermark boosts.
  *
  * A fallback into part of a pageblock raises the watermarks of its zone by a pageblock
  * (1c30844d2dfe, 5.0), so that kswapd reclaims and kcompactd makes whole blocks again.
- * 5.0 did so at every such fallback; since 6.15 (c2f6ea38fc1b, in 6.12 and 6.14 from
- * stable on) it takes an attempt to claim the block, whether or not that succeeds.
+ * 5.0 boosts at every such fallback. Since 6.15 (c2f6ea38fc1b, also in the stable trees of 6.12
+ * and 6.14) each attempt to claim the pageblock boosts, whether or not it succeeds.
  *
- * The boost acts on the watermarks where the tape shows kswapd's passes, which take it
- * back; elsewhere it is only counted. What kswapd then reclaims needs --reclaim R1 or R2.
+ * The boost acts on the watermarks if the tape shows passes of kswapd, which take it back;
+ * otherwise it is only counted. Reclaim by kswapd because of a boost needs --reclaim R1 or R2.
  */
 #include "policy.h"
 #include "watermark.h"
@@ -38,7 +38,7 @@ static const struct policy_param params[] = {
 
 const struct policy_ops watermark_boost_policy = {
 	.name = "watermark_boost",
-	.doc = "What raises a zone's watermarks, and how far.",
+	.doc = "The trigger and the limit of watermark boosts.",
 	.kernel = "5.0 (every_fallback), 6.15 (claim_attempt)",
 	.tier = "A",
 	.state_size = sizeof(struct watermark_boost),

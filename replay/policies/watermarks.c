@@ -2,15 +2,15 @@
 /*
  * watermarks - vm.min_free_kbytes, vm.watermark_scale_factor and vm.lowmem_reserve_ratio.
  *
- * min is the zone's share of min_free_kbytes by its size (of a HighMem or Movable zone: 1/1024
- * of it, 32 to 128 pages). low stands above it, high above low and promo above high, each by a
+ * min is the zone's share of min_free_kbytes by its size (HighMem and Movable zones: 1/1024 of
+ * the zone, 32 to 128 pages). low is above min, high above low and promo above high, each by a
  * quarter of that share or by watermark_scale_factor ten thousandths of the zone, whichever is
- * more (__setup_per_zone_wmarks, 4.6 to 6.18). Of a zone, the higher zones' pages divided by its
- * lowmem_reserve_ratio are kept from requests that could take those
+ * more (__setup_per_zone_wmarks, 4.6 to 6.18). A zone reserves pages against requests that may
+ * use higher zones: the pages of those zones divided by its lowmem_reserve_ratio
  * (setup_per_zone_lowmem_reserve).
  *
- * As when the sysctl is written, boosts are forgotten, and the per-CPU lists, which are sized
- * by the low watermark, are sized anew.
+ * As after a write to the sysctl, boosts are reset, and the per-CPU lists, which are sized by the
+ * low watermark, are sized anew.
  */
 #include "policy.h"
 
@@ -34,7 +34,7 @@ static int64_t clamp_pages(int64_t pages, int64_t least, int64_t most)
 	return pages < most ? pages : most;
 }
 
-/* What is kept free in all, in pages, and how many pages the zones have that keep it. */
+/* Pages that all low zones together reserve, and the managed pages of those zones. */
 struct reserve {
 	int64_t pages, managed;
 };
@@ -61,7 +61,7 @@ static int64_t scaled_step(const struct watermarks *w, const struct zone_spec *z
 	int64_t recorded = zone->wmark[WMARK_HIGH] - zone->wmark[WMARK_LOW];
 	int64_t scale = w->scale_factor;
 
-	/* A tape whose step is a quarter of min does not tell the factor. */
+	/* A recorded step of a quarter of min says nothing of the factor. */
 	if (scale == UNSET && recorded > zone->wmark[WMARK_MIN] / 4)
 		return recorded;
 	if (scale == UNSET)
@@ -127,11 +127,11 @@ static bool watermarks_of(struct policy *self, struct zone_spec *zones, int nr)
 	 UNSET,                                                                                    \
 	 offsetof(struct watermarks, ratio[zone]),                                                 \
 	 NULL,                                                                                     \
-	 "vm.lowmem_reserve_ratio of that zone; 0 keeps nothing from anybody."}
+	 "vm.lowmem_reserve_ratio of that zone; 0: no reserve."}
 
 static const struct policy_param params[] = {
 	{"min_free_kbytes", UNSET, 1 << 30, UNSET, offsetof(struct watermarks, min_free_kbytes),
-	 NULL, "The sysctl: what all zones together keep free, with pages of 4 kB."},
+	 NULL, "The sysctl: memory that all zones together reserve, with pages of 4 kB."},
 	{"watermark_scale_factor", UNSET, 3000, UNSET, offsetof(struct watermarks, scale_factor),
 	 NULL, "The sysctl: distance between two watermarks in 1/10000 of the zone."},
 	RATIO("reserve_ratio_dma", ZONE_DMA),
@@ -142,7 +142,7 @@ static const struct policy_param params[] = {
 
 const struct policy_ops watermarks_policy = {
 	.name = "watermarks",
-	.doc = "How much memory every zone keeps free; -1 leaves a setting as the tape has it.",
+	.doc = "Watermarks and reserves of every zone; -1 leaves a setting as recorded.",
 	.kernel = "4.6 to 6.18",
 	.tier = "B",
 	.state_size = sizeof(struct watermarks),

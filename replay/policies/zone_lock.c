@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * zone_lock - put the model's zone locks in a queue, and see who waits.
+ * zone_lock - queue the CPUs at the zone locks, and measure the waits.
  *
  * The profiles of Sapphire Rapids, Ice Lake and Cascade Lake are least-squares lines
  * through the hold times of rmqueue_bulk and free_pcppages_bulk for batches of 63 to 2047
- * pages in 52166607ecc9; below 63 pages they are an extrapolation. `tape` is the machine of
- * the recording: its numbers are given, as the report zone_lock.fit finds them.
+ * pages in 52166607ecc9; below 63 pages they are an extrapolation. `tape` is the recorded
+ * machine: its hold times are parameters, which the report zone_lock.fit finds.
  */
 #include "policy.h"
 
@@ -40,10 +40,9 @@ static const char *const profiles[] = {"spr", "icx", "clx", "tape", NULL};
 
 static const struct policy_param zone_lock_params[] = {
 	{"profile", PROFILE_SPR, PROFILE_TAPE, PROFILE_SPR, offsetof(struct zone_lock, profile),
-	 profiles,
-	 "Whose hold times: of a server, or of the tape's machine as far as its events tell."},
+	 profiles, "Hold times: of a server, or of the tape's machine, fitted to its events."},
 	PARAM(take_ps, 1000000000,
-	      "tape: picoseconds of a refill or allocation; from the tape if not given."),
+	      "tape: picoseconds of a refill or allocation; fitted if not given."),
 	PARAM(take_block_ps, 1000000000, "tape: and for each block it takes."),
 	PARAM(give_ps, 1000000000, "tape: picoseconds of a drain or free."),
 	PARAM(give_block_ps, 1000000000, "tape: and for each block it gives back."),

@@ -2,12 +2,12 @@
 /*
  * zone_reclaim_mode - vm.zone_reclaim_mode: reclaim on the own node before going remote.
  *
- * A request that may sleep and finds a zone of its CPU's node, or of a near node without
- * CPUs, below the watermark reclaims 32 pages there (2^order if that is more), looks
- * again, and only then goes on. As recorded (R0) it is counted only (node_reclaims); with
- * feedback the pages are those that reclaim freed on the record of that node. Whether a
- * page may be written or unmapped is not on the tape, so that every mode but 0 is the
- * same; vm.min_unmapped_ratio and vm.min_slab_ratio count as met.
+ * If a zone of the CPU's node, or of a near node without CPUs, is below the watermark, a request
+ * that may sleep reclaims 32 pages there (2^order if that is more) and tests the zone again
+ * before it tries the next. Without feedback (R0) this is only counted (node_reclaims). With
+ * feedback, the pages are those that reclaim freed on that node on the record. The tape does not
+ * show whether a page may be written or unmapped, so every mode but 0 is the same;
+ * vm.min_unmapped_ratio and vm.min_slab_ratio count as met.
  */
 #include "policy.h"
 

@@ -1,17 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compact_model.h"
 
+#include "node.h"
 #include "model/buddy.h"
 #include "model/fragmentation.h"
 #include "model/force_state.h"
 #include "model/zone.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Pages that would have to move out of a pageblock, or -1 if some cannot. */
-static int pages_to_move(const struct reclaim_run *run, const struct zone *zone, uint32_t start)
+int compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply,
+		   struct error *err)
 {
-	const struct model *m = run->model;
+	*c = (struct compaction){
+		.model = m,
+		.supply = supply,
+		.zones = calloc((size_t)m->nr_zones, sizeof(*c->zones)),
+		.skipped = calloc(m->nr_frames >> m->pageblock_order, sizeof(*c->skipped)),
+	};
+	if (!c->zones || !c->skipped)
+		return fail(err, ENOMEM, "no memory for the compaction of %d zones", m->nr_zones);
+	return 0;
+}
+
+void compaction_free(struct compaction *c)
+{
+	free(c->zones);
+	free(c->skipped);
+}
+
+/* The pages to move out of a pageblock, or -1 if some cannot move. */
+static int pages_to_move(const struct compaction *c, const struct zone *zone, uint32_t start)
+{
+	const struct model *m = c->model;
 	const struct pageblock *block = frame_block(m, start);
 	int pages = 0;
 
@@ -22,7 +45,7 @@ static int pages_to_move(const struct reclaim_run *run, const struct zone *zone,
 		const struct frame *f = &m->frames[frame];
 
 		if (f->state != FRAME_FREE &&
-		    (f->order || reclaim_supply_pins(&run->supply, frame) ||
+		    (f->order || reclaim_supply_pins(c->supply, frame) ||
 		     (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)))
 			return -1;
 		pages += f->state != FRAME_FREE;
@@ -31,16 +54,15 @@ static int pages_to_move(const struct reclaim_run *run, const struct zone *zone,
 	return pages;
 }
 
-/* suitable_migration_target: pages do not move into UNMOVABLE pageblocks, or into one that is free.
- */
-static bool is_target(const struct reclaim_run *run, uint32_t start)
+/* suitable_migration_target: pages do not move into UNMOVABLE or into free pageblocks. */
+static bool is_target(const struct compaction *c, uint32_t start)
 {
-	const struct model *m = run->model;
+	const struct model *m = c->model;
 	const struct frame *f = &m->frames[block_head(m, start)];
 
 	return frame_block(m, start)->migratetype == MIGRATETYPE_MOVABLE &&
 	       !(f->state == FRAME_FREE && f->order >= m->pageblock_order) &&
-	       !(run->skipped[start >> m->pageblock_order] & SKIP_TARGET);
+	       !(c->skipped[start >> m->pageblock_order] & SKIP_TARGET);
 }
 
 /* The highest free page of a pageblock below `from`, or NO_FRAME. */
@@ -58,36 +80,36 @@ static uint32_t free_page_of_block(const struct model *m, uint32_t start, uint32
 
 /*
  * The highest free page below `from`, in a pageblock above that of `start`, or NO_FRAME. A
- * pageblock that has no more is skipped from now on.
+ * pageblock without free pages is skipped from now on.
  */
-static uint32_t free_page_below(struct reclaim_run *run, uint32_t from, uint32_t start)
+static uint32_t free_page_below(struct compaction *c, uint32_t from, uint32_t start)
 {
-	const struct model *m = run->model;
+	const struct model *m = c->model;
 	uint32_t block;
 
 	for (; (block = block_start(m, from - 1)) > start; from = block) {
 		uint32_t page;
 
-		if (!is_target(run, block))
+		if (!is_target(c, block))
 			continue;
 		page = free_page_of_block(m, block, from);
 		if (page != NO_FRAME)
 			return page;
-		run->skipped[block >> m->pageblock_order] |= SKIP_TARGET;
+		c->skipped[block >> m->pageblock_order] |= SKIP_TARGET;
 	}
 	return NO_FRAME;
 }
 
-static void move_page(struct reclaim_run *run, struct zone *zone, uint32_t from, uint32_t to,
+static void move_page(struct compaction *c, struct zone *zone, uint32_t from, uint32_t to,
 		      uint32_t name)
 {
-	struct model *m = run->model;
+	struct model *m = c->model;
 
 	force_used(m, to, 0);
 	zone_mark_live(m, to, 0, MIGRATETYPE_MOVABLE);
 	if (name != NO_FRAME)
-		page_map_set(run->supply.pages, name, 0, to + 1, true);
-	reclaim_supply_moved(&run->supply, from, to);
+		page_map_set(c->supply->pages, name, 0, to + 1, true);
+	reclaim_supply_moved(c->supply, from, to);
 	if (m->frames[from].state == FRAME_OLD)
 		zone_forget_old(m, from, 0);
 	else
@@ -96,14 +118,14 @@ static void move_page(struct reclaim_run *run, struct zone *zone, uint32_t from,
 	node_counters(m, zone->node)->compacted_pages++;
 }
 
-/* What a run may do yet. */
+/* The rest of a run's budget. */
 struct budget {
 	int64_t pages;
-	double share; /* of pages that fail */
+	double share; /* of the pages fails */
 	struct zone_compaction *zone;
 };
 
-/* Whether the next page is one of those that cannot be moved. */
+/* Whether the move of the next page fails. */
 static bool fails(struct budget *budget)
 {
 	budget->zone->failing += budget->share;
@@ -113,14 +135,14 @@ static bool fails(struct budget *budget)
 	return true;
 }
 
-/* Move the pages of a pageblock, as far as the budget goes. */
-static void empty_block(struct reclaim_run *run, struct zone *zone, uint32_t start,
+/* Move the pages out of a pageblock, up to the budget. */
+static void empty_block(struct compaction *c, struct zone *zone, uint32_t start,
 			struct budget *budget)
 {
-	struct model *m = run->model;
-	uint32_t *names = run->supply.pages->names, *below = &budget->zone->below;
+	struct model *m = c->model;
+	uint32_t *names = c->supply->pages->names, *below = &budget->zone->below;
 
-	page_map_names(run->supply.pages, start, names);
+	page_map_names(c->supply->pages, start, names);
 	for (uint32_t from = start; from < start + (1u << m->pageblock_order); from++) {
 		const struct frame *f = &m->frames[from];
 		uint32_t to;
@@ -129,11 +151,11 @@ static void empty_block(struct reclaim_run *run, struct zone *zone, uint32_t sta
 			continue;
 		if (!budget->pages)
 			return;
-		to = free_page_below(run, *below, start);
+		to = free_page_below(c, *below, start);
 		*below = to == NO_FRAME ? start : to;
 		if (to == NO_FRAME)
 			return;
-		move_page(run, zone, from, to, names[from - start]);
+		move_page(c, zone, from, to, names[from - start]);
 		budget->pages--;
 	}
 }
@@ -146,7 +168,7 @@ static bool is_reached(const struct model *m, const struct zone *zone,
 	return compact_suits(m, zone, goal->order, zone->type) == COMPACT_SERVES;
 }
 
-/* A run goes on where the last one ended, until both ends have met (compact_cached_*_pfn). */
+/* A run goes on where the last one ended; anew if both ends have met (compact_cached_*_pfn). */
 static void find_ends(struct zone_compaction *zc, const struct model *m, const struct zone *zone)
 {
 	if (zc->from < zc->below)
@@ -156,46 +178,45 @@ static void find_ends(struct zone_compaction *zc, const struct model *m, const s
 }
 
 /* __reset_isolation_suitable */
-static void forget(struct reclaim_run *run, const struct zone *zone)
+static void forget(struct compaction *c, const struct zone *zone)
 {
-	struct zone_compaction *zc = &run->zones[zone->number];
-	int order = run->model->pageblock_order;
+	struct zone_compaction *zc = &c->zones[zone->number];
+	int order = c->model->pageblock_order;
 	uint32_t first = zone->start >> order, end = (zone->end - 1) >> order;
 
-	memset(&run->skipped[first], 0, (end - first + 1) * sizeof(*run->skipped));
+	memset(&c->skipped[first], 0, (end - first + 1) * sizeof(*c->skipped));
 	zc->from = zc->below = 0;
 	zc->flush = false;
 }
 
-void compact_model_sleeps(struct reclaim_run *run, int node)
+void compaction_kswapd_naps(struct compaction *c, int node)
 {
-	const struct model *m = run->model;
+	const struct model *m = c->model;
 
 	for (int i = 0; i < m->nr_zones; i++)
-		if (m->zones[i].node == node && run->zones[i].flush)
-			forget(run, &m->zones[i]);
+		if (m->zones[i].node == node && c->zones[i].flush)
+			forget(c, &m->zones[i]);
 }
 
-/* Whether the next pageblock has pages to move; one that has none is skipped from now on. */
-static bool has_work(struct reclaim_run *run, const struct zone *zone,
-		     const struct compact_goal *goal)
+/* Whether the next pageblock has pages to move; if not, it is skipped from now on. */
+static bool has_work(struct compaction *c, const struct zone *zone, const struct compact_goal *goal)
 {
-	uint32_t start = run->zones[zone->number].from;
-	uint8_t *skipped = &run->skipped[start >> run->model->pageblock_order];
+	uint32_t start = c->zones[zone->number].from;
+	uint8_t *skipped = &c->skipped[start >> c->model->pageblock_order];
 
 	if (start < zone->start || (*skipped & SKIP_SOURCE && !goal->thorough))
 		return false;
-	if (pages_to_move(run, zone, start) > 0)
+	if (pages_to_move(c, zone, start) > 0)
 		return true;
 	*skipped |= SKIP_SOURCE;
 	return false;
 }
 
-bool compact_model(struct reclaim_run *run, struct zone *zone, const struct compact_goal *goal,
+bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
 		   const struct service_row *row)
 {
-	struct model *m = run->model;
-	struct zone_compaction *zc = &run->zones[zone->number];
+	struct model *m = c->model;
+	struct zone_compaction *zc = &c->zones[zone->number];
 	struct budget budget = {
 		.pages = (int64_t)row->moved,
 		.share = row->failed ? (double)row->failed / (double)(row->moved + row->failed) : 0,
@@ -203,12 +224,12 @@ bool compact_model(struct reclaim_run *run, struct zone *zone, const struct comp
 	};
 
 	if (is_restarting(&zc->deferral, goal->order))
-		forget(run, zone);
+		forget(c, zone);
 	find_ends(zc, m, zone);
 	for (; zc->from < zc->below && budget.pages; zc->from += 1u << m->pageblock_order) {
-		if (!has_work(run, zone, goal))
+		if (!has_work(c, zone, goal))
 			continue;
-		empty_block(run, zone, zc->from, &budget);
+		empty_block(c, zone, zc->from, &budget);
 		if (is_reached(m, zone, goal))
 			return true;
 		if (!budget.pages)

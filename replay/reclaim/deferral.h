@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deferral.h - how long compaction of a zone is put off after it failed.
+ * deferral.h - compaction of a zone is deferred after it failed.
  *
- * Each failure doubles the attempts of which only the last is made, up to 64; orders below
- * the least that failed are never put off. kcompactd and allocations share what is known of
+ * Each failure doubles the number of attempts of which only the last is made, up to 64. Orders
+ * below the lowest that failed are never deferred. kcompactd and allocations share the state of
  * a zone. From mm/compaction.c of 6.18: defer_compaction, compaction_deferred,
  * compaction_defer_reset and compaction_restarting.
  */
@@ -15,13 +15,13 @@
 struct deferral {
 	int considered;       /* attempts since the last failure */
 	uint8_t shift;        /* of 2^shift attempts the last is made */
-	uint8_t order_failed; /* least order that failed, or is not known to succeed */
+	uint8_t order_failed; /* lowest order that failed, or is not known to succeed */
 };
 
-/* An attempt for an order: whether it is passed over. */
+/* Count an attempt for an order. Whether it is skipped. */
 bool is_deferred(struct deferral *d, int order);
-/* Whether the attempt for an order that is made is the last of as many as can be passed over. */
+/* Whether an attempt for an order ends the longest possible deferral. */
 bool is_restarting(const struct deferral *d, int order);
 void defer(struct deferral *d, int order);
-/* An order was made; `allocated`: and handed out. */
+/* Compaction made a block of an order; `allocated`: it was handed out as well. */
 void defer_reset(struct deferral *d, int order, bool allocated);

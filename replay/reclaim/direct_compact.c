@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* try_to_compact_pages, 4.20 to 6.18: an allocation compacts the zones of its zonelist. */
-#include "compact_model.h"
-#include "reclaim_run.h"
+#include "direct_compact.h"
+
+#include "node.h"
 #include "model/fragmentation.h"
+#include "model/reclaim_ops.h"
 #include "model/zone.h"
 
-/* compact_zone_order: whether the zone can serve the order now. */
-static bool compact_zone(struct reclaim_run *run, struct zone *zone, const struct request *rq,
-			 int priority)
+/* compact_zone_order: whether the zone can serve the order afterwards. */
+static bool compact_zone(const struct reclaim_parts *parts, struct zone *zone,
+			 const struct request *rq, int priority)
 {
 	const struct compact_goal goal = {
 		.order = rq->order,
 		.thorough = priority == COMPACT_PRIO_SYNC_FULL,
 		.direct = true,
 	};
-	struct model *m = run->model;
-	struct deferral *deferral = &run->zones[zone->number].deferral;
+	struct model *m = parts->model;
+	struct deferral *deferral = &parts->compaction->zones[zone->number].deferral;
 	struct counters *counters = node_counters(m, zone->node);
 	const struct service_row *row;
 
@@ -32,11 +33,11 @@ static bool compact_zone(struct reclaim_run *run, struct zone *zone, const struc
 	case COMPACT_SUITS:
 		break;
 	}
-	row = reclaim_run_draw_compaction(run, true);
+	row = services_draw_compaction(parts->services, true);
 	counters->direct_compactions++;
 	counters->modelled_stall_us += row->ns / 1000;
-	reclaim_run_emit_run(run, zone, 0, row->ns);
-	if (compact_model(run, zone, &goal, row)) {
+	emit_compaction_run(parts->rows, zone, 0, row->ns);
+	if (compact_model(parts->compaction, zone, &goal, row)) {
 		defer_reset(deferral, rq->order, false);
 		return true;
 	}
@@ -45,30 +46,22 @@ static bool compact_zone(struct reclaim_run *run, struct zone *zone, const struc
 	return false;
 }
 
-bool direct_compact(void *self, const struct zonelist *list, const struct request *rq, int priority)
+bool direct_compact(const struct reclaim_parts *parts, const struct zonelist *list,
+		    const struct request *rq, int priority)
 {
-	struct reclaim_run *run = self;
-
 	if (!(rq->gfp_flags & GFP_IO))
 		return false;
-	reclaim_run_emit_compaction(run, &(struct compaction_row){
-						 .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
-						 .node = -1,
-						 .zone = -1,
-						 .order = rq->order,
-						 .priority = priority,
-						 .gfp_flags = rq->gfp_flags,
-					 });
+	emit_compaction(parts->rows, &(struct compaction_row){
+					     .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
+					     .node = -1,
+					     .zone = -1,
+					     .order = rq->order,
+					     .priority = priority,
+					     .gfp_flags = rq->gfp_flags,
+				     });
 	for (int i = 0; i < list->nr; i++)
 		if (list->zones[i]->type <= rq->class_zone &&
-		    compact_zone(run, list->zones[i], rq, priority))
+		    compact_zone(parts, list->zones[i], rq, priority))
 			return true;
 	return false;
-}
-
-void direct_compacted(void *self, const struct zone *zone, int order)
-{
-	struct reclaim_run *run = self;
-
-	defer_reset(&run->zones[zone->number].deferral, order, true);
 }

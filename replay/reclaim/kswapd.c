@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kswapd.h"
 
+#include "node.h"
 #include "model/vmstat_diff.h"
-#include "compact_model.h"
-#include "reclaim_run.h"
 #include "model/watermark.h"
 #include "model/zone.h"
 
@@ -25,14 +24,11 @@ void kswapd_init(struct kswapd *k, const struct model *m, int node)
 {
 	*k = (struct kswapd){
 		.node = node,
+		.cpu = node_first_cpu(m, node),
 		.due = UINT64_MAX,
 		.want_zone = -1,
 		.class_zone = NR_ZONE - 1,
 	};
-	while (k->cpu < m->nr_cpus - 1 && m->cpu_nodes[k->cpu] != node)
-		k->cpu++;
-	if (m->cpu_nodes[k->cpu] != node)
-		k->cpu = 0;
 }
 
 bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone)
@@ -85,19 +81,19 @@ static bool may_sleep(const struct model *m, const struct kswapd *k)
 	       kswapd_may_sleep(m, k->node, k->reclaim_order, k->class_zone);
 }
 
-static void begin_pass(struct reclaim_run *run, struct kswapd *k)
+static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	struct model *m = run->model;
+	struct model *m = parts->model;
 
 	k->alloc_order = k->reclaim_order = k->want_order;
 	k->class_zone = asked_zone(m, k);
 	k->want_order = 0;
 	k->want_zone = -1;
 	node_counters(m, k->node)->kswapd_passes++;
-	reclaim_run_emit(run, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_WAKE,
-						    .node = k->node,
-						    .zone = k->class_zone,
-						    .order = k->alloc_order});
+	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_WAKE,
+							.node = k->node,
+							.zone = k->class_zone,
+							.order = k->alloc_order});
 	vmstat_diff_kswapd(m, k->node, true);
 	kswapd_begin(m, k->node, k->class_zone);
 	k->state = KSWAPD_BALANCING;
@@ -109,68 +105,69 @@ static void begin_pass(struct reclaim_run *run, struct kswapd *k)
 }
 
 /*
- * The timer ends a nap. It leaves kswapd on its wait queue until kswapd runs, so that
- * all who call meanwhile are told, though none of them wakes it (waitqueue_active).
+ * The timer ends a nap. kswapd stays on its wait queue until it runs, so calls
+ * meanwhile emit rows although they wake nobody (waitqueue_active). The first one counts.
  */
-static void time_out(struct reclaim_run *run, struct kswapd *k)
+static void time_out(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	k->state = KSWAPD_NAPPED;
 	k->called = false;
-	k->due = run->model->now.ts + reclaim_run_wake_ns(run);
+	k->due = parts->model->now.ts + services_draw_wake_ns(parts->services);
 }
 
 /* kswapd_try_to_sleep, up to the nap. */
-static void try_to_sleep(struct reclaim_run *run, struct kswapd *k)
+static struct kcompactd_wake try_to_sleep(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	if (!may_sleep(run->model, k)) {
-		begin_pass(run, k);
-		return;
+	if (!may_sleep(parts->model, k)) {
+		begin_pass(parts, k);
+		return (struct kcompactd_wake){0};
 	}
-	compact_model_sleeps(run, k->node);
-	reclaim_run_wake_kcompactd(run, k->node, k->alloc_order, k->class_zone);
+	compaction_kswapd_naps(parts->compaction, k->node);
 	k->state = KSWAPD_NAPPING;
-	k->due = run->model->now.ts + NAP_NS;
+	k->due = parts->model->now.ts + NAP_NS;
+	return (struct kcompactd_wake){k->alloc_order, k->class_zone};
 }
 
 /* kswapd_try_to_sleep, after the nap. */
-static void end_nap(struct reclaim_run *run, struct kswapd *k)
+static void end_nap(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	struct model *m = run->model;
+	struct model *m = parts->model;
 
 	if (!may_sleep(m, k)) {
-		begin_pass(run, k);
+		begin_pass(parts, k);
 		return;
 	}
 	node_counters(m, k->node)->kswapd_sleeps++;
-	reclaim_run_emit(run, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_SLEEP,
-						    .node = k->node,
-						    .zone = -1,
-						    .order = -1});
+	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_SLEEP,
+							.node = k->node,
+							.zone = -1,
+							.order = -1});
 	vmstat_diff_kswapd(m, k->node, false);
 	k->state = KSWAPD_ASLEEP;
 	k->slept_at = m->now.ts;
 	k->due = UINT64_MAX;
 }
 
-static void end_pass(struct reclaim_run *run, struct kswapd *k)
+static struct kswapd_wants end_pass(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	struct model *m = run->model;
+	struct model *m = parts->model;
 	bool reset = k->reclaim_order < k->alloc_order;
+	struct kswapd_wants wants = {0};
 
 	kswapd_end(m, k->node);
 	if (k->boosted)
-		reclaim_run_wake_kcompactd(run, k->node, m->pageblock_order, k->class_zone);
+		wants.after_boost = (struct kcompactd_wake){m->pageblock_order, k->class_zone};
 	if (!reset) {
 		k->alloc_order = k->reclaim_order = k->want_order;
 		k->class_zone = asked_zone(m, k);
 	}
-	try_to_sleep(run, k);
+	wants.before_nap = try_to_sleep(parts, k);
+	return wants;
 }
 
-/* A round of balance_pgdat begins, unless the pass is over: then false. */
-static bool begin_round(struct reclaim_run *run, struct kswapd *k)
+/* Begin a round of balance_pgdat. False if the pass is over instead. */
+static bool begin_round(const struct model *m, struct kswapd *k)
 {
-	const struct model *m = run->model;
 	bool balanced = kswapd_balanced(m, k->node, k->reclaim_order, k->class_zone);
 	int64_t pages = 0, most;
 
@@ -188,7 +185,7 @@ static bool begin_round(struct reclaim_run *run, struct kswapd *k)
 		k->round_pages += high > CLUSTER ? high : CLUSTER;
 		pages += (int64_t)zone->managed;
 	}
-	/* A priority scans its share of the LRU lists, which are most of the memory. */
+	/* A priority scans its share of the LRU lists, taken as the whole memory. */
 	most = pages >> k->priority;
 	most = most > CLUSTER ? most : CLUSTER;
 	k->left = k->round_pages < most ? k->round_pages : most;
@@ -197,8 +194,8 @@ static bool begin_round(struct reclaim_run *run, struct kswapd *k)
 	return true;
 }
 
-/* The round is over; whether the pass goes on. */
-static bool end_round(struct reclaim_run *run, struct kswapd *k)
+/* The round is over: whether the pass goes on. */
+static bool end_round(const struct model *m, struct kswapd *k)
 {
 	bool harder = k->got < k->round_pages && !(k->boost && k->priority == BOOST_PRIORITY);
 
@@ -206,7 +203,7 @@ static bool end_round(struct reclaim_run *run, struct kswapd *k)
 	k->reclaimed += k->got;
 	if (k->reclaim_order && k->reclaimed >= 2ll << k->reclaim_order) {
 		k->reclaim_order = 0;
-		node_counters(run->model, k->node)->order_resets++;
+		node_counters(m, k->node)->order_resets++;
 	}
 	k->boost -= k->got < k->boost ? k->got : k->boost;
 	if (k->boost && !k->got)
@@ -216,65 +213,65 @@ static bool end_round(struct reclaim_run *run, struct kswapd *k)
 	return k->priority >= 1;
 }
 
-/* How long it scanned for a cluster of pages, or one that it did not get. */
-static uint64_t scan_ns(struct reclaim_run *run, const struct kswapd *k, bool got)
+/* Nanoseconds of a scan for a cluster of pages; `got`: it found some. */
+static uint64_t scan_ns(const struct reclaim_parts *parts, const struct kswapd *k, bool got)
 {
 	const struct service_row *row;
 
-	if (!got && !reclaim_supply_waits(&run->supply, k->node, k->class_zone))
+	if (!got && !reclaim_supply_waits(parts->supply, k->node, k->class_zone))
 		return EMPTY_NS;
-	row = service_draw(&run->kswapd_service);
+	row = service_draw(&parts->services->kswapd);
 	if (got || !row->moved)
 		return EMPTY_NS + row->ns;
 	return EMPTY_NS + row->ns * row->moved / (row->moved + row->failed);
 }
 
-static void balance(struct reclaim_run *run, struct kswapd *k)
+static struct kswapd_wants balance(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	struct model *m = run->model;
+	const struct kswapd_wants none = {0};
 	int64_t cluster, got;
 
-	if (!k->in_round && !begin_round(run, k)) {
-		end_pass(run, k);
-		return;
-	}
+	if (!k->in_round && !begin_round(parts->model, k))
+		return end_pass(parts, k);
 	cluster = k->left < CLUSTER ? k->left : CLUSTER;
-	got = reclaim_supply_take(&run->supply, k->node, k->class_zone, cluster);
+	got = reclaim_supply_take(parts->supply, k->node, k->class_zone, cluster);
 	k->got += got;
 	k->left -= cluster;
-	k->due = m->now.ts + scan_ns(run, k, got > 0);
+	k->due = parts->model->now.ts + scan_ns(parts, k, got > 0);
 	if (got)
 		k->failures = 0;
-	if (k->left > 0 && got == cluster)
-		return;
-	if (!end_round(run, k)) {
-		k->failures += !k->reclaimed;
-		end_pass(run, k);
-	}
+	if ((k->left > 0 && got == cluster) || end_round(parts->model, k))
+		return none;
+	k->failures += !k->reclaimed;
+	return end_pass(parts, k);
 }
 
-void kswapd_step(struct reclaim_run *run, struct kswapd *k)
+struct kswapd_wants kswapd_step(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	k->due = run->model->now.ts;
+	struct kswapd_wants wants = {0};
+
+	k->due = parts->model->now.ts;
 	switch (k->state) {
 	case KSWAPD_WAKING:
-		begin_pass(run, k);
+		begin_pass(parts, k);
 		break;
 	case KSWAPD_BALANCING:
-		balance(run, k);
+		wants = balance(parts, k);
 		break;
 	case KSWAPD_NAPPING:
-		time_out(run, k);
+		time_out(parts, k);
 		break;
 	case KSWAPD_NAPPED:
-		end_nap(run, k);
+		end_nap(parts, k);
 		break;
-	default:
+	case KSWAPD_ASLEEP:
 		k->due = UINT64_MAX;
+		break;
 	}
+	return wants;
 }
 
-/* It sleeps, and its node is short of memory: was that within a second? */
+/* The node of a sleeping kswapd is short of memory: count a sleep of less than a second. */
 static void note_premature(const struct model *m, struct kswapd *k)
 {
 	if (k->slept_at && m->now.ts <= k->slept_at + PREMATURE_NS)
@@ -288,49 +285,50 @@ static bool is_boosted(const struct model *m, int node, int class_zone)
 	return false;
 }
 
-void kswapd_wakeup(struct reclaim_run *run, struct kswapd *k, uint32_t gfp_flags, int order,
-		   int class_zone)
+struct kcompactd_wake kswapd_wakeup(const struct reclaim_parts *parts, struct kswapd *k,
+				    uint32_t gfp_flags, int order, int class_zone)
 {
-	struct model *m = run->model;
+	const struct kcompactd_wake none = {0};
+	struct model *m = parts->model;
 
 	k->want_zone = k->want_zone > class_zone ? k->want_zone : class_zone;
 	k->want_order = k->want_order > order ? k->want_order : order;
 	if (k->state == KSWAPD_WAKING || k->state == KSWAPD_BALANCING)
-		return;
+		return none;
 	if (k->failures >= MAX_FAILURES || (kswapd_balanced(m, k->node, order, class_zone) &&
 					    !is_boosted(m, k->node, class_zone))) {
 		/* 5ecd9d403ad0, 4.17 */
 		if (m->kernel->kcompactd_by_callers && !(gfp_flags & GFP_DIRECT_RECLAIM))
-			reclaim_run_wake_kcompactd(run, k->node, order, class_zone);
-		return;
+			return (struct kcompactd_wake){order, class_zone};
+		return none;
 	}
-	reclaim_run_emit(run, &(struct reclaim_row){.kind = RECLAIM_KIND_WAKEUP_KSWAPD,
-						    .node = k->node,
-						    .zone = class_zone,
-						    .order = order,
-						    .gfp_flags = gfp_flags});
+	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_WAKEUP_KSWAPD,
+							.node = k->node,
+							.zone = class_zone,
+							.order = order,
+							.gfp_flags = gfp_flags});
 	if (k->state == KSWAPD_NAPPED && k->called)
-		return;
+		return none;
 	node_counters(m, k->node)->kswapd_wakeups++;
 	k->called = true;
 	if (k->state == KSWAPD_NAPPED)
-		return;
+		return none;
 	if (k->state == KSWAPD_NAPPING) {
 		node_counters(m, k->node)->naps_cut++;
-		/* What it slept for stays asked for. */
+		/* The next pass also aims at the order of the last one. */
 		k->want_order = k->want_order > k->reclaim_order ? k->want_order : k->reclaim_order;
 	} else {
 		note_premature(m, k);
 	}
 	k->state = KSWAPD_WAKING;
-	k->due = m->now.ts + reclaim_run_wake_ns(run);
-	reclaim_run_hurry(run, k->due);
+	k->due = m->now.ts + services_draw_wake_ns(parts->services);
+	return none;
 }
 
-void kswapd_overtaken(struct reclaim_run *run, struct kswapd *k, bool progress)
+void kswapd_overtaken(const struct model *m, struct kswapd *k, bool progress)
 {
 	if (k->state == KSWAPD_ASLEEP)
-		note_premature(run->model, k);
+		note_premature(m, k);
 	if (progress)
 		k->failures = 0;
 }

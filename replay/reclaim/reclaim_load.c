@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of a tape that a run with feedback needs: what reclaim took, and who called for it. */
+/* The rows of a tape that a run with feedback needs. */
 #include "reclaim_run.h"
 
 #include <errno.h>
@@ -10,11 +10,11 @@ static int load_service(struct reclaim_run *run, const struct service_columns *c
 			struct error *err)
 {
 	struct service *const services[] = {
-		[SERVICE_WHAT_KSWAPD] = &run->kswapd_service,
-		[SERVICE_WHAT_DIRECT] = &run->direct_service,
-		[SERVICE_WHAT_COMPACTION] = &run->compaction_service,
-		[SERVICE_WHAT_WAKE] = &run->wake_service,
-		[SERVICE_WHAT_DIRECT_COMPACTION] = &run->direct_compaction_service,
+		[SERVICE_WHAT_KSWAPD] = &run->services.kswapd,
+		[SERVICE_WHAT_DIRECT] = &run->services.direct,
+		[SERVICE_WHAT_COMPACTION] = &run->services.compaction,
+		[SERVICE_WHAT_WAKE] = &run->services.wake,
+		[SERVICE_WHAT_DIRECT_COMPACTION] = &run->services.direct_compact,
 	};
 
 	for (size_t i = 0; i < rows; i++) {
@@ -22,7 +22,7 @@ static int load_service(struct reclaim_run *run, const struct service_columns *c
 
 		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] >> 62 || c->moved[i] >> 40 ||
 		    c->failed[i] >> 40)
-			return fail(err, EINVAL, "service: row %zu cannot be", i);
+			return fail(err, EINVAL, "service: row %zu is invalid", i);
 		s = services[c->what[i]];
 		if (s->nr == SERVICE_ROWS)
 			return fail(err, E2BIG, "service: more than %d rows of one kind",
@@ -32,8 +32,8 @@ static int load_service(struct reclaim_run *run, const struct service_columns *c
 	return 0;
 }
 
-/* Boosts call without flags; those are the model's own. */
-static bool is_probe(const struct model *m, const struct reclaim_columns *c, size_t i)
+/* Calls without gfp flags come from boosts; the model makes its own. */
+static bool is_slow_entry(const struct model *m, const struct reclaim_columns *c, size_t i)
 {
 	bool calls = c->kind[i] == RECLAIM_KIND_WAKEUP_KSWAPD;
 
@@ -45,24 +45,25 @@ static bool is_probe(const struct model *m, const struct reclaim_columns *c, siz
 			  is_valid(c->zone_valid, i) && c->zone[i] < NR_ZONE);
 }
 
-static int load_probes(struct reclaim_run *run, const struct reclaim_columns *c, size_t rows,
-		       struct error *err)
+static int load_entries(struct reclaim_run *run, const struct reclaim_columns *c, size_t rows,
+			struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
 		bool calls = c->kind[i] == RECLAIM_KIND_WAKEUP_KSWAPD;
 
-		if (c->at[i] < run->first || !is_probe(run->model, c, i))
+		if (c->at[i] < run->first || !is_slow_entry(run->model, c, i))
 			continue;
-		if (run->nr_probes == run->probes_room) {
-			size_t room = run->probes_room ? 2 * run->probes_room : 1024;
-			struct probe *more = realloc(run->probes, room * sizeof(*more));
+		if (run->nr_entries == run->entries_room) {
+			size_t room = run->entries_room ? 2 * run->entries_room : 1024;
+			struct slow_entry *more = realloc(run->entries, room * sizeof(*more));
 
 			if (!more)
-				return fail(err, ENOMEM, "no memory for %zu reclaims", room);
-			run->probes = more;
-			run->probes_room = room;
+				return fail(err, ENOMEM,
+					    "no memory for %zu entries into the slow path", room);
+			run->entries = more;
+			run->entries_room = room;
 		}
-		run->probes[run->nr_probes++] = (struct probe){
+		run->entries[run->nr_entries++] = (struct slow_entry){
 			.at = c->at[i],
 			.ts = c->ts[i],
 			.gfp_flags = c->gfp_flags[i],
@@ -76,28 +77,29 @@ static int load_probes(struct reclaim_run *run, const struct reclaim_columns *c,
 	return 0;
 }
 
-static int load_looks(struct reclaim_run *run, const struct compaction_columns *c, size_t rows,
-		      struct error *err)
+static int load_first_checks(struct reclaim_run *run, const struct compaction_columns *c,
+			     size_t rows, struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
-		bool looks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
-		struct look *look = run->looks, *end = run->looks + run->nr_looks;
-		struct look *more;
+		bool checks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
+		struct first_check *first = run->first_checks, *more;
+		struct first_check *end = first + run->nr_first_checks;
 
 		if (!is_valid(c->node_valid, i) ||
-		    (!looks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
+		    (!checks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
 		     c->kind[i] != COMPACTION_KIND_WAKEUP_KCOMPACTD))
 			continue;
-		while (look < end && look->node != c->node[i])
-			look++;
-		if (look < end)
+		while (first < end && first->node != c->node[i])
+			first++;
+		if (first < end)
 			continue;
-		more = realloc(run->looks, (run->nr_looks + 1) * sizeof(*more));
+		more = realloc(run->first_checks, (run->nr_first_checks + 1) * sizeof(*more));
 		if (!more)
-			return fail(err, ENOMEM, "no memory for the looks of %zu kcompactds",
-				    run->nr_looks + 1);
-		run->looks = more;
-		more[run->nr_looks++] = (struct look){c->node[i], looks ? c->ts[i] : UINT64_MAX};
+			return fail(err, ENOMEM, "no memory for the first checks of %zu kcompactds",
+				    run->nr_first_checks + 1);
+		run->first_checks = more;
+		more[run->nr_first_checks++] =
+			(struct first_check){c->node[i], checks ? c->ts[i] : UINT64_MAX};
 	}
 	return 0;
 }
@@ -138,11 +140,11 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 	if (ret)
 		return ret;
 	if (table == &reclaim_table)
-		return load_probes(run, &columns.reclaim, nr, err);
+		return load_entries(run, &columns.reclaim, nr, err);
 	if (table == &reclaimed_table)
 		return reclaim_supply_load(&run->supply, run->model, &columns.reclaimed, nr,
 					   run->first, err);
 	if (table == &compaction_table)
-		return load_looks(run, &columns.compaction, nr, err);
+		return load_first_checks(run, &columns.compaction, nr, err);
 	return load_service(run, &columns.service, nr, err);
 }

@@ -1,49 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reclaim_run.h"
 
+#include "direct_compact.h"
+#include "node.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum {
-	CLUSTER = 32, /* SWAP_CLUSTER_MAX */
-	ROWS = 1 << 14,
-};
-#define STALL_NS 20000000ull /* HZ/50 */
-#define WAKE_NS  50000ull
-#define TRIED_NS 1000000000ull /* who reclaimed longer ago did for another request */
+enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */ };
+#define STALL_NS 20000000ull   /* HZ/50 */
+#define TASK_NS  1000000000ull /* a task that reclaimed longer ago did so for another request */
 
-const struct service_row *service_draw(struct service *s)
+/* When kcompactd first checks for work. Without compaction events on the tape: at once. */
+static uint64_t first_check(const struct reclaim_run *run, int node, uint64_t ts)
 {
-	unsigned bits = s->drawn++ % SERVICE_ROWS, reversed = 0;
-
-	for (unsigned bit = 1; bit < SERVICE_ROWS; bit <<= 1) {
-		reversed = reversed << 1 | (bits & 1);
-		bits >>= 1;
-	}
-	return &s->rows[(int)reversed * s->nr / SERVICE_ROWS];
-}
-
-const struct service_row *reclaim_run_draw_compaction(struct reclaim_run *run, bool direct)
-{
-	static const struct service_row unknown = {.moved = 2048};
-	struct service *own = direct ? &run->direct_compaction_service : &run->compaction_service;
-	struct service *other = direct ? &run->compaction_service : &run->direct_compaction_service;
-
-	if (!own->nr && !other->nr)
-		return &unknown;
-	return service_draw(own->nr ? own : other);
-}
-
-/* A tape without compaction events tells nothing: then it looks at once. */
-static uint64_t first_look(const struct reclaim_run *run, int node, uint64_t ts)
-{
-	for (size_t i = 0; i < run->nr_looks; i++)
-		if (run->looks[i].node == tape_node(run->model, node))
-			return run->looks[i].ts;
-	return run->nr_looks ? UINT64_MAX : ts;
+	for (size_t i = 0; i < run->nr_first_checks; i++)
+		if (run->first_checks[i].node == tape_node(run->model, node))
+			return run->first_checks[i].ts;
+	return run->nr_first_checks ? UINT64_MAX : ts;
 }
 
 static int daemons_new(struct reclaim_run *run, struct error *err)
@@ -52,10 +28,7 @@ static int daemons_new(struct reclaim_run *run, struct error *err)
 
 	run->kswapds = calloc(nodes, sizeof(*run->kswapds));
 	run->kcompactds = calloc(nodes, sizeof(*run->kcompactds));
-	run->zones = calloc((size_t)run->model->nr_zones, sizeof(*run->zones));
-	run->skipped =
-		calloc(run->model->nr_frames >> run->model->pageblock_order, sizeof(*run->skipped));
-	if (!run->kswapds || !run->kcompactds || !run->zones || !run->skipped)
+	if (!run->kswapds || !run->kcompactds)
 		return fail(err, ENOMEM, "no memory for the daemons of %zu nodes", nodes);
 	for (int node = 0; node < (int)nodes; node++) {
 		kswapd_init(&run->kswapds[node], run->model, node);
@@ -68,14 +41,45 @@ void reclaim_run_free(struct reclaim_run *run)
 {
 	free(run->kcompactds);
 	free(run->kswapds);
-	free(run->zones);
-	free(run->skipped);
-	free(run->looks);
-	free(run->probes);
+	free(run->first_checks);
+	free(run->entries);
+	compaction_free(&run->compaction);
 	reclaim_supply_free(&run->supply);
 }
 
-/* Let every daemon do what is due until `ts`, in the order of time, then of nodes. */
+/* A daemon is due at a time: run_daemons() looks no later. */
+static void note_due(struct reclaim_run *run, uint64_t due)
+{
+	run->due = due < run->due ? due : run->due;
+}
+
+void reclaim_run_wake_kcompactd(struct reclaim_run *run, int node, struct kcompactd_wake wake)
+{
+	struct kcompactd *c = &run->kcompactds[node];
+
+	kcompactd_wakeup(&run->parts, c, wake);
+	note_due(run, c->due);
+}
+
+void reclaim_run_wake_kswapd(struct reclaim_run *run, int node, uint32_t gfp_flags, int order,
+			     int class_zone)
+{
+	struct kswapd *k = &run->kswapds[node];
+	struct kcompactd_wake wake = kswapd_wakeup(&run->parts, k, gfp_flags, order, class_zone);
+
+	note_due(run, k->due);
+	reclaim_run_wake_kcompactd(run, node, wake);
+}
+
+static void step_kswapd(struct reclaim_run *run, struct kswapd *k)
+{
+	struct kswapd_wants wants = kswapd_step(&run->parts, k);
+
+	reclaim_run_wake_kcompactd(run, k->node, wants.after_boost);
+	reclaim_run_wake_kcompactd(run, k->node, wants.before_nap);
+}
+
+/* Let every daemon do what is due until `ts`: by time, then kswapd first, then by node. */
 static void run_daemons(struct reclaim_run *run, uint64_t ts)
 {
 	struct model *m = run->model;
@@ -100,37 +104,37 @@ static void run_daemons(struct reclaim_run *run, uint64_t ts)
 		if (k->due <= c->due) {
 			m->now.cpu = k->cpu;
 			m->now.pid = k->pid;
-			kswapd_step(run, k);
+			step_kswapd(run, k);
 		} else {
 			m->now.cpu = c->cpu;
 			m->now.pid = 0;
-			kcompactd_step(run, c);
+			kcompactd_step(&run->parts, c, kswapd_runs(&run->kswapds[c->node]));
 		}
 		run->due = 0;
 	}
 }
 
-static void note_tried(struct reclaim_run *run, const struct probe *p)
+static void note_reclaiming(struct reclaim_run *run, const struct slow_entry *e)
 {
-	struct tried *t = run->tried;
+	struct reclaiming_task *t = run->tasks, *end = run->tasks + RECLAIMING_TASKS;
 
-	while (t < run->tried + TRIED_TASKS && (t->pid != p->pid || t->order != p->order))
+	while (t < end && (t->pid != e->pid || t->order != e->order))
 		t++;
-	if (t == run->tried + TRIED_TASKS) {
-		t = &run->tried[run->next_tried++ % TRIED_TASKS];
-		*t = (struct tried){.pid = p->pid, .order = p->order};
+	if (t == end) {
+		t = &run->tasks[run->next_task++ % RECLAIMING_TASKS];
+		*t = (struct reclaiming_task){.pid = e->pid, .order = e->order};
 	}
-	t->ts = p->ts;
+	t->ts = e->ts;
 	t->times++;
 }
 
-static int tried(void *self, int order)
+static int take_tries(void *self, int order)
 {
 	struct reclaim_run *run = self;
 
-	for (struct tried *t = run->tried; t < run->tried + TRIED_TASKS; t++)
+	for (struct reclaiming_task *t = run->tasks; t < run->tasks + RECLAIMING_TASKS; t++)
 		if (t->pid == run->model->now.pid && t->order == order) {
-			bool recent = run->model->now.ts <= t->ts + TRIED_NS;
+			bool recent = run->model->now.ts <= t->ts + TASK_NS;
 			int times = recent ? t->times : 0;
 
 			t->times = 0;
@@ -139,50 +143,46 @@ static int tried(void *self, int order)
 	return 0;
 }
 
-static void call(struct reclaim_run *run, const struct probe *p)
+static void call_kswapd(struct reclaim_run *run, const struct slow_entry *e)
 {
 	const struct model *m = run->model;
 
 	for (int node = 0; node < m->nr_nodes; node++)
-		if (tape_node(m, node) == p->node)
-			kswapd_wakeup(run, &run->kswapds[node], p->gfp_flags, p->order,
-				      p->class_zone);
+		if (tape_node(m, node) == e->node)
+			reclaim_run_wake_kswapd(run, node, e->gfp_flags, e->order, e->class_zone);
 }
 
-/* A request that had to reclaim on the record, or called a kswapd. */
-static void probe(struct reclaim_run *run, const struct probe *p)
+static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 {
 	struct model *m = run->model;
 	struct request rq = {
-		.gfp_flags = p->gfp_flags,
-		.order = p->order,
-		.migratetype = p->gfp_flags & GFP_MOVABLE       ? MIGRATETYPE_MOVABLE
-			       : p->gfp_flags & GFP_RECLAIMABLE ? MIGRATETYPE_RECLAIMABLE
-								: MIGRATETYPE_UNMOVABLE,
-		.class_zone = (uint8_t)gfp_class_zone(p->gfp_flags),
-		.node = m->cpu_nodes[p->cpu],
+		.gfp_flags = e->gfp_flags,
+		.order = e->order,
+		.migratetype = (uint8_t)gfp_migratetype(e->gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.node = m->cpu_nodes[e->cpu],
 	};
 
-	m->now = (struct moment){p->ts > m->now.ts ? p->ts : m->now.ts, p->pid, p->cpu, 0};
-	if (p->node >= 0)
-		call(run, p);
-	else if (zone_probe(m, &rq))
-		note_tried(run, p);
+	m->now = (struct moment){e->ts > m->now.ts ? e->ts : m->now.ts, e->pid, e->cpu, 0};
+	if (e->node >= 0)
+		call_kswapd(run, e);
+	else if (slow_path_reclaim_once(m, &rq))
+		note_reclaiming(run, e);
 }
 
-void reclaim_run_run(struct reclaim_run *run, uint64_t at, uint64_t ts)
+void reclaim_run_until(struct reclaim_run *run, uint64_t at, uint64_t ts)
 {
 	if (!run->due) {
 		/* The tape begins. */
 		for (int node = 0; node < run->model->nr_nodes; node++)
 			kcompactd_begin(&run->kcompactds[node], run->model, ts,
-					first_look(run, node, ts));
+					first_check(run, node, ts));
 	}
-	while (run->next_probe < run->nr_probes && run->probes[run->next_probe].at <= at) {
-		const struct probe *p = &run->probes[run->next_probe++];
+	while (run->next_entry < run->nr_entries && run->entries[run->next_entry].at <= at) {
+		const struct slow_entry *e = &run->entries[run->next_entry++];
 
-		run_daemons(run, p->ts < ts ? p->ts : ts);
-		probe(run, p);
+		run_daemons(run, e->ts < ts ? e->ts : ts);
+		enter_slow_path(run, e);
 	}
 	run_daemons(run, ts);
 }
@@ -203,16 +203,14 @@ static void wake_all(void *self, const struct zonelist *list, const struct reque
 
 		if (zone->type > rq->class_zone || zone->node == last)
 			continue;
-		kswapd_wakeup(run, &run->kswapds[zone->node], rq->gfp_flags, rq->order,
-			      rq->class_zone);
+		reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags, rq->order, rq->class_zone);
 		last = zone->node;
 	}
 }
 
 static void wake_boosted(void *self, const struct zone *zone)
 {
-	struct reclaim_run *run = self;
-	kswapd_wakeup(run, &run->kswapds[zone->node], 0, 0, zone->type);
+	reclaim_run_wake_kswapd(self, zone->node, 0, 0, zone->type);
 }
 
 static bool direct(void *self, const struct zonelist *list, const struct request *rq)
@@ -220,7 +218,7 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 	struct reclaim_run *run = self;
 	int64_t freed = 0;
 	int first = -1, last = -1;
-	const struct service_row *row = service_draw(&run->direct_service);
+	const struct service_row *row = service_draw(&run->services.direct);
 	int64_t pages = row->moved > CLUSTER ? (int64_t)row->moved : CLUSTER;
 	struct counters *counters;
 
@@ -232,24 +230,24 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 		last = zone->node;
 		first = first < 0 ? last : first;
 		freed += reclaim_supply_take(&run->supply, last, rq->class_zone, pages - freed);
-		kswapd_overtaken(run, &run->kswapds[last], freed > 0);
+		kswapd_overtaken(run->model, &run->kswapds[last], freed > 0);
 	}
 	if (first < 0)
 		return false;
 	counters = node_counters(run->model, first);
 	counters->direct_reclaims++;
 	counters->modelled_stall_us += row->ns / 1000;
-	reclaim_run_emit(run, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_BEGIN,
-						    .node = -1,
-						    .zone = -1,
-						    .order = rq->order,
-						    .gfp_flags = rq->gfp_flags});
-	reclaim_run_emit(run, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_END,
-						    .node = -1,
-						    .zone = -1,
-						    .order = -1,
-						    .nr_reclaimed = freed,
-						    .after_ns = row->ns});
+	emit_reclaim(&run->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_BEGIN,
+						       .node = -1,
+						       .zone = -1,
+						       .order = rq->order,
+						       .gfp_flags = rq->gfp_flags});
+	emit_reclaim(&run->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_END,
+						       .node = -1,
+						       .zone = -1,
+						       .order = -1,
+						       .nr_reclaimed = freed,
+						       .after_ns = row->ns});
 	return freed > 0;
 }
 
@@ -265,50 +263,46 @@ static bool node_reclaim(void *self, const struct zone *zone, const struct reque
 		.gfp_flags = rq->gfp_flags,
 	};
 
-	reclaim_run_emit(run, &row);
+	emit_reclaim(&run->rows, &row);
 	freed = reclaim_supply_take(&run->supply, zone->node, rq->class_zone, pages);
 	row.kind = RECLAIM_KIND_NODE_RECLAIM_END;
 	row.nr_reclaimed = freed;
 	row.order = -1;
-	reclaim_run_emit(run, &row);
+	emit_reclaim(&run->rows, &row);
 	return freed > 0;
 }
 
 static void stall(void *self, struct zone *zone, const struct request *rq, int64_t boost)
 {
 	struct reclaim_run *run = self;
-	struct kswapd *k = &run->kswapds[zone->node];
 	uint64_t ns = STALL_NS;
 
 	if (run->stalled)
 		return;
 	for (int64_t pages = 0; pages < boost; pages += 1ll << run->model->pageblock_order)
 		boost_zone(run->model, zone, boost);
-	kswapd_wakeup(run, k, rq->gfp_flags, 0, zone->type);
-	/* It ends when kswapd has made progress: a cluster, if there is any. */
-	if (run->kswapd_service.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type))
-		ns = reclaim_run_wake_ns(run) + service_draw(&run->kswapd_service)->ns;
+	reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags, 0, zone->type);
+	/* The wait ends when kswapd has reclaimed a cluster, if the queue has one. */
+	if (run->services.kswapd.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type))
+		ns = services_draw_wake_ns(&run->services) +
+		     service_draw(&run->services.kswapd)->ns;
 	node_counters(run->model, zone->node)->modelled_stall_us +=
 		(ns < STALL_NS ? ns : STALL_NS) / 1000;
 	run->stalled = true;
 }
 
-uint64_t reclaim_run_wake_ns(struct reclaim_run *run)
+static bool compact(void *self, const struct zonelist *list, const struct request *rq, int priority)
 {
-	return run->wake_service.nr ? service_draw(&run->wake_service)->ns : WAKE_NS;
+	struct reclaim_run *run = self;
+
+	return direct_compact(&run->parts, list, rq, priority);
 }
 
-void reclaim_run_wake_kcompactd(struct reclaim_run *run, int node, int order, int class_zone)
+static void compacted(void *self, const struct zone *zone, int order)
 {
-	kcompactd_wakeup(run, &run->kcompactds[node], order, class_zone);
-}
+	struct reclaim_run *run = self;
 
-struct counters *node_counters(const struct model *m, int node)
-{
-	for (int i = 0; i < m->nr_zones; i++)
-		if (m->zones[i].node == node)
-			return zone_counters(m, &m->zones[i]);
-	return zone_counters(m, &m->zones[0]);
+	defer_reset(&run->compaction.zones[zone->number].deferral, order, true);
 }
 
 static bool stalled(void *self)
@@ -326,7 +320,17 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 	int ret;
 
 	run->due = 0;
+	run->rows.model = run->model;
+	run->parts = (struct reclaim_parts){
+		.model = run->model,
+		.supply = &run->supply,
+		.services = &run->services,
+		.compaction = &run->compaction,
+		.rows = &run->rows,
+	};
 	ret = reclaim_supply_start(&run->supply, run->model, pages, row, err);
+	if (!ret)
+		ret = compaction_new(&run->compaction, run->model, &run->supply, err);
 	if (!ret)
 		ret = daemons_new(run, err);
 	if (ret)
@@ -336,9 +340,9 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.wake_all = wake_all,
 		.wake_boosted = wake_boosted,
 		.direct = direct,
-		.tried = tried,
-		.compact = direct_compact,
-		.compacted = direct_compacted,
+		.take_tries = take_tries,
+		.compact = compact,
+		.compacted = compacted,
 		.node_reclaim = node_reclaim,
 		.stall = stall,
 		.stalled = stalled,

@@ -8,7 +8,8 @@
 
 enum {
 	NO_ROW = UINT32_MAX,
-	LOOK_AHEAD = 4096, /* rows of a queue that are not in use yet and passed over */
+	LOOK_AHEAD =
+		4096, /* rows of a queue skipped at most because their page is not in use yet */
 };
 #define NS_PER_MS 1000000ull
 
@@ -145,7 +146,7 @@ void reclaim_supply_free(struct reclaim_supply *supply)
 	free(supply->rows);
 }
 
-/* Where the model has the whole of a recorded page or block, or NO_FRAME. */
+/* Where the model has the whole recorded block, or NO_FRAME. */
 static uint32_t place_of_row(const struct reclaim_supply *supply, const struct reclaimed *row)
 {
 	const struct page_map *pages = supply->pages;
@@ -166,14 +167,14 @@ static uint32_t place_of_row(const struct reclaim_supply *supply, const struct r
 	return place;
 }
 
-/* What supply->holders says of the pages of a row. */
+/* Set supply->holders of the pages of a row. */
 static void hold(struct reclaim_supply *supply, const struct reclaimed *row, uint32_t holder)
 {
 	for (uint32_t i = 0; i < 1u << row->order; i++)
 		supply->holders[row->frame + i] = holder;
 }
 
-/* The page is the queue's now: what its pfn is used for next is another page. */
+/* The queue now has the page. The next page at its pfn is another one. */
 static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_t place)
 {
 	for (uint32_t i = 0; i < 1u << row->order; i++)
@@ -191,7 +192,7 @@ static void release(struct model *m, uint32_t place, int order)
 	zone_free(m, place, order);
 }
 
-/* The page of a row that is held goes. */
+/* Free the page of a held row. */
 static void let_go(struct reclaim_supply *supply, struct reclaimed *row)
 {
 	hold(supply, row, 0);
@@ -199,7 +200,7 @@ static void let_go(struct reclaim_supply *supply, struct reclaimed *row)
 	release(supply->model, row->frame, row->order);
 }
 
-/* The page of a row, which the queue has, waits for a free of an unknown page. */
+/* The page of a held row waits for the free of an unknown page. */
 static void live_on(struct reclaim_supply *supply, struct reclaimed *row)
 {
 	struct moved *moved = &supply->moved[frame_zone(supply->model, row->frame)->number];
@@ -224,7 +225,7 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 	if (row->kind != RECLAIMED_KIND_FREE || row->taken || row->frame == NO_FRAME)
 		return true;
 	if (place_of_row(supply, row) == NO_FRAME) {
-		/* The model has it in pieces or not at all: as on the record, then. */
+		/* The model has the block in pieces or not at all: serve the free as recorded. */
 		row->taken = true;
 		return false;
 	}
@@ -251,13 +252,13 @@ bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame)
 	moved->first = row->next;
 	if (moved->first == NO_ROW)
 		moved->last = NO_ROW;
-	/* If the free is of a batch, its other half finds nothing to do. */
+	/* The second event of a batched free then finds nothing to do. */
 	supply->pages->map[frame] = MAP_UNSERVED;
 	let_go(supply, row);
 	return true;
 }
 
-/* Take one row of a queue, if it can be taken; returns its pages. */
+/* Take one row of a queue if possible. Returns the pages freed. */
 static int64_t take_row(struct reclaim_supply *supply, struct reclaimed *row)
 {
 	struct model *m = supply->model;
@@ -290,7 +291,7 @@ static bool is_in_class(const struct zone *zone, int node, int class_zone)
 	return zone->node == node && zone->type <= class_zone;
 }
 
-/* What leads to the first of all rows that supply->links lead to, or NULL. */
+/* Of supply->links in the class, the one that leads to the earliest row, or NULL. */
 static uint32_t **first_link(struct reclaim_supply *supply, int node, int class_zone)
 {
 	const struct model *m = supply->model;
@@ -346,7 +347,7 @@ void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame)
 		(struct aged){*supply->row, frame, place};
 }
 
-/* The ages of the zone that has the oldest page of all, or NULL. */
+/* The ages of the zone that has the oldest page, or NULL. */
 static struct ages *oldest(struct reclaim_supply *supply, int node, int class_zone)
 {
 	const struct model *m = supply->model;

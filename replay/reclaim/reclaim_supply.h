@@ -2,18 +2,18 @@
 /*
  * reclaim_supply.h - pages for the model's own reclaim.
  *
- * With feedback the frees that reclaim made on the record (table reclaimed) leave the
- * stream of requests. They form one queue per node, in recorded order, which is all the
- * evidence there is of the order of the LRU lists. The model's kswapd and its stalled
- * allocations take from the head, and pass over pages of zones above the one they reclaim
- * for (scan_control.reclaim_idx). A page is taken early if it was allocated at all by
- * then; its refault is unknown and not priced. A queue that has nothing is a deficit,
- * and nothing is invented (R1); or the oldest live MOVABLE pages of order 0 that the
- * tape allocated are taken instead (R2), of which nothing says that they could be.
+ * With feedback, the frees that reclaim made on the record (table reclaimed) leave the stream of
+ * requests. They form one queue per node, in recorded order, the only evidence of the order of
+ * the LRU lists. The model's kswapd and its stalled allocations take from the head, and skip
+ * pages of zones above the one they reclaim for (scan_control.reclaim_idx). The model may take a
+ * page before the record freed it, if it is allocated by then. The refault of such a page is
+ * unknown and not counted. An empty queue is a deficit (R1). With R2 the oldest live MOVABLE
+ * pages of order 0 that the tape allocated are taken instead; no event proves that they were
+ * reclaimable.
  *
- * A page that compaction moved on the record stays where the model has it. No event tells
- * its new pfn, so that its free comes as that of a page nobody allocated: each such free
- * frees the page of the zone that was moved first.
+ * A page that compaction moved on the record stays where the model has it. No event records its
+ * new pfn, so its free looks like that of a page that was never allocated. Each such free frees
+ * the page of the zone that was moved first.
  */
 #pragma once
 
@@ -29,16 +29,16 @@ enum reclaim_mode {
 struct reclaimed {
 	uint64_t at, ts;
 	uint64_t since; /* row of event from which on the page was in use */
-	uint32_t frame; /* recorded; once `held`, where the model has it */
-	uint32_t next;  /* of its zone in the queue, or NO_ROW */
+	uint32_t frame; /* recorded frame; once `held`, that in the model */
+	uint32_t next;  /* row of its zone in the queue, or NO_ROW */
 	uint8_t kind;   /* RECLAIMED_KIND_* */
 	uint8_t order;
-	bool moved; /* compaction freed it: it lives on */
-	bool held;  /* its recorded free is over */
-	bool taken; /* by the model */
+	bool moved; /* compaction freed it: the page lives on at another pfn */
+	bool held;  /* its recorded free is over; the model still has the page */
+	bool taken; /* the model freed it */
 };
 
-/* Live pages by age, as recorded frame and model frame; may name pages that are gone. */
+/* Pages by age, as recorded frame and model frame. Some may be freed meanwhile. */
 struct ages {
 	struct aged {
 		uint64_t at; /* row of event that allocated it */
@@ -51,49 +51,49 @@ struct reclaim_supply {
 	enum reclaim_mode mode;
 	struct model *model;
 	struct page_map *pages;
-	const uint64_t *row; /* of `event`, that runs */
+	const uint64_t *row; /* number of the `event` row that runs */
 	struct reclaimed *rows;
-	size_t nr, room, next; /* `next`: the row whose event comes next */
+	size_t nr, room, next; /* next: the first row whose event is to come */
 	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
-	uint32_t *holders;     /* [frame] 1 + row that is held and has the page, or 0 */
-	uint32_t **links;  /* [zone] of reclaim_supply_take(): what leads to the row it looks at */
-	struct ages *ages; /* [zone] only R2 */
+	uint32_t *holders;     /* [frame] 1 + the held row that has the page, or 0 */
+	uint32_t **links;  /* [zone] scratch of reclaim_supply_take(): pointer to the next row */
+	struct ages *ages; /* [zone] R2 only */
 	struct moved {
 		uint32_t first, last; /* rows, or NO_ROW */
-	} *moved;                     /* [zone] pages that live on under an unknown pfn */
+	} *moved;                     /* [zone] pages that live on at an unknown pfn */
 };
 
-/* Rows of the table, of events from row `first` on. -EINVAL for those no tape can have. */
+/* Rows of the table, of events from row `first` on. -EINVAL for invalid rows. */
 int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
 			const struct reclaimed_columns *columns, size_t rows, uint64_t first,
 			struct error *err);
 /*
- * All rows are there: form the queues. `pages` says where the model has their pages, *row which
- * row of `event` runs; both live as long as the supply. -ENOMEM.
+ * All rows are loaded: form the queues. `pages` has the places of the pages in the model, *row is
+ * the number of the `event` row that runs; both must outlive the supply. -ENOMEM.
  */
 int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct page_map *pages,
 			 const uint64_t *row, struct error *err);
 void reclaim_supply_free(struct reclaim_supply *supply);
 
-/* Whether the event of row `at` is not to be served: its page waits in a queue. */
+/* Whether the event of row `at` is not served, because its page waits in a queue. */
 bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at);
 /*
- * The record frees a single page. If the model has none there, and has a page that compaction
- * moved, that page is freed for it: then true.
+ * The record frees a single page. If the model has no page there, but has one that compaction
+ * moved, free that one and return true.
  */
 bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame);
-/* Only R2: a MOVABLE page that the record allocated begins to grow old. */
+/* R2 only: the record allocated a MOVABLE page; it is the youngest. */
 void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame);
 
-/* Free up to `pages` pages of a node's zones up to `class_zone`; returns how many were freed. */
+/* Free up to `pages` pages of a node's zones up to `class_zone`. Returns the pages freed. */
 int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_zone, int64_t pages);
-/* Whether the queue has pages of them that the model may have yet, now or later. */
+/* Whether the queue has pages of those zones, for now or later. */
 bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int class_zone);
 
-/* Whether a page is to be freed together with those beside it, and so cannot move alone. */
+/* Whether a page is freed only as part of a larger block, and so cannot move alone. */
 bool reclaim_supply_pins(const struct reclaim_supply *supply, uint32_t page);
-/* A page of the model is elsewhere now. */
+/* A page of the model moved. */
 void reclaim_supply_moved(struct reclaim_supply *supply, uint32_t from, uint32_t to);
 
-/* The tape is over: count what was never taken. */
+/* The tape is over: count the pages that were never taken. */
 void reclaim_supply_finish(struct reclaim_supply *supply);

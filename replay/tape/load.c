@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load.h"
 
+#include "model/model_new.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
 #include "snapshot.h"

@@ -6,7 +6,7 @@
 
 #include "reclaim_events.h"
 #include "recorded_compaction.h"
-#include "model/model.h"
+#include "model/machine.h"
 #include "node_preference.h"
 #include "inferred.h"
 

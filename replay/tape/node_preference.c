@@ -105,7 +105,8 @@ void node_preference_write(const struct node_preference *p, struct output *o)
 		columns->requests[i] = count->requests;
 		columns->remote[i] = count->remote;
 		columns->unforced[i] = count->unforced;
-		columns->preferred[i] = landed ? PREFERENCE_PREFERRED_LANDED : PREFERENCE_PREFERRED_CPU;
+		columns->preferred[i] =
+			landed ? PREFERENCE_PREFERRED_LANDED : PREFERENCE_PREFERRED_CPU;
 	}
 }
 

@@ -284,8 +284,8 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 		pages = 1ull << order;
 		zone->pcp_unseen -= pages < zone->pcp_unseen ? pages : zone->pcp_unseen;
 		if (m->pcp_lists[order][known_type(m, type)] != NO_PCP_LIST)
-			pcp_push(m, zone_pcp(m, zone, columns->cpu[i]), frame, order,
-				 known_type(m, type), known_type(m, type), true);
+			pcp_push_tail(m, zone_pcp(m, zone, columns->cpu[i]), frame, order,
+				      known_type(m, type), known_type(m, type));
 		else
 			add_free(m, frame, order, known_type(m, type));
 	}

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "model/model.h"
+#include "model/machine.h"
 
 /* Specs of the populated zones of snapshot 0, appended to `specs`; -E2BIG over `room`. */
 int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone_columns *columns,

@@ -3,6 +3,7 @@
 
 #include "model/clock.h"
 #include "model/memory.h"
+#include "model/model_check.h"
 #include "validate_run.h"
 
 #include <errno.h>

@@ -187,7 +187,7 @@ static void a_map_assigns_each_cpu_to_a_fake_node(void)
 	plan_free(&p);
 	plan_new_with(&p, "fake_numa:nodes=2", beyond);
 	check(p.ret == -EINVAL);
-	check_text(p.err.msg, "fake_numa:nodes: CPU 2 prefers node 2 of 2");
+	check_text(p.err.msg, "fake_numa:nodes: CPU 2 is on part 2 of 2");
 	plan_free(&p);
 }
 

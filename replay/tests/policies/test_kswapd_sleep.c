@@ -92,8 +92,8 @@ static void only_keepawake_wakes_kcompactd_for_high_orders(void)
 		queue_pages(&w, 3000, 5000 * MS);
 		reclaim_machine_start(&w);
 		w.serve.at = 50;
-		kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 9, ZONE_NORMAL);
-		reclaim_run_run(&w.run, 50, 400 * MS);
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 9, ZONE_NORMAL);
+		reclaim_run_until(&w.run, 50, 400 * MS);
 		check(counters(&w, DMA)->order_resets == 1);
 		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
 		reclaim_machine_free(&w);
@@ -118,7 +118,7 @@ static void a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17(vo
 		reclaim_machine_start(&w);
 		/* kswapd has given up on the node. */
 		w.run.kswapds[0].failures = 16;
-		kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 9, ZONE_NORMAL);
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 9, ZONE_NORMAL);
 		check(counters(&w, DMA)->kswapd_wakeups == 0);
 		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
 		reclaim_machine_free(&w);

@@ -16,7 +16,7 @@ static void compaction_moves_pages_until_a_pageblock_is_free(void)
 
 	reclaim_machine_fragmented(&w, NULL, 1);
 	check(compact_suits(w.toy.m, normal_zone(&w), 9, ZONE_NORMAL) == COMPACT_SUITS);
-	check(compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	check(normal_zone(&w)->nr_free_pages == 3000 + BLOCK / 2);
@@ -30,7 +30,7 @@ static void a_run_ends_where_its_budget_does(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2 - 1);
 	check(!normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE]);
 	reclaim_machine_free(&w);
@@ -44,10 +44,10 @@ static void failures_add_up_until_they_are_a_page(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 4);
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == 4 * BLOCK / 2 - 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 2);
-	check(w.run.zones[NORMAL].failing < 1e-9);
+	check(w.run.compaction.zones[NORMAL].failing < 1e-9);
 	reclaim_machine_free(&w);
 }
 
@@ -60,13 +60,13 @@ static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void
 
 	reclaim_machine_fragmented(&w, NULL, 1);
 	frame_block(w.toy.m, normal_zone(&w)->start)->old_lru = 0;
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	make_movable(&w, 1);
-	compact_model_sleeps(&w.run, 0);
+	compaction_kswapd_naps(&w.run.compaction, 0);
 	goal.direct = true;
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
-	compact_model_sleeps(&w.run, 0);
-	check(compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
+	compaction_kswapd_naps(&w.run.compaction, 0);
+	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	reclaim_machine_free(&w);
 }
 
@@ -86,11 +86,11 @@ static void pages_that_are_freed_together_do_not_move(void)
 		;
 	held.frame = page;
 	w.run.supply.holders[page] = 1;
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(!counters(&w, DMA)->compacted_pages);
 	held.order = 0;
 	goal.thorough = true;
-	check(compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(held.frame != page && w.run.supply.holders[held.frame] == 1);
 	w.run.supply.rows = rows;
 	reclaim_machine_free(&w);
@@ -103,15 +103,15 @@ static void a_thorough_run_and_the_last_deferred_one_ignore_skip_marks(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 2);
-	memset(w.run.skipped + (normal_zone(&w)->start >> 9), SKIP_SOURCE, 2);
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
+	memset(w.run.compaction.skipped + (normal_zone(&w)->start >> 9), SKIP_SOURCE, 2);
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	goal.thorough = true;
-	check(compact_model(&w.run, normal_zone(&w), &goal, &row));
+	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	goal.thorough = false;
-	check(!compact_model(&w.run, normal_zone(&w), &goal, &row));
-	w.run.zones[NORMAL].deferral = (struct deferral){64, 6, 9};
-	compact_model(&w.run, normal_zone(&w), &goal, &row);
+	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
+	w.run.compaction.zones[NORMAL].deferral = (struct deferral){64, 6, 9};
+	compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 2 * BLOCK / 2);
 	reclaim_machine_free(&w);
 }
@@ -131,7 +131,7 @@ static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 	frame_block(w.toy.m, normal_zone(&w)->start + 21 * BLOCK)->migratetype =
 		MIGRATETYPE_UNMOVABLE;
 	reclaim_machine_start(&w);
-	compact_model(&w.run, normal_zone(&w), &goal, &row);
+	compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 0);
 	reclaim_machine_free(&w);
 }

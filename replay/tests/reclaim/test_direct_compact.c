@@ -22,8 +22,8 @@ static void a_costly_request_compacts_and_is_served(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
-	w.run.direct_compaction_service.nr = 1;
-	w.run.direct_compaction_service.rows[0] = (struct service_row){3 * MS, BLOCK, 0};
+	w.run.services.direct_compact.nr = 1;
+	w.run.services.direct_compact.rows[0] = (struct service_row){3 * MS, BLOCK, 0};
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact) != NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
@@ -51,14 +51,14 @@ static void failed_compaction_is_deferred_for_requests_too(void)
 	make_free(&w, NORMAL, 4000, true);
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
-	defer(&w.run.zones[NORMAL].deferral, 9);
+	defer(&w.run.compaction.zones[NORMAL].deferral, 9);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions_deferred == 1);
 	check(counters(&w, DMA)->direct_compactions == 0);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	/* A failed asynchronous run does not defer later ones. */
-	check(w.run.zones[NORMAL].deferral.shift == 1);
+	check(w.run.compaction.zones[NORMAL].deferral.shift == 1);
 	reclaim_machine_free(&w);
 }
 

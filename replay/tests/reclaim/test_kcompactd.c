@@ -12,23 +12,23 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, "mainline:proactiveness=90", 8);
-	w.run.compaction_service.nr = 1;
-	w.run.compaction_service.rows[0].moved = 4 * BLOCK / 2;
+	w.run.services.compaction.nr = 1;
+	w.run.services.compaction.rows[0].moved = 4 * BLOCK / 2;
 	/* Zone DMA has no free page, so its score is 0. */
 	check(fragmentation_score_node(w.toy.m, 0) == 79);
 	w.run.kswapds[0].state = KSWAPD_BALANCING;
-	reclaim_run_run(&w.run, 50, 1 * MS);
+	reclaim_run_until(&w.run, 50, 1 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
 	w.run.kswapds[0].state = KSWAPD_ASLEEP;
-	reclaim_run_run(&w.run, 50, 600 * MS);
+	reclaim_run_until(&w.run, 50, 600 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	check(counters(&w, DMA)->kcompactd_wakes == 0);
 	check(normal_zone(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 2);
 	/* The score is lower, but still too high: kcompactd runs again after 500 ms. */
-	reclaim_run_run(&w.run, 50, 1100 * MS);
+	reclaim_run_until(&w.run, 50, 1100 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	check(normal_zone(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 4);
-	reclaim_run_run(&w.run, 50, 5000 * MS);
+	reclaim_run_until(&w.run, 50, 5000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	reclaim_machine_free(&w);
 }
@@ -40,10 +40,10 @@ static void failed_proactive_compaction_is_deferred_for_32_s(void)
 	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
 	make_free(&w, NORMAL, 2000, true);
 	reclaim_machine_start(&w);
-	reclaim_run_run(&w.run, 50, 1 * MS);
-	reclaim_run_run(&w.run, 50, 31000 * MS);
+	reclaim_run_until(&w.run, 50, 1 * MS);
+	reclaim_run_until(&w.run, 50, 31000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
-	reclaim_run_run(&w.run, 50, 33000 * MS);
+	reclaim_run_until(&w.run, 50, 33000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
 	reclaim_machine_free(&w);
 }
@@ -53,10 +53,10 @@ static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, "mainline:proactiveness=0", 1);
-	reclaim_run_run(&w.run, 50, 40000 * MS);
+	reclaim_run_until(&w.run, 50, 40000 * MS);
 	check(w.run.kcompactds[0].due == UINT64_MAX);
-	kcompactd_wakeup(&w.run, &w.run.kcompactds[0], 9, ZONE_NORMAL);
-	reclaim_run_run(&w.run, 50, 41000 * MS);
+	reclaim_run_wake_kcompactd(&w.run, 0, (struct kcompactd_wake){9, ZONE_NORMAL});
+	reclaim_run_until(&w.run, 50, 41000 * MS);
 	check(counters(&w, DMA)->kcompactd_wakes == 1);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	reclaim_machine_free(&w);
@@ -65,17 +65,17 @@ static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 static void kcompactd_first_runs_when_it_did_on_the_record(void)
 {
 	struct reclaim_machine w;
-	struct look *looks = calloc(1, sizeof(*looks));
+	struct first_check *looks = calloc(1, sizeof(*looks));
 
 	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
 	fragment_normal(&w, 8);
-	*looks = (struct look){0, 700 * MS};
-	w.run.looks = looks;
-	w.run.nr_looks = 1;
+	*looks = (struct first_check){0, 700 * MS};
+	w.run.first_checks = looks;
+	w.run.nr_first_checks = 1;
 	reclaim_machine_start(&w);
-	reclaim_run_run(&w.run, 50, 699 * MS);
+	reclaim_run_until(&w.run, 50, 699 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
-	reclaim_run_run(&w.run, 50, 701 * MS);
+	reclaim_run_until(&w.run, 50, 701 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	reclaim_machine_free(&w);
 }

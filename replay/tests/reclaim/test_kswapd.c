@@ -28,8 +28,8 @@ static void kswapd_takes_from_the_queue_until_a_zone_is_balanced(void)
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
-	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.run, 50, 1000 * MS);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.run, 50, 1000 * MS);
 	check(zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 0, ZONE_NORMAL));
 	check(counters(&w, DMA)->kswapd_wakeups == 1);
 	check(counters(&w, DMA)->kswapd_passes == 1);
@@ -49,12 +49,12 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	reclaim_machine_new(&w, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	reclaim_machine_start(&w);
-	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.run, 50, 1000 * MS);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.run, 50, 1000 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 16);
 	check(counters(&w, DMA)->kswapd_sleeps == 1);
 	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
-	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	check(counters(&w, DMA)->kswapd_wakeups == 1);
 	reclaim_machine_free(&w);
 }
@@ -70,8 +70,8 @@ static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
 	w.serve.at = 50;
 	check(!reclaim_supply_waits(&w.run.supply, 0, ZONE_DMA));
 	check(reclaim_supply_waits(&w.run.supply, 0, ZONE_NORMAL));
-	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_DMA);
-	reclaim_run_run(&w.run, 50, 1000 * MS);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_DMA);
+	reclaim_run_until(&w.run, 50, 1000 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 16);
 	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
 	check(counters(&w, NORMAL)->reclaimed_pages == 0);
@@ -88,19 +88,19 @@ static void a_wakeup_after_the_nap_keeps_kswapd_awake(void)
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
-	w.run.wake_service.nr = 1;
-	w.run.wake_service.rows[0].ns = 7 * MS;
+	w.run.services.wake.nr = 1;
+	w.run.services.wake.rows[0].ns = 7 * MS;
 	k = &w.run.kswapds[0];
-	kswapd_wakeup(&w.run, k, 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	for (uint64_t ms = 1; k->state != KSWAPD_NAPPED; ms++)
-		reclaim_run_run(&w.run, 50, ms * MS);
+		reclaim_run_until(&w.run, 50, ms * MS);
 	/* The zone is unbalanced again, as if its new pages were allocated. */
 	w.toy.m->zones[NORMAL].wmark[WMARK_HIGH] += 400;
-	kswapd_wakeup(&w.run, k, 0, 0, ZONE_NORMAL);
-	kswapd_wakeup(&w.run, k, 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	check(k->state == KSWAPD_NAPPED);
 	check(counters(&w, DMA)->kswapd_wakeups == 2);
-	reclaim_run_run(&w.run, 50, w.toy.m->now.ts + 8 * MS);
+	reclaim_run_until(&w.run, 50, w.toy.m->now.ts + 8 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
 	check(counters(&w, DMA)->kswapd_sleeps == 0);
 	reclaim_machine_free(&w);
@@ -120,7 +120,7 @@ static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(vo
 	boost_zone(w.toy.m, zone, 450);
 	check(zone->boost == 450);
 	w.toy.m->reclaim_ops->wake_boosted(&w.run, zone);
-	reclaim_run_run(&w.run, 50, 400 * MS);
+	reclaim_run_until(&w.run, 50, 400 * MS);
 	check(zone->boost == 0);
 	check(counters(&w, NORMAL)->reclaimed_pages == 450 ||
 	      counters(&w, NORMAL)->reclaimed_pages == 480);
@@ -135,13 +135,13 @@ static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
 	reclaim_machine_short(&w);
 	for (size_t i = 0; i < w.run.supply.nr; i++)
 		w.run.supply.rows[i].since = 80;
-	w.run.kswapd_service.nr = 1;
-	w.run.kswapd_service.rows[0] = (struct service_row){8 * MS, 32, 96};
-	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.run, 50, 20 * MS);
+	w.run.services.kswapd.nr = 1;
+	w.run.services.kswapd.rows[0] = (struct service_row){8 * MS, 32, 96};
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.run, 50, 20 * MS);
 	/* A pass has 12 rounds of 2 ms, a quarter of the 8 ms for 32 pages. */
 	check(counters(&w, DMA)->kswapd_passes == 1);
-	reclaim_run_run(&w.run, 50, 30 * MS);
+	reclaim_run_until(&w.run, 50, 30 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
 	reclaim_machine_free(&w);
 }

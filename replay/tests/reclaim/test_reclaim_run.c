@@ -46,9 +46,9 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_short(&w);
-	w.run.probes = calloc(1, sizeof(*w.run.probes));
-	w.run.nr_probes = w.run.probes_room = 1;
-	w.run.probes[0] = (struct probe){
+	w.run.entries = calloc(1, sizeof(*w.run.entries));
+	w.run.nr_entries = w.run.entries_room = 1;
+	w.run.entries[0] = (struct slow_entry){
 		.at = 50,
 		.ts = 2 * MS,
 		.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
@@ -56,7 +56,7 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 		.node = -1,
 		.order = 9,
 	};
-	reclaim_run_run(&w.run, 50, 3 * MS);
+	reclaim_run_until(&w.run, 50, 3 * MS);
 	check(counters(&w, DMA)->direct_reclaims == 1);
 	w.toy.m->now = (struct moment){.ts = 4 * MS, .pid = 7};
 	check(direct_reclaims_of(&w, 9, 0) == 1);
@@ -77,15 +77,15 @@ static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
 		reclaim_machine_new(&w, "6.18", NULL);
 		make_free(&w, NORMAL, cases[i].free, true);
 		reclaim_machine_start(&w);
-		w.run.probes = calloc(1, sizeof(*w.run.probes));
-		w.run.nr_probes = w.run.probes_room = 1;
-		w.run.probes[0] = (struct probe){
+		w.run.entries = calloc(1, sizeof(*w.run.entries));
+		w.run.nr_entries = w.run.entries_room = 1;
+		w.run.entries[0] = (struct slow_entry){
 			.at = 50,
 			.ts = 2 * MS,
 			.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM,
 			.class_zone = ZONE_NORMAL,
 		};
-		reclaim_run_run(&w.run, 50, 3 * MS);
+		reclaim_run_until(&w.run, 50, 3 * MS);
 		check(counters(&w, DMA)->kswapd_wakeups == cases[i].woken);
 		check(counters(&w, DMA)->direct_reclaims == 0);
 		reclaim_machine_free(&w);
@@ -97,8 +97,8 @@ static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_short(&w);
-	w.run.direct_service.nr = 1;
-	w.run.direct_service.rows[0].moved = 61;
+	w.run.services.direct.nr = 1;
+	w.run.services.direct.rows[0].moved = 61;
 	check(direct_reclaims_of(&w, 0, 0) == 1);
 	check(counters(&w, NORMAL)->reclaimed_pages == 61);
 	reclaim_machine_free(&w);
@@ -109,13 +109,13 @@ static void daemons_run_as_late_as_on_the_record(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_short(&w);
-	w.run.wake_service.nr = 1;
-	w.run.wake_service.rows[0].ns = 7 * MS;
-	reclaim_run_run(&w.run, 50, 1 * MS);
-	kswapd_wakeup(&w.run, &w.run.kswapds[0], 0, 0, ZONE_NORMAL);
-	reclaim_run_run(&w.run, 50, 6 * MS);
+	w.run.services.wake.nr = 1;
+	w.run.services.wake.rows[0].ns = 7 * MS;
+	reclaim_run_until(&w.run, 50, 1 * MS);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	reclaim_run_until(&w.run, 50, 6 * MS);
 	check(w.run.kswapds[0].state == KSWAPD_WAKING);
-	reclaim_run_run(&w.run, 50, 9 * MS);
+	reclaim_run_until(&w.run, 50, 9 * MS);
 	check(w.run.kswapds[0].state != KSWAPD_WAKING);
 	check(counters(&w, NORMAL)->reclaimed_pages > 0);
 	reclaim_machine_free(&w);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the model's reclaim and compaction did, as rows of the tables reclaim and compaction. */
-#include "reclaim_run.h"
+#include "emit_rows.h"
 
 #define SET(column, value)                                                                         \
 	do {                                                                                       \
@@ -8,22 +7,22 @@
 		set_valid(columns->column##_valid, i);                                             \
 	} while (0)
 
-void reclaim_run_emit(struct reclaim_run *run, const struct reclaim_row *row)
+void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row)
 {
-	const struct moment *now = &run->model->now;
+	const struct moment *now = &rows->model->now;
 	struct reclaim_columns *columns;
 	size_t i;
 
-	if (!run->reclaim_rows)
+	if (!rows->reclaim)
 		return;
-	i = output_row(run->reclaim_rows, &columns);
+	i = output_row(rows->reclaim, &columns);
 	if (!columns)
 		return;
 	columns->ts[i] = now->ts + row->after_ns;
 	columns->cpu[i] = now->cpu;
 	columns->pid[i] = now->pid;
 	columns->flags[i] = now->flags;
-	columns->at[i] = run->model->events ? run->model->events->rows : 0;
+	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;
 	columns->kind[i] = (uint8_t)row->kind;
 	if (row->node >= 0)
 		SET(node, (int16_t)row->node);
@@ -40,22 +39,22 @@ void reclaim_run_emit(struct reclaim_run *run, const struct reclaim_row *row)
 		SET(nr_reclaimed, row->nr_reclaimed);
 }
 
-void reclaim_run_emit_compaction(struct reclaim_run *run, const struct compaction_row *row)
+void emit_compaction(const struct row_outputs *rows, const struct compaction_row *row)
 {
-	const struct moment *now = &run->model->now;
+	const struct moment *now = &rows->model->now;
 	struct compaction_columns *columns;
 	size_t i;
 
-	if (!run->compaction_rows)
+	if (!rows->compaction)
 		return;
-	i = output_row(run->compaction_rows, &columns);
+	i = output_row(rows->compaction, &columns);
 	if (!columns)
 		return;
 	columns->ts[i] = now->ts + row->after_ns;
 	columns->cpu[i] = now->cpu;
 	columns->pid[i] = now->pid;
 	columns->flags[i] = now->flags;
-	columns->at[i] = run->model->events ? run->model->events->rows : 0;
+	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;
 	columns->kind[i] = (uint8_t)row->kind;
 	if (row->node >= 0)
 		SET(node, (int16_t)row->node);
@@ -69,8 +68,8 @@ void reclaim_run_emit_compaction(struct reclaim_run *run, const struct compactio
 	SET(priority, (int16_t)row->priority);
 }
 
-void reclaim_run_emit_run(struct reclaim_run *run, const struct zone *zone, uint64_t after_ns,
-			  uint64_t ns)
+void emit_compaction_run(const struct row_outputs *rows, const struct zone *zone, uint64_t after_ns,
+			 uint64_t ns)
 {
 	struct compaction_row row = {
 		.kind = COMPACTION_KIND_BEGIN,
@@ -81,8 +80,8 @@ void reclaim_run_emit_run(struct reclaim_run *run, const struct zone *zone, uint
 		.after_ns = after_ns,
 	};
 
-	reclaim_run_emit_compaction(run, &row);
+	emit_compaction(rows, &row);
 	row.kind = COMPACTION_KIND_END;
 	row.after_ns += ns;
-	reclaim_run_emit_compaction(run, &row);
+	emit_compaction(rows, &row);
 }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model_check.h - the invariants of model.h, verified.
+ */
+#pragma once
+
+#include "model.h"
+
+/*
+ * NULL, or the invariant that does not hold: "name: what is wrong". Visits every frame, which
+ * is slow: for tests and for validate with checks.
+ */
+const char *model_check(const struct model *m);

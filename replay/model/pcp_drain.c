@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From PCPs to the free lists: drains, drain_all and the vmstat tick. */
+#include "pcp.h"
+
+#include "buddy.h"
+#include "min_max.h"
+#include "vmstat_diff.h"
+#include "zone_lock.h"
+
+enum { REMOTE_EXPIRE = 3 }; /* ticks a remote node's PCP may idle (refresh_cpu_vm_stats) */
+
+static bool pcp_list_empty(const struct model *m, const struct pcp *pcp, int list)
+{
+	return list_empty(m->frames, pcp->heads + (uint32_t)list);
+}
+
+void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp, int pages,
+		     int list)
+{
+	*d = (struct pcp_drain){.pcp = pcp, .left = min_int(pages, pcp->count)};
+	if (m->kernel->drain_rule == DRAIN_FROM_INDEX)
+		d->list = list;
+}
+
+uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
+{
+	struct pcp *pcp = d->pcp;
+
+	if (d->left <= 0 || pcp->count <= 0)
+		return NO_FRAME;
+	switch ((enum kernel_drain_rule)m->kernel->drain_rule) {
+	case DRAIN_ROUND_ROBIN:
+	case DRAIN_ROUND_ROBIN_ALL:
+		if (d->quota && !pcp_list_empty(m, pcp, d->list))
+			break;
+		do {
+			d->quota++;
+			d->list = (d->list + 1) % m->nr_pcp_lists;
+		} while (pcp_list_empty(m, pcp, d->list));
+		if (m->kernel->drain_rule == DRAIN_ROUND_ROBIN_ALL && d->quota == m->nr_pcp_lists)
+			d->quota = d->left;
+		break;
+	case DRAIN_TAIL_OF_ONE:
+	case DRAIN_FROM_INDEX:
+		while (pcp_list_empty(m, pcp, d->list))
+			d->list = (d->list + 1) % m->nr_pcp_lists;
+		break;
+	}
+	return m->frames[pcp->heads + (uint32_t)d->list].prev;
+}
+
+/* The migratetype that a page of a RESERVE pageblock or list is drained to; counts leaks. */
+static int reserve_drained(const struct model *m, struct counters *counters, uint32_t head,
+			   int migratetype)
+{
+	if (m->kernel->reserve_leaks && migratetype == MIGRATETYPE_RESERVE)
+		migratetype = MIGRATETYPE_MOVABLE;
+	if (frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE &&
+	    migratetype != MIGRATETYPE_RESERVE)
+		counters->reserve_leaked += 1ull << m->frames[head].order;
+	return migratetype;
+}
+
+/* The migratetype a page of a list is drained to. */
+static int drained_type(const struct model *m, uint32_t head, int list)
+{
+	int order, migratetype;
+
+	switch ((enum kernel_drained_type)m->kernel->drained_type) {
+	case DRAINED_INDEX:
+		pcp_list_of(m, list, &order, &migratetype);
+		return migratetype;
+	case DRAINED_BLOCK:
+		return frame_block(m, head)->migratetype;
+	case DRAINED_RECORDED:
+		break;
+	}
+	return m->frames[head].recorded;
+}
+
+void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head)
+{
+	int order = m->frames[head].order, migratetype = drained_type(m, head, d->list);
+
+	if (m->kernel->reserve_blocks)
+		migratetype = reserve_drained(m, &d->pcp->counters, head, migratetype);
+	pcp_remove(m, d->pcp, head);
+	__builtin_prefetch(&m->frames[m->frames[d->pcp->heads + (uint32_t)d->list].prev ^ 1]);
+	buddy_free(m, zone, head, order, migratetype, d->capture);
+	events_pcpu_drain(m->events, &m->now, (int64_t)frame_pfn(m, head), order, migratetype);
+	d->left -= 1 << order;
+	d->quota -= d->quota > 0;
+}
+
+/* free_pcppages_bulk: at least `count` pages to the buddy; returns how many. */
+static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list,
+		      int kind)
+{
+	int before = pcp->count;
+	uint64_t blocks = 0;
+	struct pcp_drain d;
+	uint32_t head;
+
+	zone_counters(m, zone)->lock_holds++;
+	zone_pcp(m, zone, m->now.cpu)->touched = true;
+	pcp_drain_begin(&d, m, pcp, count, list);
+	for (; (head = pcp_drain_next(&d, m)) != NO_FRAME; blocks++)
+		pcp_drain_take(&d, m, zone, head);
+	zone_lock_held(m, zone, kind, blocks);
+	return (uint32_t)(before - pcp->count);
+}
+
+void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp)
+{
+	int pages = pcp->put_off;
+
+	if (!pages)
+		return;
+	pcp->put_off = 0;
+	pcp->counters.drains++;
+	pcp->counters.drain_pages +=
+		drain(m, zone, pcp, pages, pcp->put_off_list, ZONE_LOCK_KIND_DRAIN);
+	pcp_committed(m, zone);
+}
+
+void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages)
+{
+	if (pcp->count <= 0 || !pages)
+		return;
+	zone_counters(m, zone)->drains++;
+	zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, pages, 0, ZONE_LOCK_KIND_DRAIN);
+}
+
+/* drain_pages: one CPU's PCPs, zone by zone. */
+static void drain_cpu(struct model *m, int cpu)
+{
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct pcp *pcp = zone_pcp(m, &m->zones[i], cpu);
+
+		while (pcp->count > 0)
+			pcp_drain_piece(m, &m->zones[i], pcp, pcp_piece(m, pcp));
+	}
+}
+
+void pcp_drain_all(struct model *m)
+{
+	struct moment caller = m->now;
+
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
+		if (!m->kernel->drain_all_remote)
+			m->now = (struct moment){.ts = caller.ts, .cpu = (uint16_t)cpu};
+		drain_cpu(m, cpu);
+	}
+	m->now = caller;
+}
+
+static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int count)
+{
+	pcp->counters.decays++;
+	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0, ZONE_LOCK_KIND_DECAY);
+}
+
+/* Decay a PCP, piece by piece. Whether the next tick may find more to do. */
+static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
+{
+	int before = pcp->high, excess = pcp_decay(m, pcp);
+
+	if (!excess)
+		return pcp->high != before;
+	while (excess > 0) {
+		int piece = m->kernel->decay == DECAY_PIECES ? min_int(excess, pcp->batch) : excess;
+
+		count_decay(m, zone, pcp, piece);
+		excess -= piece;
+	}
+	return true;
+}
+
+enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struct pcp *pcp)
+{
+	if (pcp->touched)
+		pcp->expire = REMOTE_EXPIRE;
+	pcp->touched = false;
+	if (!pcp->expire || !pcp->count)
+		return PCP_STAYS;
+	if (zone->node == m->cpu_nodes[pcp->cpu]) {
+		pcp->expire = 0;
+		return PCP_STAYS;
+	}
+	return --pcp->expire ? PCP_AGES : PCP_EXPIRES;
+}
+
+bool pcp_tick(struct model *m, int cpu)
+{
+	bool more = false;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct zone *zone = &m->zones[i];
+		struct pcp *pcp = zone_pcp(m, zone, cpu);
+		enum pcp_expiry expiry;
+
+		vmstat_diff_fold(zone, pcp);
+		if (m->kernel->decay != DECAY_NONE)
+			more |= decay(m, zone, pcp);
+		expiry = pcp_expire(m, zone, pcp);
+		more |= expiry != PCP_STAYS;
+		if (expiry == PCP_EXPIRES)
+			count_decay(m, zone, pcp, pcp->batch);
+	}
+	return more;
+}

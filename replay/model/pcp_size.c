@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How many pages a PCP holds, and how many a refill, drain or decay moves. */
+#include "pcp.h"
+
+#include "min_max.h"
+
+/* The kernel's clamp(): with low above high, high. */
+static int clamp_int(int value, int low, int high)
+{
+	return min_int(max_int(value, low), high);
+}
+
+/* zone_batchsize: 1/1024 of the zone, at most 1 MiB (512 KiB up to 2.6.33). */
+static int batch_size(const struct model *m, const struct zone *zone)
+{
+	uint64_t most = m->kernel->small_batch ? 128 : 256;
+	uint64_t batch = zone->managed / 1024;
+	int power = 1;
+
+	batch = (batch < most ? batch : most) / 4;
+	batch = batch ? batch : 1;
+	while ((uint64_t)power * 2 <= batch + batch / 2)
+		power *= 2;
+	return power - 1;
+}
+
+/* zone_highsize, 5.14 to 6.18: the share of one CPU of the zone's node. */
+static int high_size(const struct model *m, const struct zone *zone, int batch, int fraction)
+{
+	int64_t pages = fraction ? (int64_t)zone->managed / fraction : zone->wmark[WMARK_LOW];
+	int cpus = 0;
+
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++)
+		cpus += m->cpu_nodes[cpu] == zone->node && cpu % m->zone_parts == zone->part;
+	pages /= cpus ? cpus : m->nr_cpus;
+	return max_int((int)(pages < INT32_MAX ? pages : INT32_MAX), 4 * batch);
+}
+
+void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int high_fraction)
+{
+	enum { AUTO_MAX_FRACTION = 8, MAX_BATCH = 96 };
+	int batch = batch_size(m, zone);
+
+	pcp->batch = max_int(batch, 1);
+	switch ((enum kernel_pcp_tuning)m->kernel->pcp_tuning) {
+	case PCP_FIXED:
+		pcp->high = 6 * batch;
+		if (high_fraction) {
+			pcp->high = (int)(zone->managed / (uint64_t)high_fraction);
+			pcp->batch = clamp_int(pcp->high / 4, 1, MAX_BATCH);
+		}
+		break;
+	case PCP_FREE_FACTOR:
+		pcp->high = high_size(m, zone, pcp->batch, high_fraction);
+		break;
+	case PCP_AUTO:
+		pcp->high_min = high_size(m, zone, pcp->batch, high_fraction);
+		pcp->high_max = high_size(m, zone, pcp->batch,
+					  high_fraction ? high_fraction : AUTO_MAX_FRACTION);
+		pcp->high = pcp->high_min;
+		break;
+	}
+}
+
+void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction)
+{
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++)
+		pcp_size(m, zone, zone_pcp(m, zone, cpu), high_fraction);
+}
+
+/* nr_pcp_alloc, 6.8 to 6.18. */
+static int refill_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
+	int batch = order ? pcp->batch : pcp->batch << pcp->alloc_factor;
+
+	if (high < pcp->batch)
+		return 1;
+	if (pcp->high_min != pcp->high_max && !zone->below_high)
+		high = pcp->high = min_int(high + batch, pcp->high_max);
+	if (!order) {
+		int cap = max_int(high - pcp->count - pcp->batch, pcp->batch);
+
+		if (batch <= cap && pcp->alloc_factor < m->kernel->pcp_scale_max)
+			pcp->alloc_factor++;
+		batch = min_int(batch, cap);
+	}
+	return batch > 1 ? max_int(batch >> order, 2) : batch;
+}
+
+int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	switch ((enum kernel_pcp_tuning)m->kernel->pcp_tuning) {
+	case PCP_FIXED:
+		break;
+	case PCP_FREE_FACTOR:
+		return pcp->batch > 1 ? max_int(pcp->batch >> order, 2) : pcp->batch;
+	case PCP_AUTO:
+		return refill_auto(m, zone, pcp, order);
+	}
+	return pcp->batch;
+}
+
+/* 5.14 to 6.6: free_unref_page_commit with nr_pcp_high and nr_pcp_free. */
+static int overflow_free_factor(const struct model *m, const struct zone *zone, struct pcp *pcp,
+				int order)
+{
+	int high = zone->reclaim_active ? min_int(4 * pcp->batch, pcp->high) : pcp->high;
+	int limit = m->kernel->free_factor_max, drain;
+	bool free_high = m->kernel->free_high == FREE_HIGH_FACTOR && pcp->free_factor &&
+			 order >= 1 && order <= PCP_MAX_ORDER;
+
+	if (free_high)
+		return pcp->count;
+	if (pcp->count < high)
+		return 0;
+	if (high < pcp->batch)
+		return 1;
+	drain = pcp->free_factor < 24 ? pcp->batch << pcp->free_factor : INT32_MAX;
+	if (drain < high - pcp->batch && (!limit || pcp->free_factor < limit))
+		pcp->free_factor++;
+	return clamp_int(drain, pcp->batch, high - pcp->batch);
+}
+
+/* nr_pcp_high, 6.8 to 6.18: at which count this free drains; adapts pcp->high. */
+static int high_auto(const struct model *m, const struct zone *zone, struct pcp *pcp,
+		     bool free_high)
+{
+	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
+	int shrunk = max_int(high - max_int(pcp->free_count, pcp->batch), pcp->high_min);
+
+	if (!high)
+		return 0;
+	if (free_high) {
+		pcp->high = max_int(high - (pcp->batch << m->kernel->pcp_scale_max), pcp->high_min);
+		return 0;
+	}
+	if (zone->reclaim_active) {
+		pcp->high = shrunk;
+		return min_int(4 * pcp->batch, pcp->high);
+	}
+	if (pcp->high_min == pcp->high_max)
+		return high;
+	if (zone->below_high) {
+		pcp->high = shrunk;
+		return max_int(pcp->count, pcp->high_min);
+	}
+	if (pcp->count >= high && pcp->high < pcp->free_count + pcp->batch)
+		pcp->high = clamp_int(pcp->free_count + pcp->batch, pcp->high_min, pcp->high_max);
+	return high;
+}
+
+/* 6.8 to 6.18: free_unref_page_commit with nr_pcp_free. */
+static int overflow_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	bool high_order = order >= 1 && order <= PCP_MAX_ORDER;
+	int wanted = pcp->batch, high;
+	bool free_high;
+
+	if (m->kernel->free_high == FREE_HIGH_HALF_MIN)
+		wanted += pcp->high_min / 2;
+	free_high = high_order && pcp->free_count >= wanted &&
+		    pcp->flags & PCP_PREV_FREE_HIGH_ORDER &&
+		    (!(pcp->flags & PCP_FREE_HIGH_BATCH) || pcp->count >= pcp->batch);
+	if (high_order)
+		pcp->flags |= PCP_PREV_FREE_HIGH_ORDER;
+	else
+		pcp->flags &= (uint8_t)~PCP_PREV_FREE_HIGH_ORDER;
+	if (pcp->free_count < pcp->batch << m->kernel->pcp_scale_max)
+		pcp->free_count += 1 << order;
+	high = high_auto(m, zone, pcp, free_high);
+	if (pcp->count < high)
+		return 0;
+	if (free_high)
+		return min_int(pcp->count, pcp->batch << m->kernel->pcp_scale_max);
+	if (high < pcp->batch)
+		return 1;
+	return clamp_int(pcp->free_count, pcp->batch, high - pcp->batch);
+}
+
+int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	switch ((enum kernel_pcp_tuning)m->kernel->pcp_tuning) {
+	case PCP_FIXED:
+		break;
+	case PCP_FREE_FACTOR:
+		return overflow_free_factor(m, zone, pcp, order);
+	case PCP_AUTO:
+		return overflow_auto(m, zone, pcp, order);
+	}
+	return pcp->count >= pcp->high ? pcp->batch : 0;
+}
+
+int pcp_decay(const struct model *m, struct pcp *pcp)
+{
+	int excess;
+
+	if (pcp->high > pcp->high_min)
+		pcp->high = max_int(max_int(pcp->count - (pcp->batch << m->kernel->pcp_scale_max),
+					    pcp->high - (pcp->high >> 3)),
+				    pcp->high_min);
+	excess = pcp->count - pcp->high;
+	return max_int(excess, 0);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node.h - the CPU and the counters of a node's daemons.
+ */
+#pragma once
+
+#include "model/model.h"
+
+/* The first CPU of a node; CPU 0 if the node has none. */
+uint16_t node_first_cpu(const struct model *m, int node);
+
+/* The counters of the running CPU in the first zone of a node. */
+struct counters *node_counters(const struct model *m, int node);

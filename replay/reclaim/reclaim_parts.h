@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reclaim_parts.h - the parts of a run with feedback that its daemons and requests share.
+ */
+#pragma once
+
+#include "compact_model.h"
+#include "emit_rows.h"
+#include "reclaim_supply.h"
+#include "service.h"
+
+struct reclaim_parts {
+	struct model *model;
+	struct reclaim_supply *supply;
+	struct services *services;
+	struct compaction *compaction;
+	struct row_outputs *rows;
+};

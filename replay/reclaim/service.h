@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service.h - how long reclaim and compaction take, drawn from the record.
+ *
+ * A service is a list of quantiles that the record measured (table service). Draws take the
+ * quantiles in a fixed order, so that every run is the same and few draws in a row have the
+ * mean of all.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SERVICE_ROWS = 64 };
+
+struct service_row {
+	uint64_t ns;     /* duration */
+	uint64_t moved;  /* pages that were reclaimed or moved */
+	uint64_t failed; /* pages that were scanned in vain */
+};
+
+struct service {
+	struct service_row rows[SERVICE_ROWS];
+	int nr;
+	unsigned drawn;
+};
+
+struct services {
+	struct service kswapd;         /* per SWAP_CLUSTER_MAX pages that kswapd reclaims */
+	struct service direct;         /* per direct reclaim */
+	struct service wake;           /* per wakeup of a daemon, until it runs */
+	struct service compaction;     /* per run of kcompactd in one zone */
+	struct service direct_compact; /* per run of direct compaction in one zone */
+};
+
+/* The next quantile; zeroes if the record has none. */
+const struct service_row *service_draw(struct service *s);
+
+/* Nanoseconds from the wakeup of a daemon until it runs; 50 us if the record has none. */
+uint64_t services_draw_wake_ns(struct services *services);
+
+/*
+ * The duration and the most pages of one compaction run in one zone, by kcompactd or
+ * `direct`. Without a record of that kind the other kind serves; without either, a run moves
+ * 2048 pages in no time.
+ */
+const struct service_row *services_draw_compaction(struct services *services, bool direct);
