@@ -124,6 +124,7 @@ static int start_reclaim(struct replay *r, struct error *err)
 	if (ret || !own)
 		return ret;
 	r->reclaim.model = r->model;
+	r->reclaim.supply.how = &r->serve.request.free;
 	if (r->config.events)
 		ret = run_output(&r->run, &r->reclaim.rows.reclaim, &reclaim_table, OTHER_ROWS,
 				 err);

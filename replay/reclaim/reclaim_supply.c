@@ -116,6 +116,8 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 	return 0;
 }
 
+static const struct free_request plain = {.drain_pages = -1};
+
 int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct page_map *pages,
 			 const uint64_t *row, struct error *err)
 {
@@ -124,6 +126,8 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	supply->model = m;
 	supply->pages = pages;
 	supply->row = row;
+	if (!supply->how)
+		supply->how = &plain;
 	supply->moved = malloc((size_t)m->nr_zones * sizeof(*supply->moved));
 	if (!supply->moved)
 		return fail(err, ENOMEM, "no memory for the moved pages of %d zones", m->nr_zones);
@@ -184,12 +188,14 @@ static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_
 	hold(supply, row, (uint32_t)(row - supply->rows) + 1);
 }
 
-static void release(struct model *m, uint32_t place, int order)
+static void release(const struct reclaim_supply *supply, uint32_t place, int order)
 {
+	struct model *m = supply->model;
+
 	if (m->frames[place].state != FRAME_OLD)
 		block_carve(m, place, order);
 	events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), order);
-	zone_free(m, place, order);
+	zone_free_as(m, place, order, supply->how);
 }
 
 /* Free the page of a held row. */
@@ -197,7 +203,7 @@ static void let_go(struct reclaim_supply *supply, struct reclaimed *row)
 {
 	hold(supply, row, 0);
 	row->taken = true;
-	release(supply->model, row->frame, row->order);
+	release(supply, row->frame, row->order);
 }
 
 /* The page of a held row waits for the free of an unknown page. */
@@ -380,7 +386,7 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 			continue;
 		supply->pages->map[page.frame] = MAP_UNSERVED;
 		zone_counters(m, frame_zone(m, page.place))->synthetic_pages++;
-		release(m, page.place, 0);
+		release(supply, page.place, 0);
 		freed++;
 	}
 	return freed;

@@ -52,6 +52,11 @@ struct reclaim_supply {
 	struct model *model;
 	struct page_map *pages;
 	const uint64_t *row; /* number of the `event` row that runs */
+	/*
+	 * The caller's, set before the start: what the record shows of the free that runs. Pages
+	 * that reclaim frees meanwhile are freed alike. NULL: nothing is shown.
+	 */
+	const struct free_request *how;
 	struct reclaimed *rows;
 	size_t nr, room, next; /* next: the first row whose event is to come */
 	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
