@@ -131,6 +131,7 @@ class Renames:
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     policies: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)  # of --json answers; not in tapes
 
     def former_table(self, name: str) -> str:
         """The former name of today's table `name`."""

@@ -151,10 +151,22 @@ class Install:
         return _digest(path for path in self.home.rglob("*") if path.suffix in parts)
 
     @cached_property
-    def renames(self) -> Renames:
-        """What the tables of earlier versions are called in this one."""
-        tape = tomllib.loads((self.home / "schemas/tape.toml").read_text("utf-8"))
-        return Renames(**tape.get("renames", {}))
+    def _tape(self) -> dict[str, Any]:
+        """schemas/tape.toml of this install."""
+        return tomllib.loads((self.home / "schemas/tape.toml").read_text("utf-8"))
+
+    def renames(self, before: Install) -> Renames:
+        """The names that this install gives to those of `before`, by the version of its tapes."""
+        found = self._tape.get("renames", {}).get(str(before._tape["version"]), {})
+        tables = found.get("tables", {})
+        former = {new: old for old, new in tables.items()}
+        columns = {former.get(t, t): names for t, names in found.get("columns", {}).items()}
+        labels = {}
+        for place, names in found.get("labels", {}).items():
+            table, _, column = place.partition(".")
+            old = {new: name for name, new in columns.get(former.get(table, table), {}).items()}
+            labels[f"{former.get(table, table)}.{old.get(column, column)}"] = names
+        return Renames(tables, columns, labels, found.get("policies", {}) | found.get("keys", {}))
 
     def run(self, words: Sequence[str | Path], cache: Path) -> tuple[int, Any]:
         """Exit status of a command, and its JSON object. What it infers is in `cache`."""
@@ -383,7 +395,7 @@ class Comparison:
         kept = self._keep / self._before.digest
         before = task.output(self._before, kept, kept / "cache")
         after = task.output(self._after, self._work / "after", self._work / "cache")
-        found = list(differences(before, after, self._after.renames))
+        found = list(differences(before, after, self._after.renames(self._before)))
         there = self._keep / "differs" / task.key
         shutil.rmtree(there, ignore_errors=True)
         line = f"{task.label:<22} {task.name:<17} "
