@@ -252,12 +252,14 @@ class Tape:
         return pa.schema([f.with_name(self._renames.column(name, f.name)) for f in found])
 
     def _relabelled(self, name: str, field: pa.Field, array: pa.Array) -> pa.Array:
-        """A column of table `name`, with today's labels for the same numbers."""
+        """A column of table `name`, with today's labels or words for the former ones."""
         if f"{name}.{field.name}" not in self._renames.labels:
             return array
-        former = array.dictionary.to_pylist()
+        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        former = coded.dictionary.to_pylist()
         labels = [self._renames.label(name, field.name, label) for label in former]
-        return pa.DictionaryArray.from_arrays(array.indices, pa.array(labels, pa.utf8()))
+        found = pa.DictionaryArray.from_arrays(coded.indices, pa.array(labels, pa.utf8()))
+        return found.cast(array.type) if coded is not array else found
 
     def table(self, name: str) -> pa.Table:
         """All of table `name` in memory; empty if it is absent."""

@@ -12,8 +12,8 @@ changed are translated by its table of renames first. Then every table must have
 columns, types, values and nulls, and every --json answer the same numbers. Text for people
 may change: only the numbers in it are compared. The exit status is 1 on any difference.
 
-The outputs of the first install are kept in DIR, by tape and command, and made only once.
-Of the second install only the outputs that differ are kept, in DIR/differs. Neither install
+The outputs of the first install stay in DIR, by tape and command, and are made only once.
+Of the second install only the outputs that differ stay, in DIR/differs. Neither install
 uses the cache of pagetape in the home directory.
 
 With --times, nothing is compared. Both installs take turns, N times each, to replay and
@@ -81,8 +81,8 @@ _SWEEP = (
 )
 
 # Of the answers in JSON: what differs from run to run, and what is text for people.
-_VOLATILE = {"tape", "output", "name", "events_per_s", "made", "kept"}
-_PROSE = {"story", "not_modelled", "synthetic", "kernel_because"}
+_VOLATILE = {"tape", "output", "name", "events_per_s", "made", "reused"}
+_PROSE = {"explanation", "there", "not_modelled", "synthetic", "kernel_because"}
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Renames:
         return found | self.keys
 
     def both(self, names: set[str]) -> set[str]:
-        """Names, and their new ones."""
-        return names | {self.words.get(name, name) for name in names}
+        """Names, and their old ones."""
+        return names | {old for old, new in self.words.items() if new in names}
 
     def table(self, name: str, rows: pa.Table) -> pa.Table:
         """The rows of the old table `name` under the new names."""
@@ -146,7 +146,7 @@ class Install:
 
     @cached_property
     def digest(self) -> str:
-        """Tells this install from any other."""
+        """A name for this install alone."""
         parts = {".py", ".so", ".sql", ".toml"}
         return _digest(path for path in self.home.rglob("*") if path.suffix in parts)
 
@@ -205,7 +205,7 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """Tells this task from any other."""
+        """A name for this task alone."""
         contents = _digest(chain(*(tape.glob("*.arrow") for tape in self.tapes)))
         digest = blake2b((contents + self.command).encode(), digest_size=6).hexdigest()
         return re.sub(r"\W+", "-", f"{self.label} {self.name} {digest}")
@@ -392,8 +392,8 @@ class Comparison:
 
     def play(self, task: Task) -> None:
         """Print a line that says whether the outputs of a task are the same."""
-        kept = self._keep / self._before.digest
-        before = task.output(self._before, kept, kept / "cache")
+        store = self._keep / self._before.digest
+        before = task.output(self._before, store, store / "cache")
         after = task.output(self._after, self._work / "after", self._work / "cache")
         found = list(differences(before, after, self._after.renames(self._before)))
         there = self._keep / "differs" / task.key
@@ -471,7 +471,7 @@ def main() -> int:
     )
     parser.add_argument("--before", type=Path, required=True, metavar="PAGETAPE")
     parser.add_argument("--after", type=Path, required=True, metavar="PAGETAPE")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where outputs are kept")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where outputs stay")
     parser.add_argument("--times", type=int, metavar="N", help="measure N pairs instead")
     parser.add_argument("tapes", nargs="+", type=Path, metavar="TAPE")
     given = parser.parse_args()

@@ -20,8 +20,8 @@ def zone(name: str, how: str, **given: int) -> dict[str, Any]:
 def facts(*zones: dict[str, Any], **given: Any) -> dict[str, Any]:
     mark = {"ts": 5, "pfn": 77, "cpu": 0, "pid": 9, "order": 4, "held_ns": 3000}
     checks = {"list_sums": 11, "pcp_types": 4}
-    told = {"checks": checks, "mismatches": {}, "pcp_types_differ": 1, "zones": list(zones)}
-    return mark | told | given
+    found = {"checks": checks, "mismatches": {}, "pcp_types_differ": 1, "zones": list(zones)}
+    return mark | found | given
 
 
 def batch(name: str, *rows: dict[str, Any]) -> Any:
@@ -29,13 +29,13 @@ def batch(name: str, *rows: dict[str, Any]) -> Any:
     return TABLES[name].batch([required | {"zone": "NORMAL"} | row for row in rows])
 
 
-def exact(told: dict[str, Any], why: str | None) -> Exact:
+def exact(given: dict[str, Any], why: str | None) -> Exact:
     """One free block and one PCP page in each of the zones DMA and NORMAL."""
     both = ({"zone": "DMA", "pfn": 1}, {"zone": "NORMAL", "pfn": 600})
     places = tuple(row | {"migratetype": "MOVABLE"} for row in both)
     tables = {name: batch(name, *places) for name in ("free_block", "pcp_page", "pageblock")}
     tables["free_area"] = batch("free_area", *({"zone": row["zone"]} for row in both))
-    return Exact(told, tables, why, 20)
+    return Exact(given, tables, why, 20)
 
 
 def from_proc() -> Snapshot:
@@ -55,8 +55,8 @@ def pfns(snapshot: Snapshot, table: str) -> list[int]:
 
 
 def test_what_is_exact_everywhere_needs_no_guess() -> None:
-    told = facts(zone("DMA", "still"), zone("NORMAL", "locked", lock_ns=8), exact=True)
-    made = from_proc().made_exact(exact(told, None))
+    given = facts(zone("DMA", "still"), zone("NORMAL", "locked", lock_ns=8), exact=True)
+    made = from_proc().made_exact(exact(given, None))
     (row,) = made.rows["snapshot"]
     assert (row["how"], row["lock_ns"], row["checks"], row["pfn"]) == ("exact", 8, 11, 77)
     assert "block_guess" not in made.blocks
@@ -83,8 +83,8 @@ def test_what_is_exact_everywhere_needs_no_guess() -> None:
     ],
 )
 def test_a_zone_without_lists_has_those_of_kpageflags(large: dict[str, Any], why: str) -> None:
-    told = facts(zone("DMA", "still"), large, exact=False)
-    made = from_proc().made_exact(exact(told, "one is too large"))
+    given = facts(zone("DMA", "still"), large, exact=False)
+    made = from_proc().made_exact(exact(given, "one is too large"))
     assert made.rows["snapshot"][0]["how"] == "mixed"
     assert made.rows["snapshot"][0]["why"] == "one is too large"
     assert pfns(made, "free_block") == [1]
@@ -97,9 +97,9 @@ def test_a_zone_without_lists_has_those_of_kpageflags(large: dict[str, Any], why
     ]
 
 
-def test_pieces_that_kept_still_are_taken() -> None:
-    told = facts(zone("DMA", "still"), zone("NORMAL", "pieces", pcps_refused=1), exact=False)
-    made = from_proc().made_exact(exact(told, "it is too large"))
+def test_pieces_that_did_not_change_are_taken() -> None:
+    given = facts(zone("DMA", "still"), zone("NORMAL", "pieces", pcps_refused=1), exact=False)
+    made = from_proc().made_exact(exact(given, "it is too large"))
     assert made.rows["snapshot"][0]["how"] == "mixed"
     assert pfns(made, "free_block") == [1, 600]
     assert "block_guess" not in made.blocks
@@ -107,20 +107,20 @@ def test_pieces_that_kept_still_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "given",
     [
         facts(zone("DMA", "refused"), zone("NORMAL", "refused"), exact=False),
         facts(zone("NORMAL", "locked"), exact=False, mismatches={"list_sums": 1}),
     ],
 )
-def test_a_snapshot_without_any_truth_is_that_of_proc(told: dict[str, Any]) -> None:
-    made = from_proc().made_exact(exact(told, "no"))
+def test_a_snapshot_without_any_truth_is_that_of_proc(given: dict[str, Any]) -> None:
+    made = from_proc().made_exact(exact(given, "no"))
     assert made.rows["snapshot"] == [{"snapshot": 0, "ts": 1, "how": "proc", "why": "no"}]
     assert set(made.blocks) == {"block_guess", "pageblock"}
     assert {z["how"] for z in made.rows["snapshot_zone"]} == {"proc"}
 
 
-def test_where_there_is_none_proc_tells_why() -> None:
+def test_without_an_exact_snapshot_the_one_of_proc_says_why() -> None:
     made = from_proc().made_exact(Exact({}, {}, "no BPF"))
     assert made.rows["snapshot"][0]["why"] == "no BPF"
     assert "snapshot_zone" not in made.rows

@@ -71,7 +71,7 @@ def test_a_thread_served_elsewhere_keeps_that_node(
         "requests": 400,
         "landed": 0.5,
         "landed_threads": 1,
-        "told_threads": 0,
+        "known_threads": 0,
     }
     assert run["totals"]["remote_node"]["value"] == 0
     pfns = [row["pfn"] for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
@@ -132,7 +132,7 @@ def test_a_known_policy_decides(name: str, two_nodes: Path, tmp_path: Path, page
     out = tmp_path / "out.tape"
     run = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps", "-o", out, "--json").json
     found = run["preference"]
-    assert (found["told_threads"], found["landed_threads"]) == (1, int(name in AWAY))
+    assert (found["known_threads"], found["landed_threads"]) == (1, int(name in AWAY))
     events = [row for row in Tape(out).table("event").to_pylist() if row["kind"] == "alloc"]
     home = [row["pfn"] < 2 * PAGES for row in events if row["pid"] == 100]
     assert home == [name not in AWAY] * 200
@@ -145,7 +145,7 @@ def test_an_unknown_policy_is_inferred(two_nodes: Path, tmp_path: Path, pagetape
     (tmp_path / "maps").write_text("/proc/100/status:Mems_allowed_list:\t0-1\n")
     maps = ("--numa-maps", tmp_path / "maps")
     found = pagetape("replay", two_nodes, *maps, "--json").json["preference"]
-    assert (found["told_threads"], found["landed_threads"]) == (0, 1)
+    assert (found["known_threads"], found["landed_threads"]) == (0, 1)
 
 
 def test_a_tape_may_contain_its_policies(two_nodes: Path, tmp_path: Path, pagetape: Run) -> None:
@@ -157,11 +157,11 @@ def test_a_tape_may_contain_its_policies(two_nodes: Path, tmp_path: Path, pageta
         tape.rows("memory_policy", [{"pid": 7, "policy": "default", "cpuset": "0-1"}])
     out = tmp_path / "out.tape"
     found = pagetape("replay", tmp_path / "known.tape", "-o", out, "--json").json["preference"]
-    assert (found["told_threads"], found["landed_threads"]) == (1, 0)
+    assert (found["known_threads"], found["landed_threads"]) == (1, 0)
     assert Tape(out).facts["replay"]["own"]
     assert "; known for 1 thread\n" in pagetape("replay", tmp_path / "known.tape").out
     unasked = pagetape("replay", tmp_path / "known.tape", "--prefer", "landed", "--json").json
-    assert unasked["preference"]["told_threads"] == 0
+    assert unasked["preference"]["known_threads"] == 0
 
 
 def test_import_takes_policies_from_the_files_of_proc(tmp_path: Path, pagetape: Run) -> None:
@@ -193,7 +193,7 @@ def test_a_machine_of_one_node_has_no_preference(
         "requests": 0,
         "landed": None,
         "landed_threads": 0,
-        "told_threads": 0,
+        "known_threads": 0,
     }
     assert "preferred node" not in pagetape("replay", small).out
     assert pagetape("report", "numa.preference", tmp_path / "out.tape", "--json").json["rows"] == []

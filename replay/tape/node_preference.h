@@ -55,7 +55,7 @@ void node_preference_write(const struct node_preference *p, struct output *o);
 int node_preference_load(uint64_t **landed, const struct preference_columns *columns, size_t rows,
 			 struct error *err);
 
-static inline bool prefers_landed(const uint64_t *landed, int32_t pid)
+static inline bool asks_where_it_lands(const uint64_t *landed, int32_t pid)
 {
 	return landed && (uint32_t)pid < PIDS_MOST && landed[pid / 64] >> pid % 64 & 1;
 }

@@ -190,7 +190,7 @@ static bool as_recorded(const struct search *search, const struct recorded_compa
 {
 	int64_t taken = search->found == NO_FRAME ? 0 : 1ll << search->found_order;
 
-	/* The watermark may have kept it from taking what it had found. */
+	/* The watermark may have forbidden it to take what it had found. */
 	return (taken == row->nr_taken && search->scanned == row->nr_scanned) ||
 	       (taken && !row->nr_taken && search->scanned - taken + 1 == row->nr_scanned);
 }

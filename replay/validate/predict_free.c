@@ -135,7 +135,7 @@ static void predict_no_drain(struct validate *v, const struct window_event *even
  */
 static uint8_t type_at(const struct validate *v, const struct window_event *event)
 {
-	for (int i = 0; i < CLAIMS_KEPT; i++) {
+	for (int i = 0; i < CLAIMS_MAX; i++) {
 		const struct early_claim *c = &v->claims[i];
 
 		if (event->at < c->at && event->frame >= c->start && event->frame < c->end)

@@ -113,7 +113,7 @@ static void note_claim(struct validate *v, const struct pick *pick)
 								 : v->m->pageblock_order);
 	v->claims[v->next_claim] =
 		(struct early_claim){s->at, start, start + pages, s->fallback_migratetype};
-	v->next_claim = (v->next_claim + 1) % CLAIMS_KEPT;
+	v->next_claim = (v->next_claim + 1) % CLAIMS_MAX;
 }
 
 /* Up to `size` pages of the burst go onto the list. */

@@ -70,7 +70,7 @@ struct early_claim {
 	uint32_t start, end;
 	uint8_t was; /* migratetype */
 };
-enum { CLAIMS_KEPT = 8 };
+enum { CLAIMS_MAX = 8 };
 
 /* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
 struct pending_miss {
@@ -108,7 +108,7 @@ struct validate {
 	uint64_t *guesses;     /* [frame] a bit: a free block whose place on its list is guessed */
 	bool *typed;           /* [pageblock] its type was guessed, and an event has shown it */
 
-	struct early_claim claims[CLAIMS_KEPT]; /* the latest */
+	struct early_claim claims[CLAIMS_MAX]; /* the latest */
 	int next_claim;
 
 	struct pending_miss *pending_misses, *free_pending_miss;

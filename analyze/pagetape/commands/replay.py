@@ -27,11 +27,11 @@ def _preference(found: dict[str, Any]) -> str:
     share = answer.share(
         found["requests"] - round(found["landed"] * found["requests"]), found["requests"]
     )
-    known = answer.amount(found["told_threads"], "thread")
+    known = answer.amount(found["known_threads"], "thread")
     return (
         f"preferred node ({found['how']}): the CPU's for {share} % of the requests, for the others "
         f"the node that served them ({answer.amount(found['landed_threads'], 'thread')})"
-        + (f"; known for {known}" if found["told_threads"] else "")
+        + (f"; known for {known}" if found["known_threads"] else "")
         + "\n"
     )
 

@@ -64,7 +64,7 @@ def shares(rows: pa.Table, mode: str) -> dict[str, Any]:
     nr = pc.sum(landed["requests"]).as_py() or 0
     return {
         "how": mode,
-        "told_threads": pc.sum(rows["known"]).as_py() or 0,
+        "known_threads": pc.sum(rows["known"]).as_py() or 0,
         "requests": requests,
         "landed": nr / requests if requests else None,
         "landed_threads": landed.num_rows,

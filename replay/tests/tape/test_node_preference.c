@@ -180,15 +180,15 @@ static void a_run_loads_the_threads_whose_requests_land_by_policy(void)
 	struct error err = {""};
 	uint64_t *landed = NULL;
 
-	check(!prefers_landed(NULL, 5));
+	check(!asks_where_it_lands(NULL, 5));
 	for (int i = 0; i < 3; i++) {
 		c->pid[i] = 5 + 64 * i;
 		c->preferred[i] = i == 1 ? PREFERENCE_PREFERRED_LANDED : PREFERENCE_PREFERRED_CPU;
 	}
 	must(node_preference_load(&landed, c, 3, &err), &err);
-	check(!prefers_landed(landed, 5) && prefers_landed(landed, 69));
-	check(!prefers_landed(landed, 133) && !prefers_landed(landed, -59));
-	check(!prefers_landed(landed, PIDS_MOST + 69));
+	check(!asks_where_it_lands(landed, 5) && asks_where_it_lands(landed, 69));
+	check(!asks_where_it_lands(landed, 133) && !asks_where_it_lands(landed, -59));
+	check(!asks_where_it_lands(landed, PIDS_MOST + 69));
 	c->pid[2] = PIDS_MOST;
 	check(node_preference_load(&landed, c, 3, &err) == -EINVAL);
 	check_text(err.msg, "preference: pid 4194304");
