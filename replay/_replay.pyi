@@ -2,7 +2,7 @@
 """Bindings of the replay engine: no logic, one exception, Arrow batches in and out."""
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, Required, TypedDict, Unpack
 
 class EngineError(OSError):
     """The engine refused: `errno` is the kind of error, `strerror` the message."""
@@ -64,6 +64,38 @@ class StateTrace(TypedDict):
     lists: list[ListState]
     digests: bytes  # uint32 [row - start] [part of the state]; 0: the row is no request
 
+class RunOptions(TypedDict, total=False):
+    """Keywords of both kinds of run."""
+
+    nr_cpus: Required[int]
+    cpu_nodes: Required[Sequence[int]]  # node of each CPU
+    node_distances: Required[Sequence[Sequence[int]]]
+    pageblock_order: Required[int]
+    watermark_boost_factor: int  # vm.watermark_boost_factor; 15000
+    compaction_proactiveness: int  # vm.compaction_proactiveness; 20
+    percpu_pagelist_high_fraction: int  # vm.percpu_pagelist_high_fraction; 0
+    interval_ns: int  # interval of the tables over time; 1 s
+    spans: Sequence[tuple[int, int]]  # rows to play: [first, end) ...; none: all
+    trace: TraceConfig | None  # the request of a state trace
+
+class ReplayOptions(RunOptions, total=False):
+    """Keywords of Replay."""
+
+    reclaim: str  # R0 (the default), R1 or R2
+    recorded_kernel: str  # row of the tape's own kernel, if it differs
+    events: bool  # write the model's own event rows; the default
+    counted: bool  # ... of fallbacks only; event_count has the numbers of the others
+    compacts_for_record: bool  # in R0: compact for a request that the record served
+    cpu_parts: Sequence[int]  # node of each CPU, where fake_numa splits a node
+    policy_libs: Sequence[str]  # shared objects with policies
+    explains: bool  # find the first wrong page; slower
+
+class ValidateOptions(RunOptions, total=False):
+    """Keywords of Validate."""
+
+    nr_rows: int  # of event, for preview()
+    checks: str  # invariants of the model: off; cheap, per second; full, per event
+
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""
 
@@ -71,25 +103,7 @@ class Replay:
         self,
         kernel: str,
         policies: Sequence[str],  # SPECs: "name" or "name:key=value,key=value"
-        *,
-        nr_cpus: int,
-        cpu_nodes: Sequence[int],  # node of each CPU
-        node_distances: Sequence[Sequence[int]],
-        pageblock_order: int,
-        watermark_boost_factor: int = 15000,  # vm.watermark_boost_factor
-        compaction_proactiveness: int = 20,  # vm.compaction_proactiveness
-        percpu_pagelist_high_fraction: int = 0,  # vm.percpu_pagelist_high_fraction
-        reclaim: str = "R0",
-        recorded_kernel: str = "",  # row of the tape's own kernel, if it differs
-        interval_ns: int = 1_000_000_000,  # interval of the counter table
-        events: bool = True,  # write the model's own event rows
-        counted: bool = False,  # ... of fallbacks only; event_count has the numbers of the others
-        compacts_for_record: bool = False,  # in R0: compact for a request that the record served
-        spans: Sequence[tuple[int, int]] = (),  # rows to play: [first, end) ...; none: all
-        cpu_parts: Sequence[int] = (),  # node of each CPU, where fake_numa splits a node
-        policy_libs: Sequence[str] = (),  # shared objects with policies
-        explains: bool = False,  # find the first wrong page; slower
-        trace: TraceConfig | None = None,  # the request of a state trace
+        **given: Unpack[ReplayOptions],
     ) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, and block_guess
@@ -123,23 +137,7 @@ class Validate:
     """One step ahead: at every recorded decision the model predicts, the prediction is scored, and
     the model takes over the record. load() the snapshot, feed() the events, finish()."""
 
-    def __init__(
-        self,
-        kernel: str,
-        *,
-        nr_cpus: int,
-        cpu_nodes: Sequence[int],
-        node_distances: Sequence[Sequence[int]],
-        pageblock_order: int,
-        watermark_boost_factor: int = 15000,
-        compaction_proactiveness: int = 20,
-        percpu_pagelist_high_fraction: int = 0,
-        interval_ns: int = 1_000_000_000,  # interval of the tables exactness and repair
-        spans: Sequence[tuple[int, int]] = (),
-        nr_rows: int = 0,  # of event, for preview()
-        checks: str = "off",  # invariants of the model: off; cheap, per second; full, per event
-        trace: TraceConfig | None = None,  # the request of a state trace
-    ) -> None: ...
+    def __init__(self, kernel: str, **given: Unpack[ValidateOptions]) -> None: ...
     def load(self, table: str, batch: object) -> None:
         """As Replay.load(); also all rows of reclaim and compaction."""
     def preview(self, batch: object) -> None:

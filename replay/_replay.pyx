@@ -14,196 +14,7 @@ from pagetape.schemas import TABLES
 include "arrow_batch.pxi"
 
 
-cdef extern from "model/kernel.h" nogil:
-    struct kernel:
-        const char *name
-        const char *doc
-    struct feature:
-        const char *name
-        const char *doc
-        size_t offset
-        const char *const *words
-    const kernel kernel_rows "kernels"[]
-    const feature features[]
-    int kernel_find(const kernel **out, const char *name, error *err)
-    int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
-
-cdef extern from "model/policy_stack.h" nogil:
-    struct policy_param:
-        const char *name
-        int64_t min, max, initial
-        const char *const *values
-        const char *doc
-    struct policy_ops:
-        const char *name
-        const char *doc
-        const char *kernel
-        const char *tier
-        const policy_param *params
-    struct policy_lib:
-        const policy_ops *ops
-    struct policy_stack:
-        policy_lib *libs
-        int nr_libs
-    int policy_stack_new(policy_stack **out, const policy_ops *const *known, error *err)
-    void policy_stack_free(policy_stack *stack)
-    int policy_stack_add(policy_stack *stack, const char *spec, error *err)
-    int policy_stack_open(policy_stack *stack, const char *path, error *err)
-    const char *policy_choice(const policy_ops *ops, int n)
-    const char *policy_notice(const policy_ops *ops, int n)
-
-cdef extern from "policies/policies.h" nogil:
-    const policy_ops *policy_table "policies"[]
-
-cdef extern from "run/run.h" nogil:
-    struct machine:
-        int pageblock_order, max_order
-        int nr_cpus, nr_nodes
-        const uint16_t *cpu_nodes
-        const uint8_t *node_distances
-        const uint16_t *cpu_parts
-        int pcp_high_fraction
-    struct span:
-        uint64_t first, end
-    struct run_observer:
-        pass
-    struct run_config:
-        const kernel *kernel
-        const kernel *recorded
-        machine machine
-        const char *const *policies
-        int nr_policies
-        const char *const *policy_libs
-        int nr_policy_libs
-        uint64_t interval_ns
-        const span *spans
-        size_t nr_spans
-        const run_observer *observer
-
-cdef extern from "explain/explain_validate.h" nogil:
-    const int NR_PARTS
-    struct explanation:
-        const char *text
-    struct state_trace_config:
-        uint64_t start, first, ran, at, lists
-        uint64_t pfns[2]
-        uint16_t cpu
-        uint8_t order, migratetype
-    const int LOOK_ENTRIES, NO_CPU
-    struct list_look:
-        uint64_t pfns[4]
-        uint32_t nr
-        uint16_t node, cpu
-        uint8_t zone, order, migratetype
-    struct state_trace:
-        explanation event, before, after
-        size_t nr_lists, nr_digests
-        const list_look *lists
-        const char *digests
-    int state_trace_new(state_trace **out, const state_trace_config *config, error *err)
-    void state_trace_free(state_trace *w)
-    run_observer state_trace_observer(state_trace *w)
-    struct validate_explanation:
-        explanation miss
-        state_trace *trace
-    validate_observer validate_explanation_observer(validate_explanation *e)
-
-cdef extern from "freerun/replay.h" nogil:
-    enum reclaim_mode:
-        RECLAIM_AS_RECORDED
-    struct replay_config:
-        run_config run
-        bint events
-        reclaim_mode reclaim
-        bint counted
-        bint compacts_for_record
-        bint explains
-    struct wrong_page:
-        bint known
-        uint64_t at, ts, expected, got
-        uint16_t cpu
-        uint8_t order, migratetype
-    struct totals:
-        uint64_t events
-        uint64_t requests
-        uint64_t recorded_failures
-        const uint64_t *anomalies
-        double loop_seconds
-    struct replay:
-        pass
-    int replay_new(replay **out, const replay_config *config, error *err)
-    void replay_free(replay *r)
-    int replay_load(
-        replay *r, const char *table, const ArrowSchema *schema, const ArrowArray *array, error *err
-    )
-    int replay_feed(replay *r, const ArrowSchema *schema, const ArrowArray *array, error *err)
-    int replay_finish(replay *r, error *err)
-    batch *replay_read(replay *r)
-    const totals *replay_totals(const replay *r)
-    const wrong_page *replay_wrong_page(const replay *r)
-    const char *counter_name(int n)
-    uint64_t counter_total(const totals *totals, int n)
-
-cdef extern from "validate/validate.h" nogil:
-    struct accuracy_count:
-        uint64_t nr, exact, unknown
-    struct repair_count:
-        uint64_t nr, pages
-    struct zone_accuracy:
-        accuracy_count *decisions
-        repair_count *repairs
-    struct window_event:
-        uint64_t at, ts
-        uint16_t cpu
-    struct zone:
-        uint16_t node
-        uint8_t type
-    struct miss:
-        const zone *zone
-        int decision, cause
-        uint64_t expected, got
-    struct divergence:
-        bint known
-        miss miss
-        window_event event
-    struct end_state_diff:
-        bint known
-        uint64_t free_blocks, free_blocks_same, successor_same
-        uint64_t pcp_pages, pcp_pages_same, pageblocks, pageblocks_same
-    struct validate_observer:
-        pass
-    struct validate_config:
-        run_config run
-        uint64_t nr_rows
-        int checks
-        const validate_observer *observer
-    struct validate_totals:
-        uint64_t events
-        const uint64_t *anomalies
-        uint64_t alloc_inferred
-        double loop_seconds
-        zone_accuracy accuracy
-    struct validate:
-        pass
-    int validate_new(validate **out, const validate_config *config, error *err)
-    void validate_free(validate *v)
-    int validate_load(
-        validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
-        error *err
-    )
-    int validate_preview(
-        validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err
-    )
-    int validate_feed(validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err)
-    int validate_finish(validate *v, error *err)
-    int validate_compare_end(
-        validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
-        error *err
-    )
-    batch *c_validate_read "validate_read"(validate *v)
-    const validate_totals *c_validate_totals "validate_totals"(const validate *v)
-    const divergence *validate_divergence(const validate *v)
-    const end_state_diff *validate_end_state_diff(const validate *v)
+include "engine_api.pxi"
 
 
 class EngineError(OSError):
@@ -313,6 +124,49 @@ def check_policies(specs, libs=()):
         policy_stack_free(stack)
 
 
+# Keywords of Replay and Validate with their defaults; _replay.pyi documents them.
+cdef object REQUIRED = object()
+cdef dict RUN = {
+    "nr_cpus": REQUIRED,
+    "cpu_nodes": REQUIRED,
+    "node_distances": REQUIRED,
+    "pageblock_order": REQUIRED,
+    "watermark_boost_factor": 15000,
+    "compaction_proactiveness": 20,
+    "percpu_pagelist_high_fraction": 0,
+    "interval_ns": 1_000_000_000,
+    "spans": (),
+    "trace": None,
+}
+cdef dict REPLAY = RUN | {
+    "reclaim": "R0",
+    "recorded_kernel": "",
+    "events": True,
+    "counted": False,
+    "compacts_for_record": False,
+    "cpu_parts": (),
+    "policy_libs": (),
+    "explains": False,
+}
+cdef dict VALIDATE = RUN | {"nr_rows": 0, "checks": "off"}
+
+
+cdef dict keywords(dict given, dict known):
+    """The keywords of a call over their defaults; TypeError for an unknown or missing one."""
+    cdef dict found = known | given
+    if unknown := sorted(given.keys() - known.keys()):
+        raise TypeError(f"unexpected keyword argument '{unknown[0]}'")
+    if missing := sorted(name for name in found if found[name] is REQUIRED):
+        raise TypeError(f"missing keyword argument '{missing[0]}'")
+    return found
+
+
+cdef list mainline_spec(dict given):
+    """The SPEC that gives mainline the sysctls of the tape."""
+    boost, proactiveness = given["watermark_boost_factor"], given["compaction_proactiveness"]
+    return [f"mainline:boost_factor={boost},proactiveness={proactiveness}".encode()]
+
+
 cdef class Machine:
     """The memory of a struct machine and of the spans to play."""
 
@@ -323,11 +177,11 @@ cdef class Machine:
     cdef span *spans
     cdef size_t nr_spans
 
-    def __cinit__(
-        self, int nr_cpus, cpu_nodes, node_distances, int pageblock_order, int fraction, spans,
-        cpu_parts=(),
-    ):
-        nodes, distances = list(cpu_nodes), [list(row) for row in node_distances]
+    def __cinit__(self, dict given):
+        cdef int nr_cpus = given["nr_cpus"]
+        nodes = list(given["cpu_nodes"])
+        distances = [list(row) for row in given["node_distances"]]
+        spans, cpu_parts = given["spans"], given.get("cpu_parts", ())
         if len(cpu_parts) not in (0, nr_cpus):
             raise EngineError(errno.EINVAL, f"parts for {len(cpu_parts)} CPUs, not {nr_cpus}")
         if len(nodes) != nr_cpus or any(len(row) != len(distances) for row in distances):
@@ -349,14 +203,14 @@ cdef class Machine:
         for i, (first, end) in enumerate(spans):
             self.spans[i] = span(first, end)
         self.nr_spans = len(spans)
-        self.c.pageblock_order = pageblock_order
+        self.c.pageblock_order = given["pageblock_order"]
         self.c.max_order = 10
         self.c.nr_cpus = nr_cpus
         self.c.nr_nodes = len(distances)
         self.c.cpu_nodes = self.cpu_nodes
         self.c.node_distances = self.distances
         self.c.cpu_parts = self.cpu_parts if cpu_parts else NULL
-        self.c.pcp_high_fraction = fraction
+        self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
 
     def __dealloc__(self):
         free(self.cpu_nodes)
@@ -455,13 +309,11 @@ cdef class Trace:
         state_trace_free(self.c)
 
 
-cdef int fill_run(run_config *run, str kernel, Machine machine, uint64_t interval_ns,
-                  Trace trace) except -1:
+cdef int fill_run(run_config *run, str kernel, Machine machine, Trace trace) except -1:
     """Fill the part of the config that both kinds of run share; policies are the caller's."""
     cdef error err
     check(kernel_find(&run.kernel, kernel.encode(), &err), &err)
     run.machine = machine.c
-    run.interval_ns = interval_ns
     run.spans = machine.spans
     run.nr_spans = machine.nr_spans
     if trace.c:
@@ -475,63 +327,34 @@ cdef class Replay:
     cdef Machine machine
     cdef Trace trace
 
-    def __cinit__(
-        self,
-        str kernel,
-        policies,
-        *,
-        int nr_cpus,
-        cpu_nodes,
-        node_distances,
-        int pageblock_order,
-        int watermark_boost_factor=15000,
-        int compaction_proactiveness=20,
-        int percpu_pagelist_high_fraction=0,
-        str reclaim="R0",
-        str recorded_kernel="",
-        uint64_t interval_ns=1_000_000_000,
-        bint events=True,
-        bint counted=False,
-        bint compacts_for_record=False,
-        spans=(),
-        cpu_parts=(),
-        policy_libs=(),
-        bint explains=False,
-        trace=None,
-    ):
+    def __cinit__(self, str kernel, policies, **given):
         cdef error err
-        cdef list specs = [
-            f"mainline:boost_factor={watermark_boost_factor},"
-            f"proactiveness={compaction_proactiveness}".encode()
-        ]
-        cdef list paths = [os.fsencode(path) for path in policy_libs]
+        cdef dict config = keywords(given, REPLAY)
+        cdef list specs = mainline_spec(config) + [spec.encode() for spec in policies]
+        cdef list paths = [os.fsencode(path) for path in config["policy_libs"]]
         cdef const char **array
         cdef const char **libs
-        if reclaim not in RECLAIM_MODES:
-            raise EngineError(
-                errno.EINVAL, f"reclaim '{reclaim}': there are {', '.join(RECLAIM_MODES)}"
-            )
-        specs += [spec.encode() for spec in policies]
-        self.machine = Machine(
-            nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans,
-            cpu_parts
-        )
-        self.trace = Trace(trace)
+        if config["reclaim"] not in RECLAIM_MODES:
+            modes = ", ".join(RECLAIM_MODES)
+            raise EngineError(errno.EINVAL, f"reclaim '{config['reclaim']}': there are {modes}")
+        self.machine = Machine(config)
+        self.trace = Trace(config["trace"])
         array = c_strings(specs)
         libs = c_strings(paths)
         try:
-            fill_run(&self.config.run, kernel, self.machine, interval_ns, self.trace)
-            if recorded_kernel:
-                check(kernel_find(&self.config.run.recorded, recorded_kernel.encode(), &err), &err)
+            fill_run(&self.config.run, kernel, self.machine, self.trace)
+            if recorded := config["recorded_kernel"]:
+                check(kernel_find(&self.config.run.recorded, recorded.encode(), &err), &err)
+            self.config.run.interval_ns = config["interval_ns"]
             self.config.run.policies = array
             self.config.run.nr_policies = len(specs)
             self.config.run.policy_libs = libs
             self.config.run.nr_policy_libs = len(paths)
-            self.config.events = events
-            self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(reclaim)
-            self.config.counted = counted
-            self.config.compacts_for_record = compacts_for_record
-            self.config.explains = explains or trace is not None
+            self.config.events = config["events"]
+            self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(config["reclaim"])
+            self.config.counted = config["counted"]
+            self.config.compacts_for_record = config["compacts_for_record"]
+            self.config.explains = config["explains"] or config["trace"] is not None
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
             free(array)
@@ -620,42 +443,24 @@ cdef class Validate:
     cdef Machine machine
     cdef Trace trace
 
-    def __cinit__(
-        self,
-        str kernel,
-        *,
-        int nr_cpus,
-        cpu_nodes,
-        node_distances,
-        int pageblock_order,
-        int watermark_boost_factor=15000,
-        int compaction_proactiveness=20,
-        int percpu_pagelist_high_fraction=0,
-        uint64_t interval_ns=1_000_000_000,
-        spans=(),
-        uint64_t nr_rows=0,
-        str checks="off",
-        trace=None,
-    ):
+    def __cinit__(self, str kernel, **given):
         cdef error err
-        cdef list specs = [
-            f"mainline:boost_factor={watermark_boost_factor},"
-            f"proactiveness={compaction_proactiveness}".encode()
-        ]
+        cdef dict config = keywords(given, VALIDATE)
+        cdef list specs = mainline_spec(config)
         cdef const char **array
-        if checks not in CHECKS:
-            raise EngineError(errno.EINVAL, f"checks '{checks}': there are {', '.join(CHECKS)}")
-        self.machine = Machine(
-            nr_cpus, cpu_nodes, node_distances, pageblock_order, percpu_pagelist_high_fraction, spans
-        )
-        self.trace = Trace(trace)
+        if config["checks"] not in CHECKS:
+            levels = ", ".join(CHECKS)
+            raise EngineError(errno.EINVAL, f"checks '{config['checks']}': there are {levels}")
+        self.machine = Machine(config)
+        self.trace = Trace(config["trace"])
         array = c_strings(specs)
         try:
-            fill_run(&self.config.run, kernel, self.machine, interval_ns, self.trace)
+            fill_run(&self.config.run, kernel, self.machine, self.trace)
+            self.config.run.interval_ns = config["interval_ns"]
             self.config.run.policies = array
             self.config.run.nr_policies = len(specs)
-            self.config.nr_rows = nr_rows
-            self.config.checks = CHECKS[checks]
+            self.config.nr_rows = config["nr_rows"]
+            self.config.checks = CHECKS[config["checks"]]
             self.config.observer = &self.trace.validate_observer
             check(validate_new(&self.c, &self.config, &err), &err)
         finally:

@@ -408,6 +408,7 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_CMA);
 	if (frame == NO_FRAME)
 		frame = rmqueue_family(m, zone, rq, mode);
+	/* A pageblock of the reserve is foreign to every type: NOFRAGMENT leaves it alone. */
 	if (frame == NO_FRAME && m->kernel->reserve_blocks && !(rq->flags & ALLOC_NOFRAGMENT)) {
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_RESERVE);
 		if (frame != NO_FRAME)

@@ -58,7 +58,8 @@ class Fallback:
         return order >= self.pageblock_order // 2 or start in (RECLAIMABLE, UNMOVABLE)
 
     def lowest_order(self, want: Want) -> int:
-        return max(want.order, self.pageblock_order) if want.nofragment else want.order
+        bound = self.kernel.nofragment_any_order or want.order < self.pageblock_order
+        return self.pageblock_order if want.nofragment and bound else want.order
 
     def largest(self, want: Want) -> tuple[int, str] | None:
         """Order and type of the chunk to fall back to.
@@ -133,7 +134,8 @@ class Largest(Fallback):
             pfn = self.fallback(want)
             if pfn is None:
                 listed = RESERVE
-                pfn = self.buddy.smallest(want.order, listed)
+                # Its pageblocks are foreign to every type: a request that may not mix takes none.
+                pfn = None if want.nofragment else self.buddy.smallest(want.order, listed)
         self.zone.trace_zone_locked(pfn, want.order, listed)
         return pfn
 

@@ -47,6 +47,7 @@ class Kernel:
     claim_tests_list_type: bool = True  # "was it a movable block" looks at the list's type
     retype_larger_chunks: bool = True  # 2.6.31 retyped only chunks of exactly a pageblock
     nofragment: Literal["never", "first pass"] = "first pass"
+    nofragment_any_order: bool = False  # it binds requests of a pageblock and more, too
     boost: Literal["never", "always", "unless small"] = "unless small"
     cma_balance: bool = True
     cma_needs_right: bool = True
@@ -127,6 +128,7 @@ _V50 = replace(
     name="5.0",
     moved_block_to="head",
     nofragment="never",
+    nofragment_any_order=True,
     boost="always",
     cma_balance=False,
     cma_needs_right=False,
@@ -134,7 +136,7 @@ _V50 = replace(
     harder_any_order=True,
     zone_locked_without_page=True,
 )
-_V420 = replace(_V50, name="4.20", boost="never")
+_V420 = replace(_V50, name="4.20", nofragment_any_order=False, boost="never")
 _V2633 = replace(
     _V420,
     name="2.6.33",

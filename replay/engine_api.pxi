@@ -1,0 +1,192 @@
+# The C declarations behind _replay.pyx: the headers are their documentation.
+
+cdef extern from "model/kernel.h" nogil:
+    struct kernel:
+        const char *name
+        const char *doc
+    struct feature:
+        const char *name
+        const char *doc
+        size_t offset
+        const char *const *words
+    const kernel kernel_rows "kernels"[]
+    const feature features[]
+    int kernel_find(const kernel **out, const char *name, error *err)
+    int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
+
+cdef extern from "model/policy_stack.h" nogil:
+    struct policy_param:
+        const char *name
+        int64_t min, max, initial
+        const char *const *values
+        const char *doc
+    struct policy_ops:
+        const char *name
+        const char *doc
+        const char *kernel
+        const char *tier
+        const policy_param *params
+    struct policy_lib:
+        const policy_ops *ops
+    struct policy_stack:
+        policy_lib *libs
+        int nr_libs
+    int policy_stack_new(policy_stack **out, const policy_ops *const *known, error *err)
+    void policy_stack_free(policy_stack *stack)
+    int policy_stack_add(policy_stack *stack, const char *spec, error *err)
+    int policy_stack_open(policy_stack *stack, const char *path, error *err)
+    const char *policy_choice(const policy_ops *ops, int n)
+    const char *policy_notice(const policy_ops *ops, int n)
+
+cdef extern from "policies/policies.h" nogil:
+    const policy_ops *policy_table "policies"[]
+
+cdef extern from "run/run.h" nogil:
+    struct machine:
+        int pageblock_order, max_order
+        int nr_cpus, nr_nodes
+        const uint16_t *cpu_nodes
+        const uint8_t *node_distances
+        const uint16_t *cpu_parts
+        int pcp_high_fraction
+    struct span:
+        uint64_t first, end
+    struct run_observer:
+        pass
+    struct run_config:
+        const kernel *kernel
+        const kernel *recorded
+        machine machine
+        const char *const *policies
+        int nr_policies
+        const char *const *policy_libs
+        int nr_policy_libs
+        uint64_t interval_ns
+        const span *spans
+        size_t nr_spans
+        const run_observer *observer
+
+cdef extern from "explain/explain_validate.h" nogil:
+    const int NR_PARTS
+    struct explanation:
+        const char *text
+    struct state_trace_config:
+        uint64_t start, first, ran, at, lists
+        uint64_t pfns[2]
+        uint16_t cpu
+        uint8_t order, migratetype
+    const int LOOK_ENTRIES, NO_CPU
+    struct list_look:
+        uint64_t pfns[4]
+        uint32_t nr
+        uint16_t node, cpu
+        uint8_t zone, order, migratetype
+    struct state_trace:
+        explanation event, before, after
+        size_t nr_lists, nr_digests
+        const list_look *lists
+        const char *digests
+    int state_trace_new(state_trace **out, const state_trace_config *config, error *err)
+    void state_trace_free(state_trace *w)
+    run_observer state_trace_observer(state_trace *w)
+    struct validate_explanation:
+        explanation miss
+        state_trace *trace
+    validate_observer validate_explanation_observer(validate_explanation *e)
+
+cdef extern from "freerun/replay.h" nogil:
+    enum reclaim_mode:
+        RECLAIM_AS_RECORDED
+    struct replay_config:
+        run_config run
+        bint events
+        reclaim_mode reclaim
+        bint counted
+        bint compacts_for_record
+        bint explains
+    struct wrong_page:
+        bint known
+        uint64_t at, ts, expected, got
+        uint16_t cpu
+        uint8_t order, migratetype
+    struct totals:
+        uint64_t events
+        uint64_t requests
+        uint64_t recorded_failures
+        const uint64_t *anomalies
+        double loop_seconds
+    struct replay:
+        pass
+    int replay_new(replay **out, const replay_config *config, error *err)
+    void replay_free(replay *r)
+    int replay_load(
+        replay *r, const char *table, const ArrowSchema *schema, const ArrowArray *array, error *err
+    )
+    int replay_feed(replay *r, const ArrowSchema *schema, const ArrowArray *array, error *err)
+    int replay_finish(replay *r, error *err)
+    batch *replay_read(replay *r)
+    const totals *replay_totals(const replay *r)
+    const wrong_page *replay_wrong_page(const replay *r)
+    const char *counter_name(int n)
+    uint64_t counter_total(const totals *totals, int n)
+
+cdef extern from "validate/validate.h" nogil:
+    struct accuracy_count:
+        uint64_t nr, exact, unknown
+    struct repair_count:
+        uint64_t nr, pages
+    struct zone_accuracy:
+        accuracy_count *decisions
+        repair_count *repairs
+    struct window_event:
+        uint64_t at, ts
+        uint16_t cpu
+    struct zone:
+        uint16_t node
+        uint8_t type
+    struct miss:
+        const zone *zone
+        int decision, cause
+        uint64_t expected, got
+    struct divergence:
+        bint known
+        miss miss
+        window_event event
+    struct end_state_diff:
+        bint known
+        uint64_t free_blocks, free_blocks_same, successor_same
+        uint64_t pcp_pages, pcp_pages_same, pageblocks, pageblocks_same
+    struct validate_observer:
+        pass
+    struct validate_config:
+        run_config run
+        uint64_t nr_rows
+        int checks
+        const validate_observer *observer
+    struct validate_totals:
+        uint64_t events
+        const uint64_t *anomalies
+        uint64_t alloc_inferred
+        double loop_seconds
+        zone_accuracy accuracy
+    struct validate:
+        pass
+    int validate_new(validate **out, const validate_config *config, error *err)
+    void validate_free(validate *v)
+    int validate_load(
+        validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
+        error *err
+    )
+    int validate_preview(
+        validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err
+    )
+    int validate_feed(validate *v, const ArrowSchema *schema, const ArrowArray *array, error *err)
+    int validate_finish(validate *v, error *err)
+    int validate_compare_end(
+        validate *v, const char *table, const ArrowSchema *schema, const ArrowArray *array,
+        error *err
+    )
+    batch *c_validate_read "validate_read"(validate *v)
+    const validate_totals *c_validate_totals "validate_totals"(const validate *v)
+    const divergence *validate_divergence(const validate *v)
+    const end_state_diff *validate_end_state_diff(const validate *v)
