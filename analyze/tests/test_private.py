@@ -245,7 +245,7 @@ def test_a_deferred_recording_becomes_a_private_tape(tmp_path: Path, pagetape: R
     args = ("--snapshot", "proc", "--duration", "0.5s")
     said = pagetape("record", "-o", raw, "--defer", "--private", "hash", *args)
     assert (said.status, said.err.count("\n")) == (2, 1)
-    assert "--defer keeps what --private hides" in said.err
+    assert "--defer stores names in the spool" in said.err
     assert pagetape("record", "-o", raw, "--defer", *args).status == 0
     assert pagetape("import", raw, "-o", out, "--private", "hash").status == 0
     found = everything(out)

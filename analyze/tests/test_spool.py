@@ -198,7 +198,7 @@ def test_a_tape_is_readable_while_it_is_recorded(tmp_path: Path, pagetape: Run) 
         until(lambda: Tape(out).num_rows("event") > 0)
         info = pagetape("info", out, "--json").json
         assert (info["finished"], info["ended"]) == (False, "recording")
-        assert "still being recorded" in pagetape("info", out).out
+        assert "the recording is still running" in pagetape("info", out).out
         said = pagetape("import", out, "-o", tmp_path / "x.tape")
         assert (said.status, said.err.count("\n")) == (1, 1)
         assert "is still being recorded" in said.err
