@@ -2,7 +2,7 @@
 """Bindings of the collector: no logic, one exception, Arrow batches out."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 class CollectorError(OSError):
     """An error of the collector: `errno` is its kind, `strerror` its message."""
@@ -52,19 +52,10 @@ class DatFile(Source):
 
     def __init__(self, path: str, migratetypes: Sequence[str] = ()) -> None: ...
 
-class Recorder(Source):
-    """A live recording in a tracefs instance of its own; one at a time in a process.
+class SpoolConfig(NamedTuple):
+    """Where a Recorder puts raw sub-buffers on their way to the decoder.
 
-    `events` are "system:event"; `spool` is a directory for raw sub-buffers on
-    their way to the decoder; `ring_kb` is of each CPU, 0 for one that fits the
-    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Decoding
-    gives way to the load; with `prompt` it follows the events closely. Create, start(),
-    [the load runs], stop(), and read() in another thread or after stop() until it returns
-    None. stop() is quick: read() returns the undecoded rest after it. close(), at any time,
-    ends everything and leaves nothing behind; a read() in another thread then raises
-    CollectorError (ECANCELED).
-
-    The directory `spool` must exist at the start. Its files have no names, except with
+    The directory must exist at the start. Its files have no names, except with
     `checkpoint` or `defer`: then the spool outlives a killed recorder. Such a directory must
     be empty at the start; close() adds the rest of a stopped recording, and Spooled reads it.
 
@@ -73,9 +64,26 @@ class Recorder(Source):
     frees everything before it. After a cut the next call belongs to the new segment. With
     `defer` nothing is decoded: read() waits for the end.
 
-    The spool takes up to `spool_max` bytes of the disk (0: no bound). At the bound reading
+    The spool takes up to `max_bytes` of the disk (0: no bound). At the bound reading
     pauses until there is room, and the ring loses its oldest events; with `defer` the
     recording ends.
+    """
+
+    directory: str
+    max_bytes: int = 0
+    checkpoint: Callable[[bytes], None] | None = None
+    defer: bool = False
+
+class Recorder(Source):
+    """A live recording in a tracefs instance of its own; one at a time in a process.
+
+    `events` are "system:event"; `ring_kb` is of each CPU, 0 for one that fits the
+    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Decoding
+    gives way to the load; with `prompt` it follows the events closely. Create, start(),
+    [the load runs], stop(), and read() in another thread or after stop() until it returns
+    None. stop() is quick: read() returns the undecoded rest after it. close(), at any time,
+    ends everything and leaves nothing behind; a read() in another thread then raises
+    CollectorError (ECANCELED).
 
     Further `facts`: instances (one name), ring_kb, subbuf_kb, and skipped_events,
     the requested events that this kernel lacks. task:task_newtask, task:task_rename
@@ -89,15 +97,11 @@ class Recorder(Source):
     def __init__(
         self,
         events: Sequence[str],
-        spool: str,
+        spool: SpoolConfig,
         migratetypes: Sequence[str] = (),
         ring_kb: int = 0,
         stacks: bool = False,
         prompt: bool = False,
-        *,
-        spool_max: int = 0,
-        checkpoint: Callable[[bytes], None] | None = None,
-        defer: bool = False,
     ) -> None: ...
     @property
     def ended(self) -> str:

@@ -10,6 +10,7 @@ from libc.string cimport memcpy
 
 import os
 import time
+from collections import namedtuple
 
 include "arrow_batch.pxi"
 include "collector_api.pxi"
@@ -268,18 +269,23 @@ cdef list task_rows(const decoder *d, tasks_c *tasks):
         free(pids)
 
 
+SpoolConfig = namedtuple(
+    "SpoolConfig", "directory max_bytes checkpoint defer", defaults=(0, None, False),
+    module=__name__,
+)
+
+
 cdef class Recorder(Source):
     cdef recorder *recorder
     cdef object checkpoint
 
     def __init__(
-        self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False, *,
-        spool_max=0, checkpoint=None, defer=False,
+        self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False
     ):
         cdef Names names = Names(migratetypes)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
-        cdef bytes directory = os.fsencode(spool)
+        cdef bytes directory = os.fsencode(spool.directory)
         cdef recorder_config config
         cdef error err
         cdef int ret
@@ -291,9 +297,9 @@ cdef class Recorder(Source):
             c_events[i] = event
         config.events = c_events
         config.spool = directory
-        config.spool_max = spool_max
-        config.keep = checkpoint is not None
-        config.defer = defer
+        config.spool_max = spool.max_bytes
+        config.keep = spool.checkpoint is not None
+        config.defer = spool.defer
         config.ring_kb = ring_kb
         config.stacks = stacks
         config.prompt = prompt
@@ -302,7 +308,7 @@ cdef class Recorder(Source):
             ret = recorder_new(&self.recorder, &config, &err)
         free(c_events)
         check(ret, &err)
-        self.checkpoint = checkpoint
+        self.checkpoint = spool.checkpoint
         self.source = recorder_source(self.recorder)
 
     def __dealloc__(self):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +21,41 @@ _RENAMES = _SCRIPT["Renames"](
     keys={"rows": "known"},
 )
 
-_ROWS: dict[str, Any] = {"at": [1, None, 3], "kind": [0, 1, None], "metric": ["free", None, "x"]}
 _ANSWER = {"events_per_s": 1.5, "rows": {"cut": 4}, "cause": "cut", "explanation": ["row 7"]}
 
 
-def _output(
-    path: Path,
-    *,
-    table: str = "very_old",
-    columns: tuple[str, ...] = ("at", "kind", "metric"),
-    labels: tuple[str, ...] = ("alloc", "cut"),
-    type_at: str = "uint64",
-    facts: str = "R0",
-    answer: dict[str, Any] = _ANSWER,
-    chunk: int = 3,
-    **rows: Any,
-) -> Path:
+@dataclass(frozen=True)
+class _Output:
     """What a command left: its answer, and a tape of one table and its facts."""
-    values = _ROWS | rows
-    kinds = pa.DictionaryArray.from_arrays(pa.array(values["kind"], pa.uint8()), list(labels))
-    arrays = [pa.array(values["at"], type_at), kinds, pa.array(values["metric"])]
-    meta = {b"pagetape.facts": json.dumps({"reclaim": facts}).encode()}
-    (path / "out").mkdir(parents=True)
-    for name, found in (
-        (table, pa.table(arrays, list(columns))),
-        ("event", pa.table({"cpu": [1]}, metadata=meta)),
-    ):
-        with pa.ipc.new_file(path / "out" / f"{name}.arrow", found.schema) as file:
-            file.write_table(found, max_chunksize=chunk)
-    (path / "answer.json").write_text(json.dumps({"status": 0, "answer": answer}))
-    return path
+
+    table: str = "very_old"
+    columns: tuple[str, ...] = ("at", "kind", "metric")
+    at: Sequence[int | None] = (1, None, 3)
+    type_at: str = "uint64"
+    kind: Sequence[int | None] = (0, 1, None)
+    labels: Sequence[str] = ("alloc", "cut")
+    metric: Sequence[str | None] = ("free", None, "x")
+    facts: str = "R0"
+    answer: dict[str, Any] = field(default_factory=lambda: _ANSWER)
+    chunk: int = 3
+
+    def write(self, path: Path) -> Path:
+        kinds = pa.DictionaryArray.from_arrays(pa.array(self.kind, pa.uint8()), list(self.labels))
+        arrays = [pa.array(self.at, self.type_at), kinds, pa.array(self.metric)]
+        meta = {b"pagetape.facts": json.dumps({"reclaim": self.facts}).encode()}
+        (path / "out").mkdir(parents=True)
+        for name, found in (
+            (self.table, pa.table(arrays, list(self.columns))),
+            ("event", pa.table({"cpu": [1]}, metadata=meta)),
+        ):
+            with pa.ipc.new_file(path / "out" / f"{name}.arrow", found.schema) as file:
+                file.write_table(found, max_chunksize=self.chunk)
+        (path / "answer.json").write_text(json.dumps({"status": 0, "answer": self.answer}))
+        return path
 
 
 def _differences(tmp_path: Path, renames: Any, **after: Any) -> list[str]:
-    outputs = _output(tmp_path / "before"), _output(tmp_path / "after", **after)
+    outputs = _Output().write(tmp_path / "before"), _Output(**after).write(tmp_path / "after")
     return list(_SCRIPT["differences"](*outputs, renames))
 
 
@@ -92,6 +95,7 @@ def test_any_other_difference_is_reported(tmp_path: Path, after: dict[str, Any],
 
 
 def test_a_row_more_is_a_difference(tmp_path: Path) -> None:
-    more = {name: [*values, values[0]] for name, values in _ROWS.items()}
+    first = _Output()
+    more = {name: (*getattr(first, name), None) for name in ("at", "kind", "metric")}
     found = _differences(tmp_path, _SCRIPT["Renames"](), **more)
     assert found == ["table very_old: 3 rows before, 4 after"]

@@ -23,7 +23,7 @@ _PREFIX = "live test: "
 def why_not() -> str:
     """Why this machine cannot be recorded; empty if it can."""
     try:
-        _collector.Recorder(["kmem:mm_page_alloc"], "/tmp").close()
+        _collector.Recorder(["kmem:mm_page_alloc"], _collector.SpoolConfig("/tmp")).close()
     except OSError as e:
         return f"this machine cannot be recorded: {e.strerror} (see `pagetape doctor`)"
     return ""

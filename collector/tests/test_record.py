@@ -44,11 +44,15 @@ ALL_EVENTS = [
 pytestmark = livetest.recording
 
 
+def recorder_of(events: list[str], spool: Path, ring_kb: int = 0) -> _collector.Recorder:
+    return _collector.Recorder(events, _collector.SpoolConfig(str(spool)), ring_kb=ring_kb)
+
+
 class Recording:
     """A recording whose batches a thread takes as they come."""
 
     def __init__(self, events: list[str], spool: Path, ring_kb: int = 0) -> None:
-        self.recorder = _collector.Recorder(events, str(spool), ring_kb=ring_kb)
+        self.recorder = recorder_of(events, spool, ring_kb=ring_kb)
         self.batches: dict[str, list[pa.RecordBatch]] = {}
         self.thread = threading.Thread(target=self._read)
 
@@ -270,7 +274,7 @@ def _entries(instance: Path) -> int:
 RECORD_FOREVER = (
     "import sys, time\n"
     "from pagetape import _collector\n"
-    "r = _collector.Recorder(sys.argv[2:], sys.argv[1])\n"
+    "r = _collector.Recorder(sys.argv[2:], _collector.SpoolConfig(sys.argv[1]))\n"
     "r.start()\n"
     "print('started', flush=True)\n"
     "time.sleep(60)\n"
@@ -299,7 +303,7 @@ def test_the_next_recorder_removes_leftovers_of_a_killed_one(tmp_path: Path) -> 
         child.wait()
     assert len(instances(f"pagetape-{child.pid}-")) == 1
     assert list(tmp_path.iterdir()) == []
-    _collector.Recorder(PAGE_EVENTS, str(tmp_path)).close()
+    recorder_of(PAGE_EVENTS, tmp_path).close()
     assert not instances(f"pagetape-{child.pid}-")
 
 
@@ -311,7 +315,7 @@ def test_two_recorders_at_once_leave_each_other_alone(tmp_path: Path) -> None:
         assert r.table("event").num_rows >= 16 * 256
         r.recorder.close()
         assert len(instances(f"pagetape-{child.pid}-")) == 1
-    _collector.Recorder(PAGE_EVENTS, str(tmp_path)).close()
+    recorder_of(PAGE_EVENTS, tmp_path).close()
 
 
 def test_instances_of_others_are_never_removed(tmp_path: Path) -> None:
@@ -319,7 +323,7 @@ def test_instances_of_others_are_never_removed(tmp_path: Path) -> None:
     for name in names:
         (INSTANCES / name).mkdir()
     try:
-        _collector.Recorder(PAGE_EVENTS, str(tmp_path)).close()
+        recorder_of(PAGE_EVENTS, tmp_path).close()
         assert all((INSTANCES / name).is_dir() for name in names)
     finally:
         for name in names:
@@ -341,7 +345,7 @@ def test_a_ring_that_is_too_small_reports_each_gap(tmp_path: Path) -> None:
 
 
 def test_a_late_reader_gets_everything_through_the_spool(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     pid = touch_pages(512)
     recorder.stop()
@@ -366,7 +370,7 @@ def test_stop_without_events_is_a_recording(tmp_path: Path) -> None:
 
 
 def test_stop_without_start_gives_nothing(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.stop()
     recorder.stop()
     assert recorder.read() is None
@@ -394,7 +398,7 @@ class Segment:
 
 def test_a_recording_can_be_cut_into_segments_without_loss(tmp_path: Path) -> None:
     segments: list[Segment] = []
-    recorder = _collector.Recorder(ALL_EVENTS, str(tmp_path))
+    recorder = recorder_of(ALL_EVENTS, tmp_path)
 
     def read() -> None:
         segments.append(Segment(recorder))
@@ -446,7 +450,7 @@ def test_a_recording_can_be_cut_into_segments_without_loss(tmp_path: Path) -> No
 
 
 def test_a_hold_without_a_cut_does_not_delay_the_end(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     with pytest.raises(_collector.CollectorError, match="only a recording that runs"):
         recorder.hold()
     recorder.start()
@@ -460,7 +464,7 @@ def test_a_hold_without_a_cut_does_not_delay_the_end(tmp_path: Path) -> None:
 
 
 def test_a_recording_can_be_closed_at_the_end_of_a_segment(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     recorder.hold()
     recorder.cut(time.monotonic_ns())
@@ -471,7 +475,7 @@ def test_a_recording_can_be_closed_at_the_end_of_a_segment(tmp_path: Path) -> No
 
 
 def test_rows_come_out_soon_where_little_happens(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     touch_pages(16)
     assert recorder.read() is not None  # a batch that is not full, with no end in sight
@@ -492,7 +496,7 @@ def test_start_and_stop_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_recorder_that_is_dropped_cleans_up(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     assert instances(f"pagetape-{os.getpid()}-")
     del recorder
@@ -501,7 +505,7 @@ def test_a_recorder_that_is_dropped_cleans_up(tmp_path: Path) -> None:
 
 
 def test_close_in_the_middle_of_a_full_queue_returns(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     touch_pages(512)
     recorder.close()
@@ -530,9 +534,9 @@ def test_close_wakes_a_reader_in_another_thread(tmp_path: Path) -> None:
 
 
 def test_one_recording_at_a_time_in_a_process(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path)
     with pytest.raises(OSError, match="this process records already"):
-        _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+        recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     recorder.stop()
     assert recorder.read() is None or recorder.read() is None
@@ -551,19 +555,19 @@ def test_events_that_cannot_be_recorded_are_named(
     tmp_path: Path, events: list[str], code: int, words: str
 ) -> None:
     with pytest.raises(_collector.CollectorError, match=words) as e:
-        _collector.Recorder(events, str(tmp_path))
+        recorder_of(events, tmp_path)
     assert e.value.errno == code
     assert not instances(f"pagetape-{os.getpid()}-")
 
 
 def test_events_that_may_be_missing_are_listed(tmp_path: Path) -> None:
-    recorder = _collector.Recorder([*PAGE_EVENTS, "kmem:not_there"], str(tmp_path))
+    recorder = recorder_of([*PAGE_EVENTS, "kmem:not_there"], tmp_path)
     assert recorder.facts["skipped_events"] == ["kmem:not_there"]
     recorder.close()
 
 
 def test_a_spool_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    recorder = _collector.Recorder(PAGE_EVENTS, str(tmp_path / "no"))
+    recorder = recorder_of(PAGE_EVENTS, tmp_path / "no")
     with pytest.raises(_collector.CollectorError, match=r"cannot make a spool file in .*/no: "):
         recorder.start()
     recorder.close()
@@ -577,7 +581,7 @@ def test_without_rights_the_message_names_the_remedy(tmp_path: Path) -> None:
         os.setgid(65534)
         os.setuid(65534)
         try:
-            _collector.Recorder(PAGE_EVENTS, str(tmp_path))
+            recorder_of(PAGE_EVENTS, tmp_path)
         except OSError as e:
             os.write(write_end, f"{e.errno} {e}".encode())
         os._exit(0)
@@ -594,7 +598,7 @@ def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
     code = (
         "from pagetape import _collector\n"
         "try:\n"
-        "    _collector.Recorder(['kmem:mm_page_alloc'], '/tmp').close()\n"
+        "    _collector.Recorder(['kmem:mm_page_alloc'], _collector.SpoolConfig('/tmp')).close()\n"
         "    print('made')\n"
         "except OSError as e:\n"
         "    print(e.errno, e)\n"
@@ -631,7 +635,7 @@ def test_a_full_spool_loses_nothing_silently(tmp_path: Path) -> None:
     if subprocess.run(mount, capture_output=True).returncode:
         livetest.skip("cannot mount a small file system")
     try:
-        recorder = _collector.Recorder(PAGE_EVENTS, str(spool), ring_kb=1024)
+        recorder = recorder_of(PAGE_EVENTS, spool, ring_kb=1024)
         recorder.start()
         touch_pages(1024)
         recorder.stop()

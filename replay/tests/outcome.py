@@ -25,6 +25,13 @@ COUNTERS = (
     "nofragment_retries", "lower_zone", "remote_node", "below_low", "below_min", "failed",
 )  # fmt: skip
 
+# What the lists of one (CPU, zone) have, by the kernel's tuning.
+PCP_NUMBERS = {
+    "fixed": ("count",),
+    "free_factor": ("count", "free_factor"),
+    "auto": ("count", "high", "alloc_factor", "free_count", "prev_free_high_order"),
+}
+
 
 @dataclass
 class Outcome:
@@ -65,10 +72,9 @@ def oracle_outcome(machine: Machine) -> Outcome:
             for block, migratetype in buddy.block_types.items()
         }
         for pcp in zone.pcps:
-            out.pcps[number, pcp.cpu] = _pcp_numbers(
-                zone.kernel, pcp.count, pcp.high, pcp.alloc_factor, pcp.free_count,
-                pcp.free_factor, pcp.prev_free_high_order,
-            )  # fmt: skip
+            out.pcps[number, pcp.cpu] = tuple(
+                getattr(pcp, name) for name in PCP_NUMBERS[zone.kernel.tuning]
+            )
             for index, entries in enumerate(pcp.lists):
                 if entries:
                     out.pcp_pages[number, pcp.cpu, *_list_key(zone.kernel, index, pcp)] = entries
@@ -81,20 +87,6 @@ def oracle_outcome(machine: Machine) -> Outcome:
     for counter in COUNTERS:
         out.counters[counter] = sum(zone.counters[counter] for zone in machine.zones)
     return out
-
-
-def _pcp_numbers(
-    kernel: Kernel,
-    count: int,
-    high: int,
-    alloc_factor: int,
-    free_count: int,
-    free_factor: int,
-    prev_free_high_order: bool,
-) -> tuple[int | None, ...]:
-    if kernel.tuning == "auto":
-        return count, high, alloc_factor, free_count, prev_free_high_order
-    return (count, free_factor) if kernel.tuning == "free_factor" else (count,)
 
 
 def _list_key(kernel: Kernel, index: int, pcp: Pcp) -> tuple[int, str]:
@@ -217,10 +209,10 @@ def _outcome(
     for row in outputs["pageblock"]:
         out.blocks[number[row["node"], row["zone"]], row["pfn"]] = row["migratetype"]
     for row in outputs["pcp"]:
-        out.pcps[number[row["node"], row["zone"]], row["cpu"]] = _pcp_numbers(
-            kernel, row["count"], row["high"], row["alloc_factor"], row["free_count"],
-            row["free_factor"], bool((row["flags"] or 0) & 1),
-        )  # fmt: skip
+        numbers = row | {"prev_free_high_order": bool((row["flags"] or 0) & 1)}
+        out.pcps[number[row["node"], row["zone"]], row["cpu"]] = tuple(
+            numbers[name] for name in PCP_NUMBERS[kernel.tuning]
+        )
     for row in outputs["zone"]:
         reserved = (kernel.highatomic_reserve and row["nr_reserved_highatomic"]) or 0
         out.zones[number[row["node"], row["zone"]]] = (

@@ -8,7 +8,7 @@ matrix, by the oracle and by the engine. HYPOTHESIS_PROFILE=nightly runs more ex
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import pytest
@@ -52,9 +52,20 @@ def test_every_row_has_an_oracle() -> None:
     assert set(ROWS) == set(KERNELS)
 
 
-@pytest.mark.parametrize("kernel", ROWS)
-@PROFILE
-@given(
+@dataclass(frozen=True)
+class Recording:
+    """A tape to be made, and the policy to play it under."""
+
+    seed: int  # of the world
+    ragged: bool
+    reclaim_events: bool
+    recorded: str  # kernel of the recorded machine
+    nofragment: Nofragment | None
+    ops: list[Op]
+
+
+RECORDINGS = st.builds(
+    Recording,
     seed=st.integers(0, 10**6),
     ragged=st.booleans(),
     reclaim_events=st.booleans(),
@@ -62,20 +73,19 @@ def test_every_row_has_an_oracle() -> None:
     nofragment=POLICIES,
     ops=OPS,
 )
-def test_engine_and_oracle_agree(
-    kernel: str,
-    seed: int,
-    ragged: bool,
-    reclaim_events: bool,
-    recorded: str,
-    nofragment: Nofragment | None,
-    ops: list[Op],
-) -> None:
-    here = random_world(seed, ragged=ragged)
-    rows = record(here, recorded, ops, reclaim_events=reclaim_events).rows
-    machine = build(here, KERNELS[kernel], nofragment)
+
+
+@pytest.mark.parametrize("kernel", ROWS)
+@PROFILE
+@given(recording=RECORDINGS)
+def test_engine_and_oracle_agree(kernel: str, recording: Recording) -> None:
+    here = random_world(recording.seed, ragged=recording.ragged)
+    rows = record(
+        here, recording.recorded, recording.ops, reclaim_events=recording.reclaim_events
+    ).rows
+    machine = build(here, KERNELS[kernel], recording.nofragment)
     Player(machine, rows)
-    policies = [f"nofragment:mode={nofragment}"] if nofragment else []
+    policies = [f"nofragment:mode={recording.nofragment}"] if recording.nofragment else []
     got = play(here, kernel, rows, policies=policies)
     if parting := difference(oracle_outcome(machine), got):
         pytest.fail(parting, pytrace=False)

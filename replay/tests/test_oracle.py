@@ -22,6 +22,7 @@ from .oracle import (
     Machine,
     Nofragment,
     Settings,
+    ZoneSpec,
 )
 
 U, M, R = UNMOVABLE, MOVABLE, RECLAIMABLE
@@ -32,6 +33,17 @@ NEW = ["6.12.117", "6.17", "6.18"]
 MIDDLE = ["6.12.19"]
 AUTO = ["6.8", "6.12.19", *NEW]
 FACTOR = ["5.14", "5.19", "6.1.0", "6.1.192", "6.5"]
+
+TOY = Geometry(pageblock_order=4, max_order=5)
+X86_64 = Geometry(pageblock_order=9, max_order=10)
+
+
+def untuned(batch: int, high: int) -> Settings:
+    """A PCP whose `high` has no room for auto-tuning."""
+    return Settings(batch, high, high_min=high, high_max=high)
+
+
+PCP = untuned(batch=4, high=64)
 
 
 def kernels(*names: str | Sequence[str]) -> pytest.MarkDecorator:
@@ -44,24 +56,19 @@ def toy(
     blocks: str,
     free: Mapping[tuple[int, str], Sequence[int]] | None = None,
     *,
-    batch: int = 4,
-    high: int = 64,
-    high_max: int | None = None,
-    pageblock_order: int = 4,
-    max_order: int = 5,
+    pcp: Settings = PCP,
+    geometry: Geometry = TOY,
     nofragment: Nofragment | None = "off",  # None: the kernel's own
 ) -> Machine:
     """One zone of pageblocks, their types by letter (V for RESERVE), and its free lists."""
     types = {"U": U, "M": M, "R": R, "V": RESERVE}
-    machine = Machine(
-        KERNELS[kernel],
-        Geometry(pageblock_order=pageblock_order, max_order=max_order),
-        nofragment=nofragment,
-    )
+    machine = Machine(KERNELS[kernel], geometry, nofragment=nofragment)
     zone = machine.add_zone(
-        spanned=len(blocks) << pageblock_order,
-        pcps=[Settings(batch, high, high_min=high, high_max=high_max or high)],
-        blocks=[types[letter] for letter in blocks],
+        ZoneSpec(
+            spanned=len(blocks) * geometry.pageblock,
+            pcps=[pcp],
+            blocks=[types[letter] for letter in blocks],
+        )
     )
     for (order, migratetype), pfns in (free or {}).items():
         for pfn in pfns:
@@ -116,7 +123,7 @@ def block_types(machine: Machine) -> str:
 
 @kernels(OLD, MIDDLE, NEW)
 def test_1_a_refill_hands_out_pages_in_ascending_order(kernel: str) -> None:
-    machine = toy(kernel, "M", {(4, M): [0]}, batch=4, high=8)
+    machine = toy(kernel, "M", {(4, M): [0]}, pcp=untuned(4, 8))
     machine.alloc(0, 0, M)
     machine.alloc(0, 0, M)
     assert events_text(machine) == "zl(0,0,M) zl(1,0,M) zl(2,0,M) zl(3,0,M) a(0) a(1)"
@@ -219,7 +226,7 @@ def test_3b_newer_kernels_boost_for_each_claim_they_try() -> None:
 
 
 def only_other_types(kernel: str) -> Machine:
-    machine = toy(kernel, "RU", {(1, R): [0], (0, U): [16], (1, U): [20]}, batch=2)
+    machine = toy(kernel, "RU", {(1, R): [0], (0, U): [16], (1, U): [20]}, pcp=untuned(2, 64))
     machine.alloc(0, 0, M)
     return machine
 
@@ -247,7 +254,7 @@ def test_4_movable_requests_take_the_smallest_and_leave_its_remainder(kernel: st
     + [(kernel, "x(32,0,5,U,M,1) zl(33,0,U) a(32)") for kernel in (*MIDDLE, *NEW)],
 )
 def test_5_a_chunk_of_two_blocks_is_owned_whole(kernel: str, expected: str) -> None:
-    machine = toy(kernel, "MMMM", {(4, M): [0], (5, M): [32]}, batch=2)
+    machine = toy(kernel, "MMMM", {(4, M): [0], (5, M): [32]}, pcp=untuned(2, 64))
     machine.alloc(0, 0, U)
     assert events_text(machine) == expected
     assert block_types(machine) == "MMUU"
@@ -262,7 +269,7 @@ def test_5_a_chunk_of_two_blocks_is_owned_whole(kernel: str, expected: str) -> N
 
 @kernels("5.10", FACTOR)
 def test_6_a_second_pass_may_mix(kernel: str) -> None:
-    machine = toy(kernel, "M", {(3, M): [0]}, batch=2, high=8, nofragment="lowzone")
+    machine = toy(kernel, "M", {(3, M): [0]}, pcp=untuned(2, 8), nofragment="lowzone")
     machine.alloc(0, 0, U)
     assert events_text(machine) == "x(0,0,3,U,M,1) zl(0,0,U) zl(1,0,U) a(0)"
     assert pcp_lists(machine) == {"U": [1]}
@@ -271,7 +278,7 @@ def test_6_a_second_pass_may_mix(kernel: str) -> None:
 
 @kernels(NEW)
 def test_6_the_failed_first_pass_doubles_the_refill(kernel: str) -> None:
-    machine = toy(kernel, "M", {(3, M): [0]}, batch=2, high=8, nofragment="lowzone")
+    machine = toy(kernel, "M", {(3, M): [0]}, pcp=untuned(2, 8), nofragment="lowzone")
     machine.alloc(0, 0, U)
     assert events_text(machine) == "zl(0,0,U) x(0,0,3,U,M,1) zl(1,0,U) zl(2,0,U) zl(3,0,U) a(0)"
     assert pcp_lists(machine) == {"U": [1, 2, 3]}
@@ -282,7 +289,7 @@ def test_6_released_5_0_never_avoids_fragments() -> None:
     """By its own rules: other kernels scan twice here."""
     retries = {}
     for kernel in ("5.0", "5.10"):
-        machine = toy(kernel, "M", {(3, M): [0]}, batch=2, high=8, nofragment=None)
+        machine = toy(kernel, "M", {(3, M): [0]}, pcp=untuned(2, 8), nofragment=None)
         machine.alloc(0, 0, U)
         retries[kernel] = machine.zones[0].counters["nofragment_retries"]
     assert retries == {"5.0": 0, "5.10": 1}
@@ -292,7 +299,7 @@ def test_6_released_5_0_never_avoids_fragments() -> None:
 
 
 def fill_three_lists(kernel: str) -> Machine:
-    machine = toy(kernel, "MURM", batch=2, high=6)
+    machine = toy(kernel, "MURM", pcp=untuned(2, 6))
     for pfn in (0, 2, 16, 18, 32, 34, 36):
         machine.free(0, pfn, 0)
     return machine
@@ -330,7 +337,7 @@ def test_7_drains_return_what_was_freed_in_a_row(kernel: str) -> None:
 def test_8_refills_double_while_nothing_is_freed(kernel: str) -> None:
     machine = toy(
         kernel, "MM", {(10, M): [0]},
-        batch=4, high=8, high_max=64, pageblock_order=9, max_order=10,
+        pcp=Settings(4, 8, high_min=8, high_max=64), geometry=X86_64,
     )  # fmt: skip
     pcp = machine.zones[0].pcps[0]
     assert [machine.alloc(0, 0, M) for _ in range(20)] == list(range(20))
@@ -350,15 +357,7 @@ def test_8_refills_double_while_nothing_is_freed(kernel: str) -> None:
 
 
 def huge_chunk(kernel: str) -> Machine:
-    return toy(
-        kernel,
-        "UUUU",
-        {(10, U): [0]},
-        batch=63,
-        high=378,
-        pageblock_order=9,
-        max_order=10,
-    )
+    return toy(kernel, "UUUU", {(10, U): [0]}, pcp=untuned(63, 378), geometry=X86_64)
 
 
 def one_alloc_of_each_order(machine: Machine) -> tuple[list[int | None], list[int], list[int]]:
@@ -400,7 +399,7 @@ def test_9_larger_orders_had_no_lists(kernel: str) -> None:
 def test_9_huge_pages_have_their_own_lists(kernel: str, migratetype: str, index: str) -> None:
     machine = toy(
         kernel, "U" * 4, {(9, migratetype): [512, 1024]},
-        batch=63, high=378, pageblock_order=9, max_order=10,
+        pcp=untuned(63, 378), geometry=X86_64,
     )  # fmt: skip
     letter = LETTER[migratetype]
     machine.alloc(0, 9, migratetype)
@@ -475,7 +474,7 @@ def test_11_steals_of_single_pages_did_boost(kernel: str) -> None:
 
 
 def order_2_after_order_0(kernel: str) -> list[str]:
-    machine = toy(kernel, "M" * 6, batch=2, high=8)
+    machine = toy(kernel, "M" * 6, pcp=untuned(2, 8))
     for pfn in range(0, 14, 2):
         machine.free(0, pfn, 0)
     events_text(machine)
@@ -512,7 +511,7 @@ def test_12_high_order_frees_in_a_row_drain_what_is_there(kernel: str) -> None:
     [("2.6.32", "d(100,M)", "o0.M"), ("2.6.33", "d(100,RESERVE)", "o0.RESERVE")],
 )
 def test_13_reserve_pages_leaked_in_2_6_32(kernel: str, drained: str, landed: str) -> None:
-    machine = toy(kernel, "MMMMMMV", batch=1, high=1)
+    machine = toy(kernel, "MMMMMMV", pcp=untuned(1, 1))
     machine.free(0, 100, 0)
     assert events_text(machine) == f"f(100) f(100) {drained}"
     assert free_lists(machine) == {landed: [100]}

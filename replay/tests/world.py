@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,30 +20,20 @@ from .oracle import (
     Geometry,
     Kernel,
     Machine,
-    Marks,
     Nofragment,
-    Settings,
     Zone,
+    ZoneSpec,
 )
 
 
-@dataclass
-class ZoneState:
+@dataclass(kw_only=True)
+class ZoneState(ZoneSpec):
     """One zone of the snapshot. Pages on neither kind of list are in use."""
 
-    node: int
-    name: str
-    start: int
-    spanned: int
-    marks: Marks
-    lowmem_reserve: dict[str, int]
-    blocks: list[str]  # migratetype of each pageblock
+    blocks: list[str]
     movable_blocks: frozenset[int]  # pfns of pageblocks whose used pages are all movable
-    reserved_highatomic: int
-    boost: int
     below_high: bool
     reclaim_active: bool
-    pcps: list[Settings]  # by CPU
     free: list[tuple[str, int, int]] = field(default_factory=list)  # migratetype, order, pfn
     pcp_pages: list[tuple[int, str, int, int]] = field(default_factory=list)  # and the CPU
 
@@ -71,16 +61,12 @@ def build(world: World, kernel: Kernel, nofragment: Nofragment | None = None) ->
     machine = Machine(kernel, world.geometry, nofragment=nofragment)
     for state in world.zones:
         zone = machine.add_zone(
-            node=state.node,
-            name=state.name,
-            start=state.start,
-            spanned=state.spanned,
-            marks=state.marks,
-            lowmem_reserve=state.lowmem_reserve,
-            boost=state.boost * (kernel.boost != "never"),
-            reserved_highatomic=state.reserved_highatomic * kernel.highatomic_reserve,
-            pcps=state.pcps,
-            blocks=[known_type(kernel, migratetype) for migratetype in state.blocks],
+            replace(
+                state,
+                boost=state.boost * (kernel.boost != "never"),
+                reserved_highatomic=state.reserved_highatomic * kernel.highatomic_reserve,
+                blocks=[known_type(kernel, migratetype) for migratetype in state.blocks],
+            )
         )
         zone.below_high = state.below_high and kernel.below_high
         zone.reclaim_active = state.reclaim_active

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import procfs
-from pagetape._collector import Recorder, Source
+from pagetape._collector import Recorder, Source, SpoolConfig
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.workload import Workload
 
@@ -182,7 +182,7 @@ def intervals(every: float, which: str) -> Generator[Interval]:
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="pagetape."))
         migratetypes = procfs.live().facts.get("migratetypes", ())
-        recorder = Recorder(events, spool, migratetypes, prompt=True, spool_max=_SPOOL)
+        recorder = Recorder(events, SpoolConfig(spool, _SPOOL), migratetypes, prompt=True)
         stack.callback(recorder.close)
         stack.enter_context(workload.signals())
         reader = _Reader(recorder, workload)

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pagetape import procfs
-from pagetape._collector import Recorder
+from pagetape._collector import Recorder, SpoolConfig
 from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot
@@ -363,14 +363,16 @@ class Session:
             with _directory(spool, spool_dir) as directory:
                 recorder = Recorder(
                     self._contents.events,
-                    directory,
+                    SpoolConfig(
+                        directory,
+                        self.spooling.max_bytes or default_bound(spool_dir),
+                        checkpoint=spool.checkpoint if spool else None,
+                        defer=self.spooling.defer,
+                    ),
                     snapshots.migratetypes,
                     ring_kb=self.spooling.ring_kb,
                     stacks=self._contents.stacks,
                     prompt=prompt,
-                    spool_max=self.spooling.max_bytes or default_bound(spool_dir),
-                    checkpoint=spool.checkpoint if spool else None,
-                    defer=self.spooling.defer,
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 stack.enter_context(self.workload.signals())

@@ -13,7 +13,7 @@ engine, with plain lists and dicts and one class for each family of rules.
 """
 
 from .kernels import KERNELS, Kernel
-from .machine import Event, Geometry, Machine, Marks, Nofragment, Zone
+from .machine import Event, Geometry, Machine, Marks, Nofragment, Zone, ZoneSpec
 from .names import (
     CMA,
     HIGHATOMIC,
@@ -46,4 +46,5 @@ __all__ = [
     "Nofragment",
     "Settings",
     "Zone",
+    "ZoneSpec",
 ]

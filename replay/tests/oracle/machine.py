@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from . import fallback, watermark
@@ -76,37 +76,38 @@ class Marks:
     high: int = 0
 
 
+@dataclass(kw_only=True)
+class ZoneSpec:
+    """A zone at the start, with nothing free: all of its pages are in use, none movable."""
+
+    node: int = 0
+    name: str = "NORMAL"
+    start: int = 0
+    spanned: int
+    marks: Marks = field(default_factory=Marks)
+    lowmem_reserve: dict[str, int] = field(default_factory=dict)  # absent zones: 0
+    boost: int = 0
+    reserved_highatomic: int = 0
+    pcps: Sequence[Settings]  # by CPU
+    blocks: Sequence[str]  # migratetype of each pageblock
+
+
 class Zone:
     """One zone: its free lists, its per-CPU lists, its marks, and which used pages can move."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        geometry: Geometry,
-        trace: Trace,
-        *,
-        node: int = 0,
-        name: str = "NORMAL",
-        start: int = 0,
-        spanned: int,
-        managed: int | None = None,
-        marks: Marks | None = None,
-        lowmem_reserve: dict[str, int] | None = None,
-        boost: int = 0,
-        reserved_highatomic: int = 0,
-    ) -> None:
+    def __init__(self, kernel: Kernel, geometry: Geometry, trace: Trace, spec: ZoneSpec) -> None:
         self.kernel = kernel
         self.geometry = geometry
         self.trace = trace
-        self.node = node
-        self.name = name
-        self.managed = spanned if managed is None else managed
-        self.marks = marks or Marks()
-        self.lowmem_reserve = dict.fromkeys(ZONES, 0) | (lowmem_reserve or {})
-        self.boost = boost
+        self.node = spec.node
+        self.name = spec.name
+        self.managed = spec.spanned
+        self.marks = spec.marks
+        self.lowmem_reserve = dict.fromkeys(ZONES, 0) | spec.lowmem_reserve
+        self.boost = spec.boost
         self.boosts_act = False  # else only counted: the tape does not record kswapd
         self.boost_seen = 0  # boost that the running pass of kswapd found
-        self.reserved_highatomic = reserved_highatomic
+        self.reserved_highatomic = spec.reserved_highatomic
         self.below_high = False
         self.reclaim_active = False
         self.movable: set[int] = set()  # used pages on an LRU list
@@ -114,14 +115,16 @@ class Zone:
         self.counters: Counter[str] = Counter()
         self.buddy = Buddy(
             kernel,
-            start=start,
-            end=start + spanned,
+            start=spec.start,
+            end=spec.start + spec.spanned,
             pageblock_order=geometry.pageblock_order,
             max_order=geometry.max_order,
             zone_locked=self.trace_zone_locked,
         )
+        first = spec.start >> geometry.pageblock_order
+        self.buddy.block_types = dict(enumerate(spec.blocks, first))
         self.thp_order = geometry.thp_order or geometry.pageblock_order
-        self.pcps: list[Pcp] = []
+        self.pcps = [Pcp(self, cpu, settings) for cpu, settings in enumerate(spec.pcps)]
         self.fallback = fallback.FAMILIES[kernel.fallback](self)
         self.watermark = watermark.FAMILIES[kernel.watermark](kernel)
 
@@ -355,39 +358,8 @@ class Machine:
 
     # Building
 
-    def add_zone(
-        self,
-        *,
-        node: int = 0,
-        name: str = "NORMAL",
-        start: int = 0,
-        spanned: int,
-        managed: int | None = None,
-        marks: Marks | None = None,
-        lowmem_reserve: dict[str, int] | None = None,
-        boost: int = 0,
-        reserved_highatomic: int = 0,
-        pcps: Sequence[Settings],
-        blocks: Sequence[str],
-    ) -> Zone:
-        """A zone with nothing free: all of its pages are in use, none of them movable."""
-        zone = Zone(
-            self.kernel,
-            self.geometry,
-            self.trace,
-            node=node,
-            name=name,
-            start=start,
-            spanned=spanned,
-            managed=managed,
-            marks=marks,
-            lowmem_reserve=lowmem_reserve,
-            boost=boost,
-            reserved_highatomic=reserved_highatomic,
-        )
-        first = start >> self.geometry.pageblock_order
-        zone.buddy.block_types = dict(enumerate(blocks, first))
-        zone.pcps = [Pcp(zone, cpu, settings) for cpu, settings in enumerate(pcps)]
+    def add_zone(self, spec: ZoneSpec) -> Zone:
+        zone = Zone(self.kernel, self.geometry, self.trace, spec)
         self.zones.append(zone)
         return zone
 

@@ -7,12 +7,9 @@ static void a_claim_of_a_whole_chunk_changes_all_its_pageblocks(void)
 	static const struct chunk chunks[] = {{0, 10, MOVABLE}, {1024, 10, MOVABLE}};
 	/* The kernel claims the second chunk, the model would take the first. */
 	static const struct row events[] = {
-		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
-		ALLOC(0, 1024, 4, UNMOVABLE),
-		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
-		ALLOC(0, 1040, 4, UNMOVABLE),
-		ZONE_LOCKED(0, 1536, 8, UNMOVABLE),
-		ALLOC(0, 1536, 8, UNMOVABLE),
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE), ALLOC(0, 1024, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),          ALLOC(0, 1040, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1536, 8, UNMOVABLE),          ALLOC(0, 1536, 8, UNMOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
@@ -48,10 +45,8 @@ static void a_claim_that_shows_empty_lists_fills_them(void)
 	static const struct chunk chunks[] = {{1024, 5, UNMOVABLE}, {2048, 9, MOVABLE}};
 	/* The claim shows that no UNMOVABLE chunk was free. */
 	static const struct row events[] = {
-		ZONE_LOCKED(0, 2048, 4, UNMOVABLE),
-		EXTFRAG(0, 2048, 4, 9, UNMOVABLE, MOVABLE, true),
-		ALLOC(0, 2048, 4, UNMOVABLE),
-		ZONE_LOCKED(0, 2064, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 2048, 4, UNMOVABLE), EXTFRAG(0, 2048, 4, 9, UNMOVABLE, MOVABLE),
+		ALLOC(0, 2048, 4, UNMOVABLE),       ZONE_LOCKED(0, 2064, 4, UNMOVABLE),
 		ALLOC(0, 2064, 4, UNMOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events);

@@ -49,7 +49,7 @@ static void a_drained_page_was_on_the_list_of_the_type_it_was_freed_as(void)
 		FREE(0, 522, 0),
 		FREE(0, 524, 0),
 		ZONE_LOCKED(0, 768, 4, UNMOVABLE),
-		EXTFRAG(0, 768, 4, 7, UNMOVABLE, MOVABLE, true),
+		EXTFRAG(0, 768, 4, 7, UNMOVABLE, MOVABLE),
 		ALLOC(0, 768, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
 		DRAIN(0, 512, 0, UNMOVABLE),
@@ -75,7 +75,7 @@ static void a_drain_that_skips_list_0_does_not_empty_all_lists(void)
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
 	/* All seven pages are drained, beginning with the list of the last free. */
 	static const struct row events[] = {
-		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE, true),
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
 		ALLOC(0, 1024, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
 		FREE(0, 512, 0),

@@ -10,7 +10,7 @@ static void frees_before_a_claim_in_a_refill_have_the_old_type(void)
 	static const struct row events[] = {
 		ZONE_LOCKED(1, 2048, 0, UNMOVABLE),
 		FREE(0, 2400, 0),
-		EXTFRAG(1, 2048, 0, 8, UNMOVABLE, MOVABLE, true),
+		EXTFRAG(1, 2048, 0, 8, UNMOVABLE, MOVABLE),
 		FREE(0, 2402, 0),
 		ZONE_LOCKED(1, 2049, 0, UNMOVABLE),
 		ZONE_LOCKED(1, 2050, 0, UNMOVABLE),
