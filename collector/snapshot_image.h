@@ -144,8 +144,7 @@ struct zone_place {
 	__u64 address;   /* of the struct zone */
 	__u64 pcp, stat; /* per-cpu pointers */
 	__u64 start_pfn, spanned;
-	__u64 first_deferred_pfn; /* of the node: struct pages from here on are not initialised yet
-				   */
+	__u64 first_deferred_pfn; /* of the node: struct pages from here on are not initialised */
 	__u64 free_blocks;        /* when the zones were listed */
 	__u32 node, index;        /* index in pgdat->node_zones */
 	__u32 first_section, nr_sections; /* its section_images */

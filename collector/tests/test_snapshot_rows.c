@@ -173,7 +173,7 @@ static void add_pcp_entry(struct made *m, int cpu, int list, int order, uint64_t
 	pcp_of(m, cpu)->count += 1u << order;
 }
 
-/* What the walks' second copies show if nothing happened in between. */
+/* The second copies of the walks if nothing changed in between. */
 static void nothing_moves(struct made *m)
 {
 	memcpy(m->zone.after, m->zone.before, sizeof(m->zone.after));
@@ -435,7 +435,7 @@ static void pieces_are_not_held_against_the_counters(void)
 	forget(m);
 }
 
-/* What left a list while the next one was walked may be on that too. */
+/* An entry that moved during the walks may be on two lists. */
 static void a_page_in_two_pieces_has_one_row(void)
 {
 	struct made *m = quiet_zone();

@@ -30,7 +30,7 @@ static struct spool *new_spool(void)
 	return new_spool_of(&unbounded, false);
 }
 
-/* A sub-buffer of which all that matters here is a number. */
+/* A sub-buffer that holds a number. */
 static void fill(void *slot, uint64_t number)
 {
 	struct subbuf *subbuf = slot;

@@ -131,8 +131,7 @@ enum { WMARK_MIN, WMARK_LOW, WMARK_HIGH, NR_WMARK };
 struct zone {
 	uint16_t number; /* in model->zones */
 	uint16_t node;
-	uint16_t part; /* number of the part of a cut zone; CPU c tries part c mod zone_parts first
-			*/
+	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
 	uint8_t type;  /* ZONE_DMA ... */
 	bool below_high, reclaim_active, boosted_watermark;
 	bool has_lower;      /* ALLOC_NOFRAGMENT applies: NORMAL, with a DMA32 zone below */

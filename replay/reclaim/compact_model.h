@@ -20,8 +20,7 @@ struct zone_compaction {
 	 * here down. 0, 0: from the ends.
 	 */
 	uint32_t from, below;
-	bool flush; /* a direct run scanned the whole zone: kswapd clears the state before its nap
-		     */
+	bool flush; /* a direct run scanned the whole zone: cleared before kswapd naps */
 };
 
 struct compaction {

@@ -90,9 +90,8 @@ struct drain_due {
 struct drained {
 	int pages; /* recorded */
 	int last;  /* pages of these in the last entry, which is drained whole */
-	int due;  /* pages that the model would have drained; the last entry of a piece counts whole
-		   */
-	bool all; /* the PCP is empty */
+	int due;   /* pages that the model would have drained, with whole last entries of pieces */
+	bool all;  /* the PCP is empty */
 };
 
 /*
