@@ -18,7 +18,7 @@
 
 enum {
 	STACK_BYTES = 128 * 1024,
-	FULL_US = 20 * 1000, /* time between tries of a full spool */
+	FULL_US = 20 * 1000, /* us between tries of a full spool */
 	NICE = -10,
 
 	/*

@@ -23,7 +23,7 @@ enum {
 	WATCH_MS = 100,           /* time between checks of a deferred recording */
 	MAX_SPOOL_KB = 32 * 1024, /* in memory, of all CPUs together */
 	MIN_SPOOL_SLOTS = 8,
-	PROMPT_MB = 4, /* largest delay of `prompt` decoding */
+	PROMPT_MB = 4, /* largest backlog of `prompt` decoding, MiB */
 };
 
 /*

@@ -13,7 +13,7 @@
 enum {
 	IDLE_MS = 50,
 	HURRY_MB = 1024,
-	PACE_SUBBUFS = 64, /* time between tests whether to hurry */
+	PACE_SUBBUFS = 64, /* sub-buffers between two tests whether to hurry */
 	FLUSH_S = 1,       /* longest wait of a row for its batch to fill */
 	CHECKPOINT_S = 2,
 };

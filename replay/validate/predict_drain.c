@@ -263,7 +263,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	return found;
 }
 
-/* A drain got the zone's lock after other events: it waited since its free. */
+/* Write rows for a drain that waited for the zone's lock since its free, while other events ran. */
 static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
 				uint64_t free_at)
 {
