@@ -50,9 +50,9 @@ static int check_start(const char *path, off_t *size, struct error *err)
 }
 
 /*
- * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make it crash or
- * run forever. A child process opens the file and reads every page first, with the same
- * calls. What libtracecmd prints there becomes the error message.
+ * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make it crash or run
+ * forever. A child process opens the file and reads every page first, with the same calls. The
+ * output of libtracecmd there becomes the error message.
  */
 static void probe_child(const char *path, off_t size, int out, dat_read_all *read_all)
 {

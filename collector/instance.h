@@ -25,7 +25,7 @@ struct ring_stats {
 	uint64_t overrun;        /* events overwritten before they were read */
 	uint64_t commit_overrun; /* events lost to nested writers */
 	uint64_t dropped;        /* events refused by a full ring */
-	uint64_t read;           /* events handed out */
+	uint64_t read;           /* events read from the ring */
 };
 
 /*

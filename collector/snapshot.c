@@ -11,7 +11,7 @@
 enum {
 	MAX_ATTEMPTS = 8,
 	PIECE_ATTEMPTS = 6,
-	LOOSE_ATTEMPTS = 2,     /* the first so many of these hold no CPU */
+	LOOSE_ATTEMPTS = 2,     /* number of first attempts that hold no CPU */
 	MEASURABLE_NODES = 256, /* entries from which a time per entry is measured */
 	GATHER_LIMIT_MS = 25,   /* in addition to the time that CPUs are held */
 };

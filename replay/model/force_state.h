@@ -20,7 +20,7 @@ void force_used(struct model *m, uint32_t head, int order);
 void put_back(struct model *m, uint32_t head, int order);
 
 /*
- * __isolate_free_page: take 2^order free pages; a pageblock of which they are the most becomes
+ * __isolate_free_page: take 2^order free pages. If they are most of a pageblock, it becomes
  * MOVABLE.
  */
 void retype_isolated(struct model *m, uint32_t head, int order);

@@ -30,7 +30,7 @@ struct reclaim_ops {
 	 */
 	bool (*compact)(void *self, const struct zonelist *list, const struct request *rq,
 			int priority);
-	/* A block of this order was handed out after compaction of the zone. */
+	/* Called when a block of this order was allocated after compaction of the zone. */
 	void (*compacted)(void *self, const struct zone *zone, int order);
 	/* Reclaim on a nearby node before the scan continues. Returns whether that freed pages. */
 	bool (*node_reclaim)(void *self, const struct zone *zone, const struct request *rq);

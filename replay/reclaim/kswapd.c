@@ -105,8 +105,8 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 }
 
 /*
- * The timer ends a nap. kswapd stays on its wait queue until it runs, so calls
- * meanwhile emit rows although they wake nobody (waitqueue_active). The first one counts.
+ * The timer ends a nap. kswapd stays on its wait queue until it runs, so calls meanwhile emit rows
+ * although they wake no task (waitqueue_active). The first one counts.
  */
 static void time_out(const struct reclaim_parts *parts, struct kswapd *k)
 {

@@ -91,7 +91,7 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 	tune_limit(v, zone, pcp, before, pick->order, size);
 }
 
-/* The high of a PCP of which only this is known: at its count it drained, or did not. */
+/* The high of a PCP if only this is known: whether it drained at its count. */
 static int shown_high(const struct pcp *pcp, bool drained)
 {
 	/* A wrong mark had lowered it by as much with a free. */
@@ -230,7 +230,7 @@ void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, s
 		const struct pcp *before, int drained)
 {
 	int lowered = before->count - drained;
-	int high = lowered + (lowered - 1) / 7; /* of which 7/8, rounded up, are left */
+	int high = lowered + (lowered - 1) / 7; /* 7/8 of it, rounded up, remain */
 
 	if (reclaim_event->at < 2 || high > pcp->high_max)
 		return;
