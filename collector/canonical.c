@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The label of that name in any case, or NOT_CANONICAL. */
+/* The label of a name, case ignored, or NOT_CANONICAL. */
 static uint8_t label_by_name(const struct labels *labels, const char *name, size_t length)
 {
 	for (int i = 0; i < labels->nr; i++) {
@@ -51,7 +51,7 @@ static void for_each_list(struct canonical *c, const struct tep_print_arg *arg, 
 	}
 }
 
-/* libtraceevent has evaluated the value, but keeps the suffix of a plain "0x800u". */
+/* libtraceevent evaluates the value, but leaves the suffix of a plain "0x800u". */
 static bool symbol_value(const struct tep_print_flag_sym *symbol, uint64_t *value)
 {
 	char *end;
@@ -83,9 +83,9 @@ static void learn_zones(struct canonical *c, const struct tep_print_flag_sym *li
 }
 
 /*
- * Names of single bits. "__GFP_IO" is the usual form; 4.5 and older print
- * "GFP_IO", and some bits have only that form later ("GFP_DMA" in 6.1). A plain
- * GFP_ATOMIC is the combination, which was one bit once.
+ * Names of single bits. "__GFP_IO" is the usual form; 4.5 and older print "GFP_IO", and some bits
+ * have only that form later ("GFP_DMA" in 6.1). A plain GFP_ATOMIC is the combination, formerly one
+ * bit.
  */
 static void learn_gfp(struct canonical *c, const struct tep_print_flag_sym *list)
 {
@@ -105,7 +105,7 @@ static void learn_gfp(struct canonical *c, const struct tep_print_flag_sym *list
 	}
 }
 
-/* Names that a kernel used for a canonical bit of another name. */
+/* Former kernel names of canonical bits. */
 static const char *const gfp_alias[][2] = {
 	{"WAIT", "DIRECT_RECLAIM"},          /* before 4.4 */
 	{"REPEAT", "RETRY_MAYFAIL"},         /* before 4.13 */
@@ -231,7 +231,7 @@ static bool constant_op(const struct tep_print_arg_op *op, int64_t *value)
 	return true;
 }
 
-/* The value of an expression of a print format, if it is the same in every record. */
+/* The value of a print format's expression, if it is the same in every record. */
 static bool constant(const struct tep_print_arg *arg, int64_t *value)
 {
 	switch (arg->type) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canonical.h - from one kernel's numbers to the tape's canonical numbers.
+ * canonical.h - maps one kernel's numbers to the tape's canonical numbers.
  *
- * Migratetypes, zones and gfp bits have other numbers in other kernels and
- * configurations, but the same names. The names are in the print formats of the
- * traced kernel's events; those of the migratetypes are in its /proc/pagetypeinfo.
+ * The numbers of migratetypes, zones and gfp bits vary between kernels and configurations; their
+ * names do not. The print formats of the traced kernel's events have the names of zones and gfp
+ * bits, its /proc/pagetypeinfo has those of the migratetypes.
  */
 #pragma once
 
@@ -25,11 +25,11 @@ struct canonical {
 	int pageblock_order;   /* as mm_page_alloc_extfrag prints it, or -1 */
 };
 
-/* Learn from all formats in `tep`. For the migratetypes see struct decoder_names. */
+/* Learn the numbers from all formats in `tep`. For the migratetypes see struct decoder_names. */
 void canonical_init(struct canonical *c, struct tep_handle *tep, int nr_migratetypes,
 		    const char *const *migratetypes);
 
-/* The zone of that name in any case, or NOT_CANONICAL. */
+/* The zone of a name, case ignored, or NOT_CANONICAL. */
 uint8_t canonical_zone_by_name(const char *name, size_t length);
 
 static inline uint8_t canonical_migratetype(const struct canonical *c, uint32_t number)

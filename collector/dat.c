@@ -113,11 +113,11 @@ static void *decode_thread(void *arg)
  */
 
 /*
- * libtracecmd passes the symbols in a file to this function, which replaces libtraceevent's
- * own: it comes first in the search order of libtracecmd. The original parses all 200,000
- * symbols, three quarters of the time to open a file, for the one name that the decoder needs. The
- * text is stored for the names in stacks. If the linker finds libtraceevent's function after all,
- * opening takes longer and stacks stay addresses.
+ * libtracecmd passes the symbols in a file to this function, which replaces libtraceevent's own: it
+ * comes first in the search order of libtracecmd. The original parses all 200,000 symbols, three
+ * quarters of the time to open a file, for the one name that the decoder needs. The text is stored
+ * for the names in stacks. If the linker finds libtraceevent's function instead, opening takes
+ * longer and stacks have addresses only.
  */
 static _Thread_local char **kallsyms_out; /* the callback has no argument for it */
 
@@ -294,7 +294,7 @@ static int open_all(struct dat *d, const char *path, struct error *err)
 	return ret ?: learn_facts(d, err);
 }
 
-/* For the child of dat_probe: the calls that dat_open and the decoder will make. */
+/* For the child of dat_probe: the same calls as dat_open and the decoder make. */
 static int read_all(const char *path, struct error *err)
 {
 	struct dat d = {.top = NULL};

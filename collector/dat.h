@@ -6,9 +6,8 @@
  * module reads the ring pages that it maps, merges all CPUs of all instances into one order
  * and feeds the decoder in a thread of its own.
  *
- * A record is in the tape as often as in the file: a tracepoint enabled in two instances
- * gives each event twice, see `dat_facts.instances`. The order is (ts, cpu, instance as in the
- * file, position in the ring).
+ * No duplicate is removed: a tracepoint enabled in two instances gives each event twice, see
+ * `dat_facts.instances`. The order is (ts, cpu, instance as in the file, position in the ring).
  */
 #pragma once
 
@@ -34,14 +33,14 @@ struct dat_facts {
 int dat_open(struct dat **out, const char *path, const struct decoder_names *names,
 	     struct error *err);
 
-/* Stops decoding at once. */
+/* Stop decoding at once. */
 void dat_close(struct dat *d);
 
 struct source *dat_source(struct dat *d);
 const struct dat_facts *dat_facts(const struct dat *d);
 
-/* /proc/kallsyms of the traced machine as it is in the file, or "". */
+/* /proc/kallsyms of the traced machine from the file, or "". */
 const char *dat_kallsyms(const struct dat *d);
 
-/* Left out as damaged: records, and whole ring pages (also in `lost`). */
+/* Numbers of damaged records and whole ring pages left out (also in `lost`). */
 uint64_t dat_bad_records(const struct dat *d);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SURVIVED = '\6' }; /* the last byte that a child writes when it read the file */
+enum { SURVIVED = '\6' }; /* last byte that the child writes after it read the file */
 
 /* The file must exist and begin like a trace.dat of a known version. */
 static int check_start(const char *path, off_t *size, struct error *err)
@@ -50,9 +50,9 @@ static int check_start(const char *path, off_t *size, struct error *err)
 }
 
 /*
- * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make it crash or
- * run forever. A child process opens the file and reads every page first, with the same
- * calls. What libtracecmd prints there becomes the error message.
+ * libtracecmd trusts the sizes and offsets in a file, so a damaged one may make it crash or run
+ * forever. A child process opens the file and reads every page first, with the same calls. The
+ * output of libtracecmd there becomes the error message.
  */
 static void probe_child(const char *path, off_t size, int out, dat_read_all *read_all)
 {
@@ -66,7 +66,7 @@ static void probe_child(const char *path, off_t size, int out, dat_read_all *rea
 	setrlimit(RLIMIT_CORE, &core);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
-	for (int sig = 1; sig < NSIG; sig++) /* Python's handlers must not run here */
+	for (int sig = 1; sig < NSIG; sig++) /* Python's signal handlers must not run here */
 		signal(sig, SIG_DFL);
 	alarm((unsigned)(10 * seconds));
 	ret = read_all(path, &err);

@@ -61,7 +61,7 @@ static struct tep_record *first_record(struct stream *s)
 	return record;
 }
 
-/* Whether the record that is held ends within its page. */
+/* Whether the current record ends within its page. */
 static bool take_held(struct stream *s)
 {
 	const char *page = tracecmd_record_page(s->handle, s->held);
@@ -78,7 +78,7 @@ static bool take_held(struct stream *s)
 	return true;
 }
 
-/* The record that the kbuffer stands at; false at the end of the page. */
+/* Take the kbuffer's current record; false at the end of the page. */
 static bool take(struct stream *s)
 {
 	unsigned long long ts;
@@ -91,7 +91,7 @@ static bool take(struct stream *s)
 	return true;
 }
 
-/* Go to the first record of the next sound page. */
+/* Go to the first record of the next undamaged page. */
 static bool next_page(struct stream *s)
 {
 	for (;;) {
@@ -184,7 +184,7 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 		return fail(err, EBADMSG, "ring pages of %d bytes: damaged", page_size);
 	s->page = calloc(1, s->page_size + SLACK);
 	s->layout = (struct subbuf_layout){
-		/* By the kernel's long, which the file's own long_size need not be. */
+		/* By the kernel's size of long, which may differ from the file's long_size. */
 		.header = tep_get_header_page_size(tep) == 4 ? 12 : 16,
 		.big_endian = tep_is_file_bigendian(tep),
 	};

@@ -21,15 +21,15 @@ struct stream {
 	struct tracecmd_input *handle;
 	int cpu;
 	size_t page_size;
-	uint64_t next, end; /* file offsets: of the page to load, and behind the last */
+	uint64_t next, end; /* file offsets: the next page to load, and the end of the ring */
 	char *page;         /* a copy of the current page, with SLACK behind it */
 	struct kbuffer *kbuf;
 	struct subbuf_layout layout;
 	int64_t shift; /* libtracecmd adds this to a timestamp */
 
 	/*
-	 * libtracecmd converts the timestamps by more than an addition (TSC to ns,
-	 * guest to host): take every record from it. Slower, so not the rule.
+	 * libtracecmd converts the timestamps by more than an addition (TSC to ns, guest to host):
+	 * take every record from it, which is slower.
 	 */
 	bool by_record;
 	struct tep_record *held; /* the current record, if by_record */
@@ -40,14 +40,14 @@ struct stream {
 	int size;
 	long long missed; /* events lost just before it; -1: some */
 
-	bool damaged; /* pages were left out since the last record */
-	uint64_t bad; /* how many, ever */
+	bool damaged; /* pages left out since the last record */
+	uint64_t bad; /* number of pages left out so far */
 	struct ring *ring;
 };
 
 /*
- * Open the ring of `cpu`, `bytes` long. 1: the stream stands at its first record, 0: it has
- * none. -EBADMSG (damaged), -ENOMEM. Call stream_close in any case.
+ * Open the ring of `cpu`, `bytes` long. Returns 1 at the first record, 0 for a ring without
+ * records. -EBADMSG (damaged), -ENOMEM. Call stream_close in any case.
  */
 int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64_t bytes,
 		struct error *err);
@@ -55,7 +55,7 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 /* Go to the next record; false at the end. Fills in ts, data, size and missed. */
 bool stream_next(struct stream *s);
 
-/* Read every page to the end, as stream_next would, without looking at each record. */
+/* Read every page to the end, as by stream_next, without decoding each record. */
 void stream_scan(struct stream *s);
 
 void stream_close(struct stream *s);

@@ -71,8 +71,8 @@ static struct page_event read_any(const struct decoder *d, const struct format *
 }
 
 /*
- * Write the validity of the eight rows up to `row`. d->has holds a byte for each row, the
- * last row on top; an 8 x 8 bit transposition turns them into a byte for each column.
+ * Write the validity of the eight rows up to `row`. d->has has a byte for each row, the last row on
+ * top; an 8 x 8 bit transposition gives a byte for each column.
  */
 static void store_validity(struct decoder *d, struct event_columns *to, size_t row)
 {
@@ -95,7 +95,7 @@ static void store_validity(struct decoder *d, struct event_columns *to, size_t r
 	to->change_ownership_valid[byte] = (uint8_t)(x >> 8 * CHANGE_OWNERSHIP);
 }
 
-/* The rows behind the last full eight. */
+/* The rows after the last full eight. */
 static void store_validity_rest(struct decoder *d, struct batch *batch)
 {
 	if (batch->nr % 8) {
@@ -214,7 +214,7 @@ static bool is_vmstat_update(struct decoder *d, uint64_t function)
 		return function == d->vmstat_update;
 	if (function == *other)
 		return false;
-	/* The nearest symbol below is not enough: the list of symbols may be incomplete. */
+	/* The nearest lower symbol does not suffice: the list of symbols may be incomplete. */
 	name = tep_find_function(d->tep, function);
 	if (name && !strcmp(name, "vmstat_update") &&
 	    tep_find_function_address(d->tep, function) == function) {
@@ -315,7 +315,7 @@ static bool add_stack(struct decoder *d, const struct format *f, int cpu, uint64
 	return true;
 }
 
-/* For the stack that may come next on this CPU. */
+/* For a stack that may follow on this CPU. */
 static void remember(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
 		     const uint8_t *record)
 {

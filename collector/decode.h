@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decode.h - from raw ftrace records to rows of a tape.
+ * decode.h - decodes raw ftrace records into rows of a tape.
  *
  *   struct decoder   knows every event format of one traced kernel and holds the
  *                    batches being filled. Formats are looked up by field name
@@ -36,8 +36,8 @@ struct decoder_names {
 	const char *const *migratetypes;
 
 	/*
-	 * Address of vmstat_update(), the only work whose start goes to `reclaim`.
-	 * With 0 the decoder looks it up in the symbols that `tep` has, if any.
+	 * Address of vmstat_update(); starts of other work items are dropped. 0: the decoder looks
+	 * it up in the symbols of `tep`, if any.
 	 */
 	uint64_t vmstat_update;
 };
@@ -58,15 +58,15 @@ void decoder_free(struct decoder *d);
  */
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size);
 
-/* Records of this CPU are missing here: a stack that follows belongs to none before it. */
+/* Records of this CPU are missing here: a following stack belongs to no earlier record. */
 void decoder_gap(struct decoder *d, int cpu);
 
 /*
- * Take out one batch that is full (or, with `all`, that has any rows), or NULL
- * if there is none. Call batch_export on it before the next call here: until then it
- * looks idle. The decoder continues with an idle batch of the same table, or with a new
- * one if the consumer holds all: limit the batches that wait, as they cost memory.
- * *ret is 0 or -ENOMEM (then it returns NULL and nothing is lost).
+ * Take out one batch that is full (or, with `all`, that has any rows), or NULL if there is none.
+ * Call batch_export on it before the next call here: until then it looks idle. The decoder
+ * continues with an idle batch of the same table, or with a new one if the consumer holds all.
+ * Limit the waiting batches, because each costs memory. *ret is 0 or -ENOMEM (NULL is returned,
+ * nothing is lost).
  */
 struct batch *decoder_flush(struct decoder *d, bool all, int *ret);
 
@@ -82,13 +82,13 @@ void decoder_restart(struct decoder *d);
  */
 uint64_t *decoder_save(const struct decoder *d, size_t *nr);
 
-/* False: the words are not from decoder_save, or from other formats. */
+/* Restore such a state. False if the words are not from decoder_save, or from other formats. */
 bool decoder_restore(struct decoder *d, const uint64_t *words, size_t nr);
 
-/* One known tracepoint, for the table `tracepoint`. */
+/* A row of the table `tracepoint`. */
 struct decoder_count {
 	const char *system, *name;
-	const char *stored; /* table, or NULL where events are only counted */
+	const char *stored; /* table of its events, or NULL if they are only counted */
 	uint64_t events;
 };
 

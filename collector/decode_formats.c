@@ -208,8 +208,8 @@ static int set_row(const struct decoder *d, struct format *f, struct tep_event *
 }
 
 /*
- * ftrace:kernel_stack, written by the stacktrace trigger and option. Its `caller` is as long
- * as the stack, whatever its format claims (struct stack_entry, trace_entries.h).
+ * ftrace:kernel_stack, written by the stacktrace trigger and option. Its `caller` has the length of
+ * the stack, not the length in the format (struct stack_entry of the kernel's trace_entries.h).
  */
 static int set_stack(struct decoder *d, struct format *f, struct tep_event *event,
 		     struct error *err)
@@ -234,7 +234,7 @@ static int set_stack(struct decoder *d, struct format *f, struct tep_event *even
 	return 0;
 }
 
-/* Find the table and kind of a tracepoint; false if it is only counted. */
+/* Find the table and kind of a tracepoint; false if its events are only counted. */
 static bool find_kind(struct decoder *d, const struct tep_event *event, struct format *f)
 {
 	char name[256];

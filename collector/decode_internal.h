@@ -18,14 +18,13 @@ enum {
 	MAX_PID = 1 << 22,  /* PID_MAX_LIMIT of a 64-bit kernel */
 	NR_TYPES = 1 << 16, /* common_type is 16 bits wide */
 	WINDOW = 8,
-	SMALL_ROWS = 4096, /* of a batch of any table but `event` */
+	SMALL_ROWS = 4096, /* rows in a batch of any table but `event` */
 	MAX_CPUS = 1 << 16,
 };
 
 /*
- * An integer field, read as (the 8 bytes at `at`) >> shift & mask. The window
- * ends where the field ends, so that it never leaves the record. An absent field
- * has mask 0 and reads as 0.
+ * An integer field, read as (the 8 bytes at `at`) >> shift & mask. These 8 bytes end where the
+ * field ends, so they are always within the record. An absent field has mask 0 and reads as 0.
  */
 struct field {
 	uint16_t at;
@@ -59,7 +58,7 @@ struct value {
 /* One tracepoint of the traced kernel. */
 struct format {
 	struct decoder_count count;
-	int size;              /* bytes a record must have at least */
+	int size;              /* smallest size of a record in bytes */
 	struct rotation *rows; /* NULL: only counted */
 	uint8_t kind;
 	struct field flags, preempt_count, pid;
@@ -67,7 +66,7 @@ struct format {
 	/* An event of the table `event`. */
 	uint8_t has;
 	struct field page[NR_PAGE_FIELDS];
-	bool usual; /* laid out as by 64-bit little-endian kernels so far */
+	bool usual; /* every field so far is laid out as by 64-bit little-endian kernels */
 
 	/* An event of another table. */
 	int nr_values;
@@ -102,7 +101,7 @@ extern const struct table *const decode_tables[NR_RECORDED];
 struct last {
 	uint64_t ts;
 	int32_t pid;
-	enum { NOTHING, PAGE_EVENT, OTHER } what; /* NOTHING: unknown, or its stack has come */
+	enum { NOTHING, PAGE_EVENT, OTHER } what; /* NOTHING: unknown, or its stack was read */
 };
 
 struct decoder {
@@ -122,7 +121,7 @@ struct decoder {
 
 	struct canonical canonical;
 	uint64_t vmstat_update;
-	uint64_t other_work[64]; /* functions known to be another one, hashed */
+	uint64_t other_work[64]; /* work functions known not to be vmstat_update(), hashed */
 
 	/* Where stacks are recorded, else NULL. */
 	struct stacks *stacks;
@@ -150,7 +149,7 @@ static inline void see_pid(struct decoder *d, int32_t pid)
 /* The column of this name; the table's TOML must have it. */
 const struct column *decode_column(const struct table *table, const char *name);
 
-/* Find where records have their type. -EINVAL if the trace has no event format. */
+/* Find the position of the type in a record. -EINVAL if the trace has no event format. */
 int decode_formats_type(struct decoder *d, struct error *err);
 
 /* Look up the fields of every event format; the rotations must be set. -ENOMEM, -EINVAL. */

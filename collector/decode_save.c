@@ -18,7 +18,7 @@ enum {
 	SAVED_HEAD,
 };
 
-/* Words that grow; NULL once there was no memory. */
+/* A growing array of words; NULL after a failed allocation. */
 struct words {
 	uint64_t *word;
 	size_t nr, room;

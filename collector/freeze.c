@@ -41,9 +41,9 @@ struct freezer {
 	uint64_t limit_ns;
 	int called;
 	int nr_held;
-	atomic_int gathered; /* workers that spin, plus CLOSED once no more may join */
+	atomic_int gathered; /* spinning workers, plus CLOSED when no more may join */
 	atomic_bool first_done, over;
-	atomic_int each_begun; /* held workers, plus CLOSED once no more may begin */
+	atomic_int each_begun; /* held workers, plus CLOSED when no more may begin */
 	atomic_int each_done;
 };
 
@@ -128,7 +128,7 @@ static void *work(void *arg)
 	}
 }
 
-/* Start the worker of one CPU; false where this process may not use the CPU. */
+/* Start the worker of one CPU; false if this process may not use the CPU. */
 static bool start_worker(struct freezer *f, int cpu, size_t set_size)
 {
 	struct sched_param param = {.sched_priority = sched_get_priority_max(SCHED_FIFO)};

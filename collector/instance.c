@@ -117,8 +117,8 @@ static long read_number(struct instance *instance, const char *file, long otherw
 }
 
 /*
- * Large sub-buffers (6.8 and later) cost fewer reads. They are contiguous, so
- * on a fragmented machine smaller ones are taken.
+ * Large sub-buffers (6.8 and later) cost fewer reads. They are contiguous, so a fragmented machine
+ * gets smaller ones.
  */
 static void set_subbuf_size(struct instance *instance, size_t ring_kb)
 {

@@ -2,13 +2,12 @@
 /*
  * instance.h - a tracefs instance for this process alone.
  *
- * An instance is a set of per-CPU ring buffers with its own switches, so other
- * tracers on the machine are not disturbed. Ours is named
- * pagetape-<pid>-<start time of that pid>: an instance whose process is gone is
- * the leftover of a killed recorder, and the next one removes it.
+ * An instance is a set of per-CPU ring buffers with its own switches, so other tracers on the
+ * machine are not disturbed. Its name is pagetape-<pid>-<start time of that pid>. If that process
+ * is gone, the instance is left over from a killed recorder, and the next recorder removes it.
  *
- * Open files outlive the mount: a recording continues and ends normally if tracefs is
- * unmounted (lazily, as it is busy) in the middle.
+ * Open files outlive the mount: if tracefs is unmounted (lazily, as it is busy), a recording
+ * continues and ends normally.
  */
 #pragma once
 
@@ -26,14 +25,13 @@ struct ring_stats {
 	uint64_t overrun;        /* events overwritten before they were read */
 	uint64_t commit_overrun; /* events lost to nested writers */
 	uint64_t dropped;        /* events refused by a full ring */
-	uint64_t read;           /* events handed out */
+	uint64_t read;           /* events read from the ring */
 };
 
 /*
- * Mount tracefs where it is not, remove leftovers, and make an instance that records nothing yet:
- * clock mono, oldest events overwritten first, `ring_kb` of ring per CPU (0: chosen from the
- * machine's memory). -EPERM, -EACCES (no right to trace), -ENOENT (no tracefs), -ENOMEM (ring too
- * big).
+ * Mount tracefs if necessary, remove leftovers, and make an instance, switched off: clock mono,
+ * oldest events overwritten first, `ring_kb` KiB of ring per CPU (0: chosen from the machine's
+ * memory). -EPERM, -EACCES (no right to trace), -ENOENT (no tracefs), -ENOMEM (ring too big).
  */
 int instance_new(struct instance **out, size_t ring_kb, struct error *err);
 

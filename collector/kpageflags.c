@@ -11,11 +11,11 @@
 
 #define FLAG(bit) (1ull << (bit))
 
-/* Not in the kernel's user header: a page that the allocator was never given. */
+/* Not in the kernel's user header: a page never given to the allocator. */
 #define KPF_RESERVED 32
 
 enum {
-	CHUNK = 1 << 15, /* flags read at once */
+	CHUNK = 1 << 15, /* flags per read */
 	FIRST_ROWS = 4096,
 	MAX_ORDER = 20, /* beyond any kernel's */
 };
@@ -28,12 +28,12 @@ struct walk {
 
 	uint64_t run;   /* first pfn of the run of free pages that ends here, */
 	bool in_run;    /* if there is one */
-	bool head_lru;  /* the compound page we are in is on an LRU list */
+	bool head_lru;  /* the current compound page is on an LRU list */
 	uint64_t block; /* first pfn of the pageblock being counted */
 	unsigned nr_present, nr_blank, nr_movable, nr_unmovable, nr_lru;
 };
 
-/* Twice the room, the same rows. */
+/* Double the room for rows. */
 static int grow(struct batch **batch, struct error *err)
 {
 	const struct table *table = (*batch)->table;
@@ -73,7 +73,7 @@ static int add_block(struct walk *w, uint64_t pfn, int order, struct error *err)
 	return 0;
 }
 
-/* The run of free pages ends before `end`: cut it into the largest aligned blocks. */
+/* End the run of free pages before `end`: cut it into the largest aligned blocks. */
 static int end_run(struct walk *w, uint64_t end, struct error *err)
 {
 	int ret;

@@ -2,18 +2,16 @@
 /*
  * kpageflags.h - free blocks and pageblocks from /proc/kpageflags.
  *
- * The file holds one u64 of KPF_* flags per page frame. KPF_BUDDY is on every
- * page of a free block (fs/proc/page.c, stable_page_flags). Two free buddies
- * always merge, so cutting a run of such pages into the largest aligned blocks
- * gives the kernel's own blocks back. Their places and orders were true when each
- * page was read; the file is not a snapshot.
+ * The file holds one u64 of KPF_* flags per page frame. KPF_BUDDY is on every page of a free block
+ * (fs/proc/page.c, stable_page_flags). Two free buddies always merge, so a run of such pages, cut
+ * into the largest aligned blocks, gives the kernel's own blocks. Each page is read at its own
+ * time; the file is not a snapshot.
  *
- * The migratetype of a pageblock is not in the file. The guess: MOVABLE if at
- * least half of its used pages, reserved ones excluded, are movable by their flags:
- * on an LRU list, anon, mapped, hugetlb; also if it has no used page, as that is
- * how the kernel starts. Else UNMOVABLE. Slab that can be reclaimed looks like any slab, so
- * RECLAIMABLE is never guessed, nor are HIGHATOMIC, CMA and ISOLATE. A pageblock
- * without one flag on any page is memory that the kernel has not initialised yet.
+ * The file lacks the migratetype of a pageblock. The guess is MOVABLE if at least half of its used
+ * pages, reserved ones excluded, are movable by their flags (on an LRU list, anon, mapped,
+ * hugetlb), or if it has no used page, as after boot. Otherwise UNMOVABLE. RECLAIMABLE is never
+ * guessed, because reclaimable slab looks like any slab; nor are HIGHATOMIC, CMA and ISOLATE. A
+ * pageblock without any flag on any page is not initialised by the kernel.
  */
 #pragma once
 
@@ -33,10 +31,10 @@ struct page_layout {
 };
 
 /*
- * Read `path` (/proc/kpageflags or a copy) and make the rows of `block_guess` and
- * `pageblock` (snapshot and ts 0), ascending by pfn within each zone. Pageblocks
- * that are only a hole, or not initialised yet, have no row. The caller frees both batches.
- * -ENOENT and the like, -EINVAL (orders out of range), -ENOMEM.
+ * Read `path` (/proc/kpageflags or a copy) and make the rows of `block_guess` and `pageblock`
+ * (snapshot and ts 0), ascending by pfn within each zone. Holes and pageblocks not initialised yet
+ * have no row. The caller frees both batches. -ENOENT and the like, -EINVAL (orders out of range),
+ * -ENOMEM.
  */
 int free_blocks(const char *path, const struct page_layout *layout, struct batch **blocks,
 		struct batch **pageblocks, struct error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * merge.h - the next of many sorted sources: a heap of (ts, source).
+ * merge.h - merges many sorted sources: a heap of (ts, source).
  *
- * Sources are numbered in the order of their CPUs, so equal times come out by
- * CPU. The caller keeps the records; here are only their times.
+ * Sources are numbered in the order of their CPUs, so equal times come out by CPU. The heap has
+ * only times; the caller owns the records.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ static inline void merge_sift_down(struct merge *m, struct merge_head head)
 	m->heap[at] = head;
 }
 
-/* A source that was not in the heap has a record at `ts`. */
+/* Add a source, not in the heap, whose next record is at `ts`. */
 static inline void merge_add(struct merge *m, size_t source, uint64_t ts)
 {
 	struct merge_head head = {ts, source};
@@ -59,13 +59,13 @@ static inline void merge_add(struct merge *m, size_t source, uint64_t ts)
 	m->heap[at] = head;
 }
 
-/* The next source's record was taken; its following one is at `ts`. */
+/* The record of the next source was taken; its following record is at `ts`. */
 static inline void merge_advance(struct merge *m, uint64_t ts)
 {
 	merge_sift_down(m, (struct merge_head){ts, m->heap[0].source});
 }
 
-/* The next source's record was taken, and it has no other for now. */
+/* The record of the next source was taken, and it has no other for now. */
 static inline void merge_drop(struct merge *m)
 {
 	assert(m->nr);

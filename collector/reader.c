@@ -18,22 +18,22 @@
 
 enum {
 	STACK_BYTES = 128 * 1024,
-	FULL_US = 20 * 1000, /* how often a full spool is tried again */
+	FULL_US = 20 * 1000, /* us between tries of a full spool */
 	NICE = -10,
 
 	/*
-	 * Kernels without commit 42fb0a1e84ff (6.1) wake a poll() at the first
-	 * event. A nap keeps those from being asked for one event at a time. It
-	 * is the time in which one CPU could fill 1/16 of the ring: events cost
-	 * it 100 ns or more, and are 20 to 40 bytes.
+	 * Kernels without commit 42fb0a1e84ff (6.1) wake a poll() at the first event. A nap avoids
+	 * a read for every event there. Its length is the time in which one CPU could fill 1/16 of
+	 * the ring: an event costs 100 ns or more and has 20 to 40 bytes.
 	 */
 	MAX_BYTES_PER_MS = 400 * 1024,
 	MAX_NAP_US = 10 * 1000,
 };
 
 /* Delay between an event's time and its place in the ring, as seen from... */
-static const uint64_t own_cpu_slack = 1000000;     /* the same CPU: clocks read at once, ns apart */
-static const uint64_t other_cpu_slack = 100000000; /* another: the writer may be held up midway */
+static const uint64_t own_cpu_slack = 1000000; /* the same CPU: clocks read at once, ns apart */
+static const uint64_t other_cpu_slack =
+	100000000; /* another CPU: the writer may be interrupted midway */
 
 struct reader {
 	struct reader_config config;
@@ -65,8 +65,8 @@ static void nap(long us)
 }
 
 /*
- * Wait for room in a full spool: the decoder makes room, and the kernel counts the events
- * that the ring loses meanwhile. 1: the spool stays full for good.
+ * Wait for room in a full spool: the decoder makes room, and the kernel counts the events that the
+ * ring loses meanwhile. 1: the spool stays full.
  */
 static int push(struct reader *reader, const struct subbuf *subbuf)
 {
@@ -181,7 +181,7 @@ static void *read_ring(void *arg)
 			pin(reader); /* its CPU went offline and may be back */
 		reader->ret = drain(reader, false);
 	}
-	/* A writer that was half way when recording was switched off ends soon after. */
+	/* A writer that was halfway when recording was switched off ends soon after. */
 	nap(1000);
 	if (!reader->ret)
 		reader->ret = drain(reader, true);

@@ -25,7 +25,7 @@ struct reader_config {
 	struct instance *instance;
 	struct spool *spool; /* outlives the reader */
 	int cpu;
-	int stop;     /* an eventfd, readable once recording is switched off */
+	int stop;     /* an eventfd, readable after recording is switched off */
 	int flush_ms; /* how long an event may stay in the ring */
 };
 
@@ -33,22 +33,22 @@ struct reader_config {
 int reader_new(struct reader **out, const struct reader_config *config, struct error *err);
 
 /*
- * Whether the spool has no room at the moment: 0, -EDQUOT (its budget is used up) or
- * -ENOSPC (the file system is). The ring overwrites its oldest events then, and counts them.
+ * State of the spool: 0 if it has room, -EDQUOT (budget used up) or -ENOSPC (file system full).
+ * Without room the ring overwrites its oldest events, and counts them.
  */
 int reader_full(const struct reader *reader);
 
-/* A full spool stays full from now on: leave the rest in the ring. */
+/* From now on a full spool stays full: leave the rest in the ring. */
 void reader_give_up(struct reader *reader);
 
-/* Wait until the stopped ring is read to its end. Returns why the reader failed, or 0. */
+/* Wait until the stopped ring is read to its end. Returns 0 or the reader's error. */
 int reader_join(struct reader *reader, struct error *err);
 
-/* Ends the thread at once if it was not joined. */
+/* Free the reader; a thread not joined ends at once. */
 void reader_free(struct reader *reader);
 
 /*
- * Every event of this CPU before this time (CLOCK_MONOTONIC, ns) is in the
- * spool. UINT64_MAX once the ring was read to its end, or its reader failed.
+ * Every event of this CPU before this time (CLOCK_MONOTONIC, ns) is in the spool. UINT64_MAX after
+ * the end of the ring or a failure of its reader.
  */
 uint64_t reader_watermark(const struct reader *reader);

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 enum {
-	FLUSH_MS = 200,           /* most that an event stays in a ring before it is decoded */
+	FLUSH_MS = 200,           /* longest stay of an event in a ring before it is decoded */
 	DEFERRED_FLUSH_MS = 1000, /* ... or only spooled */
-	WATCH_MS = 100,           /* how often a deferred recording is checked */
+	WATCH_MS = 100,           /* time between checks of a deferred recording */
 	MAX_SPOOL_KB = 32 * 1024, /* in memory, of all CPUs together */
 	MIN_SPOOL_SLOTS = 8,
-	PROMPT_MB = 4, /* most that `prompt` decoding is behind */
+	PROMPT_MB = 4, /* largest backlog of `prompt` decoding, MiB */
 };
 
 /*
@@ -174,7 +174,7 @@ void recorder_free(struct recorder *r)
 	free_names(r->skipped, r->nr_skipped);
 	free(r->spool);
 	free(r);
-	/* Its batches leave large holes in the heap of a process that records again and again. */
+	/* Its batches leave large holes in the heap of a process that records repeatedly. */
 	malloc_trim(0);
 }
 
@@ -260,7 +260,7 @@ static int make_spools(struct recorder *r, struct error *err)
 			    (unsigned long long)r->spool_max >> 10, nr,
 			    (unsigned long long)(memory + slot * nr) >> 10);
 	r->budget.max = r->spool_max ? r->spool_max - memory : 0;
-	/* Hurry long before the spool is full. */
+	/* Hurry well before the spool is full. */
 	if (r->budget.max && r->budget.max / 4 < r->unspool.hurry_bytes)
 		r->unspool.hurry_bytes = r->budget.max / 4;
 	for (size_t i = 0; i < nr && !ret; i++) {

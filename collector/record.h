@@ -6,14 +6,14 @@
  *      ...one of each per CPU...            +-> merge -> decoder -> source
  *   ring buffer -> reader thread -> spool --'
  *
- * Merging and decoding have a thread that gives way to the load, see unspool.h. Memory
- * is allocated before the start. Lost events are reported gap by gap.
+ * A low-priority thread merges and decodes, see unspool.h. Memory is allocated before the start.
+ * Lost events are reported gap by gap.
  *
- * With `keep`, spools outlive a killed recorder: recover.h reads them. The source then
- * gives checkpoints at intervals, and a spool loses only what was released. Spools are
- * bounded: at the bound the readers stop, the rings overwrite their oldest events, which
- * are reported as lost, and reading resumes when there is room. With `defer` nothing is
- * decoded, so nothing makes room, and the recording ends.
+ * With `keep`, spools outlive a killed recorder: recover.h reads them. The source then gives
+ * checkpoints at intervals, and a spool loses only what was released. Spools are bounded. At the
+ * bound the readers stop and the rings overwrite their oldest events, which are reported as lost.
+ * Reading resumes when there is room. With `defer` nothing is decoded, so a full spool ends the
+ * recording.
  *
  * A recording can be cut into segments without losing an event. recorder_hold stops
  * the decoder at the current time. The caller then chooses a later time, and recorder_cut
@@ -37,12 +37,12 @@ struct recorder;
 
 struct recorder_config {
 	const char *const *events;  /* "system:event", ends with NULL */
-	const char *spool;          /* directory of the spools, there at the start */
+	const char *spool;          /* existing directory for the spools */
 	uint64_t spool_max;         /* most bytes of all spools; 0: no bound */
 	bool keep;                  /* the spools outlive the recorder, and there are checkpoints */
 	bool defer;                 /* the spools outlive the recorder, and nothing is decoded */
 	size_t ring_kb;             /* of each CPU; 0: by the machine's memory */
-	bool prompt;                /* decode soon after the events, at the load's cost */
+	bool prompt;                /* decode soon after the events, with CPU time of the load */
 	bool stacks;                /* also record the kernel stack of each alloc_extfrag */
 	struct decoder_names names; /* vmstat_update is filled in by recorder_new */
 };
@@ -61,18 +61,18 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 void recorder_cancel(struct recorder *r);
 
 /*
- * Remove the instance. With `keep` or `defer` the spools stay, with the rest of the rings
- * and the text of recorder_say_ended. Batches that were read stay valid.
+ * Remove the instance. With `keep` or `defer` the spools remain, with the rest of the rings and the
+ * text of recorder_say_ended. Batches already read remain valid.
  */
 void recorder_free(struct recorder *r);
 
-/* Each once, in this order. stop without start gives a recording without events. */
+/* Call each once, in this order. Stop without start gives a recording without events. */
 int recorder_start(struct recorder *r, struct error *err);
 int recorder_stop(struct recorder *r, struct error *err);
 
 /*
- * Between start and stop, in turns: hold, and cut at a time after that (trace clock, ns).
- * Hold gives -EBUSY while an earlier cut has not been reached.
+ * Between start and stop, alternate: hold, then cut at a later time (trace clock, ns). Hold returns
+ * -EBUSY until the previous cut is reached.
  */
 int recorder_hold(struct recorder *r, struct error *err);
 void recorder_cut(struct recorder *r, uint64_t ts);
@@ -80,13 +80,13 @@ void recorder_cut(struct recorder *r, uint64_t ts);
 /* The caller has stored the rows before this checkpoint: the spools may free them. */
 void recorder_release(struct recorder *r, const struct checkpoint *checkpoint);
 
-/* How it ended, once the source is at its end: "stopped", "spool full" or "disk full". */
+/* How the recording ended, after the end of the source: "stopped", "spool full" or "disk full". */
 const char *recorder_ended(const struct recorder *r);
 
 /* Replace that text, which the spools store. */
 void recorder_say_ended(struct recorder *r, const char *how);
 
-/* Rows come out here, from recorder_new on. */
+/* The source of the rows, valid from recorder_new on. */
 struct source *recorder_source(struct recorder *r);
 
 /* Decoded share of the data taken out of the rings, 0 to 1. */
@@ -97,5 +97,5 @@ struct instance *recorder_instance(struct recorder *r);
 int recorder_cpus(const struct recorder *r);
 const char *const *recorder_skipped(const struct recorder *r, size_t *nr);
 
-/* The names of threads, once the source is at its end. */
+/* The names of threads, after the end of the source. */
 struct tasks *recorder_tasks(struct recorder *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_internal.h - the state of a recording, for record.c and its set-up, record_setup.c. */
+/* record_internal.h - the state of a recording, shared by record.c and record_setup.c. */
 #pragma once
 
 #include "record.h"
@@ -16,7 +16,7 @@ struct recorder {
 	uint64_t spool_max;
 	bool keep, defer;
 	char dir[32];     /* the spools' directory, by descriptor, because it may be renamed */
-	int dir_fd, stop; /* the latter an eventfd */
+	int dir_fd, stop; /* stop is an eventfd */
 	bool started;
 	atomic_bool stopped, closed;
 	pthread_t thread;

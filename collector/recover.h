@@ -21,20 +21,20 @@ struct recovery;
 int recovery_open(struct recovery **out, const char *dir, const struct decoder_names *names,
 		  const struct checkpoint *checkpoint, struct error *err);
 
-/* Stops decoding at once. */
+/* Stop decoding at once. */
 void recovery_close(struct recovery *r);
 
-/* The state of all spools of a directory together, of a recording that is over or not. */
+/* The state of all spools of a directory together; the recording may still run. */
 int recovery_look(const char *dir, struct spool_state *out, struct error *err);
 
 struct source *recovery_source(struct recovery *r);
 struct tasks *recovery_tasks(struct recovery *r);
 
-/* Share decoded, 0 to 1. */
+/* Decoded share of the spools, 0 to 1. */
 double recovery_progress(const struct recovery *r);
 
-/* How the recording ended, as its recorder stored it; "killed" if it stored nothing. */
+/* How the recording ended, as stored by its recorder; "killed" if nothing is stored. */
 const char *recovery_ended(const struct recovery *r);
 
-/* Sub-buffers left out as damaged (also in `lost`), once the source is at its end. */
+/* Damaged sub-buffers left out (also in `lost`), after the end of the source. */
 uint64_t recovery_bad(const struct recovery *r);

@@ -288,8 +288,8 @@ static void copy_all(void)
 }
 
 /*
- * The zone that the page came from: its span holds the page and its lock is held. Spans
- * of nodes may overlap, and another zone's lock may be held too, but not both at once in practice.
+ * The zone of the page: the page is in its span, and its lock is held. Spans of nodes may overlap,
+ * and other zones' locks may be held, but in practice not both at once.
  */
 static long walk_cut_zone(__u32 z, __u64 *deadline)
 {
@@ -344,7 +344,7 @@ int cut(__u64 *ctx)
 	return 0;
 }
 
-/* The same instant without an allocation to mark it, and without any lock. */
+/* The cut without an allocation to mark it, and without any lock. */
 SEC("syscall")
 int unmarked_cut(void *ctx)
 {

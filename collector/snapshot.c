@@ -11,9 +11,9 @@
 enum {
 	MAX_ATTEMPTS = 8,
 	PIECE_ATTEMPTS = 6,
-	LOOSE_ATTEMPTS = 2,     /* the first so many of these hold no CPU */
+	LOOSE_ATTEMPTS = 2,     /* number of first attempts that hold no CPU */
 	MEASURABLE_NODES = 256, /* entries from which a time per entry is measured */
-	GATHER_LIMIT_MS = 25,   /* on top of the time that CPUs are held */
+	GATHER_LIMIT_MS = 25,   /* in addition to the time that CPUs are held */
 };
 
 /* Set flags[n] for every n in a list such as "0-3,8". */
@@ -32,8 +32,8 @@ static void parse_cpu_list(const char *list, uint8_t *flags, uint32_t nr)
 }
 
 /*
- * The CPU whose allocation is likely to come from the zone with most free blocks among those
- * that can be walked under their lock in time: one of that zone's node.
+ * A CPU whose allocation probably takes a page of the best zone: a CPU of that zone's node. The
+ * best zone has the most free blocks among the zones that can be walked under their lock in time.
  */
 static int choose_cpu(const struct snapshot *s)
 {
@@ -134,8 +134,8 @@ static uint64_t time_per_entry(const struct list_image *lists, int nr, uint64_t 
 }
 
 /*
- * The next estimate: the fastest walk of the last attempt plus a quarter. An average would
- * include interruptions, and then reject walks that fit; the walks check the clock anyway.
+ * The next estimate: the fastest walk of the last attempt plus a quarter. An average would include
+ * interruptions and reject walks that fit; the walks check the clock in any case.
  */
 static void learn_node_time(struct snapshot *s)
 {
@@ -189,8 +189,8 @@ static bool attempt_settled(const struct snapshot *s, int attempts)
 			return false;
 	}
 	/*
-	 * Something did not fit into the time. It may fit with a better estimate, or if a
-	 * hypervisor had preempted the CPU.
+	 * A walk did not fit into the time. The next attempt may succeed with a better estimate, or
+	 * if a hypervisor had preempted the CPU.
 	 */
 	return !left_out || (attempts > 1 && !fits(s));
 }
@@ -257,7 +257,7 @@ static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *m
 	return SNAPSHOT_PIECES;
 }
 
-/* Count the cost of an attempt, also of a useless one. */
+/* Count the cost of an attempt, including a failed one. */
 static void note_cost(struct snapshot *s, uint64_t held_ns, struct snapshot_result *out)
 {
 	const struct control *c = s->control;
@@ -269,7 +269,7 @@ static void note_cost(struct snapshot *s, uint64_t held_ns, struct snapshot_resu
 		s->zones[c->cut_zone].lock_ns = lock_ns;
 }
 
-/* Record how each zone was taken; take the zones that the attempts did not. */
+/* Record how each zone was taken; take the zones left by the attempts. */
 static void settle(struct snapshot *s)
 {
 	const struct control *c = s->control;

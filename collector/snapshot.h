@@ -2,9 +2,9 @@
 /*
  * snapshot.h - the page allocator's whole state at one instant, read with BPF.
  *
- * A snapshot has one instant, the cut: an allocation of our own that takes a page from
- * a zone's buddy lists. Its mm_page_alloc_zone_locked event (cut_pfn, cut_cpu, cut_tid)
- * stands in the trace; the snapshot shows the state right after that page was removed.
+ * A snapshot has one instant, the cut: an allocation by this process that takes a page from a
+ * zone's buddy lists. Its mm_page_alloc_zone_locked event (cut_pfn, cut_cpu, cut_tid) is in the
+ * trace; the snapshot shows the state right after the removal of that page.
  *
  *   locked   That zone is walked in the tracepoint, under the zone's lock.
  *   still    All CPUs but one are held meanwhile. Heads and counters of everything
@@ -15,8 +15,8 @@
  *            is verified alone, so lists differ in time; a page in two of them has one row.
  *
  * The zone lock is held for at most `max_ms` and the CPUs for at most twice that, each time (and
- * some milliseconds to gather them): the walks look at the clock every few entries. Load before
- * the recording starts, take at its start and end.
+ * some milliseconds to gather them): the walks look at the clock every few entries. Load the
+ * programs before the recording starts; take snapshots at its start and end.
  *
  * Needs 5.19 or later with BTF, BPF events and vmcoreinfo, CAP_BPF and CAP_PERFMON; to hold the
  * CPUs also CAP_SYS_NICE.
@@ -33,29 +33,29 @@ struct snapshot;
 enum snapshot_how {
 	SNAPSHOT_LOCKED,  /* exact, at the cut */
 	SNAPSHOT_STILL,   /* exact, at the cut */
-	SNAPSHOT_PIECES,  /* lists exact one by one; of `lists_moved` none has rows */
-	SNAPSHOT_REFUSED, /* no lists: more entries than there is room for */
+	SNAPSHOT_PIECES,  /* each list exact alone; `lists_moved` lists have no rows */
+	SNAPSHOT_REFUSED, /* no lists: more entries than room for them */
 };
 
 struct snapshot_zone {
 	uint16_t node;
-	uint8_t zone; /* ZONE_* of tables.h */
+	uint8_t zone; /* ZONE_* of the generated tables.h */
 	enum snapshot_how how;
 	uint64_t walk_ns;
-	uint64_t lock_ns;      /* how long its lock was held, at most; 0: it was not */
+	uint64_t lock_ns;      /* longest hold of its lock; 0: not held */
 	uint64_t free_blocks;  /* entries of its free lists */
 	uint32_t lists_moved;  /* lists that changed during every attempt: not exact */
 	uint32_t pcps_moved;   /* PCPs that changed during every attempt: not exact */
 	uint32_t pcps_refused; /* PCPs too large to walk: no rows in pcp_page */
 };
 
-/* Redundant kernel data, compared: how often, and how often it was contradictory. */
+/* Comparisons of redundant kernel data, and the contradictory ones. */
 struct snapshot_checks {
 	uint64_t list_sums, list_sums_wrong;         /* list lengths of an order == nr_free */
 	uint64_t free_counters, free_counters_wrong; /* free pages == NR_FREE_PAGES */
 	uint64_t pcp_sums, pcp_sums_wrong;           /* pages on the lists == count */
-	uint64_t list_types, list_types_wrong;       /* list == its pageblock's type; 6.12+ */
-	uint64_t places, places_wrong;               /* pages within their zone, aligned */
+	uint64_t list_types, list_types_wrong; /* list == its pageblock's type (6.12 and later) */
+	uint64_t places, places_wrong;         /* pages within their zone, aligned */
 	/*
 	 * PCP list == its pageblock's type. Not a contradiction: a page taken from a block of
 	 * another type goes to the list of the type it was taken for, and a block may be claimed
@@ -71,18 +71,18 @@ enum {
 
 struct snapshot_result {
 	uint64_t cut_ns;  /* CLOCK_MONOTONIC */
-	uint64_t cut_pfn; /* of the event that marks the cut ... */
-	bool marked;      /* ... if there is one; else align by time */
+	uint64_t cut_pfn; /* the event that marks the cut ... */
+	bool marked;      /* ... if any; else align by time */
 	int cut_cpu, cut_tid, cut_order;
-	uint64_t held_ns; /* how long the other CPUs were held, at most */
-	int cpus, held;   /* CPUs that there are, and how many of them were held */
+	uint64_t held_ns; /* longest hold of the other CPUs */
+	int cpus, held;   /* number of CPUs, and of the held ones */
 	int attempts;
 	bool exact; /* marked, every zone locked or still, no PCP moved or refused, no check wrong
 		     */
 	struct snapshot_checks checks;
 	uint32_t nr_zones;
 	const struct snapshot_zone *zones;     /* valid until the next take */
-	struct batch *tables[SNAPSHOT_TABLES]; /* the caller's to export, then batch_free */
+	struct batch *tables[SNAPSHOT_TABLES]; /* the caller exports these, then calls batch_free */
 };
 
 /*

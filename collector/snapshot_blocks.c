@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The canonical number of a name, by the names of the tape. */
+/* The canonical number of a name of the tape. */
 static uint8_t labelled(const struct labels *labels, const char *name)
 {
 	for (int32_t i = 0; i < labels->nr; i++) {

@@ -5,7 +5,7 @@
 #include "snapshot_still.h"
 #include "tables.h"
 
-enum { UNKNOWN = 0xff }; /* no number of the tape: a hole, or a name that it does not have */
+enum { UNKNOWN = 0xff }; /* no number of the tape: a hole, or an unknown name */
 
 struct block {
 	uint8_t type; /* MIGRATETYPE_*, UNKNOWN in a hole */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * snapshot_find.bpf.h - the programs that find the allocator's data: find_vmcoreinfo and
- * find_zones of snapshot.bpf.c. They stand in that file's only translation unit: linking
- * BPF objects would need bpftool at build time.
+ * snapshot_find.bpf.h - the programs that find the allocator's data: find_vmcoreinfo and find_zones
+ * of snapshot.bpf.c. Included by that file, because linking BPF objects would need bpftool at build
+ * time.
  */
 #pragma once
 

@@ -13,7 +13,7 @@
 enum {
 	SNAPSHOT_MAX_ZONES_PER_NODE = 8, /* MAX_NR_ZONES is at most 6 */
 	SNAPSHOT_MAX_ZONES = 320,        /* 64 nodes */
-	SNAPSHOT_MAX_LISTS = 128,        /* of a zone: orders * types */
+	SNAPSHOT_MAX_LISTS = 128,        /* lists of a zone: orders * types */
 	SNAPSHOT_MAX_TYPES = 8,          /* MIGRATE_TYPES is at most 6 */
 	SNAPSHOT_MAX_ORDERS = 16,        /* NR_PAGE_ORDERS is at most 14 */
 	SNAPSHOT_MAX_PCP_LISTS = 16,     /* NR_PCP_LISTS is at most 14 */
@@ -98,9 +98,9 @@ struct kernel_layout {
 
 enum walk_end {
 	WALK_NOT,    /* not walked */
-	WALK_WHOLE,  /* came back to the list's head */
+	WALK_WHOLE,  /* reached the list's head again */
 	WALK_ASTRAY, /* more entries than the counter allows, or an unreadable one */
-	WALK_LATE,   /* the time allowed was over */
+	WALK_LATE,   /* the allowed time was used up */
 	WALK_FULL,   /* no room in `nodes` */
 };
 
@@ -111,8 +111,8 @@ struct list_image {
 };
 
 /*
- * One zone. `before` and `after` are copies of struct zone from both ends of the
- * walk; `list` is indexed by order * SNAPSHOT_MAX_TYPES + migratetype.
+ * One zone. `before` and `after` are copies of struct zone at the begin and end of the walk; `list`
+ * is indexed by order * SNAPSHOT_MAX_TYPES + migratetype.
  */
 struct zone_image {
 	__u64 begin_ns, end_ns; /* of the walk */
@@ -133,7 +133,7 @@ struct pcp_image {
 	struct list_image list[SNAPSHOT_MAX_PCP_LISTS];
 };
 
-/* Pageblock bits of one memory section, from both ends of the walk of its zone. */
+/* Pageblock bits of one memory section, at the begin and end of the walk of its zone. */
 struct section_image {
 	__u64 mem_map; /* section_mem_map without its flags, 0 for a hole */
 	__u8 before[SNAPSHOT_MAX_BITS];
@@ -144,19 +144,19 @@ struct zone_place {
 	__u64 address;   /* of the struct zone */
 	__u64 pcp, stat; /* per-cpu pointers */
 	__u64 start_pfn, spanned;
-	__u64 first_deferred_pfn; /* of the node: from here on struct pages are not made yet */
+	__u64 first_deferred_pfn; /* of the node: struct pages from here on are not initialised */
 	__u64 free_blocks;        /* when the zones were listed */
 	__u32 node, index;        /* index in pgdat->node_zones */
 	__u32 first_section, nr_sections; /* its section_images */
 };
 
 struct control {
-	/* Set by user space at first. */
+	/* Set by user space before the first program. */
 	__u32 nr_cpus; /* possible ones */
 	__u64 vmcoreinfo_paddr;
 
 	/* find_vmcoreinfo */
-	__u64 task;       /* address of a task_struct, which is in the direct map */
+	__u64 task;       /* address of a task_struct, in the direct map */
 	__u64 direct_map; /* virtual minus physical address; 0: the note was not found */
 	__u8 vmcoreinfo[SNAPSHOT_VMCOREINFO_SIZE];
 
@@ -178,7 +178,7 @@ struct control {
 	/* cut: armed by user space, disarmed by the program. */
 	__u32 armed_tid;   /* thread whose allocation is the cut; 0: none */
 	__u32 armed_order; /* order of that allocation */
-	__u64 max_ns;      /* hold the zone lock no longer than this */
+	__u64 max_ns;      /* limit on the hold of the zone lock */
 	__u64 node_ns;     /* expected time for one list entry */
 	__u64 cut_ns, cut_end_ns;
 	__u64 cut_pfn; /* of the page whose allocation was the cut */

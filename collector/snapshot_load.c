@@ -18,9 +18,9 @@ extern const unsigned char snapshot_object[];
 extern const size_t snapshot_object_size;
 
 enum {
-	FIRST_NODE_NS = 250, /* guess of the time per list entry, until it is measured */
+	FIRST_NODE_NS = 250, /* estimated time per list entry before the first measurement */
 	SPARE_NODES = 256 << 10,
-	MAX_NODES = 32 << 20, /* list entries there may be room for: 256 MiB */
+	MAX_NODES = 32 << 20, /* most list entries: 256 MiB */
 	LOG_SIZE = 1 << 20,
 };
 
@@ -76,7 +76,7 @@ static int find_pageblock_order(struct error *err)
 
 	if (!ret && !strncmp(text, key, sizeof(key) - 1))
 		return atoi(text + sizeof(key) - 1);
-	ret = thp_order(); /* pagetypeinfo is for root only; with huge pages this is the same */
+	ret = thp_order(); /* pagetypeinfo needs root; with huge pages the value is the same */
 	return ret >= 0 ? ret
 			: fail(err, ENOTSUP,
 			       "unknown pageblock order: /proc/pagetypeinfo is not readable");
@@ -90,7 +90,7 @@ static bool may_load(void)
 	uint64_t effective;
 
 	if (syscall(SYS_capget, &header, data))
-		return true; /* loading will fail if it must */
+		return true; /* ignore an error: loading reports it */
 	effective = data[0].effective | (uint64_t)data[1].effective << 32;
 	return effective >> CAP_SYS_ADMIN & 1 ||
 	       (effective >> CAP_BPF & 1 && effective >> CAP_PERFMON & 1);
@@ -261,7 +261,7 @@ uint32_t snapshot_sections(const struct control *c, const struct zone_place *pla
 			  (place->start_pfn >> c->section_shift) + 1);
 }
 
-/* First load: finds the sizes of the maps of the second. */
+/* First load: finds the map sizes of the second load. */
 static int find_sizes(struct snapshot *s, struct control *found, uint32_t *sections,
 		      uint64_t *entries, char *log, struct error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot_still.h - reading copies of kernel structs, and comparing two copies: whether
- * a zone, list or PCP changed between them.
+ * snapshot_still.h - reads copies of kernel structs, and compares two copies: did a zone, list or
+ * PCP change?
  */
 #pragma once
 
@@ -82,7 +82,7 @@ bool list_still(const struct snapshot_images *im, uint32_t z, uint32_t list);
 /* The PCP (z * nr_cpus + cpu) did not change between its two copies, and was walked whole. */
 bool pcp_still(const struct snapshot_images *im, uint32_t i);
 
-/* Not walked, or not to the end, for lack of time or room. */
+/* Not walked to the end, for lack of time or room. */
 bool zone_cut_short(const struct snapshot_images *im, uint32_t z);
 bool pcp_cut_short(const struct snapshot_images *im, uint32_t i);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_writer.h - the tables of one snapshot while they are filled. */
+/* snapshot_writer.h - the tables of one snapshot, being filled. */
 #pragma once
 
 #include "snapshot_blocks.h"
@@ -39,7 +39,7 @@ static inline size_t next_row(struct writer *w, enum table_nr nr)
 	return batch->nr++;
 }
 
-/* The time for which the rows of zone z's lists are true. */
+/* The time at which the rows of zone z's lists are true. */
 static inline uint64_t zone_ts(const struct writer *w, uint32_t z)
 {
 	return w->zones[z].how == SNAPSHOT_PIECES ? w->im->zones[z].begin_ns : w->out->cut_ns;

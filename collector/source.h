@@ -11,7 +11,7 @@
  * the end; only then are gaps, rings and the decoder's counts complete.
  *
  * A writer may divide its records into segments: source_read returns the end of each, and
- * source_next goes on to the next. Gaps, rings and counts are those of the segment.
+ * source_next begins the next. Gaps, rings and counts are those of the segment.
  */
 #pragma once
 
@@ -40,15 +40,18 @@ struct ring {
 };
 
 /*
- * The writer's state at a place in its input, with all counts, in the writer's own format.
- * It comes after the rows before that place.
+ * The writer's state at a place in its input, with all counts, in the writer's own format. It
+ * follows the rows before that place.
  */
 struct checkpoint {
 	size_t nr;
 	uint64_t words[];
 };
 
-/* An item for the reader: rows of a table, or if `table` is NULL a checkpoint, to be freed. */
+/*
+ * An item for the reader: rows of a table or, if `table` is NULL, a checkpoint, which the reader
+ * frees.
+ */
 struct item {
 	const struct table *table;
 	struct ArrowArray array;
@@ -62,7 +65,7 @@ struct source {
 	size_t nr_gaps;
 	struct ring *rings; /* `nr_rings` of them, made and freed by the owner */
 	size_t nr_rings;
-	uint64_t progress; /* atomic: share of the input decoded, of 1 << 20 */
+	uint64_t progress; /* atomic: decoded share of the input, in units of 1 / (1 << 20) */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -70,7 +73,7 @@ struct source {
 	int head, waiting;
 	bool cut; /* the writer waits at the end of a segment */
 	bool ended, cancelled;
-	int ret; /* of the writer, once ended */
+	int ret; /* error of the writer, after its end */
 	struct error err;
 };
 
@@ -80,22 +83,22 @@ void source_init(struct source *s);
 void source_destroy(struct source *s);
 
 /*
- * The writer's side. source_add waits while the queue is full. Both return
- * -ECANCELED when the reader has gone, -ENOMEM.
+ * The writer's side. source_add waits while the queue is full. Both return -ECANCELED after
+ * source_cancel, or -ENOMEM.
  */
 int source_add(struct source *s, int cpu, uint64_t ts, const void *record, int size,
 	       struct error *err);
 int source_lose(struct source *s, struct gap gap, struct error *err);
 
-/* Hand over the batches although they are not full. */
+/* Hand over the batches that are not full as well. */
 int source_flush(struct source *s, struct error *err);
 
 /* Hand over a checkpoint, which the source owns from now on. */
 int source_checkpoint(struct source *s, struct checkpoint *checkpoint, struct error *err);
 
 /*
- * End the segment here and wait until the reader goes on; then the counts start at 0. The
- * owner's rings must be complete.
+ * End the segment here and wait until the reader continues; then the counts start at 0. The owner's
+ * rings must be complete.
  */
 int source_cut(struct source *s, struct error *err);
 
@@ -111,5 +114,5 @@ void source_end(struct source *s, int ret, const struct error *err);
 int source_read(struct source *s, int timeout_ms, struct item *out, struct error *err);
 void source_cancel(struct source *s);
 
-/* At the end of a segment: go on to the next, or false if it was the last. */
+/* At the end of a segment: begin the next one, or return false after the last. */
 bool source_next(struct source *s);

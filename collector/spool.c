@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PUNCH_SLOTS = 16 }; /* give file space back this many slots at a time */
+enum { PUNCH_SLOTS = 16 }; /* slots per release of file space */
 
 /*
  * Files.
@@ -41,7 +41,7 @@ static void bypass_page_cache(const struct spool *spool)
 		return;
 	if (pwrite(spool->fd, staging_slot(spool), SPOOL_BLOCK, 0) < 0 && errno == EINVAL)
 		fcntl(spool->fd, F_SETFL, 0);
-	/* If this fails, the writer writes over it. */
+	/* If this fails, the writer overwrites the old contents. */
 	(void)!ftruncate(spool->fd, 0);
 }
 
@@ -146,7 +146,7 @@ void spool_free(struct spool *spool)
  * Writing.
  */
 
-/* Go back to memory if the file was released to its end and there is room. */
+/* Return to memory if the file was released to its end and memory has room. */
 static void choose_side(struct spool *spool)
 {
 	struct spool_header *h = spool->header;
@@ -183,7 +183,7 @@ static void count_one(struct spool_header *h, _Atomic uint64_t *count)
 		h->load.peak_bytes = waiting * h->slot_bytes;
 }
 
-/* The file has no space; memory may have some by now. */
+/* The file has no space; memory may have room by now. */
 static bool move_to_memory(struct spool *spool)
 {
 	choose_side(spool);
@@ -311,8 +311,8 @@ int spool_pop(struct spool *spool, const void **subbuf, struct error *err)
 		spool_release(spool, place);
 
 	/*
-	 * Read the file's count before memory's: sub-buffers in the file by now are newer than
-	 * all in memory, so an empty memory means that the file is next.
+	 * Read the file's count before the count of memory: sub-buffers in the file are newer than
+	 * all in memory, so if memory is empty the file is next.
 	 */
 	in_file = get(&h->file_written);
 	if (place.memory != get(&h->memory_written)) {

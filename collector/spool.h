@@ -3,22 +3,20 @@
  * spool.h - a queue of one ring's sub-buffers between its reader and the decoder.
  *
  * First in, first out. Up to `slots` sub-buffers stay in memory; while the decoder is further
- * behind, newer ones go to a file. A recorder that traces page allocation should allocate no
- * pages: the memory is faulted in at the start, and the file is unused while the decoder
- * keeps up.
+ * behind, newer ones go to a file. A recorder of page allocation should allocate no pages: the
+ * memory is faulted in at the start, and the file is used only if the decoder falls behind.
  *
- * A spool may outlive its recorder. Its memory is a shared mapping of a file, so a killed
- * recorder loses nothing that it took out of the ring (a power failure does). A popped
- * sub-buffer stays until it is released. spool_open reads the spool of a former recorder.
+ * A spool may outlive its recorder. Its memory is a shared mapping of a file, so data taken out of
+ * the ring survives a killed recorder (but not a power failure). A popped sub-buffer stays until it
+ * is released. spool_open reads the spool of a former recorder.
  *
  * One thread writes, one reads, and one (maybe the reader) releases, without locks.
  *
  * On disk, in the directory of all spools, for each CPU:
  *
  *   cpuN        a page with struct spool_header, `slots` sub-buffers of `slot_bytes` each
- *               (number n is in slot n % slots), and one more, of the sub-buffer on its way
- *               to the other file
- *   cpuN.more   the overflow: number n is at (n - file_base) * slot_bytes; holes where it
+ *               (number n is in slot n % slots), and one more for a sub-buffer on its way to the
+ * other file cpuN.more   the overflow: number n is at (n - file_base) * slot_bytes; holes where it
  *               was released
  *
  * Byte order and word size are those of the machine that wrote it.
@@ -55,9 +53,10 @@ struct spool_place {
 	uint64_t memory, file;
 };
 
-/* The result of a recording that is over. */
+/* The result of a past recording. */
 struct spool_past {
-	const char *ended;        /* how; "" if its recorder was killed, then `counts` is unknown */
+	const char
+		*ended; /* how it ended; "" if its recorder was killed, then `counts` is unknown */
 	struct ring_stats counts; /* of its ring, at the end */
 };
 
@@ -69,36 +68,36 @@ struct spool_state {
 
 /* How full a spool was, for the table `spool`. */
 struct spool_load {
-	uint64_t peak_bytes; /* most that waited */
-	uint64_t full_ns;    /* time for which the ring's reader had to wait */
+	uint64_t peak_bytes; /* most bytes that waited */
+	uint64_t full_ns;    /* time that the ring's reader waited for room */
 };
 
 /* -ENOMEM, -ENOSPC, -EEXIST, or the error of making a file in the directory. */
 int spool_new(struct spool **out, const struct spool_config *config, struct error *err);
 
 /*
- * Open one CPU's spool of a former recorder for reading: all sub-buffers not released, and
- * the one that its reader may have been taking. -ENOENT, -EBADMSG (not a spool, of another
- * version or machine, damaged).
+ * Open one CPU's spool of a former recorder for reading: all sub-buffers not released, including
+ * one that the killed reader was taking. -ENOENT, -EBADMSG (not a spool, of another version or
+ * machine, damaged).
  */
 int spool_open(struct spool **out, const char *dir, int cpu, struct error *err);
 
-/* The state of one CPU's stored spool, of a recording that is over or not. */
+/* The state of one CPU's stored spool; the recording may still run. */
 int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *err);
 
-/* Named files stay. */
+/* Free the spool; named files remain. */
 void spool_free(struct spool *spool);
 
-/* Writer: where to put the next sub-buffer, slot_bytes of room. */
+/* Writer: the place for the next sub-buffer, slot_bytes of room. */
 void *spool_slot(struct spool *spool);
 
 /*
- * Writer: hand over that sub-buffer; its first `used` bytes matter. -ENOSPC (the file
- * system is full), -EDQUOT (the budget is used up): nothing was handed over, try again.
+ * Writer: hand over that sub-buffer with `used` valid bytes. On -ENOSPC (file system full) and
+ * -EDQUOT (budget used up) nothing was handed over; try again.
  */
 int spool_push(struct spool *spool, size_t used, struct error *err);
 
-/* Writer: add `ns` to the time that it had to wait. */
+/* Writer: add `ns` to its waiting time. */
 void spool_waited(struct spool *spool, uint64_t ns);
 
 /* Reader: 1 and the oldest sub-buffer, valid until the next call; or 0, or -errno. */
@@ -107,7 +106,7 @@ int spool_pop(struct spool *spool, const void **subbuf, struct error *err);
 /* Reader: the place of the last popped sub-buffer, or of the next one if `next`. */
 struct spool_place spool_place(const struct spool *spool, bool next);
 
-/* Continue at a place of the former recorder. -EBADMSG if the spool does not have it. */
+/* Continue at a place of the former recorder. -EBADMSG if the spool lacks that place. */
 int spool_seek(struct spool *spool, struct spool_place place, struct error *err);
 
 /* Free everything before that place. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spool_internal.h - the layout of a spool's file and of struct spool, for spool.c (a
- * recording that runs) and spool_past.c (one that is over).
+ * spool_internal.h - the layout of a spool's file and of struct spool, shared by spool.c (live
+ * recordings) and spool_past.c (past recordings).
  */
 #pragma once
 
@@ -30,20 +30,23 @@ struct spool_header {
 	char magic[sizeof(SPOOL_MAGIC)];
 	uint32_t byte_order, version, long_bytes, cpu;
 	uint64_t slot_bytes, slots;
-	char ended[64]; /* how; empty during the recording, and after a killed recorder */
+	char ended[64]; /* how it ended; empty while recording and after a kill */
 	struct ring_stats counts;
 
 	_Alignas(64) _Atomic uint64_t memory_written;
 	_Atomic uint64_t file_written;
-	/* The writer moves file_base, and cuts the file, when it starts again with an empty one. */
+	/*
+	 * The writer moves file_base and truncates the file when it starts again with an empty
+	 * file.
+	 */
 	uint64_t file_base;
 	/*
-	 * The writer is about to take sub-buffer number `taking` out of the ring; its commit
-	 * word is 0 until it is complete. This distinguishes a sub-buffer that a killed
-	 * recorder took but did not count from old contents of the slot.
+	 * The writer is about to take sub-buffer number `taking` out of the ring; its commit word
+	 * is 0 until it is complete. A nonzero word means: a killed recorder took the sub-buffer
+	 * but did not count it. Zero means: old contents of the slot.
 	 */
 	_Atomic uint64_t taking;
-	uint32_t spilling; /* it goes to the file */
+	uint32_t spilling; /* the next sub-buffer goes to the file */
 	struct spool_load load;
 
 	_Alignas(64) _Atomic uint64_t memory_released;
@@ -56,13 +59,18 @@ struct spool {
 	struct spool_header *header; /* the mapping: header, slots, staging slot */
 	size_t slot_bytes, slots;
 	char *read_slot; /* buffer for sub-buffers read from the file */
-	int fd;          /* of the overflow; -1 if there is none */
+	int fd;          /* of the overflow; -1: none */
 	char *dir;
 	struct spool_budget *budget;
 	bool keep;
 	bool staged; /* a killed recorder's last one is in the staging slot */
 
-	enum { NOWHERE, MEMORY, OVERFLOW, STAGING } popped; /* where the reader's current one is */
+	enum {
+		NOWHERE,
+		MEMORY,
+		OVERFLOW,
+		STAGING
+	} popped; /* place of the reader's current sub-buffer */
 	_Atomic uint64_t memory_read, file_read;
 	uint64_t punched; /* the releaser's */
 };

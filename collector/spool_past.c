@@ -44,7 +44,7 @@ static int check_header(const struct spool_header *h, const char *path, struct e
 	return 0;
 }
 
-/* The counts of a spool whose recorder has gone agree with each other and with the files. */
+/* Whether the counts of a former recorder's spool match each other and the files. */
 static int check_counts(const struct spool *spool, off_t bytes, const char *path, struct error *err)
 {
 	const struct spool_header *h = spool->header;

@@ -2,9 +2,8 @@
 /*
  * stacks.h - the different kernel stacks of a recording, numbered from 0.
  *
- * Few different stacks lead to an event, so its row holds only the number. The decoder's
- * thread adds stacks; any thread may get them. Memory grows with different stacks only, up
- * to 65536 of them.
+ * Events share few different stacks, so a row holds only the number. The decoder's thread adds
+ * stacks; any thread may read them. Memory grows only with different stacks, at most 65536.
  */
 #pragma once
 
@@ -24,9 +23,11 @@ struct stacks;
 struct stacks *stacks_new(void);
 void stacks_free(struct stacks *stacks);
 
-/* The number of this stack of `nr` addresses, innermost first; STACK_UNKNOWN if there is no room.
- */
+/* The number of a stack of `nr` addresses, innermost first; STACK_UNKNOWN without room. */
 uint32_t stacks_add(struct stacks *stacks, const uint64_t *frames, int nr);
 
-/* Frames of stack `number` into `frames`, and how many; -1 if there is no such stack (yet). */
+/*
+ * Copy the frames of stack `number` into `frames` and return their number; -1 if no such stack
+ * exists (yet).
+ */
 int stacks_get(struct stacks *stacks, uint32_t number, uint64_t frames[STACK_FRAMES]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subbuf.h - a raw sub-buffer of a ring, as trace_pipe_raw gives it.
+ * subbuf.h - a raw sub-buffer of a ring, as read from trace_pipe_raw.
  *
  * The kernel describes it in events/header_page and events/header_event: a time, a
  * word with the bytes that follow and two flags, then entries, each with its length.
@@ -20,7 +20,7 @@ struct subbuf {
 
 #define SUBBUF_BYTES  ((1ul << 27) - 1) /* of commit */
 #define SUBBUF_MISSED (1ul << 31)       /* events before it were lost... */
-#define SUBBUF_STORED (1ul << 30)       /* ...and a long behind the data says how many */
+#define SUBBUF_STORED (1ul << 30)       /* ...and a long behind the data has their number */
 
 /* The layout of a machine, this one or another. */
 struct subbuf_layout {

@@ -30,7 +30,7 @@ struct layout {
 
 struct tasks {
 	struct layout newtask, rename, attach;
-	bool past;  /* the recording is over: /proc is not that of the recording */
+	bool past;  /* past recording: this machine's /proc does not apply */
 	FILE *file; /* every known task, a line each; NULL: not stored */
 	char *path;
 	size_t nr_lines; /* lines in it */
@@ -38,7 +38,7 @@ struct tasks {
 	struct task *table; /* open addressing by pid; pid 0 is a free slot */
 
 	/* Paths of control groups, each once; a machine has few. */
-	int hierarchy; /* whose groups they are, as /proc numbers them; 0: cgroup v2 */
+	int hierarchy; /* hierarchy of the groups, numbered as in /proc; 0: cgroup v2 */
 	size_t nr_cgroups, room;
 	char **cgroups; /* sorted */
 };
@@ -52,7 +52,7 @@ static struct task *slot_of(struct task *table, size_t slots, int32_t pid)
 	return &table[at];
 }
 
-/* The entry of `pid`, added if it is new; NULL: no memory, and only a name is missing. */
+/* The entry of `pid`, added if it is new; NULL without memory: then only a name is missing. */
 static struct task *enter(struct tasks *tasks, int32_t pid)
 {
 	struct task *task;
@@ -78,7 +78,7 @@ static struct task *enter(struct tasks *tasks, int32_t pid)
 	return task;
 }
 
-/* The path as long as `tasks` lives; NULL without memory. */
+/* The stored path, valid as long as `tasks`; NULL without memory. */
 static const char *cgroup_of_path(struct tasks *tasks, const char *path)
 {
 	size_t low = 0, high = tasks->nr_cgroups;
@@ -131,7 +131,7 @@ static bool split_cgroup(char *line, int *hierarchy, char **controllers, char **
 	return true;
 }
 
-/* The control group of a process or thread that lives; else NULL. */
+/* The control group of a living process or thread; else NULL. */
 static const char *read_cgroup(struct tasks *tasks, int32_t pid)
 {
 	char *line = NULL, *controllers, *path, name[64];
@@ -361,14 +361,14 @@ void tasks_sync(struct tasks *tasks)
 {
 	if (!tasks->file)
 		return;
-	/* With many short-lived threads, most of the file is out of date: write it anew. */
+	/* With many short-lived threads most lines are outdated: rewrite the file. */
 	if (tasks->nr_lines > MIN_LINES + 8 * tasks->nr)
 		write_all(tasks, NULL);
 	else
 		fflush(tasks->file);
 }
 
-/* "4:bash" into a buffer that ends with NUL; false if it is longer, or not all there. */
+/* Copy "4:bash" into a buffer, NUL-terminated; false if it is too long or incomplete. */
 static bool read_string(FILE *file, char *to, size_t room)
 {
 	size_t length;

@@ -6,8 +6,8 @@
  * cgroup:cgroup_attach_task name those that start, end and move during a recording.
  * A reused pid has the name of its last thread.
  *
- * The control group is that of the memory controller: the one that a page is charged
- * to. With cgroup v2 there is no other; with v1 each controller has a hierarchy.
+ * The control group is that of the memory controller, to which pages are charged. cgroup v2 has a
+ * single hierarchy; with v1 each controller has its own.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct task {
 
 struct tasks;
 
-/* `tep` holds the formats of the three records; without them only /proc is used. */
+/* `tep` has the formats of the three records; without them only /proc is used. */
 int tasks_new(struct tasks **out, struct tep_handle *tep, struct error *err);
 void tasks_free(struct tasks *tasks);
 
@@ -36,8 +36,8 @@ void tasks_free(struct tasks *tasks);
 void tasks_scan(struct tasks *tasks);
 
 /*
- * Store all tasks, known and future, in a new file; a later line on a pid replaces an earlier
- * one. tasks_sync and the end write it out. Text, lengths before the strings:
+ * Store all tasks, known and future, in a new file; a later line of a pid replaces an earlier one.
+ * tasks_sync and the end of the recording write it out. Text, lengths before the strings:
  *
  *	hierarchy 0
  *	612 612 0 4:bash 11:/user.slice
@@ -45,10 +45,10 @@ void tasks_scan(struct tasks *tasks);
 int tasks_keep(struct tasks *tasks, const char *path, struct error *err);
 void tasks_sync(struct tasks *tasks);
 
-/* Read a stored file, up to its last whole line. /proc is not used from then on. */
+/* Read a stored file, up to its last whole line. Afterwards /proc is not used. */
 int tasks_load(struct tasks *tasks, const char *path, struct error *err);
 
-/* Learn from a record, if it is one of the three; else this costs three compares. */
+/* Learn from a record of one of the three; other records cost three compares. */
 void tasks_see(struct tasks *tasks, const void *record, int size);
 
 /* The thread, from the records or from /proc now; NULL if it has no known name. */

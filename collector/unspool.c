@@ -13,8 +13,8 @@
 enum {
 	IDLE_MS = 50,
 	HURRY_MB = 1024,
-	PACE_SUBBUFS = 64, /* how often it is looked at whether to hurry */
-	FLUSH_S = 1,       /* that a row may wait for its batch to be full */
+	PACE_SUBBUFS = 64, /* sub-buffers between two tests whether to hurry */
+	FLUSH_S = 1,       /* longest wait of a row for its batch to fill */
 	CHECKPOINT_S = 2,
 };
 
@@ -40,9 +40,9 @@ static int lose_missed(struct unspool *u, struct cursor *c, uint64_t to_ts, stru
 }
 
 /*
- * The gaps of one CPU must add up to the kernel's count. A full page has no room for the
- * size of its gap; if one gap is unsized, it gets the remainder. That works only for the
- * `last` segment: during the others the kernel's counts are ahead.
+ * The gaps of one CPU must add up to the kernel's count. A full page has no room for the size of
+ * its gap; a single gap without a size gets the remainder. Only for the `last` segment: before its
+ * end the kernel's counts are ahead.
  */
 static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_stats *stats,
 		      bool last, struct error *err)
@@ -130,7 +130,7 @@ static int settle(struct unspool *u, bool last, struct error *err)
  * The thread.
  */
 
-/* Sub-buffers that are in the spools, and that were merged, since the start. */
+/* Sub-buffers put into the spools, and merged, since the start. */
 static void progress(const struct unspool *u, uint64_t *written, uint64_t *read)
 {
 	*written = *read = 0;
@@ -161,7 +161,7 @@ static void set_policy(pthread_t thread, int policy)
 	pthread_setschedparam(thread, policy, &none);
 }
 
-/* For the thread itself: run only where a CPU would be idle, until it is urgent. */
+/* For the thread itself: run only on idle CPUs, until it is urgent. */
 static void give_way(struct unspool *u, bool idle)
 {
 	set_policy(pthread_self(), idle ? SCHED_IDLE : SCHED_OTHER);
@@ -182,8 +182,8 @@ void unspool_cancel(struct unspool *u)
 }
 
 /*
- * While the load leaves no CPU idle, this thread hardly runs and the spools grow. The
- * little time it gets is enough to notice that here, and to hurry.
+ * If no CPU is idle, this thread hardly runs and the spools grow. Its little CPU time suffices to
+ * notice that here, and to hurry.
  */
 static void keep_pace(struct unspool *u, const struct cursor *c)
 {
@@ -209,7 +209,7 @@ static void miss(struct cursor *c, uint64_t events)
 	c->missed = known ? c->missed + events : UNKNOWN_COUNT;
 }
 
-/* Load the sub-buffer and find its first record that was not taken before a checkpoint. */
+/* Load the sub-buffer and find its first record after the checkpoint. */
 static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigned long long *ts,
 		struct error *err)
 {
@@ -240,8 +240,8 @@ static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigne
 }
 
 /*
- * Find the next record of this CPU: 1, or 0 if its spool is empty for now. Then
- * c->complete is the time before which it will bring none.
+ * Find the next record of this CPU: 1, or 0 if its spool is empty for now. Then no record of the
+ * CPU before c->complete will follow.
  */
 static int next_record(struct unspool *u, struct cursor *c, struct error *err)
 {
@@ -299,7 +299,7 @@ static int flush(struct unspool *u, uint64_t ts, struct error *err)
 	return ret || !u->checkpoints ? ret : unspool_save(u, err);
 }
 
-/* Half of a spool's memory was read since the last checkpoint: make the next one now. */
+/* Make a checkpoint if half of a spool's memory was read since the last one. */
 static bool is_pressed(const struct unspool *u, const struct cursor *c)
 {
 	return u->checkpoints && !c->taken && c->popped > spool_slots(c->spool) / 2;
@@ -328,8 +328,8 @@ static int take(struct unspool *u, struct cursor *c, struct error *err)
 }
 
 /*
- * Merge as far as possible by now: the oldest record is next if no CPU without a record
- * can still bring an older one.
+ * Merge as far as possible now: the oldest record is next if no CPU without a record can have an
+ * older one.
  */
 static int merge_some(struct unspool *u, struct error *err)
 {
@@ -385,7 +385,7 @@ static int cut(struct unspool *u, struct error *err)
 {
 	int ret = settle(u, false, err);
 
-	/* The owner may request the next cut as soon as the reader goes on. */
+	/* The owner may request the next cut as soon as the reader continues. */
 	atomic_store(&u->limit, NO_LIMIT);
 	if (!ret)
 		ret = source_cut(&u->source, err);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unspool.h - the spools of all CPUs, put in order and decoded.
+ * unspool.h - merges the spools of all CPUs in order and decodes them.
  *
  *   spool --.
  *   spool --+-> merge -> decoder -> source
  *   spool --'
  *
- * The spools belong to a running recording (record.h) or to one that is over (recover.h).
- * The owner sets up one cursor for each CPU and a thread, unspool_run.
+ * The spools belong to a running recording (record.h) or a past one (recover.h). The owner sets up
+ * one cursor for each CPU and a thread, unspool_run.
  *
  * During a recording the thread runs only on an otherwise idle CPU, so the recorded load
  * comes first; undecoded data waits in the spools.
@@ -31,17 +31,17 @@
 struct cursor {
 	int cpu;
 	struct spool *spool;
-	struct reader *reader; /* fills the spool; NULL if the recording is over */
+	struct reader *reader; /* fills the spool; NULL for a past recording */
 	struct kbuffer *kbuf;
 	const void *record; /* the next one, at ts; NULL: its spool was empty */
 	uint64_t ts;
 	uint64_t taken;    /* records before it in its sub-buffer */
 	size_t popped;     /* sub-buffers since the last flush */
 	uint64_t missed;   /* events lost before it, or UNKNOWN_COUNT */
-	uint64_t complete; /* as of the last look into the spool */
-	struct ring row;   /* of this segment, as is the next */
+	uint64_t complete; /* at the last look into the spool */
+	struct ring row;   /* of this segment, like the next */
 
-	/* Losses and events read that earlier segments reported of the ring. */
+	/* Losses and read events of the ring that earlier segments reported. */
 	struct ring_stats before;
 	bool before_unknown; /* one of their gaps has an unknown size */
 };
@@ -54,27 +54,27 @@ struct unspool {
 	struct merge merge;
 
 	/*
-	 * Set by the owner: the kernel's counts of a ring, up to now or to the end. They
+	 * Set by the owner: reads the kernel's counts of a ring, up to now or to the end, to
 	 * account for losses on `max_cpus` CPUs. -ENODATA: unknown.
 	 */
 	int (*ring_stats)(struct unspool *u, int cpu, struct ring_stats *out, struct error *err);
 	int max_cpus;
 	bool checkpoints;     /* hand them over; else release decoded sub-buffers at once */
-	uint64_t hurry_bytes; /* in spools, before decoding takes CPU time from the load */
+	uint64_t hurry_bytes; /* bytes in spools at which decoding takes CPU time from the load */
 
 	/* Shared with the owner's threads. */
-	atomic_bool urgent; /* no longer gives way to the load */
+	atomic_bool urgent; /* the thread runs at normal priority */
 	atomic_bool cancelled;
 	/*
-	 * Events up to `limit` are merged: all (NO_LIMIT), none (0, on hold), or those
-	 * before a cut. The thread lifts the limit when it gets there.
+	 * Events up to `limit` are merged: all (NO_LIMIT), none (0, on hold), or up to a cut. The
+	 * thread lifts the limit when it reaches a cut.
 	 */
 	_Atomic uint64_t limit;
 
 	/* The thread's own. */
 	bool hurried;
 	uint64_t subbufs;   /* merged so far */
-	uint64_t until;     /* nothing older than this will come out of any ring */
+	uint64_t until;     /* no ring will give an older event */
 	uint64_t flush_due; /* trace clock */
 	uint64_t unflushed; /* records since the last flush */
 	uint64_t bad;       /* sub-buffers left out as damaged */
@@ -99,10 +99,10 @@ int unspool_ready(struct unspool *u, struct error *err);
  */
 void *unspool_run(void *u);
 
-/* The load has ended: `thread` no longer gives way. */
+/* The load has ended: raise the priority of `thread`. */
 void unspool_urge(struct unspool *u, pthread_t thread);
 
-/* End now, and drop the events not yet merged. */
+/* End now and drop the events not yet merged. */
 void unspool_cancel(struct unspool *u);
 
 /* The caller has stored the rows before this checkpoint: free the space before it. */

@@ -127,7 +127,7 @@ int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struc
 
 	if (!is_sound(checkpoint))
 		return fail(err, EBADMSG, "the spool's checkpoint is damaged");
-	/* A CPU of which there is only a spool came later. */
+	/* A CPU that has only a spool came online after the checkpoint. */
 	for (struct cursor *c = u->cursors; c < u->cursors + u->nr_cpus; c++) {
 		if (from == saved_cursors(checkpoint) + words[HEAD_CURSORS] ||
 		    from->cpu != (uint64_t)c->cpu)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * arrow.h - the Arrow C data interface: two structs, frozen by its specification
- * (https://arrow.apache.org/docs/format/CDataInterface.html). pyarrow and DuckDB
- * speak it, so no Arrow library is needed here.
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). pyarrow and DuckDB implement it, so
+ * no Arrow library is needed here.
  */
 #pragma once
 

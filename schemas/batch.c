@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 }; /* what Arrow recommends for buffers */
+enum { ALIGNMENT = 64 }; /* alignment that Arrow recommends for buffers */
 
 static size_t bitmap_bytes(size_t rows)
 {

@@ -35,8 +35,8 @@ struct column {
 	bool nullable;
 	uint8_t slot; /* index of its pointer in struct <table>_columns */
 	const struct labels *labels;
-	const char *bits;          /* which names in tape.toml's [bits], or "" */
-	const char *const *fields; /* tracepoint fields it is read from, or NULL */
+	const char *bits;          /* key of the names in tape.toml's [bits], or "" */
+	const char *const *fields; /* tracepoint fields that supply it, or NULL */
 };
 
 struct kind {
@@ -63,7 +63,7 @@ struct batch {
 /* Memory for `capacity` rows (rounded up to 64). -ENOMEM. */
 int batch_new(struct batch **out, const struct table *table, size_t capacity, struct error *err);
 
-/* Does not wait: a busy batch is freed when its consumer releases it. */
+/* Free a batch without waiting: a busy one is freed when its consumer releases it. */
 void batch_free(struct batch *batch);
 
 /* Whether no consumer holds the memory, so that the batch may be filled again. */

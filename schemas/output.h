@@ -2,9 +2,8 @@
 /*
  * output.h - a queue of rows of one table, in batches.
  *
- * The writer asks for a row and fills it. Full batches wait for the reader, oldest
- * first. A batch is used again after its consumer released it: memory grows only
- * with the batches that the reader has not released.
+ * The writer asks for a row and fills it. Full batches wait for the reader, oldest first. A batch
+ * is reused after its consumer releases it: memory grows only with the batches not released.
  */
 #pragma once
 

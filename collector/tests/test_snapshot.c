@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Exact snapshots of the running kernel, under load. Skipped where it refuses BPF.
- * It needs nothing but this binary, so that it can run in a guest: see guest-snapshot.
+ * Exact snapshots of the running kernel, under load. Skipped where it refuses BPF. It needs only
+ * this binary, so it can run in a guest: see guest-snapshot.
  */
 #include "check.h"
 #include "snapshot.h"

@@ -173,7 +173,7 @@ static void add_pcp_entry(struct made *m, int cpu, int list, int order, uint64_t
 	pcp_of(m, cpu)->count += 1u << order;
 }
 
-/* What the walks' second copies show if nothing happened in between. */
+/* The second copies of the walks if nothing changed in between. */
 static void nothing_moves(struct made *m)
 {
 	memcpy(m->zone.after, m->zone.before, sizeof(m->zone.after));
@@ -243,7 +243,7 @@ static void a_free_page_in_a_block_of_another_type_is_wrong(void)
 {
 	struct made *m = quiet_zone();
 
-	add_free(m, 10, MOVABLE, START + 1024); /* two blocks: the second one is what differs */
+	add_free(m, 10, MOVABLE, START + 1024); /* two blocks: the second one differs */
 	add_free(m, 0, UNMOVABLE, START + 4096);
 	m->section.before[3] = RECLAIMABLE;
 	m->section.before[8] = UNMOVABLE;
@@ -435,15 +435,15 @@ static void pieces_are_not_held_against_the_counters(void)
 	forget(m);
 }
 
-/* What left a list while the next one was walked may be on that too. */
+/* An entry that moved during the walks may be on two lists. */
 static void a_page_in_two_pieces_has_one_row(void)
 {
 	struct made *m = quiet_zone();
 
 	add_pcp_entry(m, 0, 1, 0, START + 64);
 	add_free(m, 0, MOVABLE, START + 7);
-	add_free(m, 3, MOVABLE, START);      /* what it merged into */
-	add_free(m, 6, MOVABLE, START + 64); /* what a PCP took its page from */
+	add_free(m, 3, MOVABLE, START);      /* the block after its merge */
+	add_free(m, 6, MOVABLE, START + 64); /* the block that gave the PCP its page */
 	add_free(m, 6, MOVABLE, START + 128);
 	m->zones[0].how = SNAPSHOT_PIECES;
 	nothing_moves(m);

@@ -30,7 +30,7 @@ static struct spool *new_spool(void)
 	return new_spool_of(&unbounded, false);
 }
 
-/* A sub-buffer of which all that matters here is a number. */
+/* A sub-buffer that holds a number. */
 static void fill(void *slot, uint64_t number)
 {
 	struct subbuf *subbuf = slot;
@@ -177,7 +177,7 @@ static void a_stored_spool_can_be_read_again(void)
 	remove_files();
 }
 
-/* As a reader, with checkpoints every few pops, at each of which it could be killed. */
+/* Read with a checkpoint every few pops; a reader may be killed at each. */
 static void nothing_is_lost_or_read_twice_after_a_release(void)
 {
 	struct spool *spool = new_spool_of(&unbounded, true);

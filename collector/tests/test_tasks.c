@@ -178,7 +178,7 @@ static void a_child_cloned_into_a_control_group_is_not_in_its_parents(void)
 
 	tasks_find(tasks, getpid());
 	see_newtask(tasks, getpid(), CHILD, 0x200000000);
-	check(!tasks_find(tasks, CHILD)->cgroup); /* nobody can be asked: it is gone */
+	check(!tasks_find(tasks, CHILD)->cgroup); /* its /proc entry is gone */
 	tasks_free(tasks);
 }
 

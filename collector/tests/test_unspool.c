@@ -174,7 +174,7 @@ static int nobody_counted(struct unspool *u, int cpu, struct ring_stats *out, st
 	return fail(err, ENODATA, "no count");
 }
 
-/* What a recording goes through, but for the readers. */
+/* A recording without its readers. */
 static void set_up(struct unspool *u)
 {
 	unspool_init(u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * latency - how many random page frames this machine can visit a second.
+ * latency - measures how many random page frames this machine can visit per second.
  *
  *	latency FRAMES
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain.h - what led to a decision, and the state around it, as lines of text. */
+/* explain.h - the events before a decision and the state around it, as lines of text. */
 #pragma once
 
 #include "model/model.h"

@@ -9,8 +9,8 @@
 #include "validate/validate.h"
 
 struct validate_explanation {
-	struct explanation miss;   /* what led to the first miss, the state around it */
-	struct state_trace *trace; /* gets the event of its own row as well; or NULL */
+	struct explanation miss;   /* events before the first miss, and the state around it */
+	struct state_trace *trace; /* also gets the event of its row; or NULL */
 };
 
 /* The observer that fills the explanation. */

@@ -8,8 +8,8 @@
 
 struct taken_batch {
 	uint32_t opener; /* in alloc_batches->open */
-	uint16_t live;   /* pages asked for and not freed */
-	bool open;       /* more pages of it may be asked for */
+	uint16_t live;   /* requested pages not freed */
+	bool open;       /* open to further requests */
 };
 
 /* The open batch of one CPU's requests for one migratetype. */
@@ -64,7 +64,7 @@ static struct taken_batch *batch_of(const struct alloc_batches *u, uint32_t page
 	return &u->of[page >> u->order];
 }
 
-/* No more pages of the batch will be asked for. */
+/* Close a batch to further requests. */
 static void close_batch(struct alloc_batches *u, struct model *m, struct open_batch *open)
 {
 	struct zone *zone = frame_zone(m, open->head);

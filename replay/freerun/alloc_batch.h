@@ -2,11 +2,11 @@
 /*
  * alloc_batch.h - runs of single-page requests, served from larger blocks.
  *
- * Requests of order 0 that one CPU makes for one migratetype, each within a gap of the one before,
- * are served page by page from one block: the batch. The batch goes back to the allocator as a
- * whole when the last page that was asked for is freed. Pages that nobody asked for by then, or by
- * the end of the run of requests, are wasted. Where only reclaim could free a block of that order,
- * pages are served one by one.
+ * A run is a series of order-0 requests of one CPU for one migratetype, with at most the policy's
+ * gap between two requests (struct alloc_batch). The model serves a run page by page from one
+ * block: the batch. The batch is freed as a whole when its last requested page is freed. Pages not
+ * requested by then, or by the end of the run, are wasted. If no zone has a free block of that
+ * order without reclaim, pages are served one by one.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ int alloc_batches_new(struct alloc_batches **out, const struct model *m,
 void alloc_batches_free(struct alloc_batches *u);
 
 /*
- * A page for a request of order 0, or NO_FRAME. `order` becomes the order of the block that was
- * taken for it, or -1 if the page is of an open batch.
+ * A page for a request of order 0, or NO_FRAME. `order` becomes the order of the block taken for
+ * the request, or -1 if the page is of an open batch.
  */
 uint32_t alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct request *rq,
 			     int *order);
@@ -31,8 +31,8 @@ uint32_t alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct re
 bool alloc_batches_have(const struct alloc_batches *u, uint32_t page);
 
 /*
- * A page of a batch is no longer needed. Returns the batch, of that order, if it is to be freed;
- * else NO_FRAME.
+ * Free a page of a batch. Returns the head of the batch, with its order, if the caller must free
+ * the batch now; else NO_FRAME.
  */
 uint32_t alloc_batches_give_back(struct alloc_batches *u, struct model *m, uint32_t page,
 				 int *order);

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* The pages that have to move out of 2^order, or -1 if some cannot. */
+/* Number of used pages in a range of 2^order, or -1 if some cannot move. */
 static int pages_to_move(const struct serve *s, uint32_t start, int order)
 {
 	const struct model *m = s->model;
@@ -41,7 +41,10 @@ static int used_pages(const struct pageblock *block)
 	       block->nr_live[MIGRATETYPE_MOVABLE] + block->nr_live[MIGRATETYPE_RECLAIMABLE];
 }
 
-/* Where in a pageblock 2^order pages have the fewest in the way, if fewer than `*fewest`. */
+/*
+ * The place in a pageblock with the fewest pages in the way of a block of 2^order, if fewer than
+ * `*fewest`.
+ */
 static uint32_t look_at(const struct serve *s, uint32_t start, int order, int *fewest)
 {
 	uint32_t best = NO_FRAME, end = start + (1u << s->model->pageblock_order);
@@ -57,7 +60,9 @@ static uint32_t look_at(const struct serve *s, uint32_t start, int order, int *f
 	return best;
 }
 
-/* The place of a block in a zone: the recorded one, else where the fewest pages are in the way. */
+/*
+ * The place of a block in a zone: the recorded one, else the one with the fewest pages in the way.
+ */
 static uint32_t find_place(const struct serve *s, const struct zone *zone, uint32_t recorded,
 			   int order)
 {
@@ -83,7 +88,7 @@ static uint32_t find_place(const struct serve *s, const struct zone *zone, uint3
 	return best;
 }
 
-/* A free page for one that moves: a MOVABLE one, as compaction finds it, if there is one. */
+/* A target for a moving page: a free MOVABLE page, as compaction finds it, else any free page. */
 static uint32_t take_target(struct model *m, const struct zone *zone)
 {
 	uint32_t page = last_chunk(m, zone, 0, MIGRATETYPE_MOVABLE);
@@ -110,7 +115,7 @@ static void move_page(struct serve *s, const struct zone *zone, uint32_t from, u
 		zone_unmark_live(m, from, 0);
 }
 
-/* Take what is free of the pages off its lists, and move the rest. */
+/* Take the free pages of the range off their lists, and move the others. */
 static void clear_out(struct serve *s, const struct zone *zone, uint32_t start, int order)
 {
 	struct model *m = s->model;

@@ -12,7 +12,7 @@
 
 enum { FAULTS_BITS = 12 }; /* of the table of threads */
 
-/* GFP_TRANSHUGE_LIGHT, which every such fault has at least. */
+/* GFP_TRANSHUGE_LIGHT: every such fault has at least these flags. */
 #define GFP_HUGE   (GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_NOMEMALLOC)
 #define GFP_LOCAL  (GFP_THISNODE | GFP_NORETRY)
 #define GFP_SINGLE (GFP_HIGHMEM | GFP_MOVABLE | GFP_ZERO)
@@ -97,7 +97,7 @@ uint32_t huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid)
 	return unused;
 }
 
-/* Scan everything a try may have, once; `single`: a single page there is better. */
+/* Scan all zones of a try once; `single`: a single page there is better. */
 static uint32_t take_events(struct model *m, const struct huge_try *try, struct request *rq,
 			    int wmark, bool *single)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * huge.h - faults that ask for a huge page, served by another rule than the record's.
+ * huge.h - page faults that ask for a huge page, under a policy of their own.
  *
- * Such a fault is seen as allocations of pageblock order by one thread: first on its own node
- * (__GFP_THISNODE and __GFP_NORETRY, alloc_pages_mpol, 5.4 to 6.18), then, if that failed and the
- * thread may reclaim, on any node. If that fails too, single zeroed pages follow, one for each page
- * of the huge page that the thread touches, up to its next such fault. They are the fault's group.
- * Other requests of that order, as khugepaged's, stay as they are.
+ * Such a fault appears on the tape as allocations of pageblock order by one thread. The first asks
+ * the thread's own node (__GFP_THISNODE and __GFP_NORETRY, alloc_pages_mpol, 5.4 to 6.18). If it
+ * fails and the thread may reclaim, the second asks any node. If both fail, the thread allocates a
+ * single zeroed page for each page that it touches, up to its next such fault. These single pages
+ * are the fault's group. Other requests of that order, such as khugepaged's, are not changed.
  *
- * A policy's tries (struct huge_plan) are made when the record made its own. Then
+ * The policy's tries (struct huge_plan) run when the recorded tries ran. The possible results:
  *
  *   record        model         result
- *   huge page     huge page     the model has it where the record has it
- *   single pages  single pages  they are served as they come
- *   huge page     single pages  it is in pieces: so many single pages, freed with it
+ *   huge page     huge page     the model uses the recorded place
+ *   single pages  single pages  each is served at its own event
+ *   huge page     single pages  as many single pages, freed with the huge page
  *   single pages  huge page     the group is swallowed: its pages are those of the huge
  *                               page, which is freed with the last of
  *                               them
  *
- * A table of fixed size has one entry per hash of a thread: a thread that takes the entry of
- * another one ends the group of that one.
+ * The table of faults has a fixed size and one entry per hash of a pid. A thread that replaces
+ * another thread's entry ends the group of that thread.
  */
 #pragma once
 
@@ -30,14 +30,14 @@ struct huge_fault {
 	int32_t pid;
 	uint32_t head;  /* model's huge page that takes the group, or NO_FRAME */
 	uint16_t asked; /* pages of the group so far */
-	bool waits;     /* the record's second try is to come */
+	bool waits;     /* the record's second try is pending */
 };
 
 /* A huge page of the model that took a group. */
 struct huge_group {
-	uint16_t live;  /* pages of it that are not freed yet */
-	uint16_t fault; /* whose it is, in huge->faults */
-	bool open;      /* there may be more */
+	uint16_t live;  /* its pages not freed yet */
+	uint16_t fault; /* index of its fault in huge->faults */
+	bool open;      /* more pages may follow */
 };
 
 struct huge {
@@ -48,14 +48,14 @@ struct huge {
 	bool *pieces;              /* [recorded frame >> pageblock_order] */
 };
 
-/* NULL if no policy has another rule. -ENOMEM. */
+/* NULL if no policy plans tries. -ENOMEM. */
 int huge_new(struct huge **out, struct model *m, struct error *err);
 void huge_free(struct huge *h);
 
 /* The thread's last fault. */
 struct huge_fault *huge_fault_of(const struct huge *h, int32_t pid);
 
-/* Whether an alloc is a try of such a fault: the first, or the second. */
+/* Whether an alloc is the first or second try of such a fault. */
 bool huge_is_try(const struct huge *h, const struct waiting *e);
 
 /*
@@ -65,21 +65,21 @@ bool huge_is_try(const struct huge *h, const struct waiting *e);
 uint32_t huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid);
 
 /*
- * Make the policy's tries from number `first` to before `end` for a request: the head of a
- * used block of pageblock order, or NO_FRAME. Each is an event of the model.
+ * Make the policy's tries from number `first` to before `end` for a request: the head of a used
+ * block of pageblock order, or NO_FRAME. Each try emits an event of the model.
  */
 uint32_t huge_alloc(const struct huge *h, struct request *rq, int first, int end);
 
 /* Whether a try may have a block of that node. */
 bool huge_may_have(const struct huge *h, const struct request *rq, int node);
 
-/* How the fault ended: with a huge page near or far; or without, and why the own node had none. */
+/* Count the result of the fault: a local or remote huge page, or why its own node had none. */
 void huge_count_success(const struct huge *h, const struct request *rq, uint32_t head);
 void huge_count_failure(const struct huge *h, const struct request *rq);
 
-/* The group that follows is the huge page's. */
+/* The following single pages are the group of this huge page. */
 void huge_open(struct huge *h, struct huge_fault *fault, uint32_t head);
-/* There is no group: the huge page is the recorded one. */
+/* No group follows: the record has a huge page as well. */
 void huge_close(struct huge *h, struct huge_fault *fault);
 
 /* The page of the model for a request whose group is swallowed, or NO_FRAME. */

@@ -54,7 +54,7 @@ void intervals_end(struct replay *r, uint64_t ts)
 	fragmentation_sample_write(m, r->samples, ts);
 }
 
-/* Run the vmstat worker of every CPU that has work; whether one still has. */
+/* Run the vmstat worker of every CPU with work. Returns whether a CPU still has work. */
 static bool tick(struct replay *r)
 {
 	struct model *m = r->model;
@@ -91,7 +91,7 @@ void intervals_advance(struct replay *r, uint64_t ts)
 	if (!r->next_tick)
 		intervals_start(r, ts);
 	while (ts >= r->next_tick || ts >= r->interval_end) {
-		/* While no CPU is busy nothing happens: skip the idle time. */
+		/* Skip the idle time while no CPU has work. */
 		if (r->next_tick < r->interval_end) {
 			pcp_occupancies_look(&r->occupancies, r->model, r->next_tick);
 			busy = !r->recorded_ticks && tick(r);

@@ -89,7 +89,7 @@ int replay_load(struct replay *r, const char *name, const struct ArrowSchema *sc
 	return reclaim_run_load(&r->reclaim, name, schema, array, err);
 }
 
-/* What the policies say about the clocks of the run. */
+/* The policies' choices about the clocks of the run. */
 static int choose_clocks(struct replay *r, struct error *err)
 {
 	const struct policy_stack *stack = r->run.policies;
@@ -111,7 +111,7 @@ static int choose_clocks(struct replay *r, struct error *err)
 	return 0;
 }
 
-/* Reclaim and compaction as the run has them: of its own (R1, R2), or the record's. */
+/* Set up reclaim and compaction: the run's own (R1, R2), or the recorded ones. */
 static int start_reclaim(struct replay *r, struct error *err)
 {
 	const struct reclaim_events *recorded = &r->run.load.reclaim_events;
@@ -235,7 +235,7 @@ static void run_request(struct replay *r, struct waiting *e)
 		reclaim_supply_ages(&r->reclaim.supply, e->frame);
 }
 
-/* Fetch the frame of the model's page of a request. */
+/* Prefetch the frame of the model's page of a request. */
 static void prefetch_place(const struct replay *r, const struct waiting *e)
 {
 	uint32_t place =
@@ -245,7 +245,7 @@ static void prefetch_place(const struct replay *r, const struct waiting *e)
 		__builtin_prefetch(&r->model->frames[place]);
 }
 
-/* Inferred rows that come before a request, each after the reclaim events before it. */
+/* Play the inferred rows before a request, each after its earlier reclaim events. */
 static void run_inferred(struct replay *r)
 {
 	struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
@@ -283,7 +283,10 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	r->model->now = e->moment;
 }
 
-/* Show the observer the state before a row, not later than a request; all before that has run. */
+/*
+ * Show the observer the state before each of its rows up to a request. Everything before that row
+ * has run.
+ */
 static void show_row(struct replay *r, const struct waiting *e, uint64_t at, bool request)
 {
 	const struct run_observer *observer = r->run.config.observer;
@@ -306,7 +309,7 @@ static void show_request(struct replay *r, const struct waiting *e)
 	show_row(r, e, at, true);
 }
 
-/* A request has run: compare its page with the recorded one. */
+/* After a request: compare its page with the recorded one. */
 static void compare_page(struct replay *r, const struct waiting *e)
 {
 	uint32_t place;
@@ -328,7 +331,7 @@ static void compare_page(struct replay *r, const struct waiting *e)
 	};
 }
 
-/* Whether nothing but requests has to run up to and with a request. */
+/* Whether only requests have to run, up to and including a request. */
 static bool is_quiet(const struct replay *r, const struct waiting *e)
 {
 	const struct reclaim_events *reclaim_events = &r->run.load.reclaim_events;
@@ -345,8 +348,8 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 }
 
 /*
- * Run the requests that are due. Their pages are spread over the memory, so the frames of a whole
- * chunk are fetched first; the map's entries for that were fetched while the chunk before ran.
+ * Run the due requests. Their pages are spread over the memory, so the frames of a whole chunk are
+ * prefetched; the entries of the map for that were prefetched during the previous chunk.
  */
 static void run_due(struct replay *r, bool flush)
 {

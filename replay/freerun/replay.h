@@ -3,31 +3,30 @@
  * replay.h - a free run: the requests of a tape, served by the model.
  *
  * Requests.  Of the recorded events only requests are read: alloc (order, migratetype, gfp flags,
- * CPU) and free. The model decides everything between them - refills, drains, fallbacks, zones - so
- * that it can decide otherwise. The recorded pfn is the key by which a free finds its allocation.
- * It is used for two things more: it names the node of a __GFP_THISNODE request, or of a thread
- * under a memory policy (node_preference.h); and it shows that a page was on a PCP list at the
- * start where the snapshot could not see those.
+ * CPU) and free. The model decides everything else: refills, drains, fallbacks, zones. The recorded
+ * pfn is the key by which a free finds its allocation. It has two more uses. It gives the node of a
+ * __GFP_THISNODE request, or of a thread under a memory policy (node_preference.h). It shows that a
+ * page was on a PCP list at the start if the snapshot lacks those lists.
  *
- * Frees.  The kernel reports a free when it begins, and for a page of a batch again, as
- * free_batched, when it takes effect. A free therefore waits for its free_batched if one follows
- * within the next WINDOW requests, and takes effect at once otherwise. A free_batched without a
- * free frees the page by itself.
+ * Frees.  The kernel reports a free when it begins. For a page of a batch it reports free_batched
+ * as well, when the free takes effect. A free waits for its free_batched if that follows within
+ * REQUESTS_WINDOW requests, and takes effect at once otherwise. A free_batched without a free frees
+ * the page by itself.
  *
- * Inferred rows (inferred.h), if they are loaded, are played as further requests. A page that was
- * allocated before its event is allocated then, and its event is written later.
+ * Inferred rows (inferred.h), if loaded, are played as further requests. A page allocated before
+ * its event is allocated at its inferred row; its event is written at the recorded place.
  *
- * Ticks.  Every CPU runs its vmstat worker as long as it did something or the worker has not
- * finished: once a second or, if the tape has the worker's own events, when those say.
+ * Ticks.  A CPU runs its vmstat worker once a second while it is active or the worker has work
+ * left. If the tape has events of the worker, it runs at those instead.
  *
  * Reclaim.  Without feedback (R0) pages are freed when the record freed them. Watermark boosts act
- * if the tape shows kswapd's passes, which take them back; else they are only counted. During a
+ * if the tape shows kswapd's passes, which remove them; otherwise boosts are only counted. During a
  * pass (reclaim_events.h) its zones limit their PCPs.
  *
- * Spans.  An exact snapshot lies within the recording, so that only some rows are played: `spans`
- * names them. Reclaim events before the first of them are over.
+ * Spans.  An exact snapshot is taken within the recording, so only the rows in `spans` are played.
+ * Reclaim events before the first span have no effect.
  *
- * The same input gives the same output, byte for byte, however it is cut into batches.
+ * The same input gives the same output, byte for byte, for any division into batches.
  */
 #pragma once
 
@@ -40,25 +39,25 @@ struct replay_config {
 	struct run_config run;
 	bool events; /* write the model's own events */
 	enum reclaim_mode reclaim;
-	bool counted; /* of events only fallbacks as rows, the others as numbers: event_counts.h */
-	/* Pages move for requests that the record served: compact_for_record.h. */
+	bool counted; /* write fallbacks as rows and count all other events: event_counts.h */
+	/* Move pages for requests that the record served: compact_for_record.h. */
 	bool compacts_for_record;
 	bool explains; /* find the first wrong page: slower */
 };
 
-/* The first page that is not the one the record has. */
+/* The first page that differs from the recorded one. */
 struct wrong_page {
 	bool known;
 	uint64_t at, ts;        /* its row of event */
-	uint64_t expected, got; /* the model's, or UINT64_MAX for none, and the record's */
+	uint64_t expected, got; /* pfn of the model, or UINT64_MAX for none, and of the record */
 	uint16_t cpu;
 	uint8_t order, migratetype;
 };
 
-/* The sums of a run. */
+/* The totals of a run. */
 struct totals {
 	uint64_t events;            /* rows fed */
-	uint64_t requests;          /* of them allocs and frees */
+	uint64_t requests;          /* allocs and frees among them */
 	uint64_t recorded_failures; /* allocs that failed in the record: not replayed */
 	const uint64_t *anomalies;  /* [NR_ANOMALY_KIND] */
 	double loop_seconds;        /* of CPU time, in replay_feed() and replay_finish() */
@@ -80,15 +79,15 @@ int replay_feed(struct replay *r, const struct ArrowSchema *schema, const struct
 int replay_feed_columns(struct replay *r, const struct event_columns *columns, size_t nr,
 			struct error *err);
 
-/* The tape is over: the waiting requests run, the end state is written as snapshot 1. */
+/* End the run: play the waiting requests and write the end state as snapshot 1. */
 int replay_finish(struct replay *r, struct error *err);
 
-/* A finished batch of any table, or NULL. To be exported, or read, before the next call. */
+/* A finished batch of any table, or NULL. Export or read it before the next call. */
 struct batch *replay_read(struct replay *r);
 
 const struct totals *replay_totals(const struct replay *r);
 
-/* With config.explains: the first wrong page so far. */
+/* The first wrong page so far. Only with config.explains. */
 const struct wrong_page *replay_wrong_page(const struct replay *r);
 
 /* Name and total of the n-th counter; a NULL name past the last. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay_internal.h - one free run, and what its files share.
+ * replay_internal.h - the state of one free run, shared by its files.
  *
  *   replay.c     the interface; the order of requests, inferred rows and reclaim events
- *   intervals.c  what time brings: vmstat ticks, ends of intervals, samples
+ *   intervals.c  work by time: vmstat ticks, ends of intervals, samples
  */
 #pragma once
 
@@ -23,14 +23,14 @@ enum { SERIES_COUNTER, SERIES_OCCUPANCY, SERIES_LOCK, SERIES_LOCK_WAIT, NR_SERIE
 struct replay {
 	struct replay_config config;
 	struct run run;
-	struct model *model;        /* that of run, once started */
+	struct model *model;        /* the model of `run`, once started */
 	struct reclaim_run reclaim; /* R1 and R2 */
 
 	struct requests requests;
 	struct serve serve;
 
 	bool *busy;          /* [cpu] its next tick may have work */
-	bool recorded_ticks; /* the tape says when CPUs tick; else each tick_ns */
+	bool recorded_ticks; /* the tape has the ticks; else a tick every tick_ns */
 	uint64_t tick_ns, next_tick, next_look, interval_end;
 	struct pcp_occupancies occupancies;
 	struct zone_lock_queues *zone_locks; /* NULL: zone locks are not modelled */
@@ -45,11 +45,14 @@ struct replay {
 	struct wrong_page wrong_page;
 };
 
-/* Time begins with the first request, at `ts`. */
+/* Start the clocks at `ts`, the time of the first request. */
 void intervals_start(struct replay *r, uint64_t ts);
 
 /* Play what is due before `ts`: ticks, ends of intervals, samples. */
 void intervals_advance(struct replay *r, uint64_t ts);
 
-/* The interval ends: its counters become rows and totals, the state before `ts` is sampled. */
+/*
+ * End the interval: write its counters as rows, add them to the totals, and sample the state before
+ * `ts`.
+ */
 void intervals_end(struct replay *r, uint64_t ts);

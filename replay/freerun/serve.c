@@ -114,7 +114,7 @@ void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
 	serve_report(s, e, ANOMALY_KIND_NO_FREE_PAGE, ANOMALY_ACTION_LEFT_UNMAPPED);
 }
 
-/* An alloc of a page that the model has in a huge page; false if it has not. */
+/* Serve an alloc whose page is part of a huge page in the model; false if it is not. */
 static bool swallow(struct serve *s, const struct waiting *e)
 {
 	uint32_t page = huge_swallow(s->huge, e);
@@ -126,7 +126,7 @@ static bool swallow(struct serve *s, const struct waiting *e)
 	return true;
 }
 
-/* An alloc whose page left its list before, as an alloc without an event: here is the event. */
+/* The event of an alloc whose page already left its list as an alloc without an event. */
 static bool has_page(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = page_map_place(&s->pages, e->frame);
@@ -143,7 +143,7 @@ static bool has_page(struct serve *s, const struct waiting *e)
 	return true;
 }
 
-/* A block for a request that the record served: pages move for it if need be. */
+/* A block for a request that the record served; pages move for it if necessary. */
 static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq)
 {
 	struct model *m = s->model;
@@ -184,7 +184,7 @@ void serve_alloc(struct serve *s, const struct waiting *e, bool emit)
 	serve_settle(s, e, head);
 }
 
-/* The event of an alloc that has run already. */
+/* The event of an alloc that has already run. */
 static bool emit_early(struct serve *s, const struct waiting *e)
 {
 	for (int i = 0; i < s->nr_early; i++) {

@@ -22,7 +22,7 @@ bool serve_shares(const struct serve *s, uint32_t page)
 	       (s->huge && huge_has(s->huge, page));
 }
 
-/* Free one page that is freed only with others. */
+/* Free one page of a batch or group. */
 static void free_shared(struct serve *s, uint32_t page, int rows)
 {
 	struct model *m = s->model;
@@ -35,7 +35,7 @@ static void free_shared(struct serve *s, uint32_t page, int rows)
 		free_block(s, head, order, rows);
 }
 
-/* Free one recorded page wherever the model has it; false if it has it nowhere. */
+/* Free one recorded page at its place in the model; false if it has none. */
 static bool free_page(struct serve *s, uint32_t frame, int rows)
 {
 	struct model *m = s->model;
@@ -78,7 +78,7 @@ static bool in_pieces(const struct serve *s, const struct waiting *e)
 	return false;
 }
 
-/* A free of pages that are not one block of the model: page by page. */
+/* Free pages that are not one block of the model, page by page. */
 __attribute__((cold)) static void free_pieces(struct serve *s, const struct waiting *e, int rows)
 {
 	uint32_t first = s->pages.map[e->frame], pages = 1u << e->order, freed = 0;
@@ -167,8 +167,8 @@ void serve_free_batched(struct serve *s, struct waiting *e)
 }
 
 /*
- * The record hands out pages that the model holds as used since before the start: they were free,
- * on a PCP list if the snapshot could not see all of those.
+ * The record allocates pages that the model has as used before the start. So they were free: on a
+ * PCP list if the snapshot lacks some PCP pages.
  */
 static void reveal_old(struct serve *s, const struct waiting *e)
 {
@@ -190,7 +190,7 @@ static void reveal_old(struct serve *s, const struct waiting *e)
 	serve_report(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
-/* The record hands out pages without a recorded free. */
+/* The record allocates pages without a recorded free. */
 __attribute__((noinline)) static void free_missed(struct serve *s, const struct waiting *e)
 {
 	bool missed = false;
@@ -202,7 +202,7 @@ __attribute__((noinline)) static void free_missed(struct serve *s, const struct 
 		serve_report(s, e, ANOMALY_KIND_ALLOC_OF_USED, ANOMALY_ACTION_FREED_BY_PAGE);
 }
 
-/* The record takes pages off the lists: the model's other use of them ends. */
+/* The record takes pages off the lists: end the model's own use of them. */
 void serve_make_free(struct serve *s, const struct waiting *e)
 {
 	/* The common case: one page, whose free was recorded. */

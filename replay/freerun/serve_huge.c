@@ -42,8 +42,8 @@ static void give_back(struct serve *s, uint32_t head)
 }
 
 /*
- * The record hands out a huge page. Returns the block that was captured for it, if the fault has
- * none yet and the policy allows its node; else NO_FRAME.
+ * The record allocates a huge page. Returns the block captured for it, if the fault has no huge
+ * page yet and the policy allows the node; else NO_FRAME.
  */
 static uint32_t take_recorded(struct serve *s, const struct waiting *e, const struct request *rq,
 			      bool wanted)

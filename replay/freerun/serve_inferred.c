@@ -10,7 +10,7 @@
 #include "model/watermark.h"
 #include "model/zone.h"
 
-/* The smallest free chunk of `type`, of `order` and more, in a frame's pageblock; or NO_FRAME. */
+/* The smallest free chunk of `type` and at least `order` in a frame's pageblock, or NO_FRAME. */
 static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int type)
 {
 	uint32_t end = block_end(m, frame), head = block_head(m, block_start(m, frame));
@@ -27,9 +27,10 @@ static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int
 }
 
 /*
- * Free pages for those that the record took off the free lists: the same ones, or others that
- * compaction would have found, in their pageblock, else of their type at the end of a list. A
- * single page may be of another type. They become one used block; NO_FRAME if there are none.
+ * Free pages in place of those that the record took off the free lists. In order of choice: the
+ * same pages, others in their pageblock, others of their type at the end of a list, as compaction
+ * would find them. A single page may have another type. They become one used block. NO_FRAME if
+ * there are none.
  */
 static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
 {
@@ -79,7 +80,7 @@ static void isolate(struct serve *s, const struct waiting *e)
 
 /*
  * The pageblock of a free block, or another free one of whole pageblocks, gets another type. A
- * HIGHATOMIC pageblock goes back however little of it is free.
+ * HIGHATOMIC pageblock is released however few of its pages are free.
  */
 static void retype(struct model *m, const struct inferred *u)
 {
@@ -105,7 +106,7 @@ static void retype(struct model *m, const struct inferred *u)
 
 /*
  * Compaction cuts a list so that a block comes first, if the block is on that list here. Entries
- * that were put there later stay before it.
+ * added later stay before it.
  */
 static void cut(struct model *m, const struct inferred *u)
 {
@@ -133,7 +134,7 @@ static bool tuned_alike(const struct model *m)
 	       m->policies->owner.pcp_limits == m->policies->all[0];
 }
 
-/* The fields hold from here on; the number of drained pages holds for one free. */
+/* The fields apply from here on; the number of drained pages applies to one free. */
 static void tune(struct serve *s, const struct inferred *u, struct zone *zone, struct pcp *pcp)
 {
 	bool adaptive = s->model->kernel->pcp_tuning == PCP_AUTO;
@@ -154,7 +155,10 @@ static void tune(struct serve *s, const struct inferred *u, struct zone *zone, s
 		s->request.free.drain_pages = u->pages;
 }
 
-/* An entry that was next on its list goes to the end, if it stands here as it stood there. */
+/*
+ * Move the next entry of a list to the end, if the model's entry has the same place as the recorded
+ * one.
+ */
 static void move_to_end(struct model *m, const struct inferred *u)
 {
 	const struct frame *f = &m->frames[u->frame];
@@ -179,7 +183,7 @@ static void free_inferred(struct serve *s, const struct waiting *e)
 	const struct frame *f = &m->frames[e->frame];
 	bool locked = s->request.free.pcp_locked;
 
-	/* Both the record and the model have it on a PCP list. */
+	/* The page is on a PCP list in both the record and the model. */
 	if (f->state == FRAME_PCP && f->order == e->order &&
 	    page_map_place(&s->pages, e->frame) == NO_FRAME) {
 		pcp_remove(m, &m->pcps[f->list], e->frame);
@@ -223,7 +227,7 @@ static void capture(struct serve *s, const struct waiting *e)
 	s->captured[s->nr_captured++] = e->frame;
 }
 
-/* The alloc that ran had no event; the event may still come. */
+/* The alloc just played had no event; the event may follow. */
 static void mark_awaits_alloc(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = page_map_place(&s->pages, e->frame);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve_internal.h - what the files behind serve.h share.
+ * serve_internal.h - functions shared by the files behind serve.h.
  *
  *   serve.c           the interface; allocs
  *   serve_free.c      frees
@@ -26,12 +26,12 @@ void serve_alloc(struct serve *s, const struct waiting *e, bool emit);
 void serve_try(struct serve *s, const struct waiting *e);
 /* The block that was captured for an alloc, or NO_FRAME. */
 uint32_t serve_take_captured(struct serve *s, const struct waiting *e);
-/* The alloc got a block, or NO_FRAME. */
+/* Record the result of an alloc: its block, or NO_FRAME. */
 void serve_settle(struct serve *s, const struct waiting *e, uint32_t head);
 
-/* The record takes pages off the lists: the model's other use of them ends. */
+/* The record takes pages off the lists: end the model's own use of them. */
 void serve_make_free(struct serve *s, const struct waiting *e);
-/* A free takes effect, and leaves the rows ROW_*. */
+/* Run a free, and write the rows ROW_*. */
 void serve_commit_free(struct serve *s, const struct waiting *e, int rows);
 /* mm_page_free_batched: the free of a page of a batch, or one whose mm_page_free was lost. */
 void serve_free_batched(struct serve *s, struct waiting *e);

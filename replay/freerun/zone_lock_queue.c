@@ -9,7 +9,7 @@
 
 enum {
 	OVERLAY_MAX = 1 << 16, /* requests that wait for the last copy of the CPUs */
-	NR_BUCKETS = 252,      /* of waits: exact to 3 ns, then four to a doubling */
+	NR_BUCKETS = 252,      /* buckets of waits: exact to 3 ns, then four per power of two */
 };
 #define OVERLAY_PERIOD_NS 10000000ull
 
@@ -39,7 +39,7 @@ struct zone_lock_queues {
 	uint64_t *cpu_free_at; /* [copy][cpu] */
 	struct arrival *ring;  /* [OVERLAY_MAX], only of several copies */
 	uint64_t arrived;
-	uint64_t *served; /* [copy] how many of those that arrived */
+	uint64_t *served; /* [copy] number of requests served */
 };
 
 int zone_lock_queues_new(struct zone_lock_queues **out, const struct model *m,
@@ -126,7 +126,7 @@ static void serve(struct zone_lock_queues *l, const struct arrival *a, int copy)
 	}
 }
 
-/* Serve what has come to all copies by `ts`, in order of time. */
+/* Serve the requests of all copies up to `ts`, in order of time. */
 static void serve_until(struct zone_lock_queues *l, uint64_t ts)
 {
 	unsigned copies = (unsigned)l->costs.copies;
@@ -168,7 +168,10 @@ void zone_lock_queues_request(struct zone_lock_queues *l, const struct zone *zon
 		return;
 	}
 	serve_until(l, a.ts);
-	/* More requests within the period than the ring holds: the last copy's next comes early. */
+	/*
+	 * The period has more requests than the ring holds: serve the next one of the last copy
+	 * early.
+	 */
 	if (l->arrived - l->served[last] == OVERLAY_MAX)
 		serve(l, &l->ring[l->served[last]++ % OVERLAY_MAX], last);
 	l->ring[l->arrived++ % OVERLAY_MAX] = a;

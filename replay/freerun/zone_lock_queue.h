@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zone_lock_queue.h - how long CPUs wait for zone locks: the model's lock requests in queues.
+ * zone_lock_queue.h - queues of lock requests: how long CPUs wait for zone locks.
  *
- * Each zone lock is one FIFO server. A request comes at the time of the recorded event that led to
- * it, or when its CPU is done with its request before, so that a CPU waits for others and never for
- * itself. It then holds the lock for
+ * Each zone lock is one FIFO server. A request arrives at the time of its recorded event, or when
+ * the previous request of its CPU ends if that is later. So a CPU waits for other CPUs, never for
+ * itself. The request then holds the lock for
  *
  *     fixed + blocks * per block
  *
- * with one pair of numbers for taking blocks out of the buddy and one for giving them back. The
- * clocks of the CPUs do not move: a CPU that waited is not late for its next request, so that
- * bursts are longer than recorded and an overload is shorter.
+ * with one pair of parameters for blocks taken from the buddy and one for blocks returned. A wait
+ * does not delay the CPU's later requests. Bursts are therefore longer than recorded, and an
+ * overload is shorter.
  *
- * `copies` overlays the tape's CPUs several times, the n-th copy later by n / copies of 10 ms: more
- * CPUs than were recorded, doing the same.
+ * `copies` overlays the tape's CPUs several times to model a larger machine. The n-th copy is n /
+ * copies * 10 ms late.
  */
 #pragma once
 
@@ -31,11 +31,11 @@ void zone_lock_queues_free(struct zone_lock_queues *l);
 /* The hook for struct model. */
 struct zone_lock_ops zone_lock_queues_ops(struct zone_lock_queues *l);
 
-/* A CPU takes the lock of a zone for ZONE_LOCK_KIND_* and moves `blocks`; in order of time. */
+/* A CPU takes the lock of a zone for ZONE_LOCK_KIND_* and moves `blocks`. Call in order of time. */
 void zone_lock_queues_request(struct zone_lock_queues *l, const struct zone *zone,
 			      const struct moment *now, int kind, uint64_t blocks);
 
-/* No more requests: serve those of the copies that are still to come. */
+/* End of the requests: serve the ones of the copies that are still due. */
 void zone_lock_queues_finish(struct zone_lock_queues *l);
 
 /* Write the holds and waits since the last call as rows of zone_lock and lock_wait. */

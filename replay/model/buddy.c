@@ -126,7 +126,7 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 	return other->state == FRAME_FREE && other->order == order + 1;
 }
 
-/* compaction_capture, 5.1 to 6.18: the chunk goes to the task and not to a list. */
+/* compaction_capture, 5.1 to 6.18: the task gets the chunk, no list does. */
 static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int order,
 			int migratetype, struct capture *c)
 {
@@ -152,7 +152,7 @@ static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int o
 	return true;
 }
 
-/* Whether a whole RESERVE pageblock that leaked stays unmerged: where the row keeps types apart. */
+/* Whether a whole leaked RESERVE pageblock stays unmerged, because the row keeps types apart. */
 static bool apart(const struct model *m, uint32_t head, int migratetype)
 {
 	return m->kernel->merge >= MERGE_MERGEABLE && migratetype != MIGRATETYPE_RESERVE &&

@@ -2,7 +2,7 @@
 /*
  * buddy.h - the free lists: split, merge, move.
  *
- * A kernel does all of this under the zone lock; the caller counts holds. Allocations take
+ * The kernel holds the zone lock for each of these; the caller counts the holds. Allocations take
  * from the head of a list.
  */
 #pragma once
@@ -43,7 +43,7 @@ static inline bool list_empty(const struct frame *f, uint32_t head)
 	return f[head].next == head;
 }
 
-/* Put a block, whose tails are set, on a free list; take it off again. */
+/* Put a block, whose tails are set, on a free list; take a block off its list. */
 void free_list_add(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
 		   bool to_tail);
 void free_list_del(struct model *m, struct zone *zone, uint32_t head);
@@ -55,9 +55,8 @@ void free_list_del(struct model *m, struct zone *zone, uint32_t head);
 void buddy_take(struct model *m, struct zone *zone, uint32_t chunk, int order, int migratetype);
 
 /*
- * The head of the smallest list of `migratetype` that serves `order`, split
- * (__rmqueue_smallest), with its zone_locked event where the row fires it here.
- * NO_FRAME if there is none.
+ * The head of the smallest list of `migratetype` that serves `order`, split (__rmqueue_smallest).
+ * Emits the zone_locked event if the row fires it here. NO_FRAME if every list is empty.
  */
 uint32_t buddy_take_smallest(struct model *m, struct zone *zone, int order, int migratetype);
 
@@ -81,7 +80,7 @@ struct capture {
 void buddy_free(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
 		struct capture *capture);
 
-/* The same without a change of vmstat_diff: for state that a snapshot shows, or to undo. */
+/* The same without a change of vmstat_diff: to load a snapshot, or to undo. */
 void buddy_put(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
 	       struct capture *capture);
 

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-/* Seconds of CPU time of this thread; other load on the machine does not count. */
+/* CPU time of this thread, in seconds; independent of other load on the machine. */
 static inline double cpu_seconds(void)
 {
 	struct timespec now;

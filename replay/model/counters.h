@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * counters.h - what the model counts of one CPU in one zone, per interval.
+ * counters.h - the model's counters of one CPU in one zone, per interval.
  *
  * schemas/counter.toml documents each counter and its unit.
  */

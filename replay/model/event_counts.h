@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_counts.h - the model's own events in numbers instead of rows: table event_count.
+ * event_counts.h - counts of the model's own events, instead of rows: table event_count.
  *
- * A run, as in the report `metrics`, is a row of alloc_zone_locked events of a CPU without an
+ * A run, as in the report `metrics`, is a series of alloc_zone_locked events of one CPU without an
  * alloc of that CPU between them, or of pcpu_drain events without a free.
  */
 #pragma once
@@ -16,7 +16,7 @@ struct event_counts {
 	struct {
 		uint64_t events, without_page, runs;
 	} nr[NR_EVENT_COUNT_KIND][NR_PAGE_ORDERS + 1];
-	bool *refilling, *draining; /* [cpu] a run of that kind goes on */
+	bool *refilling, *draining; /* [cpu] a run of that kind is open */
 };
 
 /* -ENOMEM. */

@@ -3,7 +3,9 @@
 
 #include "event_counts.h"
 
-/* The columns every event has; NULL if it is only counted, or there is no memory for it. */
+/*
+ * Fill in the columns common to all events; NULL if the event is only counted, or without memory.
+ */
 static struct event_columns *event_row(struct events *e, const struct moment *now, int kind,
 				       int64_t pfn, int order, size_t *row)
 {

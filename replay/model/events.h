@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events.h - the model's own events, written as the kernel's tracepoints would be.
+ * events.h - the model's own events, in the form of the kernel's tracepoints.
  *
- * Rows go into batches of the table `event`. The model calls these functions where the
- * kernel row fires the tracepoint. With a NULL `events` they do nothing.
+ * Rows go into batches of the table `event`. The model calls these functions where the kernel of
+ * the row fires the tracepoint. With a NULL `events` they do nothing.
  */
 #pragma once
 
@@ -53,7 +53,7 @@ static inline bool events_wanted(const struct events *e)
 	return e && !e->prediction;
 }
 
-/* The functions below, where rows are wanted. */
+/* The functions below, called only if rows are wanted. */
 void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
 		 uint32_t gfp_flags, int migratetype);
 void write_free(struct events *e, const struct moment *now, int64_t pfn, int order);

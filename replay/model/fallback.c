@@ -36,7 +36,7 @@ static void boost(struct model *m, struct zone *zone, const struct request *rq, 
 
 	if (most)
 		boost_zone(m, zone, most);
-	/* 5.0 wakes kswapd even where it did not boost. */
+	/* 5.0 wakes kswapd even without a boost. */
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM &&
 	    (most || (m->kernel->boost == BOOST_ANY_ZONE && trigger == m->kernel->boost_trigger)))
 		zone->boosted_watermark = true;
@@ -98,8 +98,8 @@ static uint32_t count_free_pages(const struct model *m, uint32_t start, uint32_t
 }
 
 /*
- * The used pages of a chunk's block that are movable. In a block that begins before its
- * zone the kernels that look at all (to 6.8) count from the chunk on.
+ * The used pages of a chunk's block that are movable. In a block that begins before its zone,
+ * kernels with this test (up to 6.8) count from the chunk on.
  */
 static uint32_t movable_pages(const struct model *m, uint32_t chunk)
 {
@@ -135,7 +135,7 @@ static bool wants_claim(struct model *m, const struct request *rq, uint32_t chun
 	return owner->ops->claim(owner, rq, &claim);
 }
 
-/* Take a chunk of at least a pageblock, all of it for the requester. */
+/* Take a chunk of at least a pageblock; the requester owns all of it. */
 static void take_whole(struct model *m, struct zone *zone, const struct request *rq, uint32_t chunk)
 {
 	set_block_type(m, chunk, m->frames[chunk].order, rq->migratetype);
@@ -152,8 +152,8 @@ static uint32_t take_claimed(struct model *m, struct zone *zone, const struct re
 }
 
 /*
- * 2.6.31 to 2.6.33: the largest foreign chunk; its remainders keep the old type
- * unless the block, or enough of it, went over to the requester.
+ * 2.6.31 to 2.6.33: the largest foreign chunk; its remainders keep the old type unless the
+ * requester took over the block or enough of it.
  */
 static uint32_t fallback_remainders_old(struct model *m, struct zone *zone,
 					const struct request *rq)
@@ -180,7 +180,7 @@ static uint32_t fallback_remainders_old(struct model *m, struct zone *zone,
 	return NO_FRAME;
 }
 
-/* The order and type 4.20 to 6.14 fall back to; false if there is none. */
+/* The order and type of a fallback in 4.20 to 6.14; false if there is none. */
 static bool find_chunk(struct model *m, const struct zone *zone, const struct request *rq,
 		       int *order, int *type, bool *can_claim)
 {
@@ -204,8 +204,8 @@ static bool find_chunk(struct model *m, const struct zone *zone, const struct re
 }
 
 /*
- * 4.20 to 6.8: move the chunk, or its whole block, to the requester's lists, where
- * the caller then finds it (steal_suitable_fallback).
+ * 4.20 to 6.8: move the chunk, or its whole block, to the requester's lists, where the caller finds
+ * it (steal_suitable_fallback).
  */
 static bool fallback_move(struct model *m, struct zone *zone, const struct request *rq)
 {
@@ -388,8 +388,8 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
 }
 
 /*
- * The type zone_locked shows where __rmqueue fires it: the asked one; but 2.6.32 and
- * 2.6.33 overwrite it when they turn to MIGRATE_RESERVE, their last resort.
+ * The type in zone_locked if __rmqueue fires it: the requested one. 2.6.32 and 2.6.33 overwrite it
+ * when they use MIGRATE_RESERVE, their last resort.
  */
 static int asked_type(const struct model *m, const struct request *rq, uint32_t frame)
 {
@@ -408,7 +408,7 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_CMA);
 	if (frame == NO_FRAME)
 		frame = rmqueue_family(m, zone, rq, mode);
-	/* A pageblock of the reserve is foreign to every type: NOFRAGMENT leaves it alone. */
+	/* A pageblock of the reserve is foreign to every type, so NOFRAGMENT does not use it. */
 	if (frame == NO_FRAME && m->kernel->reserve_blocks && !(rq->flags & ALLOC_NOFRAGMENT)) {
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_RESERVE);
 		if (frame != NO_FRAME)

@@ -7,8 +7,8 @@
 #include "zone.h"
 
 /*
- * The state of a refill from page to page, 6.12.117 and later: after a steal it tries neither
- * its own list nor a claim again. Begins as RMQUEUE_NORMAL.
+ * The state of a refill between its pages, 6.12.117 and later: after a steal the refill skips its
+ * own list and claims. Starts as RMQUEUE_NORMAL.
  */
 enum rmqueue_mode {
 	RMQUEUE_NORMAL,
@@ -18,9 +18,9 @@ enum rmqueue_mode {
 };
 
 /*
- * One block of rq->order off the free lists of rq->migratetype or, when they are
- * empty, of another (__rmqueue). Its state is FRAME_USED, and the type of its pageblock may
- * have changed. NO_FRAME if the zone has none, or if ALLOC_NOFRAGMENT forbids the mixing.
+ * One block of rq->order off the free lists of rq->migratetype or, when they are empty, of another
+ * (__rmqueue). Its state is FRAME_USED. The type of its pageblock may have changed. NO_FRAME if the
+ * zone has no such block, or if ALLOC_NOFRAGMENT forbids to mix.
  */
 uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * force_state.h - force the model's state: move pages to where the tape says they are.
+ * force_state.h - force the model's state: move pages to their recorded places.
  */
 #pragma once
 
 #include "model.h"
 
-/* Where the model has a page: the enum of the table `miss`. */
+/* The model's place of a page: the enum of the table `miss`. */
 enum place { PLACE_FREE, PLACE_PCP, PLACE_USED, PLACE_UNKNOWN };
 enum place place_of(const struct model *m, uint32_t frame);
 
@@ -16,10 +16,13 @@ enum place place_of(const struct model *m, uint32_t frame);
  */
 void force_used(struct model *m, uint32_t head, int order);
 
-/* Undo buddy_take_smallest(): the chunk is whole again, and at the head of its list. */
+/* Undo buddy_take_smallest(): merge the chunk again and put it at the head of its list. */
 void put_back(struct model *m, uint32_t head, int order);
 
-/* __isolate_free_page: 2^order free pages that were most of a pageblock make it MOVABLE. */
+/*
+ * __isolate_free_page: take 2^order free pages. If they are most of a pageblock, it becomes
+ * MOVABLE.
+ */
 void retype_isolated(struct model *m, uint32_t head, int order);
 
 /* Rotate a list so that `first` is at its head. */

@@ -34,7 +34,7 @@ void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int 
 	move_block(m, zone, frame, MIGRATETYPE_HIGHATOMIC);
 }
 
-/* Give the pageblock of a free chunk back; whether that moved pages. */
+/* Release the pageblock of a free chunk. Returns whether pages moved. */
 static bool unreserve_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
 {
 	uint64_t block = 1ull << m->pageblock_order;

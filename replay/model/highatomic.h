@@ -10,8 +10,8 @@
 void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int order);
 
 /*
- * Give one reserved pageblock of the first allowed zone back: of a zone that has more than one,
- * or, with `force`, any (unreserve_highatomic_pageblock). Whether that moved pages.
+ * Release one reserved pageblock of the first allowed zone that has more than one, or any with
+ * `force` (unreserve_highatomic_pageblock). Returns whether pages moved.
  */
 bool unreserve_highatomic(struct model *m, const struct zonelist *list, const struct request *rq,
 			  bool force);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A row builds on the row before it and lists only its changes. A designated initializer may
- * stand twice; the last one holds.
+ * A row builds on the row before it and lists only its changes. Of two designated initializers of a
+ * field, the last one counts.
  */
 #define KERNEL_2_6_31                                                                              \
 	.pcp_lists = PCP_LISTS_1, .drain_rule = DRAIN_TAIL_OF_ONE,                                 \
@@ -132,10 +132,10 @@ const struct feature features[] = {
 };
 
 /*
- * The first release that each row describes. Claim-then-steal came to the stable trees with
- * 6.12.29 and 6.14.7 (May 2025). The release of 6.1.y that took the backports is unknown: the
- * row changes halfway between 6.1.0 and 6.1.192. The sources of 2.6.34 to 4.3 and of 4.4 to
- * 4.19 were not read; these releases get the nearest row.
+ * The first release that each row describes. Claim-then-steal came to the stable trees with 6.12.29
+ * and 6.14.7 (May 2025). The release of 6.1.y that took the backports is unknown: the row changes
+ * halfway between 6.1.0 and 6.1.192. The sources of 2.6.34 to 4.3 and of 4.4 to 4.19 were not read;
+ * these releases use the nearest row.
  */
 static const struct {
 	int release[3];

@@ -2,9 +2,9 @@
 /*
  * kernel.h - a kernel version is data.
  *
- * One row per kernel whose page allocator was read function by function. The model asks the
- * row for a feature, never for a version. Stable trees receive allocator rewrites (6.12.19 and
- * 6.12.117 differ as much as 6.8 and 6.15), so a version number says little.
+ * One row per kernel whose page allocator was read function by function. The model tests features
+ * of the row, never a version: stable trees receive allocator rewrites (6.12.19 and 6.12.117 differ
+ * as much as 6.8 and 6.15).
  */
 #pragma once
 
@@ -207,7 +207,7 @@ struct feature {
 
 enum { NR_KERNELS = 17 };
 
-extern const struct kernel kernels[];    /* oldest first, ends with a NULL name */
+extern const struct kernel kernels[];    /* oldest row first, ends with a NULL name */
 extern const char *const kernel_names[]; /* of the same rows; ends with NULL */
 extern const struct feature features[];  /* ends with a NULL name */
 
@@ -215,8 +215,8 @@ extern const struct feature features[];  /* ends with a NULL name */
 int kernel_find(const struct kernel **out, const char *name, struct error *err);
 
 /*
- * The row for a kernel's release, such as "6.12.117+deb12-cloud-amd64". A release
- * between two rows gets the row whose features it has; a release newer than all rows gets the
- * newest. -ENOENT for a string that is no release, or a release older than every row.
+ * The row for a kernel's release, such as "6.12.117+deb12-cloud-amd64". A release between two rows
+ * gets the row whose features it has; a release newer than all rows gets the newest row. -ENOENT
+ * for a string that is not a release, or a release older than every row.
  */
 int kernel_for_release(const struct kernel **out, const char *release, struct error *err);

@@ -2,9 +2,9 @@
 /*
  * layout.h - zones cut into parts, for the policies fake_numa and split_zone.
  *
- * Part i of n is the i-th of n equal ranges of a zone's pfns, rounded to blocks of the
- * largest order, so that no free block of a snapshot is in two parts. A part has its share of
- * the zone's pages, watermarks, reserves and boost. A zone too small for n parts has fewer.
+ * Part i of n is the i-th of n equal ranges of a zone's pfns, rounded to blocks of the largest
+ * order, so no free block of a snapshot is in two parts. A part has its share of the zone's pages,
+ * watermarks, reserves and boost. A zone too small for n parts has fewer.
  */
 #pragma once
 

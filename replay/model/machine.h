@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine.h - the machine and the zones that a model is made from. A layout policy edits both.
+ * machine.h - the machine and the zones that a model is built from. A layout policy edits both.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 /* One zone, as the snapshot shows it. */
 struct zone_spec {
 	uint16_t node;
-	uint16_t part; /* of a zone that was cut, see layout.h */
+	uint16_t part; /* number of the part of a cut zone, see layout.h */
 	uint8_t type;  /* ZONE_DMA ... */
 	uint64_t start_pfn, spanned, present, managed;
 	int64_t wmark[NR_WMARK];
@@ -17,7 +17,7 @@ struct zone_spec {
 	int64_t lowmem_reserve[NR_ZONE];
 	int64_t boost;
 	uint64_t nr_reserved_highatomic;
-	uint32_t stat_threshold; /* 0: not known */
+	uint32_t stat_threshold; /* 0: unknown */
 	bool below_high, reclaim_active, boosted_watermark;
 };
 
@@ -27,8 +27,8 @@ struct machine {
 	const uint16_t *cpu_nodes;     /* [nr_cpus] */
 	const uint8_t *node_distances; /* [nr_nodes][nr_nodes] */
 	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
-	int node_parts;                /* nodes made of each node of the tape; 0 is 1 */
-	int zone_parts;                /* most parts of a zone; 0 is 1 */
-	/* [nr_cpus] the preferred one of the nodes made of a CPU's own; NULL: by CPU number */
+	int node_parts;                /* model nodes per node of the tape; 0 means 1 */
+	int zone_parts;                /* most parts of a zone; 0 means 1 */
+	/* [nr_cpus] the part of the CPU's node that it prefers; NULL: by CPU number */
 	const uint16_t *cpu_parts;
 };

@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /*
- * Zeroed memory, in huge pages where possible. Up to 1 GiB is populated at once, so that no
- * event waits for a page fault. A larger array is populated as it is touched, because a
- * machine's zones may span far more pages than it has. NULL without address space.
+ * Zeroed memory, in huge pages where possible. An array of at most 1 GiB is populated at once, so
+ * no event waits for a page fault. A larger array is populated on first touch, because zones may
+ * span far more pages than the machine has. NULL if address space is short.
  */
 void *memory_new(size_t bytes);
 void memory_free(void *memory, size_t bytes);

@@ -8,10 +8,10 @@
  *   pcp        the page lists of one CPU in one zone
  *   zone       free lists, counters and watermarks of one zone of one node
  *
- * A frame's number is its index in model->frames. Every zone begins at a multiple of
- * 2^max_order frames and is padded to one, so that the kernel's pfn arithmetic works
- * on frame numbers and no block is in two zones. The padding is used for ever.
- * frame_pfn() and pfn_frame() translate. List heads are frames as well, after the last page.
+ * A frame's number is its index in model->frames. Every zone begins at a multiple of 2^max_order
+ * frames and is padded to one, so the kernel's pfn arithmetic works on frame numbers and no block
+ * is in two zones. The padding stays used. frame_pfn() and pfn_frame() translate. List heads are
+ * frames as well, after the last page.
  *
  * model_new() allocates all memory; nothing is allocated while events run.
  *
@@ -64,7 +64,7 @@ enum {
 
 enum frame_state {
 	FRAME_OLD,  /* head: used since before the start of the tape, order 0; in nr_old */
-	FRAME_USED, /* head: used, in no count of its pageblock */
+	FRAME_USED, /* head: used, not counted in its pageblock */
 	/* head: allocated on the tape by a request of that migratetype; in nr_live */
 	FRAME_USED_UNMOVABLE,
 	FRAME_USED_MOVABLE,
@@ -79,13 +79,13 @@ struct frame {
 	uint16_t list; /* FREE: migratetype of its list; PCP: pcp.number; used: AWAITS_ALLOC ... */
 	uint8_t order; /* of a head */
 	uint8_t state : 4;
-	uint8_t recorded : 4; /* PCP: migratetype the page is drained to, up to 6.8 */
+	uint8_t recorded : 4; /* PCP: migratetype that the page drains to, up to 6.8 */
 };
 _Static_assert(sizeof(struct frame) == 12, "16 bytes per page with the map");
 
 /*
- * frame.list of a used page: how it came to be used. 0: nothing special. Of a NO_ALLOC page,
- * frame.next is the number of the pending miss that waits for it, or NO_FRAME.
+ * frame.list of a used page: why it is used. 0: the usual case. Of a NO_ALLOC page, frame.next is
+ * the number of the pending miss that waits for it, or NO_FRAME.
  */
 enum {
 	AWAITS_ALLOC = UINT16_MAX, /* taken before its alloc event, which may still come */
@@ -116,7 +116,7 @@ struct pcp {
 	int32_t free_count;
 	int32_t put_off; /* pages of a drain that waits for the zone's lock */
 	uint8_t alloc_factor, free_factor, flags;
-	uint8_t put_off_list; /* list that drain begins at */
+	uint8_t put_off_list; /* list where that drain begins */
 	uint8_t expire;       /* ticks until a remote PCP is drained */
 	bool touched;         /* its CPU changed the zone's counters since the last tick */
 	int8_t vmstat_diff;   /* free pages not yet in the zone's counter: vmstat_diff.h */
@@ -131,7 +131,7 @@ enum { WMARK_MIN, WMARK_LOW, WMARK_HIGH, NR_WMARK };
 struct zone {
 	uint16_t number; /* in model->zones */
 	uint16_t node;
-	uint16_t part; /* of a zone that was cut; CPU c tries part c mod zone_parts first */
+	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
 	uint8_t type;  /* ZONE_DMA ... */
 	bool below_high, reclaim_active, boosted_watermark;
 	bool has_lower;      /* ALLOC_NOFRAGMENT applies: NORMAL, with a DMA32 zone below */
@@ -142,17 +142,17 @@ struct zone {
 	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
 	int32_t vmstat_diff, stat_threshold;
-	int32_t stat_thresholds[2]; /* while kswapd sleeps, and is awake */
+	int32_t stat_thresholds[2]; /* while kswapd sleeps, and while it is awake */
 	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	uint64_t present, managed;
 	int64_t wmark[NR_WMARK];
-	uint64_t wmark_promo; /* carried through, 0 if unknown */
+	uint64_t wmark_promo; /* copied to the output, 0 if unknown */
 	int64_t lowmem_reserve[NR_ZONE];
 	int64_t boost;       /* pages added to every watermark */
 	bool boost_full;     /* the boost is at its limit */
-	uint64_t boosted_at; /* ns up to which its boosted time is counted */
-	int64_t boost_seen;  /* of boost: pages that kswapd's running pass takes back */
-	uint64_t pcp_unseen; /* pages on PCPs at the start that the snapshot could not place */
+	uint64_t boosted_at; /* ns; its boosted time is counted up to here */
+	int64_t boost_seen;  /* part of boost, in pages, that the running pass of kswapd removes */
+	uint64_t pcp_unseen; /* pages on PCPs at the start whose pfn the snapshot lacks */
 	bool guessed;        /* its free blocks at the start come from kpageflags */
 };
 
@@ -178,11 +178,11 @@ struct model {
 	bool blocks_known; /* the snapshot has rows of pageblocks */
 	struct zone *zones;
 	struct pcp *pcps; /* [zone][cpu] */
-	/* Of an order and migratetype, the number of the PCP list; or NO_PCP_LIST. */
+	/* Number of the PCP list of an order and migratetype, or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes; /* [cpu] */
 	const uint64_t *landed; /* threads that prefer the node they land on: node_preference.h */
-	/* [node][node] how many different distances are shorter; 0 for the node itself */
+	/* [node][node] number of shorter different distances; 0 for the node itself */
 	uint8_t *distance_classes;
 	const uint8_t *node_distances; /* [node][node] of the machine */
 	int proactiveness;             /* vm.compaction_proactiveness */
@@ -191,11 +191,11 @@ struct model {
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
-	bool drains_inferred;          /* drain_all comes as inferred rows (inferred.h) */
+	bool drains_inferred;          /* drain_all is played from inferred rows (inferred.h) */
 	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
 	struct events *events;         /* receives the model's own events; NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
-	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim does what the record shows */
+	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */
 };
 
 static inline bool zone_has(const struct zone *zone, uint64_t pfn)
@@ -237,7 +237,7 @@ static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
 	return zone->base_pfn + (frame - zone->base);
 }
 
-/* The node of the tape that a node of the model is a part of. */
+/* The node of the tape for a node of the model, which may be a part of it. */
 static inline int tape_node(const struct model *m, int node)
 {
 	return node / m->node_parts;
@@ -253,7 +253,7 @@ static inline bool dirty_node(const struct model *m, const struct zone *zone, ui
 	       m->dirty_nodes >> (tape_node(m, zone->node) & 63) & 1;
 }
 
-/* Distance class of a node, seen from another: how many different distances are shorter. */
+/* Distance class of a node, seen from another: the number of shorter different distances. */
 static inline int distance_class(const struct model *m, int from, int to)
 {
 	return m->distance_classes[from * m->nr_nodes + to];
@@ -285,7 +285,7 @@ static inline bool block_exists(const struct model *m, const struct pageblock *b
 uint32_t block_head(const struct model *m, uint32_t frame);
 
 /*
- * Split the used block around [head, head + 2^order) until that is a block of its own
+ * Split the used block around [head, head + 2^order) until the range is a block of its own
  * (split_page, partial frees). False if the range is in several blocks.
  */
 bool block_split(struct model *m, uint32_t head, int order);

@@ -7,7 +7,7 @@
 #include "model.h"
 
 /*
- * NULL, or the invariant that does not hold: "name: what is wrong". Visits every frame, which
- * is slow: for tests and for validate with checks.
+ * NULL, or the broken invariant as "name: description". Visits every frame, which is slow: for
+ * tests and for validate with checks.
  */
 const char *model_check(const struct model *m);

@@ -177,7 +177,7 @@ static void init_list_heads(struct model *m)
 	}
 }
 
-/* The frames of a zone's padding are used for ever. */
+/* The frames of a zone's padding stay used. */
 static void pad(struct model *m, uint32_t first, uint32_t end)
 {
 	for (uint32_t frame = first; frame < end; frame++) {

@@ -64,10 +64,10 @@ void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names)
 	for (uint32_t i = 0; i < 1u << m->pageblock_order; i++) {
 		uint32_t page = start + i, owner = pages->owners[page];
 
-		/* An owner that let go of its page stays in the table. */
+		/* An owner that released its page stays in the table. */
 		if (page_map_place(pages, owner) == page)
 			names[i] = owner;
-		else /* A page used before the start is its own name, while it is in its place. */
+		else /* A page used before the start is its own name until it moves. */
 			names[i] =
 				m->frames[page].state == FRAME_OLD && pages->map[page] == MAP_UNSEEN
 					? page

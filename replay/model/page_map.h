@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page_map.h - where the model has each page of the record.
+ * page_map.h - the model's place of each recorded page.
  *
- * The recorded pfn of an allocation is the key. By it a free finds the model's page, and the
- * model's reclaim and compaction name the pages that they take or move.
+ * The key is the recorded pfn of an allocation. A free finds the model's page by it. The model's
+ * reclaim and compaction identify the pages that they take or move by it.
  */
 #pragma once
 
 #include "model.h"
 
-/*
- * map[frame] for the recorded pfn of that frame: where the model has it, as frame + 1,
- * or one of these.
- */
+/* map[frame] for the recorded pfn of that frame: the model's frame + 1, or one of these. */
 enum {
 	MAP_UNSEEN = 0, /* no event yet */
 	MAP_UNSERVED = UINT32_MAX - 1,
@@ -25,7 +22,9 @@ struct page_map {
 	uint32_t *names;  /* [frame of a pageblock] scratch for page_map_names() */
 	uint32_t *owners; /* [place] its frame; NULL until the first page_map_names() */
 	uint32_t *room;   /* memory for owners; NULL: pages of this run do not move */
-	/* Whether a used page of the model is freed only together with others. */
+	/*
+	 * Whether a used page of the model is part of a batch or group, which is freed as a whole.
+	 */
 	bool (*is_shared)(const void *self, uint32_t page);
 	const void *self;
 };
@@ -34,7 +33,7 @@ struct page_map {
 int page_map_new(struct page_map *pages, const struct model *m, struct error *err);
 void page_map_free(struct page_map *pages);
 
-/* Before the first request: pages will move, so page_map_names() is needed. -ENOMEM. */
+/* Prepare for page_map_names(), because pages will move. Before the first request. -ENOMEM. */
 int page_map_allow_moves(struct page_map *pages, struct error *err);
 
 /*
@@ -54,7 +53,7 @@ static inline bool map_has_page(uint32_t place)
 	return place != MAP_UNSEEN && place < MAP_UNSERVED;
 }
 
-/* Where the model has a recorded page, as its frame, or NO_FRAME. */
+/* The model's frame of a recorded page, or NO_FRAME. */
 static inline uint32_t page_map_place(const struct page_map *pages, uint32_t frame)
 {
 	uint32_t place = pages->map[frame];

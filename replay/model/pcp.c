@@ -174,7 +174,7 @@ uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct re
 	return entry == list ? NO_FRAME : entry;
 }
 
-/* The entry that a request gets after its refill; NO_FRAME if the refill found nothing. */
+/* The entry for a request after its refill; NO_FRAME if the refill found nothing. */
 static uint32_t first_refilled(const struct model *m, const struct pcp *pcp,
 			       const struct request *rq, bool was_empty)
 {

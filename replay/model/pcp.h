@@ -16,18 +16,21 @@ void pcp_number_lists(struct model *m);
 
 /* Batch and high of every PCP by the row's formulas (zone_batchsize, zone_highsize). */
 void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction);
-/* The same for one of them. */
+/* The same for one PCP. */
 void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int high_fraction);
 
-/* A block of rq->order off the running CPU's lists, refilled if need be; or NO_FRAME. */
+/*
+ * A block of rq->order from the running CPU's lists, after a refill if the list is empty; or
+ * NO_FRAME.
+ */
 uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq);
 
-/* Refill the list of a request, which is empty. */
+/* Refill the empty list of a request. */
 void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq);
 
 /*
- * Free a block: onto the running CPU's lists, with the drain that may follow, or to the free
- * lists if its order or migratetype is not for the PCP.
+ * Free a block to the running CPU's lists, with a drain on overflow, or to the free lists if its
+ * order or migratetype bypasses the PCP.
  */
 void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 	      const struct free_request *how);
@@ -42,36 +45,36 @@ void pcp_push_tail(struct model *m, struct pcp *pcp, uint32_t head, int order, i
 		   int recorded);
 
 /*
- * Empty the PCPs of every CPU, one CPU after the other (drain_all_pages). Since 6.1 the running
- * CPU drains them all; before, each CPU's worker drains its own.
+ * Empty the PCPs of every CPU, one CPU after the other (drain_all_pages). Since 6.1 the running CPU
+ * drains all PCPs; before, each CPU's worker drains its own.
  */
 void pcp_drain_all(struct model *m);
 
 /*
- * Pages that drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since
- * 6.12 batch << scale_max. Interrupts may come between two holds.
+ * Pages that drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since 6.12
+ * batch << scale_max. Interrupts may run between two holds.
  */
 static inline int pcp_piece(const struct model *m, const struct pcp *pcp)
 {
 	return m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
 }
 
-/* Run the drain that waits for the zone's lock, if there is one. */
+/* Run the drain that waits for the zone's lock, if any. */
 void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp);
 
 /* Drain `pages` under one hold of the zone's lock, as a step of emptying the PCP. */
 void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages);
 
 /*
- * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Whether it has
- * to run again even if the CPU does nothing (refresh_cpu_vm_stats).
+ * The vmstat worker of one CPU, once a second: shrink high, drain remote PCPs. Returns whether the
+ * worker must run again although the CPU is idle (refresh_cpu_vm_stats).
  */
 bool pcp_tick(struct model *m, int cpu);
 
 /*
- * The steps of the above, for a driver that compares each with the record.
+ * The single steps of these functions, for a driver that compares each step with the record.
  *
- *   pcp_first         the entry that a request gets, or NO_FRAME if a refill must come first
+ *   pcp_first         the entry for a request, or NO_FRAME if the list needs a refill
  *   pcp_refill_size   the number of entries of a refill; adapts the PCP (nr_pcp_alloc)
  *   pcp_add_refilled  put a page of a refill on its list, after `last`, the page before it
  *   pcp_remove        take an entry off its list
@@ -100,7 +103,7 @@ enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struc
 struct pcp_drain {
 	struct pcp *pcp;
 	int left;                /* pages */
-	int list, quota;         /* list that runs; entries it still gives */
+	int list, quota;         /* current list; entries it still gives */
 	struct capture *capture; /* of the draining task, or NULL */
 };
 
@@ -109,7 +112,7 @@ void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp
 uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m);
 void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head);
 
-/* The head of the list of an order, which goes through the PCP, and migratetype. */
+/* The list head of an order (one that uses the PCP) and migratetype. */
 static inline uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order,
 				int migratetype)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From PCPs to the free lists: drains, drain_all and the vmstat tick. */
+/* Moves from PCPs to the free lists: drains, drain_all and the vmstat tick. */
 #include "pcp.h"
 
 #include "buddy.h"
@@ -49,7 +49,7 @@ uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
 	return m->frames[pcp->heads + (uint32_t)d->list].prev;
 }
 
-/* The migratetype that a page of a RESERVE pageblock or list is drained to; counts leaks. */
+/* The migratetype to which a page of a RESERVE pageblock or list drains; counts leaks. */
 static int reserve_drained(const struct model *m, struct counters *counters, uint32_t head,
 			   int migratetype)
 {
@@ -61,7 +61,7 @@ static int reserve_drained(const struct model *m, struct counters *counters, uin
 	return migratetype;
 }
 
-/* The migratetype a page of a list is drained to. */
+/* The migratetype to which a page of a list drains. */
 static int drained_type(const struct model *m, uint32_t head, int list)
 {
 	int order, migratetype;
@@ -92,7 +92,7 @@ void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uin
 	d->quota -= d->quota > 0;
 }
 
-/* free_pcppages_bulk: at least `count` pages to the buddy; returns how many. */
+/* free_pcppages_bulk: moves at least `count` pages to the buddy; returns their number. */
 static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list,
 		      int kind)
 {
@@ -160,7 +160,7 @@ static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int
 	pcp->counters.decay_pages += drain(m, zone, pcp, count, 0, ZONE_LOCK_KIND_DECAY);
 }
 
-/* Decay a PCP, piece by piece. Whether the next tick may find more to do. */
+/* Decay a PCP, piece by piece. Returns whether the next tick may have more work. */
 static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 {
 	int before = pcp->high, excess = pcp_decay(m, pcp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many pages a PCP holds, and how many a refill, drain or decay moves. */
+/* Sizes of PCPs, and of their refills, drains and decays. */
 #include "pcp.h"
 
 #include "min_max.h"
@@ -122,7 +122,7 @@ static int overflow_free_factor(const struct model *m, const struct zone *zone, 
 	return clamp_int(drain, pcp->batch, high - pcp->batch);
 }
 
-/* nr_pcp_high, 6.8 to 6.18: at which count this free drains; adapts pcp->high. */
+/* nr_pcp_high, 6.8 to 6.18: the count at which this free drains; adapts pcp->high. */
 static int high_auto(const struct model *m, const struct zone *zone, struct pcp *pcp,
 		     bool free_high)
 {

@@ -26,7 +26,10 @@
 struct policy {
 	const struct policy_ops *ops;
 	void *state; /* ops->state_size zeroed bytes, then the parameters set */
-	/* Of the same run. A policy that differs only sometimes calls its hooks otherwise. */
+	/*
+	 * Mainline of the same run. A policy that differs only in some cases calls its hooks in the
+	 * others.
+	 */
 	struct policy *mainline;
 };
 
@@ -45,7 +48,7 @@ enum nofragment_span {
 	NOFRAGMENT_ALWAYS,     /* until reclaim has failed */
 };
 
-/* How the zones of several nodes follow each other in a zonelist. */
+/* Order of the zones of several nodes in a zonelist. */
 enum zonelist_order {
 	ZONELIST_NODE, /* all zones of a node, then the next node */
 	ZONELIST_ZONE, /* the highest zone of all nodes, then the next lower zone */
@@ -55,7 +58,7 @@ enum zonelist_order {
 struct lock_costs {
 	int64_t take_ps, take_block_ps; /* refills and direct allocations */
 	int64_t give_ps, give_block_ps; /* drains, decays and direct frees */
-	int copies;                     /* of the tape's CPUs, overlaid */
+	int copies;                     /* overlaid copies of the tape's CPUs */
 };
 
 /* The block that serves a run of single-page requests: see alloc_batch.h. */
@@ -67,11 +70,12 @@ struct alloc_batch {
 /* One step of a try: huge pages, or single pages, of the nodes in reach. */
 struct huge_step {
 	struct reach reach;
-	bool single; /* a single page there is better than the steps that follow */
+	bool single; /* a single page there is better than the later steps */
 };
 
 enum {
-	DISTANCE_CLASSES = 8, /* that a policy distinguishes: the last has all nodes beyond */
+	DISTANCE_CLASSES =
+		8, /* distance classes of a policy; the last one holds all farther nodes */
 	HUGE_STEPS_MOST = 2 * DISTANCE_CLASSES,
 	HUGE_TRIES_MOST = 2,
 };
@@ -102,9 +106,9 @@ struct claim {
 struct policy_ops {
 	uint64_t abi; /* POLICY_ABI in a policy from outside the tree */
 	const char *name;
-	const char *former_name; /* that older scripts may still use, or NULL */
+	const char *former_name; /* former name, accepted in specs, or NULL */
 	const char *doc;
-	const char *kernel; /* the versions that have it */
+	const char *kernel; /* kernel versions that have it */
 	const char *tier;   /* of its predictions: A placement, B modelled feedback */
 	size_t state_size;
 	const struct policy_param *params; /* ends with a NULL name; may be NULL */
@@ -122,8 +126,8 @@ struct policy_ops {
 	/* Which free pages kswapd and kcompactd count: edit the run's row. */
 	void (*kswapd_blocks)(struct policy *self, struct kernel *row);
 	/*
-	 * Watermarks and reserves: edit the `nr` zones of the snapshot, before the layout.
-	 * Whether watermarks changed, so that PCPs are sized by them again.
+	 * Watermarks and reserves: edit the `nr` zones of the snapshot, before the layout. Returns
+	 * whether watermarks changed; PCPs are then sized again.
 	 */
 	bool (*watermarks)(struct policy *self, struct zone_spec *zones, int nr);
 	/*
@@ -133,7 +137,7 @@ struct policy_ops {
 	int (*layout)(struct policy *self, struct machine *machine, struct zone_spec *zones,
 		      int *nr, int most, struct error *err);
 	enum zonelist_order (*zonelist_order)(struct policy *self, const struct model *m);
-	/* RESERVE pageblocks of a zone at the start, where the row has MIGRATE_RESERVE. */
+	/* RESERVE pageblocks of a zone at the start, if the row has MIGRATE_RESERVE. */
 	int (*reserve_blocks)(struct policy *self, const struct model *m, const struct zone *zone);
 	/* Edit the sizes of a PCP (high, batch ...) that the snapshot or the row gave it. */
 	void (*pcp_limits)(struct policy *self, const struct model *m, const struct zone *zone,
@@ -142,7 +146,7 @@ struct policy_ops {
 	uint64_t (*tick_ns)(struct policy *self);
 	/* Serve runs of single-page requests from larger blocks. */
 	void (*alloc_batch)(struct policy *self, struct alloc_batch *batch);
-	/* How faults get huge pages; false: by the tries of the record. */
+	/* How faults get huge pages; false: by the recorded tries. */
 	bool (*huge_plan)(struct policy *self, struct huge_plan *plan);
 	/* Largest distance of a node that reclaims before a request tries the next; 0: none. */
 	int (*zone_reclaim_distance)(struct policy *self);
@@ -153,7 +157,7 @@ struct policy_ops {
 
 	/* Choices. NULL leaves a choice to its owner. */
 
-	/* How long a request refuses to mix migratetypes. */
+	/* Up to which step a request refuses to mix migratetypes. */
 	enum nofragment_span (*nofragment)(struct policy *self, const struct model *m,
 					   const struct request *rq, const struct zone *preferred);
 	/* Which foreign list of this order to take from, or -1 if all are empty. */
@@ -179,8 +183,8 @@ struct policy_ops {
 };
 
 /*
- * The headers that a policy from outside the tree was compiled with: the sizes of its structs,
- * and a version. Raise the version when a struct changes but its size does not.
+ * Identifies the headers that an external policy was compiled with: the sizes of the structs, and a
+ * version. Raise the version when a struct changes but its size does not.
  */
 #define POLICY_VERSION 1ull
 #define POLICY_ABI                                                                                 \

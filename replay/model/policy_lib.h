@@ -18,6 +18,9 @@ struct policy_lib {
 	const struct policy_ops *ops;
 };
 
-/* -ENOENT if it cannot be loaded or has no policy, -EINVAL if compiled with other headers. */
+/*
+ * Load the object at a path. -ENOENT if that fails or it exports no policy, -EINVAL if it was
+ * compiled with other headers.
+ */
 int policy_lib_open(struct policy_lib *lib, const char *path, struct error *err);
 void policy_lib_close(struct policy_lib *lib);

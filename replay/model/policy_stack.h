@@ -34,10 +34,10 @@
 enum { POLICY_STACK_MAX = 16 };
 
 struct policy_stack {
-	const struct policy_ops *const *known; /* the policies specs may name; ends with NULL */
+	const struct policy_ops *const *known; /* policies that specs may name; ends with NULL */
 	struct policy *all[POLICY_STACK_MAX];  /* all[0] is mainline */
 	int nr;
-	struct policy_lib libs[POLICY_STACK_MAX]; /* their policies may be named as well */
+	struct policy_lib libs[POLICY_STACK_MAX]; /* specs may name their policies as well */
 	int nr_libs;
 	struct {
 #define OWNER(choice) struct policy *choice;
@@ -58,27 +58,27 @@ int policy_stack_new(struct policy_stack **out, const struct policy_ops *const *
 void policy_stack_free(struct policy_stack *stack);
 
 /*
- * Make the policy of a shared object known to the stack. As policy_lib_open(); -E2BIG, or
- * -EEXIST if there is one of that name.
+ * Add the policy of a shared object to the known ones. Errors of policy_lib_open(), -E2BIG, or
+ * -EEXIST if the name is taken.
  */
 int policy_stack_open(struct policy_stack *stack, const char *path, struct error *err);
 
 /*
- * Add the policy of `spec`: "name" or "name:key=value,key=value". -ENOENT, -EINVAL or
- * -ERANGE for a bad spec, -EBUSY if another policy owns one of its choices. "mainline",
- * which is there already, only gets its parameters.
+ * Add the policy of `spec`: "name" or "name:key=value,key=value". -ENOENT, -EINVAL or -ERANGE for a
+ * bad spec, -EBUSY if another policy owns one of its choices. "mainline" is always present and only
+ * gets its parameters.
  */
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
 
 /*
- * The setup choices, in this order: edit the run's copy of its kernel row; join the model that
- * was built; limit the PCPs after the snapshot filled them. The builder of the model asks for
- * watermarks and layout itself, after the edit.
+ * The setup choices, in this order: edit the run's copy of its kernel row, attach to the new model,
+ * limit the PCPs after the snapshot filled them. The builder of the model asks for watermarks and
+ * layout itself, after the first of these.
  */
 void policy_stack_edit(const struct policy_stack *stack, struct kernel *row);
 void policy_stack_join(struct policy_stack *stack, struct model *m);
 void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m);
 
-/* The n-th choice that a policy owns, the n-th notice that it takes; NULL past the last. */
+/* Name of the n-th choice that a policy owns, and of its n-th notice; NULL past the last. */
 const char *policy_choice(const struct policy_ops *ops, int n);
 const char *policy_notice(const struct policy_ops *ops, int n);

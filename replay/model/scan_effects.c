@@ -7,7 +7,7 @@
 #include "watermark.h"
 #include "zonelist.h"
 
-/* A zone is tried, and has nothing for the request. */
+/* A zone was tried in vain. */
 static void pass_over(struct model *m, struct zone *zone, const struct request *rq)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
@@ -46,7 +46,7 @@ void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order)
 			mark_below_high(m, list->zones[i], &rq);
 }
 
-/* One pass over the zones before `last`, which is NULL if it serves none. */
+/* One pass over the zones before `last`; NULL: over all. */
 static void pass_over_until(struct model *m, const struct zonelist *list, const struct request *rq,
 			    const struct zone *last)
 {

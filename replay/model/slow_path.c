@@ -33,7 +33,7 @@ static int most_tries(const struct request *rq)
 {
 	bool costly = rq->order > PCP_MAX_ORDER;
 
-	/* It compacted in vain; the kernel tries no more for such a request. */
+	/* Compaction failed; the kernel gives up on such a request. */
 	if (costly && rq->gfp_flags & GFP_NORETRY)
 		return 0;
 	if (rq->gfp_flags & GFP_NORETRY || (costly && !(rq->gfp_flags & GFP_RETRY_MAYFAIL)))
@@ -69,12 +69,12 @@ static bool any_on_pcps(const struct model *m)
 	return false;
 }
 
-/* Unreserve HIGHATOMIC and drain every PCP for a request. Whether that freed pages. */
+/* Unreserve HIGHATOMIC and drain every PCP for a request. Returns whether that freed pages. */
 static bool free_reserves(struct model *m, const struct zonelist *list, const struct request *rq)
 {
 	bool any = any_on_pcps(m);
 
-	/* A tape may ask for HIGHATOMIC pages. To unreserve to HIGHATOMIC would never end. */
+	/* A tape may request HIGHATOMIC pages. Unreserving to HIGHATOMIC would loop forever. */
 	while (rq->migratetype != MIGRATETYPE_HIGHATOMIC && unreserve_highatomic(m, list, rq, true))
 		any = true;
 	pcp_drain_all(m);
@@ -96,14 +96,14 @@ static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zone
 }
 
 /*
- * The record shows that the request was served, by pages that reclaim freed; so watermarks do
- * not count. Only if there is no page at all, the request also gets reserves and PCP pages.
+ * The record shows that reclaim freed pages for the request, so watermarks do not apply. If no zone
+ * has a page, the request also gets reserves and PCP pages.
  */
 static uint32_t alloc_granted(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	uint32_t frame;
 
-	/* For such an order the kernel compacts rather than go below the mark. */
+	/* For such an order the kernel compacts instead of going below the mark. */
 	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
 		return NO_FRAME;
 	rq->flags |= ALLOC_NO_WATERMARKS;
@@ -113,7 +113,7 @@ static uint32_t alloc_granted(struct model *m, struct request *rq, struct zoneli
 	return frame;
 }
 
-/* __alloc_pages_direct_reclaim, again and again: a frame, or NO_FRAME. */
+/* __alloc_pages_direct_reclaim, repeated. Returns a frame, or NO_FRAME. */
 static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	uint32_t frame = NO_FRAME;

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slow_path.h - requests that no zone serves above its low watermark (__alloc_pages_slowpath).
+ * slow_path.h - requests after no zone could serve them above its low watermark
+ * (__alloc_pages_slowpath).
  */
 #pragma once
 
 #include "zonelist_scan.h"
 
-/* ALLOC_* that the slow path grants (gfp_to_alloc_flags). */
+/* ALLOC_* flags of the slow path (gfp_to_alloc_flags). */
 uint32_t slow_path_rights(const struct model *m, const struct request *rq);
 
-/* The slow path begins: count it, and wake kswapd. */
+/* Count an entry into the slow path, and wake kswapd. */
 void slow_path_start(struct model *m, const struct request *rq, const struct zone *preferred);
 
-/* The whole slow path. `nofragment`: mix only as the last resort. A frame, or NO_FRAME. */
+/*
+ * Run the whole slow path. Returns a frame, or NO_FRAME. `nofragment`: mix only as the last resort.
+ */
 uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_scan *scan,
 			 bool nofragment);
 
 /*
  * A recorded request that began direct reclaim, in a run with feedback: wake kswapd and reclaim
- * once if every zone is below its min watermark. Whether that was so.
+ * once if every zone is below its min watermark. Returns whether that was the case.
  */
 bool slow_path_reclaim_once(struct model *m, struct request *rq);

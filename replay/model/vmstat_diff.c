@@ -30,7 +30,10 @@ void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorde
 	if (m->nr_cpus == 1 && normal <= gap)
 		pressure = normal;
 	zone->stat_threshold = at_most(recorded, VMSTAT_DIFF_MOST);
-	/* The recorded one, unless it is the one under pressure: CPUs may have come or gone. */
+	/*
+	 * The recorded threshold, unless it is the one under pressure: the number of CPUs may have
+	 * changed.
+	 */
 	zone->stat_thresholds[false] =
 		zone->stat_threshold == pressure ? normal : zone->stat_threshold;
 	zone->stat_thresholds[true] = pressure;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vmstat_diff.h - free pages that are not yet in a zone's counter.
+ * vmstat_diff.h - free pages not yet folded into a zone's counter.
  *
  * Watermarks are compared with a counter of the zone (NR_FREE_PAGES). A CPU changes its own
- * vmstat_diff first, and the counter only when the difference exceeds the zone's threshold or
- * the CPU's vmstat worker runs (__mod_zone_page_state and refresh_cpu_vm_stats, 2.6.32 to
- * 6.18). zone->vmstat_diff is the sum over its CPUs: nr_free_pages less the counter. Without a
- * threshold in the snapshot the threshold is 0 and the counter exact.
+ * vmstat_diff first, and the counter only when the difference exceeds the zone's threshold or the
+ * CPU's vmstat worker runs (__mod_zone_page_state and refresh_cpu_vm_stats, 2.6.32 to 6.18).
+ * zone->vmstat_diff is the sum over its CPUs: nr_free_pages less the counter. If the snapshot has
+ * no threshold, the threshold is 0 and the counter exact.
  *
- * Changes of nr_free_pages that no event recorded enter the counter at once.
+ * Changes of nr_free_pages without an event enter the counter at once.
  */
 #pragma once
 
@@ -18,16 +18,16 @@ enum { VMSTAT_DIFF_MOST = 125 }; /* pages, the largest threshold */
 
 /*
  * Set the thresholds of a zone. `recorded` is the threshold in the snapshot; 0: none. While kswapd
- * is awake the threshold is so low that the differences of all CPUs cannot hide a zone below its
- * min watermark (refresh_zone_stat_thresholds, 2.6.38 to 6.18).
+ * is awake the threshold is lower: the differences of all CPUs cannot hide a zone below its min
+ * watermark (refresh_zone_stat_thresholds, 2.6.38 to 6.18).
  */
 void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorded);
-/* Set a PCP's difference to that of a snapshot. */
+/* Set a PCP's difference to the recorded one. */
 void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded);
-/* The kswapd of a node of the tape wakes, or sleeps: the thresholds change. */
+/* Switch the thresholds when the kswapd of a node of the tape wakes or sleeps. */
 void vmstat_diff_kswapd(struct model *m, int node, bool awake);
 
-/* The CPU of m->now changes nr_free_pages by `pages`, in one step of the kernel. */
+/* Change nr_free_pages by `pages` on the CPU of m->now, in one step as the kernel does. */
 static inline void vmstat_diff_add(const struct model *m, struct zone *zone, int32_t pages)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
@@ -40,7 +40,7 @@ static inline void vmstat_diff_add(const struct model *m, struct zone *zone, int
 }
 
 /*
- * A refill takes a block, and has taken `nr` blocks. The kernel counts each block
+ * A refill takes a block; the end of a refill that took `nr` blocks. The kernel counts each block
  * (account_freepages, 6.10), or all at the end (rmqueue_bulk, before).
  */
 static inline void vmstat_diff_taken(const struct model *m, struct zone *zone, int order)
@@ -62,7 +62,7 @@ static inline void vmstat_diff_fold(struct zone *zone, struct pcp *pcp)
 	pcp->vmstat_diff = 0;
 }
 
-/* Free pages as the counter has them (zone_page_state). */
+/* The zone's counter of free pages (zone_page_state). */
 static inline uint64_t zone_counted_free(const struct zone *zone)
 {
 	int64_t pages = (int64_t)zone->nr_free_pages - zone->vmstat_diff;

@@ -8,21 +8,21 @@
 #include "zone.h"
 
 /*
- * The limit of boost_watermark: `factor` ten thousandths of the high watermark, but a
- * pageblock at least. 0: no boost, as for small zones where the row spares them.
+ * The limit of boost_watermark: `factor` / 10000 of the high watermark, at least a pageblock. 0: no
+ * boost, as for small zones if the row exempts them.
  */
 int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor);
 
 /*
- * Raise a zone's boost by a pageblock, up to `most` pages; count its boosted time until `ts`.
- * A boost acts, and has time, only if the tape shows kswapd.
+ * Raise a zone's boost by a pageblock, up to `most` pages; count its boosted time until `ts`. A
+ * boost acts, and its time counts, only if the tape shows kswapd.
  */
 void boost_zone(struct model *m, struct zone *zone, int64_t most);
 void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
 
 /*
- * Whether the zone stays above `mark` after a request of this order and rights, and has a chunk
- * to serve it (zone_watermark_ok of the row's family).
+ * Whether the zone stays above `mark` after a request with this order and these ALLOC_* flags, and
+ * has a chunk for it (zone_watermark_ok of the row's family).
  */
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,
 		  int64_t mark);
@@ -34,14 +34,14 @@ bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr
 /* The free pages that the daemons count for an order: all, or whole pageblocks only. */
 uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order);
 
-/* Pages of a zone that a request without rights may not count on. */
+/* Pages of a zone reserved against requests without special rights. */
 int64_t unusable_pages(const struct model *m, const struct zone *zone, const struct request *rq);
 
 /* The rest of zone_watermark_fast, out of line. */
 bool watermark_slow(const struct model *m, const struct zone *zone, const struct request *rq,
 		    int wmark);
 
-/* zone_watermark_fast: order 0 first by the plain mark. Most requests end here. */
+/* zone_watermark_fast: test order 0 by the plain mark first. Most requests end here. */
 static inline bool watermark_fast(const struct model *m, const struct zone *zone,
 				  const struct request *rq, int wmark)
 {
@@ -59,9 +59,9 @@ static inline bool watermark_fast(const struct model *m, const struct zone *zone
 }
 
 /*
- * A pass of a node's kswapd over its zones up to `class_zone` begins, and ends. The end takes
- * back the boost that the zones had at the begin (balance_pgdat, 5.0 to 6.18). Between the two
- * the PCPs of these zones stay short (ZONE_RECLAIM_ACTIVE, 5.14).
+ * Begin and end of a pass of a node's kswapd over its zones up to `class_zone`. The end removes the
+ * boost that the zones had at the begin (balance_pgdat, 5.0 to 6.18). During the pass the PCPs of
+ * these zones stay short (ZONE_RECLAIM_ACTIVE, 5.14).
  */
 void kswapd_begin(struct model *m, int node, int class_zone);
 void kswapd_end(struct model *m, int node);

@@ -49,7 +49,7 @@ void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
 	count_live(m, head, order, 1);
 }
 
-/* The requests that a reserve is for: above order 0, and they may not sleep. */
+/* Requests that may use a reserve: above order 0, and not allowed to sleep. */
 static bool is_atomic_order(const struct request *rq)
 {
 	return rq->order && rq->order <= PCP_MAX_ORDER && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);
@@ -75,7 +75,7 @@ void zone_unmark_live(struct model *m, uint32_t head, int order)
 	m->frames[head].state = FRAME_USED;
 }
 
-/* A request got a block of a zone: count it. */
+/* Count a request that got a block of a zone. */
 static void hand_out(struct model *m, const struct request *rq, const struct zone *zone,
 		     const struct zone *preferred, uint32_t frame)
 {
@@ -187,7 +187,7 @@ void zone_forget_old(struct model *m, uint32_t head, int order)
 	for (uint32_t i = 0; i < 1u << order; i++) {
 		struct pageblock *block = frame_block(m, head + i);
 
-		/* Which of a block's old pages are movable is unknown: the share stays. */
+		/* The movable ones among a block's old pages are unknown: assume the same share. */
 		block->old_movable = (uint16_t)((uint32_t)block->old_movable *
 						(block->nr_old - 1u) / block->nr_old);
 		block->old_lru -= block->old_lru > 0;

@@ -18,12 +18,12 @@ struct request {
 	uint32_t gfp_flags;
 	uint8_t order, migratetype;
 	uint8_t class_zone; /* highest zone it may take */
-	bool light;         /* it fails instead of entering the slow path */
+	bool light;         /* the request fails instead of entering the slow path */
 	bool pcp_locked;    /* the lock of its PCP is taken: the PCP is bypassed */
-	bool reclaimed;     /* its task just did direct reclaim, on the record */
-	bool makes_room; /* the caller compacts for a block if there is none: no PCP is drained */
-	uint16_t node;   /* preferred */
-	uint32_t flags;  /* ALLOC_* of the pass that runs */
+	bool reclaimed;     /* on the record, its task has just done direct reclaim */
+	bool makes_room;    /* the caller compacts if no block is free: no PCP is drained */
+	uint16_t node;      /* preferred */
+	uint32_t flags;     /* ALLOC_* of the current pass */
 };
 
 enum {
@@ -33,7 +33,7 @@ enum {
 	ALLOC_HIGHATOMIC = 8, /* may take from the HIGHATOMIC reserve */
 	ALLOC_NO_WATERMARKS = 16,
 	ALLOC_SLOW = 32,    /* the slow path: kswapd was woken */
-	ALLOC_STALLED = 64, /* it already waited for kswapd: the policy stall */
+	ALLOC_STALLED = 64, /* the request has waited for kswapd (policy stall) */
 };
 
 /* A watermark with its boost. */
@@ -49,17 +49,17 @@ int gfp_class_zone(uint32_t gfp_flags);
 int gfp_migratetype(uint32_t gfp_flags);
 
 /*
- * Serve a request: a first pass above the low watermark, then the slow path above the min
- * watermark with its rights. Without feedback (reclaim_ops.h) the model does not reclaim,
- * because pages are freed when the record freed them. Where the kernel would reclaim (counted
- * as below_min), the model goes below the watermark instead. It unreserves HIGHATOMIC pageblocks
- * and drains every PCP where the record shows direct reclaim (rq->reclaimed), or where no zone
- * has a page at all. A request that may not mix even after reclaim (NOFRAGMENT_ALWAYS) mixes
- * last. Returns the head of a used block of rq->order, or NO_FRAME.
+ * Serve a request: a first pass above the low watermark, then the slow path above the min watermark
+ * with its rights. Without feedback (reclaim_ops.h) the model does not reclaim, because pages are
+ * freed when the record freed them. Where the kernel would reclaim (counted as below_min), the
+ * model goes below the watermark instead. If the record shows direct reclaim (rq->reclaimed), or no
+ * zone has a page, it unreserves HIGHATOMIC pageblocks and drains every PCP. A request that may not
+ * mix even after reclaim (NOFRAGMENT_ALWAYS) mixes as the last step. Returns the head of a used
+ * block of rq->order, or NO_FRAME.
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
 
-/* A request got a used block by other means: count it as zone_alloc() does. */
+/* Count a request that got a used block by other means, as zone_alloc() does. */
 void zone_hand_out(struct model *m, const struct request *rq, uint32_t head);
 
 /* Distance classes of nodes, seen from the request's own node, which is class 0. */
@@ -72,12 +72,12 @@ struct reach {
  * watermark (WMARK_LOW, or WMARK_MIN with the rights of the slow path), or NO_FRAME.
  */
 uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark);
-/* Whether such a pass would find a single page. */
+/* Whether such a pass would find one page. */
 bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach,
 		     int wmark);
-/* The slow path of such a request begins: count it, and wake kswapd. */
+/* Count the entry of such a request into the slow path, and wake kswapd. */
 void zone_look_again(struct model *m, const struct request *rq);
-/* With feedback: one try of direct reclaim for a request. Whether it freed pages. */
+/* With feedback: one try of direct reclaim for a request. Returns whether it freed pages. */
 bool zone_reclaim_for(struct model *m, const struct request *rq);
 
 /*
@@ -89,7 +89,7 @@ void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype);
 /* Remove it from nr_live: FRAME_USED. */
 void zone_unmark_live(struct model *m, uint32_t head, int order);
 
-/* Facts of a recorded free, beyond its pages. */
+/* Facts about a recorded free, besides its pages. */
 struct free_request {
 	bool pcp_locked;  /* the lock of its PCP is taken: the PCP is bypassed */
 	bool drain_waits; /* its drain waits for the zone's lock */

@@ -8,7 +8,9 @@
 
 struct zone_lock_ops {
 	void *self;
-	/* A CPU took the lock of a zone for ZONE_LOCK_KIND_* and moved `blocks`. */
+	/*
+	 * Called when a CPU has taken the lock of a zone for ZONE_LOCK_KIND_* and moved `blocks`.
+	 */
 	void (*held)(void *self, const struct zone *zone, const struct moment *now, int kind,
 		     uint64_t blocks);
 };

@@ -57,7 +57,7 @@ static void append_node(const struct model *m, struct zonelist *list, int node)
 				list->zones[list->nr++] = &m->zones[i];
 }
 
-/* build_zonelists, node order: load makes equally far nodes take turns. */
+/* build_zonelists, node order: the load alternates equally far nodes. */
 static void build_zonelist(struct model *m, const uint8_t *distances, int node, bool *used,
 			   int *load)
 {
@@ -75,7 +75,7 @@ static void build_zonelist(struct model *m, const uint8_t *distances, int node, 
 	}
 }
 
-/* The list of another part, from the list of part 0: the parts of each zone begin with it. */
+/* The list of another part, made from the list of part 0: this part is the first of each zone. */
 static void turn_parts(struct zonelist *list, const struct zonelist *first, int part)
 {
 	int length;
@@ -93,7 +93,7 @@ static void turn_parts(struct zonelist *list, const struct zonelist *first, int 
 	}
 }
 
-/* How many different distances of a node are shorter than that to another; itself: 0. */
+/* Number of different distances of a node that are shorter than the one to another; itself: 0. */
 static int classify(const struct model *m, int from, int to)
 {
 	const uint8_t *row = m->node_distances + from * m->nr_nodes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zonelist.h - the zones that may serve a request, in the order it tries them.
+ * zonelist.h - the zones that may serve a request, in the order of the scan.
  */
 #pragma once
 
@@ -15,8 +15,11 @@ void zonelists_free(struct model *m);
 /* Whether the node has a CPU. */
 bool node_has_cpu(const struct model *m, int node);
 
-/* The zones in the order in which a request tries them. It may take those up to its class_zone. */
+/*
+ * The zonelist of a request, in the order of its scan. The request may use zones up to its
+ * class_zone.
+ */
 const struct zonelist *zonelist_of(const struct model *m, const struct request *rq);
 
-/* The first zone that a request may take, or NULL. */
+/* The first zone that a request may use, or NULL. */
 struct zone *zone_preferred(const struct model *m, const struct request *rq);

@@ -53,9 +53,9 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 }
 
 /*
- * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the scan goes on. Whether the zone is above
- * the mark then. Only on the CPU's own node, or on a node without CPUs. The share of unmapped
- * page cache (min_unmapped_ratio) is unknown and counts as enough.
+ * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the scan continues. Returns whether the zone
+ * is then above the mark. Only on the CPU's own node, or on a node without CPUs. The share of
+ * unmapped page cache (min_unmapped_ratio) is unknown and counts as sufficient.
  */
 static bool reclaimed_node(struct model *m, struct zone *zone, const struct request *rq,
 			   const struct zonelist_scan *scan)
@@ -92,7 +92,7 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 	return frame;
 }
 
-/* One pass. With local_only, a pass under ALLOC_NOFRAGMENT ends at the end of the node. */
+/* One pass. With local_only, a pass under ALLOC_NOFRAGMENT stops after the own node. */
 static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	for (int i = 0; i < scan->list->nr; i++) {

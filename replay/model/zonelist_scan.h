@@ -10,14 +10,17 @@
 struct zonelist_scan {
 	const struct zonelist *list;
 	struct zone *preferred;
-	struct zone *served; /* zone of the frame that it returned */
+	struct zone *served; /* zone of the returned frame */
 	int mark;            /* WMARK_* */
-	bool local_only;     /* ALLOC_NOFRAGMENT gives way before the scan leaves the node */
+	bool local_only;     /* ALLOC_NOFRAGMENT is dropped before the scan leaves the node */
 };
 
-/* A used block of the request's order from one zone, if it is above the mark; or NO_FRAME. */
+/* A used block of the request's order from one zone, if the zone is above the mark; or NO_FRAME. */
 uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 		   const struct zonelist_scan *scan);
 
-/* The same from the first zone that has one. A local mixed page beats a remote unmixed one. */
+/*
+ * The same from the first zone that can serve the request. A local mixed page beats a remote
+ * unmixed one.
+ */
 uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan);

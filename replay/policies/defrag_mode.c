@@ -2,10 +2,10 @@
 /*
  * defrag_mode - vm.defrag_mode=1 of 6.15: keep pageblocks whole at any cost.
  *
- * No request mixes migratetypes until reclaim and compaction have failed it
- * (e3aa7df331bc); for orders above 0 kswapd and kcompactd count only the free pages of
- * whole pageblocks (101f9d666e4d, a211c6550efc), and kcompactd works up to the high
- * watermark. The cost in reclaim shows only with --reclaim R1 or R2.
+ * A request mixes migratetypes only after reclaim and compaction have failed (e3aa7df331bc). For
+ * orders above 0 kswapd and kcompactd count only the free pages of whole pageblocks (101f9d666e4d,
+ * a211c6550efc), and kcompactd works up to the high watermark. The cost in reclaim shows only with
+ * --reclaim R1 or R2.
  */
 #include "policy.h"
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fake_numa - every node as several: numa=fake, to share out the zone lock.
+ * fake_numa - cut every node into several, as numa=fake does, to relieve the zone lock.
  *
- * Every zone becomes `nodes` equal ranges, each the zone of a node of its own, with its own
- * free lists, lock, watermarks and per-CPU lists. The preferred node of CPU c is part c mod
- * `nodes` of its recorded node, or the one that `replay --nodes` gives. The parts of a node
- * follow each other in a ring, before the parts of other nodes. A recorded pass of kswapd runs
- * on all parts of its node.
+ * Every zone becomes `nodes` equal ranges, each the zone of a node of its own, with its own free
+ * lists, lock, watermarks and per-CPU lists. The preferred node of CPU c is part c mod `nodes` of
+ * its recorded node, or the part from `replay --nodes`. The parts of a node follow each other in a
+ * ring, before the parts of other nodes. A recorded pass of kswapd runs on all parts of its node.
  */
 #include "layout.h"
 #include "policy.h"
@@ -16,7 +15,7 @@
 enum {
 	NODES_MOST = 64,
 	LOCAL_DISTANCE = 10,
-	RING_STEP = 3, /* more than build_zonelists adds to a distance */
+	RING_STEP = 3, /* larger than any sum that build_zonelists adds to a distance */
 };
 
 struct fake_numa {
@@ -25,7 +24,7 @@ struct fake_numa {
 	uint8_t distances[UINT8_MAX * UINT8_MAX];
 };
 
-/* How many different distances from a node are shorter than that to another. */
+/* Number of different distances from a node that are shorter than the one to another. */
 static int rank(const struct machine *machine, int from, int to)
 {
 	const uint8_t *row = machine->node_distances + from * machine->nr_nodes;

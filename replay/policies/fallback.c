@@ -2,11 +2,11 @@
 /*
  * fallback - the fallbacks of another kernel.
  *
- * The rules for a request whose own lists are empty come from another row of the feature
- * matrix: which chunk it takes, whether it claims the pageblock, and where the rest of the
- * chunk goes. The rules that depend on these come along: which free pages merge and are
- * retyped, to which type a PCP is drained, and which event asks for a boost. PCPs, watermarks,
- * the size of the HIGHATOMIC reserve and ALLOC_NOFRAGMENT stay those of the run's own row.
+ * The rules for a request whose own lists are empty come from another row of the feature matrix:
+ * which chunk it takes, whether it claims the pageblock, and where the rest of the chunk goes.
+ * Dependent rules come from that row as well: which free pages merge and are retyped, to which type
+ * a PCP drains, and which event requests a boost. PCPs, watermarks, the size of the HIGHATOMIC
+ * reserve and ALLOC_NOFRAGMENT follow the run's own row.
  */
 #include "policy.h"
 

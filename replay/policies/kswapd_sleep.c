@@ -2,12 +2,12 @@
 /*
  * kswapd_sleep - when kswapd may sleep, and for which zones it wakes.
  *
- * kswapd of 4.10 slept only when every zone up to the requested one was balanced. But it
- * forgot the requested zone after its first pass. It then looked at the lowest zone alone, which
- * is tiny and free on most machines, and slept too early. Three patches changed that for 4.12
- * (e716f2eb24de is the last): one balanced zone is enough (`fixcheck`), the marks of congestion
- * are cleared only before a sleep (`clear`), and the requested zone is remembered
- * (`keepawake`), as in every kernel since.
+ * kswapd of 4.10 slept only when every zone up to the requested one was balanced. But it forgot the
+ * requested zone after its first pass. It then looked at the lowest zone alone, which is tiny and
+ * free on most machines, and slept too early. Three patches changed that for 4.12 (e716f2eb24de is
+ * the last): one balanced zone is enough (`fixcheck`), the marks of congestion are cleared only
+ * before a sleep (`clear`), and kswapd remembers the requested zone (`keepawake`), as in every
+ * later kernel.
  *
  * Up to 4.16 only kswapd woke kcompactd (5ecd9d403ad0): kcompactd=kswapd shows the variants as
  * they were then.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * order_walk - which is better: a huge page far away, or single pages nearby?
+ * order_walk - compares a huge page far away with single pages nearby.
  *
  * One scan over (node, order) serves a fault that asks for a huge page: Andrea Arcangeli's idea
  * of alloc_pages_multi_order(), of 2019. Nodes are ordered by distance class; D0 is the CPU's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pcp - how much memory the per-CPU page lists hold, and how they move it.
+ * pcp - sizes of the per-CPU page lists, and of their refills and drains.
  *
  * `fixed` is 5.14 to 6.6: lists of one size, refills of one batch, drains that grow while
  * nothing is allocated (free_factor). A row with older lists stays as it is, because those

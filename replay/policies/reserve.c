@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reserve - MIGRATE_RESERVE, which leaked in 2.6.32, and four ways to mend it.
+ * reserve - MIGRATE_RESERVE, which leaked in 2.6.32, and four fixes.
  *
  * Up to 4.3 the first pageblocks of a zone had the type MIGRATE_RESERVE. It served requests that
  * found all other lists empty, mainly high-order requests that cannot sleep. 5f8dcc21211a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * split_zone - every zone as several of one node, to share out the zone lock.
+ * split_zone - cut every zone into several of the same node, to relieve the zone lock.
  *
  * After an RFC of 11 May 2023 (mm: improve page allocator scalability via splitting
  * zones): `parts` equal ranges, each with its own free lists and lock. The CPU's number selects

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * stall - wait for kswapd rather than mix migratetypes in small pieces.
+ * stall - wait for kswapd before migratetypes mix in small pieces.
  *
  * The fifth patch of fragmentation avoidance v5, which was in -mm and never merged
  * (sysctl fragment_stall_order): in the slow path a MOVABLE request that may reclaim is

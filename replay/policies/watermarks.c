@@ -2,11 +2,11 @@
 /*
  * watermarks - vm.min_free_kbytes, vm.watermark_scale_factor and vm.lowmem_reserve_ratio.
  *
- * min is the zone's share of min_free_kbytes by its size (HighMem and Movable zones: 1/1024 of
- * the zone, 32 to 128 pages). low is above min, high above low and promo above high, each by a
- * quarter of that share or by watermark_scale_factor ten thousandths of the zone, whichever is
- * more (__setup_per_zone_wmarks, 4.6 to 6.18). A zone reserves pages against requests that may
- * use higher zones: the pages of those zones divided by its lowmem_reserve_ratio
+ * min is the zone's share of min_free_kbytes by its size (HighMem and Movable zones: 1/1024 of the
+ * zone, 32 to 128 pages). low is above min, high above low and promo above high, each by a quarter
+ * of that share or by watermark_scale_factor / 10000 of the zone, whichever is more
+ * (__setup_per_zone_wmarks, 4.6 to 6.18). A zone reserves pages against requests that may use
+ * higher zones: the pages of those zones divided by its lowmem_reserve_ratio
  * (setup_per_zone_lowmem_reserve).
  *
  * As after a write to the sysctl, boosts are reset, and the per-CPU lists, which are sized by the
@@ -55,13 +55,13 @@ static struct reserve whole_reserve(const struct watermarks *w, const struct zon
 	return reserve;
 }
 
-/* The part of the distance between two marks that goes by the zone's size. */
+/* The part of the distance between two marks that depends on the zone's size. */
 static int64_t scaled_step(const struct watermarks *w, const struct zone_spec *zone)
 {
 	int64_t recorded = zone->wmark[WMARK_HIGH] - zone->wmark[WMARK_LOW];
 	int64_t scale = w->scale_factor;
 
-	/* A recorded step of a quarter of min says nothing of the factor. */
+	/* A recorded step of a quarter of min does not show the factor. */
 	if (scale == UNSET && recorded > zone->wmark[WMARK_MIN] / 4)
 		return recorded;
 	if (scale == UNSET)

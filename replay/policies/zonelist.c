@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * zonelist - in which order a request tries the zones of several nodes.
+ * zonelist - the order in which a request tries the zones of several nodes.
  *
- * `node` takes all zones of the nearest node first and burns its DMA32 before it goes
- * remote; `zone` (numa_zonelist_order=zone, up to 4.13: c9bff3eebc09 removed it) goes
- * remote first and saves DMA32. Within a zone type nodes keep their order. __GFP_THISNODE
- * is the same in both, and so is a machine of one node.
+ * `node` takes all zones of the nearest node first and uses up its DMA32 before it goes remote;
+ * `zone` (numa_zonelist_order=zone, up to 4.13: c9bff3eebc09 removed it) goes remote first and
+ * saves DMA32. Within a zone type nodes keep their order. __GFP_THISNODE is the same in both, and
+ * so is a machine of one node.
  */
 #include "policy.h"
 

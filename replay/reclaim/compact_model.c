@@ -31,7 +31,7 @@ void compaction_free(struct compaction *c)
 	free(c->skipped);
 }
 
-/* The pages to move out of a pageblock, or -1 if some cannot move. */
+/* Number of pages to move out of a pageblock, or -1 if some cannot move. */
 static int pages_to_move(const struct compaction *c, const struct zone *zone, uint32_t start)
 {
 	const struct model *m = c->model;
@@ -121,7 +121,7 @@ static void move_page(struct compaction *c, struct zone *zone, uint32_t from, ui
 /* The rest of a run's budget. */
 struct budget {
 	int64_t pages;
-	double share; /* of the pages fails */
+	double share; /* share of the pages that fail */
 	struct zone_compaction *zone;
 };
 
@@ -168,7 +168,10 @@ static bool is_reached(const struct model *m, const struct zone *zone,
 	return compact_suits(m, zone, goal->order, zone->type) == COMPACT_SERVES;
 }
 
-/* A run goes on where the last one ended; anew if both ends have met (compact_cached_*_pfn). */
+/*
+ * A run continues where the last one ended, or starts at the ends after both scanners met
+ * (compact_cached_*_pfn).
+ */
 static void find_ends(struct zone_compaction *zc, const struct model *m, const struct zone *zone)
 {
 	if (zc->from < zc->below)

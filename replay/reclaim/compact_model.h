@@ -8,16 +8,19 @@
 #include "reclaim_supply.h"
 #include "service.h"
 
-/* Pageblocks that compaction skips: no pages to move out of it, no free pages to move into. */
+/* Pageblocks that compaction skips: no movable pages as a source, no free pages as a target. */
 enum { SKIP_SOURCE = 1, SKIP_TARGET = 2 };
 
 /* The state of compaction in one zone. */
 struct zone_compaction {
 	struct deferral deferral;
-	double failing; /* share of a page that could not be moved so far */
-	/* Frames where the next run looks for pages from, and for free pages below; 0, 0: anew. */
+	double failing; /* fraction of a page that failed to move so far */
+	/*
+	 * Frames where the next run continues: looks for pages from here up, for free pages from
+	 * here down. 0, 0: from the ends.
+	 */
 	uint32_t from, below;
-	bool flush; /* a direct run came to the end: before its nap kswapd clears the state */
+	bool flush; /* a direct run scanned the whole zone: cleared before kswapd naps */
 };
 
 struct compaction {
@@ -27,29 +30,28 @@ struct compaction {
 	uint8_t *skipped;              /* [pageblock] SKIP_* */
 };
 
-/* Where a run ends. */
+/* The goal of a run. */
 struct compact_goal {
 	int order;     /* the zone can serve a block of it; or -1: */
 	int score;     /* the zone's fragmentation score is at most this */
-	bool thorough; /* also look at pageblocks that are skipped as a source */
-	bool direct;   /* the run is an allocation's */
+	bool thorough; /* also move pages out of skipped pageblocks */
+	bool direct;   /* the run belongs to an allocation */
 };
 
-/* -ENOMEM. compaction_free() is due in any case. */
+/* -ENOMEM. Call compaction_free() in any case. */
 int compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply,
 		   struct error *err);
 void compaction_free(struct compaction *c);
 
 /*
- * One run in a zone. It moves pages out of pageblocks that hold only MOVABLE pages of order 0,
- * from the zone's low end on or from where the last run ended, to free pages at the high end. A
- * pageblock that has nothing to move, or cannot be emptied, is skipped by later runs, until
- * compaction_kswapd_naps() or the last attempt of the longest deferral. `row` is the budget in
- * pages and the share of pages that fail; the share adds up until it is a page. Whether the
- * run reached its goal.
+ * One run in a zone. It moves MOVABLE pages of order 0 to free pages at the zone's high end.
+ * Sources are pageblocks with no other used pages, from the zone's low end or the end of the last
+ * run on. Later runs skip a pageblock without pages to move or with unmovable ones, until
+ * compaction_kswapd_naps() or the last attempt of the longest deferral. `row` has the budget in
+ * pages and the share of pages that fail. Returns whether the run reached its goal.
  */
 bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
 		   const struct service_row *row);
 
-/* The kswapd of a node begins to nap (reset_isolation_suitable). */
+/* Clear the skip marks when the kswapd of a node begins a nap (reset_isolation_suitable). */
 void compaction_kswapd_naps(struct compaction *c, int node);

@@ -9,8 +9,8 @@
 #include "model/zonelist.h"
 
 /*
- * Compact the zones of a zonelist, one after the other, at a COMPACT_PRIO_*, until one can
- * serve the request. Whether one can.
+ * Compact the zones of a zonelist, one after the other, at a COMPACT_PRIO_*, until one can serve
+ * the request. Returns whether one can.
  */
 bool direct_compact(const struct reclaim_parts *parts, const struct zonelist *list,
 		    const struct request *rq, int priority);

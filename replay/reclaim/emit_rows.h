@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_rows.h - the model's own reclaim and compaction, as rows of the tables `reclaim` and
+ * emit_rows.h - writes the model's own reclaim and compaction as rows of `reclaim` and
  * `compaction`.
  *
  * A row gets the CPU, task and flags of model->now, and its time plus `after_ns`. Its `at` is
@@ -34,6 +34,6 @@ struct compaction_row {
 void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row);
 void emit_compaction(const struct row_outputs *rows, const struct compaction_row *row);
 
-/* Begin and end of a compaction run in a zone: it begins `after_ns` from now and takes `ns`. */
+/* Begin and end of a compaction run in a zone, which begins `after_ns` from now and takes `ns`. */
 void emit_compaction_run(const struct row_outputs *rows, const struct zone *zone, uint64_t after_ns,
 			 uint64_t ns);

@@ -21,7 +21,9 @@ void kcompactd_init(struct kcompactd *c, const struct model *m, int node)
 	};
 }
 
-/* Whether it checks for work on a timer. Without proactive compaction it sleeps until woken. */
+/*
+ * Whether kcompactd checks for work on a timer. Without proactive compaction it sleeps until woken.
+ */
 static bool checks_itself(const struct model *m)
 {
 	return m->kernel->proactive != PROACTIVE_NONE && m->proactiveness;
@@ -143,7 +145,7 @@ static void work_ahead(const struct reclaim_parts *parts, struct kcompactd *c)
 	start(m, c, 0, ns);
 }
 
-/* A run is over. A request that came meanwhile is dropped, unless its order was higher. */
+/* End of a run. A request from meanwhile is dropped, unless its order was higher. */
 static void stop(struct kcompactd *c)
 {
 	c->running = false;

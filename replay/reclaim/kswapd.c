@@ -105,8 +105,8 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 }
 
 /*
- * The timer ends a nap. kswapd stays on its wait queue until it runs, so calls
- * meanwhile emit rows although they wake nobody (waitqueue_active). The first one counts.
+ * The timer ends a nap. kswapd stays on its wait queue until it runs, so calls meanwhile emit rows
+ * although they wake no task (waitqueue_active). The first one counts.
  */
 static void time_out(const struct reclaim_parts *parts, struct kswapd *k)
 {
@@ -165,7 +165,7 @@ static struct kswapd_wants end_pass(const struct reclaim_parts *parts, struct ks
 	return wants;
 }
 
-/* Begin a round of balance_pgdat. False if the pass is over instead. */
+/* Begin a round of balance_pgdat. False if the pass ends instead. */
 static bool begin_round(const struct model *m, struct kswapd *k)
 {
 	bool balanced = kswapd_balanced(m, k->node, k->reclaim_order, k->class_zone);
@@ -194,7 +194,7 @@ static bool begin_round(const struct model *m, struct kswapd *k)
 	return true;
 }
 
-/* The round is over: whether the pass goes on. */
+/* End a round. Returns whether the pass continues. */
 static bool end_round(const struct model *m, struct kswapd *k)
 {
 	bool harder = k->got < k->round_pages && !(k->boost && k->priority == BOOST_PRIORITY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows of a tape that a run with feedback needs. */
+/* Loads the rows of a tape for a run with feedback. */
 #include "reclaim_run.h"
 
 #include <errno.h>

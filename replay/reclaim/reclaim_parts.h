@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reclaim_parts.h - the parts of a run with feedback that its daemons and requests share.
+ * reclaim_parts.h - the parts of a run with feedback, shared by its daemons and requests.
  */
 #pragma once
 

@@ -11,9 +11,9 @@
 
 enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */ };
 #define STALL_NS 20000000ull   /* HZ/50 */
-#define TASK_NS  1000000000ull /* a task that reclaimed longer ago did so for another request */
+#define TASK_NS  1000000000ull /* an earlier reclaim of the task was for another request */
 
-/* When kcompactd first checks for work. Without compaction events on the tape: at once. */
+/* Time of kcompactd's first check for work; at once if the tape has no compaction events. */
 static uint64_t first_check(const struct reclaim_run *run, int node, uint64_t ts)
 {
 	for (size_t i = 0; i < run->nr_first_checks; i++)
@@ -47,7 +47,7 @@ void reclaim_run_free(struct reclaim_run *run)
 	reclaim_supply_free(&run->supply);
 }
 
-/* A daemon is due at a time: run_daemons() looks no later. */
+/* A daemon is due at `due`: run_daemons() must look by then. */
 static void note_due(struct reclaim_run *run, uint64_t due)
 {
 	run->due = due < run->due ? due : run->due;
@@ -79,7 +79,7 @@ static void step_kswapd(struct reclaim_run *run, struct kswapd *k)
 	reclaim_run_wake_kcompactd(run, k->node, wants.before_nap);
 }
 
-/* Let every daemon do what is due until `ts`: by time, then kswapd first, then by node. */
+/* Run the due steps of all daemons up to `ts`: by time, then kswapd first, then by node. */
 static void run_daemons(struct reclaim_run *run, uint64_t ts)
 {
 	struct model *m = run->model;
@@ -173,7 +173,7 @@ static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 void reclaim_run_until(struct reclaim_run *run, uint64_t at, uint64_t ts)
 {
 	if (!run->due) {
-		/* The tape begins. */
+		/* Start at the first event. */
 		for (int node = 0; node < run->model->nr_nodes; node++)
 			kcompactd_begin(&run->kcompactds[node], run->model, ts,
 					first_check(run, node, ts));

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reclaim_run.h - reclaim that the model runs itself, instead of the record's (R1, R2).
+ * reclaim_run.h - the model's own reclaim, in place of the recorded one (R1, R2).
  *
  * Allocations wake kswapd (kswapd.h). kswapd takes pages from the queues of pages that reclaim
- * freed on the record (reclaim_supply.h), and asks for kcompactd (kcompactd.h). Allocations
- * below the min watermark take pages from the queues as well. Durations are drawn from the
- * record (service.h). They never delay the requests that follow: those come when the record
- * made them.
+ * freed on the record (reclaim_supply.h), and asks for kcompactd (kcompactd.h). Allocations below
+ * the min watermark take pages from the queues as well. Durations are drawn from the record
+ * (service.h). They do not delay later requests, which keep their recorded times.
  *
- * The record shows a request only when it is served. It does not show why the request was not
- * served before: it may have waited, or a node may have been over its limit of dirty pages.
- * So the model is asked at each recorded entry into the slow path. Where direct reclaim began,
- * the model reclaims if it, too, has no page for the request. Where a kswapd was called, the
- * model's kswapd is called; it wakes if its node is out of balance in the model.
+ * The record shows a request only when it is served, not why it was delayed: the request may have
+ * waited, or a node may have been over its limit of dirty pages. So the model acts at each recorded
+ * entry into the slow path. At a begin of direct reclaim the model reclaims if it has no page for
+ * the request either. At a call of kswapd the model's kswapd is called; it wakes if its node is out
+ * of balance in the model.
  *
  * The run's own activity becomes rows of `reclaim` and `compaction`, as on a recorded tape.
  */
@@ -37,7 +36,7 @@ struct slow_entry {
 	uint8_t class_zone; /* of the call */
 };
 
-/* A task that reclaimed at recorded entries, for a request that is not served yet. */
+/* A task that reclaimed at recorded entries for a request not served yet. */
 struct reclaiming_task {
 	uint64_t ts; /* of its last entry */
 	int32_t pid;
@@ -45,7 +44,7 @@ struct reclaiming_task {
 	int times;
 };
 
-/* The first check of a kcompactd on the record. */
+/* The first recorded check of a kcompactd. */
 struct first_check {
 	int node;
 	uint64_t ts; /* UINT64_MAX: a wakeup came before it */
@@ -53,13 +52,13 @@ struct first_check {
 
 struct reclaim_run {
 	struct model *model;
-	uint64_t first;         /* row of `event` the model starts at */
+	uint64_t first;         /* first row of `event` */
 	struct reclaim_ops ops; /* the hooks that the model calls */
 	struct reclaim_supply supply;
 	struct services services;
 	struct compaction compaction;
 	struct row_outputs rows;
-	struct reclaim_parts parts; /* pointers to the above */
+	struct reclaim_parts parts; /* pointers to the members above */
 	struct first_check *first_checks;
 	size_t nr_first_checks;
 	struct slow_entry *entries;
@@ -68,21 +67,21 @@ struct reclaim_run {
 	unsigned next_task;
 	struct kswapd *kswapds;       /* [node] */
 	struct kcompactd *kcompactds; /* [node] */
-	uint64_t due;                 /* ns of the first step of a daemon; 0: not known */
+	uint64_t due;                 /* ns of a daemon's next step at the earliest; 0: unknown */
 	bool stalled;                 /* the running request waited for kswapd */
 };
 
-/* Whether a table is an input of the run: reclaim, reclaimed, compaction or service. */
+/* Whether the run reads a table: reclaim, reclaimed, compaction or service. */
 bool reclaim_run_reads(const char *table);
 /*
- * Rows of such a table, for run->model from event row run->first on. Kinds of rows that the run
- * does not use are skipped. -EINVAL, -E2BIG or -ENOMEM.
+ * Load rows of such a table, for run->model from event row run->first on. Skips unused kinds of
+ * rows. -EINVAL, -E2BIG or -ENOMEM.
  */
 int reclaim_run_load(struct reclaim_run *run, const char *table, const struct ArrowSchema *schema,
 		     const struct ArrowArray *array, struct error *err);
 
 /*
- * All rows are loaded: install the hooks in run->model. `pages` and `row` as for
+ * Call after the last row: installs the hooks in run->model. `pages` and `row` as for
  * reclaim_supply_start(). -ENOMEM.
  */
 int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uint64_t *row,
@@ -96,13 +95,15 @@ static inline bool reclaim_run_is_due(const struct reclaim_run *run, uint64_t at
 	       (run->next_entry < run->nr_entries && run->entries[run->next_entry].at <= at);
 }
 
-/* Run all that is due before the request of row `at` at `ts`. */
+/* Run all daemons and entries due before the request of row `at` at `ts`. */
 void reclaim_run_until(struct reclaim_run *run, uint64_t at, uint64_t ts);
 
-/* The tape is over at `ts`. */
+/* End the run at `ts`. */
 void reclaim_run_finish(struct reclaim_run *run, uint64_t ts);
 
-/* Call the kswapd of a node, as kswapd_wakeup(), and wake kcompactd if that wants it. */
+/*
+ * Call the kswapd of a node, as kswapd_wakeup(), and make the wakeup of kcompactd that it returns.
+ */
 void reclaim_run_wake_kswapd(struct reclaim_run *run, int node, uint32_t gfp_flags, int order,
 			     int class_zone);
 void reclaim_run_wake_kcompactd(struct reclaim_run *run, int node, struct kcompactd_wake wake);

@@ -8,8 +8,7 @@
 
 enum {
 	NO_ROW = UINT32_MAX,
-	LOOK_AHEAD =
-		4096, /* rows of a queue skipped at most because their page is not in use yet */
+	LOOK_AHEAD = 4096, /* most rows of a queue skipped because their page is not in use yet */
 };
 #define NS_PER_MS 1000000ull
 
@@ -178,7 +177,7 @@ static void hold(struct reclaim_supply *supply, const struct reclaimed *row, uin
 		supply->holders[row->frame + i] = holder;
 }
 
-/* The queue now has the page. The next page at its pfn is another one. */
+/* The queue takes the page. The next page at its pfn is another one. */
 static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_t place)
 {
 	for (uint32_t i = 0; i < 1u << row->order; i++)
@@ -231,7 +230,7 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 	if (row->kind != RECLAIMED_KIND_FREE || row->taken || row->frame == NO_FRAME)
 		return true;
 	if (place_of_row(supply, row) == NO_FRAME) {
-		/* The model has the block in pieces or not at all: serve the free as recorded. */
+		/* The model does not have the block as a whole: serve the free as recorded. */
 		row->taken = true;
 		return false;
 	}
@@ -297,7 +296,7 @@ static bool is_in_class(const struct zone *zone, int node, int class_zone)
 	return zone->node == node && zone->type <= class_zone;
 }
 
-/* Of supply->links in the class, the one that leads to the earliest row, or NULL. */
+/* The link of the class in supply->links with the earliest row, or NULL. */
 static uint32_t **first_link(struct reclaim_supply *supply, int node, int class_zone)
 {
 	const struct model *m = supply->model;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - how long reclaim and compaction take, drawn from the record.
+ * service.h - durations of reclaim and compaction, drawn from the record.
  *
- * A service is a list of quantiles that the record measured (table service). Draws take the
- * quantiles in a fixed order, so that every run is the same and few draws in a row have the
- * mean of all.
+ * A service is a list of recorded quantiles (table service). Draws take the quantiles in a fixed
+ * order: every run is the same, and the mean of a few consecutive draws is close to the mean of
+ * all.
  */
 #pragma once
 
@@ -15,8 +15,8 @@ enum { SERVICE_ROWS = 64 };
 
 struct service_row {
 	uint64_t ns;     /* duration */
-	uint64_t moved;  /* pages that were reclaimed or moved */
-	uint64_t failed; /* pages that were scanned in vain */
+	uint64_t moved;  /* pages reclaimed or moved */
+	uint64_t failed; /* pages scanned in vain */
 };
 
 struct service {

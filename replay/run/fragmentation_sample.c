@@ -63,7 +63,7 @@ static struct content block_content(const struct pageblock *block)
 	return c;
 }
 
-/* The migratetype whose pages are at home in a block of this one, or -1: any is, or none. */
+/* The migratetype whose pages belong in a block of this type; -1: any, or none. */
 static int home_type(int migratetype)
 {
 	if (migratetype == MIGRATETYPE_CMA)

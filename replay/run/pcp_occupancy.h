@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pcp_occupancy.h - how full the PCPs are, over time.
+ * pcp_occupancy.h - pages on the PCPs over time.
  *
- * A PCP hit costs nothing: the PCPs are read every OCCUPANCY_PERIOD_NS, and before every tick. Each
- * is assumed to have held since the last reading what it holds now.
+ * The PCPs are sampled every OCCUPANCY_PERIOD_NS and before every tick, so a PCP hit costs nothing.
+ * Each sample counts for the time since the one before.
  */
 #pragma once
 
@@ -26,12 +26,12 @@ struct pcp_occupancies {
 int pcp_occupancies_new(struct pcp_occupancies *l, const struct model *m, struct error *err);
 void pcp_occupancies_free(struct pcp_occupancies *l);
 
-/* Time begins. */
+/* Start at `ts`. */
 void pcp_occupancies_start(struct pcp_occupancies *l, uint64_t ts);
 
 /* Read every PCP. */
 void pcp_occupancies_look(struct pcp_occupancies *l, const struct model *m, uint64_t ts);
 
-/* Read, and write the occupancy since the last call as rows of pcp_occupancy. */
+/* Sample, and write the occupancy since the last call as rows of pcp_occupancy. */
 void pcp_occupancies_write(struct pcp_occupancies *l, const struct model *m, uint64_t ts,
 			   struct output *output);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-	PAIR_WITHIN = 16384, /* events from a free to its free_batched */
+	PAIR_WITHIN = 16384, /* most events from a free to its free_batched */
 	HASH_BITS = 15,
 };
 
@@ -36,7 +36,7 @@ static struct window_list *list_of(const struct event_window *s, uint32_t frame)
 	return &s->lists[frame * 2654435761u >> (32 - HASH_BITS)];
 }
 
-/* The event that arrives becomes the last of its list. */
+/* The arriving event becomes the last of its list. */
 static void link_last(struct event_window *s, uint32_t frame)
 {
 	uint16_t place = (uint16_t)s->arrived;
@@ -52,7 +52,7 @@ static void link_last(struct event_window *s, uint32_t frame)
 	list->last = place;
 }
 
-/* The event that has run is the first of its list. */
+/* Remove the event that has run: the first of its list. */
 static void unlink_first(struct event_window *s)
 {
 	const struct window_link *link = &s->links[s->done % WINDOW_ROOM];

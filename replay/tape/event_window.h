@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_window.h - the recorded page events, with a look ahead.
+ * event_window.h - a window over the recorded page events, to look ahead.
  *
- * The meaning of an event often shows only later: an alloc comes after the refill it caused, a free
- * of a batch before it takes effect. So events wait in a ring. Each event has a link to the next
- * one of its CPU, and a free a link to its free_batched.
+ * Later events often decide the meaning of an event: an alloc follows the refill that it caused,
+ * and a batched free takes effect after its event. So events wait in a ring. Each event links to
+ * the next one of its CPU, and a free to its free_batched.
  */
 #pragma once
 
@@ -12,10 +12,10 @@
 
 enum {
 	WINDOW_ROOM = 1 << 16,  /* events in the ring, a power of two */
-	WINDOW_AHEAD = 3 << 14, /* the oldest event runs when so many wait */
-	WINDOW_BATCH = 16,      /* events that are filled in before the first of them is added */
+	WINDOW_AHEAD = 3 << 14, /* the oldest event runs when this many wait */
+	WINDOW_BATCH = 16,      /* events filled in before the first of them is added */
 	WINDOW_BEHIND = WINDOW_ROOM - WINDOW_AHEAD -
-		WINDOW_BATCH, /* events that have run and are still in the ring */
+		WINDOW_BATCH, /* past events that stay in the ring */
 };
 
 struct window_event {
@@ -24,22 +24,22 @@ struct window_event {
 	uint32_t frame; /* NO_FRAME: the request got no page */
 	uint32_t gfp_flags;
 	int32_t pid;
-	uint32_t next; /* distance in the ring to the next event of this CPU; 0: not there yet */
+	uint32_t next; /* distance in the ring to the next event of this CPU; 0: not read yet */
 	uint16_t cpu;
 	uint8_t kind, flags, order, migratetype, fallback_order, fallback_migratetype;
 	bool owner;   /* extfrag: change_ownership */
 	bool batched; /* free: takes effect later; free_batched: has its free */
-	bool taken;   /* the model has its effect already */
-	bool exact;   /* of an alloc that is taken: as predicted */
+	bool taken;   /* the model has already played it */
+	bool exact;   /* a taken alloc was predicted right */
 };
 
 /*
  * Index of the events that have not run, by page: events whose frames have the same hash form a
- * list in the order of the tape. Places are positions in the ring, and wrap as it does.
+ * list in the order of the tape. Places are positions in the ring and wrap with it.
  */
 struct window_link {
 	uint32_t frame;
-	uint16_t earlier, later; /* distance to the next one each way; undefined past the ends */
+	uint16_t earlier, later; /* distance to the neighbours; undefined at the ends */
 };
 
 struct window_list {
@@ -60,19 +60,19 @@ struct event_window {
 int window_new(struct event_window *s, int nr_cpus, struct error *err);
 void window_free(struct event_window *s);
 
-/* The slot for the next event, behind `filled` others that are not added yet. */
+/* The slot for the next event, behind `filled` others not added yet. */
 static inline struct window_event *window_slot(struct event_window *s, int filled)
 {
 	return &s->ring[(s->arrived + (uint64_t)filled) % WINDOW_ROOM];
 }
-/* `filled` slots are filled in: fetch the memory that window_add() needs for them. */
+/* Prefetch the memory that window_add() needs for the `filled` slots. */
 void window_prepare(const struct event_window *s, int filled);
-/* Add the first of the slots that are filled in. */
+/* Add the first filled slot. */
 void window_add(struct event_window *s);
 
 /* The oldest event has run. */
 void window_run(struct event_window *s);
-/* Fetch the memory that window_run() needs for event `number`. */
+/* Prefetch the memory that window_run() needs for event `number`. */
 void window_prefetch(const struct event_window *s, uint64_t number);
 
 static inline struct window_event *window_at(const struct event_window *s, uint64_t number)
@@ -95,7 +95,7 @@ static inline struct window_event *window_coming(const struct event_window *s, i
 	return s->coming[cpu] ? window_at(s, s->coming[cpu] - 1) : NULL;
 }
 
-/* The next event of a page on any CPU: after the one that runs, or after `after`. */
+/* The next event of a page on any CPU: after the current one, or after `after`. */
 struct window_event *window_find_frame(const struct event_window *s,
 				       const struct window_event *after, uint32_t frame);
 

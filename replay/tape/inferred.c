@@ -52,9 +52,7 @@ void inferred_write(struct output *o, const struct model *m, const struct inferr
 	set_valid(columns->event_row_valid, i);
 }
 
-/*
- * The gfp flags of a request without an event: those that lead to the page's zone, and no others.
- */
+/* The gfp flags of a request without an event: only the ones that select the page's zone. */
 static uint32_t flags_for(int migratetype, int zone)
 {
 	uint32_t flags = GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM | GFP_IO | GFP_FS;

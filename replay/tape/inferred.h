@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inferred.h - kernel activity without an event, or with a late one: the table `inferred`.
+ * inferred.h - kernel activity without an event, or with a late event: the table `inferred`.
  *
  * validate infers the rows where the tape contradicts the model. A free run has no such
- * contradiction to learn from, so it plays the rows as further requests: each happens before the
- * row of `event` that it names.
+ * contradictions, so it plays the rows as further requests, each before the row of `event` that it
+ * names.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "output.h"
 #include "tables.h"
 
-/* Which columns a row of kind tuned has; FIELD_PAGES: of drain and lru as well. */
+/* Columns set in a row of kind tuned. FIELD_PAGES also applies to drain and lru. */
 enum {
 	FIELD_ALLOC_FACTOR = 1,
 	FIELD_BELOW_HIGH = 2,
@@ -31,7 +31,7 @@ struct inferred {
 	uint16_t cpu;
 	uint8_t kind; /* INFERRED_KIND_* */
 	uint8_t order, migratetype;
-	uint8_t behind; /* cut: so many entries stay before the block */
+	uint8_t behind; /* cut: entries that stay before the block */
 	uint8_t fields;
 	uint8_t alloc_factor, free_factor;
 	bool below_high, reclaim_active;
@@ -39,7 +39,7 @@ struct inferred {
 	int32_t pages; /* drained, or on an LRU list */
 };
 
-/* Whether the kind is an alloc that happened before its event. */
+/* Whether the kind is an alloc before its event. */
 static inline bool inferred_is_early(int kind)
 {
 	return kind == INFERRED_KIND_EARLY_ALLOC || kind == INFERRED_KIND_DIRECT_ALLOC;
@@ -62,15 +62,15 @@ struct inferred_rows {
 };
 
 /*
- * Store the rows of event row `first` and later. -EINVAL for rows that no model could play, or that
- * go back in time.
+ * Store the rows of event row `first` and later. -EINVAL for rows with impossible values, or out of
+ * order.
  */
 int inferred_load(struct inferred_rows *u, const struct model *m,
 		  const struct inferred_columns *columns, size_t rows, uint64_t first,
 		  struct error *err);
 void inferred_free(struct inferred_rows *u);
 
-/* The next row that happened before row `at` of `event`, or NULL. */
+/* The next row due before row `at` of `event`, or NULL. */
 static inline const struct inferred *inferred_next(struct inferred_rows *u, uint64_t at)
 {
 	if (u->next == u->nr || u->rows[u->next].at > at)

@@ -33,7 +33,7 @@ int load_model(struct load *s, struct error *err)
 	return ret ? ret : recorded_compactions_new(&s->recorded_compactions, s->model, err);
 }
 
-/* The loader of each table, and the columns it reads. */
+/* The loader of each table, and its columns. */
 static int load_table(struct load *s, const struct table *table, const struct ArrowSchema *schema,
 		      const struct ArrowArray *array, struct error *err)
 {
@@ -136,7 +136,7 @@ int load_complete(struct load *s, struct error *err)
 	for (int i = 0; i < s->model->nr_zones; i++) {
 		struct zone *zone = &s->model->zones[i];
 
-		/* Only passes of kswapd take a boost back. */
+		/* Only passes of kswapd remove a boost. */
 		if (!s->model->boost_acts || s->kernel.boost == BOOST_NONE)
 			zone->boost = 0;
 		zone->reclaim_active &= s->model->boost_acts;

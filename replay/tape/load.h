@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * load.h - from the rows of a tape's first snapshot to a model.
+ * load.h - builds a model from the rows of a tape's first snapshot.
  */
 #pragma once
 
@@ -11,14 +11,14 @@
 #include "inferred.h"
 
 struct load {
-	struct kernel kernel;          /* the run's own copy of its row */
+	struct kernel kernel;          /* the run's copy of its kernel row */
 	const struct kernel *recorded; /* row of the tape's own kernel */
 	struct machine machine;
 	struct policy_stack *policies;
 	uint64_t first; /* row of `event` the model starts at */
 	struct zone_spec specs[UINT8_MAX];
 	int nr_specs;
-	bool new_marks;      /* a policy set watermarks, which size the PCPs */
+	bool new_marks;      /* a policy set watermarks: size the PCPs again */
 	bool listed;         /* rows of free_block or block_guess were loaded */
 	struct model *model; /* NULL until all rows of zone are known */
 	struct reclaim_events reclaim_events;
@@ -28,18 +28,18 @@ struct load {
 };
 
 /*
- * Load rows of one table. Rows of zone come first, then any of pcp, pageblock, free_block and
- * pcp_page (zones of an exact snapshot) or block_guess (zones known from /proc/kpageflags only),
- * and in tape order all of reclaim, compaction, inferred and preference. pcp comes before pcp_page.
- * Other tables are ignored. -EINVAL, with name and value, for rows that contradict each other.
+ * Load rows of one table. Order: zone first; then pcp, pageblock, free_block and pcp_page (zones of
+ * an exact snapshot) or block_guess (zones known only from /proc/kpageflags), with pcp before
+ * pcp_page; reclaim, compaction, inferred and preference in tape order. Other tables are ignored.
+ * -EINVAL, with name and value, for contradictory rows.
  */
 int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
 	      const struct ArrowArray *array, struct error *err);
 
-/* Build the model, unless it is there: all rows of zone are loaded. */
+/* Build the model if it does not exist: all rows of zone are loaded. */
 int load_model(struct load *s, struct error *err);
 
-/* Everything is loaded: the model is ready. -ENODATA without a snapshot to start from. */
+/* Complete the model after the last row. -ENODATA without a snapshot to start from. */
 int load_complete(struct load *s, struct error *err);
 
 void load_free(struct load *s);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lru.h - which pages in use at the start were on an LRU list, as their frees show.
+ * lru.h - finds the pages on an LRU list at the start, from their frees.
  *
- * A fallback claims a pageblock by the number of its pages on such a list. Of pages older than the
- * tape only /proc/kpageflags has that, and it is read before the tape begins, under load long
- * before. But a page without an event before it is freed in a batch (mm_page_free_batched:
- * release_pages(), 2.6.32 to 6.18) was on an LRU list.
+ * A claim of a pageblock depends on the number of its pages on an LRU list. For pages older than
+ * the tape only /proc/kpageflags has that number, read some time before the tape begins. But a page
+ * whose first event is a batched free (mm_page_free_batched: release_pages(), 2.6.32 to 6.18) was
+ * on an LRU list at the start.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct lru_found {
 	uint64_t read, begin;
 };
 
-/* For the pages of a model as it stands at the start, which is row `begin`. -ENOMEM. */
+/* For the pages of a model in its state at the start, row `begin`. -ENOMEM. */
 int lru_new(struct lru_found *l, const struct model *m, uint64_t begin, struct error *err);
 void lru_free(struct lru_found *l);
 
@@ -27,5 +27,5 @@ void lru_free(struct lru_found *l);
 void lru_read(struct lru_found *l, const struct model *m, const struct event_columns *columns,
 	      size_t rows);
 
-/* At least so many old pages of a frame's pageblock are on an LRU list. */
+/* Lower bound of the old pages on an LRU list in a frame's pageblock. */
 void lru_learn(const struct model *m, uint32_t frame, uint32_t pages);

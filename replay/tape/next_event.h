@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * next_event.h - the next event of each page that was freed, or left the free lists.
+ * next_event.h - the next event of each page after a free, or after it left the free lists.
  *
- * The next event of a page shows where its free put it, and whether a page of a refill was handed
- * out without an event. It may come any time later, so the tape is read once before its events run,
- * and 2 bits per row are stored.
+ * The next event of a page shows where its free put it, and whether a page of a refill was
+ * allocated without an event. That event may be anywhere later on the tape. So the whole tape is
+ * read once in advance, and 2 bits per row are stored.
  */
 #pragma once
 
@@ -13,20 +13,20 @@
 
 enum next_event {
 	NEXT_NONE,       /* the row is of another kind, or the page has no later event */
-	NEXT_FROM_BUDDY, /* the page leaves the free lists again, by itself or in a larger block */
-	NEXT_FROM_PCP,   /* the page is handed out or drained: it was on a PCP list */
-	NEXT_IS_FREE,    /* the page is freed: it was handed out without an event */
+	NEXT_FROM_BUDDY, /* the page leaves the free lists again, alone or in a larger block */
+	NEXT_FROM_PCP,   /* the page is allocated or drained: it was on a PCP list */
+	NEXT_IS_FREE,    /* the page is freed: it was allocated without an event */
 };
 
 struct next_events {
-	uint8_t *bits;     /* 4 rows to a byte; NULL: nothing is known */
+	uint8_t *bits;     /* 4 rows to a byte; NULL: unknown */
 	uint32_t *pending; /* [frame] number of its last row, + 1, if that row waits for the next
 			      event; else 0 */
 	uint64_t nr_rows, read;
 	uint32_t nr_frames;
 };
 
-/* What the next event of a page, of an EVENT_KIND_*, says of the page. */
+/* The state of a page according to its next event, an EVENT_KIND_*. */
 static inline enum next_event next_event_by_kind(int kind)
 {
 	switch (kind) {
@@ -43,7 +43,7 @@ static inline enum next_event next_event_by_kind(int kind)
 	return NEXT_IS_FREE;
 }
 
-/* Room for `nr_rows` rows about the pages of a model. -ENOMEM. */
+/* Allocate for `nr_rows` rows about the pages of a model. -ENOMEM. */
 int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_rows,
 		    struct error *err);
 void next_events_free(struct next_events *f);
@@ -59,7 +59,7 @@ uint32_t next_event_frame(const struct model *m, const struct zone **zone,
 void next_events_read(struct next_events *f, const struct model *m,
 		      const struct event_columns *columns, size_t rows);
 
-/* All rows were read: free the memory that only reading needs. */
+/* After the last row: free the memory that only reading needs. */
 void next_events_done(struct next_events *f);
 
 static inline enum next_event next_event_of(const struct next_events *f, uint64_t row)

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { SUSPECT_SHARE = 50 }; /* one request in so many is sent elsewhere */
+enum { SUSPECT_SHARE = 50 }; /* at least one request in this many is directed elsewhere */
 #define GFP_LOW_ZONE (GFP_DMA | GFP_DMA32)
 
 int node_preference_new(struct node_preference *p, const struct model *m, struct error *err)
@@ -43,7 +43,7 @@ static bool is_countable(const struct window_event *alloc)
 	return !event_depth(alloc) && !(alloc->gfp_flags & (GFP_THISNODE | GFP_LOW_ZONE));
 }
 
-/* Whether an alloc of a thread landed elsewhere although its CPU's node had so much memory. */
+/* Whether another node served an alloc although the CPU's node was above this watermark. */
 static bool is_unforced(const struct model *m, const struct window_event *alloc, int wmark)
 {
 	uint16_t local = m->cpu_nodes[alloc->cpu];
@@ -82,7 +82,7 @@ void node_preference_see(struct node_preference *p, const struct model *m,
 	p->most = event->pid > p->most ? event->pid : p->most;
 	count->remote += frame_zone(m, event->frame)->node != local;
 	/*
-	 * Without these orders: the event of a request that had to reclaim comes only once it was
+	 * Without these orders: the event of a request that had to reclaim follows only when it is
 	 * served.
 	 */
 	count->unforced += is_unforced(m, event, WMARK_HIGH);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_preference.h - the node that a thread's requests ask first, where they do not name it.
+ * node_preference.h - the node that a thread's requests ask first, if they do not name one.
  *
  * The kernel asks the node of the CPU first, unless a memory policy, a cpuset or the caller says
- * otherwise. No event records those, but the page shows where a request landed. A request that
- * landed elsewhere while the CPU's own node had memory was sent there. A thread with more than a
- * fiftieth of such requests counts as under a memory policy: each of its requests asks the node it
- * was served from.
+ * otherwise. No event records the policy, but the page shows the node that served a request. A
+ * request served by another node while the CPU's own node had memory was directed there. If more
+ * than 1/50 of a thread's requests are of this kind, the thread counts as under a memory policy:
+ * each of its requests first asks the node that served it.
  *
- * validate counts, because its model has at every request the free pages that the kernel had. A
- * free run reads the threads found from the table `preference`.
+ * validate counts these requests, because its model has the kernel's number of free pages at every
+ * request. A free run reads the result from the table `preference`.
  *
- * Not counted are requests that may land elsewhere for other reasons: those with __GFP_THISNODE,
- * whose node is that of the page they got; those in interrupts, which are not the thread's; and
- * those for DMA and DMA32, zones that a node may lack.
+ * Requests with other reasons for a remote page are not counted: __GFP_THISNODE requests, which
+ * name their node; requests in interrupts, which are not the thread's; requests for DMA and DMA32,
+ * because a node may lack these zones.
  */
 #pragma once
 
@@ -30,18 +30,18 @@ struct node_preference_count {
 
 /* The counts of validate; empty on a machine of one node. */
 struct node_preference {
-	struct node_preference_count *threads; /* [pid] or NULL */
-	int32_t most;                          /* highest pid that was counted */
+	struct node_preference_count *threads; /* counts by pid, or NULL */
+	int32_t most;                          /* highest counted pid */
 };
 
 /* -ENOMEM. */
 int node_preference_new(struct node_preference *p, const struct model *m, struct error *err);
 void node_preference_free(struct node_preference *p);
 
-/* The node that an alloc asked first, as far as its page, about to be taken, shows. */
+/* The node that an alloc asked first, as far as its page shows. Before the page is taken. */
 uint16_t node_preference_node(const struct model *m, const struct window_event *alloc);
 
-/* An event is about to run: count it if it is an alloc. */
+/* Before an event runs: count it if it is an alloc. */
 void node_preference_see(struct node_preference *p, const struct model *m,
 			 const struct window_event *event);
 
@@ -49,8 +49,8 @@ void node_preference_see(struct node_preference *p, const struct model *m,
 void node_preference_write(const struct node_preference *p, struct output *o);
 
 /*
- * Threads whose requests ask first the node they land on: a bit for each pid, to be freed, or NULL
- * without such threads. -ENOMEM, or -EINVAL for an impossible pid.
+ * Threads whose requests first ask the node that serves them: a bit for each pid, freed by the
+ * caller, or NULL without such threads. -ENOMEM, or -EINVAL for an impossible pid.
  */
 int node_preference_load(uint64_t **landed, const struct preference_columns *columns, size_t rows,
 			 struct error *err);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define KSWAPD_QUIET_NS                                                                            \
-	1000000ull /* a pass of kswapd is over after so long without an event of its task */
+	1000000ull /* a pass of kswapd ends this long after the last event of its task */
 
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
@@ -61,7 +61,7 @@ static int row_node(const struct model *m, const struct reclaim_columns *columns
 	return columns->node[i];
 }
 
-/* The row just added, if it is of a kswapd, says how long the pass lasts at least. */
+/* If the row just added is of a kswapd, its pass lasts at least until then. */
 static void span_pass(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
 {
 	struct kswapd_pass *kswapd;
@@ -95,7 +95,7 @@ static void begin_reclaim(struct reclaim_events *a, int32_t pid, uint8_t order)
 		*task = (struct reclaiming){pid, order};
 }
 
-/* A task's direct reclaim is over: the order of the request for which it began. */
+/* At the end of a task's direct reclaim: the order of its request. */
 static uint8_t end_reclaim(struct reclaim_events *a, int32_t pid)
 {
 	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
@@ -130,7 +130,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			a->kswapds[where].pid = columns->pid[i];
 			m->boost_acts = true;
 			break;
-		case RECLAIM_KIND_WAKEUP_KSWAPD: /* the task waits: only then the event fires */
+		case RECLAIM_KIND_WAKEUP_KSWAPD: /* the event fires only if the task waits */
 		case RECLAIM_KIND_KSWAPD_SLEEP:
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_END;
 			reclaim_event.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
@@ -159,7 +159,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			where = columns->cpu[i];
 			reclaim_event.order = end_reclaim(a, columns->pid[i]);
 			break;
-		default: /* any other row of a kswapd's task: its pass goes on */
+		default: /* any other row of a kswapd's task prolongs its pass */
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;
 			where = kswapd_node(a, m, columns->pid[i]);
 		}

@@ -3,10 +3,9 @@
  * reclaim_events.h - recorded activity beside the requests: vmstat ticks, direct reclaim, passes of
  * kswapd.
  *
- * All come from the reclaim table, whose rows name the row of `event` after them. A pass begins
- * with kswapd_wake. Its end has no event: it comes after the last row of its task before kswapd
- * sleeps or can be woken again, and counts as over 1 ms after the last event of the task (in guests
- * a pass that finds nothing takes 0.1 ms).
+ * All are in the reclaim table, whose rows name the row of `event` after them. A pass begins with
+ * kswapd_wake. Its end has no event. The end is taken as 1 ms after the task's last event before
+ * kswapd sleeps or can be woken again (in guests a pass that finds nothing takes 0.1 ms).
  */
 #pragma once
 
@@ -14,11 +13,11 @@
 
 struct reclaim_event {
 	uint64_t at, ts;
-	uint64_t last; /* of a pass that begins: the time of its task's last row in it */
+	uint64_t last; /* at a begin of a pass: time of the last row of its task in the pass */
 	enum {
 		RECLAIM_EVENT_TICK,
-		RECLAIM_EVENT_DIRECT_BEGIN, /* a task begins direct reclaim: no zone could serve it
-					     */
+		RECLAIM_EVENT_DIRECT_BEGIN, /* a task begins direct reclaim: no zone could serve its
+					       request */
 		RECLAIM_EVENT_DIRECT_END,   /* the task ends direct reclaim and tries again */
 		RECLAIM_EVENT_KSWAPD_BEGIN,
 		RECLAIM_EVENT_KSWAPD_SEEN,
@@ -27,25 +26,28 @@ struct reclaim_event {
 	int32_t pid;
 	uint16_t where; /* CPU of a tick or task, node of a kswapd */
 	uint8_t class_zone;
-	bool sleeps;   /* of an end: kswapd goes to sleep, and was not just found wakeable */
+	bool sleeps;   /* at an end: kswapd goes to sleep, and no row before showed it wakeable */
 	uint8_t order; /* of the request, as are the flags */
 	uint32_t gfp_flags;
 };
 
-/* The kswapd of one node, as the record shows it. */
+/* The recorded kswapd of one node. */
 struct kswapd_pass {
 	bool known;
 	int32_t pid;
 	size_t begun;   /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
-	uint64_t until; /* end of the running pass, unless kswapd shows again; 0: no pass */
+	uint64_t until; /* end of the running pass if kswapd has no later event; 0: no pass */
 };
 
-/* A task in direct reclaim, or out of it until the alloc for which it went there. */
+/* A task in direct reclaim, or after it until the alloc of its request. */
 struct reclaiming {
 	int32_t pid;
 	uint8_t order;
 };
-enum { RECLAIMING_MAX = 1024, RECLAIMED_MAX = 64 }; /* at a time; of further tasks the order is 0 */
+enum {
+	RECLAIMING_MAX = 1024,
+	RECLAIMED_MAX = 64
+}; /* tasks at a time; a further task has order 0 */
 
 struct reclaim_events {
 	struct reclaim_event *rows;
@@ -63,14 +65,14 @@ int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct e
 void reclaim_events_free(struct reclaim_events *a);
 
 /*
- * Store the rows of event row `first` and later that belong to a pass, a tick or direct reclaim.
- * Watermark boosts act if there are passes, which take them back.
+ * Store the rows of event row `first` and later that belong to a pass, a tick or direct reclaim. If
+ * there are passes, which remove boosts, watermark boosts act.
  */
 int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			const struct reclaim_columns *columns, size_t rows, uint64_t first,
 			struct error *err);
 
-/* The next event that was before row `at` of `event`, or NULL. */
+/* The next reclaim event due before row `at` of `event`, or NULL. */
 static inline const struct reclaim_event *reclaim_events_next(struct reclaim_events *a, uint64_t at)
 {
 	if (a->next == a->nr || a->rows[a->next].at > at)
@@ -91,9 +93,9 @@ static inline uint64_t reclaim_events_next_tick(const struct reclaim_events *a, 
 void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 			   const struct reclaim_event *reclaim_event);
 
-/* A task comes out of direct reclaim; whether an alloc is the one that sent it there. */
+/* A task ends direct reclaim. Whether an alloc is the request for which its task reclaimed. */
 void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event);
 bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order);
 
-/* An event of a task: its own passes go on, passes without an event for 1 ms end. */
+/* An event of a task prolongs its own pass and ends passes without an event for 1 ms. */
 void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid, uint64_t ts);

@@ -109,7 +109,7 @@ struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid)
 	return NULL;
 }
 
-/* The same; a new task takes the place of one that is done. NULL without a free place. */
+/* The same; a new task replaces a finished one. NULL without a free place. */
 static struct compactor *compactor_get(struct recorded_compactions *c, int32_t pid)
 {
 	struct compactor *task = compactor_of(c, pid);
@@ -158,7 +158,7 @@ static void end(struct recorded_compactions *c, struct compactor *task)
 	task->running = task->migrating = false;
 }
 
-/* The block that the iteration which begins with row `from` of c->rows scans, or none. */
+/* The block scanned by the iteration that begins with row `from` of c->rows, or none. */
 static uint64_t next_source(const struct recorded_compactions *c, size_t from, int32_t pid)
 {
 	for (size_t i = from; i < c->nr; i++) {
@@ -173,7 +173,7 @@ static uint64_t next_source(const struct recorded_compactions *c, size_t from, i
 	return UINT64_MAX;
 }
 
-/* Where isolate_freepages goes on: in the same block, or with the one below. */
+/* Where isolate_freepages continues: in the same block, or in the one below. */
 static uint64_t free_scanner(const struct model *m, const struct recorded_compaction_row *row)
 {
 	uint64_t block = 1ull << m->pageblock_order;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recorded_compaction.h - what compaction did to the free lists, from the compaction table.
+ * recorded_compaction.h - the effect of recorded compaction on the free lists, from the compaction
+ * table.
  *
- * The free scanner takes pages off the lists, and the quick searches cut lists like a deck of
- * cards, without a page event. But compaction's own events have the positions of the scanners and
- * what they scanned and took. That is enough to follow the compact_control of each task that
- * compacts (mm/compaction.c, 5.10 to 6.18), and to check at every event that the model followed it
- * well.
+ * The free scanner takes pages off the lists, and the fast searches rotate lists, without a page
+ * event. But compaction's own events have the positions of the scanners and their numbers of
+ * scanned and taken pages. These suffice to follow the compact_control of each compacting task
+ * (mm/compaction.c, 5.10 to 6.18), and to check the result at every event.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 struct recorded_compaction_row {
 	uint64_t at;
-	uint64_t start_pfn, end_pfn; /* of the range scanned, or of the zone */
+	uint64_t start_pfn, end_pfn; /* of the scanned range, or of the zone */
 	uint64_t migrate_pfn, free_pfn;
 	int64_t nr_scanned, nr_taken;
 	uint32_t gfp_flags;
@@ -22,29 +22,29 @@ struct recorded_compaction_row {
 	uint16_t cpu;
 	uint8_t kind;
 	int8_t order;    /* -1: the row has none */
-	int8_t priority; /* of a direct run; -1: the row has none */
+	int8_t priority; /* priority of a direct run; -1: the row has none */
 	int16_t status;
 	bool sync;
 };
 
-/* A task that compacts a zone, as its events show it. */
+/* A task that compacts a zone, followed by its events. */
 struct compactor {
 	int32_t pid;
 	bool running,
 		migrating; /* between begin and end; between migrate_pages_start and its end */
 	bool sync, direct, ignores_skips;
-	int order; /* wanted; below 1: the whole zone */
+	int order; /* order wanted; below 1: the whole zone */
 	int migratetype;
 	struct zone *zone;
 	uint32_t run; /* number of this run, from 1 */
 	uint64_t migrate_pfn, free_pfn;
-	bool found; /* its last quick search for free pages found some: it scans around them */
-	int search_order;  /* of the quick search for free pages */
-	unsigned int fail; /* quick searches that failed in a row */
+	bool found;        /* its last fast search found free pages: it scans around them */
+	int search_order;  /* order of the fast search for free pages */
+	unsigned int fail; /* failed fast searches in a row */
 	struct capture capture;
 };
 
-enum { MAX_COMPACTORS = 64 }; /* at the same time; further tasks are not followed */
+enum { MAX_COMPACTORS = 64 }; /* tasks at the same time; further ones are not followed */
 
 struct recorded_compactions {
 	struct recorded_compaction_row *rows;
@@ -53,21 +53,21 @@ struct recorded_compactions {
 	int nr_tasks;
 	int nr_running;
 	uint32_t runs;
-	uint64_t *deep_from; /* [zone] free scanners at or above it search deep,
-				compact_init_free_pfn */
+	uint64_t *deep_from; /* [zone] a free scanner at or above this pfn searches deep
+				(compact_init_free_pfn) */
 };
 
-/* Callbacks for what following compaction finds; each gets `self`. */
+/* Callbacks for the findings; each gets `self`. */
 struct recorded_compaction_sink {
 	void *self;
-	/* 2^order free pages were taken off their list, of `migratetype`. */
+	/* The task took 2^order free pages off their list of `migratetype`. */
 	void (*isolated)(void *self, const struct compactor *task, uint32_t head, int order,
 			 int migratetype);
-	/* A list was cut: `first` is first now. */
+	/* A list was rotated: `first` is its head now. */
 	void (*cut)(void *self, const struct compactor *task, uint32_t first);
 	/* Whether a free chunk left its list without an event: above 0 yes, below 0 no. */
 	int (*left)(void *self, uint32_t head);
-	/* The model could follow a scanner of `pages`, or it could not. */
+	/* A scanner took `pages`; `exactly`: the model could follow it. */
 	void (*followed)(void *self, struct zone *zone, uint64_t pages, bool exactly);
 };
 
@@ -81,7 +81,7 @@ int recorded_compactions_load(struct recorded_compactions *c,
 			      struct error *err);
 void recorded_compactions_free(struct recorded_compactions *c);
 
-/* The next row that was before row `at` of `event`, or NULL. */
+/* The next row due before row `at` of `event`, or NULL. */
 static inline const struct recorded_compaction_row *
 recorded_compactions_next(struct recorded_compactions *c, uint64_t at)
 {
@@ -93,7 +93,7 @@ recorded_compactions_next(struct recorded_compactions *c, uint64_t at)
 /* The task's run, or NULL. */
 struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid);
 
-/* Follow one row, the one before c->next. */
+/* Follow one row, which precedes c->next. */
 void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 				const struct recorded_compaction_row *row,
 				const struct recorded_compaction_sink *sink);
@@ -106,6 +106,6 @@ void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model
 				    struct compactor *task,
 				    const struct recorded_compaction_row *row,
 				    const struct recorded_compaction_sink *sink);
-/* `scanned`: the first pfn of the pageblock that the migration scanner went to; NONE: to none. */
+/* `scanned`: first pfn of the pageblock that the migration scanner chose; NONE: none. */
 void recorded_compaction_find_source(struct model *m, struct compactor *task, uint64_t scanned,
 				     const struct recorded_compaction_sink *sink);

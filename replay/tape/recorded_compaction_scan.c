@@ -25,22 +25,22 @@ static void isolate(struct model *m, struct compactor *task, uint32_t head,
 	retype_isolated(m, head, order);
 }
 
-/* What a scan of a range in strides looked at, and what it took. */
+/* Numbers of pages scanned and taken by a scan of a range in strides. */
 struct scan {
 	int64_t scanned, taken;
 };
 
-/* How a scan goes on, and what it does with the chunks. */
+/* The stride of a scan, its limit, and the receiver of the chunks. */
 struct taking {
 	uint32_t stride;
-	int64_t most;           /* pages, and little more */
+	int64_t most;           /* pages; the last chunk may exceed it */
 	struct compactor *task; /* the task that takes them; NULL: they are only counted */
 	const struct recorded_compaction_sink *sink;
 };
 
 /*
- * isolate_freepages_block: free chunks that begin where the scanner steps. Large used blocks are
- * taken to be compound, and are passed over at once.
+ * isolate_freepages_block: finds the free chunks that begin at a stride of the scanner. Large used
+ * blocks count as compound and are skipped whole.
  */
 static struct scan scan_range(struct model *m, const struct zone *zone,
 			      const struct recorded_compaction_row *row,
@@ -99,13 +99,13 @@ void recorded_compaction_scan_block(struct model *m, struct compactor *task,
 		scan_range(m, task->zone, row, &(struct taking){1, row->nr_taken, task, sink});
 }
 
-/* What one quick search for free pages would do. */
+/* The result of one fast search for free pages, not applied yet. */
 struct search {
-	uint32_t cuts[NR_PAGE_ORDERS]; /* [order] what comes first then, or NO_FRAME */
+	uint32_t cuts[NR_PAGE_ORDERS]; /* [order] head of the list afterwards, or NO_FRAME */
 	uint32_t found;
 	int found_order;
 	int search_order; /* of the next search */
-	bool preferred;   /* found where the scanner looks first */
+	bool preferred;   /* found in the part that the scanner prefers */
 	int64_t scanned;
 };
 
@@ -115,7 +115,10 @@ static unsigned int scan_limit(const struct compactor *task)
 	return (CLUSTER >> (task->fail < 6 ? task->fail : 6)) + 1;
 }
 
-/* One list from its tail: the entry the search stops at; `found` if it will do. */
+/*
+ * Search one list from its tail. Returns the entry where the search stops; `found`: the entry
+ * suits.
+ */
 static uint32_t search_list(const struct model *m, uint32_t list, uint64_t low_pfn,
 			    uint64_t min_pfn, unsigned int *limit, struct search *search)
 {
@@ -149,7 +152,7 @@ static uint32_t search_list(const struct model *m, uint32_t list, uint64_t low_p
 	return entry == list ? NO_FRAME : entry;
 }
 
-/* fast_isolate_freepages, without doing it. */
+/* fast_isolate_freepages, without its effects. */
 static void search_lists(const struct model *m, const struct compactor *task,
 			 const struct recorded_compaction_row *row, unsigned int limit,
 			 int search_order, struct search *search)
@@ -190,14 +193,14 @@ static bool as_recorded(const struct search *search, const struct recorded_compa
 {
 	int64_t taken = search->found == NO_FRAME ? 0 : 1ll << search->found_order;
 
-	/* The watermark may have forbidden it to take what it had found. */
+	/* The watermark may have forbidden to take the found page. */
 	return (taken == row->nr_taken && search->scanned == row->nr_scanned) ||
 	       (taken && !row->nr_taken && search->scanned - taken + 1 == row->nr_scanned);
 }
 
 /*
- * The depth and the order to begin with that explain a search: the expected ones, or others.
- * Whether there are any.
+ * Find the depth and the first order that explain a search: the predicted ones, or others. Returns
+ * whether there are any.
  */
 static bool explain_search(struct recorded_compactions *c, const struct model *m,
 			   const struct compactor *task, const struct recorded_compaction_row *row,
@@ -229,8 +232,8 @@ static bool explain_search(struct recorded_compactions *c, const struct model *m
 }
 
 /*
- * A search that the model cannot explain, for its lists are in another order: what the tape
- * shows to have left the list of the order found, else what may have.
+ * A search that the model cannot explain, because its lists have another order: take a chunk that
+ * left the list of the found order according to the tape, else one that may have left it.
  */
 static void find_left(const struct model *m, const struct compactor *task,
 		      const struct recorded_compaction_row *row,
@@ -312,8 +315,8 @@ static void move_to_tail(struct model *m, struct compactor *task, uint32_t list,
 }
 
 /*
- * fast_find_migrateblock: a source in which some pages are free already. The events show where the
- * search went, but not which blocks it had to skip.
+ * fast_find_migrateblock: a source block with some free pages. The events show the chosen block,
+ * but not the skipped ones.
  */
 void recorded_compaction_find_source(struct model *m, struct compactor *task, uint64_t scanned,
 				     const struct recorded_compaction_sink *sink)

@@ -7,7 +7,7 @@
 
 enum {
 	NR_CHUNKS = REQUESTS_WINDOW / REQUESTS_CHUNK + 1,
-	HASH_BITS = 13, /* as many lists of waiting frees as may wait */
+	HASH_BITS = 13, /* lists of waiting frees, one for each that may wait */
 };
 
 int requests_init(struct requests *q, const struct model *model, struct anomalies anomalies,
@@ -97,7 +97,7 @@ static uint32_t find_frame(struct requests *q, uint64_t pfn, unsigned order)
 	return (zone->end - zone->start - pfn) >> order ? zone->start + (uint32_t)pfn : NO_FRAME;
 }
 
-/* Which of 64 rows have a value. */
+/* Bitmap of the rows with a value, of 64. */
 struct validity {
 	uint64_t pfn, page_order, migratetype, gfp_flags;
 };
@@ -163,7 +163,7 @@ static bool are_plain(const struct requests *q, const struct event_columns *c,
 
 /*
  * Fill in request `number`; false, with an anomaly, if the row cannot be one. Plain copies come
- * first: gcc spills them if they wait for the branches.
+ * first: gcc spills them if they follow the branches.
  */
 static inline __attribute__((always_inline)) bool
 read_row(struct requests *q, struct waiting *e, uint64_t number, const struct rows *rows, size_t i)
@@ -223,7 +223,7 @@ read_row(struct requests *q, struct waiting *e, uint64_t number, const struct ro
 	return true;
 }
 
-/* Rows of the same 64; returns how many requests they were. */
+/* Read rows of the same 64; returns the number of requests. */
 static inline __attribute__((always_inline)) size_t read_rows(struct requests *q,
 							      const struct rows *rows, size_t first,
 							      size_t end)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * requests.h - the requests of a tape, waiting for their turn.
+ * requests.h - a queue of the requests of a tape.
  *
- * Rows of `event` go in. Allocs, frees and free_batched come out in the same order, once everything
- * that may change their meaning was seen. The kernel reports a free when it begins and, for a page
- * of a batch, again as free_batched when it takes effect; so a free waits for WINDOW requests. Rows
- * that cannot be requests become anomalies. Other kinds of events are ignored.
+ * Input: rows of `event`. Output: allocs, frees and free_batched in the same order, after all rows
+ * that may change their meaning were read. The kernel reports a free when it begins and, for a page
+ * of a batch, again as free_batched when it takes effect. So a free waits for REQUESTS_WINDOW
+ * requests. Rows that cannot be requests become anomalies. Other kinds of events are ignored.
  *
- * Requests come out in chunks, so that the memory for a whole chunk can be fetched before it is
- * needed. The result does not depend on how the rows were cut into batches.
+ * Requests come out in chunks, so the memory of a whole chunk can be prefetched. The result does
+ * not depend on the division of the rows into batches.
  */
 #pragma once
 
@@ -20,15 +20,15 @@ enum {
 	REQUESTS_WINDOW = 128 * REQUESTS_CHUNK,
 };
 
-/* 32 bytes: what the loop over millions of requests reads and writes. */
+/* 32 bytes, because the loop reads and writes it millions of times. */
 struct waiting {
 	struct moment moment;
-	uint32_t frame; /* of the recorded pfn; NO_FRAME if there is none */
+	uint32_t frame; /* frame of the recorded pfn; NO_FRAME if the row has no pfn */
 	union {
 		uint32_t gfp_flags; /* alloc */
-		uint32_t older;     /* free: the one before it in its list */
+		uint32_t older;     /* free: the previous one in its list */
 	};
-	uint32_t at;  /* row of `event`, low half; requests are less than 2^32 rows apart */
+	uint32_t at; /* low 32 bits of the row of `event`; requests are less than 2^32 rows apart */
 	uint8_t kind; /* EVENT_KIND_ALLOC, _FREE or _FREE_BATCHED */
 	uint8_t order, migratetype;
 	bool batched; /* free: takes effect later; free_batched: has its free */
@@ -37,30 +37,30 @@ _Static_assert(sizeof(struct waiting) == 32, "two to a cache line");
 
 struct requests {
 	const struct model *model;
-	const struct zone *zone; /* of the last pfn: most likely of the next */
+	const struct zone *zone; /* zone of the last pfn, most likely of the next as well */
 	struct anomalies anomalies;
-	struct waiting *ring; /* the last REQUESTS_WINDOW and the chunk that is due */
-	uint32_t *latest;     /* [hash of a frame] free, by its number; it heads a list */
+	struct waiting *ring; /* the last REQUESTS_WINDOW, and the due chunk */
+	uint32_t *latest;     /* [hash of a frame] number of the free that heads the list */
 	uint64_t arrived, done;
 	uint64_t last_ts;
-	uint64_t failures; /* of those that arrived: allocs that failed in the record */
+	uint64_t failures; /* arrived allocs that failed in the record */
 };
 
-/* Requests for `model`. -ENOMEM. */
+/* A queue of requests for `model`. -ENOMEM. */
 int requests_init(struct requests *q, const struct model *model, struct anomalies anomalies,
 		  struct error *err);
 void requests_free(struct requests *q);
 
 /*
- * Take rows `first` to `end` - 1, of which row 0 is row `at` of the table, until a chunk
- * may be due. Returns the row to go on with.
+ * Take rows `first` to `end` - 1 of a batch, until a chunk may be due. Row 0 of the batch is row
+ * `at` of the table. Returns the next row to take.
  */
 size_t requests_read(struct requests *q, const struct event_columns *columns, uint64_t at,
 		     size_t first, size_t end);
 
 /*
- * The next requests whose turn it is, or, with `flush`, that still wait; returns how
- * many. They stay until rows are read again; `next` are the REQUESTS_CHUNK that come then,
- * as far as they are known.
+ * The next due requests or, with `flush`, the ones still waiting; returns their number. They stay
+ * valid until rows are read again. `next` has the REQUESTS_CHUNK requests after them, as far as
+ * known.
  */
 size_t requests_due(struct requests *q, bool flush, struct waiting **due, struct waiting **next);

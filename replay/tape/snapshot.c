@@ -68,7 +68,7 @@ static struct zone *find_zone(struct model *m, int node, int type)
 	return NULL;
 }
 
-/* A migratetype of the snapshot as the row knows it. */
+/* The row's migratetype for one of the snapshot. */
 static int known_type(const struct model *m, int migratetype)
 {
 	switch (migratetype) {
@@ -76,14 +76,14 @@ static int known_type(const struct model *m, int migratetype)
 		return m->kernel->highatomic == HIGHATOMIC_NONE ? MIGRATETYPE_MOVABLE : migratetype;
 	case MIGRATETYPE_RESERVE:
 		return m->kernel->reserve_blocks ? migratetype : MIGRATETYPE_MOVABLE;
-	case MIGRATETYPE_ISOLATE: /* a passing state, which nothing in a free run would end */
+	case MIGRATETYPE_ISOLATE: /* a temporary state, which no event of a free run would end */
 		return MIGRATETYPE_MOVABLE;
 	default:
 		return migratetype;
 	}
 }
 
-/* The parts of a zone have PCPs of their own size, whatever the size was on the tape. */
+/* The parts of a zone have PCPs of their own size, not of the recorded size. */
 static void load_pcp_of_parts(struct model *m, const struct pcp_columns *columns, size_t i)
 {
 	for (int z = 0; z < m->nr_zones; z++) {
@@ -133,7 +133,10 @@ int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 			pcp->expire = columns->expire[i];
 		if (is_valid(columns->vm_stat_diff_valid, i) && zone->stat_threshold)
 			vmstat_diff_load(zone, pcp, columns->vm_stat_diff[i]);
-		/* An auto-tuned high starts anywhere; another kind keeps its formula's. */
+		/*
+		 * An auto-tuned high may start at any recorded value; the other kinds take only a
+		 * value of their own kind.
+		 */
 		if (m->kernel->pcp_tuning != PCP_AUTO &&
 		    m->kernel->pcp_tuning != recorded->pcp_tuning)
 			continue;
@@ -180,7 +183,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 	return 0;
 }
 
-/* The frame of 2^order pages that no other row of the snapshot covers. */
+/* The frame of 2^order pages, if no other row of the snapshot covers them. */
 static int claim_old(struct model *m, const char *table, uint64_t pfn, int order, uint32_t *out,
 		     struct error *err)
 {
@@ -350,7 +353,10 @@ void snapshot_complete(struct model *m)
 				free_list_del(m, zone, frame);
 				free_list_add(m, zone, frame, f->order, type, true);
 			}
-			/* Its other blocks are of its type, or the tape contradicts itself. */
+			/*
+			 * The other blocks of the chunk must have its type, or the tape contradicts
+			 * itself.
+			 */
 			if (f->state == FRAME_FREE && m->kernel->drained_type == DRAINED_BLOCK)
 				set_block_type(m, frame, f->order, type);
 			frame += 1u << f->order;
@@ -374,7 +380,7 @@ void snapshot_complete(struct model *m)
 		set_valid(columns->column##_valid, i);                                             \
 	} while (0)
 
-/* The columns every snapshot table begins with; leaves the calling loop without memory. */
+/* Fill in the first columns of every snapshot table; leaves the calling loop without memory. */
 #define BEGIN_ROW(output, at)                                                                      \
 	size_t i = output_row(output, &columns);                                                   \
 	if (!columns)                                                                              \

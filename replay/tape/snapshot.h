@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot.h - the model's state from and to the snapshot tables.
+ * snapshot.h - reads and writes the model's state as snapshot tables.
  */
 #pragma once
 
@@ -11,8 +11,8 @@ int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone
 		   size_t rows, struct error *err);
 
 /*
- * Rows of snapshot 0 into a fresh model. `recorded` is the row of the kernel they are
- * from: the size of its PCPs is the model's if both size them the same way.
+ * Rows of snapshot 0 into a fresh model. `recorded` is the row of the tape's kernel. The model
+ * takes over the recorded sizes of PCPs if both rows size PCPs the same way.
  */
 int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 		      const struct pcp_columns *columns, size_t rows, struct error *err);
@@ -26,13 +26,13 @@ int snapshot_load_block_guess(struct model *m, const struct block_guess_columns 
 			      size_t rows, struct error *err);
 
 /*
- * Everything is loaded: make the free lists what the row of the model would have made
- * of them. Lists from free_block keep their order and type where the row allows it; of
- * block_guess each block goes to its pageblock's list.
+ * After the last row: adapt the free lists to the rules of the model's row. Lists from free_block
+ * keep their order and type if the row allows it. Each block from block_guess goes to its
+ * pageblock's list.
  */
 void snapshot_complete(struct model *m);
 
-/* Outputs of the end state, in this order. */
+/* Output tables of the end state, in this order. */
 enum {
 	END_ZONE,
 	END_PCP,
@@ -45,5 +45,5 @@ enum {
 };
 extern const struct table *const end_tables[NR_END];
 
-/* The model's state as snapshot 1, read at `ts`. */
+/* Write the model's state as snapshot 1, read at `ts`. */
 void snapshot_write(const struct model *m, struct output *const outputs[NR_END], uint64_t ts);

@@ -7,7 +7,7 @@
 
 enum {
 	ROWS = 1 << 12,
-	MISS_ROWS = 1 << 20, /* rows written; all are counted */
+	MISS_ROWS = 1 << 20, /* most rows written; all misses are counted */
 };
 
 int accuracy_new(struct accuracy *s, struct run *run, struct error *err)

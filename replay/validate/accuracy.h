@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accuracy.h - how often the model was right, and what it took over from the record. */
+/*
+ * accuracy.h - counts of the model's correct predictions, and of the corrections from the record.
+ */
 #pragma once
 
 #include "model/force_state.h"
@@ -7,7 +9,7 @@
 #include "tape/event_window.h"
 #include "tables.h"
 
-/* Decisions of the kernel: the enum of the tables exactness and miss. */
+/* Decisions of the kernel, as in the tables exactness and miss. */
 enum decision {
 	DECISION_ALLOC,
 	DECISION_ZONE_LOCKED,
@@ -55,11 +57,11 @@ struct miss {
 };
 #define NONE UINT64_MAX
 
-/* Counts for a run that has its model; the tables become output lists of the run. -ENOMEM. */
+/* Counts for a started run; the tables become output lists of the run. -ENOMEM. */
 int accuracy_new(struct accuracy *s, struct run *run, struct error *err);
 void accuracy_free(struct accuracy *s);
 
-/* Count a decision; a miss is counted by accuracy_miss(). */
+/* Count a decision; accuracy_miss() counts a miss. */
 static inline void accuracy_count(struct accuracy *s, const struct zone *zone,
 				  enum decision decision, enum verdict verdict)
 {
@@ -73,6 +75,6 @@ static inline void accuracy_count(struct accuracy *s, const struct zone *zone,
 void accuracy_miss(struct accuracy *s, const struct miss *miss);
 void accuracy_repair(struct accuracy *s, const struct zone *zone, int cause, uint64_t pages);
 
-/* Intervals that end before `ts` become rows. */
+/* Write rows for the intervals that end before `ts`. */
 void accuracy_advance(struct accuracy *s, uint64_t ts);
 void accuracy_finish(struct accuracy *s);

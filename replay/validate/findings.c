@@ -36,7 +36,10 @@ void repaired(struct validate *v)
 		v->config.observer->repaired(v->config.observer->self, v);
 }
 
-/* A miss that is none if pages were taken without an event; their frees will prove that. */
+/*
+ * A pending miss, refuted if the pages before it were taken without an event; their frees prove
+ * that.
+ */
 struct pending_miss *new_pending_miss(struct validate *v, const struct miss *miss)
 {
 	struct pending_miss *pending_miss = v->free_pending_miss;
@@ -53,7 +56,7 @@ struct pending_miss *new_pending_miss(struct validate *v, const struct miss *mis
 	return pending_miss;
 }
 
-/* One page less to wait for; the last one decides. */
+/* Settle one page of a pending miss; the last page decides. */
 static void settle_pending_miss(struct validate *v, struct pending_miss *pending_miss)
 {
 	if (!pending_miss->waiting || --pending_miss->waiting)
@@ -88,7 +91,7 @@ void resolve_pending_miss(struct validate *v, uint32_t frame, bool proof)
 		return;
 	f->list = 0;
 	if (f->next >=
-	    MAX_PENDING_MISSES) /* no pending miss, or the page was part of other blocks since */
+	    MAX_PENDING_MISSES) /* none, or the page has been part of other blocks since */
 		return;
 	pending_miss = &v->pending_misses[f->next];
 	if (!proof)
@@ -96,7 +99,7 @@ void resolve_pending_miss(struct validate *v, uint32_t frame, bool proof)
 	settle_pending_miss(v, pending_miss);
 }
 
-/* If the request of `row` asked the page's node first, and not its CPU's: a row of that. */
+/* Write a row if the request of `row` first asked the page's node instead of the CPU's. */
 static void emit_landed(struct validate *v, struct inferred row, uint8_t flags)
 {
 	const struct window_event alloc = {

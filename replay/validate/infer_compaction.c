@@ -52,9 +52,9 @@ void predict_compaction(struct validate *v, const struct recorded_compaction_row
 }
 
 /*
- * Whether a freed target of migration was in use: its owner released it while the task that moved
- * it there still held it, and the allocator has it back. A page that goes back to compaction has
- * two frees in a row: this one, and one later.
+ * Whether a freed target of migration was in use: its owner released it while the migrating task
+ * still held it, and the free returns it to the allocator. A page that returns to compaction has
+ * two frees in a row instead: this one, and a later one.
  */
 static bool was_used(const struct validate *v, const struct window_event *free)
 {
@@ -75,7 +75,7 @@ bool is_given_back(struct validate *v, const struct window_event *event)
 	if (f->state == FRAME_USED)
 		return task->run && f->list == ISOLATED && f->next == task->run &&
 		       !was_used(v, event);
-	/* The model did not see it taken. A source is in use until it is freed. */
+	/* The model missed that the page was taken. A source stays in use until its free. */
 	next = window_find_frame(&v->window, NULL, event->frame);
 	return !next || next->kind == EVENT_KIND_FREE;
 }

@@ -5,7 +5,9 @@
 #include "model/scan_effects.h"
 #include "model/zone.h"
 
-enum { LATE_WITHIN = 512 }; /* events from an alloc to one whose page was taken before it */
+enum {
+	LATE_WITHIN = 512
+}; /* most events from an alloc to a later one whose page was taken before it */
 
 struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
 				uint32_t frame, int order, int within)
@@ -73,8 +75,8 @@ void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migrat
 }
 
 /*
- * Whether a page that was missing on its list, and has no later event, was on none: the interrupt
- * that freed it found a lock taken, which was the PCP's then.
+ * Whether a page missing on its list, and without a later event, was never on it: the interrupt
+ * that freed the page found a lock taken, so that was the PCP's lock.
  */
 static bool went_past(const struct validate *v, uint32_t frame)
 {
@@ -103,8 +105,8 @@ void free_unaccounted(struct validate *v)
 }
 
 /*
- * Whether an entry of a list may have left it by now: it has no later event, or that is a free. If
- * so, those below it could leave after it came.
+ * Whether an entry may have left its list by now: it has no later event, or its next event is a
+ * free. If so, lower entries could leave after it was added.
  */
 static bool may_have_left(const struct validate *v, uint32_t entry)
 {
@@ -172,8 +174,8 @@ static bool is_just_freed(const struct validate *v, uint32_t entry)
 }
 
 /*
- * An entry of a list whose next event is a free, below one whose next event is another: so it was
- * handed out before that one was freed. Those on top may be handed out later.
+ * Find an entry whose next event is a free, below an entry with another next event: the lower one
+ * was allocated before the free of the upper one. Entries on top may be allocated later.
  */
 static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
 {
@@ -194,7 +196,7 @@ static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, i
 	return NO_FRAME;
 }
 
-/* Entries on top of the lists whose next event is a free, and soon. */
+/* Top entries of the lists whose next event is a free, and soon. */
 static void take_freed_next(struct validate *v, struct pcp *pcp)
 {
 	enum { LOOK_AT = 16 };

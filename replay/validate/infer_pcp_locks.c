@@ -2,12 +2,12 @@
 #include "model/buddy.h"
 #include "validate_run.h"
 
-enum { INTERRUPT_MAX = 8192 }; /* events of an interrupt */
-#define LOCK_NS    200000ull   /* from a zone's lock to the end of the PCP's */
-#define ATTEMPT_NS 2000ull     /* from a free's event to its try for the PCP's lock */
-#define RELEASE_NS 5000ull     /* from the zone's lock of a drain to the next holder's event */
+enum { INTERRUPT_MAX = 8192 }; /* most events of an interrupt */
+#define LOCK_NS    200000ull   /* ns from a zone's lock to the release of the PCP's lock */
+#define ATTEMPT_NS 2000ull     /* ns from a free's event to its try for the PCP's lock */
+#define RELEASE_NS 5000ull     /* ns from a drain's zone lock to the next holder's event */
 
-/* The first event after `event` that is no deeper in interrupts than `depth`, or NULL. */
+/* The first event after `event` with an interrupt depth of at most `depth`, or NULL. */
 static const struct window_event *after_interrupt(const struct validate *v,
 						  const struct window_event *event, int depth)
 {
@@ -20,7 +20,7 @@ static const struct window_event *after_interrupt(const struct validate *v,
 	return NULL;
 }
 
-/* The next event of a freed page: of the whole tape, if that was read before. */
+/* The next event of a freed page, on the whole tape after a preview, else in the window. */
 static enum next_event next_event_of_free(const struct validate *v, const struct window_event *free)
 {
 	const struct window_event *next;
@@ -32,8 +32,8 @@ static enum next_event next_event_of_free(const struct validate *v, const struct
 }
 
 /*
- * Where the pages that an interrupt freed went, by their next events: above 0 to the buddy, below 0
- * to the PCP, 0 unknown.
+ * The destination of the pages that an interrupt freed, by their next events: above 0 the buddy,
+ * below 0 the PCP, 0 unknown.
  */
 static int frees_went_past(const struct validate *v, const struct window_event *first,
 			   const struct zone *zone)
@@ -61,8 +61,9 @@ bool interrupts_holder(const struct validate *v, const struct window_event *even
 
 /*
  * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock disables
- * preemption. Where the tape shows that, an interrupt without the flag interrupted no holder. One
- * with it interrupted the holder of some lock; the next events of the pages show of which.
+ * preemption. If the tape shows preemption, an interrupt without the flag interrupted no holder. An
+ * interrupt with the flag interrupted the holder of some lock; the next events of the pages show
+ * which lock.
  */
 bool pcp_lock_taken(struct validate *v, const struct window_event *event, const struct zone *zone)
 {
@@ -90,8 +91,8 @@ bool pcp_lock_taken(struct validate *v, const struct window_event *event, const 
 }
 
 /*
- * `last` is the last event under the zone's lock. The PCP's lock, which was taken before, is held a
- * little longer. An interrupt that was waiting comes in between.
+ * `last` is the last event under the zone's lock. The PCP's lock, taken earlier, is held a little
+ * longer. A pending interrupt runs between the two releases.
  */
 void pcp_lock_after_burst(struct validate *v, const struct window_event *last,
 			  const struct zone *zone)
@@ -113,7 +114,7 @@ void pcp_lock_in_batch(struct validate *v, const struct window_event *event,
 		v->holders[event->cpu] = (struct holder){zone, next->ts, event_depth(event), true};
 }
 
-/* The holder, or the task it interrupted, goes on: the lock is free. */
+/* The holder, or the task that it interrupted, continues: the lock is free. */
 void pcp_lock_release(struct validate *v, const struct window_event *event)
 {
 	struct holder *holder = &v->holders[event->cpu];
@@ -136,7 +137,7 @@ void pcp_lock_remote(struct validate *v, const struct pcp *pcp, const struct win
 
 /*
  * The last event before a free tries for the PCP's lock: its own; or, for the first of a batch, the
- * batch's last free. Of a batch only pages that found the lock free have a free_batched.
+ * batch's last free. In a batch, only pages that found the lock free have a free_batched.
  */
 static const struct window_event *before_attempt(const struct validate *v,
 						 const struct window_event *free)
@@ -192,7 +193,7 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 		return next_event_of_free(v, free) == NEXT_FROM_PCP ? REMOTE_NONE : REMOTE_HELD;
 	if (drain_comes(v, free, attempt, zone) && next_event_of_free(v, free) != NEXT_FROM_PCP)
 		return REMOTE_COMES;
-	/* Whichever CPU had the lock: a page that leaves the free lists next was on no PCP list. */
+	/* For any holder: a page that leaves the free lists next was on no PCP list. */
 	return v->next_events.bits && next_event_of(&v->next_events, free->at) == NEXT_FROM_BUDDY
 		       ? REMOTE_HELD
 		       : REMOTE_NONE;

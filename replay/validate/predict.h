@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * predict.h - what the files share that predict the events of a run and compare.
+ * predict.h - functions that predict the events of a run and compare them with the record.
  *
  *   predict_buddy.c       one page that leaves the free lists
  *   predict_refill.c      a refill, or one page past the PCP
  *   predict_alloc.c       the page of an alloc
  *   predict_free.c        a free, and whether it drains the PCP
  *   predict_drain.c       the pages of a drain, and the vmstat worker
- *   predict_tuning.c      the tuning of a PCP that a refill or a drain showed
- *   predict_list_order.c  the zone whose turn it was
+ *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
+ *   predict_list_order.c  the zone that served a request
  *   infer_pcp.c           pages that left a PCP list without an event
  */
 #pragma once
@@ -25,7 +25,7 @@ static inline bool is_taking(const struct window_event *event)
 	       event->kind == EVENT_KIND_ALLOC_EXTFRAG;
 }
 
-/* The row of `event`, not after the one that runs, of which the low half is `low`. */
+/* The last row of `event` up to the current one whose low 32 bits are `low`. */
 static inline uint64_t row_of(const struct validate *v, uint32_t low)
 {
 	uint64_t running = window_at(&v->window, v->window.done)->at;
@@ -37,13 +37,13 @@ static inline uint64_t row_of(const struct validate *v, uint32_t low)
 
 /* Whether the place of a free block on its list is a guess. */
 bool is_guess(const struct validate *v, uint32_t head);
-/* Whether the place of a page depends on facts that the tape has not shown yet. */
+/* Whether the place of a page depends on facts not shown by the tape so far. */
 bool is_unknown(const struct validate *v, uint32_t frame);
 /* The events of one page that leaves the free lists, from `event` on. */
 void read_pick(const struct validate *v, struct window_event *event, struct pick *pick);
 /*
- * Take one page off the free lists, as the model would and then as recorded. Whether the two are
- * the same.
+ * Take one page off the free lists: by the model's rules, then as recorded. Returns whether the two
+ * are the same.
  */
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick);
@@ -55,16 +55,16 @@ void consume(const struct pick *pick);
 /* The request of an alloc event. */
 struct request request_of(const struct model *m, const struct window_event *alloc);
 /*
- * An interrupt is about to change the PCP. If it interrupted an alloc that has its page already,
- * take that page first: else the interrupt would change its turn.
+ * An interrupt is about to change the PCP. If the interrupted alloc already has its page, take that
+ * page first: otherwise the alloc would get another page.
  */
 void settle_interrupted(struct validate *v, const struct window_event *event);
 
 /* predict_refill.c */
 
 /*
- * An alloc got the page that a refill of its empty PCP would have brought first, without an event
- * of a refill. Infer the refill, if there was one; whether there was.
+ * An alloc got the first page of a refill of its empty PCP, but the refill has no event. Infer the
+ * refill. Returns whether there was one.
  */
 bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
 		  struct pcp *pcp);
@@ -82,50 +82,46 @@ void count_size(struct validate *v, const struct window_event *event, struct zon
 /* A drain that the model predicts. */
 struct drain_due {
 	int pages, list;
-	int piece;      /* under one hold of the lock: its last entry is drained whole */
-	bool recorded;  /* of a whole PCP: the record says when, and how many pages is not predicted
-			 */
+	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
+	bool recorded;  /* drain of a whole PCP: its time is recorded, its size not predicted */
 	uint64_t until; /* row of `event` */
 };
 
 struct drained {
 	int pages; /* recorded */
-	int last;  /* of these, in the last entry, which is drained whole */
-	int due;   /* that the model would have drained, the last entry of a piece as a whole */
+	int last;  /* pages of these in the last entry, which is drained whole */
+	int due;   /* pages that the model would have drained, with whole last entries of pieces */
 	bool all;  /* the PCP is empty */
 };
 
 /*
- * The list that a drained page was on: as the model has it, which need not be that of its
- * pageblock's type, for the type may have changed since; else the list of that type.
+ * The list of a drained page: the list in the model if the page is on one, because the type of its
+ * pageblock may have changed since; else the list of that type.
  */
 uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
 		       const struct window_event *drain);
 
-/* Compare the events of one drain, up to row `until`, with what the model would drain. */
+/* Compare the events of one drain, up to row `until`, with the model's drain. */
 struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
 			     const struct drain_due *due);
 
 /* predict_tuning.c */
 
 /*
- * Find the tuning of the PCP and marks of the zone with which a refill of `size` entries would have
- * had that size, and write a row of it. `before`: the PCP before the refill.
+ * Find the tuning of the PCP and marks of the zone that explain a refill of `size` entries, and
+ * write them as a row. `before`: the PCP before the refill.
  */
 void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const struct pcp *before,
 		 const struct pick *pick, int size);
-/* The same for a free with a following drain of another size than predicted, or without one. */
+/* The same for a free whose drain has another size than predicted, or is missing. */
 void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
 		   const struct drained *drained);
-/*
- * The same for the decay of a high, which was that of `before` when it began: only `drained` pages
- * of it were drained.
- */
+/* The same for a decay that began with the high of `before` and drained only `drained` pages. */
 void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, struct pcp *pcp,
 		const struct pcp *before, int drained);
-/* The same for a drain without a cause on the tape, of as many pages as the vmstat tick drains. */
+/* The same for a drain without a cause on the tape and with the size of a vmstat tick's drain. */
 void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages);
-/* `high` of a PCP is certain: the effect of marks of the zone on it so far was right. */
+/* `high` of a PCP is certain: the zone's marks have had the right effect on it so far. */
 static inline void trust_high(struct validate *v, const struct pcp *pcp)
 {
 	v->highs[pcp->number] = pcp->high;
@@ -134,13 +130,13 @@ static inline void trust_high(struct validate *v, const struct pcp *pcp)
 /* predict_list_order.c */
 
 /*
- * A request was served from a zone. Learn from that whether the zone's boost is over; and for a
- * page that is to be written, which nodes are at their limit of dirty pages.
+ * A zone served a request. Learn whether the zone's boost has ended and, from a __GFP_WRITE
+ * request, which nodes are at their limit of dirty pages.
  */
 void predict_list_order(struct validate *v, const struct request *rq, struct zone *served);
 /*
- * Whether the request was served earlier, and its event was late: now the zone is below its low
- * watermark, and another zone that may serve the request is above its own.
+ * Whether the request was served before its late event: the zone is now below its low watermark,
+ * and another allowed zone is above its own.
  */
 bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served);
 
@@ -149,37 +145,37 @@ bool missed_turn(const struct validate *v, const struct request *rq, const struc
 /* The alloc of a page among the next `within` events of the CPU, or NULL. */
 struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
 				uint32_t frame, int order, int within);
-/* Whether the next event of a page is a free: it was handed out without an event. */
+/* Whether the next event of a page is a free: the page was allocated without an event. */
 bool is_freed_next(const struct validate *v, uint32_t frame);
-/* An alloc happens before the event that runs; its own event comes later. */
+/* Play an alloc before the current event; its own event follows later. */
 void emit_early(struct validate *v, const struct window_event *alloc);
-/* The same past the PCP, before row `at`; 0: the one that runs. */
+/* The same past the PCP, before row `at`; 0: the current row. */
 void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t at);
-/* The next alloc of a page that is first on its PCP list in the model takes it. */
+/* The next alloc of the page, which is first on its PCP list in the model, takes it. */
 void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp);
-/* The same before its event: now. */
+/* The same, now, before the event of that alloc. */
 void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp);
-/* An entry left its list without an event, before row `at` of `event`; 0: the one that runs. */
+/* An entry left its list without an event, before row `at` of `event`; 0: the current row. */
 void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at);
 /*
- * Now the tape shows that an entry left its list without an event. It was the first there, so it
- * left before the entry above it was freed onto the list: the row of that free, or 0.
+ * The tape now shows that an entry left its list without an event. It was first on the list then,
+ * so it left before the free of the entry above it. Returns the row of that free, or 0.
  */
 uint64_t left_before(const struct validate *v, uint32_t entry);
 /* The same for all entries of a PCP from `top` down to `entry`. */
 void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry);
-/* The same for an entry and those above it that came with the same refill. */
+/* The same for an entry and the entries above it from the same refill. */
 void take_buried(struct validate *v, uint32_t entry);
 /*
- * An entry stands before the one that was handed out: so it was handed out before. Its alloc event
- * is still to come, or there is none. Whether the tape proves that, this alloc not counted.
+ * An entry before the allocated one on the list was allocated earlier. Its alloc event comes later,
+ * or does not exist. Returns whether the tape proves that without this alloc.
  */
 bool take_inferred(struct validate *v, const struct window_event *event, struct pcp *pcp,
 		   uint32_t entry, int migratetype);
 /*
- * The PCP should have overflown, and did not: it holds fewer pages than the model has. Take those
- * of its first entries that were taken without an event; whether there are any.
+ * The PCP did not overflow when predicted: it holds fewer pages than the model has. Take the first
+ * entries that were allocated without an event. Returns whether there are any.
  */
 bool take_proved(struct validate *v, struct pcp *pcp);
-/* An event of a page that was on a PCP list since before the start. */
+/* Handle an event of a page that was on a PCP list before the start. */
 void saw_pcp_page(struct validate *v, const struct window_event *event);

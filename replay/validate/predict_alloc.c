@@ -5,7 +5,7 @@
 #include "model/scan_effects.h"
 #include "model/zone.h"
 
-enum { DEPTH_MAX = 65536 }; /* entries a page may lie deep in a PCP list */
+enum { DEPTH_MAX = 65536 }; /* largest searched depth of a PCP list */
 
 struct request request_of(const struct model *m, const struct window_event *event)
 {
@@ -18,7 +18,7 @@ struct request request_of(const struct model *m, const struct window_event *even
 	};
 }
 
-/* How deep an entry lies in its list: DEPTH_MAX if it is not there. */
+/* Depth of an entry in its list; DEPTH_MAX if it is not there. */
 static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
 {
 	int depth = 0;
@@ -31,8 +31,8 @@ static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
 }
 
 /*
- * Take the entries before the page of `miss` on its list. Whether the tape proves all of that
- * already; else a pending miss waits for the rest.
+ * Take the entries before the page of `miss` on its list. Returns whether the tape already proves
+ * that all were taken; else a pending miss waits for the rest.
  */
 static bool take_those_before(struct validate *v, struct window_event *event, struct pcp *pcp,
 			      uint32_t list, struct miss *miss)
@@ -60,7 +60,7 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 	return !pending_miss;
 }
 
-/* The recorded page is not the first of the list in the model: take it all the same. */
+/* The recorded page is not first on the model's list: take it anyway. */
 static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
 			   uint32_t list)
 {
@@ -119,7 +119,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 	repaired(v);
 }
 
-/* Whether an alloc's page is the one that its CPU's PCP would hand out. */
+/* Whether an alloc's page is the next entry of its CPU's PCP. */
 static bool is_first(const struct model *m, const struct window_event *alloc, struct pcp **pcp)
 {
 	struct request rq = {.gfp_flags = alloc->gfp_flags,

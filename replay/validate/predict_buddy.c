@@ -71,7 +71,7 @@ static bool zone_locked_as_recorded(const struct validate *v, const struct pick 
 	       predicted->migratetype == pick->zone_locked->migratetype;
 }
 
-/* Why a page was not where the model had it, as far as the model can say. */
+/* The cause of a page's wrong place in the model, as far as known. */
 static int cause_of(enum place place)
 {
 	switch (place) {
@@ -87,7 +87,7 @@ static int cause_of(enum place place)
 	return REPAIR_CAUSE_UNEXPLAINED;
 }
 
-/* The model takes `frame`; the record says `pick`. Both decisions are counted. */
+/* Compare the model's `frame` with the recorded `pick`, and count both decisions. */
 static bool count_pick(struct validate *v, struct zone *zone, const struct pick *pick,
 		       uint32_t frame)
 {
@@ -128,7 +128,7 @@ static bool count_pick(struct validate *v, struct zone *zone, const struct pick 
 	return frame == pick->frame;
 }
 
-/* The pageblocks of a claim: that of the page, or all of a whole chunk. */
+/* The pageblocks of a claim: the page's own, or all of a whole chunk. */
 static void retype(struct model *m, uint32_t frame, int chunk_order, int migratetype)
 {
 	uint32_t end = frame + (chunk_order < m->pageblock_order ? 1 : 1u << chunk_order);
@@ -162,8 +162,8 @@ static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
 }
 
 /*
- * Whether 2^order pages from `head`, used in the model at least in part, are free: by their next
- * events they leave the free lists.
+ * Whether 2^order pages from `head`, used in the model at least in part, are free: their next
+ * events take them off the free lists.
  */
 static bool is_free_unrecorded(const struct validate *v, uint32_t head, int order)
 {
@@ -186,8 +186,8 @@ static bool is_free_unrecorded(const struct validate *v, uint32_t head, int orde
 }
 
 /*
- * A free chunk is not on its list. If its buddy was freed without an event, the two are one chunk
- * of a higher order. Else it is no free chunk any more.
+ * A free chunk is missing from its recorded list. If its buddy was freed without an event, the two
+ * are one chunk of a higher order. Otherwise it is not free any more.
  */
 static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
 {
@@ -222,8 +222,8 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
 }
 
 /*
- * A chunk that is not first on its list is first in the record. The entries before it go to the
- * end: a few chunks one by one; page reporting cuts and turns a whole list.
+ * The record has another chunk first on a list. Move the entries before that chunk to the end: a
+ * few chunks one by one; page reporting rotates a whole list.
  */
 static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int behind)
 {
@@ -242,8 +242,8 @@ static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int beh
 }
 
 /*
- * Whether the next page of the burst is first on a list of a smaller order than this page's chunk,
- * as the model has them. Then those lists are right, and the chunk is not free.
+ * Whether the next page of the burst is first on a model list of a smaller order than this page's
+ * chunk. Then those lists are right, and the chunk is not free.
  */
 static bool is_small_next(const struct validate *v, const struct zone *zone,
 			  const struct pick *pick, const struct frame *chunk)
@@ -261,8 +261,8 @@ static bool is_small_next(const struct validate *v, const struct zone *zone,
 }
 
 /*
- * The kernel took `pick` where the model had other chunks before it on its list, or of a smaller
- * order. Those are no free chunks any more, or the list was cut and turned.
+ * The kernel took `pick`, but the model had other chunks before it on its list, or of a smaller
+ * order. Either these are not free any more, or the list was rotated.
  */
 static void make_first(struct validate *v, struct zone *zone, const struct pick *pick)
 {
@@ -288,9 +288,7 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	}
 	type = f->list;
 	if (chunk != pick->frame || is_small_next(v, zone, pick, f)) {
-		/*
-		 * The page was taken by itself: so the block it would have merged with is not free.
-		 */
+		/* The page was taken alone, so its merge partner is not free. */
 		emit_isolated(v, buddy, pick->order);
 		force_used(m, buddy, pick->order);
 		m->frames[buddy].list = ISOLATED;
@@ -308,8 +306,8 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 }
 
 /*
- * A page that leaves the free lists was not on one in the model: its free had no event, or went
- * past the PCP, where the model has it or assumes it was taken without an event.
+ * A page leaves the free lists but is not on one in the model. Its free had no event, or bypassed
+ * the PCP, while the model put it there or took it off again without an event.
  */
 static void emit_freed(struct validate *v, const struct pick *pick)
 {

@@ -8,8 +8,8 @@
 #include <limits.h>
 
 enum {
-	WORKER_WITHIN = 256, /* events from the start of the vmstat worker to its drain */
-	PAUSE_NS = 1000000,  /* between two drains, and not within one */
+	WORKER_WITHIN = 256, /* most events from the start of the vmstat worker to its drain */
+	PAUSE_NS = 1000000,  /* ns: a longer pause separates two drains */
 };
 
 uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
@@ -38,15 +38,15 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct w
 	no_guess(v, block_head(m, event->frame));
 }
 
-/* Whether the tape shows an entry of a PCP later: where a drain takes it, or an alloc. */
+/* Whether a later drain or alloc shows an entry of a PCP. */
 static bool is_there_later(const struct window_event *next)
 {
 	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
 }
 
 /*
- * An entry of a PCP is gone. So are those right above it that the drain did not find either, up to
- * `victim`: they left first.
+ * Remove an entry that has left a PCP, and the entries right above it, up to `victim`, that the
+ * drain did not find either: they left first.
  */
 static void take_series(struct validate *v, const struct window_event *event, struct pcp *pcp,
 			uint32_t entry)
@@ -61,9 +61,9 @@ static void take_series(struct validate *v, const struct window_event *event, st
 }
 
 /*
- * The kernel drained another entry of the list than the model's next one, or, emptying all lists,
- * one of a later list. The entries before it left the PCP; or, if the tape shows them there later,
- * they stand elsewhere.
+ * The kernel drained another entry than the model's next one, or, when it emptied all lists, an
+ * entry of a later list. The entries before it have left the PCP or, if the tape shows them there
+ * later, have another place.
  */
 static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
 			  const struct window_event *event, bool all_lists)
@@ -97,10 +97,10 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	}
 }
 
-/* How far the pieces of a drain have come. */
+/* Progress of the pieces of a drain. */
 struct pieces {
-	int asked; /* pages, up to the end of the running piece */
-	int end;   /* of it, in pages drained */
+	int asked; /* pages up to the end of the current piece */
+	int end;   /* drained pages of it */
 };
 
 static void next_piece(struct pieces *p, const struct drain_due *due, int drained)
@@ -111,7 +111,7 @@ static void next_piece(struct pieces *p, const struct drain_due *due, int draine
 	p->end = drained + piece;
 }
 
-/* One drain as it is compared: the model's, the record's, and how far both have come. */
+/* The comparison of one drain: the model's, the recorded one, and the progress of both. */
 struct comparison {
 	const struct drain_due *due;
 	const struct window_event *first, *last;
@@ -120,10 +120,10 @@ struct comparison {
 	struct pcp_drain model;
 	struct pieces pieces;
 	int drained; /* pages, recorded */
-	int over;    /* at most so many too many: entries are drained whole */
+	int over;    /* largest excess, because entries are drained whole */
 };
 
-/* Whether an event may belong to the drain, before the model says which page is next. */
+/* Whether an event may belong to the drain, before the model predicts the next page. */
 static bool is_of_drain(const struct comparison *c, const struct window_event *s)
 {
 	if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != c->first->pid ||
@@ -132,7 +132,7 @@ static bool is_of_drain(const struct comparison *c, const struct window_event *s
 	return c->drained < c->due->pages || s->ts - c->last->ts <= PAUSE_NS;
 }
 
-/* Whether the drain has come to the PCP of the next CPU. */
+/* Whether the drain has reached the PCP of the next CPU. */
 static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
 			   const struct window_event *s)
 {
@@ -186,7 +186,7 @@ static void compare_page(struct validate *v, struct comparison *c, const struct 
 	}
 }
 
-/* A page of 2^order was drained: how far the model's pieces have come. */
+/* Advance the model's pieces by a drained page of 2^order. */
 static void count_page(struct comparison *c, struct drained *found, int order)
 {
 	c->drained += 1 << order;
@@ -199,7 +199,7 @@ static void count_page(struct comparison *c, struct drained *found, int order)
 	}
 }
 
-/* The drain is over: the lock it held, and its size. */
+/* End of the drain: release its lock, compare its size. */
 static void end_comparison(struct validate *v, struct comparison *c, struct drained *found)
 {
 	int pages = c->due->pages;
@@ -263,7 +263,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	return found;
 }
 
-/* A drain got the zone's lock after other events: it waited since its free. */
+/* Write rows for a drain that waited for the zone's lock since its free, while other events ran. */
 static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
 				uint64_t free_at)
 {
@@ -274,7 +274,7 @@ static void emit_deferred_drain(struct validate *v, const struct window_event *d
 	emit_block(v, INFERRED_KIND_OVERFLOW, drain->frame, drain->order, drain->migratetype, 0);
 }
 
-/* A drain of so many pages, after those of `like`, without a cause on the tape. */
+/* A drain of `pages`, after those of `like`, without a cause on the tape. */
 static void emit_drain(struct validate *v, const struct pcp *pcp, const struct window_event *like,
 		       int pages)
 {
@@ -326,7 +326,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 	predict_waiting(v, pcp->cpu);
 }
 
-/* A drain of the vmstat worker that runs, before row `until`, or none. */
+/* A drain by the running vmstat worker before row `until`, or none. */
 static struct drained predict_worker_drain(struct validate *v,
 					   const struct reclaim_event *reclaim_event,
 					   struct pcp *pcp, const struct drain_due *due)
@@ -348,7 +348,7 @@ static struct drained predict_worker_drain(struct validate *v,
 	return drained;
 }
 
-/* The worker lowers the high of a PCP, and drains what is above it. */
+/* The worker lowers the high of a PCP and drains the pages above it. */
 static void predict_decay(struct validate *v, const struct reclaim_event *reclaim_event,
 			  struct pcp *pcp, uint64_t until)
 {

@@ -10,7 +10,7 @@ following_drain(const struct validate *v, const struct window_event *event, cons
 	struct window_event *next = window_next(&v->window, event);
 	int within = INTERRUPT_WITHIN;
 
-	/* An interrupt may have come between. */
+	/* An interrupt may have run between. */
 	while (next && within-- && event_depth(next) > event_depth(event))
 		next = window_next(&v->window, next);
 	if (!next || event_depth(next) > event_depth(event) ||
@@ -21,8 +21,8 @@ following_drain(const struct validate *v, const struct window_event *event, cons
 }
 
 /*
- * Whether something of the task between a free and a drain, other than the free's overflow from
- * `list` on, asked for that drain: then the drain begins with list 0.
+ * Whether the task requested a drain after a free by other means than the free's overflow from
+ * `list` on: such a drain begins with list 0.
  */
 static bool is_drained_elsewhere(const struct validate *v, const struct window_event *event,
 				 const struct window_event *drain, const struct pcp *pcp, int list)
@@ -54,8 +54,8 @@ static bool begins_later(const struct validate *v, const struct window_event *fi
 }
 
 /*
- * Whether a drain that should be of `pages`, and perhaps some of a last entry more, empties
- * the PCP instead, as drain_all_pages does.
+ * Whether a drain predicted to have `pages`, plus the rest of its last entry, empties the PCP
+ * instead, as drain_all_pages does.
  */
 static bool empties(const struct validate *v, const struct window_event *first,
 		    const struct pcp *pcp, int pages)
@@ -78,7 +78,7 @@ static bool empties(const struct validate *v, const struct window_event *first,
 	return drained >= pcp->count - pcp->count / 8 && (drained < pages || before >= pages);
 }
 
-/* What a free of recorded pages finds in the model. */
+/* The state of a freed page in the model. */
 static void free_unused(struct validate *v, const struct window_event *event)
 {
 	struct model *m = v->m;
@@ -95,7 +95,7 @@ static void free_unused(struct validate *v, const struct window_event *event)
 	force_used(m, event->frame, event->order);
 }
 
-/* A free that found the PCP's lock taken; `kind` is that of its inferred row. */
+/* A free that found the PCP's lock taken; `kind` is for its inferred row. */
 static void free_past_lock(struct validate *v, const struct window_event *event, int kind)
 {
 	struct model *m = v->m;
@@ -118,7 +118,7 @@ void predict_waiting(struct validate *v, int cpu)
 	free_past_lock(v, &remote->free, INFERRED_KIND_FREE);
 }
 
-/* The PCP should have overflown, and did not: it may hold fewer pages than in the model. */
+/* The PCP did not overflow when predicted: it may hold fewer pages than in the model. */
 static void predict_no_drain(struct validate *v, const struct window_event *event, struct pcp *pcp,
 			     const struct freed *free, int pages)
 {

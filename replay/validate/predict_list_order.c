@@ -4,7 +4,7 @@
 #include "model/watermark.h"
 #include "model/zonelist.h"
 
-/* Whether a zone's turn comes by its low watermark. */
+/* Whether the low watermark selects the zone. */
 static bool is_above(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	return zone->type <= rq->class_zone && watermark_fast(m, zone, rq, WMARK_LOW);
@@ -48,7 +48,7 @@ static bool is_above_unboosted(const struct model *m, const struct zone *zone,
 }
 
 /*
- * kswapd gives a boost back when its pass ends, which has no event: at the latest before the zone
+ * kswapd removes a boost at the end of its pass, which has no event: at the latest before the zone
  * serves a request that the boost would have refused.
  */
 static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)

@@ -7,7 +7,7 @@
 #include "model/zone.h"
 
 enum {
-	ALLOC_WITHIN = 128, /* events of its CPU from a refill to the alloc that caused it */
+	ALLOC_WITHIN = 128, /* most events of its CPU from a refill to the alloc that caused it */
 	BURST_MAX = 8192,   /* pages under one hold of the zone's lock */
 };
 
@@ -69,7 +69,7 @@ void count_size(struct validate *v, const struct window_event *event, struct zon
 	}
 }
 
-/* What a burst of events under the zone's lock is made of. */
+/* The parts of a burst of events under the zone's lock. */
 struct burst {
 	struct zone *zone;
 	struct pick first;
@@ -100,7 +100,7 @@ static void read_burst(const struct validate *v, struct window_event *first, str
 	}
 }
 
-/* Until the row of a claim, what other CPUs free is of the type that its pageblocks had. */
+/* Until the row of a claim, pages freed by other CPUs have the old type of its pageblocks. */
 static void note_claim(struct validate *v, const struct pick *pick)
 {
 	const struct window_event *s = pick->extfrag;
@@ -160,13 +160,15 @@ static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 	}
 }
 
-/* A refill: how large, with what, and who gets the first page. */
+/* A refill: its size, its pages, and the alloc that gets the first page. */
 static void predict_pcp_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
 			       struct request *rq, struct window_event *alloc)
 {
 	struct pcp before = *pcp;
 	int want = pcp_refill_size(v->m, burst->zone, pcp, rq->order);
-	/* Where no alloc follows all of it, it may be several, each used up without an event. */
+	/*
+	 * If no alloc follows the burst, it may be several refills, each used up without an event.
+	 */
 	int size = alloc || burst->nr < want ? burst->nr : want;
 	bool exact;
 
@@ -200,7 +202,7 @@ static uint32_t next_chunk(const struct model *m, const struct zone *zone, const
 	return NO_FRAME;
 }
 
-/* Whether a page's next event is that it leaves the free lists. */
+/* Whether a page's next event takes it off the free lists. */
 static bool is_taken_next(const struct validate *v, uint32_t frame)
 {
 	const struct window_event *next = window_find_frame(&v->window, NULL, frame);

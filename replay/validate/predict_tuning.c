@@ -5,17 +5,17 @@
 
 #include "model/buddy.h"
 
-enum { FACTOR_MOST = 16 }; /* more than any list holds batches of */
+enum { FACTOR_MOST = 16 }; /* more batches than any list holds */
 
-/* What may differ from the model when a free overflowed its PCP, or did not. */
+/* Parameters that may differ from the model when a free overflows its PCP, or fails to. */
 enum {
 	OTHER_HIGH = 1,
-	OTHER_BURST = 2, /* free_count, or free_factor: how much was freed without a pause */
+	OTHER_BURST = 2, /* free_count, or free_factor: pages freed without a pause */
 	OTHER_BELOW_HIGH = 4,
 	OTHER_RECLAIM = 8,
 };
 
-/* Few changes first. A high that is too low drains; so do marks of the zone that are over. */
+/* Sets with few changes first. Too low a high, or outdated marks of the zone, drain too early. */
 static const uint8_t of_a_drain[] = {0,
 				     OTHER_HIGH,
 				     OTHER_BURST,
@@ -43,7 +43,7 @@ static void emit_tuning(struct validate *v, const struct pcp *pcp, struct inferr
 	emit_inferred(v, row, NULL);
 }
 
-/* `high` cut the refill short; another high explains it, if with that the refill has its size. */
+/* `high` limited the refill: find another high that explains its size. */
 static void tune_limit(struct validate *v, const struct zone *zone, struct pcp *pcp,
 		       const struct pcp *before, int order, int size)
 {
@@ -91,7 +91,7 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 	tune_limit(v, zone, pcp, before, pick->order, size);
 }
 
-/* The high of a PCP of which only this is known: at its count it drained, or did not. */
+/* The high of a PCP if only this is known: whether it drained at its count. */
 static int shown_high(const struct pcp *pcp, bool drained)
 {
 	/* A wrong mark had lowered it by as much with a free. */
@@ -102,7 +102,7 @@ static int shown_high(const struct pcp *pcp, bool drained)
 	return min_int(held, pcp->high_max);
 }
 
-/* The PCP as it was when the free overflowed it, or did not, with some of it changed. */
+/* The PCP at the time of the free, with a set of changes. */
 static struct inferred change(const struct validate *v, const struct freed *free,
 			      const struct drained *drained, int changes, struct pcp *guess)
 {
@@ -145,7 +145,7 @@ static bool is_like(const struct drained *drained, int due)
 	return due > drained->pages - drained->last;
 }
 
-/* Try one set of changes; it stays if it explains the record. */
+/* Try one set of changes; keep it in force if it explains the record. */
 static bool try_changes(struct validate *v, struct pcp *pcp, const struct freed *free,
 			const struct drained *drained, int changes, struct inferred *row)
 {
@@ -188,7 +188,7 @@ static void unshrink_highs(struct validate *v, const struct zone *zone, uint64_t
 	}
 }
 
-/* No tuning explains the drain: set the model as far as the drain shows what was wrong. */
+/* No tuning explains the drain: correct the model as far as the drain shows the error. */
 static struct inferred unexplained(struct validate *v, struct pcp *pcp, const struct freed *free,
 				   const struct drained *drained)
 {
@@ -230,7 +230,7 @@ void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, s
 		const struct pcp *before, int drained)
 {
 	int lowered = before->count - drained;
-	int high = lowered + (lowered - 1) / 7; /* of which 7/8, rounded up, are left */
+	int high = lowered + (lowered - 1) / 7; /* 7/8 of it, rounded up, remain */
 
 	if (reclaim_event->at < 2 || high > pcp->high_max)
 		return;

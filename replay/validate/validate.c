@@ -13,7 +13,9 @@ enum {
 	OTHER_ROWS = 1 << 12,
 };
 
-/* Whether a block was claimed: as recorded, for the pages that decide it are not recorded. */
+/*
+ * Whether a block was claimed: taken from the record, because the deciding pages are not recorded.
+ */
 static bool recorded_claim(struct policy *self, const struct request *rq, const struct claim *claim)
 {
 	const struct validate *v = self->state;
@@ -273,7 +275,7 @@ static void show_event(struct validate *v, const struct window_event *event)
 		run->before(run->self, v->m, event->at, event->kind <= EVENT_KIND_FREE_BATCHED);
 }
 
-/* Pages come back to the allocator, or to the task that compacts and waits for them. */
+/* Return pages to the allocator, or to the compacting task that waits for them. */
 static void run_event_free(struct validate *v, struct window_event *event)
 {
 	struct capture *capture = capture_of(v, event);
@@ -331,7 +333,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	return 0;
 }
 
-/* Fetch the memory that an event will need. */
+/* Prefetch the memory that an event will need. */
 static void prefetch(const struct validate *v, uint64_t number)
 {
 	uint32_t frame = window_at(&v->window, number)->frame;
@@ -364,8 +366,8 @@ static int run_oldest(struct validate *v, struct error *err)
 }
 
 /*
- * Where the snapshot could only guess the pageblocks' types: the first event that shows a type sets
- * it, before it is needed.
+ * If the snapshot guessed the types of pageblocks, the first event that shows a type sets it before
+ * use.
  */
 static void learn_type(struct validate *v, const struct window_event *event)
 {
@@ -384,7 +386,7 @@ static void learn_type(struct validate *v, const struct window_event *event)
 	retype_block(v->m, event->frame, type);
 }
 
-/* Events that are filled in arrive; those that have waited long enough run. */
+/* Add the filled events to the window, and run the ones that have waited long enough. */
 static int add_events(struct validate *v, int filled, struct error *err)
 {
 	int ret = 0;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * validate.h - is the model true to the kernel? One event ahead, decision by decision.
+ * validate.h - compares the model with the kernel, decision by decision, one event ahead.
  *
  * At every recorded decision - the page of an allocation, the page that left a free list, the size
  * of a refill, the victims of a drain, a fallback - the model predicts first, the prediction is
- * counted, and then the model takes over the record. So an error is counted where it is made, and
- * once.
+ * counted, and then the model takes over the record. So each error counts once, at the decision
+ * that caused it.
  *
  * Activity without an event is inferred where the tape contradicts the model, and counted as a
- * repair with its cause (schemas/repair.toml). Three inputs are not predicted but taken from the
- * record, for no event holds what they depend on: whether the movable pages of a pageblock sufficed
- * to claim it, when a whole PCP is drained for reclaim, and the zone, which is that of the recorded
- * page.
+ * repair with its cause (schemas/repair.toml). Three inputs are taken from the record, because no
+ * event shows their causes: whether a pageblock had enough movable pages for a claim, when a whole
+ * PCP is drained for reclaim, and the zone of the recorded page.
  *
  * Without an exact snapshot the order of the free lists and the pages of the PCPs are unknown at
- * first. A decision that depends on them counts as unknown, until events have shown them.
+ * first. A decision that depends on them counts as unknown until events show them.
  */
 #pragma once
 
@@ -27,22 +26,25 @@ struct pending_miss;
 
 enum checks { CHECKS_OFF, CHECKS_CHEAP, CHECKS_FULL };
 
-/* Hooks to follow the findings; their functions may read validate_run.h. */
+/* Hooks called at the findings; they may read struct validate (validate_run.h). */
 struct validate_observer {
 	void *self;
-	/* An event is about to be predicted, in a run that has a run_observer as well. */
+	/* Before the prediction of an event; only in a run that has a run_observer as well. */
 	void (*event)(void *self, const struct validate *v, const struct window_event *event);
 	/* The first miss, before the model takes over the record, and after it. */
 	void (*missed)(void *self, const struct validate *v, const struct miss *miss);
 	void (*repaired)(void *self, const struct validate *v);
-	/* The first miss was none: the next one is the first. */
+	/* The first miss proved to be none: the next miss becomes the first. */
 	void (*forgotten)(void *self);
 };
 
 struct validate_config {
 	struct run_config run; /* interval_ns: grain of the tables exactness and repair */
-	uint64_t nr_rows;      /* of `event`, if validate_preview() is to read them; else 0 */
-	/* Invariants of the model: never, once an interval, after every event (very slow). */
+	uint64_t nr_rows;      /* rows of `event` for validate_preview(); 0: no preview */
+	/*
+	 * When to check the model's invariants: never, once an interval, or after every event (very
+	 * slow).
+	 */
 	enum checks checks;
 	const struct validate_observer *observer; /* borrowed until validate_free(); NULL: none */
 };
@@ -50,22 +52,21 @@ struct validate_config {
 struct validate_totals {
 	uint64_t events;           /* rows fed */
 	const uint64_t *anomalies; /* [NR_ANOMALY_KIND] */
-	uint64_t alloc_inferred;   /* exact allocs that are exact only with inferred allocs before
-				      them */
+	uint64_t alloc_inferred;   /* exact allocs that need inferred allocs before them */
 	double loop_seconds;
 	struct zone_accuracy accuracy;
 };
 
-/* The first decision that was missed. */
+/* The first missed decision. */
 struct divergence {
 	bool known, repaired;
-	const struct pending_miss *
-		pending_miss; /* the pending miss that it is, which may prove to be none; or NULL */
-	struct miss miss;     /* its event is `event` */
+	const struct pending_miss
+		*pending_miss; /* its pending miss, which later events may refute; or NULL */
+	struct miss miss;      /* its event is `event` */
 	struct window_event event;
 };
 
-/* How much of the end state is that of the end snapshot; see _replay.pyi. */
+/* Share of the end state that equals the end snapshot; see _replay.pyi. */
 struct end_state_diff {
 	bool known;
 	uint64_t free_blocks, free_blocks_same, successor_same;
@@ -81,20 +82,22 @@ int validate_load(struct validate *v, const char *table, const struct ArrowSchem
 		  const struct ArrowArray *array, struct error *err);
 
 /*
- * Before all of validate_feed(), and recommended: read the same batches of `event`, for facts that
- * show later than validate looks ahead. Rows beyond config.nr_rows are ignored.
+ * Read the same batches of `event` before validate_feed(), for facts that show after the end of the
+ * window. Optional, recommended. Rows beyond config.nr_rows are ignored.
  */
 int validate_preview(struct validate *v, const struct ArrowSchema *schema,
 		     const struct ArrowArray *array, struct error *err);
 
-/* Feed a batch of `event`, in tape order. -EUCLEAN where an invariant does not hold. */
+/* Feed a batch of `event`, in tape order. -EUCLEAN if an invariant is broken. */
 int validate_feed(struct validate *v, const struct ArrowSchema *schema,
 		  const struct ArrowArray *array, struct error *err);
 int validate_feed_columns(struct validate *v, const struct event_columns *columns, size_t nr,
 			  struct error *err);
 int validate_finish(struct validate *v, struct error *err);
 
-/* After validate_finish(): rows of the end's exact snapshot: pageblock, free_block or pcp_page. */
+/*
+ * After validate_finish(): load rows of the exact end snapshot: pageblock, free_block or pcp_page.
+ */
 int validate_compare_end(struct validate *v, const char *table, const struct ArrowSchema *schema,
 			 const struct ArrowArray *array, struct error *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * validate_run.h - one run of validate, and what its files share.
+ * validate_run.h - the state of one validate run, shared by its files.
  *
  *   validate.c         the interface; plays events in the tape's order
  *   predict_*.c        predict refills, drains and pages, and compare them with the events
  *   (predict.h)
  *   infer_pcp.c        pages that left a PCP list without an event
- *   infer_pcp_locks.c  which CPU held the lock of a PCP
+ *   infer_pcp_locks.c  the CPU that held the lock of a PCP
  *   infer_compaction.c follows compaction
  *   findings.c         misses and pending misses, inferred rows, captures
  *   accuracy.c         the counts
@@ -25,31 +25,31 @@
 #include "tape/inferred.h"
 #include "validate.h"
 
-/* A page that left the free lists under the zone lock, as one or two events show it. */
+/* A page that left the free lists under the zone lock, from its one or two events. */
 struct pick {
 	const struct window_event *zone_locked, *extfrag;
-	struct window_event *last; /* of the two */
+	struct window_event *last; /* number of these events */
 	uint32_t frame;
-	uint8_t order, migratetype; /* asked for */
+	uint8_t order, migratetype; /* requested type */
 };
 
-/* The last holder of a PCP's lock on a CPU, for interrupts that find it taken. */
+/* The last holder of a PCP's lock on a CPU, for interrupts that find the lock taken. */
 struct holder {
 	const struct zone *zone;
-	uint64_t until; /* when it releases the lock, at the latest */
+	uint64_t until; /* latest time of its release of the lock */
 	int depth;      /* event_depth() of the holder */
-	bool locked;    /* false: an interrupt was found to have interrupted no holder */
+	bool locked;    /* false: an interrupt has shown that it interrupted no holder */
 };
 
 /* The latest drain of a CPU's PCP by another CPU, and a free that waits for its end. */
 struct remote {
 	const struct zone *zone;
-	uint64_t end; /* of what the model drained of it */
+	uint64_t end; /* pages that the model drained of it */
 	bool waits;
 	struct window_event free;
 };
 
-/* What decides whether a free drains its PCP, and how much: the state before that free. */
+/* The state before a free that decides whether it drains its PCP, and how many pages. */
 struct freed {
 	uint64_t at; /* its row */
 	int32_t high, free_count;
@@ -57,14 +57,14 @@ struct freed {
 	uint8_t order;
 };
 
-/* A drain that a free asked for: it waits for the zone's lock. */
+/* A drain requested by a free, waiting for the zone's lock. */
 struct asked_drain {
 	uint64_t at; /* row of its first event, or 0 */
 	int pages, list;
 	struct freed free;
 };
 
-/* Pageblocks that a burst claims; the model claims at the burst's first row. */
+/* Pageblocks that a burst claims; the model claims them at the burst's first row. */
 struct early_claim {
 	uint64_t at; /* row of the claim */
 	uint32_t start, end;
@@ -72,7 +72,7 @@ struct early_claim {
 };
 enum { CLAIMS_MAX = 8 };
 
-/* An alloc that was predicted right if `waiting` pages were taken before it without an event. */
+/* An alloc whose prediction is right if `waiting` pages were taken before it without an event. */
 struct pending_miss {
 	bool open; /* not refuted */
 	uint32_t waiting;
@@ -80,45 +80,46 @@ struct pending_miss {
 	struct window_event event;
 	struct pending_miss *next; /* of the free ones */
 };
-enum { MAX_PENDING_MISSES = 1 << 14 }; /* at a time; a further one counts as a miss */
+enum { MAX_PENDING_MISSES = 1 << 14 }; /* pending at a time; a further one counts as a miss */
 
 struct validate {
 	struct validate_config config;
 	struct run run;
-	struct model *m; /* that of run, once started */
+	struct model *m; /* the model of `run`, once started */
 
 	struct event_window window;
 	uint64_t last_ts;               /* of `event` fed */
-	struct next_events next_events; /* of all rows, if a preview read them */
+	struct next_events next_events; /* of all rows, after a preview */
 	struct lru_found lru;           /* until the first event runs */
 	struct holder *holders;         /* [cpu] */
 	struct remote *remotes;         /* [cpu] */
 	struct asked_drain *asked;      /* [cpu] */
-	int *depths;                    /* [cpu] event_depth() of what ran last */
-	uint64_t *ran;                  /* [cpu] row of what ran last */
-	int *highs; /* [pcp] its high, before marks of the zone that nothing proves lowered it */
+	int *depths;                    /* [cpu] event_depth() of its last event */
+	uint64_t *ran;                  /* [cpu] row of its last event */
+	int *highs;            /* [pcp] its high before unproven marks of the zone lowered it */
 	bool preempt_recorded; /* the tape shows when preemption is off */
 	/*
-	 * [frame] row of `event`, low half: of the last free of the page onto a PCP; or, for a page
-	 * that awaits its alloc, of the event that took it. 0: none without a later event.
+	 * [frame] low 32 bits of a row of `event`: the last free of the page onto a PCP or, for a
+	 * page that awaits its alloc, the event that took it. 0: none, or a later event of the page
+	 * ran.
 	 */
 	uint32_t *pushed;
 	uint64_t
-		*interrupting; /* [frame] a bit: that free was in an interrupt of a lock's holder */
-	uint64_t *guesses;     /* [frame] a bit: a free block whose place on its list is guessed */
-	bool *typed;           /* [pageblock] its type was guessed, and an event has shown it */
+		*interrupting; /* [frame] a bit: that free ran in an interrupt of a lock's holder */
+	uint64_t *guesses;     /* [frame] a bit: free block with a guessed place on its list */
+	bool *typed;           /* [pageblock] its guessed type was shown by an event */
 
 	struct early_claim claims[CLAIMS_MAX]; /* the latest */
 	int next_claim;
 
 	struct pending_miss *pending_misses, *free_pending_miss;
-	struct window_event announced; /* alloc_extfrag of a capture that the model has not reached
-					  yet; or of NO_FRAME */
+	struct window_event announced; /* alloc_extfrag of a capture that the model has not reached;
+					  frame NO_FRAME: none */
 
 	struct capture *capture;            /* of the task whose free runs, or NULL */
-	struct policy oracle;               /* answers whether a fallback's block was claimed */
-	const struct window_event *extfrag; /* the event that it answers from */
-	int nr_picked;                      /* pages that the running refill has already */
+	struct policy oracle;               /* gives the recorded claims of fallbacks */
+	const struct window_event *extfrag; /* the event with the recorded claim */
+	int nr_picked;                      /* pages of the running refill so far */
 	struct prediction prediction;
 	struct events events; /* the model's own, into `prediction` */
 
@@ -133,7 +134,7 @@ struct validate {
 /*
  * findings.c
  *
- * Count a decision that was missed; the first one becomes the divergence.
+ * Count a missed decision; the first one becomes the divergence.
  */
 void missed(struct validate *v, const struct miss *miss);
 void note_divergence(struct validate *v, const struct miss *miss);
@@ -141,11 +142,11 @@ void forget_divergence(struct validate *v);
 /* The model has taken over the record after a miss. */
 void repaired(struct validate *v);
 
-/* At the end: free the pages that seemed handed out without an event, and went past a PCP. */
+/* At the end: free the pages that seemed allocated without an event but were freed past a PCP. */
 void free_unaccounted(struct validate *v);
 
-/* infer_pcp_locks.c: which CPU holds the lock of a PCP, as far as the tape shows. */
-/* Whether a free ran in an interrupt that found some lock taken. */
+/* infer_pcp_locks.c: the holder of a PCP's lock, as far as the tape shows. */
+/* Whether a free ran in an interrupt that found a PCP lock taken. */
 bool interrupts_holder(const struct validate *v, const struct window_event *event);
 bool pcp_lock_taken(struct validate *v, const struct window_event *event, const struct zone *zone);
 void pcp_lock_after_burst(struct validate *v, const struct window_event *last,
@@ -161,18 +162,18 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 bool pcp_lock_remote_ended(const struct validate *v, const struct window_event *burst,
 			   const struct zone *zone);
 
-/* infer_compaction.c: what compaction did before an event. */
+/* infer_compaction.c: the effects of compaction before an event. */
 void predict_compaction(struct validate *v, const struct recorded_compaction_row *row);
 /* Whether a free gives a page back to the compaction it came from, not to the allocator. */
 bool is_given_back(struct validate *v, const struct window_event *event);
 void predict_given_back(struct validate *v, const struct window_event *event);
-/* The capture of an event's task, or NULL; the block it took meanwhile is counted. */
+/* The capture of an event's task, or NULL. Counts the block that the task captured meanwhile. */
 struct capture *capture_of(struct validate *v, const struct window_event *event);
 bool is_captured(struct validate *v, const struct window_event *extfrag);
 void predict_capture(struct validate *v, const struct window_event *extfrag);
 void captured(struct validate *v, const struct capture *capture);
 
-/* A block whose place on its list is known from here on. */
+/* From here on the place of a block on its list is known. */
 static inline void no_guess(struct validate *v, uint32_t head)
 {
 	if (v->guesses)
@@ -184,49 +185,47 @@ static inline uint64_t pfn_or_none(const struct model *m, uint32_t frame)
 	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
 }
 
-/* A new pending miss; NULL without room for another. */
+/* A new pending miss; NULL if all are in use. */
 struct pending_miss *new_pending_miss(struct validate *v, const struct miss *miss);
 void confirm_miss(struct validate *v, struct pending_miss *pending_miss);
-/* The next event of a used page settles its part of the pending miss that waits for it. */
+/* The next event of a used page settles the page's part of its pending miss. */
 void resolve_pending_miss(struct validate *v, uint32_t frame, bool proof);
 
-/*
- * An alloc_zone_locked or alloc_extfrag that belongs to no prediction yet: a refill, or one page.
- */
+/* An alloc_zone_locked or alloc_extfrag without a prediction so far: a refill, or one page. */
 void predict_refill(struct validate *v, struct window_event *first);
 /* The alloc of a page. */
 void predict_alloc(struct validate *v, struct window_event *event);
 /* A free takes effect: 2^event->order pages from event->frame. */
 void predict_free(struct validate *v, struct window_event *event);
-/* A pcpu_drain that belongs to no prediction yet: a whole PCP is emptied. */
+/* A pcpu_drain without a prediction so far: a whole PCP is emptied. */
 void predict_drain(struct validate *v, struct window_event *first);
-/* A free that waited for another CPU's drain goes on. */
+/* A free that waited for another CPU's drain continues. */
 void predict_waiting(struct validate *v, int cpu);
 /* The vmstat worker of a CPU runs. */
 void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event);
 
 /*
- * Write an inferred row, as of the event that runs. The rest of `row` is filled in: all but the
- * kind if `alloc` is given, the later event of an early_alloc or direct_alloc.
+ * Write an inferred row at the time of the current event. `alloc`: the later event of an
+ * early_alloc or direct_alloc, which fills in `row` except the kind; else NULL.
  */
 void emit_inferred(struct validate *v, struct inferred row, const struct window_event *alloc);
 
-/* The same for the node that an alloc asked first, if that was not its CPU's. */
+/* The same for the node that an alloc asked first, if it was not the CPU's node. */
 void emit_asked_node(struct validate *v, const struct window_event *alloc);
 
-/* Write an inferred row about a block, before row `at`; 0: the one that runs. */
+/* Write an inferred row about a block, before row `at`; 0: the current row. */
 void emit_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
 		uint64_t at);
 
-/* Write that free pages are about to leave their list without an event. */
+/* Write a row: free pages leave their list without an event. */
 void emit_isolated(struct validate *v, uint32_t head, int order);
 
 /*
- * Write that compaction cut the list of a free block so that the block comes first, but for
- * `behind` entries that were put there later.
+ * Write a row: compaction cut the list of a free block, so the block is first behind `behind`
+ * entries added later.
  */
 void emit_cut(struct validate *v, uint32_t first, int behind);
-/* Write that a block, which is free, goes to the alloc that waits for it, before row `at`. */
+/* Write a row: a free block goes to its waiting alloc before row `at`. */
 void emit_captured(struct validate *v, uint32_t head, int order, uint64_t at);
 
 int end_state_diff_compare(struct end_state_diff *a, const struct model *m, const char *name,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.h - C tests that speak TAP, for `meson test`.
+ * check.h - C tests with TAP output, for `meson test`.
  *
- * A test is a function whose name is the sentence it proves. It checks; main()
- * runs each with test() and returns check_done().
+ * A test is a function whose name is the sentence that it proves. main() runs each with test() and
+ * returns check_done().
  */
 #pragma once
 

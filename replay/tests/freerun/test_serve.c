@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How an allocation is served: its node, and what a failure leaves behind. The machine is that of
+ * How an allocation is served: its node, and the effects of a failure. The machine is that of
  * free_run.h.
  */
 #include "check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The node that a thread's requests ask first: two nodes, each with a CPU and a zone NORMAL of four
- * pageblocks of 16 pages, of which half are free. Node 1 begins at pfn 64.
+ * pageblocks of 16 pages, half of them free. Node 1 begins at pfn 64.
  */
 #include "check.h"
 #include "toy.h"

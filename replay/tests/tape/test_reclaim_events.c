@@ -65,7 +65,7 @@ static void a_pass_of_kswapd_lasts_until_its_last_row(void)
 static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 {
 	static const struct {
-		uint64_t end; /* row before which reclaim is over */
+		uint64_t end; /* row before which reclaim ends */
 		int order;    /* of the request that reclaimed */
 		bool drained;
 	} cases[] = {{1, 2, true}, {1, 1, false}, {3, 2, false}};

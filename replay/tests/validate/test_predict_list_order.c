@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The zone whose turn it is, on two nodes with a CPU and a zone of 8 pageblocks each. Node 0 has
- * no free page except those freed to its CPU's list; node 1 has 1024.
+ * The zone that serves a request, on two nodes with a CPU and a zone of 8 pageblocks each. Node 0
+ * has no free page except those freed to its CPU's list; node 1 has 1024.
  */
 #include "short_tape.h"
 #include "toy.h"
