@@ -25,7 +25,7 @@ static int pages_to_move(const struct serve *s, uint32_t start, int order)
 
 		if (f->state == FRAME_PCP && f->order > order)
 			return -1;
-		if (used && (f->order || serve_shares(s, frame) ||
+		if (used && (f->order || serve_is_freed_with_others(s, frame) ||
 			     (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)))
 			return -1;
 		pages += used;

@@ -14,7 +14,7 @@ const struct request_facts no_facts = {.free.drain_pages = -1, .landed_frame = N
 
 static bool is_shared(const void *self, uint32_t page)
 {
-	return serve_shares(self, page);
+	return serve_is_freed_with_others(self, page);
 }
 
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
@@ -132,7 +132,7 @@ static bool has_page(struct serve *s, const struct waiting *e)
 	uint32_t place = page_map_place(&s->pages, e->frame);
 	struct frame *f;
 
-	if (place == NO_FRAME || serve_shares(s, place))
+	if (place == NO_FRAME || serve_is_freed_with_others(s, place))
 		return false;
 	f = &s->model->frames[place];
 	if (!frame_is_live(f->state) || f->list != AWAITS_ALLOC || f->order != e->order)
@@ -194,7 +194,7 @@ static bool emit_early(struct serve *s, const struct waiting *e)
 			continue;
 		place = s->pages.map[e->frame];
 		s->early[i] = s->early[--s->nr_early];
-		if (map_has_page(place) && serve_shares(s, place - 1))
+		if (map_has_page(place) && serve_is_freed_with_others(s, place - 1))
 			return true;
 		events_alloc(s->model->events, &s->model->now,
 			     map_has_page(place) ? (int64_t)frame_pfn(s->model, place - 1) : NO_PFN,

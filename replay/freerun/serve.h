@@ -21,7 +21,7 @@ enum {
 
 /* Facts about the next request, from inferred rows and the reclaim table. */
 struct request_facts {
-	struct free_request free; /* pcp_locked holds for an alloc as well */
+	struct free_request free; /* facts of a free; pcp_locked is also used for an alloc */
 	uint32_t landed_frame;    /* page of the next alloc, which asks the page's node first */
 	bool reclaimed;           /* its task comes out of direct reclaim */
 };
@@ -34,9 +34,9 @@ struct serve {
 	struct huge *huge;                   /* NULL: huge pages are the recorded ones */
 	struct anomalies anomalies;
 	struct request_facts request;
-	bool compacts_for_record;        /* for requests that the record served */
-	uint64_t at;                     /* current row of `event` */
-	uint64_t undone_at;              /* row of a free without an effect */
+	bool compacts_for_record; /* when the record served a request that the model cannot */
+	uint64_t at;              /* current row of `event` */
+	uint64_t undone_at;       /* row of a free without an effect */
 	uint64_t early[SERVE_EARLY_MAX]; /* rows of allocs that ran before their event */
 	int nr_early;
 	uint32_t captured[SERVE_CAPTURED_MAX]; /* recorded frames of blocks that were captured */
@@ -55,4 +55,4 @@ void serve_request(struct serve *s, struct waiting *e);
 void serve_inferred(struct serve *s, const struct inferred *u);
 
 /* Whether a used page of the model is part of a batch or group, which is freed as a whole. */
-bool serve_shares(const struct serve *s, uint32_t page);
+bool serve_is_freed_with_others(const struct serve *s, uint32_t page);

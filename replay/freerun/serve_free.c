@@ -16,7 +16,7 @@ static inline void free_block(struct serve *s, uint32_t head, int order, int row
 	zone_free_as(m, head, order, &s->request.free);
 }
 
-bool serve_shares(const struct serve *s, uint32_t page)
+bool serve_is_freed_with_others(const struct serve *s, uint32_t page)
 {
 	return (s->alloc_batches && alloc_batches_have(s->alloc_batches, page)) ||
 	       (s->huge && huge_has(s->huge, page));
@@ -42,7 +42,7 @@ static bool free_page(struct serve *s, uint32_t frame, int rows)
 	uint32_t place = s->pages.map[frame];
 
 	s->pages.map[frame] = MAP_FREED;
-	if (map_has_page(place) && serve_shares(s, place - 1)) {
+	if (map_has_page(place) && serve_is_freed_with_others(s, place - 1)) {
 		free_shared(s, place - 1, rows);
 		return true;
 	}
@@ -102,11 +102,11 @@ void serve_commit_free(struct serve *s, const struct waiting *e, int rows)
 	struct model *m = s->model;
 	uint32_t place = s->pages.map[e->frame];
 
-	if (map_has_page(place) && serve_shares(s, place - 1) && !e->order) {
+	if (map_has_page(place) && serve_is_freed_with_others(s, place - 1) && !e->order) {
 		s->pages.map[e->frame] = MAP_FREED;
 		free_shared(s, place - 1, rows);
 	} else if (map_has_page(place)) {
-		if (serve_shares(s, place - 1) || in_pieces(s, e) ||
+		if (serve_is_freed_with_others(s, place - 1) || in_pieces(s, e) ||
 		    !block_carve(m, place - 1, e->order)) {
 			free_pieces(s, e, rows);
 			return;
@@ -143,7 +143,7 @@ void serve_emit_free(struct serve *s, const struct waiting *e)
 	if (!m->events)
 		return;
 	place = s->pages.map[e->frame];
-	if (map_has_page(place) && serve_shares(s, place - 1))
+	if (map_has_page(place) && serve_is_freed_with_others(s, place - 1))
 		return;
 	if (in_pieces(s, e))
 		emit_pieces(s, e);
@@ -161,7 +161,9 @@ void serve_free_batched(struct serve *s, struct waiting *e)
 		serve_commit_free(s, e, ROW_FREE_BATCHED);
 	} else if (map_has_page(place)) {
 		/* Its free was lost, or this kernel reports no other. */
-		e->order = serve_shares(s, place - 1) ? 0 : s->model->frames[place - 1].order;
+		e->order = serve_is_freed_with_others(s, place - 1)
+				   ? 0
+				   : s->model->frames[place - 1].order;
 		serve_commit_free(s, e, ROW_FREE | ROW_FREE_BATCHED);
 	}
 }

@@ -232,7 +232,7 @@ static void mark_awaits_alloc(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = page_map_place(&s->pages, e->frame);
 
-	if (place == NO_FRAME || serve_shares(s, place))
+	if (place == NO_FRAME || serve_is_freed_with_others(s, place))
 		return;
 	s->model->frames[place].list = AWAITS_ALLOC;
 	s->nr_awaiting_alloc++;

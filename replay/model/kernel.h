@@ -197,7 +197,7 @@ struct kernel {
 #undef FIELD
 };
 
-/* A feature in words, for `pagetape kernels`. */
+/* A feature in words, for `pagetape policies`. */
 struct feature {
 	const char *name;
 	const char *doc;

@@ -79,9 +79,9 @@ struct frame {
 	uint16_t list; /* FREE: migratetype of its list; PCP: pcp.number; used: AWAITS_ALLOC ... */
 	uint8_t order; /* of a head */
 	uint8_t state : 4;
-	uint8_t recorded : 4; /* PCP: migratetype that the page drains to, up to 6.8 */
+	uint8_t pcp_migratetype : 4; /* PCP: migratetype that the page drains to, up to 6.8 */
 };
-_Static_assert(sizeof(struct frame) == 12, "16 bytes per page with the map");
+_Static_assert(sizeof(struct frame) == 12, "12 bytes; with the 4 of page_map.h 16 per page");
 
 /*
  * frame.list of a used page: why it is used. 0: the usual case. Of a NO_ALLOC page, frame.next is
@@ -133,12 +133,12 @@ struct zone {
 	uint16_t node;
 	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
 	uint8_t type;  /* ZONE_DMA ... */
-	bool below_high, reclaim_active, boosted_watermark;
-	bool has_lower;      /* ALLOC_NOFRAGMENT applies: NORMAL, with a DMA32 zone below */
-	uint32_t base;       /* frame of base_pfn, a multiple of 2^max_order */
-	uint32_t start, end; /* frames of the first page and after the last */
-	uint32_t heads;      /* frame number of the head of list (order 0, migratetype 0) */
-	uint32_t pcps;       /* number of CPU 0's PCP */
+	bool below_high, reclaim_active, boosted_watermark; /* ZONE_BELOW_HIGH, ... of the kernel */
+	bool nofragment_applies; /* of ALLOC_NOFRAGMENT: NORMAL, with a DMA32 zone below */
+	uint32_t base;           /* frame of base_pfn, a multiple of 2^max_order */
+	uint32_t start, end;     /* frames of the first page and after the last */
+	uint32_t heads;          /* frame number of the head of list (order 0, migratetype 0) */
+	uint32_t pcps;           /* number of CPU 0's PCP */
 	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
 	int32_t vmstat_diff, stat_threshold;
@@ -181,7 +181,8 @@ struct model {
 	/* Number of the PCP list of an order and migratetype, or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes; /* [cpu] */
-	const uint64_t *landed; /* threads that prefer the node they land on: node_preference.h */
+	const uint64_t *landed; /* bit per pid: its requests ask first the node that served them in
+				   the record */
 	/* [node][node] number of shorter different distances; 0 for the node itself */
 	uint8_t *distance_classes;
 	const uint8_t *node_distances; /* [node][node] of the machine */

@@ -150,7 +150,7 @@ static size_t frames_bytes(const struct model *m)
  * their node. On a machine of one node the kernel does not look for the DMA32 zone
  * (alloc_flags_nofragment with CONFIG_ZONE_DMA32).
  */
-static bool has_lower(const struct model *m, const struct zone *zone)
+static bool nofragment_applies(const struct model *m, const struct zone *zone)
 {
 	if (zone->type != ZONE_NORMAL)
 		return false;
@@ -270,7 +270,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	init_blocks(m);
 	for (int i = 0; i < nr_zones; i++) {
 		vmstat_diff_init(m, &m->zones[i], zones[i].stat_threshold);
-		m->zones[i].has_lower = has_lower(m, &m->zones[i]);
+		m->zones[i].nofragment_applies = nofragment_applies(m, &m->zones[i]);
 		pcp_set_sizes(m, &m->zones[i], machine->pcp_high_fraction);
 	}
 	ret = zonelists_new(m, err);

@@ -77,7 +77,7 @@ static inline void make_entry(struct model *m, struct pcp *pcp, uint32_t head, i
 	f->list = pcp->number;
 	f->order = (uint8_t)order;
 	f->state = FRAME_PCP;
-	f->recorded = (uint8_t)recorded & 15;
+	f->pcp_migratetype = (uint8_t)recorded & 15;
 	pcp->count += 1 << order;
 }
 
@@ -169,7 +169,7 @@ uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct re
 
 	/* 2.6.31: of the one list, the first of the right type. */
 	if (m->kernel->pcp_lists == PCP_LISTS_1)
-		while (entry != list && f[entry].recorded != rq->migratetype)
+		while (entry != list && f[entry].pcp_migratetype != rq->migratetype)
 			entry = cold ? f[entry].prev : f[entry].next;
 	return entry == list ? NO_FRAME : entry;
 }

@@ -75,7 +75,7 @@ static int drained_type(const struct model *m, uint32_t head, int list)
 	case DRAINED_RECORDED:
 		break;
 	}
-	return m->frames[head].recorded;
+	return m->frames[head].pcp_migratetype;
 }
 
 void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head)

@@ -32,7 +32,8 @@ static void take_family(struct policy *self, struct kernel *row)
 
 static const struct policy_param params[] = {
 	{"kernel", 0, NR_KERNELS - 1, NR_KERNELS - 1, offsetof(struct fallback, kernel),
-	 kernel_names, "Row whose fallbacks are made; see `pagetape kernels`."},
+	 kernel_names,
+	 "Kernel row whose fallback rules apply; `pagetape policies` lists the rows."},
 	{0},
 };
 

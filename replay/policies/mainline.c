@@ -109,7 +109,7 @@ static enum nofragment_span mainline_nofragment(struct policy *self, const struc
 {
 	(void)self;
 	(void)rq;
-	if (m->kernel->nofragment != NOFRAGMENT_LOWZONE || !preferred->has_lower)
+	if (m->kernel->nofragment != NOFRAGMENT_LOWZONE || !preferred->nofragment_applies)
 		return NOFRAGMENT_OFF;
 	return NOFRAGMENT_FIRST_PASS;
 }

@@ -29,7 +29,7 @@ static enum nofragment_span nofragment_nofragment(struct policy *self, const str
 		return NOFRAGMENT_OFF;
 	if (nf->mode == MODE_ALWAYS)
 		return NOFRAGMENT_ALWAYS;
-	if (nf->mode == MODE_LOWZONE && preferred->has_lower)
+	if (nf->mode == MODE_LOWZONE && preferred->nofragment_applies)
 		return NOFRAGMENT_FIRST_PASS;
 	return NOFRAGMENT_OFF;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policies.h - the table of all policies in the tree.
+ * policies.h - the table of all policies in the tree. The list is in meson.build, which makes
+ * policy_list.h of it.
  */
 #pragma once
 

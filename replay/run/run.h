@@ -93,7 +93,8 @@ int run_finish(struct run *run, struct error *err);
 /* -ENOMEM if rows of an output list were lost. */
 int run_outputs_error(const struct run *run, struct error *err);
 
-/* A finished batch of any output list, or NULL. Export or read it before the next call. */
+/* A finished batch of any output list, or NULL. Valid until the next call: export or read it first.
+ */
 struct batch *run_read(struct run *run);
 
 /*

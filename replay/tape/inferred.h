@@ -70,7 +70,7 @@ int inferred_load(struct inferred_rows *u, const struct model *m,
 		  struct error *err);
 void inferred_free(struct inferred_rows *u);
 
-/* The next row due before row `at` of `event`, or NULL. */
+/* The next inferred row to play before row `at` of `event` is played, or NULL. */
 static inline const struct inferred *inferred_next(struct inferred_rows *u, uint64_t at)
 {
 	if (u->next == u->nr || u->rows[u->next].at > at)

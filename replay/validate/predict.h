@@ -83,14 +83,15 @@ void count_size(struct validate *v, const struct window_event *event, struct zon
 struct drain_due {
 	int pages, list;
 	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
-	bool recorded;  /* drain of a whole PCP: its time is recorded, its size not predicted */
+	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
 	uint64_t until; /* row of `event` */
 };
 
+/* Sizes of a drain. A drain takes whole entries, so it may exceed its size by part of one. */
 struct drained {
 	int pages; /* recorded */
-	int last;  /* pages of these in the last entry, which is drained whole */
-	int due;   /* pages that the model would have drained, with whole last entries of pieces */
+	int last;  /* pages of the last entry */
+	int due;   /* pages that the model would have drained */
 	bool all;  /* the PCP is empty */
 };
 
@@ -108,20 +109,20 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 /* predict_tuning.c */
 
 /*
- * Find the tuning of the PCP and marks of the zone that explain a refill of `size` entries, and
- * write them as a row. `before`: the PCP before the refill.
+ * Find the tuning of the PCP, and below_high and reclaim_active of the zone, that explain a refill
+ * of `size` entries, and write them as a row. `before`: the PCP before the refill.
  */
 void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const struct pcp *before,
 		 const struct pick *pick, int size);
-/* The same for a free whose drain has another size than predicted, or is missing. */
+/* Explain a free whose drain has another size than predicted, or is missing, in the same way. */
 void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
 		   const struct drained *drained);
-/* The same for a decay that began with the high of `before` and drained only `drained` pages. */
+/* Explain a decay that began with the high of `before` and drained only `drained` pages. */
 void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, struct pcp *pcp,
 		const struct pcp *before, int drained);
-/* The same for a drain without a cause on the tape and with the size of a vmstat tick's drain. */
+/* Explain a drain without a cause on the tape that has the size of a vmstat tick's drain. */
 void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages);
-/* `high` of a PCP is certain: the zone's marks have had the right effect on it so far. */
+/* `high` of a PCP is certain: below_high and reclaim_active had the right effect on it so far. */
 static inline void trust_high(struct validate *v, const struct pcp *pcp)
 {
 	v->highs[pcp->number] = pcp->high;
@@ -151,30 +152,31 @@ bool is_freed_next(const struct validate *v, uint32_t frame);
 void emit_early(struct validate *v, const struct window_event *alloc);
 /* The same past the PCP, before row `at`; 0: the current row. */
 void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t at);
-/* The next alloc of the page, which is first on its PCP list in the model, takes it. */
+/* Take an entry that is first on its PCP list, for its alloc, which is the current event. */
 void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp);
-/* The same, now, before the event of that alloc. */
+/* Take such an entry now, before the event of its alloc. */
 void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp);
-/* An entry left its list without an event, before row `at` of `event`; 0: the current row. */
+/* Take an entry that left its list without an event, before row `at`; 0: the current row. */
 void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at);
 /*
  * The tape now shows that an entry left its list without an event. It was first on the list then,
  * so it left before the free of the entry above it. Returns the row of that free, or 0.
  */
 uint64_t left_before(const struct validate *v, uint32_t entry);
-/* The same for all entries of a PCP from `top` down to `entry`. */
+/* Take all entries of a PCP from `top` down to `entry`, which left without an event. */
 void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry);
-/* The same for an entry and the entries above it from the same refill. */
+/* Take an entry that left without an event, and those above it from the same refill. */
 void take_buried(struct validate *v, uint32_t entry);
 /*
- * An entry before the allocated one on the list was allocated earlier. Its alloc event comes later,
- * or does not exist. Returns whether the tape proves that without this alloc.
+ * Take an entry that stands before the allocated one on the list: it was allocated earlier, and its
+ * alloc event comes later or does not exist. Returns whether the tape proves that without this
+ * alloc.
  */
 bool take_inferred(struct validate *v, const struct window_event *event, struct pcp *pcp,
 		   uint32_t entry, int migratetype);
 /*
- * The PCP did not overflow when predicted: it holds fewer pages than the model has. Take the first
- * entries that were allocated without an event. Returns whether there are any.
+ * The PCP should have drained and did not: it holds fewer pages than the model has. Take the first
+ * entries that the tape proves to be allocated without an event. Returns whether there are any.
  */
 bool take_proved(struct validate *v, struct pcp *pcp);
 /* Handle an event of a page that was on a PCP list before the start. */

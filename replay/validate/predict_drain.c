@@ -138,7 +138,7 @@ static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
 {
 	const struct frame *f = &m->frames[s->frame];
 
-	return (c->due->recorded || c->drained >= c->due->pages) && c->last != c->first &&
+	return (c->due->whole_pcp || c->drained >= c->due->pages) && c->last != c->first &&
 	       f->state == FRAME_PCP && &m->pcps[f->list] != c->pcp;
 }
 
@@ -164,7 +164,7 @@ static void drain_missed(struct validate *v, struct comparison *c, const struct 
 		accuracy_count(&v->accuracy, c->zone, DECISION_DRAIN, UNKNOWN);
 	else
 		missed(v, &miss);
-	skip_phantoms(v, &c->model, victim, s, c->due->recorded);
+	skip_phantoms(v, &c->model, victim, s, c->due->whole_pcp);
 	drain_by_force(v, c->zone, s);
 	c->model.left -= 1 << s->order;
 	repaired(v);
@@ -207,7 +207,7 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 	pcp_lock_after_burst(v, c->last, c->zone);
 	c->pcp->touched = true;
 	pcp_lock_remote(v, c->pcp, c->last);
-	if (!c->due->recorded)
+	if (!c->due->whole_pcp)
 		count_size(v, c->first, c->zone,
 			   &(struct size_check){
 				   .decision = DECISION_DRAIN_SIZE,
@@ -235,7 +235,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	struct drained found = {0};
 
 	next_piece(&c.pieces, due, 0);
-	pcp_drain_begin(&c.model, v->m, pcp, due->recorded ? INT_MAX : due->pages, due->list);
+	pcp_drain_begin(&c.model, v->m, pcp, due->whole_pcp ? INT_MAX : due->pages, due->list);
 	c.model.capture = v->capture;
 	for (struct window_event *s = first; s; s = window_next(&v->window, s)) {
 		uint32_t victim;
@@ -247,7 +247,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 		}
 		if (!is_of_drain(&c, s) || frame_zone(v->m, s->frame) != c.zone)
 			break;
-		if (c.model.left <= 0 && !due->recorded && c.drained >= due->pages)
+		if (c.model.left <= 0 && !due->whole_pcp && c.drained >= due->pages)
 			c.model.left = INT_MAX; /* more than predicted */
 		victim = pcp_drain_next(&c.model, v->m);
 		if (is_of_next_cpu(&c, v->m, s))
@@ -256,7 +256,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 		count_page(&c, &found, s->order);
 		s->taken = true;
 		c.last = s;
-		if (due->recorded && (pcp->count <= 0 || c.drained >= due->piece))
+		if (due->whole_pcp && (pcp->count <= 0 || c.drained >= due->piece))
 			break;
 	}
 	end_comparison(v, &c, &found);
@@ -316,7 +316,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 	if (f->state == FRAME_PCP)
 		pcp = &m->pcps[f->list];
 	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
-	due.recorded = true;
+	due.whole_pcp = true;
 	if (m->kernel->drain_all_pieces)
 		due.piece = pcp_piece(m, pcp);
 	before = *pcp;

@@ -24,7 +24,7 @@ static bool recorded_claim(struct policy *self, const struct request *rq, const 
 	return v->extfrag && v->extfrag->owner && v->extfrag->fallback_order == claim->chunk_order;
 }
 
-static const struct policy_ops oracle_ops = {.name = "record", .claim = recorded_claim};
+static const struct policy_ops claim_as_recorded_ops = {.name = "record", .claim = recorded_claim};
 
 int validate_new(struct validate **out, const struct validate_config *config, struct error *err)
 {
@@ -45,8 +45,8 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 		validate_free(v);
 		return ret;
 	}
-	v->oracle = (struct policy){.ops = &oracle_ops, .state = v};
-	v->run.policies->owner.claim = &v->oracle;
+	v->claim_as_recorded = (struct policy){.ops = &claim_as_recorded_ops, .state = v};
+	v->run.policies->owner.claim = &v->claim_as_recorded;
 	*out = v;
 	return 0;
 }

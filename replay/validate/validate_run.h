@@ -96,7 +96,9 @@ struct validate {
 	struct asked_drain *asked;      /* [cpu] */
 	int *depths;                    /* [cpu] event_depth() of its last event */
 	uint64_t *ran;                  /* [cpu] row of its last event */
-	int *highs;            /* [pcp] its high before unproven marks of the zone lowered it */
+	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
+	 * until a refill or drain proves them: trust_high() */
+	int *highs;
 	bool preempt_recorded; /* the tape shows when preemption is off */
 	/*
 	 * [frame] low 32 bits of a row of `event`: the last free of the page onto a PCP or, for a
@@ -117,7 +119,7 @@ struct validate {
 					  frame NO_FRAME: none */
 
 	struct capture *capture;            /* of the task whose free runs, or NULL */
-	struct policy oracle;               /* gives the recorded claims of fallbacks */
+	struct policy claim_as_recorded;    /* owns the choice `claim`: answers as recorded */
 	const struct window_event *extfrag; /* the event with the recorded claim */
 	int nr_picked;                      /* pages of the running refill so far */
 	struct prediction prediction;

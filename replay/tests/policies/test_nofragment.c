@@ -78,7 +78,7 @@ static bool lowzone_on(const struct machine *machine, const struct zone_spec *zo
 	bool on;
 
 	toy_new_machine_under(&t, "4.20", "nofragment:mode=lowzone", machine, zones, nr_zones);
-	on = t.m->zones[nr_zones - 1].has_lower;
+	on = t.m->zones[nr_zones - 1].nofragment_applies;
 	toy_free(&t);
 	return on;
 }
