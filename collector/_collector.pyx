@@ -15,7 +15,7 @@ include "arrow_batch.pxi"
 include "collector_api.pxi"
 
 cdef enum:
-    SIGNAL_MS = 200  # most that a signal waits for a thread in read()
+    SIGNAL_MS = 200  # longest wait of a signal for a thread in read(), ms
 
 
 class CollectorError(OSError):
@@ -81,7 +81,7 @@ cdef class Source:
         return bits
 
     cdef void passed(self, checkpoint_c *checkpoint) except *:
-        """The caller of read() has all rows before this checkpoint."""
+        """Return this checkpoint; the caller of read() has all rows before it."""
 
     def read(self):
         cdef source *s = self.opened()
@@ -391,7 +391,7 @@ cdef class Recorder(Source):
             recorder_say_ended(r, ended.encode())
         with nogil:
             recorder_cancel(r)
-        while self.reading:  # in another thread; the cancelled read() returns
+        while self.reading:  # another thread is in read(); cancelled, it returns
             time.sleep(0.001)
         with nogil:
             recorder_free(r)

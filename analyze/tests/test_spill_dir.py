@@ -76,5 +76,7 @@ def test_a_query_that_needs_more_than_there_is_says_so(empty: Path) -> None:
     with Database([Tape(empty)], threads=1) as db:
         db.ask("SET max_temp_directory_size = '1MB'")
         db.ask("SET memory_limit = '20MB'")
-        with pytest.raises(TapeError, match="the query needs more than there is"):
+        with pytest.raises(
+            TapeError, match="the query needs more memory or disk space than is free"
+        ):
             db.ask("SELECT list(i ORDER BY hash(i)) FROM range(20000000) t(i)")

@@ -91,7 +91,7 @@ def test_without_a_bound_all_stay(tmp_path: Path) -> None:
 def test_a_directory_has_one_recorder(tmp_path: Path) -> None:
     with (
         tape_dir(tmp_path),
-        pytest.raises(TapeError, match="another recorder writes there"),
+        pytest.raises(TapeError, match="another recorder uses this directory"),
     ):
         TapeDir(tmp_path, None)
     with tape_dir(tmp_path):
