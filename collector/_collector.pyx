@@ -81,7 +81,7 @@ cdef class Source:
         return bits
 
     cdef void passed(self, checkpoint_c *checkpoint) except *:
-        """Return this checkpoint; the caller of read() has all rows before it."""
+        """Called once the caller of read() has all rows before this checkpoint."""
 
     def read(self):
         cdef source *s = self.opened()

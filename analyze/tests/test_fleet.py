@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a Dask cluster: one of this machine, of one worker with two threads."""
+"""A sweep on a local Dask cluster: one worker with two threads."""
 
 import sys
 import threading

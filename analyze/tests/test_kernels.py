@@ -59,7 +59,7 @@ def requests(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recorded(requests: Path, tmp_path: Path, pagetape: Run) -> Callable[..., Path]:
-    """A tape of what one row does, which says that it is from some release."""
+    """A tape of a run under the rules of `row`, with the kernel release `release`."""
 
     def make(kernel: str, release: str | None) -> Path:
         played = tmp_path / "played.tape"

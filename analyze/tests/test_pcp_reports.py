@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reports on per-CPU lists and zone locks make of loads whose answer is known."""
+"""The reports on per-CPU lists and zone locks, for loads with known answers."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tape after tape in one directory, within a bound."""
+"""A directory of tapes within a size limit."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def tape_dir(directory: Path, keep: float | None = None) -> Iterator[TapeDir]:
 
 
 def add(tape_dir: TapeDir, at: datetime, *, finished: bool = True) -> Path:
-    """A tape of a good megabyte."""
+    """A tape of slightly more than 1 MB."""
     path = tape_dir.place(at)
     tape = Writer(path, tape_dir.mark())
     tape.close()

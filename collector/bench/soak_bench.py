@@ -24,7 +24,7 @@ PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory now, in bytes; 0 if the process has ended."""
+    """Resident memory now, in MiB; 0 if the process has ended."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) / 1024 if found else 0
 
