@@ -146,7 +146,8 @@ output = click.option(
 private = click.option(
     "--private",
     type=click.Choice(["hash", "drop"]),
-    help="Make a tape that you can publish: hash or drop names, and move pfns.",
+    help="Make a tape that you can publish: hash or drop names, and move pfns.  [default: names and"
+    " pfns unchanged]",
 )
 kernel = click.option(
     "--kernel",

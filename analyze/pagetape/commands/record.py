@@ -107,7 +107,7 @@ class _TriggerType(click.ParamType[Trigger | None]):
 @click.option(
     "--stacks",
     type=click.Choice(["extfrag"]),
-    help="Also record the kernel stack of every fallback.",
+    help="Also record the kernel stack of every fallback.  [default: no stacks]",
 )
 @click.option(
     "--rotate",
@@ -225,7 +225,7 @@ def command(
 
     --ring writes nothing until a trigger fires or SIGUSR1 arrives. Then the last TIME, or up to
     twice as much, becomes a tape in DIR, and the recording continues. The tape records
-    the trigger and its length in seconds. SIGKILL loses the contents of the memory.
+    the trigger and the tape's length in seconds. SIGKILL loses the contents of the memory.
 
     Without --ring, a killed recorder loses no event that it had read from the kernel: the events
     stay in T.tape/spool, and `pagetape import` turns them into a complete tape. If the spool

@@ -140,7 +140,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="auto",
     show_default=True,
     metavar="K",
-    help="Kernel whose rules the model uses, or {several}; auto is the tape's own.",
+    help="Kernel whose rules the model uses, or several as {a,b}; auto is the tape's own.",
 )
 @click.option(
     "--reclaim",
@@ -149,7 +149,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="R0",
     show_default=True,
     metavar="MODE",
-    help="Reclaim mode R0, R1 or R2, as for replay, or {several}.",
+    help="Reclaim mode R0, R1 or R2, as for replay, or several as {a,b}.",
 )
 @click.option(
     "--prefer",
@@ -158,7 +158,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="auto",
     show_default=True,
     metavar="MODE",
-    help="Preferred node of requests: auto, cpu or landed, as for replay, or {several}.",
+    help="Preferred node of requests: auto, cpu or landed, as for replay, or several as {a,b}.",
 )
 @click.option(
     "--nodes",

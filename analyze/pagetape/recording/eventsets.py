@@ -7,7 +7,7 @@ from pagetape.schemas import TABLES
 
 SETS = {
     "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
-    "cheap": "rare events only: fallbacks, kswapd, direct reclaim, compaction runs, OOM kills",
+    "cheap": "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
 }
 
