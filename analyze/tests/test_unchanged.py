@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""analyze/fidelity/unchanged.py: the differences of two outputs that count."""
+"""analyze/fidelity/unchanged.py: what counts as a difference of two outputs, and what does not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _output(
     chunk: int = 3,
     **rows: Any,
 ) -> Path:
-    """The output of a command: its answer, and a tape with one table and facts."""
+    """What a command left: its answer, and a tape of one table and its facts."""
     values = _ROWS | rows
     kinds = pa.DictionaryArray.from_arrays(pa.array(values["kind"], pa.uint8()), list(labels))
     arrays = [pa.array(values["at"], type_at), kinds, pa.array(values["metric"])]
