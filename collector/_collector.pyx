@@ -16,7 +16,7 @@ include "arrow_batch.pxi"
 include "collector_api.pxi"
 
 cdef enum:
-    SIGNAL_MS = 200  # most that a signal waits for a thread in read()
+    SIGNAL_MS = 200  # longest wait of a signal for a thread in read(), ms
 
 
 class CollectorError(OSError):
@@ -82,7 +82,7 @@ cdef class Source:
         return bits
 
     cdef void passed(self, checkpoint_c *checkpoint) except *:
-        """The caller of read() has all rows before this checkpoint."""
+        """Called once the caller of read() has all rows before this checkpoint."""
 
     def read(self):
         cdef source *s = self.opened()
@@ -397,7 +397,7 @@ cdef class Recorder(Source):
             recorder_say_ended(r, ended.encode())
         with nogil:
             recorder_cancel(r)
-        while self.reading:  # in another thread; the cancelled read() returns
+        while self.reading:  # another thread is in read(); cancelled, it returns
             time.sleep(0.001)
         with nogil:
             recorder_free(r)

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for _snapshot in a build without it."""
+"""Replaces _snapshot in a build without exact snapshots."""
 
 raise ImportError("pagetape was built without clang or libbpf, which exact snapshots need")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory policies of processes, from copies of /proc/PID/numa_maps and status.
 
-One text holds those of many processes, as grep writes them:
+One text holds the lines of many processes, as grep prints them:
 
     grep -H '' /proc/[0-9]*/numa_maps /proc/[0-9]*/task/[0-9]*/numa_maps
     grep -H Mems_allowed_list /proc/[0-9]*/status
@@ -31,7 +31,7 @@ _LINE = re.compile(
 )
 
 
-_OWN_NODE = {"default", "local"}  # no policy: the CPU's node comes first
+_OWN_NODE = {"default", "local"}  # no policy: requests prefer the CPU's node
 
 
 def preference_of(row: Row, nodes: set[int]) -> str | None:
@@ -66,7 +66,7 @@ def parse(text: str) -> list[Row]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file as grep -H writes them; none if it is gone or not readable."""
+    """The lines of a file as grep -H prints them; none if the file is gone or not readable."""
     text = ""
     with contextlib.suppress(OSError):
         text = path.read_text("utf-8", "replace")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory state from /proc: the live one, or copies of its files in a directory.
+"""Memory state from /proc, live or from copies of its files in a directory.
 
-A directory holds NAME.before and NAME.after (or plain NAME), each maybe .zst:
+A directory holds NAME.before and NAME.after (or plain NAME), optionally compressed as .zst:
 zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline,
 hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see
 numa_maps.py), and `nodes` with lines "node0 cpus 0-1 distance 10 20". All are
@@ -35,7 +35,7 @@ from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
 Row = dict[str, Any]
 
-# The configuration that changes what the page allocator does, without CONFIG_.
+# Configuration options that change the page allocator, without CONFIG_.
 CONFIG = (
     "ARCH_FORCE_MAX_ORDER",
     "BALLOON_COMPACTION",
@@ -75,7 +75,7 @@ CONFIG = (
 
 _STAGES = ("before", "after")
 
-# Sysctls of vm that act when they are read: stat_refresh makes every CPU fold its counters
+# Sysctls of vm for which a read has an effect: stat_refresh makes every CPU fold its counters
 # and drain its lists (vmstat_refresh); lowmem_reserve_ratio recomputes every zone's reserves
 # (lowmem_reserve_ratio_sysctl_handler, 6.18).
 _ACTING = {"stat_refresh", "lowmem_reserve_ratio"}
@@ -100,7 +100,7 @@ class Proc:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The known facts on the machine, under the keys of a tape's facts."""
+        """The known facts about the machine, under the keys of a tape's facts."""
         found = {
             "kernel": _release(self.text("version")),
             "version": _stripped(self.text("version")),
@@ -260,7 +260,7 @@ class _Saved(Proc):
             self.stages = ("",)
 
     def _file(self, name: str, stage: str) -> Path | None:
-        """The file at that stage; without a stage, the first that exists."""
+        """The file at that stage; without a stage, the first file that exists."""
         stems = [f"{name}.{stage}"] if stage else [name, *(f"{name}.{s}" for s in _STAGES)]
         for stem in stems:
             for path in (self.directory / stem, self.directory / f"{stem}.zst"):
@@ -291,12 +291,12 @@ class _Saved(Proc):
 
 
 def live() -> Proc:
-    """This machine, now: every call reads /proc again, except for the facts."""
+    """The live /proc of this machine: every call reads it again, except for the facts."""
     return _Live()
 
 
 def saved(directory: Path) -> Proc:
-    """Copies in `directory`; OSError if it cannot be read."""
+    """The copies in `directory`; raises OSError if it cannot be read."""
     return _Saved(directory)
 
 
@@ -334,7 +334,7 @@ def parse_zoneinfo(text: str) -> tuple[list[Row], list[Row]]:
 def _zone_state(state: str, pagesets: str, names: list[str]) -> Row:
     """The columns of `zone` from its section; `names` of the node's zones."""
     n = _numbers(state)
-    tail = _numbers(pagesets)  # its per-CPU numbers are not asked for here
+    tail = _numbers(pagesets)  # without the per-CPU numbers
     boost = n.get("boost", 0)
     reserve = dict.fromkeys(ZONES, 0)
     if protection := re.search(r"protection: \(([^)]*)\)", state):
@@ -445,13 +445,13 @@ def parse_ring_stats(text: str) -> list[Row]:
 
 
 def _migratetypes(pagetypeinfo: str) -> list[str]:
-    """The kernel's names, in the order of its numbers."""
+    """The kernel's names of migratetypes, in the order of its numbers."""
     heading = re.search(r"^Number of blocks type +(.*)$", pagetypeinfo, re.MULTILINE)
     return heading[1].split() if heading else []
 
 
 def _shape(pagetypeinfo: str, buddyinfo: str) -> dict[str, Any]:
-    """pageblock_order, nr_orders and migratetypes, as far as they are printed."""
+    """pageblock_order, nr_orders and migratetypes, if the text contains them."""
     found: dict[str, Any] = {"migratetypes": _migratetypes(pagetypeinfo)}
     if order := re.search(r"^Page block order: (\d+)$", pagetypeinfo, re.MULTILINE):
         found["pageblock_order"] = int(order[1])

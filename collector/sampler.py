@@ -2,8 +2,8 @@
 """Samples of /proc during a recording: counters, and parameters that change.
 
 Watermarks, limits of the per-CPU lists and sysctls may change during a recording: memory is
-initialised or hotplugged, or an administrator tunes. A replay without these changes is wrong
-from then on.
+initialised or hotplugged, or an administrator changes settings. A replay without these changes
+is wrong from then on.
 
 A sample holds the changes since the sample before, as rows of the tables `parameter` and
 `sample`, and all free blocks, as rows of `free_count`. The rows lack `at`, which depends on
@@ -23,7 +23,7 @@ from pagetape.procfs import parse_buddyinfo, parse_zoneinfo
 
 Row = dict[str, Any]
 
-# Sysctls of vm that change what the page allocator and reclaim do; all are one number.
+# Sysctls of vm that change the page allocator or reclaim; each is one number.
 SYSCTLS = (
     "compact_unevictable_allowed",
     "compaction_proactiveness",
@@ -68,7 +68,7 @@ COUNTERS = (
 
 _ZONE = ("managed", "wmark_min", "wmark_low", "wmark_high")
 _PCP = ("high", "high_min", "high_max", "batch")
-_STATE = ("free", "boost", "nr_reserved_highatomic")  # of a zone, like a counter
+_STATE = ("free", "boost", "nr_reserved_highatomic")  # per zone, like a counter
 
 _Key = tuple[str, int | None, str | None, int | None]  # name, node, zone, cpu
 
@@ -89,7 +89,9 @@ class _File:
 
     def __init__(self, path: Path, size: int) -> None:
         self._fd = os.open(path, os.O_RDONLY)
-        self._size = size  # bytes of one read; for a sysctl the kernel allocates as much
+        self._size = (
+            size  # bytes of one read; for a sysctl the kernel allocates a buffer of that size
+        )
 
     def read(self) -> str:
         parts: list[bytes] = []
@@ -127,7 +129,7 @@ class Sampler:
         self._all_counters = True
 
     def take(self) -> Sample:
-        """A sample, now. The constructor takes the first, whose state is the snapshot's."""
+        """Take a sample. The constructor takes the first one, which equals the snapshot."""
         ts = time.monotonic_ns()
         parameters: dict[_Key, int] = {}
         counters: dict[_Key, int] = {}

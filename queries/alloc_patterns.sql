@@ -1,4 +1,4 @@
--- How far and how fast each CPU's memory use swings: the load on its per-CPU lists.
+-- Swings of each CPU's memory use, by window length: the load on its per-CPU lists.
 --
 -- The curve of a CPU is the pages it allocated minus the pages it freed, for the orders
 -- that per-CPU lists serve, sampled every millisecond. `mean_pages` and `most_pages` are the
@@ -10,7 +10,7 @@
 --   class 2  if an auto-tuned list may grow to it (high_max),
 --   class 3  if no list holds it: the pages pass the zone lock.
 --
--- Read the row of the shortest window whose swings no longer grow: it shows the amplitude
+-- Find the shortest window beyond which the swings no longer grow: its row shows the amplitude
 -- and the period of the load. The default limits are those of the CPU's largest zone in
 -- the first snapshot.
 --
@@ -29,7 +29,7 @@
 --   windows     BIGINT     Number of windows.
 --   mean_pages  DOUBLE     Mean swing, in pages.
 --   most_pages  BIGINT     Largest swing, in pages.
---   class_1     BIGINT     Windows whose swing the list may always hold; null if no limits are known.
+--   class_1     BIGINT     Windows whose swing the list may always hold; null if the limits are unknown.
 --   class_2     BIGINT     Windows whose swing only an auto-tuned list may hold.
 --   class_3     BIGINT     Windows whose swing no list holds.
 WITH step AS (
@@ -50,7 +50,7 @@ curve AS (
     FROM step
 ),
 
--- A window's swing: its range, less what is left of it at the end.
+-- Swing of a window: the range of the curve minus the change that remains at the end.
 swing AS (
     SELECT
         tape,

@@ -1,16 +1,16 @@
--- What the recording lost, CPU by CPU.
+-- Lost events of the recording, CPU by CPU.
 --
 -- Read this before any other report. A gap is a stretch of a CPU's ring that the kernel
 -- overwrote before the recorder read it. Its events are missing from every number of
--- the tape. `lost` is unknown where the kernel did not count.
+-- the tape. `lost` is unknown if the kernel did not count them.
 --
 -- Tier: A
 --
 -- Columns:
 --   cpu             USMALLINT  CPU.
 --   gaps            BIGINT     Number of gaps.
---   lost            BIGINT     Events lost in the gaps; unknown if the kernel did not count any one of them.
---   gap_ms          DOUBLE     Duration of the gaps whose both ends are known.
+--   lost            BIGINT     Events lost in the gaps; unknown if one of the gaps is uncounted.
+--   gap_ms          DOUBLE     Total duration of the gaps whose two ends are known, in ms.
 --   read            BIGINT     Events read from the ring.
 --   overrun         BIGINT     Events overwritten before they were read.
 --   commit_overrun  BIGINT     Events lost to nested writers.

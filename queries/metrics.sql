@@ -1,10 +1,9 @@
--- All metrics by which two tapes of one machine can be compared.
+-- All metrics that `pagetape compare` compares.
 --
--- `pagetape compare` puts these numbers side by side. A recorded tape lacks the metrics that
--- only the model knows.
+-- Compare tapes of one machine. A recorded tape lacks the metrics that only the model has.
 --
 -- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
--- of that CPU between them: a refill of its lists, or a page that bypassed them. A
+-- of that CPU between them: a refill of its lists, or a page that bypasses them. A
 -- drain run is a run of pcpu_drain events with no free between them. The report derives both
 -- from events, so they mean the same on every tape.
 --
@@ -179,7 +178,7 @@ modelled AS (
     HAVING count(*) > 0
 ),
 
--- Of two bounds, the certain one; for huge pages the upper one.
+-- The lower bound; for huge pages the upper bound.
 mixed AS (
     SELECT unnest([
         {place: 90, metric: 'mixed pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(mixed_low)},

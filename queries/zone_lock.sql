@@ -22,12 +22,12 @@
 --   drains           BIGINT     Holds for drains of full lists.
 --   decays           BIGINT     Holds for drains by the vmstat tick.
 --   direct           BIGINT     Holds for one allocation or free that bypasses the lists.
---   mean_hold_us     DOUBLE     Mean hold time.
---   utilisation      DOUBLE     Share of the time it was held.
---   mean_wait_us     DOUBLE     Mean wait time of a request.
---   p99_wait_us      DOUBLE     Wait time that 1 % of the requests exceed; accurate to one fifth.
---   waiting_percent  DOUBLE     Share of the time during which at least one CPU waited.
---   verdict          VARCHAR    saturated, synthetic, ok; counted if the replay had no queue.
+--   mean_hold_us     DOUBLE     Mean hold time, in us.
+--   utilisation      DOUBLE     Share of the time that the lock was held, 0 to 1.
+--   mean_wait_us     DOUBLE     Mean wait time of a request, in us.
+--   p99_wait_us      DOUBLE     Wait time that 1 % of the requests exceed, in us; accurate to one fifth.
+--   waiting_percent  DOUBLE     Share of the time during which at least one CPU waited, in percent.
+--   verdict          VARCHAR    saturated, synthetic or ok; counted if the replay did not model the queue.
 WITH counted AS (
     SELECT
         tape,

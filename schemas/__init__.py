@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tape is: its tables, columns, enums and version.
+"""The definition of a tape: its tables, columns, enums and version.
 
 The TOML files beside this module are the only definition. `TABLES` holds them in the order of
 tape.toml; `Table.arrow` is the pyarrow schema of one of them. `RENAMES` has the names of older
@@ -33,7 +33,7 @@ _ARROW = {
 
 @dataclass(frozen=True)
 class Value:
-    """One value of an enum, and one sentence on it."""
+    """One value of an enum, with its documentation (one sentence)."""
 
     name: str
     doc: str
@@ -41,7 +41,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its storage type, unit, values and one sentence."""
+    """One column: its storage type, unit, values and documentation (one sentence)."""
 
     name: str
     type: str
@@ -49,7 +49,7 @@ class Column:
     unit: str
     null: bool
     values: tuple[Value, ...]  # of an enum column, in numeric order; else empty
-    enum: str  # of which shared values of tape.toml these are, or "kind"; else ""
+    enum: str  # name of the shared values in tape.toml, or "kind"; else ""
     bits: tuple[str, ...]  # of a flags column, bit 0 first; else empty
     private: str  # how a private tape changes it: see Veil in private.py; else ""
 
@@ -70,7 +70,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Kind:
-    """One value of a `kind` column, one sentence on it, and the tracepoints it stands for."""
+    """One value of a `kind` column: its documentation (one sentence) and its tracepoints."""
 
     name: str
     doc: str
@@ -93,7 +93,7 @@ class Table:
         return pa.schema([column.arrow for column in self.columns])
 
     def column(self, name: str) -> Column:
-        """The column of that name; KeyError if there is none."""
+        """The column of that name; raises KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -131,7 +131,7 @@ class Renames:
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     policies: Mapping[str, str] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)  # of --json answers; not in tapes
+    keys: Mapping[str, str] = field(default_factory=dict)  # names in --json answers; not in tapes
 
     def former_table(self, name: str) -> str:
         """The former name of today's table `name`."""
@@ -175,7 +175,7 @@ ZONES: tuple[str, ...] = tuple(value.name for value in ENUMS["zone"])
 GFP_BITS: tuple[str, ...] = tuple(_tape()["bits"]["gfp"])
 CONTEXT_BITS: tuple[str, ...] = tuple(_tape()["bits"]["context"])
 
-# Tape versions that `Tape` reads beside VERSION, each with the names that changed since.
+# Older tape versions that `Tape` reads, each with the names that changed since.
 RENAMES: dict[int, Renames] = {
     int(version): Renames(**names) for version, names in _tape()["renames"].items()
 }

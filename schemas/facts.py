@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine facts of a tape: the form of those that readers compute with."""
+"""Machine facts of a tape: checks of the facts that readers compute with."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
 
 
 def parse_facts(text: bytes) -> dict[str, Any]:
-    """The facts in `text`; ValueError names the first fact of another form."""
+    """The facts in the JSON `text`; raises ValueError that names the first malformed fact."""
     facts = json.loads(text)
     if not isinstance(facts, dict):
         raise ValueError("the facts are not an object")

@@ -47,7 +47,7 @@ def values(table: Toml, column: Toml, tape: Toml, tables: list[Toml]) -> tuple[s
     """The C name and the values of a column's enum; no values if it is none."""
     enum, own = column.get("enum"), column.get("values", [])
     name = f"{table['name']}_{column['name']}"
-    if isinstance(own, str):  # those of another column, as "table.column"
+    if isinstance(own, str):  # the values of another column, as "table.column"
         other, _, own = own.partition(".")
         columns = next(t["column"] for t in tables if t["name"] == other)
         return name, next(c["values"] for c in columns if c["name"] == own)

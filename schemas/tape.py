@@ -37,7 +37,7 @@ _MAGIC = b"ARROW1\x00\x00"
 
 
 class TapeError(OSError):
-    """A tape cannot be read or written; the message says which and why."""
+    """A tape cannot be read or written; the message has its path and the reason."""
 
 
 def stored_schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
@@ -53,7 +53,7 @@ def _versions() -> str:
 
 
 def _renamed_facts(facts: dict[str, Any], renames: Renames) -> dict[str, Any]:
-    """The facts of an older tape, with today's names of the policies of its replay."""
+    """The facts of an older tape, with today's names for the policies of its replay."""
     replay = facts.get("replay")
     if not replay:
         return facts
@@ -98,7 +98,7 @@ class Writer:
         self._sinks: list[pa.NativeFile] = []
         required = [name for name, table in TABLES.items() if table.required]
         for name in sorted(required, key="event".__eq__):  # event.arrow makes it a tape: last
-            self.rows(name, [])  # nothing is in the file before the first batch
+            self.rows(name, [])  # the file is empty before the first batch
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         """Append a batch to table `name`."""
@@ -114,7 +114,7 @@ class Writer:
         self.write(name, TABLES[name].batch(rows))
 
     def _new_file(self, name: str) -> Path:
-        """Begin a table, in a file that is not yet of its name."""
+        """Begin a table, in a file with a temporary name."""
         path = self.path / f"{name}.part"
         path.touch(mode=0o600)
         self._sinks.append(pa.OSFile(str(path), "wb"))
@@ -134,7 +134,7 @@ class Writer:
             raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
 
     def close(self) -> None:
-        """Write every footer; one that cannot be written does not stop the others."""
+        """Write the footers of all tables, even if one of them fails."""
         with self._explained(), ExitStack() as stack:
             for file in (*self._sinks, *self._files.values()):  # closed from the last on
                 stack.callback(file.close)
@@ -266,7 +266,7 @@ class Tape:
         return pa.Table.from_batches(self.batches(name), TABLES[name].arrow)
 
     def dataset(self, name: str) -> ds.Dataset | pa.Table:
-        """Table `name` for a query engine, which reads only the columns it wants.
+        """Table `name` for a query engine, which reads only the columns that it needs.
 
         A table with former names is read whole.
         """
@@ -308,8 +308,8 @@ class Tape:
         return first.column("ts")[0].as_py(), last.column("ts")[-1].as_py()
 
     def around(self, name: str, first: int, last: int) -> tuple[int, pa.Table]:
-        """The batches of an event table with rows of `first` <= ts <= `last`, and the
-        number of rows before them. Others are not read."""
+        """The batches of an event table with rows of `first` <= ts <= `last` (ns), and the number
+        of rows before them. Other batches are not read."""
         reader = self._open(name, column=TABLES[name].arrow.get_field_index("ts"))
         if not isinstance(reader, pa.ipc.RecordBatchFileReader):
             return 0, self.table(name)
@@ -328,8 +328,8 @@ class Tape:
 
     @property
     def clock(self) -> tuple[int, int] | None:
-        """Time of the first and the last event of any table; None without events. The facts of
-        a replay that stored only some events have the times that it played."""
+        """Time (ns) of the first and the last event of any table; None without events. A replay
+        that stored only some events has these times among its facts."""
         if played := self.facts.get("replay", {}).get("clock"):
             return played[0], played[1]
         spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
@@ -345,5 +345,5 @@ class Tape:
 
     @property
     def bytes(self) -> int:
-        """Size on disk."""
+        """Size on disk, in bytes."""
         return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())

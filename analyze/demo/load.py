@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""load.py SECONDS - everyday work for the page allocator during a recording.
+"""load.py SECONDS - an everyday load on the page allocator during a recording.
 
-Anonymous memory touched and returned, small files written and deleted, pipes
-filled and closed. Takes at most a few hundred megabytes and leaves nothing.
+Touches and frees anonymous memory, writes and deletes small files, fills and closes
+pipes. Uses at most a few hundred megabytes of memory and leaves no files behind.
 """
 
 import mmap

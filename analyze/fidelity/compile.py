@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """compile.py SECONDS BUILD - compile the C files of a meson build again and again.
 
-A compiler on each CPU, short-lived and one after the other, as in the build of a
-kernel. Leaves nothing.
+Runs short-lived compilers on every CPU, as a kernel build does. Leaves no files behind.
 """
 
 import itertools
@@ -20,7 +19,7 @@ _WITH_VALUE = ("-o", "-MQ", "-MF")
 
 
 def commands(build: Path) -> list[list[str]]:
-    """The compiler's command lines of the build, without what they write."""
+    """The compiler's command lines of the build, without their outputs."""
     found = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         if not entry["file"].endswith(".c") or entry["file"].endswith(".pyx.c"):

@@ -9,7 +9,7 @@ at 0, and restores the factor at the end, also after an error. From the first re
 each setting alone, the model predicts both settings. On the given recordings (tapes,
 directories of tapes or of a trace.dat, see fidelity.py) the program replays reclaim under
 the recording's own rules, and under the kswapd of 4.10. The tapes and the runs stay in the work
-directory: --pairs 0 uses the pairs that are there.
+directory: --pairs 0 uses the existing pairs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pagetape.tapes.info import describe
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
 _SECONDS = 25
 _OLD_ROW = "5.10"  # boosts at every fallback
-_SLEEP_ROW = "4.20"  # does not boost, so kcompactd is woken only for high orders
+_SLEEP_ROW = "4.20"  # no boosts, so only high orders wake kcompactd
 
 _COUNTS = {
     "passes": ("reclaim", "kswapd_wake"),
@@ -60,7 +60,7 @@ _TOTALS = {"wakeups": "kswapd_wakeups", "passes": "kswapd_passes", "sleeps": "ks
 
 @dataclass(frozen=True)
 class Setting:
-    """A run of the model, and its name on the page."""
+    """A run of the model, and its name on the results page."""
 
     name: str
     run: Run

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/feedback.md from the results of feedback.py."""
+"""Writes docs/feedback.md from the results of feedback.py."""
 
 from __future__ import annotations
 

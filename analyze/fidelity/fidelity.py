@@ -52,7 +52,7 @@ class Load:
     words: str
     seconds: int
     quiet: bool  # no memory pressure
-    hog_mib: int = 0  # pin memory until this many MiB are left
+    hog_mib: int = 0  # pin memory until this many MiB are free
 
     def command(self, build: Path, files: str) -> list[str]:
         if self.name == "compile":
@@ -81,7 +81,7 @@ class Recording:
 
 @contextmanager
 def _hog(build: Path, left_mib: int) -> Iterator[None]:
-    """Pin memory until `left_mib` MiB are left; 0 pins none."""
+    """Pin memory until `left_mib` MiB are free; 0 pins none."""
     if not left_mib:
         yield
         return
@@ -109,7 +109,7 @@ def record(load: Load, build: Path, work: Path) -> Recording:
 
 
 def given(path: Path, work: Path) -> Iterator[Recording]:
-    """The recordings at a path. Recordings of an earlier run also get its directory's name."""
+    """The recordings at a path; those of an earlier run include its directory's name."""
     if is_tape(path):
         for load in LOADS:
             if load.name == path.stem:

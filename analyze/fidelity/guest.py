@@ -7,9 +7,9 @@
 
 Boots the kernel of a Debian package (or the directory it was unpacked into) in QEMU,
 without KVM, runs a load of load.c in it under `pagetape record`, with exact snapshots at
-both ends, and makes the tape here. The guest has a disk for the load's files and one to
-swap to. Its Python, pagetape and their libraries are those of this machine, which takes
-half a minute to boot. Needs qemu-system-x86_64, mke2fs, debugfs, cpio, a static busybox
+both ends, and makes the tape on this machine. The guest has one disk for the load's files and
+one for swap. It uses the Python, pagetape and libraries of this machine. It boots in about half
+a minute. Needs qemu-system-x86_64, mke2fs, debugfs, cpio, a static busybox
 and the result of `make setup`; for a package's name, apt-get.
 
     analyze/fidelity/guest.py -o guest-6.1.tape --kernel linux-image-cloud-amd64
@@ -36,7 +36,7 @@ from tempfile import TemporaryDirectory
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 
-# In load order; some kernels have them built in.
+# Modules in load order; some kernels have them built in.
 _MODULES = (
     "virtio_ring",
     "virtio",
@@ -212,7 +212,7 @@ def unpacked(kernel: str, work: Path) -> Path:
 
 
 def boot(work: Path, kernel: Path, nodes: int, mib: int, seconds: int) -> None:
-    """Run the guest until it is done."""
+    """Run the guest until it powers off."""
     (image,) = kernel.glob("boot/vmlinuz-*")
     argv: list[str | Path] = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi"]
     argv += ["-cpu", "max", "-smp", str(2 * nodes), "-m", str(nodes * mib)]
@@ -257,11 +257,21 @@ def main() -> int:
         description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="T.tape")
-    parser.add_argument("--kernel", required=True, help="a package, or where one was unpacked")
-    parser.add_argument("--load", default="pressure", help="of load.c (pressure)")
-    parser.add_argument("--seconds", type=int, default=15, help="that the load runs (15)")
-    parser.add_argument("--nodes", type=int, default=2, help="with 2 CPUs each (2)")
-    parser.add_argument("--mb", type=int, default=192, help="memory of each node (192)")
+    parser.add_argument(
+        "--kernel",
+        required=True,
+        help="a Debian package, or the directory that it was unpacked into",
+    )
+    parser.add_argument("--load", default="pressure", help="load of load.c (default: pressure)")
+    parser.add_argument(
+        "--seconds", type=int, default=15, help="duration of the load (default: 15)"
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=2, help="number of nodes, with 2 CPUs each (default: 2)"
+    )
+    parser.add_argument(
+        "--mb", type=int, default=192, help="memory of each node, in MiB (default: 192)"
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -281,7 +291,7 @@ if __name__ == "__main__":
     except subprocess.CalledProcessError as e:
         sys.exit(f"guest: {' '.join(map(str, e.cmd))}: exit status {e.returncode}")
     except subprocess.TimeoutExpired as e:
-        sys.exit(f"guest: the guest was not done in {e.timeout:.0f} s")
+        sys.exit(f"guest: the guest did not finish in {e.timeout:.0f} s")
     except OSError as e:
         sys.exit(f"guest: {e.strerror or e}")
     except ValueError as e:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/fidelity.md from the results of fidelity.py."""
+"""Writes docs/fidelity.md from the results of fidelity.py."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _percent(part: int, whole: int, aim: float | None = None) -> str:
 
 
 def _sums(result: Result, decision: str) -> tuple[int, int, int]:
-    """Numbers of decisions: exact, predicted (rightly or wrongly), unknown."""
+    """The numbers of exact, predicted (right or wrong) and unknown decisions."""
     rows = [row for row in result["exactness"] if row["decision"] == decision]
     exact, unknown = (sum(row[name] for row in rows) for name in ("exact", "unknown"))
     return exact, sum(row["nr"] for row in rows) - unknown, unknown
@@ -276,7 +276,7 @@ def _parting(parting: dict[str, Any]) -> str:
 
 
 def _why(result: Result) -> str:
-    """The errors on one recording, in words."""
+    """The errors on one recording, as text."""
     lines = []
     if result["lost"] != 0:
         lines.append("- Events were lost: misses after a gap are due to the lost events.")

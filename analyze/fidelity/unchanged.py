@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Play tapes with two installs of pagetape and say whether they give the same tables.
+"""Play tapes with two installs of pagetape, and report whether their results are equal.
 
     unchanged.py --before PAGETAPE --after PAGETAPE [--keep DIR] TAPE...
     unchanged.py --before PAGETAPE --after PAGETAPE --times N TAPE...
 
-PAGETAPE is the command of an install, as BUILD/.venv/bin/pagetape. Every tape is replayed
-under several policies and reclaim modes and validated with both installs, and one sweep
-plays all tapes. Names of tables, columns, labels and counters that the second install
-changed are translated by its table of renames first. Then every table must have the same
+PAGETAPE is the command of an install, such as BUILD/.venv/bin/pagetape. Both installs replay
+every tape under several policies and reclaim modes, validate it, and play all tapes in one
+sweep. The program first translates names of tables, columns, labels and counters that the
+second install changed, by its table of renames. Then every table must have the same
 columns, types, values and nulls, and every --json answer the same numbers. Text for people
 may change: only the numbers in it are compared. The exit status is 1 on any difference.
 
-The outputs of the first install stay in DIR, by tape and command, and are made only once.
-Of the second install only the outputs that differ stay, in DIR/differs. Neither install
-uses the cache of pagetape in the home directory.
+DIR retains the outputs of the first install, by tape and command; they are made only once.
+DIR/differs retains the outputs of the second install that differ. Neither install uses the
+cache of pagetape in the home directory.
 
 With --times, nothing is compared. Both installs take turns, N times each, to replay and
 validate the largest tape. The result is the median ratio of the CPU times that their engines
@@ -80,7 +80,7 @@ _SWEEP = (
     " --reclaim {R0,R1}"
 )
 
-# Of the answers in JSON: what differs from run to run, and what is text for people.
+# Parts of JSON answers that differ from run to run, and parts that are text for people.
 _VOLATILE = {"tape", "output", "name", "events_per_s", "made", "reused"}
 _PROSE = {"explanation", "there", "not_modelled", "synthetic", "kernel_because"}
 
@@ -92,11 +92,11 @@ class Renames:
     tables: dict[str, str] = field(default_factory=dict)
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)  # of JSON only; they come first
+    keys: dict[str, str] = field(default_factory=dict)  # of JSON only; applied first
 
     @cached_property
     def words(self) -> dict[str, str]:
-        """All of them, for JSON, whose keys and strings may be any."""
+        """All renames, for JSON: its keys and strings may be any of the names."""
         found = dict(self.tables)
         for names in chain(self.columns.values(), self.labels.values()):
             found |= names
@@ -134,7 +134,7 @@ def _relabelled(column: pa.ChunkedArray, labels: dict[str, str]) -> pa.ChunkedAr
 
 
 class Install:
-    """A pagetape that is installed somewhere."""
+    """An install of pagetape."""
 
     def __init__(self, command: Path) -> None:
         self.command = command.absolute()
@@ -169,7 +169,7 @@ class Install:
         return Renames(tables, columns, labels, found.get("policies", {}) | found.get("keys", {}))
 
     def run(self, words: Sequence[str | Path], cache: Path) -> tuple[int, Any]:
-        """Exit status of a command, and its JSON object. What it infers is in `cache`."""
+        """Exit status of a command, and its JSON object. `cache` receives the inferred rows."""
         env = os.environ | {"XDG_CACHE_HOME": str(cache)}
         argv = [self.command, *words, "--json"]
         found = subprocess.run(argv, env=env, capture_output=True, timeout=_TIMEOUT)
@@ -183,7 +183,7 @@ def _output(words: Sequence[str | Path]) -> str:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    """Of the names and contents of files."""
+    """A hash of the names and contents of files."""
     found = blake2b(digest_size=6)
     for path in sorted(files):
         found.update(path.name.encode())
@@ -211,7 +211,7 @@ class Task:
         return re.sub(r"\W+", "-", f"{self.label} {self.name} {digest}")
 
     def output(self, install: Install, where: Path, cache: Path) -> Path:
-        """The directory of what an install gives: answer.json and `out`, made once."""
+        """The directory of an install's outputs, answer.json and `out`; made once."""
         path = where / self.key
         if not path.exists():
             where.mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ class Task:
 
 
 def _lasting(answer: Any, volatile: set[str]) -> Any:
-    """An answer without what differs from run to run."""
+    """An answer without the parts that differ from run to run."""
     found = {key: value for key, value in answer.items() if key not in volatile}
     if "runs" in found:
         found["runs"] = [_lasting(run, volatile) for run in found["runs"]]
@@ -236,7 +236,7 @@ def _lasting(answer: Any, volatile: set[str]) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Text as the numbers in it."""
+    """The numbers in a text."""
     if isinstance(value, dict):
         return {key: _numbers(inside) for key, inside in value.items()}
     if isinstance(value, list):
@@ -264,7 +264,7 @@ def _facts(table: pa.Table) -> Any:
 
 
 def _json_differences(before: Any, after: Any, prose: set[str], at: str = "") -> Iterator[str]:
-    """Where two values of JSON differ, and how. Under the keys `prose`, only numbers count."""
+    """The differences of two JSON values, as text. Under the keys `prose`, only numbers count."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             inside = f"{at}.{key}" if at else key
@@ -331,7 +331,7 @@ def table_difference(before: pa.Table, after: pa.Table) -> str | None:
 
 
 def _tape_differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
-    """Where two tapes differ, table by table."""
+    """The differences of two tapes, table by table."""
     old = {renames.tables.get(name, name): (name, rows) for name, rows in _tables(before).items()}
     new = _tables(after)
     for name in sorted({*old, *new}):
@@ -348,7 +348,7 @@ def _tape_differences(before: Path, after: Path, renames: Renames) -> Iterator[s
 
 
 def differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
-    """Where the outputs of a task differ."""
+    """The differences of the outputs of a task."""
     old, new = (json.loads((path / "answer.json").read_text()) for path in (before, after))
     if old["status"] or new["status"]:
         if old["status"] != new["status"]:
@@ -369,7 +369,7 @@ def differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
 
 
 def _amount(output: Path) -> str:
-    """What was compared."""
+    """A description of the compared outputs."""
     found = json.loads((output / "answer.json").read_text())
     if found["status"]:
         return f"both end with exit status {found['status']}"
@@ -448,9 +448,9 @@ def measure(before: Install, after: Install, tape: Path, pairs: int, work: Path)
 
     for command in ("replay", "validate"):
         for install in (before, after):
-            rate(install, command)  # what it infers is in the cache from here on
+            rate(install, command)  # from here on the inferred rows are in the cache
         rates = []
-        for pair in range(pairs):  # each is first every other time
+        for pair in range(pairs):  # the installs take turns in going first
             order = (before, after) if pair % 2 == 0 else (after, before)
             found = {install: rate(install, command) for install in order}
             rates.append((found[before], found[after]))
@@ -471,7 +471,7 @@ def main() -> int:
     )
     parser.add_argument("--before", type=Path, required=True, metavar="PAGETAPE")
     parser.add_argument("--after", type=Path, required=True, metavar="PAGETAPE")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where outputs stay")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="directory that retains outputs")
     parser.add_argument("--times", type=int, metavar="N", help="measure N pairs instead")
     parser.add_argument("tapes", nargs="+", type=Path, metavar="TAPE")
     given = parser.parse_args()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape: record, replay and question the Linux page allocator.
+"""pagetape: record, replay and query the Linux page allocator.
 
-The names of __all__ are what a program needs: read a tape (Tape), ask it in SQL (Database,
-reports), play it through the model (Run, play), check the model on it (validate), and hold
-tapes against each other (compare). Each is imported when it is first used, and typed in
-__init__.pyi.
+__all__ is the interface for programs: read a tape (Tape), query it in SQL (Database, reports),
+play it through the model (Run, play), validate the model on it (validate), and compare tapes
+(compare). Each name is imported at its first use. __init__.pyi has the types.
 """
 
 from importlib import import_module

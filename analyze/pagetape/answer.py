@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers: named columns and rows, as aligned text or as JSON.
 
-The text is for a terminal, for diff and for mail: no boxes, no colour, numbers flush
-right.
+The text suits a terminal, diff and mail: no boxes, no colour, numbers flush right.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import click
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a query; `types` are DuckDB's names."""
+    """The result of a query; `types` are DuckDB's names of the columns' types."""
 
     columns: list[str]
     types: list[str]
@@ -72,12 +71,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def emit(obj: dict[str, Any]) -> None:
-    """The one JSON object of a command with --json."""
+    """Print the one JSON object of a command with --json."""
     click.echo(json.dumps(plain(obj), indent=2))
 
 
 def amount(nr: int, one: str, many: str = "") -> str:
-    """'1 event', '12,345 events'."""
+    """A number with its noun: '1 event', '12,345 events'."""
     return f"{nr:,} {one if nr == 1 else many or one + 's'}"
 
 
@@ -87,7 +86,7 @@ def share(part: int, whole: int) -> float | None:
 
 
 def size(nr: float) -> str:
-    """A readable number of bytes: '3.2 MB'."""
+    """`nr` bytes as text with a decimal unit: '3.2 MB'."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if nr < 1000:
             return f"{nr:.0f} {unit}" if unit == "bytes" else f"{nr:.1f} {unit}"

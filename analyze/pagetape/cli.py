@@ -2,11 +2,12 @@
 """The command line: the table of commands, and the only place that prints errors.
 
 A command is a module with a click command named `command`. It is imported only
-when it runs, so that `pagetape --help` stays quick. Commands raise; `main`
-turns what they raise into one line on stderr and an exit status:
+when it runs, so that `pagetape --help` stays fast. A command raises its errors; `main`
+turns them into one line on stderr and an exit status:
 
-    0  done            2    bad usage
-    1  it failed       130  interrupted
+    0  success         130  interrupted
+    1  failure         141  the reader of the output has gone
+    2  bad usage
 """
 
 import os
@@ -19,27 +20,27 @@ import click
 # name: (module in pagetape.commands, help)
 COMMANDS = {
     "record": ("record", "Record this machine's page allocator into a tape."),
-    "import": ("import_dat", "Turn a trace.dat of trace-cmd into a tape."),
-    "info": ("info", "Contents of a tape: events, losses, machine, snapshots."),
+    "import": ("import_dat", "Turn a trace.dat of trace-cmd, or an unfinished tape, into a tape."),
+    "info": ("info", "Show the contents of a tape: events, losses, machine, snapshots."),
     "replay": ("replay", "Play a tape through the allocator model."),
-    "validate": ("validate", "How exactly the model predicts the kernel's decisions."),
-    "policies": ("policies", "List the policies and kernels that the model has."),
-    "compare": ("compare", "Tapes side by side, with the model's error as the error bar."),
+    "validate": ("validate", "Measure how exactly the model predicts the kernel's decisions."),
+    "policies": ("policies", "List the policies and kernels of the model."),
+    "compare": ("compare", "Compare tapes side by side, with the model's error as the error bar."),
     "sweep": ("sweep", "Replay every tape under every policy, on all cores."),
-    "report": ("report", "Answer one question about a tape; without a name, list them."),
+    "report": ("report", "Run a report on a tape, or list the reports."),
     "html": ("html", "Write one self-contained HTML page about one or more tapes."),
     "sql": ("sql", "Query one or more tapes in SQL (DuckDB)."),
-    "archive": ("archive", "Turn tapes into Parquet, for fleets."),
+    "archive": ("archive", "Write tapes as Parquet, for fleets."),
     "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "Describe the tables and columns of a tape."),
-    "top": ("top", "Show what this machine's page allocator does now."),
+    "top": ("top", "Show the live activity of this machine's page allocator."),
     "doctor": ("doctor", "Check what this machine can record."),
-    "install-service": ("install_service", "Install a recorder that always runs, under systemd."),
+    "install-service": ("install_service", "Install a permanent recorder as a systemd service."),
 }
 
 
 class Commands(click.Group):
-    """The commands of the table; each is imported when it runs."""
+    """The commands of COMMANDS; each is imported when it runs."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -89,7 +90,7 @@ def _os_error(error: OSError) -> str:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit status."""
+    """Run one command line (default: that of the process); returns the exit status."""
     try:
         status = pagetape.main(args, prog_name="pagetape", standalone_mode=False)
         sys.stdout.flush()
@@ -102,7 +103,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader of the pipe has gone: discard what the interpreter still flushes.
+        # The reader of the pipe has gone: discard the output that the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as e:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 
 
 def report(note: str | None) -> None:
-    """Print a note, one line that is no error, to stderr; None prints nothing."""
+    """Print a note (one line, not an error) on stderr; None prints nothing."""
     if note:
         print(f"pagetape: {note}", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr; call the result with a share from 0 to 1. Nothing without a terminal."""
+    """Show a bar on stderr if it is a terminal; yields the function that sets the share, 0 to 1."""
     if not sys.stderr.isatty():
         yield lambda _share: None
         return

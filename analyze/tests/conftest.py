@@ -34,7 +34,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
 def write_golden(
     path: Path, facts: dict[str, Any] | None = None, tables: set[str] | None = None
 ) -> Path:
-    """The golden tape at `path`, with some facts changed or only some of its tables."""
+    """Write the golden tape to `path`, with changed facts or only some tables."""
     known = json.loads((GOLDEN / "tape" / "facts.json").read_text())
     with Writer(path, known | (facts or {})) as tape:
         for file in sorted((GOLDEN / "tape").glob("*.csv")):
@@ -69,7 +69,7 @@ def golden_with(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
 
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tape whose every table is empty, of a machine nothing is known about."""
+    """A tape with empty tables, of an unknown machine."""
     path = tmp_path_factory.mktemp("tapes") / "empty.tape"
     with Writer(path, {}):
         pass
@@ -119,7 +119,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Said:
-    """What one command line gave."""
+    """The result of one command line."""
 
     def __init__(self, status: int, out: str, err: str) -> None:
         self.status, self.out, self.err = status, out, err

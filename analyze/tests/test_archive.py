@@ -21,7 +21,7 @@ FACTS = {"host": "web 1/a", "boot_id": "0123456789abcdef", "recorded_at": "2026-
 
 @pytest.fixture
 def dressed(golden_with: Callable[[dict[str, Any]], Path]) -> Path:
-    """The golden tape of a machine that says who it is."""
+    """The golden tape, with the name and boot id of its machine."""
     return golden_with(FACTS)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a recording only when all of it was read."""
+"""Facts of a recording that are known only after its last event."""
 
 from typing import Any
 

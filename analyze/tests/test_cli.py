@@ -328,7 +328,7 @@ def test_ctrl_c_is_silent(golden: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             running.wait(2)
         try:
-            while running.poll() is None:  # the first may come while it still starts
+            while running.poll() is None:  # the first signal may arrive during the start
                 running.send_signal(signal.SIGINT)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     running.wait(1)

@@ -17,7 +17,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    """What the model makes of the small machine, as a recording of it."""
+    """The model's run on the small machine, as a recording of that machine."""
     path = tmp_path / "played.tape"
     assert pagetape("replay", small, "-o", path).status == 0
     return path
@@ -56,7 +56,7 @@ def test_the_first_wrong_page_is_shown_with_both_states(
     gone = events[removed]
     recorded = without(played, tmp_path / "recorded.tape", {removed})
     first = pagetape("replay", recorded, "--explain", "--json").json["first_divergence"]
-    # The page without an alloc event is still on its list: the next of that list gets it.
+    # The page without an alloc event is still on its list: the next request to that list gets it.
     assert first["expected"] == gone["pfn"]
     assert (first["cpu"], first["migratetype"]) == (gone["cpu"], gone["migratetype"])
     rows = Tape(recorded).table("event").to_pylist()

@@ -25,7 +25,7 @@ NOBODY = 65534
 
 
 def as_nobody(*capabilities: str) -> list[str]:
-    """A command's beginning. Nobody may read all files, as the clone may stand in root's home."""
+    """The start of a command line; the user nobody gets read access to a clone in root's home."""
     held = ",".join(f"+{name}" for name in ("dac_read_search", *capabilities))
     return [
         *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
@@ -101,7 +101,7 @@ def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str
     (start, _) = tape.table("snapshot").to_pylist()
     if not capabilities:
         assert "CAP_BPF" in start["why"]
-        assert tape.num_rows("block_guess") > 0  # kpageflags needs no more than to be read
+        assert tape.num_rows("block_guess") > 0  # kpageflags needs read access only
     elif start["how"] == "proc":
         livetest.skip(f"no exact snapshot here: {start['why']}")
     if "sys_nice" in capabilities:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each event set asks the kernel for."""
+"""The tracepoints of each event set."""
 
 import pytest
 

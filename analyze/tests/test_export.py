@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes for other tools: what a timeline draws, and what LLFree's replay would read."""
+"""Tapes for other tools: the events of a timeline, and the input of LLFree's replay."""
 
 import gzip
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many readers of a few streams: each receives all of it, in order, and none runs ahead."""
+"""Many readers of a few streams: each reader gets its whole stream in order; none runs ahead."""
 
 import threading
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a Dask cluster: one of this machine, of one worker with two threads."""
+"""A sweep on a local Dask cluster: one worker with two threads."""
 
 import sys
 import threading
@@ -48,14 +48,14 @@ def test_a_worker_with_another_pagetape_is_refused(
     monkeypatch.setattr(cache, "build", lambda: threading.current_thread().name)
     said = pagetape("sweep", small, "-o", tmp_path, "--cluster", scheduler)
     assert said.status == 1
-    assert "another pagetape" in said.err.splitlines()[-1]
+    assert "its pagetape is another version or build" in said.err.splitlines()[-1]
 
 
 def test_no_scheduler_is_one_line(small: Path, tmp_path: Path, pagetape: Run) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     said = pagetape("sweep", small, "-o", tmp_path, "--cluster", "tcp://127.0.0.1:1")
     assert said.status == 1
-    assert said.err == "pagetape: tcp://127.0.0.1:1: no Dask scheduler there\n"
+    assert said.err == "pagetape: tcp://127.0.0.1:1: no Dask scheduler at this address\n"
 
 
 def test_without_dask_one_line_says_how_to_get_it(

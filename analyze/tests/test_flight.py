@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of a flight recorder, and the tapes that it makes of it."""
+"""The memory of a flight recorder, and the tapes written from it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ def reclaim(ts: int, at: int) -> dict[str, Any]:
 
 
 class Recorded:
-    """A flight recorder that is fed by hand."""
+    """A flight recorder that the test feeds."""
 
     def __init__(self, directory: Path, seconds: float = 60, memory: float = 1e9) -> None:
         self.made: list[Path] = []
@@ -99,7 +99,7 @@ def test_a_firing_makes_a_tape_of_the_segments_in_memory(tmp_path: Path) -> None
     (path,) = recorded.made
     tape = Tape(path)
     assert path.name.endswith("-2026-11-21T120025Z.tape")
-    assert seconds(tape) == list(range(10, 25))  # what is older is gone
+    assert seconds(tape) == list(range(10, 25))  # older events are dropped
     assert tape.table("reclaim")["at"].to_pylist() == list(range(1, 31, 2))
     shots = tape.table("snapshot").to_pylist()
     assert [(s["snapshot"], s["ts"] // SECOND) for s in shots] == [(0, 10), (1, 20), (2, 25)]
@@ -173,7 +173,7 @@ def test_a_segment_that_is_too_big_alone_loses_its_beginning(tmp_path: Path) -> 
         "mm_vmscan_kswapd_wake": tape.num_rows("reclaim"),
     }
     assert tape.facts["flight"]["holds_s"] == pytest.approx(100 - held[0], abs=0.01)
-    assert info["lost"] == 0  # the gap was in what is gone
+    assert info["lost"] == 0  # the gap was among the dropped events
 
 
 def test_a_tape_that_cannot_be_made_is_reported_and_leaves_nothing(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The indices of fragmentation: the kernel's digits, and what per-CPU lists hide."""
+"""The fragmentation indices: the kernel's digits, and the effect of per-CPU lists."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frees of unknown pages, by class, on a trace that one can count by hand."""
+"""Frees of unknown pages, by class, on a trace small enough to count by hand."""
 
 from collections.abc import Callable
 from pathlib import Path

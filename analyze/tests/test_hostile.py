@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes that a disk or a person spoiled: every command answers, or says in one line why not."""
+"""Damaged or edited tapes: every command answers, or reports one line of error."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def ask(pagetape: Callable[..., Said], tape: Path, why: str) -> None:
         assert said.status == 1 or json.loads(said.out), why
 
 
-# Seeds that found something once, and some that did not.
+# Seeds that once found a bug, and others.
 @pytest.mark.parametrize("seed", [1, 2, 3, 7, 13, 43, 48])
 def test_a_damaged_file_is_one_line(
     pagetape: Callable[..., Said], small: Path, tmp_path: Path, seed: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queries that pagetape itself needs: their headers are true, and they are no reports."""
+"""The queries that pagetape itself runs: their headers are correct, and they are not reports."""
 
 from pathlib import Path
 from typing import Any

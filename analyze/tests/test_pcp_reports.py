@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reports on per-CPU lists and zone locks make of loads whose answer is known."""
+"""The reports on per-CPU lists and zone locks, for loads with known answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,5 +108,5 @@ def test_a_profile_that_needs_no_tape_is_left_alone(tmp_path: Path) -> None:
     tape = _tape(tmp_path / "t.tape")
     for spec in ("zone_lock", "zone_lock:profile=icx", "pcp:mode=fixed"):
         assert lock_costs.fitted(tape, spec) == spec
-    with pytest.raises(TapeError, match=r"no runs of refills and drains to fit; give take_ps,"):
+    with pytest.raises(TapeError, match=r"too few refills and drains for a fit; give take_ps,"):
         lock_costs.fitted(tape, "zone_lock:profile=tape")

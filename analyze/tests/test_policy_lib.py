@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy of one's own: the example of docs/CONTRIBUTING.md, outside the tree and in it."""
+"""A user's policy: the example of docs/CONTRIBUTING.md, outside and inside the tree."""
 
 import re
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which node requests prefer, from the recording to the report: two CPUs on two nodes.
+"""Preferred nodes of requests, from the recording to the report: two CPUs on two nodes.
 
 Thread 100 runs on node 0 and gets all its pages from node 1, though its own has plenty; thread
 101 runs on node 1 and gets its pages there.
@@ -127,7 +127,7 @@ AWAY = {"one mapping is bound", "preferred", "many", "weighted", "cpuset"}
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_known_policy_decides(name: str, two_nodes: Path, tmp_path: Path, pagetape: Run) -> None:
-    """Thread 100 looks as if it had one."""
+    """Thread 100 seems to have a memory policy."""
     (tmp_path / "maps").write_text(POLICIES[name])
     out = tmp_path / "out.tape"
     run = pagetape("replay", two_nodes, "--numa-maps", tmp_path / "maps", "-o", out, "--json").json

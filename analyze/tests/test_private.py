@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private tapes: what they hide, and that a replay does not notice."""
+"""Private tapes: the hidden data, and equal replays."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every .sql file, present and future: its header, its answer for the golden tape."""
+"""Every .sql file: its header, and its answer for the golden tape."""
 
 import os
 from pathlib import Path

@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 
 def as_recorded(model: Path, path: Path) -> Path:
-    """A replayed tape dressed as a recording: a kernel that does just what the model does."""
+    """A replayed tape turned into a recording: of a kernel that acts exactly like the model."""
     tape = Tape(model)
     facts = {name: value for name, value in tape.facts.items() if name != "replay"}
     with Writer(path, facts) as out:

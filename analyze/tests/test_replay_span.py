@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which events a tape's exact snapshots leave to a replay."""
+"""The events between a tape's exact snapshots, which a replay plays."""
 
 from pathlib import Path
 from typing import Any

@@ -25,7 +25,7 @@ class Taken(Sampling):
 
 
 class Rows:
-    """A sink that keeps what it is given."""
+    """A sink that stores its rows."""
 
     def __init__(self) -> None:
         self.events = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a session cuts, and why."""
+"""The cuts of a session, and their causes."""
 
 from pagetape.recording.session import Requests
 from pagetape.recording.triggers import Firing

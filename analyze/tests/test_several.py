@@ -21,7 +21,7 @@ def replayed(policy: str, *, own: bool = False) -> dict[str, Any]:
 
 @pytest.fixture
 def four(tmp_path: Path) -> list[Path]:
-    """Fallbacks of MOVABLE, and of UNMOVABLE: recorded, by the model, and of two what-ifs."""
+    """Fallbacks of MOVABLE and UNMOVABLE requests: recorded, in the model, and in two what-ifs."""
     row = {"cpu": 0, "pid": 1, "kind": "alloc_extfrag", "flags": 0, "pfn": 1, "page_order": 0}
     row |= {"fallback_migratetype": "RECLAIMABLE", "change_ownership": False}
     runs: dict[str, tuple[int, int, dict[str, Any]]] = {

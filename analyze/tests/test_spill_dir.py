@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What queries put on disk: bounded, and gone with the process, however that ends."""
+"""Temporary files of queries: limited in size, and removed when the process ends in any way."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ with spill_dir() as (directory, _):
 
 @pytest.fixture(autouse=True)
 def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go."""
+    """The directory of temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def holder(above: Path) -> tuple[subprocess.Popen[str], Path]:
-    """A process with such a directory, and that."""
+    """A process with a spill directory, and the directory."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER],
         stdin=subprocess.PIPE,
@@ -76,5 +76,7 @@ def test_a_query_that_needs_more_than_there_is_says_so(empty: Path) -> None:
     with Database([Tape(empty)], threads=1) as db:
         db.ask("SET max_temp_directory_size = '1MB'")
         db.ask("SET memory_limit = '20MB'")
-        with pytest.raises(TapeError, match="the query needs more than there is"):
+        with pytest.raises(
+            TapeError, match="the query needs more memory or disk space than is free"
+        ):
             db.ask("SELECT list(i ORDER BY hash(i)) FROM range(20000000) t(i)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings that do not end as they should: nothing that was recorded is lost.
+"""Recordings that end abnormally: no recorded event is lost.
 
 Where this machine cannot be traced, they are skipped.
 """

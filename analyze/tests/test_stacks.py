@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel stacks: their names, and the way from a fallback to the report on it."""
+"""Kernel stacks: their symbols, and the path from a fallback to the report."""
 
 import os
 import re
@@ -36,7 +36,7 @@ ffffffffc0000000 t xfs_buf_alloc\t[xfs]
     [
         (0xFFFFFFFF81000001, Place("_stext", 1, None)),
         (0xFFFFFFFF81000180, Place("rmqueue_bulk", 0x80, None)),
-        (0xFFFFFFFF81000200, Place("rmqueue_bulk", 0x100, None)),  # its last call never returns
+        (0xFFFFFFFF81000200, Place("rmqueue_bulk", 0x100, None)),  # its last call does not return
         (0xFFFFFFFF81000260, Place("alloc_pages", 0x60, None)),
         (0xFFFFFFFFC0000010, Place("xfs_buf_alloc", 0x10, "xfs")),
         (0xFFFFFFFFA0000000, None),  # far from every symbol

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix of runs: what is in it, what it leaves, and that it can be begun again."""
+"""A matrix of runs: its cases, its files, and its continuation after an interruption."""
 
 import shutil
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tape after tape in one directory, within a bound."""
+"""A directory of tapes within a size limit."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def tape_dir(directory: Path, keep: float | None = None) -> Iterator[TapeDir]:
 
 
 def add(tape_dir: TapeDir, at: datetime, *, finished: bool = True) -> Path:
-    """A tape of a good megabyte."""
+    """A tape of slightly more than 1 MB."""
     path = tape_dir.place(at)
     tape = Writer(path, tape_dir.mark())
     tape.close()
@@ -91,7 +91,7 @@ def test_without_a_bound_all_stay(tmp_path: Path) -> None:
 def test_a_directory_has_one_recorder(tmp_path: Path) -> None:
     with (
         tape_dir(tmp_path),
-        pytest.raises(TapeError, match="another recorder writes there"),
+        pytest.raises(TapeError, match="another recorder uses this directory"),
     ):
         TapeDir(tmp_path, None)
     with tape_dir(tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every number of a prediction carries its tier; what is not modelled is refused with a reason.
+"""Every predicted number has a tier; a metric that is not modelled is refused with a reason.
 
 Tier A is placement, B depends on feedback. A run that models feedback has no tier A.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live view: what it makes of a stream of events, here and on this machine."""
+"""The live view: samples of a given stream of events, and of this machine."""
 
 import json
 import os

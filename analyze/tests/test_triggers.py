@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flight recorder is triggered by."""
+"""The triggers of a flight recorder."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ def sample(ts: int, got: int, failed: int) -> Sample:
 def test_thp_faults_that_fail_are_a_share_of_those_between_two_samples() -> None:
     watch = trigger("thp_fail>50%")
     assert watch.sampled(sample(0, 0, 1000)) is None
-    assert watch.sampled(sample(1, 0, 1010)) is None  # ten faults say nothing
+    assert watch.sampled(sample(1, 0, 1010)) is None  # ten faults are too few for a share
     assert watch.sampled(sample(2, 100, 1100)) is None
     assert watch.sampled(sample(3, 110, 1190)) == Firing("thp_fail>50%", 90.0, "%", 3)
     assert watch.sampled(Sample(4, [], [], {}, [])) is None  # a kernel without THP

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape validate, from the command line; what it finds is the engine's to test."""
+"""pagetape validate, from the command line; the engine's tests cover its results."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def altered(source: Path, path: Path, at: int, **columns: Any) -> Path:
 
 @pytest.fixture
 def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    """What the model makes of the small machine: every decision is its own."""
+    """The model's run on the small machine: all decisions are the model's."""
     path = tmp_path / "played.tape"
     assert pagetape("replay", small, "-o", path).status == 0
     return path

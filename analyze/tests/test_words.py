@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of the first version stay retired: in names, comments, tables, options and pages.
+"""No name, comment, table, option or page uses a retired word of the first version.
 
 A kernel engineer has to learn none of them. docs/CONTRIBUTING.md has the words in use.
 """

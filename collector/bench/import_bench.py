@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast is `pagetape import`, against `trace-cmd report` on the same file?
+"""The speed of `pagetape import`, relative to `trace-cmd report` on the same file.
 
     import_bench.py [FILE.dat] [--json] [--repeat N]
 
-Without a file, one of 4 million page events on 4 CPUs is made. Both are timed as
+Without FILE.dat, the program makes one with 4 million page events on 4 CPUs. Both are timed as
 whole processes, output to a tape and to /dev/null, best of N; the result is their
 ratio. `read` is decoding alone, in this process, without start-up and compression.
 """

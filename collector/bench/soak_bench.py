@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minutes of page-fault storm on every CPU: does the recorder keep its memory, and lose nothing?
+"""The recorder's memory and losses during minutes of a page-fault storm on every CPU.
 
 Runs `pagetape record` around storm.py and measures the recorder once a second: its resident
 memory, and the undecoded bytes in its spool. Memory must stay under 256 MiB for any
@@ -24,7 +24,7 @@ PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory now; 0 of a process that has just ended."""
+    """Resident memory now, in MiB; 0 if the process has ended."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) / 1024 if found else 0
 

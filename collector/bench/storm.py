@@ -3,8 +3,8 @@
 
 For SECONDS, one process per CPU maps 1 MiB, touches each page and unmaps: only the page
 allocator's fast path. Prints one JSON object: faults_per_s (of all), cpu_ns_per_fault, and
-parent_cpu_s, the CPU time of the parent process meanwhile. A recorder that runs this as its
-command is so measured during the recording, without its start and end.
+parent_cpu_s, the CPU time of the parent process meanwhile. If a recorder runs this program as
+its command, that is the recorder's cost without its start and end.
 """
 
 from __future__ import annotations

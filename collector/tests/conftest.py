@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the collector's tests share."""
+"""Shared fixtures of the collector's tests."""
 
 from collections.abc import Callable
 from pathlib import Path

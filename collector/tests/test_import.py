@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""trace.dat files: real ones against trace-cmd, made ones against what went into them."""
+"""trace.dat files: real files against trace-cmd, generated files against their input."""
 
 import itertools
 import random
@@ -406,7 +406,7 @@ def test_truncated_files_are_refused(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_damaged_files_are_read_or_refused(path: Path, tmp_path: Path) -> None:
-    """Whatever libtracecmd makes of them, this process lives on."""
+    """The process survives any result of libtracecmd."""
     whole = path.read_bytes()
     damaged = tmp_path / "damaged.dat"
     outcomes: Counter[str] = Counter()

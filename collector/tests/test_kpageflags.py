@@ -43,7 +43,7 @@ def read(
 
 
 def merge_buddies(free: set[int], max_order: int) -> set[tuple[int, int]]:
-    """(pfn, order) as the buddy allocator would have it: merge as long as buddies are free."""
+    """The (pfn, order) blocks of the buddy allocator: buddies merge while both are free."""
     blocks = {(pfn, 0) for pfn in free}
     for order in range(max_order):
         for pfn in sorted(pfn for pfn, o in blocks if o == order):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/proc texts of several kernels, cut to what matters."""
+"""/proc texts of several kernels, shortened to the relevant lines."""
 
 import struct
 from pathlib import Path

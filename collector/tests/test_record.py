@@ -159,7 +159,7 @@ def own_cgroup() -> str | None:
 
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
-    """A control group of our own, made beside nobody else's."""
+    """A new control group for the test."""
     places = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
     top = next((place for place in places if (place / "cgroup.procs").exists()), None)
     if top is None:
@@ -205,7 +205,7 @@ def _settings(instance: Path) -> dict[str, str]:
 
 @contextmanager
 def waiting_to_touch_pages() -> Iterator[subprocess.Popen[str]]:
-    """A process that faults in 16 MiB on request, and does nothing before."""
+    """A process that faults in 16 MiB on request, and is idle before."""
     code = (
         "import mmap\n"
         "m = mmap.mmap(-1, 16 << 20)\n"
@@ -263,7 +263,7 @@ def test_other_tracers_are_not_disturbed(tmp_path: Path) -> None:
 
 
 def _entries(instance: Path) -> int:
-    """Events that an instance without a reader has seen so far."""
+    """The number of events that an instance without a reader has received so far."""
     total = 0
     for stats in instance.glob("per_cpu/cpu*/stats"):
         lines = dict(line.split(": ") for line in stats.read_text().splitlines() if ": " in line)
@@ -380,7 +380,7 @@ def test_stop_without_start_gives_nothing(tmp_path: Path) -> None:
 
 
 class Segment:
-    """What one segment of a recording gave."""
+    """The rows of one segment of a recording."""
 
     def __init__(self, recorder: _collector.Recorder) -> None:
         batches: dict[str, list[pa.RecordBatch]] = {}
@@ -478,7 +478,7 @@ def test_rows_come_out_soon_where_little_happens(tmp_path: Path) -> None:
     recorder = recorder_of(PAGE_EVENTS, tmp_path)
     recorder.start()
     touch_pages(16)
-    assert recorder.read() is not None  # a batch that is not full, with no end in sight
+    assert recorder.read() is not None  # a batch that is not full, before the end of the recording
     recorder.close()
 
 
@@ -575,7 +575,7 @@ def test_a_spool_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_without_rights_the_message_names_the_remedy(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
-    child = os.fork()  # nobody may not even read this Python, so it is loaded before
+    child = os.fork()  # the user nobody may lack access to this Python: load it first
     if not child:
         os.setgroups([])
         os.setgid(65534)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of /proc: what changed, and nothing else."""
+"""Samples of /proc: changed values only."""
 
 from pathlib import Path
 

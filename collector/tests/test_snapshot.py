@@ -37,7 +37,7 @@ Tables = dict[str, pa.RecordBatch]
 
 @pytest.fixture(scope="module")
 def snapshot() -> Iterator[Any]:
-    """Of a bound that no zone comes near, however its lists look and whatever else runs."""
+    """Snapshots with a time limit that no zone reaches, under any load."""
     try:
         loaded = _snapshot.Snapshot(max_ms=200)
     except CollectorError as e:
@@ -116,7 +116,7 @@ def test_proc_shows_the_same_a_moment_later(snapshot: Any) -> None:
         moving = {"free", "boost", "nr_free_highatomic", "nr_free_cma"}
         for name in shown.keys() - moving:
             assert shown[name] in (zone[name], None), name
-        # Between the two reads the machine lives on.
+        # The machine changes between the two reads.
         assert abs(zone["free"] - shown["free"]) < max(20_000, zone["managed"] / 50)
     assert len(pcps) == len(shown_pcps)
     for shown in shown_pcps:
@@ -176,7 +176,7 @@ def test_the_cut_is_an_event_of_the_trace(snapshot: Any) -> None:
 
 
 def test_a_zone_beyond_the_time_limit_is_walked_in_pieces(snapshot: Any) -> None:
-    del snapshot  # only for its skip
+    del snapshot  # used only for its skip
     hasty = _snapshot.Snapshot(max_ms=0)
     try:
         facts, tables = take(hasty)
@@ -191,7 +191,7 @@ def test_a_zone_beyond_the_time_limit_is_walked_in_pieces(snapshot: Any) -> None
 
 @contextmanager
 def fragmented(megabytes: int) -> Iterator[None]:
-    """Every other page of so much memory is free, and nothing larger in between."""
+    """Free every other page of that much memory, so that no larger block is free in it."""
     populate = 23  # MADV_POPULATE_WRITE
     with mmap.mmap(-1, megabytes << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -223,7 +223,7 @@ def test_no_lock_is_held_longer_than_allowed_however_long_the_lists(
                 assert len(pfns) == len(set(pfns))
     finally:
         bounded.close()
-    # Of one, the machine under this one may have taken the CPU away.
+    # One snapshot may be slow because the hypervisor took the CPU away.
     assert median(held_ns) < (max_ms + 1) * 1_000_000
 
 
@@ -237,7 +237,7 @@ def test_a_closed_snapshot_says_so(snapshot: Any) -> None:
 
 
 def test_without_capabilities_the_error_names_them(snapshot: Any) -> None:
-    """In a child that gave up root: the words must be the ones to act on."""
+    """In a child without root rights: the message must name the remedy."""
     del snapshot
     reader, writer = os.pipe()
     child = os.fork()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes trace.dat files, so that tests can have any kernel, layout and mishap.
+"""Writes trace.dat files of any kernel and layout, with any damage, for tests.
 
 After trace-cmd.dat.v6(5), trace-cmd.dat.v7(5) and the kernel's ring buffer format
 (events/header_page, events/header_event). trace-cmd itself reads what this writes.
@@ -20,7 +20,7 @@ _MISSED, _MISSED_STORED = 1 << 31, 1 << 30
 
 @dataclass(frozen=True)
 class Machine:
-    """What the byte layout of a trace depends on."""
+    """The parameters of a trace's byte layout."""
 
     endian: str = "<"
     long_size: int = 8
@@ -86,7 +86,7 @@ class Format:
 
 @dataclass
 class Lost:
-    """A gap in a ring: a new page that says how many events went missing (-1: some)."""
+    """A gap in a ring: a new page with the number of lost events (-1: unknown)."""
 
     events: int = -1
 
@@ -153,7 +153,7 @@ class TraceDat:
     texts: Sequence[tuple[str, str]] = ()  # (system, format file) of real kernels
     buffers: Mapping[str, Sequence[bytes]] = field(default_factory=lambda: {"": [b""]})
     options: Sequence[tuple[int, bytes]] = ()
-    user_long: int = 0  # what the file says of its long, if not the kernel's
+    user_long: int = 0  # size of long in the file header, if not the kernel's
     cmdlines: str = ""
     kallsyms: str = ""
     clock: str = "mono"

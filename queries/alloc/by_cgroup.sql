@@ -1,7 +1,8 @@
 -- Allocations and fallbacks by control group, largest first.
 --
--- All events of a thread count for its last known control group, also those before a move to
--- that group. In interrupt context the thread is only the interrupted one.
+-- The report counts all events of a thread in the thread's last known control group, including
+-- events from before a move to that group. In interrupt context the thread is the interrupted
+-- one: it did not request the page.
 --
 -- Tier: A
 --

@@ -1,7 +1,7 @@
 -- Allocations by task, largest first.
 --
--- Threads with the same name share a row. In interrupt context the task is only the
--- interrupted one.
+-- Threads with the same name share a row. In interrupt context the task is the interrupted
+-- one: it did not request the page.
 --
 -- Tier: A
 --

@@ -1,8 +1,8 @@
 -- Page events by kind, with the pages they moved.
 --
--- free_batched repeats a free of the same page and has no order: ignore it when you
--- count frees. alloc / alloc_zone_locked shows how well the per-CPU lists shield the
--- zone lock.
+-- free_batched repeats the free event of a page and has no order: ignore it when you
+-- count frees. The ratio of alloc to alloc_zone_locked shows how well the per-CPU lists
+-- shield the zone lock.
 --
 -- Tier: A
 --

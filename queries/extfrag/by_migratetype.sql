@@ -1,14 +1,14 @@
 -- Fallbacks by requested migratetype, source migratetype and kind.
 --
 -- A fallback takes a free page from another migratetype's list. Read the rows with
--- below_pageblock first: there two migratetypes came to share a pageblock.
--- UNMOVABLE or RECLAIMABLE from MOVABLE hurts most, because compaction cannot undo
--- it. `claim` gave the block to the requested migratetype, `steal` left its migratetype
--- unchanged, `whole` moved a full pageblock and mixed nothing.
+-- below_pageblock first: these fallbacks mix two migratetypes in a pageblock.
+-- UNMOVABLE and RECLAIMABLE requests that took MOVABLE pages do the most harm, because
+-- compaction cannot move their pages. `claim` gave the block to the requested migratetype,
+-- `steal` left its migratetype unchanged, `whole` moved a full pageblock and mixed nothing.
 --
 -- Since 6.15 the kernel emits the same event when compaction captures a page of
 -- another migratetype. This report counts these events as fallbacks;
--- extfrag.captures counts them alone.
+-- extfrag.captures shows them separately.
 --
 -- Tier: A
 --

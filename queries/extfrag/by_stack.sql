@@ -1,8 +1,8 @@
 -- Fallbacks by the kernel code that requested the page.
 --
--- Shows which kernel functions fragment memory: read `below_pageblock` first. Stacks come
--- from `record --stacks extfrag`, or from a trace.dat that contains them.
--- With --json, "folded nr" of each row is the input format of flame graph tools.
+-- The report shows which kernel functions fragment memory: read `below_pageblock` first.
+-- Stacks come from `record --stacks extfrag`, or from a trace.dat that contains them.
+-- Flame graph tools read one line per row: `folded`, a blank, and `nr`.
 --
 -- Tier: A
 --

@@ -1,7 +1,8 @@
 -- Fallbacks by the running task and the requested migratetype.
 --
--- Shows which tasks fragment memory: look first at the top rows with UNMOVABLE or
--- RECLAIMABLE. In interrupt context the task is only the interrupted one.
+-- The report shows which tasks fragment memory: read the top rows with UNMOVABLE or
+-- RECLAIMABLE first. In interrupt context the task is the interrupted one: it did not request
+-- the page.
 --
 -- Tier: A
 --

@@ -1,6 +1,6 @@
 -- Fallbacks by NUMA node and zone.
 --
--- The event has neither. The report derives both from the pfn and the zones of the first
+-- The event contains neither node nor zone. The report derives both from the pfn and the zones of the first
 -- snapshot. Without a snapshot both are unknown.
 --
 -- Tier: A

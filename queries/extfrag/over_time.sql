@@ -1,6 +1,6 @@
 -- Fallbacks over time, by kind.
 --
--- Separates a burst from a steady rate. Intervals without a fallback have no row.
+-- The report shows bursts and steady rates of fallbacks. Intervals without a fallback have no row.
 --
 -- Tier: A
 --

@@ -1,15 +1,15 @@
--- How many migratetype-mixing fallbacks a policy avoids, beside the figures of the 5.0 series.
+-- Migratetype-mixing fallbacks that each policy avoids, beside the figures of the 5.0 series.
 --
 -- Pass the recording, its replay under its own kernel and policy, and the what-ifs. The rows
--- count fallbacks below pageblock order: in total, by requested migratetype, and split up.
--- Read the order of the policies and the sign of `percent` first. The report compares a
--- what-if with the replay under the tape's own rules if that is among the tapes, otherwise
--- with the first tape. A difference of at most `model_error` proves nothing.
+-- count fallbacks below pageblock order: in total, by requested migratetype, and by both
+-- migratetypes, order and kind. Read the order of the policies and the sign of `percent` first.
+-- If the replay under the tape's own rules is among the tapes, the report compares each what-if
+-- with it, otherwise with the first tape. A difference of at most `model_error` proves nothing.
 --
 -- The rows of `1-socket Skylake` and `2-socket Haswell` are the authors' measurements
 -- (view extfrag_reference). Expect the same signs and the same order here, not the same
 -- numbers. For a single node, expect -20 to -60 % with patch +1, which is
--- nofragment:mode=lowzone. Nearly all their fallbacks are MOVABLE requests.
+-- nofragment:mode=lowzone. Nearly all fallbacks of these machines are MOVABLE requests.
 --
 -- Tapes: several
 --
@@ -57,7 +57,7 @@ cell AS (
     LEFT JOIN fallback AS f USING (tape, alloc_migratetype, fallback_migratetype, fallback_order, kind)
 ),
 
--- One number per tape and key; a key is what is counted.
+-- One count per tape and key; the key names the counted fallbacks.
 counted AS (
     SELECT
         tape,

@@ -1,11 +1,11 @@
 -- The kernel's three fragmentation indices, by snapshot, zone and order.
 --
 -- `unusable_free` is the share of free memory, in thousandths, that lies in blocks too
--- small for that order. `fragmentation_index` is the reason why an allocation of that order
--- would fail: -1000 means that it would succeed, near 0 a lack of memory, near 1000
--- fragmentation. Direct compaction does not run for values up to vm.extfrag_threshold.
--- `extfrag_for_order` is `unusable_free` in hundredths; proactive compaction reads it.
--- The first two are the digits of /sys/kernel/debug/extfrag without the decimal point:
+-- small for that order. `fragmentation_index` shows why an allocation of that order would
+-- fail: near 0 because of a lack of memory, near 1000 because of fragmentation. -1000 means
+-- that the allocation would succeed. Direct compaction does not run for values up to
+-- vm.extfrag_threshold. `extfrag_for_order` is `unusable_free` in percent; proactive compaction
+-- uses it. The first two are the digits of /sys/kernel/debug/extfrag without the decimal point:
 -- `frag.debugfs` prints them in the kernel's format.
 --
 -- Pages on per-CPU lists do not count as free, though most of them would merge after a
@@ -24,7 +24,7 @@
 --   unusable_free                BIGINT     Share of free memory in smaller blocks, 0 to 1000.
 --   fragmentation_index          BIGINT     -1000, or 0 to 1000.
 --   extfrag_for_order            BIGINT     Share of free memory in smaller blocks, 0 to 100.
---   drained_unusable_free        BIGINT     unusable_free after a drain of all per-CPU lists; null if their pages are unknown.
+--   drained_unusable_free        BIGINT     unusable_free after a drain of all per-CPU lists; null if the pages on the lists are unknown.
 --   drained_fragmentation_index  BIGINT     fragmentation_index after the drain; null as above.
 --   drained_extfrag_for_order    BIGINT     extfrag_for_order after the drain; null as above.
 WITH span AS (
@@ -36,7 +36,7 @@ WITH span AS (
     WHERE (snapshot, node, zone) IN (SELECT (snapshot, node, zone) FROM free_block)
 ),
 
--- Free pages that follow each other.
+-- Runs of contiguous free pages.
 run AS (
     SELECT snapshot, node, zone, min(first) AS first, max(past) AS past
     FROM (
@@ -51,7 +51,7 @@ run AS (
     GROUP BY snapshot, node, zone, nr
 ),
 
--- Aligned blocks of an order in them, those that are part of a larger one as well.
+-- Aligned blocks of each order in these runs, including parts of larger blocks.
 aligned AS (
     SELECT
         snapshot,
@@ -64,7 +64,8 @@ aligned AS (
     GROUP BY snapshot, node, zone, o.page_order
 ),
 
--- A block of the next order has two of this: 2 * those of order 0 - all are the merged blocks.
+-- A merged block of order n has 2^n blocks of order 0 and 2^(n+1) - 1 aligned blocks in all, so
+-- 2 * (blocks of order 0) - (all blocks) counts the merged blocks.
 drained AS (
     SELECT
         snapshot,

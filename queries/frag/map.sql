@@ -2,11 +2,12 @@
 --
 --   .  free
 --   m  movable pages only
---   k  used, without movable pages: kernel memory
---   x  both, in a pageblock that is not MOVABLE
---   X  both, in a MOVABLE pageblock: it cannot become a huge page
+--   k  kernel pages only: used, but not movable
+--   x  movable and kernel pages, in a pageblock that is not MOVABLE
+--   X  movable and kernel pages, in a MOVABLE pageblock: it cannot become a huge page
 --
--- Blocks that the snapshot does not cover are blank. See the view block_use.
+-- Pageblocks that the snapshot does not cover are blank. The view block_use describes the
+-- sources and their accuracy.
 --
 -- Tier: A
 --

@@ -1,8 +1,8 @@
 -- The fragmentation indices over time, for one order.
 --
 -- A recording has one row per sample of /proc (`pagetape record --sample`), a replay one per
--- interval. A moment without a row equals the one before it. Pages on per-CPU lists
--- do not count as free.
+-- interval. The values of a row hold until the next row. Pages on per-CPU lists do not count
+-- as free.
 --
 -- Tier: A
 --

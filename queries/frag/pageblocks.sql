@@ -1,8 +1,8 @@
--- What the pageblocks of each migratetype hold, by snapshot.
+-- Contents of the pageblocks, by migratetype and snapshot.
 --
 -- Compaction cannot make a huge page from a MOVABLE pageblock that holds a fixed page;
--- it can from `free` and `movable` ones. An exact snapshot of a recording measures this,
--- without a model. The view block_use describes the sources and their accuracy.
+-- it can from `free` and `movable` ones. For a recording, an exact snapshot measures the
+-- contents, without a model. The view block_use describes the sources and their accuracy.
 --
 -- Tier: A
 --

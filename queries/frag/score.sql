@@ -37,7 +37,7 @@ WITH knob AS (
     FROM machine
 ),
 
--- As they are at the end: a replay may have other nodes than the recording, and zones in parts.
+-- Zones at the end: a replay may change the nodes of the recording and split its zones.
 size AS (
     SELECT
         tape,

@@ -8,10 +8,10 @@
 --   model     VARCHAR  Name of its free run.
 --
 -- Columns:
---   alloc_migratetype     VARCHAR   Migratetype asked for.
---   fallback_migratetype  VARCHAR   Migratetype of the list that the page came from.
+--   alloc_migratetype     VARCHAR   Requested migratetype.
+--   fallback_migratetype  VARCHAR   Migratetype of the free list that lost the page.
 --   kind                  VARCHAR   whole, claim or steal: see the view extfrag.
---   alloc_order           UTINYINT  Order asked for.
+--   alloc_order           UTINYINT  Requested order.
 --   recorded              BIGINT    Fallbacks of the recording.
 --   model                 BIGINT    Fallbacks of the free run.
 WITH span AS (

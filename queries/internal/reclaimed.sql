@@ -7,10 +7,10 @@
 --   at          BIGINT    Row of `event` of the free.
 --   ts          UBIGINT   Trace clock of that row, ns.
 --   kind        VARCHAR   free or free_batched.
---   pfn         UBIGINT   The page; of a block, the first page.
+--   pfn         UBIGINT   First pfn of the freed block.
 --   page_order  UTINYINT  Order of the page; 0 for free_batched.
 --   cause       VARCHAR   kswapd, direct, node_reclaim or compact.
---   since       BIGINT    Row of the last alloc or free of that page before; null: none is on the tape.
+--   since       BIGINT    Row of the previous alloc or free of that page; null if the tape has none.
 WITH placed AS (
     SELECT row_number() OVER () - 1 AS place, ts, pid, kind, pfn, page_order
     FROM event

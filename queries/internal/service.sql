@@ -1,4 +1,4 @@
--- How long single services of reclaim and compaction took: 64 quantiles of each kind.
+-- Durations of single steps of reclaim and compaction: 64 quantiles of each kind.
 --
 -- Input of a replay with feedback (`replay --reclaim R1`), which draws from these quantiles.
 -- The rows become the table `service`; 64 is SERVICE_ROWS of the engine.
@@ -7,7 +7,7 @@
 --   what    VARCHAR  kswapd, direct, compaction, direct_compaction or wake.
 --   ns      UBIGINT  Duration, ns.
 --   moved   UBIGINT  Pages reclaimed or migrated; 0 for wake.
---   failed  UBIGINT  Pages that kswapd scanned in vain, or that could not be migrated.
+--   failed  UBIGINT  Pages that kswapd scanned without result, or pages that failed to migrate.
 WITH step AS (
     SELECT
         r.pid,
@@ -21,7 +21,7 @@ WITH step AS (
       AND r.kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
 ),
 
--- The time of a scan in vain belongs to the pages found next, in equal parts.
+-- The time of a scan without result is divided equally among the pages found next.
 shrink AS (
     SELECT
         kind,
@@ -53,7 +53,7 @@ run AS (
     GROUP BY ALL
 ),
 
--- Several tasks may call kswapd until it runs: it waited since the first call.
+-- Several tasks may call kswapd before it runs: the wait begins with the first call.
 call AS (
     SELECT node, ts, "at", kind
     FROM (

@@ -2,11 +2,12 @@
 --
 -- A pass (kswapd_wake) is not a wake from sleep: a kswapd that cannot balance its node
 -- starts one pass after another. A sleep is premature if an allocation wakes that kswapd
--- within one second, or, on a machine with one node, has to reclaim directly within that
--- second: the node was not balanced. The nap of 100 ms before each sleep has no event.
+-- within one second. On a machine with one node, direct reclaim within that second also makes
+-- the sleep premature. In both cases the node was not balanced. kswapd naps for 100 ms before
+-- each sleep; no event records the nap.
 --
--- Calls and wakes differ: after the timer has ended a nap, and until kswapd gets a CPU, each
--- calling allocation emits wakeup_kswapd, and none of them wakes kswapd.
+-- Calls and wakes differ. From the end of a nap until kswapd gets a CPU, each allocation that
+-- calls kswapd emits wakeup_kswapd, but none of these calls wakes kswapd.
 --
 -- Tier: B
 --
@@ -16,13 +17,13 @@
 --   passes            BIGINT    Passes of kswapd over its zones.
 --   sleeps            BIGINT    Times kswapd fell asleep.
 --   premature_sleeps  BIGINT    Sleeps that were premature.
---   awake_ms          DOUBLE    Mean time from waking to the next sleep.
+--   awake_ms          DOUBLE    Mean time from a wake to the next sleep, in ms.
 --   kcompactd_asked   BIGINT    Wakeups of kcompactd for this node.
 --   kcompactd_wakes   BIGINT    Runs of kcompactd, including those started by its own timer.
 --   scanned           HUGEINT   Pages kswapd scanned, if the tape records them.
 --   reclaimed         HUGEINT   Pages kswapd reclaimed, if the tape records them.
 --   efficiency        DOUBLE    reclaimed / scanned, 0 to 1.
---   woken             BIGINT    Calls that are the first since kswapd's last pass or sleep.
+--   woken             BIGINT    First calls since kswapd's last pass or sleep.
 WITH kswapd AS (
     SELECT tape, node, any_value(pid) AS pid
     FROM reclaim

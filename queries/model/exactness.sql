@@ -10,7 +10,7 @@
 --   interval_ms  BIGINT = 0  Width of one row in milliseconds, 1000 or more; 0 for one row over all time.
 --
 -- Columns:
---   at_s      DOUBLE     Start of the interval, seconds after the first; null for all time.
+--   at_s      DOUBLE     Start of the interval, seconds after the first interval; null for all time.
 --   node      USMALLINT  NUMA node.
 --   zone      VARCHAR    Zone.
 --   decision  VARCHAR    Kind of decision.

@@ -1,15 +1,15 @@
--- Huge page faults: successes, where the pages came from, and causes of failure.
+-- Huge page faults: successes, nodes of the pages, and causes of failure.
 --
--- A fault is visible on a recording by its first try (pageblock order, __GFP_THISNODE and
--- __GFP_NORETRY; since 5.4). The same holds for a replay whose policies do not change such
--- faults. There `local` counts a success of the first try, `remote` one of the try on all
--- nodes, which may still be local. Under thp_numa or order_walk the model counts `local` and
--- `remote` by the page's node, and the cause by the state of the own node. Otherwise the
--- cause columns are null.
+-- On a recording, the report finds a fault by its first try (pageblock order, __GFP_THISNODE
+-- and __GFP_NORETRY; since 5.4). The same holds for a replay whose policies do not change such
+-- faults. In both cases `local` counts successes of the first try, and `remote` counts successes
+-- of the second try, on all nodes: its page may still be local. The cause columns are null.
+-- Under thp_numa or order_walk the model counts `local` and `remote` by the page's node, and
+-- the causes by the state of the fault's own node.
 --
--- Under R0, compaction for a fault happens only where the record has it, so fewer faults
--- succeed than on the recording. Compare replays with each other. The tape's own rules against
--- the recording give the error.
+-- Under R0, the model compacts for a fault only where the recording did, so fewer faults
+-- succeed than on the recording. Compare replays with each other. The difference between the
+-- recording and the replay under the tape's own rules is the error.
 --
 -- Tapes: several
 --
@@ -25,11 +25,11 @@
 --   remote           BIGINT   Faults served on the second try, or from another node.
 --   fallback         BIGINT   Faults that got single pages.
 --   success          DOUBLE   Share of faults that got a huge page, 0 to 1.
---   below_watermark  BIGINT   Fallbacks because the own node had too few free pages.
+--   below_watermark  BIGINT   Fallbacks because the fault's own node had too few free pages.
 --   fragmented       BIGINT   Fallbacks because of fragmentation: fragmentation index above 500.
 --   no_compaction    BIGINT   Fallbacks because the kernel would not compact: index 500 or below, or the request may not wait.
---   swallowed        BIGINT   Single pages of the record that are part of huge pages here.
---   pieces           BIGINT   Single pages here that replace huge pages of the record.
+--   swallowed        BIGINT   Single pages of the recording that are part of huge pages in this run.
+--   pieces           BIGINT   Single pages of this run that replace huge pages of the recording.
 WITH try AS (
     SELECT
         e.tape,

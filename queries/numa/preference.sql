@@ -1,4 +1,4 @@
--- Which node the requests of a tape prefer, and how pagetape found it.
+-- Preferred node of the requests, and how pagetape found it.
 --
 -- The kernel asks the node of the CPU first. A `thisnode` request names its node, which is the
 -- node of the page it got. A `landed` thread seems to be under a memory policy or a cpuset:
@@ -9,8 +9,8 @@
 -- `known`. `interrupt` requests belong to no thread; they prefer the CPU's node, as do
 -- requests for DMA and DMA32 (`low_zone`).
 --
--- Only for replays, which take this as input, and for tapes of `pagetape validate -o`. A
--- machine with one node has no rows. Read `share` first.
+-- Only for replays, which take the preferences as input, and for tapes of `pagetape validate
+-- -o`. A machine with one node has no rows. Read `share` first.
 --
 -- Nodes: several
 --

@@ -3,14 +3,14 @@
 -- A page counts from its allocation to its free; a split huge page counts to its first
 -- free. `distance` is the class of distance between the page's node and the node of the CPU
 -- that allocated it; 0 is the same node. Only MOVABLE pages count, single or of pageblock
--- order. Read `relative_cost` first: 1 is a run whose pages are all huge and local. Pages and
--- time weight the access costs. The report assumes uniform access: each page is used alike
--- during its lifetime. No tape records accesses.
+-- order. Read `relative_cost` first: 1 is a run whose pages are all huge and local. It weights
+-- access costs by the number of pages and their lifetime. No tape records accesses, so the
+-- report assumes that the accesses are uniform over all pages and their lifetimes.
 --
 -- `--cost` selects the costs measured on an EPYC (naples), or in a guest on it with huge pages
 -- in both (guest, not measured beyond class 1). It also takes six percentages, for huge and
 -- single pages of classes 0, 1 and 2, as in `--cost 0,43,45,106,131,224`. Farther nodes
--- cost as much as class 2. Rows without a cost do not enter any relative cost.
+-- cost as much as class 2. Relative costs leave out rows without a cost.
 --
 -- Nodes are those of the recording: fake_numa does not split them here. `assumed` means
 -- that the tape has no distances; the report then uses 10 and 20.

@@ -3,8 +3,8 @@
 -- Pages on a list are free, but only for that CPU. `mean_pages` is the mean length of the
 -- list. `stranded_pages` is the part that did not move: the minimum length in the last
 -- `stranded_s` seconds, averaged over time. Lists are last-in-first-out, so these are the same
--- pages, unless a drain took from the other end; then fewer are. A tape shorter than
--- `stranded_s` has no stranded pages.
+-- pages. A drain takes pages from the other end: then fewer pages are stranded than the report
+-- shows. A tape shorter than `stranded_s` has no stranded pages.
 --
 -- The model samples the lists every 10 ms; `most_pages` may miss a shorter swing.
 --
@@ -13,7 +13,7 @@
 -- Tier: A
 --
 -- Parameters:
---   stranded_s  DOUBLE = 10  Pages untouched for this many seconds are stranded.
+--   stranded_s  DOUBLE = 10  A page is stranded after this many seconds on the list.
 --
 -- Columns:
 --   tape            VARCHAR    The tape.
@@ -23,8 +23,8 @@
 --   mean_pages      DOUBLE     Mean pages on the list.
 --   most_pages      BIGINT     Maximum pages on the list.
 --   last_high       BIGINT     The list's high at the end, in pages.
---   stranded_pages  DOUBLE     Mean pages untouched for stranded_s.
---   most_stranded   BIGINT     Maximum pages untouched for stranded_s.
+--   stranded_pages  DOUBLE     Mean number of stranded pages.
+--   most_stranded   BIGINT     Maximum number of stranded pages.
 WITH begin AS (
     SELECT tape, min(ts) AS ts FROM pcp_occupancy GROUP BY tape
 ),

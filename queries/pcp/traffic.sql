@@ -4,9 +4,9 @@
 -- lists cannot hold return the same way. `traffic` is the number of pages taken, relative
 -- to the first tape, which is 100. Pass the reference policy's tape first, for example
 -- `pcp:mode=fixed`. The slides that introduced the auto-tuning of 6.7 report 100 -> 20 for
--- kernel builds on a machine with 112 cores. Lists larger than the swing of the load leave
--- little to save. `high_min` grows with memory per CPU: on a machine with few CPUs and much
--- memory, fixed lists serve nearly as well.
+-- kernel builds on a machine with 112 cores. If the lists are larger than the swing of the
+-- load, auto-tuning saves little. `high_min` grows with memory per CPU: on a machine with few
+-- CPUs and much memory, fixed lists serve nearly as well.
 --
 -- For a recording and its replay the report counts the same span. Tapes from before 5.19 do
 -- not mark refills: all pages count as direct.

@@ -1,11 +1,12 @@
 -- How long allocations waited for reclaim and compaction: p50, p95, p99, max.
 --
--- The columns follow simoop, but each value is a single stall: compare ratios between
--- policies, not values with simoop's. Each row is one kind of waiting. `any` merges the
--- overlapping stalls of a thread: the time that the thread lost. Runs without begin or end on
--- the tape have no length and are left out, as are kswapd and kcompactd.
--- On a replayed tape these are the model's stalls: its reclaim takes the recorded times.
--- Kernel threads, such as writeback and loop devices, are counted apart from tasks.
+-- The percentiles are those of simoop, but each value is a single stall: compare the
+-- ratios between policies, not the values with simoop's. Each row is one kind of waiting. `any`
+-- merges the overlapping stalls of a thread: the time that the thread lost. The report leaves
+-- out runs without begin or end on the tape, because their duration is unknown. It also leaves
+-- out kswapd and kcompactd. The stalls of a replayed tape are those of the model, whose reclaim
+-- takes the recorded times. Kernel threads, such as writeback and loop devices, have rows of
+-- their own.
 --
 -- Tier: B
 --
@@ -13,11 +14,11 @@
 --   what      VARCHAR  direct, node_reclaim, memcg, compact, throttled; any is their union.
 --   class     VARCHAR  task, or kthread for kernel threads.
 --   nr        BIGINT   Number of stalls.
---   total_us  DOUBLE   Total time of all stalls.
---   p50_us    DOUBLE   Half of the stalls were shorter.
---   p95_us    DOUBLE   5 % of the stalls were longer.
---   p99_us    DOUBLE   1 % of the stalls were longer.
---   max_us    DOUBLE   The longest stall.
+--   total_us  DOUBLE   Total time of all stalls, in us.
+--   p50_us    DOUBLE   Median: half of the stalls were shorter, in us.
+--   p95_us    DOUBLE   95th percentile: 5 % of the stalls were longer, in us.
+--   p99_us    DOUBLE   99th percentile: 1 % of the stalls were longer, in us.
+--   max_us    DOUBLE   The longest stall, in us.
 WITH daemon AS (
     SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
     UNION
@@ -45,7 +46,7 @@ stall AS (
     LEFT JOIN kthread AS k USING (tape, pid)
 ),
 
--- A stall begins a new union where it does not touch any that began before it.
+-- A stall that touches no earlier stall begins a new union.
 marked AS (
     SELECT
         tape,

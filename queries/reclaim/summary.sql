@@ -2,8 +2,8 @@
 --
 -- `compaction` is every run of compaction in a zone, of three kinds: kcompactd after a wakeup
 -- for an order (kcompactd_work), kcompactd because of the node's fragmentation score
--- (proactive_compaction), and allocations (direct_compaction). Allocations' requests to
--- compact are compaction_try_to_compact_pages.
+-- (proactive_compaction), and allocations (direct_compaction).
+-- `compaction_try_to_compact_pages` counts the allocations that asked for compaction.
 --
 -- The report pairs begin and end of direct reclaim and of compaction per thread;
 -- their time is the wait of the allocating task. A run whose begin or end is outside the tape
@@ -16,10 +16,10 @@
 --   what      VARCHAR  Activity.
 --   nr        BIGINT   Number of runs or events.
 --   pages     BIGINT   Pages reclaimed or migrated, if the event has them.
---   total_ms  DOUBLE   Total time of these runs.
---   p50_ms    DOUBLE   Half of the runs were shorter.
---   p99_ms    DOUBLE   1 % of the runs were longer.
---   max_ms    DOUBLE   The longest run.
+--   total_ms  DOUBLE   Total time of these runs, in ms.
+--   p50_ms    DOUBLE   Median: half of the runs were shorter, in ms.
+--   p99_ms    DOUBLE   99th percentile: 1 % of the runs were longer, in ms.
+--   max_ms    DOUBLE   The longest run, in ms.
 WITH kcompactd AS (
     SELECT DISTINCT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
 ),

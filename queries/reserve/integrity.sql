@@ -1,4 +1,4 @@
--- How much of MIGRATE_RESERVE is still on its own free lists, over time.
+-- Free pages of MIGRATE_RESERVE on its own and on other free lists, over time.
 --
 -- The reserve's pageblocks keep their free pages for requests that find nothing else, above
 -- all high-order requests that cannot sleep. Read `astray_pages` first: these are free
@@ -7,11 +7,11 @@
 -- with `leaked`. Under every fix they should stay 0, except for pages that were taken off
 -- the reserve and freed unused.
 --
--- The cost of a fix is in the lock: compare `lock_holds` between replays of one tape.
+-- A fix costs holds of the zone lock: compare `lock_holds` between replays of one tape.
 -- `past_pcp` counts the frees that took the lock only for the reserve (fix2).
 --
 -- Only for replays under the policy `reserve`, or under a kernel row up to 2.6.33.
--- Figures from `leaked` on are sums since the start.
+-- The columns from `leaked` on are totals since the start.
 --
 -- Tier: A
 --

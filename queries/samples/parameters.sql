@@ -1,9 +1,8 @@
 -- Allocator parameters that changed during the recording.
 --
--- Watermarks (without the boost), managed pages, reserves, the limits of the per-CPU
--- lists and the sysctls, read once per sample. The kernel tunes pcp_high itself since
--- 6.7. Any other change means that someone changed a setting, or that memory was added or
--- removed.
+-- Each sample reads watermarks (without the boost), managed pages, reserves, the limits of
+-- the per-CPU lists and the sysctls. The kernel tunes pcp_high itself since 6.7. Any other
+-- change means that someone changed a setting, or that memory was added or removed.
 --
 -- Tier: A
 --
@@ -11,8 +10,8 @@
 --   name  VARCHAR = %  Only names that match this SQL LIKE pattern, such as wmark%.
 --
 -- Columns:
---   at_s    DOUBLE     Time of the sample that saw the change, seconds after the tape's first event.
---   name    VARCHAR    Only names that match this SQL LIKE pattern, such as wmark%.
+--   at_s    DOUBLE     Time of the first sample with the new value, seconds after the tape's first event.
+--   name    VARCHAR    Parameter: see `pagetape schema parameter`.
 --   node    USMALLINT  NUMA node.
 --   zone    VARCHAR    Zone.
 --   cpu     USMALLINT  CPU of a per-CPU list.

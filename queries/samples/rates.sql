@@ -1,8 +1,8 @@
 -- Allocation, reclaim, compaction and THP per second, from the kernel's counters.
 --
 -- Source: the samples of /proc/vmstat in a recording. A row covers the time since the
--- previous sample. The counters also cover what a cheap recording has no tracepoints
--- for. All rates are pages per second or events per second.
+-- previous sample. The counters also cover activity for which a cheap recording has no
+-- tracepoints. All rates are pages per second or events per second.
 --
 -- Tier: A
 --
@@ -20,7 +20,7 @@
 --   compact_fails     DOUBLE  Compact stalls without success (compact_fail).
 --   migrated          DOUBLE  Pages migrated (pgmigrate_success).
 --   thp_allocs        DOUBLE  Faults that got a huge page (thp_fault_alloc).
---   thp_fallbacks     DOUBLE  Faults that did not get one (thp_fault_fallback).
+--   thp_fallbacks     DOUBLE  Faults that got no huge page (thp_fault_fallback).
 --   free              BIGINT  Free pages at that time (nr_free_pages).
 WITH point AS (
     SELECT ts, name, value FROM sample WHERE zone IS NULL
@@ -35,7 +35,7 @@ moment AS (
     FROM (SELECT DISTINCT ts FROM point)
 ),
 
--- A counter without a value then is as it was.
+-- A counter without a row has not changed.
 change AS (
     SELECT ts, name, value, value - lag(value) OVER (PARTITION BY name ORDER BY ts) AS nr
     FROM point

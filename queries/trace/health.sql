@@ -1,4 +1,4 @@
--- Gaps in a tape's evidence: lost events, frees of unknown pages, changed settings.
+-- Completeness of a tape: lost events, frees of unknown pages, changed settings.
 --
 -- An orphan is a free of a page whose allocation is not on the tape. Compaction targets
 -- have no allocation event: an orphan in a pageblock whose free pages compaction had
@@ -24,8 +24,8 @@ unknown AS MATERIALIZED (
     SELECT ts, pfn, before FROM seen WHERE kind = 'free' AND before IS DISTINCT FROM 'alloc'
 ),
 
--- A free of a part finds its allocation under the first page of the whole. A column of
--- heads, because DuckDB joins on columns by hashing and on what it must compute row by row.
+-- The free of a part belongs to the allocation of the whole block, found by its first page. The
+-- first page is a column, because DuckDB hash-joins columns but joins expressions row by row.
 whole AS (
     SELECT DISTINCT pfn, page_order FROM event WHERE kind = 'alloc' AND page_order > 0
 ),

@@ -1,4 +1,4 @@
--- How long this machine holds the zone lock per page, estimated from its events.
+-- Time for which the machine holds the zone lock per page, estimated from its events.
 --
 -- A refill of a per-CPU list is a run of alloc_zone_locked events of one CPU, a drain a
 -- run of pcpu_drain events, each under one hold of the lock. The time between two of these
@@ -15,9 +15,9 @@
 --   what        VARCHAR  take: refills; give: drains.
 --   runs        BIGINT   Runs of at least 8 events.
 --   blocks      BIGINT   Events in these runs.
---   block_ns    DOUBLE   Median time per block over the runs, tracing included.
---   tracing_ns  DOUBLE   Upper bound of the tracing cost per block.
---   net_ns      DOUBLE   block_ns without tracing_ns, at least 1.
+--   block_ns    DOUBLE   Median time per block over the runs, in ns, tracing included.
+--   tracing_ns  DOUBLE   Upper bound of the tracing cost per block, in ns.
+--   net_ns      DOUBLE   block_ns without tracing_ns, in ns; at least 1.
 WITH placed AS (
     SELECT
         row_number() OVER () AS place,

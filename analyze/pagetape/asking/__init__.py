@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking: tapes in DuckDB, the queries about them, and tapes side by side."""
+"""Asking: tapes in DuckDB, queries on them, and comparisons of tapes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes side by side, with the model's error as the bar.
+"""Compares tapes side by side, with the model's error as the error bar.
 
 A tape has one of three roles:
 
@@ -7,10 +7,10 @@ A tape has one of three roles:
     model     its replay under the same kernel's rules
     what-if   its replay under other rules
 
-For each metric, the distance between recording and model is the model's error. A what-if is
+For each metric, the model's error is the difference between recording and model. A what-if is
 compared with the model, not with the recording, so that the model's error does not look like
-an effect. An effect no larger than the error is marked as such. Without the model among the
-tapes, the table model_error of the what-if replaces it.
+an effect. An effect no larger than the error is marked. If the model is not among the tapes,
+the table model_error of the what-if replaces it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def metrics(tape: Tape, threads: int | None = None) -> dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the tapes compared."""
+    """One of the compared tapes."""
 
     label: str
     role: str
@@ -70,7 +70,7 @@ class Difference:
 
     value: int
     percent: float | None
-    within_model_error: bool | None  # None where the error is unknown or plays no part
+    within_model_error: bool | None  # None if the error is unknown or does not apply
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,10 @@ def _difference(side: Side, reference: Side, metric: str, error: int | None) -> 
 
 
 def beside_model(found: dict[str, dict[str, Any]], error: pa.Table) -> list[dict[str, Any]]:
-    """The metrics of a replay with those of the recording and the model, from a table model_error:
-    also the distance between these two, and the distance of the replay from the model."""
+    """Compare the metrics of a replay with those of recording and model in a table model_error.
+
+    The result has the error (recording minus model) and the difference of replay and model.
+    """
     known = {row["metric"]: row for row in error.to_pylist()}
     out = []
     for name, row in found.items():
@@ -155,7 +157,7 @@ def beside_model(found: dict[str, dict[str, Any]], error: pa.Table) -> list[dict
 
 
 def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Side | None]:
-    """The recording and the model whose distance is the error: given, or from a what-if."""
+    """The recording and the model whose difference is the error: arguments, or from a what-if."""
     recorded = next((s for s in sides if s.role == "recorded"), None)
     model = next((s for s in sides if s.role == "model"), None)
     for tape, side in zip(tapes, sides, strict=True):
@@ -166,7 +168,7 @@ def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Sid
 
 
 def compare(tapes: Sequence[Tape]) -> Comparison:
-    """The first tape against the others."""
+    """Compare the first tape with the others. Raises TapeError for an unreadable tape."""
     sides = [Side.of(tape, name) for tape, name in zip(tapes, labels(tapes), strict=True)]
     base = sides[0]
     recorded, model = _bar(tapes, sides)

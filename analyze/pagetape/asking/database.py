@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes as DuckDB sees them.
+"""Tapes as views of DuckDB.
 
-Every table of the schema is a view, also if no tape has the table. Each has one more column,
-`tape`: the name of the tape that a row is from. Booleans are BOOLEAN, enums VARCHAR. Further
-names are
+Every table of the schema is a view; it is empty if no tape has the table. Each view has one more
+column, `tape`: the name of the row's tape. Booleans are BOOLEAN, enums VARCHAR. Further names
+are
 
     machine                          one row of facts per tape
     node_distance                    the distance of each node from each CPU
@@ -52,17 +52,17 @@ MACHINE = pa.schema(
         pa.field("end_ts", pa.uint64()),
         pa.field("replayed", pa.bool_()),
         pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
-        pa.field("model_kernel", pa.utf8()),  # of a replay: whose rules, ...
-        pa.field("policy", pa.utf8()),  # ... which policies, ...
-        pa.field("reclaim", pa.utf8()),  # ... which reclaim mode, ...
-        pa.field("tier", pa.utf8()),  # ... and the tier of what it predicts
+        pa.field("model_kernel", pa.utf8()),  # of a replay: the kernel row of its rules, ...
+        pa.field("policy", pa.utf8()),  # ... its policies, ...
+        pa.field("reclaim", pa.utf8()),  # ... its reclaim mode, ...
+        pa.field("tier", pa.utf8()),  # ... and the tier of its predictions
         pa.field("place", pa.int32()),  # among the tapes, from 0 on
     ]
 )
 
 
 def labels(tapes: Sequence[Tape]) -> list[str]:
-    """A short name for each tape: its file's, or the whole path where two have the same."""
+    """A short name for each tape: its file name, or its whole path if two file names are equal."""
     short = [tape.path.name.removesuffix(".tape") for tape in tapes]
     return [
         name if short.count(name) == 1 else str(tape.path)
@@ -81,7 +81,7 @@ DISTANCE = pa.schema(
         pa.field("tape", pa.utf8()),
         pa.field("cpu", pa.int32()),
         pa.field("to_node", pa.int32()),
-        pa.field("distance", pa.int32()),  # the firmware's number: 10 is the CPU's own node
+        pa.field("distance", pa.int32()),  # from the firmware: 10 is the CPU's own node
         pa.field("assumed", pa.bool_()),  # the tape does not have the distance
     ]
 )
@@ -145,7 +145,7 @@ def _select(table: Table, source: str, label: str) -> str:
 
 
 def _typed(column: Column) -> str:
-    """A column of an answer; an enum's labels get the numbers that tapes have for them."""
+    """The SQL of an output column; the labels of an enum get their numbers on a tape."""
     name = f'"{column.name}"'
     if not column.labels:
         return name
@@ -154,12 +154,14 @@ def _typed(column: Column) -> str:
 
 @contextlib.contextmanager
 def _tape_errors() -> Iterator[None]:
-    """DuckDB's errors as TapeError or ParameterError."""
+    """Turn DuckDB's errors into TapeError or ParameterError."""
     try:
         yield
     except duckdb.OutOfMemoryException as e:
         why = str(e).splitlines()[0]
-        raise TapeError(errno.ENOMEM, f"the query needs more than there is: {why}") from e
+        raise TapeError(
+            errno.ENOMEM, f"the query needs more memory or disk space than is free: {why}"
+        ) from e
     except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
         if (refused := str(e).partition(query.REFUSAL))[1]:
             raise query.ParameterError(refused[2]) from e
@@ -167,10 +169,10 @@ def _tape_errors() -> Iterator[None]:
 
 
 class Database:
-    """A DuckDB connection over some tapes. Its views are made when a statement names them."""
+    """A DuckDB connection over some tapes. It creates a view when a statement names it."""
 
     def __init__(self, tapes: Sequence[Tape], threads: int | None = None) -> None:
-        """`threads` for a query; None: one per CPU."""
+        """`threads`: number of threads of a query; None for one per CPU."""
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
         self._spill_dir = contextlib.ExitStack()
@@ -200,7 +202,7 @@ class Database:
         self._make(re.findall(r"\w+", question.sql))
 
     def _make(self, names: Iterable[str]) -> None:
-        """Make the views of these names that are not there yet, and before each those it names."""
+        """Create the missing views of these names, after the views that each of them names."""
         for name in names:
             view = self._unmade.pop(name, None)
             if isinstance(view, Table):
@@ -219,13 +221,16 @@ class Database:
         self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")
 
     def run(self, question: query.Query, values: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to a query; parameters not in `values` have their defaults."""
+        """The answer to a query; a parameter that `values` lacks has its default.
+
+        Raises ParameterError for a bad value, TapeError for an unreadable tape.
+        """
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
         self._make_for(question)
         return self._interruptible(lambda: self._ask(question.sql, chosen))
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to one statement; duckdb.Error if `sql` is not one statement.
+        """The answer to one statement; raises duckdb.Error if `sql` is not one statement.
 
         The statement must name all `parameters`.
         """
@@ -240,7 +245,7 @@ class Database:
         return self._interruptible(lambda: self._rows(sql, table))
 
     def _interruptible(self, ask: Callable[[], _T]) -> _T:
-        """Runs `ask` beside the main thread, because DuckDB reacts late to Ctrl-C."""
+        """Run `ask` on another thread: DuckDB reacts late to Ctrl-C on the main thread."""
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(ask)
             try:

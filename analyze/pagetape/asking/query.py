@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries: .sql files whose header is their documentation and their contract.
+"""Queries: .sql files with a header, which documents the query and declares its columns.
 
 A header is the comment block at the head of the file:
 
     -- Title, one sentence.
     --
-    -- Prose: what the report is for, which column to read first.
+    -- Prose: the purpose of the report, and the column to read first.
     --
     -- Tapes: several
     --
@@ -17,17 +17,17 @@ A header is the comment block at the head of the file:
     --   interval_ms  BIGINT = 1000  Width of one row.
     --
     -- Columns:
-    --   nr  BIGINT  How many.
+    --   nr  BIGINT  Number of events.
 
-A query with the line `Tapes: several` compares tapes, the first being the base; the others
-take one tape. A query with `Nodes: several` compares the nodes of a machine, and says so on a
-machine of one node. `Tier` is the tier of the numbers when the tape is a prediction: A is
-placement, B needs modelled feedback, - is for queries about recordings only.
+A query with the line `Tapes: several` compares tapes, and its first tape is the base. All other
+queries take one tape. A query with `Nodes: several` compares the nodes of a machine; on a machine
+with one node, the report prints a note. `Tier` is the tier of the numbers if the tape is a
+prediction: A is placement, B is modelled feedback, - is for queries about recordings only.
 
     queries/<group>/<name>.sql  the report <group>.<name>
     queries/views/              views for all queries
     queries/macros/             macros for all queries: one statement each, without columns
-    queries/internal/           queries that pagetape itself needs: no reports
+    queries/internal/           queries that pagetape itself runs: no reports
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REFUSAL = "Invalid Input Error: bad parameter: "
 
 
 class ParameterError(ValueError):
-    """The query does not take this value; the message lists the values it takes."""
+    """The value of a parameter is not allowed; the message lists the allowed values."""
 
 
 class HeaderError(ValueError):
@@ -72,7 +72,7 @@ class HeaderError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value that the user may choose; the default None stands for no choice."""
+    """A parameter of a query; the default None means that the query chooses the value."""
 
     name: str
     type: str
@@ -81,13 +81,13 @@ class Parameter:
 
     @property
     def convert(self) -> Callable[[str], Any]:
-        """The function that makes a value from text."""
+        """The function that converts text to a value."""
         return _PYTHON[self.type]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the answer."""
+    """A column of the answer: its name, DuckDB type and documentation."""
 
     name: str
     type: str
@@ -110,7 +110,7 @@ class Query:
 
 
 def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
-    """One match per entry; a line indented deeper continues the one before."""
+    """One match per entry; a line with deeper indentation continues the previous line."""
     texts: list[str] = []
     for line in lines:
         if line.startswith("   ") and texts:
@@ -125,11 +125,11 @@ def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[st
 
 
 def parse(name: str, text: str) -> Query:
-    """The query in `text`; HeaderError if its header is not in the format."""
+    """Parse the query in `text`; raises HeaderError if the header breaks the format."""
     lines = text.splitlines()
     comment = [line[3:] for line in lines[: next(i for i, x in enumerate(lines) if x[:2] != "--")]]
     if len(comment) < 3 or not comment[0].endswith(".") or comment[1]:
-        raise HeaderError(f"{name}: a header begins with a sentence and an empty line")
+        raise HeaderError(f"{name}: the header must begin with a sentence and an empty line")
     prose: list[str] = []
     sections: dict[str, list[str]] = {"Parameters": [], "Columns": []}
     tier, here = "", prose
@@ -192,11 +192,11 @@ def views() -> tuple[Query, ...]:
 
 @cache
 def macros() -> tuple[Query, ...]:
-    """The macros that all queries can use; each `sql` is the statement that makes one."""
+    """The macros that all queries can use; each `sql` is the statement that creates the macro."""
     return tuple(_tree(_queries().joinpath("macros"), ""))
 
 
 @cache
 def internal() -> dict[str, Query]:
-    """The queries that pagetape itself needs, by name; those in folders as folder.name."""
+    """The queries that pagetape itself runs, by name, or by folder.name."""
     return {q.name: q for q in _tree(_queries().joinpath("internal"), "")}

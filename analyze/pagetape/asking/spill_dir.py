@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory where a query puts rows that do not fit into memory: one per process.
 
-A killed process leaves its directory behind; the next process removes it. A lock on the
-directory shows that its process lives. A process id could not: the kernel reuses ids, and a
-container that shares /tmp has ids of its own.
+A killed process leaves its directory behind; the next process removes it. A locked directory
+belongs to a live process. A process id would not prove that: the kernel reuses ids, and a
+container that shares /tmp has its own ids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = "pagetape-sql-"
 
 
 def _locked(directory: Path) -> int:
-    """The directory's descriptor, locked; OSError if another process has the lock."""
+    """The directory's descriptor, locked; raises OSError if another process has the lock."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,9 +31,9 @@ def _locked(directory: Path) -> int:
 
 
 def _tidy(above: Path) -> None:
-    """Remove the directories that dead processes of this user left."""
+    """Remove the directories that dead processes of this user left behind."""
     for directory in above.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # its process lives, or another one removes it just now
+        with contextlib.suppress(OSError):  # its process lives, or another process removes it now
             if directory.lstat().st_uid == os.geteuid():
                 fd = _locked(directory)
                 shutil.rmtree(directory, ignore_errors=True)
@@ -41,7 +41,7 @@ def _tidy(above: Path) -> None:
 
 
 def _made(above: Path) -> tuple[Path, int]:
-    """A new directory and its locked descriptor; a tidying process may have the lock briefly."""
+    """A new directory and its locked descriptor; retries while a tidying process has the lock."""
     while True:
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=above))
         with contextlib.suppress(FileNotFoundError, BlockingIOError):

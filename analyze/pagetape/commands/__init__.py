@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, one module each that exposes `command`; `options` is what they share."""
+"""The commands: one module each, which exposes `command`. `options` has the shared options."""

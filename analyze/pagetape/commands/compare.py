@@ -60,8 +60,9 @@ def command(base: Path, others: tuple[Path, ...], as_json: bool) -> None:
     """Compare the metrics of tapes side by side, with the model's error.
 
     The model's error is the difference between a recording and its replay under its own
-    kernel's rules. A what-if is compared with that replay: the command takes it from the
-    arguments, or its figures from the what-if tape. A difference within the error is marked.
+    kernel's rules. The command compares a what-if with that replay. The replay is one of the
+    arguments; otherwise the command uses its figures, which the what-if tape contains. The
+    command marks a difference within the error.
 
     \b
     Example:

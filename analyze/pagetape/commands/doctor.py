@@ -17,8 +17,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """Check what this machine can record, and list what is missing.
 
     The command creates and removes a tracing instance and takes one exact snapshot as a test.
-    It names leftovers of killed recorders and does not remove them. The exit status is 0 if
-    `pagetape record` can work here, otherwise 1. `pagetape import` needs none of this.
+    It lists leftovers of killed recorders but does not remove them. The exit status is 0 if
+    `pagetape record` can work here, otherwise 1. `pagetape import` needs no rights.
 
     \b
     Example:

@@ -25,7 +25,7 @@ FORMATS = ("perfetto", "llfree")
     type=click.Choice(FORMATS),
     default="perfetto",
     show_default=True,
-    help="perfetto: a timeline in JSON for ui.perfetto.dev. llfree: the requests, as input for "
+    help="perfetto: a timeline in JSON for ui.perfetto.dev. llfree: a trace of the requests, for "
     "the replay of the LLFree allocator.",
 )
 @click.option(
@@ -43,7 +43,7 @@ FORMATS = ("perfetto", "llfree")
     default="100ms",
     show_default=True,
     metavar="TIME",
-    help="Averaging time of the event rates (perfetto).",
+    help="Averaging interval of the event rates (perfetto only).",
 )
 @options.force
 @options.json
@@ -52,13 +52,13 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
 
     The Perfetto timeline shows free pages and watermarks of each zone, page events as rates, and
     lost events. kswapd, kcompactd, reclaim and compaction are slices of their threads.
-    Fallbacks, wakeups and failed allocations are marks. It works for recordings and replays.
+    Fallbacks, wakeups and failed allocations are marks. Recordings and replays have timelines.
 
     The LLFree trace has every allocation and free with its time, CPU, pid, order, gfp flags
     and pfn. LLFree's replay starts with an empty machine and ignores frees of pages whose
     allocation is not in the trace. Times are single-precision seconds, so the order between
-    CPUs becomes inexact after some minutes. The format ends at 64 GiB; the command refuses
-    larger machines.
+    CPUs becomes inexact after some minutes. The format is limited to 64 GiB of memory; the
+    command refuses tapes of larger machines.
 
     \b
     Example:

@@ -28,7 +28,7 @@ def command(tapes: tuple[Path, ...], out: Path) -> None:
     """Write one self-contained HTML page about one or more tapes.
 
     The first tape is the base of the comparison. The page needs no network and no script, follows
-    the browser's light or dark mode, and prints well. Hover over a mark to see its exact number.
+    the browser's light or dark mode, and prints well. Hover over a mark to see its exact value.
 
     \b
     Example:

@@ -30,7 +30,10 @@ def import_dat(
     private: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Make the tape `out` from the file `dat`, with the snapshots in `proc`."""
+    """Make the tape `out` from the file `dat` and the snapshots in `proc`.
+
+    Raises TapeError if `proc` is from another kernel, and OSError for an unreadable `dat`.
+    """
     output.check_free(out, replace=replace)
     machine = proc.facts if proc else {}
     source = DatFile(str(dat), machine.get("migratetypes", ()))
@@ -39,7 +42,7 @@ def import_dat(
         if not kernel and machine.get("kernel", facts.get("kernel")) != facts.get("kernel"):
             raise TapeError(
                 errno.EINVAL,
-                f"{dat}: the kernel is {facts['kernel']}, but that of the --proc files is"
+                f"{dat}: the kernel is {facts['kernel']}, but the --proc files are from"
                 f" {machine['kernel']}",
             )
         veil = Veil(private) if private else None
@@ -59,7 +62,10 @@ def import_dat(
 
 
 def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> None:
-    """Copy the tape `old` to `out` with private names hashed or dropped and pfns moved."""
+    """Copy the tape `old` to `out`: `how` is hash or drop, for names; pfns are moved.
+
+    Raises TapeError if `old` is a replay or unfinished.
+    """
     output.check_free(out, replace=replace)
     tape, veil = Tape(old), Veil(how)
     if "replay" in tape.facts:
@@ -87,7 +93,7 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
     "--kernel-release",
     "kernel",
     metavar="R",
-    help="Release of the traced kernel, as uname -r prints it.",
+    help="Release of the traced kernel, as uname -r prints it.  [default: that of FILE.dat or DIR]",
 )
 @options.private
 @options.force

@@ -102,14 +102,14 @@ def command(tape: Path, as_json: bool) -> None:
     `bytes_per_event` is the size of the tape, snapshots included, divided by `stored`.
     `finished` is false during a recording, and if the recorder could not finish the tape.
     `ended` is "stopped" for a regular end, otherwise "recording", "killed", "disk full", "spool
-    full" or "failed". `spool.waiting_bytes` is what `pagetape import` would read.
-    `spool.peak_bytes` is the maximum size of the spool, summed over the CPUs, and `spool.full_s`
-    the time without room in it.
+    full" or "failed". `spool.waiting_bytes` is the number of bytes left for `pagetape import`.
+    `spool.peak_bytes` is the maximum size of the spool, summed over the CPUs. `spool.full_s` is
+    the time during which the spool was full, in seconds.
 
     The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
-    complete (every table was closed), snapshot ("exact", "proc" or "none": the one at the start),
-    the rows of the snapshot tables as snapshots, snapshot_zones, snapshot_checks; stacks,
-    samples, private, bytes, tables (rows of each) and facts (all known facts of the machine).
+    complete (every table was closed), snapshot (that at the start: "exact", "proc" or "none"),
+    snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks, samples,
+    private, bytes, tables (rows of each) and facts (all known facts of the machine).
 
     \b
     Example:

@@ -20,7 +20,7 @@ def _systemctl(*words: str) -> None:
 
 
 def _unit(given: tuple[str, ...]) -> str:
-    """The text of the unit. Raises UsageError if `pagetape record` refuses the options."""
+    """The text of the unit; raises UsageError if `pagetape record` refuses the options."""
     chosen = given or service.DEFAULT
     with record.command.make_context("record", ["-o", str(service.TAPES), *chosen]) as ctx:
         record.check(ctx)
@@ -87,8 +87,8 @@ def command(show: bool, uninstall: bool, root: Path | None, given: tuple[str, ..
 
     The service records the cheap event set into /var/lib/pagetape, five minutes per tape, and
     removes the oldest tapes beyond 2 GB. Options of `pagetape record` after -- replace these
-    defaults. The unit limits memory and CPU, and permits only tracing: no network, no devices,
-    no writes elsewhere, and few capabilities.
+    defaults. The unit limits memory and CPU. It permits only tracing: no network, no devices, no
+    writes outside /var/lib/pagetape and the tracing instances, and few capabilities.
 
     \b
     Example:

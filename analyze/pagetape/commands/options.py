@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options that several commands share.
 
-click does not check paths: the code that opens them reports better errors.
+click does not check paths: the code that opens a file reports better errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Quantity(click.ParamType[float]):
-    """A number with a unit, such as 90s, 5min or 2GB. The default unit is the first one."""
+    """A number with a unit, such as 90s, 5min or 2GB; without a unit, the first of `units` applies.
+
+    `least` is the smallest allowed value, in that unit.
+    """
 
     def __init__(self, name: str, example: str, units: dict[str, float], least: float) -> None:
         self.name = name
@@ -112,7 +115,10 @@ def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
 def on_nodes(
     tapes: Sequence[Tape], text: str | None, policies: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The policies of a run with --nodes, and the node of each CPU, equal for all tapes."""
+    """The policies of a run with --nodes, and the node of each CPU; empty without --nodes.
+
+    The map must be the same for all tapes. Raises BadParameter for a bad map.
+    """
     if text is None:
         return policies, ()
     ((nodes, parts),) = {node_map(tape, text) for tape in tapes}
@@ -131,7 +137,7 @@ policy_libs = click.option(
     "policy_libs",
     multiple=True,
     metavar="FILE.so",
-    help="Shared object with your own policy, for use in --policy. Repeatable.",
+    help="Shared object with your own policy, for --policy. Repeatable.",
 )
 force = click.option("--force", is_flag=True, help="Replace an existing output.")
 output = click.option(
@@ -140,7 +146,8 @@ output = click.option(
 private = click.option(
     "--private",
     type=click.Choice(["hash", "drop"]),
-    help="Make a tape that you can publish: hash or drop names, and move pfns.",
+    help="Make a tape that you can publish: hash or drop names, and move pfns.  [default: names and"
+    " pfns unchanged]",
 )
 kernel = click.option(
     "--kernel",

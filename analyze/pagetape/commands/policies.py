@@ -63,4 +63,4 @@ def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> N
     rows = [(name, " + ".join(stack)) for name, stack in PRESETS.items()]
     click.echo(answer.table(("preset", "policies"), rows))
     click.echo()
-    click.echo(answer.table(("kernel", "rules of"), [(k["name"], k["doc"]) for k in kernels]))
+    click.echo(answer.table(("kernel", "rules"), [(k["name"], k["doc"]) for k in kernels]))

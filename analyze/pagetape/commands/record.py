@@ -77,7 +77,10 @@ class _TriggerType(click.ParamType[Trigger | None]):
     help="Output tape; with --rotate or --ring, the directory of the tapes.",
 )
 @click.option(
-    "--duration", type=options.duration(), metavar="TIME", help="Stop after TIME: 10, 90s, 5min."
+    "--duration",
+    type=options.duration(),
+    metavar="TIME",
+    help="Stop after TIME: 10 (seconds), 90s, 5min.  [default: at the end of CMD, or on Ctrl-C]",
 )
 @click.option(
     "--events",
@@ -104,19 +107,19 @@ class _TriggerType(click.ParamType[Trigger | None]):
 @click.option(
     "--stacks",
     type=click.Choice(["extfrag"]),
-    help="Also record the kernel stack of every fallback.",
+    help="Also record the kernel stack of every fallback.  [default: no stacks]",
 )
 @click.option(
     "--rotate",
     type=options.duration(least=1),
     metavar="TIME",
-    help="Start a new tape in DIR every TIME: 90s, 5min, 1h.",
+    help="Start a new tape in DIR every TIME, at least 1s: 90s, 5min, 1h.",
 )
 @click.option(
     "--keep",
     type=options.size(),
     metavar="SIZE",
-    help="Remove the oldest tapes in DIR beyond SIZE in total: 500MB, 2GB.",
+    help="Remove the oldest tapes in DIR beyond SIZE in total: 500MB, 2GB.  [default: no limit]",
 )
 @click.option(
     "--ring",
@@ -130,8 +133,8 @@ class _TriggerType(click.ParamType[Trigger | None]):
     type=_TriggerType(),
     metavar="SPEC",
     multiple=True,
-    help="When --ring writes a tape: extfrag>N/s, thp_fail>N%, direct_reclaim_p99>Nms. SIGUSR1 "
-    "always triggers. Repeatable.",
+    help="Condition for --ring to write a tape: extfrag>N/s, thp_fail>N%, direct_reclaim_p99>Nms. "
+    "SIGUSR1 always triggers. Repeatable.",
 )
 @click.option(
     "--ring-memory",
@@ -212,9 +215,9 @@ def command(
     """Record this machine's page allocator into a tape.
 
     The recording ends when CMD exits, after TIME, or on Ctrl-C or SIGTERM; CMD is
-    terminated if it still runs. The exit status is that of CMD. Other users of ftrace are not
-    disturbed. A replay needs the events `page` or `all`, and is far more accurate with an
-    exact snapshot. Recording needs root, or access to tracefs.
+    terminated if it still runs. The exit status is that of CMD. The recording does not disturb
+    other users of ftrace. A replay needs the events `page` or `all`, and is far more accurate with
+    an exact snapshot. Recording needs root, or access to tracefs.
 
     --rotate records from tape to tape without losing an event. Each tape is complete, with
     its own first and last snapshot, and is named DIR/HOST-2026-11-21T061500Z.tape. --keep removes
@@ -222,7 +225,7 @@ def command(
 
     --ring writes nothing until a trigger fires or SIGUSR1 arrives. Then the last TIME, or up to
     twice as much, becomes a tape in DIR, and the recording continues. The tape records
-    the trigger and its length in seconds. SIGKILL loses the contents of the memory.
+    the trigger and the tape's length in seconds. SIGKILL loses the contents of the memory.
 
     Without --ring, a killed recorder loses no event that it had read from the kernel: the events
     stay in T.tape/spool, and `pagetape import` turns them into a complete tape. If the spool
@@ -264,7 +267,7 @@ def command(
     ctx.exit(status)
 
 
-# Options that need one of other options.
+# Each option, and the options of which it needs one.
 _NEEDS = {
     "keep": ("rotate", "ring"),
     "triggers": ("ring",),
@@ -274,7 +277,7 @@ _NEEDS = {
 
 
 def check(ctx: click.Context) -> None:
-    """Raise UsageError if options exclude each other."""
+    """Raise UsageError if an option excludes another one, or needs one that is missing."""
     given = {
         name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
     }

@@ -21,7 +21,7 @@ from pagetape.tapes.loss import Loss
 
 
 def _preference(found: dict[str, Any]) -> str:
-    """How the run chose the preferred node of requests; empty for a machine of one node."""
+    """The preferred nodes of the requests in words; empty for a machine with one node."""
     if not found["requests"]:
         return ""
     share = answer.share(
@@ -119,11 +119,16 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
 @click.option(
     "--explain",
     is_flag=True,
-    help="Explain the first page that differs from the kernel's, with both states around it. "
-    "Needs the tape's own kernel and policy, and R0.",
+    help="Explain the first page that differs from the kernel's page, with the states of kernel "
+    "and model around it. Needs the tape's own kernel and policy, and R0.",
 )
 @click.option(
-    "-o", "--output", "out", type=options.PATH, metavar="OUT.tape", help="Store the run as a tape."
+    "-o",
+    "--output",
+    "out",
+    type=options.PATH,
+    metavar="OUT.tape",
+    help="Store the run as a tape.  [default: print the totals only]",
 )
 @options.force
 @options.json
@@ -146,7 +151,7 @@ def command(
     The requests come from the tape; the model makes every decision. OUT.tape has the same
     tables as the input, so all reports and compare work on it. Tier A is placement. Tier B
     is feedback of reclaim and compaction, which only R1 and R2 model. "not modelled" lists
-    what no replay predicts, such as refaults.
+    the metrics that no replay predicts, such as refaults.
 
     The OUT.tape of a what-if also holds the model's error on this recording, measured by a
     replay under the recording's own rules. pagetape runs that replay once and caches its

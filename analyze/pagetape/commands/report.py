@@ -53,7 +53,7 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
 
 
 def _paragraphs(doc: str) -> str:
-    """The prose of a header for click, which must not wrap indented lists."""
+    """The prose of a header for click; \b keeps click from wrapping indented lists."""
     parts = doc.split("\n\n")
     return "\n\n".join(f"\b\n  {p.strip()}" if "\n  " in p else p for p in parts)
 
@@ -104,6 +104,13 @@ class Reports(click.Group):
             return _refusal(cmd_name)
         q = query.reports().get(cmd_name)
         return _command(q) if q else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"no report named '{args[0]}': `pagetape report` lists the reports")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Reports"):

@@ -29,7 +29,7 @@ _INTRODUCTION = """<!-- Written by `pagetape schema --markdown`. Do not edit. --
 
 A tape is a directory `NAME.tape` with one Arrow IPC file for each table, `TABLE.arrow`. This page
 documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
-`pagetape sql` every table is a view with one column more: `tape`, the name of the tape.
+`pagetape sql` every table is a view with one more column: `tape`, the name of the tape.
 """
 
 _BITS = {  # by name: column, meaning, names from bit 0 on
@@ -160,12 +160,13 @@ def _page() -> Iterator[str]:
 
 @click.command("schema")
 @click.argument("table", required=False, type=click.Choice(list(TABLES)), metavar="[TABLE]")
-@click.option("--markdown", is_flag=True, help="Markdown, as in docs/schema.md.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schema.md.")
 @options.json
 def command(table: str | None, markdown: bool, as_json: bool) -> None:
-    """Show what the tables, columns and values of a tape mean; `?` marks a nullable column.
+    """Describe the tables, columns and values of a tape.
 
-    Without TABLE, the command shows all tables. A tape stores each table as TABLE.arrow.
+    Without TABLE, the command describes all tables. `?` after a type marks a nullable column. A
+    tape stores each table as TABLE.arrow.
 
     \b
     Example:

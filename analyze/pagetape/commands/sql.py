@@ -28,11 +28,11 @@ def _print(db: Database, sql: str, as_json: bool) -> None:
 
 
 def _prompt(db: Database) -> None:
-    """Statements from the terminal, each ended by a semicolon."""
+    """Run statements from the terminal until Ctrl-D; a semicolon ends each statement."""
     with contextlib.suppress(ImportError):
         import_module("readline")  # gives input() line editing
     views = ", ".join([*TABLES, "machine", *(view.name for view in query.views())])
-    click.echo(f"Tables: {views}. Columns: DESCRIBE event;  Leave: Ctrl-D", err=True)
+    click.echo(f"Tables: {views}. Columns: DESCRIBE event;  Exit: Ctrl-D", err=True)
     statement = ""
     while True:
         try:
@@ -63,10 +63,10 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     """Query one or more tapes with DuckDB.
 
     Every table of `pagetape schema` is a view with one more column, `tape`: the name of the
-    row's tape. Further views and functions: `machine`, one row of facts per tape; `extfrag`, the
-    fallbacks with their kind; gfp_names(gfp_flags) and context_names(flags). Quote the column
-    "at": it is a keyword. Without a query, the command reads statements from stdin, or shows
-    a prompt on a terminal.
+    row's tape. Further views and functions: `machine` has one row of facts per tape; `extfrag` has
+    the fallbacks with their kind; gfp_names(gfp_flags) and context_names(flags) name the bits.
+    Quote the column "at": it is a keyword. Without a query, the command reads statements from
+    stdin, or shows a prompt on a terminal.
 
     \b
     Example:

@@ -28,7 +28,7 @@ METRICS = (
 
 
 class Shard(click.ParamType[tuple[int, int]]):
-    """i/n: the i-th of n parts."""
+    """The type of I/N, the I-th of N parts, as (I, N); I counts from 1."""
 
     name = "shard"
 
@@ -44,7 +44,7 @@ class Shard(click.ParamType[tuple[int, int]]):
 
 
 class Choices(click.ParamType[list[str]]):
-    """Text with choices in braces: the list of all expansions. `words` limits their values."""
+    """The type of text with choices in braces: the list of its expansions, each one of `words`."""
 
     name = "choices"
 
@@ -77,7 +77,7 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
-    """The table of the runs on one tape, and the key of its columns."""
+    """The table of the runs on one tape, and the legend of its columns."""
     letters = ascii_lowercase[: len(metrics)]
     columns = ["policy", "kernel", "reclaim", "tier"]
     columns += itertools.chain(*((letter, "") for letter in letters))
@@ -130,7 +130,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default=("mainline",),
     metavar="SPEC",
     help="Policies as for replay; + joins several policies of one run, {a,b} makes one run "
-    "each. Repeat the option for further runs.",
+    "each. Repeat the option for further runs.  [default: mainline]",
 )
 @options.policy_libs
 @click.option(
@@ -140,7 +140,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="auto",
     show_default=True,
     metavar="K",
-    help="Kernel whose rules the model uses, or {several}; auto is the tape's own.",
+    help="Kernel whose rules the model uses, or several as {a,b}; auto is the tape's own.",
 )
 @click.option(
     "--reclaim",
@@ -149,7 +149,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="R0",
     show_default=True,
     metavar="MODE",
-    help="Reclaim mode R0, R1 or R2, as for replay, or {several}.",
+    help="Reclaim mode R0, R1 or R2, as for replay, or several as {a,b}.",
 )
 @click.option(
     "--prefer",
@@ -158,7 +158,7 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     default="auto",
     show_default=True,
     metavar="MODE",
-    help="Preferred node of requests: auto, cpu or landed, as for replay, or {several}.",
+    help="Preferred node of requests: auto, cpu or landed, as for replay, or several as {a,b}.",
 )
 @click.option(
     "--nodes",
@@ -178,7 +178,11 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     help="Directory of the results.",
 )
 @click.option(
-    "--shard", type=Shard(), default=(1, 1), metavar="I/N", help="Play only the I-th of N parts."
+    "--shard",
+    type=Shard(),
+    default=(1, 1),
+    metavar="I/N",
+    help="Play only the I-th of N parts of the runs.  [default: 1/1]",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Number of threads.  [default: one per CPU]"
@@ -196,13 +200,14 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     multiple=True,
     default=METRICS,
     metavar="NAME",
-    help="Column of the table: a metric of the report `metrics`. Repeatable.",
+    help="Column of the table: a metric of the report `metrics`. Repeatable.  [default: five "
+    "metrics of fallbacks, zone lock and free pages]",
 )
 @click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Play on the workers of this Dask scheduler. They need the same files and the same "
-    "pagetape version. Needs pagetape[fleet].",
+    help="Play on the workers of this Dask scheduler. The workers need the same files and the same "
+    "pagetape version. Needs pagetape[fleet].  [default: this machine]",
 )
 @click.option(
     "--html", type=options.PATH, metavar="F.html", help="Also write the table as an HTML page."

@@ -100,7 +100,7 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     type=click.Choice(("page", "cheap")),
     default="page",
     show_default=True,
-    help="page: include every page allocated and freed. cheap: only rare events.",
+    help="page: every page allocated and freed, and all rare events. cheap: rare events only.",
 )
 @click.option(
     "--interval",
@@ -120,15 +120,16 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     "--json", "as_json", is_flag=True, help="Print one JSON object per sample, one per line."
 )
 def command(which: str, interval: float, count: int | None, as_json: bool) -> None:
-    """Show what the page allocator of this machine does now.
+    """Show the live activity of this machine's page allocator.
 
     All rates are per second: allocations by order, pages freed, pages refilled from the buddy to
     per-CPU lists and drained back, fallbacks by pair of migratetypes, kswapd, reclaim and
-    compaction. For each zone, free pages, watermarks (without the boost) and boost.
+    compaction. For each zone, the view shows free pages, watermarks (without the boost) and the
+    boost, in pages.
 
-    The command counts the events of its own tracefs instance and removes it at the end. Other
-    tracing is not disturbed. It needs the same rights as record. --events page costs CPU time
-    for every page event, as a recording does.
+    The command counts the events of its own tracefs instance, and removes the instance at the
+    end. It does not disturb other tracing. It needs the same rights as `pagetape record`.
+    --events page costs CPU time for every page event, as a recording does.
 
     \b
     Example:

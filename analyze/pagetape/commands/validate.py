@@ -58,14 +58,14 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
 @click.command("validate")
 @options.tape
 @options.kernel
-@click.option("--explain", is_flag=True, help="Explain the first divergence.")
+@click.option("--explain", is_flag=True, help="Explain the first divergence of model and kernel.")
 @click.option(
     "-o",
     "--output",
     "out",
     type=options.PATH,
     metavar="OUT.tape",
-    help="Store the results as a tape, for the model.* reports.",
+    help="Store the results as a tape, for the model.* reports.  [default: print them only]",
 )
 @options.force
 @options.json
@@ -75,8 +75,9 @@ def command(
     """Measure how exactly the model predicts the kernel's decisions, one step ahead.
 
     At every recorded decision (page, refill size, drained pages, fallback migratetype) the
-    model makes its prediction, is scored, and takes over the recorded result. A decision is
-    unknown, neither exact nor wrong, if the tape has not yet shown the state it depends on.
+    model makes a prediction. The prediction is scored, and the model takes over the recorded
+    result. A decision is unknown, neither exact nor wrong, if the tape has not yet shown the
+    state that the decision depends on.
     Without an exact snapshot at the start, most early decisions are unknown. Repairs correct the
     model where no event recorded a change; the output counts them by cause.
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export: tapes for other tools."""
+"""Export: conversion of tapes for other tools."""

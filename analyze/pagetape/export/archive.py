@@ -4,9 +4,9 @@
     DIR/TABLE/host=NAME/date=YYYY-MM-DD/boot-BOOT-TAPE-CONTENTS.parquet
 
 Host, date and boot are those of the recording, or `unknown`. CONTENTS is a hash of the tape's
-files: the same tape is archived once, and two tapes of one name have two files. Rows are those of
-the tape, in its order. Facts and documentation are in the schema's metadata, as on the tape.
-Columns of the type bool in the schema are Parquet booleans.
+files: a tape is archived once, and two tapes with equal names have different files. The rows keep
+the tape's order. The metadata of the schema holds facts and documentation, as on the tape.
+Columns of the schema type bool are Parquet booleans.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from pagetape.tapes import cache
 
 _GROUP_ROWS = 1 << 20
 _ZSTD = 3
-# Of the large columns: times grow in small steps, pfns share their upper bytes.
+# Encodings of the large columns: times grow in small steps, pfns share their upper bytes.
 _ENCODINGS = {"ts": "DELTA_BINARY_PACKED", "pfn": "BYTE_STREAM_SPLIT"}
 
 
 @dataclass(frozen=True)
 class Archived:
-    """The archive's part of one tape."""
+    """The files of one tape in the archive."""
 
     tape: str
     files: int  # one per table with rows
-    made: int  # new files; the others were there before
+    made: int  # new files; the others existed before
     rows: int
     bytes: int
 
 
 def _word(value: object) -> str:
-    """A fact as a part of a path."""
+    """A fact as a component of a path."""
     return re.sub(r"[^\w.-]+", "-", str(value or "")).strip("-.") or "unknown"
 
 
 def file_name(tape: Tape) -> str:
-    """HOST, DATE and NAME of a tape's files, from host= on."""
+    """The path of a tape's files below TABLE/: host=HOST/date=DATE/NAME."""
     facts = tape.facts
     host, boot = _word(facts.get("host")), _word(facts.get("boot_id"))[:8]
     day = re.match(r"\d{4}-\d\d-\d\d", str(facts.get("recorded_at") or ""))
@@ -99,7 +99,7 @@ def _write(tape: Tape, name: str, path: Path) -> None:
 
 
 def archive(tape: Tape, directory: Path) -> Archived:
-    """Put the tables of a tape that have rows into the archive, unless they are there already."""
+    """Archive the tables of a tape that have rows; existing files stay as they are."""
     where = file_name(tape)
     files = made = rows = size = 0
     for name in sorted(tape.tables):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tape as a trace for `replay` of the allocator LLFree (github.com/luhsra/llfree-rs, eval/).
 
-The only description of the format is its reader, as of June 2026. Numbers are little endian. The
+The format is documented only by its reader (read in June 2026). Numbers are little endian. The
 file consists of pages of 4 KiB. The first page has three numbers of 32 bits: the pages that
 follow, the CPUs, the highest pfn. Each other page belongs to one CPU, in the order of time:
 
@@ -14,7 +14,7 @@ follow, the CPUs, the highest pfn. Each other page belongs to one CPU, in the or
         bits 67-95   gfp flags
         bits 96-127  pid
 
-So a trace is limited to 64 GiB and 76 hours. The reader takes at most 256 CPUs.
+A trace is therefore limited to 64 GiB of memory and 76 hours. The reader accepts 256 CPUs.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _MAX_CPUS = 256
 _GIB_ORDER = 18
 _BITS = TABLES["event"].column("gfp_flags").bits
 
-# The reader's bits from 0 on, by their names on a tape. The reader's next bit, PAGE_CACHE, is no
-# gfp flag of a kernel.
+# The reader's gfp bits from 0 on, by their names on a tape. Its next bit, PAGE_CACHE, is not a
+# gfp flag of the kernel.
 _GFP = (
     "DMA", "HIGHMEM", "DMA32", "MOVABLE", "RECLAIMABLE", "HIGH", "IO", "FS", "ZERO", "ATOMIC",
     "DIRECT_RECLAIM", "KSWAPD_RECLAIM", "WRITE", "NOWARN", "RETRY_MAYFAIL", "NOFAIL", "NORETRY",
@@ -51,7 +51,7 @@ _U64 = pa.uint64()
 
 
 def _gfp(flags: pa.Array) -> pa.Array:
-    """The reader's bits for a column of gfp_flags; 0 for null."""
+    """The reader's gfp bits for a column of gfp_flags; 0 for null."""
     bits = {bit: _GFP.index(name) for bit, name in enumerate(_BITS) if name in _GFP}
     coded = pc.fill_null(flags, 0).dictionary_encode()
     known = [
@@ -98,7 +98,7 @@ def _pages(cpu: int, entries: pa.Table) -> bytes:
     place = pc.subtract(words, pc.multiply(page, _WORDS))
     high = pc.bit_wise_and(place, 1)
     entry = pc.add(pc.multiply(page, _ENTRIES), pc.subtract(pc.shift_right(place, 1), 1))
-    # A word of the file is the CPU, 0, or a word of an entry.
+    # A word of a page is the CPU, 0, or one of the two words of an entry.
     source = pa.chunked_array(
         [pa.array([cpu, 0], _U64), *entries["low"].chunks, *entries["high"].chunks]
     )
@@ -113,16 +113,16 @@ def _pages(cpu: int, entries: pa.Table) -> bytes:
 
 
 def _used(batch: pa.RecordBatch, base: int) -> pa.RecordBatch:
-    """Successful allocations, and frees, each once; without the first pfn, which ends a page."""
+    """Successful allocations and frees, once each; without the first pfn: 0 would end a page."""
     wanted = pc.is_in(batch["kind"].cast(pa.utf8()), value_set=pa.array(["alloc", "free"]))
     there = pc.not_equal(pc.fill_null(batch["pfn"], base), pa.scalar(base, _U64))
     return batch.filter(pc.and_(wanted, there))
 
 
 def _bounds(tape: Tape) -> tuple[int, int]:
-    """The first pfn and the number of the last one from there, by the snapshot; (0, 0) without.
+    """The base pfn and the highest pfn relative to it, from the snapshot; (0, 0) without one.
 
-    The first is that of the gigabyte where memory begins: 0 except on a private tape.
+    The base is the first pfn of the gigabyte where memory begins: 0 except on a private tape.
     """
     zones = tape.table("zone").to_pylist()
     if not zones:
@@ -132,7 +132,7 @@ def _bounds(tape: Tape) -> tuple[int, int]:
 
 
 class _Trace:
-    """A trace on its way to its file. Entries wait until they fill a page."""
+    """Writes a trace to its file. Entries are buffered until they fill a page."""
 
     def __init__(self, tape: Tape, file: BinaryIO) -> None:
         self._file = file
@@ -163,7 +163,7 @@ class _Trace:
             self._waiting[cpu] = mine.slice(full)
 
     def _check(self, us: int) -> None:
-        """TapeError if the tape exceeds the format's limits."""
+        """Raise TapeError if the tape exceeds the format's limits."""
         if self._max_pfn > _MAX_PFN:
             why = f"pfn {self._max_pfn}, and LLFree's format ends at {_MAX_PFN} (64 GiB)"
         elif us > _MAX_US:
@@ -180,7 +180,7 @@ class _Trace:
         self._file.write(data)
 
     def finish(self) -> None:
-        """Write the entries that wait, and the first page."""
+        """Write the buffered entries, and the first page."""
         for cpu, entries in sorted(self._waiting.items()):
             self._write(cpu, entries)
         self._file.seek(0)
@@ -190,7 +190,7 @@ class _Trace:
 def write(
     tape: Tape, file: BinaryIO, progress: Callable[[float], None] = lambda _share: None
 ) -> dict[str, int]:
-    """Write the tape's trace; the number of its entries."""
+    """Write the tape's trace; returns the number of entries. Raises TapeError beyond a limit."""
     trace = _Trace(tape, file)
     rows, read = tape.num_rows("event"), 0
     for batch in tape.batches("event"):

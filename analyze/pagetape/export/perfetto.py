@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tape as a timeline for ui.perfetto.dev, in Chrome's trace event format (JSON).
 
-Perfetto's own protobuf is smaller for millions of points. A timeline has fewer: page events are
-counted by interval, and events drawn one by one are rare. JSON needs no library, other viewers
-read it too, and people can read and compare it as text.
+Perfetto's own protobuf is smaller for millions of points. A timeline has fewer points: page
+events are counted by interval, and only rare events are drawn one by one. JSON needs no library.
+Other viewers read it too, and people can read and compare it as text.
 
     one process per zone        free pages, those in blocks as large as a pageblock, watermarks
     process "page allocator"    allocations, frees, pages to and from the buddy and fallbacks
-                                per second, and where the tape has lost events
+                                per second, and gaps with lost events
     one process per process     reclaim and compaction as slices of the thread that ran them,
                                 fallbacks, wakeups and failed allocations as marks
 """
@@ -46,7 +46,7 @@ Event = dict[str, Any]
 
 
 def _event(row: dict[str, Any]) -> Event:
-    """A row of a query as the format has it: times in microseconds, no unknown values."""
+    """A row of a query as an event of the format: times in microseconds, without null values."""
     event: Event = {name: row[name] for name in ("ph", "pid", "tid", "name")}
     if row["ph"] != "M":
         event["ts"] = row["ts"] / 1e3
@@ -61,7 +61,7 @@ def _event(row: dict[str, Any]) -> Event:
 def events(
     tape: Tape, bin_ns: int, progress: Callable[[float], None] = lambda _share: None
 ) -> Iterator[Event]:
-    """The events of the format; page events are counted by `bin_ns`."""
+    """The events of the format; page events are counted in intervals of `bin_ns` nanoseconds."""
     values = {"machine_pid": _MACHINE_PID, "zones": list(ZONES), "bin_ns": bin_ns}
     with Database([tape]) as db:
         for nr, part in enumerate(_PARTS, 1):
@@ -77,7 +77,7 @@ def write(
     bin_ns: int,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> dict[str, int]:
-    """Write the timeline; the numbers of its events by kind."""
+    """Write the timeline; returns the number of its events by kind."""
     about = {name: tape.facts.get(name) for name in ("kernel", "host", "cpus")}
     nr: Counter[str] = Counter()
     file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":['.encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections on what happened: allocator traffic, the kernel's counters, and tables of reports."""
+"""Sections on activity: allocator traffic, the kernel's counters, and tables of reports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTML that every page has: the document around the sections, legends and tables."""
+"""HTML that all pages share: the document around the sections, legends and tables."""
 
 from __future__ import annotations
 

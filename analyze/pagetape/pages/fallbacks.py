@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections on fallbacks: which migratetypes mix, at which orders, when, and from what code."""
+"""Sections on fallbacks: by migratetype, order, time and kernel code."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def by_migratetype(subjects: list[Subject]) -> str:
 
     return section(
         "Which migratetypes mix",
-        "Fallbacks below pageblock order: two migratetypes came to share a pageblock. "
-        "UNMOVABLE and RECLAIMABLE taken from MOVABLE hurt most: compaction cannot undo it.",
+        "Fallbacks below pageblock order: they mix two migratetypes in a pageblock. "
+        "UNMOVABLE and RECLAIMABLE taken from MOVABLE do the most harm: compaction cannot undo it.",
         subjects,
         draw,
     )

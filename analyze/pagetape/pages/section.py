@@ -17,7 +17,7 @@ class Layout:
 
     legend: dict[str, str] = field(default_factory=dict)  # CSS variable to label
     wide: bool = False
-    tier: str = "A"  # least tier of the numbers of a replay
+    tier: str = "A"  # lowest tier that a replay's numbers can have
 
 
 _DEFAULT = Layout()

@@ -61,8 +61,8 @@ class Axis:
 class Heat:
     """How a heat map shows its numbers.
 
-    By default, the colour is the logarithm of the number, which is printed short. With
-    `linear`, the colour is proportional to the number, which is printed in full.
+    By default, the colour shows the logarithm of the number, and the number is abbreviated. With
+    `linear`, the colour is proportional to the number, and the number is printed in full.
     """
 
     top: int  # number with the full colour
@@ -162,9 +162,9 @@ def bars(title: str, values: Sequence[Bar]) -> str:
 
 
 def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
-    """An icicle flame graph: callers above, the width of a call is its number.
+    """An icicle flame graph: callers above callees; the width of a frame is its count.
 
-    `stacks` are folded stacks, outermost function first, with their numbers.
+    `stacks` are folded stacks, outermost function first, with their counts.
     """
     width, row = 1180, 19
     total = sum(nr for _, nr in stacks)

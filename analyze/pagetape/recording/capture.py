@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a source of events to a tape: code that recording and importing share."""
+"""Writes a source of events to a tape: code that recording and importing share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 class Sink(Protocol):
-    """The destination of rows: a tape, or batches that become one."""
+    """The destination of rows: a tape, or batches that become a tape."""
 
     def write(self, name: str, batch: pa.RecordBatch) -> None: ...
     def rows(self, name: str, rows: list[Row]) -> None: ...
@@ -26,7 +26,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The machine's state at one time: rows and batches by table."""
+    """The machine's state at one time, as rows and batches by table."""
 
     rows: dict[str, list[Row]]
     blocks: dict[str, pa.RecordBatch]
@@ -42,7 +42,7 @@ class Snapshot:
         return cls({"snapshot": [how], **proc.rows(stage, number, ts)}, found, {"how": "proc"})
 
     def made_exact(self, exact: Exact | None) -> Snapshot:
-        """This snapshot with the exact one in its place, in the zones that have one."""
+        """This snapshot, with the exact one instead in the zones that it covers."""
         if exact is None:
             return self
         (how,) = self.rows["snapshot"]
@@ -72,7 +72,7 @@ class Snapshot:
         return int(self.rows["snapshot"][0]["ts"])
 
     def numbered(self, number: int) -> Snapshot:
-        """The same under another number."""
+        """The same snapshot under another number."""
 
         def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
             column = batch.schema.get_field_index("snapshot")
@@ -101,7 +101,7 @@ def known(*facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
-    """Rows of `ring`; `stats` completes those of the top instance where the trace has nothing."""
+    """Rows of `ring`; `stats` fills in the counts of the top instance that the trace lacks."""
     known_of = {row["cpu"]: row for row in stats}
 
     def more(row: Row) -> Row:
@@ -112,7 +112,7 @@ def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
 
 
 def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
-    """Rows of `lost`, a CPU's only gap of unknown size filled in from its overrun count.
+    """Rows of `lost`. The overrun count of a CPU sizes its gap, if it has only one of unknown size.
 
     The kernel stores a gap's size in the sub-buffer after it only if there is room.
     """
@@ -136,7 +136,7 @@ def write_events(
     ring_stats: Sequence[Row] = (),
     frames: Frames | None = None,
 ) -> None:
-    """Write one segment of the source: all its rows, then the tables known only at its end.
+    """Write one segment of the source: first its rows, then the tables known only at its end.
 
     Segments of one source can share the `frames`.
     """

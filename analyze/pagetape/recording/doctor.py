@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks whether this machine can be recorded; some try it, if reading files is not enough.
+"""Checks of what this machine can record. A check reads files, or tries a feature if it must.
 
-Nothing stays behind: the checks remove their tracing instance and unload the programs of
-the exact snapshot.
+The checks leave nothing behind: they remove their tracing instance and unload the programs
+of the exact snapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pagetape.schemas import TABLES, VERSION
 
 TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 
-# Capabilities that pagetape uses: their number, and what needs them.
+# Capabilities that pagetape uses: number and purpose of each.
 _CAPABILITIES = {
     "DAC_READ_SEARCH": (2, "kpageflags and pagetypeinfo"),
     "SYS_ADMIN": (21, "mounting tracefs"),
@@ -44,7 +44,7 @@ _LITTLE_DISK = 256 << 20
 
 @dataclass(frozen=True)
 class Check:
-    """One result. `ok` None: a fact without judgement, or a restriction."""
+    """The result of one check. `ok` is None for a fact or a restriction that is not a failure."""
 
     name: str
     ok: bool | None
@@ -54,7 +54,7 @@ class Check:
 
 
 def can_record(checks: list[Check]) -> bool:
-    """Whether `pagetape record` has all that it needs."""
+    """Whether this machine meets all needs of `pagetape record`."""
     return not any(check.needed and check.ok is False for check in checks)
 
 
@@ -72,7 +72,7 @@ def _text(path: Path | str) -> str:
 
 
 def _readable(path: str) -> bool:
-    """Whether a file can be read. This opens it, because os.access() ignores capabilities."""
+    """Whether a file can be read; opens it, because os.access() ignores capabilities."""
     try:
         with Path(path).open("rb") as file:
             file.read(1)
@@ -87,7 +87,7 @@ def _start_time(pid: int) -> int:
     return int(fields[19]) if len(fields) > 19 else 0
 
 
-# --- who runs this, and on what
+# --- user and kernel
 
 
 def _kernel() -> Iterator[Check]:
@@ -95,13 +95,13 @@ def _kernel() -> Iterator[Check]:
 
 
 def _user() -> Iterator[Check]:
-    """Capabilities decide, not the user id."""
+    """Check the capabilities: they decide what a user may record, not the user id."""
     effective = int(re.findall(r"^CapEff:\s*(\w+)", _text("/proc/self/status"), re.M)[0], 16)
     missing = {name: use for name, (bit, use) in _CAPABILITIES.items() if not effective >> bit & 1}
     uid = os.geteuid()
     who = "root" if uid == 0 else f"user {uid}"
     if not missing:
-        yield Check("capabilities", True, f"{who}, with all that pagetape asks for")
+        yield Check("capabilities", True, f"{who}, with all capabilities that pagetape uses")
         return
     held = [f"CAP_{name}" for name in _CAPABILITIES if name not in missing]
     without = ", ".join(f"CAP_{name} ({use})" for name, use in missing.items())
@@ -187,7 +187,7 @@ def _events(root: Path) -> Iterator[Check]:
 
 
 def _instance(instance: Path) -> Iterator[Check]:
-    """Settings of a tracing instance of our own."""
+    """Check the settings of a tracing instance that this check creates."""
     yield _clock(instance)
     yield _sub_buffer(instance)
     rings, memory = default_ring_kb() * 1024 * (os.cpu_count() or 1), _memory()
@@ -208,7 +208,9 @@ def _clock(instance: Path) -> Check:
     try:
         (instance / "trace_clock").write_text("mono")
     except OSError as e:
-        return Check("clock", False, f"mono is refused: {e.strerror}", _GIVE_TRACEFS, needed=True)
+        return Check(
+            "clock", False, f"the kernel refuses mono: {e.strerror}", _GIVE_TRACEFS, needed=True
+        )
     return Check("clock", True, "mono, as CLOCK_MONOTONIC", needed=True)
 
 
@@ -225,14 +227,14 @@ def _sub_buffer(instance: Path) -> Check:
 
 
 def _tracers() -> Iterator[Check]:
-    """Other tracers, which neither disturb a recording nor are disturbed by it."""
+    """Other tracers. A recording and other tracers do not disturb each other."""
     root = tracefs()
     if root is None:
         return
     try:
         names = sorted(entry.name for entry in (root / "instances").iterdir())
     except OSError as e:
-        yield Check("other tracers", None, f"cannot be seen: {e.strerror}")
+        yield Check("other tracers", None, f"unknown: {e.strerror}")
         return
     ours = [match for name in names if (match := _INSTANCE.fullmatch(name))]
     left = [m[0] for m in ours if _start_time(int(m[1])) != int(m[2])]
@@ -261,11 +263,11 @@ def _exact_snapshot() -> Iterator[Check]:
     if not exact.facts:
         yield Check("exact snapshot", False, exact.why or "")
         return
-    found = f"in {1e3 * (taken - loaded):.1f} ms, loaded in {1e3 * (loaded - began):.0f} ms"
+    found = f"taken in {1e3 * (taken - loaded):.1f} ms, loaded in {1e3 * (loaded - began):.0f} ms"
     if exact.why is None:
         yield Check("exact snapshot", True, found)
     else:
-        yield Check("exact snapshot", None, f"{found}, not in all: {exact.why}")
+        yield Check("exact snapshot", None, f"{found}; not exact in every zone: {exact.why}")
     yield Check("  its cost", None, _cost(exact))
 
 
@@ -274,8 +276,8 @@ def _cost(exact: Exact) -> str:
     lock = max(zone["lock_ns"] for zone in facts["zones"]) / 1e6
     blocks, pages = tables["free_block"].num_rows, tables["pcp_page"].num_rows
     return (
-        f"a zone's lock held {lock:.2f} ms, {facts['held_cpus'] + 1} of {facts['cpus']} CPUs"
-        f" {facts['held_ns'] / 1e6:.2f} ms, for {answer.amount(blocks, 'free block')} and"
+        f"zone lock held for {lock:.2f} ms, {facts['held_cpus'] + 1} of {facts['cpus']} CPUs for"
+        f" {facts['held_ns'] / 1e6:.2f} ms, to read {answer.amount(blocks, 'free block')} and"
         f" {answer.amount(pages, 'PCP page')}"
     )
 
@@ -313,7 +315,7 @@ def _kallsyms() -> Iterator[Check]:
 def _sysctls() -> Iterator[Check]:
     names = ("unprivileged_bpf_disabled", "perf_event_paranoid", "kptr_restrict")
     found = ", ".join(f"{name} {_text(f'/proc/sys/kernel/{name}') or 'unknown'}" for name in names)
-    yield Check("sysctls", None, f"{found}: a recording with capabilities needs none changed")
+    yield Check("sysctls", None, f"{found}: a recorder with capabilities works with any value")
 
 
 def _cgroups() -> Iterator[Check]:
@@ -330,7 +332,7 @@ def _disk() -> Iterator[Check]:
         return
     little = free < _LITTLE_DISK
     found = f"{answer.size(free)} free in {Path.cwd()}"
-    yield Check("disk", not little, found, "record to another place with -o" if little else "")
+    yield Check("disk", not little, found, "record to another disk with -o" if little else "")
 
 
 def _versions() -> Iterator[Check]:
@@ -364,14 +366,14 @@ _CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
         _file,
         "kpageflags",
         "/proc/kpageflags",
-        "movable pages of pageblocks, and free blocks where no snapshot is exact, stay unknown",
+        "without it, movable pages, and free blocks without an exact snapshot, stay unknown",
         "run as root, or with CAP_DAC_READ_SEARCH",
     ),
     partial(
         _file,
         "pagetypeinfo",
         "/proc/pagetypeinfo",
-        "migratetypes of free lists stay unknown where no snapshot is exact",
+        "without it, migratetypes of free lists stay unknown unless a snapshot is exact",
         "run as root, or with CAP_DAC_READ_SEARCH",
     ),
     _kallsyms,

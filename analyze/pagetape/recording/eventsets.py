@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Event sets: which tracepoints a recording asks for, from all that a tape can hold."""
+"""Event sets: the tracepoints that a recording enables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pagetape.schemas import TABLES
 
 SETS = {
     "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
-    "cheap": "only what is rare: fallbacks, kswapd, direct reclaim, compaction runs, OOM kills",
+    "cheap": "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
 }
 

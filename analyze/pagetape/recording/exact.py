@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact snapshots of this machine, or the reason why there is none.
+"""Exact snapshots of this machine, or the reason why a snapshot is not exact.
 
-A snapshot may be exact in one zone and not in another. A zone too large for the time
-allowed is read list by list: each list is exact at its own time. If that fails too, the
+A snapshot may be exact in one zone and not in another. If a zone takes longer than the allowed
+time, its lists are read one by one: each list is exact at its own time. If that fails too, the
 zone's free blocks come from /proc/kpageflags.
 """
 
@@ -31,7 +31,7 @@ _LISTS = ("free_area", "free_block", "pcp_page")
 
 @dataclass(frozen=True)
 class Exact:
-    """The result of an exact snapshot: its exact tables, and why others are missing."""
+    """The result of an exact snapshot: its exact tables, and the reason for missing ones."""
 
     facts: Row  # of _snapshot.Snapshot.take(); empty if there is none
     tables: dict[str, pa.RecordBatch]
@@ -40,7 +40,7 @@ class Exact:
 
     @property
     def how(self) -> str:
-        """exact; mixed: exact in some zones; proc: in none, or its checks failed."""
+        """exact; mixed (exact in some zones); or proc (exact in none, or the checks failed)."""
         if self.why is None:
             return "exact"
         usable = self.facts and not self.facts["mismatches"]
@@ -107,14 +107,14 @@ def _within(batch: pa.RecordBatch, zones: Iterable[Zone]) -> pa.Array:
 
 
 def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBatch:
-    """Pageblocks with nr_movable from `flags`, the pageblocks that kpageflags gave."""
+    """Pageblocks with nr_movable from `flags`, the pageblocks read from kpageflags."""
     place = pc.index_in(blocks["pfn"], value_set=flags["pfn"])
     column = TABLES["pageblock"].arrow.get_field_index("nr_movable")
     return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
 
 
 def zone_why(zone: Row, max_ms: int) -> str | None:
-    """Why a zone is not exact, as the predicate of a sentence; None if the zone is exact."""
+    """The reason why a zone is not exact, to follow "zone Z"; None if the zone is exact."""
     said = []
     if zone["how"] == "pieces":
         said.append(f"cannot be walked in {max_ms} ms ({zone['free_blocks']} free blocks)")
@@ -130,7 +130,7 @@ def zone_why(zone: Row, max_ms: int) -> str | None:
 
 
 def _why(facts: Row, max_ms: int) -> str:
-    """Why a snapshot is not exact."""
+    """The reason why a snapshot is not exact."""
     if facts["mismatches"]:
         counts = (f"{kind} {nr}" for kind, nr in facts["mismatches"].items())
         return f"its checks failed: {', '.join(counts)}"
@@ -141,21 +141,21 @@ def _why(facts: Row, max_ms: int) -> str:
     )
     said = "; ".join(zones) or "its instant could not be marked in the trace"
     if facts["cpus"] > 1 and not facts["held_cpus"]:
-        said += " (without CAP_SYS_NICE no CPU can be held still)"
+        said += " (without CAP_SYS_NICE the snapshot cannot hold the CPUs still)"
     return said
 
 
 class ExactSnapshots:
     """Exact snapshots with BPF, if this build and this machine support them.
 
-    Make it before the recording, take() during, close() after it: loading and unloading
-    allocates megabytes.
+    Create it before the recording, call take() during the recording, and close() after it:
+    loading and unloading allocate megabytes.
     """
 
     def __init__(self, max_ms: int) -> None:
         self._max_ms = max_ms
         self._loaded: _snapshot.Snapshot | None = None
-        self.refused: str | None = None  # why there is none
+        self.refused: str | None = None  # reason why exact snapshots are unavailable
         try:
             from pagetape import _snapshot
         except ImportError as e:

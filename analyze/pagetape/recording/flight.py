@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flight recorder: the last seconds in memory; a trigger makes a tape of them.
+"""A flight recorder: holds the last seconds in memory, and writes a tape on a trigger.
 
 The memory holds whole segments, each with its start snapshot, compressed batch by batch.
-The recorder drops the oldest segment when the later ones span the wanted time, so it holds
-between that time and twice that time. A memory limit drops segments earlier. If a single
-segment exceeds the limit, its start snapshot and its oldest batches are dropped.
+The recorder drops the oldest segment when the later ones span the wanted time, so the memory
+holds between that time and twice that time. If the memory limit is reached, the recorder drops
+segments earlier. If one segment exceeds the limit, the recorder drops the segment's start
+snapshot and its oldest batches.
 """
 
 from __future__ import annotations
@@ -88,12 +89,12 @@ class _Segment:
     def __init__(self, start: Boundary) -> None:
         self.ts = start.ts
         self.facts = start.facts
-        self.whole = True  # the start snapshot is still there
+        self.whole = True  # the start snapshot is still in memory
         self.state = _Box()
         self.body = _Box()
         self.merged = _Box()
-        self.events = 0  # rows of `event` in it
-        self.dropped = 0  # rows of `event` dropped before those
+        self.events = 0  # rows of `event` in memory
+        self.dropped = 0  # rows of `event` dropped before them
         start.state.numbered(0).write(self.state)
 
     @property
@@ -106,7 +107,7 @@ class _Segment:
             self.events += batch.num_rows
 
     def shrink(self) -> bool:
-        """Drop the oldest part; False if there is none."""
+        """Drop the oldest part; returns False if the segment is empty."""
         if self.whole:
             self.whole = False
             self.state = _Box()
@@ -120,14 +121,14 @@ class _Segment:
         return True
 
     def began(self) -> int:
-        """Time from which on the segment is complete."""
+        """The time (ns) from which the segment is complete."""
         if self.whole:
             return self.ts
         first = next((p for p in self.body.batches if p.name == "event"), None)
         return self.ts if first is None else first.batch().column("ts")[0].as_py()
 
     def write_to(self, tape: Sink, number: int, before: int) -> None:
-        """Write the snapshot as `number`, and the rows; the tape has `before` rows of `event`."""
+        """Write the snapshot as `number`, and the rows, after `before` rows of `event`."""
         for packed in self.state.batches:
             batch = packed.batch()
             column = batch.schema.get_field_index("snapshot")
@@ -151,7 +152,7 @@ class Callbacks:
 
     full: Callable[[], None]  # asks to end the segment soon
     done: Callable[[Path], None]  # for each tape
-    failed: Callable[[OSError], None]  # for each tape that cannot be made; recording goes on
+    failed: Callable[[OSError], None]  # for each tape that cannot be written; recording continues
 
 
 class Flight:
@@ -170,11 +171,11 @@ class Flight:
         self._seconds = seconds
         self._memory = memory
         self._callbacks = callbacks
-        self._private = private  # of the tapes; the memory holds unchanged rows
+        self._private = private  # for the tapes; the memory holds the unredacted rows
         self._segments: deque[_Segment] = deque()
         self._asked = False
 
-    tape = None  # a recording stays in memory, and is lost with it
+    tape = None  # the recording is in memory only
 
     def home(self) -> None:
         """No spool: the recording is in memory only."""
@@ -201,7 +202,7 @@ class Flight:
         self.write(name, TABLES[name].batch(rows))
 
     def _bound(self) -> None:
-        """Drop the oldest until all fits in memory; no segment may exceed half of it."""
+        """Drop the oldest parts beyond the memory limit; a segment may use at most half of it."""
         over = self.bytes - self._memory
         while over > 0 and len(self._segments) > 1:
             over -= self._segments.popleft().bytes
@@ -249,12 +250,12 @@ class Flight:
                     tape.rows(name, rows)
 
     def _merged(self, began: int) -> dict[str, list[Row]]:
-        """Rows about whole segments, merged over all segments."""
+        """Rows that describe whole segments, merged over all segments."""
         found = {
             name: [row for segment in self._segments for row in segment.merged.take(name)]
             for name in _MERGED
         }
-        # Without the beginning these counts would be too high: leave them out.
+        # After a drop these counts would include dropped events: leave them out.
         points = found["tracepoint"] if self._segments[0].whole else []
         return {
             "tracepoint": _summed(points, ("name", "system", "stored"), ("events",)),
@@ -271,7 +272,7 @@ class Flight:
 
 
 def _summed(rows: list[Row], keys: Sequence[str], sums: Sequence[str]) -> list[Row]:
-    """Rows with equal keys as one, with the sums of their numbers; None where one is unknown."""
+    """Merge rows with equal keys: sum their numbers; a sum with an unknown number is None."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)

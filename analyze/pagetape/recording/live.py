@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page allocator now: a recording whose events are counted and not stored.
+"""The live view: a recording whose events are counted, not stored.
 
-The recorder's stream is cut at every interval, as for the tapes of a rotation: every
+The recorder's stream is cut at every interval, like the stream of a rotating recording: every
 event is in exactly one interval.
 
     main thread     waits, reads /proc, cuts the stream
@@ -35,14 +35,16 @@ DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin
 COMPACTION = ("begin", "wakeup_kcompactd", "kcompactd_wake")
 
 _ORDERS = 10  # the highest order that every sample has
-_SPOOL = 256 << 20  # most bytes that may wait to be counted
+_SPOOL = 256 << 20  # most bytes of uncounted events
 
-Key = tuple[str, int | None, str | None, str | None]  # kind, order, migratetype, taken from
+Key = tuple[
+    str, int | None, str | None, str | None
+]  # kind, order, migratetype, fallback migratetype
 
 
 @dataclass
 class Counts:
-    """Numbers of events of one interval."""
+    """Event counts of one interval."""
 
     events: Counter[Key] = field(default_factory=Counter)
     failed: int = 0  # allocations
@@ -154,13 +156,13 @@ class _Reader(threading.Thread):
                 self.done.put((counts, _lost(self._recorder)))
                 self._workload.nudge()
                 more = self._recorder.next()
-        except BaseException as e:  # raised again where the intervals are made
+        except BaseException as e:  # raised again by the main thread
             self.error = e
             self._workload.stop()
 
 
 def _cut(recorder: Recorder, reader: _Reader, workload: Workload, start: int) -> Interval | None:
-    """The interval from `start` to now, once all its events are counted; None if that failed."""
+    """The interval from `start` to now, when all its events are counted; None after a failure."""
     recorder.hold()
     at, ts = datetime.now(UTC), time.monotonic_ns()
     recorder.cut(ts)

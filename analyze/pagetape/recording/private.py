@@ -2,7 +2,7 @@
 """Private tapes: names hashed or dropped, pfns moved, addresses removed.
 
 The schema marks private columns (`private` in the TOML files). This module lists the facts
-that a private tape contains; every other fact is left out, so a new one leaks nothing.
+that a private tape contains. It drops every other fact, so a new fact leaks nothing.
 
     names    of threads, control groups, the host, its boot, ring buffers and files.
              `hash` hashes them with a random key that is not stored. Equal names stay
@@ -11,7 +11,7 @@ that a private tape contains; every other fact is left out, so a new one leaks n
     pfns     One random number of pages is added to all pfns of a tape. It is larger than
              any memory and a multiple of 2^18 (1 GiB of 4 KiB pages): alignment,
              sections and distances between zones stay, so a replay runs the same.
-             This is no encryption: zones begin where the architecture puts them.
+             This is not encryption: the architecture determines where zones begin.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FACT = "private"  # key among the facts of a private tape
 _ALIGN = 1 << 18  # pages
 _TIMES = range(1 << 14, 1 << 16)  # times _ALIGN: larger than any memory, within 63 bits
 
-_HIDDEN = "[private]"  # stands for a dropped name in a column that is not nullable
+_HIDDEN = "[private]"  # replaces a dropped name in a column that is not nullable
 
 # Facts that do not identify the machine.
 _PUBLIC = (
@@ -62,7 +62,7 @@ _PUBLIC = (
 )
 _NAMES = ("boot_id", "host", "source")
 
-# Names of kernel threads; a trace.dat has no other mark of them.
+# Names of kernel threads; a trace.dat does not mark kernel threads otherwise.
 _KERNELS = re.compile(
     r"<.*>|swapper/\d+|kthreadd|pool_workqueue_release|rcu_\w+|rcu[bcon]\w*/\d+|kswapd\d+|"
     r"kcompactd\d+|khugepaged|ksmd|oom_reaper|writeback|kblockd|kworker/.*|(ksoftirqd|migration|"
@@ -71,7 +71,7 @@ _KERNELS = re.compile(
 
 
 class Veil:
-    """How one tape is made private: a random key and a random number of pages, both secret."""
+    """Makes one tape private, with a secret key and a secret pfn offset, both random."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
@@ -101,7 +101,7 @@ class Veil:
         moved = pc.add(column, pa.scalar(self._pages, column.type))
         if not column.null_count:
             return moved
-        # The bytes beneath a null could be the secret number of pages: zero them.
+        # The bytes under a null could contain the secret offset: zero them.
         buffers = [column.is_valid().buffers()[1], pc.fill_null(moved, 0).buffers()[1]]
         return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count)
 
@@ -132,7 +132,7 @@ class Veil:
         return batch
 
     def facts(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The public facts, and the fact that the tape is private."""
+        """The public ones of the facts, and the fact `private`."""
         found = {key: facts[key] for key in _PUBLIC if key in facts}
         for key in _NAMES:
             if name := self.name(facts.get(key)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A complete tape from an unfinished one and its spool."""
+"""Makes a complete tape from an unfinished tape and its spool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLACED = ("parameter", "sample", "free_count")
 
 
 class _Placing:
-    """Passes decoded rows on to a tape; finds the event row of each time."""
+    """Passes decoded rows to a tape, and finds the event row of given times."""
 
     def __init__(self, tape: Sink, times: list[int], frames: Frames | None) -> None:
         self._tape = tape
@@ -57,7 +57,7 @@ class _Placing:
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The first `rows` of the batches; EOFError if there are fewer."""
+    """The first `rows` of the batches; raises EOFError if there are fewer."""
     while rows:
         batch = next(batches, None)
         if batch is None:
@@ -67,7 +67,7 @@ def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
 
 
 def _ring(row: Row, instances: list[str]) -> Row:
-    """A ring under its instance's name, which the spool does not know."""
+    """A ring with its instance's name, which the spool does not contain."""
     return row | {"instance": instances[0] if instances else ""}
 
 
@@ -116,7 +116,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
                 _decode(source, placing, facts, bar)
             _write_rest(tape, placing, old)
     except EOFError as e:
-        words = f"{path}: has fewer rows than when its last checkpoint was made"
+        words = f"{path}: has fewer rows than its last checkpoint counted"
         raise TapeError(errno.EBADMSG, words) from e
     finally:
         if source:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments of a session as tapes on disk: a single tape, or one for each segment."""
+"""Writes the segments of a session to disk: as one tape, or as one tape per segment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pagetape.tapes.spool import Spool
 
 
 class OneTape:
-    """A segment that becomes the tape `path`, a private one with `private`."""
+    """A segment that becomes the tape `path`; `private` is hash, drop or None."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from pagetape.numa_maps import Processes
 from pagetape.recording.capture import Row, Sink
 from pagetape.sampler import Sample, Sampler
 
-SHARE = 0.001  # of a CPU: where samples cost more, they are taken less often
+SHARE = 0.001  # largest share of a CPU: if samples cost more, they become rarer
 NICE = 10
 _ROWS = 512  # rows written together
 
@@ -26,14 +26,14 @@ _ROWS = 512  # rows written together
 class Sampling(threading.Thread):
     """Takes a sample every `every` seconds and one at the end; none if `every` is 0.
 
-    until() returns them.
+    until() returns the samples.
     """
 
     def __init__(
         self, every: float, seen: Callable[[Sample], None], processes: Processes | None = None
     ) -> None:
         super().__init__(name="samples", daemon=True)
-        self._processes = processes  # reads their memory policies
+        self._processes = processes  # reads the memory policies of processes
         self._policies: SimpleQueue[list[Row]] = SimpleQueue()
         self._every = every
         self._seen = seen  # called with each sample
@@ -43,7 +43,7 @@ class Sampling(threading.Thread):
         self._samples: deque[Sample] = deque()
 
     def start(self) -> None:
-        """Begin, if samples are wanted."""
+        """Start, if `every` is not 0."""
         if self._every:
             super().start()
 
@@ -69,13 +69,13 @@ class Sampling(threading.Thread):
             self._sampler.restart()
         try:
             sample = self._sampler.take()
-        except OSError:  # the kernel has no memory for the text just now
+        except OSError:  # the kernel has no memory for the text now
             return None
         self._samples.append(sample)
         return sample
 
     def _look(self) -> None:
-        """Read the memory policies of new processes, however long that takes."""
+        """Read the memory policies of new processes; may take long."""
         if self._processes is None:
             return
         if self._ask_again:
@@ -115,7 +115,7 @@ class Sampling(threading.Thread):
 
 
 class Placed:
-    """Passes rows on to a sink, and with them the samples with their `at`."""
+    """Passes rows to a sink, and inserts the samples with their `at`."""
 
     def __init__(self, sink: Sink, sampling: Sampling) -> None:
         self._sink = sink

@@ -14,7 +14,7 @@ DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--kee
 
 MARK = "# Made by `pagetape install-service`"
 
-# Directories that the sandbox hides from a service, and the setting that shows them.
+# Directories that the sandbox hides from a service, and the setting that exposes them.
 _HIDDEN = {
     "/home": ("ProtectHome", "read-only"),
     "/root": ("ProtectHome", "read-only"),
@@ -26,7 +26,7 @@ _HIDDEN = {
 _MEMORY = 512 << 20  # without the memory of a flight recorder
 
 _UNIT = """\
-{mark}, which also takes it away again (--uninstall).
+{mark}; remove with --uninstall.
 [Unit]
 Description=pagetape, a recorder of the page allocator
 Wants=sys-kernel-tracing.mount
@@ -102,9 +102,9 @@ def unit(
 ) -> str:
     """The text of the unit that runs `program record` with these options.
 
-    Root without capabilities may trace and read /proc. More needs more: a priority for the
-    ring readers; kernel addresses for vmstat_update() and stacks; BPF and held CPUs for
-    exact snapshots.
+    Root without capabilities may trace and read /proc. Capabilities are needed for the priority of
+    the ring readers, for the kernel addresses of vmstat_update() and stacks, and for BPF and held
+    CPUs in exact snapshots.
     """
     capabilities = ["CAP_SYS_NICE"]
     needs = ["priority for its readers"]

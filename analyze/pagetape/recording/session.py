@@ -5,7 +5,7 @@ A segment begins and ends with a snapshot and holds the events between them, so 
 a tape of its own. The end of a segment is the start of the next: every event is in exactly
 one.
 
-    main thread   waits for the load, takes the snapshots, cuts the stream
+    main thread   waits for the workload, takes the snapshots, cuts the stream
     pump thread   moves batches from the recorder to the sink
 """
 
@@ -42,8 +42,8 @@ from pagetape.tapes.spool import Spool, default_bound
 
 NICE = 10  # of the thread that writes the tape
 
-# Most that reading kpageflags may take of the time between two snapshots. A machine reads
-# about 10 million pages per second.
+# Largest share of the time between two snapshots for reading kpageflags. A machine reads about
+# 10 million pages per second.
 _BLOCKS_SHARE = 0.02
 
 _NEVER = 1 << 63  # a time on the trace clock
@@ -51,7 +51,7 @@ _NEVER = 1 << 63  # a time on the trace clock
 
 @dataclass(frozen=True)
 class Boundary:
-    """The begin or end of a segment: a time, the machine's state then, and all facts."""
+    """The begin or end of a segment: a time, the machine's state at that time, and all facts."""
 
     state: Snapshot
     at: datetime
@@ -72,7 +72,7 @@ class Sink(capture.Sink, Protocol):
         """The tape on disk that receives the segment, if there is one."""
 
     def home(self) -> Spool | None:
-        """The spool of the recording until it is in a tape; None: it ends with this process."""
+        """The spool of the recording; None if the recording is in memory only."""
 
     def begin(self, start: Boundary) -> None:
         """A segment begins; its rows follow."""
@@ -81,16 +81,16 @@ class Sink(capture.Sink, Protocol):
         """The segment has all its rows."""
 
     def close(self) -> None:
-        """The session is over, after a failure maybe in the middle of a segment."""
+        """The session is over; after a failure, a segment may be incomplete."""
 
 
 @dataclass(frozen=True)
 class Spooling:
-    """How recorded data waits to be decoded."""
+    """The spool of recorded data that waits for decoding."""
 
-    max_bytes: int | None = None  # of disk; None: default_bound
-    defer: bool = False  # record only; `pagetape import` decodes
-    ring_kb: int = 0  # of each CPU, in the kernel; 0: by the machine's memory
+    max_bytes: int | None = None  # limit on disk, bytes; None: default_bound
+    defer: bool = False  # record only: `pagetape import` decodes later
+    ring_kb: int = 0  # kernel memory of each CPU's ring, kB; 0: by the machine's memory
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class Wanted:
     """The kind of snapshots at the begin and end of segments."""
 
     kind: str  # exact, proc, or auto: exact if the machine allows it
-    max_ms: int = 20  # most that one snapshot may hold a lock or the CPUs
+    max_ms: int = 20  # longest time for which a snapshot may hold a lock or the CPUs
     blocks: bool = True  # read kpageflags between segments too
 
     def take(self, snapshots: ExactSnapshots | None, number: int) -> Exact | None:
-        """An exact snapshot, if wanted; TapeError if `kind` requires one at the start."""
+        """Take an exact snapshot, if wanted; raises TapeError if a required one failed."""
         if snapshots is None:
             return None
         found = snapshots.take(number)
@@ -112,7 +112,7 @@ class Wanted:
 
 
 class _Snapshots:
-    """Takes the snapshots of a session; making it loads the snapshot programs."""
+    """Takes the snapshots of a session; the constructor loads the snapshot programs."""
 
     def __init__(self, wanted: Wanted, every: float) -> None:
         self._wanted = wanted
@@ -139,7 +139,7 @@ class _Snapshots:
         return Boundary(state, at, capture.known(self._facts, now))
 
     def first(self, recorder: Recorder, facts: dict[str, Any], spool: Spool | None) -> Boundary:
-        """Start the recorder; read /proc before, because that takes long."""
+        """Read /proc, which takes long, then start the recorder."""
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
         began = time.monotonic()
         state = Snapshot.take(self._proc, self._stage, 0, time.monotonic_ns())
@@ -162,7 +162,7 @@ class _Snapshots:
         return self._boundary(state, exact)
 
     def last(self, recorder: Recorder) -> Boundary:
-        """Stop the recorder; read /proc after, because that takes long."""
+        """Stop the recorder, then read /proc, which takes long."""
         exact = self._wanted.take(self._exact, 1)
         recorder.stop()
         blocks = exact is None or exact.why is not None
@@ -188,13 +188,13 @@ class Requests:
         self._workload.nudge()
 
     def fire(self, firing: Firing) -> None:
-        """End the segment soon because of this firing; the first of several counts."""
+        """End the segment soon because of this firing; only a segment's first firing counts."""
         self._firing = self._firing or firing
         self._workload.nudge()
 
     @property
     def pending(self) -> bool:
-        """Whether there is a request."""
+        """Whether a request is pending."""
         return self._cut or self._firing is not None
 
     def done(self, ts: int) -> Firing | None:
@@ -245,7 +245,7 @@ class _Pump(threading.Thread):
             while self._segment():
                 self.behind = False
                 self._session.workload.nudge()
-        except BaseException as e:  # raised again where the session ends
+        except BaseException as e:  # raised again when the session ends
             self._error = e
             self._session.workload.stop()
 
@@ -258,7 +258,7 @@ class _Pump(threading.Thread):
             self._spool.writer = self._sink.tape
         self._session.sampling.restart()
         if self._session.spooling.defer:
-            self._recorder.read()  # until the end; there is nothing else
+            self._recorder.read()  # until the end: no more data will come
             self._session.workload.stop()
         else:
             capture.write_events(self._recorder, self, frames=self._frames)
@@ -280,11 +280,11 @@ class _Pump(threading.Thread):
         self._placed.write(name, batch)
 
     def rows(self, name: str, rows: list[capture.Row]) -> None:
-        """Rows about the whole segment."""
+        """Rows that describe the whole segment."""
         self._placed.rows(name, rows)
 
     def finish(self, end: Boundary | None) -> None:
-        """End the last segment at `end`; None: the session failed, so the segment has no end."""
+        """End the last segment at `end`; None after a failure: the segment then has no end."""
         self._last = True
         self._ends.put(end)
         self.join()
@@ -303,7 +303,7 @@ def _directory(spool: Spool | None, above: Path) -> Iterator[str]:
 
 
 def _how(error: BaseException | None) -> str | None:
-    """How a failed recording ended; None if it did not fail."""
+    """The value of `ended` for a failed recording; None if the recording did not fail."""
     if error is None:
         return None
     return "disk full" if isinstance(error, OSError) and error.errno == errno.ENOSPC else "failed"
@@ -320,7 +320,7 @@ class Contents:
 
 
 class Session:
-    """Records while a load runs; cuts at intervals and on request."""
+    """Records while a workload runs; cuts at intervals and on request."""
 
     def __init__(
         self,
@@ -333,7 +333,7 @@ class Session:
     ) -> None:
         self.workload = workload
         self.spooling = spooling
-        self.ended = "stopped"  # or why the recorder ended early
+        self.ended = "stopped"  # or the reason for an early end
         self._contents = contents
         self._wanted = wanted
         self.watch = watch
@@ -349,9 +349,9 @@ class Session:
     def run(
         self, sink: Sink, spool_dir: Path, every: float = float("inf"), *, prompt: bool = False
     ) -> int:
-        """Record, with a cut every `every` seconds; returns the load's exit status.
+        """Record, with a cut every `every` seconds; returns the workload's exit status.
 
-        With `prompt`, rows come within seconds, even at the cost of the load's CPU time.
+        With `prompt`, rows arrive within seconds, even if that takes CPU time from the workload.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.sampling.close)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names for the addresses of kernel stacks.
 
-A tape stores function and offset instead of the address, which would reveal where the
-kernel lies in memory. Without a known symbol the tape stores the address.
+A tape stores function and offset instead of the address, because an address reveals the
+kernel's place in memory. Without a known symbol the tape stores the address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pagetape._collector import Source
 from pagetape.schemas import TABLES
 
 _CODE = frozenset("tTwW")
-_LONGEST = 1 << 20  # most bytes of a function: an address farther from its symbol has none
+_LONGEST = 1 << 20  # largest function, bytes: an address farther from a symbol has no function
 _AGAIN_S = 10  # seconds between two reads of the symbols, for modules loaded since
 
 
@@ -40,18 +40,18 @@ class Symbols:
         found: dict[int, tuple[str, str | None]] = {}
         for line in kallsyms.splitlines():
             address, kind, name, *module = line.split()
-            # The first of several names for one place, as the kernel itself takes.
+            # Of several names for one address, take the first, like the kernel.
             if kind in _CODE and (at := int(address, 16)):
                 found.setdefault(at, (name, module[0].strip("[]") if module else None))
         self._starts = sorted(found)
         self._names = [found[start] for start in self._starts]
 
     def __bool__(self) -> bool:
-        """Whether there are any: a kernel may hide its addresses (kptr_restrict)."""
+        """Whether the text has addresses: a kernel may hide them (kptr_restrict)."""
         return bool(self._starts)
 
     def find(self, address: int) -> Place | None:
-        """The function that `address` returns to; the call before it may be its last byte."""
+        """The function that `address` returns to; the call may be its last instruction."""
         i = bisect_right(self._starts, address - 1) - 1
         if i < 0 or address - self._starts[i] >= _LONGEST:
             return None
@@ -72,7 +72,7 @@ class Frames:
         self._done.clear()
 
     def of(self, stacks: pa.RecordBatch) -> pa.RecordBatch:
-        """The frames of the stacks that are new in this batch of `stack`."""
+        """The frames of the stacks that this batch of `stack` is the first to use."""
         numbers = set(pc.unique(stacks["stack"].drop_null()).to_pylist()) - self._done
         self._done |= numbers
         return TABLES["frame"].batch([row for n in sorted(numbers) for row in self._rows(n)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A directory of tapes that one recorder writes one after the other, bounded in bytes.
 
-The tapes are HOST-2026-11-21T061500Z.tape, named for the time at which they begin. A
-TapeDir removes only finished tapes that a TapeDir made, the oldest first, never the last.
+A tape's name is its begin: HOST-2026-11-21T061500Z.tape. A TapeDir removes only finished tapes
+that a TapeDir made, the oldest first. It never removes the newest tape.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
 
 
 class TapeDir:
-    """The tapes of `host` (this one) in `directory`, which is made if it is not there.
+    """The tapes of `host` (default: this one) in `directory`, which is created if missing.
 
-    While it is open no other recorder can use the same directory. `keep`: bytes
-    of finished tapes that stay, besides the tape being written.
+    While it is open, no other recorder can use the directory. `keep` limits the finished tapes,
+    in bytes; the tape being written does not count.
     """
 
     def __init__(self, directory: Path, keep: float | None, host: str | None = None) -> None:
@@ -44,7 +44,7 @@ class TapeDir:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
             os.close(self._lock)
-            raise TapeError(e.errno, f"{directory}: another recorder writes there") from e
+            raise TapeError(e.errno, f"{directory}: another recorder uses this directory") from e
         self.directory = directory
         self._keep = keep
         self._host = re.sub(r"[^\w.-]", "_", host or os.uname().nodename)
@@ -52,7 +52,7 @@ class TapeDir:
         self.made = 0
         self.removed = 0
         for part in directory.glob(f"{self._host}-*.tape.part"):
-            shutil.rmtree(part)  # left by a recorder killed while it wrote
+            shutil.rmtree(part)  # left behind by a killed recorder
 
     def mark(self) -> dict[str, Any]:
         """Facts of the next tape: its recorder and its number."""
@@ -64,7 +64,7 @@ class TapeDir:
         name = f"{self._host}-{at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
         path = self.directory / f"{name}.tape"
         nr = 1
-        while path.exists():  # of the same second, or the clock was set back
+        while path.exists():  # a tape of the same second exists, or the clock was set back
             nr += 1
             path = self.directory / f"{name}-{nr}.tape"
         return path
@@ -79,7 +79,7 @@ class TapeDir:
         return [path for *_, path in sorted(found)]
 
     def tidy(self) -> None:
-        """Remove the oldest tapes over the bound; a killed recorder's tapes count but stay."""
+        """Remove the oldest tapes beyond the limit; a killed recorder's tapes count but stay."""
         if self._keep is None:
             return
         sizes = {path: _bytes(path) for path in self._tapes()}
@@ -101,9 +101,9 @@ def _bytes(path: Path) -> int:
 
 
 def _removable(path: Path) -> bool:
-    """Whether a TapeDir's recorder made and finished it."""
+    """Whether the recorder of a TapeDir made the tape and finished it."""
     try:
         tape = Tape(path)
         return MARK in tape.facts and tape.complete and Found.of(path) is None
-    except OSError:  # damaged, or of another version: leave it
+    except OSError:  # damaged, or of another version: do not remove it
         return False

@@ -2,11 +2,11 @@
 """Triggers of a flight recorder: conditions over one second of the recording.
 
     extfrag>1000/s           fallbacks to another migratetype (mm_page_alloc_extfrag)
-    thp_fail>50%             THP faults that got no huge page, of all (/proc/vmstat)
+    thp_fail>50%             share of THP faults that got no huge page (/proc/vmstat)
     direct_reclaim_p99>10ms  99th percentile of direct reclaim: from begin to end, one thread
     signal                   SIGUSR1, which always works
 
-Times are those of the trace, not of decoding. Each trigger is a class here.
+Times are those of the trace, not of decoding. Each trigger is a class in this module.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Extfrag(Trigger):
         ts = pa.concat_arrays([self._recent, found])
         limit = int(self.limit)
         self._recent = ts[-limit:] if limit else ts[:0]
-        # Each event and the one that is `limit` events later: are they in one second?
+        # More than `limit` events in one second: an event and the one `limit` later are that close.
         spans = pc.subtract(ts[limit:], ts[: max(len(ts) - limit, 0)])
         close = pc.indices_nonzero(pc.less(spans, SECOND))
         if not len(close):
@@ -89,7 +89,7 @@ class Extfrag(Trigger):
 class DirectReclaim(Trigger):
     """The 99th percentile of the durations of direct reclaims that ended in the last second.
 
-    Of fewer than a hundred, the longest.
+    With fewer than a hundred, it is the longest duration.
     """
 
     units: ClassVar = {"ms": 1.0, "us": 1e-3, "s": 1e3}
@@ -97,7 +97,7 @@ class DirectReclaim(Trigger):
     def __init__(self, spec: str, limit: float) -> None:
         super().__init__(spec, limit)
         nothing, ts = pa.array([], pa.bool_()), pa.array([], pa.uint64())
-        # Reclaims begun and not ended; and those that ended in the last second.
+        # Running reclaims, and reclaims that ended in the last second.
         self._open = pa.table({"pid": pa.array([], pa.int32()), "ts": ts, "begins": nothing})
         self._ended = pa.table({"ts": ts, "took": ts})
 
@@ -132,7 +132,7 @@ class ThpFail(Trigger):
     """The share of THP faults that fell back, within one second (one sample)."""
 
     units: ClassVar = {"%": 1.0}
-    LEAST = 16  # faults that a share needs
+    LEAST = 16  # least number of faults for a share
 
     def __init__(self, spec: str, limit: float) -> None:
         super().__init__(spec, limit)
@@ -158,7 +158,7 @@ _TRIGGERS: dict[str, type[Trigger]] = {
 
 
 def parse(spec: str) -> Trigger | None:
-    """The trigger of a spec, None for `signal`; ValueError with a message if it is invalid."""
+    """The trigger of a spec; None for `signal`. Raises ValueError for an invalid spec."""
     if spec == SIGNAL:
         return None
     found = re.fullmatch(r"(\w+)\s*>\s*(\d+(?:\.\d+)?)\s*(\S*)", spec)
@@ -172,7 +172,7 @@ def parse(spec: str) -> Trigger | None:
 
 
 class Watch:
-    """Several triggers, which are ignored for `cooldown` seconds after a firing."""
+    """Several triggers; ignores all of them for `cooldown` seconds after a firing."""
 
     def __init__(self, triggers: Sequence[Trigger], cooldown: float) -> None:
         self._triggers = triggers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load of a recording: a command, a span of time, or until a signal."""
+"""The workload of a recording: a command, a span of time, or neither, until a signal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRACE_S = 5  # seconds for a command to end after the recording
 
 
 class Workload:
-    """start() it, wait() until it is over, finish() it."""
+    """A workload: call start(), wait() until it is over, then finish()."""
 
     def __init__(self, argv: Sequence[str], duration: float | None) -> None:
         if argv and not shutil.which(argv[0]):
@@ -34,7 +34,7 @@ class Workload:
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """Within, SIGINT and SIGTERM end the load instead of the program."""
+        """In this context, SIGINT and SIGTERM end the workload instead of the program."""
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = [signal.signal(n, lambda *_: self.stop()) for n in numbers]
         try:
@@ -56,7 +56,7 @@ class Workload:
         self.stop()
 
     def stop(self) -> None:
-        """End it now."""
+        """End the workload now."""
         self._stopped = True
         self.nudge()
 
@@ -65,14 +65,14 @@ class Workload:
         self._wake.put(None)
 
     def wait(self, seconds: float = float("inf")) -> bool:
-        """Wait up to `seconds` or until a nudge; returns whether the load is over."""
+        """Wait up to `seconds` or until a nudge; returns whether the workload is over."""
         left = min(seconds, self._deadline - time.monotonic())
         with contextlib.suppress(queue.Empty):
             self._wake.get(timeout=max(left, 0) if left < threading.TIMEOUT_MAX else None)
         return self._stopped or time.monotonic() >= self._deadline
 
     def finish(self) -> int:
-        """The command's exit status; 0 if it still ran and was ended."""
+        """Stop the command if it still runs (status 0); returns its exit status."""
         if self._child is None:
             return 0
         status = self._child.poll()

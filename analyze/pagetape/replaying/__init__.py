@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaying: tapes through the allocator model, and its accuracy."""
+"""Replaying: plays tapes through the allocator model, and measures its accuracy."""

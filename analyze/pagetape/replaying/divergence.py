@@ -2,10 +2,9 @@
 """The first wrong page of a free run, and the states of kernel and model around it.
 
 The kernel's state is that of validate, which takes over every recorded decision. Both runs
-are made a second time, up to the wrong page, each with a state trace
-(replay/explain/state_trace.h). A page turns out to be wrong only when it is handed out: the
-states may have differed long before. The last row at which each part of the state was the
-same shows which part differed first.
+are repeated up to the wrong page, each with a state trace (replay/explain/state_trace.h). A
+wrong page shows only when it is allocated: the states may have differed long before. For each
+part of the state, the last row with equal states shows which part differed first.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pagetape.replaying.engine_run import EngineRun, event_batches
 from pagetape.replaying.playback import Run, Source
 from pagetape.schemas.tape import Tape
 
-# Rows to play after the wrong page, so that an event that waits for later rows is decided.
+# Rows to play after the wrong page: some events are decided only by later rows.
 _MARGIN = 1 << 16
 
 # Parts of the state, in the order of their digests: replay/explain/state_trace.h.
@@ -38,7 +37,7 @@ PARTS = (
 
 _REQUESTS = {"alloc", "free", "free_batched"}
 _OF_A_REFILL = {"alloc_zone_locked", "alloc_extfrag"}
-_INFERRED_ROWS, _LISTS = 6, 16  # printed at most
+_INFERRED_ROWS, _LISTS = 6, 16  # most lines of lists to print
 
 _OWN = Run("auto", ())
 
@@ -89,7 +88,7 @@ def _first_wrong_page(source: Source) -> _replay.WrongPage | None:
 
 
 def _same_until(kernel: bytes, model: bytes, start: int) -> list[int | None]:
-    """By part of the state: the last row before which it was the same in both, if any."""
+    """By part of the state: the last row before which both states were equal; None for never."""
     found: list[int | None] = []
     words = [
         pa.Array.from_buffers(pa.uint32(), len(digests) // 4, [None, pa.py_buffer(digests)])
@@ -105,7 +104,7 @@ def _same_until(kernel: bytes, model: bytes, start: int) -> list[int | None]:
 
 
 def _event(rows: list[dict[str, Any]]) -> str:
-    """Successive events of one CPU that are alike, in one line."""
+    """Successive similar events of one CPU, in one line."""
     first, last = rows[0], rows[-1]
     words = [f"row {first['at']}" if len(rows) == 1 else f"rows {first['at']} to {last['at']}"]
     words[0] += f", cpu {first['cpu']}, pid {first['pid']}: {first['kind']}"
@@ -126,7 +125,7 @@ def _events(tape: Tape, first: int, end: int) -> list[str]:
 
 
 def _inferred(rows: pa.Table | None, first: int, end: int) -> list[str]:
-    """The inferred rows before some rows of event, which the run got as input, in lines."""
+    """The inferred input rows before the given rows of event, as lines of text."""
     if rows is None:
         return []
     at = rows["at"]
@@ -150,7 +149,7 @@ def _entries(state: _replay.ListState | None) -> str:
 
 
 def _unlike(kernel: list[_replay.ListState], model: list[_replay.ListState]) -> list[str]:
-    """The lists that differ in length or in their first entries."""
+    """The lists that differ in length or in their first entries, as lines of text."""
     ours, theirs = ({_list_name(state): state for state in states} for states in (kernel, model))
     lines = []
     for name in dict.fromkeys([*ours, *theirs]):
@@ -177,7 +176,7 @@ class _Pair:
         self._request = wrong | {"start": self.start, "first": self.first, "ran": ran}
 
     def traces(self, lists: int | None = None) -> tuple[_replay.StateTrace, _replay.StateTrace]:
-        """The kernel's, then the model's; with all lists as they are before row `lists`."""
+        """The states of kernel and model, with all lists as they are before row `lists`."""
         tape = self._source.tape
         trace: Any = self._request | {"lists": lists}
         until = trace["at"] + _MARGIN
@@ -191,7 +190,7 @@ class _Pair:
 
 
 def _ran(wrong: dict[str, Any], inferred: pa.Table | None) -> int:
-    """The row before which the request ran: its event may have come later."""
+    """The row before which the request ran; its event may come later."""
     at = int(wrong["at"])
     if inferred is None:
         return at
@@ -209,7 +208,7 @@ class _Parting:
 
 
 def _parting(pair: _Pair, tape: Tape, inferred: pa.Table | None, last: int, end: int) -> _Parting:
-    """`last` is the last row before which all lists were the same; `end`, after the wrong page."""
+    """`last`: the last row before which all lists were equal; `end`: a row after the wrong page."""
     after = next((row["at"] for row in _rows(tape, last + 1, end) if row["kind"] in _REQUESTS), end)
     there = [*_events(tape, last, after + 1), *_inferred(inferred, last, after + 1)]
     kernel, model = pair.traces(after)
@@ -225,8 +224,8 @@ def explain(
 
         same_until   by part of the state, the last row before which model and kernel agreed
         there        the events at which the lists begin to differ
-        unlike       the lists that differ then
-        explanation  all of it in lines of text
+        unlike       the lists that differ at these events
+        explanation  all of this as lines of text
     """
     source = Source(tape, inferred, preferences)
     found = _first_wrong_page(source)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of an engine over a tape: load the tables, feed the events, hand on the rows.
+"""One run of an engine over a tape: load the tables, feed the events, pass on the rows.
 
-Every run of the engine takes this way: a free run (playback.py), the run of validate
+Every run of the engine uses this module: a free run (playback.py), the run of validate
 (validate_run.py), and the runs that explain a divergence (divergence.py). A fan-out feeds
 several runs from one stream of batches (fanout.py).
 """
@@ -19,20 +19,20 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
 
 Sink = Callable[[str, pa.RecordBatch], None]  # takes a table's name and rows of that table
-Progress = Callable[[float], None]  # takes the share that is done, 0 to 1
+Progress = Callable[[float], None]  # takes the share done, 0 to 1
 Tables = Iterable[tuple[str, pa.RecordBatch]]  # a table's name, and rows of that table
 
 
 def discard(_name: str, _batch: pa.RecordBatch) -> None:
-    """A sink for rows that nobody needs."""
+    """A sink that drops the rows."""
 
 
 def silent(_share: float) -> None:
-    """A progress that nobody sees."""
+    """A progress callback that does nothing."""
 
 
 class Engine(Protocol):
-    """The part that _replay.Replay and _replay.Validate have in common."""
+    """The common interface of _replay.Replay and _replay.Validate."""
 
     def load(self, table: str, batch: object) -> None: ...
     def feed(self, batch: object) -> None: ...
@@ -52,7 +52,7 @@ def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch
 
 
 def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The batches of `event`, or those that hold the first `rows`; the next one is read ahead."""
+    """The batches of `event`, or those with the first `rows` rows; reads one batch ahead."""
     read = 0
     for batch in prefetch(tape.batches("event")):
         yield batch
@@ -84,7 +84,7 @@ class EngineRun(Generic[E]):
     def play(
         self, batches: Iterable[pa.RecordBatch], rows: int = 0, progress: Progress = silent
     ) -> None:
-        """Feed all batches and finish; `rows` is their sum, for `progress`."""
+        """Feed all batches and finish; `rows` is their total number of rows, for `progress`."""
         fed = 0
         for batch in batches:
             self.feed(batch)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few streams fanned out to many readers, on several threads.
+"""Fans out a few streams to many readers, on several threads.
 
-A *group* is a stream and its readers, each of which reads all of it. The stream is read once: an
-item stays in memory until every reader of the group had it, and at most `WINDOW` items do. The
-reader furthest behind goes first, so that the readers of a group stay together. Several groups
-run at once if one has no work for all threads.
+A *group* is a stream and its readers; each reader reads the whole stream. The stream is read once:
+an item stays in memory until every reader of the group has read it. At most `WINDOW` items are in
+memory. The reader furthest behind goes first, so that the readers of a group stay together.
+Several groups run at once if one group does not have work for all threads.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Work = Callable[[], None]
 
 
 class Reader(Protocol):
-    """A reader of a stream. Its calls come one after the other, each on any thread."""
+    """A reader of a stream. Its methods are called one at a time, on any thread."""
 
     def feed(self, item: Any) -> None: ...
     def finish(self) -> None: ...
     def close(self) -> None:
-        """The last call, with or without a finish() before it."""
+        """Called last, with or without a finish() before it."""
 
 
 @dataclass
 class _Place:
-    """Where a reader is in its stream."""
+    """The position of a reader in its stream."""
 
     reader: Reader
     at: int = 0
@@ -56,7 +56,7 @@ class Group:
         self._over = False
 
     def take(self) -> tuple[Work, Work] | None:
-        """Work that can be done now, and the call that records its end; None if there is none."""
+        """Work that can run now, and the function that records its end; None if there is none."""
         if self._places is None:
             return None if self._reading else self._take_next(self._open)
         idle = [place for place in self._places if not place.busy]
@@ -118,13 +118,13 @@ class Group:
         return self._places == []
 
     def abandon(self) -> None:
-        """Close all readers; none of them is in a call."""
+        """Close all readers. The caller ensures that no reader is in a call."""
         for place in self._places or ():
             place.reader.close()
 
 
 class _Pool:
-    """The state that the threads share."""
+    """The shared state of the threads."""
 
     def __init__(self, groups: Sequence[Group], most: int) -> None:
         self._waiting = deque(groups)
@@ -144,7 +144,7 @@ class _Pool:
         return None
 
     def work(self) -> None:
-        """Run one thread's share, until there is no work left."""
+        """The body of one thread: run work until none is left."""
         while self._turn():
             pass
 
@@ -168,7 +168,7 @@ class _Pool:
         return True
 
     def stop(self, error: BaseException) -> None:
-        """No thread starts new work."""
+        """Keep all threads from starting new work."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
@@ -183,8 +183,8 @@ class _Pool:
 def read_all(groups: Sequence[Group], threads: int, most: int) -> None:
     """Read every group to its end, on `threads` threads.
 
-    At most `most` readers are open at a time, unless one group has more. The first error ends
-    all groups.
+    At most `most` readers are open at a time, unless one group has more. The first error stops
+    all groups and is raised.
     """
     pool = _Pool(groups, most)
     workers = [Thread(target=pool.work, daemon=True) for _ in range(threads)]

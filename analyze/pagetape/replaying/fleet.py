@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep's runs on the workers of a Dask cluster, which share a filesystem with this machine.
 
-One worker prepares a tape, once. Its runs then go to the workers in groups; a worker plays a
-group on one thread and decodes the tape once for it. The result is the same files as on one
-machine.
+One worker prepares each tape, once. The tape's runs then go to the workers in groups. A worker
+plays a group on one thread and decodes the tape once for the group. The files are the same as
+after a sweep on one machine.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ def _play(
 
 
 def _same(build: str) -> None:
-    """An error unless this worker has the same pagetape as the sweep."""
+    """Raise TapeError unless this worker has the same pagetape as the sweep."""
     if cache.build() != build:
-        raise TapeError(errno.EPROTO, f"worker on {socket.gethostname()}: another pagetape")
+        raise TapeError(
+            errno.EPROTO,
+            f"worker on {socket.gethostname()}: its pagetape is another version or build",
+        )
 
 
 def _dask() -> Any:
-    """The optional module, which only a cluster needs."""
+    """The optional module `distributed`, which only --cluster needs."""
     try:
         import distributed
     except ImportError:
@@ -64,7 +67,7 @@ def _client(address: str) -> Any:
     try:
         return dask.Client(address, timeout=_CONNECT_S)
     except (OSError, ValueError) as e:
-        raise TapeError(errno.EHOSTUNREACH, f"{address}: no Dask scheduler there") from e
+        raise TapeError(errno.EHOSTUNREACH, f"{address}: no Dask scheduler at this address") from e
 
 
 def play(
@@ -75,7 +78,7 @@ def play(
     models: int,
     progress: Progress = silent,
 ) -> None:
-    """Make the results of the cases; up to `models` of them are a group."""
+    """Make the results of the cases, in groups of up to `models` cases."""
     with closing(_client(address)) as client:
         threads = sum(client.nthreads().values()) or 1
         build = cache.build()

@@ -2,8 +2,8 @@
 """The accuracy of a free run: the model's pages beside those of the recording.
 
 The model takes only the requests from the tape. Every page that it hands out is compared with
-the page that the kernel handed out. One wrong page moves others, so the share of equal pages
-falls with time; the result therefore also has the first wrong page.
+the page that the kernel handed out. One wrong page causes others, so the share of equal pages
+falls with time. The result therefore also has the first wrong page.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pagetape.asking.database import Database, labels
 from pagetape.replaying import replay_span
 from pagetape.schemas.tape import Tape
 
-# Anomalies of requests that the model refuses, and writes no event for.
+# Anomalies of requests that the model refuses; the model writes no event for them.
 _NOT_TAKEN = ("bad_event", "outside_zones")
 
 _COLUMNS = ("ts", "cpu", "pid", "pfn", "page_order", "migratetype")
 
 
 def _allocs(tape: Tape, rows: list[replay_span.Span], without: pa.Array) -> Iterator[pa.Table]:
-    """The allocs of some rows of event, or of all, without the rows `without`; `at` is the row."""
+    """The allocs among some rows of event, or all, except the rows `without`; `at` is the row."""
     base = 0
     for batch in tape.batches("event"):
         for first, end in rows or [(0, base + batch.num_rows)]:
@@ -53,7 +53,9 @@ def _compare_allocs(tape: Tape, model: Tape) -> dict[str, Any]:
     recorded = _concat(_allocs(tape, replay_span.spans(tape), not_taken))
     played = _concat(_allocs(model, [], pa.array([], pa.int64())))
     assert len(recorded) == len(played), (len(recorded), len(played))
-    served = pc.is_valid(recorded["pfn"])  # a request that failed in the record is no decision
+    served = pc.is_valid(
+        recorded["pfn"]
+    )  # a request that failed in the recording is not a decision
     same = pc.fill_null(pc.equal(recorded["pfn"], played["pfn"]), False)
     wrong = pc.index(pc.and_not(served, same), True).as_py()
     first = None
@@ -93,7 +95,7 @@ def _extfrag(db: Database, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _end_state(db: Database, names: dict[str, str]) -> dict[str, Any] | None:
-    """Free blocks, PCP pages and pageblocks of the last exact snapshot, beside the model's end."""
+    """Free blocks, PCP pages and pageblocks of the last exact snapshot, beside the end state."""
     last = db.ask(
         "SELECT max(snapshot) AS last FROM snapshot"
         " WHERE how = 'exact' AND snapshot > 0 AND tape = $recorded",

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's rules that a tape is played by: a row of the feature matrix.
+"""Chooses the kernel rules for a tape: a row of the feature matrix.
 
 `--kernel auto` takes the row of the tape's release, unless the recording contradicts it. The
 release alone is not enough: stable trees received rewrites of the allocator (6.12.19 and
 6.12.117 differ as 6.8 and 6.15 do), distributions carry patches, and a restored trace.dat has no
-release. So the tape's first events are validated under that row. If the row predicts one kind
-of decision badly, its neighbours are tried too, and a row that predicts clearly better overrules
+release. The tape's first events are therefore validated under that row. If the row predicts one
+kind of decision badly, its neighbours are tried too. A row that predicts clearly better overrules
 the release. Without a release, all rows are tried.
 
-Rows differ in one or two kinds of decisions, often rare ones. So the miss rate of a row is the
-average of its miss rates by kind of decision.
+Rows differ in one or two kinds of decisions, often rare ones. The miss rate of a row is therefore
+the average of its miss rates by kind of decision.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pagetape.replaying import validate_run
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
 
-_EVENTS = 1 << 20  # to validate
+_EVENTS = 1 << 20  # number of first events to validate
 _NEAR = 2  # neighbours to try, on each side of the release's row
-_FEWEST = 64  # decisions of a kind for a miss rate
-_DOUBTFUL = 0.05  # miss rate of a kind from which on other rows are tried
-_CLEARLY = 3 / 4  # of the miss rate of the release's row: a row below it overrules the release
+_FEWEST = 64  # least number of decisions of a kind for its miss rate
+_DOUBTFUL = 0.05  # miss rate of a kind above which other rows are tried
+_CLEARLY = 3 / 4  # a row below this fraction of the release row's miss rate overrules the release
 
 _OBSERVED = pa.schema([("row", pa.utf8()), ("missed", pa.float64()), ("doubtful", pa.bool_())])
 
@@ -53,14 +53,12 @@ def row(tape: Tape, kernel: str) -> str:
         return _replay.kernel_for_release(kernel)
     found = own(tape)
     if found is None:
-        raise TapeError(
-            errno.EINVAL, f"{tape.path}: does not say which kernel it is from; give --kernel"
-        )
+        raise TapeError(errno.EINVAL, f"{tape.path}: the kernel release is unknown; give --kernel")
     return found.row
 
 
 def because(tape: Tape, kernel: str) -> str:
-    """The reason for the row."""
+    """The reason for the choice of the row."""
     found = own(tape) if kernel == "auto" else None
     return found.because if found else "given"
 
@@ -88,12 +86,12 @@ def own(tape: Tape) -> Own | None:
         return Own(
             best,
             f"observed: {seen}",
-            f"{tape.path}: played by the rules of {best}, not of its release {release}: {seen}",
+            f"{tape.path}: played under the rules of {best}, not of its release {release}: {seen}",
         )
     return Own(
         best,
         f"observed: {seen}",
-        f"{tape.path}: does not say which kernel it is from; {best} fits best: {seen}",
+        f"{tape.path}: the kernel release is unknown; {best} fits best: {seen}",
     )
 
 
@@ -104,7 +102,7 @@ def _release(tape: Tape) -> str | None:
 
 
 def _candidates(claimed: str | None) -> list[str]:
-    """The rows to try beside the release's, the nearest first; or all, the newest first.
+    """The rows to try beside the release's row, nearest first; without it all rows, newest first.
 
     Rows with the same features count as one.
     """
@@ -169,5 +167,5 @@ def _best(observed: list[dict[str, Any]], claimed: str | None) -> str | None:
 
 def _words(observed: list[dict[str, Any]], best: str, claimed: str | None) -> str:
     missed = {one["row"]: f"{100 * one['missed']:.1f} %" for one in observed}
-    words = f"of each kind of decision {missed[best]} are missed on average"
-    return f"{words}, by the rules of {claimed} {missed[claimed]}" if claimed else words
+    words = f"{missed[best]} of the decisions are missed, as the mean over the kinds of decisions"
+    return f"{words}; under the rules of {claimed}, {missed[claimed]}" if claimed else words

@@ -13,7 +13,7 @@ _NUMBERS = ("take_ps", "take_block_ps", "give_ps", "give_block_ps")
 
 
 def _fit(tape: Tape) -> dict[str, int]:
-    """Picoseconds per block; the fixed cost of a hold counts as one more block."""
+    """The costs in picoseconds per block; the fixed cost of a hold counts as one block."""
     with Database([tape]) as db:
         rows = db.run(query.reports()["zone_lock.fit"]).objects()
     found = {row["what"]: round(1000 * row["net_ns"]) for row in rows}
@@ -21,7 +21,10 @@ def _fit(tape: Tape) -> dict[str, int]:
 
 
 def fitted(tape: Tape, spec: str) -> str:
-    """`spec`; with numbers of the tape, if it is the policy zone_lock with profile=tape."""
+    """`spec`, with the tape's costs filled in if it is zone_lock with profile=tape.
+
+    Raises TapeError if the tape has too few events for a fit.
+    """
     name, _, settings = spec.partition(":")
     given = {setting.partition("=")[0] for setting in settings.split(",")}
     if name != "zone_lock" or "profile=tape" not in settings.split(","):
@@ -34,7 +37,7 @@ def fitted(tape: Tape, spec: str) -> str:
     if unknown:
         raise TapeError(
             errno.ENODATA,
-            f"{tape.path}: zone_lock:profile=tape: no runs of refills and drains to fit; give"
+            f"{tape.path}: zone_lock:profile=tape: too few refills and drains for a fit; give"
             f" {', '.join(unknown)}",
         )
     return ",".join([spec, *(f"{number}={found[number]}" for number in missing)])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model's error on a recording, with which every what-if on it is compared.
+"""The model's error on a recording: the error bar of every what-if on it.
 
-The recording is played under its own kernel and policy; the error is the distance between the
-metrics of both. That takes a replay, so the result is cached (tapes/cache.py). What-ifs have it
-in their table model_error.
+The recording is played under its own kernel and policy. The error of a metric is the difference
+between recording and replay. The result is cached, because it takes a replay (tapes/cache.py).
+The tape of a what-if contains it as the table model_error.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def _side_by_side(tape: Tape, model: Tape) -> pa.Table:
 
 
 def measure(tape: Tape, near: Path, progress: Progress = silent) -> pa.Table:
-    """The rows for `tape`; none if its kernel is unknown or it is a replay itself.
+    """The rows of model_error for `tape`; none if its kernel is unknown or it is a replay.
 
-    The replay, if it is needed, goes to a temporary directory beside `near`.
+    The replay, if needed, is written to a temporary directory beside `near`.
     """
     if "replay" in tape.facts or kernels.own(tape) is None:
         return _SCHEMA.empty_table()

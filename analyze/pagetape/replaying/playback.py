@@ -38,19 +38,19 @@ COPIED = ("task", "lost")
 # Tables of the snapshots that a counted run leaves out: see Playback.
 _BULKY = {"pageblock", "block_guess", "free_block", "pcp_page"}
 
-# Totals that show how reclaim would have reacted: R0 counts them without feedback.
+# Totals that reclaim would react to: R0 counts them without feedback.
 _FEEDBACK = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
-# The totals from here on are those of the model's own reclaim and compaction, absent in R0.
+# From here on, totals of the model's own reclaim and compaction; R0 does not have them.
 _FIRST_OF_FEEDBACK = "kswapd_wakeups"
 
-# Metrics that no replay predicts, and why. pagetape reports no number for these.
+# Metrics that no replay predicts, with the reason. pagetape reports no numbers for them.
 NOT_MODELLED = {
     "refaults": "programs decide which reclaimed pages are used again",
     "io": "the tape has no requests for I/O, and a replay makes none",
     "swap": "swapped pages depend on the LRU lists, which no event records",
     "throughput": "requests come at their recorded times, however fast they are served",
-    "latency": "no request waits for another: single stalls are modelled, their effect is not",
+    "latency": "single stalls are modelled, but not their effect: no request waits for another",
     "efficiency": "pages scanned per reclaimed page depend on the LRU lists",
     "writeback": "no event records which pages are dirty, or when they are written",
     "throttling": "waits for writeback depend on pages that are dirty or congested",
@@ -90,29 +90,31 @@ def is_own(tape: Tape, run: Run) -> bool:
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
 
 
-# Policies whose zones and pfns no machine had.
+# Policies with zones and pfns that the machine did not have.
 _SYNTHETIC = {"fake_numa", "split_zone"}
 
 
 def synthetic(run: Run) -> list[str]:
-    """The parts of a run that come neither from the record nor from the model's rules."""
+    """The synthetic parts of a run: neither from the recording nor from the model's rules."""
     found = []
     if _SYNTHETIC & {spec.partition(":")[0] for spec in run.policies}:
-        found.append("the nodes or zones: of the pages only sizes and numbers mean something")
+        found.append(
+            "the nodes or zones: only the sizes and numbers of pages are meaningful, not the pfns"
+        )
     if run.reclaim == "R2":
         found.append("the supply of reclaim: the oldest MOVABLE pages")
     return found
 
 
 def run_tier(run: Run) -> str:
-    """A where the run is placement alone, B where its reclaim mode or a policy is feedback."""
+    """A if the run is placement only, B if its reclaim mode or a policy models feedback."""
     known = {policy["name"]: str(policy["tier"]) for policy in _replay.policies(run.policy_libs)}
     tiers = [_policy_tier(spec, known) for spec in run.policies]
     return "B" if run.reclaim != "R0" or "B" in tiers else "A"
 
 
 def _policy_tier(spec: str, known: dict[str, str]) -> str:
-    """The tier of a policy as it is set; "A; mode=always: B" says which setting changes it."""
+    """The tier of a policy under its settings; "A; mode=always: B" has tier B for that setting."""
     name, _, settings = spec.partition(":")
     tier, *others = known[name].split("; ")
     for other in others:
@@ -128,7 +130,7 @@ def tier(name: str, run: Run) -> str:
 
 
 class Source:
-    """A tape as the engine takes it: read once, for any number of runs.
+    """A tape as input of the engine: read once, for any number of runs.
 
     `inferred` has the rows of validation.inferred(), `preferences` those of
     validation.preferences().
@@ -188,9 +190,9 @@ class Source:
 
 
 class _Output:
-    """The sink of a run: counts the rows, and writes them if a tape is wanted.
+    """The sink of a run: counts the rows, and writes them to the output tape, if any.
 
-    A batch is written while the engine fills the next.
+    It writes a batch while the engine fills the next one.
     """
 
     def __init__(self, writer: Writer | None, leave_out: set[str]) -> None:
@@ -222,7 +224,7 @@ class _Output:
             self._writing.result()
 
     def close(self) -> None:
-        """Wait until nothing is being written."""
+        """Wait until all rows are written."""
         self._pool.shutdown()
 
     def finish(self, tape: Tape) -> None:
@@ -265,10 +267,10 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
 
 
 class Playback:
-    """One free run on its way: feed it every batch of `event`, then finish it.
+    """One free run in progress: feed it every batch of `event`, then finish it.
 
-    Its rows go to `writer`, if there is one. A `counted` run writes only the fallbacks of its
-    events, the numbers of the others, and the end state without lists of pages. As a context
+    Its rows go to `writer`, if any. A `counted` run writes only the fallbacks among its events,
+    the counts of the other events, and the end state without lists of pages. As a context
     manager, it waits for the writer.
     """
 
@@ -328,7 +330,7 @@ class Playback:
 
 
 def check(tape: Tape, run: Run) -> None:
-    """An error if the run cannot begin, before any step that takes long."""
+    """Raise an error if the run cannot start, before any long step."""
     Source(tape).engine(run)
 
 
@@ -337,17 +339,17 @@ class NewTape:
     """A tape for a run to write."""
 
     path: Path
-    replace: bool = False  # a tape that is there
+    replace: bool = False  # replace an existing tape
     counted: bool = False  # see Playback
-    model_error: pa.Table | None = None  # rows of its table of that name
+    model_error: pa.Table | None = None  # rows of its table model_error
 
 
 def play(
     tape: Tape | Source, run: Run, out: Path | NewTape | None = None, progress: Progress = silent
 ) -> dict[str, Any]:
-    """Play a tape, and write the tape `out`, if any; the JSON object of `pagetape replay`.
+    """Play a tape, and write the tape `out`, if any; returns the JSON object of `pagetape replay`.
 
-    A Source brings inferred rows and preferences along, a Tape does not.
+    A Source has inferred rows and preferences, a Tape does not.
     """
     source = Source(tape) if isinstance(tape, Tape) else tape
     new = NewTape(out) if isinstance(out, Path) else out

@@ -3,8 +3,8 @@
 
 Without a memory policy, the requests of a thread prefer the node of their CPU. If the thread
 seems to be under a memory policy (replay/tape/node_preference.h), each request prefers the node
-it was served from. A known memory policy of the process decides instead: the CPU's node without
-a policy; the node it was served from with one, or with a cpuset that leaves out nodes.
+that served it. If the memory policy of the process is known, it decides: without a policy, the
+CPU's node; with a policy, or with a cpuset that excludes nodes, the node that served the request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pagetape.schemas.tape import Tape
 
 SCHEMA = TABLES["preference"].arrow
 
-# auto: by thread; cpu: the node of the CPU; landed: the node that each request was served from.
+# auto: by thread; cpu: the CPU's node; landed: the node that served the request.
 MODES = ("auto", "cpu", "landed")
 
 
@@ -35,7 +35,7 @@ def known_preferences(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[in
 
 
 def corrected(found: pa.Table, by_policy: Mapping[int, str]) -> pa.Table:
-    """The inferred rows, with the preferences `by_policy` of threads whose policy is known."""
+    """The inferred rows, with the preferences `by_policy` for threads with a known policy."""
     if not by_policy:
         return found
     rows = found.to_pylist()
@@ -58,7 +58,7 @@ def chosen(found: pa.Table, mode: str) -> pa.Table:
 
 
 def shares(rows: pa.Table, mode: str) -> dict[str, Any]:
-    """How many requests of a run prefer which node, of those that do not name one."""
+    """The number of requests by preferred node, without requests that name their node."""
     requests = pc.sum(rows["requests"]).as_py() or 0
     landed = rows.filter(pc.equal(rows["preferred"].cast(pa.utf8()), "landed"))
     nr = pc.sum(landed["requests"]).as_py() or 0

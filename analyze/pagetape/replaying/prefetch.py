@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the next batch of a table while the caller uses the last one."""
+"""Reads the next batch of a table while the caller uses the previous one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for stacks of policies that belong together: a preset stands for its policies.
+"""Presets: names for stacks of policies that belong together.
 
 v5 is the series "Fragmentation avoidance improvements" of November 2018, by patches:
 1 tries lower zones before it mixes, 4 boosts watermarks, 5 stalls (never merged); 2 and
@@ -24,5 +24,5 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 
 def expand(specs: Iterable[str]) -> tuple[str, ...]:
-    """The same policies, every preset replaced by those it stands for."""
+    """The policies, with every preset replaced by its policies."""
     return tuple(policy for spec in specs for policy in PRESETS.get(spec, (current_policy(spec),)))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The further input of a replay with feedback (--reclaim R1, R2), from the recording itself.
+"""The additional input of a replay with feedback (--reclaim R1, R2), from the recording.
 
     reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
     service     how long reclaim and compaction took, as quantiles
     compaction  when each kcompactd first looked for work
 
-A recording without such events has no rows: the model's reclaim then takes no time, and has
-no pages to free.
+If a recording has no such events, the tables are empty: the model's reclaim then takes no time,
+and has no pages to free.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOKS = ("kcompactd_sleep", "kcompactd_wake", "wakeup_kcompactd")
 
 
 def _ask(tape: Tape, name: str) -> pa.Table:
-    """The table `name`, by the query of that name in queries/internal/."""
+    """The table `name`, computed by the query queries/internal/`name`."""
     table = TABLES[name]
 
     def make() -> pa.Table:
@@ -35,7 +35,7 @@ def _ask(tape: Tape, name: str) -> pa.Table:
 
 
 def _looks(tape: Tape) -> pa.Table:
-    """The rows of compaction at which a kcompactd looks for work, without the work."""
+    """The rows of compaction at which a kcompactd looks for work, without its runs."""
     rows = [
         batch.filter(pc.is_in(batch["kind"].cast(pa.string()), pa.array(_LOOKS)))
         for batch in tape.batches("compaction")

@@ -9,9 +9,9 @@ allocation itself, with an `alloc` of the same page, only afterwards.
     start   The state already contains the events up to the cut, and that `alloc`.
     end     The state contains the events up to the cut, and that `alloc`, and no later ones.
 
-So a replay plays the events between the two cuts, without the first `alloc`, with the last. If
-the event was not recorded, or is in the segment before, the cut is the snapshot's own time. The
-end is the last snapshot; a replay ignores those between it and the start.
+A replay therefore plays the events between the two cuts, without the `alloc` of the start, with
+the `alloc` of the end. If the event was not recorded, or is in the previous segment, the cut is
+the snapshot's own time. The end is the last snapshot; a replay ignores the snapshots between.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pagetape.schemas.tape import Tape
 
 Span = tuple[int, int]  # rows of event: the first, and the one after the last
 
-# Search for a snapshot's events so far around it: longer than a snapshot may occupy a CPU.
+# Search range around a snapshot, ns: longer than a snapshot may occupy a CPU.
 _AROUND_NS = 500_000_000
 
 
@@ -35,7 +35,7 @@ class SnapshotPoint:
     """The rows of one snapshot in the table event."""
 
     after: int  # rows up to the cut
-    alloc: int | None  # row of the alloc that is in the state although it comes later
+    alloc: int | None  # row of the later alloc that the state already contains
 
 
 def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
@@ -55,7 +55,7 @@ def _rows(table: pa.Table, mark: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def find(tape: Tape, mark: dict[str, Any]) -> SnapshotPoint:
-    """The point of the snapshot with the row `mark` among the tape's events."""
+    """The cut of the snapshot with the row `mark` among the tape's events."""
     base, near = tape.around("event", mark["ts"] - _AROUND_NS, mark["ts"] + _AROUND_NS)
     before = pc.sum(pc.less_equal(near["ts"], mark["ts"])).as_py() or 0
     events = _rows(near, mark)

@@ -7,8 +7,8 @@ A run leaves two files in the sweep's directory:
                are counted (table event_count)
     NAME.json  the run, its totals and its metrics, with the model's error on the recording
 
-NAME ends with a hash of the run, of the recording's contents and of this pagetape. The .json
-comes last, complete or not at all. So a repeated sweep makes only the missing runs, and several
+NAME ends with a hash of the run, of the recording's contents and of this pagetape. The .json is
+written last and atomically. A repeated sweep therefore makes only the missing runs, and several
 shards and machines can fill one directory.
 """
 
@@ -41,7 +41,7 @@ from pagetape.tapes import cache, output
 from pagetape.tapes.loss import Loss
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_FRAME_BYTES = 16  # of a model, per page of the machine
+_FRAME_BYTES = 16  # bytes of a model per page of the machine
 
 
 def expand(text: str) -> list[str]:
@@ -101,7 +101,7 @@ class Case:
 
 
 def matrix(tapes: Sequence[Tape], runs: Sequence[Run]) -> list[Case]:
-    """Every run on every tape, once; an error if one of them cannot begin."""
+    """Every run on every tape, once; raises an error if one of them cannot start."""
     cases: dict[str, Case] = {}
     for tape, label in zip(tapes, labels(tapes), strict=True):
         source, contents = Source(tape), cache.contents(tape)
@@ -113,7 +113,7 @@ def matrix(tapes: Sequence[Tape], runs: Sequence[Run]) -> list[Case]:
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
-    """The `number`-th of `of` parts, from 1 on; runs on one tape stay together."""
+    """The `number`-th of `of` parts, counted from 1; runs on one tape stay together."""
     nr = len(cases)
     return list(cases[nr * (number - 1) // of : nr * number // of])
 
@@ -145,11 +145,11 @@ class _Recording:
 
 
 class _Unfinished(Exception):
-    """Ends a tape that must not appear."""
+    """Discards a tape that is not wanted."""
 
 
 class _Reader:
-    """A case on its way to its files. The first call starts the run."""
+    """A case in progress. The first call starts its run."""
 
     def __init__(
         self,
@@ -196,13 +196,13 @@ class _Reader:
 
 
 def _model_bytes(tape: Tape) -> int:
-    """Memory of a model of the tape's machine, about."""
+    """Approximate memory of a model of the tape's machine, in bytes."""
     zones = [zone for zone in tape.table("zone").to_pylist() if zone["snapshot"] == 0]
     return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
 
 
 def most_models(tapes: Sequence[Tape], jobs: int) -> int:
-    """The number of models at once: four per job, within half of the free memory."""
+    """The number of models at once: four per job, in at most half of the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     largest = max(map(_model_bytes, tapes), default=0)
     return max(min(4 * jobs, free // 2 // max(largest, 1)), 1)

@@ -17,7 +17,7 @@ from pagetape.replaying.engine_run import (
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import topology
 
-# Decisions in words, and their totals: how many were recorded, how many were exact.
+# Decisions in words, and their totals: recorded decisions, exact decisions.
 DECISIONS = (
     ("allocated pages", "allocs", "alloc_exact"),
     ("pages taken under the zone lock", "zone_locked", "zone_locked_exact"),
@@ -43,7 +43,7 @@ def run(
     most: int | None = None,
     trace: _replay.TraceConfig | None = None,
 ) -> _replay.Validate:
-    """The engine after the run, by the rules of `row`; its rows go to `sink`.
+    """The engine after the run under the rules of `row`; its rows go to `sink`.
 
     With `most`, the run ends that many events after the exact start. With `trace`, the
     engine's `state_trace` has the states around one request.

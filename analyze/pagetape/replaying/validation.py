@@ -2,8 +2,8 @@
 """Validates the model on a tape: the model predicts every decision of the kernel, one step ahead.
 
 At every recorded decision, the model predicts, the prediction is scored, and the model takes over
-the recorded decision. So a wrong prediction is one miss. In a free run, it would make later ones
-wrong too.
+the recorded decision. A wrong prediction is therefore one miss. In a free run, it would cause
+further wrong decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, output
 from pagetape.tapes.machine import snapshot_rows
 
-# Parts of the end state, and their counts: of the snapshot, and of those the model has as well.
+# Parts of the end state, and their counts: in the snapshot, and equal in the model.
 END_STATE = (
     ("free blocks", "free_blocks", "free_blocks_same"),
     ("free blocks with the same next", "free_blocks", "successor_same"),
@@ -37,7 +37,7 @@ _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
 
 def _without_refuted(rows: pa.Table) -> pa.Table:
-    """Without allocs of pages that had not been on a PCP, as a later row shows of their free."""
+    """Drop allocs of pages that were not on a PCP, as a later row about their free shows."""
     number = pa.arange(0, rows.num_rows)
     found = pa.table({"number": number, "at": rows["at"], "pfn": rows["pfn"]})
     kind = rows["kind"].cast(pa.utf8())
@@ -50,7 +50,7 @@ def _without_refuted(rows: pa.Table) -> pa.Table:
 
 
 def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
-    """The rows of inferred, sorted by the row of event that they come before."""
+    """The rows of inferred, sorted by the row of event that each precedes."""
     rows = _without_refuted(pa.Table.from_batches(batches, _INFERRED))
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
@@ -71,7 +71,7 @@ def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
 def preferences(tape: Tape) -> pa.Table:
     """The preferred node of each thread's requests: input of a free run. No rows for one node.
 
-    The tape of a replay has those that the replay took as input.
+    The tape of a replay has the preferences that the replay took as input.
     """
     if "replay" in tape.facts:
         return tape.table("preference")
@@ -88,8 +88,8 @@ def preferences(tape: Tape) -> pa.Table:
 def inferred(tape: Tape) -> pa.Table:
     """Activity that later events prove, although no event recorded it: input of a free run.
 
-    No rows for a replay, whose events are complete. Also none without an exact snapshot at the
-    start and the events of the free lists, which the proofs need.
+    A replay has no rows: its events are complete. A recording has rows only with an exact snapshot
+    at the start and the events of the free lists, which the inference needs.
     """
     points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
     proves = replay_span.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
@@ -121,7 +121,7 @@ def validate(
     replace: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """The JSON object of `pagetape validate`. With `out`, also a tape with the result's tables."""
+    """Return the JSON object of `pagetape validate`; write the tape `out`, if any."""
     row = kernels.row(tape, kernel)
     inferred_rows: list[pa.RecordBatch] = []
     with contextlib.ExitStack() as stack:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes: what a tape directory is and holds, and what is known about it."""
+"""Tapes: the contents of a tape directory, and facts about them."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's cache of tables that take a run of the engine or a long query.
+"""The user's cache of tables that are expensive: a run of the engine, or a long query.
 
-The key is the contents of the recording and of the installed pagetape: a changed tape or another
-pagetape makes the table again. Without a writable cache, every call makes it.
+The key is a hash of the recording and of the installed pagetape: a changed tape or another
+pagetape recomputes the table. Without a writable cache, every call computes it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def contents(tape: Tape) -> str:
 
 
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
-    """The table `what` of `tape`: from the cache, or made and put into the cache."""
+    """The table `what` of `tape`: from the cache, or computed and put into the cache."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(home) / "pagetape" / what / f"{contents(tape)}-{build()}.arrow"
     with contextlib.suppress(OSError, pa.ArrowInvalid):

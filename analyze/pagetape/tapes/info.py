@@ -41,7 +41,7 @@ def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
 
 
 def _stacks(tape: Tape) -> dict[str, int] | None:
-    """Counts of kernel stacks; None for a tape without."""
+    """Counts of kernel stacks; None for a tape without stacks."""
     if "stack" not in tape.tables:
         return None
     rows, frames = tape.table("stack"), tape.table("frame")
@@ -85,7 +85,7 @@ def spooled(info: dict[str, Any]) -> str:
 
 
 def summary(tape: Tape) -> dict[str, Any]:
-    """The JSON object of `pagetape info`, without the rows of each table, which take longer."""
+    """The JSON object of `pagetape info`, without the slow row counts of the tables."""
     points = _tracepoints(tape)
     stored = sum(p["events"] for p in points if p["stored"])
     began, ended = tape.clock or (0, 0)
@@ -124,7 +124,7 @@ def describe(tape: Tape) -> dict[str, Any]:
 
 
 def flight(info: dict[str, Any]) -> str:
-    """The trigger of a flight recorder's tape, and its seconds; empty for other tapes."""
+    """The trigger and length of a flight recorder's tape, in words; empty for other tapes."""
     facts = info["facts"].get("flight")
     if not facts:
         return ""
@@ -135,7 +135,7 @@ def flight(info: dict[str, Any]) -> str:
 
 
 def _places(info: dict[str, Any]) -> Callable[[int], str]:
-    """A function from a snapshot's number to its place: start, between or end."""
+    """A function that maps a snapshot's number to its place: start, between or end."""
     last = max((s["snapshot"] for s in info["snapshots"]), default=0)
     names = {0: "start", last: "end"} if last else {0: "start"}
     return lambda number: names.get(number, "between")
@@ -153,7 +153,7 @@ def snapshots(info: dict[str, Any]) -> str:
 
 
 def snapshot_lines(info: dict[str, Any]) -> list[tuple[str, str]]:
-    """The cost and the checks of each exact snapshot: its name and a sentence."""
+    """The cost and the checks of each exact snapshot: its place and a sentence."""
     place = _places(info)
     return [
         (f"  {place(s['snapshot'])}", f"{_cost(s)}; {_checks(info, s['snapshot'])}")
@@ -164,7 +164,7 @@ def snapshot_lines(info: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _cost(snapshot: dict[str, Any]) -> str:
     lock, held = ((snapshot[name] or 0) / 1e6 for name in ("lock_ns", "held_ns"))
-    return f"a zone's lock held {lock:.2f} ms, the CPUs {held:.2f} ms"
+    return f"zone lock held for {lock:.2f} ms, CPUs for {held:.2f} ms"
 
 
 def _checks(info: dict[str, Any], number: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lost events of a tape and its contradictions to the model: totals that every report shows."""
+"""Lost events and anomalies of a tape: the totals that every report shows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pagetape.schemas.tape import Tape
 class Loss:
     """Totals of one tape."""
 
-    total: int | None  # events lost; None if a gap is uncounted, or the tape incomplete
-    by_cpu: dict[int, int | None]  # CPUs that lost any
+    total: int | None  # lost events; None if a gap is uncounted, or the tape incomplete
+    by_cpu: dict[int, int | None]  # CPUs that lost events
     anomalies: int
 
     @classmethod
@@ -33,8 +33,10 @@ class Loss:
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
-        """Totals of several tapes: the largest loss of one tape, because a replay repeats the gaps
-        of its recording, and the anomalies of all."""
+        """Totals of several tapes: the largest loss of a tape, and the sum of all anomalies.
+
+        A replay repeats the gaps of its recording, so losses do not add up.
+        """
         each = [cls.of(tape) for tape in tapes]
         totals = [loss.total for loss in each if loss.total is not None]
         total = max(totals) if len(totals) == len(each) else None

@@ -25,7 +25,7 @@ SNAPSHOT = (
     "pcp_page",
 )
 
-# Sysctls that the engine takes.
+# Sysctls that are input of the engine.
 _SYSCTLS = (
     "watermark_boost_factor",
     "compaction_proactiveness",
@@ -39,7 +39,7 @@ def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list
 
 
 def topology(tape: Tape) -> dict[str, Any]:
-    """The machine as arguments of the engine; TapeError names a missing fact."""
+    """The machine as arguments of the engine; raises TapeError for a missing fact."""
     facts = tape.facts
     for name in ("cpus", "nodes", "pageblock_order"):
         if not facts.get(name):
@@ -69,6 +69,6 @@ def topology(tape: Tape) -> dict[str, Any]:
 
 
 def snapshot_rows(tape: Tape, name: str, number: int) -> list[pa.RecordBatch]:
-    """The rows of one snapshot in one of its tables."""
+    """The rows of one snapshot in one table."""
     rows = tape.table(name)
     return list(rows.filter(pc.equal(rows["snapshot"], number)).combine_chunks().to_batches())

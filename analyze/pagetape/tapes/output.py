@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tapes and files, which appear whole or not at all."""
+"""Creates tapes and files atomically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pagetape.schemas.tape import TapeError, Writer, is_tape
 
 
 def check_free(path: Path, *, replace: bool) -> None:
-    """TapeError unless a new tape may have the name `path`."""
+    """Raise TapeError if `path` exists and may not be replaced."""
     if not path.exists():
         return
     if not replace:
@@ -26,11 +26,11 @@ def check_free(path: Path, *, replace: bool) -> None:
 
 @contextlib.contextmanager
 def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[Writer]:
-    """A tape that gets its name only when complete; then it replaces an older tape."""
+    """A new tape that gets its name when it is complete; `replace` permits an old tape."""
     check_free(path, replace=replace)
     part = path.with_name(path.name + ".part")
     if part.is_dir() and all(file.suffix in (".arrow", ".part") for file in part.iterdir()):
-        shutil.rmtree(part)  # a killed process left it, maybe before it was a tape
+        shutil.rmtree(part)  # left behind by a killed process, maybe not yet a tape
     try:
         with Writer(part, facts, replace=True) as tape:
             yield tape
@@ -44,7 +44,7 @@ def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
-    """A file that gets its name only when complete; compressed if the name ends in .gz."""
+    """A new file that gets its name when it is complete; compressed if the name ends in .gz."""
     if path.exists() and not replace:
         raise FileExistsError(errno.EEXIST, "exists already (--force replaces it)", str(path))
     part = path.with_name(path.name + ".part")

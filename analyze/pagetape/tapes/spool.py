@@ -2,11 +2,11 @@
 """The spool of a recording, inside the tape that it becomes: T.tape/spool.
 
     cpuN, cpuN.more, formats, tasks   the collector's raw sub-buffers, and the data to decode them
-    checkpoint                        one line of JSON, {"rows": {table: rows}}: the part of the
-                                      recording that the tape has; then its end in the spool
+    checkpoint                        one line of JSON, {"rows": {table: rows}}: the rows that the
+                                      tape already has; then the position after them in the spool
 
 A tape has a spool while it is being recorded, after its recorder was killed or found the disk
-full, and with deferred decoding. `pagetape import` makes a whole tape of tape and spool.
+full, and with deferred decoding. `pagetape import` makes a complete tape from tape and spool.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ DECODED = (*(name for name, table in TABLES.items() if table.kinds), "stack")
 
 
 def default_bound(directory: Path) -> int:
-    """Limit of a spool in `directory`, bytes: 4 GiB, at most half of the free space."""
+    """Default limit of a spool in `directory`, in bytes: 4 GiB, at most half of the free space."""
     disk = os.statvfs(directory)
     return min(MAX_BYTES, disk.f_bavail * disk.f_frsize // 2)
 
 
 class Spool:
-    """The recorder's view. As a context manager, it removes the spool of a finished recording."""
+    """The recorder's side. As a context manager, it removes the spool of a finished recording."""
 
     def __init__(self, tape: Path, *, replace: bool, defer: bool) -> None:
         self.path = tape / NAME
         self.writer: Writer | None = None  # of the tape that is being written
-        self.begun = False  # the recording has started: the tape stays
+        self.begun = False  # the recording has started: do not remove the tape
         self._replace = replace
         self._defer = defer
         self._lock = -1
 
     def make(self, facts: dict[str, Any]) -> None:
-        """Make a tape without rows and the directory in it, before the recording starts."""
+        """Make a tape without rows, and the spool directory in it, before the recording starts."""
         Writer(self.path.parent, facts, replace=self._replace).close()
         self.path.mkdir(mode=0o700)
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
@@ -99,11 +99,11 @@ class Found:
 
     path: Path
     rows: dict[str, int]  # by table: rows that the tape has already
-    state: bytes | None  # the place in the spool after these rows; None: its start
+    state: bytes | None  # position in the spool after these rows; None: its start
 
     @classmethod
     def of(cls, tape: Path) -> Found | None:
-        """The spool of `tape`, if there is one; TapeError if it is damaged."""
+        """The spool of `tape`, or None; raises TapeError if it is damaged."""
         path = tape / NAME
         if not path.is_dir():
             return None
@@ -134,7 +134,7 @@ class Found:
         return False
 
     def look(self) -> tuple[int, str]:
-        """Bytes that are not in the tape yet, and the way the recording ended."""
+        """The number of undecoded bytes, and the way the recording ended."""
         if not self.begun:
             return 0, "killed"
         return _collector.look_into_spool(str(self.path))

@@ -1,6 +1,6 @@
 -- Pages allocated, freed, and moved to and from the buddy, and fallbacks, per second.
 --
--- A replay of a sweep has rows of its fallbacks only.
+-- A run of a sweep stores only fallbacks: it has no other rates.
 --
 -- Parameters:
 --   machine_pid  BIGINT  Pid that stands for the page allocator.

@@ -1,6 +1,6 @@
 -- Direct reclaim and direct compaction, one slice per run, in the thread that ran it.
 --
--- A run whose end is not on the tape lasts until the tape's end.
+-- A run without its end on the tape lasts until the tape's end.
 --
 -- Columns:
 --   ph    VARCHAR  X: a slice.
