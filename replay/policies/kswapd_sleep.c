@@ -35,8 +35,8 @@ static const char *const wakers[] = {"kswapd", "callers", NULL};
 static const struct policy_param params[] = {
 	{"variant", KSWAPD_V4_10, KSWAPD_KEEPAWAKE, KSWAPD_KEEPAWAKE,
 	 offsetof(struct kswapd_sleep, variant), variants,
-	 "v4.10: every zone balanced; fixcheck, clear: any zone; keepawake: and the zone is "
-	 "remembered."},
+	 "kswapd sleeps when v4.10: every zone is balanced; fixcheck, clear: any zone is; "
+	 "keepawake: any zone is, and it remembers the class zone of its last pass."},
 	{"kcompactd", 0, 1, 1, offsetof(struct kswapd_sleep, callers), wakers,
 	 "kswapd: only kswapd wakes kcompactd, to 4.16; callers: requests too, by the kernel row."},
 	{0},
