@@ -2,8 +2,9 @@
 /*
  * pcp.h - the per-CPU page lists: refill, free, drain, decay.
  *
- *   pcp.c        lists, allocs and frees
- *   pcp_size.c   how many pages a PCP holds, refills and drains
+ *   pcp.c        lists, allocs and refills
+ *   pcp_size.c   how many pages a PCP holds and refills
+ *   pcp_free.c   frees, and how many pages overflow
  *   pcp_drain.c  drains, drain_all, the vmstat tick
  */
 #pragma once

@@ -92,7 +92,7 @@ static const char *const modes[] = {"row", "fixed", "auto", NULL};
 static const struct policy_param pcp_params[] = {
 	{"mode", MODE_ROW, MODE_AUTO, MODE_ROW, offsetof(struct pcp_policy, mode), modes,
 	 "row: as the kernel row; fixed: one size (up to 6.6); auto: by load (6.7 and later)."},
-	PARAM(high_min, UNSET, 1 << 24, "Pages a list may always hold; of fixed lists all it may."),
+	PARAM(high_min, UNSET, 1 << 24, "Pages a PCP may always hold; a fixed one holds no more."),
 	PARAM(high_max, UNSET, 1 << 24, "Pages an auto-tuned list may grow to."),
 	PARAM(batch, UNSET, 1 << 20, "Pages of one refill or drain."),
 	PARAM(scale_max, UNSET, PCP_SCALE_MOST, "CONFIG_PCP_BATCH_SCALE_MAX: batch << this."),

@@ -83,7 +83,8 @@ __attribute__((cold)) static void refuse(const struct requests *q, const struct 
 }
 
 /* The frame of a block of pages in one zone, or NO_FRAME. */
-static uint32_t find_frame(struct requests *q, uint64_t pfn, unsigned order)
+static inline __attribute__((always_inline)) uint32_t find_frame(struct requests *q, uint64_t pfn,
+								 unsigned order)
 {
 	const struct zone *zone = q->zone;
 
@@ -104,10 +105,9 @@ struct validity {
 
 /* Up to 64 rows of a batch, which begins at row `at` of `event`. */
 struct rows {
-	struct event_columns columns;
-	struct validity valid;
+	const struct event_columns *columns;
+	const struct validity *valid;
 	uint64_t at;
-	bool plain; /* see are_plain() */
 };
 
 static uint64_t valid_rows(const uint8_t *bitmap, size_t first, size_t end)
@@ -165,13 +165,13 @@ static bool are_plain(const struct requests *q, const struct event_columns *c,
  * Fill in request `number`; false, with an anomaly, if the row cannot be one. Plain copies come
  * first: gcc spills them if they follow the branches.
  */
-static inline __attribute__((always_inline)) bool
-read_row(struct requests *q, struct waiting *e, uint64_t number, const struct rows *rows, size_t i)
+static inline __attribute__((always_inline)) bool read_row(struct requests *q, struct waiting *e,
+							   uint64_t number, const struct rows *rows,
+							   size_t i, bool plain)
 {
-	const struct event_columns *c = &rows->columns;
-	const struct validity *valid = &rows->valid;
+	const struct event_columns *c = rows->columns;
+	const struct validity *valid = rows->valid;
 	uint64_t at = rows->at;
-	bool plain = rows->plain;
 	const struct model *m = q->model;
 	unsigned kind = c->kind[i], row = i & 63;
 	unsigned order = valid->page_order >> row & 1 ? c->page_order[i] : 0;
@@ -226,16 +226,16 @@ read_row(struct requests *q, struct waiting *e, uint64_t number, const struct ro
 /* Read rows of the same 64; returns the number of requests. */
 static inline __attribute__((always_inline)) size_t read_rows(struct requests *q,
 							      const struct rows *rows, size_t first,
-							      size_t end)
+							      size_t end, bool plain)
 {
-	const struct event_columns *c = &rows->columns;
+	const struct event_columns *c = rows->columns;
 	uint64_t number = q->arrived;
 	struct waiting *e = request(q, number);
 
 	for (size_t i = first; i < end; i++) {
 		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
 			continue;
-		if (!read_row(q, e, number, rows, i))
+		if (!read_row(q, e, number, rows, i, plain))
 			continue;
 		number++;
 		e++;
@@ -246,7 +246,9 @@ static inline __attribute__((always_inline)) size_t read_rows(struct requests *q
 size_t requests_read(struct requests *q, const struct event_columns *columns, uint64_t at,
 		     size_t first, size_t end)
 {
-	struct rows rows = {.columns = *columns, .at = at};
+	const struct event_columns c = *columns;
+	struct validity valid;
+	const struct rows rows = {&c, &valid, at};
 	size_t room = REQUESTS_CHUNK - q->arrived % REQUESTS_CHUNK;
 
 	while (first < end && room) {
@@ -254,13 +256,12 @@ size_t requests_read(struct requests *q, const struct event_columns *columns, ui
 
 		stop = stop < end ? stop : end;
 		stop = stop - first < room ? stop : first + room;
-		read_validity(&rows.valid, columns, first, end);
+		read_validity(&valid, &c, first, end);
 		/* Two copies of the loop: in the first the compiler knows that rows are plain. */
-		rows.plain = are_plain(q, &rows.columns, &rows.valid, first, stop);
-		if (rows.plain)
-			nr = read_rows(q, &rows, first, stop);
+		if (are_plain(q, &c, &valid, first, stop))
+			nr = read_rows(q, &rows, first, stop, true);
 		else
-			nr = read_rows(q, &rows, first, stop);
+			nr = read_rows(q, &rows, first, stop, false);
 		q->arrived += nr;
 		room -= nr;
 		first = stop;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A free onto the running CPU's lists, and the pages that overflow. */
+#include "pcp.h"
+
+#include "min_max.h"
+#include "watermark.h"
+#include "zone_lock.h"
+
+/* 5.14 to 6.6: free_unref_page_commit with nr_pcp_high and nr_pcp_free. */
+static int overflow_free_factor(const struct model *m, const struct zone *zone, struct pcp *pcp,
+				int order)
+{
+	int high = zone->reclaim_active ? min_int(4 * pcp->batch, pcp->high) : pcp->high;
+	int limit = m->kernel->free_factor_max, drain;
+	bool free_high = m->kernel->free_high == FREE_HIGH_FACTOR && pcp->free_factor &&
+			 order >= 1 && order <= PCP_MAX_ORDER;
+
+	if (free_high)
+		return pcp->count;
+	if (pcp->count < high)
+		return 0;
+	if (high < pcp->batch)
+		return 1;
+	drain = pcp->free_factor < 24 ? pcp->batch << pcp->free_factor : INT32_MAX;
+	if (drain < high - pcp->batch && (!limit || pcp->free_factor < limit))
+		pcp->free_factor++;
+	return clamp_int(drain, pcp->batch, high - pcp->batch);
+}
+
+/* nr_pcp_high, 6.8 to 6.18: the count at which this free drains; adapts pcp->high. */
+static int high_auto(const struct model *m, const struct zone *zone, struct pcp *pcp,
+		     bool free_high)
+{
+	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
+	int shrunk = max_int(high - max_int(pcp->free_count, pcp->batch), pcp->high_min);
+
+	if (!high)
+		return 0;
+	if (free_high) {
+		pcp->high = max_int(high - (pcp->batch << m->kernel->pcp_scale_max), pcp->high_min);
+		return 0;
+	}
+	if (zone->reclaim_active) {
+		pcp->high = shrunk;
+		return min_int(4 * pcp->batch, pcp->high);
+	}
+	if (pcp->high_min == pcp->high_max)
+		return high;
+	if (zone->below_high) {
+		pcp->high = shrunk;
+		return max_int(pcp->count, pcp->high_min);
+	}
+	if (pcp->count >= high && pcp->high < pcp->free_count + pcp->batch)
+		pcp->high = clamp_int(pcp->free_count + pcp->batch, pcp->high_min, pcp->high_max);
+	return high;
+}
+
+/* 6.8 to 6.18: free_unref_page_commit with nr_pcp_free. */
+static int overflow_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	bool high_order = order >= 1 && order <= PCP_MAX_ORDER;
+	int wanted = pcp->batch, high;
+	bool free_high;
+
+	if (m->kernel->free_high == FREE_HIGH_HALF_MIN)
+		wanted += pcp->high_min / 2;
+	free_high = high_order && pcp->free_count >= wanted &&
+		    pcp->flags & PCP_PREV_FREE_HIGH_ORDER &&
+		    (!(pcp->flags & PCP_FREE_HIGH_BATCH) || pcp->count >= pcp->batch);
+	if (high_order)
+		pcp->flags |= PCP_PREV_FREE_HIGH_ORDER;
+	else
+		pcp->flags &= (uint8_t)~PCP_PREV_FREE_HIGH_ORDER;
+	if (pcp->free_count < pcp->batch << m->kernel->pcp_scale_max)
+		pcp->free_count += 1 << order;
+	high = high_auto(m, zone, pcp, free_high);
+	if (pcp->count < high)
+		return 0;
+	if (free_high)
+		return min_int(pcp->count, pcp->batch << m->kernel->pcp_scale_max);
+	if (high < pcp->batch)
+		return 1;
+	return clamp_int(pcp->free_count, pcp->batch, high - pcp->batch);
+}
+
+/* pcp_overflow(), inline in pcp_free(): every free of a free run passes here. */
+static inline __attribute__((always_inline)) int
+overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	switch ((enum kernel_pcp_tuning)m->kernel->pcp_tuning) {
+	case PCP_FIXED:
+		break;
+	case PCP_FREE_FACTOR:
+		return overflow_free_factor(m, zone, pcp, order);
+	case PCP_AUTO:
+		return overflow_auto(m, zone, pcp, order);
+	}
+	return pcp->count >= pcp->high ? pcp->batch : 0;
+}
+
+int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	return overflow(m, zone, pcp, order);
+}
+
+bool pcp_takes(const struct model *m, uint32_t head, int order)
+{
+	int migratetype = frame_block(m, head)->migratetype;
+
+	return m->pcp_lists[order][migratetype] != NO_PCP_LIST &&
+	       migratetype != MIGRATETYPE_ISOLATE;
+}
+
+/* pcp_commit(), for the same reason. */
+static inline __attribute__((always_inline)) int commit(struct model *m, struct zone *zone,
+							uint32_t head, int order, int *list)
+{
+	int migratetype = frame_block(m, head)->migratetype;
+	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+
+	pcp->alloc_factor >>= 1;
+	pcp_push_head(m, pcp, head, order, migratetype, migratetype);
+	*list = m->pcp_lists[order][migratetype];
+	return overflow(m, zone, pcp, order);
+}
+
+int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list)
+{
+	return commit(m, zone, head, order, list);
+}
+
+void pcp_committed(const struct model *m, struct zone *zone)
+{
+	static const struct request any = {.class_zone = ZONE_MOVABLE};
+
+	if (zone->below_high && watermark_ok(m, zone, &any, zone_mark(zone, WMARK_HIGH)))
+		zone->below_high = false;
+}
+
+void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
+	      const struct free_request *how)
+{
+	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+	int pages, list;
+
+	pcp->touched = true;
+	if (how->pcp_locked || !pcp_takes(m, head, order)) {
+		pcp->counters.buddy_frees++;
+		pcp->counters.lock_holds++;
+		pcp->counters.reserve_past_pcp +=
+			m->kernel->reserve_pcp != RESERVE_PCP_MOVABLE && pcp_allowed(m, order) &&
+			frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE;
+		buddy_free_direct(m, zone, head, order, NULL);
+		zone_lock_held(m, zone, ZONE_LOCK_KIND_FREE, 1);
+		return;
+	}
+	pages = commit(m, zone, head, order, &list);
+	if (how->drain_pages >= 0)
+		pages = how->drain_pages;
+	if (!pages)
+		return;
+	pcp->put_off = pages;
+	pcp->put_off_list = (uint8_t)list;
+	if (!how->drain_waits)
+		pcp_drain_put_off(m, zone, pcp);
+}
