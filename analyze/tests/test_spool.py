@@ -505,7 +505,7 @@ def test_damaged_spools_are_refused_in_words(tmp_path: Path, pagetape: Run) -> N
     events = (out / "event.arrow").read_bytes()
     (out / "event.arrow").write_bytes(events[: len(events) // 2])
     said = pagetape("import", out, "-o", tmp_path / "x.tape")
-    assert said.status == 1 and "fewer rows than when its last checkpoint" in said.err
+    assert said.status == 1 and "fewer rows than its last checkpoint" in said.err
     assert sorted(tmp_path.iterdir()) == [out]
 
 
