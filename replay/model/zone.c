@@ -196,11 +196,11 @@ void zone_forget_old(struct model *m, uint32_t head, int order)
 	block_set(m, head, order, FRAME_USED);
 }
 
+const struct free_request plain_free = {.drain_pages = -1};
+
 void zone_free(struct model *m, uint32_t head, int order)
 {
-	static const struct free_request plain = {.drain_pages = -1};
-
-	zone_free_as(m, head, order, &plain);
+	zone_free_as(m, head, order, &plain_free);
 }
 
 void zone_free_as(struct model *m, uint32_t head, int order, const struct free_request *how)

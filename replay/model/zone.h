@@ -96,6 +96,9 @@ struct free_request {
 	int drain_pages;  /* pages that its overflow drains; below 0: the PCP decides */
 };
 
+/* A free of which the record shows nothing but its pages. */
+extern const struct free_request plain_free;
+
 /* Free 2^order used pages from `head`: a whole block, or FRAME_OLD pages. */
 void zone_free(struct model *m, uint32_t head, int order);
 void zone_free_as(struct model *m, uint32_t head, int order, const struct free_request *how);

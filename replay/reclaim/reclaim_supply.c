@@ -115,8 +115,6 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 	return 0;
 }
 
-static const struct free_request plain = {.drain_pages = -1};
-
 int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct page_map *pages,
 			 const uint64_t *row, struct error *err)
 {
@@ -126,7 +124,7 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	supply->pages = pages;
 	supply->row = row;
 	if (!supply->how)
-		supply->how = &plain;
+		supply->how = &plain_free;
 	supply->moved = malloc((size_t)m->nr_zones * sizeof(*supply->moved));
 	if (!supply->moved)
 		return fail(err, ENOMEM, "no memory for the moved pages of %d zones", m->nr_zones);
