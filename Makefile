@@ -7,7 +7,8 @@ BUILD  := build/release
 CHECK  := build/check
 FUZZ   := build/fuzz
 PROFILED := build/profiled
-FUZZ_SECONDS ?= 300
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= fuzz_*
 APT    := build-essential pkg-config python3-dev python3-venv \
 	  libtraceevent-dev libtracefs-dev libtracecmd-dev libzstd-dev trace-cmd \
 	  libbpf-dev clang
@@ -68,16 +69,21 @@ check: setup		## the C tests under address and undefined-behaviour sanitizers
 		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson test -C $(CHECK) --suite pagetape --print-errorlogs
 
-# build/fuzz/crash-* is a tape that breaks the engine.
-fuzz: setup		## hostile tapes for the engine under the sanitizers; FUZZ_SECONDS=300
+# Each target of meson.build's fuzz_targets runs for FUZZ_SECONDS, starting from its corpus in the
+# room's tests and from what earlier runs found. build/fuzz/NAME-crash-* is an input that breaks it.
+fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARGETS='fuzz_*'
+	@.ci/packages libclang-rt-dev
 	@[ -e $(FUZZ)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" CC=clang $(BIN)/meson setup $(FUZZ) \
 		-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
 		-Dc_args=-fsanitize=fuzzer-no-link >/dev/null
-	@PATH="$(CURDIR)/$(BIN):$$PATH" ninja -C $(FUZZ) --quiet replay/replay_fuzz
-	@mkdir -p $(FUZZ)/corpus
-	@for n in 1 2 3 4; do [ -e $(FUZZ)/corpus/$$n ] || head -c $${n}000 /dev/urandom >$(FUZZ)/corpus/$$n; done
-	@$(FUZZ)/replay/replay_fuzz -max_len=12288 -len_control=0 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
-		-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(FUZZ)/ $(FUZZ)/corpus
+	@PATH="$(CURDIR)/$(BIN):$$PATH" ninja -C $(FUZZ) --quiet fuzz_targets
+	@cd $(FUZZ) && for room in *; do for target in $$room/$(FUZZ_TARGETS); do \
+		[ -f $$target ] || continue; \
+		name=$${target#*/}; mkdir -p corpus/$$name; seeds=$(CURDIR)/$$room/tests/corpus/$$name; \
+		printf '\n== %s\n' $$name; \
+		$$target -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$$name- corpus/$$name \
+			$$([ ! -d $$seeds ] || echo $$seeds) || exit; done; done
 
 lint: setup		## style, types, spelling and the import contract
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
