@@ -19,7 +19,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz lint format golden bench fidelity fidelity-guests feedback clean
+.PHONY: help setup profiled demo test check fuzz mutate lint format golden bench fidelity fidelity-guests feedback clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -84,6 +84,12 @@ fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARG
 		$$target -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$$name- corpus/$$name \
 			$$([ ! -d $$seeds ] || echo $$seeds) || exit; done; done
+
+# Each seed is one damaged input. The inputs that a command cannot cope with stay in build/mutate.
+MUTATE_COUNT ?= 10000
+MUTATE_FIRST ?= 0
+mutate: setup		## damaged inputs on every command; MUTATE_COUNT=10000 MUTATE_FIRST=0
+	@$(BIN)/python analyze/reliability/mutate.py --count $(MUTATE_COUNT) --first $(MUTATE_FIRST)
 
 lint: setup		## style, types, spelling and the import contract
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
