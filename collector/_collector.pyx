@@ -78,7 +78,7 @@ cdef class Source:
         for bit in range(32):
             name = decoder_gfp_name(self.opened().decoder, bit)
             if name:
-                bits[name.decode()] = bit
+                bits[text(name)] = bit
         return bits
 
     cdef void passed(self, checkpoint_c *checkpoint) except *:
@@ -123,8 +123,8 @@ cdef class Source:
         cdef const decoder_count *counts = decoder_counts(self.opened().decoder, &nr)
         return [
             {
-                "name": counts[i].name.decode(),
-                "system": counts[i].system.decode(),
+                "name": text(counts[i].name),
+                "system": text(counts[i].system),
                 "events": counts[i].events,
                 "stored": text(counts[i].stored),
             }
@@ -447,7 +447,7 @@ cdef class Spooled(Source):
     @property
     def ended(self):
         self.opened()
-        return recovery_ended(self.recovery).decode()
+        return text(recovery_ended(self.recovery))
 
     @property
     def progress(self):
@@ -474,7 +474,7 @@ def look_into_spool(directory):
     cdef spool_state state
     cdef error err
     check(recovery_look(path, &state, &err), &err)
-    return state.waiting, state.ended.decode() or "killed"
+    return state.waiting, text(state.ended) or "killed"
 
 
 def free_blocks(kpageflags, zones, int pageblock_order, int max_order):

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dat.h"
-#include "dat_probe.h"
 #include "dat_stream.h"
 #include "merge.h"
+#include "probe.h"
+#include "regular.h"
 
-#include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <trace-cmd.h>
+#include <unistd.h>
 
 /*
  * libtracecmd exports these for trace-cmd itself, but its public header does not declare
@@ -22,7 +24,8 @@ const char *tracecmd_get_trace_clock(struct tracecmd_input *handle);
 const char *tracecmd_get_uname(struct tracecmd_input *handle);
 const char *tracecmd_get_cpustats(struct tracecmd_input *handle);
 
-enum { EVENT_ROWS = 1 << 17 }; /* of a batch of `event` */
+/* Of a batch of `event`. */
+enum { EVENT_ROWS = 1 << 17, PROBE_ROWS = 64 };
 
 struct dat {
 	struct source source; /* first: see dat_source */
@@ -84,7 +87,7 @@ static int decode(struct dat *d, struct error *err)
 			merge_advance(&d->merge, s->ts);
 		else
 			merge_drop(&d->merge);
-		if (s->next != loaded) { /* another page */
+		if (s->next != loaded && d->nr_bytes) { /* another page */
 			d->bytes_done += s->next - loaded;
 			__atomic_store_n(&d->source.progress, (d->bytes_done << 20) / d->nr_bytes,
 					 __ATOMIC_RELAXED);
@@ -198,7 +201,7 @@ static int open_stream(struct dat *d, int instance, int cpu, struct error *err)
 	return ret < 0 ? ret : 0;
 }
 
-static int open_streams(struct dat *d, struct error *err)
+static int open_streams(struct dat *d, const char *path, struct error *err)
 {
 	size_t nr = 0;
 	int cpus = 0, ret = 0;
@@ -206,6 +209,8 @@ static int open_streams(struct dat *d, struct error *err)
 	for (int i = 0; i < d->nr_handles; i++) {
 		int n = tracecmd_cpus(d->handles[i]);
 
+		if (n < 0 || n > DECODER_CPUS)
+			return fail(err, EBADMSG, "%s: damaged: %d CPUs", path, n);
 		nr += (size_t)n;
 		cpus = n > cpus ? n : cpus;
 	}
@@ -286,7 +291,7 @@ static int open_all(struct dat *d, const char *path, struct error *err)
 {
 	int ret = open_handles(d, path, err);
 
-	ret = ret ?: open_streams(d, err);
+	ret = ret ?: open_streams(d, path, err);
 	if (ret)
 		return ret;
 	d->source.tep = tracecmd_get_tep(d->top);
@@ -294,12 +299,47 @@ static int open_all(struct dat *d, const char *path, struct error *err)
 	return ret ?: learn_facts(d, err);
 }
 
-/* For the child of dat_probe: the same calls as dat_open and the decoder make. */
-static int read_all(const char *path, struct error *err)
+/* The file must exist and begin like a trace.dat of a known version. */
+static int check_start(const char *path, uint64_t *bytes, struct error *err)
 {
-	struct dat d = {.top = NULL};
-	int ret = open_all(&d, path, err);
+	static const char magic[] = {0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g'};
+	char start[sizeof(magic) + 2];
+	struct stat st = {0};
+	ssize_t n;
+	int fd = regular_open(path, 0, &st, err);
 
+	if (fd < 0)
+		return fd;
+	n = read(fd, start, sizeof(start));
+	close(fd);
+	*bytes = (uint64_t)st.st_blocks * 512;
+	if (!st.st_size)
+		return fail(err, EBADMSG, "%s: empty", path);
+	if (n < (ssize_t)sizeof(start) || memcmp(start, magic, sizeof(magic)))
+		return fail(err, EBADMSG, "%s: not a trace.dat file", path);
+	if ((start[sizeof(magic)] != '6' && start[sizeof(magic)] != '7') ||
+	    start[sizeof(start) - 1])
+		return fail(err, EBADMSG, "%s: trace.dat version '%c', not 6 or 7", path,
+			    isprint((unsigned char)start[sizeof(magic)]) ? start[sizeof(magic)]
+									 : '?');
+	return 0;
+}
+
+struct probing {
+	const char *path;
+	const struct decoder_names *names;
+};
+
+/* For the child of probe: the same calls as dat_open and the decoder make. */
+static int read_all(void *arg, struct error *err)
+{
+	const struct probing *p = arg;
+	struct dat d = {.top = NULL};
+	int ret = open_all(&d, p->path, err);
+
+	/* Its messages are its own; here it must only survive. */
+	if (!ret && !decoder_new(&d.source.decoder, d.source.tep, p->names, PROBE_ROWS, NULL))
+		decoder_free(d.source.decoder);
 	for (struct stream *s = d.streams; !ret && s < d.streams + d.nr_streams; s++)
 		stream_scan(s);
 	return ret;
@@ -326,13 +366,16 @@ static void free_all(struct dat *d)
 int dat_open(struct dat **out, const char *path, const struct decoder_names *names,
 	     struct error *err)
 {
+	struct probing probing = {path, names};
+	struct probe file = {path, "libtracecmd", 0, read_all, &probing};
 	struct dat *d;
 	int ret;
 
 	*out = NULL;
 	tracecmd_set_loglevel(TEP_LOG_CRITICAL);
 	tep_set_loglevel(TEP_LOG_CRITICAL);
-	ret = dat_probe(path, read_all, err);
+	ret = check_start(path, &file.bytes, err);
+	ret = ret ?: probe(&file, err);
 	if (ret)
 		return ret;
 

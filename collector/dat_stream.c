@@ -127,6 +127,13 @@ static bool next_record(struct stream *s)
 	return take_held(s);
 }
 
+/* Time does not go back in a ring, and has an end, unless the page header is damaged. */
+static void bound_time(struct stream *s, uint64_t before)
+{
+	s->ts = s->ts < SUBBUF_MAX_TS ? s->ts : SUBBUF_MAX_TS;
+	s->ts = s->ts > before ? s->ts : before;
+}
+
 bool stream_next(struct stream *s)
 {
 	uint64_t before = s->ts;
@@ -139,9 +146,8 @@ bool stream_next(struct stream *s)
 		kbuffer_next_event(s->kbuf, NULL);
 		more = take(s) || next_page(s);
 	}
-	/* Time does not go back in a ring, unless the page header is damaged. */
-	if (more && s->ts < before)
-		s->ts = before;
+	if (more)
+		bound_time(s, before);
 	return more;
 }
 
@@ -203,7 +209,10 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 	tracecmd_free_record(first);
 	if (!constant)
 		s->shift = INT64_MIN; /* agrees with no record, so next_page goes by record */
-	return next_page(s);
+	if (!next_page(s))
+		return 0;
+	bound_time(s, 0);
+	return 1;
 }
 
 void stream_scan(struct stream *s)

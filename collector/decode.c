@@ -330,7 +330,7 @@ static void remember(struct decoder *d, const struct format *f, int cpu, uint64_
 
 void decoder_gap(struct decoder *d, int cpu)
 {
-	if (d->last && cpu >= 0 && cpu < MAX_CPUS)
+	if (d->last && cpu >= 0 && cpu < DECODER_CPUS)
 		d->last[cpu].what = NOTHING;
 }
 
@@ -338,7 +338,7 @@ bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, in
 {
 	struct format *f;
 
-	assert(cpu >= 0 && cpu < MAX_CPUS);
+	assert(cpu >= 0 && cpu < DECODER_CPUS);
 	f = size < WINDOW ? NULL : d->by_type[load(d, record, &d->type)];
 	if (!f || size < f->size) {
 		decoder_gap(d, cpu);
@@ -411,7 +411,7 @@ void decoder_restart(struct decoder *d)
 		d->formats[i].count.events = 0;
 	d->last_pid = -1;
 	memset(d->pids, 0, MAX_PID / 64 * sizeof(*d->pids));
-	for (int cpu = 0; d->last && cpu < MAX_CPUS; cpu++)
+	for (int cpu = 0; d->last && cpu < DECODER_CPUS; cpu++)
 		d->last[cpu].what = NOTHING; /* its event is not on this tape */
 }
 

@@ -25,6 +25,8 @@
 
 struct decoder;
 
+enum { DECODER_CPUS = 1 << 16 }; /* CPUs have lower numbers: `cpu` of a tape has 16 bits */
+
 /* Facts on the traced kernel that the formats lack; all zero if unknown. */
 struct decoder_names {
 	/*
@@ -52,9 +54,9 @@ int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decod
 void decoder_free(struct decoder *d);
 
 /*
- * Decode one record of `size` bytes (its common fields included). Returns false
- * if a batch is full: take the batches out with decoder_flush and offer the same record
- * again.
+ * Decode one record of `size` bytes (its common fields included); `cpu` is below DECODER_CPUS.
+ * Returns false if a batch is full: take the batches out with decoder_flush and offer the same
+ * record again.
  */
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size);
 

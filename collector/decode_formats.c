@@ -207,6 +207,9 @@ static int set_row(const struct decoder *d, struct format *f, struct tep_event *
 	return 0;
 }
 
+/* Every address of a stack lies at a place that a struct field can hold. */
+enum { MAX_CALLERS_AT = UINT16_MAX - 8 * STACK_FRAMES };
+
 /*
  * ftrace:kernel_stack, written by the stacktrace trigger and option. Its `caller` has the length of
  * the stack, not the length in the format (struct stack_entry of the kernel's trace_entries.h).
@@ -217,7 +220,8 @@ static int set_stack(struct decoder *d, struct format *f, struct tep_event *even
 	struct tep_format_field *callers = tep_find_field(event, "caller");
 	struct tep_format_field *nr = tep_find_field(event, "size");
 
-	if (!callers || callers->offset < WINDOW || (nr && !field_set(&f->nr_callers, d, nr)))
+	if (!callers || callers->offset < WINDOW || callers->offset > MAX_CALLERS_AT ||
+	    (nr && !field_set(&f->nr_callers, d, nr)))
 		return fail(err, EINVAL, "ftrace:kernel_stack has no usable field '%s'",
 			    callers ? "size" : "caller");
 	f->callers = callers->offset;
@@ -227,8 +231,12 @@ static int set_stack(struct decoder *d, struct format *f, struct tep_event *even
 		return fail(err, EINVAL, "ftrace:kernel_stack has addresses of %d bytes",
 			    f->caller_size);
 	f->size = f->callers > f->size ? f->callers : f->size;
+	if (nr)
+		need(f, nr);
+	if (d->stacks) /* a second format of this name */
+		return 0;
 	d->stacks = stacks_new();
-	d->last = calloc(MAX_CPUS, sizeof(*d->last));
+	d->last = calloc(DECODER_CPUS, sizeof(*d->last));
 	if (!d->stacks || !d->last)
 		return fail(err, ENOMEM, "no memory for stacks");
 	return 0;

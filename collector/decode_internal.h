@@ -19,7 +19,6 @@ enum {
 	NR_TYPES = 1 << 16, /* common_type is 16 bits wide */
 	WINDOW = 8,
 	SMALL_ROWS = 4096, /* rows in a batch of any table but `event` */
-	MAX_CPUS = 1 << 16,
 };
 
 /*

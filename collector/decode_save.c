@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_internal.h"
+#include "subbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static uint64_t save_cpus(const struct decoder *d, struct words *w)
 {
 	uint64_t nr = 0;
 
-	for (uint64_t cpu = 0; d->last && cpu < MAX_CPUS; cpu++) {
+	for (uint64_t cpu = 0; d->last && cpu < DECODER_CPUS; cpu++) {
 		if (d->last[cpu].what == NOTHING)
 			continue;
 		put_word(w, cpu);
@@ -138,7 +139,7 @@ static void restore_last(struct decoder *d, struct reading *r)
 	uint64_t cpu = get_word(r), ts = get_word(r), pid = get_word(r);
 	bool page = get_word(r) == PAGE_EVENT;
 
-	if (d->last && cpu < MAX_CPUS)
+	if (d->last && cpu < DECODER_CPUS)
 		d->last[cpu] = (struct last){ts, (int32_t)pid, page ? PAGE_EVENT : OTHER};
 }
 
@@ -156,12 +157,12 @@ bool decoder_restore(struct decoder *d, const uint64_t *words, size_t nr)
 {
 	struct reading r = {words + SAVED_HEAD, words + nr, nr < SAVED_HEAD};
 
-	if (r.short_of)
+	if (r.short_of || words[SAVED_EVENTS] > MAX_COUNT || words[SAVED_BAD] > MAX_COUNT)
 		return false;
 	for (uint64_t i = 0; i < words[SAVED_TYPES] && !r.short_of; i++) {
 		uint64_t type = get_word(&r), events = get_word(&r);
 
-		if (type >= NR_TYPES || !d->by_type[type])
+		if (type >= NR_TYPES || !d->by_type[type] || events > MAX_COUNT)
 			return false;
 		d->by_type[type]->count.events = events;
 	}

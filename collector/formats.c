@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats.h"
+#include "regular.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_FORMAT = 1 << 20 };
+/* Bytes. The formats of a recording are some 100 KB. */
+enum { MAX_FORMAT = 1 << 20, MAX_FILE = 16 << 20 };
 
 static int write_event(FILE *file, struct instance *instance, const char *name)
 {
@@ -87,12 +89,13 @@ static int read_events(FILE *file, const char *path, struct tep_handle *tep, str
 int formats_read(const char *path, struct tep_handle *tep, uint64_t *vmstat_update,
 		 struct error *err)
 {
-	FILE *file = fopen(path, "re");
 	unsigned long long address = 0;
 	int version, ret;
+	FILE *file = regular_stream(path, MAX_FILE, &ret, err);
 
+	*vmstat_update = 0;
 	if (!file)
-		return fail(err, errno, "%s: %s", path, strerror(errno));
+		return ret;
 	if (fscanf(file, "pagetape formats %d vmstat_update %llx ", &version, &address) != 2)
 		ret = fail(err, EBADMSG, "%s: not a file of formats", path);
 	else if (version != 1)

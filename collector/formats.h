@@ -23,6 +23,9 @@
 int formats_write(const char *path, struct instance *instance, char *const *events, size_t nr,
 		  uint64_t vmstat_update, struct error *err);
 
-/* Read them all. -EBADMSG if the file is not of this format. */
+/*
+ * Read them all. -ENOENT and the like, -EINVAL (not a regular file), -EFBIG, -EBADMSG (not of this
+ * format).
+ */
 int formats_read(const char *path, struct tep_handle *tep, uint64_t *vmstat_update,
 		 struct error *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kpageflags.h"
+#include "regular.h"
 #include "tables.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/kernel-page-flags.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,15 @@ enum {
 	CHUNK = 1 << 15, /* flags per read */
 	FIRST_ROWS = 4096,
 	MAX_ORDER = 20, /* beyond any kernel's */
+	MAX_OVERLAP = 16,
+};
+
+#define MAX_PFN (1ull << 52) /* beyond any machine's */
+
+struct flags_file {
+	const char *path;
+	int fd;
+	off_t size; /* 0: of /proc */
 };
 
 /* One reading of the file. */
@@ -26,6 +35,7 @@ struct walk {
 	const struct zone_span *zone;
 	struct batch *blocks, *pageblocks;
 
+	uint64_t read;  /* bytes so far, of all zones */
 	uint64_t run;   /* first pfn of the run of free pages that ends here, */
 	bool in_run;    /* if there is one */
 	bool head_lru;  /* the current compound page is on an LRU list */
@@ -112,7 +122,7 @@ static int end_pageblock(struct walk *w, struct error *err)
 		to->migratetype[i] = w->nr_unmovable > w->nr_movable ? MIGRATETYPE_UNMOVABLE
 								     : MIGRATETYPE_MOVABLE;
 		to->guessed[i] = 1;
-		to->nr_movable[i] = (uint16_t)w->nr_lru;
+		to->nr_movable[i] = (uint16_t)(w->nr_lru < UINT16_MAX ? w->nr_lru : UINT16_MAX);
 		set_valid(to->nr_movable_valid, i);
 	}
 	w->nr_present = w->nr_blank = w->nr_movable = w->nr_unmovable = w->nr_lru = 0;
@@ -163,25 +173,60 @@ static int see_page(struct walk *w, uint64_t pfn, uint64_t flags, struct error *
 	return ret;
 }
 
+/*
+ * Go from *pfn to the next pageblock of which the file has data. Holes read as pages without
+ * flags: such pageblocks have no row, and a file may consist of them. Short holes are just read.
+ */
+static int skip_hole(struct walk *w, const struct flags_file *file, uint64_t *pfn,
+		     struct error *err)
+{
+	uint64_t block = FLAG(w->pageblock_order), data_pfn, first, last;
+	off_t data;
+	int ret;
+
+	if (!file->size) /* a file of /proc */
+		return 0;
+	data = lseek(file->fd, (off_t)(*pfn * sizeof(uint64_t)), SEEK_DATA);
+	if (data < 0 && errno != ENXIO)
+		return 0;
+	data_pfn = (uint64_t)(data < 0 ? file->size : data) / sizeof(uint64_t);
+	first = (*pfn + block - 1) / block * block;
+	last = data_pfn / block * block;
+	if (data_pfn < *pfn + CHUNK || first >= last)
+		return 0;
+	ret = end_run(w, *pfn, err);
+	for (; *pfn < first && !ret; ++*pfn)
+		ret = see_page(w, *pfn, 0, err);
+	*pfn = last;
+	return ret;
+}
+
 /* All pages of w->zone that the file has. */
-static int walk_zone(struct walk *w, int fd, const char *path, uint64_t *flags, struct error *err)
+static int walk_zone(struct walk *w, const struct flags_file *file, uint64_t *flags,
+		     struct error *err)
 {
 	uint64_t pfn = w->zone->start_pfn, end = pfn + w->zone->spanned;
 	int ret = 0;
 
 	w->in_run = w->head_lru = false;
 	w->block = UINT64_MAX;
-	while (pfn < end && !ret) {
+	while (!(ret = skip_hole(w, file, &pfn, err)) && pfn < end) {
 		size_t want = end - pfn < CHUNK ? end - pfn : CHUNK;
-		ssize_t got =
-			pread(fd, flags, want * sizeof(*flags), (off_t)(pfn * sizeof(*flags)));
+		ssize_t got = pread(file->fd, flags, want * sizeof(*flags),
+				    (off_t)(pfn * sizeof(*flags)));
 
 		if (got < 0)
-			return fail(err, errno, "%s: %s", path, strerror(errno));
+			return fail(err, errno, "%s: %s", file->path, strerror(errno));
 		if (got < (ssize_t)sizeof(*flags))
 			break;
+		w->read += (uint64_t)got;
+		if (file->size && w->read / MAX_OVERLAP > (uint64_t)file->size)
+			return fail(err, EINVAL, "%s: more than %d zones overlap", file->path,
+				    MAX_OVERLAP);
 		for (size_t i = 0; i < (size_t)got / sizeof(*flags) && !ret; i++)
 			ret = see_page(w, pfn++, flags[i], err);
+		if (ret)
+			return ret;
 	}
 	ret = ret ?: end_run(w, pfn, err);
 	return ret ?: end_pageblock(w, err);
@@ -192,8 +237,10 @@ int free_blocks(const char *path, const struct page_layout *layout, struct batch
 {
 	int pageblock_order = layout->pageblock_order, max_order = layout->max_order;
 	struct walk w = {.pageblock_order = pageblock_order, .max_order = max_order};
+	struct flags_file file = {.path = path};
+	struct stat st = {0};
 	uint64_t *flags = NULL;
-	int fd, ret;
+	int ret;
 
 	*blocks = *pageblocks = NULL;
 	if (pageblock_order < 0 || pageblock_order > MAX_ORDER)
@@ -201,9 +248,15 @@ int free_blocks(const char *path, const struct page_layout *layout, struct batch
 			    MAX_ORDER);
 	if (max_order < 0 || max_order > MAX_ORDER)
 		return fail(err, EINVAL, "max order %d is not in 0..%d", max_order, MAX_ORDER);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return fail(err, errno, "%s: %s", path, strerror(errno));
+	for (int z = 0; z < layout->nr_zones; z++)
+		if (layout->zones[z].start_pfn > MAX_PFN || layout->zones[z].spanned > MAX_PFN)
+			return fail(err, EINVAL, "a zone of %llu pages from pfn %llu on",
+				    (unsigned long long)layout->zones[z].spanned,
+				    (unsigned long long)layout->zones[z].start_pfn);
+	file.fd = regular_open(path, 0, &st, err);
+	if (file.fd < 0)
+		return file.fd;
+	file.size = st.st_size;
 
 	ret = batch_new(&w.blocks, &block_guess_table, FIRST_ROWS, err);
 	ret = ret ?: batch_new(&w.pageblocks, &pageblock_table, FIRST_ROWS, err);
@@ -214,10 +267,10 @@ int free_blocks(const char *path, const struct page_layout *layout, struct batch
 	}
 	for (int z = 0; z < layout->nr_zones && !ret; z++) {
 		w.zone = &layout->zones[z];
-		ret = walk_zone(&w, fd, path, flags, err);
+		ret = walk_zone(&w, &file, flags, err);
 	}
 	free(flags);
-	close(fd);
+	close(file.fd);
 	if (ret) {
 		batch_free(w.blocks);
 		batch_free(w.pageblocks);

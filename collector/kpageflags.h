@@ -33,8 +33,8 @@ struct page_layout {
 /*
  * Read `path` (/proc/kpageflags or a copy) and make the rows of `block_guess` and `pageblock`
  * (snapshot and ts 0), ascending by pfn within each zone. Holes and pageblocks not initialised yet
- * have no row. The caller frees both batches. -ENOENT and the like, -EINVAL (orders out of range),
- * -ENOMEM.
+ * have no row. The caller frees both batches. -ENOENT and the like, -EINVAL (orders or zones out
+ * of range, not a regular file), -ENOMEM.
  */
 int free_blocks(const char *path, const struct page_layout *layout, struct batch **blocks,
 		struct batch **pageblocks, struct error *err);

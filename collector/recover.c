@@ -2,6 +2,7 @@
 #include "recover.h"
 
 #include "formats.h"
+#include "probe.h"
 #include "unspool.h"
 
 #include <dirent.h>
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENT_ROWS = 128 * 1024 };
+/* Of a batch of `event`. */
+enum { EVENT_ROWS = 128 * 1024, PROBE_ROWS = 64 };
 
 struct recovery {
 	struct unspool unspool; /* first: see ring_stats */
@@ -38,12 +40,32 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
+/*
+ * The CPU of a spool's file, "cpu12"; -1 for other files, its "cpu12.more" among them. -EBADMSG: a
+ * name that looks like a spool's, and that no recorder gives.
+ */
+static int cpu_of(const char *name, const char *dir, struct error *err)
+{
+	char canonical[32];
+	int cpu = -1, end = 0;
+
+	if (strncmp(name, "cpu", 3))
+		return -1;
+	if (sscanf(name, "cpu%5d%n", &cpu, &end) != 1 || cpu >= DECODER_CPUS)
+		cpu = -1;
+	snprintf(canonical, sizeof(canonical), "cpu%d", cpu);
+	if (cpu < 0 || strncmp(name, canonical, (size_t)end) ||
+	    (name[end] && strcmp(name + end, ".more")))
+		return fail(err, EBADMSG, "%s/%s: not the name of a CPU's spool", dir, name);
+	return name[end] ? -1 : cpu;
+}
+
 /* The CPUs that have a spool, ascending; the caller frees. Returns their number or -errno. */
 static int find_cpus(int **cpus, const char *dir, struct error *err)
 {
 	DIR *entries = opendir(dir);
 	struct dirent *entry;
-	int nr = 0, cpu, end;
+	int nr = 0, cpu;
 
 	*cpus = NULL;
 	if (!entries)
@@ -51,8 +73,10 @@ static int find_cpus(int **cpus, const char *dir, struct error *err)
 	while (nr >= 0 && (entry = readdir(entries))) {
 		int *more;
 
-		end = 0;
-		if (sscanf(entry->d_name, "cpu%d%n", &cpu, &end) != 1 || entry->d_name[end])
+		cpu = cpu_of(entry->d_name, dir, err);
+		if (cpu == -EBADMSG)
+			nr = cpu;
+		if (cpu < 0)
 			continue;
 		more = realloc(*cpus, (size_t)(nr + 1) * sizeof(*more));
 		if (more) {
@@ -78,6 +102,8 @@ static int open_spools(struct unspool *u, const char *dir, struct error *err)
 		ret = unspool_add(u, cpus[i], "", err);
 		if (!ret)
 			ret = spool_open(&u->cursors[i].spool, dir, cpus[i], err);
+		if (!ret)
+			u->cursors[i].cut = spool_past(u->cursors[i].spool).cut;
 	}
 	free(cpus);
 	if (nr < 0)
@@ -85,19 +111,48 @@ static int open_spools(struct unspool *u, const char *dir, struct error *err)
 	return ret ?: unspool_ready(u, err);
 }
 
+struct learning {
+	const char *path;
+	const struct decoder_names *names;
+};
+
+/* For the child of probe: libtraceevent must only survive, the messages are the parent's. */
+static int try_formats(void *arg, struct error *err)
+{
+	const struct learning *l = arg;
+	struct tep_handle *tep = tep_alloc();
+	struct decoder *decoder = NULL;
+	uint64_t address;
+
+	if (!tep)
+		return fail(err, ENOMEM, "no memory for event formats");
+	tep_set_loglevel(TEP_LOG_NONE);
+	tep_set_long_size(tep, sizeof(long));
+	if (!formats_read(l->path, tep, &address, NULL) &&
+	    !decoder_new(&decoder, tep, l->names, PROBE_ROWS, NULL))
+		decoder_free(decoder);
+	tep_free(tep);
+	return 0;
+}
+
 static int learn(struct unspool *u, const char *dir, const struct decoder_names *names,
 		 struct error *err)
 {
 	struct decoder_names all = *names;
 	char path[PATH_MAX];
+	struct learning learning = {path, names};
+	const struct probe file = {path, "libtraceevent", 0, try_formats, &learning};
 	int ret;
 
+	snprintf(path, sizeof(path), "%s/formats", dir);
+	ret = probe(&file, err);
+	if (ret)
+		return ret;
 	u->source.tep = tep_alloc();
 	if (!u->source.tep)
 		return fail(err, ENOMEM, "no memory for event formats");
 	tep_set_loglevel(TEP_LOG_NONE);
 	tep_set_long_size(u->source.tep, sizeof(long));
-	snprintf(path, sizeof(path), "%s/formats", dir);
 	ret = formats_read(path, u->source.tep, &all.vmstat_update, err);
 	ret = ret ?: decoder_new(&u->source.decoder, u->source.tep, &all, EVENT_ROWS, err);
 	ret = ret ?: tasks_new(&u->tasks, u->source.tep, err);

@@ -58,6 +58,7 @@ struct spool_past {
 	const char
 		*ended; /* how it ended; "" if its recorder was killed, then `counts` is unknown */
 	struct ring_stats counts; /* of its ring, at the end */
+	bool cut;                 /* its last sub-buffers are missing from the file */
 };
 
 /* A spool's state, without reading it. */

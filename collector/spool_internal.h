@@ -63,6 +63,7 @@ struct spool {
 	char *dir;
 	struct spool_budget *budget;
 	bool keep;
+	bool cut;    /* see spool_past */
 	bool staged; /* a killed recorder's last one is in the staging slot */
 
 	enum {

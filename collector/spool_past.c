@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spool_internal.h"
+#include "regular.h"
 #include "subbuf.h"
 
 #include <errno.h>
@@ -7,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_SLOT_BYTES = 64 << 20 };
+enum {
+	MAX_SLOT_BYTES = 8 << 20, /* 128 pages of 64 KB, the largest sub-buffer of a kernel */
+	MAX_MAP_MB = 1024,        /* recorders take 256 MB for all CPUs */
+};
 
 void spool_end(struct spool *spool, const char *how, const struct ring_stats *counts)
 {
@@ -22,10 +25,16 @@ void spool_end(struct spool *spool, const char *how, const struct ring_stats *co
 
 struct spool_past spool_past(const struct spool *spool)
 {
-	return (struct spool_past){spool->header->ended, spool->header->counts};
+	return (struct spool_past){spool->header->ended, spool->header->counts, spool->cut};
 }
 
-static int check_header(const struct spool_header *h, const char *path, struct error *err)
+static bool are_counts(const struct ring_stats *s)
+{
+	return s->entries <= MAX_COUNT && s->overrun <= MAX_COUNT &&
+	       s->commit_overrun <= MAX_COUNT && s->dropped <= MAX_COUNT && s->read <= MAX_COUNT;
+}
+
+static int check_header(const struct spool_header *h, const char *path, int cpu, struct error *err)
 {
 	if (memcmp(h->magic, SPOOL_MAGIC, sizeof(h->magic)))
 		return fail(err, EBADMSG, "%s: not a spool", path);
@@ -38,9 +47,13 @@ static int check_header(const struct spool_header *h, const char *path, struct e
 		return fail(err, EBADMSG, "%s: from a machine with words of %u bytes, not %zu",
 			    path, h->long_bytes, sizeof(long));
 	if (!h->slot_bytes || h->slot_bytes % SPOOL_BLOCK || h->slot_bytes > MAX_SLOT_BYTES ||
-	    !h->slots || h->slots > UINT32_MAX || !memchr(h->ended, '\0', sizeof(h->ended)))
+	    !h->slots || h->slots > ((uint64_t)MAX_MAP_MB << 20) / h->slot_bytes)
 		return fail(err, EBADMSG, "%s: damaged: %llu slots of %llu bytes", path,
 			    (unsigned long long)h->slots, (unsigned long long)h->slot_bytes);
+	if (h->cpu != (uint32_t)cpu)
+		return fail(err, EBADMSG, "%s: the spool of cpu %u", path, h->cpu);
+	if (!memchr(h->ended, '\0', sizeof(h->ended)) || !are_counts(&h->counts))
+		return fail(err, EBADMSG, "%s: damaged counts of the ring", path);
 	return 0;
 }
 
@@ -48,18 +61,45 @@ static int check_header(const struct spool_header *h, const char *path, struct e
 static int check_counts(const struct spool *spool, off_t bytes, const char *path, struct error *err)
 {
 	const struct spool_header *h = spool->header;
-	uint64_t in_memory = get(&h->memory_written) - get(&h->memory_released);
-	uint64_t in_file = get(&h->file_written) - get(&h->file_released);
-	uint64_t last = get(&h->file_written) - h->file_base;
+	uint64_t memory = get(&h->memory_written), file = get(&h->file_written);
+	uint64_t released = get(&h->file_released);
+	uint64_t slots = ((uint64_t)bytes + h->slot_bytes - 1) / h->slot_bytes;
 
-	if (in_memory > h->slots || get(&h->file_written) < get(&h->file_released))
-		return fail(err, EBADMSG, "%s: damaged: %llu sub-buffers in %llu slots", path,
-			    (unsigned long long)in_memory, (unsigned long long)h->slots);
+	if (memory > MAX_COUNT || file > MAX_COUNT || memory < get(&h->memory_released) ||
+	    memory - get(&h->memory_released) > h->slots || file < released)
+		return fail(err, EBADMSG, "%s: damaged: sub-buffers %llu to %llu in %llu slots",
+			    path, (unsigned long long)get(&h->memory_released),
+			    (unsigned long long)memory, (unsigned long long)h->slots);
 	/* The last sub-buffer may be short, but not absent. */
-	if (in_file && (get(&h->file_released) < h->file_base ||
-			(last - 1) * h->slot_bytes >= (uint64_t)bytes))
+	if (file > released && (released < h->file_base || file - h->file_base > slots))
 		return fail(err, EBADMSG, "%s.more: truncated", path);
 	return 0;
+}
+
+/*
+ * End before the first sub-buffer of the overflow that is a hole: its writer left none, and a file
+ * of any size may consist of holes. A file system that does not know its holes is read as it is.
+ */
+static void cut_at_hole(struct spool *spool)
+{
+	struct spool_header *h = spool->header;
+	uint64_t slot = h->slot_bytes, nr = get(&h->file_released);
+	off_t data, hole;
+
+	while (nr < get(&h->file_written)) {
+		data = lseek(spool->fd, (off_t)((nr - h->file_base) * slot), SEEK_DATA);
+		if (data < 0 && errno != ENXIO)
+			return;
+		if (data < 0 || (uint64_t)data / slot > nr - h->file_base) {
+			set(&h->file_written, nr);
+			spool->cut = true;
+			return;
+		}
+		hole = lseek(spool->fd, data, SEEK_HOLE);
+		if (hole <= data)
+			return;
+		nr = h->file_base + ((uint64_t)hole + slot - 1) / slot;
+	}
 }
 
 /* Count the sub-buffer that the writer had taken but not yet counted, if there is one. */
@@ -81,26 +121,21 @@ static void find_last(struct spool *spool)
 
 static int open_overflow(struct spool *spool, int cpu, off_t *bytes, struct error *err)
 {
+	struct stat st = {0};
 	char path[PATH_MAX];
-	struct stat st;
 
 	spool_file_name(path, spool->dir, cpu, ".more");
-	spool->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (spool->fd < 0 || fstat(spool->fd, &st))
-		return fail(err, errno, "%s: %s", path, strerror(errno));
+	spool->fd = regular_open(path, O_NOFOLLOW, &st, err);
 	*bytes = st.st_size;
-	return 0;
+	return spool->fd < 0 ? spool->fd : 0;
 }
 
 /* Map `map_bytes` of the file privately: corrections do not reach the file. */
-static int map_past(struct spool *spool, int fd, const char *path, struct error *err)
+static int map_past(struct spool *spool, int fd, off_t size, const char *path, struct error *err)
 {
-	struct stat st;
 	void *memory;
 
-	if (fstat(fd, &st))
-		return fail(err, errno, "%s: %s", path, strerror(errno));
-	if ((uint64_t)st.st_size < map_bytes(spool))
+	if ((uint64_t)size < map_bytes(spool))
 		return fail(err, EBADMSG, "%s: truncated", path);
 	memory = mmap(NULL, map_bytes(spool), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	if (memory == MAP_FAILED)
@@ -109,33 +144,52 @@ static int map_past(struct spool *spool, int fd, const char *path, struct error 
 	return 0;
 }
 
-static int read_header(struct spool_header *h, int fd, const char *path, struct error *err)
+/* Open the file of a CPU and read its header. The descriptor or an error. */
+static int open_header(struct spool_header *h, const char *dir, int cpu, off_t *size,
+		       struct error *err)
 {
-	ssize_t nr = pread(fd, h, sizeof(*h), 0);
+	struct stat st = {0};
+	char path[PATH_MAX];
+	ssize_t nr;
+	int fd, ret;
 
+	spool_file_name(path, dir, cpu, "");
+	fd = regular_open(path, O_NOFOLLOW, &st, err);
+	if (fd < 0)
+		return fd;
+	*size = st.st_size;
+	nr = pread(fd, h, sizeof(*h), 0);
 	if (nr < 0)
-		return fail(err, errno, "%s: %s", path, strerror(errno));
-	if (nr < (ssize_t)sizeof(*h))
-		return fail(err, EBADMSG, "%s: not a spool", path);
-	return check_header(h, path, err);
+		ret = fail(err, errno, "%s: %s", path, strerror(errno));
+	else if (nr < (ssize_t)sizeof(*h))
+		ret = fail(err, EBADMSG, "%s: not a spool", path);
+	else
+		ret = check_header(h, path, cpu, err);
+	if (ret)
+		close(fd);
+	return ret ? ret : fd;
 }
 
-static int open_past(struct spool **out, int fd, const char *path, const char *dir, int cpu,
-		     struct error *err)
+static int open_past(struct spool **out, const char *dir, int cpu, struct error *err)
 {
+	off_t size = 0, more_size = 0;
 	struct spool_header h;
-	off_t bytes = 0;
-	int ret;
+	char path[PATH_MAX];
+	int fd, ret;
 
-	*out = NULL;
-	ret = read_header(&h, fd, path, err);
-	ret = ret ?: spool_new_shell(out, dir, h.slot_bytes, h.slots, err);
-	ret = ret ?: map_past(*out, fd, path, err);
-	ret = ret ?: open_overflow(*out, cpu, &bytes, err);
-	ret = ret ?: check_counts(*out, bytes, path, err);
+	spool_file_name(path, dir, cpu, "");
+	fd = open_header(&h, dir, cpu, &size, err);
+	if (fd < 0)
+		return fd;
+	ret = spool_new_shell(out, dir, h.slot_bytes, h.slots, err);
+	ret = ret ?: map_past(*out, fd, size, path, err);
+	close(fd);
+	ret = ret ?: open_overflow(*out, cpu, &more_size, err);
+	ret = ret ?: check_counts(*out, more_size, path, err);
 	if (ret)
 		return ret;
 	(*out)->keep = true;
+	cut_at_hole(*out);
 	find_last(*out);
 	set(&(*out)->memory_read, get(&h.memory_released));
 	set(&(*out)->file_read, get(&h.file_released));
@@ -144,16 +198,10 @@ static int open_past(struct spool **out, int fd, const char *path, const char *d
 
 int spool_open(struct spool **out, const char *dir, int cpu, struct error *err)
 {
-	char path[PATH_MAX];
-	int fd, ret;
+	int ret;
 
 	*out = NULL;
-	spool_file_name(path, dir, cpu, "");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return fail(err, errno, "%s: %s", path, strerror(errno));
-	ret = open_past(out, fd, path, dir, cpu, err);
-	close(fd);
+	ret = open_past(out, dir, cpu, err);
 	if (ret) {
 		spool_free(*out);
 		*out = NULL;
@@ -164,18 +212,19 @@ int spool_open(struct spool **out, const char *dir, int cpu, struct error *err)
 int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *err)
 {
 	struct spool_header h;
-	char path[PATH_MAX];
-	int fd, ret;
+	uint64_t in, released;
+	off_t size;
+	int fd = open_header(&h, dir, cpu, &size, err);
 
-	spool_file_name(path, dir, cpu, "");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return fail(err, errno, "%s: %s", path, strerror(errno));
-	ret = read_header(&h, fd, path, err);
+		return fd;
 	close(fd);
-	if (ret)
-		return ret;
-	out->waiting = written(&h) - get(&h.memory_released) - get(&h.file_released);
+	in = written(&h);
+	released = get(&h.memory_released) + get(&h.file_released);
+	/* A recorder that runs may have released more since the first count was read. */
+	out->waiting = in > released ? in - released : 0;
+	if (out->waiting > MAX_COUNT / h.slot_bytes)
+		return fail(err, EBADMSG, "%s/cpu%d: damaged counts", dir, cpu);
 	out->waiting *= h.slot_bytes;
 	memcpy(out->ended, h.ended, sizeof(out->ended));
 	return 0;

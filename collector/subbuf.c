@@ -16,21 +16,19 @@ bool subbuf_is_sound(const void *subbuf, size_t size, struct subbuf_layout layou
 {
 	bool big = layout.big_endian, swapped = big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	bool low = big && layout.header == 16; /* which half of a long comes second */
+	uint32_t commit = word_at(subbuf, low ? 12 : 8, swapped);
 	uint64_t at = layout.header;
-	uint64_t end = at + (word_at(subbuf, low ? 12 : 8, swapped) & SUBBUF_BYTES);
+	uint64_t end = at + (commit & SUBBUF_BYTES);
+	uint64_t lost = commit & SUBBUF_STORED ? layout.header - sizeof(uint64_t) : 0;
 
-	if (end > size)
+	if (end + lost > size)
 		return false;
 	while (at + 4 <= end) {
 		uint32_t entry = word_at(subbuf, at, swapped);
 		uint32_t type = big ? entry >> 27 : entry & 31;
-		bool no_time = !(big ? entry << 5 : entry >> 5);
 		uint64_t length = 4 + 4 * (uint64_t)type;
-		bool has_length = type == 0 || (type == KBUFFER_TYPE_PADDING && !no_time);
 
-		if (type == KBUFFER_TYPE_PADDING && no_time)
-			return true; /* nothing behind it */
-		if (has_length && end - at < 8)
+		if (end - at < 8) /* the shortest entry */
 			return false;
 		if (type == KBUFFER_TYPE_PADDING)
 			length = 4 + (uint64_t)word_at(subbuf, at + 4, swapped);
@@ -42,5 +40,5 @@ bool subbuf_is_sound(const void *subbuf, size_t size, struct subbuf_layout layou
 			return false;
 		at += length;
 	}
-	return true;
+	return at == end; /* kbuffer would read an entry at any byte before the end */
 }

@@ -11,12 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A greater count of events or bytes in a file is damage; sums of counts stay within 64 bits. */
+#define MAX_COUNT (1ull << 56)
+
 /* As this machine writes it. */
 struct subbuf {
 	uint64_t ts;
 	unsigned long commit; /* bytes of data, and two flags */
 	char data[];
 };
+
+/* No time of a trace clock is above, so that readers may calculate with signed 64 bits. */
+#define SUBBUF_MAX_TS ((uint64_t)INT64_MAX)
 
 #define SUBBUF_BYTES  ((1ul << 27) - 1) /* of commit */
 #define SUBBUF_MISSED (1ul << 31)       /* events before it were lost... */
@@ -29,7 +35,7 @@ struct subbuf_layout {
 };
 
 /*
- * Whether all entries of the sub-buffer lie within its `size` bytes: kbuffer trusts their
- * lengths.
+ * Whether all entries of the sub-buffer, and the number of lost events behind them, lie within its
+ * `size` bytes: kbuffer trusts their lengths.
  */
 bool subbuf_is_sound(const void *subbuf, size_t size, struct subbuf_layout layout);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks.h"
+#include "regular.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +17,8 @@ enum {
 	PF_KTHREAD = 0x00200000, /* include/linux/sched.h */
 	COMM = sizeof(((struct task *)0)->comm),
 	MIN_LINES = 1 << 16,
+	MAX_FILE = 1 << 30,    /* bytes; a task of 4 million has a line of 30 to 250 */
+	MAX_CGROUPS = 1 << 16, /* the array is kept sorted: more would take quadratic time */
 };
 
 #ifndef CLONE_INTO_CGROUP
@@ -78,7 +81,7 @@ static struct task *enter(struct tasks *tasks, int32_t pid)
 	return task;
 }
 
-/* The stored path, valid as long as `tasks`; NULL without memory. */
+/* The stored path, valid as long as `tasks`; NULL without memory or room. */
 static const char *cgroup_of_path(struct tasks *tasks, const char *path)
 {
 	size_t low = 0, high = tasks->nr_cgroups;
@@ -95,6 +98,8 @@ static const char *cgroup_of_path(struct tasks *tasks, const char *path)
 		else
 			high = middle;
 	}
+	if (tasks->nr_cgroups == MAX_CGROUPS)
+		return NULL;
 	if (tasks->nr_cgroups == tasks->room) {
 		size_t room = tasks->room ? 2 * tasks->room : 64;
 		char **more = reallocarray(tasks->cgroups, room, sizeof(*more));
@@ -246,17 +251,24 @@ void tasks_scan(struct tasks *tasks)
 		closedir(dir);
 }
 
+/* The offset of a field of `size` bytes; -1: none, or at a place that no record has. */
 static int offset(struct tep_event *event, const char *name, int size)
 {
 	struct tep_format_field *field = tep_find_field(event, name);
 
-	return field && field->size == size ? field->offset : -1;
+	if (!field || field->size != size || field->offset < 0 || field->offset > UINT16_MAX)
+		return -1;
+	return field->offset;
+}
+
+/* A record must reach to the end of every field that is read from it. */
+static void need(struct layout *layout, int at, int size)
+{
+	layout->end = at + size > layout->end ? at + size : layout->end;
 }
 
 static void learn(struct layout *layout, struct tep_event *event, const char *comm)
 {
-	struct tep_format_field *flags = event ? tep_find_field(event, "clone_flags") : NULL;
-
 	layout->type = -1;
 	if (!event)
 		return;
@@ -267,12 +279,16 @@ static void learn(struct layout *layout, struct tep_event *event, const char *co
 	layout->comm = offset(event, comm, COMM);
 	if (layout->comm < 0)
 		return;
-	layout->end = layout->comm + COMM;
-	if (flags && (flags->size == 4 || flags->size == 8)) {
-		layout->clone_flags = flags->offset;
-		layout->clone_size = flags->size;
-		if (flags->offset + flags->size > layout->end)
-			layout->end = flags->offset + flags->size;
+	need(layout, layout->pid, sizeof(int32_t));
+	need(layout, layout->comm, COMM);
+	for (int size = 4; size <= 8; size += 4) {
+		int at = offset(event, "clone_flags", size);
+
+		if (at < 0)
+			continue;
+		layout->clone_flags = at;
+		layout->clone_size = size;
+		need(layout, at, size);
 	}
 	layout->type = event->id;
 }
@@ -287,9 +303,9 @@ static void learn_attach(struct layout *layout, struct tep_event *event)
 	layout->path = offset(event, "dst_path", sizeof(uint32_t)); /* __data_loc */
 	if (layout->root < 0 || layout->pid < 0 || layout->path < 0)
 		return;
-	layout->end = layout->path + (int)sizeof(uint32_t);
-	layout->end = layout->end > layout->pid + 4 ? layout->end : layout->pid + 4;
-	layout->end = layout->end > layout->root + 4 ? layout->end : layout->root + 4;
+	need(layout, layout->root, sizeof(int32_t));
+	need(layout, layout->pid, sizeof(int32_t));
+	need(layout, layout->path, sizeof(uint32_t));
 	layout->type = event->id;
 }
 
@@ -393,12 +409,13 @@ static bool read_line(FILE *file, struct task *task, char cgroup[PATH_MAX])
 
 int tasks_load(struct tasks *tasks, const char *path, struct error *err)
 {
-	FILE *file = fopen(path, "re");
 	char cgroup[PATH_MAX];
 	struct task task, *to;
+	int ret;
+	FILE *file = regular_stream(path, MAX_FILE, &ret, err);
 
 	if (!file)
-		return fail(err, errno, "%s: %s", path, strerror(errno));
+		return ret;
 	tasks->past = true;
 	if (fscanf(file, "hierarchy %d", &tasks->hierarchy) != 1) {
 		fclose(file);

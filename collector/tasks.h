@@ -45,7 +45,10 @@ void tasks_scan(struct tasks *tasks);
 int tasks_keep(struct tasks *tasks, const char *path, struct error *err);
 void tasks_sync(struct tasks *tasks);
 
-/* Read a stored file, up to its last whole line. Afterwards /proc is not used. */
+/*
+ * Read a stored file, up to its last whole line. Afterwards /proc is not used. -ENOENT and the
+ * like, -EINVAL (not a regular file), -EFBIG, -EBADMSG (not of this format).
+ */
 int tasks_load(struct tasks *tasks, const char *path, struct error *err);
 
 /* Learn from a record of one of the three; other records cost three compares. */

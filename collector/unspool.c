@@ -39,6 +39,12 @@ static int lose_missed(struct unspool *u, struct cursor *c, uint64_t to_ts, stru
 	return source_lose(&u->source, gap, err);
 }
 
+/* The counts of a ring only grow, unless a checkpoint is of another recording. */
+static uint64_t since(uint64_t before, uint64_t now)
+{
+	return now > before ? now - before : 0;
+}
+
 /*
  * The gaps of one CPU must add up to the kernel's count. A full page has no room for the size of
  * its gap; a single gap without a size gets the remainder. Only for the `last` segment: before its
@@ -63,8 +69,8 @@ static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_sta
 			known += gap->events;
 		}
 	}
-	c->row.commit_overrun = stats->commit_overrun - c->before.commit_overrun;
-	c->row.dropped = stats->dropped - c->before.dropped;
+	c->row.commit_overrun = since(c->before.commit_overrun, stats->commit_overrun);
+	c->row.dropped = since(c->before.dropped, stats->dropped);
 	c->row.overrun = nr_unknown || c->before_unknown ? UNKNOWN_COUNT : known;
 	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
 	c->before.read += c->row.read;
@@ -76,7 +82,7 @@ static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_sta
 	if (last && !c->before_unknown) {
 		uint64_t rest;
 
-		c->row.overrun = stats->overrun - c->before.overrun;
+		c->row.overrun = since(c->before.overrun, stats->overrun);
 		rest = c->row.overrun > known ? c->row.overrun - known : 0;
 		if (nr_unknown == 1)
 			unknown->events = rest;
@@ -261,6 +267,8 @@ static int next_record(struct unspool *u, struct cursor *c, struct error *err)
 		ret = spool_pop(c->spool, &subbuf, err);
 		if (ret < 0)
 			return ret;
+		if (!ret && c->cut)
+			miss(c, UNKNOWN_COUNT);
 		if (!ret)
 			return c->complete == UINT64_MAX && c->reader ? reader_join(c->reader, err)
 								      : 0;
@@ -272,7 +280,9 @@ static int next_record(struct unspool *u, struct cursor *c, struct error *err)
 		if (!c->record)
 			c->taken = 0;
 	}
-	c->ts = ts;
+	/* Time does not go back in a ring, and has an end, unless a file is damaged. */
+	ts = ts < SUBBUF_MAX_TS ? ts : SUBBUF_MAX_TS;
+	c->ts = ts > c->ts ? ts : c->ts;
 	return 1;
 }
 

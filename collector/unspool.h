@@ -39,6 +39,7 @@ struct cursor {
 	size_t popped;     /* sub-buffers since the last flush */
 	uint64_t missed;   /* events lost before it, or UNKNOWN_COUNT */
 	uint64_t complete; /* at the last look into the spool */
+	bool cut;          /* of a past recording: the end of the spool is missing */
 	struct ring row;   /* of this segment, like the next */
 
 	/* Losses and read events of the ring that earlier segments reported. */

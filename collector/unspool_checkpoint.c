@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unspool_checkpoint.h"
 
+#include "subbuf.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,17 +100,46 @@ void unspool_release(struct unspool *u, const struct checkpoint *checkpoint)
 static bool is_sound(const struct checkpoint *checkpoint)
 {
 	const uint64_t *words = checkpoint->words;
-	size_t nr = checkpoint->nr;
+	size_t left = checkpoint->nr - HEAD;
 
-	return nr >= HEAD && words[HEAD_MAGIC] == MAGIC && words[HEAD_CURSORS] <= nr &&
-	       words[HEAD_GAPS] <= nr &&
-	       HEAD + CURSOR_WORDS * words[HEAD_CURSORS] + GAP_WORDS * words[HEAD_GAPS] +
-			       words[HEAD_DECODER] ==
-		       nr;
+	if (checkpoint->nr < HEAD || words[HEAD_MAGIC] != MAGIC ||
+	    words[HEAD_CURSORS] > left / CURSOR_WORDS)
+		return false;
+	left -= CURSOR_WORDS * words[HEAD_CURSORS];
+	if (words[HEAD_GAPS] > left / GAP_WORDS)
+		return false;
+	return words[HEAD_DECODER] == left - GAP_WORDS * words[HEAD_GAPS];
+}
+
+static bool is_count(uint64_t value)
+{
+	return value <= MAX_COUNT;
+}
+
+static bool is_time(uint64_t value)
+{
+	return value <= SUBBUF_MAX_TS || value == UNKNOWN_COUNT;
+}
+
+static bool is_sound_cursor(const struct saved_cursor *c)
+{
+	return is_count(c->taken) && is_count(c->read) && is_count(c->bytes) &&
+	       is_time(c->first_ts) && is_time(c->last_ts) && is_count(c->before.overrun) &&
+	       is_count(c->before.commit_overrun) && is_count(c->before.dropped) &&
+	       is_count(c->before.read);
+}
+
+static bool is_sound_gap(const struct saved_gap *gap)
+{
+	return gap->cpu < DECODER_CPUS && is_time(gap->from_ts) && is_time(gap->to_ts) &&
+	       (is_count(gap->events) || gap->events == UNKNOWN_COUNT);
 }
 
 static int resume_cursor(struct cursor *c, const struct saved_cursor *from, struct error *err)
 {
+	if (!is_sound_cursor(from))
+		return fail(err, EBADMSG, "the spool's checkpoint is damaged: counts of cpu %d",
+			    c->cpu);
 	c->taken = from->taken;
 	c->row.read = from->read;
 	c->row.bytes = from->bytes;
@@ -142,6 +173,9 @@ int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struc
 	for (uint64_t i = 0; i < words[HEAD_GAPS] && !ret; i++) {
 		const struct saved_gap *gap = &saved_gaps(checkpoint)[i];
 
+		if (!is_sound_gap(gap))
+			return fail(err, EBADMSG, "the spool's checkpoint is damaged: gap %llu",
+				    (unsigned long long)i);
 		ret = source_lose(
 			&u->source,
 			(struct gap){(int)gap->cpu, gap->from_ts, gap->to_ts, gap->events}, err);

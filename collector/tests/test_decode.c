@@ -64,6 +64,25 @@ static const char kernel_stack[] = "name: kernel_stack\nID: 4\n" COMMON FIELD("i
 static const char kernel_stack_2_6[] = "name: kernel_stack\nID: 4\n" COMMON FIELD(
 	"unsigned long caller[8]", 8, 64, 0) "\nprint fmt: \"%p\", (void *)REC->caller[0]\n";
 
+/* PREEMPT_RT before 6.13, and its older patches (trace_define_common_fields). */
+#define COMMON_RT                                                                                  \
+	"format:\n" FIELD("unsigned short common_type", 0, 2, 0)                                   \
+		FIELD("unsigned char common_flags", 2, 1, 0)                                       \
+			FIELD("unsigned char common_preempt_count", 3, 1, 0)                       \
+				FIELD("int common_pid", 4, 4, 1)
+#define PAGE_RT                                                                                    \
+	"\n" FIELD("unsigned long pfn", 16, 8, 0)                                                  \
+		FIELD("unsigned int order", 24, 4, 0) "\nprint fmt: \"%lu\", REC->pfn\n"
+
+static const char free_rt[] = "name: mm_page_free\nID: 11\n" COMMON_RT FIELD(
+	"unsigned char common_preempt_lazy_count", 8, 1, 0) PAGE_RT;
+static const char free_old_rt[] = "name: mm_page_free\nID: 11\n" COMMON_RT FIELD(
+	"unsigned short common_migrate_disable", 8, 2, 0)
+	FIELD("unsigned short common_padding", 10, 2, 0) PAGE_RT;
+
+static const char far_stack[] = "name: kernel_stack\nID: 4\n" COMMON FIELD("int size", 60000, 4, 1)
+	FIELD("unsigned long caller[8]", 16, 64, 0) "\nprint fmt: \"%p\", REC->caller[0]\n";
+
 /* A kernel that has one event of each system given: ("kmem", alloc, ..., NULL). */
 static struct tep_handle *kernel_with(const char *system, ...)
 {
@@ -604,6 +623,60 @@ static void a_hostile_stack_stays_within_its_record(void)
 	done(d, tep);
 }
 
+static void a_stack_whose_length_is_far_away_is_refused_record_by_record(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", far_stack, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct stack_record stack = {.type = 4, .nr = 3, .caller = {1, 2, 3}}, *alone;
+
+	alone = malloc(sizeof(stack));
+	*alone = stack;
+	check(decoder_add(d, 0, 1, alone, sizeof(*alone)));
+	check(decoder_bad_records(d) == 1);
+	free(alone);
+	done(d, tep);
+}
+
+static void two_formats_of_stacks_share_their_numbers(void)
+{
+	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack, NULL);
+	char again[sizeof(kernel_stack)];
+	struct decoder *d;
+
+	memcpy(again, kernel_stack, sizeof(again));
+	*strstr(again, "ID: 4") = 'I';
+	strstr(again, "ID: 4")[4] = '5';
+	check(!tep_parse_event(tep, again, strlen(again), "ftrace"));
+	d = decoder_for(tep, 64);
+	check(decoder_stacks(d) != NULL);
+	done(d, tep); /* the address sanitizer sees a leak */
+}
+
+static void formats_of_preempt_rt_have_more_common_fields(void)
+{
+	struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid;
+		uint64_t rt, pfn;
+		uint32_t order;
+	} freed = {.type = 11, .flags = 1, .pid = 9, .rt = 0x0101, .pfn = 0x123456, .order = 3};
+	const char *const formats[] = {free_rt, free_old_rt};
+
+	for (int i = 0; i < 2; i++) {
+		struct tep_handle *tep = kernel_with("kmem", formats[i], NULL);
+		struct decoder *d = decoder_for(tep, 64);
+		const struct event_columns *rows;
+		size_t nr;
+
+		check(decoder_add(d, 0, 1, &freed, sizeof(freed)));
+		rows = flush_events(d, &nr);
+		check(nr == 1 && rows->pfn[0] == 0x123456 && rows->page_order[0] == 3);
+		check(rows->pid[0] == 9 && rows->flags[0] == CONTEXT_IRQS_OFF);
+		done(d, tep);
+	}
+}
+
 int main(void)
 {
 	test(an_allocation_becomes_a_row);
@@ -624,5 +697,8 @@ int main(void)
 	test(stacks_of_other_tracepoints_are_only_counted);
 	test(a_stack_ends_with_its_record_or_with_all_ones);
 	test(a_hostile_stack_stays_within_its_record);
+	test(a_stack_whose_length_is_far_away_is_refused_record_by_record);
+	test(two_formats_of_stacks_share_their_numbers);
+	test(formats_of_preempt_rt_have_more_common_fields);
 	return check_done();
 }

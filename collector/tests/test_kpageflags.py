@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free blocks and guessed pageblocks from page flags."""
 
+import os
 import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,3 +134,30 @@ def test_impossible_arguments_are_refused(tmp_path: Path) -> None:
         free_blocks(str(path), [], 21, 10)
     with pytest.raises(CollectorError, match=r"max order -1 is not in 0\.\.20"):
         free_blocks(str(path), [], 9, -1)
+
+
+def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero")):
+        with pytest.raises(CollectorError, match="not a regular file"):
+            free_blocks(str(path), [(0, 1, 0, 8)], 3, 4)
+
+
+def test_holes_of_a_file_are_pages_without_flags(tmp_path: Path) -> None:
+    far = 1 << 36  # pages: half a terabyte of flags
+    path = tmp_path / "flags"
+    with path.open("wb") as file:
+        file.write(struct.pack("=5Q", *[BUDDY] * 4, SLAB))
+        file.seek(8 * far)
+        file.write(struct.pack("=16Q", *[SLAB] * 8, *[BUDDY] * 8))
+    found = free_blocks(str(path), [(0, 1, 0, 2 * far)], 3, 4)
+    blocks, pageblocks = [pa.record_batch(batch).to_pylist() for batch in found]
+    assert [(row["pfn"], row["page_order"]) for row in blocks] == [(0, 2), (far + 8, 3)]
+    assert [row["pfn"] for row in pageblocks] == [0, far, far + 8]
+
+
+def test_zones_out_of_range_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CollectorError, match="a zone of 8 pages from pfn 9223372036854775808 on"):
+        read(tmp_path / "flags", [BUDDY], [(0, 1, 1 << 63, 8)])
+    with pytest.raises(CollectorError, match="more than 16 zones overlap"):
+        read(tmp_path / "flags", [BUDDY] * 64, [(0, 1, 0, 64)] * 20)

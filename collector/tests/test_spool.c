@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
-#include "spool.h"
+#include "spool_internal.h"
 #include "subbuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SLOT = 4096, SLOTS = 8 };
@@ -290,6 +292,8 @@ static void a_spool_stores_how_the_recording_ended(void)
 	remove_files();
 }
 
+#define offsetof_header(member) (off_t) offsetof(struct spool_header, member)
+
 /* Write over the beginning of a spool of one overflown sub-buffer, or cut its files. */
 static void damage(off_t at, const void *bytes, size_t nr, const char *words)
 {
@@ -316,7 +320,8 @@ static void damage(off_t at, const void *bytes, size_t nr, const char *words)
 static void foreign_and_damaged_spools_are_refused_in_words(void)
 {
 	const uint32_t swapped = 0x04030201, version = 99, word = 2;
-	const uint64_t none = 0, many = UINT64_MAX;
+	/* In bytes, the last one wraps to a small place in the file. */
+	const uint64_t none = 0, many = UINT64_MAX, wrapping = (1ull << 52) + 1;
 
 	damage(0, "ARROW1", 6, "not a spool");
 	damage(8, &swapped, 4, "the other byte order");
@@ -328,6 +333,56 @@ static void foreign_and_damaged_spools_are_refused_in_words(void)
 	damage(100, NULL, 0, "not a spool");
 	damage(8192, NULL, 0, "truncated");
 	damage(0, NULL, 0, "cpu0.more: truncated");
+	damage(offsetof_header(file_written), &many, 8, "damaged");
+	damage(offsetof_header(file_written), &wrapping, 8, "truncated");
+	damage(offsetof_header(cpu), &word, 4, "the spool of cpu 2");
+	damage(offsetof_header(counts), &many, 8, "damaged counts");
+}
+
+/* The overflow is as long as its counts say, but a writer would have left no hole. */
+static void an_overflow_of_holes_ends_before_the_first_one(void)
+{
+	const uint64_t many = 1 << 20;
+	struct spool *spool = new_spool_of(&unbounded, true), *past;
+	char path[64];
+	int fd;
+
+	for (uint64_t n = 0; n < SLOTS + 5; n++)
+		push(spool, n);
+	spool_free(spool);
+	snprintf(path, sizeof(path), "%s/cpu0.more", dir);
+	check(truncate(path, (off_t)many * SLOT) == 0);
+	snprintf(path, sizeof(path), "%s/cpu0", dir);
+	fd = open(path, O_RDWR);
+	check(pwrite(fd, &many, 8, offsetof_header(file_written)) == 8);
+	close(fd);
+	check(spool_open(&past, dir, 0, NULL) == 0);
+	for (uint64_t n = 0; n < SLOTS + 5; n++)
+		check(pop(past) == n);
+	check(pop(past) == UINT64_MAX);
+	check(spool_past(past).cut);
+	spool_free(past);
+	remove_files();
+}
+
+static void only_regular_files_are_opened(void)
+{
+	static const char *const names[] = {"cpu0", "cpu0.more"};
+
+	for (int i = 0; i < 4; i++) {
+		struct spool *spool = new_spool_of(&unbounded, true), *past;
+		struct error err = {""};
+		char path[64];
+
+		push(spool, 1);
+		spool_free(spool);
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i % 2]);
+		check(!unlink(path));
+		check(i < 2 ? !mkfifo(path, 0600) : !symlink("/dev/zero", path));
+		check(spool_open(&past, dir, 0, &err) == -EINVAL);
+		check(strstr(err.msg, i < 2 ? "not a regular file" : "a link"));
+		remove_files();
+	}
 }
 
 static void a_missing_directory_is_named(void)
@@ -357,6 +412,8 @@ int main(void)
 	test(a_budget_bounds_the_overflow_until_there_is_room);
 	test(a_spool_stores_how_the_recording_ended);
 	test(foreign_and_damaged_spools_are_refused_in_words);
+	test(an_overflow_of_holes_ends_before_the_first_one);
+	test(only_regular_files_are_opened);
 	test(a_missing_directory_is_named);
 	rmdir(dir);
 	return check_done();

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,6 +59,13 @@ struct attach {
 	uint16_t path_at, path_size;
 	char path[24];
 };
+
+static const char far_format[] = "name: task_newtask\nID: 10\nformat:\n" COMMON_FIELDS
+				 "\tfield:pid_t pid;\toffset:60000;\tsize:4;\tsigned:1;\n"
+				 "\tfield:char comm[16];\toffset:12;\tsize:16;\tsigned:0;\n"
+				 "\tfield:u64 clone_flags;\toffset:2000000000;\tsize:8;"
+				 "\tsigned:0;\n\n"
+				 "print fmt: \"pid=%d\", REC->pid\n";
 
 static struct tep_handle *tep;
 
@@ -242,6 +250,23 @@ static void short_and_foreign_records_teach_nothing(void)
 	tasks_free(tasks);
 }
 
+static void a_field_beyond_the_record_is_not_read(void)
+{
+	struct tep_handle *far = tep_alloc();
+	struct newtask record = {.type = 10, .common_pid = PARENT, .pid = CHILD, .comm = "parent"};
+	struct newtask *alone = malloc(sizeof(record));
+	struct tasks *tasks;
+
+	check(!tep_parse_event(far, far_format, strlen(far_format), "task"));
+	check(!tasks_new(&tasks, far, NULL));
+	*alone = record;
+	tasks_see(tasks, alone, sizeof(*alone));
+	check(tasks_find(tasks, CHILD) == NULL);
+	free(alone);
+	tasks_free(tasks);
+	tep_free(far);
+}
+
 static void living_threads_are_known_from_proc(void)
 {
 	struct tasks *tasks = new_tasks();
@@ -268,6 +293,7 @@ int main(void)
 	test(many_control_groups_stay_distinct);
 	test(many_tasks_are_all_found_again);
 	test(short_and_foreign_records_teach_nothing);
+	test(a_field_beyond_the_record_is_not_read);
 	test(living_threads_are_known_from_proc);
 	tep_free(tep);
 	return check_done();

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -295,6 +296,130 @@ static void refused(const struct checkpoint *checkpoint, int code, const char *w
 		printf("# %s\n", err.msg);
 }
 
+/* Write over cpu0: `at` bytes into its second sub-buffer, which then has one entry. */
+static void make_second_subbuf(const void *bytes, size_t nr, off_t at)
+{
+	int fd;
+
+	make_files();
+	fd = open(path_of("cpu0"), O_RDWR);
+	check(pwrite(fd, bytes, nr, 4096 + SLOT + at) == (ssize_t)nr);
+	close(fd);
+}
+
+/* Rows of the recording; their times must ascend, and stay below `last`. */
+static size_t rows_in_order(uint64_t bad, uint64_t last)
+{
+	struct recovery *r;
+	struct error err = {""};
+	struct item item;
+	size_t rows = 0;
+	uint64_t ts = 0;
+
+	check(!recovery_open(&r, dir, &no_names, NULL, &err));
+	while (source_read(recovery_source(r), 10000, &item, &err) == 1) {
+		struct event_columns columns;
+		size_t nr;
+
+		check(!table_borrow(item.table, &item.array, &columns, &nr, NULL));
+		for (size_t i = 0; i < nr; ts = columns.ts[i++])
+			check(columns.ts[i] >= ts && columns.ts[i] <= last);
+		rows += nr;
+		item.array.release(&item.array);
+	}
+	check(recovery_bad(r) == bad);
+	recovery_close(r);
+	remove_files();
+	return rows;
+}
+
+static void time_does_not_go_back_and_has_an_end(void)
+{
+	const uint64_t back = 5, end = UINT64_MAX;
+
+	make_second_subbuf(&back, 8, offsetof(struct subbuf, ts));
+	check(rows_in_order(0, (uint64_t)RECORDS * STEP_NS) == RECORDS);
+	make_second_subbuf(&end, 8, offsetof(struct subbuf, ts));
+	check(rows_in_order(0, SUBBUF_MAX_TS) == RECORDS);
+}
+
+/* kbuffer would go in circles, or read behind the mapping of the spool. */
+static void sub_buffers_that_mislead_kbuffer_are_left_out(void)
+{
+	const uint32_t circle[] = {29, -(uint32_t)sizeof(struct entry)};
+	const uint64_t odd = PER_SUBBUF * sizeof(struct entry) + 2;
+	const uint64_t stored = SUBBUF_MISSED | SUBBUF_STORED | (SLOT - sizeof(struct subbuf));
+
+	make_second_subbuf(circle, sizeof(circle), sizeof(struct subbuf));
+	check(rows_in_order(1, SUBBUF_MAX_TS) == RECORDS - PER_SUBBUF);
+	make_second_subbuf(&odd, 8, offsetof(struct subbuf, commit));
+	check(rows_in_order(1, SUBBUF_MAX_TS) == RECORDS - PER_SUBBUF);
+	make_second_subbuf(&stored, 8, offsetof(struct subbuf, commit));
+	check(rows_in_order(1, SUBBUF_MAX_TS) == RECORDS - PER_SUBBUF);
+}
+
+static void files_that_no_recorder_makes_are_refused(void)
+{
+	static const char *const names[] = {"cpu-5",    "cpu70000", "cpu01",      "cpu",
+					    "cpu0.old", "cpu 1",    "cpu0.more.", "cpu99999999999"};
+	static const char *const fifos[] = {"formats", "tasks"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		make_files();
+		write_text(names[i], "");
+		refused(NULL, -EBADMSG, "not the name of a CPU's spool");
+		unlink(path_of(names[i]));
+		remove_files();
+	}
+	for (size_t i = 0; i < sizeof(fifos) / sizeof(fifos[0]); i++) {
+		make_files();
+		unlink(path_of(fifos[i]));
+		check(!mkfifo(path_of(fifos[i]), 0600));
+		refused(NULL, -EINVAL, "not a regular file");
+		unlink(path_of(fifos[i]));
+		check(!symlink("/dev/zero", path_of(fifos[i])));
+		refused(NULL, -EINVAL, "a link");
+		remove_files();
+	}
+	make_files();
+	check(!truncate(path_of("formats"), (off_t)1 << 40));
+	refused(NULL, -EFBIG, "more than");
+	remove_files();
+}
+
+static void checkpoints_with_sizes_that_wrap_are_refused(void)
+{
+	struct checkpoint *checkpoint;
+	struct unspool u;
+	pthread_t thread;
+	uint64_t pfn = 0, *word, cursors, decoder;
+
+	make_files();
+	set_up(&u);
+	check(!pthread_create(&thread, NULL, unspool_run, &u));
+	checkpoint = read_some(&u.source, &pfn);
+	unspool_cancel(&u);
+	pthread_join(thread, NULL);
+	unspool_destroy(&u);
+
+	/* Magic, cursors, gaps, words of the decoder, then the first cursor: cpu, place. */
+	word = checkpoint->words;
+	cursors = word[1];
+	decoder = word[3];
+	word[1] = cursors + 1000;
+	word[3] = checkpoint->nr - 4 - (word[1] * ((checkpoint->nr - 4 - decoder) / cursors));
+	refused(checkpoint, -EBADMSG, "checkpoint is damaged");
+	word[1] = cursors;
+	word[3] = decoder;
+	word[4 + 1] = UINT64_MAX; /* sub-buffers taken from memory */
+	refused(checkpoint, -EBADMSG, "does not fit its checkpoint");
+	word[4 + 1] = 0;
+	word[4 + 3] = UINT64_MAX; /* records taken from the sub-buffer in hand */
+	refused(checkpoint, -EBADMSG, "damaged: counts of cpu 0");
+	free(checkpoint);
+	remove_files();
+}
+
 static void mismatched_spools_and_checkpoints_are_refused(void)
 {
 	struct checkpoint *nonsense = calloc(1, sizeof(*nonsense) + 4 * sizeof(uint64_t));
@@ -322,6 +447,10 @@ int main(void)
 	test(a_spool_is_read_from_the_start);
 	test(every_checkpoint_divides_the_rows_without_loss);
 	test(a_damaged_sub_buffer_is_a_gap);
+	test(time_does_not_go_back_and_has_an_end);
+	test(sub_buffers_that_mislead_kbuffer_are_left_out);
+	test(files_that_no_recorder_makes_are_refused);
+	test(checkpoints_with_sizes_that_wrap_are_refused);
 	test(mismatched_spools_and_checkpoints_are_refused);
 	rmdir(dir);
 	return check_done();
