@@ -19,7 +19,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate lint format golden bench fidelity fidelity-guests feedback clean
+.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -90,6 +90,10 @@ MUTATE_COUNT ?= 10000
 MUTATE_FIRST ?= 0
 mutate: setup		## damaged inputs on every command; MUTATE_COUNT=10000 MUTATE_FIRST=0
 	@$(BIN)/python analyze/reliability/mutate.py --count $(MUTATE_COUNT) --first $(MUTATE_FIRST)
+
+# RELIABILITY: sections to measure anew, as in --only kills; the page keeps the others.
+reliability: setup	## measure what pagetape survives, and write docs/reliability.md
+	@$(BIN)/python analyze/reliability/reliability.py $(RELIABILITY) docs/reliability.md
 
 lint: setup		## style, types, spelling and the import contract
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .

@@ -147,12 +147,11 @@ class Report:
     tail: str  # the end of stderr
 
 
-def _left(out: Path, line: Line) -> list[str]:
+def _left(out: Path, line: Line, before: set[str]) -> list[str]:
     """Outputs of a failed command. A sweep and an archive may go on later from whole files."""
     if line[0] in ("sweep", "archive"):
         return [path.name for path in out.rglob("*.part")]
-    made_before = {Path(word).name for word in line[1:2]}
-    return [path.name for path in out.iterdir() if path.name not in made_before]
+    return sorted({path.name for path in out.iterdir()} - before)
 
 
 def attempt(kind: str, seed: int, home: Path, directory: Path) -> Report:
@@ -164,10 +163,11 @@ def attempt(kind: str, seed: int, home: Path, directory: Path) -> Report:
     words = directory / "damage"
     trial.apart(lambda: words.write_text(chosen.make(home, directory, random)))
     for line in chosen.lines(Random(f"{kind} {seed} command")):
+        outputs = {path.name for path in (directory / "out").iterdir()}
         before = trial.state(directory / chosen.name)
         result = trial.run(line, directory)
         changed = trial.state(directory / chosen.name) != before
-        left = _left(directory / "out", line)
+        left = _left(directory / "out", line, outputs)
         wrong = trial.failure(line, result, changed=changed, left=left)
         if wrong or result.status:
             break

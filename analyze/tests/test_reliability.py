@@ -11,7 +11,10 @@ from pathlib import Path
 from random import Random
 
 import commands
+import faults
+import fuzz
 import mutate
+import page
 import pytest
 import trial
 
@@ -108,3 +111,59 @@ def test_every_reading_command_is_tried() -> None:
     names = {line[0] for line in lines} | {"import"}
     live = {"record", "top", "doctor", "install-service"}  # they read no input
     assert names == set(trial.cli.COMMANDS) - live - {"policies"}
+
+
+FUZZED = """\
+
+== fuzz_dat
+INFO: seed corpus: files: 12 min: 1b max: 4096b total: 9999b rss: 31Mb
+#12 INITED cov: 400 ft: 900 corp: 9/8190b exec/s: 0 rss: 40Mb
+#120034\tDONE   cov: 512 ft: 2048 corp: 77/120Kb lim: 4096 exec/s: 2000 rss: 60Mb
+Done 120034 runs in 61 second(s)
+stat::number_of_executed_units: 120034
+
+== fuzz_spool
+#7 INITED cov: 1 ft: 1 corp: 1/1b exec/s: 0 rss: 40Mb
+==77==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x1
+"""
+
+
+def test_the_figures_of_fuzz_targets_are_read() -> None:
+    dat, spool = fuzz.parse(FUZZED)
+    assert (dat["target"], dat["executions"], dat["seconds"]) == ("fuzz_dat", 120034, 61)
+    assert (dat["edges"], dat["features"], dat["corpus"], dat["finding"]) == (512, 2048, 77, None)
+    assert spool["executions"] == 7
+    assert "heap-buffer-overflow" in spool["finding"]
+
+
+def test_the_page_has_every_section_and_marks_what_failed() -> None:
+    reports = [
+        mutate.Report("tape", 1, "flip", "pagetape info t.tape", "", 0, 0.1, 1 << 26, ""),
+        mutate.Report("tape", 2, "flip", "pagetape info t.tape", "hang", None, 20.2, 1 << 27, ""),
+        mutate.Report(
+            "dat", 1, "flip", "pagetape import t.dat", "", 1, 0.2, 1 << 26, "pagetape: x"
+        ),
+    ]
+    kept = {
+        "mutated": {"date": "2026-01-01", "result": mutate.summary(reports)},
+        "fuzz": {"date": "2026-01-02", "result": {"targets": fuzz.parse(FUZZED)}},
+        "storm": {"date": "2026-01-03", "result": {"storm": {"events": 5, "lost": 0}}},
+    }
+    text = page.markdown(kept)
+    for section in page.SECTIONS:
+        assert f"\n## {section.title}\n" in text
+        assert (Path(mutate.__file__).parents[2] / section.command[0]).is_file()
+    assert "3 inputs, **1** with a wrong result (1 hang)" in text
+    assert "| tape | 2 | 1 | 0 | **1** |" in text
+    assert "| import | 1 | 0 | 1 | 0 |" in text
+    assert "| fuzz_dat | 120,034 | 1.017 | 512 | 2,048 | none |" in text
+    assert "| storm events | 5 |" in text
+    assert text.count("not measured") == len(page.SECTIONS) - len(kept)
+
+
+def test_every_fault_names_tests_that_there_are() -> None:
+    for fault in faults.FAULTS:
+        assert fault["tests"]
+        for test in fault["tests"]:
+            file, _, name = test.partition("::")
+            assert f"def {name}(" in (faults.ROOT / file).read_text(), test
