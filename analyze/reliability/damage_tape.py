@@ -115,18 +115,18 @@ def set_nulls(table: pa.Table, random: Random) -> tuple[pa.Table, str]:
         return repeat_rows(table, random)
     field, array = table.schema.field(at), _array(table, at)
     rows = _rows(len(array), random)
-    kept = bytearray(b"\xff" * (len(array) // 8 + 1))
+    valid = bytearray(b"\xff" * (len(array) // 8 + 1))
     for i in rows:
-        kept[i // 8] &= ~(1 << i % 8)
+        valid[i // 8] &= ~(1 << i % 8)
     if pa.types.is_dictionary(field.type):
         buffers = array.indices.buffers()
         indices = pa.Array.from_buffers(
-            array.indices.type, len(array), [pa.py_buffer(bytes(kept)), *buffers[1:]]
+            array.indices.type, len(array), [pa.py_buffer(bytes(valid)), *buffers[1:]]
         )
         made = pa.DictionaryArray.from_arrays(indices, array.dictionary)
     else:
         made = pa.Array.from_buffers(
-            field.type, len(array), [pa.py_buffer(bytes(kept)), *array.buffers()[1:]]
+            field.type, len(array), [pa.py_buffer(bytes(valid)), *array.buffers()[1:]]
         )
     return table.set_column(at, field, made), f"null {field.name}[{rows.start}:{rows.stop}]"
 
@@ -337,10 +337,10 @@ def swap_files(tape: Path, random: Random) -> str:
     if random.random() < 0.5:
         shutil.copy(one, other)
         return f"{one.name} as {other.name}"
-    aside = tape / "aside"
-    one.rename(aside)
+    moved = tape / "moved"
+    one.rename(moved)
     other.rename(one)
-    aside.rename(other)
+    moved.rename(other)
     return f"swapped {one.name} and {other.name}"
 
 

@@ -91,8 +91,8 @@ def plain_copy(source: Path, target: Path, events: int | None = None) -> None:
         if events is not None and name == "event":
             table = table.slice(0, events)
         elif events is not None and TABLES[name].kinds:
-            kept = sum(at <= events for at in table.column("at").to_pylist())
-            table = table.slice(0, kept)
+            rows = sum(at <= events for at in table.column("at").to_pylist())
+            table = table.slice(0, rows)
         store(
             target / f"{name}.arrow",
             table.combine_chunks().replace_schema_metadata(

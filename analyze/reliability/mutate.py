@@ -184,7 +184,7 @@ def attempt(kind: str, seed: int, home: Path, directory: Path) -> Report:
     )
 
 
-_LARGE = 1 << 30  # bytes that a kept input may have
+_LARGE = 1 << 30  # bytes that a stored input may have
 
 
 def _is_large(path: Path) -> bool:

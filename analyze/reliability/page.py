@@ -163,12 +163,12 @@ SECTIONS = (
 )
 
 
-def markdown(kept: dict[str, Result]) -> str:
-    """The page; `kept` has the result and the date of each section that was measured."""
+def markdown(results: dict[str, Result]) -> str:
+    """The page; `results` has the result and the date of each section that was measured."""
     with_cpus = f"Linux {platform.release()}"
     parts = [_HEAD.format(machine=with_cpus)]
     for section in SECTIONS:
-        found = kept.get(section.name)
+        found = results.get(section.name)
         command = " ".join(section.command)
         parts.append(f"## {section.title}\n\n{section.prose}\n")
         if found is None:

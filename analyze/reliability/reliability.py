@@ -34,8 +34,8 @@ def measure(section: page.Section, work: Path) -> bool:
     except ValueError:
         print(f"reliability: {section.name}: no result", file=sys.stderr)
         return False
-    kept = {"date": time.strftime("%Y-%m-%d"), "result": result}
-    (work / f"{section.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    results = {"date": time.strftime("%Y-%m-%d"), "result": result}
+    (work / f"{section.name}.json").write_text(json.dumps(results, indent=1) + "\n")
     return done.returncode == 0
 
 
@@ -50,12 +50,12 @@ def main() -> int:
     arguments.work.mkdir(parents=True, exist_ok=True)
     chosen = [] if arguments.page_only else arguments.only or names
     wrong = [s.name for s in page.SECTIONS if s.name in chosen and not measure(s, arguments.work)]
-    kept = {
+    results = {
         name: json.loads(file.read_text())
         for name in names
         if (file := arguments.work / f"{name}.json").is_file()
     }
-    arguments.out.write_text(page.markdown(kept))
+    arguments.out.write_text(page.markdown(results))
     if wrong:
         print(f"reliability: failed: {', '.join(wrong)}", file=sys.stderr)
     return 1 if wrong else 0

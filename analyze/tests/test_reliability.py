@@ -144,12 +144,12 @@ def test_the_page_has_every_section_and_marks_what_failed() -> None:
             "dat", 1, "flip", "pagetape import t.dat", "", 1, 0.2, 1 << 26, "pagetape: x"
         ),
     ]
-    kept = {
+    results = {
         "mutated": {"date": "2026-01-01", "result": mutate.summary(reports)},
         "fuzz": {"date": "2026-01-02", "result": {"targets": fuzz.parse(FUZZED)}},
         "storm": {"date": "2026-01-03", "result": {"storm": {"events": 5, "lost": 0}}},
     }
-    text = page.markdown(kept)
+    text = page.markdown(results)
     for section in page.SECTIONS:
         assert f"\n## {section.title}\n" in text
         assert (Path(mutate.__file__).parents[2] / section.command[0]).is_file()
@@ -158,7 +158,7 @@ def test_the_page_has_every_section_and_marks_what_failed() -> None:
     assert "| import | 1 | 0 | 1 | 0 |" in text
     assert "| fuzz_dat | 120,034 | 1.017 | 512 | 2,048 | none |" in text
     assert "| storm events | 5 |" in text
-    assert text.count("not measured") == len(page.SECTIONS) - len(kept)
+    assert text.count("not measured") == len(page.SECTIONS) - len(results)
 
 
 def test_every_fault_names_tests_that_there_are() -> None:
