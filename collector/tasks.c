@@ -18,7 +18,7 @@ enum {
 	COMM = sizeof(((struct task *)0)->comm),
 	MIN_LINES = 1 << 16,
 	MAX_FILE = 1 << 30,    /* bytes; a task of 4 million has a line of 30 to 250 */
-	MAX_CGROUPS = 1 << 16, /* the array is kept sorted: more would take quadratic time */
+	MAX_CGROUPS = 1 << 16, /* the array is always sorted: more would take quadratic time */
 };
 
 #ifndef CLONE_INTO_CGROUP

@@ -19,8 +19,8 @@
 -- Tier: A
 --
 -- Parameters:
---   high_min  BIGINT  Pages a list may always hold. Default: from the snapshot.
---   high_max  BIGINT  Pages a list may grow to. Default: from the snapshot.
+--   high_min  BIGINT 0..1000000000  Pages a list may always hold. Default: from the snapshot.
+--   high_max  BIGINT 0..1000000000  Pages a list may grow to. Default: from the snapshot.
 --
 -- Columns:
 --   tape        VARCHAR    The tape.

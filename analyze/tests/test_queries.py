@@ -82,3 +82,20 @@ def test_a_malformed_header_is_refused(text: str) -> None:
 def test_a_column_doc_may_span_lines() -> None:
     q = query.parse("q", "-- T.\n--\n-- Columns:\n--   nr  BIGINT  How\n--      many.\nSELECT 1")
     assert q.columns == (query.Column("nr", "BIGINT", "How many."),)
+
+
+RANGED = [(q, p) for q in query.reports().values() for p in q.parameters if p.type != "VARCHAR"]
+
+
+@pytest.mark.parametrize(("q", "p"), RANGED, ids=lambda x: x.name)
+def test_a_number_out_of_range_is_refused_and_its_limits_are_not(
+    q: query.Query, p: query.Parameter, empty: Path, golden: Path
+) -> None:
+    assert p.least is not None and p.most is not None
+    with Database([Tape(empty)]) as db:
+        for value in (p.least - 1, p.most + 1, -(2**63), 2**63, 2**64, float("nan")):
+            with pytest.raises(query.ParameterError, match="is not in"):
+                db.run(q, {p.name: value})
+    with Database([Tape(golden)]) as db:
+        for value in (p.least, p.most):
+            db.run(q, {p.name: value})

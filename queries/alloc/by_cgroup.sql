@@ -7,7 +7,7 @@
 -- Tier: A
 --
 -- Parameters:
---   top  BIGINT = 25  Maximum number of rows.
+--   top  BIGINT 0..1000000000 = 25  Maximum number of rows.
 --
 -- Columns:
 --   cgroup           VARCHAR  Path of the control group; [unknown] if the tape does not record it.

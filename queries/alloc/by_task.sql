@@ -6,7 +6,7 @@
 -- Tier: A
 --
 -- Parameters:
---   top  BIGINT = 25  Maximum number of rows.
+--   top  BIGINT 0..1000000000 = 25  Maximum number of rows.
 --
 -- Columns:
 --   comm        VARCHAR  Thread name, or the pid if the name is unknown.

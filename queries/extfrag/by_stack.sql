@@ -7,7 +7,7 @@
 -- Tier: A
 --
 -- Parameters:
---   top  BIGINT = 25  Maximum number of rows.
+--   top  BIGINT 0..1000000000 = 25  Maximum number of rows.
 --
 -- Columns:
 --   below_pageblock      BIGINT   Fallbacks below pageblock order: they mix migratetypes.

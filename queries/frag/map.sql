@@ -12,8 +12,8 @@
 -- Tier: A
 --
 -- Parameters:
---   snapshot  INTEGER       Number of the snapshot. Default: the last.
---   width     INTEGER = 64  Pageblocks per line.
+--   snapshot  INTEGER 0..65535       Number of the snapshot. Default: the last.
+--   width     INTEGER 1..4096 = 64  Pageblocks per line.
 --
 -- Columns:
 --   node  USMALLINT  NUMA node.

@@ -7,7 +7,7 @@
 -- Tier: A
 --
 -- Parameters:
---   page_order  INTEGER  Order of the indices. Default: the pageblock order.
+--   page_order  INTEGER 0..63  Order of the indices. Default: the pageblock order.
 --
 -- Columns:
 --   at_s                 DOUBLE     Seconds after the tape's first event.

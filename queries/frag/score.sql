@@ -11,7 +11,7 @@
 -- Tier: A
 --
 -- Parameters:
---   proactiveness  INTEGER  vm.compaction_proactiveness, 0 to 100. Default: the machine's value.
+--   proactiveness  INTEGER 0..100  vm.compaction_proactiveness, 0 to 100. Default: the machine's value.
 --
 -- Columns:
 --   snapshot  USMALLINT  Number of the snapshot; null between snapshots (a sample, or the end of a replay interval).

@@ -13,7 +13,7 @@
 -- Tier: A
 --
 -- Parameters:
---   stranded_s  DOUBLE = 10  A page is stranded after this many seconds on the list.
+--   stranded_s  DOUBLE 0..1000000000 = 10  A page is stranded after this many seconds on the list.
 --
 -- Columns:
 --   tape            VARCHAR    The tape.

@@ -226,6 +226,8 @@ class Database:
         Raises ParameterError for a bad value, TapeError for an unreadable tape.
         """
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
+        for parameter in question.parameters:
+            parameter.check(chosen[parameter.name])
         self._make_for(question)
         return self._interruptible(lambda: self._ask(question.sql, chosen))
 

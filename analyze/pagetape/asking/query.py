@@ -14,7 +14,7 @@ A header is the comment block at the head of the file:
     -- Tier: A
     --
     -- Parameters:
-    --   interval_ms  BIGINT = 1000  Width of one row.
+    --   interval_ms  BIGINT 1..1000000 = 1000  Width of one row.
     --
     -- Columns:
     --   nr  BIGINT  Number of events.
@@ -23,6 +23,8 @@ A query with the line `Tapes: several` compares tapes, and its first tape is the
 queries take one tape. A query with `Nodes: several` compares the nodes of a machine; on a machine
 with one node, the report prints a note. `Tier` is the tier of the numbers if the tape is a
 prediction: A is placement, B is modelled feedback, - is for queries about recordings only.
+
+A parameter that is a number has a range; both limits are allowed.
 
     queries/<group>/<name>.sql  the report <group>.<name>
     queries/views/              views for all queries
@@ -45,7 +47,8 @@ _SEVERAL = "Tapes: several"
 _NODES = "Nodes: several"
 _TIER = re.compile(r"Tier: ([AB-])")
 _PARAMETER = re.compile(
-    r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: = (?P<default>\S+))?  +(?P<doc>.+)"
+    r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: (?P<least>\d+)\.\.(?P<most>\d+))?"
+    r"(?: = (?P<default>\S+))?  +(?P<doc>.+)"
 )
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
 
@@ -78,11 +81,21 @@ class Parameter:
     type: str
     default: Any
     doc: str
+    least: int | None = None
+    most: int | None = None  # None: the parameter is not a number of the user's
 
     @property
     def convert(self) -> Callable[[str], Any]:
         """The function that converts text to a value."""
         return _PYTHON[self.type]
+
+    def check(self, value: Any) -> None:
+        """Raise ParameterError if the value is out of the range."""
+        if value is None or self.least is None or self.most is None:
+            return
+        if not self.least <= value <= self.most:  # NaN is not, either
+            name = self.name.replace("_", " ")
+            raise ParameterError(f"{name} {value} is not in {self.least} to {self.most}")
 
 
 @dataclass(frozen=True)
@@ -147,6 +160,8 @@ def parse(name: str, text: str) -> Query:
                 m["type"],
                 None if m["default"] is None else _PYTHON[m["type"]](m["default"]),
                 m["doc"],
+                None if m["least"] is None else int(m["least"]),
+                None if m["most"] is None else int(m["most"]),
             )
             for m in _entries(_PARAMETER, sections["Parameters"])
         )

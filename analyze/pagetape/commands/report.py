@@ -71,7 +71,7 @@ def _command(q: query.Query) -> click.Command:
             type=p.convert,
             default=p.default,
             show_default=p.default is not None,
-            help=p.doc,
+            help=p.doc if p.least is None else f"{p.doc} {p.least} to {p.most}.",
         )
         for p in q.parameters
     ]
