@@ -7,10 +7,11 @@ turns them into one line on stderr and an exit status:
 
     0  success         130  interrupted
     1  failure         141  the reader of the output has gone
-    2  bad usage
+    2  bad usage       143  terminated by SIGTERM (129: SIGHUP)
 """
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -115,6 +116,15 @@ def run(args: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _end(number: int, _frame: object) -> None:
+    """End as an exception does, which removes temporary files; a second signal ends at once."""
+    signal.signal(number, signal.SIG_DFL)
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """The entry point of the `pagetape` script."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
     sys.exit(run())

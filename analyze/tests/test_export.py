@@ -223,7 +223,12 @@ def test_a_file_that_is_there_stays(golden: Path, tmp_path: Path, pagetape: Run)
     said = pagetape("export", golden, "-o", out)
     assert (said.status, out.read_text()) == (1, "mine")
     assert "exists already (--force replaces it)" in said.err
-    assert pagetape("export", golden, "-o", out, "--force").status == 0
+    said = pagetape("export", golden, "-o", out, "--force")
+    assert (said.status, out.read_text()) == (1, "mine")
+    assert "was not written by pagetape" in said.err
+    out.unlink()
+    for made in range(2):
+        assert pagetape("export", golden, "-o", out, *["--force"] * made).status == 0
     assert drawn(out)
 
 

@@ -112,10 +112,12 @@ def test_a_sweep_that_was_killed_goes_on(small: Path, tmp_path: Path, pagetape: 
     killed.with_name(killed.name + ".json").unlink()
     for run in (killed, begun):
         shutil.rmtree(run.with_name(run.name + ".tape"))
-        part = run.with_name(run.name + ".tape.part")
+        part = run.with_name(f".{run.name}.tape.0123abcd.part")
         part.mkdir()
         (part / "zone.part").touch()
-    begun.with_name(begun.name + ".json").rename(begun.with_name(begun.name + ".json.part"))
+    begun.with_name(begun.name + ".json").rename(
+        begun.with_name(f".{begun.name}.json.0123abcd.part")
+    )
     again = pagetape(*sweep_it).json
     assert (again["made"], again["reused"]) == (2, 2)
     assert again["runs"] == first["runs"]

@@ -29,7 +29,7 @@ def add(tape_dir: TapeDir, at: datetime, *, finished: bool = True) -> Path:
     path = tape_dir.place(at)
     tape = Writer(path, tape_dir.mark())
     tape.close()
-    (path / "weight").write_bytes(bytes(1_000_000))
+    (path / "stack.part").write_bytes(bytes(1_000_000))
     if not finished:
         os.truncate(path / "event.arrow", (path / "event.arrow").stat().st_size - 10)
     return path

@@ -252,7 +252,7 @@ class Database:
             answer = pool.submit(ask)
             try:
                 return answer.result()
-            except KeyboardInterrupt:
+            except BaseException:  # Ctrl-C or SIGTERM
                 self._db.interrupt()
                 raise
 

@@ -70,7 +70,11 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
             "LLFree cannot read compressed traces: use a name without .gz", param_hint="--output"
         )
     source = Tape(tape)
-    with console.progress("export") as bar, output.whole_file(out, replace=force) as file:
+    mark = {"llfree": llfree.MARK, "perfetto": perfetto.MARK}[which]
+    with (
+        console.progress("export") as bar,
+        output.whole_file(out, replace=force, mark=mark, inputs=[tape]) as file,
+    ):
         if which == "llfree":
             made = llfree.write(source, file, bar)
         else:

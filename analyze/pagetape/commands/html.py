@@ -9,8 +9,10 @@ import click
 
 from pagetape import answer
 from pagetape.commands import options
+from pagetape.pages.document import MARK
 from pagetape.pages.page import page
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import output
 
 
 @click.command("html")
@@ -30,10 +32,14 @@ def command(tapes: tuple[Path, ...], out: Path) -> None:
     The first tape is the base of the comparison. The page needs no network and no script, follows
     the browser's light or dark mode, and prints well. Hover over a mark to see its exact value.
 
+    The command replaces a page that pagetape wrote before, but no other file.
+
     \b
     Example:
       pagetape html base.tape model.tape whatif.tape -o report.html
     """
-    text = page([Tape(path) for path in tapes])
-    out.write_text(text, "utf-8")
-    click.echo(f"{out}: {answer.size(len(text.encode()))}")
+    output.check_file_free(out, replace=True, mark=MARK, inputs=tapes)
+    text = page([Tape(path) for path in tapes]).encode()
+    with output.whole_file(out, replace=True, mark=MARK, inputs=tapes) as file:
+        file.write(text)
+    click.echo(f"{out}: {answer.size(len(text))}")

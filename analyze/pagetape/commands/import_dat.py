@@ -34,7 +34,7 @@ def import_dat(
 
     Raises TapeError if `proc` is from another kernel, and OSError for an unreadable `dat`.
     """
-    output.check_free(out, replace=replace)
+    output.check_free(out, replace=replace, inputs=[dat])
     machine = proc.facts if proc else {}
     source = DatFile(str(dat), machine.get("migratetypes", ()))
     try:
@@ -47,7 +47,9 @@ def import_dat(
             )
         veil = Veil(private) if private else None
         with (
-            output.whole_tape(out, veil.facts(facts) if veil else facts, replace=replace) as tape,
+            output.whole_tape(
+                out, veil.facts(facts) if veil else facts, replace=replace, inputs=[dat]
+            ) as tape,
             console.progress("import") as bar,
         ):
             sink = Veiled(tape, veil) if veil else tape
@@ -66,13 +68,13 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
 
     Raises TapeError if `old` is a replay or unfinished.
     """
-    output.check_free(out, replace=replace)
+    output.check_free(out, replace=replace, inputs=[old])
     tape, veil = Tape(old), Veil(how)
     if "replay" in tape.facts:
         raise TapeError(errno.EINVAL, f"{old}: is a replay; import its recording instead")
     if not tape.complete or Found.of(old):
         raise TapeError(errno.EINVAL, f"{old}: is unfinished; import it first without --private")
-    with output.whole_tape(out, veil.facts(tape.facts), replace=replace) as made:
+    with output.whole_tape(out, veil.facts(tape.facts), replace=replace, inputs=[old]) as made:
         sink = Veiled(made, veil)
         for name in tape.tables:
             for batch in tape.batches(name):

@@ -11,6 +11,7 @@ import click
 
 from pagetape.commands import options, record
 from pagetape.recording import service
+from pagetape.tapes import output
 
 
 def _systemctl(*words: str) -> None:
@@ -50,7 +51,9 @@ def _check_ours(path: Path) -> None:
 def _install(path: Path, text: str, *, run: bool) -> None:
     _check_ours(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    mark = service.MARK.encode()
+    with output.whole_file(path, replace=True, mark=mark, inputs=()) as file:
+        file.write(text.encode())
     path.chmod(0o644)
     if run:
         _systemctl("daemon-reload")

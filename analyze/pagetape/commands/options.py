@@ -139,7 +139,7 @@ policy_libs = click.option(
     metavar="FILE.so",
     help="Shared object with your own policy, for --policy. Repeatable.",
 )
-force = click.option("--force", is_flag=True, help="Replace an existing output.")
+force = click.option("--force", is_flag=True, help="Replace an output that pagetape wrote before.")
 output = click.option(
     "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="Output tape."
 )

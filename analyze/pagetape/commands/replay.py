@@ -175,7 +175,7 @@ def command(
         )
     error = None
     if out is not None:
-        output.check_free(out, replace=force)
+        output.check_free(out, replace=force, inputs=[tape])
         check(source, run)
         if not is_own(source, run):
             with console.progress("model error") as bar:

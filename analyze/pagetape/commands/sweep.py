@@ -14,9 +14,11 @@ import click
 
 from pagetape import answer, console
 from pagetape.commands import options
+from pagetape.pages.document import MARK
 from pagetape.replaying import kernels, preference, sweep
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import output
 
 METRICS = (
     "fallbacks below pageblock order",
@@ -264,7 +266,9 @@ def command(
         )
     ]
     cases = sweep.shard(sweep.matrix(opened, runs), *shard)
-    out.mkdir(parents=True, exist_ok=True)
+    if html is not None:
+        output.check_file_free(html, replace=True, mark=MARK, inputs=tapes)
+    output.make_directory(out, tapes)
     missing = [case for case in cases if case.result(out) is None]
     threads = jobs or len(os.sched_getaffinity(0))
     models = models or sweep.most_models(opened, threads)
@@ -279,7 +283,8 @@ def command(
     if html is not None:
         from pagetape.pages.sweep_page import sweep_page
 
-        html.write_text(sweep_page(found, metrics), "utf-8")
+        with output.whole_file(html, replace=True, mark=MARK, inputs=tapes) as file:
+            file.write(sweep_page(found, metrics).encode())
     if as_json:
         answer.emit({"runs": found, "made": len(missing), "reused": len(cases) - len(missing)})
     else:

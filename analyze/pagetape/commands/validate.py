@@ -14,6 +14,7 @@ from pagetape.replaying import kernels
 from pagetape.replaying.validate_run import DECISIONS
 from pagetape.replaying.validation import END_STATE, validate
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
 
 
@@ -88,6 +89,8 @@ def command(
       pagetape report model.exactness found.tape
     """
     source = Tape(tape)
+    if out is not None:
+        output.check_free(out, replace=force, inputs=[tape])
     console.report(kernels.note(source, kernel))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)

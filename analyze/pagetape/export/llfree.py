@@ -3,7 +3,8 @@
 
 The format is documented only by its reader (read in June 2026). Numbers are little endian. The
 file consists of pages of 4 KiB. The first page has three numbers of 32 bits: the pages that
-follow, the CPUs, the highest pfn. Each other page belongs to one CPU, in the order of time:
+follow, the CPUs, the highest pfn. The end of that page, which the reader ignores, has pagetape's
+mark. Each other page belongs to one CPU, in the order of time:
 
     bytes 0-3     the CPU
     bytes 16-     255 entries of 128 bits; an entry with pfn 0 ends the page
@@ -29,6 +30,8 @@ import pyarrow.compute as pc
 
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
+
+MARK = b"pagetape llfree trace"
 
 _PAGE = 4096
 _ENTRIES = 255  # per page
@@ -143,7 +146,7 @@ class _Trace:
         self._base, self._max_pfn = _bounds(tape)
         self._cpus = int(tape.facts.get("cpus") or 0)
         self.entries = 0
-        file.write(bytes(_PAGE))
+        file.write(MARK.rjust(_PAGE, b"\0"))
 
     def add(self, batch: pa.RecordBatch) -> None:
         rows = _used(batch, self._base)

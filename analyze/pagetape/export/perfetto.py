@@ -42,6 +42,8 @@ _PARTS = (
     "marks",
 )
 
+MARK = b'"made_by": "pagetape"'  # in every trace
+
 Event = dict[str, Any]
 
 
@@ -78,7 +80,8 @@ def write(
     progress: Callable[[float], None] = lambda _share: None,
 ) -> dict[str, int]:
     """Write the timeline; returns the number of its events by kind."""
-    about = {name: tape.facts.get(name) for name in ("kernel", "host", "cpus")}
+    about: dict[str, Any] = {"made_by": "pagetape"}
+    about |= {name: tape.facts.get(name) for name in ("kernel", "host", "cpus")}
     nr: Counter[str] = Counter()
     file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":['.encode())
     for event in events(tape, bin_ns, progress):

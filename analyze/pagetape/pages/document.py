@@ -12,6 +12,8 @@ from typing import Any
 from pagetape import answer
 from pagetape.replaying.playback import NOT_MODELLED
 
+MARK = b'<meta name="generator" content="pagetape'  # in every page
+
 
 def document(title: str, parts: Iterable[str]) -> str:
     """A whole page: head, style and footer around the parts."""
@@ -25,6 +27,7 @@ def document(title: str, parts: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'{MARK.decode()} {version("pagetape")}">'
         f"<title>{escape(title)} - pagetape</title><style>{css}</style></head>"
         f"<body>{''.join(parts)}{footer}</body></html>\n"
     )

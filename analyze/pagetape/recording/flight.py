@@ -237,7 +237,7 @@ class Flight:
         facts = first.facts | self._tape_dir.mark() | {"flight": flight}
         veil = Veil(self._private) if self._private else None
         public = veil.facts(facts) if veil else facts
-        with output.whole_tape(path, public, replace=False) as written:
+        with output.whole_tape(path, public, replace=False, inputs=()) as written:
             tape = Veiled(written, veil) if veil else written
             number, events = 0 if first.whole else 1, 0
             for segment in self._segments:

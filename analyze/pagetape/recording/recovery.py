@@ -90,7 +90,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
 
     `private` makes a private tape. A recording that was private from the start has no spool.
     """
-    output.check_free(out, replace=replace)
+    output.check_free(out, replace=replace, inputs=[path])
     old = Tape(path)
     found = Found.of(path)
     if found is None:
@@ -104,7 +104,9 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
     times = {ts for name in _PLACED for ts in old.table(name).column("ts").to_pylist()}
     try:
         with (
-            output.whole_tape(out, veil.facts(facts) if veil else facts, replace=replace) as made,
+            output.whole_tape(
+                out, veil.facts(facts) if veil else facts, replace=replace, inputs=[path]
+            ) as made,
             console.progress("import") as bar,
         ):
             tape = Veiled(made, veil) if veil else made

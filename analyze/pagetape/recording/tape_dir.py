@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.tapes import output, temporary
 from pagetape.tapes.spool import Found
 
 # The fact that marks a TapeDir's tapes.
@@ -51,8 +52,7 @@ class TapeDir:
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self.made = 0
         self.removed = 0
-        for part in directory.glob(f"{self._host}-*.tape.part"):
-            shutil.rmtree(part)  # left behind by a killed recorder
+        temporary.remove_leftovers(directory, f".{self._host}-")
 
     def mark(self) -> dict[str, Any]:
         """Facts of the next tape: its recorder and its number."""
@@ -104,6 +104,7 @@ def _removable(path: Path) -> bool:
     """Whether the recorder of a TapeDir made the tape and finished it."""
     try:
         tape = Tape(path)
-        return MARK in tape.facts and tape.complete and Found.of(path) is None
+        finished = tape.complete and Found.of(path) is None
+        return MARK in tape.facts and finished and output.is_own(path)
     except OSError:  # damaged, or of another version: do not remove it
         return False

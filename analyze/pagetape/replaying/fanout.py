@@ -193,7 +193,7 @@ def read_all(groups: Sequence[Group], threads: int, most: int) -> None:
     try:
         for worker in workers:
             worker.join()
-    except KeyboardInterrupt as e:
+    except BaseException as e:  # Ctrl-C or SIGTERM
         pool.stop(e)
         for worker in workers:
             worker.join()

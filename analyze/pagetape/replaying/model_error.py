@@ -8,7 +8,6 @@ The tape of a what-if contains it as the table model_error.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from pagetape.replaying.playback import NewTape, Run, Source, play
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache
+from pagetape.tapes import cache, output
 
 _SCHEMA = TABLES["model_error"].arrow
 
@@ -48,9 +47,8 @@ def measure(tape: Tape, near: Path, progress: Progress = silent) -> pa.Table:
         return _SCHEMA.empty_table()
 
     def make() -> pa.Table:
-        where = near.absolute().parent
-        with tempfile.TemporaryDirectory(prefix=f".{near.name}.", dir=where) as directory:
-            out = Path(directory) / "model.tape"
+        with output.scratch_dir(near) as directory:
+            out = directory / "model.tape"
             run = Run("auto", ())
             source = Source(tape, inferred(tape), preferences(tape))
             play(source, run, NewTape(out, counted=True), progress)

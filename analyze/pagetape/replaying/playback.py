@@ -357,7 +357,15 @@ def play(
         writer = None
         if new is not None:
             facts = source.tape.facts | {"replay": made_by(source.tape, run)}
-            writer = stack.enter_context(output.whole_tape(new.path, facts, replace=new.replace))
+            writer = stack.enter_context(
+                output.whole_tape(
+                    new.path,
+                    facts,
+                    replace=new.replace,
+                    inputs=[source.tape.path],
+                    durable=not new.counted,
+                )
+            )
             for name, rows in (("inferred", source.inferred), ("model_error", new.model_error)):
                 for batch in rows.to_batches() if rows else []:
                     writer.write(name, batch)

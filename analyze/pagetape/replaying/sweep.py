@@ -170,7 +170,9 @@ class _Reader:
         made = made_by(case.tape, case.run) | {"clock": case.tape.clock}
         facts = case.tape.facts | {"replay": made}
         path = self._directory / f"{case.name}.tape"
-        writer = self._open.enter_context(output.whole_tape(path, facts, replace=True))
+        writer = self._open.enter_context(
+            output.whole_tape(path, facts, replace=True, inputs=[case.tape.path], durable=False)
+        )
         for batch in self._error.to_batches():
             writer.write("model_error", batch)
         return self._open.enter_context(Playback(self._source, case.run, writer, counted=True))
@@ -187,9 +189,15 @@ class _Reader:
         metrics = comparison.beside_model(comparison.metrics(tape, threads=1), self._error)
         made = {"tape": self._case.label, "name": self._case.name} | found
         made |= {"lost": Loss.of(tape).total, "metrics": metrics}
-        part = self._directory / f"{self._case.name}.json.part"
-        part.write_text(json.dumps(answer.plain(made), indent=1) + "\n", "utf-8")
-        part.rename(self._directory / f"{self._case.name}.json")
+        text = json.dumps(answer.plain(made), indent=1) + "\n"
+        with output.whole_file(
+            self._directory / f"{self._case.name}.json",
+            replace=True,
+            mark=json.dumps(self._case.name).encode(),
+            inputs=[self._case.tape.path],
+            durable=False,
+        ) as file:
+            file.write(text.encode())
 
     def close(self) -> None:
         self._open.__exit__(_Unfinished, _Unfinished(), None)

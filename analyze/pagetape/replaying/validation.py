@@ -128,7 +128,9 @@ def validate(
         writer: Writer | None = None
         if out is not None:
             facts = tape.facts | {"validate": {"kernel": row, "tape": tape.path.name}}
-            writer = stack.enter_context(output.whole_tape(out, facts, replace=replace))
+            writer = stack.enter_context(
+                output.whole_tape(out, facts, replace=replace, inputs=[tape.path])
+            )
             for batch in tape.batches("lost"):
                 writer.write("lost", batch)
 

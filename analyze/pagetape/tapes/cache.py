@@ -2,13 +2,15 @@
 """The user's cache of tables that are expensive: a run of the engine, or a long query.
 
 The key is a hash of the recording and of the installed pagetape: a changed tape or another
-pagetape recomputes the table. Without a writable cache, every call computes it.
+pagetape recomputes the table. Without a writable cache, every call computes it. The cache belongs
+to one user: no other can read it, or put tables into it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Iterable
 from functools import cache
 from hashlib import blake2b
@@ -18,6 +20,7 @@ import pyarrow as pa
 
 import pagetape
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import temporary
 
 _PARTS = {".py", ".sql", ".toml", ".so"}
 _CHUNK = 1 << 20
@@ -46,19 +49,57 @@ def contents(tape: Tape) -> str:
     return digest(tape.path.glob("*.arrow"))
 
 
+def _directory(what: str) -> Path | None:
+    """The directory for tables `what`, which only this user can read and change; None without one.
+
+    A directory of another user, or a link in its place, is not used.
+    """
+    above = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        if not above.is_dir():
+            above.mkdir(mode=0o700, parents=True)
+        if above.stat().st_uid != os.geteuid():
+            return None
+        for directory in (above / "pagetape", above / "pagetape" / what):
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(mode=0o700)
+            found = directory.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                return None
+            if found.st_mode & 0o077:
+                directory.chmod(0o700)
+    except OSError:
+        return None
+    return above / "pagetape" / what
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table | None:
+    """A table of the cache; None if there is no sound one."""
+    with contextlib.suppress(OSError, pa.ArrowException, ValueError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            status = os.fstat(fd)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                found = pa.ipc.open_file(file).read_all()
+                found.validate(full=True)
+                return found if found.schema.equals(schema) else None
+    return None
+
+
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
     """The table `what` of `tape`: from the cache, or computed and put into the cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(home) / "pagetape" / what / f"{contents(tape)}-{build()}.arrow"
-    with contextlib.suppress(OSError, pa.ArrowInvalid):
-        found = pa.ipc.open_file(path).read_all()
-        if found.schema.equals(schema):
-            return found
+    directory = _directory(what)
+    if directory is None:
+        return make()
+    path = directory / f"{contents(tape)}-{build()}.arrow"
+    if (found := _read(path, schema)) is not None:
+        return found
     made = make()
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
+    with (
+        contextlib.suppress(OSError),
+        temporary.temporary(directory, f".{path.stem}.", file_mode=0o600) as part,
+    ):
         with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             writer.write_table(made)
-        part.rename(path)
+        part.replace(path)
     return made

@@ -1,60 +1,285 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates tapes and files atomically."""
+"""Creates tapes and files beside their place; they get their name when they are complete.
+
+An output replaces only what pagetape wrote: a tape is recognised by its contents, a file by the
+mark that its writer puts into it. It never replaces an input of the same command. A file is not
+readable by more users than the tapes that it is made from.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import gzip
-import shutil
-from collections.abc import Iterator
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pagetape.schemas.tape import TapeError, Writer, is_tape
+from pagetape.schemas import RENAMES, TABLES
+from pagetape.schemas.tape import TapeError, Writer
+from pagetape.tapes import temporary
+
+_SPOOL = "spool"  # directory in a tape: tapes/spool.py
+_SPOOLED = re.compile(r"cpu\d+(\.\w+)?|formats|tasks|checkpoint(\.part)?")
+_NEXT = "remove it, or choose another name"
+_MARK = b"pagetape.version"  # in the schema of every table
+_HEAD = 1 << 16  # bytes of a file that are searched for a mark
 
 
-def check_free(path: Path, *, replace: bool) -> None:
-    """Raise TapeError if `path` exists and may not be replaced."""
-    if not path.exists():
+def _place(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a path's target; None without a target."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _places(path: Path) -> set[tuple[int, int]]:
+    """The places of a path's target and of all directories above it, as far as they exist."""
+    real = Path(os.path.realpath(path))
+    return {place for one in (real, *real.parents) if (place := _place(one))}
+
+
+def _parts(given: Path) -> Iterator[Path]:
+    """An input, and the files in it if it is a tape."""
+    yield given
+    with contextlib.suppress(OSError):
+        yield from given.iterdir()
+        yield from (given / _SPOOL).iterdir()
+
+
+def _check_apart(path: Path, inputs: Iterable[Path]) -> None:
+    """Raise TapeError if an input is the output, is in it, or has it inside."""
+    mine, above = _place(path), _places(path)
+    for given in inputs:
+        if mine and any(mine in _places(part) for part in _parts(given)):
+            raise _refusal(path, f"is an input of this command ({given}): choose another name")
+        if _place(given) in above:
+            raise _refusal(path, f"is inside the input {given}: choose another place")
+
+
+def _refusal(path: Path, why: str) -> TapeError:
+    return TapeError(errno.EEXIST, f"{path}: {why}")
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a regular file and no link."""
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def _head(path: Path) -> bytes:
+    """The begin of a regular file, decompressed; nothing of anything else."""
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        if _is_file(path):
+            with path.open("rb") as file:
+                packed = file.read(2) == b"\x1f\x8b"
+                file.seek(0)
+                return gzip.GzipFile(fileobj=file).read(_HEAD) if packed else file.read(_HEAD)
+    return b""
+
+
+def _is_part(file: Path) -> bool:
+    """Whether a file or directory in a tape is a part of the tape."""
+    if file.name == _SPOOL and not file.is_symlink():
+        return all(_SPOOLED.fullmatch(one.name) and _is_file(one) for one in file.iterdir())
+    known = {*TABLES, *(old for renames in RENAMES.values() for old in renames.tables)}
+    return file.suffix in (".arrow", ".part") and file.stem in known and _is_file(file)
+
+
+def is_own(path: Path) -> bool:
+    """Whether a directory is a tape, and has nothing in it that pagetape did not write."""
+    try:
+        return (
+            not path.is_symlink()
+            and _MARK in _head(path / "event.arrow")
+            and all(map(_is_part, path.iterdir()))
+        )
+    except OSError:
+        return False
+
+
+def check_free(path: Path, *, replace: bool, inputs: Sequence[Path] = ()) -> None:
+    """Raise TapeError if no tape can be made at `path`, or if one exists and may not be replaced.
+
+    `inputs` are the files and directories that the command reads.
+    """
+    _check_apart(path, inputs)
+    if not os.path.lexists(path):
         return
     if not replace:
-        raise TapeError(errno.EEXIST, f"{path}: exists already (--force replaces it)")
-    if not is_tape(path):
-        raise TapeError(errno.EEXIST, f"{path}: exists and is not a tape")
+        raise _refusal(path, "exists already (--force replaces it)")
+    if path.is_symlink():
+        raise _refusal(path, "is a symbolic link: name the tape itself")
+    if not is_own(path):
+        raise _refusal(path, f"exists and is not a tape, or holds other files too: {_NEXT}")
+    if temporary.is_locked(path / _SPOOL):
+        raise TapeError(errno.EBUSY, f"{path}: is still being recorded")
 
 
 @contextlib.contextmanager
-def whole_tape(path: Path, facts: dict[str, Any], *, replace: bool) -> Iterator[Writer]:
-    """A new tape that gets its name when it is complete; `replace` permits an old tape."""
-    check_free(path, replace=replace)
-    part = path.with_name(path.name + ".part")
-    if part.is_dir() and all(file.suffix in (".arrow", ".part") for file in part.iterdir()):
-        shutil.rmtree(part)  # left behind by a killed process, maybe not yet a tape
+def _explained(path: Path, part: Path | None = None) -> Iterator[None]:
+    """Name `path` in errors that name its temporary `part` or no file."""
     try:
-        with Writer(part, facts, replace=True) as tape:
+        yield
+    except TapeError as e:
+        if part is None or part.name not in str(e):
+            raise
+        raise TapeError(e.errno, str(e.strerror).replace(str(part), str(path))) from e
+    except OSError as e:
+        if part is not None and e.filename not in (None, str(part)):
+            raise
+        raise TapeError(e.errno, f"{path}: {e.strerror or e}") from e
+
+
+def _beside(path: Path) -> str:
+    """The prefix of the temporaries that become `path`."""
+    return f".{path.name}."
+
+
+@contextlib.contextmanager
+def whole_tape(
+    path: Path,
+    facts: dict[str, Any],
+    *,
+    replace: bool,
+    inputs: Sequence[Path],
+    durable: bool = True,
+) -> Iterator[Writer]:
+    """A new tape that gets its name when it is complete; `replace` permits an old tape.
+
+    With `durable`, it is on the disk by then.
+    """
+    check_free(path, replace=replace, inputs=inputs)
+    with contextlib.ExitStack() as stack:
+        with _explained(path):
+            part = stack.enter_context(temporary.temporary(path.parent, _beside(path)))
+        stack.enter_context(_explained(path, part))
+        with Writer(part, facts, over=True) as tape:
             yield tape
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    if path.exists():
-        shutil.rmtree(path)
-    part.rename(path)
+        if durable:
+            temporary.sync(part)
+        if os.path.lexists(path):
+            check_free(path, replace=replace, inputs=inputs)
+            temporary.exchange(part, path)
+        else:
+            temporary.rename_new(part, path)
+        if durable:
+            temporary.sync_directory(path.parent)
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
-    """A new file that gets its name when it is complete; compressed if the name ends in .gz."""
-    if path.exists() and not replace:
-        raise FileExistsError(errno.EEXIST, "exists already (--force replaces it)", str(path))
-    part = path.with_name(path.name + ".part")
+def scratch_dir(near: Path) -> Iterator[Path]:
+    """A directory beside `near` for files that are needed only for a while."""
+    with contextlib.ExitStack() as stack:
+        with _explained(near):
+            found = stack.enter_context(temporary.temporary(near.absolute().parent, _beside(near)))
+        yield found
+
+
+def _readers(inputs: Iterable[Path]) -> tuple[int, set[int]]:
+    """Permission of group and others to read all inputs (0o044 or less), and the files' groups."""
+    bits, groups = 0o044, set()
+    for part in (part for given in inputs for part in _parts(given)):
+        try:
+            file = part.stat()
+        except FileNotFoundError:  # a link to nothing
+            continue
+        # To read a file in a directory takes the permission to enter it.
+        entered = (file.st_mode & 0o011) << 2 if stat.S_ISDIR(file.st_mode) else file.st_mode
+        bits &= entered
+        groups.add(file.st_gid)
+    return bits, groups
+
+
+def private_mode(above: Path, inputs: Sequence[Path]) -> int:
+    """The mode of a new file in the directory `above`, before the umask.
+
+    No more users can read it than each of the inputs. The owner always can.
+    """
+    bits, groups = _readers(inputs)
+    there = above.stat()
+    group = there.st_gid if there.st_mode & stat.S_ISGID else os.getegid()
+    if bits == 0o040 and groups != {group}:
+        bits = 0
+    return 0o600 | bits
+
+
+def make_directory(path: Path, inputs: Sequence[Path]) -> None:
+    """Create a directory and those above it, as private as the inputs; existing ones stay."""
+    with _explained(path):
+        for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
+            bits = private_mode(one.parent, inputs) & 0o044
+            with contextlib.suppress(FileExistsError):
+                one.mkdir(mode=0o700 | bits | bits >> 2)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+
+def _file_mode(path: Path, inputs: Sequence[Path]) -> int:
+    """The mode of a new file: private_mode(), and no wider than that of the file it replaces."""
+    mode = private_mode(path.parent, inputs)
+    return mode & path.stat().st_mode if path.exists() else mode
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether writing to `path` replaces nothing: it is a pipe, a terminal or /dev/null."""
     try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def check_file_free(path: Path, *, replace: bool, mark: bytes, inputs: Sequence[Path] = ()) -> None:
+    """Raise TapeError if no file can be made at `path`, or if one may not be replaced."""
+    if _is_stream(path):
+        return
+    _check_apart(path, inputs)
+    if not os.path.lexists(path):
+        return
+    if not replace:
+        raise _refusal(path, "exists already (--force replaces it)")
+    if mark not in _head(path) and not (_is_file(path) and not path.stat().st_size):
+        raise _refusal(path, f"exists and was not written by pagetape: {_NEXT}")
+
+
+@contextlib.contextmanager
+def whole_file(
+    path: Path, *, replace: bool, mark: bytes, inputs: Sequence[Path], durable: bool = True
+) -> Iterator[BinaryIO]:
+    """A new file that gets its name when it is complete; compressed if the name ends in .gz.
+
+    It must have `mark` near its begin; `replace` permits a file that has the mark, too.
+    """
+    if _is_stream(path):
+        with path.open("wb") as stream:
+            yield stream
+        return
+    check_file_free(path, replace=replace, mark=mark, inputs=inputs)
+    with contextlib.ExitStack() as stack:
+        with _explained(path):
+            mode = _file_mode(path, inputs)
+            part = stack.enter_context(
+                temporary.temporary(path.parent, _beside(path), file_mode=mode)
+            )
+        stack.enter_context(_explained(path, part))
         with part.open("wb") as plain:
             if path.suffix != ".gz":
                 yield plain
             else:
                 with gzip.GzipFile("", "wb", 6, plain, mtime=0) as packed:
                     yield cast(BinaryIO, packed)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        if durable:
+            temporary.sync(part)
+        if os.path.lexists(path):
+            check_file_free(path, replace=replace, mark=mark, inputs=inputs)
+            part.replace(path)
+        else:
+            temporary.rename_new(part, path)
+        if durable:
+            temporary.sync_directory(path.parent)
