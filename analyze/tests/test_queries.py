@@ -9,7 +9,7 @@ import pytest
 from pagetape import answer
 from pagetape.asking import query
 from pagetape.asking.database import Database
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape, TapeError, Writer
 
 ANSWERS = Path(__file__).parent / "golden" / "answers"
 EVERY = [*query.reports().values(), *query.views()]
@@ -99,3 +99,39 @@ def test_a_number_out_of_range_is_refused_and_its_limits_are_not(
     with Database([Tape(golden)]) as db:
         for value in (p.least, p.most):
             db.run(q, {p.name: value})
+
+
+def with_event(path: Path, last: dict[str, object]) -> Tape:
+    """A tape with two allocations, the second with other values."""
+    event = {"ts": 10, "cpu": 0, "pid": 1, "kind": "alloc", "flags": 0, "pfn": 1, "page_order": 0}
+    with Writer(path, {}) as tape:
+        tape.rows("event", [event, event | {"ts": 11} | last])
+    return Tape(path)
+
+
+def test_arithmetic_that_overflows_blames_the_tape(tmp_path: Path) -> None:
+    q = query.reports()["alloc.by_order"]
+    with (
+        Database([with_event(tmp_path / "t.tape", {"page_order": 255})]) as db,
+        pytest.raises(TapeError, match="alloc.by_order: the tape has impossible values"),
+    ):
+        db.run(q)
+
+
+def test_a_timeline_has_a_bounded_number_of_intervals(tmp_path: Path) -> None:
+    q = query.internal()["perfetto.rates"]
+    values = {"machine_pid": 1, "bin_ns": 100_000_000}
+    for ts, fits in ((10**14, True), (2**62, False)):
+        with Database([with_event(tmp_path / f"{ts}.tape", {"ts": ts})]) as db:
+            if fits:
+                assert db.run(q, values).rows
+                continue
+            with pytest.raises(query.ParameterError, match="10 million intervals"):
+                db.run(q, values)
+
+
+def test_a_query_takes_memory_in_proportion_to_its_tapes(tmp_path: Path, small: Path) -> None:
+    with Database([Tape(small)]) as db:
+        (text,) = db.ask("SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'").rows[0]
+    assert text.endswith("GiB")
+    assert float(text.split()[0]) < 1.5

@@ -3,7 +3,7 @@
 -- Tier: A
 --
 -- Parameters:
---   interval_ms  BIGINT 1..1000000000 = 1000  Width of one row in milliseconds.
+--   interval_ms  BIGINT 1..9000000000000 = 1000  Width of one row in milliseconds.
 --
 -- Columns:
 --   at_s          DOUBLE  Start of the interval, seconds after the tape's first event.

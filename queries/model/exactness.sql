@@ -7,7 +7,7 @@
 -- Tier: A
 --
 -- Parameters:
---   interval_ms  BIGINT 0..1000000000 = 0  Width of one row in milliseconds, 1000 or more; 0 for one row over all time.
+--   interval_ms  BIGINT 0..9000000000000 = 0  Width of one row in milliseconds, 1000 or more; 0 for one row over all time.
 --
 -- Columns:
 --   at_s      DOUBLE     Start of the interval, seconds after the first interval; null for all time.

@@ -38,6 +38,7 @@ part AS (
         1 << least(l.page_order::INTEGER, m.pageblock_order) AS pages
     FROM listed AS l
     JOIN machine AS m USING (tape)
+    WHERE l.page_order < 20  -- no kernel has larger blocks
 ),
 
 free AS (

@@ -22,6 +22,15 @@ WITH stretch AS (
     FROM reclaim_window AS w
     JOIN machine AS m USING (tape)
     WHERE w.cause <> 'kswapd' AND m.start_ts IS NOT NULL
+),
+
+numbered AS (
+    SELECT
+        *,
+        (from_ts >> 22)::BIGINT AS first,
+        (until_ts >> 22)::BIGINT + 1 AS past,
+        sum(greatest(past - first, 0)) OVER () AS slices
+    FROM stretch
 )
 
 SELECT
@@ -30,5 +39,10 @@ SELECT
     cause,
     from_ts,
     until_ts,
-    unnest(range((from_ts >> 22)::BIGINT, (until_ts >> 22)::BIGINT + 1)) AS slice
-FROM stretch
+    unnest(
+        CASE
+            WHEN slices <= 100000000 THEN range(first, past)
+            ELSE error('the stretches of reclaim have more than 100 million slices of 4 ms')
+        END
+    ) AS slice
+FROM numbered

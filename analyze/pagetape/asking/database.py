@@ -61,6 +61,11 @@ MACHINE = pa.schema(
 )
 
 
+_MEMORY = 1 << 30  # bytes that queries may take, and more per byte of the tapes
+_MEMORY_PER_BYTE = 16
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+
+
 def labels(tapes: Sequence[Tape]) -> list[str]:
     """A short name for each tape: its file name, or its whole path if two file names are equal."""
     short = [tape.path.name.removesuffix(".tape") for tape in tapes]
@@ -168,6 +173,19 @@ def _tape_errors() -> Iterator[None]:
         raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
 
 
+@contextlib.contextmanager
+def _out_of_range(question: query.Query) -> Iterator[None]:
+    """Turn DuckDB's errors of arithmetic in our own query into a TapeError: the values are to
+    blame, as no kernel writes them."""
+    try:
+        yield
+    except duckdb.DataError as e:
+        why = str(e).splitlines()[0]
+        raise TapeError(
+            errno.EBADMSG, f"{question.name}: the tape has impossible values: {why}"
+        ) from e
+
+
 class Database:
     """A DuckDB connection over some tapes. It creates a view when a statement names it."""
 
@@ -179,6 +197,7 @@ class Database:
         directory, limit = self._spill_dir.enter_context(spill_dir())
         self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")
         self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
+        self._limit_memory(tapes)
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
         self._unmade: dict[str, Table | query.Query] = {**TABLES}
@@ -197,6 +216,17 @@ class Database:
             )
         for macro in query.macros():
             self._db.execute(macro.sql)
+
+    def _limit_memory(self, tapes: Sequence[Tape]) -> None:
+        """Lower DuckDB's own limit, most of the machine's memory: no query over a small tape needs
+        that much, unless the tape has impossible values. Larger results go to the disk."""
+        files = [file for tape in tapes for file in tape.path.glob("*.arrow")]
+        limit = _MEMORY + _MEMORY_PER_BYTE * sum(file.stat().st_size for file in files)
+        setting = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
+        (own,) = self._db.execute(setting).fetchone() or ("",)
+        number, unit = own.split()
+        if limit < float(number) * _UNITS[unit]:
+            self._db.execute(f"SET memory_limit = '{limit}B'")
 
     def _make_for(self, question: query.Query) -> None:
         self._make(re.findall(r"\w+", question.sql))
@@ -229,7 +259,8 @@ class Database:
         for parameter in question.parameters:
             parameter.check(chosen[parameter.name])
         self._make_for(question)
-        return self._interruptible(lambda: self._ask(question.sql, chosen))
+        with _out_of_range(question):
+            return self._interruptible(lambda: self._ask(question.sql, chosen))
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
         """The answer to one statement; raises duckdb.Error if `sql` is not one statement.
@@ -244,7 +275,8 @@ class Database:
         columns = ", ".join(_typed(column) for column in table.columns)
         sql = f"SELECT {columns} FROM ({question.sql})"
         self._make_for(question)
-        return self._interruptible(lambda: self._rows(sql, table))
+        with _out_of_range(question):
+            return self._interruptible(lambda: self._rows(sql, table))
 
     def _interruptible(self, ask: Callable[[], _T]) -> _T:
         """Run `ask` on another thread: DuckDB reacts late to Ctrl-C on the main thread."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pagetape import answer, console
+from pagetape.asking import query
 from pagetape.commands import options
 from pagetape.export import llfree, perfetto
 from pagetape.schemas.tape import Tape
@@ -78,7 +79,10 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
         if which == "llfree":
             made = llfree.write(source, file, bar)
         else:
-            made = perfetto.write(source, file, round(interval * 1e9), bar)
+            try:
+                made = perfetto.write(source, file, round(interval * 1e9), bar)
+            except query.ParameterError as e:
+                raise click.BadParameter(str(e), param_hint="--interval") from e
     made["bytes"] = out.stat().st_size
     loss = Loss.of(source)
     if as_json:

@@ -4,7 +4,7 @@
 --
 -- Parameters:
 --   machine_pid  BIGINT  Pid that stands for the page allocator.
---   bin_ns       BIGINT  Width of one interval, ns.
+--   bin_ns       BIGINT 1000..1000000000000000000  Width of one interval, ns.
 --
 -- Columns:
 --   ph    VARCHAR  C: a counter.
@@ -24,10 +24,19 @@ WITH counted AS (
     WHERE kind != 'free_batched' AND NOT (kind = 'alloc' AND pfn IS NULL)
     GROUP BY ALL
 ),
-every AS (
-    SELECT $bin_ns
-        * unnest(range((start_ts // $bin_ns)::BIGINT, (end_ts // $bin_ns)::BIGINT + 2)) AS ts
+span AS (
+    SELECT (start_ts // $bin_ns)::BIGINT AS first, (end_ts // $bin_ns)::BIGINT + 2 AS past
     FROM machine
+),
+every AS (
+    SELECT $bin_ns * unnest(
+        CASE
+            WHEN past - first <= 10000000 THEN range(first, past)
+            ELSE error('bad parameter: the tape has more than 10 million intervals of ' || $bin_ns || ' ns')
+        END
+    ) AS ts
+    FROM span
+    WHERE past > first
 )
 SELECT 'C' AS ph, $machine_pid AS pid, $machine_pid AS tid, ts, NULL::UBIGINT AS ns, name,
     {'per second': round(coalesce(nr, 0) * 1e9 / $bin_ns)} AS args
