@@ -113,7 +113,7 @@ def test_arithmetic_that_overflows_blames_the_tape(tmp_path: Path) -> None:
     q = query.reports()["alloc.by_order"]
     with (
         Database([with_event(tmp_path / "t.tape", {"page_order": 255})]) as db,
-        pytest.raises(TapeError, match="alloc.by_order: the tape has impossible values"),
+        pytest.raises(TapeError, match=r"alloc\.by_order: the tape has impossible values"),
     ):
         db.run(q)
 
@@ -130,7 +130,7 @@ def test_a_timeline_has_a_bounded_number_of_intervals(tmp_path: Path) -> None:
                 db.run(q, values)
 
 
-def test_a_query_takes_memory_in_proportion_to_its_tapes(tmp_path: Path, small: Path) -> None:
+def test_a_query_takes_memory_in_proportion_to_its_tapes(small: Path) -> None:
     with Database([Tape(small)]) as db:
         (text,) = db.ask("SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'").rows[0]
     assert text.endswith("GiB")
