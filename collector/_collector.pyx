@@ -16,6 +16,7 @@ include "arrow_batch.pxi"
 include "collector_api.pxi"
 
 cdef enum:
+    MAX_KALLSYMS = 256 << 20  # characters; a kernel has some 20 million
     SIGNAL_MS = 200  # longest wait of a signal for a thread in read(), ms
 
 
@@ -220,7 +221,7 @@ cdef class DatFile(Source):
             "arch": text(facts.arch),
             "clock": text(facts.clock),
             "cpus": facts.cpus,
-            "page_size": facts.page_size,
+            "page_size": facts.page_size or None,
             "pageblock_order": self.pageblock_order(),
             "gfp_bits": self.gfp_bits(),
             "instances": [text(facts.instances[i]) for i in range(facts.nr_instances)],
@@ -438,11 +439,12 @@ cdef class Spooled(Source):
 
     @property
     def kallsyms(self):
-        try:
-            with open(os.path.join(self.directory, "kallsyms")) as file:
-                return file.read()
-        except FileNotFoundError:
+        path = os.path.join(self.directory, "kallsyms")
+        # The recorder makes no link, and a FIFO has no end.
+        if os.path.islink(path) or not os.path.isfile(path):
             return ""
+        with open(path, errors="replace") as file:
+            return file.read(MAX_KALLSYMS)
 
     @property
     def ended(self):

@@ -47,6 +47,12 @@ struct dat {
  * All rings.
  */
 
+/* A count in the file; greater ones than any ring's are damage. */
+static uint64_t known(uint64_t count)
+{
+	return count <= MAX_COUNT ? count : UNKNOWN_COUNT;
+}
+
 static int lose(struct dat *d, const struct stream *s, uint64_t to_ts, long long events,
 		struct error *err)
 {
@@ -55,7 +61,7 @@ static int lose(struct dat *d, const struct stream *s, uint64_t to_ts, long long
 		.cpu = s->cpu,
 		.from_ts = ring->read ? ring->last_ts : UNKNOWN_COUNT,
 		.to_ts = to_ts,
-		.events = events > 0 ? (uint64_t)events : UNKNOWN_COUNT,
+		.events = events > 0 ? known((uint64_t)events) : UNKNOWN_COUNT,
 	};
 
 	return source_lose(&d->source, gap, err);
@@ -252,11 +258,11 @@ static int parse_stats(struct dat *d, struct error *err)
 		else if (sscanf(line, "CPU: %d", &cpu) == 1)
 			ring = find_ring(d, instance, cpu);
 		else if (ring && sscanf(line, "overrun: %llu", &n) == 1)
-			ring->overrun = n;
+			ring->overrun = known(n);
 		else if (ring && sscanf(line, "commit overrun: %llu", &n) == 1)
-			ring->commit_overrun = n;
+			ring->commit_overrun = known(n);
 		else if (ring && sscanf(line, "dropped events: %llu", &n) == 1)
-			ring->dropped = n;
+			ring->dropped = known(n);
 	}
 	free(copy);
 	return 0;
@@ -270,7 +276,9 @@ static int learn_facts(struct dat *d, struct error *err)
 	d->facts = (struct dat_facts){
 		.clock = tracecmd_get_trace_clock(d->top),
 		.cpus = tracecmd_cpus(d->top),
-		.page_size = tracecmd_page_size(d->top),
+		.page_size = stream_is_page_size(tracecmd_page_size(d->top))
+				     ? tracecmd_page_size(d->top)
+				     : 0,
 		.nr_instances = d->nr_handles,
 		.instances = d->names,
 	};

@@ -19,8 +19,8 @@ struct dat;
 struct dat_facts {
 	const char *kernel; /* release, as uname -r */
 	const char *host, *arch;
-	const char *clock; /* trace clock */
-	int cpus, page_size;
+	const char *clock;   /* trace clock */
+	int cpus, page_size; /* page_size: of the ring; 0 if it is none */
 	int nr_instances;
 	const char *const *instances; /* "" is the top one */
 };

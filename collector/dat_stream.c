@@ -20,6 +20,11 @@ enum {
 	SLACK = 64, /* bytes behind a ring page: kbuffer looks ahead by a few words */
 };
 
+bool stream_is_page_size(int size)
+{
+	return size >= MIN_PAGE && size <= MAX_PAGE && !(size & (size - 1));
+}
+
 void stream_close(struct stream *s)
 {
 	tracecmd_free_record(s->held);
@@ -186,7 +191,7 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 	s->page_size = (size_t)page_size;
 	if (!bytes)
 		return 0;
-	if (page_size < MIN_PAGE || page_size > MAX_PAGE || page_size & (page_size - 1))
+	if (!stream_is_page_size(page_size))
 		return fail(err, EBADMSG, "ring pages of %d bytes: damaged", page_size);
 	s->page = calloc(1, s->page_size + SLACK);
 	s->layout = (struct subbuf_layout){

@@ -55,6 +55,9 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 /* Go to the next record; false at the end. Fills in ts, data, size and missed. */
 bool stream_next(struct stream *s);
 
+/* Whether a ring may have pages of `size` bytes. */
+bool stream_is_page_size(int size);
+
 /* Read every page to the end, as by stream_next, without decoding each record. */
 void stream_scan(struct stream *s);
 

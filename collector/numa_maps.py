@@ -24,10 +24,10 @@ Row = dict[str, Any]
 
 _MODES = r"default|local|prefer \(many\)|prefer|bind|weighted interleave|interleave"
 _LINE = re.compile(
-    r"^.*?/(?:\d+/task/)?(\d+)/(?:"
+    r"^.*?/(?:\d+/task/)?(\d{1,9})/(?:"
     rf"numa_maps:[0-9a-f]+ ((?:{_MODES})(?:=[a-z|]+)?(?::[\d,-]+)?)(?: .*)?|"
     r"status:Mems_allowed_list:\s*([\d,-]+))$",
-    re.MULTILINE,
+    re.MULTILINE | re.ASCII,
 )
 
 
@@ -50,7 +50,7 @@ def parse(text: str) -> list[Row]:
     """Rows of the table memory_policy; none if no line matches."""
     policies: dict[int, dict[str, None]] = {}
     cpusets: dict[int, str] = {}
-    for pid, policy, mems in _LINE.findall(text):
+    for pid, policy, mems in map(re.Match.groups, _LINE.finditer(text)):
         if mems:
             cpusets[int(pid)] = mems
         else:

@@ -5,8 +5,8 @@ A directory holds NAME.before and NAME.after (or plain NAME), optionally compres
 zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline,
 hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see
 numa_maps.py), and `nodes` with lines "node0 cpus 0-1 distance 10 20". All are
-optional: facts and rows lack the contents of absent files and of lines that the kernel
-does not print.
+optional: facts and rows lack the contents of absent files, and of lines and figures that no
+kernel prints. Of two lines about the same, the first counts.
 
     proc = procfs.live()                    # or procfs.saved(directory)
     proc.facts["migratetypes"]              # ["Unmovable", "Movable", ...]
@@ -17,14 +17,16 @@ does not print.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +36,11 @@ from pagetape._collector import free_blocks
 from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
 Row = dict[str, Any]
+
+_LINES = re.MULTILINE | re.ASCII
+
+# The columns that tell the rows of one snapshot apart.
+_KEYS = ("name", "node", "zone", "cpu", "migratetype", "page_order")
 
 # Configuration options that change the page allocator, without CONFIG_.
 CONFIG = (
@@ -75,6 +82,26 @@ CONFIG = (
 
 _STAGES = ("before", "after")
 
+# Bounds of what a kernel prints. NODES_SHIFT is at most 10, and MAX_PAGE_ORDER at most 15.
+_NODES = 1 << 10
+_CPUS = 1 << 16
+_ORDERS = 21  # as kpageflags.c reads them
+_MIGRATETYPES = 16
+_PAGES = 1 << 52  # of physical memory
+_PAGE_SIZES = range(12, 21)  # as powers of two
+_DISTANCE = 255
+
+_TEXT_MB = 128  # longest text file; numa_maps of 10,000 processes is about that long
+_FLAGS_GB = 8  # largest kpageflags in a .zst: 4 TB of memory
+_CHUNK = 1 << 20
+_LONGEST_FACT = 4096  # characters, as of a command line of the kernel
+_MOST_SYSCTLS = 1000
+
+# A number of at most 16 digits: no count of a machine has more, and sums stay within 64 bits.
+_N = r"\d{1,16}"
+_ID = r"\d{1,5}"  # of a node or a CPU
+_NUMBER = re.compile(rf"\s*-?{_N}\s*", re.ASCII)
+
 # Sysctls of vm for which a read has an effect: stat_refresh makes every CPU fold its counters
 # and drain its lists (vmstat_refresh); lowmem_reserve_ratio recomputes every zone's reserves
 # (lowmem_reserve_ratio_sysctl_handler, 6.18).
@@ -95,7 +122,8 @@ class Proc:
         raise NotImplementedError
 
     @contextmanager
-    def _kpageflags(self, stage: str) -> Iterator[Path | None]:
+    def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:
+        """A file with the flags of the first `pages` pages, as far as they are known."""
         raise NotImplementedError
 
     @cached_property
@@ -126,9 +154,10 @@ class Proc:
             "pcp": pcps,
             "vmstat": parse_vmstat(self.text("vmstat", stage) or ""),
         }
-        for rows in tables.values():
+        for name, rows in tables.items():
             for row in rows:
                 row.update(snapshot=snapshot, ts=ts)
+            tables[name] = _storable(name, rows)
         return tables
 
     def rings(self) -> list[Row]:
@@ -148,11 +177,15 @@ class Proc:
         """Tables block_guess and pageblock; empty if kpageflags was not readable."""
         zones, _ = parse_zoneinfo(self.text("zoneinfo", stage) or "")
         spans = [(z["node"], ZONES.index(z["zone"]), z["start_pfn"], z["spanned"]) for z in zones]
-        pageblock_order = self.facts.get("pageblock_order")
-        with self._kpageflags(stage) as path:
-            if path is None or pageblock_order is None or not spans:
+        pageblock_order, nr_orders = map(self.facts.get, ("pageblock_order", "nr_orders"))
+        if pageblock_order is None or nr_orders is None or not spans:
+            return {}
+        with self._kpageflags(
+            stage, max(start + spanned for _, _, start, spanned in spans)
+        ) as path:
+            if path is None:
                 return {}
-            found = free_blocks(str(path), spans, pageblock_order, self.facts["nr_orders"] - 1)
+            found = free_blocks(str(path), spans, pageblock_order, nr_orders - 1)
         return {
             name: _at(pa.record_batch(batch), name, snapshot, ts)
             for name, batch in zip(("block_guess", "pageblock"), found, strict=True)
@@ -160,37 +193,38 @@ class Proc:
 
     def _page_size(self) -> int | None:
         """From MemTotal, which is the sum of all managed pages."""
-        total = re.search(r"^MemTotal:\s*(\d+) kB", self.text("meminfo") or "", re.MULTILINE)
+        total = re.search(rf"^MemTotal:\s*({_N}) kB", self.text("meminfo") or "", _LINES)
         zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")
         managed = sum(zone["managed"] for zone in zones)
-        if total is None or not managed:
+        if total is None or not managed or not int(total[1]):
             return None
-        return 1 << round(math.log2(int(total[1]) * 1024 / managed))
+        shift = round(math.log2(int(total[1]) * 1024 / managed))
+        return 1 << shift if shift in _PAGE_SIZES else None
 
     def _nodes(self) -> list[dict[str, Any]]:
-        known = re.findall(
-            r"^node(\d+) cpus (\S*) distance ([\d ]+)$", self.text("nodes") or "", re.MULTILINE
-        )
+        known: dict[int, dict[str, Any]] = {}
+        for n, cpus, distance in re.findall(
+            rf"^node({_ID}) cpus (\S*) distance ({_ID}(?: {_ID})*) *$",
+            self.text("nodes") or "",
+            _LINES,
+        ):
+            node = int(n)
+            facts = {"id": node, "cpus": parse_list(cpus), "distance": _distances(distance)}
+            if node < _NODES:
+                known.setdefault(node, facts)
         if known:
-            return [
-                {
-                    "id": int(n),
-                    "cpus": parse_list(cpus),
-                    "distance": [int(d) for d in distance.split()],
-                }
-                for n, cpus, distance in known
-            ]
+            return list(known.values())
         zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")
         return [{"id": n, "cpus": [], "distance": []} for n in sorted({z["node"] for z in zones})]
 
     def sysctls(self) -> dict[str, str]:
         """{"vm.swappiness": "60"} and all others of vm."""
-        lines = re.findall(r"^(vm\.\S+) = (.*)$", self.text("sysctls") or "", re.MULTILINE)
-        return dict(lines)
+        lines = re.finditer(r"^(vm\.\S{1,100}) = (.{0,1000})$", self.text("sysctls") or "", _LINES)
+        return {line[1]: line[2] for line in islice(lines, _MOST_SYSCTLS)}
 
     def _config(self) -> dict[str, str]:
-        lines = re.findall(r"^CONFIG_(\w+)=(.*)$", self.text("config") or "", re.MULTILINE)
-        return {name: value for name, value in lines if name in CONFIG}
+        lines = re.finditer(r"^CONFIG_(\w+)=(.{0,1000})$", self.text("config") or "", _LINES)
+        return {line[1]: line[2] for line in lines if line[1] in CONFIG}
 
 
 class _Live(Proc):
@@ -212,7 +246,7 @@ class _Live(Proc):
         return None
 
     @contextmanager
-    def _kpageflags(self, stage: str) -> Iterator[Path | None]:  # noqa: ARG002
+    def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:  # noqa: ARG002
         path = Path("/proc/kpageflags")
         yield path if os.access(path, os.R_OK, effective_ids=True) else None
 
@@ -266,28 +300,50 @@ class _Saved(Proc):
             for path in (self.directory / stem, self.directory / f"{stem}.zst"):
                 if path.is_file():
                     return path
+                if path.exists():  # a FIFO has no end, and a device may have none
+                    raise OSError(errno.EINVAL, "not a regular file", str(path))
         return None
 
     def _read(self, name: str, stage: str) -> bytes | None:
         path = self._file(name, stage)
         if path is None:
             return None
-        if path.suffix != ".zst":
-            return path.read_bytes()
-        with pa.input_stream(str(path), compression="zstd") as stream:
-            data: bytes = stream.read()
-            return data
+        data = b""
+        for chunk in _chunks(path):
+            data += chunk
+            if len(data) > _TEXT_MB << 20:
+                raise OSError(errno.EFBIG, f"more than {_TEXT_MB} MB of text", str(path))
+        return data
 
     @contextmanager
-    def _kpageflags(self, stage: str) -> Iterator[Path | None]:
+    def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:
         path = self._file("kpageflags", stage)
         if path is None or path.suffix != ".zst":
             yield path
             return
+        left = min(8 * pages, _FLAGS_GB << 30)
         with tempfile.NamedTemporaryFile() as plain:
-            plain.write(self._read("kpageflags", stage) or b"")
-            plain.flush()
+            for chunk in _chunks(path):
+                if any(chunk):
+                    plain.write(chunk[:left])
+                else:  # a hole reads as zeros, and takes no space
+                    plain.seek(min(len(chunk), left), os.SEEK_CUR)
+                left -= min(len(chunk), left)
+                if not left:
+                    break
+            plain.truncate()
             yield Path(plain.name)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The contents of a file, decompressed if its name ends in .zst."""
+    compression = "zstd" if path.suffix == ".zst" else None
+    try:
+        with pa.input_stream(str(path), compression=compression) as stream:
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+    except OSError as e:
+        raise OSError(e.errno or errno.EBADMSG, f"cannot be read: {e}", str(path)) from e
 
 
 def live() -> Proc:
@@ -308,27 +364,35 @@ def parse_zoneinfo(text: str) -> tuple[list[Row], list[Row]]:
     """
     zones: list[Row] = []
     pcps: list[Row] = []
-    sections = re.split(r"^Node (\d+), zone\s+(\S+)\n", text, flags=re.MULTILINE)[1:]
+    seen: set[tuple[int, str]] = set()
+    sections = re.split(rf"^Node ({_ID}), zone\s+(\S+)\n", text, flags=_LINES)[1:]
     heads = [(int(n), name.upper()) for n, name in zip(sections[::3], sections[1::3], strict=True)]
+    of_node: dict[int, list[str]] = {}  # every zone of the kernel is printed, in its own order
+    for n, name in heads:
+        of_node.setdefault(n, []).append(name)
     for (node, zone), body in zip(heads, sections[2::3], strict=True):
-        if zone not in ZONES:
+        if zone not in ZONES or (node, zone) in seen or node >= _NODES:
             continue
-        # Every zone of the kernel is printed, in its own order.
-        names = [name for n, name in heads if n == node]
+        seen.add((node, zone))
         state, _, pagesets = body.partition("\n  pagesets\n")
-        row = {"node": node, "zone": zone, **_zone_state(state, pagesets, names)}
-        if not row["present"]:
+        figures = _zone_state(state, pagesets, of_node[node])
+        end = figures["start_pfn"] + figures["spanned"]
+        if not figures["present"] or end > _PAGES or min(filter(None, figures.values())) < 0:
             continue
-        zones.append(row)
-        for cpu, fields in re.findall(
-            r"^ +cpu: (\d+)\n((?: {6,}\w+: +\d+\n)+)", pagesets, re.MULTILINE
-        ):
-            pcp = _numbers(fields)
-            columns = ("count", "high", "batch", "high_min", "high_max")
-            pcps.append(
-                {"cpu": int(cpu), "node": node, "zone": zone, **{c: pcp.get(c) for c in columns}}
-            )
+        zones.append({"node": node, "zone": zone, **figures})
+        pcps += [{"node": node, "zone": zone, **pcp} for pcp in _pagesets(pagesets)]
     return zones, pcps
+
+
+def _pagesets(text: str) -> Iterable[Row]:
+    """The per-CPU lists of one zone, each CPU once."""
+    found: dict[int, Row] = {}
+    columns = ("count", "high", "batch", "high_min", "high_max")
+    for cpu, fields in re.findall(rf"^ +cpu: ({_ID})\n((?: {{6,}}\w+: +{_N}\n)+)", text, _LINES):
+        numbers = _numbers(fields)
+        if int(cpu) < _CPUS:
+            found.setdefault(int(cpu), {"cpu": int(cpu), **{c: numbers.get(c) for c in columns}})
+    return found.values()
 
 
 def _zone_state(state: str, pagesets: str, names: list[str]) -> Row:
@@ -337,7 +401,7 @@ def _zone_state(state: str, pagesets: str, names: list[str]) -> Row:
     tail = _numbers(pagesets)  # without the per-CPU numbers
     boost = n.get("boost", 0)
     reserve = dict.fromkeys(ZONES, 0)
-    if protection := re.search(r"protection: \(([^)]*)\)", state):
+    if protection := re.search(rf"protection: \(({_N}(?:, {_N})*)\)", state, _LINES):
         pages = [int(number) for number in protection[1].split(",")]
         reserve |= {name: nr for name, nr in zip(names, pages, strict=False) if name in ZONES}
     return {
@@ -346,10 +410,11 @@ def _zone_state(state: str, pagesets: str, names: list[str]) -> Row:
         "present": n.get("present", 0),
         "managed": n.get("managed", n.get("present", 0)),
         "free": n.get("pages free", 0),
-        "wmark_min": n.get("min", 0) - boost,
-        "wmark_low": n.get("low", 0) - boost,
-        "wmark_high": n.get("high", 0) - boost,
-        "wmark_promo": n["promo"] - boost if "promo" in n else None,
+        # The boost may change while the kernel prints.
+        "wmark_min": max(n.get("min", 0) - boost, 0),
+        "wmark_low": max(n.get("low", 0) - boost, 0),
+        "wmark_high": max(n.get("high", 0) - boost, 0),
+        "wmark_promo": max(n["promo"] - boost, 0) if "promo" in n else None,
         "boost": n.get("boost"),
         "nr_reserved_highatomic": tail.get("reserved_highatomic"),
         "nr_free_highatomic": tail.get("free_highatomic"),
@@ -361,8 +426,13 @@ def _zone_state(state: str, pagesets: str, names: list[str]) -> Row:
 
 def _numbers(text: str) -> dict[str, int]:
     """{"pages free": 3808, "min": 25} from lines of a name, maybe a colon, and a number."""
-    found = re.findall(r"^ *([a-z]\w*(?: [a-z]+)*):? +(-?\d+) *$", text, re.MULTILINE)
+    found = re.findall(rf"^ *([a-z]\w*(?: [a-z]+)*):? +(-?{_N}) *$", text, _LINES)
     return {name: int(number) for name, number in found}
+
+
+def parse_number(text: str) -> int | None:
+    """The number of at most 16 digits that the text consists of, or None."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def parse_buddyinfo(text: str) -> list[Row]:
@@ -376,7 +446,7 @@ def parse_buddyinfo(text: str) -> list[Row]:
             "capped": False,
         }
         for node, zone, counts in re.findall(
-            r"^Node (\d+), zone +(\S+)((?: +\d+)+) *$", text, re.MULTILINE
+            rf"^Node ({_ID}), zone +(\S+)((?: +{_N}){{1,{_ORDERS}}}) *$", text, _LINES
         )
         if zone.upper() in ZONES
         for order, nr in enumerate(counts.split())
@@ -395,7 +465,9 @@ def parse_pagetypeinfo(text: str) -> tuple[list[Row], list[Row]]:
             "capped": nr.startswith(">"),
         }
         for node, zone, migratetype, counts in re.findall(
-            r"^Node +(\d+), zone +(\S+), type +(\S+)((?: +>?\d+)+) *$", text, re.MULTILINE
+            rf"^Node +({_ID}), zone +(\S+), type +(\S+)((?: +>?{_N}){{1,{_ORDERS}}}) *$",
+            text,
+            _LINES,
         )
         if zone.upper() in ZONES and migratetype.upper() in MIGRATETYPES
         for order, nr in enumerate(counts.split())
@@ -408,7 +480,7 @@ def parse_pagetypeinfo(text: str) -> tuple[list[Row], list[Row]]:
             "nr_blocks": int(nr),
         }
         for node, zone, numbers in re.findall(
-            r"^Node (\d+), zone +(\S+)((?: +\d+)+) *$", text, re.MULTILINE
+            rf"^Node ({_ID}), zone +(\S+)((?: +{_N}){{1,{_MIGRATETYPES}}}) *$", text, _LINES
         )
         if zone.upper() in ZONES
         for migratetype, nr in zip(_migratetypes(text), numbers.split(), strict=False)
@@ -421,7 +493,7 @@ def parse_vmstat(text: str) -> list[Row]:
     """Rows of `vmstat`."""
     return [
         {"name": name, "value": int(value)}
-        for name, value in re.findall(r"^(\w+) (-?\d+)$", text, re.MULTILINE)
+        for name, value in re.findall(rf"^(\w{{1,100}}) (-?{_N})$", text, _LINES)
     ]
 
 
@@ -437,23 +509,25 @@ def parse_ring_stats(text: str) -> list[Row]:
     rows: list[Row] = []
     for line in text.splitlines():
         name, _, value = line.partition(":")
-        if name == "entries":
+        if name == "entries" and len(rows) < _CPUS:
             rows.append({"cpu": len(rows)})
-        elif rows and name in _RING_STATS and value.strip().isdigit():
-            rows[-1][_RING_STATS[name]] = int(value)
+        elif rows and name in _RING_STATS and (number := parse_number(value)) is not None:
+            rows[-1][_RING_STATS[name]] = max(number, 0)
     return rows
 
 
 def _migratetypes(pagetypeinfo: str) -> list[str]:
     """The kernel's names of migratetypes, in the order of its numbers."""
-    heading = re.search(r"^Number of blocks type +(.*)$", pagetypeinfo, re.MULTILINE)
-    return heading[1].split() if heading else []
+    heading = re.search(r"^Number of blocks type +(.*)$", pagetypeinfo, _LINES)
+    names = heading[1].split() if heading else []
+    return names if len(names) <= _MIGRATETYPES else []
 
 
 def _shape(pagetypeinfo: str, buddyinfo: str) -> dict[str, Any]:
     """pageblock_order, nr_orders and migratetypes, if the text contains them."""
     found: dict[str, Any] = {"migratetypes": _migratetypes(pagetypeinfo)}
-    if order := re.search(r"^Page block order: (\d+)$", pagetypeinfo, re.MULTILINE):
+    order = re.search(r"^Page block order: (\d{1,2})$", pagetypeinfo, _LINES)
+    if order and int(order[1]) < _ORDERS:
         found["pageblock_order"] = int(order[1])
     areas = parse_pagetypeinfo(pagetypeinfo)[0] or parse_buddyinfo(buddyinfo)
     if areas:
@@ -462,21 +536,42 @@ def _shape(pagetypeinfo: str, buddyinfo: str) -> dict[str, Any]:
 
 
 def _release(version: str | None) -> str | None:
-    match = re.match(r"Linux version (\S+)", version or "")
+    match = re.match(r"Linux version (\S{1,200})", version or "")
     return match[1] if match else None
 
 
 def _stripped(text: str | None) -> str | None:
-    return None if text is None else text.strip()
+    return None if text is None else text.strip()[:_LONGEST_FACT]
 
 
 def parse_list(text: str) -> list[int]:
-    """[0, 1, 2, 5] from "0-2,5"."""
-    cpus: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus
+    """[0, 1, 2, 5] from "0-2,5"; without the parts of another form, and numbers above 65535."""
+    found: dict[int, None] = {}
+    for first, last in re.findall(rf"(?<![^,])({_ID})(?:-({_ID}))?(?![^,])", text, re.ASCII):
+        found |= dict.fromkeys(range(int(first), min(int(last or first) + 1, _CPUS)))
+    return list(found)
+
+
+def _distances(text: str) -> list[int]:
+    """[10, 20] from "10 20"; empty if one is no distance."""
+    found = [int(distance) for distance in text.split()]
+    return found if max(found) <= _DISTANCE and len(found) <= _NODES else []
+
+
+def _storable(name: str, rows: list[Row]) -> list[Row]:
+    """The rows that the table can hold, with null for a value that a nullable column cannot.
+
+    Rows of the same zone, CPU, order and so on are of different numbers: the first one counts.
+    """
+    columns = TABLES[name].columns
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        stored = {
+            c.name: row[c.name] if c.fits(row[c.name]) else None for c in columns if c.name in row
+        }
+        if all(c.null or stored.get(c.name) is not None for c in columns):
+            found.setdefault(tuple(map(stored.get, _KEYS)), stored)
+    return list(found.values())
 
 
 def _at(batch: pa.RecordBatch, name: str, snapshot: int, ts: int) -> pa.RecordBatch:

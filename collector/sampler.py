@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pagetape.procfs import parse_buddyinfo, parse_zoneinfo
+from pagetape.procfs import parse_buddyinfo, parse_number, parse_zoneinfo
 
 Row = dict[str, Any]
 
@@ -99,7 +99,7 @@ class _File:
         while part := os.pread(self._fd, self._size, at):
             parts.append(part)
             at += len(part)
-        return b"".join(parts).decode()
+        return b"".join(parts).decode("utf-8", "replace")
 
     def close(self) -> None:
         os.close(self._fd)
@@ -144,8 +144,8 @@ class Sampler:
                 counters |= {(key, None, None, None): value for key, value in vmstat.items()}
             elif name == "buddyinfo":
                 free = _of_buddyinfo(ts, text)
-            else:
-                parameters[name, None, None, None] = int(text)
+            elif (value := parse_number(text)) is not None:
+                parameters[name, None, None, None] = value
         before = {} if self._all_counters else self._counters
         sample = Sample(
             ts,
@@ -187,7 +187,8 @@ def _of_vmstat(text: str) -> dict[str, int]:
     for line in text.splitlines():
         if line.startswith(COUNTERS):
             name, _, value = line.partition(" ")
-            found[name] = int(value)
+            if (number := parse_number(value)) is not None:
+                found[name] = number
     return found
 
 

@@ -31,6 +31,13 @@ _ARROW = {
 }
 
 
+_RANGES = {  # least and greatest value
+    "bool": (0, 1),
+    **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": (-1 << (bits - 1), (1 << (bits - 1)) - 1) for bits in (8, 16, 32, 64)},
+}
+
+
 @dataclass(frozen=True)
 class Value:
     """One value of an enum, with its documentation (one sentence)."""
@@ -57,6 +64,17 @@ class Column:
     def labels(self) -> tuple[str, ...]:
         """The names of an enum's values, in numeric order; else empty."""
         return tuple(value.name for value in self.values)
+
+    def fits(self, value: Any) -> bool:
+        """Whether the column can hold the value: a label of an enum, a number, text or None."""
+        if value is None:
+            return self.null
+        if self.labels:
+            return value in self.labels
+        if self.type == "utf8":
+            return isinstance(value, str)
+        least, most = _RANGES[self.type]
+        return isinstance(value, int) and least <= value <= most
 
     @property
     def arrow(self) -> pa.Field:

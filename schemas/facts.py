@@ -16,6 +16,10 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_text, value))
+
+
 def _numbers(value: Any) -> bool:
     return isinstance(value, list) and all(map(_number(1 << 16), value))
 
@@ -64,6 +68,8 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "pageblock_order": _number(64),
     "page_size": _number(1 << 31),
     "nodes": _nodes,
+    "instances": _texts,
+    "migratetypes": _texts,
     "sysctls": _sysctls,
     "replay": _replay,
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -116,17 +117,20 @@ def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
 
     The kernel stores a gap's size in the sub-buffer after it only if there is room.
     """
-    overrun: dict[int, int] = {}
+    rest: Counter[int] = Counter()  # by CPU: overrun events that no gap accounts for
+    unsized: Counter[int] = Counter()
     for ring in rings:
-        if ring.get("overrun"):
-            overrun[ring["cpu"]] = overrun.get(ring["cpu"], 0) + ring["overrun"]
-    sized: list[Row] = []
+        rest[ring["cpu"]] += ring.get("overrun") or 0
     for row in lost:
-        mine = [other["events"] for other in lost if other["cpu"] == row["cpu"]]
-        rest = overrun.get(row["cpu"], 0) - sum(size or 0 for size in mine)
-        guess = row["events"] is None and mine.count(None) == 1 and rest > 0
-        sized.append(row | {"events": rest} if guess else row)
-    return sized
+        rest[row["cpu"]] -= row["events"] or 0
+        unsized[row["cpu"]] += row["events"] is None
+
+    def sized(row: Row) -> Row:
+        cpu = row["cpu"]
+        guess = row["events"] is None and unsized[cpu] == 1 and rest[cpu] > 0
+        return row | {"events": rest[cpu]} if guess else row
+
+    return [sized(row) for row in lost]
 
 
 def write_events(

@@ -128,7 +128,8 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
 def _open(old: Tape, found: Found) -> Spooled | None:
     if not found.begun:
         return None
-    return Spooled(str(found.path), old.facts.get("migratetypes", ()), found.state)
+    migratetypes = old.facts.get("migratetypes") or ()
+    return Spooled(str(found.path), migratetypes, found.state)
 
 
 def _decode(
@@ -138,7 +139,7 @@ def _decode(
         placing.write(batch[0], pa.record_batch(batch[1]))
         bar(source.progress)
     placing.rows("tracepoint", source.tracepoints())
-    instances = facts.get("instances", [])
+    instances = facts.get("instances") or []
     placing.rows("ring", [_ring(row, instances) for row in source.rings()])
     placing.rows("spool", source.spools())
     placing.rows("lost", source.lost())

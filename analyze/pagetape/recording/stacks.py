@@ -7,6 +7,7 @@ kernel's place in memory. Without a known symbol the tape stores the address.
 
 from __future__ import annotations
 
+import re
 import time
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -19,7 +20,8 @@ import pyarrow.compute as pc
 from pagetape._collector import Source
 from pagetape.schemas import TABLES
 
-_CODE = frozenset("tTwW")
+# Address, kind (a function), name, module: "ffffffffc0a01000 t e1000_clean [e1000]".
+_SYMBOL = re.compile(r"([0-9a-f]{1,16}) [tTwW] (\S+)(?:\s+\[(\S+)\])?", re.ASCII)
 _LONGEST = 1 << 20  # largest function, bytes: an address farther from a symbol has no function
 _AGAIN_S = 10  # seconds between two reads of the symbols, for modules loaded since
 
@@ -39,10 +41,10 @@ class Symbols:
     def __init__(self, kallsyms: str) -> None:
         found: dict[int, tuple[str, str | None]] = {}
         for line in kallsyms.splitlines():
-            address, kind, name, *module = line.split()
+            symbol = _SYMBOL.match(line)
             # Of several names for one address, take the first, like the kernel.
-            if kind in _CODE and (at := int(address, 16)):
-                found.setdefault(at, (name, module[0].strip("[]") if module else None))
+            if symbol and (at := int(symbol[1], 16)):
+                found.setdefault(at, (symbol[2], symbol[3]))
         self._starts = sorted(found)
         self._names = [found[start] for start in self._starts]
 
@@ -78,7 +80,11 @@ class Frames:
         return TABLES["frame"].batch([row for n in sorted(numbers) for row in self._rows(n)])
 
     def _rows(self, number: int) -> Iterable[dict[str, Any]]:
-        for depth, address in enumerate(self._source.stack(number)):
+        try:
+            frames = self._source.stack(number)
+        except IndexError:  # a checkpoint lacks a stack that the rows before it have
+            return
+        for depth, address in enumerate(frames):
             row: dict[str, Any] = {"stack": number, "depth": depth}
             if place := self._find(address):
                 yield row | vars(place)

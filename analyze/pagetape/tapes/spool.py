@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,20 @@ MAX_BYTES = 4 << 30  # default limit of a spool
 
 # Tables that are decoded from the spool; a checkpoint counts their rows.
 DECODED = (*(name for name, table in TABLES.items() if table.kinds), "stack")
+
+
+_CHECKPOINT_BYTES = 1 << 30  # pids and stacks, at most some 100 MB
+_MOST_ROWS = 1 << 56
+
+
+def _read(path: Path) -> bytes:
+    """A file of a spool: no FIFO, which has no end, and no link, which the recorder never makes."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _CHECKPOINT_BYTES:
+            raise TapeError(errno.EINVAL, f"{path}: not a file that a recorder makes")
+        return opened.read()
 
 
 def default_bound(directory: Path) -> int:
@@ -108,13 +123,16 @@ class Found:
         if not path.is_dir():
             return None
         try:
-            head, _, state = (path / "checkpoint").read_bytes().partition(b"\n")
-            rows = {str(name): int(nr) for name, nr in json.loads(head)["rows"].items()}
+            head, _, state = _read(path / "checkpoint").partition(b"\n")
+            rows = json.loads(head)["rows"]
+            counts = {name: rows[name] for name in DECODED if name in rows}
         except FileNotFoundError:
             return cls(path, {}, None)
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
+        except (ValueError, KeyError, TypeError, RecursionError) as e:
             raise TapeError(errno.EBADMSG, f"{path}/checkpoint: damaged") from e
-        return cls(path, rows, state)
+        if not all(type(nr) is int and 0 <= nr < _MOST_ROWS for nr in counts.values()):
+            raise TapeError(errno.EBADMSG, f"{path}/checkpoint: damaged: rows {counts}")
+        return cls(path, counts, state)
 
     @property
     def begun(self) -> bool:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damages copies of /proc files as a text editor, a full disk or a foreign tool would.
+
+    proc_damage.py DIR [SECONDS] [SEED]
+
+DIR holds good copies. Each round damages some of them and reads all; the first that ends in
+anything but rows that a tape can hold, or one OSError, is left in DIR.crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from pagetape import numa_maps, procfs
+from pagetape.schemas import TABLES
+from pagetape.schemas.facts import parse_facts
+
+_NUMBERS = ("0", "-1", "9" * 20, str(1 << 31), str(1 << 32), str(1 << 63), str(1 << 64), "1e9", "٣")
+_TOKENS = ("", "0", "-", ",", ":", "(", ")", "Node", "zone", "Normal", "cpu: 0", ">9", "\0", "\t")
+
+
+def damage_text(path: Path, seed: int) -> None:
+    """Change lines, words, figures and bytes of the file; the same seed gives the same damage."""
+    random = Random(seed)
+    lines = path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
+    for _ in range(random.randint(1, 12)):
+        _damage_line(lines, random)
+    data = bytearray("".join(lines).encode())
+    if random.random() < 0.2 and data:
+        del data[random.randrange(len(data)) :]
+    for _ in range(random.choice((0, 0, 1, 8)) if data else 0):
+        data[random.randrange(len(data))] = random.randrange(256)
+    path.write_bytes(data)
+
+
+def _damage_line(lines: list[str], random: Random) -> None:
+    if not lines:
+        lines.append(random.choice(_TOKENS))
+        return
+    at = random.randrange(len(lines))
+    words = lines[at].split(" ")
+    word = random.randrange(len(words))
+    numbers = [i for i, text in enumerate(words) if text.strip(",:()\n").isdecimal()]
+    match random.randrange(9):
+        case 0:
+            del lines[at]
+        case 1:
+            lines.insert(at, lines[random.randrange(len(lines))])
+        case 2:
+            lines[at] = lines[at] * random.choice((2, 100))
+        case 3:
+            lines[at] = "\n"
+        case 4:
+            other = random.randrange(len(lines))
+            lines[at], lines[other] = lines[other], lines[at]
+        case 5:
+            words[word] = random.choice(_TOKENS)
+            lines[at] = " ".join(words)
+        case 6:
+            words.insert(word, words[random.randrange(len(words))])
+            lines[at] = " ".join(words)
+        case _ if numbers:
+            number = random.choice(numbers)
+            end = "\n" if words[number].endswith("\n") else ""
+            words[number] = random.choice(_NUMBERS) + end
+            lines[at] = " ".join(words)
+        case _:
+            lines[at] = lines[at].replace(" ", "")
+
+
+def read_all_of(proc: procfs.Proc) -> None:
+    """Read all rows, blocks and facts; their tables and the facts' checks must take them."""
+    parse_facts(_json(proc.facts))
+    for number, stage in enumerate(proc.stages):
+        for name, rows in proc.rows(stage, number, ts=7).items():
+            TABLES[name].batch(rows).validate(full=True)
+        for batch in proc.blocks(stage, number, ts=7).values():
+            batch.validate(full=True)
+    TABLES["memory_policy"].batch(numa_maps.parse(proc.text("numa_maps") or ""))
+    TABLES["ring"].batch([{"instance": "", "read": 0} | row for row in proc.rings()])
+
+
+def _json(facts: dict[str, object]) -> bytes:
+    import json
+
+    return json.dumps(facts).encode()
+
+
+def main() -> None:
+    """Damage and read until the time is over."""
+    good, seconds = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    names = sorted(path.name for path in good.iterdir() if path.suffix != ".zst")
+    end, rounds, refused = time.process_time() + seconds, 0, 0
+    while time.process_time() < end:
+        random = Random(f"{seed} {rounds}")
+        with TemporaryDirectory() as directory:
+            copy = Path(directory) / "proc"
+            shutil.copytree(good, copy)
+            for name in random.sample(names, random.randint(1, 3)):
+                damage_text(copy / name, random.randrange(1 << 32))
+            before = time.process_time()
+            try:
+                read_all_of(procfs.saved(copy))
+            except OSError:
+                refused += 1
+            except BaseException:
+                crash = good.with_name(f"{good.name}.crash")
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(crash)
+                shutil.copytree(copy, crash)
+                raise
+            if time.process_time() - before > 10:
+                sys.exit(f"round {rounds} of seed {seed} takes longer than 10 s")
+        rounds += 1
+    print(f"{rounds} damaged copies of /proc, {refused} refused")
+
+
+if __name__ == "__main__":
+    main()
