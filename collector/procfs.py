@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 _LINES = re.MULTILINE | re.ASCII
 
-# The columns that tell the rows of one snapshot apart.
+# The columns in which two rows of one snapshot differ.
 _KEYS = ("name", "node", "zone", "cpu", "migratetype", "page_order")
 
 # Configuration options that change the page allocator, without CONFIG_.
