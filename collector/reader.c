@@ -19,6 +19,7 @@
 enum {
 	STACK_BYTES = 128 * 1024,
 	FULL_US = 20 * 1000, /* us between tries of a full spool */
+	BEHIND_US = 500,     /* ... of one whose writer is behind */
 	NICE = -10,
 
 	/*
@@ -64,33 +65,44 @@ static void nap(long us)
 	nanosleep(&length, NULL);
 }
 
-/*
- * Wait for room in a full spool: the decoder makes room, and the kernel counts the events that the
- * ring loses meanwhile. 1: the spool stays full.
- */
-static int push(struct reader *reader, const struct subbuf *subbuf)
+/* Why memory has no room: 0 if the writer is only slower than the ring, or its error. */
+static int why_full(struct reader *reader)
 {
-	size_t used = sizeof(*subbuf) + (subbuf->commit & SUBBUF_BYTES);
-	uint64_t begin;
-	int ret;
+	int problem = spool_problem(reader->config.spool);
 
-	if (subbuf->commit & SUBBUF_STORED)
-		used += sizeof(long);
-	ret = spool_push(reader->config.spool, used, &reader->err);
-	if (ret != -ENOSPC && ret != -EDQUOT)
-		return ret;
-	begin = now();
-	do {
-		atomic_store(&reader->full, ret);
-		if (atomic_load(&reader->abandon) || atomic_load(&reader->give_up))
+	if (!problem || problem == -ENOSPC || problem == -EDQUOT)
+		return problem;
+	return fail(&reader->err, -problem, "cannot write the spool of cpu %d: %s",
+		    reader->config.cpu, strerror(-problem));
+}
+
+/*
+ * Wait for room in memory: the writer or the decoder makes it, and the kernel counts the events
+ * that the ring loses meanwhile. 1: the spool stays full.
+ */
+static int wait_for_room(struct reader *reader, void **slot)
+{
+	uint64_t begin = now();
+	int ret = 0;
+
+	while (!(*slot = spool_slot(reader->config.spool))) {
+		int full = why_full(reader);
+
+		atomic_store(&reader->full, full == -ENOSPC || full == -EDQUOT ? full : 0);
+		if (full && !atomic_load(&reader->full))
+			ret = full;
+		else if (full && atomic_load(&reader->give_up))
+			ret = 1;
+		else if (atomic_load(&reader->abandon))
+			ret = fail(&reader->err, ECANCELED, "the recording was closed");
+		if (ret)
 			break;
-		nap(FULL_US);
-		ret = spool_push(reader->config.spool, used, &reader->err);
-	} while (ret == -ENOSPC || ret == -EDQUOT);
+		writer_wake(reader->config.writer);
+		nap(full ? FULL_US : BEHIND_US);
+	}
 	spool_waited(reader->config.spool, now() - begin);
-	if (ret == -ENOSPC || ret == -EDQUOT)
-		return 1;
-	atomic_store(&reader->full, 0);
+	if (!ret)
+		atomic_store(&reader->full, 0);
 	return ret;
 }
 
@@ -114,12 +126,15 @@ static void set_watermark(struct reader *reader, uint64_t ts, int cpu)
 static int drain(struct reader *reader, bool to_end)
 {
 	for (bool first = true; !atomic_load(&reader->abandon); first = false) {
-		struct subbuf *subbuf = spool_slot(reader->config.spool);
-		uint64_t ts = now();
+		struct spool *spool = reader->config.spool;
+		void *slot = spool_slot(spool);
+		int ret = slot ? 0 : wait_for_room(reader, &slot);
+		uint64_t ts = now(), commit;
 		int cpu = sched_getcpu();
-		ssize_t nr = read(reader->fd, subbuf, reader->subbuf_bytes);
-		int ret;
+		ssize_t nr = ret ? 0 : read(reader->fd, slot, reader->subbuf_bytes);
 
+		if (ret)
+			return ret;
 		if (nr == 0 || (nr < 0 && errno == EAGAIN)) {
 			set_watermark(reader, ts, cpu);
 			return 0;
@@ -131,11 +146,11 @@ static int drain(struct reader *reader, bool to_end)
 		if (nr < 0)
 			return fail(&reader->err, errno, "cannot read the ring of cpu %d: %s",
 				    reader->config.cpu, strerror(errno));
-		ret = push(reader, subbuf);
-		if (ret)
-			return ret;
-		if (!to_end && !first &&
-		    (subbuf->commit & SUBBUF_BYTES) < reader->subbuf_bytes / 2) {
+		commit = ((const struct subbuf *)slot)->commit & SUBBUF_BYTES;
+		spool_push(spool);
+		if (spool_should_store(spool))
+			writer_wake(reader->config.writer);
+		if (!to_end && !first && commit < reader->subbuf_bytes / 2) {
 			set_watermark(reader, ts, cpu);
 			return 0;
 		}

@@ -8,13 +8,14 @@
  * the watermark.
  *
  * Sub-buffers are read into existing memory. splice() would allocate and free pages of the
- * traced allocator.
+ * traced allocator. The thread never writes to a disk: see writer.h.
  */
 #pragma once
 
 #include "error.h"
 #include "instance.h"
 #include "spool.h"
+#include "writer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +24,8 @@ struct reader;
 
 struct reader_config {
 	struct instance *instance;
-	struct spool *spool; /* outlives the reader */
+	struct spool *spool;   /* outlives the reader, as does the writer */
+	struct writer *writer; /* of that spool */
 	int cpu;
 	int stop;     /* an eventfd, readable after recording is switched off */
 	int flush_ms; /* how long an event may stay in the ring */
@@ -33,8 +35,8 @@ struct reader_config {
 int reader_new(struct reader **out, const struct reader_config *config, struct error *err);
 
 /*
- * State of the spool: 0 if it has room, -EDQUOT (budget used up) or -ENOSPC (file system full).
- * Without room the ring overwrites its oldest events, and counts them.
+ * State of the spool: 0 if it has room or will have some soon, -EDQUOT (budget used up) or -ENOSPC
+ * (file system full). Without room the ring overwrites its oldest events, and counts them.
  */
 int reader_full(const struct reader *reader);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats.h"
+#include "plan.h"
 #include "record_internal.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -21,9 +23,6 @@ enum {
 	FLUSH_MS = 200,           /* longest stay of an event in a ring before it is decoded */
 	DEFERRED_FLUSH_MS = 1000, /* ... or only spooled */
 	WATCH_MS = 100,           /* time between checks of a deferred recording */
-	MAX_SPOOL_KB = 32 * 1024, /* in memory, of all CPUs together */
-	MIN_SPOOL_SLOTS = 8,
-	PROMPT_MB = 4, /* largest backlog of `prompt` decoding, MiB */
 };
 
 /*
@@ -57,8 +56,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	r->stacks = config->stacks;
 	r->unspool.max_cpus = get_nprocs_conf();
 	r->unspool.checkpoints = config->keep;
-	if (config->prompt)
-		r->unspool.hurry_bytes = (uint64_t)PROMPT_MB << 20;
+	atomic_init(&r->unspool.urgent, config->prompt);
 	r->keep = config->keep || config->defer;
 	r->defer = config->defer;
 	r->spool_max = config->spool_max;
@@ -162,6 +160,7 @@ void recorder_free(struct recorder *r)
 			reader_join(reader, NULL);
 		reader_free(reader);
 	}
+	writer_free(r->writer);
 	if (r->started && r->keep && atomic_load(&r->stopped))
 		end_spools(r);
 	instance_free(r->instance);
@@ -238,45 +237,78 @@ static int start_thread(struct recorder *r, struct error *err)
 	if (ret)
 		return fail(err, ret, "cannot start the decoder: %s", strerror(ret));
 	r->started = true;
+	atomic_store(&r->decodes, !r->defer);
 	return 0;
 }
 
-/* Spool memory: as much as the ring holds, within the bound of all spools. */
+/* The writer's thread looks after the decoder's priority. */
+static void keep_pace(void *context, const struct spool_use *use)
+{
+	struct recorder *r = context;
+
+	if (atomic_load(&r->decodes))
+		unspool_keep_pace(&r->unspool, r->thread, use);
+}
+
+static int start_writer(struct recorder *r, struct error *err)
+{
+	struct writer_config config = {
+		.spools = calloc((unsigned int)r->unspool.nr_cpus, sizeof(*config.spools)),
+		.nr = r->unspool.nr_cpus,
+		.watch = keep_pace,
+		.context = r,
+	};
+	int ret;
+
+	if (!config.spools)
+		return fail(err, ENOMEM, "no memory for %d spools", config.nr);
+	for (int i = 0; i < config.nr; i++)
+		config.spools[i] = r->unspool.cursors[i].spool;
+	ret = writer_new(&r->writer, &config, err);
+	free(config.spools);
+	return ret;
+}
+
+/* Free space of a directory's file system; UINT64_MAX if it is unknown. */
+static uint64_t free_bytes(const char *directory)
+{
+	struct statvfs disk;
+
+	return statvfs(directory, &disk) ? UINT64_MAX : (uint64_t)disk.f_bavail * disk.f_frsize;
+}
+
 static int make_spools(struct recorder *r, struct error *err)
 {
-	size_t slot = instance_subbuf_bytes(r->instance), nr = (size_t)r->unspool.nr_cpus;
-	size_t bytes = instance_ring_bytes(r->instance), slots;
-	uint64_t memory;
-	int ret = 0;
+	const struct plan_input machine = {
+		.cpus = r->unspool.nr_cpus,
+		.subbuf_bytes = instance_subbuf_bytes(r->instance),
+		.memory = plan_memory(),
+		.disk = free_bytes(r->spool),
+		.spool_max = r->spool_max,
+	};
+	struct plan plan;
+	int ret = plan_make(&plan, &machine, err);
 
-	if (bytes > MAX_SPOOL_KB * 1024ul / nr)
-		bytes = MAX_SPOOL_KB * 1024ul / nr;
-	if (r->spool_max && bytes > r->spool_max / 2 / nr)
-		bytes = r->spool_max / 2 / nr;
-	slots = bytes / slot > MIN_SPOOL_SLOTS ? bytes / slot : MIN_SPOOL_SLOTS;
-	memory = (slots + 1) * slot * nr;
-	if (r->spool_max && memory + slot * nr > r->spool_max)
-		return fail(err, EINVAL, "a spool of %llu KB is too small: %zu CPUs need %llu KB",
-			    (unsigned long long)r->spool_max >> 10, nr,
-			    (unsigned long long)(memory + slot * nr) >> 10);
-	r->budget.max = r->spool_max ? r->spool_max - memory : 0;
+	if (ret)
+		return ret;
+	r->budget.max = plan.disk;
 	/* Hurry well before the spool is full. */
-	if (r->budget.max && r->budget.max / 4 < r->unspool.hurry_bytes)
-		r->unspool.hurry_bytes = r->budget.max / 4;
-	for (size_t i = 0; i < nr && !ret; i++) {
+	if (plan.disk && plan.disk / 4 * 3 < r->unspool.hurry_bytes)
+		r->unspool.hurry_bytes = plan.disk / 4 * 3;
+	for (int i = 0; i < r->unspool.nr_cpus && !ret; i++) {
 		struct cursor *c = &r->unspool.cursors[i];
 		const struct spool_config config = {
 			.dir = r->spool,
 			.cpu = c->cpu,
-			.slot_bytes = slot,
-			.slots = slots,
+			.slot_bytes = machine.subbuf_bytes,
+			.slots = plan.slots,
 			.budget = &r->budget,
 			.keep = r->keep,
 		};
 
 		ret = spool_new(&c->spool, &config, err);
 	}
-	return ret;
+	return ret ?: start_writer(r, err);
 }
 
 static int copy_file(const char *from, const char *to, struct error *err)
@@ -326,6 +358,7 @@ static int start_readers(struct recorder *r, struct error *err)
 		const struct reader_config config = {
 			.instance = r->instance,
 			.spool = c->spool,
+			.writer = r->writer,
 			.cpu = c->cpu,
 			.stop = r->stop,
 			.flush_ms = r->defer ? DEFERRED_FLUSH_MS : FLUSH_MS,
@@ -342,7 +375,8 @@ int recorder_start(struct recorder *r, struct error *err)
 
 	if (r->started || atomic_load(&r->stopped))
 		return fail(err, EINVAL, "this recording was started before");
-	ret = make_spools(r, err);
+	ret = plan_allow_files(r->unspool.nr_cpus * PLAN_CPU_FILES, err);
+	ret = ret ?: make_spools(r, err);
 	ret = ret ?: start_readers(r, err);
 	ret = ret ?: recorder_enable_events(r, err);
 	tasks_scan(r->unspool.tasks);

@@ -4,6 +4,7 @@
 
 #include "record.h"
 #include "unspool.h"
+#include "writer.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,12 +15,14 @@ struct recorder {
 	char *spool;
 	struct spool_budget budget;
 	uint64_t spool_max;
+	struct writer *writer;
 	bool keep, defer;
 	char dir[32];     /* the spools' directory, by descriptor, because it may be renamed */
 	int dir_fd, stop; /* stop is an eventfd */
 	bool started;
 	atomic_bool stopped, closed;
 	pthread_t thread;
+	atomic_bool decodes; /* `thread` is the decoder */
 	char ended[48]; /* how */
 
 	char **events; /* requested events that the kernel has */

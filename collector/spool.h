@@ -2,24 +2,30 @@
 /*
  * spool.h - a queue of one ring's sub-buffers between its reader and the decoder.
  *
- * First in, first out. Up to `slots` sub-buffers stay in memory; while the decoder is further
- * behind, newer ones go to a file. A recorder of page allocation should allocate no pages: the
- * memory is faulted in at the start, and the file is used only if the decoder falls behind.
+ *   ring reader -> memory -----------------> decoder
+ *                    '-> spool_store -> file --'
+ *
+ * First in, first out; sub-buffers are numbered from 0. The ring's reader only fills memory, which
+ * has `slots` slots. While the decoder is behind, a third thread moves the oldest sub-buffers from
+ * memory to a file, many in one write. So everything in the file is older than everything in
+ * memory, and a slow disk delays nobody while memory has room. A recorder of page allocation should
+ * allocate no pages: the memory is faulted in at the start, and the file bypasses the page cache.
  *
  * A spool may outlive its recorder. Its memory is a shared mapping of a file, so data taken out of
  * the ring survives a killed recorder (but not a power failure). A popped sub-buffer stays until it
  * is released. spool_open reads the spool of a former recorder.
  *
- * One thread writes, one reads, and one (maybe the reader) releases, without locks.
+ * One thread fills, one stores, one reads, and one (maybe the reader) releases, without locks.
  *
  * On disk, in the directory of all spools, for each CPU:
  *
- *   cpuN        a page with struct spool_header, `slots` sub-buffers of `slot_bytes` each
- *               (number n is in slot n % slots), and one more for a sub-buffer on its way to the
- * other file cpuN.more   the overflow: number n is at (n - file_base) * slot_bytes; holes where it
- *               was released
+ *   cpuN        a page with struct spool_header, then `slots` sub-buffers of `slot_bytes` each:
+ *               number n is in slot n % slots
+ *   cpuN.more   the overflow: number n is at (n - file_base) % file_slots * slot_bytes; holes
+ *               where it was released
  *
- * Byte order and word size are those of the machine that wrote it.
+ * Byte order and word size are those of the machine that wrote it. Spools of version 1 can be read:
+ * there the newest sub-buffers were in the file, see spool_past.c.
  */
 #pragma once
 
@@ -30,7 +36,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+struct iovec;
 struct spool;
 
 /* The disk space of all spools of a recording. */
@@ -46,11 +54,9 @@ struct spool_config {
 	size_t slots;
 	struct spool_budget *budget;
 	bool keep; /* the files have names, and popped sub-buffers stay until released */
-};
 
-/* Sub-buffers taken out of memory and of the overflow: a place in the queue. */
-struct spool_place {
-	uint64_t memory, file;
+	/* Writes to the overflow file: pwritev() if NULL. Tests make it slow, or fail. */
+	ssize_t (*write)(int fd, const struct iovec *parts, int nr, off_t at);
 };
 
 /* The result of a past recording. */
@@ -73,6 +79,12 @@ struct spool_load {
 	uint64_t full_ns;    /* time that the ring's reader waited for room */
 };
 
+/* How full spools are now, in bytes. */
+struct spool_use {
+	uint64_t memory, memory_size;
+	uint64_t file;
+};
+
 /* -ENOMEM, -ENOSPC, -EEXIST, or the error of making a file in the directory. */
 int spool_new(struct spool **out, const struct spool_config *config, struct error *err);
 
@@ -89,29 +101,49 @@ int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *
 /* Free the spool; named files remain. */
 void spool_free(struct spool *spool);
 
-/* Writer: the place for the next sub-buffer, slot_bytes of room. */
-void *spool_slot(struct spool *spool);
+/* Memory that a spool of that many slots takes, in bytes. */
+size_t spool_memory(size_t slot_bytes, size_t slots);
 
 /*
- * Writer: hand over that sub-buffer with `used` valid bytes. On -ENOSPC (file system full) and
- * -EDQUOT (budget used up) nothing was handed over; try again.
+ * Ring's reader: the place for the next sub-buffer, slot_bytes of room. NULL if memory is full; then
+ * spool_problem() has the reason.
  */
-int spool_push(struct spool *spool, size_t used, struct error *err);
+void *spool_slot(struct spool *spool);
 
-/* Writer: add `ns` to its waiting time. */
+/* Ring's reader: hand over that sub-buffer. */
+void spool_push(struct spool *spool);
+
+/* Ring's reader: add `ns` to its waiting time. */
 void spool_waited(struct spool *spool, uint64_t ns);
+
+/*
+ * Storing thread: free the file space of released sub-buffers. Then, if memory is a quarter full of
+ * sub-buffers not yet read, or three quarters full in all, write the oldest to the file, about 1 MB
+ * at once. Returns 1 (call again), 0 (nothing to write), or -errno, which spool_problem() returns,
+ * too, until a later call succeeds: -EDQUOT (budget used up), -ENOSPC (file system full), others.
+ */
+int spool_store(struct spool *spool, struct error *err);
+
+/* Whether spool_store has something to write; from any thread. */
+bool spool_should_store(const struct spool *spool);
+
+/* The result of the last spool_store, if it was an error; else 0. */
+int spool_problem(const struct spool *spool);
+
+/* Add this spool's use to *use. */
+void spool_add_use(const struct spool *spool, struct spool_use *use);
 
 /* Reader: 1 and the oldest sub-buffer, valid until the next call; or 0, or -errno. */
 int spool_pop(struct spool *spool, const void **subbuf, struct error *err);
 
-/* Reader: the place of the last popped sub-buffer, or of the next one if `next`. */
-struct spool_place spool_place(const struct spool *spool, bool next);
+/* Reader: the number of the last popped sub-buffer, or of the next one if `next`. */
+uint64_t spool_place(const struct spool *spool, bool next);
 
 /* Continue at a place of the former recorder. -EBADMSG if the spool lacks that place. */
-int spool_seek(struct spool *spool, struct spool_place place, struct error *err);
+int spool_seek(struct spool *spool, uint64_t place, struct error *err);
 
 /* Free everything before that place. */
-void spool_release(struct spool *spool, struct spool_place place);
+void spool_release(struct spool *spool, uint64_t place);
 
 /* Store how the recording ended, for spool_past. */
 void spool_end(struct spool *spool, const char *how, const struct ring_stats *counts);
@@ -121,5 +153,5 @@ struct spool_load spool_load(const struct spool *spool);
 size_t spool_slot_bytes(const struct spool *spool);
 size_t spool_slots(const struct spool *spool);
 
-/* Sub-buffers written and read so far. */
-void spool_progress(const struct spool *spool, uint64_t *written, uint64_t *read);
+/* Sub-buffers put in and read so far. */
+void spool_progress(const struct spool *spool, uint64_t *in, uint64_t *out);

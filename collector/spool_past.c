@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Spools of former recorders, of version 2 and of version 1.
+ */
 #include "spool_internal.h"
 #include "regular.h"
 #include "subbuf.h"
@@ -15,17 +18,24 @@ enum {
 	MAX_MAP_MB = 1024,        /* recorders take 256 MB for all CPUs */
 };
 
+/* The header of either version. */
+union header {
+	struct spool_start start;
+	struct spool_header_1 v1;
+	struct spool_header v2;
+};
+
 void spool_end(struct spool *spool, const char *how, const struct ring_stats *counts)
 {
-	struct spool_header *h = spool->header;
+	struct spool_start *start = &spool->header->start;
 
-	h->counts = *counts;
-	snprintf(h->ended, sizeof(h->ended), "%s", how);
+	start->counts = *counts;
+	snprintf(start->ended, sizeof(start->ended), "%s", how);
 }
 
 struct spool_past spool_past(const struct spool *spool)
 {
-	return (struct spool_past){spool->header->ended, spool->header->counts, spool->cut};
+	return (struct spool_past){spool->start.ended, spool->start.counts, spool->cut};
 }
 
 static bool are_counts(const struct ring_stats *s)
@@ -34,15 +44,15 @@ static bool are_counts(const struct ring_stats *s)
 	       s->commit_overrun <= MAX_COUNT && s->dropped <= MAX_COUNT && s->read <= MAX_COUNT;
 }
 
-static int check_header(const struct spool_header *h, const char *path, int cpu, struct error *err)
+static int check_start(const struct spool_start *h, const char *path, int cpu, struct error *err)
 {
 	if (memcmp(h->magic, SPOOL_MAGIC, sizeof(h->magic)))
 		return fail(err, EBADMSG, "%s: not a spool", path);
 	if (h->byte_order != BYTE_ORDER_MARK)
 		return fail(err, EBADMSG, "%s: from a machine with the other byte order", path);
-	if (h->version != VERSION)
-		return fail(err, EBADMSG, "%s: a spool of version %u, not %d", path, h->version,
-			    VERSION);
+	if (h->version != VERSION && h->version != 1)
+		return fail(err, EBADMSG, "%s: a spool of version %u, not 1 to %d", path,
+			    h->version, VERSION);
 	if (h->long_bytes != sizeof(long))
 		return fail(err, EBADMSG, "%s: from a machine with words of %u bytes, not %zu",
 			    path, h->long_bytes, sizeof(long));
@@ -57,96 +67,157 @@ static int check_header(const struct spool_header *h, const char *path, int cpu,
 	return 0;
 }
 
-/* Whether the counts of a former recorder's spool match each other and the files. */
-static int check_counts(const struct spool *spool, off_t bytes, const char *path, struct error *err)
-{
-	const struct spool_header *h = spool->header;
-	uint64_t memory = get(&h->memory_written), file = get(&h->file_written);
-	uint64_t released = get(&h->file_released);
-	uint64_t slots = ((uint64_t)bytes + h->slot_bytes - 1) / h->slot_bytes;
+/*
+ * What a former recorder left.
+ */
 
-	if (memory > MAX_COUNT || file > MAX_COUNT || memory < get(&h->memory_released) ||
-	    memory - get(&h->memory_released) > h->slots || file < released)
-		return fail(err, EBADMSG, "%s: damaged: sub-buffers %llu to %llu in %llu slots",
-			    path, (unsigned long long)get(&h->memory_released),
-			    (unsigned long long)memory, (unsigned long long)h->slots);
+static void add_extent(struct spool *spool, uint64_t nr, bool in_file, uint64_t at)
+{
+	if (!nr)
+		return;
+	spool->extents[spool->nr_extents++] =
+		(struct spool_extent){spool->end, spool->end + nr, in_file, at};
+	spool->end += nr;
+}
+
+/* Whether the recorder had taken a sub-buffer that it had not counted, into this slot. */
+static bool took_one(const struct spool *spool, uint64_t slot)
+{
+	const char *at = (const char *)spool->header + HEADER_BYTES + slot * spool->slot_bytes;
+
+	return ((const struct subbuf *)at)->commit & SUBBUF_BYTES;
+}
+
+static int damaged(const char *path, uint64_t first, uint64_t end, uint64_t slots,
+		   struct error *err)
+{
+	return fail(err, EBADMSG, "%s: damaged: sub-buffers %llu to %llu in %llu slots", path,
+		    (unsigned long long)first, (unsigned long long)end, (unsigned long long)slots);
+}
+
+static int find_extents_1(struct spool *spool, const struct spool_header_1 *h, uint64_t in_file,
+			  const char *path, struct error *err)
+{
+	uint64_t memory = h->memory_written, file = h->file_written;
+	bool taking = h->taking == memory + file + 1;
+	uint64_t nr;
+
+	if (memory > MAX_COUNT || file > MAX_COUNT || memory < h->memory_released ||
+	    memory - h->memory_released > spool->slots || file < h->file_released)
+		return damaged(path, h->memory_released, memory, spool->slots, err);
 	/* The last sub-buffer may be short, but not absent. */
-	if (file > released && (released < h->file_base || file - h->file_base > slots))
+	if (file > h->file_released &&
+	    (h->file_released < h->file_base || file - h->file_base > in_file))
 		return fail(err, EBADMSG, "%s.more: truncated", path);
+	spool->read = spool->end = h->memory_released + h->file_released;
+	spool->file_slots = in_file;
+	nr = memory - h->memory_released;
+	if (taking && !h->spilling && nr < spool->slots && took_one(spool, memory % spool->slots))
+		nr++;
+	add_extent(spool, nr, false, h->memory_released % spool->slots);
+	add_extent(spool, file - h->file_released, true, h->file_released - h->file_base);
+	if (taking && h->spilling && took_one(spool, spool->slots))
+		add_extent(spool, 1, false, spool->slots);
 	return 0;
+}
+
+/* Whether the file has all slots from `released` to `stored`; the last may be short. */
+static bool is_in_file(const struct spool_header *h, uint64_t released, uint64_t stored,
+		       uint64_t in_file)
+{
+	if (released < h->file_base || stored - released > h->file_slots)
+		return false;
+	if (file_slot(h, stored - 1) < file_slot(h, released)) /* around the end */
+		return in_file >= h->file_slots;
+	return file_slot(h, stored - 1) < in_file;
+}
+
+static int find_extents_2(struct spool *spool, const struct spool_header *h, uint64_t in_file,
+			  const char *path, struct error *err)
+{
+	uint64_t filled = h->filled, stored = h->stored, released = h->released, first, nr;
+
+	first = stored > released ? stored : released; /* in memory */
+	if (filled > MAX_COUNT || first > filled || filled - first > spool->slots)
+		return damaged(path, first, filled, spool->slots, err);
+	if (!h->file_slots || h->file_slots > (uint64_t)INT64_MAX / spool->slot_bytes)
+		return fail(err, EBADMSG, "%s: damaged: a file of %llu slots", path,
+			    (unsigned long long)h->file_slots);
+	if (stored > released && !is_in_file(h, released, stored, in_file))
+		return fail(err, EBADMSG, "%s.more: truncated", path);
+	spool->read = spool->end = released;
+	spool->file_slots = h->file_slots;
+	if (stored > released)
+		add_extent(spool, stored - released, true, file_slot(h, released));
+	nr = filled - first;
+	if (h->taking == filled + 1 && nr < spool->slots && took_one(spool, filled % spool->slots))
+		nr++;
+	add_extent(spool, nr, false, first % spool->slots);
+	return 0;
+}
+
+/* The extent ends before number n, and the spool with it. */
+static void end_before(struct spool *spool, struct spool_extent *x, uint64_t n)
+{
+	x->end = spool->end = n;
+	spool->nr_extents = (int)(x - spool->extents) + 1;
+	spool->cut = true;
 }
 
 /*
  * End before the first sub-buffer of the overflow that is a hole: its writer left none, and a file
  * of any size may consist of holes. A file system that does not know its holes is read as it is.
  */
-static void cut_at_hole(struct spool *spool)
+static void cut_at_hole(struct spool *spool, struct spool_extent *x)
 {
-	struct spool_header *h = spool->header;
-	uint64_t slot = h->slot_bytes, nr = get(&h->file_released);
-	off_t data, hole;
+	off_t bytes = (off_t)spool->slot_bytes, data, hole;
+	uint64_t n = x->first, slot;
 
-	while (nr < get(&h->file_written)) {
-		data = lseek(spool->fd, (off_t)((nr - h->file_base) * slot), SEEK_DATA);
+	while (n < x->end) {
+		slot = (x->at + (n - x->first)) % spool->file_slots;
+		data = lseek(spool->fd, (off_t)slot * bytes, SEEK_DATA);
 		if (data < 0 && errno != ENXIO)
 			return;
-		if (data < 0 || (uint64_t)data / slot > nr - h->file_base) {
-			set(&h->file_written, nr);
-			spool->cut = true;
+		if (data < 0 || (uint64_t)(data / bytes) > slot) {
+			end_before(spool, x, n);
 			return;
 		}
 		hole = lseek(spool->fd, data, SEEK_HOLE);
 		if (hole <= data)
 			return;
-		nr = h->file_base + ((uint64_t)hole + slot - 1) / slot;
+		n += (uint64_t)((hole + bytes - 1) / bytes) - slot;
 	}
 }
 
-/* Count the sub-buffer that the writer had taken but not yet counted, if there is one. */
-static void find_last(struct spool *spool)
-{
-	struct spool_header *h = spool->header;
-	const struct subbuf *slot;
-
-	if (get(&h->taking) != written(h) + 1)
-		return;
-	slot = h->spilling ? staging_slot(spool) : next_memory_slot(spool);
-	if (!(slot->commit & SUBBUF_BYTES))
-		return;
-	if (h->spilling)
-		spool->staged = true;
-	else if (!memory_full(h))
-		set(&h->memory_written, get(&h->memory_written) + 1);
-}
-
-static int open_overflow(struct spool *spool, int cpu, off_t *bytes, struct error *err)
+static int open_overflow(struct spool *spool, int cpu, uint64_t *slots, struct error *err)
 {
 	struct stat st = {0};
 	char path[PATH_MAX];
 
 	spool_file_name(path, spool->dir, cpu, ".more");
 	spool->fd = regular_open(path, O_NOFOLLOW, &st, err);
-	*bytes = st.st_size;
+	*slots = ((uint64_t)st.st_size + spool->slot_bytes - 1) / spool->slot_bytes;
 	return spool->fd < 0 ? spool->fd : 0;
 }
 
-/* Map `map_bytes` of the file privately: corrections do not reach the file. */
 static int map_past(struct spool *spool, int fd, off_t size, const char *path, struct error *err)
 {
+	size_t slots = spool->slots + (spool->start.version == 1);
+	size_t bytes = HEADER_BYTES + slots * spool->slot_bytes;
 	void *memory;
 
-	if ((uint64_t)size < map_bytes(spool))
+	if ((uint64_t)size < bytes)
 		return fail(err, EBADMSG, "%s: truncated", path);
-	memory = mmap(NULL, map_bytes(spool), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (memory == MAP_FAILED)
 		return fail(err, errno, "%s: %s", path, strerror(errno));
 	spool->header = memory;
+	spool->map_bytes = bytes;
 	return 0;
 }
 
 /* Open the file of a CPU and read its header. The descriptor or an error. */
-static int open_header(struct spool_header *h, const char *dir, int cpu, off_t *size,
-		       struct error *err)
+static int open_header(union header *h, const char *dir, int cpu, off_t *size, struct error *err)
 {
 	struct stat st = {0};
 	char path[PATH_MAX];
@@ -164,7 +235,7 @@ static int open_header(struct spool_header *h, const char *dir, int cpu, off_t *
 	else if (nr < (ssize_t)sizeof(*h))
 		ret = fail(err, EBADMSG, "%s: not a spool", path);
 	else
-		ret = check_header(h, path, cpu, err);
+		ret = check_start(&h->start, path, cpu, err);
 	if (ret)
 		close(fd);
 	return ret ? ret : fd;
@@ -172,28 +243,35 @@ static int open_header(struct spool_header *h, const char *dir, int cpu, off_t *
 
 static int open_past(struct spool **out, const char *dir, int cpu, struct error *err)
 {
-	off_t size = 0, more_size = 0;
-	struct spool_header h;
+	struct spool *spool;
+	uint64_t in_file = 0;
+	union header h;
 	char path[PATH_MAX];
+	off_t size = 0;
 	int fd, ret;
 
 	spool_file_name(path, dir, cpu, "");
 	fd = open_header(&h, dir, cpu, &size, err);
 	if (fd < 0)
 		return fd;
-	ret = spool_new_shell(out, dir, h.slot_bytes, h.slots, err);
-	ret = ret ?: map_past(*out, fd, size, path, err);
+	ret = spool_new_shell(out, dir, h.start.slot_bytes, h.start.slots, err);
+	spool = *out;
+	if (!ret) {
+		spool->past = true;
+		spool->start = h.start;
+		spool->load = h.start.version == 1 ? h.v1.load : h.v2.load;
+		ret = map_past(spool, fd, size, path, err);
+	}
 	close(fd);
-	ret = ret ?: open_overflow(*out, cpu, &more_size, err);
-	ret = ret ?: check_counts(*out, more_size, path, err);
+	ret = ret ?: open_overflow(spool, cpu, &in_file, err);
 	if (ret)
 		return ret;
-	(*out)->keep = true;
-	cut_at_hole(*out);
-	find_last(*out);
-	set(&(*out)->memory_read, get(&h.memory_released));
-	set(&(*out)->file_read, get(&h.file_released));
-	return 0;
+	ret = h.start.version == 1 ? find_extents_1(spool, &h.v1, in_file, path, err)
+				   : find_extents_2(spool, &h.v2, in_file, path, err);
+	for (int i = 0; i < spool->nr_extents && !ret; i++)
+		if (spool->extents[i].in_file)
+			cut_at_hole(spool, &spool->extents[i]);
+	return ret;
 }
 
 int spool_open(struct spool **out, const char *dir, int cpu, struct error *err)
@@ -211,7 +289,7 @@ int spool_open(struct spool **out, const char *dir, int cpu, struct error *err)
 
 int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *err)
 {
-	struct spool_header h;
+	union header h;
 	uint64_t in, released;
 	off_t size;
 	int fd = open_header(&h, dir, cpu, &size, err);
@@ -219,27 +297,53 @@ int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *
 	if (fd < 0)
 		return fd;
 	close(fd);
-	in = written(&h);
-	released = get(&h.memory_released) + get(&h.file_released);
+	if (h.start.version == 1) {
+		in = h.v1.memory_written + h.v1.file_written;
+		released = h.v1.memory_released + h.v1.file_released;
+	} else {
+		in = h.v2.filled;
+		released = h.v2.released;
+	}
 	/* A recorder that runs may have released more since the first count was read. */
 	out->waiting = in > released ? in - released : 0;
-	if (out->waiting > MAX_COUNT / h.slot_bytes)
+	if (out->waiting > MAX_COUNT / h.start.slot_bytes)
 		return fail(err, EBADMSG, "%s/cpu%d: damaged counts", dir, cpu);
-	out->waiting *= h.slot_bytes;
-	memcpy(out->ended, h.ended, sizeof(out->ended));
+	out->waiting *= h.start.slot_bytes;
+	memcpy(out->ended, h.start.ended, sizeof(out->ended));
 	return 0;
 }
 
-int spool_seek(struct spool *spool, struct spool_place place, struct error *err)
-{
-	const struct spool_header *h = spool->header;
+/*
+ * Reading.
+ */
 
+int spool_pop_past(struct spool *spool, const void **subbuf, struct error *err)
+{
+	uint64_t n = get(&spool->read);
+	const struct spool_extent *x = spool->extents;
+	uint64_t slot;
+
+	while (x < spool->extents + spool->nr_extents && n >= x->end)
+		x++;
+	if (x == spool->extents + spool->nr_extents)
+		return 0;
+	slot = x->at + (n - x->first);
+	if (x->in_file) {
+		*subbuf = spool->buffer;
+		return spool_read_file(spool, slot % spool->file_slots, 1, err) ?: 1;
+	}
+	if (x->at < spool->slots)
+		slot %= spool->slots;
+	*subbuf = (const char *)spool->header + HEADER_BYTES + slot * spool->slot_bytes;
+	return 1;
+}
+
+int spool_seek(struct spool *spool, uint64_t place, struct error *err)
+{
 	/* The recorder may have been killed before it released everything before the place. */
-	if (place.memory < get(&h->memory_released) || place.memory > get(&h->memory_written) ||
-	    place.file < get(&h->file_released) || place.file > get(&h->file_written))
+	if (place < get(&spool->read) || place > spool->end)
 		return fail(err, EBADMSG, "the spool in %s does not fit its checkpoint",
 			    spool->dir);
-	set(&spool->memory_read, place.memory);
-	set(&spool->file_read, place.file);
+	set(&spool->read, place);
 	return 0;
 }

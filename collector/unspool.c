@@ -12,8 +12,7 @@
 
 enum {
 	IDLE_MS = 50,
-	HURRY_MB = 1024,
-	PACE_SUBBUFS = 64, /* sub-buffers between two tests whether to hurry */
+	HURRY_MB = 6 * 1024,
 	FLUSH_S = 1,       /* longest wait of a row for its batch to fill */
 	CHECKPOINT_S = 2,
 };
@@ -167,12 +166,12 @@ static void set_policy(pthread_t thread, int policy)
 	pthread_setschedparam(thread, policy, &none);
 }
 
-/* For the thread itself: run only on idle CPUs, until it is urgent. */
-static void give_way(struct unspool *u, bool idle)
+/* Run only on idle CPUs, until it is urgent. */
+static void give_way(struct unspool *u, pthread_t thread)
 {
-	set_policy(pthread_self(), idle ? SCHED_IDLE : SCHED_OTHER);
-	if (idle && atomic_load(&u->urgent))
-		set_policy(pthread_self(), SCHED_OTHER);
+	set_policy(thread, SCHED_IDLE);
+	if (atomic_load(&u->urgent))
+		set_policy(thread, SCHED_OTHER);
 }
 
 void unspool_urge(struct unspool *u, pthread_t thread)
@@ -187,25 +186,20 @@ void unspool_cancel(struct unspool *u)
 	source_cancel(&u->source);
 }
 
-/*
- * If no CPU is idle, this thread hardly runs and the spools grow. Its little CPU time suffices to
- * notice that here, and to hurry.
- */
-static void keep_pace(struct unspool *u, const struct cursor *c)
+/* The owner's thread decides, because on busy CPUs the decoder itself hardly runs. */
+void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_use *use)
 {
-	uint64_t written, read, behind;
+	bool late = use->memory > use->memory_size / 2 || use->file > u->hurry_bytes;
+	bool caught_up =
+		use->memory < use->memory_size / 8 * 3 && use->file < u->hurry_bytes / 2;
 
-	if (++u->subbufs % PACE_SUBBUFS || atomic_load(&u->urgent))
-		return;
-	progress(u, &written, &read);
-	behind = (written - read) * spool_slot_bytes(c->spool);
-	if (!u->hurried && behind > u->hurry_bytes)
-		give_way(u, false);
-	else if (u->hurried && behind < u->hurry_bytes / 2)
-		give_way(u, true);
-	else
+	if (atomic_load(&u->urgent) || (u->hurried ? !caught_up : !late))
 		return;
 	u->hurried = !u->hurried;
+	if (u->hurried)
+		set_policy(thread, SCHED_OTHER);
+	else
+		give_way(u, thread);
 }
 
 static void miss(struct cursor *c, uint64_t events)
@@ -273,7 +267,6 @@ static int next_record(struct unspool *u, struct cursor *c, struct error *err)
 			return c->complete == UINT64_MAX && c->reader ? reader_join(c->reader, err)
 								      : 0;
 		c->popped++;
-		keep_pace(u, c);
 		ret = load(u, c, subbuf, &ts, err);
 		if (ret)
 			return ret;
@@ -418,7 +411,7 @@ void *unspool_run(void *arg)
 
 	pthread_setname_np(pthread_self(), "pagetape-decode");
 	if (!atomic_load(&u->urgent))
-		give_way(u, true);
+		give_way(u, pthread_self());
 	while (!ret) {
 		uint64_t ts = now();
 

@@ -10,7 +10,8 @@
  * one cursor for each CPU and a thread, unspool_run.
  *
  * During a recording the thread runs only on an otherwise idle CPU, so the recorded load
- * comes first; undecoded data waits in the spools.
+ * comes first; undecoded data waits in the spools. Decoding takes CPU time from the load only if the
+ * spools fill up: unspool_keep_pace.
  */
 #pragma once
 
@@ -61,7 +62,7 @@ struct unspool {
 	int (*ring_stats)(struct unspool *u, int cpu, struct ring_stats *out, struct error *err);
 	int max_cpus;
 	bool checkpoints;     /* hand them over; else release decoded sub-buffers at once */
-	uint64_t hurry_bytes; /* bytes in spools at which decoding takes CPU time from the load */
+	uint64_t hurry_bytes; /* bytes in files at which decoding takes CPU time from the load */
 
 	/* Shared with the owner's threads. */
 	atomic_bool urgent; /* the thread runs at normal priority */
@@ -72,9 +73,9 @@ struct unspool {
 	 */
 	_Atomic uint64_t limit;
 
+	bool hurried; /* of unspool_keep_pace */
+
 	/* The thread's own. */
-	bool hurried;
-	uint64_t subbufs;   /* merged so far */
 	uint64_t until;     /* no ring will give an older event */
 	uint64_t flush_due; /* trace clock */
 	uint64_t unflushed; /* records since the last flush */
@@ -99,6 +100,13 @@ int unspool_ready(struct unspool *u, struct error *err);
  * source_end.
  */
 void *unspool_run(void *u);
+
+/*
+ * The spools are that full: let `thread`, which runs unspool_run, take CPU time from the load while
+ * their memory is more than half full (the disk is slower than the rings) or their files have more
+ * than hurry_bytes. Always from the same thread.
+ */
+void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_use *use);
 
 /* The load has ended: raise the priority of `thread`. */
 void unspool_urge(struct unspool *u, pthread_t thread);

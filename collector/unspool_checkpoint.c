@@ -18,7 +18,8 @@ enum { HEAD_MAGIC, HEAD_CURSORS, HEAD_GAPS, HEAD_DECODER, HEAD };
 
 struct saved_cursor {
 	uint64_t cpu;
-	struct spool_place place;
+	uint64_t place;
+	uint64_t place_in_file; /* the file's own numbers in spools of version 1; 0 since then */
 	uint64_t taken;
 	uint64_t read, bytes, first_ts, last_ts;
 	struct ring_stats before;
@@ -123,7 +124,7 @@ static bool is_time(uint64_t value)
 
 static bool is_sound_cursor(const struct saved_cursor *c)
 {
-	return is_count(c->taken) && is_count(c->read) && is_count(c->bytes) &&
+	return is_count(c->place_in_file) && is_count(c->taken) && is_count(c->read) && is_count(c->bytes) &&
 	       is_time(c->first_ts) && is_time(c->last_ts) && is_count(c->before.overrun) &&
 	       is_count(c->before.commit_overrun) && is_count(c->before.dropped) &&
 	       is_count(c->before.read);
@@ -147,7 +148,7 @@ static int resume_cursor(struct cursor *c, const struct saved_cursor *from, stru
 	c->row.last_ts = from->last_ts;
 	c->before = from->before;
 	c->before_unknown = from->before_unknown;
-	return spool_seek(c->spool, from->place, err);
+	return spool_seek(c->spool, from->place + from->place_in_file, err);
 }
 
 int unspool_resume(struct unspool *u, const struct checkpoint *checkpoint, struct error *err)

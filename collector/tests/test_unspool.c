@@ -84,7 +84,9 @@ struct filling {
 static void hand_over(struct filling *f)
 {
 	if (f->subbuf)
-		check(!spool_push(f->spool, sizeof(*f->subbuf) + f->subbuf->commit, NULL));
+		spool_push(f->spool);
+	while (spool_should_store(f->spool))
+		check(spool_store(f->spool, NULL) == 1);
 	f->subbuf = NULL;
 }
 
@@ -113,7 +115,7 @@ static void make_recording(void)
 	struct filling filling[CPUS] = {0};
 
 	for (int cpu = 0; cpu < CPUS; cpu++) {
-		const struct spool_config config = {dir, cpu, SLOT, SLOTS, &unbounded, true};
+		const struct spool_config config = {dir, cpu, SLOT, SLOTS, &unbounded, true, NULL};
 
 		check(!spool_new(&filling[cpu].spool, &config, NULL));
 	}
@@ -267,9 +269,9 @@ static void a_damaged_sub_buffer_is_a_gap(void)
 	int fd;
 
 	make_files();
-	fd = open(path_of("cpu0"), O_RDWR);
-	/* Past the header page, in the second sub-buffer: the head of its first entry. */
-	check(pwrite(fd, &nonsense, 4, 4096 + SLOT + sizeof(struct subbuf)) == 4);
+	fd = open(path_of("cpu0.more"), O_RDWR);
+	/* In the second sub-buffer: the head of its first entry. */
+	check(pwrite(fd, &nonsense, 4, SLOT + sizeof(struct subbuf)) == 4);
 	close(fd);
 	check(!recovery_open(&r, dir, &no_names, NULL, &err));
 	while (source_read(recovery_source(r), 10000, &item, &err) == 1) {
@@ -296,14 +298,14 @@ static void refused(const struct checkpoint *checkpoint, int code, const char *w
 		printf("# %s\n", err.msg);
 }
 
-/* Write over cpu0: `at` bytes into its second sub-buffer, which then has one entry. */
+/* Write over cpu0's overflow: `at` bytes into its second sub-buffer, which then has one entry. */
 static void make_second_subbuf(const void *bytes, size_t nr, off_t at)
 {
 	int fd;
 
 	make_files();
-	fd = open(path_of("cpu0"), O_RDWR);
-	check(pwrite(fd, bytes, nr, 4096 + SLOT + at) == (ssize_t)nr);
+	fd = open(path_of("cpu0.more"), O_RDWR);
+	check(pwrite(fd, bytes, nr, SLOT + at) == (ssize_t)nr);
 	close(fd);
 }
 
