@@ -98,8 +98,8 @@ uint64_t plan_memory(void)
 
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "0::", 3))
-			memory = least(memory, group_limit("/sys/fs/cgroup", line + 3,
-							   "memory.max"));
+			memory = least(memory,
+				       group_limit("/sys/fs/cgroup", line + 3, "memory.max"));
 		else if (group && strstr(line, ":memory:"))
 			memory = least(memory, group_limit("/sys/fs/cgroup/memory", group + 1,
 							   "memory.limit_in_bytes"));
@@ -122,8 +122,9 @@ int plan_allow_files(int files, struct error *err)
 	if (!setrlimit(RLIMIT_NOFILE, &limit))
 		return 0;
 	getrlimit(RLIMIT_NOFILE, &limit);
-	return fail(err, EMFILE, "a recording of this machine opens %llu files, and the limit is %llu: "
-				 "raise it with ulimit -n %llu",
+	return fail(err, EMFILE,
+		    "a recording of this machine opens %llu files, and the limit is %llu: "
+		    "raise it with ulimit -n %llu",
 		    (unsigned long long)wanted, (unsigned long long)limit.rlim_max,
 		    (unsigned long long)wanted);
 }

@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 enum {
-	PLAN_MEMORY_MB = 256,     /* most memory of all spools together */
-	PLAN_CPU_MB = 96,         /* ... and of one CPU's: 2 s of the worst page-fault storm */
-	PLAN_MEMORY_SHARE = 16,   /* ... and the fraction of the memory there is */
-	PLAN_MIN_SLOTS = 8,       /* ... but never fewer sub-buffers of a CPU */
-	PLAN_CPU_FILES = 2,       /* of each CPU: its ring and its overflow file */
+	PLAN_MEMORY_MB = 256,   /* most memory of all spools together */
+	PLAN_CPU_MB = 96,       /* ... and of one CPU's: 2 s of the worst page-fault storm */
+	PLAN_MEMORY_SHARE = 16, /* ... and the fraction of the memory there is */
+	PLAN_MIN_SLOTS = 8,     /* ... but never fewer sub-buffers of a CPU */
+	PLAN_CPU_FILES = 2,     /* of each CPU: its ring and its overflow file */
 };
 
 struct plan_input {
@@ -42,7 +42,7 @@ int plan_make(struct plan *out, const struct plan_input *in, struct error *err);
 uint64_t plan_memory(void);
 
 /*
- * Let this process open `files` files besides the usual ones: raises RLIMIT_NOFILE, if necessary and
- * allowed also its hard limit. -EMFILE with the limit and the number.
+ * Let this process open `files` files besides the usual ones: raises RLIMIT_NOFILE, if necessary
+ * and allowed also its hard limit. -EMFILE with the limit and the number.
  */
 int plan_allow_files(int files, struct error *err);

@@ -23,7 +23,7 @@ struct recorder {
 	atomic_bool stopped, closed;
 	pthread_t thread;
 	atomic_bool decodes; /* `thread` is the decoder */
-	char ended[48]; /* how */
+	char ended[48];      /* how */
 
 	char **events; /* requested events that the kernel has */
 	size_t nr_events;

@@ -297,8 +297,7 @@ int spool_pop(struct spool *spool, const void **subbuf, struct error *err)
 	spool->popped = false;
 	if (!spool->keep && !spool->past)
 		spool_release(spool, n);
-	ret = spool->past ? spool_pop_past(spool, subbuf, err)
-			  : pop_live(spool, n, subbuf, err);
+	ret = spool->past ? spool_pop_past(spool, subbuf, err) : pop_live(spool, n, subbuf, err);
 	spool->popped = ret == 1;
 	return ret;
 }

@@ -105,8 +105,8 @@ void spool_free(struct spool *spool);
 size_t spool_memory(size_t slot_bytes, size_t slots);
 
 /*
- * Ring's reader: the place for the next sub-buffer, slot_bytes of room. NULL if memory is full; then
- * spool_problem() has the reason.
+ * Ring's reader: the place for the next sub-buffer, slot_bytes of room. NULL if memory is full;
+ * then spool_problem() has the reason.
  */
 void *spool_slot(struct spool *spool);
 

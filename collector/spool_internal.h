@@ -60,8 +60,8 @@ _Static_assert(sizeof(struct spool_header) <= HEADER_BYTES, "the header is a pag
 
 /*
  * Version 1: the ring's reader wrote to the file itself while memory was full. So all in memory is
- * older than all in the file, each has numbers of its own, and one more slot behind the others holds
- * a sub-buffer on its way to the file.
+ * older than all in the file, each has numbers of its own, and one more slot behind the others
+ * holds a sub-buffer on its way to the file.
  */
 struct spool_header_1 {
 	struct spool_start start;

@@ -98,7 +98,8 @@ static uint64_t run_length(const struct spool *spool, uint64_t n, size_t *bytes)
 	do {
 		used = spool_used_bytes(spool, memory_slot(spool, n + nr++));
 	} while (nr < most && used * 100 >= spool->slot_bytes * FULL_PERCENT);
-	*bytes = (nr - 1) * spool->slot_bytes + (used + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK;
+	*bytes =
+		(nr - 1) * spool->slot_bytes + (used + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK;
 	return nr;
 }
 

@@ -13,7 +13,7 @@
 enum {
 	IDLE_MS = 50,
 	HURRY_MB = 6 * 1024,
-	FLUSH_S = 1,       /* longest wait of a row for its batch to fill */
+	FLUSH_S = 1, /* longest wait of a row for its batch to fill */
 	CHECKPOINT_S = 2,
 };
 
@@ -190,8 +190,7 @@ void unspool_cancel(struct unspool *u)
 void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_use *use)
 {
 	bool late = use->memory > use->memory_size / 2 || use->file > u->hurry_bytes;
-	bool caught_up =
-		use->memory < use->memory_size / 8 * 3 && use->file < u->hurry_bytes / 2;
+	bool caught_up = use->memory < use->memory_size / 8 * 3 && use->file < u->hurry_bytes / 2;
 
 	if (atomic_load(&u->urgent) || (u->hurried ? !caught_up : !late))
 		return;

@@ -10,8 +10,8 @@
  * one cursor for each CPU and a thread, unspool_run.
  *
  * During a recording the thread runs only on an otherwise idle CPU, so the recorded load
- * comes first; undecoded data waits in the spools. Decoding takes CPU time from the load only if the
- * spools fill up: unspool_keep_pace.
+ * comes first; undecoded data waits in the spools. Decoding takes CPU time from the load only if
+ * the spools fill up: unspool_keep_pace.
  */
 #pragma once
 

@@ -124,10 +124,10 @@ static bool is_time(uint64_t value)
 
 static bool is_sound_cursor(const struct saved_cursor *c)
 {
-	return is_count(c->place_in_file) && is_count(c->taken) && is_count(c->read) && is_count(c->bytes) &&
-	       is_time(c->first_ts) && is_time(c->last_ts) && is_count(c->before.overrun) &&
-	       is_count(c->before.commit_overrun) && is_count(c->before.dropped) &&
-	       is_count(c->before.read);
+	return is_count(c->place_in_file) && is_count(c->taken) && is_count(c->read) &&
+	       is_count(c->bytes) && is_time(c->first_ts) && is_time(c->last_ts) &&
+	       is_count(c->before.overrun) && is_count(c->before.commit_overrun) &&
+	       is_count(c->before.dropped) && is_count(c->before.read);
 }
 
 static bool is_sound_gap(const struct saved_gap *gap)

@@ -2,8 +2,8 @@
 /*
  * writer.h - the thread that moves sub-buffers from the memory of all spools to their files.
  *
- * It sleeps while the decoder keeps up. The reader that finds its spool a quarter full wakes it. Then
- * it writes, one spool after the other, until no spool is.
+ * It sleeps while the decoder keeps up. The reader that finds its spool a quarter full wakes it.
+ * Then it writes, one spool after the other, until no spool is.
  */
 #pragma once
 

@@ -361,7 +361,7 @@ def test_a_spool_that_is_too_small_is_refused(tmp_path: Path, pagetape: Run) -> 
     assert list(tmp_path.iterdir()) == []
     said = pagetape("record", "-o", tmp_path / "t.tape", "--spool-max", "much")
     assert said.status == 2 and "'much'" in said.err
-    assert default_bound(tmp_path) <= 4 << 30
+    assert default_bound(tmp_path) <= 8 << 30
 
 
 def test_a_recording_outlives_the_mount_of_tracefs(tmp_path: Path, pagetape: Run) -> None:

@@ -178,8 +178,9 @@ class _TriggerType(click.ParamType[Trigger | None]):
     "--spool-max",
     type=options.size(least=1),
     metavar="SIZE",
-    help="Maximum disk space of events that wait for decoding. Beyond it, events are lost and"
-    " counted.  [default: 4 GiB, or half of the free space]",
+    help="Maximum disk space of events that wait for decoding, with their memory. Beyond it, events"
+    " are lost and counted.  [default: 8 GiB, or half of the free space; of it at most 256 MB of"
+    " memory, 96 MB per CPU, 1/16 of the memory of the machine or its control group]",
 )
 @click.option(
     "--defer",
