@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape, TapeError, Writer
+from pagetape.tapes import output
 
 from .conftest import Said
 
@@ -109,3 +110,39 @@ def test_absurd_facts_are_one_line(
     why = spoil_facts(facts, Random(seed))
     with_facts(small, tape, facts)
     ask(pagetape, tape, why)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", "--policy", "nofragment", "-o", "out.tape"),
+        ("validate", "-o", "out.tape"),
+        ("export", "-o", "out.json"),
+        ("export", "--format", "llfree", "-o", "out.llfree"),
+    ],
+    ids=" ".join,
+)
+def test_a_tape_that_is_refused_leaves_no_output(
+    pagetape: Callable[..., Said],
+    small: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    tape = tmp_path / "t.tape"
+    shutil.copytree(small, tape)
+    (tape / "lock_wait.arrow").write_bytes(b"x")  # no run and no export reads this table
+    monkeypatch.chdir(tmp_path)
+    said = pagetape(words[0], tape, *words[1:])
+    assert said.status == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.tape"]
+
+
+def test_a_tape_is_not_made_of_facts_that_no_reader_takes(tmp_path: Path) -> None:
+    facts = {"nodes": [{"id": 1 << 52, "cpus": [0]}]}
+    with (
+        pytest.raises(TapeError, match="fact 'nodes'"),
+        output.whole_tape(tmp_path / "t.tape", facts, replace=False, inputs=()),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -71,6 +71,7 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
             "LLFree cannot read compressed traces: use a name without .gz", param_hint="--output"
         )
     source = Tape(tape)
+    loss = Loss.of(source)  # an unreadable tape leaves no output
     mark = {"llfree": llfree.MARK, "perfetto": perfetto.MARK}[which]
     with (
         console.progress("export") as bar,
@@ -84,7 +85,6 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
             except query.ParameterError as e:
                 raise click.BadParameter(str(e), param_hint="--interval") from e
     made["bytes"] = out.stat().st_size
-    loss = Loss.of(source)
     if as_json:
         answer.emit({"format": which, "output": str(out), **made, "lost": loss.total})
         return

@@ -163,6 +163,7 @@ def command(
       pagetape replay base.tape --explain
     """
     source = Tape(tape)
+    loss = Loss.of(source)  # an unreadable tape leaves no output
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
     run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts)
@@ -186,7 +187,6 @@ def command(
         result = play(playback.Source(source, *given), run, new, bar)
     if explain:
         result["first_divergence"] = divergence.explain(source, *given)
-    loss = Loss.of(source)
     if as_json:
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return

@@ -89,12 +89,12 @@ def command(
       pagetape report model.exactness found.tape
     """
     source = Tape(tape)
+    loss = Loss.of(source)  # an unreadable tape leaves no output
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])
     console.report(kernels.note(source, kernel))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
-    loss = Loss.of(source)
     if as_json:
         answer.emit(found | {"lost": loss.total, "output": str(out) if out else None})
         return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import json
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from pagetape.schemas import RENAMES, TABLES
+from pagetape.schemas.facts import parse_facts
 from pagetape.schemas.tape import TapeError, Writer
 from pagetape.tapes import temporary
 
@@ -152,9 +154,13 @@ def whole_tape(
 ) -> Iterator[Writer]:
     """A new tape that gets its name when it is complete; `replace` permits an old tape.
 
-    With `durable`, it is on the disk by then.
+    With `durable`, it is on the disk by then. Raises TapeError for facts that no reader takes.
     """
     check_free(path, replace=replace, inputs=inputs)
+    try:
+        parse_facts(json.dumps(facts).encode())
+    except ValueError as e:
+        raise TapeError(errno.EINVAL, f"{path}: the machine facts are wrong: {e}") from e
     with contextlib.ExitStack() as stack:
         with _explained(path):
             part = stack.enter_context(temporary.temporary(path.parent, _beside(path)))
