@@ -308,12 +308,12 @@ class _Saved(Proc):
         path = self._file(name, stage)
         if path is None:
             return None
-        data = b""
+        data = bytearray()  # grows in place: bytes would copy all for each chunk
         for chunk in _chunks(path):
             data += chunk
-            if len(data) > _TEXT_MB << 20:
+            if max(len(data), path.stat().st_size) > _TEXT_MB << 20:
                 raise OSError(errno.EFBIG, f"more than {_TEXT_MB} MB of text", str(path))
-        return data
+        return bytes(data)
 
     @contextmanager
     def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:
