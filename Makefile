@@ -83,7 +83,10 @@ fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARG
 		printf '\n== %s\n' $$name; \
 		$$target -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$$name- corpus/$$name \
-			$$([ ! -d $$seeds ] || echo $$seeds) || exit; done; done
+			$$([ ! -d $$seeds ] || echo $$seeds) || exit; done; done; \
+	case fuzz_proc in $(FUZZ_TARGETS)) printf '\n== fuzz_proc\n'; \
+		$(CURDIR)/$(BIN)/python $(CURDIR)/collector/tests/fuzz_proc.py \
+			$(CURDIR)/collector/tests/data/proc-6.1 $(FUZZ_SECONDS);; esac
 
 # Each seed is one damaged input. The inputs that a command cannot cope with stay in build/mutate.
 MUTATE_COUNT ?= 10000

@@ -24,8 +24,7 @@ const char *tracecmd_get_trace_clock(struct tracecmd_input *handle);
 const char *tracecmd_get_uname(struct tracecmd_input *handle);
 const char *tracecmd_get_cpustats(struct tracecmd_input *handle);
 
-/* Of a batch of `event`. */
-enum { EVENT_ROWS = 1 << 17, PROBE_ROWS = 64 };
+enum { PROBE_ROWS = 64 }; /* in a batch of `event` that stays empty */
 
 struct dat {
 	struct source source; /* first: see dat_source */
@@ -397,7 +396,7 @@ int dat_open(struct dat **out, const char *path, const struct decoder_names *nam
 	if (!ret) {
 		struct error why;
 
-		ret = decoder_new(&d->source.decoder, d->source.tep, names, EVENT_ROWS, &why);
+		ret = decoder_new(&d->source.decoder, d->source.tep, names, SOURCE_ROWS, &why);
 		if (ret)
 			fail(err, -ret, "%s: %s", path, why.msg);
 	}

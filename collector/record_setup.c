@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EVENT_ROWS = 128 * 1024 }; /* of a batch of `event` */
-
 /* For the names and control groups of threads; see tasks.h. */
 static const char *const task_events[] = {"task:task_newtask", "task:task_rename",
 					  "cgroup:cgroup_attach_task", NULL};
@@ -140,7 +138,7 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 	names.vmstat_update = r->vmstat_update;
 	if (!ret)
 		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
-				  EVENT_ROWS, err);
+				  SOURCE_ROWS, err);
 	if (!ret)
 		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
 	return ret;

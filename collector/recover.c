@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a batch of `event`. */
-enum { EVENT_ROWS = 128 * 1024, PROBE_ROWS = 64 };
+enum { PROBE_ROWS = 64 }; /* in a batch of `event` that stays empty */
 
 struct recovery {
 	struct unspool unspool; /* first: see ring_stats */
@@ -154,7 +153,7 @@ static int learn(struct unspool *u, const char *dir, const struct decoder_names 
 	tep_set_loglevel(TEP_LOG_NONE);
 	tep_set_long_size(u->source.tep, sizeof(long));
 	ret = formats_read(path, u->source.tep, &all.vmstat_update, err);
-	ret = ret ?: decoder_new(&u->source.decoder, u->source.tep, &all, EVENT_ROWS, err);
+	ret = ret ?: decoder_new(&u->source.decoder, u->source.tep, &all, SOURCE_ROWS, err);
 	ret = ret ?: tasks_new(&u->tasks, u->source.tep, err);
 	snprintf(path, sizeof(path), "%s/tasks", dir);
 	return ret ?: tasks_load(u->tasks, path, err);

@@ -22,6 +22,13 @@
 
 enum { SOURCE_QUEUE = 4 }; /* items that may wait for the reader */
 
+/* Rows in a batch of `event`. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION /* libFuzzer: many small files */
+enum { SOURCE_ROWS = 64 };
+#else
+enum { SOURCE_ROWS = 1 << 17 };
+#endif
+
 #define UNKNOWN_COUNT UINT64_MAX /* a null of the tables `lost` and `ring` */
 
 /* A row of the table `lost`. */

@@ -171,7 +171,7 @@ static void end_before(struct spool *spool, struct spool_extent *x, uint64_t n)
 static void cut_at_hole(struct spool *spool, struct spool_extent *x)
 {
 	off_t bytes = (off_t)spool->slot_bytes, data, hole;
-	uint64_t n = x->first, slot;
+	uint64_t n = x->first, slot, next;
 
 	while (n < x->end) {
 		slot = (x->at + (n - x->first)) % spool->file_slots;
@@ -185,7 +185,8 @@ static void cut_at_hole(struct spool *spool, struct spool_extent *x)
 		hole = lseek(spool->fd, data, SEEK_HOLE);
 		if (hole <= data)
 			return;
-		n += (uint64_t)((hole + bytes - 1) / bytes) - slot;
+		next = (uint64_t)(hole + bytes - 1) / spool->slot_bytes;
+		n += (next < spool->file_slots ? next : spool->file_slots) - slot;
 	}
 }
 

@@ -26,6 +26,7 @@ C = {".c", ".h"}
 CYTHON = {".pyx", ".pxi"}
 PYTHON = {".py", ".pyi"}
 CODE = {*C, *CYTHON, *PYTHON, ".sql", ".toml", ".build", ".css", ""}
+DATA = {"data", "corpus"}  # directories of inputs
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def code_files() -> Iterator[Path]:
     ).stdout
     for name in listed.splitlines():
         path = ROOT / name
-        if path.suffix in CODE and "data" not in path.parts and path.is_file():
+        if path.suffix in CODE and not DATA.intersection(path.parts) and path.is_file():
             yield path
 
 

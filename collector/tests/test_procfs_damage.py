@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pytest
 from conftest import DATA
+from fuzz_proc import damage_text, read_all_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proc_damage import damage_text, read_all_of
 
 from pagetape import numa_maps, procfs
 from pagetape.recording.capture import complete_lost

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damages copies of /proc files as a text editor, a full disk or a foreign tool would.
 
-    proc_damage.py DIR [SECONDS] [SEED]
+    fuzz_proc.py DIR [SECONDS] [SEED]
 
 DIR holds good copies. Each round damages some of them and reads all; the first that ends in
-anything but rows that a tape can hold, or one OSError, is left in DIR.crash.
+anything but rows that a tape can hold, or one OSError, is left in ./fuzz_proc-crash. The output is
+like that of libFuzzer.
 """
 
 from __future__ import annotations
 
-import contextlib
+import json
 import shutil
 import sys
 import time
@@ -76,7 +77,7 @@ def _damage_line(lines: list[str], random: Random) -> None:
 
 def read_all_of(proc: procfs.Proc) -> None:
     """Read all rows, blocks and facts; their tables and the facts' checks must take them."""
-    parse_facts(_json(proc.facts))
+    parse_facts(json.dumps(proc.facts).encode())
     for number, stage in enumerate(proc.stages):
         for name, rows in proc.rows(stage, number, ts=7).items():
             TABLES[name].batch(rows).validate(full=True)
@@ -84,12 +85,6 @@ def read_all_of(proc: procfs.Proc) -> None:
             batch.validate(full=True)
     TABLES["memory_policy"].batch(numa_maps.parse(proc.text("numa_maps") or ""))
     TABLES["ring"].batch([{"instance": "", "read": 0} | row for row in proc.rings()])
-
-
-def _json(facts: dict[str, object]) -> bytes:
-    import json
-
-    return json.dumps(facts).encode()
 
 
 def main() -> None:
@@ -111,15 +106,15 @@ def main() -> None:
             except OSError:
                 refused += 1
             except BaseException:
-                crash = good.with_name(f"{good.name}.crash")
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.rmtree(crash)
-                shutil.copytree(copy, crash)
+                shutil.rmtree("fuzz_proc-crash", ignore_errors=True)
+                shutil.copytree(copy, "fuzz_proc-crash")
+                print(f"ERROR: round {rounds} of seed {seed}", flush=True)
                 raise
             if time.process_time() - before > 10:
                 sys.exit(f"round {rounds} of seed {seed} takes longer than 10 s")
         rounds += 1
-    print(f"{rounds} damaged copies of /proc, {refused} refused")
+    print(f"Done {rounds} runs in {seconds:.0f} second(s), {refused} refused")
+    print(f"stat::number_of_executed_units: {rounds}")
 
 
 if __name__ == "__main__":
