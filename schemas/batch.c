@@ -253,6 +253,20 @@ int table_check_schema(const struct table *table, const struct ArrowSchema *sche
 	return 0;
 }
 
+/* Whether a dictionary has the labels of the column, in their order. */
+static bool has_labels(const struct ArrowArray *dictionary, const struct labels *labels)
+{
+	const int32_t *offsets;
+	size_t bytes = (size_t)labels->offsets[labels->nr];
+
+	if (!dictionary || dictionary->length != labels->nr || dictionary->offset ||
+	    dictionary->n_buffers != 3)
+		return false;
+	offsets = dictionary->buffers[1];
+	return !memcmp(offsets, labels->offsets, ((size_t)labels->nr + 1) * sizeof(*offsets)) &&
+	       !memcmp(dictionary->buffers[2], labels->text, bytes);
+}
+
 int table_borrow(const struct table *table, const struct ArrowArray *array, void *columns,
 		 size_t *nr, struct error *err)
 {
@@ -273,6 +287,10 @@ int table_borrow(const struct table *table, const struct ArrowArray *array, void
 				    column->name);
 		if (!column->nullable && child->null_count > 0)
 			return fail(err, EINVAL, "column %s.%s has nulls", table->name,
+				    column->name);
+		if (column->labels && array->length &&
+		    !has_labels(child->dictionary, column->labels))
+			return fail(err, EINVAL, "column %s.%s has other labels", table->name,
 				    column->name);
 		slots[column->slot] = (void *)child->buffers[1];
 		if (column->nullable)

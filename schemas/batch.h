@@ -89,7 +89,9 @@ int table_check_schema(const struct table *table, const struct ArrowSchema *sche
 /*
  * Point `columns` (a struct <table>_columns) at the values of `array`, whose
  * schema was checked. A validity pointer is NULL where no value is null.
- * Returns -EINVAL for an array with an offset or of another shape.
+ * Returns -EINVAL for an array with an offset, of another shape, or with other labels
+ * than the table's. The sizes of its buffers and the indices of labels are the caller's
+ * to check: an Arrow array does not say how large its buffers are.
  */
 int table_borrow(const struct table *table, const struct ArrowArray *array, void *columns,
 		 size_t *nr, struct error *err);

@@ -15,25 +15,25 @@ import errno
 import json
 import os
 import shutil
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from pagetape.schemas import RENAMES, TABLES, VERSION, Renames, Table
 from pagetape.schemas.facts import parse_facts
-
-if TYPE_CHECKING:
-    import pyarrow.dataset as ds
+from pagetape.schemas.table_file import TableError, TableFile, check_regular, read_metadata
 
 _VERSION_KEY = b"pagetape.version"
 _FACTS_KEY = b"pagetape.facts"
-_MAGIC = b"ARROW1\x00\x00"
+
+# Limits of what Tape.table and Tape.rows hold in memory.
+_HELD = 1 << 30  # decoded bytes of a table, ...
+_HELD_RATIO = 16  # ... or this many per byte of a larger file
+_CELLS = 1 << 24  # values of a table as Python objects, about 1 GB
 
 
 class TapeError(OSError):
@@ -59,12 +59,6 @@ def _renamed_facts(facts: dict[str, Any], renames: Renames) -> dict[str, Any]:
         return facts
     policies = [renames.policy(spec) for spec in replay["policies"]]
     return facts | {"replay": replay | {"policies": policies}}
-
-
-def _reads(found: pa.Schema, known: pa.Schema) -> bool:
-    """Whether `found` is `known`, or `known` without nullable columns at its end."""
-    added = list(known)[len(found) :]
-    return found.equals(pa.schema(list(known)[: len(found)])) and all(c.nullable for c in added)
 
 
 class Writer:
@@ -156,19 +150,21 @@ def is_tape(path: Path) -> bool:
 class Tape:
     """A tape, opened for reading. Opening checks its version and its tables.
 
-    `facts` are the machine facts. Tables are read when a method asks for them. All names are
-    today's, also of an older tape: see RENAMES.
+    `facts` are the machine facts. Tables are read when a method asks for them, and are checked
+    then: see TableFile. All names are today's, also of an older tape: see RENAMES. Methods raise
+    TapeError for a table that is damaged, of another kind, or no regular file.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise TapeError(errno.ENOENT, f"{path}: no such tape")
-        if not is_tape(path):
+        if not os.path.lexists(path / "event.arrow"):
             raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
         self.path = path
         self._renames = Renames()
-        metadata = self._open("event").schema.metadata or {}
-        version = metadata.get(_VERSION_KEY, b"none").decode(errors="replace")
+        with self._explained("event"):
+            metadata = read_metadata(self._file("event"))
+        version = metadata.get(_VERSION_KEY, b"none")[:20].decode(errors="replace")
         known = {str(VERSION): Renames()} | {str(old): names for old, names in RENAMES.items()}
         if version not in known:
             raise TapeError(
@@ -181,7 +177,7 @@ class Tape:
             self.facts = _renamed_facts(facts, self._renames)
         except ValueError as e:
             raise TapeError(errno.EBADMSG, f"{path}: the machine facts are damaged: {e}") from e
-        self.tables = {name for name in TABLES if self._file(name).is_file()}
+        self.tables = {name for name in TABLES if os.path.lexists(self._file(name))}
         for name, table in TABLES.items():
             if table.required and name not in self.tables:
                 raise TapeError(errno.ENOENT, f"{path}: table '{name}' is missing")
@@ -189,141 +185,73 @@ class Tape:
     def _file(self, name: str) -> Path:
         return self.path / f"{self._renames.former_table(name)}.arrow"
 
-    def _open(
-        self, name: str, column: int | None = None
-    ) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:
-        """The table's reader; a file without a footer is read as a stream.
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
+        """Report an unreadable table as a TapeError."""
+        try:
+            yield
+        except TableError as e:
+            raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' {e}") from e
+        except OSError as e:
+            why = os.strerror(e.errno) if e.errno else str(e)
+            raise TapeError(e.errno, f"{self._file(name)}: {why}") from e
 
-        With `column` only that column is read, if the file has a footer. The file is not mapped
-        then: a mapping would count its pages as this process's memory.
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[TableFile]:
+        """The open file of a table; its errors are TapeErrors."""
+        with self._explained(name):
+            yield TableFile(self._file(name), TABLES[name], self._renames)
+
+    def batches(
+        self, name: str, columns: Collection[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of table `name` in file order; none if it is absent.
+
+        With `columns`, they have only those, in the table's order.
         """
-        file = self._file(name)
-        options = pa.ipc.IpcReadOptions(included_fields=None if column is None else [column])
-        try:
-            source = pa.memory_map(str(file)) if column is None else pa.OSFile(str(file))
-            try:
-                return pa.ipc.open_file(source, options=options)
-            except pa.ArrowException:
-                if source.size() < len(_MAGIC) or source.read_at(len(_MAGIC), 0) != _MAGIC:
-                    raise
-                source.seek(len(_MAGIC))
-                return pa.ipc.open_stream(source)
-        except (pa.ArrowException, OSError) as e:
-            raise TapeError(errno.EBADMSG, f"{file}: not an Arrow file: {e}") from e
-
-    def _batch(self, name: str, reader: pa.ipc.RecordBatchFileReader, i: int) -> pa.RecordBatch:
-        try:
-            return reader.get_batch(i)
-        except (pa.ArrowException, OSError) as e:
-            raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
-
-    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
-        """The batches of table `name` in file order; none if it is absent."""
-        if name not in self.tables:
-            return
-        reader = self._open(name)
-        if not _reads(self._renamed(name, reader.schema), TABLES[name].arrow):
-            raise TapeError(errno.EPROTO, f"{self.path}: table '{name}' has other columns")
-        if isinstance(reader, pa.ipc.RecordBatchFileReader):
-            for i in range(reader.num_record_batches):
-                yield self._checked(name, self._batch(name, reader, i))
-            return
-        while True:
-            try:
-                yield self._checked(name, reader.read_next_batch())
-            except (StopIteration, pa.ArrowException, OSError):
-                return  # the end, or the torn end of a killed recorder's file
-
-    def _checked(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        try:
-            batch.validate(full=True)
-        except pa.ArrowException as e:
-            raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' is damaged: {e}") from e
-        schema = TABLES[name].arrow
-        columns = [
-            self._relabelled(name, field, array)
-            for field, array in zip(schema, batch.columns, strict=False)
-        ]
-        missing = [pa.nulls(len(batch), field.type) for field in list(schema)[len(columns) :]]
-        return pa.RecordBatch.from_arrays([*columns, *missing], schema=schema)
-
-    def _renamed(self, name: str, found: pa.Schema) -> pa.Schema:
-        """The schema of table `name` in the file, with today's names of its columns."""
-        return pa.schema([f.with_name(self._renames.column(name, f.name)) for f in found])
-
-    def _relabelled(self, name: str, field: pa.Field, array: pa.Array) -> pa.Array:
-        """A column of table `name`, with today's labels or words for the former ones."""
-        if f"{name}.{field.name}" not in self._renames.labels:
-            return array
-        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        former = coded.dictionary.to_pylist()
-        labels = [self._renames.label(name, field.name, label) for label in former]
-        found = pa.DictionaryArray.from_arrays(coded.indices, pa.array(labels, pa.utf8()))
-        return found.cast(array.type) if coded is not array else found
+        if name in self.tables:
+            with self._opened(name) as file:
+                yield from file.batches(columns)
 
     def table(self, name: str) -> pa.Table:
         """All of table `name` in memory; empty if it is absent."""
-        return pa.Table.from_batches(self.batches(name), TABLES[name].arrow)
+        if name not in self.tables:
+            return TABLES[name].arrow.empty_table()
+        with self._opened(name) as file:
+            machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            most = min(max(_HELD, _HELD_RATIO * file.bytes), machine // 2)
+            if file.decoded > most:
+                raise TableError(f"takes {file.decoded:,} bytes of memory; the limit is {most:,}")
+            return pa.Table.from_batches(file.batches(), TABLES[name].arrow)
 
-    def dataset(self, name: str) -> ds.Dataset | pa.Table:
-        """Table `name` for a query engine, which reads only the columns that it needs.
-
-        A table with former names is read whole.
-        """
-        if (
-            name in self.tables
-            and not self._renames.touches(name)
-            and isinstance(self._open(name), pa.ipc.RecordBatchFileReader)
-        ):
-            import pyarrow.dataset as ds  # a third of a command's start-up; writing needs none
-
-            file = str(self._file(name).absolute())  # "a:b.tape" alone is a URI
-            return ds.dataset(file, schema=TABLES[name].arrow, format="ipc")
-        return self.table(name)
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """All of table `name` as Python rows, for tables of a few million values at most."""
+        cells = self.num_rows(name) * len(TABLES[name].columns)
+        if cells > _CELLS:
+            why = f"has {cells:,} values; the limit is {_CELLS:,}"
+            raise TapeError(errno.EFBIG, f"{self.path}: table '{name}' {why}")
+        found: list[dict[str, Any]] = self.table(name).to_pylist()
+        return found
 
     def num_rows(self, name: str) -> int:
-        """Rows of table `name`; reads no more than one column."""
+        """Rows of table `name`; only a file without a footer is decoded."""
         if name not in self.tables:
             return 0
-        reader = self._open(name, column=1)  # of `event` a narrow one
-        if not isinstance(reader, pa.ipc.RecordBatchFileReader):
-            return int(self.table(name).num_rows)
-        batches = (self._batch(name, reader, i) for i in range(reader.num_record_batches))
-        return sum(batch.num_rows for batch in batches)
+        with self._opened(name) as file:
+            return file.num_rows
 
     def span(self, name: str) -> tuple[int, int] | None:
         """First and last `ts` of an event table, which is sorted by it; None without rows."""
         if name not in self.tables:
             return None
-        reader = self._open(name, column=TABLES[name].arrow.get_field_index("ts"))
-        if not isinstance(reader, pa.ipc.RecordBatchFileReader):
-            ts = self.table(name).column("ts")
-            return (ts[0].as_py(), ts[-1].as_py()) if len(ts) else None
-        nr = reader.num_record_batches
-        read = partial(self._batch, name, reader)
-        first = next((b for b in map(read, range(nr)) if b.num_rows), None)
-        last = next((b for b in map(read, reversed(range(nr))) if b.num_rows), None)
-        if first is None or last is None:
-            return None
-        return first.column("ts")[0].as_py(), last.column("ts")[-1].as_py()
+        with self._opened(name) as file:
+            return file.span("ts")
 
     def around(self, name: str, first: int, last: int) -> tuple[int, pa.Table]:
         """The batches of an event table with rows of `first` <= ts <= `last` (ns), and the number
-        of rows before them. Other batches are not read."""
-        reader = self._open(name, column=TABLES[name].arrow.get_field_index("ts"))
-        if not isinstance(reader, pa.ipc.RecordBatchFileReader):
-            return 0, self.table(name)
-
-        def ts(batch: int, row: int) -> int:
-            column = self._batch(name, reader, batch).column("ts")
-            return int(column[row].as_py()) if len(column) else 0
-
-        nr = reader.num_record_batches
-        begin = bisect_left(range(nr), first, key=lambda i: ts(i, -1))
-        end = bisect_right(range(nr), last, key=lambda i: ts(i, 0))
-        before = sum(self._batch(name, reader, i).num_rows for i in range(begin))
-        whole = self._open(name)
-        batches = [self._checked(name, self._batch(name, whole, i)) for i in range(begin, end)]
+        of rows before them. Other batches are not read, if the file has a footer."""
+        with self._opened(name) as file:
+            before, batches = file.between("ts", first, last)
         return before, pa.Table.from_batches(batches, TABLES[name].arrow)
 
     @property
@@ -337,11 +265,21 @@ class Tape:
         return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
 
     @property
+    def files(self) -> list[Path]:
+        """The files of the tables; raises TapeError unless all are regular files."""
+        for name in self.tables:
+            with self._explained(name):
+                check_regular(self._file(name))
+        return sorted(map(self._file, self.tables))
+
+    @property
     def complete(self) -> bool:
         """Whether the recorder finished; the tape of a killed recorder is torn."""
-        return all(
-            isinstance(self._open(name), pa.ipc.RecordBatchFileReader) for name in self.tables
-        )
+        return not any(self._torn(name) for name in self.tables)
+
+    def _torn(self, name: str) -> bool:
+        with self._opened(name) as file:
+            return file.torn
 
     @property
     def bytes(self) -> int:

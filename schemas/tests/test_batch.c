@@ -152,6 +152,31 @@ static void enums_are_dictionaries_of_their_labels(void)
 	batch_free(batch);
 }
 
+static void labels_in_another_order_are_refused(void)
+{
+	struct event_columns back;
+	struct ArrowArray array;
+	struct batch *batch;
+	struct error err;
+	char text[256] = {0};
+	size_t nr;
+
+	check(!batch_new(&batch, &event_table, 64, NULL));
+	batch->nr = 1;
+	check(!batch_export(batch, &array, NULL));
+	check(!table_borrow(&event_table, &array, &back, &nr, &err));
+	strncpy(text, event_table.columns[3].labels->text, sizeof(text) - 1);
+	text[0] ^= 1;
+	array.children[3]->dictionary->buffers[2] = text;
+	check(table_borrow(&event_table, &array, &back, &nr, &err) == -EINVAL);
+	check(!strcmp(err.msg, "column event.kind has other labels"));
+	array.children[3]->dictionary->buffers[2] = event_table.columns[3].labels->text;
+	array.children[3]->dictionary->length--;
+	check(table_borrow(&event_table, &array, &back, &nr, &err) == -EINVAL);
+	array.release(&array);
+	batch_free(batch);
+}
+
 int main(void)
 {
 	test(rows_come_back_as_they_were);
@@ -162,5 +187,6 @@ int main(void)
 	test(another_tables_rows_are_refused_by_name);
 	test(sliced_and_null_rows_are_refused);
 	test(enums_are_dictionaries_of_their_labels);
+	test(labels_in_another_order_are_refused);
 	return check_done();
 }

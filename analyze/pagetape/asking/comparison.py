@@ -53,7 +53,7 @@ class Side:
     @classmethod
     def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
         """One side of the tape's table model_error."""
-        rows = tape.table("model_error").to_pylist()
+        rows = tape.rows("model_error")
         if not rows:
             return None
         found = {row["metric"]: row | {"value": row[column]} for row in rows}

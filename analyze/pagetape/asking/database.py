@@ -11,7 +11,8 @@ are
     gfp_names(), context_names()     macros: the bits of a mask in words
     the macros of queries/macros/    the kernel's indices of fragmentation
 
-DuckDB scans the tape's files: a query reads only the columns that it names.
+DuckDB scans the tape's files: a query reads only the columns that it names. Every batch is checked
+before DuckDB sees it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import pyarrow as pa
 from pagetape.answer import Answer
 from pagetape.asking import query
 from pagetape.asking.spill_dir import spill_dir
+from pagetape.asking.tape_dataset import TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.machine import assumed_distances
@@ -77,7 +79,7 @@ def labels(tapes: Sequence[Tape]) -> list[str]:
 
 def kernel_version(release: str | None) -> int | None:
     """1000 * major + minor of a release like '6.12.117-amd64'; None if unknown."""
-    match = re.match(r"(\d+)\.(\d+)", release or "")
+    match = re.match(r"(\d{1,5})\.(\d{1,3})(?!\d)", release or "")
     return int(match[1]) * 1000 + int(match[2]) if match else None
 
 
@@ -158,22 +160,6 @@ def _typed(column: Column) -> str:
 
 
 @contextlib.contextmanager
-def _tape_errors() -> Iterator[None]:
-    """Turn DuckDB's errors into TapeError or ParameterError."""
-    try:
-        yield
-    except duckdb.OutOfMemoryException as e:
-        why = str(e).splitlines()[0]
-        raise TapeError(
-            errno.ENOMEM, f"the query needs more memory or disk space than is free: {why}"
-        ) from e
-    except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
-        if (refused := str(e).partition(query.REFUSAL))[1]:
-            raise query.ParameterError(refused[2]) from e
-        raise TapeError(errno.EBADMSG, f"cannot read the tape: {e}") from e
-
-
-@contextlib.contextmanager
 def _out_of_range(question: query.Query) -> Iterator[None]:
     """Turn DuckDB's errors of arithmetic in our own query into a TapeError: the values are to
     blame, as no kernel writes them."""
@@ -200,6 +186,8 @@ class Database:
         self._limit_memory(tapes)
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
+        self._where = ", ".join(str(tape.path) for tape in tapes)
+        self._scanned: list[TapeDataset] = []
         self._unmade: dict[str, Table | query.Query] = {**TABLES}
         self._unmade |= {view.name: view for view in query.views()}
         rows = [machine(tape, names[i], i) for i, tape in enumerate(tapes)]
@@ -244,7 +232,8 @@ class Database:
     def _selects(self, table: Table) -> Iterator[str]:
         for i, (tape, name) in enumerate(self._tapes):
             source = f"tape{i}_{table.name}"
-            self._db.register(source, tape.dataset(table.name))
+            self._scanned.append(TapeDataset(tape, table.name))
+            self._db.register(source, self._scanned[-1])
             yield _select(table, source, name)
 
     def _view(self, name: str, sql: str) -> None:
@@ -288,15 +277,36 @@ class Database:
                 self._db.interrupt()
                 raise
 
+    @contextlib.contextmanager
+    def _tape_errors(self) -> Iterator[None]:
+        """Turn DuckDB's errors into TapeError or ParameterError."""
+        for scanned in self._scanned:
+            scanned.error = None
+        try:
+            yield
+        except duckdb.OutOfMemoryException as e:
+            why = str(e).splitlines()[0]
+            raise TapeError(
+                errno.ENOMEM, f"the query needs more memory or disk space than is free: {why}"
+            ) from e
+        except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
+            for scanned in self._scanned:
+                if scanned.error:
+                    raise scanned.error from e
+            if (refused := str(e).partition(query.REFUSAL))[1]:
+                raise query.ParameterError(refused[2]) from e
+            why = str(e).partition("\n")[0]
+            raise TapeError(errno.EBADMSG, f"{self._where}: cannot be queried: {why}") from e
+
     def _ask(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
-        with _tape_errors():
+        with self._tape_errors():
             relation = self._db.sql(sql, params=dict(parameters) if parameters else None)
             if relation is None:
                 return Answer([], [], [])
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
 
     def _rows(self, sql: str, table: Table) -> pa.Table:
-        with _tape_errors():
+        with self._tape_errors():
             answer = self._db.sql(sql).to_arrow_table().cast(table.arrow)
         return answer.combine_chunks()  # the engine takes no slices
 

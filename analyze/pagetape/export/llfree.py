@@ -127,7 +127,7 @@ def _bounds(tape: Tape) -> tuple[int, int]:
 
     The base is the first pfn of the gigabyte where memory begins: 0 except on a private tape.
     """
-    zones = tape.table("zone").to_pylist()
+    zones = tape.rows("zone")
     if not zones:
         return 0, 0
     first = min(zone["start_pfn"] for zone in zones) >> _GIB_ORDER << _GIB_ORDER

@@ -97,7 +97,7 @@ def own(tape: Tape) -> Own | None:
 
 def _release(tape: Tape) -> str | None:
     """The kernel's version; Debian's release string lacks its last number."""
-    debian = re.search(r" Debian (\d+\.\d+\.\d+)", tape.facts.get("version", ""))
+    debian = re.search(r" Debian (\d+\.\d+\.\d+)", tape.facts.get("version") or "")
     return debian[1] if debian else tape.facts.get("kernel")
 
 

@@ -27,9 +27,9 @@ MODES = ("auto", "cpu", "landed")
 
 def known_preferences(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:
     """The preference of each thread, by rows of memory_policy of threads or processes."""
-    nodes = {zone["node"] for zone in tape.table("zone").to_pylist()}
+    nodes = {zone["node"] for zone in tape.rows("zone")}
     known = {row["pid"]: preference_of(row, nodes) for row in policies}
-    leaders = {row["pid"]: row["tgid"] for row in tape.table("task").to_pylist()}
+    leaders = {row["pid"]: row["tgid"] for row in tape.rows("task")}
     threads = {pid: known.get(pid) or known.get(leaders.get(pid)) for pid in {*known, *leaders}}
     return {pid: found for pid, found in threads.items() if found is not None}
 

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
 Span = tuple[int, int]  # rows of event: the first, and the one after the last
@@ -40,16 +41,21 @@ class SnapshotPoint:
 
 def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
     """The row of `snapshot` with that number, if it is exact in at least one zone."""
-    rows: list[dict[str, Any]] = tape.table("snapshot").to_pylist()
+    rows: list[dict[str, Any]] = tape.rows("snapshot")
     found = (row for row in rows if row["snapshot"] == snapshot and row["how"] != "proc")
     return next(found, None)
 
 
+def _scalar(name: str, mark: dict[str, Any]) -> pa.Scalar:
+    """A value of the mark with the type of the column of event; pyarrow guesses int64."""
+    return pa.scalar(mark[name], TABLES["event"].arrow.field(name).type)
+
+
 def _rows(table: pa.Table, mark: dict[str, Any]) -> list[tuple[int, str]]:
     """The events of the marked page, by the marking thread on its CPU: row and kind."""
-    mask = pc.equal(table["pfn"], mark["pfn"])
-    for name in ("cpu", "pid"):
-        mask = pc.and_kleene(mask, pc.equal(table[name], mark[name]))
+    mask = pa.scalar(True)
+    for name in ("pfn", "cpu", "pid"):
+        mask = pc.and_kleene(mask, pc.equal(table[name], _scalar(name, mark)))
     rows = pc.indices_nonzero(pc.fill_null(mask, False))
     return list(zip(rows.to_pylist(), table["kind"].take(rows).to_pylist(), strict=True))
 
@@ -57,7 +63,7 @@ def _rows(table: pa.Table, mark: dict[str, Any]) -> list[tuple[int, str]]:
 def find(tape: Tape, mark: dict[str, Any]) -> SnapshotPoint:
     """The cut of the snapshot with the row `mark` among the tape's events."""
     base, near = tape.around("event", mark["ts"] - _AROUND_NS, mark["ts"] + _AROUND_NS)
-    before = pc.sum(pc.less_equal(near["ts"], mark["ts"])).as_py() or 0
+    before = pc.sum(pc.less_equal(near["ts"], _scalar("ts", mark))).as_py() or 0
     events = _rows(near, mark)
     cuts = [row for row, kind in events if kind == "alloc_zone_locked" and row < before]
     after = cuts[-1] + 1 if cuts else before

@@ -205,7 +205,7 @@ class _Reader:
 
 def _model_bytes(tape: Tape) -> int:
     """Approximate memory of a model of the tape's machine, in bytes."""
-    zones = [zone for zone in tape.table("zone").to_pylist() if zone["snapshot"] == 0]
+    zones = [zone for zone in tape.rows("zone") if zone["snapshot"] == 0]
     return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
 
 

@@ -81,7 +81,7 @@ def preferences(tape: Tape) -> pa.Table:
     found = cache.table(
         tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
     )
-    policies = tape.table("memory_policy").to_pylist()
+    policies = tape.rows("memory_policy")
     return preference.corrected(found, preference.known_preferences(tape, policies))
 
 
@@ -91,7 +91,7 @@ def inferred(tape: Tape) -> pa.Table:
     A replay has no rows: its events are complete. A recording has rows only with an exact snapshot
     at the start and the events of the free lists, which the inference needs.
     """
-    points = {point["name"]: point["events"] for point in tape.table("tracepoint").to_pylist()}
+    points = {point["name"]: point["events"] for point in tape.rows("tracepoint")}
     proves = replay_span.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
     if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
         return _INFERRED.empty_table()

@@ -46,7 +46,7 @@ def build() -> str:
 
 def contents(tape: Tape) -> str:
     """Hash of the tape's files."""
-    return digest(tape.path.glob("*.arrow"))
+    return digest(tape.files)
 
 
 def _directory(what: str) -> Path | None:

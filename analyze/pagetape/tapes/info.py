@@ -16,7 +16,7 @@ from pagetape.tapes.spool import Found
 
 def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     """Rows of `tracepoint`; counted in the other tables if the recorder was killed."""
-    points: list[dict[str, Any]] = tape.table("tracepoint").to_pylist()
+    points: list[dict[str, Any]] = tape.rows("tracepoint")
     if points:
         return points
     counted: Counter[tuple[str, str]] = Counter()
@@ -57,7 +57,7 @@ def _stacks(tape: Tape) -> dict[str, int] | None:
 def _ending(tape: Tape) -> dict[str, Any]:
     """Whether and how the recording ended, and the bytes that wait in the spool."""
     found = Found.of(tape.path)
-    spools = tape.table("spool").to_pylist()
+    spools = tape.rows("spool")
     waiting, ended = 0, tape.facts.get("ended", "stopped" if tape.complete else "killed")
     if found is not None:
         waiting, ended = found.look()
@@ -90,7 +90,7 @@ def summary(tape: Tape) -> dict[str, Any]:
     stored = sum(p["events"] for p in points if p["stored"])
     began, ended = tape.clock or (0, 0)
     loss = Loss.of(tape)
-    snapshots = tape.table("snapshot").to_pylist()
+    snapshots = tape.rows("snapshot")
     return {
         "tape": str(tape.path),
         "kernel": tape.facts.get("kernel"),
@@ -106,8 +106,8 @@ def summary(tape: Tape) -> dict[str, Any]:
         **_ending(tape),
         "snapshot": _snapshot(snapshots, tape),
         "snapshots": snapshots,
-        "snapshot_zones": tape.table("snapshot_zone").to_pylist(),
-        "snapshot_checks": tape.table("snapshot_check").to_pylist(),
+        "snapshot_zones": tape.rows("snapshot_zone"),
+        "snapshot_checks": tape.rows("snapshot_check"),
         "stacks": _stacks(tape),
         "samples": pc.count_distinct(tape.table("sample")["ts"]).as_py(),
         "private": tape.facts.get("private"),

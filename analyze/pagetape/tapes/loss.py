@@ -22,7 +22,7 @@ class Loss:
     def of(cls, tape: Tape) -> Loss:
         """The totals of `tape`."""
         by_cpu: dict[int, int | None] = {}
-        for gap in sorted(tape.table("lost").to_pylist(), key=lambda gap: int(gap["cpu"])):
+        for gap in sorted(tape.rows("lost"), key=lambda gap: int(gap["cpu"])):
             known = by_cpu.get(gap["cpu"], 0)
             unknown = known is None or gap["events"] is None
             by_cpu[gap["cpu"]] = None if unknown else known + gap["events"]

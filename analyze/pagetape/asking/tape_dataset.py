@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table of a tape as DuckDB reads it: batch by batch, only the columns of the query, checked.
+
+DuckDB would read the tape's file through a pyarrow dataset, which checks nothing: an offset
+outside its buffer then reads memory of the process, or ends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, TapeError
+
+
+class _Scanner:
+    """One scan. pyarrow's own scanner would run the batches on its thread pool, where decoding,
+    which uses the pool too, can wait for itself."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self._schema = schema
+        self._batches = batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches)
+
+
+class TapeDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
+    """Table `name` of a tape. DuckDB asks for `schema` once, and for a scanner per scan."""
+
+    def __init__(self, tape: Tape, name: str) -> None:
+        self._tape = tape
+        self._name = name
+        self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
+
+    @property
+    def schema(self) -> pa.Schema:
+        return TABLES[self._name].arrow
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: ds.Expression | None = None,
+    ) -> _Scanner:
+        """The rows that pass `filter`, with `columns` or all."""
+        columns = self.schema.names if columns is None else columns
+        # An expression gives no list of its columns: each word that is a column may be one.
+        words = set(re.findall(r"\w+", str(filter)))
+        read = [name for name in self.schema.names if name in columns or name in words]
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return _Scanner(schema, self._batches(read, columns, filter))
+
+    def _batches(
+        self, read: list[str], columns: list[str], wanted: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._tape.batches(self._name, read):
+                found = batch if wanted is None else batch.filter(wanted)
+                yield found.select(columns)
+        except TapeError as e:
+            self.error = e
+            raise

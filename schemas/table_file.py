@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table of a tape on disk: its Arrow IPC file, checked before anyone computes with it.
+
+Every reader of a tape (pyarrow, DuckDB, the engine) gets its rows from `TableFile.batches`:
+
+    the file    a regular file, not a link; nothing else is opened
+    its sizes   decoded bytes in proportion to the file, before a byte is decoded
+    its schema  the table's columns and types; nullable columns at the end may be missing
+    its rows    buffers, offsets, indices, UTF-8, no null in a column without nulls
+
+Enum columns leave with the labels of this pagetape in their order: labels are matched by name.
+A batch is a copy of the file, so it stays as it was checked. The file is not mapped: a mapping
+would change with the file, and count as memory of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from pagetape.schemas import Column, Renames, Table, batch_sizes
+from pagetape.schemas.batch_sizes import MAGIC, Size
+
+# Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
+_RATIO = 1024  # decoded bytes per byte of the file, ...
+_SMALL = 64 << 20  # ... beyond this many
+_BATCH = 1 << 30  # of one batch
+_LABELS = 1 << 20  # of the labels of a column
+
+_WORDS = 200  # most characters of a message of pyarrow
+
+_Reader: TypeAlias = "pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader"
+
+# What pyarrow raises for damaged bytes; UnicodeDecodeError is a ValueError.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError)
+
+
+class TableError(Exception):
+    """A file is not its table, or is damaged; the message is a predicate without the path."""
+
+
+def _words(text: object) -> str:
+    """A text of the file or of pyarrow on one line, without control characters."""
+    line = " ".join(str(text).split())
+    return "".join(c if c.isprintable() else "?" for c in line)[:_WORDS]
+
+
+class _Sizes(NamedTuple):
+    """The sizes of a file's batches."""
+
+    rows: int
+    decoded: int  # bytes
+
+
+def _field(field: pa.Field) -> str:
+    return _words(f"'{field.name}' ({field.type}{'' if field.nullable else ' not null'})")
+
+
+def _validate(batch: pa.RecordBatch) -> None:
+    """Raise TableError for a batch whose memory is not what its schema says."""
+    where = ""
+    try:
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            where = f" in column '{_words(name)}'"
+            array.validate(full=True)
+        where = ""
+        batch.validate()
+    except pa.ArrowException as e:
+        raise TableError(f"is damaged{where}: {_words(e)}") from e
+
+
+def _checked_sizes(sizes: list[Size], file_bytes: int) -> _Sizes:
+    """The sums of the sizes. Raises TableError for sizes that no writer of tapes makes."""
+    decoded = 0
+    for size in sizes:
+        most = _LABELS if size.dictionary else _BATCH
+        if size.decoded > most:
+            raise TableError(f"has {size.decoded:,} bytes in one batch; the limit is {most:,}")
+        decoded += size.decoded
+    most = _SMALL + _RATIO * file_bytes
+    if decoded > most:
+        raise TableError(f"decodes from {file_bytes:,} bytes to {decoded:,}; the limit is {most:,}")
+    return _Sizes(sum(size.rows for size in sizes if not size.dictionary), decoded)
+
+
+# Sizes by device, inode, size and times of a file: a process reads those of a file once.
+_known_sizes: dict[tuple[int, ...], _Sizes] = {}
+
+
+def _open_regular(path: Path) -> tuple[pa.NativeFile, tuple[int, ...]]:
+    """The open file and its identity. Raises TableError for anything but a regular file."""
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # opens no device or FIFO
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISLNK(found.st_mode):
+            raise TableError("is a link; the tables of a tape are regular files")
+        if not stat.S_ISREG(found.st_mode):
+            raise TableError("is not a regular file")
+        times = found.st_mtime_ns, found.st_ctime_ns
+        identity = found.st_dev, found.st_ino, found.st_size, *times
+        return pa.OSFile(f"/proc/self/fd/{handle}"), identity
+    finally:
+        os.close(handle)
+
+
+def check_regular(path: Path) -> None:
+    """Raise TableError, or OSError, unless `path` is a regular file that can be read."""
+    _open_regular(path)
+
+
+def _open_arrow(source: pa.NativeFile, columns: list[int] | None = None) -> _Reader:
+    """A reader of the given columns, or all. A file without a footer is read as a stream."""
+    options = pa.ipc.IpcReadOptions(included_fields=columns)
+    try:
+        try:
+            return pa.ipc.open_file(source, options=options)
+        except pa.ArrowException:
+            if source.size() < len(MAGIC) or source.read_at(len(MAGIC), 0) != MAGIC:
+                raise
+            source.seek(len(MAGIC))
+            return pa.ipc.open_stream(source, options=options)
+    except _UNREADABLE as e:
+        raise TableError(f"is not an Arrow file: {_words(e)}") from e
+
+
+def read_metadata(path: Path) -> dict[bytes, bytes]:
+    """The metadata of the schema in any table's file; raises as TableFile."""
+    source, _ = _open_regular(path)
+    return dict(_open_arrow(source).schema.metadata or {})
+
+
+@cache
+def _labels(column: Column) -> pa.Array:
+    return pa.array(column.labels, pa.utf8())
+
+
+class TableFile:
+    """The open file of a table. Opening checks its sizes and schema; reading checks each batch.
+
+    Raises TableError, and OSError if the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, table: Table, renames: Renames) -> None:
+        self._table = table
+        self._renames = renames
+        self._source, identity = _open_regular(path)
+        self.bytes = self._source.size()
+        reader = _open_arrow(self._source)
+        self.torn = isinstance(reader, pa.ipc.RecordBatchStreamReader)
+        self._nr_columns = self._check_schema(reader.schema)
+        if identity not in _known_sizes:
+            _known_sizes[identity] = self._sizes()
+        self._rows, self.decoded = _known_sizes[identity]
+
+    def _check_schema(self, schema: pa.Schema) -> int:
+        """The number of columns; raises TableError unless they are the table's first ones, and
+        the missing ones are nullable."""
+        name, known = self._table.name, list(self._table.arrow)
+        try:
+            found = [field.with_name(self._renames.column(name, field.name)) for field in schema]
+        except UnicodeDecodeError:
+            raise TableError("has other columns: a name is not UTF-8") from None
+        if len(found) > len(known):
+            raise TableError(f"has other columns: {len(found)}, not {len(known)}")
+        for there, here in zip(found, known, strict=False):
+            if not there.equals(here):
+                raise TableError(f"has other columns: {_field(there)}, not {_field(here)}")
+        if any(not field.nullable for field in known[len(found) :]):
+            raise TableError(f"has other columns: {len(found)}, not {len(known)}")
+        return len(found)
+
+    def _sizes(self) -> _Sizes:
+        try:
+            read = batch_sizes.of_stream if self.torn else batch_sizes.of_file
+            return _checked_sizes(list(read(self._source)), self.bytes)
+        except struct.error as e:
+            raise TableError(f"is damaged: {e}") from e
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows; of a torn file, it takes a pass over all of them."""
+        return sum(batch.num_rows for batch in self.batches()) if self.torn else self._rows
+
+    def batches(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The checked batches in file order; with `columns` only those, in the table's order.
+
+        A torn file ends at its first damage.
+        """
+        chosen = self._chosen(columns)
+        reader = self._opened(chosen)
+        if not self.torn:
+            yield from (self._read(reader, i, chosen) for i in range(reader.num_record_batches))
+            return
+        while True:
+            try:
+                batch = reader.read_next_batch()
+                _validate(batch)
+            except (StopIteration, TableError, *_UNREADABLE):
+                return
+            yield self._finished(batch, chosen)
+
+    def span(self, column: str) -> tuple[int, int] | None:
+        """The first and the last value of a column; None without rows."""
+        filled = (batch.column(0) for batch in self.batches([column]) if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return None
+        if self.torn:
+            last = deque(chain([first], filled), 1).pop()
+        else:
+            read, nr = self._reading([column])
+            last = next(filter(len, (read(i).column(0) for i in reversed(range(nr)))))
+        return first[0].as_py(), last[-1].as_py()
+
+    def between(self, column: str, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
+        """The batches with values from `first` to `last` of a column by which the rows are
+        sorted, and the number of rows before them. Only a torn file is read whole."""
+        if self.torn:
+            return self._between(column, first, last)
+        read, nr = self._reading([column])
+
+        def value(batch: int, row: int) -> int:
+            values = read(batch).column(0)
+            return int(values[row].as_py()) if len(values) else 0
+
+        begin = bisect_left(range(nr), first, key=lambda i: value(i, -1))
+        end = bisect_right(range(nr), last, key=lambda i: value(i, 0))
+        whole, _ = self._reading(None)
+        return sum(read(i).num_rows for i in range(begin)), list(map(whole, range(begin, end)))
+
+    def _between(self, column: str, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
+        """between() for a torn file."""
+        before = 0
+        found: list[pa.RecordBatch] = []
+        for batch in self.batches():
+            values = batch.column(column)
+            if not len(values) or values[-1].as_py() < first:
+                before += 0 if found else len(values)
+            elif values[0].as_py() <= last:
+                found.append(batch)
+        return before, found
+
+    def _reading(
+        self, columns: Collection[str] | None
+    ) -> tuple[Callable[[int], pa.RecordBatch], int]:
+        """A function that reads a batch by its number, and the number of batches; not if torn."""
+        chosen = self._chosen(columns)
+        reader = self._opened(chosen)
+        return lambda i: self._read(reader, i, chosen), reader.num_record_batches
+
+    def _chosen(self, columns: Collection[str] | None) -> list[int]:
+        names = self._table.arrow.names
+        return [i for i, name in enumerate(names) if columns is None or name in columns]
+
+    def _opened(self, chosen: list[int]) -> _Reader:
+        """A reader of the chosen columns that the file has; of its first column if it has none."""
+        return _open_arrow(self._source, [i for i in chosen if i < self._nr_columns] or [0])
+
+    def _read(self, reader: _Reader, i: int, chosen: list[int]) -> pa.RecordBatch:
+        try:
+            batch = reader.get_batch(i)
+        except _UNREADABLE as e:
+            raise TableError(f"is damaged: {_words(e)}") from e
+        _validate(batch)
+        return self._finished(batch, chosen)
+
+    def _finished(self, batch: pa.RecordBatch, chosen: list[int]) -> pa.RecordBatch:
+        """A valid batch of the file as one of the table."""
+        there = iter(batch.columns)
+        arrays = []
+        for i in chosen:
+            column = self._table.columns[i]
+            if i < self._nr_columns:
+                array = next(there)
+                if array.null_count and not column.null:
+                    raise TableError(f"is damaged: nulls in column '{column.name}'")
+                arrays.append(self._labelled(column, array))
+            else:
+                arrays.append(self._nulls(column, batch.num_rows))
+        schema = pa.schema([self._table.arrow.field(i) for i in chosen])
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    @staticmethod
+    def _nulls(column: Column, rows: int) -> pa.Array:
+        if not column.labels:
+            return pa.nulls(rows, column.arrow.type)
+        return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.uint8()), _labels(column))
+
+    def _labelled(self, column: Column, array: pa.Array) -> pa.Array:
+        """The column with today's words, and the labels of an enum in the order of the table.
+
+        A label that the table does not have is null, in a column without nulls an error.
+        """
+        renamed = f"{self._table.name}.{column.name}" in self._renames.labels
+        if not column.labels:
+            return self._reworded(column, array) if renamed else array
+        if not renamed and array.dictionary.equals(_labels(column)):
+            return array
+        numbers = {label: i for i, label in enumerate(column.labels)}
+        former = array.dictionary.to_pylist()
+        codes = [numbers.get(self._today(column, label) or "") for label in former]
+        indices = pa.array(codes, pa.uint8()).take(array.indices)
+        if indices.null_count and not column.null:
+            unknown = [label for label, code in zip(former, codes, strict=True) if code is None]
+            raise TableError(
+                f"has a value in column '{column.name}' that this pagetape does not know, one of"
+                f" {', '.join(map(repr, unknown))}"[:_WORDS]
+            )
+        return pa.DictionaryArray.from_arrays(indices, _labels(column))
+
+    def _reworded(self, column: Column, array: pa.Array) -> pa.Array:
+        """A text column with today's words for the former ones."""
+        coded = array.dictionary_encode()
+        words = [self._today(column, word) for word in coded.dictionary.to_pylist()]
+        return pa.array(words, pa.utf8()).take(coded.indices)
+
+    def _today(self, column: Column, label: str | None) -> str | None:
+        return label and self._renames.label(self._table.name, column.name, label)
