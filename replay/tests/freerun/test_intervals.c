@@ -59,10 +59,28 @@ static void a_cpu_without_events_decays_too(void)
 	tape_free(&t);
 }
 
+static void wild_times_make_no_endless_series_of_intervals(void)
+{
+	struct pcp *pcp;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[0], 1);
+	pcp->high_max = pcp->high = 1000;
+	for (int64_t i = 0; i < 40; i++) {
+		tape_alloc(&t, 0, 2000 + i, 0);
+		t.ts += 1ull << 56; /* 2 years */
+	}
+	check(tape_play(&t)->counters.allocs == 40);
+	check(pcp->high == pcp->high_min);
+	tape_free(&t);
+}
+
 int main(void)
 {
 	test(an_idle_pcp_decays_with_the_ticks);
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
 	test(a_cpu_without_events_decays_too);
+	test(wild_times_make_no_endless_series_of_intervals);
 	return check_done();
 }
