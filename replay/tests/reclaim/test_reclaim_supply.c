@@ -77,6 +77,7 @@ static void reclaim_takes_no_block_that_the_model_has_in_pieces(void)
 	for (uint32_t i = 0; i < 4; i++)
 		zone_forget_old(w.toy.m, place + i, 0);
 	reclaim_machine_start(&w);
+	w.serve.at = 50;
 	check(!reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 8));
 	check_sound(w.toy.m);
 	reclaim_machine_free(&w);

@@ -77,7 +77,8 @@ static void a_single_page_proves_nothing_against_the_small_chunks_that_follow(vo
 
 static void a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first(void)
 {
-	static const struct chunk chunks[] = {{2048, 0, MOVABLE}, {2050, 1, MOVABLE}};
+	static const struct chunk chunks[] = {
+		{2048, 0, MOVABLE}, {1024, 1, MOVABLE}, {2050, 1, MOVABLE}, {1536, 1, MOVABLE}};
 	/* Page 2048 was not free alone: 2049 was freed without an event, and both are one chunk. */
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2050, 0, MOVABLE),

@@ -2,7 +2,6 @@
 /* Predictions of refills: their size, and the frees that interrupt one. */
 #include "short_tape.h"
 
-#include "model/model_check.h"
 #include "model/pcp.h"
 #include "toy.h"
 
@@ -69,12 +68,11 @@ static void a_page_that_a_refill_takes_twice_is_on_the_list_once(void)
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, UNMOVABLE),
 		EXTFRAG(0, 2048, 0, 4, UNMOVABLE, MOVABLE),
-		ZONE_LOCKED(0, 2049, 0, UNMOVABLE),
-		DRAIN(0, 2049, 0, UNMOVABLE),
+		DRAIN(0, 2048, 0, UNMOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4, .kernel = "2.6.31");
 
-	check_text(model_check(validate_model(v)) ? model_check(validate_model(v)) : "", "");
+	check_sound(validate_model(v));
 	validate_free(v);
 }
 
