@@ -134,6 +134,7 @@ cdef dict RUN = {
     "watermark_boost_factor": 15000,
     "compaction_proactiveness": 20,
     "percpu_pagelist_high_fraction": 0,
+    "known_pages": 0,
     "interval_ns": 1_000_000_000,
     "spans": (),
     "trace": None,
@@ -187,6 +188,8 @@ cdef class Machine:
         if len(nodes) != nr_cpus or any(len(row) != len(distances) for row in distances):
             raise EngineError(errno.EINVAL, f"nodes of {len(nodes)} CPUs, not {nr_cpus}, or "
                               "distances that are not square")
+        if any(not 0 <= value <= 255 for row in distances for value in row):
+            raise EngineError(errno.EINVAL, "a distance between nodes is not in 0..255")
         self.cpu_nodes = <uint16_t *>calloc(max(nr_cpus, 1), sizeof(uint16_t))
         self.distances = <uint8_t *>calloc(max(len(distances), 1) ** 2, 1)
         self.spans = <span *>calloc(max(len(spans), 1), sizeof(span))
@@ -210,6 +213,7 @@ cdef class Machine:
         self.c.cpu_nodes = self.cpu_nodes
         self.c.node_distances = self.distances
         self.c.cpu_parts = self.cpu_parts if cpu_parts else NULL
+        self.c.known_pages = given["known_pages"]
         self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
 
     def __dealloc__(self):

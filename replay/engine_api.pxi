@@ -45,6 +45,7 @@ cdef extern from "run/run.h" nogil:
     struct machine:
         int pageblock_order, max_order
         int nr_cpus, nr_nodes
+        uint64_t known_pages
         const uint16_t *cpu_nodes
         const uint8_t *node_distances
         const uint16_t *cpu_parts

@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+/*
+ * Most intervals of a run without a row of `event`, but with ticks: 18 h at 1 s. The times of a
+ * tape may be wild; further such intervals count as idle.
+ */
+enum { QUIET_MOST = 1 << 16 };
+
 static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 {
 	const struct zone *zone = &r->model->zones[pcp->zone];
@@ -86,7 +92,7 @@ void intervals_start(struct replay *r, uint64_t ts)
 void intervals_advance(struct replay *r, uint64_t ts)
 {
 	uint64_t interval = r->run.config.interval_ns;
-	bool busy = true;
+	bool busy = true, quiet = false;
 
 	if (!r->next_tick)
 		intervals_start(r, ts);
@@ -100,7 +106,9 @@ void intervals_advance(struct replay *r, uint64_t ts)
 			r->next_tick += r->tick_ns;
 		} else {
 			intervals_end(r, r->interval_end);
-			if (!busy)
+			r->quiet_intervals += quiet;
+			quiet = true;
+			if (!busy || r->quiet_intervals > QUIET_MOST)
 				r->interval_end += (ts - r->interval_end) / interval * interval;
 			r->interval_end += interval;
 		}

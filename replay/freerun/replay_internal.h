@@ -32,6 +32,7 @@ struct replay {
 	bool *busy;          /* [cpu] its next tick may have work */
 	bool recorded_ticks; /* the tape has the ticks; else a tick every tick_ns */
 	uint64_t tick_ns, next_tick, next_look, interval_end;
+	uint64_t quiet_intervals; /* without a row, but with ticks */
 	struct pcp_occupancies occupancies;
 	struct zone_lock_queues *zone_locks; /* NULL: zone locks are not modelled */
 	struct zone_lock_ops zone_lock_ops;

@@ -169,7 +169,7 @@ static void move_to_end(struct model *m, const struct inferred *u)
 		list_del(m->frames, u->frame);
 		list_add_tail(m->frames, free_list(frame_zone(m, u->frame), f->order, f->list),
 			      u->frame);
-	} else if (f->state == FRAME_PCP) {
+	} else if (f->state == FRAME_PCP && m->pcp_lists[f->order][u->migratetype] != NO_PCP_LIST) {
 		list_del(m->frames, u->frame);
 		list_add_head(m->frames, pcp_list(m, &m->pcps[f->list], f->order, u->migratetype),
 			      u->frame);

@@ -26,9 +26,11 @@ struct machine {
 	int nr_cpus, nr_nodes;
 	const uint16_t *cpu_nodes;     /* [nr_cpus] */
 	const uint8_t *node_distances; /* [nr_nodes][nr_nodes] */
-	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
-	int node_parts;                /* model nodes per node of the tape; 0 means 1 */
-	int zone_parts;                /* most parts of a zone; 0 means 1 */
+	/* Pages of the pageblocks on the tape: zones that span much more are refused. */
+	uint64_t known_pages;
+	int pcp_high_fraction; /* vm.percpu_pagelist_high_fraction, 0: by watermark */
+	int node_parts;        /* model nodes per node of the tape; 0 means 1 */
+	int zone_parts;        /* most parts of a zone; 0 means 1 */
 	/* [nr_cpus] the part of the CPU's node that it prefers; NULL: by CPU number */
 	const uint16_t *cpu_parts;
 };

@@ -10,6 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	CPUS_MOST = 8192,  /* CONFIG_NR_CPUS of x86-64 with MAXSMP */
+	NODES_MOST = 1024, /* CONFIG_NODES_SHIFT 10 */
+	/*
+	 * Pages of the zones together: 128 GiB, about 1 GiB of memory for a run. More if the tape
+	 * has pageblocks of at least one in KNOWN_SHARE of them; the zones of a machine whose
+	 * memory is plugged on demand span much that does not exist.
+	 */
+	PAGES_MOST = 1 << 25,
+	KNOWN_SHARE = 8,
+};
+
 static const uint8_t pcp_list_counts[] = {
 	[PCP_LISTS_1] = 1,   [PCP_LISTS_3] = 3,   [PCP_LISTS_15] = 15,
 	[PCP_LISTS_13] = 13, [PCP_LISTS_14] = 14,
@@ -25,10 +37,12 @@ static int check_machine(const struct machine *machine, struct error *err)
 	if (order < 1 || order > machine->max_order)
 		return fail(err, EINVAL, "pageblock order %d is not in 1..%d", order,
 			    machine->max_order);
-	if (machine->nr_cpus < 1 || machine->nr_cpus > UINT16_MAX)
-		return fail(err, EINVAL, "%d CPUs", machine->nr_cpus);
-	if (machine->nr_nodes < 1 || machine->nr_nodes > UINT16_MAX)
-		return fail(err, EINVAL, "%d nodes", machine->nr_nodes);
+	if (machine->nr_cpus < 1 || machine->nr_cpus > CPUS_MOST)
+		return fail(err, EINVAL, "%d CPUs: there may be 1 to %d", machine->nr_cpus,
+			    CPUS_MOST);
+	if (machine->nr_nodes < 1 || machine->nr_nodes > NODES_MOST)
+		return fail(err, EINVAL, "%d nodes: there may be 1 to %d", machine->nr_nodes,
+			    NODES_MOST);
 	for (int cpu = 0; cpu < machine->nr_cpus; cpu++)
 		if (machine->cpu_nodes[cpu] >= machine->nr_nodes)
 			return fail(err, EINVAL, "CPU %d is on node %d of %d", cpu,
@@ -44,7 +58,7 @@ static int check_zone(const struct machine *machine, const struct zone_spec *z, 
 		return fail(err, EINVAL, "zone %d of node %d: there are %d nodes", z->type, z->node,
 			    machine->nr_nodes);
 	if (z->start_pfn > (uint64_t)most || z->spanned > (uint64_t)most ||
-	    z->managed > (uint64_t)most)
+	    z->managed > z->spanned || z->nr_reserved_highatomic > (uint64_t)most)
 		return fail(err, EINVAL, "zone %d of node %d: pfn %llu, %llu of %llu pages",
 			    z->type, z->node, (unsigned long long)z->start_pfn,
 			    (unsigned long long)z->managed, (unsigned long long)z->spanned);
@@ -81,7 +95,8 @@ static int check_zones(const struct machine *machine, const struct zone_spec *zo
 
 	if (nr_zones < 1 || nr_zones > UINT8_MAX)
 		return fail(err, EINVAL, "%d populated zones", nr_zones);
-	if ((uint64_t)nr_zones * (uint64_t)machine->nr_cpus > UINT16_MAX)
+	/* A frame's list has the number of its PCP, or one of the marks from ISOLATED on. */
+	if ((uint64_t)nr_zones * (uint64_t)machine->nr_cpus > ISOLATED)
 		return fail(err, E2BIG, "%d zones of %d CPUs are more PCPs than the model has",
 			    nr_zones, machine->nr_cpus);
 	for (int i = 0; i < nr_zones && !ret; i++) {
@@ -90,6 +105,31 @@ static int check_zones(const struct machine *machine, const struct zone_spec *zo
 			ret = check_pair(&zones[j], &zones[i], err);
 	}
 	return ret;
+}
+
+/* Whether the memory for a run with these zones is bounded by what the tape has. */
+static int check_pages(const struct machine *machine, const struct zone_spec *zones, int nr_zones,
+		       struct error *err)
+{
+	uint64_t most = machine->known_pages * KNOWN_SHARE, pages = 0;
+
+	for (int i = 0; i < nr_zones; i++)
+		pages += zones[i].spanned;
+	if (pages > PAGES_MOST && pages > most)
+		return fail(err, E2BIG,
+			    "the zones span %llu pages, but the tape has pageblocks of only %llu",
+			    (unsigned long long)pages, (unsigned long long)machine->known_pages);
+	return 0;
+}
+
+int machine_check(const struct machine *machine, const struct zone_spec *zones, int nr_zones,
+		  struct error *err)
+{
+	int ret = check_machine(machine, err);
+
+	if (!ret)
+		ret = check_zones(machine, zones, nr_zones, err);
+	return ret ? ret : check_pages(machine, zones, nr_zones, err);
 }
 
 /* Place the zones one after the other; returns the frames that they need. */
@@ -250,9 +290,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	int ret;
 
 	*out = NULL;
-	ret = check_machine(machine, err);
-	if (!ret)
-		ret = check_zones(machine, zones, nr_zones, err);
+	ret = machine_check(machine, zones, nr_zones, err);
 	if (ret)
 		return ret;
 	m = calloc(1, sizeof(*m));

@@ -21,7 +21,9 @@ static int overflow_free_factor(const struct model *m, const struct zone *zone, 
 		return 0;
 	if (high < pcp->batch)
 		return 1;
-	drain = pcp->free_factor < 24 ? pcp->batch << pcp->free_factor : INT32_MAX;
+	drain = pcp->free_factor < 31 && pcp->batch <= INT32_MAX >> pcp->free_factor
+			? pcp->batch << pcp->free_factor
+			: INT32_MAX;
 	if (drain < high - pcp->batch && (!limit || pcp->free_factor < limit))
 		pcp->free_factor++;
 	return clamp_int(drain, pcp->batch, high - pcp->batch);

@@ -25,18 +25,24 @@ void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts)
 	zone->boosted_at = ts;
 }
 
-void boost_zone(struct model *m, struct zone *zone, int64_t most)
+void boost_zone_times(struct model *m, struct zone *zone, int64_t most, int64_t times)
 {
 	struct counters *counters = zone_counters(m, zone);
-	int64_t block = 1ll << m->pageblock_order;
+	int64_t block = 1ll << m->pageblock_order, room = most - zone->boost, fit;
 
-	counters->boost_asks++;
-	if (!m->boost_acts)
+	counters->boost_asks += (uint64_t)times;
+	if (!m->boost_acts || !times)
 		return;
 	count_boosted_time(m, zone, m->now.ts);
-	counters->boost_saturated += zone->boost >= most;
-	zone->boost = zone->boost + block < most ? zone->boost + block : most;
+	fit = room > 0 ? (room + block - 1) >> m->pageblock_order : 0;
+	counters->boost_saturated += times > fit ? (uint64_t)(times - fit) : 0;
+	zone->boost = times < fit ? zone->boost + times * block : most;
 	zone->boost_full = zone->boost >= most;
+}
+
+void boost_zone(struct model *m, struct zone *zone, int64_t most)
+{
+	boost_zone_times(m, zone, most, 1);
 }
 
 int64_t unusable_pages(const struct model *m, const struct zone *zone, const struct request *rq)

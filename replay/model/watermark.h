@@ -18,6 +18,7 @@ int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t fact
  * boost acts, and its time counts, only if the tape shows kswapd.
  */
 void boost_zone(struct model *m, struct zone *zone, int64_t most);
+void boost_zone_times(struct model *m, struct zone *zone, int64_t most, int64_t times);
 void count_boosted_time(struct model *m, struct zone *zone, uint64_t ts);
 
 /*

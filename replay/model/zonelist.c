@@ -17,31 +17,30 @@ bool node_has_cpu(const struct model *m, int node)
 	return false;
 }
 
-static bool has_zone(const struct model *m, int node)
-{
-	for (int i = 0; i < m->nr_zones; i++)
-		if (m->zones[i].node == node)
-			return true;
-	return false;
-}
+/* Of each node, while the lists are built. */
+struct nodes {
+	bool *used; /* on the list that is built */
+	bool *has_zone, *has_cpu;
+	int *load;
+};
 
 /*
  * find_next_best_node: the nearest unused node with memory; among equals lower load,
  * a node's own CPUs and a lower number count against it. -1 when all are used.
  */
-static int next_node(const struct model *m, const uint8_t *distances, int node, const bool *used,
-		     const int *load)
+static int next_node(const struct model *m, const struct nodes *nodes, int node)
 {
 	int best = -1;
 	int64_t best_value = INT64_MAX;
 
-	if (!used[node] && has_zone(m, node))
+	if (!nodes->used[node] && nodes->has_zone[node])
 		return node;
 	for (int n = 0; n < m->nr_nodes; n++) {
-		int64_t value = distance(distances, m, node, n) + (n < node) + node_has_cpu(m, n);
+		int64_t value =
+			distance(m->node_distances, m, node, n) + (n < node) + nodes->has_cpu[n];
 
-		value = value * m->nr_nodes + load[n];
-		if (used[n] || !has_zone(m, n) || value >= best_value)
+		value = value * m->nr_nodes + nodes->load[n];
+		if (nodes->used[n] || !nodes->has_zone[n] || value >= best_value)
 			continue;
 		best_value = value;
 		best = n;
@@ -58,19 +57,19 @@ static void append_node(const struct model *m, struct zonelist *list, int node)
 }
 
 /* build_zonelists, node order: the load alternates equally far nodes. */
-static void build_zonelist(struct model *m, const uint8_t *distances, int node, bool *used,
-			   int *load)
+static void build_zonelist(struct model *m, struct nodes *nodes, int node)
 {
+	const uint8_t *distances = m->node_distances;
 	int previous = node, next;
 
 	for (int n = 0; n < m->nr_nodes; n++)
-		used[n] = false;
+		nodes->used[n] = false;
 	append_node(m, &m->thisnode[node * m->zone_parts], node);
-	while ((next = next_node(m, distances, node, used, load)) >= 0) {
+	while ((next = next_node(m, nodes, node)) >= 0) {
 		if (distance(distances, m, node, next) != distance(distances, m, node, previous))
-			load[next]++;
+			nodes->load[next]++;
 		append_node(m, &m->fallback[node * m->zone_parts], next);
-		used[next] = true;
+		nodes->used[next] = true;
 		previous = next;
 	}
 }
@@ -107,28 +106,16 @@ static int classify(const struct model *m, int from, int to)
 	return class;
 }
 
-int zonelists_new(struct model *m, struct error *err)
+static void build_zonelists(struct model *m, struct nodes *nodes)
 {
-	const uint8_t *distances = m->node_distances;
-	size_t nodes = (size_t)m->nr_nodes, zones = (size_t)m->nr_zones;
-	size_t lists = nodes * (size_t)m->zone_parts;
-	struct zone **entries = calloc(2 * lists * zones, sizeof(*entries));
-	bool *used = calloc(nodes, sizeof(*used));
-	int *load = calloc(nodes, sizeof(*load));
+	size_t lists = (size_t)m->nr_nodes * (size_t)m->zone_parts;
 
-	m->fallback = calloc(2 * lists, sizeof(*m->fallback));
-	m->distance_classes = calloc(nodes * nodes, sizeof(*m->distance_classes));
-	if (!entries || !m->fallback || !m->distance_classes || !used || !load) {
-		free(entries);
-		free(used);
-		free(load);
-		return fail(err, ENOMEM, "no memory for the zonelists of %d nodes", m->nr_nodes);
-	}
-	m->thisnode = m->fallback + lists;
-	for (size_t i = 0; i < 2 * lists; i++)
-		m->fallback[i].zones = entries + i * zones;
+	for (int i = 0; i < m->nr_zones; i++)
+		nodes->has_zone[m->zones[i].node] = true;
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++)
+		nodes->has_cpu[m->cpu_nodes[cpu]] = true;
 	for (int node = 0; node < m->nr_nodes; node++) {
-		build_zonelist(m, distances, node, used, load);
+		build_zonelist(m, nodes, node);
 		for (int to = 0; to < m->nr_nodes; to++)
 			m->distance_classes[node * m->nr_nodes + to] =
 				(uint8_t)classify(m, node, to);
@@ -137,9 +124,36 @@ int zonelists_new(struct model *m, struct error *err)
 		if (i % (size_t)m->zone_parts)
 			turn_parts(&m->fallback[i], &m->fallback[i - i % (size_t)m->zone_parts],
 				   (int)(i % (size_t)m->zone_parts));
-	free(used);
-	free(load);
-	return 0;
+}
+
+int zonelists_new(struct model *m, struct error *err)
+{
+	size_t nr_nodes = (size_t)m->nr_nodes, zones = (size_t)m->nr_zones;
+	size_t lists = nr_nodes * (size_t)m->zone_parts;
+	struct zone **entries = calloc(2 * lists * zones, sizeof(*entries));
+	bool *flags = calloc(3 * nr_nodes, sizeof(*flags));
+	struct nodes nodes = {
+		.used = flags,
+		.has_zone = flags + nr_nodes,
+		.has_cpu = flags + 2 * nr_nodes,
+		.load = calloc(nr_nodes, sizeof(*nodes.load)),
+	};
+	int ret = 0;
+
+	m->fallback = calloc(2 * lists, sizeof(*m->fallback));
+	m->distance_classes = calloc(nr_nodes * nr_nodes, sizeof(*m->distance_classes));
+	if (!entries || !m->fallback || !m->distance_classes || !flags || !nodes.load) {
+		free(entries);
+		ret = fail(err, ENOMEM, "no memory for the zonelists of %d nodes", m->nr_nodes);
+	} else {
+		m->thisnode = m->fallback + lists;
+		for (size_t i = 0; i < 2 * lists; i++)
+			m->fallback[i].zones = entries + i * zones;
+		build_zonelists(m, &nodes);
+	}
+	free(flags);
+	free(nodes.load);
+	return ret;
 }
 
 void zonelists_by_zone(struct model *m)

@@ -28,14 +28,12 @@ struct fake_numa {
 static int rank(const struct machine *machine, int from, int to)
 {
 	const uint8_t *row = machine->node_distances + from * machine->nr_nodes;
+	bool seen[UINT8_MAX + 1] = {false};
 	int nearer = 0;
 
 	for (int node = 0; node < machine->nr_nodes; node++) {
-		bool first = true;
-
-		for (int before = 0; before < node; before++)
-			first &= row[before] != row[node];
-		nearer += first && row[node] < row[to];
+		nearer += row[node] < row[to] && !seen[row[node]];
+		seen[row[node]] = true;
 	}
 	return nearer;
 }

@@ -64,7 +64,7 @@ static void pcp_pcp_limits(struct policy *self, const struct model *m, const str
 	if (pp->fraction != UNSET)
 		pcp_size(m, zone, pcp, (int)pp->fraction);
 	if (pp->batch != UNSET)
-		pcp->batch = (int)pp->batch;
+		pcp->batch = pp->batch ? (int)pp->batch : 1;
 	if (pp->high_min != UNSET)
 		pcp->high_min = (int)pp->high_min;
 	if (pp->high_min != UNSET && (!tuned || pp->high_max == UNSET))
@@ -94,7 +94,7 @@ static const struct policy_param pcp_params[] = {
 	 "row: as the kernel row; fixed: one size (up to 6.6); auto: by load (6.7 and later)."},
 	PARAM(high_min, UNSET, 1 << 24, "Pages a PCP may always hold; a fixed one holds no more."),
 	PARAM(high_max, UNSET, 1 << 24, "Pages an auto-tuned list may grow to."),
-	PARAM(batch, UNSET, 1 << 20, "Pages of one refill or drain."),
+	PARAM(batch, UNSET, 1 << 20, "Pages of one refill or drain; 0 counts as 1."),
 	PARAM(scale_max, UNSET, PCP_SCALE_MOST, "CONFIG_PCP_BATCH_SCALE_MAX: batch << this."),
 	{"percpu_pagelist_high_fraction", UNSET, 1 << 24, UNSET,
 	 offsetof(struct pcp_policy, fraction), NULL,

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Their product, and sums over all zones, fit in 64 bits. */
+#define SERVICE_NS_MOST    3600000000000ull /* 1 h */
+#define SERVICE_PAGES_MOST (1ull << 20)     /* 4 GiB */
+
 static int load_service(struct reclaim_run *run, const struct service_columns *c, size_t rows,
 			struct error *err)
 {
@@ -20,8 +24,8 @@ static int load_service(struct reclaim_run *run, const struct service_columns *c
 	for (size_t i = 0; i < rows; i++) {
 		struct service *s;
 
-		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] >> 62 || c->moved[i] >> 40 ||
-		    c->failed[i] >> 40)
+		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] > SERVICE_NS_MOST ||
+		    c->moved[i] > SERVICE_PAGES_MOST || c->failed[i] > SERVICE_PAGES_MOST)
 			return fail(err, EINVAL, "service: row %zu is invalid", i);
 		s = services[c->what[i]];
 		if (s->nr == SERVICE_ROWS)
@@ -82,16 +86,16 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 {
 	for (size_t i = 0; i < rows; i++) {
 		bool checks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
-		struct first_check *first = run->first_checks, *more;
-		struct first_check *end = first + run->nr_first_checks;
+		struct first_check *more;
+		size_t first = 0;
 
 		if (!is_valid(c->node_valid, i) ||
 		    (!checks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
 		     c->kind[i] != COMPACTION_KIND_WAKEUP_KCOMPACTD))
 			continue;
-		while (first < end && first->node != c->node[i])
+		while (first < run->nr_first_checks && run->first_checks[first].node != c->node[i])
 			first++;
-		if (first < end)
+		if (first < run->nr_first_checks)
 			continue;
 		more = realloc(run->first_checks, (run->nr_first_checks + 1) * sizeof(*more));
 		if (!more)

@@ -79,12 +79,29 @@ static void step_kswapd(struct reclaim_run *run, struct kswapd *k)
 	reclaim_run_wake_kcompactd(run, k->node, wants.before_nap);
 }
 
-/* Run the due steps of all daemons up to `ts`: by time, then kswapd first, then by node. */
+/* No daemon takes a step before `ts`. */
+static void put_off(struct reclaim_run *run, uint64_t ts)
+{
+	for (int node = 0; node < run->model->nr_nodes; node++) {
+		struct kswapd *k = &run->kswapds[node];
+		struct kcompactd *c = &run->kcompactds[node];
+
+		k->due = k->due < ts ? ts : k->due;
+		c->due = c->due < ts ? ts : c->due;
+	}
+	run->due = ts;
+}
+
+/*
+ * Run the due steps of all daemons up to `ts`: by time, then kswapd first, then by node. Steps that
+ * no tape has between two of its rows are put off: a wild time may be centuries away.
+ */
 static void run_daemons(struct reclaim_run *run, uint64_t ts)
 {
+	enum { STEPS_MOST = 1 << 16, CHECK_STEPS = 16 }; /* a check of kcompactd counts as many */
 	struct model *m = run->model;
 
-	while (run->due <= ts) {
+	for (int steps = 0; run->due <= ts;) {
 		struct kswapd *k = &run->kswapds[0];
 		struct kcompactd *c = &run->kcompactds[0];
 		uint64_t due;
@@ -99,16 +116,22 @@ static void run_daemons(struct reclaim_run *run, uint64_t ts)
 		run->due = due;
 		if (due > ts)
 			break;
+		if (steps >= STEPS_MOST) {
+			put_off(run, ts + 1);
+			break;
+		}
 		m->now.ts = due > m->now.ts ? due : m->now.ts;
 		m->now.flags = 0;
 		if (k->due <= c->due) {
 			m->now.cpu = k->cpu;
 			m->now.pid = k->pid;
 			step_kswapd(run, k);
+			steps++;
 		} else {
 			m->now.cpu = c->cpu;
 			m->now.pid = 0;
 			kcompactd_step(&run->parts, c, kswapd_runs(&run->kswapds[c->node]));
+			steps += CHECK_STEPS;
 		}
 		run->due = 0;
 	}
@@ -279,8 +302,9 @@ static void stall(void *self, struct zone *zone, const struct request *rq, int64
 
 	if (run->stalled)
 		return;
-	for (int64_t pages = 0; pages < boost; pages += 1ll << run->model->pageblock_order)
-		boost_zone(run->model, zone, boost);
+	boost_zone_times(run->model, zone, boost,
+			 (boost + (1ll << run->model->pageblock_order) - 1) >>
+				 run->model->pageblock_order);
 	reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags, 0, zone->type);
 	/* The wait ends when kswapd has reclaimed a cluster, if the queue has one. */
 	if (run->services.kswapd.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type))

@@ -151,20 +151,24 @@ void reclaim_supply_free(struct reclaim_supply *supply)
 static uint32_t place_of_row(const struct reclaim_supply *supply, const struct reclaimed *row)
 {
 	const struct page_map *pages = supply->pages;
+	const struct model *m = supply->model;
 	uint32_t place = page_map_place(pages, row->frame);
+	bool old;
 
 	if (place == NO_FRAME && pages->map[row->frame] == MAP_UNSEEN)
 		place = row->frame;
-	if (place == NO_FRAME || page_map_is_shared(pages, place))
+	if (place == NO_FRAME || page_map_is_shared(pages, place) ||
+	    place & ((1u << row->order) - 1))
 		return NO_FRAME;
-	for (uint32_t i = 0; i < 1u << row->order; i++) {
-		uint32_t of_page = page_map_place(pages, row->frame + i);
-		bool old = pages->map[row->frame + i] == MAP_UNSEEN &&
-			   supply->model->frames[row->frame + i].state == FRAME_OLD;
-
-		if (of_page != NO_FRAME ? of_page != place + i : !old || place != row->frame)
+	old = m->frames[place].state == FRAME_OLD;
+	if (!old && m->frames[block_head(m, place)].order < row->order)
+		return NO_FRAME;
+	for (uint32_t i = 0; i < 1u << row->order; i++)
+		if (old ? pages->map[row->frame + i] != MAP_UNSEEN ||
+				    m->frames[row->frame + i].state != FRAME_OLD ||
+				    place != row->frame
+			: page_map_place(pages, row->frame + i) != place + i)
 			return NO_FRAME;
-	}
 	return place;
 }
 

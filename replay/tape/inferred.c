@@ -120,8 +120,8 @@ static int load_row(struct inferred *row, const struct model *m, const struct in
 	if (!load_tuning(row, c, i))
 		return fail(err, EINVAL, "inferred: row of event %llu: no tuning of a per-CPU list",
 			    (unsigned long long)c->at[i]);
-	if (zone->end - row->frame < 1u << row->order)
-		return fail(err, EINVAL, "inferred: pfn %llu of order %d leaves its zone",
+	if (zone->end - row->frame < 1u << row->order || row->frame & ((1u << row->order) - 1))
+		return fail(err, EINVAL, "inferred: pfn %llu cannot begin a block of order %d",
 			    (unsigned long long)c->pfn[i], row->order);
 	row->gfp_flags = early && is_valid(c->gfp_flags_valid, i)
 				 ? c->gfp_flags[i]

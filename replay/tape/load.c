@@ -21,6 +21,9 @@ int load_model(struct load *s, struct error *err)
 	if (!s->nr_specs)
 		return fail(err, ENODATA,
 			    "no rows of zone: the tape has no snapshot to start from");
+	ret = machine_check(&s->machine, s->specs, s->nr_specs, err);
+	if (ret)
+		return ret;
 	s->new_marks = marks->ops->watermarks(marks, s->specs, s->nr_specs);
 	ret = layout->ops->layout(layout, &s->machine, s->specs, &s->nr_specs, UINT8_MAX, err);
 	if (ret)

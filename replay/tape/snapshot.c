@@ -2,6 +2,7 @@
 #include "snapshot.h"
 
 #include "model/buddy.h"
+#include "model/min_max.h"
 #include "model/vmstat_diff.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
@@ -176,7 +177,8 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 		block->known = m->blocks_known = true;
 		block->lru_known = is_valid(columns->nr_movable_valid, i);
 		if (block->lru_known)
-			block->old_movable = block->old_lru = columns->nr_movable[i];
+			block->old_movable = block->old_lru =
+				(uint16_t)min_int(columns->nr_movable[i], block->nr_old);
 		else if (block->migratetype != MIGRATETYPE_MOVABLE)
 			block->old_movable = 0;
 	}
@@ -204,8 +206,13 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 		if (m->frames[frame + i].state != FRAME_OLD)
 			return fail(err, EINVAL, "%s: pfn %llu of order %d overlaps another block",
 				    table, (unsigned long long)pfn, order);
-	for (uint32_t i = 0; i < 1u << order; i++)
-		frame_block(m, frame + i)->nr_old--;
+	for (uint32_t i = 0; i < 1u << order; i++) {
+		struct pageblock *block = frame_block(m, frame + i);
+
+		block->nr_old--;
+		if (block->old_lru > block->nr_old)
+			block->old_lru = block->nr_old;
+	}
 	block_set(m, frame, order, FRAME_USED);
 	*out = frame;
 	return 0;
@@ -369,8 +376,6 @@ void snapshot_complete(struct model *m)
 
 		if (block->old_movable > block->nr_old)
 			block->old_movable = block->nr_old;
-		if (block->old_lru > block->nr_old)
-			block->old_lru = block->nr_old;
 	}
 }
 

@@ -123,7 +123,7 @@ def test_the_same_tape_gives_the_same_rows(rows: Rows) -> None:
 @pytest.mark.parametrize("nr_movable", [512, None], ids=["known", "unknown"])
 def test_the_end_state_has_no_pageblocks_outside_the_zone(nr_movable: int | None) -> None:
     replay = Replay("6.18", [], nr_cpus=1, cpu_nodes=[0], node_distances=[[10]], pageblock_order=9)
-    zone = zone_row(start_pfn=1537, spanned=1000)
+    zone = zone_row(start_pfn=1537, spanned=1000, present=1000, managed=1000)
     block = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 9, "pfn": 2048}
     replay.load("zone", TABLES["zone"].batch([zone]))
     known = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "migratetype": "MOVABLE"}

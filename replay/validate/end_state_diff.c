@@ -42,7 +42,7 @@ static void compare_pcp_pages(struct end_state_diff *a, const struct model *m,
 		uint32_t frame = pfn_frame(m, c->pfn[i]);
 		const struct frame *f;
 
-		if (!c->snapshot[i])
+		if (!c->snapshot[i] || c->page_order[i] > m->max_order)
 			continue;
 		a->pcp_pages += 1ull << c->page_order[i];
 		if (frame == NO_FRAME || c->cpu[i] >= m->nr_cpus)

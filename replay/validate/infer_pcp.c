@@ -177,7 +177,7 @@ static bool is_just_freed(const struct validate *v, uint32_t entry)
  * Find an entry whose next event is a free, below an entry with another next event: the lower one
  * was allocated before the free of the upper one. Entries on top may be allocated later.
  */
-static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, int type)
+static uint32_t find_departed(struct validate *v, const struct pcp *pcp, int type)
 {
 	const struct model *m = v->m;
 	uint32_t list = pcp_list(m, pcp, 0, type);
@@ -185,7 +185,8 @@ static uint32_t find_departed(const struct validate *v, const struct pcp *pcp, i
 
 	if (!v->next_events.bits)
 		return NO_FRAME;
-	for (uint32_t entry = m->frames[list].next; entry != list; entry = m->frames[entry].next) {
+	for (uint32_t entry = m->frames[list].next; entry != list && may_search(v);
+	     entry = m->frames[entry].next) {
 		bool departs = v->pushed[entry] &&
 			       next_event_of(&v->next_events, v->pushed[entry]) == NEXT_IS_FREE;
 

@@ -8,13 +8,13 @@ enum { INTERRUPT_MAX = 8192 }; /* most events of an interrupt */
 #define RELEASE_NS 5000ull     /* ns from a drain's zone lock to the next holder's event */
 
 /* The first event after `event` with an interrupt depth of at most `depth`, or NULL. */
-static const struct window_event *after_interrupt(const struct validate *v,
+static const struct window_event *after_interrupt(struct validate *v,
 						  const struct window_event *event, int depth)
 {
 	int within = INTERRUPT_MAX;
 
-	for (const struct window_event *s = window_next(&v->window, event); s && within--;
-	     s = window_next(&v->window, s))
+	for (const struct window_event *s = window_next(&v->window, event);
+	     s && within-- && may_search(v); s = window_next(&v->window, s))
 		if (event_depth(s) <= depth)
 			return s;
 	return NULL;
@@ -35,12 +35,13 @@ static enum next_event next_event_of_free(const struct validate *v, const struct
  * The destination of the pages that an interrupt freed, by their next events: above 0 the buddy,
  * below 0 the PCP, 0 unknown.
  */
-static int frees_went_past(const struct validate *v, const struct window_event *first,
+static int frees_went_past(struct validate *v, const struct window_event *first,
 			   const struct zone *zone)
 {
 	int buddy = 0, pcp = 0, within = INTERRUPT_MAX, depth = event_depth(first);
 
-	for (const struct window_event *s = first; s && within-- && event_depth(s) >= depth;
+	for (const struct window_event *s = first;
+	     s && within-- && event_depth(s) >= depth && may_search(v);
 	     s = window_next(&v->window, s)) {
 		enum next_event next_event;
 

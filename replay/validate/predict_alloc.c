@@ -19,11 +19,12 @@ struct request request_of(const struct model *m, const struct window_event *even
 }
 
 /* Depth of an entry in its list; DEPTH_MAX if it is not there. */
-static int depth_of(const struct model *m, uint32_t list, uint32_t frame)
+static int depth_of(struct validate *v, uint32_t list, uint32_t frame)
 {
+	const struct model *m = v->m;
 	int depth = 0;
 
-	for (uint32_t f = m->frames[list].next; f != list && depth < DEPTH_MAX;
+	for (uint32_t f = m->frames[list].next; f != list && depth < DEPTH_MAX && may_search(v);
 	     f = m->frames[f].next, depth++)
 		if (f == frame)
 			return depth;
@@ -83,7 +84,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 	int depth = DEPTH_MAX;
 
 	if (pcp && f->state == FRAME_PCP && &m->pcps[f->list] == pcp && f->order == event->order)
-		depth = depth_of(m, list, event->frame);
+		depth = depth_of(v, list, event->frame);
 	if (depth < DEPTH_MAX) {
 		bool late = take_those_before(v, event, pcp, list, &miss);
 

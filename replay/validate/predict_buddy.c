@@ -296,6 +296,9 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 		return;
 	}
 	empty_lists(v, zone, pick->order, f->order, type);
+	/* A buddy that was freed without an event may have merged with the chunk. */
+	if (block_head(m, chunk) != chunk)
+		return;
 	list = free_list(zone, f->order, type);
 	for (entry = m->frames[list].next; entry != chunk && left--; entry = next) {
 		next = m->frames[entry].next;

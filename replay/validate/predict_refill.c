@@ -131,6 +131,9 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 		take_pick(v, burst->zone, rq, &mode, &pick);
 		vmstat_diff_taken(v->m, burst->zone, rq->order);
 		note_claim(v, &pick);
+		/* The record may take a page twice, as rows of other kernels read it. */
+		if (last != NO_FRAME && v->m->frames[last].state != FRAME_PCP)
+			last = NO_FRAME;
 		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
 		v->pushed[pick.frame] = 0;
 		consume(&pick);

@@ -11,6 +11,8 @@
 
 enum {
 	OTHER_ROWS = 1 << 12,
+	SEARCH_PER_EVENT = 1 << 10, /* list entries that an event allows searches to look at */
+	SEARCH_MOST = 1 << 26,      /* the same, saved by earlier events */
 };
 
 /*
@@ -149,6 +151,7 @@ static int start(struct validate *v, struct error *err)
 	v->events.prediction = &v->prediction;
 	v->m->events = &v->events;
 	v->announced.frame = NO_FRAME;
+	v->search_left = SEARCH_MOST;
 	v->run.started = true;
 	return 0;
 }
@@ -291,10 +294,28 @@ static void run_event_free(struct validate *v, struct window_event *event)
 		captured(v, capture);
 }
 
+/* Allow searches for an event; report the first time that they were cut short. */
+static void allow_search(struct validate *v, const struct window_event *event)
+{
+	if (!v->search_left && !v->searched_long) {
+		v->searched_long = true;
+		anomalies_add(&v->run.anomalies, &(struct anomaly){
+							 .at = event->at,
+							 .moment = &v->m->now,
+							 .pfn = NO_PFN,
+							 .kind = ANOMALY_KIND_LONG_SEARCH,
+							 .action = ANOMALY_ACTION_CUT_SEARCH,
+						 });
+	}
+	if (v->search_left < SEARCH_MOST)
+		v->search_left += SEARCH_PER_EVENT;
+}
+
 static int run_event(struct validate *v, struct window_event *event, struct error *err)
 {
 	struct model *m = v->m;
 
+	allow_search(v, event);
 	if (v->run.config.observer)
 		show_event(v, event);
 	if (v->run.load.reclaim_events.next < v->run.load.reclaim_events.nr)

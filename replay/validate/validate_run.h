@@ -111,6 +111,9 @@ struct validate {
 	uint64_t *guesses;     /* [frame] a bit: free block with a guessed place on its list */
 	bool *typed;           /* [pageblock] its guessed type was shown by an event */
 
+	int64_t search_left; /* list entries that searches may still look at: may_search() */
+	bool searched_long;  /* that was reported */
+
 	struct early_claim claims[CLAIMS_MAX]; /* the latest */
 	int next_claim;
 
@@ -174,6 +177,15 @@ struct capture *capture_of(struct validate *v, const struct window_event *event)
 bool is_captured(struct validate *v, const struct window_event *extfrag);
 void predict_capture(struct validate *v, const struct window_event *extfrag);
 void captured(struct validate *v, const struct capture *capture);
+
+/*
+ * Whether a search of a list may look at one more entry. A run far from the record can have lists
+ * of all its memory; each event adds to what searches may look at.
+ */
+static inline bool may_search(struct validate *v)
+{
+	return v->search_left > 0 && v->search_left--;
+}
 
 /* From here on the place of a block on its list is known. */
 static inline void no_guess(struct validate *v, uint32_t head)

@@ -32,6 +32,9 @@ _SYSCTLS = (
     "percpu_pagelist_high_fraction",
 )
 
+_NODES_MOST = 1024  # CONFIG_NODES_SHIFT is at most 10
+_ORDER_MOST = 10  # of a page that the engine knows
+
 
 def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:
     """The distances of a node without recorded ones: 10 to itself, 20 to all others."""
@@ -48,6 +51,11 @@ def topology(tape: Tape) -> dict[str, Any]:
                 f"{tape.path}: has no machine snapshot ('{name}' is missing), so it cannot be"
                 " replayed; import it with --proc",
             )
+    if len(facts["nodes"]) > _NODES_MOST:
+        raise TapeError(
+            errno.EINVAL,
+            f"{tape.path}: has {len(facts['nodes'])} nodes; there may be {_NODES_MOST}",
+        )
     nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
     home = {cpu: node["id"] for node in nodes for cpu in node.get("cpus", [])}
     sysctls = facts.get("sysctls") or {}
@@ -65,7 +73,14 @@ def topology(tape: Tape) -> dict[str, Any]:
             node.get("distance") or assumed_distances(nodes, node) for node in nodes
         ],
         "pageblock_order": facts["pageblock_order"],
+        "known_pages": _known_pages(tape, facts["pageblock_order"]),
     }
+
+
+def _known_pages(tape: Tape, pageblock_order: int) -> int:
+    """Pages of the pageblocks at the start: what the tape shows of the zones' size."""
+    first = pc.sum(pc.equal(tape.table("pageblock")["snapshot"], 0)).as_py() or 0
+    return int(first) << min(pageblock_order, _ORDER_MOST)
 
 
 def snapshot_rows(tape: Tape, name: str, number: int) -> list[pa.RecordBatch]:

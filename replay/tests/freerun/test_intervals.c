@@ -5,6 +5,8 @@
 #include "check.h"
 #include "free_run.h"
 
+#include "freerun/replay_internal.h"
+
 static void an_idle_pcp_decays_with_the_ticks(void)
 {
 	const struct totals *totals;
@@ -59,10 +61,34 @@ static void a_cpu_without_events_decays_too(void)
 	tape_free(&t);
 }
 
+static void wild_times_make_no_endless_series_of_intervals(void)
+{
+	struct batch *none = toy_rows(&event_table, 0);
+	struct error err;
+	struct pcp *pcp;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	must(tape_hand_over(t.r, none, true, &err), &err);
+	t.r->tick_ns = 36000 * 1000000000ull; /* 36000 intervals */
+	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[0], 1);
+	pcp->high_max = pcp->high = 1000;
+	for (int64_t i = 0; i < 4; i++) {
+		tape_alloc(&t, 0, 2000 + i, 0);
+		t.ts += 1ull << 56; /* 2 years */
+	}
+	check(tape_play(&t)->counters.allocs == 4);
+	check(pcp->high == pcp->high_min);
+	check(t.r->quiet_intervals <= 1 << 17);
+	batch_free(none);
+	tape_free(&t);
+}
+
 int main(void)
 {
 	test(an_idle_pcp_decays_with_the_ticks);
 	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
 	test(a_cpu_without_events_decays_too);
+	test(wild_times_make_no_endless_series_of_intervals);
 	return check_done();
 }

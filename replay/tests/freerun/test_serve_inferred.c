@@ -473,6 +473,22 @@ static void a_page_taken_without_an_event_has_its_event_later(void)
 	world_free(&w);
 }
 
+static void an_entry_does_not_move_to_a_list_that_no_pcp_has(void)
+{
+	const struct inferred moved = {
+		.kind = INFERRED_KIND_MOVED, .frame = 16, .migratetype = MIGRATETYPE_RESERVE};
+	struct world w;
+
+	world_new_small(&w, "MM");
+	/* 6.18 has such a list, a row with a reserve past the PCP has none. */
+	w.toy.m->pcp_lists[0][MIGRATETYPE_RESERVE] = NO_PCP_LIST;
+	world_free_page(&w, 16, 0);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16");
+	serve_inferred(&w.serve, &moved);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16");
+	world_free(&w);
+}
+
 int main(void)
 {
 	test(a_request_with_a_landed_row_asks_the_node_of_its_page_first);
@@ -498,5 +514,6 @@ int main(void)
 	test(a_refill_without_an_event_hands_nothing_out);
 	test(an_alloc_past_a_locked_pcp_leaves_the_pcp_alone);
 	test(a_page_taken_without_an_event_has_its_event_later);
+	test(an_entry_does_not_move_to_a_list_that_no_pcp_has);
 	return check_done();
 }

@@ -124,7 +124,7 @@ static void bad_machines_are_refused(void)
 {
 	static const uint16_t cpu_nodes[] = {0, 3};
 	static const uint8_t distances[] = {10, 20, 20, 10};
-	const struct machine good = {9, 10, 1, 2, cpu_nodes, distances, 0, 1, 1, NULL};
+	const struct machine good = {9, 10, 1, 2, cpu_nodes, distances, 0, 0, 1, 1, NULL};
 	const struct zone_spec zone = {.type = ZONE_NORMAL, .spanned = 4096, .managed = 4096};
 	struct machine machine = good;
 	struct zone_spec zones[2] = {zone, zone};
@@ -138,6 +138,13 @@ static void bad_machines_are_refused(void)
 	machine.nr_cpus = 2;
 	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);
 	check_text(err.msg, "CPU 1 is on node 3 of 2");
+	machine.nr_cpus = 8193;
+	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);
+	check_text(err.msg, "8193 CPUs: there may be 1 to 8192");
+	machine = good;
+	machine.nr_nodes = 1025;
+	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);
+	check_text(err.msg, "1025 nodes: there may be 1 to 1024");
 	check(model_new(&m, kernels, &good, zones, 2, &err) == -EEXIST);
 	check_text(err.msg, "zone 2 of node 0 comes twice");
 	zones[1].type = ZONE_DMA32;
@@ -145,7 +152,16 @@ static void bad_machines_are_refused(void)
 	check_text(err.msg, "zones 2 and 1 of node 0 overlap");
 	zones[0].spanned = 1ull << 40;
 	check(model_new(&m, kernels, &good, zones, 1, &err) == -E2BIG);
+	check_text(err.msg,
+		   "the zones span 1099511627776 pages, but the tape has pageblocks of only 0");
+	machine = good;
+	machine.known_pages = 1ull << 40;
+	check(model_new(&m, kernels, &machine, zones, 1, &err) == -E2BIG);
 	check_text(err.msg, "1099511627776 pages are more than the model has numbers for");
+	zones[0] = zone;
+	zones[0].managed = 4097;
+	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);
+	check_text(err.msg, "zone 2 of node 0: pfn 0, 4097 of 4096 pages");
 	zones[0] = zone;
 	zones[0].wmark[WMARK_LOW] = INT64_MAX;
 	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);

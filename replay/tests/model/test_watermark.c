@@ -95,10 +95,36 @@ static void a_zone_serves_requests_that_leave_its_watermark_and_its_reserve(void
 	}
 }
 
+static void many_boosts_at_once_are_as_many_single_ones(void)
+{
+	static const int64_t most[] = {15, 16, 17, 100, 3};
+
+	for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++)
+		for (int64_t times = 0; times < 12; times++) {
+			struct toy one, all;
+
+			toy_new(&one, "6.18", toy_small("MM"));
+			toy_new(&all, "6.18", toy_small("MM"));
+			one.m->boost_acts = all.m->boost_acts = true;
+			one.zone->boost = all.zone->boost = 5;
+			for (int64_t n = 0; n < times; n++)
+				boost_zone(one.m, one.zone, most[i]);
+			boost_zone_times(all.m, all.zone, most[i], times);
+			check(one.zone->boost == all.zone->boost);
+			check(one.zone->boost_full == all.zone->boost_full);
+			check(one.pcp->counters.boost_asks == all.pcp->counters.boost_asks);
+			check(one.pcp->counters.boost_saturated ==
+			      all.pcp->counters.boost_saturated);
+			toy_free(&one);
+			toy_free(&all);
+		}
+}
+
 int main(void)
 {
 	test(atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20);
 	test(a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks);
 	test(a_zone_serves_requests_that_leave_its_watermark_and_its_reserve);
+	test(many_boosts_at_once_are_as_many_single_ones);
 	return check_done();
 }

@@ -189,11 +189,30 @@ static void tick_ms_sets_the_tick_of_the_run(void)
 	policy_stack_free(stack);
 }
 
+static void a_batch_of_0_drains_page_by_page(void)
+{
+	for_each_kernel(kernel, "2.6.31", "5.14", "6.12.117", "6.18")
+	{
+		struct toy t;
+
+		toy_new_under(&t, *kernel, "pcp:batch=0,high_min=0", toy_small("MMMM"));
+		policy_stack_limit_pcps(t.policies, t.m);
+		check(t.pcp->batch == 1);
+		for (uint32_t page = 0; page < 20; page += 2)
+			toy_free_page(&t, page, 0);
+		pcp_tick(t.m, 0);
+		pcp_drain_all(t.m);
+		check(!t.pcp->count);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
 	test(published_waves_have_the_traffic_of_the_kernel);
 	test(the_modes_give_one_row_the_pcp_rules_of_another);
 	test(numbers_given_replace_those_of_the_snapshot);
 	test(tick_ms_sets_the_tick_of_the_run);
+	test(a_batch_of_0_drains_page_by_page);
 	return check_done();
 }

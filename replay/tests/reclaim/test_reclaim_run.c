@@ -138,6 +138,20 @@ static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
 	check(sum == 8 * 28);
 }
 
+static void a_wild_time_does_not_hold_up_the_daemons(void)
+{
+	struct reclaim_machine w;
+
+	/* kcompactd would check for work every 500 ms for 146 years. */
+	reclaim_machine_fragmented(&w, NULL, 4);
+	reclaim_run_until(&w.run, 50, 2 * MS);
+	reclaim_run_until(&w.run, 51, 1ull << 62);
+	check(w.run.due > 1ull << 62);
+	check(w.toy.m->now.ts < 1ull << 62);
+	check_sound(w.toy.m);
+	reclaim_machine_free(&w);
+}
+
 int main(void)
 {
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
@@ -146,5 +160,6 @@ int main(void)
 	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
+	test(a_wild_time_does_not_hold_up_the_daemons);
 	return check_done();
 }

@@ -56,10 +56,38 @@ static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 	reclaim_machine_free(&w);
 }
 
+static void reclaim_takes_no_block_that_the_model_has_in_pieces(void)
+{
+	struct reclaim_machine w;
+	uint32_t frame, place;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	queue_pages(&w, 2, 5000 * MS);
+	frame = pfn_frame(w.toy.m, NORMAL_PFN + 512);
+	place = frame + 1024;
+	/* Four recorded pages side by side, from single pages of the model; and not aligned. */
+	for (uint32_t i = 0; i < 4; i++)
+		page_map_set(&w.serve.pages, frame + i, 0, place + i + 1, true);
+	zone_forget_old(w.toy.m, frame + 8, 3);
+	page_map_set(&w.serve.pages, frame + 16, 1, frame + 9 + 1, true);
+	w.run.supply.rows[0].frame = frame;
+	w.run.supply.rows[0].order = 2;
+	w.run.supply.rows[1].frame = frame + 16;
+	w.run.supply.rows[1].order = 1;
+	for (uint32_t i = 0; i < 4; i++)
+		zone_forget_old(w.toy.m, place + i, 0);
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	check(!reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 8));
+	check_sound(w.toy.m);
+	reclaim_machine_free(&w);
+}
+
 int main(void)
 {
 	test(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld);
 	test(a_queued_page_that_moves_is_found_behind_one_that_is_gone);
 	test(a_page_is_not_reclaimed_before_it_is_allocated);
+	test(reclaim_takes_no_block_that_the_model_has_in_pieces);
 	return check_done();
 }

@@ -22,7 +22,7 @@ static void a_row_that_is_written_is_loaded_as_it_was(void)
 		{.at = 3,
 		 .ts = 30,
 		 .event_row = 9,
-		 .frame = 17,
+		 .frame = 18,
 		 .gfp_flags = GFP_DMA | GFP_ZERO,
 		 .pid = 5,
 		 .kind = INFERRED_KIND_EARLY_ALLOC,
@@ -75,7 +75,8 @@ static void impossible_rows_are_refused_and_rows_before_the_start_skipped(void)
 		{5, 32, 0, 0, "inferred: row of event 5: pfn 32, order 0, CPU 0"},
 		{5, 0, 6, 0, "inferred: row of event 5: pfn 0, order 6, CPU 0"},
 		{5, 0, 0, 1, "inferred: row of event 5: pfn 0, order 0, CPU 1"},
-		{5, 31, 1, 0, "inferred: pfn 31 of order 1 leaves its zone"},
+		{5, 31, 1, 0, "inferred: pfn 31 cannot begin a block of order 1"},
+		{5, 17, 1, 0, "inferred: pfn 17 cannot begin a block of order 1"},
 		{3, 0, 0, 0, "inferred: row 1 goes back from event 4 to 3"},
 	};
 	struct batch *batch = toy_rows(&inferred_table, 1);

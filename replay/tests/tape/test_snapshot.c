@@ -121,11 +121,37 @@ static void the_reserve_of_2_6_begins_with_the_zone(void)
 	replay_free(r);
 }
 
+static void a_pageblock_has_at_most_its_used_pages_on_lru_lists(void)
+{
+	struct batch *blocks = toy_rows(&pageblock_table, 2);
+	struct pageblock_columns *c = (struct pageblock_columns *)blocks->slots;
+	struct replay *r = tape_replay("6.8");
+	struct error err;
+
+	must(tape_load_zones(r, &err), &err);
+	load_free_block(r, 2 * BLOCK, 8, MIGRATETYPE_MOVABLE);
+	for (size_t i = 0; i < 2; i++) {
+		c->pfn[i] = (2 + i) * BLOCK;
+		c->migratetype[i] = MIGRATETYPE_MOVABLE;
+		c->nr_movable[i] = BLOCK;
+		set_valid(c->nr_movable_valid, i);
+	}
+	must(tape_hand_over(r, blocks, false, &err), &err);
+	load_free_block(r, 3 * BLOCK, 8, MIGRATETYPE_MOVABLE);
+	/* True at any time, also if the tape is refused by now. */
+	check_sound(replay_model(r));
+	check(replay_model(r)->blocks[2].old_lru == BLOCK / 2);
+	check(replay_model(r)->blocks[3].old_lru == BLOCK / 2);
+	batch_free(blocks);
+	replay_free(r);
+}
+
 int main(void)
 {
 	test(a_snapshot_that_contradicts_itself_is_refused);
 	test(a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another);
 	test(a_free_block_that_may_not_merge_keeps_its_place);
 	test(the_reserve_of_2_6_begins_with_the_zone);
+	test(a_pageblock_has_at_most_its_used_pages_on_lru_lists);
 	return check_done();
 }

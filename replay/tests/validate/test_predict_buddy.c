@@ -75,11 +75,30 @@ static void a_single_page_proves_nothing_against_the_small_chunks_that_follow(vo
 	validate_free(v);
 }
 
+static void a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first(void)
+{
+	static const struct chunk chunks[] = {
+		{2048, 0, MOVABLE}, {1024, 1, MOVABLE}, {2050, 1, MOVABLE}, {1536, 1, MOVABLE}};
+	/* Page 2048 was not free alone: 2049 was freed without an event, and both are one chunk. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2050, 0, MOVABLE),
+		ZONE_LOCKED(0, 2049, 0, MOVABLE),
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ALLOC(0, 2050, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3);
+	check(validate_model(v)->frames[2050].state == FRAME_USED);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
 	test(a_page_of_another_list_shows_its_pageblock_s_type);
 	test(a_claim_that_shows_empty_lists_fills_them);
 	test(a_single_page_proves_nothing_against_the_small_chunks_that_follow);
+	test(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first);
 	return check_done();
 }

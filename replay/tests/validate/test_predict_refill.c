@@ -3,6 +3,7 @@
 #include "short_tape.h"
 
 #include "model/pcp.h"
+#include "toy.h"
 
 static void frees_before_a_claim_in_a_refill_have_the_old_type(void)
 {
@@ -60,9 +61,25 @@ static void a_short_refill_shows_the_limit_that_cut_it(void)
 	validate_free(v);
 }
 
+static void a_page_that_a_refill_takes_twice_is_on_the_list_once(void)
+{
+	static const struct chunk chunks[] = {{2048, 4, MOVABLE}};
+	/* In the order of later kernels, the two events of a fallback are two pages for 2.6.31. */
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, UNMOVABLE),
+		EXTFRAG(0, 2048, 0, 4, UNMOVABLE, MOVABLE),
+		DRAIN(0, 2048, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4, .kernel = "2.6.31");
+
+	check_sound(validate_model(v));
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_short_refill_shows_the_limit_that_cut_it);
 	test(frees_before_a_claim_in_a_refill_have_the_old_type);
+	test(a_page_that_a_refill_takes_twice_is_on_the_list_once);
 	return check_done();
 }

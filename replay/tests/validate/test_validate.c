@@ -7,6 +7,7 @@
 #include "short_tape.h"
 
 #include "explain/explain_validate.h"
+#include "validate/validate_run.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -254,10 +255,52 @@ static void hostile_events_are_counted_and_passed_over(void)
 	batch_free(batch);
 }
 
+static void long_searches_are_cut_short_and_reported(void)
+{
+	struct batch *input = requests(7), *batch;
+	struct event_columns *c = (struct event_columns *)input->slots;
+	struct validate *v = new_validate(&kernels[0]);
+	uint64_t rows = 0;
+	struct error err;
+
+	must(validate_feed_columns(v, c, 0, &err), &err);
+	v->search_left = 0;
+	must(validate_feed_columns(v, c, REQUESTS, &err), &err);
+	must(validate_finish(v, &err), &err);
+	check(validate_totals(v)->anomalies[ANOMALY_KIND_LONG_SEARCH] == 1);
+	while ((batch = validate_read(v)))
+		rows += batch->table == &anomaly_table ? batch->nr : 0;
+	check(rows >= 1);
+	check(v->search_left > 0);
+	batch_free(input);
+	validate_free(v);
+}
+
+static void the_end_is_compared_whatever_its_rows_hold(void)
+{
+	struct validate *v = new_validate(&kernels[0]);
+	struct batch *end = toy_rows(&pcp_page_table, 1);
+	struct pcp_page_columns *c = (struct pcp_page_columns *)end->slots;
+	struct arrow_rows rows;
+	struct error err;
+
+	c->snapshot[0] = 1;
+	c->page_order[0] = 200;
+	must(validate_finish(v, &err), &err);
+	arrow_rows_export(&rows, end);
+	must(validate_compare_end(v, "pcp_page", &rows.schema, &rows.array, &err), &err);
+	check(validate_end_state_diff(v)->pcp_pages == 0);
+	arrow_rows_release(&rows);
+	batch_free(end);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(the_model_predicts_its_own_tape_without_a_miss);
 	test(the_rules_of_another_kernel_are_missed);
 	test(hostile_events_are_counted_and_passed_over);
+	test(long_searches_are_cut_short_and_reported);
+	test(the_end_is_compared_whatever_its_rows_hold);
 	return check_done();
 }
