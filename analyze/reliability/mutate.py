@@ -310,12 +310,12 @@ def main() -> int:
     keep: Path = arguments.keep.absolute()
     with tempfile.TemporaryDirectory(prefix="mutate-inputs-") as temporary:
         home = (arguments.inputs or Path(temporary) / "inputs").absolute()
-        if not home.exists():
-            trial.apart(lambda: inputs.make(home))
         kinds = arguments.kind or list(KINDS)
-        if not any((home / "spool").iterdir()):
+        if not home.exists():
+            trial.apart(lambda: inputs.make(home, live="spool" in kinds))
+        if "spool" in kinds and not list(home.glob("spool/*")):
             print("mutate: this machine cannot be recorded: no spools", file=sys.stderr)
-            kinds = [kind for kind in kinds if kind != "spool"]
+            kinds.remove("spool")
         if arguments.seed is None:
             planned = list(plan(arguments.count, arguments.first, kinds))
         else:

@@ -3,20 +3,41 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import commands
 import faults
 import fuzz
+import livetest
 import mutate
 import page
 import pytest
 import trial
+
+
+def tried(*options: object) -> dict[str, Any]:
+    """The summary of a run of mutate.py."""
+    words = [sys.executable, mutate.__file__, "--json", *map(str, options)]
+    found: dict[str, Any] = json.loads(subprocess.run(words, capture_output=True).stdout)
+    return found
+
+
+def check(found: dict[str, Any], count: int) -> None:
+    wrong = [
+        (one["failure"], one["kind"], one["seed"], one["line"], one["tail"])
+        for one in found["failures"]
+    ]
+    assert wrong == []
+    assert found["inputs"] == count
 
 
 def in_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: Callable[[], int]) -> str:
@@ -167,3 +188,13 @@ def test_every_fault_names_tests_that_there_are() -> None:
         for test in fault["tests"]:
             file, _, name = test.partition("::")
             assert f"def {name}(" in (faults.ROOT / file).read_text(), test
+
+
+def test_damaged_inputs_end_in_an_answer_or_one_line(tmp_path: Path) -> None:
+    kinds = [word for kind in mutate.KINDS if kind != "spool" for word in ("--kind", kind)]
+    check(tried(*kinds, "--count", 90, "--keep", tmp_path), 90)
+
+
+@livetest.recording
+def test_damaged_spools_end_in_an_answer_or_one_line(tmp_path: Path) -> None:
+    check(tried("--kind", "spool", "--count", 12, "--keep", tmp_path), 12)
