@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct spool_rest_header) <= SPOOL_REST_HEADER, "the heade
 
 /*
  * Take the rest out of the ring of `cpu` in the directory `instance` of tracefs, and store it in
- * the directory `spool`. Without room for all of it, the counts tell how much is missing.
+ * the directory `spool`. Without room for all of it, the counts show how much is missing.
  */
 void spool_rest_store(int spool, int instance, int cpu);
 

@@ -229,21 +229,17 @@ def command(
     the oldest finished tapes of such recordings; it never removes other files.
 
     --ring writes nothing until a trigger fires or SIGUSR1 arrives. Then the last TIME, or up to
-    twice as much, becomes a tape in DIR, and the recording continues. The tape records
-    the trigger and the tape's length in seconds. SIGKILL loses the contents of the memory.
+    twice as much, becomes a tape in DIR, and the recording continues. SIGKILL loses the memory.
 
-    Without --ring, a killed recorder loses no event that it had read from the kernel: the events
-    stay in T.tape/spool, and `pagetape import` turns them into a complete tape. If the spool
-    is full, the kernel overwrites its oldest events until there is room; the tape counts
-    the lost events. With --defer a full spool ends the recording, with exit status 1.
+    Without --ring, a killed recorder loses no event: the events stay in T.tape/spool, and `pagetape
+    import` turns them into a complete tape. If the spool is full, the kernel overwrites its oldest
+    events; the tape counts them. With --defer a full spool ends the recording, with exit status 1.
 
     If another user switches off, empties or removes the recorder's tracing instance, or if the tape
-    is removed, the recording ends within some seconds, with exit status 1. The tables
-    `disturbance` and `lost` say when. A tape may be renamed while it is recorded.
+    is removed, the recording ends soon, with exit status 1: tables `disturbance` and `lost`.
 
     \b
     Example:
-      pagetape record -o base.tape --duration 10
       pagetape record -o base.tape -- make -j8
       pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
@@ -251,20 +247,18 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
-    workload = Workload(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
-    status = Status(str(out), quiet=quiet, live=not argv)
     spooling = Spooling(
         int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
     )
     session = Session(
-        workload,
+        Workload(argv, duration),
         Contents(tracepoints(events), sample, stacks is not None, numa_maps),
         wanted,
         watch=watch,
         spooling=spooling,
-        status=status,
+        status=Status(str(out), quiet=quiet, live=not argv),
     )
     host = "private" if private else None  # in the names of the tapes
     if rotate is not None:

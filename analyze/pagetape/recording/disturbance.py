@@ -54,7 +54,7 @@ class Disturbances:
                 "since_ts": self._since,
                 "kind": kind,
                 "length": None if seconds is None else int(seconds * 1e9),
-                "what": what or None,
+                "detail": what or None,
             }
         )
         if kind in ENDINGS:

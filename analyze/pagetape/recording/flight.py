@@ -214,8 +214,8 @@ class Flight:
 
     def end(self, end: Boundary) -> None:
         if end.firing is not None:
-            path = self._tape_dir.place(end.at)
             try:
+                path = self._tape_dir.place(end.at)
                 self._make_tape(path, end, end.firing)
             except OSError as e:
                 self._callbacks.failed(e)

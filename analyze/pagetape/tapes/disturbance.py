@@ -36,6 +36,6 @@ ENDINGS = (*GAPS, "removed")
 def lines(rows: list[dict[str, Any]]) -> list[str]:
     """Each row of the table `disturbance` in words."""
     return [
-        WORDS[row["kind"]].format(what=row["what"], seconds=(row["length"] or 0) / 1e9)
+        WORDS[row["kind"]].format(what=row["detail"], seconds=(row["length"] or 0) / 1e9)
         for row in rows
     ]
