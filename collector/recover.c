@@ -42,8 +42,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * The CPU of a spool's file, "cpu12"; -1 for other files, its "cpu12.more" among them. -EBADMSG: a
- * name that looks like a spool's, and that no recorder gives.
+ * The CPU of a spool's file, "cpu12"; -1 for other files, "cpu12.more" and "cpu12.rest" among them.
+ * -EBADMSG: a name that looks like a spool's, and that no recorder gives.
  */
 static int cpu_of(const char *name, const char *dir, struct error *err)
 {
@@ -56,7 +56,7 @@ static int cpu_of(const char *name, const char *dir, struct error *err)
 		cpu = -1;
 	snprintf(canonical, sizeof(canonical), "cpu%d", cpu);
 	if (cpu < 0 || strncmp(name, canonical, (size_t)end) ||
-	    (name[end] && strcmp(name + end, ".more")))
+	    (name[end] && strcmp(name + end, ".more") && strcmp(name + end, ".rest")))
 		return fail(err, EBADMSG, "%s/%s: not the name of a CPU's spool", dir, name);
 	return name[end] ? -1 : cpu;
 }
