@@ -64,6 +64,9 @@ class SpoolConfig(NamedTuple):
     frees everything before it. After a cut the next call belongs to the new segment. With
     `defer` nothing is decoded: read() waits for the end.
 
+    `lock` is a descriptor of that directory, which a guard process inherits with its lock: after a
+    kill of this process the guard stores the rest of the rings there, for Spooled.
+
     The spool takes up to `max_bytes` of the disk (0: no bound). At the bound reading
     pauses until there is room, and the ring loses its oldest events; with `defer` the
     recording ends.
@@ -73,6 +76,16 @@ class SpoolConfig(NamedTuple):
     max_bytes: int = 0
     checkpoint: Callable[[bytes], None] | None = None
     defer: bool = False
+    lock: int = -1
+
+class Look(NamedTuple):
+    """The state of a running recording."""
+
+    events: int  # read, or still in a ring
+    lost: int  # overrun, commit overrun and dropped
+    waiting: int  # bytes that are not decoded yet
+    disturbance: str | None  # by another user, the gravest: a kind of the table `disturbance`
+    what: str  # the event that is off, or the new size
 
 class Recorder(Source):
     """A live recording in a tracefs instance of its own; one at a time in a process.
@@ -110,6 +123,8 @@ class Recorder(Source):
         """End everything; a stored spool says that the recording ended with `ended`."""
     def start(self) -> None: ...
     def stop(self) -> None: ...
+    def look(self) -> Look:
+        """Look at a started recording: reads some files of tracefs for each CPU."""
 
     # A recording can be cut into segments, while it goes on and without loss:
     #

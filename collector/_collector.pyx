@@ -271,9 +271,18 @@ cdef list task_rows(const decoder *d, tasks_c *tasks):
 
 
 SpoolConfig = namedtuple(
-    "SpoolConfig", "directory max_bytes checkpoint defer", defaults=(0, None, False),
+    "SpoolConfig", "directory max_bytes checkpoint defer lock", defaults=(0, None, False, -1),
     module=__name__,
 )
+
+Look = namedtuple("Look", "events lost waiting disturbance what", module=__name__)
+
+DISTURBANCES = (  # by enum disturbance of record.h
+    None, "ring_resized", "tracing_off", "event_off", "ring_cleared", "clock_changed",
+    "subbuf_changed", "instance_removed",
+)
+
+GUARD = os.path.join(os.path.dirname(__file__), "guard")
 
 
 cdef class Recorder(Source):
@@ -287,6 +296,7 @@ cdef class Recorder(Source):
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
         cdef bytes directory = os.fsencode(spool.directory)
+        cdef bytes guard = os.fsencode(GUARD)
         cdef recorder_config config
         cdef error err
         cdef int ret
@@ -301,7 +311,9 @@ cdef class Recorder(Source):
         config.spool_max = spool.max_bytes
         config.keep = spool.checkpoint is not None
         config.defer = spool.defer
-        config.ring_kb = ring_kb
+        config.instance.ring_kb = ring_kb
+        config.instance.guard = guard
+        config.instance.spool = spool.lock
         config.stacks = stacks
         config.prompt = prompt
         config.names = names.c
@@ -372,6 +384,16 @@ cdef class Recorder(Source):
         with nogil:
             ret = recorder_stop(self.recorder, &err)
         check(ret, &err)
+
+    def look(self):
+        cdef recorder_look_c found
+        self.opened()
+        with nogil:
+            recorder_look(self.recorder, &found)
+        return Look(
+            found.events, found.lost, found.waiting, DISTURBANCES[<int>found.disturbance],
+            text(found.what),
+        )
 
     def hold(self):
         cdef error err

@@ -100,6 +100,10 @@ cdef extern from "instance.h" nogil:
     const char *instance_name(const instance *instance)
     size_t instance_ring_bytes(const instance *instance)
     size_t instance_subbuf_bytes(const instance *instance)
+    struct instance_config:
+        size_t ring_kb
+        const char *guard
+        int spool
 
 cdef extern from "tasks.h" nogil:
     struct tasks_c "tasks":
@@ -119,7 +123,7 @@ cdef extern from "record.h" nogil:
         const char *spool
         uint64_t spool_max
         bint keep, defer
-        size_t ring_kb
+        instance_config instance
         bint prompt
         bint stacks
         decoder_names names
@@ -136,6 +140,13 @@ cdef extern from "record.h" nogil:
     int recorder_cpus(const recorder *r)
     const char **recorder_skipped(const recorder *r, size_t *nr)
     tasks_c *recorder_tasks(recorder *r)
+    enum disturbance:
+        pass
+    struct recorder_look_c "recorder_look":
+        uint64_t events, lost, waiting
+        disturbance disturbance
+        char what[128]
+    void recorder_look(recorder *r, recorder_look_c *out)
     void recorder_release(recorder *r, const checkpoint_c *checkpoint)
     const char *recorder_ended(const recorder *r)
     void recorder_say_ended(recorder *r, const char *how)

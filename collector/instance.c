@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "instance.h"
 
+#include "guard_start.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,7 @@ struct instance {
 	/* Its directory and the one above: open ones outlive an unmounted tracefs. */
 	int dir, above;
 	size_t ring_bytes, subbuf_bytes;
+	struct guard guard;
 };
 
 /* Field 22 of /proc/<pid>/stat, the time the process started; 0 if there is none. */
@@ -178,7 +182,19 @@ static int open_dir(struct tracefs_instance *tracefs, const char *name)
 	return fd;
 }
 
-int instance_new(struct instance **out, size_t ring_kb, struct error *err)
+/* Before the instance exists: a kill at any moment leaves none. */
+static int start_guard(struct instance *instance, const struct instance_config *config,
+		       const char *tracing, const char *name, struct error *err)
+{
+	char path[PATH_MAX];
+
+	if (!config->guard)
+		return 0;
+	snprintf(path, sizeof(path), "%s/instances/%s", tracing, name);
+	return guard_start(&instance->guard, config->guard, path, config->spool, err);
+}
+
+int instance_new(struct instance **out, const struct instance_config *config, struct error *err)
 {
 	struct instance *instance;
 	const char *dir = NULL;
@@ -197,7 +213,11 @@ int instance_new(struct instance **out, size_t ring_kb, struct error *err)
 	if (!instance)
 		return fail(err, ENOMEM, "no memory for a tracefs instance");
 	instance->dir = instance->above = -1;
+	instance->guard.pipe = -1;
 	snprintf(name, sizeof(name), PREFIX "%d-%llu", getpid(), start_time(getpid()));
+	ret = start_guard(instance, config, dir, name, err);
+	if (ret)
+		goto error;
 	instance->tracefs = tracefs_instance_create(name);
 	if (!instance->tracefs) {
 		ret = fail(err, errno, "cannot make a tracing instance in %s/instances: %s%s", dir,
@@ -216,7 +236,7 @@ int instance_new(struct instance **out, size_t ring_kb, struct error *err)
 		ret = fail(err, errno, "cannot open %s/instances/%s: %s", dir, name,
 			   strerror(errno));
 	else
-		ret = set_up(instance, ring_kb, err);
+		ret = set_up(instance, config->ring_kb, err);
 	if (ret) {
 		instance_free(instance);
 		return ret;
@@ -224,6 +244,7 @@ int instance_new(struct instance **out, size_t ring_kb, struct error *err)
 	*out = instance;
 	return 0;
 error:
+	guard_end(&instance->guard);
 	free(instance);
 	return ret;
 }
@@ -240,6 +261,7 @@ void instance_free(struct instance *instance)
 	if (instance->above >= 0)
 		close(instance->above);
 	tracefs_instance_free(instance->tracefs);
+	guard_end(&instance->guard);
 	free(instance);
 }
 
@@ -314,36 +336,44 @@ int instance_open_ring(struct instance *instance, int cpu, struct error *err)
 int instance_ring_stats(struct instance *instance, int cpu, struct ring_stats *out,
 			struct error *err)
 {
-	const struct {
-		const char *label;
-		uint64_t *value;
-	} lines[] = {
-		{"entries: ", &out->entries},
-		{"overrun: ", &out->overrun},
-		{"commit overrun: ", &out->commit_overrun},
-		{"dropped events: ", &out->dropped},
-		{"read events: ", &out->read},
-	};
-	char file[64], text[1024], *next;
-	ssize_t size = -1;
-	int fd;
+	if (ring_stats_read(instance->dir, cpu, out))
+		return fail(err, EIO, "cannot read %s/per_cpu/cpu%d/stats", instance_name(instance),
+			    cpu);
+	return 0;
+}
 
-	snprintf(file, sizeof(file), "per_cpu/cpu%d/stats", cpu);
-	fd = openat(instance->dir, file, O_RDONLY | O_CLOEXEC);
+/* The start of a file of the instance, as a string; false if it cannot be read. */
+static bool read_text(const struct instance *instance, const char *file, char text[256])
+{
+	int fd = openat(instance->dir, file, O_RDONLY | O_CLOEXEC);
+	ssize_t size = -1;
+
 	if (fd >= 0) {
-		size = read(fd, text, sizeof(text) - 1);
+		size = read(fd, text, 255);
 		close(fd);
 	}
-	if (size < 0)
-		return fail(err, EIO, "cannot read %s/%s", instance_name(instance), file);
-	text[size] = '\0';
-	*out = (struct ring_stats){0};
-	for (char *line = text; line; line = next) {
-		next = strchr(line, '\n');
-		next = next ? next + 1 : NULL;
-		for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-			if (!strncmp(line, lines[i].label, strlen(lines[i].label)))
-				*lines[i].value = strtoull(line + strlen(lines[i].label), NULL, 10);
-	}
-	return 0;
+	text[size > 0 ? size : 0] = '\0';
+	return size > 0;
+}
+
+void instance_look(const struct instance *instance, struct instance_state *out)
+{
+	char text[256];
+
+	*out = (struct instance_state){.subbuf_bytes = (size_t)sysconf(_SC_PAGESIZE)};
+	out->exists = read_text(instance, "tracing_on", text);
+	out->on = text[0] == '1';
+	out->clock = read_text(instance, "trace_clock", text) && strstr(text, "[mono]");
+	if (read_text(instance, "buffer_size_kb", text))
+		out->ring_bytes = strtoul(text, NULL, 10) * 1024;
+	if (read_text(instance, "buffer_subbuf_size_kb", text))
+		out->subbuf_bytes = strtoul(text, NULL, 10) * 1024;
+}
+
+bool instance_is_enabled(const struct instance *instance, const char *system, const char *event)
+{
+	char file[160], text[256];
+
+	snprintf(file, sizeof(file), "events/%s/%s/enable", system, event);
+	return read_text(instance, file, text) && text[0] == '1';
 }

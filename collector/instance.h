@@ -12,6 +12,7 @@
 #pragma once
 
 #include "error.h"
+#include "ring_stats.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,21 +20,18 @@
 
 struct instance;
 
-/* One CPU's counters, from per_cpu/cpuN/stats. */
-struct ring_stats {
-	uint64_t entries;        /* events still in the ring */
-	uint64_t overrun;        /* events overwritten before they were read */
-	uint64_t commit_overrun; /* events lost to nested writers */
-	uint64_t dropped;        /* events refused by a full ring */
-	uint64_t read;           /* events read from the ring */
+struct instance_config {
+	size_t ring_kb;    /* of each CPU; 0: chosen from the machine's memory */
+	const char *guard; /* program that removes the instance of a killed process; NULL: none */
+	int spool; /* directory for what a guard finds in the rings, see guard_start.h; -1 */
 };
 
 /*
  * Mount tracefs if necessary, remove leftovers, and make an instance, switched off: clock mono,
- * oldest events overwritten first, `ring_kb` KiB of ring per CPU (0: chosen from the machine's
- * memory). -EPERM, -EACCES (no right to trace), -ENOENT (no tracefs), -ENOMEM (ring too big).
+ * oldest events overwritten first. -EPERM, -EACCES (no right to trace), -ENOENT (no tracefs),
+ * -ENOMEM (ring too big), the errors of guard_start.
  */
-int instance_new(struct instance **out, size_t ring_kb, struct error *err);
+int instance_new(struct instance **out, const struct instance_config *config, struct error *err);
 
 /* The default ring of each CPU: a share of the memory, within bounds. */
 size_t instance_default_ring_kb(void);
@@ -65,6 +63,18 @@ int instance_switch(struct instance *instance, bool on, struct error *err);
 
 /* A non-blocking descriptor of one CPU's raw sub-buffers, or -errno. */
 int instance_open_ring(struct instance *instance, int cpu, struct error *err);
+
+/* What another user may have changed since instance_new. */
+struct instance_state {
+	bool exists, on;
+	bool clock;                      /* is still mono */
+	size_t ring_bytes, subbuf_bytes; /* as above; ring_bytes is 0 if the CPUs differ */
+};
+
+void instance_look(const struct instance *instance, struct instance_state *out);
+
+/* Whether an event is switched on in the instance. */
+bool instance_is_enabled(const struct instance *instance, const char *system, const char *event);
 
 int instance_ring_stats(struct instance *instance, int cpu, struct ring_stats *out,
 			struct error *err);

@@ -65,7 +65,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	r->spool = strdup(config->spool);
 	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
 	if (!ret)
-		ret = instance_new(&r->instance, config->ring_kb, err);
+		ret = instance_new(&r->instance, &config->instance, err);
 	if (!ret)
 		ret = recorder_set_formats(r, config, err);
 	if (!ret)
@@ -83,6 +83,12 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	return 0;
 }
 
+static int switch_off(struct recorder *r, struct error *err)
+{
+	atomic_store(&r->switched_off, true);
+	return instance_switch(r->instance, false, err);
+}
+
 void recorder_cancel(struct recorder *r)
 {
 	const struct error gone = {"the recording was closed"};
@@ -91,7 +97,7 @@ void recorder_cancel(struct recorder *r)
 		return;
 	unspool_cancel(&r->unspool);
 	if (r->started && !atomic_load(&r->stopped))
-		instance_switch(r->instance, false, NULL);
+		switch_off(r, NULL);
 	if (r->started)
 		unspool_urge(&r->unspool, r->thread);
 	if (r->stop >= 0)
@@ -208,7 +214,7 @@ static void *watch(void *arg)
 	while (!is_full(r) && poll(&stop, 1, WATCH_MS) <= 0)
 		;
 	if (is_full(r)) {
-		instance_switch(r->instance, false, NULL);
+		switch_off(r, NULL);
 		eventfd_write(r->stop, 1);
 	}
 	for (int i = 0; i < r->unspool.nr_cpus; i++)
@@ -398,7 +404,7 @@ int recorder_stop(struct recorder *r, struct error *err)
 		return 0;
 	}
 	atomic_compare_exchange_strong(&r->unspool.limit, &held, NO_LIMIT);
-	ret = instance_switch(r->instance, false, err);
+	ret = switch_off(r, err);
 	eventfd_write(r->stop, 1);
 	unspool_urge(&r->unspool, r->thread);
 	return ret;

@@ -36,12 +36,12 @@
 struct recorder;
 
 struct recorder_config {
-	const char *const *events;  /* "system:event", ends with NULL */
-	const char *spool;          /* existing directory for the spools */
-	uint64_t spool_max;         /* most bytes of all spools; 0: no bound */
-	bool keep;                  /* the spools outlive the recorder, and there are checkpoints */
-	bool defer;                 /* the spools outlive the recorder, and nothing is decoded */
-	size_t ring_kb;             /* of each CPU; 0: by the machine's memory */
+	const char *const *events; /* "system:event", ends with NULL */
+	const char *spool;         /* existing directory for the spools */
+	uint64_t spool_max;        /* most bytes of all spools; 0: no bound */
+	bool keep;                 /* the spools outlive the recorder, and there are checkpoints */
+	bool defer;                /* the spools outlive the recorder, and nothing is decoded */
+	struct instance_config instance;
 	bool prompt;                /* decode soon after the events, with CPU time of the load */
 	bool stacks;                /* also record the kernel stack of each alloc_extfrag */
 	struct decoder_names names; /* vmstat_update is filled in by recorder_new */
@@ -85,6 +85,30 @@ const char *recorder_ended(const struct recorder *r);
 
 /* Replace that text, which the spools store. */
 void recorder_say_ended(struct recorder *r, const char *how);
+
+/* How another user disturbed the recording, by gravity. */
+enum disturbance {
+	UNDISTURBED,
+	RING_RESIZED, /* goes on: the kernel counts what a smaller ring loses */
+	/* From here on, events are missing that nothing counts. */
+	TRACING_OFF,
+	EVENT_OFF,
+	RING_CLEARED,
+	CLOCK_CHANGED,
+	SUBBUF_CHANGED,
+	INSTANCE_REMOVED,
+};
+
+struct recorder_look {
+	uint64_t events;  /* read, or still in a ring */
+	uint64_t lost;    /* overrun, commit overrun and dropped */
+	uint64_t waiting; /* bytes that are not decoded yet */
+	enum disturbance disturbance;
+	char what[128]; /* the event that is off, or the new size */
+};
+
+/* Look at the rings and the instance of a started recording: some file reads for each CPU. */
+void recorder_look(struct recorder *r, struct recorder_look *out);
 
 /* The source of the rows, valid from recorder_new on. */
 struct source *recorder_source(struct recorder *r);

@@ -21,6 +21,7 @@ struct recorder {
 	int dir_fd, stop; /* stop is an eventfd */
 	bool started;
 	atomic_bool stopped, closed;
+	atomic_bool switched_off; /* by this recorder, nobody else */
 	pthread_t thread;
 	atomic_bool decodes; /* `thread` is the decoder */
 	char ended[48];      /* how */
@@ -31,6 +32,7 @@ struct recorder {
 	size_t nr_skipped;
 	uint64_t vmstat_update;
 	bool stacks;
+	uint64_t looked_read; /* events read at the last recorder_look */
 };
 
 /*

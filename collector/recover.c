@@ -20,15 +20,17 @@ struct recovery {
 	bool started;
 };
 
-/* The recorder's counts at the end. */
+/* The counts at the end: the recorder's, or those of its guard. */
 static int ring_stats(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
 {
 	for (int i = 0; i < u->nr_cpus; i++) {
-		struct spool_past past = spool_past(u->cursors[i].spool);
+		const struct cursor *c = &u->cursors[i];
+		struct spool_past past = spool_past(c->spool);
+		const struct ring_stats *rest = spool_rest_counts(c->rest);
 
-		if (u->cursors[i].cpu != cpu || !past.ended[0])
+		if (c->cpu != cpu || !(past.ended[0] || rest))
 			continue;
-		*out = past.counts;
+		*out = past.ended[0] ? past.counts : *rest;
 		return 0;
 	}
 	return fail(err, ENODATA, "the spool of cpu %d has no count of lost events", cpu);
@@ -40,8 +42,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * The CPU of a spool's file, "cpu12"; -1 for other files, its "cpu12.more" among them. -EBADMSG: a
- * name that looks like a spool's, and that no recorder gives.
+ * The CPU of a spool's file, "cpu12"; -1 for other files, "cpu12.more" and "cpu12.rest" among them.
+ * -EBADMSG: a name that looks like a spool's, and that no recorder gives.
  */
 static int cpu_of(const char *name, const char *dir, struct error *err)
 {
@@ -54,7 +56,7 @@ static int cpu_of(const char *name, const char *dir, struct error *err)
 		cpu = -1;
 	snprintf(canonical, sizeof(canonical), "cpu%d", cpu);
 	if (cpu < 0 || strncmp(name, canonical, (size_t)end) ||
-	    (name[end] && strcmp(name + end, ".more")))
+	    (name[end] && strcmp(name + end, ".more") && strcmp(name + end, ".rest")))
 		return fail(err, EBADMSG, "%s/%s: not the name of a CPU's spool", dir, name);
 	return name[end] ? -1 : cpu;
 }
@@ -98,11 +100,17 @@ static int open_spools(struct unspool *u, const char *dir, struct error *err)
 	int *cpus, ret = 0, nr = find_cpus(&cpus, dir, err);
 
 	for (int i = 0; i < nr && !ret; i++) {
+		struct cursor *c;
+
 		ret = unspool_add(u, cpus[i], "", err);
-		if (!ret)
-			ret = spool_open(&u->cursors[i].spool, dir, cpus[i], err);
-		if (!ret)
-			u->cursors[i].cut = spool_past(u->cursors[i].spool).cut;
+		if (ret)
+			break;
+		c = &u->cursors[i];
+		ret = spool_open(&c->spool, dir, c->cpu, err);
+		if (ret)
+			break;
+		c->cut = spool_past(c->spool).cut;
+		ret = spool_rest_open(&c->rest, dir, c->cpu, spool_slot_bytes(c->spool), err);
 	}
 	free(cpus);
 	if (nr < 0)
@@ -210,7 +218,7 @@ int recovery_look(const char *dir, struct spool_state *out, struct error *err)
 		ret = spool_look(dir, cpus[i], &one, err);
 		if (ret)
 			break;
-		one.waiting += out->waiting;
+		one.waiting += out->waiting + spool_rest_bytes(dir, cpus[i]);
 		*out = one;
 	}
 	free(cpus);

@@ -258,6 +258,8 @@ static int next_record(struct unspool *u, struct cursor *c, struct error *err)
 		/* Before the look into the spool. */
 		c->complete = c->reader ? reader_watermark(c->reader) : UINT64_MAX;
 		ret = spool_pop(c->spool, &subbuf, err);
+		if (!ret && c->rest)
+			ret = spool_rest_pop(c->rest, &subbuf, err);
 		if (ret < 0)
 			return ret;
 		if (!ret && c->cut)
@@ -450,6 +452,7 @@ void unspool_destroy(struct unspool *u)
 {
 	for (int i = 0; i < u->nr_cpus; i++) {
 		spool_free(u->cursors[i].spool);
+		spool_rest_free(u->cursors[i].rest);
 		kbuffer_free(u->cursors[i].kbuf);
 	}
 	source_destroy(&u->source);

@@ -20,6 +20,7 @@
 #include "reader.h"
 #include "source.h"
 #include "spool.h"
+#include "spool_rest.h"
 #include "tasks.h"
 
 #include <kbuffer.h>
@@ -32,7 +33,8 @@
 struct cursor {
 	int cpu;
 	struct spool *spool;
-	struct reader *reader; /* fills the spool; NULL for a past recording */
+	struct reader *reader;   /* fills the spool; NULL for a past recording */
+	struct spool_rest *rest; /* follows the spool of a killed recorder; NULL: none */
 	struct kbuffer *kbuf;
 	const void *record; /* the next one, at ts; NULL: its spool was empty */
 	uint64_t ts;

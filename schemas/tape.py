@@ -17,7 +17,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,8 @@ class Writer:
 
     With `over`, the directory exists and may hold a tape without rows, whose files are replaced
     one by one: at any time there is a tape.
+
+    A renamed tape is written on under its new name. close() raises TapeError if it was removed.
     """
 
     def __init__(
@@ -86,6 +88,8 @@ class Writer:
         except OSError as e:
             raise TapeError(e.errno, f"{path}: {os.strerror(e.errno or errno.EIO)}") from e
         self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._place = Path(f"/proc/self/fd/{self._fd}")
         self.facts = facts
         self.nr_rows: Counter[str] = Counter()  # of each table
         self._files: dict[str, pa.ipc.RecordBatchFileWriter] = {}
@@ -100,7 +104,7 @@ class Writer:
             part = None if name in self._files else self._new_file(name)
             self._files[name].write_batch(batch)
             if part:  # the schema comes with the first batch
-                part.rename(self.path / f"{name}.arrow")
+                part.rename(self._place / f"{name}.arrow")
         self.nr_rows[name] += batch.num_rows
 
     def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
@@ -109,7 +113,7 @@ class Writer:
 
     def _new_file(self, name: str) -> Path:
         """Begin a table, in a file with a temporary name."""
-        path = self.path / f"{name}.part"
+        path = self._place / f"{name}.part"
         path.touch(mode=0o600)
         self._sinks.append(pa.OSFile(str(path), "wb"))
         self._files[name] = pa.ipc.new_file(
@@ -125,15 +129,36 @@ class Writer:
         try:
             yield
         except OSError as e:
-            raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
+            why = os.strerror(e.errno or errno.EIO)
+            if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
+                why = "was removed while it was written"
+            raise TapeError(e.errno, f"{self.path}: {why}") from e
+
+    def where(self) -> Path | None:
+        """The tape's path now: another one if it was renamed, None if it was removed."""
+        mine = os.fstat(self._fd)
+        with suppress(OSError):
+            there = self.path.stat()
+            if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
+                return self.path
+        return Path(self._place.readlink()) if mine.st_nlink else None
 
     def close(self) -> None:
         """Write the footers of all tables, even if one of them fails."""
+        removed = self._fd >= 0 and not os.fstat(self._fd).st_nlink
+        self._close()
+        if removed:
+            raise TapeError(errno.ENOENT, f"{self.path}: was removed while it was written")
+
+    def _close(self) -> None:
         with self._explained(), ExitStack() as stack:
             for file in (*self._sinks, *self._files.values()):  # closed from the last on
                 stack.callback(file.close)
             self._files.clear()
             self._sinks.clear()
+            if self._fd >= 0:
+                stack.callback(os.close, self._fd)
+                self._fd = -1
 
     def __enter__(self) -> Writer:
         return self

@@ -14,7 +14,7 @@ from pagetape.recording.session import Boundary
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.recording.triggers import SECOND, Firing
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, is_tape
 from pagetape.tapes.info import describe, flight
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -178,10 +178,18 @@ def test_a_segment_that_is_too_big_alone_loses_its_beginning(tmp_path: Path) -> 
 
 def test_a_tape_that_cannot_be_made_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path / "tapes")
-    (tmp_path / "tapes").rename(tmp_path / "gone")
+    (tmp_path / "tapes").rmdir()
     recorded.segment(0, 2, FIRED)
     assert recorded.made == [] and len(recorded.errors) == 1
-    assert list(tmp_path.iterdir()) == [tmp_path / "gone"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_renamed_directory_gets_the_next_tapes(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path / "tapes")
+    (tmp_path / "tapes").rename(tmp_path / "renamed")
+    recorded.segment(0, 2, FIRED)
+    (made,) = recorded.made
+    assert made.parent == tmp_path / "renamed" and is_tape(made)
 
 
 def test_a_part_tape_of_a_killed_recorder_is_removed(tmp_path: Path) -> None:

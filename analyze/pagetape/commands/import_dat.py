@@ -134,7 +134,7 @@ def command(
     if dat.is_dir():
         if directory or kernel:
             raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
-        if is_tape(dat) and Found.of(dat) is None:
+        if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:
             if private is None:
                 raise click.UsageError(
                     f"{dat} is already a finished tape; only --private can copy it"

@@ -9,6 +9,7 @@ import click
 from pagetape import answer
 from pagetape.commands import options
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.disturbance import lines as lines_of
 from pagetape.tapes.info import describe, flight, snapshot_lines, snapshots, spooled
 
 
@@ -38,6 +39,7 @@ def _text(info: dict[str, Any]) -> str:
         lines.insert(1, ("trigger", why))
     if words := spooled(info):
         lines.append(("spool", words))
+    lines += [("disturbed", words) for words in lines_of(info["disturbances"])]
     if not info["finished"]:
         lines.append(("note", _note(info)))
     elif info["ended"] != "stopped":
@@ -102,14 +104,15 @@ def command(tape: Path, as_json: bool) -> None:
     `bytes_per_event` is the size of the tape, snapshots included, divided by `stored`.
     `finished` is false during a recording, and if the recorder could not finish the tape.
     `ended` is "stopped" for a regular end, otherwise "recording", "killed", "disk full", "spool
-    full" or "failed". `spool.waiting_bytes` is the number of bytes left for `pagetape import`.
-    `spool.peak_bytes` is the maximum size of the spool, summed over the CPUs. `spool.full_s` is
-    the time during which the spool was full, in seconds.
+    full", "failed", or a kind of the table `disturbance`. `spool.waiting_bytes` is the number of
+    bytes left for `pagetape import`. `spool.peak_bytes` is the maximum size of the spool, summed
+    over the CPUs. `spool.full_s` is the time during which the spool was full, in seconds.
 
     The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
     complete (every table was closed), snapshot (that at the start: "exact", "proc" or "none"),
-    snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks, samples,
-    private, bytes, tables (rows of each) and facts (all known facts of the machine).
+    snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks,
+    disturbances (rows of that table), samples, private, bytes, tables (rows of each) and facts (all
+    known facts of the machine).
 
     \b
     Example:

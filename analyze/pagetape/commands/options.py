@@ -6,6 +6,7 @@ click does not check paths: the code that opens a file reports better errors.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,9 +41,12 @@ class Quantity(click.ParamType[float]):
         if found is None or (found[2] and found[2] not in self._units):
             self.fail(f"'{value}' is not a {self.name} (example: {self._example})", param, ctx)
         unit = self._units[found[2]] if found[2] else next(iter(self._units.values()))
-        if float(found[1]) * unit < self._least:
+        number = float(found[1]) * unit
+        if number < self._least:
             self.fail(f"'{value}' is too small", param, ctx)
-        return float(found[1]) * unit
+        if math.isinf(number):
+            self.fail(f"'{value}' is too large", param, ctx)
+        return number
 
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pagetape.recording.eventsets import SETS, tracepoints
 from pagetape.recording.flight import Callbacks, Flight
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Contents, Session, Spooling, Wanted
+from pagetape.recording.status import Status
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.recording.triggers import (
     SIGNAL,
@@ -35,22 +37,18 @@ from pagetape.tapes.info import flight, snapshots, spooled, summary
 from pagetape.tapes.loss import Loss
 
 
-def _say(path: Path) -> None:
-    """Print one line about a finished tape."""
+def _saved(path: Path) -> str:
+    """One line about a finished tape."""
     tape = Tape(path)
     info = summary(tape)
     if tape.facts.get("deferred"):
-        click.echo(
-            f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it", err=True
-        )
-        return
+        return f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it"
     why = f"{flight(info)}; " if flight(info) else ""
     each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
-    click.echo(
+    return (
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
         f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}"
-        + (f", {spooled(info)}" if info["spool"]["full_s"] else ""),
-        err=True,
+        + (f", {spooled(info)}" if info["spool"]["full_s"] else "")
     )
 
 
@@ -78,9 +76,10 @@ class _TriggerType(click.ParamType[Trigger | None]):
 )
 @click.option(
     "--duration",
-    type=options.duration(),
+    type=options.duration(least=1e-3),
     metavar="TIME",
-    help="Stop after TIME: 10 (seconds), 90s, 5min.  [default: at the end of CMD, or on Ctrl-C]",
+    help="Stop after TIME, at least 1ms: 10 (seconds), 90s, 5min."
+    "  [default: at the end of CMD, or on Ctrl-C]",
 )
 @click.option(
     "--events",
@@ -187,6 +186,7 @@ class _TriggerType(click.ParamType[Trigger | None]):
     is_flag=True,
     help="Do not decode here: run pagetape import later, on any machine.",
 )
+@click.option("--quiet", is_flag=True, help="Print errors and disturbances only.")
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -210,32 +210,36 @@ def command(
     buffer: float | None,
     spool_max: float | None,
     defer: bool,
+    quiet: bool,
     force: bool,
     argv: tuple[str, ...],
 ) -> None:
     """Record this machine's page allocator into a tape.
 
-    The recording ends when CMD exits, after TIME, or on Ctrl-C or SIGTERM; CMD is
+    The recording ends when CMD exits, after TIME, or on Ctrl-C, SIGTERM or SIGHUP; CMD is
     terminated if it still runs. The exit status is that of CMD. The recording does not disturb
     other users of ftrace. A replay needs the events `page` or `all`, and is far more accurate with
     an exact snapshot. Recording needs root, or access to tracefs.
+
+    On stderr the recorder prints the time of its start, and at the end a line for each tape. On a
+    terminal, without CMD, it also shows events/s, lost events and the bytes in the spool.
 
     --rotate records from tape to tape without losing an event. Each tape is complete, with
     its own first and last snapshot, and is named DIR/HOST-2026-11-21T061500Z.tape. --keep removes
     the oldest finished tapes of such recordings; it never removes other files.
 
     --ring writes nothing until a trigger fires or SIGUSR1 arrives. Then the last TIME, or up to
-    twice as much, becomes a tape in DIR, and the recording continues. The tape records
-    the trigger and the tape's length in seconds. SIGKILL loses the contents of the memory.
+    twice as much, becomes a tape in DIR, and the recording continues. SIGKILL loses the memory.
 
-    Without --ring, a killed recorder loses no event that it had read from the kernel: the events
-    stay in T.tape/spool, and `pagetape import` turns them into a complete tape. If the spool
-    is full, the kernel overwrites its oldest events until there is room; the tape counts
-    the lost events. With --defer a full spool ends the recording, with exit status 1.
+    Without --ring, a killed recorder loses no event: the events stay in T.tape/spool, and `pagetape
+    import` turns them into a complete tape. If the spool is full, the kernel overwrites its oldest
+    events; the tape counts them. With --defer a full spool ends the recording, with exit status 1.
+
+    If another user switches off, empties or removes the recorder's tracing instance, or if the tape
+    is removed, the recording ends soon, with exit status 1: tables `disturbance` and `lost`.
 
     \b
     Example:
-      pagetape record -o base.tape --duration 10
       pagetape record -o base.tape -- make -j8
       pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
@@ -243,29 +247,29 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
-    workload = Workload(argv, duration)
     wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
     spooling = Spooling(
         int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
     )
     session = Session(
-        workload,
+        Workload(argv, duration),
         Contents(tracepoints(events), sample, stacks is not None, numa_maps),
         wanted,
         watch=watch,
         spooling=spooling,
+        status=Status(str(out), quiet=quiet, live=not argv),
     )
     host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
-        status = _rotate(session, TapeDir(out, keep, host), rotate, private)
+        code = _rotate(session, TapeDir(out, keep, host), rotate, private)
     elif ring is not None:
-        status = _fly(session, TapeDir(out, keep, host), ring, ring_memory, private)
+        code = _fly(session, TapeDir(out, keep, host), ring, ring_memory, private)
     else:
-        status = _one_tape(session, out, private, force=force, defer=defer)
+        code = _one_tape(session, out, private, force=force, defer=defer)
     if session.ended != "stopped":
         raise TapeError(errno.ENOSPC, f"{out}: the recording ended early: {session.ended}")
-    ctx.exit(status)
+    ctx.exit(code)
 
 
 # Each option, and the options of which it needs one.
@@ -308,18 +312,23 @@ def check(ctx: click.Context) -> None:
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
 
 
+def _saver(session: Session) -> Callable[[Path], None]:
+    """Says what was saved, for each tape."""
+    return lambda path: session.status.say(_saved(path))
+
+
 def _one_tape(session: Session, out: Path, private: str | None, *, force: bool, defer: bool) -> int:
     """Record one tape; returns the exit status."""
     output.check_free(out, replace=force)
     tape = OneTape(out, replace=force, defer=defer, private=private)
     status = session.run(tape, out.absolute().parent)
-    _say(out)
+    session.status.say(_saved(tape.path))
     return status
 
 
 def _rotate(session: Session, tape_dir: TapeDir, seconds: float, private: str | None) -> int:
     """Record a new tape every `seconds`; returns the exit status."""
-    rotation = Rotation(tape_dir, done=_say, private=private)
+    rotation = Rotation(tape_dir, done=_saver(session), private=private)
     return session.run(rotation, tape_dir.directory, seconds)
 
 
@@ -331,7 +340,7 @@ def _fly(
 
     def failed(error: OSError) -> None:
         failures.append(error)
-        click.echo(f"pagetape: cannot write the tape: {error.strerror or error}", err=True)
+        session.status.warn(f"cannot write the tape: {error.strerror or error}")
 
     def fire(*_: object) -> None:
         session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
@@ -340,9 +349,10 @@ def _fly(
         tape_dir,
         seconds,
         memory,
-        Callbacks(full=session.requests.cut, done=_say, failed=failed),
+        Callbacks(full=session.requests.cut, done=_saver(session), failed=failed),
         private=private,
     )
     signal.signal(signal.SIGUSR1, fire)
+    session.status.armed = [*session.watch.specs, "SIGUSR1"]
     status = session.run(flight_recorder, tape_dir.directory, seconds, prompt=True)
     return status or int(bool(failures))

@@ -28,7 +28,7 @@ from pagetape.schemas import TABLES
 from pagetape.tapes import output
 
 # Tables whose rows are merged when several segments become one tape.
-_MERGED = ("tracepoint", "ring", "spool", "lost", "task", "frame")
+_MERGED = ("tracepoint", "ring", "spool", "lost", "disturbance", "task", "frame")
 
 _ZSTD = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
 
@@ -214,8 +214,8 @@ class Flight:
 
     def end(self, end: Boundary) -> None:
         if end.firing is not None:
-            path = self._tape_dir.place(end.at)
             try:
+                path = self._tape_dir.place(end.at)
                 self._make_tape(path, end, end.firing)
             except OSError as e:
                 self._callbacks.failed(e)
@@ -262,6 +262,7 @@ class Flight:
             "ring": _rings(found["ring"]),
             "spool": _summed(found["spool"], ("cpu",), ("full",)),
             "lost": [row for row in found["lost"] if row["to_ts"] is None or row["to_ts"] > began],
+            "disturbance": [row for row in found["disturbance"] if row["ts"] > began],
             "task": list({row["pid"]: row for row in found["task"]}.values()),
             "frame": list({(row["stack"], row["depth"]): row for row in found["frame"]}.values()),
         }

@@ -93,11 +93,13 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
     output.check_free(out, replace=replace, inputs=[path])
     old = Tape(path)
     found = Found.of(path)
-    if found is None:
+    if found is None and old.complete:
         raise TapeError(errno.EINVAL, f"{path}: is a finished tape; nothing to import")
-    if found.in_use:
+    if found is not None and found.in_use:
         raise TapeError(errno.EBUSY, f"{path}: is still being recorded")
-    source = _open(old, found)
+    # Without a spool, the tables are all that a killed recorder left.
+    found = found and found.fitting(old.facts)
+    source = _open(old, found) if found else None
     facts = {name: value for name, value in old.facts.items() if name != "deferred"}
     facts["ended"] = source.ended if source else "killed"
     veil = Veil(private) if private else None
@@ -112,7 +114,8 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
             tape = Veiled(made, veil) if veil else made
             placing = _Placing(tape, sorted(times), Frames(source) if source else None)
             for name in DECODED:
-                for batch in _first(old.batches(name), found.rows.get(name, 0)):
+                rows = found.rows.get(name, 0) if found else old.num_rows(name)
+                for batch in _first(old.batches(name), rows):
                     placing.write(name, batch)
             if source:
                 _decode(source, placing, facts, bar)

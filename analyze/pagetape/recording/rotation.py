@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +67,8 @@ class OneTape:
 
     def close(self) -> None:
         if self.tape is not None:
+            with contextlib.suppress(OSError):  # closed before
+                self.path = self.tape.where() or self.path
             self.tape.close()
 
 

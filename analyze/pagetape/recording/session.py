@@ -18,7 +18,7 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,9 +31,11 @@ from pagetape._collector import Recorder, SpoolConfig
 from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot
+from pagetape.recording.disturbance import LOOK_S, Disturbances
 from pagetape.recording.exact import Exact, ExactSnapshots
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
+from pagetape.recording.status import SILENT, Look, Status
 from pagetape.recording.triggers import NOTHING, Firing, Watch
 from pagetape.recording.workload import Workload
 from pagetape.sampler import Sample
@@ -138,15 +140,22 @@ class _Snapshots:
         }
         return Boundary(state, at, capture.known(self._facts, now))
 
-    def first(self, recorder: Recorder, facts: dict[str, Any], spool: Spool | None) -> Boundary:
-        """Read /proc, which takes long, then start the recorder."""
+    def first(
+        self,
+        recorder: Recorder,
+        facts: dict[str, Any],
+        spool: Spool | None,
+        started: Callable[[], None],
+    ) -> Boundary:
+        """Read /proc, which takes long, then start the recorder and call `started`."""
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
         began = time.monotonic()
         state = Snapshot.take(self._proc, self._stage, 0, time.monotonic_ns())
         self._blocks_s = time.monotonic() - began
         if spool is not None:
-            spool.make(self._facts)
+            spool.begin(self._facts)
         recorder.start()
+        started()
         return self._boundary(state, self._wanted.take(self._exact, 0))
 
     def cut(self, recorder: Recorder) -> Boundary:
@@ -191,6 +200,11 @@ class Requests:
         """End the segment soon because of this firing; only a segment's first firing counts."""
         self._firing = self._firing or firing
         self._workload.nudge()
+
+    @property
+    def firing(self) -> Firing | None:
+        """The pending firing."""
+        return self._firing
 
     @property
     def pending(self) -> bool:
@@ -263,6 +277,9 @@ class _Pump(threading.Thread):
         else:
             capture.write_events(self._recorder, self, frames=self._frames)
         end = self._ends.get()
+        cpus = [ring["cpu"] for ring in self._recorder.rings()]
+        for name, rows in self._session.disturbances.take(cpus).items():
+            self._sink.rows(name, rows)
         if end is None:
             return False
         # The last segment goes on for a moment after its end snapshot.
@@ -330,9 +347,12 @@ class Session:
         *,
         watch: Watch = NOTHING,
         spooling: Spooling = Spooling(),
+        status: Status = SILENT,
     ) -> None:
         self.workload = workload
         self.spooling = spooling
+        self.status = status
+        self.disturbances = Disturbances(status)
         self.ended = "stopped"  # or the reason for an early end
         self._contents = contents
         self._wanted = wanted
@@ -354,10 +374,13 @@ class Session:
         With `prompt`, rows arrive within seconds, even if that takes CPU time from the workload.
         """
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self.workload.signals())
+            stack.callback(self.status.close)
             stack.callback(self.sampling.close)
             spool = sink.home()
             if spool is not None:
-                stack.enter_context(spool)
+                # Before anything that takes long: a kill from now on leaves a tape.
+                stack.enter_context(spool).make({})
             stack.callback(sink.close)
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
             with _directory(spool, spool_dir) as directory:
@@ -368,6 +391,7 @@ class Session:
                         self.spooling.max_bytes or default_bound(spool_dir),
                         checkpoint=spool.checkpoint if spool else None,
                         defer=self.spooling.defer,
+                        lock=spool.lock if spool else -1,
                     ),
                     snapshots.migratetypes,
                     ring_kb=self.spooling.ring_kb,
@@ -375,33 +399,53 @@ class Session:
                     prompt=prompt,
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
-                stack.enter_context(self.workload.signals())
                 facts: dict[str, Any] = {"events": list(self._contents.events)}
                 if self.spooling.defer:
                     facts["deferred"] = True
-                start = snapshots.first(recorder, facts, spool)
+                start = snapshots.first(recorder, facts, spool, self._started)
             pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()
             self.sampling.start()
             end = None
             try:
                 self.workload.start()
-                self._cut_until_over(recorder, snapshots, pump, every)
+                self._cut_until_over(recorder, sink, snapshots, pump, every)
+                self._look(recorder, sink)
+                self.status.ending(recorder.look().waiting)
                 end = snapshots.last(recorder)
             finally:
                 recorder.stop()
                 self.sampling.stop()
                 status = self.workload.finish()
                 pump.finish(end)
-            self.ended = recorder.ended
+            self.ended = self.disturbances.ended or recorder.ended
         return status
 
+    def _started(self) -> None:
+        self.disturbances.start()
+        self.status.recording(self.workload.until)
+
+    def _look(self, recorder: Recorder, sink: Sink) -> None:
+        """Notice what happened to the recording since the last look; end it if it must end."""
+        look = recorder.look()
+        self.status.look(Look(time.monotonic(), look.events, look.lost, look.waiting))
+        self.disturbances.see(look, sink.tape)
+        if self.disturbances.ended:
+            self.workload.stop()
+
     def _cut_until_over(
-        self, recorder: Recorder, snapshots: _Snapshots, pump: _Pump, every: float
+        self, recorder: Recorder, sink: Sink, snapshots: _Snapshots, pump: _Pump, every: float
     ) -> None:
-        due = time.monotonic() + every
+        due, look = time.monotonic() + every, time.monotonic()
         # While the pump is behind, no cut is possible: wait for its nudge.
-        while not self.workload.wait(float("inf") if pump.behind else due - time.monotonic()):
-            if not pump.behind and (self.requests.pending or time.monotonic() >= due):
-                due = time.monotonic() + every
+        while not self.workload.wait((look if pump.behind else min(due, look)) - time.monotonic()):
+            now = time.monotonic()
+            if now >= look:
+                look = now + LOOK_S
+                self._look(recorder, sink)
+            if not pump.behind and (self.requests.pending or now >= due):
+                self.disturbances.late(now - due)
+                if self.requests.firing:
+                    self.status.fired(self.requests.firing)
+                due = now + every
                 pump.cut(snapshots.cut(recorder))

@@ -59,7 +59,12 @@ class TapeDir:
         return {MARK: {"since": self._since, "number": self.made}}
 
     def place(self, at: datetime) -> Path:
-        """The path of the tape that begins at `at`."""
+        """The path of the tape that begins at `at`, wherever the directory is now."""
+        now = Path(f"/proc/self/fd/{self._lock}")
+        if not os.fstat(self._lock).st_nlink:
+            raise TapeError(errno.ENOENT, f"{self.directory}: was removed")
+        if not (self.directory.exists() and self.directory.samefile(now)):
+            self.directory = now.readlink()
         self.made += 1
         name = f"{self._host}-{at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}"
         path = self.directory / f"{name}.tape"

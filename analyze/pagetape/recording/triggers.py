@@ -179,6 +179,11 @@ class Watch:
         self._cooldown = int(cooldown * SECOND)
         self._quiet_until = 0
 
+    @property
+    def specs(self) -> list[str]:
+        """The triggers' specs."""
+        return [trigger.spec for trigger in self._triggers]
+
     def see(self, name: str, batch: pa.RecordBatch) -> Firing | None:
         """Rows of a table, in order."""
         return self._first([trigger.see(name, batch) for trigger in self._triggers])

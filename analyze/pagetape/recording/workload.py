@@ -34,8 +34,13 @@ class Workload:
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """In this context, SIGINT and SIGTERM end the workload instead of the program."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """In this context, SIGINT, SIGTERM and SIGHUP end the workload instead of the program.
+
+        An ignored SIGHUP (nohup) stays ignored.
+        """
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
         before = [signal.signal(n, lambda *_: self.stop()) for n in numbers]
         try:
             yield
@@ -43,9 +48,17 @@ class Workload:
             for number, handler in zip(numbers, before, strict=True):
                 signal.signal(number, handler)
 
+    @property
+    def until(self) -> str:
+        """When it is over, in words."""
+        ends = [f"{self._argv[0]} ends"] if self._argv else []
+        if self._duration is not None:
+            ends.append(f"{self._duration:g} s have passed")
+        return " or ".join([*ends, "Ctrl-C"])
+
     def start(self) -> None:
-        """Start the command and the clock."""
-        if self._argv:
+        """Start the command and the clock, unless the workload was stopped before."""
+        if self._argv and not self._stopped:
             self._child = subprocess.Popen(self._argv)
             threading.Thread(target=self._watch, args=(self._child,), daemon=True).start()
         if self._duration is not None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pagetape import answer
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.disturbance import ENDINGS
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.spool import Found
 
@@ -58,7 +59,9 @@ def _ending(tape: Tape) -> dict[str, Any]:
     """Whether and how the recording ended, and the bytes that wait in the spool."""
     found = Found.of(tape.path)
     spools = tape.rows("spool")
-    waiting, ended = 0, tape.facts.get("ended", "stopped" if tape.complete else "killed")
+    kinds = [row["kind"] for row in tape.rows("disturbance") if row["kind"] in ENDINGS]
+    regular = kinds[-1] if kinds else "stopped"
+    waiting, ended = 0, tape.facts.get("ended", regular if tape.complete else "killed")
     if found is not None:
         waiting, ended = found.look()
         ended = "recording" if found.in_use else ended
@@ -109,6 +112,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "snapshot_zones": tape.rows("snapshot_zone"),
         "snapshot_checks": tape.rows("snapshot_check"),
         "stacks": _stacks(tape),
+        "disturbances": tape.rows("disturbance"),
         "samples": pc.count_distinct(tape.table("sample")["ts"]).as_py(),
         "private": tape.facts.get("private"),
         "bytes": tape.bytes,

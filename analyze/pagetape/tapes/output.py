@@ -25,8 +25,8 @@ from pagetape.schemas.facts import parse_facts
 from pagetape.schemas.tape import TapeError, Writer
 from pagetape.tapes import temporary
 
-_SPOOL = "spool"  # directory in a tape: tapes/spool.py
-_SPOOLED = re.compile(r"cpu\d+(\.\w+)?|formats|tasks|checkpoint(\.part)?")
+_SPOOL = "spool"  # directory in a tape, with a dot while it is removed: tapes/spool.py
+_SPOOLED = re.compile(r"cpu\d+(\.\w+)?|(formats|checkpoint)(\.part)?|tasks|kallsyms")
 _NEXT = "remove it, or choose another name"
 _MARK = b"pagetape.version"  # in the schema of every table
 _HEAD = 1 << 16  # bytes of a file that are searched for a mark
@@ -87,7 +87,7 @@ def _head(path: Path) -> bytes:
 
 def _is_part(file: Path) -> bool:
     """Whether a file or directory in a tape is a part of the tape."""
-    if file.name == _SPOOL and not file.is_symlink():
+    if file.name in (_SPOOL, f".{_SPOOL}") and not file.is_symlink():
         return all(_SPOOLED.fullmatch(one.name) and _is_file(one) for one in file.iterdir())
     known = {*TABLES, *(old for renames in RENAMES.values() for old in renames.tables)}
     return file.suffix in (".arrow", ".part") and file.stem in known and _is_file(file)

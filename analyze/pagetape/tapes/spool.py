@@ -2,8 +2,11 @@
 """The spool of a recording, inside the tape that it becomes: T.tape/spool.
 
     cpuN, cpuN.more, formats, tasks   the collector's raw sub-buffers, and the data to decode them
-    checkpoint                        one line of JSON, {"rows": {table: rows}}: the rows that the
-                                      tape already has; then the position after them in the spool
+    checkpoint                        one line of JSON, {"rows": {table: rows}, "number": n}: the
+                                      rows that the tape already has, and its number in its series;
+                                      then the position after them in the spool
+
+A kill of the recorder leaves the rest of the rings there, too: its guard stores cpuN.rest.
 
 A tape has a spool while it is being recorded, after its recorder was killed or found the disk
 full, and with deferred decoding. `pagetape import` makes a complete tape from tape and spool.
@@ -11,6 +14,7 @@ full, and with deferred decoding. `pagetape import` makes a complete tape from t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -25,6 +29,7 @@ from typing import Any
 from pagetape import _collector
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import TapeError, Writer
+from pagetape.tapes import temporary
 
 NAME = "spool"
 
@@ -55,36 +60,73 @@ def default_bound(directory: Path) -> int:
 
 
 class Spool:
-    """The recorder's side. As a context manager, it removes the spool of a finished recording."""
+    """The recorder's side. As a context manager, it removes the spool of a finished recording.
+
+    All paths lead through a descriptor of the spool's directory: a tape may be renamed meanwhile.
+    """
 
     def __init__(self, tape: Path, *, replace: bool, defer: bool) -> None:
-        self.path = tape / NAME
+        self.tape = tape  # the one that the recording began with
         self.writer: Writer | None = None  # of the tape that is being written
         self.begun = False  # the recording has started: do not remove the tape
-        self._replace = replace
+        self.lock = -1  # descriptor of the spool's directory
+        self._replaces = replace and tape.exists()
+        self._beside = contextlib.ExitStack()  # removes what is beside the tape
+        self._part: Path | None = None  # the new tape beside the one that it replaces
         self._defer = defer
-        self._lock = -1
+
+    @property
+    def path(self) -> Path:
+        """The spool's directory, by descriptor."""
+        return Path(f"/proc/self/fd/{self.lock}")
 
     def make(self, facts: dict[str, Any]) -> None:
-        """Make a tape without rows, and the spool directory in it, before the recording starts."""
-        Writer(self.path.parent, facts, replace=self._replace).close()
-        self.path.mkdir(mode=0o700)
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        """Make a tape without rows, with the spool's directory in it; it appears whole or not.
+
+        A tape that it replaces stays until begin().
+        """
+        above, prefix = self.tape.parent, f".{self.tape.name}."
+        try:
+            part = self._beside.enter_context(temporary.temporary(above, prefix))
+            Writer(part, facts, over=True).close()
+            (part / NAME).mkdir(mode=0o700)
+            self.lock = temporary.lock(part / NAME)
+            if self._replaces:
+                self._part = part
+                return
+            temporary.rename_new(part, self.tape)
+        except OSError as e:
+            raise TapeError(e.errno, f"{self.tape}: {os.strerror(e.errno or errno.EIO)}") from e
+        self._beside.close()
+
+    def begin(self, facts: dict[str, Any]) -> None:
+        """All is known and can be recorded: store the facts, and replace the former tape."""
+        if self._part is None:
+            Writer(self.tape, facts, over=True).close()
+            return
+        Writer(self._part, facts, over=True).close()
+        temporary.exchange(self._part, self.tape)
+        self._part = None
+        self._beside.close()
 
     def checkpoint(self, state: bytes) -> None:
         """Store `state`: the tape has all rows before it. The spool moves with the tape."""
         assert self.writer is not None
         rows = {name: self.writer.nr_rows[name] for name in DECODED}
-        part = self.path / "checkpoint.part"
+        head = {"rows": rows, "number": number_of(self.writer.facts)}
         try:
-            part.write_bytes(json.dumps({"rows": rows}).encode() + b"\n" + state)
+            tape = self.writer.where()
+            if tape is None:
+                raise FileNotFoundError(errno.ENOENT, "was removed while it was written")
+            if not (tape / NAME).exists():  # a new segment
+                # First the spool: with the old checkpoint it fits the new tape, see Found.fitting.
+                self.path.readlink().rename(tape / NAME)
+            part = self.path / "checkpoint.part"
+            part.write_bytes(json.dumps(head).encode() + b"\n" + state)
             part.chmod(0o600)
             part.rename(self.path / "checkpoint")
-            if self.path.parent != self.writer.path:  # a new segment
-                self.path = self.path.rename(self.writer.path / NAME)
         except OSError as e:
-            raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
+            raise TapeError(e.errno, f"{self.writer.path}: {e.strerror}") from e
 
     def __enter__(self) -> Spool:
         return self
@@ -95,17 +137,31 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._lock < 0:  # make() did not run
+        self._beside.close()
+        if self.lock < 0:  # make() did not run
             return
-        os.close(self._lock)
+        path = self.path.readlink()
+        tape = path.parent
         if not self.begun:
-            shutil.rmtree(self.path.parent)
-        elif error is None and not self._defer:
-            shutil.rmtree(self.path)
-        elif isinstance(error, OSError):
-            tape = self.path.parent
-            why = error.strerror or str(error)
-            raise TapeError(error.errno, f"{why}; pagetape import {tape} reads what was recorded")
+            shutil.rmtree(tape, ignore_errors=True)
+        elif error is None and not self._defer and path.exists():
+            # In one step: half a spool would look like that of a killed recorder.
+            gone = path.with_name(f".{NAME}")
+            path.rename(gone)
+            shutil.rmtree(gone)
+        by_fd = str(self.path)
+        os.close(self.lock)
+        self.lock = -1
+        if isinstance(error, OSError):
+            why = (error.strerror or str(error)).replace(by_fd, str(path))
+            rest = f"; pagetape import {tape} reads what was recorded"
+            raise TapeError(error.errno, why + (rest if self.begun and tape.exists() else ""))
+
+
+def number_of(facts: dict[str, Any]) -> int | None:
+    """The number of a tape in the series of one recorder; None without a series."""
+    series = facts.get("series")
+    return series.get("number") if isinstance(series, dict) else None
 
 
 @dataclass(frozen=True)
@@ -115,6 +171,7 @@ class Found:
     path: Path
     rows: dict[str, int]  # by table: rows that the tape has already
     state: bytes | None  # position in the spool after these rows; None: its start
+    number: int | None = None  # of the tape in its series, at that time
 
     @classmethod
     def of(cls, tape: Path) -> Found | None:
@@ -123,16 +180,27 @@ class Found:
         if not path.is_dir():
             return None
         try:
-            head, _, state = _read(path / "checkpoint").partition(b"\n")
-            rows = json.loads(head)["rows"]
+            line, _, state = _read(path / "checkpoint").partition(b"\n")
+            head = json.loads(line)
+            rows, number = head["rows"], head.get("number")
             counts = {name: rows[name] for name in DECODED if name in rows}
         except FileNotFoundError:
             return cls(path, {}, None)
-        except (ValueError, KeyError, TypeError, RecursionError) as e:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise TapeError(errno.EBADMSG, f"{path}/checkpoint: damaged") from e
         if not all(type(nr) is int and 0 <= nr < _MOST_ROWS for nr in counts.values()):
             raise TapeError(errno.EBADMSG, f"{path}/checkpoint: damaged: rows {counts}")
-        return cls(path, counts, state)
+        return cls(path, counts, state, number)
+
+    def fitting(self, facts: dict[str, Any]) -> Found:
+        """The same for a tape with these facts.
+
+        A recorder killed between two tapes leaves the former tape's checkpoint: none of the rows
+        before it are in this tape.
+        """
+        if self.state is None or self.number == number_of(facts):
+            return self
+        return Found(self.path, {}, self.state)
 
     @property
     def begun(self) -> bool:
