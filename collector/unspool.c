@@ -45,16 +45,18 @@ static uint64_t since(uint64_t before, uint64_t now)
 }
 
 /*
- * The gaps of one CPU must add up to the kernel's count. A full page has no room for the size of
- * its gap; a single gap without a size gets the remainder. Only for the `last` segment: before its
- * end the kernel's counts are ahead.
+ * The gaps of one CPU must add up to the kernel's count of overwritten events. A full page has no
+ * room for the size of its gap; a single gap without a size gets the remainder. The remainder of
+ * several is a row of its own, without times. Before the end of the `last` segment the kernel's
+ * counts are ahead, so the remainder may have been lost shortly after the cut, and no gap gets it.
  */
-static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_stats *stats,
-		      bool last, struct error *err)
+static int settle_overrun(struct unspool *u, struct cursor *c, uint64_t overrun, bool last,
+			  struct error *err)
 {
+	uint64_t known = 0, rest, counted = since(c->before.overrun, overrun);
 	struct gap *unknown = NULL;
-	uint64_t known = 0, missing;
-	int nr_unknown = 0, ret = 0;
+	bool exact = last && !c->before_unknown;
+	int nr_unknown = 0;
 
 	for (size_t i = 0; i < u->source.nr_gaps; i++) {
 		struct gap *gap = &u->source.gaps[i];
@@ -68,9 +70,26 @@ static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_sta
 			known += gap->events;
 		}
 	}
+	rest = (nr_unknown || last) && counted > known ? counted - known : 0;
+	c->row.overrun = exact ? counted : known + rest;
+	c->before.overrun += known + rest;
+	c->before_unknown = c->before_unknown || nr_unknown;
+	if (nr_unknown == 1 && exact)
+		unknown->events = rest;
+	else
+		return lose_somewhere(u, c->cpu, rest, err);
+	return 0;
+}
+
+static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_stats *stats,
+		      bool last, struct error *err)
+{
+	uint64_t missing;
+	int ret;
+
+	ret = settle_overrun(u, c, stats->overrun, last, err);
 	c->row.commit_overrun = since(c->before.commit_overrun, stats->commit_overrun);
 	c->row.dropped = since(c->before.dropped, stats->dropped);
-	c->row.overrun = nr_unknown || c->before_unknown ? UNKNOWN_COUNT : known;
 	missing = c->row.commit_overrun + c->row.dropped; /* to nested writers, or refused */
 	c->before.read += c->row.read;
 	if (last) { /* events still in the ring */
@@ -78,20 +97,8 @@ static int settle_cpu(struct unspool *u, struct cursor *c, const struct ring_sta
 		if (stats->read > c->before.read)
 			missing += stats->read - c->before.read;
 	}
-	if (last && !c->before_unknown) {
-		uint64_t rest;
-
-		c->row.overrun = since(c->before.overrun, stats->overrun);
-		rest = c->row.overrun > known ? c->row.overrun - known : 0;
-		if (nr_unknown == 1)
-			unknown->events = rest;
-		else if (!nr_unknown)
-			ret = lose_somewhere(u, c->cpu, rest, err);
-	}
-	c->before.overrun += known;
 	c->before.commit_overrun = stats->commit_overrun;
 	c->before.dropped = stats->dropped;
-	c->before_unknown = c->before_unknown || nr_unknown;
 	return ret ? ret : lose_somewhere(u, c->cpu, missing, err);
 }
 

@@ -47,7 +47,7 @@ struct cursor {
 
 	/* Losses and read events of the ring that earlier segments reported. */
 	struct ring_stats before;
-	bool before_unknown; /* one of their gaps has an unknown size */
+	bool before_unknown; /* one of their gaps had an unknown size: `before` may be ahead */
 };
 
 struct unspool {

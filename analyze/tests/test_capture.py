@@ -25,9 +25,11 @@ def test_the_one_gap_of_unknown_size_is_the_rest_of_the_overrun() -> None:
     assert complete_lost(lost, [ring(0, 10), ring(1, None)]) == [gap(0, 3), gap(0, 7), gap(1, None)]
 
 
-def test_two_gaps_of_unknown_size_stay_unknown() -> None:
-    lost = [gap(0, None), gap(0, None)]
-    assert complete_lost(lost, [ring(0, 10)]) == lost
+def test_two_gaps_of_unknown_size_have_a_known_sum() -> None:
+    lost = [gap(0, None), gap(0, None), gap(0, 4)]
+    rest = {"cpu": 0, "from_ts": None, "to_ts": None, "events": 6}
+    assert complete_lost(lost, [ring(0, 10)]) == [*lost, rest]
+    assert complete_lost(lost, [ring(0, None)]) == lost
 
 
 def test_statistics_that_contradict_the_gaps_prove_nothing() -> None:

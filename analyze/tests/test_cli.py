@@ -106,6 +106,23 @@ def test_an_uncounted_gap_makes_the_total_unknown(tmp_path: Path, pagetape: Run)
     assert (info["lost"], info["lost_by_cpu"]) == (None, {"0": 7, "1": None})
 
 
+def test_the_rings_counters_make_the_total_known(tmp_path: Path, pagetape: Run) -> None:
+    """A storm on a slow disk leaves many gaps whose sizes the kernel had no room to store."""
+    from pagetape.schemas.tape import Writer
+
+    counts = {"instance": "", "read": 1, "overrun": 7_456_000, "commit_overrun": 700, "dropped": 62}
+    with Writer(tmp_path / "t.tape", {}) as tape:
+        tape.rows(
+            "lost", [{"cpu": 0, "events": 7}, {"cpu": 1}, {"cpu": 1}, {"cpu": 1, "events": 5}]
+        )
+        tape.rows("ring", [{"cpu": 1, **counts}])
+    info = pagetape("info", tmp_path / "t.tape", "--json").json
+    assert (info["lost"], info["lost_by_cpu"]) == (7_456_769, {"0": 7, "1": 7_456_762})
+    report = pagetape("report", "loss", tmp_path / "t.tape", "--json").json
+    assert report["lost"] == 7_456_769
+    assert [row["lost"] for row in report["rows"]] == [7, 7_456_762]
+
+
 @pytest.mark.parametrize("name", query.reports())
 def test_every_report_ends_with_loss_and_anomalies(name: str, golden: Path, pagetape: Run) -> None:
     found = pagetape("report", name, golden, "--json").json

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -171,6 +172,14 @@ static struct checkpoint *read_some(struct source *s, uint64_t *pfn)
 	return NULL;
 }
 
+/* CPU 0 lost 100 events; a full page has no room for the size of a gap. */
+static int counted_100(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
+{
+	(void)u, (void)err;
+	*out = (struct ring_stats){.overrun = cpu ? 0 : 100};
+	return 0;
+}
+
 static int nobody_counted(struct unspool *u, int cpu, struct ring_stats *out, struct error *err)
 {
 	(void)u, (void)cpu, (void)out;
@@ -284,6 +293,95 @@ static void a_damaged_sub_buffer_is_a_gap(void)
 	check(recovery_source(r)->gaps[0].events == UNKNOWN_COUNT);
 	recovery_close(r);
 	remove_files();
+}
+
+/* Mark CPU 0's sub-buffers in its overflow that have these numbers: events were lost before. */
+static void make_gaps(const int *numbers, size_t nr)
+{
+	const unsigned long marked =
+		SUBBUF_MISSED | (unsigned long)(PER_SUBBUF * sizeof(struct entry));
+	int fd;
+
+	make_files();
+	fd = open(path_of("cpu0.more"), O_RDWR);
+	for (size_t i = 0; i < nr; i++)
+		check(pwrite(fd, &marked, sizeof(marked),
+			     numbers[i] * SLOT + (off_t)offsetof(struct subbuf, commit)) ==
+		      sizeof(marked));
+	close(fd);
+}
+
+static uint64_t sum_of_gaps(const struct source *s, int *nr_unknown)
+{
+	uint64_t sum = 0;
+
+	*nr_unknown = 0;
+	for (size_t i = 0; i < s->nr_gaps; i++) {
+		if (s->gaps[i].events == UNKNOWN_COUNT)
+			(*nr_unknown)++;
+		else
+			sum += s->gaps[i].events;
+	}
+	return sum;
+}
+
+static void the_rings_counters_give_the_sum_of_gaps_without_a_size(void)
+{
+	static const int numbers[] = {2, 5, 9};
+
+	for (size_t nr = 1; nr <= 3; nr++) {
+		struct checkpoint *checkpoint;
+		struct unspool u;
+		pthread_t thread;
+		uint64_t pfn = 0;
+		int nr_unknown;
+
+		make_gaps(numbers, nr);
+		set_up(&u);
+		u.ring_stats = counted_100;
+		check(!pthread_create(&thread, NULL, unspool_run, &u));
+		while ((checkpoint = read_some(&u.source, &pfn)))
+			free(checkpoint);
+		pthread_join(thread, NULL);
+		check(pfn == RECORDS);
+		check(sum_of_gaps(&u.source, &nr_unknown) == 100);
+		check(nr_unknown == (nr == 1 ? 0 : (int)nr));
+		check(u.source.rings[0].overrun == 100);
+		unspool_destroy(&u);
+		remove_files();
+	}
+}
+
+/* The priority of the calling thread, as the owner sets it. */
+static void the_decoder_hurries_when_memory_is_half_full(void)
+{
+	struct spool_use use = {.memory_size = 80};
+	struct unspool u;
+	int before = sched_getscheduler(0);
+	const struct {
+		uint64_t memory, file;
+		int policy;
+	} steps[] = {
+		{10, 0, SCHED_IDLE},    {40, 0, SCHED_IDLE},   {41, 0, SCHED_OTHER},
+		{31, 0, SCHED_OTHER},   {29, 0, SCHED_IDLE},   {29, 1000, SCHED_IDLE},
+		{0, 1001, SCHED_OTHER}, {0, 501, SCHED_OTHER}, {0, 499, SCHED_IDLE},
+	};
+
+	unspool_init(&u);
+	u.hurry_bytes = 1000;
+	check(!sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}));
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		use.memory = steps[i].memory;
+		use.file = steps[i].file;
+		unspool_keep_pace(&u, pthread_self(), &use);
+		check(sched_getscheduler(0) == steps[i].policy);
+	}
+	unspool_urge(&u, pthread_self());
+	use = (struct spool_use){.memory_size = 80};
+	unspool_keep_pace(&u, pthread_self(), &use);
+	check(sched_getscheduler(0) == SCHED_OTHER);
+	check(!sched_setscheduler(0, before, &(struct sched_param){0}));
+	unspool_destroy(&u);
 }
 
 static void refused(const struct checkpoint *checkpoint, int code, const char *words)
@@ -453,6 +551,8 @@ int main(void)
 	test(sub_buffers_that_mislead_kbuffer_are_left_out);
 	test(files_that_no_recorder_makes_are_refused);
 	test(checkpoints_with_sizes_that_wrap_are_refused);
+	test(the_rings_counters_give_the_sum_of_gaps_without_a_size);
+	test(the_decoder_hurries_when_memory_is_half_full);
 	test(mismatched_spools_and_checkpoints_are_refused);
 	rmdir(dir);
 	return check_done();

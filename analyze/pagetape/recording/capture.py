@@ -113,9 +113,10 @@ def complete_rings(rings: list[Row], stats: Sequence[Row]) -> list[Row]:
 
 
 def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
-    """Rows of `lost`. The overrun count of a CPU sizes its gap, if it has only one of unknown size.
+    """Rows of `lost`, completed by the overrun count of each CPU.
 
-    The kernel stores a gap's size in the sub-buffer after it only if there is room.
+    The kernel stores a gap's size in the sub-buffer after it only if there is room. The count sizes
+    a single gap without a size. For several it gives their sum, as a row without times.
     """
     rest: Counter[int] = Counter()  # by CPU: overrun events that no gap accounts for
     unsized: Counter[int] = Counter()
@@ -130,7 +131,12 @@ def complete_lost(lost: list[Row], rings: Sequence[Row]) -> list[Row]:
         guess = row["events"] is None and unsized[cpu] == 1 and rest[cpu] > 0
         return row | {"events": rest[cpu]} if guess else row
 
-    return [sized(row) for row in lost]
+    sums = [
+        {"cpu": cpu, "from_ts": None, "to_ts": None, "events": rest[cpu]}
+        for cpu, nr in unsized.items()
+        if nr > 1 and rest[cpu] > 0
+    ]
+    return [sized(row) for row in lost] + sums
 
 
 def write_events(

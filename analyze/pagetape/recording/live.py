@@ -29,6 +29,7 @@ from pagetape import procfs
 from pagetape._collector import Recorder, Source, SpoolConfig
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.workload import Workload
+from pagetape.tapes.loss import by_cpu
 
 # The kinds of reclaim and compaction events that are counted.
 DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin", "mark_victim")
@@ -132,8 +133,8 @@ def zones() -> list[dict[str, Any]]:
 
 def _lost(source: Source) -> int | None:
     """Events of the segment that the kernel overwrote; None if their number is unknown."""
-    known = [gap["events"] for gap in source.lost()]
-    return None if None in known else sum(known)
+    counts = list(by_cpu(source.lost(), source.rings()).values())
+    return None if None in counts else sum(nr for nr in counts if nr is not None)
 
 
 class _Reader(threading.Thread):

@@ -3,33 +3,60 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pagetape import answer
 from pagetape.schemas.tape import Tape
+
+
+def by_cpu(
+    gaps: Sequence[dict[str, Any]], rings: Sequence[dict[str, Any]]
+) -> dict[int, int | None]:
+    """The lost events of each CPU that lost some, from rows of `lost` and `ring`.
+
+    If the size of a gap is unknown, the counters of the CPU's rings give the total. None if they
+    are unknown, too.
+    """
+    counted: dict[int, int | None] = {}
+    for ring in rings:
+        counts = [ring[name] for name in ("overrun", "commit_overrun", "dropped")]
+        before = counted.get(ring["cpu"], 0)
+        counted[ring["cpu"]] = None if before is None or None in counts else before + sum(counts)
+    known: Counter[int] = Counter()
+    unsized = set()
+    for gap in gaps:
+        known[gap["cpu"]] += gap["events"] or 0
+        if gap["events"] is None:
+            unsized.add(gap["cpu"])
+
+    def total(cpu: int) -> int | None:
+        of_ring = counted.get(cpu)
+        if cpu not in unsized:
+            return known[cpu]
+        return None if of_ring is None else max(known[cpu], of_ring)
+
+    return {cpu: total(cpu) for cpu in sorted(known)}
 
 
 @dataclass(frozen=True)
 class Loss:
     """Totals of one tape."""
 
-    total: int | None  # lost events; None if a gap is uncounted, or the tape incomplete
+    total: int | None  # lost events; None if neither gaps nor rings count them, or if incomplete
     by_cpu: dict[int, int | None]  # CPUs that lost events
     anomalies: int
 
     @classmethod
     def of(cls, tape: Tape) -> Loss:
         """The totals of `tape`."""
-        by_cpu: dict[int, int | None] = {}
-        for gap in sorted(tape.rows("lost"), key=lambda gap: int(gap["cpu"])):
-            known = by_cpu.get(gap["cpu"], 0)
-            unknown = known is None or gap["events"] is None
-            by_cpu[gap["cpu"]] = None if unknown else known + gap["events"]
-        counts = [nr for nr in by_cpu.values() if nr is not None]
+        cpus = by_cpu(tape.rows("lost"), tape.rows("ring"))
+        counts = [nr for nr in cpus.values() if nr is not None]
         whole = tape.complete and not tape.facts.get("deferred")
-        total = sum(counts) if len(counts) == len(by_cpu) and whole else None
-        return cls(total, by_cpu, tape.num_rows("anomaly"))
+        total = sum(counts) if len(counts) == len(cpus) and whole else None
+        return cls(total, cpus, tape.num_rows("anomaly"))
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
