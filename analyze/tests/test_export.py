@@ -236,3 +236,10 @@ def test_llfree_refuses_a_compressed_trace(golden: Path, tmp_path: Path, pagetap
     said = pagetape("export", golden, "--format", "llfree", "-o", tmp_path / "t.gz")
     assert (said.status, said.err.count("\n")) == (2, 1)
     assert "LLFree cannot read compressed traces" in said.err
+
+
+def test_a_tape_without_events_is_an_empty_trace(
+    empty: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "t.llfree"
+    assert pagetape("export", empty, "--format", "llfree", "-o", out, "--json").json["entries"] == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pagetape import answer
-from pagetape.asking import query
+from pagetape.asking import database, query
 from pagetape.asking.database import Database
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
@@ -135,3 +135,11 @@ def test_a_query_takes_memory_in_proportion_to_its_tapes(small: Path) -> None:
         (text,) = db.ask("SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'").rows[0]
     assert text.endswith("GiB")
     assert float(text.split()[0]) < 1.5
+
+
+def test_the_memory_of_queries_over_large_tapes_is_that_of_duckdb(
+    monkeypatch: pytest.MonkeyPatch, small: Path
+) -> None:
+    monkeypatch.setattr(database, "_MEMORY", 1 << 60)
+    with Database([Tape(small)]) as db:
+        assert db.run(query.reports()["events.by_kind"]).rows

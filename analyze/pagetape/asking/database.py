@@ -209,9 +209,10 @@ class Database:
         """Lower DuckDB's own limit, most of the machine's memory: no query over a small tape needs
         that much, unless the tape has impossible values. Larger results go to the disk."""
         files = [file for tape in tapes for file in tape.path.glob("*.arrow")]
-        limit = _MEMORY + _MEMORY_PER_BYTE * sum(file.stat().st_size for file in files)
+        disk = sum(file.lstat().st_blocks * 512 for file in files)  # holes do not count
+        limit = _MEMORY + _MEMORY_PER_BYTE * disk
         setting = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
-        (own,) = self._db.execute(setting).fetchone() or ("",)
+        ((own,),) = self._db.execute(setting).fetchall()
         number, unit = own.split()
         if limit < float(number) * _UNITS[unit]:
             self._db.execute(f"SET memory_limit = '{limit}B'")

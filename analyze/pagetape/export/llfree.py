@@ -199,6 +199,6 @@ def write(
     for batch in tape.batches("event"):
         trace.add(batch)
         read += batch.num_rows
-        progress(read / rows)
+        progress(read / rows if rows else 1)
     trace.finish()
     return {"entries": trace.entries}
