@@ -197,6 +197,6 @@ def test_a_part_tape_of_a_killed_recorder_is_removed(tmp_path: Path) -> None:
     recorded.segment(0, 2, FIRED)
     recorded.flight.close()
     path = recorded.made[0]
-    path.rename(path.with_name(path.name + ".part"))
+    path.rename(path.with_name(f".{path.name}.0123abcd.part"))  # as tapes/temporary names it
     TapeDir(tmp_path, None).close()
     assert list(tmp_path.iterdir()) == []
