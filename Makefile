@@ -81,7 +81,7 @@ fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARG
 		[ -f $$target ] || continue; \
 		name=$${target#*/}; mkdir -p corpus/$$name; seeds=$(CURDIR)/$$room/tests/corpus/$$name; \
 		printf '\n== %s\n' $$name; \
-		$$target -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+		$$target -len_control=0 -timeout=30 -rss_limit_mb=2048 -print_final_stats=1 \
 			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$$name- corpus/$$name \
 			$$([ ! -d $$seeds ] || echo $$seeds) || exit; done; done; \
 	case fuzz_proc in $(FUZZ_TARGETS)) printf '\n== fuzz_proc\n'; \

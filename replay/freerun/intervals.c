@@ -6,10 +6,10 @@
 #include <string.h>
 
 /*
- * Most intervals of a run without a row of `event`, but with ticks: 18 h at 1 s. The times of a
+ * Most intervals of a run without a row of `event`, but with ticks: 4 h at 1 s. The times of a
  * tape may be wild; further such intervals count as idle.
  */
-enum { QUIET_MOST = 1 << 16 };
+enum { QUIET_MOST = 1 << 14 };
 
 static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 {

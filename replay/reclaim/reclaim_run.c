@@ -98,10 +98,13 @@ static void put_off(struct reclaim_run *run, uint64_t ts)
  */
 static void run_daemons(struct reclaim_run *run, uint64_t ts)
 {
-	enum { STEPS_MOST = 1 << 16, CHECK_STEPS = 16 }; /* a check of kcompactd counts as many */
+	/* Between two rows; checks of kcompactd in a row, per node; further ones in the whole run.
+	 */
+	enum { STEPS_MOST = 1 << 16, CHECKS_MOST = 64, QUIET_MOST = 1 << 16 };
 	struct model *m = run->model;
+	int steps = 0, checks = 0;
 
-	for (int steps = 0; run->due <= ts;) {
+	while (run->due <= ts) {
 		struct kswapd *k = &run->kswapds[0];
 		struct kcompactd *c = &run->kcompactds[0];
 		uint64_t due;
@@ -116,7 +119,7 @@ static void run_daemons(struct reclaim_run *run, uint64_t ts)
 		run->due = due;
 		if (due > ts)
 			break;
-		if (steps >= STEPS_MOST) {
+		if (steps++ == STEPS_MOST || run->quiet_checks > QUIET_MOST) {
 			put_off(run, ts + 1);
 			break;
 		}
@@ -126,12 +129,11 @@ static void run_daemons(struct reclaim_run *run, uint64_t ts)
 			m->now.cpu = k->cpu;
 			m->now.pid = k->pid;
 			step_kswapd(run, k);
-			steps++;
 		} else {
 			m->now.cpu = c->cpu;
 			m->now.pid = 0;
 			kcompactd_step(&run->parts, c, kswapd_runs(&run->kswapds[c->node]));
-			steps += CHECK_STEPS;
+			run->quiet_checks += ++checks > CHECKS_MOST * m->nr_nodes;
 		}
 		run->due = 0;
 	}

@@ -67,6 +67,7 @@ struct reclaim_run {
 	unsigned next_task;
 	struct kswapd *kswapds;       /* [node] */
 	struct kcompactd *kcompactds; /* [node] */
+	uint64_t quiet_checks;        /* by kcompactd, long after a row of `event` */
 	uint64_t due;                 /* ns of a daemon's next step at the earliest; 0: unknown */
 	bool stalled;                 /* the running request waited for kswapd */
 };
