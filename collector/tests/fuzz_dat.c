@@ -74,8 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct dat *d;
 	struct error err;
 
-	if (!fuzz_dir[0])
+	if (!fuzz_dir[0]) {
 		fuzz_make_dir("fuzz_dat");
+		fuzz_let_children_fall();
+	}
 	fuzz_write("trace.dat", file, inflate(file, data, size));
 	if (!dat_open(&d, fuzz_path("trace.dat"), &names, &err)) {
 		read_all(d);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,9 @@
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Of the sanitizers; absent without them. */
+__attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 /* The rest of an input. */
 struct input {
@@ -32,6 +36,19 @@ static inline uint64_t take(struct input *in, size_t bytes)
 	in->data += bytes;
 	in->left -= bytes;
 	return value;
+}
+
+static inline void fuzz_in_child(void)
+{
+	if (__sanitizer_set_death_callback)
+		__sanitizer_set_death_callback(NULL);
+}
+
+/* A library may fall in a child process of collector/probe.c: libFuzzer must not store the input.
+ */
+static inline void fuzz_let_children_fall(void)
+{
+	pthread_atfork(NULL, NULL, fuzz_in_child);
 }
 
 static char fuzz_dir[64];

@@ -78,8 +78,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tasks *tasks;
 	struct error err;
 
-	if (!fuzz_dir[0])
+	if (!fuzz_dir[0]) {
 		fuzz_make_dir("fuzz_formats");
+		fuzz_let_children_fall();
+	}
 	fuzz_write("formats", data, size);
 	tep = probe(&file, &err) ? NULL : parse(&err);
 	if (tep && !decoder_new(&decoder, tep, &names, ROWS, &err)) {
