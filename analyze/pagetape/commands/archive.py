@@ -44,4 +44,4 @@ def command(tapes: tuple[Path, ...], out: Path, as_json: bool) -> None:
         answer.emit({"archive": str(out), "tapes": [asdict(one) for one in found]})
         return
     rows = [(one.tape, one.files, one.made, one.rows, one.bytes) for one in found]
-    click.echo(answer.table(("tape", "files", "made", "rows", "bytes"), rows))
+    answer.say(answer.table(("tape", "files", "made", "rows", "bytes"), rows))

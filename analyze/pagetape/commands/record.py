@@ -40,13 +40,13 @@ def _say(path: Path) -> None:
     tape = Tape(path)
     info = summary(tape)
     if tape.facts.get("deferred"):
-        click.echo(
+        answer.say_line(
             f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it", err=True
         )
         return
     why = f"{flight(info)}; " if flight(info) else ""
     each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
-    click.echo(
+    answer.say_line(
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
         f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}"
         + (f", {spooled(info)}" if info["spool"]["full_s"] else ""),
@@ -331,7 +331,7 @@ def _fly(
 
     def failed(error: OSError) -> None:
         failures.append(error)
-        click.echo(f"pagetape: cannot write the tape: {error.strerror or error}", err=True)
+        answer.say_line(f"pagetape: cannot write the tape: {error.strerror or error}", err=True)
 
     def fire(*_: object) -> None:
         session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
