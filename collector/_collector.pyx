@@ -254,7 +254,7 @@ cdef dict task_row(tasks_c *tasks, int32_t pid):
         "pid": pid,
         "tgid": task.tgid or None,
         "comm": text(task.comm),
-        "kthread": task.kthread,
+        "kthread": None if task.kthread < 0 else task.kthread == 1,
         "cgroup": text(task.cgroup),
     }
 

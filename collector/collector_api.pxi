@@ -110,7 +110,7 @@ cdef extern from "tasks.h" nogil:
         pass
     struct task:
         int32_t tgid
-        bint kthread
+        signed char kthread
         char comm[16]
         const char *cgroup
     const task *tasks_find(tasks_c *tasks, int32_t pid)

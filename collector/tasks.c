@@ -76,7 +76,10 @@ static struct task *enter(struct tasks *tasks, int32_t pid)
 		tasks->slots = slots;
 	}
 	task = slot_of(tasks->table, tasks->slots, pid);
-	tasks->nr += !task->pid;
+	if (!task->pid) {
+		tasks->nr++;
+		task->kthread = -1;
+	}
 	task->pid = pid;
 	return task;
 }
@@ -217,7 +220,7 @@ static void read_stat(struct tasks *tasks, int32_t tgid, int32_t pid, const char
 	memcpy(task->comm, open + 1, length);
 	task->comm[length] = '\0';
 	task->tgid = tgid;
-	task->kthread = flags & PF_KTHREAD;
+	task->kthread = flags & PF_KTHREAD ? 1 : 0;
 	task->cgroup = cgroup;
 	keep(tasks, task);
 }
@@ -402,7 +405,7 @@ static bool read_line(FILE *file, struct task *task, char cgroup[PATH_MAX])
 
 	if (fscanf(file, "%d %d %d", &task->pid, &task->tgid, &kthread) != 3)
 		return false;
-	task->kthread = kthread;
+	task->kthread = kthread == 0 || kthread == 1 ? (int8_t)kthread : -1;
 	return read_string(file, task->comm, sizeof(task->comm)) &&
 	       read_string(file, cgroup, PATH_MAX) && fgetc(file) == '\n';
 }
@@ -446,6 +449,8 @@ static void see_newtask(struct tasks *tasks, const struct layout *layout, const 
 	const struct task *known = parent > 0 ? slot_of(tasks->table, tasks->slots, parent) : NULL;
 	int32_t tgid = known && known->pid ? known->tgid : 0;
 	const char *cgroup = known && known->pid ? known->cgroup : NULL;
+	/* Only kthreadd makes kernel threads. Its pid alone proves nothing: see its own flags. */
+	int8_t kthread = parent != KTHREADD ? 0 : known && known->pid ? known->kthread : -1;
 	struct task *task = enter(tasks, pid); /* may move what `known` points at */
 	uint64_t flags = 0;
 
@@ -455,7 +460,7 @@ static void see_newtask(struct tasks *tasks, const struct layout *layout, const 
 	memcpy(task->comm, record + layout->comm, COMM);
 	task->comm[COMM - 1] = '\0';
 	task->tgid = flags & CLONE_THREAD ? tgid : pid;
-	task->kthread = parent == KTHREADD;
+	task->kthread = kthread;
 	task->cgroup = flags & CLONE_INTO_CGROUP ? read_cgroup(tasks, pid) : cgroup;
 	keep(tasks, task);
 }
@@ -496,6 +501,9 @@ static void see_rename(struct tasks *tasks, const struct layout *layout, const c
 		return;
 	memcpy(task->comm, record + layout->comm, COMM);
 	task->comm[COMM - 1] = '\0';
+	/* A helper of the kernel that executes a program renames itself, and is then a process. */
+	if (number_at(record, 4) == task->pid && task->kthread == 1)
+		task->kthread = -1;
 	keep(tasks, task);
 }
 

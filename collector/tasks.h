@@ -20,8 +20,8 @@
 
 struct task {
 	int32_t pid;
-	int32_t tgid; /* 0: unknown */
-	bool kthread;
+	int32_t tgid;       /* 0: unknown */
+	int8_t kthread;     /* 1: proven to be a kernel thread, 0: proven not to be, -1: unknown */
 	char comm[16];      /* ends with NUL */
 	const char *cgroup; /* path; NULL: unknown */
 };

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers: named columns and rows, as aligned text or as JSON.
 
-The text suits a terminal, diff and mail: no boxes, no colour, numbers flush right.
+The text suits a terminal, diff and mail: no boxes, no colour, numbers flush right. Names on a tape
+may hold any character: a task chooses its own. Every text for a terminal or a page goes through
+visible(), which leaves none that a terminal or browser obeys.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +32,45 @@ class Answer:
         return [dict(zip(self.columns, map(plain, row), strict=True)) for row in self.rows]
 
 
+def visible(text: str, keep: str = "") -> str:
+    """`text` with an escape for each character without a shape of its own that is not in `keep`.
+
+    These are control characters, marks of direction, separators other than a blank, and bytes of a
+    file name that are not UTF-8.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in keep or c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    if 0xDC80 <= ord(char) <= 0xDCFF:  # os.fsdecode() of one byte
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
+
+
+def markup(text: str) -> str:
+    """`text` as text of an HTML page, also in an attribute."""
+    return html.escape(visible(text))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one or more lines on stdout, or with `err` on stderr."""
+    click.echo(visible(text, keep="\n"), err=err)
+    (sys.stderr if err else sys.stdout).flush()
+
+
+def say_line(text: str, *, err: bool = False) -> None:
+    """Print one line, whatever the names in it."""
+    click.echo(visible(text), err=err)
+
+
+def dumps(obj: Any, indent: int | None = None) -> str:
+    """`obj` as JSON, in one line without `indent`."""
+    separators = None if indent else (",", ":")
+    return json.dumps(plain(obj), indent=indent, separators=separators)
+
+
 def plain(value: Any) -> Any:
     """`value` as a JSON value; NaN and infinities become null."""
     if isinstance(value, float):
@@ -42,20 +85,20 @@ def plain(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """One value as text."""
+    """One value as text in one line."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
-    return str(value)
+    return visible(str(value))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Aligned columns, two spaces apart; a column of numbers is flush right."""
     values = [list(row) for row in rows]
-    cells = [list(columns), *([cell(value) for value in row] for row in values)]
+    cells = [list(map(visible, columns)), *([cell(value) for value in row] for row in values)]
     width = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [
         bool(values) and all(isinstance(row[i], int | float | None) for row in values)
@@ -72,7 +115,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def emit(obj: dict[str, Any]) -> None:
     """Print the one JSON object of a command with --json."""
-    click.echo(json.dumps(plain(obj), indent=2))
+    click.echo(dumps(obj, indent=2))
 
 
 def amount(nr: int, one: str, many: str = "") -> str:

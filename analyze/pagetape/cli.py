@@ -18,6 +18,8 @@ from importlib import import_module
 
 import click
 
+from pagetape import answer
+
 # name: (module in pagetape.commands, help)
 COMMANDS = {
     "record": ("record", "Record this machine's page allocator into a tape."),
@@ -76,7 +78,7 @@ def pagetape() -> None:
 
 
 def _print_error(message: str) -> None:
-    click.echo(f"pagetape: {' '.join(message.split())}", err=True)
+    answer.say_line(f"pagetape: {' '.join(message.split())}", err=True)
 
 
 def _usage(error: click.UsageError) -> str:

@@ -7,11 +7,13 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from pagetape import answer
+
 
 def report(note: str | None) -> None:
     """Print a note (one line, not an error) on stderr; None prints nothing."""
     if note:
-        print(f"pagetape: {note}", file=sys.stderr)
+        answer.say_line(f"pagetape: {note}", err=True)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes as Parquet: the same rows, in the layout of a fleet."""
 
+import fcntl
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +43,7 @@ def test_every_table_with_rows_becomes_a_file_of_its_host_and_date(
     with_rows = sorted(name for name in tape.tables if tape.num_rows(name))
     files = _files(tmp_path / "fleet")
     assert [file.partition("/")[0] for file in files] == with_rows
-    assert all("/host=web-1-a/date=2026-11-21/boot-01234567-plain-" in file for file in files)
+    assert all("/host=web-1-a/date=2026-11-21/boot-01234567-" in file for file in files)
     assert (found["files"], found["made"]) == (len(files), len(files))
     assert found["rows"] == sum(tape.num_rows(name) for name in with_rows)
     assert found["bytes"] == sum((tmp_path / "fleet" / file).stat().st_size for file in files)
@@ -116,3 +122,208 @@ def test_a_place_that_cannot_be_written_is_one_line(
     said = pagetape("archive", dressed, "-o", tmp_path / "file")
     assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
     assert pagetape("archive", tmp_path / "none.tape", "-o", tmp_path / "fleet").status == 1
+
+
+# ---- finished tapes, each once
+
+
+def _events(fleet: Path) -> int:
+    ((rows,),) = duckdb.sql(f"SELECT count(*) FROM '{fleet}/event/**/*.parquet'").fetchall()
+    return int(rows)
+
+
+def _with_a_spool(tape: Path) -> None:
+    (tape / "spool").mkdir()
+
+
+def _torn(tape: Path) -> None:
+    os.truncate(tape / "event.arrow", (tape / "event.arrow").stat().st_size - 10)
+
+
+UNFINISHED = {_with_a_spool: "pagetape import", _torn: "its recorder was killed"}
+
+
+@pytest.mark.parametrize("spoil", UNFINISHED)
+def test_an_unfinished_tape_is_refused_and_the_others_are_archived(
+    spoil: Callable[[Path], None], dressed: Path, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet = tmp_path / "fleet"
+    spoil(dressed)
+    said = pagetape("archive", dressed, tmp_path / "none.tape", small, "-o", fleet, "--json")
+    assert (said.status, said.err.count("\n")) == (1, 2)
+    assert str(dressed) in said.err and UNFINISHED[spoil] in said.err
+    found = json.loads(said.out)
+    assert [one["tape"] for one in found["tapes"]] == [str(small)]
+    assert [one["tape"] for one in found["refused"]] == [str(dressed), f"{tmp_path}/none.tape"]
+    assert _events(fleet) == Tape(small).num_rows("event")
+
+
+def test_a_tape_that_is_being_recorded_is_refused(
+    dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    _with_a_spool(dressed)
+    fd = os.open(dressed / "spool", os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    said = pagetape("archive", dressed, "-o", tmp_path / "fleet")
+    os.close(fd)
+    assert said.status == 1 and "is still being recorded" in said.err
+    assert not _files(tmp_path / "fleet") if (tmp_path / "fleet").exists() else True
+
+
+def test_a_deferred_tape_is_refused(
+    golden_with: Callable[[dict[str, Any]], Path], tmp_path: Path, pagetape: Run
+) -> None:
+    said = pagetape("archive", golden_with({"deferred": True}), "-o", tmp_path / "fleet")
+    assert said.status == 1 and "is unfinished" in said.err
+
+
+def _another_copy(tape: Path, target: Path, *, without: str = "") -> Path:
+    """The same recording, with other bytes, fewer rows, and maybe without a table."""
+    old = Tape(tape)
+    with Writer(target, old.facts) as writer:
+        for name in old.tables - {without}:
+            for batch in old.batches(name):
+                writer.write(name, batch.slice(0, 3) if name == "event" else batch)
+    return target
+
+
+def test_a_recording_is_in_the_archive_once_whatever_its_copy_is_called(
+    dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet = tmp_path / "fleet"
+    assert pagetape("archive", dressed, "-o", fleet).status == 0
+    before = {file: (fleet / file).read_bytes() for file in _files(fleet)}
+    renamed = tmp_path / "renamed.tape"
+    shutil.copytree(dressed, renamed)
+    assert pagetape("archive", renamed, "-o", fleet, "--json").json["tapes"][0]["made"] == 0
+    other = _another_copy(dressed, tmp_path / "other.tape", without="stack")
+    said = pagetape("archive", other, "-o", fleet)
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert "has this recording with other contents (--force replaces them)" in said.err
+    assert {file: (fleet / file).read_bytes() for file in _files(fleet)} == before
+    assert pagetape("archive", other, "-o", fleet, "--force").status == 0
+    assert _events(fleet) == 3
+    assert sorted(before.keys() - _files(fleet)) == [f for f in before if f.startswith("stack/")]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"boot_id": "other"},
+        {"recorded_at": "2026-11-21T10:00:01"},
+        {"series": {"since": "2026-11-21", "number": 2}},
+        {"instances": ["pagetape-2"]},
+    ],
+)
+def test_another_recording_is_another(
+    facts: dict[str, Any], dressed: Path, golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    other = tmp_path / "other.tape"
+    with Writer(other, Tape(dressed).facts | facts) as writer:
+        for name in Tape(golden).tables:
+            for batch in Tape(golden).batches(name):
+                writer.write(name, batch)
+    assert pagetape("archive", dressed, other, "-o", tmp_path / "fleet").status == 0
+    assert _events(tmp_path / "fleet") == 2 * Tape(golden).num_rows("event")
+
+
+def test_replays_of_one_recording_are_archived_beside_it(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    outs = [tmp_path / f"{mode}.tape" for mode in ("off", "always")]
+    for out in outs:
+        assert pagetape("replay", small, "--policy", f"nofragment:mode={out.stem}", "-o", out)
+    assert pagetape("archive", small, *outs, "-o", tmp_path / "fleet").status == 0
+    assert _events(tmp_path / "fleet") == sum(Tape(t).num_rows("event") for t in (small, *outs))
+
+
+# ---- whole or not at all
+
+STEP = """
+import os, signal, sys
+from pathlib import Path
+from pagetape import cli
+from pagetape.export import archive
+
+steps = int(sys.argv.pop(1))
+def count(function):
+    def counted(*args, **kwargs):
+        global steps
+        steps -= 1
+        if steps < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return counted
+
+archive._write = count(archive._write)
+archive.temporary.sync_directory = count(archive.temporary.sync_directory)
+Path.replace = count(Path.replace)
+Path.rename = count(Path.rename)
+cli.main()
+"""
+
+
+def test_a_kill_at_any_step_leaves_nothing_or_is_finished_by_the_next(
+    dressed: Path, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    whole = tmp_path / "whole"
+    assert pagetape("archive", dressed, "-o", whole).status == 0
+    wanted = {file: (whole / file).read_bytes() for file in _files(whole)}
+    ends: set[int | str] = set()
+    for steps in range(0, 10 * len(wanted), 17):
+        fleet = tmp_path / f"fleet{steps}"
+        argv = [sys.executable, "-c", STEP, str(steps), "archive", dressed, "-o", fleet]
+        status = subprocess.run(argv, capture_output=True, check=False).returncode
+        ends.add(status)
+        found = [str(p.relative_to(fleet)) for p in fleet.rglob("*.parquet")]
+        begun = bool(list(fleet.glob(".archive-*.ready")))
+        ends.add("begun" if begun else "not begun")
+        assert begun or not found or set(found) == set(wanted), steps
+        assert pagetape("archive", small, "-o", fleet).status == 0  # of another tape
+        left = {f for f in _files(fleet) if "host=web-1-a" in f}
+        assert left in (set(), set(wanted)), steps
+        assert not list(fleet.glob(".archive-*"))
+        assert pagetape("archive", dressed, "-o", fleet).status == 0
+        assert all((fleet / file).read_bytes() == data for file, data in wanted.items())
+    assert ends == {0, -signal.SIGKILL, "begun", "not begun"}
+
+
+def test_an_unfinished_stage_has_no_file_that_a_reader_takes(dressed: Path, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    argv = [sys.executable, "-c", STEP, "9", "archive", dressed, "-o", fleet]
+    assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
+    assert list(fleet.glob(".archive-*.part"))
+    assert not list(fleet.rglob("*.parquet"))
+
+
+def test_many_processes_archive_at_once(dressed: Path, small: Path, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    code = "from pagetape.cli import main; main()"
+    argv = [sys.executable, "-c", code, "archive", dressed, small, "-o", fleet]
+    running = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    for process in running:
+        assert process.stdout
+        process.stdout.close()
+    assert _events(fleet) == sum(Tape(tape).num_rows("event") for tape in (dressed, small))
+    assert not list(fleet.glob(".archive-*"))
+
+
+def test_an_archive_is_as_private_as_its_tapes(
+    dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    before = os.umask(0o022)
+    try:
+        for name, (directory, files, mode) in {
+            "private": (0o700, 0o600, 0o600),
+            "public": (0o755, 0o644, 0o644),
+        }.items():
+            dressed.chmod(directory)
+            for file in dressed.iterdir():
+                file.chmod(files)
+            assert pagetape("archive", dressed, "-o", tmp_path / name).status == 0
+            for path in (tmp_path / name).rglob("*"):
+                wanted = mode if path.is_file() else mode | 0o100 | (mode & 0o044) >> 2
+                assert path.stat().st_mode & 0o777 == wanted, path
+    finally:
+        os.umask(before)

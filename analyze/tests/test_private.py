@@ -64,6 +64,7 @@ def test_private_columns_are_marked_in_the_schema() -> None:
             assert (column.private == "pfn") == column.name.endswith("pfn"), column
             private = {"comm", "cgroup", "instance", "address", "why", "host", "path", "detail"}
             private |= {"expected", "got"}  # of `miss`: pfns, or else small numbers
+            private |= {"function"}  # may be a BPF program
             assert bool(column.private) == (column.name in private or column.private == "pfn")
 
 
@@ -165,10 +166,11 @@ def test_a_trace_becomes_a_private_tape_at_once(mode: str, tmp_path: Path, paget
         ("kworker/u8:1-flush", 1, True),
         ("postgres", 0, False),
         ("kswapd0", 0, False),  # a process that calls itself so
-        ("kcompactd1", None, True),  # a trace.dat has no kthread mark
-        ("kworker/0:1H", None, True),
+        ("kcompactd1", None, False),  # a process may call itself so, too
+        ("kworker/0:1H", None, False),
         ("postgres", None, False),
         ("<...>", None, True),
+        ("<secret>", None, False),
     ],
 )
 def test_the_kernels_own_threads_keep_their_names(
@@ -269,3 +271,21 @@ def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
     assert Path("/proc/sys/kernel/random/boot_id").read_bytes().strip() not in tables
     assert Path("/proc/cmdline").read_bytes().strip() not in tables
     assert not (out / "spool").exists()  # it would contain the names
+
+
+@pytest.mark.parametrize("mode", ["hash", "drop"])
+def test_names_of_bpf_programs_are_hidden_in_stacks(mode: str) -> None:
+    names = ["bpf_prog_6deef7357e7b4530_secret", "rmqueue", None]
+    frames = [{"stack": 1, "depth": i, "function": name} for i, name in enumerate(names)]
+    hidden = Veil(mode).batch("frame", TABLES["frame"].batch(frames))["function"].to_pylist()
+    assert "secret" not in str(hidden)
+    assert hidden[1:] == ["rmqueue", None]
+    assert (hidden[0] is None) == (mode == "drop")
+
+
+def test_a_trace_proves_no_kernel_thread(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "private.tape"
+    dat = DATA / "linux-6.12-stacks.dat"
+    assert pagetape("import", dat, "-o", out, "--private", "drop").status == 0
+    names = {task["comm"] for task in Tape(out).table("task").to_pylist()}
+    assert names <= {"<idle>", "<...>", "[private]"}

@@ -117,9 +117,40 @@ static void a_new_thread_belongs_to_the_process_of_its_parent(void)
 static void kthreadd_makes_kernel_threads(void)
 {
 	struct tasks *tasks = new_tasks();
+	const struct task *kthreadd;
 
 	see_newtask(tasks, 2, CHILD, 0);
-	check(tasks_find(tasks, CHILD)->kthread);
+	check(tasks_find(tasks, CHILD)->kthread ==
+	      -1);                       /* its parent may be any thread with pid 2 */
+	kthreadd = tasks_find(tasks, 2); /* in a container not the kernel's */
+	see_newtask(tasks, 2, THREAD, 0);
+	check(tasks_find(tasks, THREAD)->kthread == (kthreadd ? kthreadd->kthread : -1));
+	tasks_free(tasks);
+}
+
+static void a_kernel_thread_that_renames_itself_may_be_a_process_now(void)
+{
+	struct rename rename = {.type = 11, .common_pid = 2, .pid = CHILD, .newcomm = "worker"};
+	struct tasks *tasks = new_tasks();
+	const struct task *kthreadd = tasks_find(tasks, 2);
+	int kthread = kthreadd ? kthreadd->kthread : -1;
+
+	see_newtask(tasks, 2, CHILD, 0);
+	tasks_see(tasks, &rename, sizeof(rename));
+	check(tasks_find(tasks, CHILD)->kthread == kthread);
+	rename.common_pid = CHILD;
+	tasks_see(tasks, &rename, sizeof(rename));
+	check(tasks_find(tasks, CHILD)->kthread == (kthread == 1 ? -1 : kthread));
+	tasks_free(tasks);
+}
+
+static void a_thread_of_which_only_a_name_is_known_is_not_proven(void)
+{
+	struct rename rename = {.type = 11, .pid = CHILD, .newcomm = "kswapd0"};
+	struct tasks *tasks = new_tasks();
+
+	tasks_see(tasks, &rename, sizeof(rename));
+	check(tasks_find(tasks, CHILD)->kthread == -1);
 	tasks_free(tasks);
 }
 
@@ -287,6 +318,8 @@ int main(void)
 	test(a_new_process_has_its_parents_name_until_it_takes_another);
 	test(a_new_thread_belongs_to_the_process_of_its_parent);
 	test(kthreadd_makes_kernel_threads);
+	test(a_kernel_thread_that_renames_itself_may_be_a_process_now);
+	test(a_thread_of_which_only_a_name_is_known_is_not_proven);
 	test(a_child_is_in_its_parents_control_group_until_it_moves);
 	test(a_child_cloned_into_a_control_group_is_not_in_its_parents);
 	test(an_unterminated_path_is_ignored);

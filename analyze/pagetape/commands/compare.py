@@ -44,7 +44,7 @@ def _text(found: Comparison) -> str:
     if found.error_of:
         columns.append("model error")
     lines = [_line(m, found) for m in found.metrics if any(m.values.values())]
-    notes = [f"{side.label} ({side.role}): {side.loss}" for side in found.sides]
+    notes = [f"{answer.visible(side.label)} ({side.role}): {side.loss}" for side in found.sides]
     if found.error_of is None and any(side.role == "what-if" for side in found.sides):
         notes.append(
             "model error unknown: pass the recorded tape and its replay under mainline as well"
@@ -73,4 +73,4 @@ def command(base: Path, others: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         answer.emit(found.json())
     else:
-        click.echo(_text(found))
+        answer.say(_text(found))

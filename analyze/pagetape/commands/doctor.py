@@ -32,6 +32,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
     else:
         mark = {True: "ok", False: "missing", None: ""}
         rows = [(c.name, mark[c.ok], "; ".join(filter(None, (c.found, c.remedy)))) for c in checks]
-        click.echo(answer.table(("check", "", "found"), rows))
-        click.echo(f"\npagetape record {'works' if works else 'does not work'} here")
+        answer.say(answer.table(("check", "", "found"), rows))
+        answer.say(f"\npagetape record {'works' if works else 'does not work'} here")
     ctx.exit(0 if works else 1)

@@ -89,4 +89,5 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
         answer.emit({"format": which, "output": str(out), **made, "lost": loss.total})
         return
     parts = [f"{nr:,} {name.replace('_', ' ')}" for name, nr in made.items() if name != "bytes"]
-    click.echo(f"{out}: {', '.join(parts)}; {answer.size(made['bytes'])}\n{loss}")
+    answer.say_line(f"{out}: {', '.join(parts)}; {answer.size(made['bytes'])}")
+    answer.say_line(str(loss))

@@ -42,4 +42,4 @@ def command(tapes: tuple[Path, ...], out: Path) -> None:
     text = page([Tape(path) for path in tapes]).encode()
     with output.whole_file(out, replace=True, mark=MARK, inputs=tapes) as file:
         file.write(text)
-    click.echo(f"{out}: {answer.size(len(text))}")
+    answer.say_line(f"{out}: {answer.size(len(text))}")

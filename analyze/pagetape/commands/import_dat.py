@@ -147,7 +147,7 @@ def command(
         import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
     tape = Tape(out)
     info = summary(tape)
-    click.echo(
+    answer.say_line(
         f"{out}: kernel {info['kernel'] or 'unknown'}, {answer.amount(info['stored'], 'event')},"
         f" {answer.size(info['bytes'])}, {Loss.of(tape)}"
     )

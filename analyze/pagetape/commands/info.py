@@ -44,7 +44,7 @@ def _text(info: dict[str, Any]) -> str:
         lines.append(("note", _note(info)))
     elif info["ended"] != "stopped":
         lines.append(("ended", f"{info['ended']}; complete up to that point"))
-    text = "\n".join(f"{name:<11}{value}" for name, value in lines)
+    text = "\n".join(f"{name:<11}{answer.visible(str(value))}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
 
@@ -122,4 +122,4 @@ def command(tape: Path, as_json: bool) -> None:
     if as_json:
         answer.emit(info)
     else:
-        click.echo(_text(info))
+        answer.say(_text(info))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from pagetape import answer
 from pagetape.commands import options, record
 from pagetape.recording import service
 from pagetape.tapes import output
@@ -60,7 +61,7 @@ def _install(path: Path, text: str, *, run: bool) -> None:
         _systemctl("enable", service.NAME)
         _systemctl("restart", service.NAME)
     state = "runs" if run else "is installed, not started"
-    click.echo(f"{path}: {state}; its tapes are in {service.TAPES}")
+    answer.say_line(f"{path}: {state}; its tapes are in {service.TAPES}")
 
 
 def _uninstall(path: Path, *, run: bool) -> None:
@@ -72,7 +73,7 @@ def _uninstall(path: Path, *, run: bool) -> None:
     path.unlink()
     if run:
         _systemctl("daemon-reload")
-    click.echo(f"{path}: removed; the tapes stay in {service.TAPES}")
+    answer.say_line(f"{path}: removed; the tapes stay in {service.TAPES}")
 
 
 @click.command("install-service")
@@ -102,7 +103,7 @@ def command(show: bool, uninstall: bool, root: Path | None, given: tuple[str, ..
     """
     text = _unit(given)
     if show:
-        click.echo(text, nl=False)
+        answer.say(text.removesuffix("\n"))
         return
     run = root is None
     if run and not Path("/run/systemd/system").is_dir():

@@ -52,15 +52,15 @@ def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> N
       cc -shared -fPIC -I "$(pagetape policies --include-dir)" mine.c -o mine.so
     """
     if include_dir:
-        click.echo(Path(_replay.__file__).parent / "include")
+        answer.say_line(str(Path(_replay.__file__).parent / "include"))
         return
     policies, kernels = _replay.policies(policy_libs), _replay.kernels()
     if as_json:
         answer.emit({"policies": policies, "kernels": kernels, "presets": PRESETS})
         return
-    click.echo("\n\n".join(_text(policy) for policy in policies))
-    click.echo()
+    answer.say("\n\n".join(_text(policy) for policy in policies))
+    answer.say("")
     rows = [(name, " + ".join(stack)) for name, stack in PRESETS.items()]
-    click.echo(answer.table(("preset", "policies"), rows))
-    click.echo()
-    click.echo(answer.table(("kernel", "rules"), [(k["name"], k["doc"]) for k in kernels]))
+    answer.say(answer.table(("preset", "policies"), rows))
+    answer.say("")
+    answer.say(answer.table(("kernel", "rules"), [(k["name"], k["doc"]) for k in kernels]))

@@ -191,6 +191,6 @@ def command(
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return
     lost = Loss(loss.total, loss.by_cpu, result["anomalies"])
-    click.echo(f"{_text(result)}\n{lost}")
+    answer.say(f"{_text(result)}\n{lost}")
     if explain:
-        click.echo(f"\n{_wrong_page(result['first_divergence'])}")
+        answer.say(f"\n{_wrong_page(result['first_divergence'])}")

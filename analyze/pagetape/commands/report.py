@@ -46,10 +46,10 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
             }
         )
         return
-    click.echo(f"{answer.table(found.columns, found.rows)}\n")
+    answer.say(f"{answer.table(found.columns, found.rows)}\n")
     if note:
-        click.echo(note)
-    click.echo(f"{loss}; tier: {tier}")
+        answer.say(note)
+    answer.say(f"{loss}; tier: {tier}")
 
 
 def _paragraphs(doc: str) -> str:
@@ -137,4 +137,4 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         answer.emit({"reports": [{"name": name, "title": title} for name, title in found]})
     else:
-        click.echo(answer.table(("report", "answers"), found))
+        answer.say(answer.table(("report", "answers"), found))

@@ -184,8 +184,8 @@ def command(table: str | None, markdown: bool, as_json: bool) -> None:
             }
         )
     elif markdown:
-        click.echo("\n\n".join(_markdown(chosen[0]) if table else _page()))
+        answer.say("\n\n".join(_markdown(chosen[0]) if table else _page()))
     else:
         parts = [_text(t, shared=table is not None) for t in chosen]
         parts += [] if table else [_values_text(name, values) for name, values in ENUMS.items()]
-        click.echo("\n\n".join(parts))
+        answer.say("\n\n".join(parts))

@@ -24,7 +24,7 @@ def _print(db: Database, sql: str, as_json: bool) -> None:
     if as_json:
         answer.emit({"columns": found.columns, "rows": found.objects()})
     elif found.columns:
-        click.echo(answer.table(found.columns, found.rows))
+        answer.say(answer.table(found.columns, found.rows))
 
 
 def _prompt(db: Database) -> None:
@@ -32,16 +32,16 @@ def _prompt(db: Database) -> None:
     with contextlib.suppress(ImportError):
         import_module("readline")  # gives input() line editing
     views = ", ".join([*TABLES, "machine", *(view.name for view in query.views())])
-    click.echo(f"Tables: {views}. Columns: DESCRIBE event;  Exit: Ctrl-D", err=True)
+    answer.say(f"Tables: {views}. Columns: DESCRIBE event;  Exit: Ctrl-D", err=True)
     statement = ""
     while True:
         try:
             line = input("... " if statement else "pagetape> ")
         except EOFError:
-            click.echo()
+            answer.say("")
             return
         except KeyboardInterrupt:
-            click.echo()
+            answer.say("")
             statement = ""
             continue
         statement = f"{statement}\n{line}".strip()
@@ -50,9 +50,9 @@ def _prompt(db: Database) -> None:
         try:
             _print(db, statement, as_json=False)
         except (duckdb.Error, TapeError) as e:
-            click.echo(e, err=True)
+            answer.say(str(e), err=True)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            answer.say("interrupted", err=True)
         statement = ""
 
 

@@ -116,7 +116,9 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
         runs = list(same)
         lost = "unknown" if runs[0]["lost"] is None else f"{runs[0]['lost']:,}"
-        parts.append(f"{tape}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n")
+        parts.append(
+            f"{answer.visible(tape)}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n"
+        )
         parts.append(_table(runs, metrics) + "\n")
     parts.append("%: change from the tape's own kernel and policy; ~: within the model's error")
     return "\n".join(parts)
@@ -288,4 +290,4 @@ def command(
     if as_json:
         answer.emit({"runs": found, "made": len(missing), "reused": len(cases) - len(missing)})
     else:
-        click.echo(_text(found, metrics))
+        answer.say(_text(found, metrics))

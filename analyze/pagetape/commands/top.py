@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,29 +67,25 @@ def text(sample: Sample, which: str) -> str:
     return "\n".join(lines)
 
 
-def _echo(message: str) -> None:
-    """Print and flush, so that a pipe gets each sample at once."""
-    click.echo(message)
-    sys.stdout.flush()
-
-
 @contextlib.contextmanager
 def _lines() -> Iterator[Callable[[Sample], None]]:
     """Print samples as JSON, one line each."""
-    yield lambda sample: _echo(json.dumps(answer.plain(sample), separators=(",", ":")))
+    yield lambda sample: answer.say(answer.dumps(sample))
 
 
 @contextlib.contextmanager
 def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     """Show samples as text: in place on a terminal, otherwise one after another."""
     if not sys.stdout.isatty():
-        yield lambda sample: _echo(f"{text(sample, which)}\n")
+        yield lambda sample: answer.say(f"{text(sample, which)}\n")
         return
     from rich.live import Live
     from rich.text import Text
 
     with Live(screen=True, auto_refresh=False) as screen:
-        yield lambda sample: screen.update(Text(text(sample, which)), refresh=True)
+        yield lambda sample: screen.update(
+            Text(answer.visible(text(sample, which), keep="\n")), refresh=True
+        )
 
 
 @click.command("top")

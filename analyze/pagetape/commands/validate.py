@@ -99,4 +99,4 @@ def command(
         answer.emit(found | {"lost": loss.total, "output": str(out) if out else None})
         return
     total = Loss(loss.total, loss.by_cpu, sum(found["anomalies"].values()))
-    click.echo(f"{_text(found, explain=explain)}\n\n{total}")
+    answer.say(f"{_text(found, explain=explain)}\n\n{total}")

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 from pagetape import answer
+from pagetape.answer import markup
 from pagetape.replaying.playback import NOT_MODELLED
 
 MARK = b'<meta name="generator" content="pagetape'  # in every page
@@ -24,18 +24,19 @@ def document(title: str, parts: Iterable[str]) -> str:
         f"{', '.join(NOT_MODELLED)}.</footer>"
     )
     css = files("pagetape.pages").joinpath("page.css").read_text("utf-8")
-    return (
+    text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'{MARK.decode()} {version("pagetape")}">'
-        f"<title>{escape(title)} - pagetape</title><style>{css}</style></head>"
+        f"<title>{markup(title)} - pagetape</title><style>{css}</style></head>"
         f"<body>{''.join(parts)}{footer}</body></html>\n"
     )
+    return answer.visible(text, keep="\n")
 
 
 def legend(names: dict[str, str]) -> str:
     items = "".join(
-        f'<span><i style="background:var(--{name})"></i>{escape(words)}</span>'
+        f'<span><i style="background:var(--{name})"></i>{markup(words)}</span>'
         for name, words in names.items()
     )
     return f'<div class="legend">{items}</div>'
@@ -52,7 +53,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         cells = []
         for value, number in zip(values, numeric, strict=True):
             words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
-            cells.append(f"<{tag}{' class=n' if number else ''}>{escape(words)}</{tag}>")
+            cells.append(f"<{tag}{' class=n' if number else ''}>{markup(words)}</{tag}>")
         return f"<tr>{''.join(cells)}</tr>"
 
     lines = "".join(line("td", row) for row in rows)
@@ -60,4 +61,4 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def no_data(words: str) -> str:
-    return f"<p>{escape(words)}</p>"
+    return f"<p>{markup(words)}</p>"

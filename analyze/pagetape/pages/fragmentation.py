@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from html import escape
 
+from pagetape.answer import markup
 from pagetape.pages import svg
 from pagetape.pages.document import no_data
 from pagetape.pages.section import Layout, section
@@ -105,7 +105,7 @@ def pageblocks(subjects: list[Subject]) -> str:
                 "Too many pageblocks for a picture: see the reports frag.map and frag.pageblocks."
             )
         return "".join(
-            f"<p>{escape(zone)}</p>{svg.block_map(lines, LETTERS, BLOCKS)}"
+            f"<p>{markup(zone)}</p>{svg.block_map(lines, LETTERS, BLOCKS)}"
             for zone, lines in zones.items()
         )
 

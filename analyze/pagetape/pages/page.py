@@ -8,9 +8,9 @@ shows the tapes beside each other on a common scale.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from pagetape import answer
+from pagetape.answer import markup
 from pagetape.asking.comparison import compare
 from pagetape.asking.database import labels
 from pagetape.pages import activity, fallbacks, fragmentation
@@ -58,7 +58,7 @@ def _machine(subjects: list[Subject]) -> str:
         cards.append(
             "<dl>"
             + "".join(
-                f"<dt>{escape(name)}</dt><dd{' class=bad' if bad else ''}>{escape(words)}</dd>"
+                f"<dt>{markup(name)}</dt><dd{' class=bad' if bad else ''}>{markup(words)}</dd>"
                 for name, words, bad in lines
             )
             + "</dl>"
@@ -80,7 +80,7 @@ def page(tapes: Sequence[Tape]) -> str:
     return document(
         title,
         [
-            f"<h1>{escape(title)}</h1>",
+            f"<h1>{markup(title)}</h1>",
             "<p>Activity of the Linux page allocator, as recorded and as modelled.</p>",
             _machine(subjects),
             side_by_side(found) if len(subjects) > 1 else "",

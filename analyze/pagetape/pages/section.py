@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
+from pagetape.answer import markup
 from pagetape.pages.document import legend
 from pagetape.pages.subject import Rows, Subject
 
@@ -32,13 +32,13 @@ def section(
 ) -> str:
     """The HTML of a section; `draw` makes the figure of one tape, `words` is HTML."""
     figures = "".join(
-        f"<figure><h3>{escape(s.label)} <span class=tier>{s.tier(layout.tier)}</span></h3>"
+        f"<figure><h3>{markup(s.label)} <span class=tier>{s.tier(layout.tier)}</span></h3>"
         f"{draw(s)}</figure>"
         for s in subjects
     )
     key = legend(layout.legend) if layout.legend else ""
     return (
-        f"<section><h2>{escape(title)}</h2><p>{words}</p>{key}"
+        f"<section><h2>{markup(title)}</h2><p>{words}</p>{key}"
         f"<div class='side{' wide' if layout.wide else ''}'>{figures}</div></section>"
     )
 

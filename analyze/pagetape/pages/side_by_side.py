@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
+from pagetape.answer import markup
 from pagetape.asking.comparison import Comparison
 from pagetape.pages import svg
 from pagetape.pages.document import legend
@@ -61,22 +60,22 @@ def _change(found: Comparison, label: str, metric: int) -> tuple[str, bool]:
 def _comparison(found: Comparison) -> str:
     head = ["<th>metric</th><th>tier</th>"]
     for i, side in enumerate(found.sides):
-        head.append(f"<th class=n>{escape(side.label)}</th>")
+        head.append(f"<th class=n>{markup(side.label)}</th>")
         if i:
-            head.append(f"<th>against {escape(found.references[side.label])}</th>")
+            head.append(f"<th>against {markup(found.references[side.label])}</th>")
     if found.error_of:
         head.append("<th class=n>model error</th>")
     lines = []
     for i, metric in enumerate(found.metrics):
         if not any(metric.values.values()):
             continue
-        cells = [f"<td>{escape(metric.name)}</td><td>{metric.tier}</td>"]
+        cells = [f"<td>{markup(metric.name)}</td><td>{metric.tier}</td>"]
         for j, side in enumerate(found.sides):
             value = metric.values[side.label]
             cells.append(f"<td class=n>{'-' if value is None else f'{value:,}'}</td>")
             if j:
                 words, within = _change(found, side.label, i)
-                cells.append(f"<td{' class=within' if within else ''}>{escape(words)}</td>")
+                cells.append(f"<td{' class=within' if within else ''}>{markup(words)}</td>")
         if found.error_of:
             error = "-" if metric.error is None else f"{metric.error:,}"
             cells.append(f"<td class=n>{error}</td>")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
+
+from pagetape.answer import markup
 
 
 def short(nr: float) -> str:
@@ -38,14 +39,14 @@ def text(x: float, y: float, words: object, *, anchor: str = "start", kind: str 
     """A piece of text; `kind` is a CSS class."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">'
-        f"{escape(str(words))}</text>"
+        f"{markup(str(words))}</text>"
     )
 
 
 def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+        f'aria-label="{markup(label)}">{"".join(parts)}</svg>'
     )
 
 
@@ -98,7 +99,7 @@ def heat_map(down: Axis, across: Axis, values: Mapping[tuple[str, str], int], he
             share = (nr if heat.linear else math.log1p(nr)) / scale
             label = f"{down.title} {row}, {across.title} {column}: {nr:,}"
             parts.append(
-                f"<g><title>{escape(label)}</title>{_cell(x, y, heat.cell, 'cell', share)}"
+                f"<g><title>{markup(label)}</title>{_cell(x, y, heat.cell, 'cell', share)}"
             )
             kind = "zero" if nr == 0 else "hot" if share > 0.7 else ""
             words = str(nr) if heat.linear else short(nr)
@@ -143,7 +144,7 @@ def bars(title: str, values: Sequence[Bar]) -> str:
         x = left + wide * bar.value / top
         error = "" if bar.error is None else f" ± {bar.error:,} (model error)"
         parts.append(
-            f"<g><title>{escape(bar.label)}: {bar.value:,}{error}</title>"
+            f"<g><title>{markup(bar.label)}: {bar.value:,}{error}</title>"
             f"{text(left - 8, y + 16, bar.label, anchor='end')}"
             f'<rect x="{left:.1f}" y="{y + 3}" width="{max(x - left, 1):.1f}" height="{row - 8}" '
             f'rx="2" class="bar {bar.kind}"/>'
@@ -182,7 +183,7 @@ def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
             wide = width * nr / total
             words = name[: int((wide - 6) / 7.3)] if wide > 20 else ""
             parts.append(
-                f"<g><title>{escape(name)}: {nr:,} of {total:,} {escape(unit)}</title>"
+                f"<g><title>{markup(name)}: {nr:,} of {total:,} {markup(unit)}</title>"
                 f'<rect x="{left:.2f}" y="{row * depth}" width="{max(wide - 1, 0.5):.2f}" '
                 f'height="{row - 1}" class="frame shade{sum(name.encode()) % 3}"/>'
                 f"{text(left + 4, row * depth + 13, words)}</g>"
@@ -251,7 +252,7 @@ def over_time(
         words = ", ".join(f"{name} {values[i]:,.0f}" for name, values in series.items())
         parts.append(
             f'<rect x="{left + i * each:.2f}" y="{head}" width="{each:.2f}" height="{tall}" '
-            f'class="hover"><title>{seconds * i / nr:.2f} s: {words} {escape(unit)}</title></rect>'
+            f'class="hover"><title>{seconds * i / nr:.2f} s: {words} {markup(unit)}</title></rect>'
         )
     return _svg(width, height, f"{unit} over time", parts)
 

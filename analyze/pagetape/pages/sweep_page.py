@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from itertools import groupby
 from typing import Any
 
 from pagetape import answer
+from pagetape.answer import markup
 from pagetape.pages.document import document
 from pagetape.replaying.sweep import words
 
@@ -37,7 +37,7 @@ def _cell(metric: dict[str, Any] | None) -> str:
 def _row(run: dict[str, Any], metrics: Sequence[str]) -> str:
     found = {metric["metric"]: metric for metric in run["metrics"]}
     about = (words(run), run["kernel"], run["reclaim"], run["tier"])
-    head = "".join(f"<td>{escape(word)}</td>" for word in about)
+    head = "".join(f"<td>{markup(word)}</td>" for word in about)
     return f"<tr>{head}{''.join(_cell(found.get(name)) for name in metrics)}</tr>"
 
 
@@ -57,7 +57,7 @@ def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
     head = "".join(f"<th>{name}</th>" for name in names)
     tiers = {m["metric"]: m["tier"] for run in runs for m in run["metrics"] if m["tier"] != "A"}
     head += "".join(
-        f"<th class=n>{escape(name)} <span class=tier>tier {tiers.get(name, 'A')}</span></th>"
+        f"<th class=n>{markup(name)} <span class=tier>tier {tiers.get(name, 'A')}</span></th>"
         for name in metrics
     )
     rows = "".join(_row(run, metrics) for run in runs)
@@ -78,7 +78,7 @@ def sweep_page(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
         every = list(dict.fromkeys(m["metric"] for run in of_tape for m in run["metrics"]))
         lost = "unknown" if of_tape[0]["lost"] is None else f"{of_tape[0]['lost']:,}"
         parts += [
-            f"<h2>{escape(tape)}</h2><p>{answer.amount(len(of_tape), 'run')};"
+            f"<h2>{markup(tape)}</h2><p>{answer.amount(len(of_tape), 'run')};"
             f" events lost: {lost}.</p>",
             _matrix(of_tape, metrics),
             f"<details><summary>Every metric</summary>{_matrix(of_tape, every)}</details>",

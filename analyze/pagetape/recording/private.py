@@ -6,8 +6,9 @@ that a private tape contains. It drops every other fact, so a new fact leaks not
 
     names    of threads, control groups, the host, its boot, ring buffers and files.
              `hash` hashes them with a random key that is not stored. Equal names stay
-             equal within a tape, part by part for paths, but not across tapes. Names
-             that the kernel gives its own threads stay.
+             equal within a tape, part by part for paths, but not across tapes. Names of
+             threads that the recorder proved to be the kernel's own stay; a trace.dat
+             proves none. Names of BPF programs in stacks are hashed or dropped, too.
     pfns     One random number of pages is added to all pfns of a tape. It is larger than
              any memory and a multiple of 2^18 (1 GiB of 4 KiB pages): alignment,
              sections and distances between zones stay, so a replay runs the same.
@@ -62,12 +63,11 @@ _PUBLIC = (
 )
 _NAMES = ("boot_id", "host", "source")
 
-# Names of kernel threads; a trace.dat does not mark kernel threads otherwise.
-_KERNELS = re.compile(
-    r"<.*>|swapper/\d+|kthreadd|pool_workqueue_release|rcu_\w+|rcu[bcon]\w*/\d+|kswapd\d+|"
-    r"kcompactd\d+|khugepaged|ksmd|oom_reaper|writeback|kblockd|kworker/.*|(ksoftirqd|migration|"
-    r"cpuhp|idle_inject|irq)/.*|kdevtmpfs|kauditd|khungtaskd|watchdogd|kthrotld"
-)
+# Names that pagetape gives to threads without one.
+_NO_NAMES = ("<idle>", "<...>")
+
+# The symbols of loaded BPF programs have names that users chose.
+_OF_BPF = re.compile(r"bpf_prog_.*")
 
 
 class Veil:
@@ -83,6 +83,7 @@ class Veil:
             "comm": self._comms,
             "address": lambda batch, name: pa.nulls(len(batch), batch.schema.field(name).type),
             "text": self._without_paths,
+            "function": self._functions,
         }
 
     def name(self, text: str | None) -> str | None:
@@ -115,9 +116,14 @@ class Veil:
         return pa.array([self._comm(comm, kthread) for comm, kthread in pairs], pa.utf8())
 
     def _comm(self, comm: str, kthread: int | None) -> str:
-        if kthread or (kthread is None and _KERNELS.fullmatch(comm)):
+        if kthread or comm in _NO_NAMES:
             return comm
         return _HIDDEN if self.mode == "drop" else self._hash(comm)
+
+    def _functions(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        names = batch[name].to_pylist()
+        hidden = [self.name(x) if x and _OF_BPF.fullmatch(x) else x for x in names]
+        return pa.array(hidden, pa.utf8())
 
     @staticmethod
     def _without_paths(batch: pa.RecordBatch, name: str) -> pa.Array:

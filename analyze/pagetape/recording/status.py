@@ -50,11 +50,11 @@ class Status:
     def say(self, text: str) -> None:
         """Print one line, unless the recorder is quiet."""
         if not self._quiet:
-            self._print(f"{text}\n")
+            self._print(f"{answer.visible(text)}\n")
 
     def warn(self, text: str) -> None:
         """Print one line about something that disturbed the recording."""
-        self._print(f"pagetape: {text}\n")
+        self._print(f"pagetape: {answer.visible(text)}\n")
 
     def recording(self, until: str) -> None:
         """The events are switched on."""
