@@ -3,7 +3,7 @@
 
 Every reader of a tape (pyarrow, DuckDB, the engine) gets its rows from `TableFile.batches`:
 
-    the file    a regular file, not a link; nothing else is opened
+    the file    a regular file, not a link, and not almost all hole; nothing else is opened
     its sizes   decoded bytes in proportion to the file, before a byte is decoded
     its schema  the table's columns and types; nullable columns at the end may be missing
     its rows    buffers, offsets, indices, UTF-8, no null in a column without nulls
@@ -106,6 +106,9 @@ def _open_regular(path: Path) -> tuple[pa.NativeFile, tuple[int, ...]]:
             raise TableError("is a link; the tables of a tape are regular files")
         if not stat.S_ISREG(found.st_mode):
             raise TableError("is not a regular file")
+        disk = found.st_blocks * 512
+        if found.st_size > _SMALL + _RATIO * disk:  # a reader would read the hole
+            raise TableError(f"is a hole of {found.st_size:,} bytes, with {disk:,} on the disk")
         times = found.st_mtime_ns, found.st_ctime_ns
         identity = found.st_dev, found.st_ino, found.st_size, *times
         return pa.OSFile(f"/proc/self/fd/{handle}"), identity

@@ -89,7 +89,9 @@ def _usage(error: click.UsageError) -> str:
 
 def _os_error(error: OSError) -> str:
     message = error.strerror or str(error)
-    return f"{os.fspath(error.filename)!s}: {message}" if error.filename else message
+    if not error.filename or isinstance(error.filename, int):  # a number is a descriptor
+        return message
+    return f"{os.fspath(error.filename)!s}: {message}"
 
 
 def run(args: Sequence[str] | None = None) -> int:

@@ -64,6 +64,30 @@ def _figures(result: Result) -> str:
     return grid(("figure", "value"), list(_flat(result)))
 
 
+def _killed(result: Result) -> str:
+    rows = []
+    for moment in dict.fromkeys(kill["moment"] for kill in result["each"]):
+        each = [kill for kill in result["each"] if kill["moment"] == moment]
+        times = [kill["tracing_s"] for kill in each]
+        slowest = None if None in times else max(times)
+        readable = sum(kill["readable"] for kill in each)
+        rows.append(
+            [
+                f"while it {moment}",
+                len(each),
+                sum(kill["tape"] for kill in each),
+                str(readable) if readable == len(each) else f"**{readable}**",
+                sum(kill["events"] > 0 for kill in each),
+                "**never**" if slowest is None else slowest,
+            ]
+        )
+    columns = ("killed", "recorders", "tapes", "readable or none", "with events")
+    return (
+        f"{result['good']} of {result['kills']} as they should be.\n\n"
+        f"{grid((*columns, 'tracing on after the kill, s, at most'), rows)}"
+    )
+
+
 def _mutated(result: Result) -> str:
     columns = ("tried", "answered", "refused", "failed")
 
@@ -130,6 +154,14 @@ SECTIONS = (
         " 0.2 ms. The empty section holds the CPUs in the same way and does no work.",
         ("collector/bench/snapshot_bench.py", "--json"),
         _figures,
+    ),
+    Section(
+        "kills",
+        "Recorders killed with SIGKILL",
+        "At random moments while they start, record or end, under a page-fault storm. Aim: each"
+        " tape is readable, and tracing ends within a second.",
+        ("analyze/reliability/kills.py", "--json"),
+        _killed,
     ),
     Section(
         "mutated",

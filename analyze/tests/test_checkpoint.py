@@ -41,6 +41,10 @@ def test_a_checkpoint_is_a_regular_file(tmp_path: Path) -> None:
     with pytest.raises(TapeError, match="not a file that a recorder makes"):
         Found.of(tmp_path)
     checkpoint.unlink()
+    checkpoint.mkdir()
+    with pytest.raises(TapeError, match="not a file that a recorder makes"):
+        Found.of(tmp_path)
+    checkpoint.rmdir()
     checkpoint.symlink_to("/dev/zero")
     with pytest.raises(OSError, match="symbolic links"):
         Found.of(tmp_path)

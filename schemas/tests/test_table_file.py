@@ -302,3 +302,10 @@ def test_every_damaged_byte_is_a_result_or_an_error(path: Path) -> None:
             assert str(e).startswith(("[Errno", str(path)))
             found.add(-1)
     assert found >= {ROWS, -1}
+
+
+def test_a_table_that_is_a_hole_is_refused(path: Path) -> None:
+    os.truncate(path / "task.arrow", 1 << 40)
+    assert "is a hole of 1,099,511,627,776 bytes" in refused(path, "task")
+    with pytest.raises(TapeError, match="is a hole"):
+        assert Tape(path).files

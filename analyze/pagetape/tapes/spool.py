@@ -46,11 +46,14 @@ _MOST_ROWS = 1 << 56
 def _read(path: Path) -> bytes:
     """A file of a spool: no FIFO, which has no end, and no link, which the recorder never makes."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as opened:
+    try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _CHECKPOINT_BYTES:
             raise TapeError(errno.EINVAL, f"{path}: not a file that a recorder makes")
-        return opened.read()
+        with os.fdopen(file, "rb", closefd=False) as opened:
+            return opened.read()
+    finally:
+        os.close(file)
 
 
 def default_bound(directory: Path) -> int:
