@@ -19,8 +19,17 @@ class Snapshot:
     errno EPERM (CAP_BPF and CAP_PERFMON are needed) or ENOTSUP (the kernel lacks something).
     """
 
-    def __init__(self, max_ms: int = 20) -> None:
-        """A zone lock is held, and the CPUs are held still, no longer than about `max_ms`."""
+    # Each hold in the last take(), ns: of a CPU, with the part that it ran; of a zone's lock.
+    holds: list[tuple[int, int]]
+    locks: list[int]
+
+    def __init__(self, max_ms: float = 0.2, locked: bool = False) -> None:
+        """A zone lock is held, and the CPUs are held still, no longer than about `max_ms`.
+
+        Normally the lists are copied beforehand, so that this is enough for any machine. With
+        `locked`, all lists are walked while the lock and the CPUs are held, which may take
+        20 ms and more, and leaves zones out that take longer.
+        """
     def take(self, snapshot: int) -> tuple[dict[str, Any], list[tuple[str, ArrowBatch]]]:
         """Facts, and rows of zone, free_area, block_count, pcp, free_block, pcp_page, pageblock.
 
@@ -34,7 +43,9 @@ class Snapshot:
                      pfn is None if there was no such event: align by `ts` then
         cpus, held_cpus, held_ns   CPUs, how many were held still besides pid's, for how long
                      at most
-        attempts     cuts made until nothing moved
+        attempts     locked: cuts made until nothing moved; otherwise images made until one agreed
+                     with the counters
+        meetings     times that all CPUs were held; 0 if locked
         checks       {kind: how often it was checked}; kinds are list_sums (entries of an order
                      are nr_free), free_counters (pages are NR_FREE_PAGES with all deltas),
                      pcp_sums (pages are count), list_types (list and pageblock agree; 6.12 and
@@ -45,6 +56,8 @@ class Snapshot:
                      or whose block was claimed since, does
         zones        [{node, zone, how, walk_ns, lock_ns, free_blocks, lists_moved,
                      pcps_moved, pcps_refused}]; how is
+                     "precopied"  exact: copied beforehand, brought up to the cut while its lock
+                                or all CPUs were held
                      "locked"   exact: walked under the zone's lock
                      "still"    exact: walked without it, unchanged from the cut to the end
                      "pieces"   too large for max_ms: list by list, each exact at its own time
@@ -54,5 +67,7 @@ class Snapshot:
                      lock_ns is the longest time its lock was held; PCPs that moved and
                      refused ones have no pcp_page rows
         """
+    def hold_only(self, ns: int) -> list[tuple[int, int]]:
+        """Hold all CPUs for so long without any work: (ns, part that it ran) of each."""
     def close(self) -> None:
         """Unload. It frees megabytes: do it outside the recorded window."""

@@ -14,11 +14,17 @@ Refused = CollectorError
 cdef extern from "snapshot.h" nogil:
     enum:
         SNAPSHOT_TABLES
+    enum snapshot_way:
+        SNAPSHOT_SHORT
+        SNAPSHOT_LOCK
     enum snapshot_how:
         SNAPSHOT_LOCKED
         SNAPSHOT_STILL
         SNAPSHOT_PIECES
         SNAPSHOT_REFUSED
+        SNAPSHOT_PRECOPIED
+    struct freezer_hold:
+        uint64_t ns, ran_ns
     struct snapshot_zone:
         uint16_t node
         uint8_t zone
@@ -37,7 +43,10 @@ cdef extern from "snapshot.h" nogil:
         bint marked
         int cut_cpu, cut_tid, cut_order
         uint64_t held_ns
-        int cpus, held, attempts
+        const freezer_hold *holds
+        const uint64_t *locks
+        uint32_t nr_holds, nr_locks
+        int cpus, held, attempts, meetings
         bint exact
         snapshot_checks checks
         uint32_t nr_zones
@@ -45,15 +54,17 @@ cdef extern from "snapshot.h" nogil:
         batch *tables[SNAPSHOT_TABLES]
     struct snapshot:
         pass
-    int snapshot_new(snapshot **out, unsigned int max_ms, error *err)
+    int snapshot_new(snapshot **out, snapshot_way way, unsigned int max_us, error *err)
     void snapshot_free(snapshot *s)
     int snapshot_take(snapshot *s, uint16_t nr, snapshot_result *out, error *err)
+    const freezer_hold *snapshot_hold_only(snapshot *s, uint64_t ns, uint32_t *nr)
 
 cdef dict HOW = {
     SNAPSHOT_LOCKED: "locked",
     SNAPSHOT_STILL: "still",
     SNAPSHOT_PIECES: "pieces",
     SNAPSHOT_REFUSED: "refused",
+    SNAPSHOT_PRECOPIED: "precopied",
 }
 
 
@@ -69,6 +80,10 @@ cdef dict zone_facts(const snapshot_zone *zone):
         "pcps_moved": zone.pcps_moved,
         "pcps_refused": zone.pcps_refused,
     }
+
+
+cdef list hold_pairs(const freezer_hold *holds, uint32_t nr):
+    return [(holds[i].ns, holds[i].ran_ns) for i in range(nr) if holds[i].ns]
 
 
 cdef dict facts(const snapshot_result *result):
@@ -91,6 +106,7 @@ cdef dict facts(const snapshot_result *result):
         "held_cpus": result.held,
         "held_ns": result.held_ns,
         "attempts": result.attempts,
+        "meetings": result.meetings,
         "checks": compared | {"pcp_types": result.checks.pcp_types},
         "mismatches": {name: wrong for name, (done, wrong) in checks.items() if wrong},
         "pcp_types_differ": result.checks.pcp_types_differ,
@@ -101,12 +117,18 @@ cdef dict facts(const snapshot_result *result):
 cdef class Snapshot:
     cdef snapshot *c
 
-    def __init__(self, unsigned int max_ms=20):
+    cdef readonly list holds, locks
+
+    def __init__(self, double max_ms=0.2, bint locked=False):
         cdef error err
         cdef int ret
+        cdef snapshot_way way = SNAPSHOT_LOCK if locked else SNAPSHOT_SHORT
+        cdef unsigned int max_us = <unsigned int>(max_ms * 1000 + 0.5)
         self.close()
+        self.holds = []
+        self.locks = []
         with nogil:
-            ret = snapshot_new(&self.c, max_ms, &err)
+            ret = snapshot_new(&self.c, way, max_us, &err)
         check(ret, &err)
 
     def take(self, uint16_t snapshot):
@@ -122,7 +144,18 @@ cdef class Snapshot:
         for i in range(SNAPSHOT_TABLES):
             name = result.tables[i].table.name.decode()
             tables.append((name, owned(result.tables[i])))
+        self.holds = hold_pairs(result.holds, result.nr_holds)
+        self.locks = [result.locks[i] for i in range(result.nr_locks)]
         return facts(&result), tables
+
+    def hold_only(self, uint64_t ns):
+        cdef const freezer_hold *holds
+        cdef uint32_t nr
+        if not self.c:
+            raise ValueError("the snapshot is closed")
+        with nogil:
+            holds = snapshot_hold_only(self.c, ns, &nr)
+        return hold_pairs(holds, nr)
 
     def close(self):
         snapshot_free(self.c)

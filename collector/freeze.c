@@ -20,7 +20,11 @@ enum {
 	GATHER_MS = 20,       /* how long the leader waits for the others to spin */
 	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
 	CLOSED = 1 << 30,
+	LEAD_NS = 1000000,   /* from the call of a meeting to its moment ... */
+	PREPARE_NS = 350000, /* ... and from the begin of the preparation */
 };
+
+enum outcome { OPEN, CUT, CALLED_OFF };
 
 struct worker {
 	struct freezer *freezer;
@@ -45,6 +49,13 @@ struct freezer {
 	atomic_bool first_done, over;
 	atomic_int each_begun; /* held workers, plus CLOSED when no more may begin */
 	atomic_int each_done;
+
+	/* One meeting; uses leader, called and gathered too. */
+	const struct freezer_meeting *meeting; /* NULL: a freeze */
+	struct freezer_hold *holds;
+	uint64_t moment_ns;
+	atomic_int outcome; /* enum outcome */
+	atomic_int left;    /* threads that are done */
 };
 
 static uint64_t now_ns(void)
@@ -106,6 +117,99 @@ static void lead(struct freezer *f)
 	atomic_store(&f->over, true);
 }
 
+static uint64_t ran_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void sleep_until(uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+static struct freezer_hold hold_since(const struct freezer_hold *begin)
+{
+	return (struct freezer_hold){now_ns() - begin->ns, ran_ns() - begin->ran_ns};
+}
+
+static void call_off(struct freezer *f)
+{
+	int open = OPEN;
+
+	atomic_compare_exchange_strong(&f->outcome, &open, CALLED_OFF);
+}
+
+/* Wait until the counter has reached `nr`; false if the time came first. */
+static bool wait_for_all(atomic_int *counter, int nr, uint64_t until_ns)
+{
+	do {
+		for (int i = 0; i < SPINS_PER_LOOK; i++) {
+			if (atomic_load(counter) >= nr)
+				return true;
+			spin();
+		}
+	} while (now_ns() < until_ns);
+	return false;
+}
+
+static void hold_meeting(struct freezer *f, int nr)
+{
+	const struct freezer_meeting *meeting = f->meeting;
+	uint64_t limit = f->moment_ns + meeting->limit_ns;
+	bool leads = f->leader == nr;
+	int open = OPEN;
+
+	meeting->arrive(meeting->arg, nr);
+	atomic_fetch_add(&f->gathered, 1);
+	if (leads) {
+		if (!wait_for_all(&f->gathered, f->called + 1, f->moment_ns + meeting->gather_ns) ||
+		    atomic_load(&f->outcome) != OPEN) {
+			call_off(f);
+			return;
+		}
+		meeting->cut(meeting->arg);
+		atomic_compare_exchange_strong(&f->outcome, &open, CUT);
+		meeting->beside(meeting->arg, nr);
+	} else {
+		meeting->beside(meeting->arg, nr);
+		if (!wait_for_all(&f->outcome, CUT, limit))
+			call_off(f);
+	}
+	if (atomic_load(&f->outcome) == CUT) {
+		meeting->leave(meeting->arg, nr);
+		atomic_fetch_add(&f->left, 1);
+		wait_for_all(&f->left, f->called + 1, limit);
+	}
+}
+
+static void meet(struct freezer *f, int nr)
+{
+	const struct freezer_meeting *meeting = f->meeting;
+	struct freezer_hold begin;
+
+	f->holds[2 * nr] = f->holds[2 * nr + 1] = (struct freezer_hold){0};
+	sleep_until(f->moment_ns - PREPARE_NS);
+	begin = (struct freezer_hold){now_ns(), ran_ns()};
+	if (!meeting->prepare(meeting->arg, nr))
+		call_off(f);
+	f->holds[2 * nr] = hold_since(&begin);
+	if (atomic_load(&f->outcome) != OPEN)
+		return;
+	sleep_until(f->moment_ns);
+	begin = (struct freezer_hold){now_ns(), ran_ns()};
+	if (begin.ns > f->moment_ns + meeting->gather_ns)
+		call_off(f);
+	else if (atomic_load(&f->outcome) == OPEN)
+		hold_meeting(f, nr);
+	f->holds[2 * nr + 1] = hold_since(&begin);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -121,7 +225,9 @@ static void *work(void *arg)
 			;
 		if (f->leader < 0)
 			return NULL;
-		if (f->leader == nr)
+		if (f->meeting)
+			meet(f, nr);
+		else if (f->leader == nr)
 			lead(f);
 		else
 			follow(f);
@@ -175,7 +281,8 @@ int freezer_new(struct freezer **out, struct error *err)
 	sem_init(&f->ready, 0, 0);
 	f->workers = calloc((size_t)nr_cpus, sizeof(*f->workers));
 	f->cpus = calloc((size_t)nr_cpus, sizeof(*f->cpus));
-	if (!f->workers || !f->cpus) {
+	f->holds = calloc(2 * (size_t)nr_cpus, sizeof(*f->holds));
+	if (!f->workers || !f->cpus || !f->holds) {
 		freezer_free(f);
 		return fail(err, ENOMEM, "no memory for %ld threads", nr_cpus);
 	}
@@ -203,6 +310,7 @@ void freezer_free(struct freezer *f)
 	sem_destroy(&f->ready);
 	free(f->workers);
 	free(f->cpus);
+	free(f->holds);
 	free(f);
 }
 
@@ -212,10 +320,23 @@ const struct freezer_cpu *freezer_cpus(const struct freezer *f, int *nr)
 	return f->cpus;
 }
 
+/* Wake the threads that take part, and wait until all sleep again. */
+static void wake_and_wait(struct freezer *f)
+{
+	for (int i = 0; i < f->nr; i++)
+		if (f->called && i != f->leader)
+			sem_post(&f->workers[i].wake);
+	sem_post(&f->workers[f->leader].wake);
+	for (int i = 0; i < f->called + 1; i++)
+		while (sem_wait(&f->ready))
+			;
+}
+
 int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms)
 {
 	f->leader = nr;
 	f->work = work;
+	f->meeting = NULL;
 	f->limit_ns = now_ns() + (uint64_t)limit_ms * 1000000;
 	f->called = f->realtime ? f->nr - 1 : 0;
 	atomic_store(&f->gathered, 0);
@@ -223,12 +344,29 @@ int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int 
 	atomic_store(&f->each_begun, 0);
 	atomic_store(&f->each_done, 0);
 	atomic_store(&f->over, false);
-	for (int i = 0; i < f->nr; i++)
-		if (f->called && i != nr)
-			sem_post(&f->workers[i].wake);
-	sem_post(&f->workers[nr].wake);
-	for (int i = 0; i < f->called + 1; i++)
-		while (sem_wait(&f->ready))
-			;
+	wake_and_wait(f);
 	return f->nr_held;
+}
+
+bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeting)
+{
+	f->leader = nr;
+	f->meeting = meeting;
+	f->called = f->realtime ? f->nr - 1 : 0;
+	f->moment_ns = now_ns() + LEAD_NS;
+	atomic_store(&f->gathered, 0);
+	atomic_store(&f->left, 0);
+	atomic_store(&f->outcome, OPEN);
+	wake_and_wait(f);
+	return atomic_load(&f->left) == f->called + 1;
+}
+
+const struct freezer_hold *freezer_holds(const struct freezer *f)
+{
+	return f->holds;
+}
+
+bool freezer_holds_all(const struct freezer *f)
+{
+	return f->realtime;
 }

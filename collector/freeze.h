@@ -10,6 +10,9 @@
 
 #include "error.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct freezer;
 
 struct freezer_cpu {
@@ -38,3 +41,36 @@ struct freezer_work {
  * besides the leader's.
  */
 int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms);
+
+/* How long a thread kept its CPU from everything else, and how much of that it really ran. */
+struct freezer_hold {
+	uint64_t ns,
+		ran_ns; /* ran_ns: without time that a hypervisor took, where the kernel knows it */
+};
+
+/*
+ * A meeting: all threads sleep until the same moment, so that each holds its CPU only for the
+ * meeting itself. `nr` is the index of the thread's CPU in freezer_cpus().
+ */
+struct freezer_meeting {
+	bool (*prepare)(void *arg, int nr); /* each alone, shortly before; false: call it off */
+	void (*arrive)(void *arg, int nr);  /* each, before the cut */
+	void (*cut)(void *arg);             /* the leader, once all have arrived */
+	void (*beside)(void *arg, int nr);  /* each: the leader after the cut, others beside it */
+	void (*leave)(void *arg, int nr);   /* each, after the cut, before any CPU is released */
+	void *arg;
+	uint64_t gather_ns; /* how long the first to arrive waits for the last */
+	uint64_t limit_ns;  /* after the moment, all leave: those that still wait call it off */
+};
+
+/*
+ * Hold a meeting that cpus[nr] leads. False: it was called off; `cut` may have run or not.
+ * freezer_holds() has the holds of the last meeting.
+ */
+bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeting);
+
+/* Two per CPU: of `prepare`, and of the meeting; 0 ns where there was none. */
+const struct freezer_hold *freezer_holds(const struct freezer *f);
+
+/* Whether a meeting holds every CPU of freezer_cpus(): only with real-time priority. */
+bool freezer_holds_all(const struct freezer *f);

@@ -11,7 +11,8 @@
  *   piece             one list alone, for zones too large to walk at once
  *
  * snapshot.c runs them; snapshot.h explains why the result is exact. snapshot_find.bpf.h holds
- * the first two programs, snapshot_maps.bpf.h the maps.
+ * the first two programs, snapshot_maps.bpf.h the maps, snapshot_precopy.bpf.h the programs of a
+ * snapshot that copies the lists beforehand.
  */
 #include "snapshot_find.bpf.h"
 #include "snapshot_maps.bpf.h"
@@ -34,6 +35,23 @@ static void copy_pcp(struct pcp_image *pi, __u64 address, bool after)
 
 	if (size <= SNAPSHOT_MAX_PCP_SIZE)
 		bpf_probe_read_kernel(after ? pi->after : pi->before, size, (void *)address);
+}
+
+/* The copy of one PCP, with the CPU's counter differences. `i` counts (zone, cpu). */
+static bool copy_pcp_of(__u32 i, bool after)
+{
+	const __u32 stat_size = bpf_core_type_size(struct per_cpu_zonestat);
+	__u32 cpu = i % control.nr_cpus, z = i / control.nr_cpus;
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
+	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+
+	if (!pi || !place || !offset)
+		return false;
+	copy_pcp(pi, place->pcp + *offset, after);
+	if (!after && stat_size <= SNAPSHOT_MAX_STAT_SIZE)
+		bpf_probe_read_kernel(pi->stat, stat_size, (void *)(place->stat + *offset));
+	return true;
 }
 
 struct bits_copy {
@@ -80,13 +98,15 @@ static bool copy_bits(const struct zone_place *place, bool after, __u64 deadline
 	return !copy.late;
 }
 
+enum { MAX_LOOPS = 8 << 20 }; /* limit of bpf_loop */
+
+#include "snapshot_precopy.bpf.h"
+
 struct list_walk {
 	__u64 node, head, deadline;
 	__u32 used; /* entries of `nodes` */
 	__u32 end;
 };
-
-enum { MAX_LOOPS = 8 << 20 }; /* limit of bpf_loop */
 
 static long step(__u32 i, struct list_walk *w)
 {
@@ -264,21 +284,9 @@ static long copy_one_zone(__u32 z, void *unused)
 	return 0;
 }
 
-/* `i` counts (zone, cpu), as in the map `pcps`. */
 static long copy_one_pcp(__u32 i, void *unused)
 {
-	const __u32 stat_size = bpf_core_type_size(struct per_cpu_zonestat);
-	__u32 cpu = i % control.nr_cpus, z = i / control.nr_cpus;
-	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
-	struct pcp_image *pi = bpf_map_lookup_elem(&pcps, &i);
-	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
-
-	if (!pi || !place || !offset)
-		return 1;
-	copy_pcp(pi, place->pcp + *offset, false);
-	if (stat_size <= SNAPSHOT_MAX_STAT_SIZE)
-		bpf_probe_read_kernel(pi->stat, stat_size, (void *)(place->stat + *offset));
-	return 0;
+	return !copy_pcp_of(i, false);
 }
 
 static void copy_all(void)
@@ -327,7 +335,7 @@ static long walk_own_pcp(__u32 z, __u64 *deadline)
 SEC("tp_btf/mm_page_alloc_zone_locked")
 int cut(__u64 *ctx)
 {
-	__u64 page, deadline;
+	__u64 page = 0, deadline;
 
 	if (!control.armed_tid || control.armed_tid != (__u32)bpf_get_current_pid_tgid() ||
 	    control.armed_order != (__u32)ctx[1])

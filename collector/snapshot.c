@@ -60,7 +60,7 @@ struct attempt {
 	uint64_t begin_ns, held_ns;
 };
 
-static uint64_t now_ns(void)
+uint64_t snapshot_now_ns(void)
 {
 	struct timespec ts;
 
@@ -73,7 +73,7 @@ static void cut(void *arg)
 	struct attempt *a = arg;
 	struct control *c = a->s->control;
 
-	a->begin_ns = now_ns();
+	a->begin_ns = snapshot_now_ns();
 	__atomic_store_n(&c->armed_tid, (uint32_t)a->tid, __ATOMIC_SEQ_CST);
 	/* Any attribute will do, existing or not. */
 	(void)!getxattr("/", "user.pagetape", a->s->trigger_buffer, TRIGGER_SIZE);
@@ -92,7 +92,7 @@ static void walk_all(void *arg)
 	snapshot_run(a->s, "walk_zones");
 	snapshot_run(a->s, "walk_own");
 	snapshot_run(a->s, "walk_pcps");
-	a->held_ns = now_ns() - a->begin_ns;
+	a->held_ns = snapshot_now_ns() - a->begin_ns;
 }
 
 static void walk_own(void *arg)
@@ -195,11 +195,17 @@ static bool attempt_settled(const struct snapshot *s, int attempts)
 	return !left_out || (attempts > 1 && !fits(s));
 }
 
+/* For how long a freeze may last. */
+static int limit_ms(const struct snapshot *s)
+{
+	return (int)(s->max_ns / 1000000) + GATHER_LIMIT_MS;
+}
+
 static void walk_held_piece(void *arg)
 {
 	struct snapshot *s = arg;
 
-	s->control->deadline_ns = now_ns() + s->max_ns;
+	s->control->deadline_ns = snapshot_now_ns() + s->max_ns;
 	snapshot_run(s, "piece");
 }
 
@@ -227,7 +233,7 @@ static void take_piece(struct snapshot *s, uint32_t z, uint32_t nr)
 			c->deadline_ns = UINT64_MAX;
 			snapshot_run(s, "piece");
 		} else if (list->nr * s->node_ns <= s->max_ns) {
-			freezer_run(s->freezer, 0, &held, (int)s->max_ms + GATHER_LIMIT_MS);
+			freezer_run(s->freezer, 0, &held, limit_ms(s));
 		}
 		if (list_still(&s->images, z, nr) || list->end == WALK_FULL)
 			break;
@@ -241,7 +247,7 @@ static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *m
 	struct zone_image *zi = &s->images.zones[z];
 
 	memset(zi->list, 0, sizeof(zi->list));
-	zi->begin_ns = now_ns();
+	zi->begin_ns = snapshot_now_ns();
 	for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++) {
 		if (!list_exists(&s->images, list))
 			continue;
@@ -253,7 +259,7 @@ static enum snapshot_how take_pieces(struct snapshot *s, uint32_t z, uint32_t *m
 			++*moved;
 		}
 	}
-	zi->end_ns = now_ns();
+	zi->end_ns = snapshot_now_ns();
 	return SNAPSHOT_PIECES;
 }
 
@@ -316,21 +322,13 @@ static int refresh(struct snapshot *s, struct error *err)
 	return 0;
 }
 
-int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err)
+/* The walks that hold the lock or the CPUs. */
+static int locked_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out,
+		       struct error *err)
 {
 	struct control *c = s->control;
-	struct bpf_link *link;
-	int ret = refresh(s, err);
 
-	if (ret)
-		return ret;
-	/* Attach only now: the attached program slows every other allocation a little. */
-	link = bpf_program__attach(bpf_object__find_program_by_name(s->object, "cut"));
-	if (!link)
-		return fail(err, errno, "cannot attach to mm_page_alloc_zone_locked: %s",
-			    strerror(errno));
-	*out = (struct snapshot_result){0};
-	memset(s->zones, 0, c->nr_zones * sizeof(*s->zones));
+	s->images.nodes = s->maps[NODES].memory;
 	do {
 		int cpu = choose_cpu(s), nr_cpus;
 		const struct freezer_cpu *cpus = freezer_cpus(s->freezer, &nr_cpus);
@@ -338,24 +336,42 @@ int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, 
 		const struct freezer_work work = {cut, walk_all, walk_own, &attempt};
 
 		clear_images(s);
-		out->held =
-			freezer_run(s->freezer, cpu, &work, (int)(2 * s->max_ms + GATHER_LIMIT_MS));
+		out->held = freezer_run(s->freezer, cpu, &work, 2 * limit_ms(s));
 		out->cut_tid = attempt.tid;
 		out->attempts++;
 		note_cost(s, attempt.held_ns, out);
 		learn_node_time(s);
 	} while (!attempt_settled(s, out->attempts) && out->attempts < MAX_ATTEMPTS);
-	bpf_link__destroy(link);
 
-	for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
-		out->cpus += s->online[cpu];
 	out->cut_ns = c->cut_ns;
 	out->cut_pfn = c->cut_pfn;
 	out->marked = c->cut_pfn != 0;
 	out->cut_cpu = (int)c->cut_cpu;
 	out->cut_order = (int)c->armed_order;
 	settle(s);
-	out->nr_zones = c->nr_zones;
-	out->zones = s->zones;
 	return snapshot_rows(&s->images, nr, s->zones, out, err);
+}
+
+int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err)
+{
+	struct control *c = s->control;
+	struct bpf_link *links[MAX_EVENTS] = {NULL};
+	int ret = refresh(s, err);
+
+	if (ret)
+		return ret;
+	/* Attach only now: an attached program slows each of its events a little. */
+	ret = snapshot_attach(s, links, err);
+	if (ret)
+		return ret;
+	*out = (struct snapshot_result){
+		.zones = s->zones, .nr_zones = c->nr_zones, .holds = s->holds, .locks = s->locks};
+	for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
+		out->cpus += s->online[cpu];
+	memset(s->zones, 0, c->nr_zones * sizeof(*s->zones));
+	ret = s->way == SNAPSHOT_SHORT ? precopy_take(s, nr, out, err)
+				       : locked_take(s, nr, out, err);
+	for (int i = 0; i < MAX_EVENTS; i++)
+		bpf_link__destroy(links[i]);
+	return ret;
 }

@@ -127,8 +127,6 @@ static long add_pcp_count(__u32 cpu, struct pcp_sum *sum)
 	return 0;
 }
 
-enum { PAGE_SIZE = 4096 }; /* snapshot.c refuses any other */
-
 /* Address of the struct mem_section of section `nr`, 0 for none (SPARSEMEM_EXTREME). */
 static __u64 section_address(__u64 nr)
 {

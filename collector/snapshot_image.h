@@ -10,6 +10,8 @@
 
 #include <linux/types.h>
 
+enum { PAGE_SIZE = 4096 }; /* snapshot_load.c refuses any other */
+
 enum {
 	SNAPSHOT_MAX_ZONES_PER_NODE = 8, /* MAX_NR_ZONES is at most 6 */
 	SNAPSHOT_MAX_ZONES = 320,        /* 64 nodes */
@@ -22,6 +24,8 @@ enum {
 	SNAPSHOT_MAX_STAT_SIZE = 128,    /* sizeof(struct per_cpu_zonestat) */
 	SNAPSHOT_MAX_BITS = 512,         /* bytes of pageblock bits of a section */
 	SNAPSHOT_VMCOREINFO_SIZE = 4132, /* note header, "VMCOREINFO", one page */
+	SNAPSHOT_PAGE_BYTES = 64,        /* of struct page: its links, order and type lie in them */
+	SNAPSHOT_NO_SECTION = 0xffffffff,
 };
 
 /* Where a field lies in its struct. Size 0: this kernel has no such field. */
@@ -102,6 +106,7 @@ enum walk_end {
 	WALK_ASTRAY, /* more entries than the counter allows, or an unreadable one */
 	WALK_LATE,   /* the allowed time was used up */
 	WALK_FULL,   /* no room in `nodes` */
+	WALK_KNOWN,  /* reached an entry that the image has, and that no event touched since */
 };
 
 /* One walked list: its entries are nodes[first .. first + nr), head first. */
@@ -138,6 +143,68 @@ struct section_image {
 	__u64 mem_map; /* section_mem_map without its flags, 0 for a hole */
 	__u8 before[SNAPSHOT_MAX_BITS];
 	__u8 after[SNAPSHOT_MAX_BITS];
+};
+
+/*
+ * The image of a precopied snapshot, and what may have changed since, by page: 64 pages in one
+ * element, a bit each. `touched` has two sets, which take turns: see snapshot_precopy.bpf.h.
+ */
+struct page_bits {
+	__u64 in_image; /* on a free list */
+	__u64 in_pcp;   /* on a list of a PCP */
+	__u64 touched[2];
+};
+
+enum { TOUCH_AGAIN = 1 }; /* the event comes before the change: do not settle it at once */
+
+/* One touched page of the image. */
+struct touch {
+	__u64 pfn;
+	__u32 flags; /* TOUCH_AGAIN */
+	__u32 state; /* at the cut: 1 + order of the free block that starts there; 0: none does */
+};
+
+/* Pageblocks whose type an allocation changed. */
+struct claim {
+	__u64 pfn;         /* first page of the pageblock */
+	__u32 zone_at_cut; /* 1 + index of the zone that was at its cut when `bits` was read; 0:
+			      none */
+	__u32 bits;        /* the pageblock's bits at the cut */
+};
+
+/* Entries of one list in a row, first visited first: nodes[first .. first + nr). */
+struct segment {
+	__u32 list; /* snapshot_list_of_zone(), snapshot_list_of_pcp() */
+	__u32 first, nr;
+	__u16 end;      /* enum walk_end */
+	__u16 backward; /* from the tail of the list */
+	__u64 known;    /* with WALK_KNOWN: that entry, and the one after it in walking direction */
+	__u64 beyond;
+};
+
+static inline __u32 snapshot_list_of_zone(__u32 zone, __u32 list)
+{
+	return zone * SNAPSHOT_MAX_LISTS + list;
+}
+
+static inline __u32 snapshot_list_of_pcp(__u32 nr_zones, __u32 pcp, __u32 list)
+{
+	return nr_zones * SNAPSHOT_MAX_LISTS + pcp * SNAPSHOT_MAX_PCP_LISTS + list;
+}
+
+/* Context of the programs of a precopied snapshot. */
+struct precopy_args {
+	__u32 zone; /* index in `places` */
+	__u32 cpu;  /* of the PCP */
+	__u32 list; /* copy_list: index in the image's `list` */
+	__u32 is_pcp;
+	__u32 strict; /* nothing else runs: any contradiction ends the walk */
+	__u32 after;  /* which copy of the pair */
+	__u64 deadline_ns;
+
+	__u32 first, used; /* copy_list: where it goes on; copy_ends: `used` is the most entries */
+	__u32 backs;
+	__u32 end; /* result, enum walk_end: WALK_WHOLE if all lists are done */
 };
 
 struct zone_place {
@@ -193,4 +260,22 @@ struct control {
 	__u32 piece_list; /* index in zone_image.list; with 0 the pageblock bits are copied too */
 
 	__u64 nr_nodes_used; /* entries of `nodes` in use or reserved */
+
+	/* A precopied snapshot. Set by user space: */
+	__u64 max_nodes, max_touches, max_claims, max_segments; /* sizes of the maps */
+	__u32 block_bits;                                       /* kept for each pageblock */
+	__u32 thp_order;                                        /* that PCPs hold; 0: none */
+	__u32 pageblock_order;
+	__u32 epoch;         /* bit 0: the set of page_bits.touched that events use */
+	__u64 touches_until; /* settle: up to this entry of `touches` */
+	__u64 claims_from;   /* nr_claims before the first copies of the pageblocks' bits */
+	/* Set by the programs: */
+	__u64 nr_touches, nr_claims, nr_segments; /* may exceed the maps: then some are lost */
+	__u64 nr_settled;  /* entries of `touches` that need no look any more */
+	__u64 cut_touches; /* nr_touches and nr_claims at the cut */
+	__u64 cut_claims;
+	__u32 buddy_type; /* page_type of a free block's first page */
+	__u32 buddy_votes;
+	__u32 page_fields; /* 0: struct page has not the fields that a precopied snapshot needs */
+	__u32 cut_end;     /* enum walk_end, of the lists walked at the cut */
 };

@@ -6,16 +6,32 @@
 #pragma once
 
 #include "freeze.h"
+#include "snapshot_precopy.h"
 #include "snapshot_still.h"
 
 #include <bpf/libbpf.h>
 
-enum { PAGE_SIZE = 4096, TRIGGER_ORDER = 4 /* above the costly orders: no PCP has such pages */ };
+enum { TRIGGER_ORDER = 4 /* above the costly orders: no PCP has such pages */ };
 
 /* XATTR_SIZE_MAX: getxattr() makes the kernel allocate so much in one piece, and free it. */
 enum { TRIGGER_SIZE = PAGE_SIZE << TRIGGER_ORDER };
 
-enum map_nr { CONTROL, PLACES, ZONES, PCPS, SECTIONS, NODES, NR_MAPS };
+enum map_nr {
+	CONTROL,
+	PLACES,
+	ZONES,
+	PCPS,
+	SECTIONS,
+	NODES,
+	PAGE_BITS,
+	SECTION_BITS,
+	TOUCHES,
+	CLAIMS,
+	SEGMENTS,
+	NR_MAPS
+};
+
+enum { MAX_EVENTS = 6 };
 
 struct mapping {
 	void *memory;
@@ -28,12 +44,18 @@ struct snapshot {
 	struct snapshot_images images;
 	struct control *control; /* the map; images.control without const */
 	struct freezer *freezer;
+	enum snapshot_way way;
 	uint64_t max_ns;
-	unsigned int max_ms;
 	uint64_t node_ns; /* measured time per list entry */
 	struct snapshot_zone *zones;
 	uint8_t *online;
 	char *trigger_buffer;
+
+	/* Of a precopied snapshot. */
+	int leader; /* index of its CPU in freezer_cpus() */
+	struct joined joined;
+	struct freezer_hold *holds;
+	uint64_t *locks;
 };
 
 /* Read a small text file into `text`, cut at `size`. 0 or -errno. */
@@ -41,6 +63,15 @@ int snapshot_read_text(const char *path, char *text, size_t size);
 
 /* Run one of the SEC("syscall") programs. */
 void snapshot_run(struct snapshot *s, const char *name);
+
+/* The same with a context, which the program may change. */
+void snapshot_run_with(struct snapshot *s, const char *name, void *context, size_t size);
+
+/* CLOCK_MONOTONIC, the clock of the programs. */
+uint64_t snapshot_now_ns(void);
+
+/* Attach the programs on events, all or none. -errno. */
+int snapshot_attach(struct snapshot *s, struct bpf_link *links[MAX_EVENTS], struct error *err);
 
 /* Memory sections that the zone reaches into. */
 uint32_t snapshot_sections(const struct control *c, const struct zone_place *place);

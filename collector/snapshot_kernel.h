@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* Only the fields that are read; libbpf finds their real offsets. */
+/* Only the fields that are read; libbpf finds their real offsets, and the lengths of arrays. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct list_head {
@@ -13,10 +13,12 @@ struct list_head {
 
 struct page {
 	struct list_head lru;
+	unsigned long private;
+	unsigned int page_type;
 };
 
 struct free_area {
-	struct list_head free_list[1];
+	struct list_head free_list[6];
 	unsigned long nr_free;
 };
 
@@ -33,7 +35,7 @@ struct per_cpu_pages {
 	int count, high, high_min, high_max, batch;
 	__u8 flags, alloc_factor, expire;
 	short free_factor, free_count;
-	struct list_head lists[1];
+	struct list_head lists[14];
 };
 
 struct per_cpu_zonestat {
@@ -51,10 +53,10 @@ struct zone {
 	atomic_long_t managed_pages;
 	unsigned long spanned_pages, present_pages;
 	const char *name;
-	struct free_area free_area[1];
+	struct free_area free_area[11];
 	unsigned long flags;
 	struct spinlock lock;
-	atomic_long_t vm_stat[1];
+	atomic_long_t vm_stat[4];
 };
 
 struct pglist_data {

@@ -167,7 +167,7 @@ void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 	const struct pcp_image *pi = &im->pcps[i];
 	struct snapshot_checks *checks = &w->out->checks;
 	unsigned int types = (unsigned int)im->control->layout.MIGRATE_PCPTYPES_;
-	bool whole = w->zones[z].how == SNAPSHOT_LOCKED || w->zones[z].how == SNAPSHOT_STILL;
+	bool whole = is_one_instant(w->zones[z].how);
 	uint64_t pages = 0;
 
 	if (!pcp_still(im, i))

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -22,11 +23,23 @@ enum {
 	SPARE_NODES = 256 << 10,
 	MAX_NODES = 32 << 20, /* most list entries: 256 MiB */
 	LOG_SIZE = 1 << 20,
+	MAX_CLAIMS = 16 << 10,
+};
+
+/* What the sizes of the maps depend on. */
+struct sizes {
+	uint32_t sections;     /* of all zones */
+	uint32_t last_section; /* its number */
+	uint64_t entries;      /* of all lists, when they were counted */
 };
 
 static const char *const map_names[NR_MAPS] = {
-	[CONTROL] = ".bss", [PLACES] = "places",     [ZONES] = "zones",
-	[PCPS] = "pcps",    [SECTIONS] = "sections", [NODES] = "nodes",
+	[CONTROL] = ".bss",        [PLACES] = "places",
+	[ZONES] = "zones",         [PCPS] = "pcps",
+	[SECTIONS] = "sections",   [NODES] = "nodes",
+	[PAGE_BITS] = "page_bits", [SECTION_BITS] = "section_bits",
+	[TOUCHES] = "touches",     [CLAIMS] = "claims",
+	[SEGMENTS] = "segments",
 };
 
 int snapshot_read_text(const char *path, char *text, size_t size)
@@ -193,10 +206,15 @@ static int load_object(struct snapshot *s, const char *log, struct error *err)
 
 void snapshot_run(struct snapshot *s, const char *name)
 {
-	LIBBPF_OPTS(bpf_test_run_opts, opts);
+	snapshot_run_with(s, name, NULL, 0);
+}
+
+void snapshot_run_with(struct snapshot *s, const char *name, void *context, size_t size)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = context, .ctx_size_in = (uint32_t)size);
 	struct bpf_program *program = bpf_object__find_program_by_name(s->object, name);
 
-	/* It cannot fail: no context, no return value, and the program was loaded. */
+	/* It cannot fail: no return value, and the program was loaded. */
 	assert(program);
 	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
 }
@@ -262,8 +280,8 @@ uint32_t snapshot_sections(const struct control *c, const struct zone_place *pla
 }
 
 /* First load: finds the map sizes of the second load. */
-static int find_sizes(struct snapshot *s, struct control *found, uint32_t *sections,
-		      uint64_t *entries, char *log, struct error *err)
+static int find_sizes(struct snapshot *s, struct control *found, struct sizes *sizes, char *log,
+		      struct error *err)
 {
 	struct bpf_program *program;
 	int ret = open_object(s, log, err);
@@ -286,22 +304,148 @@ static int find_sizes(struct snapshot *s, struct control *found, uint32_t *secti
 	if (ret)
 		return ret;
 	*found = *s->control;
-	*sections = 0;
-	*entries = found->pcp_pages;
+	*sizes = (struct sizes){.entries = found->pcp_pages};
 	for (uint32_t z = 0; z < found->nr_zones; z++) {
-		*sections += snapshot_sections(found, &s->images.places[z]);
-		*entries += s->images.places[z].free_blocks;
+		const struct zone_place *place = &s->images.places[z];
+		uint32_t last =
+			(uint32_t)((place->start_pfn + place->spanned - 1) >> found->section_shift);
+
+		sizes->sections += snapshot_sections(found, place);
+		sizes->entries += place->free_blocks;
+		sizes->last_section = last > sizes->last_section ? last : sizes->last_section;
 	}
 	close_object(s);
 	return 0;
 }
 
+/* The programs on events, by way; all of them are on tracepoints of the page allocator. */
+static const struct {
+	const char *program, *tracepoint;
+	enum snapshot_way way;
+	bool required;
+} events[MAX_EVENTS] = {
+	{"cut", "mm_page_alloc_zone_locked", SNAPSHOT_LOCK, true},
+	{"cut_precopied", "mm_page_alloc_zone_locked", SNAPSHOT_SHORT, true},
+	{"touch_freed", "mm_page_free", SNAPSHOT_SHORT, true},
+	{"touch_drained", "mm_page_pcpu_drain", SNAPSHOT_SHORT, true},
+	{"touch_claimed", "mm_page_alloc_extfrag", SNAPSHOT_SHORT, true},
+	/* Only kernels with CONFIG_COMPACTION have it, and only they isolate free pages. */
+	{"touch_isolated", "mm_compaction_isolate_freepages", SNAPSHOT_SHORT, false},
+};
+
+static bool has_tracepoint(const char *name)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	char type[64];
+	bool found;
+
+	snprintf(type, sizeof(type), "btf_trace_%s", name);
+	found = btf && btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
+	btf__free(btf);
+	return found;
+}
+
+/* Load only what this way runs: a kernel may reject the programs of the other one. */
+static void choose_programs(struct snapshot *s)
+{
+	static const char *const only_short[] = {"learn_buddy_type", "copy_list", "copy_ends",
+						 "settle",           "finish",    "copy_state",
+						 "copy_blocks",      "recheck"};
+	static const char *const only_locked[] = {"walk_own", "walk_zones", "walk_pcps", "piece"};
+	bool is_short = s->way == SNAPSHOT_SHORT;
+
+	bpf_program__set_autoload(bpf_object__find_program_by_name(s->object, "find_vmcoreinfo"),
+				  false);
+	for (size_t i = 0; i < sizeof(only_short) / sizeof(*only_short); i++)
+		bpf_program__set_autoload(
+			bpf_object__find_program_by_name(s->object, only_short[i]), is_short);
+	for (size_t i = 0; i < sizeof(only_locked) / sizeof(*only_locked); i++)
+		bpf_program__set_autoload(
+			bpf_object__find_program_by_name(s->object, only_locked[i]), !is_short);
+	for (int i = 0; i < MAX_EVENTS; i++)
+		bpf_program__set_autoload(
+			bpf_object__find_program_by_name(s->object, events[i].program),
+			events[i].way == s->way &&
+				(events[i].required || has_tracepoint(events[i].tracepoint)));
+}
+
+int snapshot_attach(struct snapshot *s, struct bpf_link *links[MAX_EVENTS], struct error *err)
+{
+	for (int i = 0; i < MAX_EVENTS; i++) {
+		struct bpf_program *program =
+			bpf_object__find_program_by_name(s->object, events[i].program);
+
+		if (!bpf_program__autoload(program))
+			continue;
+		links[i] = bpf_program__attach(program);
+		if (links[i])
+			continue;
+		for (int other = 0; other < i; other++)
+			bpf_link__destroy(links[other]);
+		return fail(err, errno, "cannot attach to %s: %s", events[i].tracepoint,
+			    strerror(errno));
+	}
+	return 0;
+}
+
+/* Pages of a section that one element of page_bits has. */
+enum { PAGES_OF_BITS = 64 };
+
+static uint32_t bits_of_section(const struct control *c)
+{
+	return (uint32_t)((1ull << c->section_shift) / PAGES_OF_BITS);
+}
+
+/* The maps of a precopied snapshot. */
+static void size_precopy_maps(struct snapshot *s, const struct control *found,
+			      const struct sizes *sizes)
+{
+	uint64_t lists =
+		found->nr_zones * (SNAPSHOT_MAX_LISTS + found->nr_cpus * SNAPSHOT_MAX_PCP_LISTS);
+
+	bpf_map__set_max_entries(find_map(s, PAGE_BITS), sizes->sections * bits_of_section(found));
+	bpf_map__set_max_entries(find_map(s, SECTION_BITS), sizes->last_section + 1);
+	bpf_map__set_max_entries(find_map(s, TOUCHES),
+				 (uint32_t)(SPARE_NODES + sizes->entries / 4));
+	bpf_map__set_max_entries(find_map(s, CLAIMS), MAX_CLAIMS);
+	bpf_map__set_max_entries(find_map(s, SEGMENTS), (uint32_t)(8 * lists + MAX_CLAIMS));
+}
+
+/* Give each section its part of page_bits. */
+static void place_sections(struct snapshot *s)
+{
+	struct control *c = s->control;
+	uint64_t *first = s->maps[SECTION_BITS].memory;
+	uint64_t next = 0;
+
+	for (uint32_t i = 0; i < bpf_map__max_entries(find_map(s, SECTION_BITS)); i++)
+		first[i] = SNAPSHOT_NO_SECTION;
+	for (uint32_t z = 0; z < c->nr_zones; z++) {
+		const struct zone_place *place = &s->images.places[z];
+		uint64_t section = place->start_pfn >> c->section_shift;
+
+		for (uint32_t i = 0; i < place->nr_sections; i++) {
+			if (first[section + i] != SNAPSHOT_NO_SECTION)
+				continue;
+			first[section + i] = next;
+			next += bits_of_section(c);
+		}
+	}
+	c->max_nodes = bpf_map__max_entries(find_map(s, NODES));
+	c->max_touches = bpf_map__max_entries(find_map(s, TOUCHES));
+	c->max_claims = bpf_map__max_entries(find_map(s, CLAIMS));
+	c->max_segments = bpf_map__max_entries(find_map(s, SEGMENTS));
+	c->pageblock_order = s->images.pageblock_order;
+	c->block_bits = pageblock_bits(&c->layout);
+	c->thp_order = s->images.thp_order;
+}
+
 /* Second load, with maps of the right size. */
-static int load(struct snapshot *s, const struct control *found, uint32_t sections,
-		uint64_t entries, char *log, struct error *err)
+static int load(struct snapshot *s, const struct control *found, const struct sizes *sizes,
+		char *log, struct error *err)
 {
 	int pageblock_order = find_pageblock_order(err), ret;
-	struct bpf_program *program;
+	uint64_t entries = 2 * sizes->entries + SPARE_NODES;
 	uint32_t next = 0;
 
 	if (pageblock_order < 0)
@@ -309,16 +453,16 @@ static int load(struct snapshot *s, const struct control *found, uint32_t sectio
 	ret = open_object(s, log, err);
 	if (ret)
 		return ret;
-	bpf_object__for_each_program(program, s->object) bpf_program__set_autoload(
-		program, strcmp(bpf_program__name(program), "find_vmcoreinfo"));
-	entries = 2 * entries + SPARE_NODES;
+	choose_programs(s);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "percpu_offset"),
 				 found->nr_cpus);
 	bpf_map__set_max_entries(find_map(s, ZONES), found->nr_zones);
 	bpf_map__set_max_entries(find_map(s, PCPS), found->nr_zones * found->nr_cpus);
-	bpf_map__set_max_entries(find_map(s, SECTIONS), sections);
+	bpf_map__set_max_entries(find_map(s, SECTIONS), sizes->sections);
 	bpf_map__set_max_entries(find_map(s, NODES),
 				 entries < MAX_NODES ? (uint32_t)entries : MAX_NODES);
+	if (s->way == SNAPSHOT_SHORT)
+		size_precopy_maps(s, found, sizes);
 	ret = load_object(s, log, err);
 	if (ret)
 		return ret;
@@ -331,7 +475,7 @@ static int load(struct snapshot *s, const struct control *found, uint32_t sectio
 		place->nr_sections = snapshot_sections(s->control, place);
 		next += place->nr_sections;
 	}
-	if (next > sections || s->control->nr_zones != found->nr_zones)
+	if (next > sizes->sections || s->control->nr_zones != found->nr_zones)
 		return fail(err, ESTALE, "memory was added or removed while loading");
 	s->images.pageblock_order = (unsigned int)pageblock_order;
 	s->images.thp_order = thp_order() >= 0 ? (unsigned int)thp_order() : 0;
@@ -342,16 +486,18 @@ static int load(struct snapshot *s, const struct control *found, uint32_t sectio
 	if (s->control->section_bytes > SNAPSHOT_MAX_BITS)
 		return fail(err, ENOTSUP, "a section has %u bytes of pageblock bits",
 			    s->control->section_bytes);
+	if (s->way == SNAPSHOT_SHORT)
+		place_sections(s);
 	return 0;
 }
 
-int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err)
+int snapshot_new(struct snapshot **out, enum snapshot_way way, unsigned int max_us,
+		 struct error *err)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct control *found = malloc(sizeof(*found));
 	char *log = calloc(1, LOG_SIZE);
-	uint32_t sections;
-	uint64_t entries;
+	struct sizes sizes;
 	int ret = 0;
 
 	*out = NULL;
@@ -366,10 +512,12 @@ int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err)
 		ret = fail(err, ENOTSUP,
 			   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF is "
 			   "needed");
+	if (s)
+		s->way = way;
 	if (!ret)
-		ret = find_sizes(s, found, &sections, &entries, log, err);
+		ret = find_sizes(s, found, &sizes, log, err);
 	if (!ret)
-		ret = load(s, found, sections, entries, log, err);
+		ret = load(s, found, &sizes, log, err);
 	if (!ret)
 		ret = freezer_new(&s->freezer, err);
 	if (!ret) {
@@ -377,7 +525,9 @@ int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err)
 		s->online = calloc(found->nr_cpus, 1);
 		s->images.online = s->online;
 		s->trigger_buffer = malloc(TRIGGER_SIZE);
-		if (!s->zones || !s->online || !s->trigger_buffer)
+		s->holds = calloc(SNAPSHOT_MAX_HOLDS, sizeof(*s->holds));
+		s->locks = calloc(SNAPSHOT_MAX_HOLDS, sizeof(*s->locks));
+		if (!s->zones || !s->online || !s->trigger_buffer || !s->holds || !s->locks)
 			ret = fail(err, ENOMEM, "no memory for %u zones", found->nr_zones);
 	}
 	free(log);
@@ -386,8 +536,7 @@ int snapshot_new(struct snapshot **out, unsigned int max_ms, struct error *err)
 		snapshot_free(s);
 		return ret;
 	}
-	s->max_ms = max_ms;
-	s->max_ns = (uint64_t)max_ms * 1000000;
+	s->max_ns = (uint64_t)max_us * 1000;
 	s->node_ns = FIRST_NODE_NS;
 	*out = s;
 	return 0;
@@ -402,5 +551,8 @@ void snapshot_free(struct snapshot *s)
 	free(s->zones);
 	free(s->online);
 	free(s->trigger_buffer);
+	free(s->holds);
+	free(s->locks);
+	free(s->joined.nodes);
 	free(s);
 }

@@ -35,6 +35,13 @@ static int64_t free_pages_delta(const struct snapshot_images *im, uint32_t z)
 	return sum;
 }
 
+/* The cut is an allocation from this zone, and the zone was copied right in it. */
+static bool at_cut_of_zone(const struct writer *w, uint32_t z)
+{
+	return w->zones[z].how == SNAPSHOT_LOCKED ||
+	       (w->zones[z].how == SNAPSHOT_PRECOPIED && w->im->control->cut_zone == z);
+}
+
 /*
  * The counter of free pages, checked against `pages` on the lists. Before 6.10 the allocation
  * that marks the cut is subtracted only after its tracepoint (rmqueue_buddy, 6.1).
@@ -46,12 +53,12 @@ static uint64_t free_counter(struct writer *w, uint32_t z, uint64_t pages)
 		read_long(w->im->zones[z].before, l->zone.vm_stat, (unsigned int)l->NR_FREE_PAGES_);
 	uint64_t exact = free + (uint64_t)free_pages_delta(w->im, z);
 
-	if (w->zones[z].how == SNAPSHOT_LOCKED && !lists_follow_blocks(l) &&
+	if (at_cut_of_zone(w, z) && !lists_follow_blocks(l) &&
 	    exact == pages + (1ull << w->out->cut_order)) {
 		free -= 1ull << w->out->cut_order;
 		exact = pages;
 	}
-	if (w->zones[z].how == SNAPSHOT_LOCKED || w->zones[z].how == SNAPSHOT_STILL)
+	if (is_one_instant(w->zones[z].how))
 		check(&w->out->checks.free_counters, &w->out->checks.free_counters_wrong,
 		      exact == pages);
 	return free;
@@ -176,15 +183,14 @@ static bool is_exact(const struct snapshot_result *out, const struct snapshot_zo
 	const struct snapshot_checks *checks = &out->checks;
 
 	for (uint32_t z = 0; z < nr_zones; z++)
-		if ((zones[z].how != SNAPSHOT_LOCKED && zones[z].how != SNAPSHOT_STILL) ||
-		    zones[z].pcps_moved || zones[z].pcps_refused)
+		if (!is_one_instant(zones[z].how) || zones[z].pcps_moved || zones[z].pcps_refused)
 			return false;
 	return out->marked &&
 	       !(checks->list_sums_wrong + checks->free_counters_wrong + checks->pcp_sums_wrong +
 		 checks->list_types_wrong + checks->places_wrong);
 }
 
-static void free_tables(struct snapshot_result *out)
+void snapshot_free_tables(struct snapshot_result *out)
 {
 	for (int t = 0; t < SNAPSHOT_TABLES; t++) {
 		batch_free(out->tables[t]);
@@ -202,7 +208,7 @@ static int make_tables(const struct snapshot_images *im, struct snapshot_result 
 		int ret = batch_new(&out->tables[t], table_of[t], rows[t] + 1, err);
 
 		if (ret) {
-			free_tables(out);
+			snapshot_free_tables(out);
 			return ret;
 		}
 		batch_clear(out->tables[t]);
@@ -257,7 +263,7 @@ int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot
 	for (uint32_t z = 0; z < c->nr_zones && !ret; z++)
 		ret = add_rows_of_zone(&w, z, err);
 	if (ret) {
-		free_tables(out);
+		snapshot_free_tables(out);
 		return ret;
 	}
 	out->exact = is_exact(out, zones, c->nr_zones);

@@ -10,3 +10,5 @@
  */
 int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot_zone *zones,
 		  struct snapshot_result *out, struct error *err);
+
+void snapshot_free_tables(struct snapshot_result *out);

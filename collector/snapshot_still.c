@@ -41,8 +41,6 @@ bool zone_whole(const struct snapshot_images *im, uint32_t z)
 bool zone_still(const struct snapshot_images *im, uint32_t z)
 {
 	const struct zone_place *place = &im->places[z];
-	const struct zone_image *zi = &im->zones[z];
-	const struct kernel_layout *l = &im->control->layout;
 
 	for (uint32_t i = 0; i < place->nr_sections; i++) {
 		const struct section_image *si = &im->sections[place->first_section + i];
@@ -50,10 +48,25 @@ bool zone_still(const struct snapshot_images *im, uint32_t z)
 		if (memcmp(si->before, si->after, im->control->section_bytes))
 			return false;
 	}
-	return zone_whole(im, z) && unlocked(zi->before, l->zone.lock) &&
-	       unlocked(zi->after, l->zone.lock) &&
+	return zone_whole(im, z) && zone_counters_still(im, z);
+}
+
+bool zone_counters_still(const struct snapshot_images *im, uint32_t z)
+{
+	const struct zone_image *zi = &im->zones[z];
+	const struct kernel_layout *l = &im->control->layout;
+
+	return unlocked(zi->before, l->zone.lock) && unlocked(zi->after, l->zone.lock) &&
 	       !memcmp(zi->before + l->zone.free_area.offset, zi->after + l->zone.free_area.offset,
 		       l->zone.free_area.size);
+}
+
+bool pcp_counters_still(const struct snapshot_images *im, uint32_t i)
+{
+	const struct pcp_image *pi = &im->pcps[i];
+	const struct kernel_layout *l = &im->control->layout;
+
+	return unlocked(pi->before, l->pcp.lock) && !memcmp(pi->before, pi->after, l->pcp_size);
 }
 
 bool list_still(const struct snapshot_images *im, uint32_t z, uint32_t list)
@@ -78,6 +91,5 @@ bool pcp_still(const struct snapshot_images *im, uint32_t i)
 	for (unsigned int list = 0; list < layout_pcp_lists(l); list++)
 		if (pi->list[list].end != WALK_WHOLE)
 			return false;
-	return pi->walked && unlocked(pi->before, l->pcp.lock) &&
-	       !memcmp(pi->before, pi->after, l->pcp_size);
+	return pi->walked && pcp_counters_still(im, i);
 }

@@ -76,6 +76,12 @@ static inline bool unlocked(const uint8_t *image, struct kernel_field lock)
 /* The zone and its sections' bits did not change between the two copies. */
 bool zone_still(const struct snapshot_images *im, uint32_t z);
 
+/* The same of a precopied snapshot: only the copies of the struct zone are compared. */
+bool zone_counters_still(const struct snapshot_images *im, uint32_t z);
+
+/* The same of a PCP (z * nr_cpus + cpu): only the copies of its struct. */
+bool pcp_counters_still(const struct snapshot_images *im, uint32_t i);
+
 /* The free list did not change between the two copies of its zone, and was walked whole. */
 bool list_still(const struct snapshot_images *im, uint32_t z, uint32_t list);
 

@@ -45,6 +45,12 @@ static inline uint64_t zone_ts(const struct writer *w, uint32_t z)
 	return w->zones[z].how == SNAPSHOT_PIECES ? w->im->zones[z].begin_ns : w->out->cut_ns;
 }
 
+/* The zone's lists show the cut. */
+static inline bool is_one_instant(enum snapshot_how how)
+{
+	return how == SNAPSHOT_LOCKED || how == SNAPSHOT_STILL || how == SNAPSHOT_PRECOPIED;
+}
+
 static inline void check(uint64_t *done, uint64_t *wrong, bool ok)
 {
 	++*done;

@@ -41,7 +41,6 @@ BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 
 # After memory pressure a machine has many free blocks: reading them takes long.
-_EXACT = ("--snapshot-max-ms", "100")
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def record(load: Load, build: Path, work: Path) -> Recording:
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("1")
     with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, _hog(build, load.hog_mib):
-        argv = [BIN / "pagetape", "record", "-o", tape, "--force", *_EXACT, "--"]
+        argv = [BIN / "pagetape", "record", "-o", tape, "--force", "--"]
         subprocess.run([*argv, *load.command(build.absolute(), files)], check=True)
     return Recording(load.name, load.words, load.quiet, tape)
 

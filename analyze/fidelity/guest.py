@@ -68,7 +68,7 @@ busybox mkdir /data/files
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
 {python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
-    --spool-max 4GB --buffer 6MB --snapshot exact --snapshot-max-ms 100 -- \
+    --spool-max 4GB --buffer 6MB --snapshot locked --snapshot-max-ms 100 -- \
     load {load} {seconds} /data/files
 echo $? >/data/status
 busybox sync

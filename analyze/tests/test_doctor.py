@@ -92,7 +92,7 @@ def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str
     """CAP_DAC_OVERRIDE stands for tracefs that is given to the user."""
     out = tmp_path / "t.tape"
     os.chown(tmp_path, NOBODY, NOBODY)
-    record = [*PAGETAPE, "record", "-o", out, "--duration", "0.2", "--snapshot-max-ms", "100"]
+    record = [*PAGETAPE, "record", "-o", out, "--duration", "0.2"]
     command = [*as_nobody("dac_override", *capabilities), *record]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/")
     assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr

@@ -74,7 +74,7 @@ def test_policies_of_processes_are_recorded_where_they_are_wanted(
 
 
 def exact_or_skip() -> None:
-    with contextlib.closing(ExactSnapshots(20)) as snapshots:
+    with contextlib.closing(ExactSnapshots()) as snapshots:
         if snapshots.refused:
             livetest.skip(f"no exact snapshot here: {snapshots.refused}")
 
@@ -83,7 +83,7 @@ def exact_or_skip() -> None:
 def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pagetape: Run) -> None:
     exact_or_skip()
     out, model = tmp_path / "t.tape", tmp_path / "model.tape"
-    args = ("record", "-o", out, "--snapshot-max-ms", 100, "--", *TOUCH)
+    args = ("record", "-o", out, "--", *TOUCH)
     assert pagetape(*args).status == 0
     info = pagetape("info", out, "--json").json
     if info["snapshot"] != "exact":
@@ -120,7 +120,7 @@ def test_a_zone_too_large_for_the_time_allowed_is_reported_and_replayed(
         "for at in range(0, len(m), 8192): m.madvise(mmap.MADV_DONTNEED, at, 4096)\n"
         "sys.exit(subprocess.call(sys.argv[1:]))\n"
     )
-    record = [*PAGETAPE, "record", "-o", out, "--snapshot-max-ms", "1", "--duration", "0.2"]
+    record = [*PAGETAPE, "record", "-o", out, "--snapshot", "locked", "--snapshot-max-ms", "1", "--duration", "0.2"]
     done = subprocess.run([sys.executable, "-c", fragment, *record], stderr=subprocess.PIPE)
     assert done.returncode == 0 and done.stderr.count(b"\n") == 2
     info = pagetape("info", out, "--json").json
@@ -214,7 +214,7 @@ def test_a_rotation_makes_tapes_that_each_stand_alone(tmp_path: Path, pagetape: 
         "-c",
         "import time\nfor i in range(9): x = bytearray(8 << 20); time.sleep(.3)",
     ]
-    args = ("--rotate", "1s", "--snapshot-max-ms", 100, "--keep", "1GB", "--", *touch)
+    args = ("--rotate", "1s", "--keep", "1GB", "--", *touch)
     said = pagetape("record", "-o", out, *args)
     assert said.status == 0
     tapes = [Tape(path) for path in sorted(out.iterdir())]
@@ -273,7 +273,7 @@ def test_a_flight_recorder_makes_tapes_when_triggered_and_goes_on(
     args = ("--ring", "1s", "--trigger", "any>1000/s", "--cooldown", "1h", "--", *touch)
     before = signal.getsignal(signal.SIGUSR1)
     try:
-        assert pagetape("record", "-o", out, "--snapshot-max-ms", 100, *args).status == 0
+        assert pagetape("record", "-o", out, *args).status == 0
     finally:
         signal.signal(signal.SIGUSR1, before)
     found = [pagetape("info", path, "--json").json for path in sorted(out.iterdir())]

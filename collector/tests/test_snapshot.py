@@ -30,16 +30,17 @@ except ImportError as e:
     livetest.skip(str(e))
 
 TRACING = Path("/sys/kernel/tracing")
-EXACT = {"locked", "still"}
+EXACT = {"precopied", "locked", "still"}
 
 Tables = dict[str, pa.RecordBatch]
 
 
-@pytest.fixture(scope="module")
-def snapshot() -> Iterator[Any]:
-    """Snapshots with a time limit that no zone reaches, under any load."""
+@pytest.fixture(scope="module", params=["short", "locked"])
+def snapshot(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Both ways; the locked one with a time limit that no zone reaches, under any load."""
+    locked = request.param == "locked"
     try:
-        loaded = _snapshot.Snapshot(max_ms=200)
+        loaded = _snapshot.Snapshot(max_ms=200 if locked else 0.2, locked=locked)
     except CollectorError as e:
         livetest.skip(f"no exact snapshot here: {e}")
     yield loaded
@@ -175,9 +176,9 @@ def test_the_cut_is_an_event_of_the_trace(snapshot: Any) -> None:
     assert facts["ts"] - before[-1] * 1000 < 1_000_000
 
 
-def test_a_zone_beyond_the_time_limit_is_walked_in_pieces(snapshot: Any) -> None:
+def test_a_locked_zone_beyond_the_time_limit_is_walked_in_pieces(snapshot: Any) -> None:
     del snapshot  # used only for its skip
-    hasty = _snapshot.Snapshot(max_ms=0)
+    hasty = _snapshot.Snapshot(max_ms=0, locked=True)
     try:
         facts, tables = take(hasty)
     finally:
@@ -201,15 +202,39 @@ def fragmented(megabytes: int) -> Iterator[None]:
         yield
 
 
+def needs_two_gigabytes() -> None:
+    available = re.search(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+    if available is None or int(available[1]) < 2 << 20:
+        livetest.skip("needs 2 GB of memory")
+
+
+def test_long_lists_are_exact_although_nothing_is_held_for_long(snapshot: Any) -> None:
+    del snapshot
+    needs_two_gigabytes()
+    short = _snapshot.Snapshot()
+    try:
+        locks, holds = [], []
+        with fragmented(1024), load():
+            for nr in range(5):
+                facts, tables = take(short, nr)
+                assert facts["exact"], facts
+                assert {zone["how"] for zone in facts["zones"]} == {"precopied"}
+                assert tables["free_block"].num_rows > 100_000
+                locks += short.locks
+                holds += [ran for _, ran in short.holds]
+    finally:
+        short.close()
+    assert median(locks) < 200_000
+    assert median(holds) < 200_000
+
+
 @pytest.mark.parametrize("max_ms", [1, 5, 20])
 def test_no_lock_is_held_longer_than_allowed_however_long_the_lists(
     snapshot: Any, max_ms: int
 ) -> None:
     del snapshot
-    available = re.search(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
-    if available is None or int(available[1]) < 2 << 20:
-        livetest.skip("needs 2 GB of memory")
-    bounded = _snapshot.Snapshot(max_ms)
+    needs_two_gigabytes()
+    bounded = _snapshot.Snapshot(max_ms, locked=True)
     try:
         held_ns = []
         with fragmented(1024), load():

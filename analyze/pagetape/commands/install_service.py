@@ -38,7 +38,7 @@ def _unit(given: tuple[str, ...]) -> str:
         program,
         chosen,
         events=wanted["events"],
-        exact=wanted["snapshot"] != "proc",
+        exact=wanted["snapshot"] != "proc" and wanted["events"] != "cheap",
         stacks=wanted["stacks"] is not None,
         ring_memory=wanted["ring_memory"] if wanted["ring"] else 0,
     )

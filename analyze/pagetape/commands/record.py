@@ -64,6 +64,16 @@ class _TriggerType(click.ParamType[Trigger | None]):
             self.fail(str(e), param, ctx)
 
 
+def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
+    """A tape of the cheap set cannot be replayed, so an exact snapshot would serve nothing."""
+    if events != "cheap":
+        return Wanted(kind, max_ms)
+    why = "tapes of the cheap event set take no exact snapshot, because they cannot be replayed"
+    if kind in ("exact", "locked"):
+        raise click.UsageError(f"--snapshot {kind} needs --events page or all: {why}")
+    return Wanted("proc", blocks=False, why_proc=why if kind == "auto" else None)
+
+
 @click.command("record", context_settings={"ignore_unknown_options": True})
 @click.option(
     "-o",
@@ -90,18 +100,18 @@ class _TriggerType(click.ParamType[Trigger | None]):
 )
 @click.option(
     "--snapshot",
-    type=click.Choice(["auto", "exact", "proc"]),
+    type=click.Choice(["auto", "exact", "locked", "proc"]),
     default="auto",
     show_default=True,
-    help="exact: read free lists with BPF, or fail; proc: read /proc; auto: exact if possible.",
+    help="exact: read free lists with BPF, or fail; proc: read /proc; auto: exact if possible, but"
+    " proc with --events cheap; locked: as auto, but walk the lists while their lock is held.",
 )
 @click.option(
     "--snapshot-max-ms",
-    type=click.IntRange(1, 100),
-    default=20,
-    show_default=True,
+    type=click.FloatRange(0.05, 100),
     metavar="MS",
-    help="Maximum time, in ms, that an exact snapshot holds a zone's lock.",
+    help="Maximum time, in ms, that an exact snapshot holds a zone's lock or a CPU."
+    "  [default: 0.2; with --snapshot locked 20]",
 )
 @click.option(
     "--stacks",
@@ -196,7 +206,7 @@ def command(
     duration: float | None,
     events: str,
     snapshot: str,
-    snapshot_max_ms: int,
+    snapshot_max_ms: float | None,
     stacks: str | None,
     rotate: float | None,
     keep: float | None,
@@ -247,7 +257,7 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
-    wanted = Wanted(snapshot, snapshot_max_ms, blocks=events != "cheap")
+    wanted = _wanted_snapshots(snapshot, snapshot_max_ms, events)
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
     spooling = Spooling(
         int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)

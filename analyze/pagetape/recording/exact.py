@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact snapshots of this machine, or the reason why a snapshot is not exact.
 
-A snapshot may be exact in one zone and not in another. If a zone takes longer than the allowed
-time, its lists are read one by one: each list is exact at its own time. If that fails too, the
-zone's free blocks come from /proc/kpageflags.
+Normally the lists are copied without a lock and brought to one instant in a fraction of a
+millisecond. With `locked`, they are walked under the lock. Then a snapshot may be exact in one zone
+and not in another: if a zone takes longer than the allowed time, its lists are read one by one, and
+each list is exact at its own time. If that fails too, the zone's free blocks come from
+/proc/kpageflags.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Zone = tuple[int, str]  # node and name
 
+# For how long a snapshot may hold a zone's lock and the CPUs, ms: normally, and if it is locked.
+SHORT_MS = 0.2
+LOCKED_MS = 20.0
+
 # Tables without rows of a zone whose lists were not read.
 _LISTS = ("free_area", "free_block", "pcp_page")
 
@@ -36,7 +42,7 @@ class Exact:
     facts: Row  # of _snapshot.Snapshot.take(); empty if there is none
     tables: dict[str, pa.RecordBatch]
     why: str | None  # None if it is exact
-    max_ms: int = 0
+    max_ms: float = 0
 
     @property
     def how(self) -> str:
@@ -94,7 +100,7 @@ class Exact:
 
 def _lists_known(zone: Row) -> bool:
     """Whether all free lists of the zone were read."""
-    return zone["how"] in ("locked", "still") or (
+    return zone["how"] in ("precopied", "locked", "still") or (
         zone["how"] == "pieces" and not zone["lists_moved"]
     )
 
@@ -113,23 +119,23 @@ def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBat
     return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
 
 
-def zone_why(zone: Row, max_ms: int) -> str | None:
+def zone_why(zone: Row, max_ms: float) -> str | None:
     """The reason why a zone is not exact, to follow "zone Z"; None if the zone is exact."""
     said = []
-    if zone["how"] == "pieces":
-        said.append(f"cannot be walked in {max_ms} ms ({zone['free_blocks']} free blocks)")
+    if zone["how"] == "pieces" and zone["free_blocks"]:
+        said.append(f"cannot be walked in {max_ms:g} ms ({zone['free_blocks']} free blocks)")
         if zone["lists_moved"]:
             said.append(f"{zone['lists_moved']} of its lists changed while they were read")
     if zone["how"] == "refused":
         said.append("has more free blocks than there is room for")
     if zone["pcps_refused"]:
-        said.append(f"{zone['pcps_refused']} of its per-CPU lists cannot be walked in {max_ms} ms")
+        said.append(f"{zone['pcps_refused']} of its per-CPU lists cannot be walked in {max_ms:g} ms")
     if zone["pcps_moved"]:
         said.append(f"{zone['pcps_moved']} of its per-CPU lists changed while they were read")
     return ", ".join(said) or None
 
 
-def _why(facts: Row, max_ms: int) -> str:
+def _why(facts: Row, max_ms: float) -> str:
     """The reason why a snapshot is not exact."""
     if facts["mismatches"]:
         counts = (f"{kind} {nr}" for kind, nr in facts["mismatches"].items())
@@ -152,7 +158,7 @@ class ExactSnapshots:
     loading and unloading allocate megabytes.
     """
 
-    def __init__(self, max_ms: int) -> None:
+    def __init__(self, max_ms: float = SHORT_MS, *, locked: bool = False) -> None:
         self._max_ms = max_ms
         self._loaded: _snapshot.Snapshot | None = None
         self.refused: str | None = None  # reason why exact snapshots are unavailable
@@ -162,7 +168,7 @@ class ExactSnapshots:
             self.refused = str(e)
             return
         try:
-            self._loaded = _snapshot.Snapshot(max_ms)
+            self._loaded = _snapshot.Snapshot(max_ms, locked)
         except CollectorError as e:
             self.refused = e.strerror
 

@@ -32,7 +32,7 @@ from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot
 from pagetape.recording.disturbance import LOOK_S, Disturbances
-from pagetape.recording.exact import Exact, ExactSnapshots
+from pagetape.recording.exact import LOCKED_MS, SHORT_MS, Exact, ExactSnapshots
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
 from pagetape.recording.status import SILENT, Look, Status
@@ -99,14 +99,22 @@ class Spooling:
 class Wanted:
     """The kind of snapshots at the begin and end of segments."""
 
-    kind: str  # exact, proc, or auto: exact if the machine allows it
-    max_ms: int = 20  # longest time for which a snapshot may hold a lock or the CPUs
+    kind: str  # exact, proc, or auto: exact if the machine allows it; locked: auto, under the lock
+    max_ms: float | None = None  # longest hold of a lock or the CPUs; None: the default of the kind
     blocks: bool = True  # read kpageflags between segments too
+    why_proc: str | None = None  # reason for kind "proc", if the user did not ask for it
+
+    def load(self) -> ExactSnapshots | None:
+        """The programs of exact snapshots, if such are wanted."""
+        if self.kind == "proc":
+            return None
+        locked = self.kind == "locked"
+        return ExactSnapshots(self.max_ms or (LOCKED_MS if locked else SHORT_MS), locked=locked)
 
     def take(self, snapshots: ExactSnapshots | None, number: int) -> Exact | None:
         """Take an exact snapshot, if wanted; raises TapeError if a required one failed."""
         if snapshots is None:
-            return None
+            return Exact({}, {}, self.why_proc) if self.why_proc else None
         found = snapshots.take(number)
         if found.why and self.kind == "exact" and number == 0:
             raise TapeError(errno.ENOTSUP, f"no exact snapshot: {found.why}")
@@ -123,7 +131,7 @@ class _Snapshots:
         (self._stage,) = self._proc.stages
         self._blocks_s = 0.0  # time that reading kpageflags took
         self._facts: dict[str, Any] = {}
-        self._exact = None if wanted.kind == "proc" else ExactSnapshots(wanted.max_ms)
+        self._exact = wanted.load()
 
     @property
     def migratetypes(self) -> Sequence[str]:

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshot_passes.h"
+
+#include <string.h>
+
+enum {
+	MAX_PASSES = 6,       /* before a meeting, as long as many pages are touched */
+	FEW_TOUCHES = 128,    /* not worth another pass */
+	PIECE_NS = 200000,    /* one call of a program: the kernel may not preempt it */
+	PASS_ENTRIES = 65536, /* most new entries at one end of a list */
+};
+
+void precopy_run(struct snapshot *s, const char *name, struct precopy_args *args)
+{
+	args->end = WALK_WHOLE;
+	snapshot_run_with(s, name, args, sizeof(*args));
+}
+
+bool precopy_ended(const struct precopy_args *args)
+{
+	return args->end == WALK_WHOLE;
+}
+
+struct precopy_args precopy_of_zone(uint32_t z, uint64_t deadline_ns)
+{
+	return (struct precopy_args){.zone = z, .deadline_ns = deadline_ns, .used = PASS_ENTRIES};
+}
+
+struct precopy_args precopy_of_pcp(uint32_t z, uint32_t cpu, uint64_t deadline_ns)
+{
+	return (struct precopy_args){
+		.zone = z,
+		.cpu = cpu,
+		.is_pcp = true,
+		.deadline_ns = deadline_ns,
+		.used = PASS_ENTRIES,
+	};
+}
+
+/* --- the image --- */
+
+static bool copy_list(struct snapshot *s, struct precopy_args args, uint32_t list)
+{
+	args.list = list;
+	args.first = args.used = (uint32_t)s->control->nr_nodes_used;
+	do {
+		args.deadline_ns = snapshot_now_ns() + PIECE_NS;
+		precopy_run(s, "copy_list", &args);
+	} while (args.end == WALK_LATE);
+	s->control->nr_nodes_used = args.used;
+	return precopy_ended(&args);
+}
+
+void precopy_forget(struct attempt *a)
+{
+	struct snapshot *s = a->s;
+	struct control *c = s->control;
+
+	memset(s->maps[PAGE_BITS].memory, 0, s->maps[PAGE_BITS].size);
+	c->epoch = 0;
+	c->nr_touches = c->nr_settled = c->touches_until = 0;
+	c->nr_claims = c->claims_from = 0;
+	c->nr_segments = 0;
+	c->nr_nodes_used = 0;
+	c->armed_order = TRIGGER_ORDER;
+	c->max_ns = s->max_ns;
+	a->first_segment = 0;
+}
+
+/* --- passes --- */
+
+static struct page_bits *bits_of(const struct attempt *a, uint64_t node, uint64_t *bit)
+{
+	const struct control *c = a->s->control;
+	const uint64_t *section_bits = a->s->maps[SECTION_BITS].memory;
+	struct page_bits *bits = a->s->maps[PAGE_BITS].memory;
+	uint64_t pfn = (node - c->layout.page_lru - c->vmemmap) / c->layout.page_size;
+
+	*bit = 1ull << pfn % 64;
+	return &bits[section_bits[pfn >> c->section_shift] +
+		     (pfn & ((1ull << c->section_shift) - 1)) / 64];
+}
+
+/* The known entry was not touched a moment later: it had not just come from another list. */
+static bool ends_well(const struct attempt *a, const struct segment *segment)
+{
+	uint32_t of_zones = a->s->control->nr_zones * SNAPSHOT_MAX_LISTS;
+	const struct page_bits *bits;
+	uint64_t bit;
+
+	if (segment->end != WALK_KNOWN)
+		return segment->end == WALK_WHOLE;
+	bits = bits_of(a, segment->known, &bit);
+	return (segment->list < of_zones ? bits->in_image : bits->in_pcp) & bit &&
+	       !((bits->touched[0] | bits->touched[1]) & bit);
+}
+
+/* The entries of a walk that did not end are not in a row with the image: read them again. */
+static void take_back(struct attempt *a, const struct segment *segment)
+{
+	struct control *c = a->s->control;
+	struct touch *touches = a->s->maps[TOUCHES].memory;
+	const uint64_t *nodes = a->s->maps[NODES].memory;
+
+	for (uint32_t i = 0; i < segment->nr; i++) {
+		uint64_t node = nodes[segment->first + i], bit;
+		struct page_bits *bits = bits_of(a, node, &bit);
+		uint64_t nr = __atomic_fetch_add(&c->nr_touches, 1, __ATOMIC_SEQ_CST);
+
+		__atomic_fetch_or(&bits->touched[c->epoch & 1], bit, __ATOMIC_SEQ_CST);
+		if (nr < c->max_touches)
+			touches[nr] = (struct touch){
+				.pfn = (node - c->layout.page_lru - c->vmemmap) /
+				       c->layout.page_size,
+			};
+	}
+}
+
+/* After a pass or a failed meeting: keep only what added entries to the image. */
+void precopy_keep(struct attempt *a)
+{
+	struct control *c = a->s->control;
+	struct segment *segments = a->s->maps[SEGMENTS].memory;
+	uint64_t kept = a->first_segment;
+
+	for (uint64_t i = a->first_segment; i < c->nr_segments && i < c->max_segments; i++) {
+		if (!ends_well(a, &segments[i]))
+			take_back(a, &segments[i]);
+		else if (segments[i].nr)
+			segments[kept++] = segments[i];
+	}
+	if (c->nr_segments <= c->max_segments)
+		c->nr_segments = kept;
+	a->first_segment = c->nr_segments;
+}
+
+bool precopy_image(struct attempt *a)
+{
+	struct snapshot *s = a->s;
+	struct control *c = s->control;
+
+	for (uint32_t z = 0; z < c->nr_zones; z++) {
+		for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
+			if (list_exists(&s->images, list) &&
+			    !copy_list(s, precopy_of_zone(z, 0), list))
+				return false;
+		/* An image of a PCP may be partial: all that counts is that its entries are in a
+		 * row. */
+		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
+			for (uint32_t list = 0; s->online[cpu] && list < SNAPSHOT_MAX_PCP_LISTS;
+			     list++)
+				copy_list(s, precopy_of_pcp(z, cpu, 0), list);
+	}
+	return true;
+}
+
+/* Begin to collect touched pages anew, unless some of the last ones wait to be settled. */
+static void turn_epoch(struct control *c)
+{
+	if (c->nr_settled < c->touches_until)
+		return;
+	__atomic_store_n(&c->epoch, c->epoch ^ 1, __ATOMIC_SEQ_CST);
+	c->touches_until = __atomic_load_n(&c->nr_touches, __ATOMIC_SEQ_CST);
+}
+
+/* All zones, in the time given. False if an end was not reached. */
+bool precopy_pass_zones(struct snapshot *s, uint64_t deadline_ns, uint32_t entries)
+{
+	struct precopy_args args;
+
+	turn_epoch(s->control);
+	for (uint32_t z = 0; z < s->control->nr_zones; z++) {
+		args = precopy_of_zone(z, deadline_ns);
+		args.used = entries;
+		precopy_run(s, "copy_ends", &args);
+		if (!precopy_ended(&args))
+			return false;
+	}
+	args = precopy_of_zone(0, deadline_ns);
+	precopy_run(s, "settle", &args);
+	return true;
+}
+
+bool precopy_pass_pcps(struct snapshot *s, uint32_t cpu, uint64_t deadline_ns, uint32_t entries)
+{
+	for (uint32_t z = 0; z < s->control->nr_zones; z++) {
+		struct precopy_args args = precopy_of_pcp(z, cpu, deadline_ns);
+
+		args.used = entries;
+		precopy_run(s, "copy_ends", &args);
+		if (!precopy_ended(&args))
+			return false;
+	}
+	return true;
+}
+
+void precopy_pass(struct attempt *a)
+{
+	struct control *c = a->s->control;
+
+	for (int i = 0; i < MAX_PASSES; i++) {
+		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
+			if (a->s->online[cpu])
+				precopy_pass_pcps(a->s, cpu, UINT64_MAX, PASS_ENTRIES);
+		precopy_pass_zones(a->s, UINT64_MAX, PASS_ENTRIES);
+		precopy_keep(a);
+		if (c->nr_touches - c->nr_settled < FEW_TOUCHES)
+			break;
+	}
+}
+
+/* --- repairs --- */
+
+static void recheck(struct snapshot *s)
+{
+	struct precopy_args args = {0};
+
+	do {
+		args.deadline_ns = snapshot_now_ns() + PIECE_NS;
+		precopy_run(s, "recheck", &args);
+	} while (!precopy_ended(&args));
+}
+
+/* The image is wrong in one place: read that again, rather than all. */
+void precopy_repair(struct attempt *a, enum join_result result)
+{
+	struct snapshot *s = a->s;
+	struct segment *wrong;
+	struct page_bits *bits;
+	uint64_t bit;
+
+	if (result == MISCOUNTED) {
+		recheck(s);
+		return;
+	}
+	wrong = (struct segment *)s->maps[SEGMENTS].memory + s->joined.wrong_segment;
+	take_back(a, wrong);
+	if (wrong->end == WALK_KNOWN) {
+		bits = bits_of(a, wrong->known, &bit);
+		__atomic_fetch_and(&bits->in_image, ~bit, __ATOMIC_SEQ_CST);
+		__atomic_fetch_and(&bits->in_pcp, ~bit, __ATOMIC_SEQ_CST);
+	}
+	*wrong = (struct segment){.list = NO_SEGMENT};
+}

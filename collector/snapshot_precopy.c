@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshot_passes.h"
+#include "snapshot_rows.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+enum {
+	MAX_ATTEMPTS = 6, /* images: an attempt ends when its lists contradict each other */
+	MAX_MEETINGS = 40,
+	HELD_ENTRIES = 1024, /* most new entries at one end of a list while CPUs are held */
+	GATHER_NS = 60000,
+	MAX_REPAIRS = 8,   /* of one image */
+	PREPARE_SHARE = 2, /* of the time allowed, a half for the preparation */
+};
+
+/* --- the meeting --- */
+
+static uint32_t cpu_of(const struct snapshot *s, int nr)
+{
+	int cpus;
+
+	return (uint32_t)freezer_cpus(s->freezer, &cpus)[nr].cpu;
+}
+
+/* Shortly before the cut: so little is new then that it fits into the time. */
+static bool prepare(void *arg, int nr)
+{
+	struct attempt *a = arg;
+	uint64_t deadline = snapshot_now_ns() + a->s->max_ns / PREPARE_SHARE;
+
+	if (nr == a->leader) {
+		if (!precopy_pass_zones(a->s, deadline, HELD_ENTRIES))
+			return false;
+		/* Other CPUs read only PCPs until the meeting. */
+		a->data.cut_nodes = a->s->control->nr_nodes_used;
+		a->data.cut_segments = a->s->control->nr_segments;
+	}
+	return precopy_pass_pcps(a->s, cpu_of(a->s, nr), deadline, HELD_ENTRIES);
+}
+
+/* Copy the state of the PCPs and zones that one CPU reads. */
+static void copy_states(struct attempt *a, int nr, bool after)
+{
+	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
+		struct precopy_args args = precopy_of_pcp(z, cpu_of(a->s, nr), 0);
+
+		args.after = after;
+		/* The cut itself makes the leader's first copies of PCPs. */
+		if (after || nr != a->leader)
+			precopy_run(a->s, "copy_state", &args);
+		args.is_pcp = false;
+		if (a->zone_owner[z] == nr && z != a->zone)
+			precopy_run(a->s, "copy_state", &args);
+	}
+}
+
+static void arrive(void *arg, int nr)
+{
+	copy_states(arg, nr, false);
+}
+
+static void cut(void *arg)
+{
+	struct attempt *a = arg;
+	struct control *c = a->s->control;
+	int cpus;
+
+	c->deadline_ns = snapshot_now_ns() + a->s->max_ns * 3 / 4;
+	c->cut_zone = c->nr_zones;
+	c->cut_pfn = 0;
+	c->cut_end = WALK_NOT;
+	__atomic_store_n(&c->armed_tid, (uint32_t)freezer_cpus(a->s->freezer, &cpus)[a->leader].tid,
+			 __ATOMIC_SEQ_CST);
+	/* Any attribute will do, existing or not. */
+	(void)!getxattr("/", "user.pagetape", a->s->trigger_buffer, TRIGGER_SIZE);
+	c->armed_tid = 0;
+}
+
+static void walk_ends(struct attempt *a, uint32_t cpu, uint64_t deadline_ns)
+{
+	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
+		struct precopy_args args = precopy_of_pcp(z, cpu, deadline_ns);
+
+		args.strict = true;
+		args.used = HELD_ENTRIES;
+		precopy_run(a->s, "copy_ends", &args);
+		if (!precopy_ended(&args))
+			a->failed = true;
+	}
+}
+
+static void beside(void *arg, int nr)
+{
+	struct attempt *a = arg;
+	uint64_t deadline = snapshot_now_ns() + a->s->max_ns / 2;
+
+	walk_ends(a, cpu_of(a->s, nr), deadline);
+	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
+		struct precopy_args args = precopy_of_zone(z, deadline);
+
+		if (a->zone_owner[z] != nr || z == a->zone)
+			continue;
+		precopy_run(a->s, "finish", &args);
+		if (!precopy_ended(&args))
+			a->failed = true;
+	}
+}
+
+static void leave(void *arg, int nr)
+{
+	copy_states(arg, nr, true);
+}
+
+static bool has_thread(const struct snapshot *s, uint32_t cpu)
+{
+	int nr;
+	const struct freezer_cpu *cpus = freezer_cpus(s->freezer, &nr);
+
+	for (int i = 0; i < nr; i++)
+		if ((uint32_t)cpus[i].cpu == cpu &&
+		    (i == s->leader || freezer_holds_all(s->freezer)))
+			return true;
+	return false;
+}
+
+/* CPUs that this process may not hold: as good as it goes. */
+static void copy_unheld(struct attempt *a, bool after)
+{
+	struct control *c = a->s->control;
+
+	for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++) {
+		if (!a->s->online[cpu] || has_thread(a->s, cpu))
+			continue;
+		for (uint32_t z = 0; z < c->nr_zones; z++) {
+			struct precopy_args args = precopy_of_pcp(z, cpu, 0);
+
+			args.after = after;
+			precopy_run(a->s, "copy_state", &args);
+		}
+		if (!after)
+			walk_ends(a, cpu, UINT64_MAX);
+	}
+}
+
+/* Whether all that was read in the meeting shows the cut. */
+static bool is_one_instant(const struct attempt *a)
+{
+	const struct snapshot_images *im = &a->s->images;
+	const struct control *c = im->control;
+
+	if (a->failed || c->cut_zone != a->zone || c->cut_end != WALK_WHOLE)
+		return false;
+	for (uint32_t z = 0; z < c->nr_zones; z++) {
+		if (z != a->zone && !zone_counters_still(im, z))
+			return false;
+		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
+			if (im->online[cpu] && !pcp_counters_still(im, z * c->nr_cpus + cpu))
+				return false;
+	}
+	return true;
+}
+
+/* The allocation should take a page of the zone that would take longest without its lock. */
+static void assign_zones(struct attempt *a)
+{
+	int nr, next = 0;
+	const struct freezer_cpu *cpus = freezer_cpus(a->s->freezer, &nr);
+	const struct zone_place *places = a->s->images.places;
+
+	a->leader = a->s->leader = nr - 1;
+	a->zone = a->s->control->nr_zones;
+	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
+		a->zone_owner[z] = a->leader;
+		if ((int)places[z].node == cpus[a->leader].node &&
+		    (a->zone == a->s->control->nr_zones ||
+		     places[z].free_blocks > places[a->zone].free_blocks))
+			a->zone = z;
+		/* Another CPU of the zone's node, or any other. */
+		for (int i = 0; i < nr && freezer_holds_all(a->s->freezer); i++) {
+			int other = (next + i) % nr;
+
+			if (other == a->leader)
+				continue;
+			if (a->zone_owner[z] == a->leader ||
+			    cpus[other].node == (int)places[z].node)
+				a->zone_owner[z] = other;
+			if (cpus[other].node == (int)places[z].node)
+				break;
+		}
+		next = a->zone_owner[z] + 1;
+	}
+}
+
+static void note_costs(struct attempt *a, struct snapshot_result *out)
+{
+	struct snapshot *s = a->s;
+	const struct control *c = s->control;
+	const struct freezer_hold *holds = freezer_holds(s->freezer);
+	uint64_t lock_ns = c->cut_end_ns - c->cut_ns;
+	int nr;
+
+	freezer_cpus(s->freezer, &nr);
+	for (int i = 0; i < 2 * nr; i++) {
+		if (!holds[i].ns)
+			continue;
+		if (holds[i].ns > out->held_ns)
+			out->held_ns = holds[i].ns;
+		if (out->nr_holds < SNAPSHOT_MAX_HOLDS)
+			s->holds[out->nr_holds++] = holds[i];
+	}
+	if (c->cut_zone >= c->nr_zones)
+		return;
+	if (lock_ns > s->zones[c->cut_zone].lock_ns)
+		s->zones[c->cut_zone].lock_ns = lock_ns;
+	if (out->nr_locks < SNAPSHOT_MAX_HOLDS)
+		s->locks[out->nr_locks++] = lock_ns;
+}
+
+static bool meet(struct attempt *a, struct snapshot_result *out)
+{
+	struct control *c = a->s->control;
+	const struct freezer_meeting meeting = {
+		.prepare = prepare,
+		.arrive = arrive,
+		.cut = cut,
+		.beside = beside,
+		.leave = leave,
+		.arg = a,
+		.gather_ns = GATHER_NS,
+		.limit_ns = a->s->max_ns * 9 / 10,
+	};
+	bool held;
+
+	a->failed = false;
+	c->cut_zone = c->nr_zones;
+	copy_unheld(a, false);
+	held = freezer_meet(a->s->freezer, a->leader, &meeting);
+	copy_unheld(a, true);
+	out->meetings++;
+	note_costs(a, out);
+	return held && is_one_instant(a);
+}
+
+/* --- one attempt --- */
+
+static void copy_blocks(struct snapshot *s, bool after)
+{
+	for (uint32_t z = 0; z < s->control->nr_zones; z++) {
+		struct precopy_args args = precopy_of_zone(z, 0);
+
+		args.after = after;
+		precopy_run(s, "copy_blocks", &args);
+	}
+}
+
+static bool join(struct attempt *a, int *repairs)
+{
+	enum join_result result = precopy_join(&a->s->images, &a->data, &a->s->joined);
+
+	if (result == JOINED)
+		return true;
+	++*repairs;
+	if (result == CONTRADICTED && a->s->joined.wrong_segment == NO_SEGMENT)
+		*repairs = MAX_REPAIRS + 1;
+	else
+		precopy_repair(a, result);
+	return false;
+}
+
+static bool attempt(struct attempt *a, struct snapshot_result *out)
+{
+	struct snapshot *s = a->s;
+	struct control *c = s->control;
+	uint64_t begin = snapshot_now_ns();
+	int repairs = 0;
+
+	precopy_forget(a);
+	s->images.nodes = s->maps[NODES].memory;
+	a->data = (struct precopy_data){
+		.segments = s->maps[SEGMENTS].memory,
+		.touches = s->maps[TOUCHES].memory,
+		.claims = s->maps[CLAIMS].memory,
+		.bits = s->maps[PAGE_BITS].memory,
+		.section_bits = s->maps[SECTION_BITS].memory,
+		.sections = s->maps[SECTIONS].memory,
+	};
+	if (!precopy_image(a))
+		return false;
+	precopy_keep(a);
+	c->claims_from = c->nr_claims;
+	copy_blocks(s, false);
+	for (int i = 0; i < MAX_MEETINGS; i++) {
+		precopy_pass(a);
+		if (meet(a, out)) {
+			copy_blocks(s, true);
+			if (join(a, &repairs)) {
+				for (uint32_t z = 0; z < c->nr_zones; z++) {
+					s->images.zones[z].begin_ns = begin;
+					s->images.zones[z].end_ns = c->cut_end_ns;
+				}
+				return true;
+			}
+			if (repairs > MAX_REPAIRS)
+				return false;
+		}
+		precopy_keep(a);
+	}
+	return false;
+}
+
+/* Without any success: the counters of now, and no lists. */
+static void give_up(struct snapshot *s)
+{
+	struct control *c = s->control;
+
+	snapshot_run(s, "unmarked_cut");
+	c->cut_pfn = 0;
+	for (uint32_t z = 0; z < c->nr_zones; z++) {
+		s->zones[z].how = SNAPSHOT_PIECES;
+		s->images.zones[z].begin_ns = s->images.zones[z].end_ns = c->cut_ns;
+		memset(s->images.zones[z].list, 0, sizeof(s->images.zones[z].list));
+		for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
+			s->zones[z].lists_moved += list_exists(&s->images, list);
+		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++) {
+			struct pcp_image *pi = &s->images.pcps[z * c->nr_cpus + cpu];
+
+			memset(pi->list, 0, sizeof(pi->list));
+			pi->walked = 0;
+			s->zones[z].pcps_moved += s->online[cpu];
+		}
+	}
+}
+
+int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err)
+{
+	struct control *c = s->control;
+	struct attempt a = {.s = s, .zone_owner = calloc(c->nr_zones, sizeof(int))};
+	bool done = false;
+	int ret = 0;
+
+	if (!a.zone_owner)
+		return fail(err, ENOMEM, "no memory for %u zones", c->nr_zones);
+	assign_zones(&a);
+	snapshot_run(s, "learn_buddy_type");
+	while (!done && !ret && out->attempts < MAX_ATTEMPTS) {
+		out->attempts++;
+		if (!attempt(&a, out))
+			continue;
+		for (uint32_t z = 0; z < c->nr_zones; z++)
+			s->zones[z].how = SNAPSHOT_PRECOPIED;
+		out->cut_ns = c->cut_ns;
+		out->cut_pfn = c->cut_pfn;
+		out->marked = true;
+		out->cut_cpu = (int)c->cut_cpu;
+		out->cut_order = (int)c->armed_order;
+		ret = snapshot_rows(&s->images, nr, s->zones, out, err);
+		done = !ret && (out->exact || out->attempts == MAX_ATTEMPTS);
+		if (!ret && !done)
+			snapshot_free_tables(out);
+	}
+	if (!done && !ret) {
+		give_up(s);
+		out->cut_ns = c->cut_ns;
+		out->marked = false;
+		out->cut_cpu = (int)c->cut_cpu;
+		ret = snapshot_rows(&s->images, nr, s->zones, out, err);
+	}
+	out->cut_tid = freezer_cpus(s->freezer, &out->held)[a.leader].tid;
+	out->held = freezer_holds_all(s->freezer) ? out->held - 1 : 0;
+	free(a.zone_owner);
+	return ret;
+}
+
+/* --- a meeting without work --- */
+
+static bool prepare_nothing(void *arg, int nr)
+{
+	(void)arg;
+	(void)nr;
+	return true;
+}
+
+static void do_nothing(void *arg, int nr)
+{
+	(void)arg;
+	(void)nr;
+}
+
+static void pass_time(void *arg)
+{
+	uint64_t end = snapshot_now_ns() + *(const uint64_t *)arg;
+
+	while (snapshot_now_ns() < end)
+		;
+}
+
+const struct freezer_hold *snapshot_hold_only(struct snapshot *s, uint64_t ns, uint32_t *nr)
+{
+	const struct freezer_meeting meeting = {
+		.prepare = prepare_nothing,
+		.arrive = do_nothing,
+		.cut = pass_time,
+		.beside = do_nothing,
+		.leave = do_nothing,
+		.arg = &ns,
+		.gather_ns = GATHER_NS,
+		.limit_ns = s->max_ns * 9 / 10,
+	};
+	int cpus;
+
+	freezer_cpus(s->freezer, &cpus);
+	freezer_meet(s->freezer, cpus - 1, &meeting);
+	*nr = 2 * (uint32_t)cpus;
+	return freezer_holds(s->freezer);
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The programs and the logic of a precopied snapshot over simulated lists that change all the time,
+ * against what the lists really were at the cut.
+ */
+#include "check.h"
+#include "precopy_kernel.h"
+
+#include <stdlib.h>
+
+static const struct sim_options busy = {
+	.pages = 1 << 16,
+	.zones = 2,
+	.cpus = 3,
+	.free_blocks = 3000,
+	.pcp_pages = 400,
+	.changes_per_ms = 1000,
+	.cross = 0.002,
+	.read_ns = 60,
+	.max_us = 200,
+	.remember = true,
+};
+
+static void release(struct snapshot_result *result)
+{
+	for (int t = 0; t < SNAPSHOT_TABLES; t++)
+		batch_free(result->tables[t]);
+}
+
+/* Take one; whether it is exact. One that claims to be must show the truth. */
+static bool take(const struct sim_options *options)
+{
+	struct snapshot *s = sim_new(options);
+	struct snapshot_result result = {.zones = s->zones, .nr_zones = options->zones};
+	bool exact, is_true;
+
+	check(precopy_take(s, 0, &result, NULL) == 0);
+	exact = result.exact;
+	is_true = !exact || sim_shows_the_truth(&result);
+	check(is_true);
+	if (!exact || !is_true)
+		printf("# seed %llu: %s after %d images, %d meetings\n",
+		       (unsigned long long)options->seed, exact ? "WRONG" : "not exact",
+		       result.attempts, result.meetings);
+	check(sim_changes() > options->changes_per_ms / 2);
+	release(&result);
+	sim_free();
+	return exact;
+}
+
+static int exact_of(struct sim_options options, int runs)
+{
+	int exact = 0;
+
+	for (int seed = 1; seed <= runs; seed++) {
+		options.seed = (uint64_t)seed;
+		exact += take(&options);
+	}
+	return exact;
+}
+
+static void lists_that_change_all_the_time_are_exact(void)
+{
+	check(exact_of(busy, 200) == 200);
+}
+
+static void changes_without_an_event_are_never_believed(void)
+{
+	struct sim_options options = busy;
+
+	options.silent = 0.01;
+	check(exact_of(options, 100) >= 90);
+}
+
+static void a_machine_that_changes_too_fast_is_never_shown_wrongly(void)
+{
+	struct sim_options options = busy;
+
+	options.changes_per_ms = 20000;
+	options.max_us = 60;
+	check(exact_of(options, 3) < 3);
+}
+
+static void pageblocks_that_change_their_type_are_exact(void)
+{
+	struct sim_options options = busy;
+
+	options.cross = 0.05;
+	check(exact_of(options, 100) >= 95);
+}
+
+int main(void)
+{
+	test(lists_that_change_all_the_time_are_exact);
+	test(changes_without_an_event_are_never_believed);
+	test(a_machine_that_changes_too_fast_is_never_shown_wrongly);
+	test(pageblocks_that_change_their_type_are_exact);
+	return check_done();
+}
