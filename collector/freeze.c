@@ -20,7 +20,8 @@ enum {
 	GATHER_MS = 20,       /* how long the leader waits for the others to spin */
 	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
 	CLOSED = 1 << 30,
-	LEAD_NS = 1000000,   /* from the call of a meeting to its moment ... */
+	LEAD_NS = 500000,    /* from the call of a meeting to its moment, for one CPU ... */
+	WAKE_NS = 3000,      /* ... and more for each other CPU, to wake its thread ... */
 	PREPARE_NS = 350000, /* ... and from the begin of the preparation */
 };
 
@@ -353,7 +354,7 @@ bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeti
 	f->leader = nr;
 	f->meeting = meeting;
 	f->called = f->realtime ? f->nr - 1 : 0;
-	f->moment_ns = now_ns() + LEAD_NS;
+	f->moment_ns = now_ns() + LEAD_NS + (uint64_t)f->called * WAKE_NS;
 	atomic_store(&f->gathered, 0);
 	atomic_store(&f->left, 0);
 	atomic_store(&f->outcome, OPEN);

@@ -13,8 +13,7 @@ enum {
 	MAX_MEETINGS = 40,
 	HELD_ENTRIES = 1024, /* most new entries at one end of a list while CPUs are held */
 	GATHER_NS = 60000,
-	MAX_REPAIRS = 8,   /* of one image */
-	PREPARE_SHARE = 2, /* of the time allowed, a half for the preparation */
+	MAX_REPAIRS = 8, /* of one image */
 };
 
 /* --- the meeting --- */
@@ -30,7 +29,7 @@ static uint32_t cpu_of(const struct snapshot *s, int nr)
 static bool prepare(void *arg, int nr)
 {
 	struct attempt *a = arg;
-	uint64_t deadline = snapshot_now_ns() + a->s->max_ns / PREPARE_SHARE;
+	uint64_t deadline = snapshot_now_ns() + a->s->max_ns * 4 / 5;
 
 	if (nr == a->leader) {
 		if (!precopy_pass_zones(a->s, deadline, HELD_ENTRIES))

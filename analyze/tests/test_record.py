@@ -120,7 +120,18 @@ def test_a_zone_too_large_for_the_time_allowed_is_reported_and_replayed(
         "for at in range(0, len(m), 8192): m.madvise(mmap.MADV_DONTNEED, at, 4096)\n"
         "sys.exit(subprocess.call(sys.argv[1:]))\n"
     )
-    record = [*PAGETAPE, "record", "-o", out, "--snapshot", "locked", "--snapshot-max-ms", "1", "--duration", "0.2"]
+    record = [
+        *PAGETAPE,
+        "record",
+        "-o",
+        out,
+        "--snapshot",
+        "locked",
+        "--snapshot-max-ms",
+        "1",
+        "--duration",
+        "0.2",
+    ]
     done = subprocess.run([sys.executable, "-c", fragment, *record], stderr=subprocess.PIPE)
     assert done.returncode == 0 and done.stderr.count(b"\n") == 2
     info = pagetape("info", out, "--json").json
@@ -140,6 +151,27 @@ def test_a_snapshot_from_proc_can_be_asked_for(tmp_path: Path, pagetape: Run) ->
     info = pagetape("info", out, "--json").json
     assert [(s["how"], s["why"]) for s in info["snapshots"]] == [("proc", None)] * 2
     assert "free_block" not in info["tables"]
+
+
+@livetest.recording
+def test_a_cheap_tape_takes_no_exact_snapshot_and_says_why(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    assert pagetape("record", "-o", out, "--events", "cheap", "--duration", "0.1").status == 0
+    info = pagetape("info", out, "--json").json
+    assert [s["how"] for s in info["snapshots"]] == ["proc", "proc"]
+    assert all(s["why"].endswith("because they cannot be replayed") for s in info["snapshots"])
+    assert "free_block" not in Tape(out).tables
+    assert "take no exact snapshot, because they cannot be replayed" in pagetape("info", out).out
+
+
+@pytest.mark.parametrize("kind", ["exact", "locked"])
+def test_an_exact_snapshot_of_a_cheap_tape_is_bad_usage(
+    tmp_path: Path, pagetape: Run, kind: str
+) -> None:
+    words = ("--events", "cheap", "--snapshot", kind, "--duration", "0.1")
+    said = pagetape("record", "-o", tmp_path / "t.tape", *words)
+    assert said.status == 2
+    assert f"--snapshot {kind} needs --events page or all" in said.err
 
 
 @livetest.recording

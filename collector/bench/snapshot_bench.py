@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact snapshots of a busy machine: correctness and cost.
+"""Exact snapshots of a busy machine: correctness, and how long they hold the machine.
 
 On every CPU one process maps, touches and unmaps memory; one more writes a file, reads it
-back and drops it from the page cache. Meanwhile snapshots are taken. For each it
-prints: whether it is exact, how many redundant numbers of the kernel were compared and how
-many differed, the length of the lists, and how long the CPUs and a zone's lock were held.
-For comparison, the time to read the same state from /proc, which is neither of one instant
-nor in list order.
+back and drops it from the page cache. With --fragment, the free lists are long besides: every
+other page of so much memory is free. Meanwhile snapshots are taken. For each it prints:
+whether it is exact, how many redundant numbers of the kernel were compared and how many
+differed, the length of the lists, and how long a zone's lock and the CPUs were held.
+
+The summary has the 99.9th percentile and the longest of all single holds. A hypervisor may take
+a CPU away during a hold, so the same figures follow without that time (what the thread ran; zone
+locks cannot be corrected so), and for an empty control: meetings of the CPUs without any work.
+
+--sim GIB also plays snapshots of a simulated machine of that size, with the measured time per
+list entry; snapshot_sim.c names its assumptions. For comparison, the time to read the same
+state from /proc, which is neither of one instant nor in list order.
 
 Needs what the exact snapshot needs (`pagetape doctor`); --json for one JSON object.
 """
@@ -19,6 +26,7 @@ import json
 import mmap
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +36,21 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from pagetape import procfs
-from pagetape.recording.exact import Exact, ExactSnapshots
+import pyarrow as pa
+
+from pagetape import _snapshot, procfs
+from pagetape._collector import CollectorError
+from pagetape.recording.exact import LOCKED_MS, SHORT_MS
 
 CHUNK = 1 << 20
 FILE = 64 << 20
 MADV_POPULATE_WRITE = 23
+
+# The simulated machine: one node for each 128 GiB, 32 CPUs a node.
+GIB_PER_NODE = 128
+CPUS_PER_NODE = 32
+BLOCKS_PER_NODE = 200_000
+CHANGES_PER_MS = 8000
 
 
 def storm(stop: Event, cpu: int) -> None:
@@ -77,22 +94,39 @@ def load() -> Iterator[None]:
             process.join()
 
 
-def figures(exact: Exact, seconds: float) -> dict[str, Any]:
+@contextlib.contextmanager
+def fragmented(megabytes: int) -> Iterator[None]:
+    """Free every other page of that much memory, so that no larger block is free in it."""
+    if not megabytes:
+        yield
+        return
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(-1, megabytes << 20, flags=private) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory.madvise(MADV_POPULATE_WRITE)
+        for offset in range(0, len(memory), 2 * mmap.PAGESIZE):
+            memory.madvise(mmap.MADV_DONTNEED, offset, mmap.PAGESIZE)
+        yield
+
+
+def figures(facts: dict[str, Any], batches: list[Any], seconds: float) -> dict[str, Any]:
     """Result and cost of one snapshot."""
-    facts = exact.facts
+    rows = {name: pa.record_batch(batch).num_rows for name, batch in batches}
+    walk_ns = max(zone["walk_ns"] for zone in facts["zones"])
     return {
-        "exact": exact.why is None,
-        "why": exact.why,
+        "exact": facts["exact"],
         "zones": {f"{z['node']} {z['zone']}": z["how"] for z in facts["zones"]},
         "checks": sum(nr for name, nr in facts["checks"].items() if name != "pcp_types"),
         "mismatches": sum(facts["mismatches"].values()),
         "pcp_types": facts["checks"]["pcp_types"],
         "pcp_types_differ": facts["pcp_types_differ"],
-        "free_blocks": exact.tables["free_block"].num_rows,
-        "pcp_pages": exact.tables["pcp_page"].num_rows,
+        "free_blocks": rows["free_block"],
+        "pcp_pages": rows["pcp_page"],
         "attempts": facts["attempts"],
+        "meetings": facts["meetings"],
         "held_ms": facts["held_ns"] / 1e6,
         "lock_ms": max(zone["lock_ns"] for zone in facts["zones"]) / 1e6,
+        "entry_ns": walk_ns / max(rows["free_block"] + rows["pcp_page"], 1),
         "total_ms": 1e3 * seconds,
     }
 
@@ -114,53 +148,77 @@ def stolen_ms() -> float:
     return 1e3 * int(steal) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(repeats: int, max_ms: int) -> dict[str, Any]:
-    with contextlib.closing(ExactSnapshots(max_ms)) as snapshots:
-        if snapshots.refused:
-            sys.exit(f"no exact snapshot here: {snapshots.refused}")
-        runs = []
-        with load():
-            stolen = stolen_ms()
-            for number in range(repeats):
-                begin = time.monotonic()
-                exact = snapshots.take(number)
-                if not exact.facts:
-                    sys.exit(f"snapshot {number}: {exact.why}")
-                runs.append(figures(exact, time.monotonic() - begin))
-                time.sleep(0.1)
-            stolen = stolen_ms() - stolen
-            proc_ms = from_proc()
+def spread(ns: list[int]) -> dict[str, Any]:
+    """Number, 99.9th percentile and longest, in ms."""
+    ordered = sorted(ns) or [0]
+    percentile = ordered[len(ordered) - 1 - len(ordered) // 1000]
+    return {"nr": len(ns), "p999_ms": percentile / 1e6, "longest_ms": ordered[-1] / 1e6}
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    max_ms = args.max_ms or (LOCKED_MS if args.locked else SHORT_MS)
+    try:
+        snapshot = _snapshot.Snapshot(max_ms, args.locked)
+    except CollectorError as e:
+        sys.exit(f"no exact snapshot here: {e.strerror}")
+    runs: list[dict[str, Any]] = []
+    locks: list[int] = []
+    holds: list[tuple[int, int]] = []
+    control: list[tuple[int, int]] = []
+    with contextlib.closing(snapshot), fragmented(args.fragment), load():
+        stolen = stolen_ms()
+        for number in range(args.repeats):
+            begin = time.monotonic()
+            facts, batches = snapshot.take(number)
+            runs.append(figures(facts, batches, time.monotonic() - begin))
+            locks += snapshot.locks or [int(runs[-1]["lock_ms"] * 1e6)]
+            holds += snapshot.holds
+            if not args.locked:
+                for _ in range(facts["meetings"]):
+                    control += snapshot.hold_only(int(max_ms * 1e6 / 2))
+            time.sleep(0.1)
+        stolen = stolen_ms() - stolen
+        proc_ms = from_proc()
     return {
         "snapshots": runs,
         "max_ms": max_ms,
         "exact": sum(run["exact"] for run in runs),
         "checks": sum(run["checks"] for run in runs),
         "mismatches": sum(run["mismatches"] for run in runs),
-        "longest_lock_ms": max(run["lock_ms"] for run in runs),
+        "locks": spread(locks),
+        "holds": spread([ns for ns, _ in holds]),
+        "holds_less_stolen": spread([ran for _, ran in holds]),
+        "control": spread([ns for ns, _ in control]),
+        "control_less_stolen": spread([ran for _, ran in control]),
         "longest_held_ms": max(run["held_ms"] for run in runs),
-        "median_lock_ms": statistics.median(run["lock_ms"] for run in runs),
         "median_total_ms": statistics.median(run["total_ms"] for run in runs),
+        "entry_ns": min(run["entry_ns"] for run in runs),
         "proc_ms": proc_ms,
         "stolen_ms": stolen,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Exact snapshots of a busy machine.")
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--max-ms", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    result = measure(args.repeats, args.max_ms)
-    if args.json:
-        print(json.dumps(result))
-        return
-    columns = ("checks", "mismatches", "free_blocks", "pcp_pages", "attempts")
+def simulate(gib: int, entry_ns: float, snapshots: int) -> dict[str, Any]:
+    """Snapshots of a simulated machine; the program is built with the tests."""
+    root = Path(__file__).parents[2]
+    programs = sorted(root.glob("build/*/collector/snapshot_sim"), key=os.path.getmtime)
+    if not programs:
+        sys.exit("build/*/collector/snapshot_sim is missing: run `make setup`")
+    nodes = max(gib // GIB_PER_NODE, 1)
+    machine = (gib, nodes, nodes * CPUS_PER_NODE, BLOCKS_PER_NODE, CHANGES_PER_MS)
+    words = [str(word) for word in (*machine, round(max(entry_ns, 50)), snapshots)]
+    done = subprocess.run([programs[-1], *words], capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found | {"gib": gib, "nodes": nodes, "cpus": nodes * CPUS_PER_NODE}
+
+
+def say(result: dict[str, Any]) -> None:
+    columns = ("checks", "mismatches", "free_blocks", "pcp_pages", "attempts", "meetings")
     times = ("held_ms", "lock_ms", "total_ms")
     print("       ", *(f"{name:>11}" for name in columns + times))
     for run in result["snapshots"]:
-        cells = [f"{run[name]:11}" for name in columns] + [f"{run[name]:11.2f}" for name in times]
-        print("exact  " if run["exact"] else "INEXACT", *cells, run["why"] or "")
+        cells = [f"{run[name]:11}" for name in columns] + [f"{run[name]:11.3f}" for name in times]
+        print("exact  " if run["exact"] else "INEXACT", *cells)
     differ = sum(run["pcp_types_differ"] for run in result["snapshots"])
     pages = sum(run["pcp_types"] for run in result["snapshots"])
     print(
@@ -168,14 +226,52 @@ def main() -> None:
         f" compared, {result['mismatches']} differ; {differ:,} of {pages:,} PCP pages in a list"
         " of another type than their pageblock"
     )
+    names = {
+        "locks": "a zone's lock",
+        "holds": "a CPU",
+        "holds_less_stolen": "a CPU, less stolen time",
+        "control": "control: a CPU, without work",
+        "control_less_stolen": "control, less stolen time",
+    }
+    for key, name in names.items():
+        found = result[key]
+        if found["nr"]:
+            print(
+                f"{name}: held {found['nr']:,} times, p99.9 {found['p999_ms']:.3f} ms,"
+                f" longest {found['longest_ms']:.3f} ms ({result['max_ms']:g} allowed)"
+            )
     print(
-        f"a zone's lock held {result['median_lock_ms']:.2f} ms (median),"
-        f" {result['longest_lock_ms']:.2f} ms at most ({result['max_ms']} allowed); CPUs held"
-        f" {result['longest_held_ms']:.2f} ms at most; {result['median_total_ms']:.1f} ms in all,"
-        f" {result['median_total_ms'] / result['proc_ms']:.3f} of what /proc takes"
+        f"CPUs held {result['longest_held_ms']:.3f} ms at most; {result['median_total_ms']:.1f} ms"
+        f" for a snapshot, {result['median_total_ms'] / result['proc_ms']:.3f} of what /proc takes"
         f" ({result['proc_ms']:.0f} ms). The machine under this one took the CPUs away for"
-        f" {result['stolen_ms']:.0f} ms meanwhile, under a lock or not."
+        f" {result['stolen_ms']:.0f} ms meanwhile."
     )
+    if "simulated" in result:
+        sim = result["simulated"]
+        print(
+            f"simulated, {sim['gib']} GiB, {sim['nodes']} nodes, {sim['cpus']} CPUs,"
+            f" {sim['free_blocks']:,} free blocks: {sim['exact']} of {sim['snapshots']} exact after"
+            f" {sim['meetings']} meetings; lock p99.9 {sim['lock_p999_ms']:.3f} ms, CPU p99.9"
+            f" {sim['hold_p999_ms']:.3f} ms, longest {sim['longest_hold_ms']:.3f} ms"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Exact snapshots of a busy machine.")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--locked", action="store_true", help="walk the lists under the lock")
+    parser.add_argument("--max-ms", type=float, help="limit of a hold")
+    parser.add_argument("--fragment", type=int, default=1200, metavar="MB")
+    parser.add_argument("--sim", type=int, default=0, metavar="GIB")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    result = measure(args)
+    if args.sim:
+        result["simulated"] = simulate(args.sim, result["entry_ns"], 2)
+    if args.json:
+        print(json.dumps(result))
+    else:
+        say(result)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ enum {
 	CALL_NS = 1200,         /* of a program */
 	STEP_NS = 2,
 	LOOKUP_NS = 3,
-	WAKE_NS = 15000,   /* from one CPU's begin of a meeting to the last one's */
-	LEAD_NS = 1000000, /* as in freeze.c */
+	WAKE_NS = 15000,  /* from one CPU's begin of a meeting to the last one's */
+	LEAD_NS = 500000, /* as in freeze.c, and the next two */
+	MORE_LEAD_NS = 3000,
 	PREPARE_NS = 350000,
 };
 
@@ -162,6 +163,7 @@ static bool is_empty(const struct list_head *head)
 
 static void report(void)
 {
+	sim.changes += sim.pending.program != NULL;
 	if (sim.pending.program)
 		sim.pending.program(sim.pending.args);
 	sim.pending.program = NULL;
@@ -444,18 +446,20 @@ static void change(void)
 
 static void pass_time(uint64_t ns)
 {
-	uint64_t now_ns = sim.now_ns + ns;
+	uint64_t now_ns = sim.now_ns + ns, before;
 
 	sim.now_ns = now_ns;
 	if (sim.busy || sim.held)
 		return;
 	sim.busy = true;
 	while (now_ns >= sim.next_ns) {
+		before = sim.changes;
 		report();
 		change();
-		sim.next_ns += (uint64_t)(2e6 / sim.options.changes_per_ms *
-					  (double)random_below(1024) / 1024) +
-			       1;
+		sim.next_ns +=
+			(uint64_t)((double)(sim.changes - before) * 2e6 /
+				   sim.options.changes_per_ms * (double)random_below(1024) / 1024) +
+			1;
 	}
 	sim.now_ns = now_ns; /* other CPUs did that */
 	sim.busy = false;
@@ -595,7 +599,8 @@ static void hold_until(int hold, uint64_t begin_ns)
 /* All CPUs run at the same time: each one's part begins at the same moment. */
 bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *meeting)
 {
-	uint64_t moment = sim.now_ns + LEAD_NS, begin = moment - PREPARE_NS, end = begin, arrived;
+	uint64_t moment = sim.now_ns + LEAD_NS + sim.options.cpus * MORE_LEAD_NS,
+		 begin = moment - PREPARE_NS, end = begin, arrived;
 	int nr = (int)sim.options.cpus;
 	bool on = true;
 

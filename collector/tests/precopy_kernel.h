@@ -17,7 +17,7 @@ struct sim_options {
 	uint64_t seed;
 	uint64_t free_blocks;  /* of each zone, at the begin */
 	uint32_t pcp_pages;    /* of each CPU in each zone, at the begin */
-	double changes_per_ms; /* of all CPUs and zones together */
+	double changes_per_ms; /* allocations, frees and events of all CPUs together */
 	double silent;         /* share of the frees that go to the free lists without an event */
 	double cross;          /* share of the changes that move whole pageblocks */
 	uint32_t read_ns;      /* time for a read of kernel memory */

@@ -83,9 +83,107 @@ static void cpus_are_let_go_at_the_limit_and_work_no_more(void)
 	freezer_free(f);
 }
 
+/* Who came to a meeting, and in which order. */
+struct attendance {
+	atomic_int prepared, arrived, cut, beside, left;
+	int arrived_before_cut, left_before_cut;
+	bool refuse; /* the preparation fails */
+};
+
+static bool prepare(void *arg, int nr)
+{
+	struct attendance *seen = arg;
+
+	(void)nr;
+	seen->prepared++;
+	return !seen->refuse;
+}
+
+static void arrive(void *arg, int nr)
+{
+	(void)nr;
+	((struct attendance *)arg)->arrived++;
+}
+
+static void cut(void *arg)
+{
+	struct attendance *seen = arg;
+
+	seen->cut++;
+	seen->arrived_before_cut = seen->arrived;
+	seen->left_before_cut = seen->left;
+}
+
+static void beside(void *arg, int nr)
+{
+	(void)nr;
+	((struct attendance *)arg)->beside++;
+}
+
+static void leave(void *arg, int nr)
+{
+	(void)nr;
+	((struct attendance *)arg)->left++;
+}
+
+static struct freezer_meeting meeting_of(struct attendance *seen)
+{
+	return (struct freezer_meeting){
+		.prepare = prepare,
+		.arrive = arrive,
+		.cut = cut,
+		.beside = beside,
+		.leave = leave,
+		.arg = seen,
+		/* Much longer than a snapshot allows: the machine of a test may be busy. */
+		.gather_ns = 200000000,
+		.limit_ns = 500000000,
+	};
+}
+
+static void all_cpus_are_at_the_cut_of_a_meeting(void)
+{
+	struct freezer *f;
+	int nr, met = 0;
+
+	check(freezer_new(&f, NULL) == 0);
+	freezer_cpus(f, &nr);
+	if (!freezer_holds_all(f))
+		nr = 1;
+	for (int i = 0; i < 10; i++) {
+		struct attendance seen = {0};
+		const struct freezer_meeting meeting = meeting_of(&seen);
+
+		if (!freezer_meet(f, i % nr, &meeting))
+			continue;
+		met++;
+		check(seen.prepared == nr && seen.arrived_before_cut == nr);
+		check(seen.cut == 1 && seen.beside == nr);
+		check(seen.left == nr && seen.left_before_cut == 0);
+		for (int hold = 0; hold < 2 * nr; hold++)
+			check(freezer_holds(f)[hold].ns > 0 || nr == 1);
+	}
+	check(met > 0);
+	freezer_free(f);
+}
+
+static void a_meeting_that_one_cpu_cannot_prepare_is_called_off(void)
+{
+	struct attendance seen = {.refuse = true};
+	const struct freezer_meeting meeting = meeting_of(&seen);
+	struct freezer *f;
+
+	check(freezer_new(&f, NULL) == 0);
+	check(!freezer_meet(f, 0, &meeting));
+	check(seen.cut == 0 && seen.left == 0);
+	freezer_free(f);
+}
+
 int main(void)
 {
 	test(the_leader_works_on_the_cpu_asked_for_and_held_cpus_once_at_most);
 	test(cpus_are_let_go_at_the_limit_and_work_no_more);
+	test(all_cpus_are_at_the_cut_of_a_meeting);
+	test(a_meeting_that_one_cpu_cannot_prepare_is_called_off);
 	return check_done();
 }

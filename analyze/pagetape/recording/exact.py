@@ -129,7 +129,9 @@ def zone_why(zone: Row, max_ms: float) -> str | None:
     if zone["how"] == "refused":
         said.append("has more free blocks than there is room for")
     if zone["pcps_refused"]:
-        said.append(f"{zone['pcps_refused']} of its per-CPU lists cannot be walked in {max_ms:g} ms")
+        said.append(
+            f"{zone['pcps_refused']} of its per-CPU lists cannot be walked in {max_ms:g} ms"
+        )
     if zone["pcps_moved"]:
         said.append(f"{zone['pcps_moved']} of its per-CPU lists changed while they were read")
     return ", ".join(said) or None
