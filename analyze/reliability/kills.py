@@ -69,14 +69,14 @@ def _load() -> Iterator[None]:
             storm.wait()
 
 
-def _until(condition: Callable[[], object], seconds: float) -> float | None:
-    """Seconds until the condition holds; None if it does not."""
-    begin = time.monotonic()
+def _until(condition: Callable[[], object]) -> bool:
+    """Wait until the condition holds; whether it does."""
+    end = time.monotonic() + _WAIT_S
     while not condition():
-        if time.monotonic() - begin > seconds:
-            return None
+        if time.monotonic() > end:
+            return False
         time.sleep(0.005)
-    return time.monotonic() - begin
+    return True
 
 
 def _read(tape: Path, whole: Path) -> tuple[bool, int]:
@@ -98,16 +98,17 @@ def kill_one(work: Path, moment: str, after: float) -> Kill:
     """Record into the empty directory `work` and kill the recorder."""
     tape = work / "t.tape"
     words = [*PAGETAPE, "record", "-o", tape, "--snapshot", "proc", "--events", "page"]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as recorder:
+    with _load(), subprocess.Popen(words, stderr=subprocess.DEVNULL) as recorder:
         if moment != "starts":
-            _until((tape / "spool/formats").exists, _WAIT_S)
+            _until((tape / "spool/formats").exists)
         if moment == "ends":
             time.sleep(1.0)
             recorder.send_signal(signal.SIGINT)
         time.sleep(after)
+        begin = time.monotonic()
         recorder.kill()
-        recorder.wait()
-        tracing = _until(lambda: not [*INSTANCES.glob(f"pagetape-{recorder.pid}-*")], _WAIT_S)
+        gone = _until(lambda: not [*INSTANCES.glob(f"pagetape-{recorder.pid}-*")])
+        tracing = time.monotonic() - begin if gone else None
     readable, events = _read(tape, work / "whole.tape") if tape.exists() else (True, 0)
     readable = readable and (tape.exists() or moment == "starts")
     return Kill(moment, after, tape.exists(), readable, events, tracing)
@@ -123,13 +124,12 @@ def main() -> int:
         print("kills: needs root", file=sys.stderr)
         return 1
     random, kills = Random(arguments.seed), []
-    with _load():
-        for nr in range(arguments.count):
-            moment = list(MOMENTS)[nr % len(MOMENTS)]
-            with tempfile.TemporaryDirectory(prefix="kills-") as work:
-                after = random.uniform(0, MOMENTS[moment])
-                kills.append(kill_one(Path(work), moment, after))
-            print(f"kills: {nr + 1} of {arguments.count}: {kills[-1]}", file=sys.stderr)
+    for nr in range(arguments.count):
+        moment = list(MOMENTS)[nr % len(MOMENTS)]
+        with tempfile.TemporaryDirectory(prefix="kills-") as work:
+            after = random.uniform(0, MOMENTS[moment])
+            kills.append(kill_one(Path(work), moment, after))
+        print(f"kills: {nr + 1} of {arguments.count}: {kills[-1]}", file=sys.stderr)
     good = sum(kill.good for kill in kills)
     if arguments.json:
         found = {"kills": len(kills), "good": good, "each": [asdict(kill) for kill in kills]}

@@ -20,6 +20,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -246,16 +247,25 @@ def trials(
             os.close(read)
             try:
                 _work(planned[job::jobs], home, keep, write)
+            except SystemExit:  # SIGTERM
+                os._exit(1)
             except BaseException as e:
                 print(f"mutate: {e!r}", file=sys.stderr)
                 os._exit(1)
             os._exit(0)
         pids.append(pid)
     os.close(write)
-    with os.fdopen(read) as pipe:
-        for line in pipe:
-            yield Report(**json.loads(line))
-    if any(os.waitpid(pid, 0)[1] for pid in pids):
+    try:
+        with os.fdopen(read) as pipe:
+            for line in pipe:
+                yield Report(**json.loads(line))
+    except BaseException:
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        raise
+    finally:
+        statuses = [os.waitpid(pid, 0)[1] for pid in pids]
+    if any(statuses):
         raise RuntimeError("a process of the trials ended early")
 
 
@@ -342,6 +352,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
     except KeyboardInterrupt:

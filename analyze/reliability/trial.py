@@ -76,6 +76,7 @@ def _child(work: Callable[[], int]) -> NoReturn:
 
 
 def _limited(line: list[str], directory: Path) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     os.chdir(directory)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -115,17 +116,18 @@ def run(line: list[str], directory: Path) -> Result:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     too_long = too_large = False
-    while not poll.poll(_POLL_S * 1000):
-        too_long = time.monotonic() - begin > SECONDS
-        too_large = _resident(pid) > MEMORY
-        if too_long or too_large:
-            _end(pid, signal.SIGUSR1)  # faulthandler prints where it is
-            time.sleep(0.2)
-            _end(pid, signal.SIGKILL)
-            break
+    try:
+        while not poll.poll(_POLL_S * 1000):
+            too_long = time.monotonic() - begin > SECONDS
+            too_large = _resident(pid) > MEMORY
+            if too_long or too_large:
+                _end(pid, signal.SIGUSR1)  # faulthandler prints where it is
+                time.sleep(0.2)
+                break
+    finally:
+        _end(pid, signal.SIGKILL)  # and processes that it left
+        os.close(fd)
     _, status, usage = os.wait4(pid, 0)
-    os.close(fd)
-    _end(pid, signal.SIGKILL)  # processes that it left
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     rss = usage.ru_maxrss * 1024
     return Result(

@@ -200,6 +200,7 @@ def test_pfns_of_a_private_tape_begin_where_its_memory_does(
         ({"pfn": 1 << 24}, "has pfn 16777216, and LLFree's format ends at 16777215 (64 GiB)"),
         ({"ts": 80 * 3600 * 10**9}, "has 80 hours, and LLFree's format ends at 76"),
         ({"cpu": 256}, "has 257 CPUs, and LLFree's replay takes 256"),
+        ({"pid": -107}, "an event does not fit into the format"),
     ],
 )
 def test_what_the_format_cannot_hold_is_refused_and_leaves_nothing(

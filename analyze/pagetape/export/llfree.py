@@ -196,9 +196,13 @@ def write(
     """Write the tape's trace; returns the number of entries. Raises TapeError beyond a limit."""
     trace = _Trace(tape, file)
     rows, read = tape.num_rows("event"), 0
-    for batch in tape.batches("event"):
-        trace.add(batch)
-        read += batch.num_rows
-        progress(read / rows if rows else 1)
-    trace.finish()
+    try:
+        for batch in tape.batches("event"):
+            trace.add(batch)
+            read += batch.num_rows
+            progress(read / rows if rows else 1)
+        trace.finish()
+    except (pa.ArrowInvalid, struct.error) as e:  # a pid, time or pfn that no kernel has
+        why = f"{tape.path}: an event does not fit into the format: {e}"
+        raise TapeError(errno.EBADMSG, why) from e
     return {"entries": trace.entries}
