@@ -30,6 +30,8 @@ from pagetape.schemas.table_file import TableError, TableFile, check_regular, re
 _VERSION_KEY = b"pagetape.version"
 _FACTS_KEY = b"pagetape.facts"
 
+_BATCH_ROWS = 1 << 20  # most rows of a stored batch: of the widest table, 0.5 GB
+
 # Limits of what Tape.table and Tape.rows hold in memory.
 _HELD = 1 << 30  # decoded bytes of a table, ...
 _HELD_RATIO = 16  # ... or this many per byte of a larger file
@@ -99,10 +101,11 @@ class Writer:
             self.rows(name, [])  # the file is empty before the first batch
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
-        """Append a batch to table `name`."""
+        """Append a batch to table `name`, in pieces that readers can hold."""
         with self._explained():
             part = None if name in self._files else self._new_file(name)
-            self._files[name].write_batch(batch)
+            for first in range(0, max(batch.num_rows, 1), _BATCH_ROWS):
+                self._files[name].write_batch(batch.slice(first, _BATCH_ROWS))
             if part:  # the schema comes with the first batch
                 part.rename(self._place / f"{name}.arrow")
         self.nr_rows[name] += batch.num_rows

@@ -218,6 +218,19 @@ def test_only_regular_files_are_opened(path: Path, make: Callable[[Path], None],
             assert Tape(path).files
 
 
+@pytest.mark.parametrize("data", [0, 1 << 20])
+def test_a_file_with_a_large_hole_is_refused(path: Path, data: int) -> None:
+    file = path / "task.arrow"
+    file.write_bytes(b"ARROW1\0\0".ljust(data, b"x"))
+    os.truncate(file, 1 << 40)
+    assert "has holes among its 1,099,511,627,776 bytes" in refused(path, "task")
+    with file.open("r+b") as end:
+        end.seek(0, os.SEEK_END)
+        end.write(b"ARROW1")
+    with pytest.raises(TapeError, match="has holes"):
+        assert Tape(path).files
+
+
 def zeros(rows: int) -> pa.RecordBatch:
     table = TABLES["event"]
     labels = {c.name: list(c.labels) for c in table.columns if c.labels}
@@ -302,10 +315,3 @@ def test_every_damaged_byte_is_a_result_or_an_error(path: Path) -> None:
             assert str(e).startswith(("[Errno", str(path)))
             found.add(-1)
     assert found >= {ROWS, -1}
-
-
-def test_a_table_that_is_a_hole_is_refused(path: Path) -> None:
-    os.truncate(path / "task.arrow", 1 << 40)
-    assert "is a hole of 1,099,511,627,776 bytes" in refused(path, "task")
-    with pytest.raises(TapeError, match="is a hole"):
-        assert Tape(path).files

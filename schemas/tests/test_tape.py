@@ -118,6 +118,14 @@ def test_the_span_is_from_the_first_to_the_last_row(torn: bool, tmp_path: Path) 
     assert Tape(path).span("reclaim") is None
 
 
+def test_a_large_batch_is_stored_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pagetape.schemas.tape._BATCH_ROWS", 40)
+    rows = [EVENT | {"ts": ts} for ts in range(100)]
+    tape = Tape(write(tmp_path / "a.tape", {"event": rows}))
+    assert [b.num_rows for b in tape.batches("event") if b.num_rows] == [40, 40, 20]
+    assert tape.table("event")["ts"].to_pylist() == list(range(100))
+
+
 def error(path: Path) -> TapeError:
     with pytest.raises(TapeError) as caught:
         Tape(path)

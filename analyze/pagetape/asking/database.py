@@ -159,19 +159,6 @@ def _typed(column: Column) -> str:
     return f"{name}::ENUM({', '.join(map(_quoted, column.labels))}) AS {name}"
 
 
-@contextlib.contextmanager
-def _out_of_range(question: query.Query) -> Iterator[None]:
-    """Turn DuckDB's errors of arithmetic in our own query into a TapeError: the values are to
-    blame, as no kernel writes them."""
-    try:
-        yield
-    except duckdb.DataError as e:
-        why = str(e).splitlines()[0]
-        raise TapeError(
-            errno.EBADMSG, f"{question.name}: the tape has impossible values: {why}"
-        ) from e
-
-
 class Database:
     """A DuckDB connection over some tapes. It creates a view when a statement names it."""
 
@@ -208,9 +195,9 @@ class Database:
     def _limit_memory(self, tapes: Sequence[Tape]) -> None:
         """Lower DuckDB's own limit, most of the machine's memory: no query over a small tape needs
         that much, unless the tape has impossible values. Larger results go to the disk."""
-        files = [file for tape in tapes for file in tape.path.glob("*.arrow")]
-        disk = sum(file.lstat().st_blocks * 512 for file in files)  # holes do not count
-        limit = _MEMORY + _MEMORY_PER_BYTE * disk
+        # holes do not count
+        stored = 512 * sum(file.stat().st_blocks for tape in tapes for file in tape.files)
+        limit = _MEMORY + _MEMORY_PER_BYTE * stored
         setting = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
         ((own,),) = self._db.execute(setting).fetchall()
         number, unit = own.split()
@@ -249,7 +236,7 @@ class Database:
         for parameter in question.parameters:
             parameter.check(chosen[parameter.name])
         self._make_for(question)
-        with _out_of_range(question):
+        with self._out_of_range(question):
             return self._interruptible(lambda: self._ask(question.sql, chosen))
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
@@ -265,7 +252,7 @@ class Database:
         columns = ", ".join(_typed(column) for column in table.columns)
         sql = f"SELECT {columns} FROM ({question.sql})"
         self._make_for(question)
-        with _out_of_range(question):
+        with self._out_of_range(question):
             return self._interruptible(lambda: self._rows(sql, table))
 
     def _interruptible(self, ask: Callable[[], _T]) -> _T:
@@ -277,6 +264,18 @@ class Database:
             except BaseException:  # Ctrl-C or SIGTERM
                 self._db.interrupt()
                 raise
+
+    @contextlib.contextmanager
+    def _out_of_range(self, question: query.Query) -> Iterator[None]:
+        """Turn DuckDB's errors of arithmetic in our own query into a TapeError: the values are to
+        blame, as no kernel writes them."""
+        try:
+            yield
+        except duckdb.DataError as e:
+            why = str(e).splitlines()[0]
+            raise TapeError(
+                errno.EBADMSG, f"{self._where}: {question.name}: impossible values: {why}"
+            ) from e
 
     @contextlib.contextmanager
     def _tape_errors(self) -> Iterator[None]:

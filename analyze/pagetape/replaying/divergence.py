@@ -83,7 +83,7 @@ def _first_rows(tape: Tape, rows: int) -> Iterator[pa.RecordBatch]:
 
 def _first_wrong_page(source: Source) -> _replay.WrongPage | None:
     engine = source.engine(_OWN, events=False, explains=True)
-    EngineRun(engine, source.tables(_OWN)).play(_until_wrong_page(engine, source.tape))
+    EngineRun(engine, source.tape, source.tables(_OWN)).play(_until_wrong_page(engine, source.tape))
     return engine.wrong_page
 
 
@@ -181,7 +181,7 @@ class _Pair:
         trace: Any = self._request | {"lists": lists}
         until = trace["at"] + _MARGIN
         engine = self._source.engine(_OWN, events=False, trace=trace)
-        EngineRun(engine, self._source.tables(_OWN)).play(_first_rows(tape, until))
+        EngineRun(engine, tape, self._source.tables(_OWN)).play(_first_rows(tape, until))
         model = engine.state_trace
         row = kernels.row(tape, "auto")
         kernel = validate_run.run(tape, row, most=until - self.start, trace=trace).state_trace

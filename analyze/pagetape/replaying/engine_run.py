@@ -9,13 +9,14 @@ several runs from one stream of batches (fanout.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from pagetape._replay import ArrowBatch
+from pagetape._replay import ArrowBatch, EngineError
 from pagetape.replaying.prefetch import prefetch
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
 
 Sink = Callable[[str, pa.RecordBatch], None]  # takes a table's name and rows of that table
@@ -61,24 +62,38 @@ def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatc
             return
 
 
+@contextmanager
+def naming(tape: Tape) -> Iterator[None]:
+    """Name the tape in errors of the engine, which does not know it."""
+    try:
+        yield
+    except EngineError as e:
+        raise TapeError(e.errno, f"{tape.path}: {e.strerror}") from e
+
+
 class EngineRun(Generic[E]):
     """An engine with its tables loaded: feed() every batch of `event`, then finish().
 
-    Output rows go to `sink`, in the engine's order, after each batch.
+    Output rows go to `sink`, in the engine's order, after each batch. An error of the engine is a
+    TapeError about `tape`.
     """
 
-    def __init__(self, engine: E, tables: Tables, sink: Sink = discard) -> None:
+    def __init__(self, engine: E, tape: Tape, tables: Tables, sink: Sink = discard) -> None:
         self.engine = engine
+        self._tape = tape
         self._sink = sink
         for name, batch in tables:
-            engine.load(name, batch)
+            with naming(tape):
+                engine.load(name, batch)
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        self.engine.feed(batch)
+        with naming(self._tape):
+            self.engine.feed(batch)
         self._drain()
 
     def finish(self) -> None:
-        self.engine.finish()
+        with naming(self._tape):
+            self.engine.finish()
         self._drain()
 
     def play(

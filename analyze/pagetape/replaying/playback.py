@@ -281,7 +281,7 @@ class Playback:
         self._run = run
         engine = source.engine(run, events=writer is not None, counted=counted)
         self._output = _Output(writer, _BULKY if counted else set())
-        self._playing = EngineRun(engine, source.tables(run), self._output.take)
+        self._playing = EngineRun(engine, source.tape, source.tables(run), self._output.take)
         self._preference = source.preference(run)
         if writer is not None:
             for batch in self._preference.to_batches():

@@ -11,6 +11,7 @@ from pagetape.replaying.engine_run import (
     Sink,
     discard,
     event_batches,
+    naming,
     silent,
     start_tables,
 )
@@ -53,8 +54,9 @@ def run(
         spans = _first(spans, most)
         rows = min(rows, spans[-1][1])
     engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows, trace=trace)
-    validate = EngineRun(engine, start_tables(tape, "reclaim", "compaction"), sink)
+    validate = EngineRun(engine, tape, start_tables(tape, "reclaim", "compaction"), sink)
     for batch in event_batches(tape, rows):
-        engine.preview(batch)
+        with naming(tape):
+            engine.preview(batch)
     validate.play(event_batches(tape, rows), rows, progress)
     return engine

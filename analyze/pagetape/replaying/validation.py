@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pagetape import _replay
 from pagetape.replaying import kernels, preference, replay_span, validate_run
-from pagetape.replaying.engine_run import Progress, silent
+from pagetape.replaying.engine_run import Progress, naming, silent
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, output
@@ -110,7 +110,8 @@ def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
         return
     for name in _END_TABLES:
         for batch in snapshot_rows(tape, name, 1):
-            engine.compare_end(name, batch)
+            with naming(tape):
+                engine.compare_end(name, batch)
 
 
 def validate(
