@@ -176,9 +176,10 @@ struct claim {
 struct segment {
 	__u32 list; /* snapshot_list_of_zone(), snapshot_list_of_pcp() */
 	__u32 first, nr;
-	__u16 end;      /* enum walk_end */
-	__u16 backward; /* from the tail of the list */
-	__u64 known;    /* with WALK_KNOWN: that entry, and the one after it in walking direction */
+	__u16 end;     /* enum walk_end */
+	__u8 backward; /* from the tail of the list */
+	__u8 at_cut;   /* nothing could change any more */
+	__u64 known;   /* with WALK_KNOWN: that entry, and the one after it in walking direction */
 	__u64 beyond;
 };
 
@@ -215,6 +216,8 @@ struct zone_place {
 	__u64 free_blocks;        /* when the zones were listed */
 	__u32 node, index;        /* index in pgdat->node_zones */
 	__u32 first_section, nr_sections; /* its section_images */
+	__u64 settled; /* entries of `touches` before this one need no look any more for this zone
+			*/
 };
 
 struct control {
@@ -271,8 +274,7 @@ struct control {
 	__u64 claims_from;   /* nr_claims before the first copies of the pageblocks' bits */
 	/* Set by the programs: */
 	__u64 nr_touches, nr_claims, nr_segments; /* may exceed the maps: then some are lost */
-	__u64 nr_settled;  /* entries of `touches` that need no look any more */
-	__u64 cut_touches; /* nr_touches and nr_claims at the cut */
+	__u64 cut_touches;                        /* nr_touches and nr_claims at the cut */
 	__u64 cut_claims;
 	__u32 buddy_type; /* page_type of a free block's first page */
 	__u32 buddy_votes;

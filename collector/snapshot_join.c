@@ -9,7 +9,7 @@
 /* Entries in a row: nodes[first .. first + nr), last one first if backward. */
 struct run {
 	uint64_t first, nr;
-	bool backward;
+	bool backward, at_cut;
 };
 
 /* A list as runs, head first. A segment adds one run at most. */
@@ -24,6 +24,7 @@ struct visited {
 	uint64_t node;     /* index in the image's nodes: later visits have larger ones */
 	uint64_t position; /* index in joined.nodes */
 	uint32_t list;
+	bool at_cut;
 };
 
 struct join {
@@ -99,7 +100,7 @@ static void keep_up_to(struct run_list *list, uint32_t r, uint64_t i)
 /* A walk from an end replaces all before the known entry where it ended. */
 static bool apply_segment(struct join *j, const struct segment *segment)
 {
-	struct run run = {segment->first, segment->nr, segment->backward};
+	struct run run = {segment->first, segment->nr, segment->backward, segment->at_cut};
 	uint32_t r;
 	uint64_t i;
 
@@ -205,13 +206,16 @@ static bool in_image(const struct join *j, uint64_t pfn)
 	       j->data->bits[first + in_section / 64].in_image >> pfn % 64 & 1;
 }
 
-static void add_visited(struct join *j, uint32_t list, uint64_t at)
+static void add_visited(struct join *j, uint32_t list, const struct run *run, uint64_t i)
 {
+	uint64_t at = node_at(run, i);
+
 	j->visited[j->nr_visited++] = (struct visited){
 		.pfn = pfn_of(j, j->im->nodes[at]),
 		.node = at,
 		.position = j->joined->nr,
 		.list = list,
+		.at_cut = run->at_cut,
 	};
 	add_node(j->joined, j->im->nodes[at]);
 }
@@ -243,7 +247,7 @@ static struct visited *find_visit(struct join *j, uint64_t pfn)
 }
 
 /* Entries that are gone, or that another visit found elsewhere later, leave joined.nodes. */
-static void drop_visits(struct join *j)
+static void drop_visits(struct join *j, uint32_t z)
 {
 	const struct control *c = j->im->control;
 	uint64_t kept = 0;
@@ -258,12 +262,11 @@ static void drop_visits(struct join *j)
 			j->visited[kept++] = *v;
 	}
 	j->nr_visited = kept;
-	for (uint64_t i = c->nr_settled; i < c->cut_touches; i++) {
+	for (uint64_t i = j->im->places[z].settled; i < c->cut_touches; i++) {
 		const struct touch *touch = &j->data->touches[i];
 		struct visited *v = find_visit(j, touch->pfn);
 
-		if (v && v->node < j->data->cut_nodes &&
-		    touch->state != 1 + v->list / SNAPSHOT_MAX_TYPES)
+		if (v && !v->at_cut && touch->state != 1 + v->list / SNAPSHOT_MAX_TYPES)
 			j->joined->nodes[v->position] = 0;
 	}
 }
@@ -325,7 +328,7 @@ static enum join_result check_zone(const struct join *j, uint32_t z)
 
 			if (segment->list != number)
 				break;
-			if (j->by_list[i] >= j->data->cut_segments && segment->end == WALK_KNOWN &&
+			if (segment->at_cut && segment->end == WALK_KNOWN &&
 			    !fits_beyond(j, z, list, segment))
 				return MISCOUNTED;
 		}
@@ -352,11 +355,11 @@ static enum join_result join_zone(struct join *j, uint32_t z)
 		to->first = (uint32_t)j->joined->nr;
 		for (uint32_t r = 0; r < j->list.nr; r++)
 			for (uint64_t i = 0; i < j->list.runs[r].nr; i++)
-				add_visited(j, l, node_at(&j->list.runs[r], i));
+				add_visited(j, l, &j->list.runs[r], i);
 		to->nr = (uint32_t)j->joined->nr - to->first;
 		to->end = WALK_WHOLE;
 	}
-	drop_visits(j);
+	drop_visits(j, z);
 	close_gaps(j, z);
 	j->im->zones[z].walked = 1;
 	return check_zone(j, z);

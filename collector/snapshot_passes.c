@@ -55,10 +55,13 @@ void precopy_forget(struct attempt *a)
 {
 	struct snapshot *s = a->s;
 	struct control *c = s->control;
+	struct zone_place *places = s->maps[PLACES].memory;
 
 	memset(s->maps[PAGE_BITS].memory, 0, s->maps[PAGE_BITS].size);
 	c->epoch = 0;
-	c->nr_touches = c->nr_settled = c->touches_until = 0;
+	c->nr_touches = c->touches_until = 0;
+	for (uint32_t z = 0; z < c->nr_zones; z++)
+		places[z].settled = 0;
 	c->nr_claims = c->claims_from = 0;
 	c->nr_segments = 0;
 	c->nr_nodes_used = 0;
@@ -124,6 +127,7 @@ void precopy_keep(struct attempt *a)
 	uint64_t kept = a->first_segment;
 
 	for (uint64_t i = a->first_segment; i < c->nr_segments && i < c->max_segments; i++) {
+		segments[i].at_cut = 0; /* it was none */
 		if (!ends_well(a, &segments[i]))
 			take_back(a, &segments[i]);
 		else if (segments[i].nr)
@@ -154,29 +158,36 @@ bool precopy_image(struct attempt *a)
 	return true;
 }
 
-/* Begin to collect touched pages anew, unless some of the last ones wait to be settled. */
-static void turn_epoch(struct control *c)
+/* Touches that are not settled in every zone yet. */
+static uint64_t nr_unsettled(const struct snapshot *s)
 {
-	if (c->nr_settled < c->touches_until)
+	const struct zone_place *places = s->maps[PLACES].memory;
+	uint64_t settled = s->control->nr_touches;
+
+	for (uint32_t z = 0; z < s->control->nr_zones; z++)
+		if (places[z].settled < settled)
+			settled = places[z].settled;
+	return s->control->nr_touches - settled;
+}
+
+void precopy_turn(struct snapshot *s)
+{
+	struct control *c = s->control;
+
+	if (c->nr_touches - nr_unsettled(s) < c->touches_until)
 		return;
 	__atomic_store_n(&c->epoch, c->epoch ^ 1, __ATOMIC_SEQ_CST);
 	c->touches_until = __atomic_load_n(&c->nr_touches, __ATOMIC_SEQ_CST);
 }
 
-/* All zones, in the time given. False if an end was not reached. */
-bool precopy_pass_zones(struct snapshot *s, uint64_t deadline_ns, uint32_t entries)
+bool precopy_pass_zone(struct snapshot *s, uint32_t z, uint64_t deadline_ns, uint32_t entries)
 {
-	struct precopy_args args;
+	struct precopy_args args = precopy_of_zone(z, deadline_ns);
 
-	turn_epoch(s->control);
-	for (uint32_t z = 0; z < s->control->nr_zones; z++) {
-		args = precopy_of_zone(z, deadline_ns);
-		args.used = entries;
-		precopy_run(s, "copy_ends", &args);
-		if (!precopy_ended(&args))
-			return false;
-	}
-	args = precopy_of_zone(0, deadline_ns);
+	args.used = entries;
+	precopy_run(s, "copy_ends", &args);
+	if (!precopy_ended(&args))
+		return false;
 	precopy_run(s, "settle", &args);
 	return true;
 }
@@ -202,9 +213,11 @@ void precopy_pass(struct attempt *a)
 		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
 			if (a->s->online[cpu])
 				precopy_pass_pcps(a->s, cpu, UINT64_MAX, PASS_ENTRIES);
-		precopy_pass_zones(a->s, UINT64_MAX, PASS_ENTRIES);
+		precopy_turn(a->s);
+		for (uint32_t z = 0; z < c->nr_zones; z++)
+			precopy_pass_zone(a->s, z, UINT64_MAX, PASS_ENTRIES);
 		precopy_keep(a);
-		if (c->nr_touches - c->nr_settled < FEW_TOUCHES)
+		if (nr_unsettled(a->s) < FEW_TOUCHES)
 			break;
 	}
 }

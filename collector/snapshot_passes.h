@@ -17,6 +17,7 @@ struct attempt {
 	int *zone_owner;        /* by zone: who reads it in the meeting */
 	uint64_t first_segment; /* of the pass or meeting */
 	struct precopy_data data;
+	atomic_bool turned; /* the leader has begun the last pass */
 	atomic_bool failed; /* a walk of the meeting did not end */
 };
 
@@ -37,8 +38,13 @@ bool precopy_image(struct attempt *a);
 /* Passes over all lists, until few pages are touched. */
 void precopy_pass(struct attempt *a);
 
-/* One pass, at most `entries` at each end, until the deadline. False: some end was not reached. */
-bool precopy_pass_zones(struct snapshot *s, uint64_t deadline_ns, uint32_t entries);
+/*
+ * Part of one pass: begin to collect touched pages anew, unless some of the last ones wait to be
+ * settled; one zone, and its touched pages; one CPU's PCPs. At most `entries` at each end, until
+ * the deadline. False: some end was not reached.
+ */
+void precopy_turn(struct snapshot *s);
+bool precopy_pass_zone(struct snapshot *s, uint32_t z, uint64_t deadline_ns, uint32_t entries);
 bool precopy_pass_pcps(struct snapshot *s, uint32_t cpu, uint64_t deadline_ns, uint32_t entries);
 
 /* After a pass or a failed meeting: keep only what added entries to the image. */

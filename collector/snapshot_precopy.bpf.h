@@ -20,21 +20,29 @@
 
 /* --- settle: look at touched pages again --- */
 
+struct settling {
+	struct zone_place *place;
+	__u64 deadline;
+};
+
 /*
  * After a look at all ends, a page that was touched before it and not since is where the image
  * has it, if it is free at all: it can return only to an end, and no end has it.
  */
-static long settle_one(__u32 i, __u64 *deadline)
+static long settle_one(__u32 i, struct settling *settling)
 {
-	__u32 nr = control.nr_settled, now = control.epoch & 1;
+	struct zone_place *place = settling->place;
+	__u32 nr = place->settled, now = control.epoch & 1;
 	struct touch *touch = bpf_map_lookup_elem(&touches, &nr);
 	struct page_bits *bits;
 	__u64 bit;
 
-	if (control.nr_settled >= control.touches_until || !touch ||
-	    (!(i & 15) && bpf_ktime_get_ns() > *deadline))
+	if (place->settled >= control.touches_until || !touch ||
+	    (!(i & 15) && bpf_ktime_get_ns() > settling->deadline))
 		return 1;
-	control.nr_settled++;
+	place->settled++;
+	if (touch->pfn < place->start_pfn || touch->pfn >= place->start_pfn + place->spanned)
+		return 0;
 	bit = 1ull << (touch->pfn & 63);
 	bits = bits_of(touch->pfn);
 	if (!bits || !(bits->in_image & bit))
@@ -55,12 +63,15 @@ static long settle_one(__u32 i, __u64 *deadline)
 	return 0;
 }
 
+/* The touched pages of one zone. */
 SEC("syscall")
 int settle(struct precopy_args *args)
 {
-	__u64 deadline = args->deadline_ns;
+	__u32 z = args->zone;
+	struct settling settling = {bpf_map_lookup_elem(&places, &z), args->deadline_ns};
 
-	bpf_loop(MAX_LOOPS, settle_one, &deadline, 0);
+	if (settling.place)
+		bpf_loop(MAX_LOOPS, settle_one, &settling, 0);
 	return 0;
 }
 
@@ -159,10 +170,10 @@ static __u32 finish_zone(__u32 z, __u64 deadline)
 		.start = place->start_pfn,
 		.end_pfn = place->start_pfn + place->spanned,
 		.deadline = deadline,
-		.first = control.nr_settled,
+		.first = place->settled,
 		.zone = z,
 	};
-	bpf_loop(control.nr_touches - control.nr_settled, look_at_touched, &look, 0);
+	bpf_loop(control.nr_touches - place->settled, look_at_touched, &look, 0);
 	look.first = control.claims_from;
 	bpf_loop(control.nr_claims - control.claims_from, look_at_claimed, &look, 0);
 	return look.late ? WALK_LATE : WALK_WHOLE;

@@ -25,18 +25,32 @@ static uint32_t cpu_of(const struct snapshot *s, int nr)
 	return (uint32_t)freezer_cpus(s->freezer, &cpus)[nr].cpu;
 }
 
-/* Shortly before the cut: so little is new then that it fits into the time. */
+/* Wait until the leader has begun the last pass; false if it is late. */
+static bool wait_for_turn(struct attempt *a)
+{
+	uint64_t until = snapshot_now_ns() + GATHER_NS;
+
+	while (!a->turned)
+		if (snapshot_now_ns() > until)
+			return false;
+	return true;
+}
+
+/* Shortly before the cut, a last pass: so little is new then that it fits into the time. */
 static bool prepare(void *arg, int nr)
 {
 	struct attempt *a = arg;
 	uint64_t deadline = snapshot_now_ns() + a->s->max_ns * 4 / 5;
 
 	if (nr == a->leader) {
-		if (!precopy_pass_zones(a->s, deadline, HELD_ENTRIES))
+		precopy_turn(a->s);
+		a->turned = true;
+	}
+	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
+		if (a->zone_owner[z] != nr)
+			continue;
+		if (!wait_for_turn(a) || !precopy_pass_zone(a->s, z, deadline, HELD_ENTRIES))
 			return false;
-		/* Other CPUs read only PCPs until the meeting. */
-		a->data.cut_nodes = a->s->control->nr_nodes_used;
-		a->data.cut_segments = a->s->control->nr_segments;
 	}
 	return precopy_pass_pcps(a->s, cpu_of(a->s, nr), deadline, HELD_ENTRIES);
 }
@@ -192,6 +206,8 @@ static void assign_zones(struct attempt *a)
 		}
 		next = a->zone_owner[z] + 1;
 	}
+	if (a->zone < a->s->control->nr_zones)
+		a->zone_owner[a->zone] = a->leader;
 }
 
 static void note_costs(struct attempt *a, struct snapshot_result *out)
@@ -235,6 +251,7 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	bool held;
 
 	a->failed = false;
+	a->turned = false;
 	c->cut_zone = c->nr_zones;
 	copy_unheld(a, false);
 	held = freezer_meet(a->s->freezer, a->leader, &meeting);

@@ -33,8 +33,6 @@ struct precopy_data {
 	const struct page_bits *bits;
 	const uint64_t *section_bits;
 	struct section_image *sections;
-	uint64_t cut_nodes;    /* entries of `nodes` from here on were visited at the cut */
-	uint64_t cut_segments; /* the same for `segments` */
 };
 
 /* The joined lists: what snapshot_images.nodes shows then. */

@@ -241,6 +241,7 @@ static void keep_segment(const struct live_walk *w, __u32 list)
 	segment->nr = w->used - w->first;
 	segment->end = w->end;
 	segment->backward = w->backward;
+	segment->at_cut = w->strict;
 	segment->known = w->known;
 	segment->beyond = w->beyond;
 }
