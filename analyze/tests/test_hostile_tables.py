@@ -97,9 +97,9 @@ def null_ts(tape: Path) -> None:
 
 def swapped(tape: Path, name: str, other: str) -> None:
     a, b = tape / f"{name}.arrow", tape / f"{other}.arrow"
-    a.rename(tape / "aside")
+    a.rename(tape / "elsewhere")
     b.rename(a)
-    (tape / "aside").rename(b)
+    (tape / "elsewhere").rename(b)
 
 
 def one_more_column(tape: Path) -> None:
