@@ -1,143 +1,203 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kill recorders with SIGKILL at random moments, under load.
+"""Kill recorders with SIGKILL at random moments, and look at what is left.
 
     kills.py [--count N] [--seed N] [--json]
 
-A third of the recorders is killed while it starts, a third while it records, a third while it ends
-after Ctrl-C. Each must leave nothing, if it had made no tape, or a tape that `info` and `import`
-read; its instance in tracefs must be gone within a second. Exit status 1 if one is not.
+The moments take turns: while it starts, once its tape exists; while it records a page-fault storm;
+around the cuts of a rotation; while it ends. Half of the kills hit its whole process group.
+Each tape must be readable, with events if the recorder had said that it records, and tracing must
+be off within a second. Exit status 1 otherwise. Needs root.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from random import Random
 
+from pagetape.schemas.tape import is_tape
+
+PAGETAPE = (sys.executable, "-c", "from pagetape.cli import main; main()")
 INSTANCES = Path("/sys/kernel/tracing/instances")
-PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 STORM = Path(__file__).parents[2] / "collector/bench/storm.py"
 
-# Longest time from the moment's beginning to the kill, seconds.
-MOMENTS = {"starts": 0.6, "records": 2.0, "ends": 0.3}
+# Longest time from the begin of each moment to the kill, seconds.
+MOMENTS = {"starts": 0.8, "records": 3.0, "rotates": 3.0, "ends": 0.6}
 
-_WAIT_S = 20.0
 _AIM_S = 1.0  # from the kill to the end of tracing
+_GONE_S = 10.0  # ... that is waited for the instance's end
+_WAIT_S = 60.0  # ... for a recorder to get that far
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One recorder: `moment` is one of MOMENTS, `events` are those of the imported tape."""
+    """One kill, and what it left."""
 
     moment: str
-    after_s: float
-    tape: bool  # the recorder had made one
-    readable: bool
-    events: int
-    tracing_s: float | None  # from the kill until its instance was gone; None: it stays
+    group: bool  # the whole process group was killed
+    after_s: float  # from the begin of the moment
+    tracing_s: float | None  # from the kill until tracing was off; None: it is on
+    gone_s: float | None  # ... until the tracing instance and its rings were gone
+    tape: bool  # there is one
+    readable: bool  # each of them
+    events: int  # of all tapes together
+    wrong: str  # the first thing that was not as it must be; empty if all was well
 
     @property
     def good(self) -> bool:
-        tracing = self.tracing_s is not None and self.tracing_s <= _AIM_S
-        return tracing and self.readable and (self.events > 0 or self.moment == "starts")
+        return not self.wrong
 
 
-@contextmanager
-def _load() -> Iterator[None]:
-    """A page-fault storm on every CPU."""
-    words = [sys.executable, str(STORM), "3600"]
-    storms = [
-        subprocess.Popen([*words, str(cpu)], stdout=subprocess.DEVNULL)
-        for cpu in os.sched_getaffinity(0)
-    ]
-    try:
-        yield
-    finally:
-        for storm in storms:
-            storm.kill()
-            storm.wait()
+@contextlib.contextmanager
+def storm(seconds: float) -> Iterator[None]:
+    """Page faults on every CPU."""
+    argv = [sys.executable, str(STORM), str(seconds)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True) as child:
+        try:
+            yield
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
 
 
-def _until(condition: Callable[[], object]) -> bool:
-    """Wait until the condition holds; whether it does."""
-    end = time.monotonic() + _WAIT_S
+def _until(condition: Callable[[], object], began: float, seconds: float) -> float | None:
+    """Seconds from `began` until the condition holds; None if it does not."""
     while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
+        if time.monotonic() - began > seconds:
+            return None
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+def _instance(pid: int) -> Path | None:
+    return next(INSTANCES.glob(f"pagetape-{pid}-*"), None)
+
+
+def _is_off(pid: int) -> bool:
+    instance = _instance(pid)
+    try:
+        return instance is None or (instance / "tracing_on").read_text().strip() == "0"
+    except OSError:  # it was removed meanwhile
+        return True
+
+
+def _tapes(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*.tape") if is_tape(path))
+
+
+def _run(*args: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PAGETAPE, *map(str, args)], capture_output=True, text=True)
+
+
+def _read(tape: Path, made: Path) -> tuple[int, str]:
+    """The number of events of a tape, imported if it is unfinished; and the problem with it."""
+    shown = _run("info", tape, "--json")
+    if shown.returncode:
+        return 0, f"info: {shown.stderr.strip()}"
+    info = json.loads(shown.stdout)
+    if not info["finished"]:
+        done = _run("import", tape, "-o", made)
+        if done.returncode:
+            return 0, f"import: {done.stderr.strip()}"
+        info = json.loads(_run("info", made, "--json").stdout)
+        if not info["finished"]:
+            return 0, "the imported tape is not finished"
+    return sum(info["events"].values()), ""
+
+
+def _started(moment: str, directory: Path) -> subprocess.Popen[str]:
+    """A recorder in a process group of its own."""
+    argv = [*PAGETAPE, "record", "--events", "page"]
+    if moment == "rotates":
+        argv += ["-o", str(directory / "tapes"), "--rotate", "1s"]
+    else:
+        argv += ["-o", str(directory / "t.tape")]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _reach(moment: str, running: subprocess.Popen[str], directory: Path) -> bool:
+    """Wait for the begin of the moment; whether the recorder records by then."""
+    if (
+        _until(lambda: _tapes(directory) or running.poll() is not None, time.monotonic(), _WAIT_S)
+        is None
+    ):
+        raise TimeoutError("the recorder makes no tape")
+    if moment == "starts":
+        return False
+    assert running.stderr is not None
+    if not running.stderr.readline().startswith("pagetape: recording since"):
+        raise ChildProcessError("the recorder does not record")
+    time.sleep(0.5)
+    if moment == "ends":
+        running.send_signal(signal.SIGINT)
     return True
 
 
-def _read(tape: Path, whole: Path) -> tuple[bool, int]:
-    """Whether `info` and `import` read a tape, and its number of events."""
-    words = [*PAGETAPE, "info", str(tape), "--json"]
-    info = subprocess.run(words, capture_output=True)
-    if info.returncode:
-        return False, 0
-    if json.loads(info.stdout)["finished"]:
-        whole = tape
-    elif subprocess.run([*PAGETAPE, "import", tape, "-o", whole], capture_output=True).returncode:
-        return False, 0
-    words[-2] = str(whole)
-    found = json.loads(subprocess.run(words, capture_output=True).stdout)
-    return True, found["stored"]
-
-
-def kill_one(work: Path, moment: str, after: float) -> Kill:
-    """Record into the empty directory `work` and kill the recorder."""
-    tape = work / "t.tape"
-    words = [*PAGETAPE, "record", "-o", tape, "--snapshot", "proc", "--events", "page"]
-    with _load(), subprocess.Popen(words, stderr=subprocess.DEVNULL) as recorder:
-        if moment != "starts":
-            _until((tape / "spool/formats").exists)
-        if moment == "ends":
-            time.sleep(1.0)
-            recorder.send_signal(signal.SIGINT)
-        time.sleep(after)
-        begin = time.monotonic()
-        recorder.kill()
-        gone = _until(lambda: not [*INSTANCES.glob(f"pagetape-{recorder.pid}-*")])
-        tracing = time.monotonic() - begin if gone else None
-    readable, events = _read(tape, work / "whole.tape") if tape.exists() else (True, 0)
-    readable = readable and (tape.exists() or moment == "starts")
-    return Kill(moment, after, tape.exists(), readable, events, tracing)
+def kill(moment: str, dice: random.Random, directory: Path) -> Kill:
+    """Record the storm, kill the recorder, and read what is left."""
+    group, after_s = dice.random() < 0.5, dice.uniform(0, MOMENTS[moment])
+    with storm(30), _started(moment, directory) as running:
+        try:
+            recorded = _reach(moment, running, directory)
+            time.sleep(after_s)
+        finally:
+            (os.killpg if group else os.kill)(running.pid, signal.SIGKILL)
+        began = time.monotonic()
+        tracing_s = _until(lambda: _is_off(running.pid), began, _GONE_S)
+        gone_s = _until(lambda: _instance(running.pid) is None, began, _GONE_S)
+    found = [_read(tape, directory / f"{n}.made") for n, tape in enumerate(_tapes(directory))]
+    events = sum(nr for nr, _ in found)
+    wrong = next((why for _, why in found if why), "")
+    if not found:
+        wrong = "no tape"
+    elif recorded and not events:
+        wrong = "no event"
+    elif tracing_s is None or tracing_s > _AIM_S:
+        wrong = "tracing did not end"
+    elif gone_s is None:
+        wrong = "the instance stayed"
+    readable = bool(found) and not any(why for _, why in found)
+    tape = bool(found)
+    return Kill(moment, group, after_s, tracing_s, gone_s, tape, readable, events, wrong)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--count", type=int, default=21)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     arguments = parser.parse_args()
     if os.geteuid():
         print("kills: needs root", file=sys.stderr)
         return 1
-    random, kills = Random(arguments.seed), []
+    dice, moments, kills = random.Random(arguments.seed), list(MOMENTS), []
     for nr in range(arguments.count):
-        moment = list(MOMENTS)[nr % len(MOMENTS)]
-        with tempfile.TemporaryDirectory(prefix="kills-") as work:
-            after = random.uniform(0, MOMENTS[moment])
-            kills.append(kill_one(Path(work), moment, after))
+        with tempfile.TemporaryDirectory(prefix="kills-") as directory:
+            kills.append(kill(moments[nr % len(moments)], dice, Path(directory)))
         print(f"kills: {nr + 1} of {arguments.count}: {kills[-1]}", file=sys.stderr)
-    good = sum(kill.good for kill in kills)
+    good = sum(k.good for k in kills)
     if arguments.json:
-        found = {"kills": len(kills), "good": good, "each": [asdict(kill) for kill in kills]}
+        found = {"kills": len(kills), "good": good, "each": [asdict(k) for k in kills]}
         print(json.dumps(found, indent=1))
     else:
-        print(f"{good} of {len(kills)} kills left a readable tape and no tracing")
+        print(f"{good} of {len(kills)} kills left readable tapes and no tracing")
     return 0 if good == len(kills) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as e:
+        sys.exit(f"kills: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)

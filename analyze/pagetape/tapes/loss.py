@@ -10,6 +10,7 @@ from typing import Any
 
 from pagetape import answer
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.disturbance import GAPS
 
 
 def by_cpu(
@@ -53,6 +54,8 @@ class Loss:
     def of(cls, tape: Tape) -> Loss:
         """The totals of `tape`."""
         cpus = by_cpu(tape.rows("lost"), tape.rows("ring"))
+        if any(row["kind"] in GAPS for row in tape.rows("disturbance")):
+            cpus = dict.fromkeys(cpus)  # the rings do not count what was switched off
         counts = [nr for nr in cpus.values() if nr is not None]
         whole = tape.complete and not tape.facts.get("deferred")
         total = sum(counts) if len(counts) == len(cpus) and whole else None
