@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from pagetape import cli
 
-SECONDS = 20.0  # a command that takes longer hangs
+SECONDS = 20.0  # a command that takes longer hangs; on a machine with other work, see _limit
 MEMORY = 2 << 30  # bytes resident
 
 _POLL_S = 0.05
@@ -94,6 +94,11 @@ def _limited(line: list[str], directory: Path) -> int:
     return cli.run(line)
 
 
+def _limit() -> float:
+    """Seconds that a command may take: more where more threads than CPUs want to run."""
+    return SECONDS * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+
+
 def _resident(pid: int) -> int:
     with contextlib.suppress(OSError, IndexError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -118,7 +123,7 @@ def run(line: list[str], directory: Path) -> Result:
     too_long = too_large = False
     try:
         while not poll.poll(_POLL_S * 1000):
-            too_long = time.monotonic() - begin > SECONDS
+            too_long = time.monotonic() - begin > _limit()
             too_large = _resident(pid) > MEMORY
             if too_long or too_large:
                 _end(pid, signal.SIGUSR1)  # faulthandler prints where it is

@@ -43,7 +43,7 @@ def check(found: dict[str, Any], count: int) -> None:
 def in_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: Callable[[], int]) -> str:
     """The failure of a command that does `work`, with limits that a test can wait for."""
     monkeypatch.setattr(trial.cli, "run", lambda _line: work())
-    monkeypatch.setattr(trial, "SECONDS", 1.0 if work is sleep else 20.0)
+    monkeypatch.setattr(trial, "_limit", lambda: 1.0 if work is sleep else 60.0)
     result = trial.run(["info"], tmp_path)
     return trial.failure(["info"], result, changed=False, left=[])
 
@@ -157,6 +157,34 @@ def test_the_figures_of_fuzz_targets_are_read() -> None:
     assert "heap-buffer-overflow" in spool["finding"]
 
 
+STORM = {"seconds": 60, "events": 9, "events_per_s": 1.5, "lost": 5, "rss_mb_max": 300.0} | {
+    "spool_mb_max": 100.0,
+    "after_s": 1.0,
+    "recorder_cpus": 0.1,
+}
+SPOOL = {"cpus": 256, "events_per_s": 3e6, "mb_per_s": 300, "disk_mb_per_s": 400, "late": 0} | {
+    "longest_wait_ms": 1.0,
+    "memory_peak_mb": 100,
+    "memory_mb": 256,
+    "decoded_per_s": 1e7,
+}
+PAUSES = {
+    name: {"nr": 9, "p999_ms": 0.25 if name == "holds" else 0.15, "longest_ms": 0.4}
+    for name in ("locks", "holds", "holds_less_stolen", "control", "control_less_stolen")
+} | {"exact": 1, "checks": 7, "mismatches": 0, "snapshots": [{"free_blocks": 3}] * 2}
+KILLS = {
+    "kills": 2,
+    "good": 1,
+    "each": [
+        {"moment": "records", "readable": True, "events": 5, "tracing_s": 0.25}
+        | {"gone_s": 0.5, "wrong": ""},
+        {"moment": "ends", "readable": False, "events": 0, "tracing_s": None}
+        | {"gone_s": None, "wrong": "no tape"},
+    ],
+}
+FAULT = {"fault": "the disk is full", "answer": "it ends", "tests": 2, "passed": 1}
+
+
 def test_the_page_has_every_section_and_marks_what_failed() -> None:
     reports = [
         mutate.Report("tape", 1, "flip", "pagetape info t.tape", "", 0, 0.1, 1 << 26, ""),
@@ -168,7 +196,11 @@ def test_the_page_has_every_section_and_marks_what_failed() -> None:
     results = {
         "mutated": {"date": "2026-01-01", "result": mutate.summary(reports)},
         "fuzz": {"date": "2026-01-02", "result": {"targets": fuzz.parse(FUZZED)}},
-        "storm": {"date": "2026-01-03", "result": {"storm": {"events": 5, "lost": 0}}},
+        "storm": {"date": "2026-01-03", "result": STORM},
+        "spools": {"date": "2026-01-03", "result": [SPOOL]},
+        "pauses": {"date": "2026-01-03", "result": PAUSES},
+        "kills": {"date": "2026-01-03", "result": KILLS},
+        "faults": {"date": "2026-01-03", "result": {"faults": [FAULT]}},
     }
     text = page.markdown(results)
     for section in page.SECTIONS:
@@ -178,7 +210,14 @@ def test_the_page_has_every_section_and_marks_what_failed() -> None:
     assert "| tape | 2 | 1 | 0 | **1** |" in text
     assert "| import | 1 | 0 | 1 | 0 |" in text
     assert "| fuzz_dat | 120,034 | 1.017 | 512 | 2,048 | none |" in text
-    assert "| storm events | 5 |" in text
+    assert "| events lost | **5** |" in text
+    assert "| 256 | 3,000,000 | 300 | 400 | 0 |" in text
+    assert "**1 of 2** snapshots are exact." in text
+    assert "| a zone's lock | 9 | 0.150 | 0.400 |" in text
+    assert "| a CPU | 9 | **0.250** | 0.400 |" in text
+    assert "| while it records | 1 | 1 | 1 | 0.25 | 0.5 | nothing |" in text
+    assert "| while it ends | 1 | 0 | 0 | **on** | **never** | **no tape** |" in text
+    assert "| the disk is full | it ends | **1 of 2** |" in text
     assert text.count("not measured") == len(page.SECTIONS) - len(results)
 
 
