@@ -256,9 +256,9 @@ SECTIONS = (
         " tape with hostile options. Damage: bits, words at the limits of their types, values of"
         " columns, nulls, dictionaries, columns, types, rows, files swapped, and FIFOs, devices,"
         " links, huge files or compressed zeros in place of a file. Each command has 20 s"
-        " (more on a busy machine) and 2 GiB. It answers, or refuses the input with one line on stderr. Everything else is a"
-        " failure: a signal, a hang, more memory, a traceback, broken JSON, raw control characters,"
-        " a changed input, a piece of an output.",
+        " (more on a busy machine) and 2 GiB. It answers, or refuses the input with one line on"
+        " stderr. Everything else is a failure: a signal, a hang, more memory, a traceback, broken"
+        " JSON, raw control characters, a changed input, a piece of an output.",
         ("analyze/reliability/mutate.py", "--json"),
         _mutated,
     ),
