@@ -246,8 +246,9 @@ int instance_new(struct instance **out, const struct instance_config *config, st
 		goto error;
 	instance->tracefs = tracefs_instance_create(name);
 	if (!instance->tracefs) {
-		ret = fail(err, errno, "cannot make a tracing instance in %s/instances: %s%s", dir,
-			   strerror(errno), remedy(errno));
+		ret = errno;
+		ret = fail(err, ret, "cannot make a tracing instance in %s/instances: %s%s", dir,
+			   strerror(ret), remedy(ret));
 		goto error;
 	}
 	if (!tracefs_instance_is_new(instance->tracefs)) {
