@@ -182,6 +182,32 @@ static int open_dir(struct tracefs_instance *tracefs, const char *name)
 	return fd;
 }
 
+/* A kernel that is locked down for confidentiality refuses every file of tracefs, to root, too. */
+static bool is_locked_down(void)
+{
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+	char text[128] = "";
+
+	if (file) {
+		(void)!fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	return strstr(text, "[confidentiality]");
+}
+
+/* The next step for a user who may not make an instance. */
+static const char *remedy(int code)
+{
+	if (code == EROFS)
+		return " (in a container, mount tracefs writable)";
+	if (code != EACCES && code != EPERM)
+		return "";
+	if (is_locked_down())
+		return " (the kernel is locked down: boot with lockdown=integrity)";
+	return geteuid() ? " (run as root)"
+			 : " (root of a container needs CAP_DAC_OVERRIDE and tracefs of the host)";
+}
+
 /* Before the instance exists: a kill at any moment leaves none. */
 static int start_guard(struct instance *instance, const struct instance_config *config,
 		       const char *tracing, const char *name, struct error *err)
@@ -220,9 +246,9 @@ int instance_new(struct instance **out, const struct instance_config *config, st
 		goto error;
 	instance->tracefs = tracefs_instance_create(name);
 	if (!instance->tracefs) {
-		ret = fail(err, errno, "cannot make a tracing instance in %s/instances: %s%s", dir,
-			   strerror(errno),
-			   errno == EACCES || errno == EPERM ? " (run as root)" : "");
+		ret = errno;
+		ret = fail(err, ret, "cannot make a tracing instance in %s/instances: %s%s", dir,
+			   strerror(ret), remedy(ret));
 		goto error;
 	}
 	if (!tracefs_instance_is_new(instance->tracefs)) {

@@ -243,8 +243,9 @@ SECTIONS = (
     Section(
         "kills",
         "Recorders killed with SIGKILL",
-        "At random moments while they start, record or end, under a page-fault storm. Aim: each"
-        " tape is readable, and tracing ends within a second.",
+        "At random moments while they start, record, rotate or end, under a page-fault storm. Half of"
+        " the kills hit the whole process group. Aim: each tape is readable, and tracing is off"
+        " within a second.",
         ("analyze/reliability/kills.py", "--json"),
         _killed,
     ),

@@ -282,7 +282,7 @@ def test_resized_rings_do_not_end_the_recording(tmp_path: Path, pagetape: Run) -
         time.sleep(0.5)
         (instance_of(running.pid) / "buffer_size_kb").write_text("2048")
         assert running.stderr is not None
-        assert "another user resized the rings to 20" in running.stderr.readline()
+        assert "another user resized the rings to 2" in running.stderr.readline()
         status, said = ended(running)
     assert (status, len(said)) == (0, 1)
     info = pagetape("info", out, "--json").json
@@ -312,7 +312,7 @@ def settings(instance: Path) -> dict[str, str]:
         "events/kmem/mm_page_alloc/filter",
         "current_tracer",
     )
-    return {name: (instance / name).read_text() for name in names}
+    return {name: (instance / name).read_text() for name in names if (instance / name).exists()}
 
 
 @livetest.recording

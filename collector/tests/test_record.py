@@ -627,6 +627,30 @@ def test_without_tracefs_the_message_names_the_remedy() -> None:
     assert said.stdout == f"{errno.ENOENT} {words}\n"
 
 
+def test_a_locked_down_kernel_is_named() -> None:
+    code = (
+        "import os\n"
+        "from pagetape import _collector\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try:\n"
+        "    _collector.Recorder(['kmem:mm_page_alloc'], _collector.SpoolConfig('/tmp')).close()\n"
+        "except OSError as e:\n"
+        "    print(e)\n"
+    )
+    script = (
+        "mount -t tmpfs -o mode=755 pagetape-test /sys/kernel/security; "
+        'echo "none integrity [confidentiality]" >/sys/kernel/security/lockdown; exec "$@"'
+    )
+    said = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", script, "sh", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+    )
+    if said.returncode:
+        livetest.skip(f"cannot mount a file system for one process: {said.stderr}")
+    assert said.stdout.endswith("(the kernel is locked down: boot with lockdown=integrity)\n")
+
+
 def test_a_full_spool_loses_nothing_silently(tmp_path: Path) -> None:
     """The file system of the spool fills up while nobody reads."""
     spool = tmp_path / "small"

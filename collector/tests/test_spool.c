@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
 #include "spool_internal.h"
+#include "spool_rest.h"
 #include "subbuf.h"
 
 #include <errno.h>
@@ -178,6 +179,8 @@ static void remove_files(void)
 	snprintf(path, sizeof(path), "%s/cpu0", dir);
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/cpu0.more", dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/cpu0.rest", dir);
 	unlink(path);
 }
 
@@ -488,6 +491,83 @@ static void a_spool_of_version_1_is_read_in_its_order(void)
 	}
 }
 
+/* A file as a guard leaves it: two sub-buffers, and `more` bytes of a third. */
+static void write_rest(struct spool_rest_header header, size_t more)
+{
+	char path[PATH_MAX], slot[SLOT] = {0};
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/cpu0.rest", dir);
+	file = fopen(path, "we");
+	check(file);
+	fwrite(&header, sizeof(header), 1, file);
+	fseek(file, SPOOL_REST_HEADER, SEEK_SET);
+	for (uint64_t number = 1; number <= 2; number++) {
+		fill(slot, number);
+		fwrite(slot, sizeof(slot), 1, file);
+	}
+	fwrite(slot, 1, more, file);
+	fclose(file);
+}
+
+static const struct spool_rest_header rest_header = {
+	.magic = SPOOL_REST_MAGIC,
+	.byte_order = BYTE_ORDER_MARK,
+	.long_bytes = sizeof(long),
+	.slot_bytes = SLOT,
+	.counted = 1,
+	.counts = {.overrun = 7},
+};
+
+static void the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer(void)
+{
+	struct error err = {""};
+	struct spool_rest *rest;
+	const void *subbuf;
+
+	check(spool_rest_open(&rest, dir, 0, SLOT, &err) == 0 && !rest); /* none */
+	write_rest(rest_header, 100);
+	check(spool_rest_bytes(dir, 0) == 2 * SLOT + 100);
+	check(spool_rest_open(&rest, dir, 0, SLOT, &err) == 0 && rest);
+	check(spool_rest_counts(rest)->overrun == 7);
+	for (uint64_t number = 1; number <= 2; number++) {
+		check(spool_rest_pop(rest, &subbuf, &err) == 1);
+		check(((const struct subbuf *)subbuf)->ts == number);
+	}
+	check(spool_rest_pop(rest, &subbuf, &err) == 0);
+	spool_rest_free(rest);
+	remove_files();
+}
+
+static void a_guard_that_was_killed_leaves_no_counts(void)
+{
+	struct spool_rest_header header = rest_header;
+	struct spool_rest *rest;
+
+	header.counted = 0;
+	write_rest(header, 0);
+	check(spool_rest_open(&rest, dir, 0, SLOT, NULL) == 0 && rest);
+	check(!spool_rest_counts(rest) && !spool_rest_counts(NULL));
+	spool_rest_free(rest);
+	remove_files();
+}
+
+static void a_foreign_rest_is_refused_in_words(void)
+{
+	struct spool_rest_header header = rest_header;
+	struct error err = {""};
+	struct spool_rest *rest;
+
+	write_rest(header, 0);
+	check(spool_rest_open(&rest, dir, 0, 2 * SLOT, &err) == -EBADMSG);
+	check(strstr(err.msg, "sub-buffers of 4096 bytes, not 8192") && !rest);
+	header.byte_order = __builtin_bswap32(header.byte_order);
+	write_rest(header, 0);
+	check(spool_rest_open(&rest, dir, 0, SLOT, &err) == -EBADMSG);
+	check(strstr(err.msg, "not the rest of a spool"));
+	remove_files();
+}
+
 static void a_missing_directory_is_named(void)
 {
 	const struct spool_config config = {"/nowhere", 0, SLOT, SLOTS, &unbounded, false, NULL};
@@ -518,6 +598,9 @@ int main(void)
 	test(an_overflow_of_holes_ends_before_the_first_one);
 	test(only_regular_files_are_opened);
 	test(a_spool_of_version_1_is_read_in_its_order);
+	test(the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer);
+	test(a_guard_that_was_killed_leaves_no_counts);
+	test(a_foreign_rest_is_refused_in_words);
 	test(a_missing_directory_is_named);
 	rmdir(dir);
 	return check_done();
