@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep on a local Dask cluster: one worker with two threads."""
 
+import json
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +12,9 @@ from typing import Any
 import pytest
 
 from pagetape.tapes import cache
+
+from .test_policy_lib import compile_lib
+from .test_sweep import CRASH
 
 Run = Callable[..., Any]
 
@@ -40,6 +45,23 @@ def test_a_cluster_makes_the_same_files(
     here = pagetape("sweep", *MODES, small, "-o", tmp_path / "here")
     assert (there.status, there.out) == (here.status, here.out)
     assert files(tmp_path / "there") == files(tmp_path / "here") != {}
+
+
+def test_a_run_that_ends_the_engine_does_not_end_the_worker(
+    scheduler: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """The worker is a thread of this process."""
+    lib = compile_lib(tmp_path, CRASH.replace("PLANNED", "0"), "crash")
+    crash = ("--policy", "mainline", "--policy-lib", lib, "--policy", "crash")
+    other = tmp_path / "other.tape"
+    shutil.copytree(small, other)
+    asked = ("sweep", *crash, small, other, "-o", tmp_path / "out", "--cluster", scheduler)
+    said = pagetape(*asked, "--json")
+    assert said.status == 1
+    found = json.loads(said.out)
+    assert [run["policies"] for run in found["runs"]] == [["mainline"], ["mainline"]]
+    assert [failed["policies"] for failed in found["failed"]] == [["crash"], ["crash"]]
+    assert all("signal SIGABRT" in failed["reason"] for failed in found["failed"])
 
 
 def test_a_worker_with_another_pagetape_is_refused(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A matrix of runs: its cases, its files, and its continuation after an interruption."""
 
+import html
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 from pagetape.asking.comparison import metrics
 from pagetape.replaying import sweep
 from pagetape.replaying.playback import Run as Playing
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, Writer
+
+from .test_policy_lib import compile_lib
 
 Run = Callable[..., Any]
 
@@ -175,14 +179,14 @@ def test_a_damaged_tape_leaves_no_half_result(small: Path, tmp_path: Path, paget
     event.write_bytes(data)
     said = pagetape("sweep", torn, "-o", tmp_path / "out")
     assert (said.status, said.err.count("\n")) == (1, 1)
-    assert files(tmp_path / "out") == {}
+    assert not (tmp_path / "out").exists() or files(tmp_path / "out") == {}
 
 
 def test_the_page_of_a_sweep_shows_what_changes(small: Path, tmp_path: Path, pagetape: Run) -> None:
-    html = tmp_path / "sweep.html"
+    out = tmp_path / "sweep.html"
     words = ("--policy", "{mainline,nofragment:mode=always}", "--kernel", "{auto,4.20}")
-    runs = pagetape("sweep", *words, small, "-o", tmp_path, "--html", html, "--json").json["runs"]
-    page = html.read_text()
+    runs = pagetape("sweep", *words, small, "-o", tmp_path, "--html", out, "--json").json["runs"]
+    page = out.read_text()
     assert page.count("<td>nofragment:mode=always</td>") == 2 * 2  # and with every metric
     changed = {(m["value"], m["percent"]) for run in runs for m in run["metrics"]}
     seen = [(value, percent) for value, percent in changed if percent and abs(percent) > 1]
@@ -249,3 +253,122 @@ def test_a_sweep_plays_preferences_and_maps_of_nodes_as_replay_does(
 def test_ranges_of_cpus_are_printed_as_given() -> None:
     assert Playing("auto", (), cpu_parts=(0, 0, 0, 1, 0, 1, 1)).nodes == "0-2,4/3,5-6"
     assert Playing("auto", ()).nodes is None
+
+
+# ---- runs that fail
+
+
+def _damaged(tape: Path) -> None:
+    (tape / "event.arrow").write_bytes(b"no table")
+
+
+def _removed(tape: Path) -> None:
+    shutil.rmtree(tape)
+
+
+@pytest.mark.parametrize("spoil", [_damaged, _removed], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_bad_tape_is_a_failed_row_and_the_others_go_on(
+    spoil: Callable[[Path], None], place: int, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    tapes = [tmp_path / f"{name}.tape" for name in "abc"]
+    for tape in tapes:
+        shutil.copytree(small, tape)
+    spoil(tapes[place])
+    said = pagetape("sweep", *MODES, *tapes, "-o", tmp_path / "out", "--json")
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    found = json.loads(said.out)
+    good = [tape.stem for i, tape in enumerate(tapes) if i != place]
+    assert [run["tape"] for run in found["runs"]] == [name for name in good for _ in range(4)]
+    (failed,) = found["failed"]
+    assert (failed["tape"], failed["policies"]) == (tapes[place].stem, None)
+    assert str(tapes[place]) in failed["reason"] and str(tapes[place]) in said.err
+    text = pagetape("sweep", *MODES, *tapes, "-o", tmp_path / "out", "--html", tmp_path / "s.html")
+    assert text.status == 1 and failed["reason"] in text.out
+    assert html.escape(failed["reason"]) in (tmp_path / "s.html").read_text()
+
+
+def test_an_error_in_mid_run_fails_only_the_runs_on_that_tape(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """The events break off after some batches: the runs are under way."""
+    broken, good = tmp_path / "broken.tape", tmp_path / "good.tape"
+    shutil.copytree(small, good)
+    events = Tape(small).table("event").to_batches()[0]
+    with Writer(broken, Tape(small).facts) as writer:
+        for name in Tape(small).tables - {"event"}:
+            for batch in Tape(small).batches(name):
+                writer.write(name, batch)
+        for first in range(0, 9000, 1000):
+            writer.write("event", events.slice(first, 1000))
+    data = bytearray((broken / "event.arrow").read_bytes())
+    data[len(data) * 3 // 4 : len(data) * 3 // 4 + 600] = bytes(600)
+    (broken / "event.arrow").write_bytes(data)
+    said = pagetape("sweep", *MODES, broken, good, "-o", tmp_path / "out", "--json")
+    found = json.loads(said.out)
+    assert said.status == 1
+    assert {run["tape"] for run in found["runs"]} == {"good"} and len(found["runs"]) == 4
+    assert {failed["tape"] for failed in found["failed"]} == {"broken"}
+    assert not [name for name in files(tmp_path / "out") if name.startswith(("broken", "."))]
+
+
+CRASH = r"""
+#include <stdlib.h>
+#include "policy.h"
+
+static void family(struct policy *self, struct kernel *row)
+{
+	(void)self;
+	(void)row;
+	if (PLANNED)
+		abort();
+}
+
+static void
+limits(struct policy *self, const struct model *m, const struct zone *zone, struct pcp *pcp)
+{
+	(void)self;
+	(void)m;
+	(void)zone;
+	(void)pcp;
+	abort();
+}
+
+const struct policy_ops pagetape_policy = {
+	.abi = POLICY_ABI,
+	.name = "crash",
+	.doc = "Ends the process.",
+	.kernel = "none",
+	.tier = "A",
+	.fallback_family = family,
+	.pcp_limits = limits,
+};
+"""
+
+
+@pytest.fixture(params=[True, False], ids=["at the start", "in mid-run"])
+def crash(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
+    """Options for a policy that ends the engine's process."""
+    source = CRASH.replace("PLANNED", str(int(request.param)))
+    return ("--policy-lib", str(compile_lib(tmp_path, source, "crash")), "--policy", "crash")
+
+
+def test_a_run_that_ends_the_engine_is_a_failed_row(
+    crash: tuple[str, ...], small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    other = tmp_path / "other.tape"
+    shutil.copytree(small, other)
+    asked = ("sweep", "--policy", "mainline", *crash, small, other, "-o", tmp_path / "out")
+    said = pagetape(*asked, "--json")
+    found = json.loads(said.out)
+    assert (said.status, said.err.count("\n")) == (1, 2)
+    assert [(run["tape"], run["policies"]) for run in found["runs"]] == [
+        ("small", ["mainline"]),
+        ("other", ["mainline"]),
+    ]
+    assert [(failed["tape"], failed["policies"]) for failed in found["failed"]] == [
+        ("small", ["crash"]),
+        ("other", ["crash"]),
+    ]
+    assert all("ended with signal SIGABRT" in failed["reason"] for failed in found["failed"])
+    assert not [name for name in files(tmp_path / "out") if "crash" in name]

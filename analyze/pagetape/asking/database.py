@@ -22,6 +22,7 @@ import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
@@ -68,13 +69,18 @@ _MEMORY_PER_BYTE = 16
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
 
-def labels(tapes: Sequence[Tape]) -> list[str]:
+def names_of(paths: Sequence[Path]) -> list[str]:
     """A short name for each tape: its file name, or its whole path if two file names are equal."""
-    short = [tape.path.name.removesuffix(".tape") for tape in tapes]
+    short = [path.name.removesuffix(".tape") for path in paths]
     return [
-        name if short.count(name) == 1 else str(tape.path)
-        for name, tape in zip(short, tapes, strict=True)
+        name if short.count(name) == 1 else str(path)
+        for name, path in zip(short, paths, strict=True)
     ]
+
+
+def labels(tapes: Sequence[Tape]) -> list[str]:
+    """names_of() the tapes."""
+    return names_of([tape.path for tape in tapes])
 
 
 def kernel_version(release: str | None) -> int | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import click
 
 from pagetape import answer, console
+from pagetape.asking.database import names_of
 from pagetape.commands import options
 from pagetape.pages.document import MARK
-from pagetape.replaying import kernels, preference, sweep
+from pagetape.pages.sweep_page import sweep_page
+from pagetape.replaying import isolated, preference, sweep
 from pagetape.replaying.playback import Run
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 
 METRICS = (
@@ -111,7 +114,15 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     return "\n".join([answer.table(columns, lines), "", *key])
 
 
-def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
+def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    """A failed row of the table: tape, policy, kernel, reclaim, reason."""
+    policy = "all" if row["policies"] is None else sweep.words(row)
+    return row["tape"], policy, row["kernel"] or "", row["reclaim"] or "", row["reason"]
+
+
+def _text(
+    found: list[dict[str, Any]], metrics: tuple[str, ...], failed: list[dict[str, Any]]
+) -> str:
     parts = []
     for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
         runs = list(same)
@@ -120,6 +131,11 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
             f"{answer.visible(tape)}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n"
         )
         parts.append(_table(runs, metrics) + "\n")
+    if failed:
+        columns = ("failed", "policy", "kernel", "reclaim", "reason")
+        parts.append(answer.table(columns, map(_failed_row, failed)) + ("\n" if found else ""))
+    if not found:
+        return "\n".join(parts)
     parts.append("%: change from the tape's own kernel and policy; ~: within the model's error")
     return "\n".join(parts)
 
@@ -217,7 +233,9 @@ def _text(found: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     "--html", type=options.PATH, metavar="F.html", help="Also write the table as an HTML page."
 )
 @options.json
+@click.pass_context
 def command(
+    ctx: click.Context,
     tapes: tuple[Path, ...],
     policies: tuple[list[str], ...],
     policy_libs: tuple[str, ...],
@@ -241,6 +259,9 @@ def command(
     interrupted sweep can continue, and shards of several machines can fill one DIR. NAME.tape
     has only fallbacks and counters, no other page events; compare, report and sql work on these.
 
+    A run that fails, for example on a damaged tape, is a row of its own with the reason. The other
+    runs go on; the exit status is then 1.
+
     The table compares every run with the model under the tape's own rules, and shows the
     model's error on the recording.
 
@@ -249,16 +270,12 @@ def command(
       pagetape sweep --policy 'nofragment:mode={off,lowzone,always}' \\
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
     """
-    opened = [Tape(path.absolute() if cluster else path) for path in tapes]
-    if "auto" in kernel_rows:
-        for tape in opened:
-            console.report(kernels.note(tape, "auto"))
-    specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
+    paths = [path.absolute() if cluster else path for path in tapes]
     for kernel in kernel_rows:
         options.check_kernel(kernel)
-    machines = [
-        options.on_nodes(opened, nodes, spec) for spec in specs for nodes in node_maps or (None,)
-    ]
+    specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
+    opened, failed = _opened(paths)
+    machines = _machines(list(opened.values()), specs, node_maps)
     for stack, _ in machines:
         options.check_policies(stack, policy_libs)
     runs = [
@@ -267,27 +284,76 @@ def command(
             machines, kernel_rows, reclaims, preferred_nodes
         )
     ]
-    cases = sweep.shard(sweep.matrix(opened, runs), *shard)
     if html is not None:
         output.check_file_free(html, replace=True, mark=MARK, inputs=tapes)
-    output.make_directory(out, tapes)
-    missing = [case for case in cases if case.result(out) is None]
     threads = jobs or len(os.sched_getaffinity(0))
-    models = models or sweep.most_models(opened, threads)
-    with console.progress("sweep") as bar:
-        if cluster is not None:
-            from pagetape.replaying import fleet
-
-            fleet.play(cluster, missing, out.absolute(), models=models, progress=bar)
-        else:
-            sweep.play(missing, out, jobs=threads, models=models, progress=bar)
+    with isolated.Process() as process:
+        player = sweep.Player(process, out, threads)
+        plans = [player.plan(tape.path, label, runs) for label, tape in opened.items()]
+        for plan in plans:
+            console.report(plan.note)
+            failed += plan.failed
+        cases = sweep.shard([case for plan in plans for case in plan.cases], *shard)
+        if cases:
+            output.make_directory(out, tapes)
+        missing = [case for case in cases if case.result(out) is None]
+        size = max((plan.model_bytes for plan in plans), default=0)
+        models = models or sweep.most_models(size, threads)
+        failed += _play(player, missing, models, cluster, out)
     found = [result for case in cases if (result := case.result(out)) is not None]
+    rows = [one.json() for one in failed]
+    for line in dict.fromkeys(one.line() for one in failed):
+        console.report(line)
     if html is not None:
-        from pagetape.pages.sweep_page import sweep_page
-
-        with output.whole_file(html, replace=True, mark=MARK, inputs=tapes) as file:
-            file.write(sweep_page(found, metrics).encode())
+        _write_page(html, sweep_page(found, metrics, rows), tapes)
     if as_json:
-        answer.emit({"runs": found, "made": len(missing), "reused": len(cases) - len(missing)})
+        made = sum(case.result(out) is not None for case in missing)
+        reused = len(cases) - len(missing)
+        answer.emit({"runs": found, "made": made, "reused": reused, "failed": rows})
     else:
-        answer.say(_text(found, metrics))
+        answer.say(_text(found, metrics, rows))
+    ctx.exit(1 if failed else 0)
+
+
+def _machines(
+    tapes: Sequence[Tape], specs: Sequence[tuple[str, ...]], node_maps: tuple[str, ...]
+) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The policies of each run, and the node of each CPU with --nodes."""
+    return [
+        options.on_nodes(tapes, nodes, spec) if tapes else (spec, ())
+        for spec in specs
+        for nodes in node_maps or (None,)
+    ]
+
+
+def _play(
+    player: sweep.Player,
+    cases: Sequence[sweep.Case],
+    models: int,
+    cluster: str | None,
+    out: Path,
+) -> list[sweep.Failed]:
+    """Play the cases here or on a cluster; returns those that failed."""
+    with console.progress("sweep") as bar:
+        if cluster is None:
+            return player.play(cases, models, bar)
+        from pagetape.replaying import fleet
+
+        return fleet.play(cluster, cases, out.absolute(), models=models, progress=bar)
+
+
+def _write_page(path: Path, text: str, tapes: Sequence[Path]) -> None:
+    with output.whole_file(path, replace=True, mark=MARK, inputs=tapes) as file:
+        file.write(text.encode())
+
+
+def _opened(paths: Sequence[Path]) -> tuple[dict[str, Tape], list[sweep.Failed]]:
+    """The tapes by label, and those that cannot be opened."""
+    opened: dict[str, Tape] = {}
+    failed = []
+    for label, path in zip(names_of(paths), paths, strict=True):
+        try:
+            opened[label] = Tape(path)
+        except TapeError as e:
+            failed.append(sweep.Failed(label, None, isolated.reason(e)))
+    return opened, failed

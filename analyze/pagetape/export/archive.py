@@ -49,7 +49,7 @@ _STAGE = ".archive-"
 _OLD = "old"  # file in a stage
 _STAGED = ".staged"  # suffix of a file that is not in its place yet
 
-# Facts that tell one tape from another.
+# Facts that distinguish tapes.
 _IDENTITY = (
     "boot_id",
     "host",
@@ -81,7 +81,7 @@ def _word(value: object) -> str:
 
 
 def _identity(tape: Tape, start: int | None) -> str:
-    """Hash of what tells the tape from all others, but not from its copies."""
+    """Hash of what all copies of the tape share, and no other tape has."""
     known: dict[str, Any] = {name: tape.facts.get(name) for name in _IDENTITY}
     if known["boot_id"] is None and known["source"] is None:  # a time alone says little
         known["contents"] = cache.contents(tape)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pagetape import answer
 from pagetape.answer import markup
-from pagetape.pages.document import document
+from pagetape.pages.document import document, table
 from pagetape.replaying.sweep import words
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
@@ -65,7 +65,20 @@ def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
     return f"<div class=scroll><table class=matrix><tr>{head}</tr>{about}{rows}</table></div>"
 
 
-def sweep_page(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
+def _failures(failed: Sequence[dict[str, Any]]) -> str:
+    """The table of the runs that have no result."""
+    rows = [
+        (row["tape"], "all" if row["policies"] is None else words(row), row["reason"])
+        for row in failed
+    ]
+    return f"<h2>Failed</h2>{table(('tape', 'policy', 'reason'), rows)}" if rows else ""
+
+
+def sweep_page(
+    runs: Sequence[dict[str, Any]],
+    metrics: Sequence[str],
+    failed: Sequence[dict[str, Any]] = (),
+) -> str:
     """The HTML for the results of a sweep; `metrics` are the columns of the first table."""
     parts = [
         "<h1>Sweep</h1>",
@@ -83,4 +96,4 @@ def sweep_page(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
             _matrix(of_tape, metrics),
             f"<details><summary>Every metric</summary>{_matrix(of_tape, every)}</details>",
         ]
-    return document("Sweep", parts)
+    return document("Sweep", [*parts, _failures(failed)])

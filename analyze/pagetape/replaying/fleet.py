@@ -2,8 +2,8 @@
 """A sweep's runs on the workers of a Dask cluster, which share a filesystem with this machine.
 
 One worker prepares each tape, once. The tape's runs then go to the workers in groups. A worker
-plays a group on one thread and decodes the tape once for the group. The files are the same as
-after a sweep on one machine.
+plays a group on one thread and decodes the tape once for the group. It does so in a process of its
+own: no tape ends a worker. The files are the same as after a sweep on one machine.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from pagetape.replaying import sweep
 from pagetape.replaying.engine_run import Progress, silent
+from pagetape.replaying.isolated import Process, reason
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
 
 _CONNECT_S = 10
 
 
-def _prepare(tape: Tape, directory: Path, build: str) -> tuple[pa.Table, pa.Table]:
-    """On a worker: sweep.prepare()."""
+def _prepare(tape: Tape, directory: Path, build: str) -> sweep.Prepared | str:
+    """On a worker: what the runs on a tape share, or why it cannot be made."""
     _same(build)
-    return sweep.prepare(tape, directory)
+    with Process() as process:
+        return sweep.Player(process, directory, 1).prepare(tape)
 
 
 def _play(
-    cases: Sequence[sweep.Case], prepared: tuple[pa.Table, pa.Table], directory: Path, build: str
-) -> int:
-    """On a worker: play some runs on one tape; the number of runs."""
+    cases: Sequence[sweep.Case], prepared: sweep.Prepared | str, directory: Path, build: str
+) -> list[sweep.Failed]:
+    """On a worker: play some runs on one tape; returns those that failed."""
     _same(build)
-    sweep.play(cases, directory, jobs=1, models=len(cases), prepared=prepared)
-    return len(cases)
+    if isinstance(prepared, str):
+        return [sweep.Failed(case.label, case.run, prepared) for case in cases]
+    with Process() as process:
+        return sweep.Player(process, directory, 1).play(cases, len(cases), prepared=prepared)
 
 
 def _same(build: str) -> None:
@@ -77,21 +79,33 @@ def play(
     *,
     models: int,
     progress: Progress = silent,
-) -> None:
-    """Make the results of the cases, in groups of up to `models` cases."""
+) -> list[sweep.Failed]:
+    """Make the results of the cases, in groups of up to `models` cases; those that failed."""
     with closing(_client(address)) as client:
         threads = sum(client.nthreads().values()) or 1
         build = cache.build()
-        work = []
+        work = {}
         for _, same in groupby(cases, key=lambda case: case.label):
             runs = list(same)
             prepared = client.submit(_prepare, runs[0].tape, directory, build, pure=False)
             size = min(models, ceil(len(runs) / threads))
-            work += [
-                client.submit(_play, runs[i : i + size], prepared, directory, build, pure=False)
-                for i in range(0, len(runs), size)
-            ]
-        done = 0
+            for i in range(0, len(runs), size):
+                part = runs[i : i + size]
+                work[client.submit(_play, part, prepared, directory, build, pure=False)] = part
+        done, failed = 0, []
         for future in _dask().as_completed(work):
-            done += future.result()
+            failed += _result(future, work[future])
+            done += len(work[future])
             progress(done / len(cases))
+    return failed
+
+
+def _result(future: Any, cases: Sequence[sweep.Case]) -> list[sweep.Failed]:
+    """The failed runs of a finished future; all of them if its worker was lost."""
+    try:
+        found: list[sweep.Failed] = future.result()
+    except TapeError:  # of _same()
+        raise
+    except Exception as e:
+        return [sweep.Failed(case.label, case.run, reason(e)) for case in cases]
+    return found

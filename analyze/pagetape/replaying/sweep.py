@@ -31,13 +31,12 @@ import pyarrow as pa
 
 from pagetape import answer
 from pagetape.asking import comparison
-from pagetape.asking.database import labels
-from pagetape.replaying import fanout, model_error, presets
+from pagetape.replaying import fanout, isolated, kernels, model_error, presets
 from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.playback import Playback, Run, Source, made_by
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache, output
+from pagetape.tapes import cache, output, temporary
 from pagetape.tapes.loss import Loss
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -94,22 +93,63 @@ class Case:
 
     def result(self, directory: Path) -> dict[str, Any] | None:
         """The run's .json, if the run was made."""
-        with contextlib.suppress(FileNotFoundError):
-            found: dict[str, Any] = json.loads((directory / f"{self.name}.json").read_text())
-            return found
+        with contextlib.suppress(FileNotFoundError, ValueError):  # none, or torn by a power failure
+            found = json.loads((directory / f"{self.name}.json").read_text("utf-8"))
+            return found if isinstance(found, dict) else None
         return None
 
 
-def matrix(tapes: Sequence[Tape], runs: Sequence[Run]) -> list[Case]:
-    """Every run on every tape, once; raises an error if one of them cannot start."""
+@dataclass(frozen=True)
+class Failed:
+    """A run that has no result, or all runs of a tape."""
+
+    tape: str  # label
+    run: Run | None  # None: every run on the tape
+    reason: str
+
+    def line(self) -> str:
+        """One line about it; the same for all runs of a tape that fail for one reason."""
+        return self.reason if self.tape in self.reason else f"{self.tape}: {self.reason}"
+
+    def json(self) -> dict[str, Any]:
+        """The failed row of a sweep."""
+        run = self.run
+        return {
+            "tape": self.tape,
+            "policies": run and (list(run.policies) or ["mainline"]),
+            "kernel": run and run.kernel,
+            "reclaim": run and run.reclaim,
+            "prefer": run and run.preference,
+            "nodes": run and run.nodes,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs on one tape."""
+
+    cases: list[Case]
+    failed: list[Failed]
+    note: str | None  # about the tape's kernel
+    model_bytes: int  # memory of a model
+
+
+def plan(path: Path, label: str, runs: Sequence[Run]) -> Plan:
+    """Every run on a tape, once. A run that cannot start has failed."""
+    tape = Tape(path)
+    source, contents = Source(tape), cache.contents(tape)
+    note = kernels.note(tape, "auto") if any(run.kernel == "auto" for run in runs) else None
     cases: dict[str, Case] = {}
-    for tape, label in zip(tapes, labels(tapes), strict=True):
-        source, contents = Source(tape), cache.contents(tape)
-        for run in runs:
+    failed = []
+    for run in runs:
+        try:
             source.engine(run)
             case = Case.of(tape, label, contents, run)
             cases.setdefault(case.name, case)
-    return list(cases.values())
+        except (OSError, ValueError) as e:
+            failed.append(Failed(label, run, isolated.reason(e)))
+    return Plan(list(cases.values()), failed, note, _model_bytes(tape))
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
@@ -118,7 +158,10 @@ def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
     return list(cases[nr * (number - 1) // of : nr * number // of])
 
 
-def prepare(tape: Tape, directory: Path) -> tuple[pa.Table, pa.Table]:
+Prepared = tuple[pa.Table, pa.Table]  # inferred rows, rows of model_error
+
+
+def prepare(tape: Tape, directory: Path) -> Prepared:
     """The inferred rows and the model's error, which all runs on a tape share."""
     return inferred(tape), model_error.measure(tape, directory / "model")
 
@@ -126,9 +169,7 @@ def prepare(tape: Tape, directory: Path) -> tuple[pa.Table, pa.Table]:
 class _Recording:
     """A tape with the result of prepare(), made when it is first needed."""
 
-    def __init__(
-        self, tape: Tape, directory: Path, prepared: tuple[pa.Table, pa.Table] | None
-    ) -> None:
+    def __init__(self, tape: Tape, directory: Path, prepared: Prepared | None) -> None:
         self._tape = tape
         self._directory = directory
         self._prepared = prepared
@@ -149,7 +190,10 @@ class _Unfinished(Exception):
 
 
 class _Reader:
-    """A case in progress. The first call starts its run."""
+    """A case in progress. The first call starts its run.
+
+    An error ends the case, not the others: `error` has it.
+    """
 
     def __init__(
         self,
@@ -163,6 +207,12 @@ class _Reader:
         self._directory = directory
         self._count = count  # takes the number of events that were fed
         self._open = contextlib.ExitStack()
+        self.error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Discard the run, and keep its first error."""
+        self.error = self.error or error
+        self.close()
 
     @cached_property
     def _playback(self) -> Playback:
@@ -178,10 +228,21 @@ class _Reader:
         return self._open.enter_context(Playback(self._source, case.run, writer, counted=True))
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        self._playback.feed(batch)
+        if self.error is None:
+            try:
+                self._playback.feed(batch)
+            except Exception as e:
+                self.fail(e)
         self._count(batch.num_rows)
 
     def finish(self) -> None:
+        if self.error is None:
+            try:
+                self._finish()
+            except Exception as e:
+                self.fail(e)
+
+    def _finish(self) -> None:
         found = self._playback.finish()
         self._open.close()
         del found["events_per_s"]
@@ -200,7 +261,8 @@ class _Reader:
             file.write(text.encode())
 
     def close(self) -> None:
-        self._open.__exit__(_Unfinished, _Unfinished(), None)
+        with contextlib.suppress(_Unfinished, OSError):
+            self._open.__exit__(_Unfinished, _Unfinished(), None)
 
 
 def _model_bytes(tape: Tape) -> int:
@@ -209,25 +271,71 @@ def _model_bytes(tape: Tape) -> int:
     return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
 
 
-def most_models(tapes: Sequence[Tape], jobs: int) -> int:
+def most_models(model_bytes: int, jobs: int) -> int:
     """The number of models at once: four per job, in at most half of the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    largest = max(map(_model_bytes, tapes), default=0)
-    return max(min(4 * jobs, free // 2 // max(largest, 1)), 1)
+    return max(min(4 * jobs, free // 2 // max(model_bytes, 1)), 1)
+
+
+class _Group:
+    """Runs on one tape that read its events together."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        recording: _Recording,
+        directory: Path,
+        count: Callable[[int], None],
+    ) -> None:
+        self.cases = cases
+        self._recording = recording
+        self._directory = directory
+        self._count = count
+        self._readers: list[_Reader] = []
+        self._error: Exception | None = None  # of all cases
+
+    def start(self) -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
+        """The events and their readers; none if the tape cannot be prepared."""
+        try:
+            made = self._recording.made()
+        except Exception as e:
+            self._error = e
+            return iter(()), []
+        self._readers = [_Reader(case, made, self._directory, self._count) for case in self.cases]
+        return self._batches(), self._readers
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The tape's events; if one cannot be read, every reader of them fails."""
+        try:
+            yield from self.cases[0].tape.batches("event")
+        except Exception as e:
+            self._error = e
+            for reader in self._readers:
+                reader.error = reader.error or e
+
+    def failed(self) -> list[Failed]:
+        """The cases that have no result."""
+        errors = [reader.error for reader in self._readers] or [self._error] * len(self.cases)
+        return [
+            Failed(case.label, case.run, isolated.reason(error))
+            for case, error in zip(self.cases, errors, strict=True)
+            if error is not None
+        ]
 
 
 def play(
     cases: Sequence[Case],
     directory: Path,
-    *,
     jobs: int,
     models: int,
+    prepared: Prepared | None = None,
+    *,
     progress: Progress = silent,
-    prepared: tuple[pa.Table, pa.Table] | None = None,
-) -> None:
+) -> list[Failed]:
     """Make the results of the cases, on `jobs` threads, with up to `models` models at once.
 
-    `prepared` is the result of prepare(), for cases that are all on one tape.
+    `prepared` is the result of prepare(), for cases that are all on one tape. Returns the cases
+    that failed.
     """
     rows = sum(case.tape.num_rows("event") for case in cases)
     lock = Lock()
@@ -239,16 +347,83 @@ def play(
             fed += nr
         progress(fed / rows if rows else 1.0)
 
-    def group(cases: Sequence[Case], recording: _Recording) -> fanout.Group:
-        def start() -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
-            readers = [_Reader(case, recording.made(), directory, count) for case in cases]
-            return cases[0].tape.batches("event"), readers
-
-        return fanout.Group(len(cases), start)
-
     groups = []
     for _, same in itertools.groupby(cases, key=lambda case: case.label):
         runs = list(same)
         recording = _Recording(runs[0].tape, directory, prepared)
-        groups += [group(runs[i : i + models], recording) for i in range(0, len(runs), models)]
-    fanout.read_all(groups, jobs, models)
+        groups += [
+            _Group(runs[i : i + models], recording, directory, count)
+            for i in range(0, len(runs), models)
+        ]
+    fanout.read_all([fanout.Group(len(g.cases), g.start) for g in groups], jobs, models)
+    return [failed for group in groups for failed in group.failed()]
+
+
+class Player:
+    """Plans and plays in another process, which a tape may end without ending the sweep."""
+
+    def __init__(self, process: isolated.Process, directory: Path, jobs: int) -> None:
+        self._process = process
+        self._directory = directory
+        self._jobs = jobs
+
+    def plan(self, path: Path, label: str, runs: Sequence[Run]) -> Plan:
+        """plan(). A tape that cannot be read has failed as a whole."""
+        try:
+            found: Plan = self._process.call(plan, path, label, runs)
+        except isolated.Crash as e:
+            if len(runs) == 1:
+                return Plan([], [Failed(label, runs[0], str(e))], None, 0)
+            return _joined([self.plan(path, label, [run]) for run in runs])
+        except (OSError, isolated.Failure) as e:
+            return Plan([], [Failed(label, None, isolated.reason(e))], None, 0)
+        return found
+
+    def prepare(self, tape: Tape) -> Prepared | str:
+        """prepare(), or the reason why it failed."""
+        try:
+            found: Prepared = self._process.call(prepare, tape, self._directory)
+        except (OSError, isolated.Crash, isolated.Failure) as e:
+            return isolated.reason(e)
+        return found
+
+    def play(
+        self,
+        cases: Sequence[Case],
+        models: int,
+        progress: Progress = silent,
+        prepared: Prepared | None = None,
+    ) -> list[Failed]:
+        """play(). If the process ends, the rest goes on tape by tape, then run by run."""
+        if not cases:
+            return []
+        args = (play, cases, self._directory, self._jobs, models, prepared)
+        try:
+            found: list[Failed] = self._process.call(*args, progress=progress)
+        except isolated.Crash as e:
+            temporary.remove_leftovers(self._directory, ".")
+            rest = [case for case in cases if case.result(self._directory) is None]
+            if len(rest) == 1 == len(cases):
+                return [Failed(rest[0].label, rest[0].run, str(e))]
+            return [
+                failed
+                for part in _parts(rest)
+                for failed in self.play(part, models, prepared=prepared)
+            ]
+        return found
+
+
+def _joined(plans: Sequence[Plan]) -> Plan:
+    """One plan of several for the same tape."""
+    return Plan(
+        [case for plan in plans for case in plan.cases],
+        [failed for plan in plans for failed in plan.failed],
+        next((plan.note for plan in plans if plan.note), None),
+        max(plan.model_bytes for plan in plans),
+    )
+
+
+def _parts(cases: Sequence[Case]) -> list[list[Case]]:
+    """The cases of each tape, or if all are on one tape each of them."""
+    by_tape = [list(same) for _, same in itertools.groupby(cases, key=lambda case: case.label)]
+    return by_tape if len(by_tape) > 1 else [[case] for case in cases]

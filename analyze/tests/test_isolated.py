@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions in a process of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pagetape.replaying.isolated import Crash, Failure, Process
+
+
+def test_results_and_errors_come_back() -> None:
+    with Process() as process:
+        assert process.call(os.getpid) != os.getpid()
+        assert process.call(os.getpid) == process.call(os.getpid)
+        with pytest.raises(FileNotFoundError):
+            process.call(os.stat, "/none")
+        with pytest.raises(Failure, match="ValueError: invalid literal"):
+            process.call(int, "x")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda process: process.call(os.abort), "signal SIGABRT"),
+        (lambda process: process.call(os._exit, 3), "exit status 3"),
+        (lambda process: process.call(os.kill, process.call(os.getpid), 9), "signal SIGKILL"),
+    ],
+)
+def test_an_end_is_told_and_the_next_call_starts_anew(end: object, words: str) -> None:
+    assert callable(end)
+    with Process() as process:
+        with pytest.raises(Crash, match=words):
+            end(process)
+        assert process.call(int, "1") == 1
+
+
+def test_what_the_process_prints_is_no_answer() -> None:
+    with Process() as process:
+        assert process.call(print, "hello") is None
+        assert process.call(os.system, "echo hello") == 0
+
+
+HOLDER = """
+import os, sys, time
+from pagetape.replaying.isolated import Process
+with Process() as process:
+    print(process.call(os.getpid), flush=True)
+    time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_process_ends_with_the_one_that_started_it(number: int) -> None:
+    argv = [sys.executable, "-c", HOLDER]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        assert Path(f"/proc/{child}").exists()
+        holder.send_signal(number)
+    end = time.monotonic() + 10
+    while Path(f"/proc/{child}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
