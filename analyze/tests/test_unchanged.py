@@ -64,6 +64,16 @@ def test_the_same_rows_in_other_batches_and_another_text_are_no_difference(tmp_p
     assert not _differences(tmp_path, _SCRIPT["Renames"](), answer=answer, chunk=2)
 
 
+def test_a_further_label_at_the_end_is_no_difference(tmp_path: Path) -> None:
+    more: dict[str, Any] = {
+        "labels": ("alloc", "cut", "moved"),
+        "answer": _ANSWER | {"rows": {"cut": 4, "moved": 0}},
+    }
+    assert not _differences(tmp_path / "none", _SCRIPT["Renames"](), **more)
+    more["answer"] = _ANSWER | {"rows": {"cut": 4, "moved": 1}}
+    assert _differences(tmp_path / "one", _SCRIPT["Renames"](), **more)
+
+
 def test_names_of_the_table_of_renames_are_no_difference(tmp_path: Path) -> None:
     new: dict[str, Any] = {
         "table": "inferred",

@@ -58,10 +58,13 @@ static int check_zone(const struct machine *machine, const struct zone_spec *z, 
 		return fail(err, EINVAL, "zone %d of node %d: there are %d nodes", z->type, z->node,
 			    machine->nr_nodes);
 	if (z->start_pfn > (uint64_t)most || z->spanned > (uint64_t)most ||
-	    z->managed > z->spanned || z->nr_reserved_highatomic > (uint64_t)most)
-		return fail(err, EINVAL, "zone %d of node %d: pfn %llu, %llu of %llu pages",
-			    z->type, z->node, (unsigned long long)z->start_pfn,
-			    (unsigned long long)z->managed, (unsigned long long)z->spanned);
+	    z->managed > z->spanned || z->present > z->spanned ||
+	    z->nr_reserved_highatomic > (uint64_t)most)
+		return fail(err, EINVAL,
+			    "zone %d of node %d: pfn %llu, %llu and %llu of %llu pages", z->type,
+			    z->node, (unsigned long long)z->start_pfn,
+			    (unsigned long long)z->managed, (unsigned long long)z->present,
+			    (unsigned long long)z->spanned);
 	if (z->boost < 0 || z->boost > most)
 		return fail(err, EINVAL, "zone %d of node %d: boost %lld", z->type, z->node,
 			    (long long)z->boost);

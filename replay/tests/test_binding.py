@@ -120,6 +120,31 @@ def test_the_same_tape_gives_the_same_rows(rows: Rows) -> None:
     assert run(engine("6.12.117"), rows) == run(engine("6.12.117"), rows)
 
 
+def test_a_distance_that_is_no_byte_is_refused() -> None:
+    machine: dict[str, Any] = {"nr_cpus": 1, "cpu_nodes": [0], "pageblock_order": 9}
+    with pytest.raises(EngineError, match=r"a distance between nodes is not in 0\.\.255"):
+        Replay("6.18", [], **machine, node_distances=[[256]])
+
+
+def test_zones_that_span_more_than_the_tape_shows_are_refused() -> None:
+    machine: dict[str, Any] = {
+        "nr_cpus": 1,
+        "cpu_nodes": [0],
+        "node_distances": [[10]],
+        "pageblock_order": 9,
+    }
+    pages = 1 << 28  # 1 TiB
+    rows = TABLES["zone"].batch([zone_row(spanned=pages, present=pages, managed=pages)])
+    none = TABLES["pageblock"].batch([])
+    small = Replay("6.18", [], **machine, known_pages=pages // 16)
+    small.load("zone", rows)
+    with pytest.raises(EngineError, match="but the tape has pageblocks of only 16777216"):
+        small.load("pageblock", none)
+    large = Replay("6.18", [], **machine, known_pages=pages // 8)
+    large.load("zone", rows)
+    large.load("pageblock", none)
+
+
 @pytest.mark.parametrize("nr_movable", [512, None], ids=["known", "unknown"])
 def test_the_end_state_has_no_pageblocks_outside_the_zone(nr_movable: int | None) -> None:
     replay = Replay("6.18", [], nr_cpus=1, cpu_nodes=[0], node_distances=[[10]], pageblock_order=9)

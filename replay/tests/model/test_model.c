@@ -161,7 +161,10 @@ static void bad_machines_are_refused(void)
 	zones[0] = zone;
 	zones[0].managed = 4097;
 	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);
-	check_text(err.msg, "zone 2 of node 0: pfn 0, 4097 of 4096 pages");
+	check_text(err.msg, "zone 2 of node 0: pfn 0, 4097 and 0 of 4096 pages");
+	zones[0] = zone;
+	zones[0].present = UINT64_MAX;
+	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);
 	zones[0] = zone;
 	zones[0].wmark[WMARK_LOW] = INT64_MAX;
 	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);
