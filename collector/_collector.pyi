@@ -144,6 +144,10 @@ class Recorder(Source):
 def default_ring_kb() -> int:
     """The ring size of each CPU of a Recorder without `ring_kb`."""
 
+def plan(cpus: int, subbuf_bytes: int = ...) -> dict[str, int]:
+    """What a Recorder of so many CPUs takes on this machine: `memory` (of its spools, bytes),
+    `threads` and `files` (open ones)."""
+
 class Spooled(Source):
     """The stored spool of a former Recorder: its directory.
 

@@ -527,3 +527,11 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
 
 def default_ring_kb():
     return instance_default_ring_kb()
+
+
+def plan(int cpus, size_t subbuf_bytes=65536):
+    cdef plan_input machine = plan_input(cpus, subbuf_bytes, plan_memory(), 2**64 - 1, 0)
+    cdef plan_c found
+    cdef error err
+    check(plan_make(&found, &machine, &err), &err)
+    return {"memory": found.memory, "threads": found.threads, "files": found.files}

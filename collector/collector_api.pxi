@@ -151,6 +151,18 @@ cdef extern from "record.h" nogil:
     const char *recorder_ended(const recorder *r)
     void recorder_say_ended(recorder *r, const char *how)
 
+cdef extern from "plan.h" nogil:
+    struct plan_input:
+        int cpus
+        size_t subbuf_bytes
+        uint64_t memory, disk, spool_max
+    struct plan_c "plan":
+        size_t slots
+        uint64_t memory, disk
+        int threads, files
+    int plan_make(plan_c *out, const plan_input *machine, error *err)
+    uint64_t plan_memory()
+
 cdef extern from "recover.h" nogil:
     struct recovery:
         pass

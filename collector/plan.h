@@ -13,7 +13,7 @@
 
 enum {
 	PLAN_MEMORY_MB = 256,   /* most memory of all spools together */
-	PLAN_CPU_MB = 96,       /* ... and of one CPU's: 2 s of the worst page-fault storm */
+	PLAN_CPU_MB = 64,       /* ... and of one CPU's: 1.5 s of the worst page-fault storm */
 	PLAN_MEMORY_SHARE = 16, /* ... and the fraction of the memory there is */
 	PLAN_MIN_SLOTS = 8,     /* ... but never fewer sub-buffers of a CPU */
 	PLAN_CPU_FILES = 2,     /* of each CPU: its ring and its overflow file */

@@ -190,7 +190,8 @@ static void *read_ring(void *arg)
 
 	settle(reader);
 	while (!reader->ret && !(fds[1].revents & POLLIN)) {
-		nap(reader->nap_us);
+		if (fds[0].revents & POLLIN) /* an idle CPU is woken only once in flush_ms */
+			nap(reader->nap_us);
 		poll(fds, 2, reader->config.flush_ms);
 		if (sched_getcpu() != reader->config.cpu)
 			pin(reader); /* its CPU went offline and may be back */

@@ -207,7 +207,7 @@ size_t spool_used_bytes(const struct spool *spool, const void *subbuf)
 	return used < spool->slot_bytes ? used : spool->slot_bytes;
 }
 
-int spool_read_file(struct spool *spool, uint64_t at, size_t nr, struct error *err)
+static int read_slots(struct spool *spool, uint64_t at, size_t nr, struct error *err)
 {
 	off_t from = (off_t)(at * spool->slot_bytes);
 	size_t room = nr * spool->slot_bytes;
@@ -229,6 +229,18 @@ int spool_read_file(struct spool *spool, uint64_t at, size_t nr, struct error *e
 	}
 	memset(to, 0, room);
 	return 0;
+}
+
+int spool_read_file(struct spool *spool, uint64_t at, size_t nr, struct error *err)
+{
+	int ret;
+
+	if (spool->disk)
+		spool->disk(spool->disk_context, true);
+	ret = read_slots(spool, at, nr, err);
+	if (spool->disk)
+		spool->disk(spool->disk_context, false);
+	return ret;
 }
 
 uint64_t spool_place(const struct spool *spool, bool next)
@@ -300,6 +312,12 @@ int spool_pop(struct spool *spool, const void **subbuf, struct error *err)
 	ret = spool->past ? spool_pop_past(spool, subbuf, err) : pop_live(spool, n, subbuf, err);
 	spool->popped = ret == 1;
 	return ret;
+}
+
+void spool_on_disk_read(struct spool *spool, void (*disk)(void *context, bool begin), void *context)
+{
+	spool->disk = disk;
+	spool->disk_context = context;
 }
 
 void spool_release(struct spool *spool, uint64_t place)

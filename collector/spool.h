@@ -133,6 +133,14 @@ int spool_problem(const struct spool *spool);
 /* Add this spool's use to *use. */
 void spool_add_use(const struct spool *spool, struct spool_use *use);
 
+/*
+ * Reader: call `disk` before and after each read of the file. The file system holds the file's lock
+ * meanwhile, so a reader that gets no CPU time in between would keep the storing thread from
+ * writing.
+ */
+void spool_on_disk_read(struct spool *spool, void (*disk)(void *context, bool begin),
+			void *context);
+
 /* Reader: 1 and the oldest sub-buffer, valid until the next call; or 0, or -errno. */
 int spool_pop(struct spool *spool, const void **subbuf, struct error *err);
 

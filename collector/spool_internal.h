@@ -98,6 +98,8 @@ struct spool {
 	bool popped; /* it uses number `read` */
 	char *buffer;
 	uint64_t buffered, buffered_end;
+	void (*disk)(void *context, bool begin); /* see spool_on_disk_read */
+	void *disk_context;
 
 	/* The storing thread's: file space before this number was freed. */
 	uint64_t punched;

@@ -57,7 +57,10 @@ static void restart_file(struct spool *spool, uint64_t released)
 	h->file_base = spool->punched = released;
 }
 
-/* Free the file space of released sub-buffers. */
+/*
+ * Free the file space of released sub-buffers. That takes a while, so it waits for a moment without
+ * anything to write, unless there is no space.
+ */
 static void punch(struct spool *spool, uint64_t released)
 {
 	const struct spool_header *h = spool->header;
@@ -152,10 +155,12 @@ int spool_store(struct spool *spool, struct error *err)
 
 	if (released >= get(&spool->header->stored))
 		restart_file(spool, released);
-	else
+	else if (!spool_should_store(spool))
 		punch(spool, released);
 	if (spool_should_store(spool))
 		ret = store_some(spool);
+	if (ret == -EDQUOT || ret == -ENOSPC)
+		punch(spool, released);
 	atomic_store(&spool->problem, ret < 0 ? ret : 0);
 	if (ret == -EDQUOT)
 		return fail(err, EDQUOT, "the spool in %s is full", spool->dir);

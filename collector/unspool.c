@@ -11,7 +11,8 @@
 #include <time.h>
 
 enum {
-	IDLE_MS = 50,
+	IDLE_MS = 100,  /* between looks into empty spools */
+	PROMPT_MS = 20, /* ... when it is urgent */
 	HURRY_MB = 6 * 1024,
 	FLUSH_S = 1, /* longest wait of a row for its batch to fill */
 	CHECKPOINT_S = 2,
@@ -173,12 +174,29 @@ static void set_policy(pthread_t thread, int policy)
 	pthread_setschedparam(thread, policy, &none);
 }
 
-/* Run only on idle CPUs, until it is urgent. */
+/* Run only on idle CPUs, until there is hurry. */
 static void give_way(struct unspool *u, pthread_t thread)
 {
 	set_policy(thread, SCHED_IDLE);
-	if (atomic_load(&u->urgent))
+	if (atomic_load(&u->urgent) || atomic_load(&u->hurried))
 		set_policy(thread, SCHED_OTHER);
+}
+
+/*
+ * The decoder's way to the disk. On busy CPUs a thread of SCHED_IDLE may stand still for seconds,
+ * and with it everybody who waits for a lock of the file or of the file system's journal: the
+ * writer.
+ */
+static void use_disk(void *context, bool begin)
+{
+	struct unspool *u = context;
+
+	if (atomic_load(&u->urgent) || atomic_load(&u->hurried))
+		return;
+	if (begin)
+		set_policy(pthread_self(), SCHED_OTHER);
+	else
+		give_way(u, pthread_self());
 }
 
 void unspool_urge(struct unspool *u, pthread_t thread)
@@ -199,10 +217,10 @@ void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_u
 	bool late = use->memory > use->memory_size / 2 || use->file > u->hurry_bytes;
 	bool caught_up = use->memory < use->memory_size / 8 * 3 && use->file < u->hurry_bytes / 2;
 
-	if (atomic_load(&u->urgent) || (u->hurried ? !caught_up : !late))
+	if (atomic_load(&u->urgent) || (atomic_load(&u->hurried) ? !caught_up : !late))
 		return;
-	u->hurried = !u->hurried;
-	if (u->hurried)
+	atomic_store(&u->hurried, late);
+	if (late)
 		set_policy(thread, SCHED_OTHER);
 	else
 		give_way(u, thread);
@@ -295,6 +313,15 @@ static uint64_t now(void)
 	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
 }
 
+/* A checkpoint also writes the names of threads. */
+static int save(struct unspool *u, struct error *err)
+{
+	use_disk(u, true);
+	tasks_sync(u->tasks);
+	use_disk(u, false);
+	return unspool_save(u, err);
+}
+
 /* Flush at intervals, so that recent rows appear soon even if there are few events. */
 static int flush(struct unspool *u, uint64_t ts, struct error *err)
 {
@@ -307,7 +334,7 @@ static int flush(struct unspool *u, uint64_t ts, struct error *err)
 		return 0;
 	u->unflushed = 0;
 	ret = source_flush(&u->source, err);
-	return ret || !u->checkpoints ? ret : unspool_save(u, err);
+	return ret || !u->checkpoints ? ret : save(u, err);
 }
 
 /* Make a checkpoint if half of a spool's memory was read since the last one. */
@@ -407,17 +434,25 @@ static int cut(struct unspool *u, struct error *err)
 		row->first_ts = row->last_ts = UNKNOWN_COUNT;
 	}
 	/* The first checkpoint of the next segment's tape. */
-	return ret || !u->checkpoints ? ret : unspool_save(u, err);
+	return ret || !u->checkpoints ? ret : save(u, err);
+}
+
+static void nap(long ms)
+{
+	const struct timespec length = {0, ms * 1000000L};
+
+	nanosleep(&length, NULL);
 }
 
 void *unspool_run(void *arg)
 {
-	const struct timespec idle = {0, IDLE_MS * 1000000L};
 	struct unspool *u = arg;
 	struct error err;
 	int ret = 0;
 
 	pthread_setname_np(pthread_self(), "pagetape-decode");
+	for (int i = 0; i < u->nr_cpus; i++)
+		spool_on_disk_read(u->cursors[i].spool, use_disk, u);
 	if (!atomic_load(&u->urgent))
 		give_way(u, pthread_self());
 	while (!ret) {
@@ -434,7 +469,7 @@ void *unspool_run(void *arg)
 			break;
 		if (ts >= u->flush_due)
 			ret = flush(u, ts, &err);
-		nanosleep(&idle, NULL);
+		nap(atomic_load(&u->urgent) ? PROMPT_MS : IDLE_MS);
 	}
 	if (!ret)
 		ret = settle(u, true, &err);

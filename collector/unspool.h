@@ -75,7 +75,7 @@ struct unspool {
 	 */
 	_Atomic uint64_t limit;
 
-	bool hurried; /* of unspool_keep_pace */
+	atomic_bool hurried; /* of unspool_keep_pace */
 
 	/* The thread's own. */
 	uint64_t until;     /* no ring will give an older event */

@@ -88,7 +88,6 @@ int unspool_save(struct unspool *u, struct error *err)
 	}
 	memcpy(checkpoint->words + nr, words, nr_words * sizeof(*words));
 	free(words);
-	tasks_sync(u->tasks);
 	return source_checkpoint(&u->source, checkpoint, err);
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import livetest
 import pytest
 
+from pagetape.recording import doctor
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -109,3 +110,11 @@ def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str
     assert out.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in out.iterdir()} == {0o600}
     assert {file.stat().st_uid for file in out.iterdir()} == {NOBODY}
+
+
+def test_the_plan_of_many_cpus_names_what_one_decoder_cannot_follow() -> None:
+    few, many = doctor._recorder(2), doctor._recorder(256)
+    assert "4 threads, 4 open files" in few.found
+    assert few.remedy == ""
+    assert "258 threads, 512 open files" in many.found
+    assert "--defer" in many.remedy

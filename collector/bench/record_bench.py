@@ -7,7 +7,7 @@ to the untraced run of the same round; the result is the median.
 
     none       no tracing
     ring       the page events into an unread ring: the cost of tracing alone
-    pagetape   pagetape record --events page
+    pagetape   pagetape record --events page, onto the disk of /var/tmp, whose sequential rate is printed
     perf       perf record -a of the same events, if perf is installed
 
 Then pairs of runs, one untraced and one with `pagetape record --events cheap`, and the 95 %
@@ -33,6 +33,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from soak_bench import disk_rate
 
 from pagetape.schemas import TABLES
 
@@ -100,6 +102,12 @@ def perf(seconds: float) -> Result:
         return run([*command, *STORM, str(seconds)])
 
 
+def total_lost(infos: Sequence[Result]) -> int | None:
+    """Lost events of all recordings; None if one does not know its number."""
+    counts = [info["lost"] for info in infos]
+    return None if None in counts else sum(counts)
+
+
 def cost(seconds: float, rounds: int) -> Result:
     """The page set: rounds of each way in turn."""
     ways: dict[str, Callable[[float], Result]] = {
@@ -124,7 +132,12 @@ def cost(seconds: float, rounds: int) -> Result:
     slowdown = {name: statistics.median(values) for name, values in slowdowns.items()}
     ours = runs["pagetape"]
     infos = [result["info"] for result in ours]
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        disk = disk_rate(directory)
     return {
+        "seconds": seconds,
+        "disk_mb_per_s": disk,
+        "spool_peak_mb": max(info["spool"]["peak_bytes"] for info in infos) / 2**20,
         "rounds": rounds,
         "faults_per_s": {
             name: statistics.median(r["faults_per_s"] for r in runs[name]) for name in ways
@@ -138,7 +151,7 @@ def cost(seconds: float, rounds: int) -> Result:
         "events_per_s": statistics.median(
             sum(info["events"].values()) / info["duration_s"] for info in infos
         ),
-        "lost": sum(info["lost"] or 0 for info in infos),
+        "lost": total_lost(infos),
         "bytes_per_event": statistics.median(info["bytes_per_event"] for info in infos),
         "recorder_cpus": statistics.median(r["parent_cpu_s"] / seconds for r in ours),
         "around_s": statistics.median(r["around_s"] for r in ours),
@@ -155,14 +168,14 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 def cheap(seconds: float, pairs: int) -> Result:
     """The cheap set: pairs, each the other way round than the one before."""
-    costs, lost = [], 0
+    costs, infos = [], []
     for i in range(pairs):
         order = [untraced, lambda s: recorded("cheap", s)]
         first, second = (way(seconds) for way in (order if i % 2 == 0 else reversed(order)))
         base, ours = (first, second) if i % 2 == 0 else (second, first)
         left = 1 - ours["parent_cpu_s"] / (seconds * len(os.sched_getaffinity(0)))
         costs.append(1 - left * base["cpu_ns_per_fault"] / ours["cpu_ns_per_fault"])
-        lost += ours["info"]["lost"] or 0
+        infos.append(ours["info"])
     low, high = interval(costs)
     return {
         "pairs": pairs,
@@ -170,7 +183,7 @@ def cheap(seconds: float, pairs: int) -> Result:
         "median": statistics.median(costs),
         "low": low,
         "high": high,
-        "lost": lost,
+        "lost": total_lost(infos),
     }
 
 
@@ -194,6 +207,10 @@ def print_cost(found: Result) -> None:
         f" {found['bytes_per_event']:.2f} bytes per event; {found['recorder_cpus']:.3f} CPUs"
         f" during the load, {found['rss_mb']:.0f} MB; start and end take {found['around_s']:.1f} s"
     )
+    print(
+        f"runs of {found['seconds']:.0f} s; at most {found['spool_peak_mb']:.0f} MB waited for the"
+        f" decoder; the disk writes {found['disk_mb_per_s']:.0f} MB/s in sequence"
+    )
 
 
 def print_cheap(found: Result) -> None:
@@ -206,8 +223,9 @@ def print_cheap(found: Result) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What recording costs.")
-    parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=30, help="of a run of the page set")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cheap-seconds", type=float, default=3)
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--parts", choices=["page", "cheap"], help="only this set")
     parser.add_argument("--json", action="store_true")
@@ -218,7 +236,7 @@ def main() -> None:
         if not args.json:
             print_cost(result["page"])
     if args.parts != "page":
-        result["cheap"] = cheap(args.seconds, args.pairs)
+        result["cheap"] = cheap(args.cheap_seconds, args.pairs)
         if not args.json:
             print_cheap(result["cheap"])
     if args.json:

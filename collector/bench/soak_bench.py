@@ -2,14 +2,19 @@
 """The recorder's memory and losses during minutes of a page-fault storm on every CPU.
 
 Runs `pagetape record` around storm.py and measures the recorder once a second: its resident
-memory, and the undecoded bytes in its spool. Memory must stay under 256 MiB for any
-duration, so the last line is the result. --json for one JSON object.
+memory, and the undecoded bytes in its spool. Memory must stay under 400 MiB for any duration.
+The disk's sequential rate is measured just before, in the same directory.
+
+Then the recorder alone on a machine that does nothing: its CPU time, wakeups and memory, and what
+each CPU adds, from which 256 CPUs are planned. --json for one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
+import os
 import re
 import subprocess
 import sys
@@ -18,7 +23,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-LIMIT_MB = 256
+from pagetape._collector import plan
+
+LIMIT_MB = 400
+DISK_MB = 512
+MANY_CPUS = 256
 STORM = [sys.executable, str(Path(__file__).with_name("storm.py"))]
 PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
 
@@ -37,9 +46,79 @@ def spooled_mb(tape: Path) -> float:
         return 0
 
 
+def disk_rate(directory: str) -> float:
+    """MB/s of sequential writes of 1 MiB, past the page cache if the file system can."""
+    path = Path(directory) / "rate"
+    block = mmap.mmap(-1, 1 << 20)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+    except OSError:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    start = time.monotonic()
+    for _ in range(DISK_MB):
+        os.write(fd, block)
+    os.fsync(fd)
+    os.close(fd)
+    seconds = time.monotonic() - start
+    path.unlink()
+    return DISK_MB * 1.048576 / seconds
+
+
+def wakeups(pid: int) -> dict[str, tuple[int, float]]:
+    """By thread: its name with context switches of its own will, and CPU seconds, so far."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = (task / "status").read_text()
+        switches = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)
+        cpu = int((task / "schedstat").read_text().split()[0]) / 1e9
+        name = (task / "comm").read_text().strip()
+        found[f"{name} {task.name}"] = (int(switches[0]), cpu)
+    return found
+
+
+def idle(seconds: float) -> dict[str, Any]:
+    """The cost of a recorder while the machine does nothing else."""
+    cpus = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        tape = Path(directory) / "idle.tape"
+        command = [PAGETAPE, "record", "--events", "cheap", "-o", tape]
+        recorder = subprocess.Popen(
+            [*command, "--", "sleep", str(seconds + 5)], stderr=subprocess.PIPE
+        )
+        assert recorder.stderr
+        recorder.stderr.readline()  # "recording since ..."
+        time.sleep(3)
+        before = wakeups(recorder.pid)
+        time.sleep(seconds)
+        after = wakeups(recorder.pid)
+        memory = resident_mb(recorder.pid)
+        recorder.communicate()
+    per_s = {
+        name: [(now - then) / seconds for now, then in zip(after[name], before[name], strict=True)]
+        for name in after.keys() & before.keys()
+    }
+    readers = [cost for name, cost in per_s.items() if re.match(r"pagetape/\d+ ", name)]
+    total = [sum(cost[i] for cost in per_s.values()) for i in (0, 1)]
+    reader = [sum(cost[i] for cost in readers) / cpus for i in (0, 1)]
+    return {
+        "cpus": cpus,
+        "wakeups_per_s": total[0],
+        "cpu": total[1],
+        "rss_mb": memory,
+        "reader_wakeups_per_s": reader[0],
+        "planned": {
+            "cpus": MANY_CPUS,
+            "wakeups_per_s": total[0] + (MANY_CPUS - cpus) * reader[0],
+            "cpu": total[1] + (MANY_CPUS - cpus) * reader[1],
+            "spool_mb": plan(MANY_CPUS)["memory"] / 2**20,
+        },
+    }
+
+
 def soak(seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         tape = Path(directory) / "soak.tape"
+        disk = disk_rate(directory)
         recorder = subprocess.Popen(
             [PAGETAPE, "record", "--events", "page", "-o", tape, "--", *STORM, str(seconds)],
             stdout=subprocess.PIPE,
@@ -56,6 +135,7 @@ def soak(seconds: float) -> dict[str, Any]:
     events = sum(info["events"].values())
     return {
         "seconds": seconds,
+        "disk_mb_per_s": disk,
         "events": events,
         "events_per_s": events / info["duration_s"],
         "lost": info["lost"],
@@ -77,9 +157,11 @@ def tenths(values: list[float]) -> list[list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Recording for minutes.")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--idle", type=float, default=30, help="seconds without a load")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     found = soak(args.seconds)
+    found["idle"] = quiet = idle(args.idle)
     if args.json:
         print(json.dumps(found))
         return
@@ -95,7 +177,18 @@ def main() -> None:
     print(
         f"recorder: at most {found['rss_mb_max']:.0f} MB of {LIMIT_MB}, spool at most"
         f" {found['spool_mb_max']:.0f} MB, {found['recorder_cpus']:.2f} CPUs;"
-        f" done {found['after_s']:.0f} s after the load"
+        f" done {found['after_s']:.0f} s after the load; the disk writes"
+        f" {found['disk_mb_per_s']:.0f} MB/s in sequence"
+    )
+    planned = quiet["planned"]
+    print(
+        f"idle on {quiet['cpus']} CPUs: {quiet['wakeups_per_s']:.0f} wakeups/s"
+        f" ({quiet['reader_wakeups_per_s']:.1f} of each CPU's reader), {quiet['cpu']:.4f} CPUs,"
+        f" {quiet['rss_mb']:.0f} MB resident"
+    )
+    print(
+        f"planned for {planned['cpus']} CPUs: {planned['wakeups_per_s']:.0f} wakeups/s,"
+        f" {planned['cpu']:.3f} CPUs, {planned['spool_mb']:.0f} MB of spool memory"
     )
 
 

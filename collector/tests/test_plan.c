@@ -30,7 +30,7 @@ static void memory_has_a_bound_on_any_machine(void)
 
 static void a_small_machine_gives_a_sixteenth(void)
 {
-	for (uint64_t mb = 256; mb <= 3072; mb += 256) {
+	for (uint64_t mb = 256; mb <= 2048; mb += 256) {
 		struct plan plan = plan_of(2, mb * MB, 0);
 
 		check(plan.memory <= mb * MB / PLAN_MEMORY_SHARE);
@@ -47,11 +47,11 @@ static void a_small_disk_gives_a_quarter(void)
 	check(plan.memory <= 16 * MB && plan.memory > 15 * MB);
 }
 
-static void two_cpus_take_96_mb_each(void)
+static void two_cpus_take_64_mb_each(void)
 {
 	struct plan plan = plan_of(2, 24 * GB, 8 * GB);
 
-	check(plan.memory <= 192 * MB && plan.memory > 191 * MB);
+	check(plan.memory <= 128 * MB && plan.memory > 127 * MB);
 	check(plan.disk == 8 * GB - plan.memory);
 	check(plan.threads == 4 && plan.files == 4);
 }
@@ -97,7 +97,7 @@ int main(void)
 	test(memory_has_a_bound_on_any_machine);
 	test(a_small_machine_gives_a_sixteenth);
 	test(a_small_disk_gives_a_quarter);
-	test(two_cpus_take_96_mb_each);
+	test(two_cpus_take_64_mb_each);
 	test(each_of_256_cpus_has_room_for_a_burst);
 	test(a_spool_too_small_is_refused_with_the_size_needed);
 	test(this_process_may_use_some_memory);

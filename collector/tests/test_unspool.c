@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /*
@@ -384,6 +386,37 @@ static void the_decoder_hurries_when_memory_is_half_full(void)
 	unspool_destroy(&u);
 }
 
+/* Instead of the C library's: the scheduling policy of the thread that reads a spool's file. */
+static atomic_int reads, idle_reads;
+
+ssize_t pread(int fd, void *to, size_t bytes, off_t at)
+{
+	reads++;
+	idle_reads += sched_getscheduler(0) == SCHED_IDLE;
+	return syscall(SYS_pread64, fd, to, bytes, at);
+}
+
+/* A thread of SCHED_IDLE that holds the file's lock keeps the writer waiting for seconds. */
+static void the_decoder_reads_the_disk_at_normal_priority(void)
+{
+	struct checkpoint *checkpoint;
+	struct unspool u;
+	pthread_t thread;
+	uint64_t pfn = 0;
+
+	make_files();
+	set_up(&u);
+	reads = idle_reads = 0;
+	check(!pthread_create(&thread, NULL, unspool_run, &u));
+	while ((checkpoint = read_some(&u.source, &pfn)))
+		free(checkpoint);
+	check(pfn == RECORDS);
+	check(reads > 10 && idle_reads == 0);
+	pthread_join(thread, NULL);
+	unspool_destroy(&u);
+	remove_files();
+}
+
 static void refused(const struct checkpoint *checkpoint, int code, const char *words)
 {
 	struct error err = {""};
@@ -553,6 +586,7 @@ int main(void)
 	test(checkpoints_with_sizes_that_wrap_are_refused);
 	test(the_rings_counters_give_the_sum_of_gaps_without_a_size);
 	test(the_decoder_hurries_when_memory_is_half_full);
+	test(the_decoder_reads_the_disk_at_normal_priority);
 	test(mismatched_spools_and_checkpoints_are_refused);
 	rmdir(dir);
 	return check_done();

@@ -189,7 +189,7 @@ def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
     metavar="SIZE",
     help="Maximum disk space of events that wait for decoding, with their memory. Beyond it, events"
     " are lost and counted.  [default: 8 GiB, or half of the free space; of it at most 256 MB of"
-    " memory, 96 MB per CPU, 1/16 of the memory of the machine or its control group]",
+    " memory, 64 MB per CPU, 1/16 of the memory of the machine or its control group]",
 )
 @click.option(
     "--defer",

@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pagetape import answer
-from pagetape._collector import default_ring_kb
+from pagetape._collector import default_ring_kb, plan
 from pagetape.recording import eventsets
 from pagetape.recording.exact import Exact, ExactSnapshots
 from pagetape.schemas import TABLES, VERSION
@@ -40,6 +40,10 @@ _CAPABILITIES = {
 
 _INSTANCE = re.compile(r"pagetape-(\d+)-(\d+)")
 _LITTLE_DISK = 256 << 20
+
+# CPUs in a page-fault storm (1.35 M events/s each) that one decoder can follow, with the writing of
+# the tape: 5 M events/s (collector/bench/import_bench.py).
+_DECODER_CPUS = 4
 
 
 @dataclass(frozen=True)
@@ -193,11 +197,25 @@ def _instance(instance: Path) -> Iterator[Check]:
     rings, memory = default_ring_kb() * 1024 * (os.cpu_count() or 1), _memory()
     share = f"{answer.size(rings)} of {answer.size(memory)}, {default_ring_kb():,} kB for each CPU"
     yield Check("ring memory", None, share)
+    yield _recorder(os.cpu_count() or 1)
     trigger = _text(instance / "events/kmem/mm_page_alloc_extfrag/trigger")
     if "stacktrace" in trigger:
         yield Check("stacks", True, "the kernel can record them with fallbacks")
     else:
         yield Check("stacks", False, "the kernel has none", "a kernel with CONFIG_STACKTRACE")
+
+
+def _recorder(cpus: int) -> Check:
+    """What a recorder takes, and whether its one decoder follows a page-fault storm on all CPUs."""
+    needs = plan(cpus)
+    found = (
+        f"{answer.size(needs['memory'])} of spool memory, {needs['threads']} threads,"
+        f" {needs['files']} open files for the rings and spools"
+    )
+    if cpus <= _DECODER_CPUS:
+        return Check("recorder", None, found)
+    behind = f"a page-fault storm on more than {_DECODER_CPUS} CPUs is too much for one decoder"
+    return Check("recorder", None, found, f"{behind}: record it with --defer or --events cheap")
 
 
 def _memory() -> int:
