@@ -243,8 +243,8 @@ SECTIONS = (
     Section(
         "kills",
         "Recorders killed with SIGKILL",
-        "At random moments while they start, record, rotate or end, under a page-fault storm. Half of"
-        " the kills hit the whole process group. Aim: each tape is readable, and tracing is off"
+        "At random moments while they start, record, rotate or end, under a page-fault storm. Half"
+        " of the kills hit the whole process group. Aim: each tape is readable, and tracing is off"
         " within a second.",
         ("analyze/reliability/kills.py", "--json"),
         _killed,

@@ -92,14 +92,13 @@ def test_a_kill_leaves_a_tape_and_tracing_is_off(moment: str, tmp_path: Path) ->
 @livetest.recording
 def test_a_guard_ends_with_its_recorder_and_has_little_memory(tmp_path: Path) -> None:
     with recorder(tmp_path / "t.tape") as running:
-        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-        (guard,) = [pid for pid in children if "guard" in Path(f"/proc/{pid}/comm").read_text()]
+        guard = livetest.guard_of(running.pid)
         status = Path(f"/proc/{guard}/status").read_text()
         rss = re.search(r"^VmRSS:\s+(\d+) kB", status, re.M)
         assert rss and int(rss[1]) < 4096
-        assert os.getsid(int(guard)) == int(guard)
+        assert os.getsid(guard) == guard
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            os.kill(int(guard), number)
+            os.kill(guard, number)
         assert ended(running)[0] == 0
     assert not Path(f"/proc/{guard}").exists()
 

@@ -7,7 +7,7 @@ to the untraced run of the same round; the result is the median.
 
     none       no tracing
     ring       the page events into an unread ring: the cost of tracing alone
-    pagetape   pagetape record --events page, onto the disk of /var/tmp, whose sequential rate is printed
+    pagetape   pagetape record --events page, to the disk of /var/tmp; prints its sequential rate
     perf       perf record -a of the same events, if perf is installed
 
 Then pairs of runs, one untraced and one with `pagetape record --events cheap`, and the 95 %

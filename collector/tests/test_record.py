@@ -299,6 +299,7 @@ def other_recorder(spool: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_next_recorder_removes_leftovers_of_a_killed_one(tmp_path: Path) -> None:
     with other_recorder(tmp_path) as child:
+        os.kill(livetest.guard_of(child.pid), signal.SIGKILL)
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert len(instances(f"pagetape-{child.pid}-")) == 1
@@ -340,7 +341,8 @@ def test_a_ring_that_is_too_small_reports_each_gap(tmp_path: Path) -> None:
         ring = rings[gap["cpu"]]
         if gap["from_ts"] is not None:
             assert ring["first_ts"] <= gap["from_ts"] <= gap["to_ts"]
-        assert gap["to_ts"] <= ring["last_ts"]
+        if gap["to_ts"] is not None:
+            assert gap["to_ts"] <= ring["last_ts"]
     r.recorder.close()
 
 
