@@ -42,7 +42,7 @@ struct freezer_work {
  */
 int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms);
 
-/* How long a thread kept its CPU from everything else, and how much of that it really ran. */
+/* How long a thread held its CPU, and how much of that it really ran. */
 struct freezer_hold {
 	uint64_t ns,
 		ran_ns; /* ran_ns: without time that a hypervisor took, where the kernel knows it */

@@ -266,7 +266,7 @@ struct control {
 
 	/* A precopied snapshot. Set by user space: */
 	__u64 max_nodes, max_touches, max_claims, max_segments; /* sizes of the maps */
-	__u32 block_bits;                                       /* kept for each pageblock */
+	__u32 block_bits;                                       /* of each pageblock */
 	__u32 thp_order;                                        /* that PCPs hold; 0: none */
 	__u32 pageblock_order;
 	__u32 epoch;         /* bit 0: the set of page_bits.touched that events use */

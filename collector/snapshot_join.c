@@ -250,7 +250,7 @@ static struct visited *find_visit(struct join *j, uint64_t pfn)
 static void drop_visits(struct join *j, uint32_t z)
 {
 	const struct control *c = j->im->control;
-	uint64_t kept = 0;
+	uint64_t left = 0;
 
 	qsort(j->visited, j->nr_visited, sizeof(*j->visited), compare_visits);
 	for (uint64_t i = 0; i < j->nr_visited; i++) {
@@ -259,9 +259,9 @@ static void drop_visits(struct join *j, uint32_t z)
 		if ((i + 1 < j->nr_visited && v[1].pfn == v->pfn) || !in_image(j, v->pfn))
 			j->joined->nodes[v->position] = 0;
 		else
-			j->visited[kept++] = *v;
+			j->visited[left++] = *v;
 	}
-	j->nr_visited = kept;
+	j->nr_visited = left;
 	for (uint64_t i = j->im->places[z].settled; i < c->cut_touches; i++) {
 		const struct touch *touch = &j->data->touches[i];
 		struct visited *v = find_visit(j, touch->pfn);

@@ -124,17 +124,17 @@ void precopy_keep(struct attempt *a)
 {
 	struct control *c = a->s->control;
 	struct segment *segments = a->s->maps[SEGMENTS].memory;
-	uint64_t kept = a->first_segment;
+	uint64_t end = a->first_segment;
 
 	for (uint64_t i = a->first_segment; i < c->nr_segments && i < c->max_segments; i++) {
 		segments[i].at_cut = 0; /* it was none */
 		if (!ends_well(a, &segments[i]))
 			take_back(a, &segments[i]);
 		else if (segments[i].nr)
-			segments[kept++] = segments[i];
+			segments[end++] = segments[i];
 	}
 	if (c->nr_segments <= c->max_segments)
-		c->nr_segments = kept;
+		c->nr_segments = end;
 	a->first_segment = c->nr_segments;
 }
 

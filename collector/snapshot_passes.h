@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot_passes.h - the image of a precopied snapshot: made, and kept close to what the lists
+ * snapshot_passes.h - the image of a precopied snapshot: made, and brought close to what the lists
  * are, without holding anything.
  */
 #pragma once
