@@ -20,9 +20,9 @@ enum {
 	GATHER_MS = 20,       /* how long the leader waits for the others to spin */
 	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
 	CLOSED = 1 << 30,
-	LEAD_NS = 500000,    /* from the call of a meeting to its moment, for one CPU ... */
-	WAKE_NS = 3000,      /* ... and more for each other CPU, to wake its thread ... */
-	PREPARE_NS = 350000, /* ... and from the begin of the preparation */
+	LEAD_NS = 150000,  /* from the call of a meeting to its first round, for one CPU ... */
+	WAKE_NS = 3000,    /* ... and more for each other CPU, to wake its thread */
+	ROUND_NS = 250000, /* from the begin of a round to the next one, or to the moment */
 };
 
 enum outcome { OPEN, CUT, CALLED_OFF };
@@ -192,23 +192,25 @@ static void hold_meeting(struct freezer *f, int nr)
 static void meet(struct freezer *f, int nr)
 {
 	const struct freezer_meeting *meeting = f->meeting;
-	struct freezer_hold begin;
+	struct freezer_hold *holds = &f->holds[FREEZER_HOLDS * nr], begin;
 
-	f->holds[2 * nr] = f->holds[2 * nr + 1] = (struct freezer_hold){0};
-	sleep_until(f->moment_ns - PREPARE_NS);
-	begin = (struct freezer_hold){now_ns(), ran_ns()};
-	if (!meeting->prepare(meeting->arg, nr))
-		call_off(f);
-	f->holds[2 * nr] = hold_since(&begin);
-	if (atomic_load(&f->outcome) != OPEN)
-		return;
+	memset(holds, 0, FREEZER_HOLDS * sizeof(*holds));
+	for (int round = meeting->rounds; round > 0; round--) {
+		sleep_until(f->moment_ns - (uint64_t)round * ROUND_NS);
+		begin = (struct freezer_hold){now_ns(), ran_ns()};
+		if (!meeting->prepare(meeting->arg, nr, round))
+			call_off(f);
+		holds[round] = hold_since(&begin);
+		if (atomic_load(&f->outcome) != OPEN)
+			return;
+	}
 	sleep_until(f->moment_ns);
 	begin = (struct freezer_hold){now_ns(), ran_ns()};
 	if (begin.ns > f->moment_ns + meeting->gather_ns)
 		call_off(f);
 	else if (atomic_load(&f->outcome) == OPEN)
 		hold_meeting(f, nr);
-	f->holds[2 * nr + 1] = hold_since(&begin);
+	holds[0] = hold_since(&begin);
 }
 
 static void *work(void *arg)
@@ -282,7 +284,7 @@ int freezer_new(struct freezer **out, struct error *err)
 	sem_init(&f->ready, 0, 0);
 	f->workers = calloc((size_t)nr_cpus, sizeof(*f->workers));
 	f->cpus = calloc((size_t)nr_cpus, sizeof(*f->cpus));
-	f->holds = calloc(2 * (size_t)nr_cpus, sizeof(*f->holds));
+	f->holds = calloc(FREEZER_HOLDS * (size_t)nr_cpus, sizeof(*f->holds));
 	if (!f->workers || !f->cpus || !f->holds) {
 		freezer_free(f);
 		return fail(err, ENOMEM, "no memory for %ld threads", nr_cpus);
@@ -354,7 +356,8 @@ bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeti
 	f->leader = nr;
 	f->meeting = meeting;
 	f->called = f->realtime ? f->nr - 1 : 0;
-	f->moment_ns = now_ns() + LEAD_NS + (uint64_t)f->called * WAKE_NS;
+	f->moment_ns = now_ns() + LEAD_NS + (uint64_t)f->called * WAKE_NS +
+		       (uint64_t)meeting->rounds * ROUND_NS;
 	atomic_store(&f->gathered, 0);
 	atomic_store(&f->left, 0);
 	atomic_store(&f->outcome, OPEN);

@@ -42,6 +42,8 @@ struct freezer_work {
  */
 int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms);
 
+enum { FREEZER_ROUNDS = 4, FREEZER_HOLDS = FREEZER_ROUNDS + 1 };
+
 /* How long a thread held its CPU, and how much of that it really ran. */
 struct freezer_hold {
 	uint64_t ns,
@@ -53,12 +55,14 @@ struct freezer_hold {
  * meeting itself. `nr` is the index of the thread's CPU in freezer_cpus().
  */
 struct freezer_meeting {
-	bool (*prepare)(void *arg, int nr); /* each alone, shortly before; false: call it off */
-	void (*arrive)(void *arg, int nr);  /* each, before the cut */
-	void (*cut)(void *arg);             /* the leader, once all have arrived */
-	void (*beside)(void *arg, int nr);  /* each: the leader after the cut, others beside it */
-	void (*leave)(void *arg, int nr);   /* each, after the cut, before any CPU is released */
+	/* Each alone, in rounds shortly before; the last one is round 1. False: call it off. */
+	bool (*prepare)(void *arg, int nr, int round);
+	void (*arrive)(void *arg, int nr); /* each, before the cut */
+	void (*cut)(void *arg);            /* the leader, once all have arrived */
+	void (*beside)(void *arg, int nr); /* each: the leader after the cut, others beside it */
+	void (*leave)(void *arg, int nr);  /* each, after the cut, before any CPU is released */
 	void *arg;
+	int rounds;         /* of `prepare`, at most FREEZER_ROUNDS */
 	uint64_t gather_ns; /* how long the first to arrive waits for the last */
 	uint64_t limit_ns;  /* after the moment, all leave: those that still wait call it off */
 };
@@ -69,7 +73,7 @@ struct freezer_meeting {
  */
 bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeting);
 
-/* Two per CPU: of `prepare`, and of the meeting; 0 ns where there was none. */
+/* FREEZER_HOLDS per CPU: of the meeting, and of each round of `prepare`; 0 ns: there was none. */
 const struct freezer_hold *freezer_holds(const struct freezer *f);
 
 /* Whether a meeting holds every CPU of freezer_cpus(): only with real-time priority. */

@@ -197,13 +197,14 @@ static inline __u32 snapshot_list_of_pcp(__u32 nr_zones, __u32 pcp, __u32 list)
 struct precopy_args {
 	__u32 zone; /* index in `places` */
 	__u32 cpu;  /* of the PCP */
-	__u32 list; /* copy_list: index in the image's `list` */
+	__u32 list; /* index in the image's `list`: of copy_list; where copy_ends goes on */
 	__u32 is_pcp;
 	__u32 strict; /* nothing else runs: any contradiction ends the walk */
 	__u32 after;  /* which copy of the pair */
 	__u64 deadline_ns;
 
-	__u32 first, used; /* copy_list: where it goes on; copy_ends: `used` is the most entries */
+	__u32 first, used; /* copy_list: where it goes on; copy_ends: `used` is the most entries;
+			      settle: `first` is the end of the touches to look at */
 	__u32 backs;
 	__u32 end; /* result, enum walk_end: WALK_WHOLE if all lists are done */
 };

@@ -170,26 +170,42 @@ static uint64_t nr_unsettled(const struct snapshot *s)
 	return s->control->nr_touches - settled;
 }
 
-void precopy_turn(struct snapshot *s)
+void precopy_turn(struct attempt *a)
 {
-	struct control *c = s->control;
+	struct control *c = a->s->control;
 
-	if (c->nr_touches - nr_unsettled(s) < c->touches_until)
-		return;
-	__atomic_store_n(&c->epoch, c->epoch ^ 1, __ATOMIC_SEQ_CST);
-	c->touches_until = __atomic_load_n(&c->nr_touches, __ATOMIC_SEQ_CST);
+	if (c->nr_touches - nr_unsettled(a->s) >= c->touches_until) {
+		__atomic_store_n(&c->epoch, c->epoch ^ 1, __ATOMIC_SEQ_CST);
+		c->touches_until = __atomic_load_n(&c->nr_touches, __ATOMIC_SEQ_CST);
+	}
+	a->turns++;
 }
 
-bool precopy_pass_zone(struct snapshot *s, uint32_t z, uint64_t deadline_ns, uint32_t entries)
+bool precopy_pass_zone(struct attempt *a, uint32_t z, uint64_t deadline_ns, uint32_t entries)
 {
 	struct precopy_args args = precopy_of_zone(z, deadline_ns);
+	struct zone_pass *pass = &a->zones[z];
+	int turn = a->turns;
 
-	args.used = entries;
-	precopy_run(s, "copy_ends", &args);
-	if (!precopy_ended(&args))
-		return false;
-	precopy_run(s, "settle", &args);
-	return true;
+	if (pass->turn != turn)
+		*pass = (struct zone_pass){
+			.owner = pass->owner,
+			.turn = turn,
+			.until = (uint32_t)a->s->control->touches_until,
+		};
+	if (!pass->looked) {
+		args.list = pass->list;
+		args.used = entries;
+		precopy_run(a->s, "copy_ends", &args);
+		pass->list = args.list;
+		/* Only what was touched before the turn is settled by a look after it. */
+		pass->looked = precopy_ended(&args) && a->turns == turn;
+	}
+	if (pass->looked) {
+		args.first = pass->until;
+		precopy_run(a->s, "settle", &args);
+	}
+	return pass->looked;
 }
 
 bool precopy_pass_pcps(struct snapshot *s, uint32_t cpu, uint64_t deadline_ns, uint32_t entries)
@@ -213,9 +229,9 @@ void precopy_pass(struct attempt *a)
 		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
 			if (a->s->online[cpu])
 				precopy_pass_pcps(a->s, cpu, UINT64_MAX, PASS_ENTRIES);
-		precopy_turn(a->s);
+		precopy_turn(a);
 		for (uint32_t z = 0; z < c->nr_zones; z++)
-			precopy_pass_zone(a->s, z, UINT64_MAX, PASS_ENTRIES);
+			precopy_pass_zone(a, z, UINT64_MAX, PASS_ENTRIES);
 		precopy_keep(a);
 		if (nr_unsettled(a->s) < FEW_TOUCHES)
 			break;

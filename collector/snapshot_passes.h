@@ -9,15 +9,26 @@
 
 #include <stdatomic.h>
 
+/* One zone in a pass. */
+struct zone_pass {
+	int owner;      /* index of the CPU in freezer_cpus() that reads the zone in a meeting */
+	int turn;       /* attempt.turns of this pass */
+	uint32_t list;  /* where the look at the lists goes on */
+	uint32_t until; /* touches to settle */
+	bool looked;    /* at all lists, since the turn */
+};
+
 /* One attempt: an image, and meetings until one of them succeeds. */
 struct attempt {
 	struct snapshot *s;
-	int leader;             /* index of its CPU in freezer_cpus() */
-	uint32_t zone;          /* that the leader's allocation should take a page of */
-	int *zone_owner;        /* by zone: who reads it in the meeting */
+	int leader;    /* index of its CPU in freezer_cpus() */
+	uint32_t zone; /* that the leader's allocation should take a page of */
+	struct zone_pass *zones;
 	uint64_t first_segment; /* of the pass or meeting */
 	struct precopy_data data;
-	atomic_bool turned; /* the leader has begun the last pass */
+	atomic_int turns;   /* passes so far */
+	int first_turn;     /* before the meeting */
+	int rounds;         /* of the preparation of a meeting */
 	atomic_bool failed; /* a walk of the meeting did not end */
 };
 
@@ -39,12 +50,12 @@ bool precopy_image(struct attempt *a);
 void precopy_pass(struct attempt *a);
 
 /*
- * Part of one pass: begin to collect touched pages anew, unless some of the last ones wait to be
- * settled; one zone, and its touched pages; one CPU's PCPs. At most `entries` at each end, until
- * the deadline. False: some end was not reached.
+ * Parts of one pass. First a turn: begin to collect touched pages anew, unless some of the last
+ * ones wait to be settled. Then each zone, in as many calls as it takes, and each CPU's PCPs. At
+ * most `entries` at each end, until the deadline. False: some end was not reached.
  */
-void precopy_turn(struct snapshot *s);
-bool precopy_pass_zone(struct snapshot *s, uint32_t z, uint64_t deadline_ns, uint32_t entries);
+void precopy_turn(struct attempt *a);
+bool precopy_pass_zone(struct attempt *a, uint32_t z, uint64_t deadline_ns, uint32_t entries);
 bool precopy_pass_pcps(struct snapshot *s, uint32_t cpu, uint64_t deadline_ns, uint32_t entries);
 
 /* After a pass or a failed meeting: keep only what added entries to the image. */

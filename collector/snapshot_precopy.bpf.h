@@ -23,6 +23,7 @@
 struct settling {
 	struct zone_place *place;
 	__u64 deadline;
+	__u32 until; /* entries of `touches` before this one */
 };
 
 /*
@@ -37,7 +38,7 @@ static long settle_one(__u32 i, struct settling *settling)
 	struct page_bits *bits;
 	__u64 bit;
 
-	if (place->settled >= control.touches_until || !touch ||
+	if (nr >= settling->until || !touch ||
 	    (!(i & 15) && bpf_ktime_get_ns() > settling->deadline))
 		return 1;
 	place->settled++;
@@ -68,7 +69,8 @@ SEC("syscall")
 int settle(struct precopy_args *args)
 {
 	__u32 z = args->zone;
-	struct settling settling = {bpf_map_lookup_elem(&places, &z), args->deadline_ns};
+	struct settling settling = {bpf_map_lookup_elem(&places, &z), args->deadline_ns,
+				    args->first};
 
 	if (settling.place)
 		bpf_loop(MAX_LOOPS, settle_one, &settling, 0);
@@ -138,6 +140,10 @@ static long look_at_claimed(__u32 i, struct final_look *look)
 
 	if (!claim)
 		return 1;
+	if (!(i & 15) && bpf_ktime_get_ns() > look->deadline) {
+		look->late = true;
+		return 1;
+	}
 	if (claim->pfn < look->start || claim->pfn >= look->end_pfn)
 		return 0;
 	section = section_address(claim->pfn >> (control.section_shift & 63));

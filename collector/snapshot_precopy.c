@@ -13,6 +13,7 @@ enum {
 	MAX_MEETINGS = 40,
 	HELD_ENTRIES = 1024, /* most new entries at one end of a list while CPUs are held */
 	GATHER_NS = 60000,
+	CPUS_PER_ROUND = 32,
 	MAX_REPAIRS = 8, /* of one image */
 };
 
@@ -25,34 +26,39 @@ static uint32_t cpu_of(const struct snapshot *s, int nr)
 	return (uint32_t)freezer_cpus(s->freezer, &cpus)[nr].cpu;
 }
 
-/* Wait until the leader has begun the last pass; false if it is late. */
-static bool wait_for_turn(struct attempt *a)
+/* Wait until the leader has made so many turns; false if it is late. */
+static bool wait_for_turn(struct attempt *a, int turns)
 {
 	uint64_t until = snapshot_now_ns() + GATHER_NS;
 
-	while (!a->turned)
+	while (a->turns < turns)
 		if (snapshot_now_ns() > until)
 			return false;
 	return true;
 }
 
-/* Shortly before the cut, a last pass: so little is new then that it fits into the time. */
-static bool prepare(void *arg, int nr)
+/*
+ * Shortly before the cut, two last passes: so little is new then that it fits into the time. The
+ * first one has all rounds but the last; with one round there is only the second.
+ */
+static bool prepare(void *arg, int nr, int round)
 {
 	struct attempt *a = arg;
 	uint64_t deadline = snapshot_now_ns() + a->s->max_ns * 4 / 5;
+	int turns = a->first_turn + (round == 1 && a->rounds > 1 ? 2 : 1);
 
-	if (nr == a->leader) {
-		precopy_turn(a->s);
-		a->turned = true;
-	}
+	if (nr == a->leader && a->turns < turns)
+		precopy_turn(a);
 	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
-		if (a->zone_owner[z] != nr)
+		if (a->zones[z].owner != nr)
 			continue;
-		if (!wait_for_turn(a) || !precopy_pass_zone(a->s, z, deadline, HELD_ENTRIES))
+		if (!wait_for_turn(a, turns))
 			return false;
+		precopy_pass_zone(a, z, deadline, HELD_ENTRIES);
 	}
-	return precopy_pass_pcps(a->s, cpu_of(a->s, nr), deadline, HELD_ENTRIES);
+	if (round == 1)
+		precopy_pass_pcps(a->s, cpu_of(a->s, nr), deadline, HELD_ENTRIES);
+	return true;
 }
 
 /* Copy the state of the PCPs and zones that one CPU reads. */
@@ -66,7 +72,7 @@ static void copy_states(struct attempt *a, int nr, bool after)
 		if (after || nr != a->leader)
 			precopy_run(a->s, "copy_state", &args);
 		args.is_pcp = false;
-		if (a->zone_owner[z] == nr && z != a->zone)
+		if (a->zones[z].owner == nr && z != a->zone)
 			precopy_run(a->s, "copy_state", &args);
 	}
 }
@@ -115,7 +121,7 @@ static void beside(void *arg, int nr)
 	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
 		struct precopy_args args = precopy_of_zone(z, deadline);
 
-		if (a->zone_owner[z] != nr || z == a->zone)
+		if (a->zones[z].owner != nr || z == a->zone)
 			continue;
 		precopy_run(a->s, "finish", &args);
 		if (!precopy_ended(&args))
@@ -185,9 +191,13 @@ static void assign_zones(struct attempt *a)
 	const struct zone_place *places = a->s->images.places;
 
 	a->leader = a->s->leader = nr - 1;
+	/* The more CPUs, the longer it takes to wake them, and the more is new then. */
+	a->rounds = 1 + nr / CPUS_PER_ROUND;
+	if (a->rounds > FREEZER_ROUNDS)
+		a->rounds = FREEZER_ROUNDS;
 	a->zone = a->s->control->nr_zones;
 	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
-		a->zone_owner[z] = a->leader;
+		a->zones[z].owner = a->leader;
 		if ((int)places[z].node == cpus[a->leader].node &&
 		    (a->zone == a->s->control->nr_zones ||
 		     places[z].free_blocks > places[a->zone].free_blocks))
@@ -198,16 +208,16 @@ static void assign_zones(struct attempt *a)
 
 			if (other == a->leader)
 				continue;
-			if (a->zone_owner[z] == a->leader ||
+			if (a->zones[z].owner == a->leader ||
 			    cpus[other].node == (int)places[z].node)
-				a->zone_owner[z] = other;
+				a->zones[z].owner = other;
 			if (cpus[other].node == (int)places[z].node)
 				break;
 		}
-		next = a->zone_owner[z] + 1;
+		next = a->zones[z].owner + 1;
 	}
 	if (a->zone < a->s->control->nr_zones)
-		a->zone_owner[a->zone] = a->leader;
+		a->zones[a->zone].owner = a->leader;
 }
 
 static void note_costs(struct attempt *a, struct snapshot_result *out)
@@ -219,7 +229,7 @@ static void note_costs(struct attempt *a, struct snapshot_result *out)
 	int nr;
 
 	freezer_cpus(s->freezer, &nr);
-	for (int i = 0; i < 2 * nr; i++) {
+	for (int i = 0; i < FREEZER_HOLDS * nr; i++) {
 		if (!holds[i].ns)
 			continue;
 		if (holds[i].ns > out->held_ns)
@@ -240,6 +250,7 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	struct control *c = a->s->control;
 	const struct freezer_meeting meeting = {
 		.prepare = prepare,
+		.rounds = a->rounds,
 		.arrive = arrive,
 		.cut = cut,
 		.beside = beside,
@@ -251,7 +262,7 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	bool held;
 
 	a->failed = false;
-	a->turned = false;
+	a->first_turn = a->turns;
 	c->cut_zone = c->nr_zones;
 	copy_unheld(a, false);
 	held = freezer_meet(a->s->freezer, a->leader, &meeting);
@@ -307,9 +318,9 @@ static bool attempt(struct attempt *a, struct snapshot_result *out)
 	if (!precopy_image(a))
 		return false;
 	precopy_keep(a);
-	c->claims_from = c->nr_claims;
-	copy_blocks(s, false);
 	for (int i = 0; i < MAX_MEETINGS; i++) {
+		c->claims_from = c->nr_claims;
+		copy_blocks(s, false);
 		precopy_pass(a);
 		if (meet(a, out)) {
 			copy_blocks(s, true);
@@ -354,11 +365,11 @@ static void give_up(struct snapshot *s)
 int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err)
 {
 	struct control *c = s->control;
-	struct attempt a = {.s = s, .zone_owner = calloc(c->nr_zones, sizeof(int))};
+	struct attempt a = {.s = s, .zones = calloc(c->nr_zones, sizeof(*a.zones))};
 	bool done = false;
 	int ret = 0;
 
-	if (!a.zone_owner)
+	if (!a.zones)
 		return fail(err, ENOMEM, "no memory for %u zones", c->nr_zones);
 	assign_zones(&a);
 	snapshot_run(s, "learn_buddy_type");
@@ -387,16 +398,17 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 	}
 	out->cut_tid = freezer_cpus(s->freezer, &out->held)[a.leader].tid;
 	out->held = freezer_holds_all(s->freezer) ? out->held - 1 : 0;
-	free(a.zone_owner);
+	free(a.zones);
 	return ret;
 }
 
 /* --- a meeting without work --- */
 
-static bool prepare_nothing(void *arg, int nr)
+static bool prepare_nothing(void *arg, int nr, int round)
 {
 	(void)arg;
 	(void)nr;
+	(void)round;
 	return true;
 }
 
@@ -418,6 +430,7 @@ const struct freezer_hold *snapshot_hold_only(struct snapshot *s, uint64_t ns, u
 {
 	const struct freezer_meeting meeting = {
 		.prepare = prepare_nothing,
+		.rounds = 1,
 		.arrive = do_nothing,
 		.cut = pass_time,
 		.beside = do_nothing,
@@ -430,6 +443,6 @@ const struct freezer_hold *snapshot_hold_only(struct snapshot *s, uint64_t ns, u
 
 	freezer_cpus(s->freezer, &cpus);
 	freezer_meet(s->freezer, cpus - 1, &meeting);
-	*nr = 2 * (uint32_t)cpus;
+	*nr = FREEZER_HOLDS * (uint32_t)cpus;
 	return freezer_holds(s->freezer);
 }

@@ -246,6 +246,24 @@ static void keep_segment(const struct live_walk *w, __u32 list)
 	segment->beyond = w->beyond;
 }
 
+static long take_back_one(__u32 i, struct live_walk *w)
+{
+	__u32 at = w->first + i;
+	__u64 *node = bpf_map_lookup_elem(&nodes, &at);
+	struct page_bits *bits = node ? bits_of(pfn_of(*node)) : NULL;
+
+	if (bits)
+		touch_bits(bits, pfn_of(*node), 0);
+	return 0;
+}
+
+/* Entries of a walk that did not end are not in a row with the image: read them again some time. */
+static void take_back(struct live_walk *w)
+{
+	bpf_loop(w->used - w->first, take_back_one, w, 0);
+	w->used = w->first;
+}
+
 /* From one end of the list to the image. False: do not walk from the other end. */
 static bool copy_end(struct live_lists *lists, __u32 l, bool backward)
 {
@@ -259,24 +277,32 @@ static bool copy_end(struct live_lists *lists, __u32 l, bool backward)
 		w.first = w.used = __sync_fetch_and_add(&control.nr_nodes_used, room);
 		w.room = w.first + room;
 		bpf_loop(4 * room, advance, &w, 0);
+		if (w.end != WALK_WHOLE && w.end != WALK_KNOWN) {
+			lists->end = w.end;
+			if (!w.strict)
+				take_back(&w);
+		}
 		/* Give the rest back, unless another CPU reserved more since. */
 		__sync_val_compare_and_swap(&control.nr_nodes_used, w.room, w.used);
 	} else {
 		w.end = WALK_WHOLE;
 	}
 	/* Between cuts only new entries count: the image may have more at its ends than is true. */
-	if (w.used != w.first || lists->args->strict)
+	if (w.used != w.first || w.strict)
 		keep_segment(&w, lists->first_list + l);
-	if (w.end != WALK_WHOLE && w.end != WALK_KNOWN)
-		lists->end = w.end;
 	return w.end == WALK_KNOWN;
 }
 
-static long copy_both_ends(__u32 l, struct live_lists *lists)
+static long copy_both_ends(__u32 i, struct live_lists *lists)
 {
+	__u32 l = lists->args->list;
+
 	if (list_head_of(lists->args->is_pcp, l) && copy_end(lists, l, false))
 		copy_end(lists, l, true);
-	return lists->end != WALK_WHOLE;
+	if (lists->end != WALK_WHOLE)
+		return 1;
+	lists->args->list = l + 1;
+	return 0;
 }
 
 static __u32 ends_of(struct precopy_args *args)
@@ -286,8 +312,8 @@ static __u32 ends_of(struct precopy_args *args)
 	if (!find_lists(&lists, args))
 		return WALK_NOT;
 	lists.end = WALK_WHOLE;
-	bpf_loop(args->is_pcp ? SNAPSHOT_MAX_PCP_LISTS : SNAPSHOT_MAX_LISTS, copy_both_ends, &lists,
-		 0);
+	bpf_loop((args->is_pcp ? SNAPSHOT_MAX_PCP_LISTS : SNAPSHOT_MAX_LISTS) - args->list,
+		 copy_both_ends, &lists, 0);
 	return lists.end;
 }
 
@@ -296,7 +322,10 @@ int copy_ends(struct precopy_args *args)
 {
 	struct precopy_args copy = *args;
 
+	if (copy.list > SNAPSHOT_MAX_LISTS)
+		return 0;
 	args->end = ends_of(&copy);
+	args->list = copy.list;
 	return 0;
 }
 

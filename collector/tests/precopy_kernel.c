@@ -24,9 +24,9 @@ enum {
 	STEP_NS = 2,
 	LOOKUP_NS = 3,
 	WAKE_NS = 15000,  /* from one CPU's begin of a meeting to the last one's */
-	LEAD_NS = 500000, /* as in freeze.c, and the next two */
+	LEAD_NS = 150000, /* as in freeze.c, and the next two */
 	MORE_LEAD_NS = 3000,
-	PREPARE_NS = 350000,
+	ROUND_NS = 250000,
 };
 
 struct map_memory {
@@ -599,22 +599,27 @@ static void hold_until(int hold, uint64_t begin_ns)
 /* All CPUs run at the same time: each one's part begins at the same moment. */
 bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *meeting)
 {
-	uint64_t moment = sim.now_ns + LEAD_NS + sim.options.cpus * MORE_LEAD_NS,
-		 begin = moment - PREPARE_NS, end = begin, arrived;
+	uint64_t moment = sim.now_ns + LEAD_NS + sim.options.cpus * MORE_LEAD_NS +
+			  (uint64_t)meeting->rounds * ROUND_NS;
+	uint64_t begin, end, arrived;
 	int nr = (int)sim.options.cpus;
 	bool on = true;
 
 	(void)f;
-	memset(sim.holds, 0, 2 * (size_t)nr * sizeof(*sim.holds));
-	pass_time(begin - sim.now_ns);
-	for (int i = nr - 1; i >= 0; i--) {
-		be(i, begin);
-		on &= meeting->prepare(meeting->arg, i);
-		hold_until(2 * i, begin);
-		end = sim.now_ns > end ? sim.now_ns : end;
+	memset(sim.holds, 0, FREEZER_HOLDS * (size_t)nr * sizeof(*sim.holds));
+	for (int round = meeting->rounds; round > 0; round--) {
+		begin = moment - (uint64_t)round * ROUND_NS;
+		pass_time(begin > sim.now_ns ? begin - sim.now_ns : 0);
+		begin = end = sim.now_ns;
+		for (int i = nr - 1; i >= 0; i--) {
+			be(i, begin);
+			on &= meeting->prepare(meeting->arg, i, round);
+			hold_until(FREEZER_HOLDS * i + round, begin);
+			end = sim.now_ns > end ? sim.now_ns : end;
+		}
+		be(leader, end);
 	}
-	be(leader, end);
-	pass_time(end < moment ? moment - end : 0);
+	pass_time(sim.now_ns < moment ? moment - sim.now_ns : 0);
 	if (!on)
 		return false;
 	sim.busy = true;
@@ -642,7 +647,7 @@ bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *m
 	}
 	be(leader, arrived);
 	for (int i = 0; i < nr; i++)
-		hold_until(2 * i + 1, begin);
+		hold_until(FREEZER_HOLDS * i, begin);
 	sim.held = false;
 	return sim.now_ns - begin <= meeting->limit_ns + WAKE_NS;
 }
@@ -969,7 +974,7 @@ struct snapshot *sim_new(const struct sim_options *options)
 	sim.pcps = calloc(options->zones * options->cpus, sizeof(*sim.pcps));
 	sim.stats = calloc(options->zones * options->cpus, sizeof(*sim.pcps));
 	sim.cpus = calloc(options->cpus, sizeof(*sim.cpus));
-	sim.holds = calloc(2 * options->cpus, sizeof(*sim.holds));
+	sim.holds = calloc(FREEZER_HOLDS * options->cpus, sizeof(*sim.holds));
 	sim.truth = calloc(options->zones *
 				   (SNAPSHOT_MAX_LISTS + options->cpus * SNAPSHOT_MAX_PCP_LISTS),
 			   sizeof(*sim.truth));

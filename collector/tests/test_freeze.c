@@ -90,11 +90,12 @@ struct attendance {
 	bool refuse; /* the preparation fails */
 };
 
-static bool prepare(void *arg, int nr)
+static bool prepare(void *arg, int nr, int round)
 {
 	struct attendance *seen = arg;
 
 	(void)nr;
+	(void)round;
 	seen->prepared++;
 	return !seen->refuse;
 }
@@ -130,6 +131,7 @@ static struct freezer_meeting meeting_of(struct attendance *seen)
 {
 	return (struct freezer_meeting){
 		.prepare = prepare,
+		.rounds = 2,
 		.arrive = arrive,
 		.cut = cut,
 		.beside = beside,
@@ -157,11 +159,13 @@ static void all_cpus_are_at_the_cut_of_a_meeting(void)
 		if (!freezer_meet(f, i % nr, &meeting))
 			continue;
 		met++;
-		check(seen.prepared == nr && seen.arrived_before_cut == nr);
+		check(seen.prepared == 2 * nr && seen.arrived_before_cut == nr);
 		check(seen.cut == 1 && seen.beside == nr);
 		check(seen.left == nr && seen.left_before_cut == 0);
-		for (int hold = 0; hold < 2 * nr; hold++)
-			check(freezer_holds(f)[hold].ns > 0 || nr == 1);
+		for (int cpu = 0; cpu < nr; cpu++)
+			for (int hold = 0; hold <= 2; hold++)
+				check(freezer_holds(f)[FREEZER_HOLDS * cpu + hold].ns > 0 ||
+				      nr == 1);
 	}
 	check(met > 0);
 	freezer_free(f);
