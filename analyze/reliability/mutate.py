@@ -234,6 +234,13 @@ def _work(part: list[tuple[str, int]], home: Path, keep: Path | None, out: int) 
             print(json.dumps(asdict(report)), file=pipe, flush=True)
 
 
+def _stop(*_: object) -> None:
+    """End a process of the trials once: a second signal would interrupt its clearing up."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(1)
+
+
 def trials(
     planned: list[tuple[str, int]], home: Path, jobs: int, keep: Path | None = None
 ) -> Iterator[Report]:
@@ -245,9 +252,11 @@ def trials(
         pid = os.fork()
         if pid == 0:
             os.close(read)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, _stop)
             try:
                 _work(planned[job::jobs], home, keep, write)
-            except SystemExit:  # SIGTERM
+            except SystemExit:  # by _stop
                 os._exit(1)
             except BaseException as e:
                 print(f"mutate: {e!r}", file=sys.stderr)

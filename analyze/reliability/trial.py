@@ -77,6 +77,7 @@ def _child(work: Callable[[], int]) -> NoReturn:
 
 def _limited(line: list[str], directory: Path) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()
     os.chdir(directory)
     null = os.open(os.devnull, os.O_RDONLY)
