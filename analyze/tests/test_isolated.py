@@ -31,7 +31,7 @@ def test_results_and_errors_come_back() -> None:
         (lambda process: process.call(os.kill, process.call(os.getpid), 9), "signal SIGKILL"),
     ],
 )
-def test_an_end_is_told_and_the_next_call_starts_anew(end: object, words: str) -> None:
+def test_an_end_is_an_error_and_the_next_call_starts_anew(end: object, words: str) -> None:
     assert callable(end)
     with Process() as process:
         with pytest.raises(Crash, match=words):

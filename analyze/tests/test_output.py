@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pyarrow as pa
 import pytest
 
+from pagetape.recording import session
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, output
 from pagetape.tapes.temporary import exchange, rename_new
@@ -248,6 +250,36 @@ def test_an_export_replaces_an_export(
 def test_an_empty_file_has_nothing_to_lose(golden: Path, tmp_path: Path, pagetape: Run) -> None:
     (tmp_path / "p.html").touch()  # as mktemp does
     assert pagetape("html", golden, "-o", tmp_path / "p.html").status == 0
+
+
+def test_every_file_of_a_spool_is_part_of_the_tape(tape: Path) -> None:
+    (tape / "spool").mkdir()
+    for name in ("cpu0", "cpu12.more", "cpu3.rest", "formats", "tasks", "kallsyms", "checkpoint"):
+        (tape / "spool" / name).touch()
+    (tape / "spool" / "checkpoint.part").touch()
+    (tape / "spool" / "tasks.part").touch()
+    assert output.is_own(tape)
+    (tape / "spool").rename(tape / ".spool")  # its recorder was killed while it removed the spool
+    assert output.is_own(tape)
+
+
+@livetest.recording
+def test_force_replaces_an_unfinished_recording(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "raw.tape"
+    args = ("record", "-o", out, "--defer", "--events", "cheap", "--snapshot", "proc")
+    assert pagetape(*args, "--duration", "0.3s").status == 0
+    assert output.is_own(out), sorted(out.rglob("*"))
+    assert pagetape(*args, "--duration", "0.3s", "--force").status == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["raw.tape"]
+
+
+def test_the_names_that_a_killed_private_recorder_left_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".pagetape.0123abcd.part"
+    left.mkdir()
+    (left / "tasks").write_text("secret")
+    with session._directory(None, tmp_path) as directory:
+        assert list(tmp_path.iterdir()) == [Path(directory)]
+    assert not list(tmp_path.iterdir())
 
 
 # ---- ends in mid-write

@@ -15,7 +15,6 @@ import contextlib
 import errno
 import os
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +39,7 @@ from pagetape.recording.triggers import NOTHING, Firing, Watch
 from pagetape.recording.workload import Workload
 from pagetape.sampler import Sample
 from pagetape.schemas.tape import TapeError, Writer
+from pagetape.tapes import temporary
 from pagetape.tapes.spool import Spool, default_bound
 
 NICE = 10  # of the thread that writes the tape
@@ -323,8 +323,8 @@ def _directory(spool: Spool | None, above: Path) -> Iterator[str]:
     if spool is not None:
         yield str(spool.path)
         return
-    with tempfile.TemporaryDirectory(prefix=".pagetape.", dir=above) as directory:
-        yield directory
+    with temporary.temporary(above, ".pagetape.") as directory:
+        yield str(directory)
 
 
 def _how(error: BaseException | None) -> str | None:

@@ -162,13 +162,13 @@ def _called(
 ) -> tuple[str, Any]:
     """Call a function; the answer's kind and value."""
     lock = threading.Lock()
-    told = 0.0
+    reported = 0.0
 
     def progress(share: float) -> None:
-        nonlocal told
+        nonlocal reported
         with lock:
-            if share - told >= 0.005:
-                told = share
+            if share - reported >= 0.005:
+                reported = share
                 _answer(answers, "progress", share)
 
     try:

@@ -26,7 +26,7 @@ from pagetape.schemas.tape import TapeError, Writer
 from pagetape.tapes import temporary
 
 _SPOOL = "spool"  # directory in a tape, with a dot while it is removed: tapes/spool.py
-_SPOOLED = re.compile(r"cpu\d+(\.\w+)?|(formats|checkpoint)(\.part)?|tasks|kallsyms")
+_SPOOLED = re.compile(r"cpu\d+(\.\w+)?|(formats|tasks|checkpoint)(\.part)?|kallsyms")
 _NEXT = "remove it, or choose another name"
 _MARK = b"pagetape.version"  # in the schema of every table
 _HEAD = 1 << 16  # bytes of a file that are searched for a mark
