@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of spools that no recorder writes: each is one error."""
+"""Unfinished tapes that no recorder writes: a damaged checkpoint, tables of very small batches."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from pagetape.schemas.tape import TapeError
+from pagetape.recording.recovery import recover
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, TapeError, Writer
 from pagetape.tapes.spool import Found
 
 
@@ -61,3 +63,15 @@ def test_a_good_checkpoint(tmp_path: Path) -> None:
     found = Found.of(tmp_path)
     assert found is not None
     assert (found.rows, found.state) == ({"event": 7}, b"state\nand more")
+
+
+def test_small_batches_become_large_ones(tmp_path: Path) -> None:
+    old, out = tmp_path / "old.tape", tmp_path / "out.tape"
+    row = {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 0}
+    with Writer(old, {}) as tape:
+        for pfn in range(3000):
+            tape.write("block_guess", TABLES["block_guess"].batch([row | {"pfn": pfn}]))
+    (old / "spool").mkdir()
+    recover(old, out)
+    (batch,) = Tape(out).batches("block_guess")
+    assert batch.column("pfn").to_pylist() == list(range(3000))

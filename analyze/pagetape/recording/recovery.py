@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from pagetape.tapes.spool import DECODED, Found
 
 # Tables that the source gives once, for the whole recording.
 _CLOSING = ("tracepoint", "ring", "spool", "lost", "task", "frame")
+_BATCH_ROWS = 1 << 16
+
 # Tables sampled during the recording, placed among its events by `at`.
 _PLACED = ("parameter", "sample", "free_count")
 
@@ -56,6 +58,20 @@ class _Placing:
         self.at += [self._events] * (len(self.times) - len(self.at))
 
 
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of some ten thousand: each batch of a tape has a cost of its own."""
+    small: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        small.append(batch)
+        rows += batch.num_rows
+        if rows >= _BATCH_ROWS:
+            yield from pa.Table.from_batches(small).combine_chunks().to_batches()
+            small, rows = [], 0
+    if rows:
+        yield from pa.Table.from_batches(small).combine_chunks().to_batches()
+
+
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The first `rows` of the batches; raises EOFError if there are fewer."""
     while rows:
@@ -77,7 +93,7 @@ def _write_rest(tape: Sink, placing: _Placing, old: Tape) -> None:
     places = pa.array(placing.at, pa.uint64())
     times = pa.array(placing.times, pa.uint64())
     for name in old.tables - {*DECODED, *_CLOSING}:
-        for batch in old.batches(name):
+        for batch in _gathered(old.batches(name)):
             if name in _PLACED:
                 at = places.take(pc.index_in(batch.column("ts"), value_set=times))
                 column = batch.schema.get_field_index("at")
@@ -115,7 +131,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
             placing = _Placing(tape, sorted(times), Frames(source) if source else None)
             for name in DECODED:
                 rows = found.rows.get(name, 0) if found else old.num_rows(name)
-                for batch in _first(old.batches(name), rows):
+                for batch in _gathered(_first(old.batches(name), rows)):
                     placing.write(name, batch)
             if source:
                 _decode(source, placing, facts, bar)
