@@ -422,10 +422,10 @@ static bool join_blocks(struct join *j, uint32_t z)
 	}
 	for (uint64_t pfn = first_pfn(place, c->pageblock_order); pfn < end;
 	     pfn += 1ull << c->pageblock_order) {
-		uint8_t before = *bits_at(j, z, pfn, false, &shift) >> shift & mask;
-		uint8_t after = *bits_at(j, z, pfn, true, &shift) >> shift & mask;
+		const uint8_t *before = bits_at(j, z, pfn, false, &shift);
+		const uint8_t *after = bits_at(j, z, pfn, true, &shift);
 
-		if (before != after && !claimed_later(j, pfn))
+		if ((*before ^ *after) >> shift & mask && !claimed_later(j, pfn))
 			return false;
 	}
 	return true;

@@ -716,7 +716,7 @@ ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 static bool same_list(uint32_t number, const uint64_t *pfns, uint64_t nr)
 {
 	return sim.truth[number].nr == nr &&
-	       !memcmp(sim.truth[number].pfns, pfns, nr * sizeof(*pfns));
+	       (!nr || !memcmp(sim.truth[number].pfns, pfns, nr * sizeof(*pfns)));
 }
 
 static const struct batch *rows_of(const struct snapshot_result *result, const char *table)
