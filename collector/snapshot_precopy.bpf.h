@@ -161,17 +161,24 @@ static long look_at_claimed(__u32 i, struct final_look *look)
 /* Everything of one zone that is not settled, while it cannot change. Returns enum walk_end. */
 static __u32 finish_zone(__u32 z, __u64 deadline)
 {
-	struct precopy_args args = {
-		.zone = z, .strict = true, .deadline_ns = deadline, .used = HELD_ENTRIES};
 	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct live_lists lists = {
+		.deadline = deadline,
+		.first_list = snapshot_list_of_zone(z, 0),
+		.room = HELD_ENTRIES,
+		.end = WALK_WHOLE,
+		.strict = true,
+	};
 	struct final_look look;
-	__u32 end;
 
 	if (!place)
 		return WALK_NOT;
-	end = ends_of(&args);
-	if (end != WALK_WHOLE)
-		return end;
+	lists.address = place->address;
+	lists.start = place->start_pfn;
+	lists.end_pfn = place->start_pfn + place->spanned;
+	copy_all_ends(&lists);
+	if (lists.end != WALK_WHOLE)
+		return lists.end;
 	look = (struct final_look){
 		.start = place->start_pfn,
 		.end_pfn = place->start_pfn + place->spanned,

@@ -161,11 +161,13 @@ static long advance(__u32 i, struct live_walk *w)
 /* --- lists of a zone and of a PCP --- */
 
 struct live_lists {
-	struct precopy_args *args;
 	__u64 address; /* of the struct zone or per_cpu_pages */
-	__u64 start, end_pfn;
+	__u64 start, end_pfn, deadline;
 	__u32 first_list; /* number of its list 0 in segments */
-	__u32 end;
+	__u32 list;       /* the next one */
+	__u32 room;       /* most entries at an end */
+	__u32 end;        /* enum walk_end: WALK_WHOLE until one does not end */
+	bool is_pcp, strict;
 };
 
 /* Address of a list head in its struct; 0: no such list. */
@@ -189,7 +191,7 @@ static __u32 list_head_of(bool is_pcp, __u32 l)
 	       bpf_core_field_offset(struct free_area, free_list) + type * sizeof(struct list_head);
 }
 
-static bool find_lists(struct live_lists *lists, struct precopy_args *args)
+static bool find_lists(struct live_lists *lists, const struct precopy_args *args)
 {
 	__u32 z = args->zone, cpu = args->cpu;
 	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
@@ -197,21 +199,24 @@ static bool find_lists(struct live_lists *lists, struct precopy_args *args)
 
 	if (!place || !offset)
 		return false;
-	*lists = (struct live_lists){
-		.args = args,
-		.address = args->is_pcp ? place->pcp + *offset : place->address,
-		.start = place->start_pfn,
-		.end_pfn = place->start_pfn + place->spanned,
-		.first_list = args->is_pcp ? snapshot_list_of_pcp(control.nr_zones,
-								  z * control.nr_cpus + cpu, 0)
-					   : snapshot_list_of_zone(z, 0),
-	};
+	lists->address = args->is_pcp ? place->pcp + *offset : place->address;
+	lists->start = place->start_pfn;
+	lists->end_pfn = place->start_pfn + place->spanned;
+	lists->deadline = args->deadline_ns;
+	lists->first_list =
+		args->is_pcp ? snapshot_list_of_pcp(control.nr_zones, z * control.nr_cpus + cpu, 0)
+			     : snapshot_list_of_zone(z, 0);
+	lists->list = args->list;
+	lists->room = args->used;
+	lists->end = WALK_WHOLE;
+	lists->is_pcp = args->is_pcp;
+	lists->strict = args->strict;
 	return true;
 }
 
 static void begin_walk(struct live_walk *w, const struct live_lists *lists, __u32 l, bool backward)
 {
-	__u64 head = lists->address + list_head_of(lists->args->is_pcp, l);
+	__u64 head = lists->address + list_head_of(lists->is_pcp, l);
 
 	*w = (struct live_walk){
 		.head = head,
@@ -219,11 +224,11 @@ static void begin_walk(struct live_walk *w, const struct live_lists *lists, __u3
 		.node = read_u64(head + (backward ? 8 : 0)),
 		.start = lists->start,
 		.end_pfn = lists->end_pfn,
-		.deadline = lists->args->deadline_ns,
+		.deadline = lists->deadline,
 		.order = l / SNAPSHOT_MAX_TYPES,
 		.backward = backward,
-		.free_list = !lists->args->is_pcp,
-		.strict = lists->args->strict,
+		.free_list = !lists->is_pcp,
+		.strict = lists->strict,
 		.max_backs = ENDS_BACKS,
 		.end = WALK_LATE,
 	};
@@ -264,14 +269,20 @@ static void take_back(struct live_walk *w)
 	w->used = w->first;
 }
 
-/* From one end of the list to the image. False: do not walk from the other end. */
-static bool copy_end(struct live_lists *lists, __u32 l, bool backward)
+/*
+ * From one end of the list to the image. 0: do not walk from the other end. Not static: the
+ * verifier checks it once, not on every way to it.
+ */
+__attribute__((noinline)) int copy_end(struct live_lists *lists, __u32 l, bool backward)
 {
-	__u32 room = lists->args->used;
 	struct live_walk w;
+	__u32 room;
 
+	if (!lists)
+		return 0;
+	room = lists->room;
 	if (room > MAX_LOOPS / 4)
-		return false;
+		return 0;
 	begin_walk(&w, lists, l, backward);
 	if (w.node != w.head) {
 		w.first = w.used = __sync_fetch_and_add(&control.nr_nodes_used, room);
@@ -295,37 +306,33 @@ static bool copy_end(struct live_lists *lists, __u32 l, bool backward)
 
 static long copy_both_ends(__u32 i, struct live_lists *lists)
 {
-	__u32 l = lists->args->list;
+	__u32 l = lists->list;
 
-	if (list_head_of(lists->args->is_pcp, l) && copy_end(lists, l, false))
+	if (list_head_of(lists->is_pcp, l) && copy_end(lists, l, false))
 		copy_end(lists, l, true);
 	if (lists->end != WALK_WHOLE)
 		return 1;
-	lists->args->list = l + 1;
+	lists->list = l + 1;
 	return 0;
 }
 
-static __u32 ends_of(struct precopy_args *args)
+static void copy_all_ends(struct live_lists *lists)
 {
-	struct live_lists lists;
-
-	if (!find_lists(&lists, args))
-		return WALK_NOT;
-	lists.end = WALK_WHOLE;
-	bpf_loop((args->is_pcp ? SNAPSHOT_MAX_PCP_LISTS : SNAPSHOT_MAX_LISTS) - args->list,
-		 copy_both_ends, &lists, 0);
-	return lists.end;
+	bpf_loop(lists->is_pcp ? SNAPSHOT_MAX_PCP_LISTS : SNAPSHOT_MAX_LISTS, copy_both_ends, lists,
+		 0);
 }
 
 SEC("syscall")
 int copy_ends(struct precopy_args *args)
 {
-	struct precopy_args copy = *args;
+	struct live_lists lists;
 
-	if (copy.list > SNAPSHOT_MAX_LISTS)
+	args->end = WALK_NOT;
+	if (!find_lists(&lists, args))
 		return 0;
-	args->end = ends_of(&copy);
-	args->list = copy.list;
+	copy_all_ends(&lists);
+	args->end = lists.end;
+	args->list = lists.list;
 	return 0;
 }
 
@@ -333,17 +340,16 @@ int copy_ends(struct precopy_args *args)
 SEC("syscall")
 int copy_list(struct precopy_args *args)
 {
-	struct precopy_args copy = *args;
 	struct live_lists lists;
 	struct live_walk w;
 
 	args->end = WALK_WHOLE;
-	if (!list_head_of(copy.is_pcp, copy.list) || !find_lists(&lists, &copy))
+	if (!list_head_of(args->is_pcp, args->list) || !find_lists(&lists, args))
 		return 0;
-	begin_walk(&w, &lists, copy.list, false);
-	w.first = copy.first;
-	w.used = copy.used;
-	w.backs = copy.backs;
+	begin_walk(&w, &lists, lists.list, false);
+	w.first = args->first;
+	w.used = args->used;
+	w.backs = args->backs;
 	w.room = control.max_nodes;
 	w.max_backs = 1 << 16;
 	w.backing = true; /* to where the last call ended */
@@ -352,6 +358,6 @@ int copy_list(struct precopy_args *args)
 	args->backs = w.backs;
 	args->end = w.end;
 	if (w.end != WALK_LATE)
-		keep_segment(&w, lists.first_list + copy.list);
+		keep_segment(&w, lists.first_list + lists.list);
 	return 0;
 }
