@@ -351,14 +351,20 @@ static bool has_pcp_list(uint32_t order)
 
 static void free_used(uint32_t cpu)
 {
+	uint32_t walker = sim.cpu;
 	struct used one;
 	struct per_cpu_pages *pcp;
 
 	if (!unuse(&one))
 		return;
-	fire_now(touch_freed, one.pfn, one.order);
 	pcp = pcp_at((uint32_t)(zone_at(one.pfn) - sim.zones), cpu);
-	if (!has_pcp_list(one.order) || by_chance(sim.options.silent)) {
+	/* The PCP's lock is taken by a task that this free interrupts. */
+	pcp->lock.unused = by_chance(sim.options.interrupts);
+	sim.cpu = cpu;
+	fire_now(touch_freed, one.pfn, one.order);
+	sim.cpu = walker;
+	if (!has_pcp_list(one.order) || pcp->lock.unused || by_chance(sim.options.silent)) {
+		pcp->lock.unused = 0;
 		free_block(one.pfn, one.order);
 		return;
 	}

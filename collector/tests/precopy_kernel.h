@@ -18,11 +18,12 @@ struct sim_options {
 	uint64_t free_blocks;  /* of each zone, at the begin */
 	uint32_t pcp_pages;    /* of each CPU in each zone, at the begin */
 	double changes_per_ms; /* allocations, frees and events of all CPUs together */
-	double silent;         /* share of the frees that go to the free lists without an event */
-	double cross;          /* share of the changes that move whole pageblocks */
-	uint32_t read_ns;      /* time for a read of kernel memory */
-	uint32_t max_us;       /* as snapshot_new() */
-	bool remember;         /* keep the truth, for sim_shows_the_truth() */
+	double interrupts; /* share of the frees that interrupt a task that has the PCP's lock */
+	double silent;     /* share of the frees that go to the free lists without an event */
+	double cross;      /* share of the changes that move whole pageblocks */
+	uint32_t read_ns;  /* time for a read of kernel memory */
+	uint32_t max_us;   /* as snapshot_new() */
+	bool remember;     /* keep the truth, for sim_shows_the_truth() */
 };
 
 /* The snapshot of a simulated machine. One at a time; sim_free() before the next. */

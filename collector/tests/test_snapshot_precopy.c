@@ -28,6 +28,8 @@ static void release(struct snapshot_result *result)
 }
 
 /* Take one; whether it is exact. One that claims to be must show the truth. */
+static int meetings; /* of all snapshots of a test */
+
 static bool take(const struct sim_options *options)
 {
 	struct snapshot *s = sim_new(options);
@@ -36,6 +38,7 @@ static bool take(const struct sim_options *options)
 
 	check(precopy_take(s, 0, &result, NULL) == 0);
 	exact = result.exact;
+	meetings += result.meetings;
 	is_true = !exact || sim_shows_the_truth(&result);
 	check(is_true);
 	if (!exact || !is_true)
@@ -52,6 +55,7 @@ static int exact_of(struct sim_options options, int runs)
 {
 	int exact = 0;
 
+	meetings = 0;
 	for (int seed = 1; seed <= runs; seed++) {
 		options.seed = (uint64_t)seed;
 		exact += take(&options);
@@ -62,6 +66,15 @@ static int exact_of(struct sim_options options, int runs)
 static void lists_that_change_all_the_time_are_exact(void)
 {
 	check(exact_of(busy, 200) == 200);
+}
+
+static void frees_past_the_pcps_are_exact(void)
+{
+	struct sim_options options = busy;
+
+	options.interrupts = 0.2;
+	check(exact_of(options, 100) == 100);
+	check(meetings == 100); /* one each: nothing had to be repaired */
 }
 
 static void changes_without_an_event_are_never_believed(void)
@@ -92,6 +105,7 @@ static void pageblocks_that_change_their_type_are_exact(void)
 int main(void)
 {
 	test(lists_that_change_all_the_time_are_exact);
+	test(frees_past_the_pcps_are_exact);
 	test(changes_without_an_event_are_never_believed);
 	test(a_machine_that_changes_too_fast_is_never_shown_wrongly);
 	test(pageblocks_that_change_their_type_are_exact);
