@@ -92,7 +92,8 @@ def _is_off(pid: int) -> bool:
 
 
 def _tapes(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*.tape") if is_tape(path))
+    found = (*directory.glob("*.tape"), *directory.glob("tapes/*.tape"))
+    return sorted(path for path in found if is_tape(path))
 
 
 def _run(*args: object) -> subprocess.CompletedProcess[str]:
