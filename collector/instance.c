@@ -241,6 +241,11 @@ int instance_new(struct instance **out, const struct instance_config *config, st
 	instance->dir = instance->above = -1;
 	instance->guard.pipe = -1;
 	snprintf(name, sizeof(name), PREFIX "%d-%llu", getpid(), start_time(getpid()));
+	/* Before the guard: it would remove the instance of the recorder that records. */
+	if (tracefs_instance_exists(name)) {
+		ret = fail(err, EBUSY, "this process records already");
+		goto error;
+	}
 	ret = start_guard(instance, config, dir, name, err);
 	if (ret)
 		goto error;
@@ -249,11 +254,6 @@ int instance_new(struct instance **out, const struct instance_config *config, st
 		ret = errno;
 		ret = fail(err, ret, "cannot make a tracing instance in %s/instances: %s%s", dir,
 			   strerror(ret), remedy(ret));
-		goto error;
-	}
-	if (!tracefs_instance_is_new(instance->tracefs)) {
-		ret = fail(err, EBUSY, "this process records already");
-		tracefs_instance_free(instance->tracefs);
 		goto error;
 	}
 	instance->dir = open_dir(instance->tracefs, ".");

@@ -441,7 +441,8 @@ def test_a_rotation_whose_sink_is_slow_says_that_its_cuts_are_late(
     before = Rotation.write
 
     def slow(self: Rotation, name: str, batch: pa.RecordBatch) -> None:
-        time.sleep(0.7)
+        if name == "event":
+            time.sleep(2.5)
         before(self, name, batch)
 
     monkeypatch.setattr(Rotation, "write", slow)

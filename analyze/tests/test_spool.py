@@ -349,7 +349,7 @@ def test_a_full_disk_ends_the_recording_and_loses_nothing_recorded(
 def test_a_disk_without_room_for_the_spool_is_refused_at_the_start(
     tmp_path: Path, pagetape: Run
 ) -> None:
-    with small_disk(tmp_path / "disk", "16m") as disk:
+    with small_disk(tmp_path / "disk", "1m") as disk:
         said = pagetape("record", "-o", disk / "t.tape", "--spool-max", "1GB", "--duration", 1)
         assert (said.status, said.err.count("\n")) == (1, 1)
         assert "cannot reserve a spool of" in said.err

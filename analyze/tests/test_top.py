@@ -65,7 +65,11 @@ class Stream:
         return self._given.get()
 
     def lost(self) -> list[dict[str, int | None]]:
-        return [{"events": 3}, {"events": 4}] if self._cuts < 2 else [{"events": None}]
+        sizes = (3, 4) if self._cuts < 2 else (None,)
+        return [{"cpu": 0, "events": nr} for nr in sizes]
+
+    def rings(self) -> list[dict[str, int | None]]:
+        return [{"cpu": 0, "overrun": None, "commit_overrun": None, "dropped": None}]
 
     def next(self) -> bool:
         return not self._over
