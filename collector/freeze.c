@@ -22,7 +22,7 @@ enum {
 	CLOSED = 1 << 30,
 	LEAD_NS = 150000,  /* from the call of a meeting to its first round, for one CPU ... */
 	WAKE_NS = 3000,    /* ... and more for each other CPU, to wake its thread */
-	ROUND_NS = 250000, /* from the begin of a round to the next one, or to the moment */
+	ROUND_NS = 180000, /* from the begin of a round to the next one, or to the moment */
 };
 
 enum outcome { OPEN, CUT, CALLED_OFF };

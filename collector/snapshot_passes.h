@@ -26,10 +26,11 @@ struct attempt {
 	struct zone_pass *zones;
 	uint64_t first_segment; /* of the pass or meeting */
 	struct precopy_data data;
-	atomic_int turns;   /* passes so far */
-	int first_turn;     /* before the meeting */
-	int rounds;         /* of the preparation of a meeting */
-	atomic_bool failed; /* a walk of the meeting did not end */
+	atomic_int turns;          /* passes so far */
+	int first_turn;            /* before the meeting */
+	int rounds;                /* of the preparation of a meeting */
+	_Atomic uint64_t begun_ns; /* the first CPU's begin of the meeting; 0: none yet */
+	atomic_bool failed;        /* a walk of the meeting did not end */
 };
 
 /* Run a program of snapshot_precopy.bpf.h. */

@@ -79,7 +79,17 @@ static void copy_states(struct attempt *a, int nr, bool after)
 
 static void arrive(void *arg, int nr)
 {
-	copy_states(arg, nr, false);
+	struct attempt *a = arg;
+	uint64_t none = 0;
+
+	atomic_compare_exchange_strong(&a->begun_ns, &none, snapshot_now_ns());
+	copy_states(a, nr, false);
+}
+
+/* The rest of the allowed time is for what follows: it takes as long for any work. */
+static uint64_t work_until(const struct attempt *a)
+{
+	return a->begun_ns + a->s->max_ns * 5 / 8;
 }
 
 static void cut(void *arg)
@@ -88,7 +98,7 @@ static void cut(void *arg)
 	struct control *c = a->s->control;
 	int cpus;
 
-	c->deadline_ns = snapshot_now_ns() + a->s->max_ns * 3 / 4;
+	c->deadline_ns = work_until(a);
 	c->cut_zone = c->nr_zones;
 	c->cut_pfn = 0;
 	c->cut_end = WALK_NOT;
@@ -115,7 +125,7 @@ static void walk_ends(struct attempt *a, uint32_t cpu, uint64_t deadline_ns)
 static void beside(void *arg, int nr)
 {
 	struct attempt *a = arg;
-	uint64_t deadline = snapshot_now_ns() + a->s->max_ns / 2;
+	uint64_t deadline = work_until(a);
 
 	walk_ends(a, cpu_of(a->s, nr), deadline);
 	for (uint32_t z = 0; z < a->s->control->nr_zones; z++) {
@@ -262,6 +272,7 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	bool held;
 
 	a->failed = false;
+	a->begun_ns = 0;
 	a->first_turn = a->turns;
 	c->cut_zone = c->nr_zones;
 	copy_unheld(a, false);
