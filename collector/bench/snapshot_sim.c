@@ -8,8 +8,8 @@
  * BLOCKS: free blocks of each node. CHANGES_PER_MS: allocations and frees of all CPUs together.
  * ENTRY_NS: measured time for an entry of a list. It assumes that the CPUs wake up within 15 us,
  * that each of them reads its PCPs as fast as one CPU alone, and that interrupts change nothing
- * while the CPUs are held. Only a struct page is not in a cache. Nodes have no distance: a real read
- * of another node's memory is slower.
+ * while the CPUs are held. Only a struct page is not in a cache. Nodes have no distance: a real
+ * read of another node's memory is slower.
  */
 #include "precopy_kernel.h"
 
