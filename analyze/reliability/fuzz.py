@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run `make fuzz`, and read the figures that libFuzzer prints.
+"""Run `make fuzz` for each target, one per CPU at a time, and read the figures that it prints.
 
-    fuzz.py [--seconds N] [--json]
+    fuzz.py [--seconds N] [--jobs N] [--json]
 
 Exit status 1 if a target found an input that breaks it.
 """
@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,37 +48,50 @@ def parse(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _lines(pipe: Iterable[str]) -> str:
-    """All lines, with the names of the targets on stderr as they begin."""
-    text = []
-    for line in pipe:
-        text.append(line)
-        if line.startswith("== fuzz_"):
-            print(line, end="", file=sys.stderr, flush=True)
-    return "".join(text)
+def _make(*words: str) -> tuple[int, str]:
+    """Exit status and output of `make fuzz`."""
+    done = subprocess.run(
+        ["make", "fuzz", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+def _targets() -> list[str]:
+    """Build all; their names."""
+    status, text = _make("FUZZ_TARGETS=none")
+    if status:
+        sys.exit(f"fuzz: the targets cannot be built:\n{text[-2000:]}")
+    built = (ROOT / "build/fuzz").glob("*/fuzz_*")
+    return sorted({file.name for file in built if file.is_file()} | {"fuzz_proc"})
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=int, default=600, help="for each target")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     arguments = parser.parse_args()
-    words = ["make", "fuzz", f"FUZZ_SECONDS={arguments.seconds}"]
-    with subprocess.Popen(
-        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as running:
-        assert running.stdout is not None
-        text = _lines(running.stdout)
-    targets = parse(text)
-    if running.returncode and not any(target["finding"] for target in targets):
-        print(text[-2000:], file=sys.stderr)
-        return running.returncode
+
+    def run(name: str) -> list[dict[str, Any]]:
+        print(f"fuzz: {name} for {arguments.seconds} s", file=sys.stderr, flush=True)
+        status, text = _make(f"FUZZ_TARGETS={name}", f"FUZZ_SECONDS={arguments.seconds}")
+        found = parse(text)
+        if status and not any(target["finding"] for target in found):
+            raise RuntimeError(f"{name} ended with status {status}: {text[-2000:]}")
+        return found
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        targets = [target for found in pool.map(run, _targets()) for target in found]
     if arguments.json:
         print(json.dumps({"targets": targets}, indent=1))
     else:
         for target in targets:
             print(*(f"{name}={value}" for name, value in target.items()))
-    return 1 if running.returncode else 0
+    return any(target["finding"] for target in targets)
 
 
 if __name__ == "__main__":
