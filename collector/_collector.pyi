@@ -148,6 +148,11 @@ def plan(cpus: int, subbuf_bytes: int = ...) -> dict[str, int]:
     """What a Recorder of so many CPUs takes on this machine: `memory` (of its spools, bytes),
     `threads` and `files` (open ones)."""
 
+def allow_files(files: int) -> None:
+    """Let this process open `files` files besides its usual ones, such as the tables of a tape:
+    raises RLIMIT_NOFILE. OSError (EMFILE) if this is not allowed. A Recorder does it for its own
+    files."""
+
 class Spooled(Source):
     """The stored spool of a former Recorder: its directory.
 

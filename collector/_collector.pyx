@@ -535,3 +535,8 @@ def plan(int cpus, size_t subbuf_bytes=65536):
     cdef error err
     check(plan_make(&found, &machine, &err), &err)
     return {"memory": found.memory, "threads": found.threads, "files": found.files}
+
+
+def allow_files(int files):
+    cdef error err
+    check(plan_allow_files(files, &err), &err)

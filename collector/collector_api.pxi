@@ -162,6 +162,7 @@ cdef extern from "plan.h" nogil:
         int threads, files
     int plan_make(plan_c *out, const plan_input *machine, error *err)
     uint64_t plan_memory()
+    int plan_allow_files(int files, error *err)
 
 cdef extern from "recover.h" nogil:
     struct recovery:

@@ -116,6 +116,28 @@ def test_a_private_tape_of_a_killed_recorder_can_be_imported(tmp_path: Path, pag
     assert pagetape("info", tmp_path / "whole.tape", "--json").json["ended"] == "killed"
 
 
+# --- limits
+
+
+@livetest.recording
+def test_a_low_limit_of_open_files_is_raised(tmp_path: Path, pagetape: Run) -> None:
+    """A tape has more tables than the limit allows files."""
+    out = tmp_path / "t.tape"
+    with recorder(out, before=("prlimit", "--nofile=20:4096")) as running:
+        assert ended(running)[0] == 0
+    assert pagetape("info", out, "--json").json["finished"]
+
+
+def test_a_limit_of_open_files_that_cannot_be_raised_is_named(tmp_path: Path) -> None:
+    # A root user without this capability cannot raise its hard limit either.
+    drop = ("setpriv", "--bounding-set=-sys_resource") if os.geteuid() == 0 else ()
+    argv = [*drop, "prlimit", "--nofile=20:20", *PAGETAPE, "record", "-o", tmp_path / "t.tape"]
+    said = subprocess.run([*map(str, argv)], capture_output=True, text=True)
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1), said.stderr
+    assert "the limit is 20: raise it with ulimit -n " in said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- what a recorder says, and signals
 
 

@@ -338,8 +338,12 @@ def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, page
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert (said.status, said.out) == (0, "")
-    began, armed = said.err.splitlines()
-    assert began.startswith("pagetape: recording since ") and armed == "pagetape: armed: SIGUSR1"
+    began, *lines = said.err.splitlines()
+    assert began.startswith("pagetape: recording since ")
+    assert lines == [
+        "pagetape: armed: SIGUSR1",
+        "pagetape: no trigger fired: no tape was written",
+    ]
     assert list(out.iterdir()) == []
 
 

@@ -184,6 +184,22 @@ def test_the_page_shows_a_tape_of_nothing(empty: Path, tmp_path: Path, pagetape:
     assert pagetape("html", empty, "-o", tmp_path / "page.html").status == 0
 
 
+def test_the_page_shows_samples_of_a_tape_without_events(
+    golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """As a recorder leaves it that was killed early: no sample has a time after the first event."""
+    tape, whole = tmp_path / "t.tape", Tape(golden)
+    with Writer(tape, whole.facts) as writer:
+        for name in ("sample", "free_count", "vmstat", "zone"):
+            for batch in whole.batches(name):
+                writer.write(name, batch)
+    for name in ("samples.rates", "frag.over_time"):
+        rows = pagetape("report", name, tape, "--json").json["rows"]
+        assert rows and all(row["at_s"] is None for row in rows)
+    for tapes in ((tape,), (golden, tape)):
+        assert pagetape("html", *tapes, "-o", tmp_path / "page.html").status == 0
+
+
 def test_the_page_shows_what_the_kernel_counted(
     golden: Path, tapes: dict[str, Path], tmp_path: Path, pagetape: Run
 ) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -322,11 +321,6 @@ def check(ctx: click.Context) -> None:
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
 
 
-def _saver(session: Session) -> Callable[[Path], None]:
-    """Says what was saved, for each tape."""
-    return lambda path: session.status.say(_saved(path))
-
-
 def _one_tape(session: Session, out: Path, private: str | None, *, force: bool, defer: bool) -> int:
     """Record one tape; returns the exit status."""
     output.check_free(out, replace=force)
@@ -338,7 +332,9 @@ def _one_tape(session: Session, out: Path, private: str | None, *, force: bool, 
 
 def _rotate(session: Session, tape_dir: TapeDir, seconds: float, private: str | None) -> int:
     """Record a new tape every `seconds`; returns the exit status."""
-    rotation = Rotation(tape_dir, done=_saver(session), private=private)
+    rotation = Rotation(
+        tape_dir, done=lambda path: session.status.say(_saved(path)), private=private
+    )
     return session.run(rotation, tape_dir.directory, seconds)
 
 
@@ -346,7 +342,12 @@ def _fly(
     session: Session, tape_dir: TapeDir, seconds: float, memory: float, private: str | None
 ) -> int:
     """Record into memory. The exit status is 1 if writing a tape failed."""
+    saved: list[Path] = []
     failures: list[OSError] = []
+
+    def done(path: Path) -> None:
+        saved.append(path)
+        session.status.say(_saved(path))
 
     def failed(error: OSError) -> None:
         failures.append(error)
@@ -359,10 +360,12 @@ def _fly(
         tape_dir,
         seconds,
         memory,
-        Callbacks(full=session.requests.cut, done=_saver(session), failed=failed),
+        Callbacks(full=session.requests.cut, done=done, failed=failed),
         private=private,
     )
     signal.signal(signal.SIGUSR1, fire)
     session.status.armed = [*session.watch.specs, "SIGUSR1"]
     status = session.run(flight_recorder, tape_dir.directory, seconds, prompt=True)
+    if not saved and not failures:
+        session.status.say("pagetape: no trigger fired: no tape was written")
     return status or int(bool(failures))

@@ -55,7 +55,11 @@ def traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
 
 
 def _held(rows: Rows, names: Iterable[str], nr: int, interval_s: float) -> dict[str, list[float]]:
-    """Rates as one value per interval. A row's rate covers the time since the previous row."""
+    """Rates as one value per interval. A row's rate covers the time since the previous row.
+
+    On a tape without events, rows have no time: they are left out.
+    """
+    rows = [row for row in rows if row["at_s"] is not None]
     at = [row["at_s"] for row in rows]
     row_of = [bisect_left(at, interval_s * (i + 0.5)) for i in range(nr)]
     return {name: [rows[r][name] if r < len(rows) else 0.0 for r in row_of] for name in names}

@@ -74,7 +74,8 @@ def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
     def draw(s: Subject) -> str:
         series = {}
         for key, name in legend.items():
-            rows = s.answers["frag.over_time"]
+            # On a tape without events, rows have no time.
+            rows = [r for r in s.answers["frag.over_time"] if r["at_s"] is not None]
             of_zone = [r for r in rows if f"node {r['node']} {r['zone']}" == name]
             if of_zone:
                 series[key] = _state(of_zone, nr, interval_s)

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pagetape import procfs
-from pagetape._collector import Recorder, SpoolConfig
+from pagetape._collector import Recorder, SpoolConfig, allow_files
 from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot
@@ -381,6 +381,7 @@ class Session:
 
         With `prompt`, rows arrive within seconds, even if that takes CPU time from the workload.
         """
+        allow_files(0)  # before the first table is made
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.workload.signals())
             stack.callback(self.status.close)
