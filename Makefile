@@ -86,7 +86,9 @@ fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARG
 			$$([ ! -d $$seeds ] || echo $$seeds) || exit; done; done; \
 	case fuzz_proc in $(FUZZ_TARGETS)) printf '\n== fuzz_proc\n'; \
 		$(CURDIR)/$(BIN)/python $(CURDIR)/collector/tests/fuzz_proc.py \
-			$(CURDIR)/collector/tests/data/proc-6.1 $(FUZZ_SECONDS);; esac
+			$(CURDIR)/collector/tests/data/proc-6.1 $(FUZZ_SECONDS) || exit;; esac; \
+	case fuzz_table in $(FUZZ_TARGETS)) printf '\n== fuzz_table\n'; \
+		$(CURDIR)/$(BIN)/python $(CURDIR)/analyze/reliability/fuzz_table.py $(FUZZ_SECONDS);; esac
 
 # Each seed is one damaged input. The inputs that a command cannot cope with stay in build/mutate.
 MUTATE_COUNT ?= 10000

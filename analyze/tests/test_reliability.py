@@ -17,6 +17,7 @@ from typing import Any
 import commands
 import faults
 import fuzz
+import fuzz_table
 import livetest
 import mutate
 import page
@@ -183,6 +184,28 @@ KILLS = {
     ],
 }
 FAULT = {"fault": "the disk is full", "answer": "it ends", "tests": 2, "passed": 1}
+
+
+def test_damaged_tables_are_read_or_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fuzz_table.py", "2"])
+    fuzz_table.main()
+    (target,) = fuzz.parse(f"== fuzz_table\n{capsys.readouterr().out}")
+    assert target["executions"] > 20 and target["finding"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_that_breaks_its_reader_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fuzz_table.py", "60"])
+    monkeypatch.setattr(fuzz_table.Tape, "batches", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        fuzz_table.main()
+    assert (tmp_path / "fuzz_table-crash/event.arrow").exists()
 
 
 def test_the_page_has_every_section_and_marks_what_failed() -> None:

@@ -175,6 +175,20 @@ def cgroup() -> Iterator[Path]:
         group.rmdir()
 
 
+def test_the_memory_of_the_spools_follows_the_limit_of_a_control_group(cgroup: Path) -> None:
+    names = ("memory.limit_in_bytes", "memory.max")
+    limit = next((cgroup / name for name in names if (cgroup / name).exists()), None)
+    if limit is None:
+        livetest.skip("no control group limits memory here")
+    limit.write_text(str(256 << 20))
+    plan = "from pagetape import _collector; print(_collector.plan(2)['memory'])"
+    shell = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+    words = ["sh", "-c", shell, str(cgroup), sys.executable, "-c", plan]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 8 << 20 < int(done.stdout) <= 16 << 20  # a sixteenth
+
+
 def test_a_process_that_moved_is_in_its_new_control_group(tmp_path: Path, cgroup: Path) -> None:
     move = f"echo $$ > {cgroup}/cgroup.procs && true | true"
     with recording(PAGE_EVENTS, tmp_path) as r:
