@@ -121,7 +121,7 @@ static long look_at_pcp(__u32 z, struct freed *freed)
 /*
  * Arguments: page, order. The page goes to a PCP, or, later, to the free lists: of an order that no
  * PCP holds, or because the PCP's lock is taken, mostly by the task that this free interrupts
- * (free_frozen_pages, 6.x); no other event tells of that.
+ * (free_frozen_pages, 6.x); no other event shows it.
  */
 SEC("tp_btf/mm_page_free")
 int touch_freed(__u64 *ctx)

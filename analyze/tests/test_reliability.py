@@ -197,7 +197,7 @@ def test_damaged_tables_are_read_or_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_table_that_breaks_its_reader_is_kept(
+def test_a_table_that_breaks_its_reader_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
