@@ -66,7 +66,7 @@ def _targets() -> list[str]:
     if status:
         sys.exit(f"fuzz: the targets cannot be built:\n{text[-2000:]}")
     built = (ROOT / "build/fuzz").glob("*/fuzz_*")
-    return sorted({file.name for file in built if file.is_file()} | {"fuzz_proc"})
+    return sorted({file.name for file in built if file.is_file()} | {"fuzz_proc", "fuzz_table"})
 
 
 def main() -> int:
