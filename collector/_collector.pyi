@@ -2,6 +2,7 @@
 """Bindings of the collector: no logic, one exception, Arrow batches out."""
 
 from collections.abc import Callable, Sequence
+from mmap import mmap
 from typing import Any, NamedTuple
 
 class CollectorError(OSError):
@@ -44,13 +45,35 @@ class Source:
         """Records and ring pages left out as damaged, complete once read() gave None."""
     def close(self) -> None: ...
 
-class DatFile(Source):
+class DatPage(NamedTuple):
+    """A page of the ring of one CPU in a trace.dat; the instances are numbered as in the file."""
+
+    instance: int
+    cpu: int
+    offset: int
+
+    @classmethod
+    def loading(cls, memory: mmap) -> DatPage | None:
+        """The page that a DatReader notes in this memory, or None."""
+    @staticmethod
+    def clear(memory: mmap) -> None:
+        """Make it None."""
+
+class DatReader(Source):
     """A trace.dat file of any version, with all its instances in one order.
 
-    Opening is slow and releases the GIL.
+    Opening is slow and releases the GIL. A damaged file may end this process: use it by way of
+    DatFile. `loading` is writable memory, which may be shared between processes. The pages `bad`
+    are left out as damaged.
     """
 
-    def __init__(self, path: str, migratetypes: Sequence[str] = ()) -> None: ...
+    def __init__(
+        self,
+        path: str,
+        migratetypes: Sequence[str],
+        loading: mmap,
+        bad: Sequence[DatPage],
+    ) -> None: ...
 
 class SpoolConfig(NamedTuple):
     """Where a Recorder puts raw sub-buffers on their way to the decoder.

@@ -192,19 +192,42 @@ cdef class Source:
             free(pids)
 
 
-cdef class DatFile(Source):
-    cdef dat *dat
+class DatPage(namedtuple("DatPage", "instance cpu offset", module=__name__)):
+    __slots__ = ()
 
-    def __init__(self, path, migratetypes=()):
+    @classmethod
+    def loading(cls, const unsigned char[::1] memory):
+        cdef const dat_page *page = <const dat_page *>&memory[0]
+        return None if page.cpu < 0 else cls(page.instance, page.cpu, page.offset)
+
+    @staticmethod
+    def clear(unsigned char[::1] memory):
+        (<dat_page *>&memory[0]).cpu = -1
+
+
+cdef class DatReader(Source):
+    cdef dat *dat
+    cdef object loading
+
+    def __init__(self, path, migratetypes, unsigned char[::1] loading, bad):
         cdef Names names = Names(migratetypes)
         cdef bytes name = os.fsencode(path)
         cdef const char *c_name = name
+        cdef dat_pages pages
+        cdef dat_page *c_bad = <dat_page *>malloc((len(bad) + 1) * sizeof(dat_page))
         cdef error err
         cdef int ret
         if self.dat:
             raise ValueError("opened before")
+        if not c_bad:
+            raise MemoryError
+        for i, (instance, cpu, offset) in enumerate(bad):
+            c_bad[i] = dat_page(instance, cpu, offset)
+        self.loading = loading
+        pages = dat_pages(<dat_page *>&loading[0], c_bad, len(bad))
         with nogil:
-            ret = dat_open(&self.dat, c_name, &names.c, &err)
+            ret = dat_open(&self.dat, c_name, &names.c, &pages, &err)
+        free(c_bad)
         check(ret, &err)
         self.source = dat_source(self.dat)
 

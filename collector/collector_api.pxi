@@ -86,7 +86,16 @@ cdef extern from "dat.h" nogil:
         const char *clock
         int cpus, page_size, nr_instances
         const char **instances
-    int dat_open(dat **out, const char *path, const decoder_names *names, error *err)
+    struct dat_page:
+        int32_t instance, cpu
+        uint64_t offset
+    struct dat_pages:
+        dat_page *reading
+        const dat_page *bad
+        size_t nr_bad
+    int dat_open(
+        dat **out, const char *path, const decoder_names *names, const dat_pages *pages,
+        error *err)
     void dat_close(dat *d)
     source *dat_source(dat *d)
     const dat_facts_c *dat_facts(const dat *d)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dat.h"
-#include "dat_stream.h"
 #include "merge.h"
 #include "probe.h"
 #include "regular.h"
@@ -32,6 +31,7 @@ struct dat {
 	struct tracecmd_input **handles; /* top and instances */
 	const char **names;
 	int nr_handles;
+	struct dat_pages pages;
 	struct stream *streams; /* by CPU, then by instance: the order of equal times */
 	size_t nr_streams;
 	struct merge merge; /* of the streams that have a record */
@@ -200,7 +200,11 @@ static int open_stream(struct dat *d, int instance, int cpu, struct error *err)
 		.spool_full = UNKNOWN_COUNT,
 	};
 	d->nr_bytes += (uint64_t)bytes;
-	ret = stream_open(s, handle, cpu, (uint64_t)bytes, err);
+	s->handle = handle;
+	s->instance = instance;
+	s->cpu = cpu;
+	s->pages = &d->pages;
+	ret = stream_open(s, (uint64_t)bytes, err);
 	if (ret > 0)
 		merge_add(&d->merge, d->nr_streams - 1, s->ts);
 	return ret < 0 ? ret : 0;
@@ -335,20 +339,19 @@ static int check_start(const char *path, uint64_t *bytes, struct error *err)
 struct probing {
 	const char *path;
 	const struct decoder_names *names;
+	const struct dat_pages *pages;
 };
 
-/* For the child of probe: the same calls as dat_open and the decoder make. */
-static int read_all(void *arg, struct error *err)
+/* For the child of probe: the same calls as dat_open makes. */
+static int try_open(void *arg, struct error *err)
 {
 	const struct probing *p = arg;
-	struct dat d = {.top = NULL};
+	struct dat d = {.pages = *p->pages};
 	int ret = open_all(&d, p->path, err);
 
 	/* Its messages are its own; here it must only survive. */
 	if (!ret && !decoder_new(&d.source.decoder, d.source.tep, p->names, PROBE_ROWS, NULL))
 		decoder_free(d.source.decoder);
-	for (struct stream *s = d.streams; !ret && s < d.streams + d.nr_streams; s++)
-		stream_scan(s);
 	return ret;
 }
 
@@ -367,14 +370,27 @@ static void free_all(struct dat *d)
 	free(d->merge.heap);
 	free(d->uname);
 	free(d->kallsyms);
+	free((void *)d->pages.bad);
 	free(d);
 }
 
-int dat_open(struct dat **out, const char *path, const struct decoder_names *names,
-	     struct error *err)
+static int copy_pages(struct dat_pages *to, const struct dat_pages *from, struct error *err)
 {
-	struct probing probing = {path, names};
-	struct probe file = {path, "libtracecmd", 0, read_all, &probing};
+	struct dat_page *bad = calloc(from->nr_bad + 1, sizeof(*bad));
+
+	if (!bad)
+		return fail(err, ENOMEM, "no memory for %zu damaged pages", from->nr_bad);
+	for (size_t i = 0; i < from->nr_bad; i++)
+		bad[i] = from->bad[i];
+	*to = (struct dat_pages){from->reading, bad, from->nr_bad};
+	return 0;
+}
+
+int dat_open(struct dat **out, const char *path, const struct decoder_names *names,
+	     const struct dat_pages *pages, struct error *err)
+{
+	struct probing probing = {path, names, pages};
+	struct probe file = {path, "libtracecmd", 0, try_open, &probing};
 	struct dat *d;
 	int ret;
 
@@ -392,7 +408,8 @@ int dat_open(struct dat **out, const char *path, const struct decoder_names *nam
 	if (!d)
 		return fail(err, ENOMEM, "no memory to read %s", path);
 	source_init(&d->source);
-	ret = open_all(d, path, err);
+	ret = copy_pages(&d->pages, pages, err);
+	ret = ret ?: open_all(d, path, err);
 	if (!ret) {
 		struct error why;
 

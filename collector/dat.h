@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "dat_stream.h"
 #include "source.h"
 
 struct dat;
@@ -28,10 +29,16 @@ struct dat_facts {
 /*
  * Open `path` and start decoding. -ENOENT and the like, -EBADMSG (not a trace.dat,
  * damaged or truncated; nothing is decoded then), -EINVAL (from the decoder),
- * -ENOMEM. A file that makes libtracecmd crash or hang is refused as damaged.
+ * -ENOMEM. A child process tries this first: a file that makes libtracecmd crash (-EFAULT) or
+ * run too long (-ETIME) there is refused.
+ *
+ * libtracecmd may still crash, then and later, by a damaged ring page: that can depend on what lies
+ * behind the page in memory. Use it in a process that may end, as dat_file.py does.
+ *
+ * pages->bad is copied; pages->reading lives as long as the result.
  */
 int dat_open(struct dat **out, const char *path, const struct decoder_names *names,
-	     struct error *err);
+	     const struct dat_pages *pages, struct error *err);
 
 /* Stop decoding at once. */
 void dat_close(struct dat *d);

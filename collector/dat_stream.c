@@ -51,19 +51,64 @@ static bool load_page(struct stream *s, struct tep_record *first)
 	       !kbuffer_load_subbuffer(s->kbuf, s->page);
 }
 
+/*
+ * libtracecmd may load the page at `offset` now. It trusts the page's sizes, so a damaged page
+ * leads it to any address behind it.
+ */
+static void begin_reading(const struct stream *s, uint64_t offset)
+{
+	if (s->pages->reading)
+		*s->pages->reading = (struct dat_page){s->instance, s->cpu, offset};
+}
+
+static void end_reading(const struct stream *s)
+{
+	if (s->pages->reading)
+		s->pages->reading->cpu = -1;
+}
+
+static bool is_bad(const struct stream *s, uint64_t offset)
+{
+	for (const struct dat_page *p = s->pages->bad; p < s->pages->bad + s->pages->nr_bad; p++)
+		if (p->instance == s->instance && p->cpu == s->cpu && p->offset == offset)
+			return true;
+	return false;
+}
+
+/* Load the page at s->next. False: it is damaged. *first is its first record, NULL if it has none.
+ */
+static bool read_page(const struct stream *s, struct tep_record **first)
+{
+	bool loaded;
+
+	*first = NULL;
+	if (is_bad(s, s->next))
+		return false;
+	begin_reading(s, s->next);
+	loaded = !tracecmd_set_cursor(s->handle, s->cpu, s->next);
+	if (loaded)
+		*first = tracecmd_read_data(s->handle, s->cpu);
+	end_reading(s);
+	return loaded;
+}
+
 /* The first record of the page at s->next or of the first later page that has one. */
 static struct tep_record *first_record(struct stream *s)
 {
 	struct tep_record *record;
 
-	if (s->next >= s->end || tracecmd_set_cursor(s->handle, s->cpu, s->next))
-		return NULL;
-	record = tracecmd_read_data(s->handle, s->cpu);
-	if (record && (record->offset < s->next || record->offset >= s->end)) {
-		tracecmd_free_record(record);
-		return NULL;
+	for (; s->next < s->end; s->next += s->page_size) {
+		if (!read_page(s, &record)) {
+			s->damaged = true;
+			s->bad++;
+		} else if (record) {
+			if (record->offset >= s->next && record->offset < s->end)
+				return record;
+			tracecmd_free_record(record);
+			return NULL;
+		}
 	}
-	return record;
+	return NULL;
 }
 
 /* Whether the current record ends within its page. */
@@ -125,7 +170,9 @@ static bool next_page(struct stream *s)
 static bool next_record(struct stream *s)
 {
 	tracecmd_free_record(s->held);
+	begin_reading(s, s->next);
 	s->held = tracecmd_read_data(s->handle, s->cpu);
+	end_reading(s);
 	if (!s->held)
 		return false;
 	s->missed = s->held->missed_events;
@@ -168,26 +215,24 @@ static bool constant_shift(struct stream *s, struct tep_record *first)
 		if (record == first)
 			s->shift = (int64_t)(record->ts - raw);
 		constant = constant && (int64_t)(record->ts - raw) == s->shift;
-		kbuffer_next_event(s->kbuf, NULL);
 		if (record != first)
 			tracecmd_free_record(record);
-		record = tracecmd_read_data(s->handle, s->cpu);
+		/* Behind the page's last record libtracecmd would load the next page. */
+		record = kbuffer_next_event(s->kbuf, NULL) ? tracecmd_read_data(s->handle, s->cpu)
+							   : NULL;
 	}
 	if (record != first)
 		tracecmd_free_record(record);
 	return constant;
 }
 
-int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64_t bytes,
-		struct error *err)
+int stream_open(struct stream *s, uint64_t bytes, struct error *err)
 {
-	struct tep_handle *tep = tracecmd_get_tep(handle);
-	int page_size = tracecmd_page_size(handle);
+	struct tep_handle *tep = tracecmd_get_tep(s->handle);
+	int page_size = tracecmd_page_size(s->handle);
 	struct tep_record *first;
 	bool constant;
 
-	s->handle = handle;
-	s->cpu = cpu;
 	s->page_size = (size_t)page_size;
 	if (!bytes)
 		return 0;
@@ -204,7 +249,7 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 	if (!s->page || !s->kbuf)
 		return fail(err, ENOMEM, "no memory for a ring page");
 
-	s->next = tracecmd_get_cursor(handle, cpu) & ~(uint64_t)(page_size - 1);
+	s->next = tracecmd_get_cursor(s->handle, s->cpu) & ~(uint64_t)(page_size - 1);
 	s->end = s->next + bytes;
 	first = first_record(s);
 	if (!first)
@@ -218,10 +263,4 @@ int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64
 		return 0;
 	bound_time(s, 0);
 	return 1;
-}
-
-void stream_scan(struct stream *s)
-{
-	while (s->by_record ? next_record(s) : next_page(s))
-		;
 }

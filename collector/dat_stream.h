@@ -16,10 +16,26 @@
 #include <stdint.h>
 #include <trace-cmd.h>
 
+/* A ring page of a file. */
+struct dat_page {
+	int32_t instance, cpu; /* instance: as in the file, from 0; cpu -1: no page */
+	uint64_t offset;       /* in the file, or where libtracecmd unpacks a compressed one */
+};
+
+/* What a process that reads a file tells another, and learns from it. */
+struct dat_pages {
+	struct dat_page *reading;   /* shared memory: the page that libtracecmd loads; or NULL */
+	const struct dat_page *bad; /* pages to leave out as damaged */
+	size_t nr_bad;
+};
+
 /* The ring of one CPU in one instance. */
 struct stream {
+	/* Set by the owner. */
 	struct tracecmd_input *handle;
-	int cpu;
+	int instance, cpu;
+	const struct dat_pages *pages;
+
 	size_t page_size;
 	uint64_t next, end; /* file offsets: the next page to load, and the end of the ring */
 	char *page;         /* a copy of the current page, with SLACK behind it */
@@ -46,19 +62,15 @@ struct stream {
 };
 
 /*
- * Open the ring of `cpu`, `bytes` long. Returns 1 at the first record, 0 for a ring without
+ * Open the ring, `bytes` long. Returns 1 at the first record, 0 for a ring without
  * records. -EBADMSG (damaged), -ENOMEM. Call stream_close in any case.
  */
-int stream_open(struct stream *s, struct tracecmd_input *handle, int cpu, uint64_t bytes,
-		struct error *err);
+int stream_open(struct stream *s, uint64_t bytes, struct error *err);
 
 /* Go to the next record; false at the end. Fills in ts, data, size and missed. */
 bool stream_next(struct stream *s);
 
 /* Whether a ring may have pages of `size` bytes. */
 bool stream_is_page_size(int size);
-
-/* Read every page to the end, as by stream_next, without decoding each record. */
-void stream_scan(struct stream *s);
 
 void stream_close(struct stream *s);

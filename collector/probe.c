@@ -136,9 +136,12 @@ int probe(const struct probe *p, struct error *err)
 		; /* with SIGCHLD ignored there is no status: the pipe suffices */
 	if (length && said[length - 1] == SURVIVED)
 		return 0;
-	if (WIFSIGNALED(status))
-		return fail(err, EBADMSG, "%s: damaged (%s: %s)", p->path, p->library,
-			    strsignal(WTERMSIG(status)));
+	if (WIFSIGNALED(status)) {
+		int sig = WTERMSIG(status);
+
+		return fail(err, sig == SIGXCPU || sig == SIGALRM ? ETIME : EFAULT,
+			    "%s: damaged (%s: %s)", p->path, p->library, strsignal(sig));
+	}
 	return fail(err, EBADMSG, "%s: damaged or truncated%s%s", p->path, length ? ": " : "",
 		    last_line(said));
 }

@@ -23,7 +23,8 @@ struct probe {
 };
 
 /*
- * Run p->read_all in a child with limits. 0, or -EBADMSG: it failed, crashed or exceeded a limit.
- * The last line that the library printed is in the message.
+ * Run p->read_all in a child with limits. 0, -EBADMSG (it failed, or wanted too much memory),
+ * -ETIME (it ran too long), -EFAULT (it crashed). The last line that the library printed is in the
+ * message.
  */
 int probe(const struct probe *p, struct error *err);

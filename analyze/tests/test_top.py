@@ -15,7 +15,8 @@ import livetest
 import pyarrow as pa
 import pytest
 
-from pagetape._collector import CollectorError, DatFile
+from pagetape._collector import CollectorError
+from pagetape.dat_file import DatFile
 from pagetape.recording import live
 from pagetape.schemas.tape import Tape
 

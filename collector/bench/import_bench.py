@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from tracedat import Format, Machine, TraceDat, ring
 
-from pagetape._collector import DatFile
+from pagetape.dat_file import DatFile
 
 _EVENTS = 4_000_000
 _CPUS = 4

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tracedat import TraceDat
 
-from pagetape._collector import DatFile
+from pagetape.dat_file import DatFile
 from pagetape.schemas import TABLES
 
 DATA = Path(__file__).parent / "data"

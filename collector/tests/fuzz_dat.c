@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_dat.c - a trace.dat, through all of dat_open: a child process tries libtracecmd first.
+ * fuzz_dat.c - a trace.dat, through all of dat.c: a child process tries first whether libtracecmd
+ * survives its ring pages.
  *
  * The input is the file, with each long run of zeros shortened to one marked byte (see inflate), so
  * that inputs stay small although ring pages are not.
  */
 #include "dat.h"
 #include "fuzz_file.h"
+#include "probe.h"
 #include "tables.h"
 
 #include <assert.h>
+#include <sys/mman.h>
 
 enum { MAX_FILE = 1 << 20, RUN = 0xfe, RUN_BYTES = 64 };
 
 static const struct decoder_names names;
+static struct dat_pages pages;
 
 /* libtracecmd leaks with damaged files, and its frames have no names to go by. */
 const char *__asan_default_options(void);
@@ -68,20 +72,39 @@ static void read_all(struct dat *d)
 		assert(facts->instances[i]);
 }
 
+static int open_and_read(void *path, struct error *err)
+{
+	struct dat *d;
+	int ret = dat_open(&d, path, &names, &pages, err);
+
+	if (!ret) {
+		read_all(d);
+		dat_close(d);
+	}
+	return ret;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t file[MAX_FILE];
-	struct dat *d;
+	struct probe whole;
+	const char *path;
 	struct error err;
 
 	if (!fuzz_dir[0]) {
 		fuzz_make_dir("fuzz_dat");
 		fuzz_let_children_fall();
+		pages.reading = mmap(NULL, sizeof(*pages.reading), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		assert(pages.reading != MAP_FAILED);
 	}
-	fuzz_write("trace.dat", file, inflate(file, data, size));
-	if (!dat_open(&d, fuzz_path("trace.dat"), &names, &err)) {
-		read_all(d);
-		dat_close(d);
-	}
+	size = inflate(file, data, size);
+	fuzz_write("trace.dat", file, size);
+	path = fuzz_path("trace.dat");
+	whole = (struct probe){path, "libtracecmd", size, open_and_read, (void *)path};
+	pages.reading->cpu = -1;
+	probe(&whole, &err);
+	if (pages.reading->cpu < 0) /* what else ends the child is ours, and shall end this, too */
+		open_and_read((void *)path, &err);
 	return 0;
 }

@@ -2,20 +2,28 @@
 """trace.dat files: real files against trace-cmd, generated files against their input."""
 
 import itertools
+import mmap
+import os
 import random
 import re
+import select
 import shutil
+import signal
+import struct
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from conftest import DATA, RECORDINGS, Rows, read_all
 from tracedat import CPUSTAT, OFFSET, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
 
-from pagetape._collector import CollectorError, DatFile
+from pagetape._collector import CollectorError
+from pagetape.dat_file import DatFile
 from pagetape.schemas import GFP_BITS, TABLES
 
 MIGRATETYPES = ["UNMOVABLE", "MOVABLE", "RECLAIMABLE", "HIGHATOMIC", "ISOLATE"]
@@ -305,6 +313,114 @@ def test_a_damaged_ring_page_is_a_gap(word: int, dat_file: Callable[..., Path]) 
     assert ok.lost() == [
         {"cpu": 0, "from_ts": min(missing) - 1, "to_ts": max(missing) + 1, "events": None}
     ]
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_pages_that_lead_libtracecmd_to_any_address_are_gaps(
+    version: int, dat_file: Callable[..., Path]
+) -> None:
+    """The headers claim lost events, with their number up to 128 MiB behind the page."""
+    machine = Machine()
+    pages = bytearray(ring(machine, frees(machine, list(range(8000)))))
+    damaged = range(2, 2 + 2 * 12, 2)
+    for n, page in enumerate(damaged):
+        commit = 3 << 30 | (((n + 1) * 10 << 20) - 1)
+        pages[4096 * page + 8 : 4096 * page + 16] = machine.pack("Q", commit)
+    whole = TraceDat(machine, [free_format(machine)], buffers={"": [b"", pages]})
+    with mmap.mmap(-1, 1 << 30, prot=0):  # probably lies behind the pages of the file
+        dat = DatFile(str(dat_file(whole, version)))
+        rows = read_all(dat)["event"]
+    assert dat.bad_records == len(damaged) == len(dat.lost())
+    kept = {row["pfn"] for row in rows}
+    assert len(rows) == len(kept)
+    for gap in dat.lost():
+        assert gap["cpu"] == 1
+        assert not kept & set(range(gap["from_ts"] + 1, gap["to_ts"]))
+    assert sum(gap["to_ts"] - gap["from_ts"] - 1 for gap in dat.lost()) + len(kept) == 8000
+
+
+def die_at(dat: DatFile, cpu: int, offset: int) -> None:
+    """End the process that reads the file, as if a page had led it astray."""
+    assert dat._process
+    pid = dat._process.pid
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+    dat._loading[:16] = struct.pack("iiQ", 0, cpu, offset)
+    os.kill(pid, signal.SIGSEGV)
+    os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def long_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    machine = Machine()
+    path = tmp_path_factory.mktemp("long") / "long.dat"
+    big = ring(machine, frees(machine, list(range(1_000_000))))
+    path.write_bytes(TraceDat(machine, [free_format(machine)], buffers={"": [big]}).write(6))
+    return path
+
+
+def test_another_process_continues_without_the_page(long_file: Path) -> None:
+    dat = DatFile(str(long_file))
+    pfns = []
+
+    def take() -> bool:
+        if found := dat.read():
+            pfns.extend(pa.record_batch(found[1])["pfn"].to_pylist())
+        return bool(found)
+
+    assert take() and take()
+    last = long_file.stat().st_size - 4096
+    for offset in (last - 8192, last - 40960):
+        die_at(dat, 0, offset)
+        assert take()
+    while take():
+        pass
+    assert sorted(set(pfns)) == pfns
+    assert dat.bad_records == 2 == len(dat.lost())
+    missing = set(range(1_000_000)) - set(pfns)
+    gaps = [set(range(gap["from_ts"] + 1, gap["to_ts"])) for gap in dat.lost()]
+    assert missing == gaps[0] | gaps[1]
+    assert dat.progress == 1
+
+
+def test_a_page_that_ends_two_processes_ends_the_import(long_file: Path) -> None:
+    dat = DatFile(str(long_file))
+    said = f"{long_file}: damaged (libtracecmd: Segmentation fault)"
+    assert dat.read()
+    die_at(dat, 0, 1 << 40)
+    assert dat.read()
+    die_at(dat, 0, 1 << 40)
+    with pytest.raises(CollectorError) as caught:
+        dat.read()
+    assert str(caught.value) == f"{said}, at CPU 0"
+    with pytest.raises(ValueError, match="closed"):
+        dat.tasks()
+    dat = DatFile(str(long_file))
+    die_at(dat, -1, 0)
+    with pytest.raises(CollectorError) as caught:
+        dat.read()
+    assert str(caught.value) == said
+
+
+def test_the_process_ends_with_its_file(long_file: Path) -> None:
+    dat = DatFile(str(long_file))
+    assert dat._process
+    pid = dat._process.pid
+    del dat
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    program = (
+        "import sys; from pagetape.dat_file import DatFile; dat = DatFile(sys.argv[1]);"
+        "print(dat._process.pid, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, long_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        end = os.pidfd_open(int(process.stdout.readline()))
+        process.kill()
+        assert select.select([end], [], [], 10)[0]
+        os.close(end)
 
 
 @needs_trace_cmd

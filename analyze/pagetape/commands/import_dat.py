@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from pagetape import answer, console, procfs
-from pagetape._collector import DatFile
 from pagetape.commands import options
+from pagetape.dat_file import DatFile
 from pagetape.numa_maps import parse
 from pagetape.recording import capture, recovery
 from pagetape.recording.private import Veil, Veiled
