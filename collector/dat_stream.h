@@ -22,7 +22,7 @@ struct dat_page {
 	uint64_t offset;       /* in the file, or where libtracecmd unpacks a compressed one */
 };
 
-/* What a process that reads a file tells another, and learns from it. */
+/* What a process that reads a file and another one exchange. */
 struct dat_pages {
 	struct dat_page *reading;   /* shared memory: the page that libtracecmd loads; or NULL */
 	const struct dat_page *bad; /* pages to leave out as damaged */

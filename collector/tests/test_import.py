@@ -331,12 +331,12 @@ def test_pages_that_lead_libtracecmd_to_any_address_are_gaps(
         dat = DatFile(str(dat_file(whole, version)))
         rows = read_all(dat)["event"]
     assert dat.bad_records == len(damaged) == len(dat.lost())
-    kept = {row["pfn"] for row in rows}
-    assert len(rows) == len(kept)
+    present = {row["pfn"] for row in rows}
+    assert len(rows) == len(present)
     for gap in dat.lost():
         assert gap["cpu"] == 1
-        assert not kept & set(range(gap["from_ts"] + 1, gap["to_ts"]))
-    assert sum(gap["to_ts"] - gap["from_ts"] - 1 for gap in dat.lost()) + len(kept) == 8000
+        assert not present & set(range(gap["from_ts"] + 1, gap["to_ts"]))
+    assert sum(gap["to_ts"] - gap["from_ts"] - 1 for gap in dat.lost()) + len(present) == 8000
 
 
 def die_at(dat: DatFile, cpu: int, offset: int) -> None:
