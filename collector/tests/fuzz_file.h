@@ -3,7 +3,7 @@
  * fuzz_file.h - inputs of libFuzzer as the files that pagetape reads.
  *
  * A file collector/tests/fuzz_NAME.c is one target. `make fuzz` gives it to libFuzzer;
- * run_corpus.c feeds it the inputs in corpus/fuzz_NAME, which the C tests do.
+ * schemas/tests/run_corpus.c feeds it the inputs in corpus/fuzz_NAME, which the C tests do.
  */
 #pragma once
 

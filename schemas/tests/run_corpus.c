@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* run_corpus.c - runs a fuzz target on every file of a directory: run_corpus DIR */
 #include "check.h"
-#include "fuzz_file.h"
 
 #include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *corpus;
 
