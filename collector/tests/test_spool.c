@@ -491,6 +491,37 @@ static void a_spool_of_version_1_is_read_in_its_order(void)
 	}
 }
 
+/* Near 2^64, sums of the counts and of places in bytes wrap. */
+static void counts_of_version_1_that_wrap_are_refused(void)
+{
+	static const off_t places[] = {
+		offsetof(struct spool_header_1, memory_written),
+		offsetof(struct spool_header_1, file_written),
+		offsetof(struct spool_header_1, file_base),
+		offsetof(struct spool_header_1, memory_released),
+		offsetof(struct spool_header_1, file_released),
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		for (uint64_t less = 1; less < 32; less++) {
+			const uint64_t count = -less;
+			struct spool *past;
+			struct error err = {""};
+			char path[64];
+			int fd;
+
+			write_version_1(false);
+			snprintf(path, sizeof(path), "%s/cpu0", dir);
+			fd = open(path, O_RDWR);
+			check(pwrite(fd, &count, sizeof(count), places[i]) == sizeof(count));
+			close(fd);
+			check(spool_open(&past, dir, 0, &err) == -EBADMSG);
+			check(err.msg[0] && !past);
+			remove_files();
+		}
+	}
+}
+
 /* A file as a guard leaves it: two sub-buffers, and `more` bytes of a third. */
 static void write_rest(struct spool_rest_header header, size_t more)
 {
@@ -598,6 +629,7 @@ int main(void)
 	test(an_overflow_of_holes_ends_before_the_first_one);
 	test(only_regular_files_are_opened);
 	test(a_spool_of_version_1_is_read_in_its_order);
+	test(counts_of_version_1_that_wrap_are_refused);
 	test(the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer);
 	test(a_guard_that_was_killed_leaves_no_counts);
 	test(a_foreign_rest_is_refused_in_words);
