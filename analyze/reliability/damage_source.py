@@ -102,11 +102,9 @@ def damage_dat(path: Path, random: Random) -> str:
 def damage_proc(directory: Path, random: Random) -> str:
     """Copies of /proc files: texts, and the words of kpageflags."""
     done = []
-    for _ in range(random.choice((1, 1, 2, 4))):
-        file = random.choice(sorted(directory.iterdir()))
+    files = sorted(path for path in directory.iterdir() if path.is_file())
+    for file in random.sample(files, random.choice((1, 1, 2, 4))):
         share = random.random()
-        if file.is_dir() or not file.exists() or not file.is_file():
-            continue
         if share < 0.06:
             done.append(special_file(file, random))
         elif file.name.startswith("kpageflags"):
@@ -116,8 +114,8 @@ def damage_proc(directory: Path, random: Random) -> str:
         elif share < 0.9:
             done.append(damage_bytes(file, random))
         else:
-            other = random.choice(sorted(p for p in directory.iterdir() if p.is_file()))
-            if other != file:
+            other = random.choice(files)
+            if other.is_file() and other != file:
                 shutil.copy(other, file)
             done.append(f"{other.name} as {file.name}")
     return "; ".join(done) or "nothing"
