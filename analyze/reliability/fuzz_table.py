@@ -11,7 +11,7 @@ such tapes; this program only reads them, about 200 per second.
 
 from __future__ import annotations
 
-import resource
+import re
 import shutil
 import sys
 import time
@@ -74,6 +74,13 @@ def read(path: Path, names: list[str], *, asked: bool) -> None:
                 database.ask(f"SELECT count(*), max(columns(*)) FROM {name}")
 
 
+def peak() -> int:
+    """Most bytes of memory so far. getrusage() would count those of the parent before exec, too."""
+    found = re.search(r"^VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.M)
+    assert found is not None
+    return int(found[1]) << 10
+
+
 def main() -> None:
     """Damage and read until the time is over."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
@@ -100,7 +107,7 @@ def main() -> None:
                 raise
             if time.process_time() - before > 10:
                 sys.exit(f"ERROR: round {rounds} of seed {seed} takes longer than 10 s")
-            if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > _MOST:
+            if peak() > _MOST:
                 sys.exit(f"ERROR: round {rounds} of seed {seed} takes more than 2 GiB of memory")
             for name in changed:
                 shutil.copyfile(small / f"{name}.arrow", _CRASH / f"{name}.arrow")
