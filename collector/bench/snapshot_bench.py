@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--locked", action="store_true", help="walk the lists under the lock")
     parser.add_argument("--max-ms", type=float, help="limit of a hold")
-    parser.add_argument("--fragment", type=int, default=1200, metavar="MB")
+    parser.add_argument("--fragment", type=int, default=3000, metavar="MB")
     parser.add_argument("--sim", type=int, default=0, metavar="GIB")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
