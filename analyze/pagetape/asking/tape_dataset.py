@@ -8,13 +8,33 @@ outside its buffer then reads memory of the process, or ends it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from pagetape.schemas import TABLES
+from pagetape.schemas import TABLES, Column
 from pagetape.schemas.tape import Tape, TapeError
+
+_Filter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def _by_label(column: Column, wanted: ds.Expression) -> _Filter:
+    """A filter by one enum column, decided once per label: pyarrow's own compares text per row."""
+    labels = pa.array([*column.labels, None], pa.utf8())
+    indices = pa.array([*range(len(column.labels)), None], pa.uint8())
+    wanted_indices = pa.table([labels, indices], [column.name, "index"]).filter(wanted)["index"]
+
+    def filtered(batch: pa.RecordBatch) -> pa.RecordBatch:
+        there = batch.column(column.name).indices
+        masks = [pc.equal(there, i) if i.is_valid else there.is_null() for i in wanted_indices]
+        # `equal` is null for a row without a label: or_kleene keeps is_null's true beside it.
+        return batch.filter(reduce(pc.or_kleene, masks)) if masks else batch.slice(0, 0)
+
+    return filtered
 
 
 class _Scanner:
@@ -52,14 +72,21 @@ class TapeDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         words = set(re.findall(r"\w+", str(filter)))
         read = [name for name in self.schema.names if name in columns or name in words]
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return _Scanner(schema, self._batches(read, columns, filter))
+        filtered = None if filter is None else self._filter(words, filter)
+        return _Scanner(schema, self._batches(read, columns, filtered))
+
+    def _filter(self, words: set[str], wanted: ds.Expression) -> _Filter:
+        named = [column for column in TABLES[self._name].columns if column.name in words]
+        if len(named) == 1 and named[0].labels:
+            return _by_label(named[0], wanted)
+        return lambda batch: batch.filter(wanted)
 
     def _batches(
-        self, read: list[str], columns: list[str], wanted: ds.Expression | None
+        self, read: list[str], columns: list[str], filtered: _Filter | None
     ) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._tape.batches(self._name, read):
-                found = batch if wanted is None else batch.filter(wanted)
+                found = batch if filtered is None else filtered(batch)
                 yield found.select(columns)
         except TapeError as e:
             self.error = e
