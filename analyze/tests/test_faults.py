@@ -460,11 +460,11 @@ def test_a_rotation_whose_sink_is_slow_says_that_its_cuts_are_late(
 ) -> None:
     from pagetape.recording.rotation import Rotation
 
-    before = Rotation.write
+    before, waits = Rotation.write, [2.5, 2.5, 2.5]
 
     def slow(self: Rotation, name: str, batch: pa.RecordBatch) -> None:
-        if name == "event":
-            time.sleep(2.5)
+        if name == "event" and waits:
+            time.sleep(waits.pop())
         before(self, name, batch)
 
     monkeypatch.setattr(Rotation, "write", slow)

@@ -235,7 +235,14 @@ def waiting_to_touch_pages() -> Iterator[subprocess.Popen[str]]:
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
+        while _state(child.pid) != "S":  # it allocates until it sleeps
+            time.sleep(0.01)
         yield child
+
+
+def _state(pid: int) -> str:
+    """The state of a process as /proc has it: R, S, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @contextmanager

@@ -458,3 +458,4 @@ class Session:
                     self.status.fired(self.requests.firing)
                 due = now + every
                 pump.cut(snapshots.cut(recorder))
+        self.disturbances.late(time.monotonic() - due)  # a cut that was never possible
