@@ -203,15 +203,17 @@ class Proc:
 
     def _nodes(self) -> list[dict[str, Any]]:
         known: dict[int, dict[str, Any]] = {}
+        taken: set[int] = set()
         for n, cpus, distance in re.findall(
             rf"^node({_ID}) cpus (\S*) distance ({_ID}(?: {_ID})*) *$",
             self.text("nodes") or "",
             _LINES,
         ):
             node = int(n)
-            facts = {"id": node, "cpus": parse_list(cpus), "distance": _distances(distance)}
-            if node < _NODES:
-                known.setdefault(node, facts)
+            if node < _NODES and node not in known:
+                own = [cpu for cpu in parse_list(cpus) if cpu not in taken]
+                taken.update(own)  # a CPU is on one node: the first that names it
+                known[node] = {"id": node, "cpus": own, "distance": _distances(distance)}
         if known:
             return list(known.values())
         zones, _ = parse_zoneinfo(self.text("zoneinfo") or "")

@@ -100,7 +100,7 @@ def test_facts_are_within_the_bounds_of_a_kernel(tmp_path: Path) -> None:
         "meminfo": "MemTotal: 0 kB\n",
         "nodes": "node0 cpus 0-99999999999,3 distance 10\n"
         "node0 cpus 1 distance 10\n"
-        "node1 cpus 2--3,x,5-4,7 distance 999\n"
+        "node1 cpus 2--3,x,5-4,3,7 distance 999\n"
         "node70000 cpus 1 distance 10\n",
         "pagetypeinfo": "Page block order: 4000000000\n",
         "ring-stats": "entries: 1\noverrun: \N{SUPERSCRIPT TWO}\ndropped events: " + "9" * 40,
