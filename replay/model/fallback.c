@@ -237,6 +237,26 @@ static bool fallback_move(struct model *m, struct zone *zone, const struct reque
 	return true;
 }
 
+/* Whether the zone has a free block of at least this order on the lists of a type. */
+static bool has_free(const struct model *m, const struct zone *zone, int order, int type)
+{
+	while (order <= m->max_order && !zone->nr_free[order][type])
+		order++;
+	return order <= m->max_order;
+}
+
+uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq)
+{
+	bool movable = rq->migratetype == MIGRATETYPE_MOVABLE, can_claim;
+	int order, type;
+
+	if (m->kernel->fallback != FALLBACK_MOVE || has_free(m, zone, rq->order, rq->migratetype) ||
+	    (movable && has_free(m, zone, rq->order, MIGRATETYPE_CMA)) ||
+	    !find_chunk(m, zone, rq, &order, &type, &can_claim))
+		return NO_FRAME;
+	return m->frames[free_list(zone, order, type)].next;
+}
+
 /* 6.10 to 6.14: claim the block, or take the page and leave the rest to its type. */
 static uint32_t fallback_claim_or_split(struct model *m, struct zone *zone,
 					const struct request *rq)

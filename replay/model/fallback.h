@@ -24,3 +24,10 @@ enum rmqueue_mode {
  */
 uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode);
+
+/*
+ * On kernels that move a chunk before they split it (4.20 to 6.8): the chunk that rmqueue_core
+ * would move to the lists of rq->migratetype. NO_FRAME if these have a block, or if nothing may be
+ * moved.
+ */
+uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq);

@@ -47,6 +47,8 @@ void read_pick(const struct validate *v, struct window_event *event, struct pick
  */
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick);
+/* Retype the pageblock of a chunk, or each of a chunk of several. */
+void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype);
 /* Mark the events of `pick` as taken. */
 void consume(const struct pick *pick);
 

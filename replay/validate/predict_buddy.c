@@ -128,10 +128,9 @@ static bool count_pick(struct validate *v, struct zone *zone, const struct pick 
 	return frame == pick->frame;
 }
 
-/* The pageblocks of a claim: the page's own, or all of a whole chunk. */
-static void retype(struct model *m, uint32_t frame, int chunk_order, int migratetype)
+void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype)
 {
-	uint32_t end = frame + (chunk_order < m->pageblock_order ? 1 : 1u << chunk_order);
+	uint32_t end = frame + (order < m->pageblock_order ? 1 : 1u << order);
 	uint32_t zone_end = frame_zone(m, frame)->end;
 
 	for (; frame < end && frame < zone_end; frame = block_end(m, frame))
@@ -145,7 +144,7 @@ static void undo_pick(struct validate *v, uint32_t frame, int order)
 
 	put_back(v->m, frame, order);
 	if (v->prediction.fallback && claim->change_ownership)
-		retype(v->m, frame, claim->fallback_order, claim->fallback_migratetype);
+		retype_blocks(v->m, frame, claim->fallback_order, claim->fallback_migratetype);
 }
 
 /* A chunk that is free in the model left its list without an event. */
@@ -325,6 +324,63 @@ static void emit_freed(struct validate *v, const struct pick *pick)
 		emit_block(v, INFERRED_KIND_FREE, pick->frame, pick->order, pick->migratetype, 0);
 }
 
+/* rmqueue_core, with the claim that the record shows. */
+static uint32_t take_by_rules(struct validate *v, struct zone *zone, const struct request *rq,
+			      enum rmqueue_mode *mode, const struct pick *pick)
+{
+	uint32_t frame;
+
+	v->extfrag = pick->extfrag;
+	frame = rmqueue_core(v->m, zone, rq, mode);
+	v->extfrag = NULL;
+	return frame;
+}
+
+/*
+ * 4.20 to 6.8 move the chunk of a fallback, mostly with all free pages of its pageblock, to the
+ * requester's lists, and take a page from there. Make the recorded chunk the one that is moved:
+ * chunks that the kernel prefers have vanished, or are behind it on its list. Returns whether the
+ * model then took the recorded page.
+ */
+static bool move_recorded(struct validate *v, struct zone *zone, const struct request *rq,
+			  enum rmqueue_mode *mode, const struct pick *pick)
+{
+	enum { LOOK_AT = 16 };
+	struct model *m = v->m;
+	const struct window_event *fallback = pick->extfrag;
+	const struct frame *f = &m->frames[fallback->frame];
+	uint32_t frame, next = chunk_to_move(m, zone, rq);
+
+	if (f->state != FRAME_FREE || frame_zone(m, fallback->frame) != zone ||
+	    f->order != fallback->fallback_order || f->list != fallback->fallback_migratetype)
+		return false;
+	for (int left = LOOK_AT; left && next != NO_FRAME && next != fallback->frame; left--) {
+		if (m->frames[next].order == f->order && m->frames[next].list == f->list)
+			turn_list(v, free_list(zone, f->order, f->list), fallback->frame, 0);
+		else
+			take_vanished(v, zone, next);
+		next = chunk_to_move(m, zone, rq);
+	}
+	if (next != fallback->frame)
+		return false;
+	frame = take_by_rules(v, zone, rq, mode, pick);
+	if (frame != pick->frame && frame != NO_FRAME)
+		put_back(m, frame, rq->order);
+	return frame == pick->frame;
+}
+
+/*
+ * Whether the model would move a chunk of another pageblock than the kernel. It must not: no
+ * record tells the places to which the block's pages would have to go back.
+ */
+static bool moves_other_block(const struct validate *v, const struct zone *zone,
+			      const struct request *rq, const struct pick *pick, uint32_t *chunk)
+{
+	*chunk = pick->extfrag ? chunk_to_move(v->m, zone, rq) : NO_FRAME;
+	return *chunk != NO_FRAME &&
+	       frame_block(v->m, *chunk) != frame_block(v->m, pick->extfrag->frame);
+}
+
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick)
 {
@@ -333,25 +389,31 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
 			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
 	uint32_t frame;
-	bool same;
+	bool other_block, same;
 
 	v->prediction = (struct prediction){0};
-	v->extfrag = pick->extfrag;
-	frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
-			   : rmqueue_core(m, zone, rq, mode);
-	v->extfrag = NULL;
+	other_block = !highatomic && moves_other_block(v, zone, rq, pick, &frame);
+	if (highatomic)
+		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
+	else if (!other_block)
+		frame = take_by_rules(v, zone, rq, mode, pick);
 	same = count_pick(v, zone, pick, frame);
 	if (same) {
 		no_guess(v, frame);
 		return true;
 	}
-	if (frame != NO_FRAME)
+	if (frame != NO_FRAME && !other_block)
 		undo_pick(v, frame, rq->order);
 	/* Before the claim: it puts its chunks onto lists that were empty. */
 	make_first(v, zone, pick);
+	if (pick->extfrag && move_recorded(v, zone, rq, mode, pick)) {
+		no_guess(v, pick->frame);
+		repaired(v);
+		return false;
+	}
 	if (pick->extfrag && pick->extfrag->owner)
-		retype(m, pick->extfrag->frame, pick->extfrag->fallback_order,
-		       pick->extfrag->migratetype);
+		retype_blocks(m, pick->extfrag->frame, pick->extfrag->fallback_order,
+			      pick->extfrag->migratetype);
 	no_guess(v, block_head(m, pick->frame));
 	if (place_of(m, pick->frame) != PLACE_FREE)
 		emit_freed(v, pick);

@@ -33,7 +33,7 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct w
 	saw_pcp_page(v, event);
 	force_used(m, event->frame, event->order);
 	if (m->kernel->drained_type == DRAINED_BLOCK)
-		retype_block(m, event->frame, event->migratetype);
+		retype_blocks(m, event->frame, event->order, event->migratetype);
 	buddy_free(m, zone, event->frame, event->order, event->migratetype, v->capture);
 	no_guess(v, block_head(m, event->frame));
 }

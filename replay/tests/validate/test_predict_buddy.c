@@ -93,6 +93,53 @@ static void a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first(void)
 	validate_free(v);
 }
 
+static void a_fallback_moves_the_recorded_chunk_s_block_and_no_other(void)
+{
+	static const struct chunk chunks[] = {
+		{512, 6, MOVABLE}, {1024, 6, MOVABLE}, {1088, 4, MOVABLE}};
+	/* The kernel moves the free pages of 1024's block, the model would move those of 512's. */
+	static const struct row events[] = {
+		PAGE(0, ALLOC_EXTFRAG, .pfn = 1024, .order = 4, .migratetype = UNMOVABLE,
+		     .fallback_order = 6, .fallback_migratetype = MOVABLE),
+		ZONE_LOCKED(0, 1088, 4, UNMOVABLE),
+		ALLOC(0, 1088, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1024, 4, UNMOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
+		ALLOC(0, 1040, 4, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "6.1.192");
+
+	check(decision_count(v, DECISION_EXTFRAG).nr == 1 &&
+	      decision_count(v, DECISION_EXTFRAG).exact == 0);
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3 &&
+	      decision_count(v, DECISION_ZONE_LOCKED).exact == 2);
+	check(validate_model(v)->frames[512].state == FRAME_FREE);
+	check(validate_model(v)->frames[512].list == MOVABLE);
+	check(frame_block(validate_model(v), 1024)->migratetype == MOVABLE);
+	validate_free(v);
+}
+
+static void a_fallback_shows_that_larger_chunks_are_not_free(void)
+{
+	static const struct chunk chunks[] = {{2048, 9, MOVABLE}, {1024, 6, MOVABLE}};
+	static const struct row events[] = {
+		PAGE(0, ALLOC_EXTFRAG, .pfn = 1024, .order = 4, .migratetype = UNMOVABLE,
+		     .fallback_order = 6, .fallback_migratetype = MOVABLE),
+		ZONE_LOCKED(0, 1024, 4, UNMOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
+		ALLOC(0, 1040, 4, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "5.10");
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2 &&
+	      decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(validate_model(v)->frames[2048].state == FRAME_USED);
+	check(frame_block(validate_model(v), 2048)->migratetype == MOVABLE);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
@@ -100,5 +147,7 @@ int main(void)
 	test(a_claim_that_shows_empty_lists_fills_them);
 	test(a_single_page_proves_nothing_against_the_small_chunks_that_follow);
 	test(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first);
+	test(a_fallback_moves_the_recorded_chunk_s_block_and_no_other);
+	test(a_fallback_shows_that_larger_chunks_are_not_free);
 	return check_done();
 }

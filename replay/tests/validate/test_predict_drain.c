@@ -117,8 +117,20 @@ static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(voi
 	validate_free(v);
 }
 
+static void a_drained_chunk_of_several_pageblocks_sets_the_type_of_each(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {FREE(0, 1024, 10), DRAIN(0, 1024, 10, UNMOVABLE)};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(frame_block(validate_model(v), 1024)->migratetype == UNMOVABLE);
+	check(frame_block(validate_model(v), 1536)->migratetype == UNMOVABLE);
+	validate_free(v);
+}
+
 int main(void)
 {
+	test(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each);
 	test(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder);
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
 	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
