@@ -27,20 +27,23 @@
 		.fallback_claims_unmovable = true, .reserve_blocks = false,                        \
 		.refill_as_asked = false, .small_batch = false, .cold_pages = false,               \
 		.watermark = WATERMARK_HARDER, .highatomic = HIGHATOMIC_PERCENT_MORE,              \
-		.kswapd_sleep = KSWAPD_KEEPAWAKE, .kcompactd_by_callers = true
+		.kswapd_sleep = KSWAPD_KEEPAWAKE, .highatomic_refills = true,                      \
+		.kcompactd_by_callers = true
 
 #define KERNEL_5_0                                                                                 \
 	KERNEL_4_20, .nofragment = NOFRAGMENT_NEVER_SET, .nofragment_any_order = true,             \
-		.boost = BOOST_ANY_ZONE
+		.boost = BOOST_ANY_ZONE, .boost_wakes_all = true
 
 #define KERNEL_5_10                                                                                \
 	KERNEL_5_0, .move_block_to_tail = true, .nofragment = NOFRAGMENT_LOWZONE,                  \
-		.nofragment_any_order = false, .boost = BOOST_LARGE_ZONE,                          \
-		.min_reserve_unboosted = true, .fast_counts_highatomic = true,                     \
-		.cma_balance = true, .zone_locked = ZONE_LOCKED_WITH_PAGE,                         \
-		.capture = CAPTURE_SILENT, .proactive = PROACTIVE_FROM_5
+		.boost = BOOST_LARGE_ZONE, .unboosted_right = UNBOOSTED_ATOMIC,                    \
+		.fast_counts_highatomic = true, .cma_balance = true,                               \
+		.zone_locked = ZONE_LOCKED_WITH_PAGE, .capture = CAPTURE_SILENT,                   \
+		.proactive = PROACTIVE_FROM_5, .proactive_weighed = true
 
-#define KERNEL_5_14 KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR
+#define KERNEL_5_14                                                                                \
+	KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR,                     \
+		.nofragment_any_order = false, .proactive_weighed = false
 
 #define KERNEL_5_19                                                                                \
 	KERNEL_5_14, .drain_rule = DRAIN_FROM_INDEX, .merge = MERGE_MERGEABLE,                     \
@@ -50,11 +53,14 @@
 #define KERNEL_6_1_0                                                                               \
 	KERNEL_5_19, .pcp_lists = PCP_LISTS_13, .pcp_miss_to_buddy = true, .drain_all_remote = true
 
-#define KERNEL_6_5 KERNEL_6_1_0, .watermark = WATERMARK_GRADED
+#define KERNEL_6_5                                                                                 \
+	KERNEL_6_1_0, .watermark = WATERMARK_GRADED, .boost_wakes_all = false,                     \
+		.unboosted_right = UNBOOSTED_HIGH
 
 #define KERNEL_6_1_192                                                                             \
 	KERNEL_6_5, .pcp_lists = PCP_LISTS_14, .free_factor_max = 5, .highatomic_last = true,      \
-		.highatomic_needs_high = true, .drain_all_pieces = true, .pcp_scale_max = 5
+		.highatomic_needs_high = true, .drain_all_pieces = true, .pcp_scale_max = 5,       \
+		.boost_wakes_all = true, .unboosted_right = UNBOOSTED_ATOMIC
 
 #define KERNEL_6_8                                                                                 \
 	KERNEL_6_5, .pcp_tuning = PCP_AUTO, .pcp_scale_max = 5, .free_high = FREE_HIGH_BATCH,      \
@@ -65,7 +71,7 @@
 		.merge = MERGE_RETYPE_FIRST, .free_by_block = true,                                \
 		.fallback = FALLBACK_CLAIM_OR_SPLIT, .watermark = WATERMARK_GRADED_FREE,           \
 		.highatomic_last = true, .highatomic_whole_chunk = true, .drain_all_pieces = true, \
-		.counts_each_page = true
+		.counts_each_page = true, .capture_movable = true
 
 #define KERNEL_6_12_117                                                                            \
 	KERNEL_6_12_19, .merge = MERGE_RETYPE, .fallback = FALLBACK_CLAIM_THEN_STEAL,              \
@@ -76,7 +82,25 @@
 	KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE,                  \
 		.capture = CAPTURE_TRACED, .proactive = PROACTIVE_LEEWAY
 
-#define KERNEL_6_18 KERNEL_6_17, .decay = DECAY_PIECES
+#define KERNEL_6_18 KERNEL_6_17, .decay = DECAY_PIECES, .skip_awake_nodes = true
+
+#define KERNEL_6_19 KERNEL_6_18, .overflow_pieces = true
+
+#define KERNEL_7_0                                                                                 \
+	KERNEL_6_19, .kswapd_hopeless = KSWAPD_HOPELESS_BALANCED, .slow_path = SLOW_PATH_ONE_SCAN
+
+#define KERNEL_7_1                                                                                 \
+	KERNEL_7_0, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY, .highatomic_refills = false
+
+#define KERNEL_7_2                                                                                 \
+	KERNEL_7_1, .coalesced_frees = true, .compact_gap_max = 32,                                \
+		.compact_source = COMPACT_SOURCE_BY_ORDER,                                         \
+		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS,                                      \
+		.defrag_promotes = DEFRAG_PROMOTES_BLOCK
+
+#define KERNEL_7_3                                                                                 \
+	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true,  \
+		.defrag_promotes = DEFRAG_PROMOTES_TURN
 
 /* Oldest first. */
 #define FOR_EACH_ROW(X)                                                                            \
@@ -102,7 +126,12 @@
 	X("6.14", "The allocator of 6.12.19.", KERNEL_6_12_19)                                     \
 	X("6.12.117", "6.12 with its stable backports: claim, then steal.", KERNEL_6_12_117)       \
 	X("6.17", "Claim, then steal (merged in 6.15); decay at once.", KERNEL_6_17)               \
-	X("6.18", "Claim, then steal; decay in pieces.", KERNEL_6_18)
+	X("6.18", "Claim, then steal; decay in pieces.", KERNEL_6_18)                              \
+	X("6.19", "An overflowing PCP drains in pieces of batch.", KERNEL_6_19)                    \
+	X("7.0", "A hopeless kswapd starts again when its node is balanced.", KERNEL_7_0)          \
+	X("7.1", "Only the buddy serves the right to the HIGHATOMIC reserve.", KERNEL_7_1)         \
+	X("7.2", "Contiguous pages that are freed together are freed as blocks.", KERNEL_7_2)      \
+	X("7.3", "The first scan may take from the HIGHATOMIC reserve.", KERNEL_7_3)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
@@ -135,7 +164,10 @@ const struct feature features[] = {
  * The first release that each row describes. Claim-then-steal came to the stable trees with 6.12.29
  * and 6.14.7 (May 2025). The release of 6.1.y that took the backports is unknown: the row changes
  * halfway between 6.1.0 and 6.1.192. The sources of 2.6.34 to 4.3 and of 4.4 to 4.19 were not read;
- * these releases use the nearest row.
+ * these releases use the nearest row. Of 6.19, 7.0 and 7.1 only the functions and types in the
+ * images were seen. Where these do not date a change between 6.18 and 7.2, the row has the date of
+ * the patch (slow_path, highatomic_reserve, highatomic_refills), or else 7.2 has the change
+ * (compact_gap_max, compact_source, defrag_promotes).
  */
 static const struct {
 	int release[3];
@@ -147,6 +179,8 @@ static const struct {
 	{{6, 1, 96}, "6.1.192"},  {{6, 2, 0}, "6.5"},        {{6, 7, 0}, "6.8"},
 	{{6, 10, 0}, "6.12.19"},  {{6, 12, 29}, "6.12.117"}, {{6, 13, 0}, "6.14"},
 	{{6, 14, 7}, "6.12.117"}, {{6, 15, 0}, "6.17"},      {{6, 18, 0}, "6.18"},
+	{{6, 19, 0}, "6.19"},     {{7, 0, 0}, "7.0"},        {{7, 1, 0}, "7.1"},
+	{{7, 2, 0}, "7.2"},       {{7, 3, 0}, "7.3"},
 };
 
 static int no_kernel(struct error *err, const char *what, const char *name)

@@ -115,6 +115,35 @@
 	X(PROACTIVE_LEEWAY, "until a score of 100 - proactiveness; from 10, or half of that, "     \
 			    "above")
 
+#define UNBOOSTED_RIGHTS(X)                                                                        \
+	X(UNBOOSTED_NONE, "none")                                                                  \
+	X(UNBOOSTED_ATOMIC, "__GFP_ATOMIC")                                                        \
+	X(UNBOOSTED_HIGH, "__GFP_HIGH")
+
+#define HIGHATOMIC_RESERVES(X)                                                                     \
+	X(HIGHATOMIC_RESERVE_ANY, "of every page of a request with the right")                     \
+	X(HIGHATOMIC_RESERVE_BUDDY, "of a page that came past the PCP")                            \
+	X(HIGHATOMIC_RESERVE_BUDDY_MIN, "of a page that came past the PCP, at the min watermark")
+
+#define KSWAPD_HOPELESS(X)                                                                         \
+	X(KSWAPD_HOPELESS_PROGRESS, "reclaim of a page")                                           \
+	X(KSWAPD_HOPELESS_BALANCED, "a balanced node")                                             \
+	X(KSWAPD_HOPELESS_BOOSTLESS, "a balanced node; passes for a boost do not count")
+
+#define SLOW_PATHS(X)                                                                              \
+	X(SLOW_PATH_TWO_SCANS, "scans twice before it reclaims")                                   \
+	X(SLOW_PATH_ONE_SCAN, "scans again only with a reserve or without a cpuset")
+
+#define COMPACT_SOURCES(X)                                                                         \
+	X(COMPACT_SOURCE_BY_TYPE, "asynchronous: of the type asked for")                           \
+	X(COMPACT_SOURCE_BY_ORDER,                                                                 \
+	  "asynchronous: of the type asked for, or MOVABLE from pageblock order")
+
+#define DEFRAG_PROMOTES(X)                                                                         \
+	X(DEFRAG_PROMOTES_NOT, "no")                                                               \
+	X(DEFRAG_PROMOTES_BLOCK, "to pageblock order")                                             \
+	X(DEFRAG_PROMOTES_TURN, "to pageblock order, decided once per turn")
+
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
@@ -137,6 +166,12 @@ ENUMERATE(decay, DECAYS)
 ENUMERATE(capture, CAPTURES)
 ENUMERATE(kswapd_sleep, KSWAPD_SLEEPS)
 ENUMERATE(proactive, PROACTIVES)
+ENUMERATE(unboosted_right, UNBOOSTED_RIGHTS)
+ENUMERATE(highatomic_reserve, HIGHATOMIC_RESERVES)
+ENUMERATE(kswapd_hopeless, KSWAPD_HOPELESS)
+ENUMERATE(slow_path, SLOW_PATHS)
+ENUMERATE(compact_source, COMPACT_SOURCES)
+ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -154,6 +189,7 @@ ENUMERATE(proactive, PROACTIVES)
 	X(nofragment_any_order, YES_NO, "It also binds requests of pageblock order and above.")    \
 	X(boost, BOOSTS, "Zones whose watermark a fallback boosts.")                               \
 	X(boost_trigger, BOOST_TRIGGERS, "What boosts it.")                                        \
+	X(boost_wakes_all, YES_NO, "A boost wakes kswapd for requests without that right, too.")   \
 	X(fallback, FALLBACKS, "What an allocation does when its own lists are empty.")            \
 	X(fallback_claims_unmovable, YES_NO, "UNMOVABLE requests may claim at any order.")         \
 	X(retype_whole_chunk, YES_NO, "A fallback above pageblock order retypes every block.")     \
@@ -172,22 +208,35 @@ ENUMERATE(proactive, PROACTIVES)
 	X(zone_locked, ZONE_LOCKED_EVENTS, "mm_page_alloc_zone_locked fires with which type.")     \
 	X(percpu_refill, YES_NO, "That event has a percpu_refill field.")                          \
 	X(watermark, WATERMARKS, "Rights below the watermark.")                                    \
-	X(min_reserve_unboosted, YES_NO, "MIN_RESERVE requests of order 0 may ignore the boost.")  \
+	X(unboosted_right, UNBOOSTED_RIGHTS, "Requests of order 0 that may ignore the boost.")     \
 	X(fast_counts_highatomic, YES_NO, "The quick test leaves the reserve out of free pages.")  \
 	X(highatomic, HIGHATOMICS, "Size of the HIGHATOMIC reserve.")                              \
 	X(highatomic_last, YES_NO, "NON_BLOCK requests may take HIGHATOMIC pages last.")           \
 	X(highatomic_needs_high, YES_NO, "Only __GFP_HIGH requests may take HIGHATOMIC pages.")    \
 	X(highatomic_whole_chunk, YES_NO, "Chunks above pageblock order are reserved whole.")      \
+	X(highatomic_reserve, HIGHATOMIC_RESERVES, "Whose pageblock is reserved.")                 \
+	X(highatomic_refills, YES_NO, "Requests with the right to the reserve refill a PCP.")      \
+	X(highatomic_first, YES_NO, "The first scan of a request grants that right too.")          \
 	X(below_high, YES_NO, "Allocations mark zones below their high watermark.")                \
+	X(overflow_pieces, YES_NO, "An overflow drains in pieces of batch.")                       \
+	X(coalesced_frees, YES_NO, "Contiguous pages of one free go to the lists as blocks.")      \
 	X(decay, DECAYS, "How the vmstat tick lets a PCP shrink.")                                 \
 	X(drain_all_pieces, YES_NO, "drain_all goes in pieces.")                                   \
 	X(drain_all_remote, YES_NO, "drain_all runs on the CPU that asks for it.")                 \
 	X(capture, CAPTURES, "A compacting request takes a chunk as it is freed.")                 \
+	X(capture_movable, YES_NO, "MOVABLE requests may take a small MOVABLE chunk so.")          \
 	X(kswapd_sleep, KSWAPD_SLEEPS, "When kswapd may sleep, and for which zones it wakes.")     \
 	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
+	X(kswapd_hopeless, KSWAPD_HOPELESS, "What makes a node's kswapd forget its failures.")     \
+	X(skip_awake_nodes, YES_NO, "A first scan passes over nodes whose kswapd is awake.")       \
+	X(slow_path, SLOW_PATHS, "Scans of a request that no zone can serve.")                     \
+	X(compact_gap_max, NUMBER, "Most pages of the gap that compaction needs; 0 is no limit.")  \
+	X(compact_source, COMPACT_SOURCES, "Pageblocks that direct compaction empties.")           \
+	X(defrag_promotes, DEFRAG_PROMOTES, "With defrag_mode, reclaim for a larger order.")       \
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \
-	X(proactive, PROACTIVES, "When kcompactd compacts though nobody woke it.")
+	X(proactive, PROACTIVES, "When kcompactd compacts though nobody woke it.")                 \
+	X(proactive_weighed, YES_NO, "A zone's score there counts by its share of the node.")
 
 struct kernel {
 	const char *name;
@@ -205,7 +254,7 @@ struct feature {
 	const char *const *words; /* by value, ends with NULL; none for a number */
 };
 
-enum { NR_KERNELS = 17 };
+enum { NR_KERNELS = 22 };
 
 extern const struct kernel kernels[];    /* oldest row first, ends with a NULL name */
 extern const char *const kernel_names[]; /* of the same rows; ends with NULL */

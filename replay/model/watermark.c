@@ -140,13 +140,34 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
 	return pages;
 }
 
+/*
+ * zone_watermark_fast, 5.10 to 7.3: which requests of order 0 the min watermark without its boost
+ * suffices for.
+ */
+static bool may_ignore_boost(const struct model *m, const struct request *rq)
+{
+	if (rq->order)
+		return false;
+	switch ((enum kernel_unboosted_right)m->kernel->unboosted_right) {
+	case UNBOOSTED_NONE:
+		break;
+	case UNBOOSTED_ATOMIC:
+		/* Requests of 6.3 and later say HIGH and no sleep instead. */
+		return rq->gfp_flags & GFP_ATOMIC ||
+		       (rq->gfp_flags & GFP_HIGH && !(rq->gfp_flags & GFP_DIRECT_RECLAIM));
+	case UNBOOSTED_HIGH:
+		return rq->flags & ALLOC_HIGH;
+	}
+	return false;
+}
+
 bool watermark_slow(const struct model *m, const struct zone *zone, const struct request *rq,
 		    int wmark)
 {
 	if (watermark_ok(m, zone, rq, zone_mark(zone, wmark)))
 		return true;
-	return m->kernel->min_reserve_unboosted && !rq->order && rq->flags & ALLOC_HIGH &&
-	       wmark == WMARK_MIN && zone->boost && watermark_ok(m, zone, rq, zone->wmark[wmark]);
+	return may_ignore_boost(m, rq) && wmark == WMARK_MIN && zone->boost &&
+	       watermark_ok(m, zone, rq, zone->wmark[wmark]);
 }
 
 void kswapd_begin(struct model *m, int node, int class_zone)

@@ -24,7 +24,12 @@ static void releases_find_their_row(void)
 		{"6.14.0", "6.14"},
 		{"6.17.0", "6.17"},
 		{"6.18.44-fc", "6.18"},
-		{"7.3", "6.18"},
+		{"6.19.14+deb13-amd64", "6.19"},
+		{"7.0.13+deb13-cloud-amd64", "7.0"},
+		{"7.1.3", "7.1"},
+		{"7.2.13+deb14-amd64", "7.2"},
+		{"7.3-rc7", "7.3"},
+		{"7.3.4+deb13-cloud-amd64", "7.3"},
 	};
 	const struct kernel *k;
 	struct error err;
@@ -35,8 +40,10 @@ static void releases_find_their_row(void)
 	}
 	check(kernel_for_release(&k, "2.4.37", &err) == -ENOENT);
 	check(kernel_for_release(&k, "linux", &err) == -ENOENT);
-	check_text(err.msg, "release 'linux' has no row; there are: 2.6.31 2.6.32 2.6.33 4.20 5.0 "
-			    "5.10 5.14 5.19 6.1.0 6.1.192 6.5 6.8 6.12.19 6.14 6.12.117 6.17 6.18");
+	check_text(err.msg,
+		   "release 'linux' has no row; there are: 2.6.31 2.6.32 2.6.33 4.20 5.0 "
+		   "5.10 5.14 5.19 6.1.0 6.1.192 6.5 6.8 6.12.19 6.14 6.12.117 6.17 6.18 6.19 "
+		   "7.0 7.1 7.2 7.3");
 }
 
 int main(void)

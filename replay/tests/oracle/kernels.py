@@ -72,6 +72,11 @@ class Kernel:
 
 
 _V618 = Kernel("6.18")
+_V619 = replace(_V618, name="6.19")
+_V70 = replace(_V619, name="7.0")
+_V71 = replace(_V70, name="7.1")
+_V72 = replace(_V71, name="7.2")
+_V73 = replace(_V72, name="7.3")
 _V612_117 = replace(_V618, name="6.12.117", free_high_bias=False, claim_tests_list_type=False)
 _V617 = replace(_V618, name="6.17", decay_in_batches=False)
 _V612_19 = replace(
@@ -161,5 +166,6 @@ KERNELS: dict[str, Kernel] = {
     for kernel in (
         _V2631, _V2632, _V2633, _V420, _V50, _V510, _V514, _V519,
         _V61_0, _V61_192, _V65, _V68, _V612_19, _V614, _V612_117, _V617, _V618,
+        _V619, _V70, _V71, _V72, _V73,
     )
 }  # fmt: skip
