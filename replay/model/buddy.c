@@ -126,7 +126,7 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 	return other->state == FRAME_FREE && other->order == order + 1;
 }
 
-/* compaction_capture, 5.1 to 6.18: the task gets the chunk, no list does. */
+/* compaction_capture, 5.10 to 7.3: the task gets the chunk, no list does. */
 static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int order,
 			int migratetype, struct capture *c)
 {
@@ -134,8 +134,9 @@ static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int o
 	    c->order != order || migratetype == MIGRATETYPE_CMA ||
 	    migratetype == MIGRATETYPE_ISOLATE)
 		return false;
+	/* A small MOVABLE chunk: for nobody (5.10, 6.1), or for MOVABLE requests (6.12). */
 	if (order < m->pageblock_order && migratetype == MIGRATETYPE_MOVABLE &&
-	    c->migratetype != MIGRATETYPE_MOVABLE)
+	    !(m->kernel->capture_movable && c->migratetype == MIGRATETYPE_MOVABLE))
 		return false;
 	c->frame = head;
 	vmstat_diff_add(m, zone, -(1 << order));

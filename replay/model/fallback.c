@@ -395,7 +395,8 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
 		return frame;
 	case FALLBACK_MOVE:
 		frame = take_own_or_cma(m, zone, rq);
-		if (frame == NO_FRAME && fallback_move(m, zone, rq))
+		/* With nofragment_any_order a chunk smaller than the request may move. */
+		while (frame == NO_FRAME && fallback_move(m, zone, rq))
 			frame = buddy_take_smallest(m, zone, rq->order, rq->migratetype);
 		return frame;
 	case FALLBACK_CLAIM_OR_SPLIT:

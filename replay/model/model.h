@@ -114,7 +114,8 @@ struct pcp {
 	int32_t high, high_min, high_max;
 	int32_t batch;
 	int32_t free_count;
-	int32_t put_off; /* pages of a drain that waits for the zone's lock */
+	int32_t put_off; /* pages of an overflow's drain, which may wait for the zone's lock */
+	int32_t put_off_piece; /* pages of it under one hold of the lock */
 	uint8_t alloc_factor, free_factor, flags;
 	uint8_t put_off_list; /* list where that drain begins */
 	uint8_t expire;       /* ticks until a remote PCP is drained */

@@ -213,6 +213,10 @@ uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 	} else {
 		bool was_empty = !pcp->count;
 
+		if (!pcp_refills(m, rq)) {
+			pcp_refill_size(m, zone, pcp, rq->order);
+			return NO_FRAME;
+		}
 		pcp_refill(m, zone, pcp, rq);
 		frame = first_refilled(m, pcp, rq, was_empty);
 		if (frame == NO_FRAME)

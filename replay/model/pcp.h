@@ -26,6 +26,15 @@ void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, i
  */
 uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq);
 
+/*
+ * Whether a request may refill its empty list. Since 7.1 a request with the right to the HIGHATOMIC
+ * reserve goes to the buddy instead, after the refill was sized (__rmqueue_pcplist, 7.2).
+ */
+static inline bool pcp_refills(const struct model *m, const struct request *rq)
+{
+	return m->kernel->highatomic_refills || !(rq->flags & ALLOC_HIGHATOMIC);
+}
+
 /* Refill the empty list of a request. */
 void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq);
 
@@ -58,6 +67,16 @@ void pcp_drain_all(struct model *m);
 static inline int pcp_piece(const struct model *m, const struct pcp *pcp)
 {
 	return m->kernel->drain_all_pieces ? pcp->batch << m->kernel->pcp_scale_max : pcp->count;
+}
+
+/*
+ * Pages that an overflow of `pages` drains under one hold of the zone's lock, at least: entries are
+ * drained whole. All or, since 6.19, a batch (free_frozen_page_commit, 7.2). Each piece begins at
+ * the list of the free.
+ */
+static inline int pcp_overflow_piece(const struct model *m, const struct pcp *pcp, int pages)
+{
+	return m->kernel->overflow_pieces && pcp->batch > 0 ? pcp->batch : pages;
 }
 
 /* Run the drain that waits for the zone's lock, if any. */

@@ -118,8 +118,11 @@ void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp)
 		return;
 	pcp->put_off = 0;
 	pcp->counters.drains++;
-	pcp->counters.drain_pages +=
-		drain(m, zone, pcp, pages, pcp->put_off_list, ZONE_LOCK_KIND_DRAIN);
+	do {
+		pcp->counters.drain_pages += drain(m, zone, pcp, min_int(pages, pcp->put_off_piece),
+						   pcp->put_off_list, ZONE_LOCK_KIND_DRAIN);
+		pages -= pcp->put_off_piece;
+	} while (pages > 0 && pcp->count > 0);
 	pcp_committed(m, zone);
 }
 

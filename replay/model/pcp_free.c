@@ -157,8 +157,10 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 		return;
 	}
 	pages = commit(m, zone, head, order, &list);
+	pcp->put_off_piece = pcp_overflow_piece(m, pcp, pages);
+	/* The recorded number includes the rests of entries that ended its pieces. */
 	if (how->drain_pages >= 0)
-		pages = how->drain_pages;
+		pages = pcp->put_off_piece = how->drain_pages;
 	if (!pages)
 		return;
 	pcp->put_off = pages;

@@ -28,6 +28,11 @@ uint32_t slow_path_rights(const struct model *m, const struct request *rq)
 	return flags;
 }
 
+uint32_t slow_path_rights_at_once(const struct model *m, const struct request *rq)
+{
+	return m->kernel->highatomic_first ? slow_path_rights(m, rq) & ALLOC_HIGHATOMIC : 0;
+}
+
 /* How often an allocation reclaims in vain before it gives up (__alloc_pages_slowpath, 6.18). */
 static int most_tries(const struct request *rq)
 {

@@ -10,6 +10,12 @@
 /* ALLOC_* flags of the slow path (gfp_to_alloc_flags). */
 uint32_t slow_path_rights(const struct model *m, const struct request *rq);
 
+/*
+ * The rights of them that the first scan has, too: to the HIGHATOMIC reserve since 7.3
+ * (__alloc_frozen_pages).
+ */
+uint32_t slow_path_rights_at_once(const struct model *m, const struct request *rq);
+
 /* Count an entry into the slow path, and wake kswapd. */
 void slow_path_start(struct model *m, const struct request *rq, const struct zone *preferred);
 

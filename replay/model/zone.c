@@ -111,7 +111,8 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 		return NO_FRAME;
 	nofragment = owner->ops->nofragment(owner, m, rq, scan.preferred);
 	scan.local_only = nofragment == NOFRAGMENT_FIRST_PASS;
-	rq->flags = nofragment == NOFRAGMENT_OFF ? 0 : ALLOC_NOFRAGMENT;
+	rq->flags = slow_path_rights_at_once(m, rq) |
+		    (nofragment == NOFRAGMENT_OFF ? 0u : ALLOC_NOFRAGMENT);
 	frame = scan_zones(m, rq, &scan);
 	if (frame == NO_FRAME && rq->light)
 		return NO_FRAME;
@@ -140,7 +141,8 @@ uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach rea
 		.mark = wmark,
 	};
 
-	rq->flags = wmark == WMARK_LOW ? 0 : slow_path_rights(m, rq) | ALLOC_SLOW;
+	rq->flags = wmark == WMARK_LOW ? slow_path_rights_at_once(m, rq)
+				       : slow_path_rights(m, rq) | ALLOC_SLOW;
 	for (int i = 0; i < scan.list->nr; i++) {
 		struct zone *zone = scan.list->zones[i];
 		uint32_t frame;

@@ -11,6 +11,26 @@
 #include "zone_lock.h"
 #include "zonelist.h"
 
+/*
+ * Whether a page of a request with the right to the HIGHATOMIC reserve grows it: any page
+ * (get_page_from_freelist, 6.18), one that came past the PCP (rmqueue_buddy, 7.2), or only in the
+ * slow path (7.3).
+ */
+static bool grows_reserve(const struct model *m, const struct request *rq, int mark, bool past_pcp)
+{
+	if (!(rq->flags & ALLOC_HIGHATOMIC))
+		return false;
+	switch ((enum kernel_highatomic_reserve)m->kernel->highatomic_reserve) {
+	case HIGHATOMIC_RESERVE_ANY:
+		break;
+	case HIGHATOMIC_RESERVE_BUDDY:
+		return past_pcp;
+	case HIGHATOMIC_RESERVE_BUDDY_MIN:
+		return past_pcp && mark == WMARK_MIN;
+	}
+	return true;
+}
+
 /* rmqueue_buddy: past the PCP. */
 static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct request *rq)
 {
@@ -35,15 +55,21 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 	return frame;
 }
 
-static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request *rq)
+static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request *rq, int mark)
 {
-	bool pcp = !rq->pcp_locked && pcp_allowed(m, rq->order) &&
-		   rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
+	bool past_pcp = false, pcp = !rq->pcp_locked && pcp_allowed(m, rq->order) &&
+				     rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
 	uint32_t frame = pcp ? pcp_alloc(m, zone, rq) : NO_FRAME;
 
-	if (frame == NO_FRAME && (!pcp || m->kernel->pcp_miss_to_buddy))
+	if (frame == NO_FRAME && (!pcp || m->kernel->pcp_miss_to_buddy)) {
 		frame = alloc_direct(m, zone, rq);
-	if (zone->boosted_watermark && rq->gfp_flags & GFP_KSWAPD_RECLAIM) {
+		past_pcp = true;
+	}
+	if (frame != NO_FRAME && grows_reserve(m, rq, mark, past_pcp))
+		reserve_highatomic(m, zone, frame, rq->order);
+	/* 5.10 and 6.1 wake kswapd for any request, 6.12 only for one that may wake it. */
+	if (zone->boosted_watermark &&
+	    (m->kernel->boost_wakes_all || rq->gfp_flags & GFP_KSWAPD_RECLAIM)) {
 		zone->boosted_watermark = false;
 		zone_counters(m, zone)->slowpath_wake_calls++;
 		if (m->reclaim_ops)
@@ -75,7 +101,6 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 		   const struct zonelist_scan *scan)
 {
 	bool above = rq->flags & ALLOC_NO_WATERMARKS;
-	uint32_t frame;
 
 	if (m->kernel->below_high && !zone->below_high) {
 		if (watermark_fast(m, zone, rq, WMARK_HIGH))
@@ -86,10 +111,7 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 	if (!above && !watermark_fast(m, zone, rq, scan->mark) &&
 	    !(m->zone_reclaim_distance && reclaimed_node(m, zone, rq, scan)))
 		return NO_FRAME;
-	frame = rmqueue(m, zone, rq);
-	if (frame != NO_FRAME && rq->flags & ALLOC_HIGHATOMIC)
-		reserve_highatomic(m, zone, frame, rq->order);
-	return frame;
+	return rmqueue(m, zone, rq, scan->mark);
 }
 
 /* One pass. With local_only, a pass under ALLOC_NOFRAGMENT stops after the own node. */

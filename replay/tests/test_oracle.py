@@ -8,6 +8,7 @@ zl(pfn,order,type) x(pfn,order,fallback order,type,fallback type,owned) d(pfn,ty
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -515,3 +516,35 @@ def test_13_reserve_pages_leaked_in_2_6_32(kernel: str, drained: str, landed: st
     machine.free(0, 100, 0)
     assert events_text(machine) == f"f(100) f(100) {drained}"
     assert free_lists(machine) == {landed: [100]}
+
+
+# 6.19 to 7.3: vectors C and D
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"), [("6.18", "f(2048) d(0,M)"), ("6.19", "f(2048) d(0,M) d(512,M)")]
+)
+def test_c_each_piece_of_an_overflow_takes_whole_entries(kernel: str, expected: str) -> None:
+    machine = toy(kernel, "MMMMMM", pcp=untuned(batch=63, high=4096), geometry=X86_64)
+    for pfn in range(0, 2048, 512):
+        machine.free(0, pfn, 9)
+    pcp = machine.zones[0].pcps[0]
+    pcp.high = pcp.high_min = pcp.high_max = 163
+    events_text(machine)
+    machine.free(0, 2048, 9)
+    assert events_text(machine) == expected
+
+
+@pytest.mark.parametrize("low", [0, 2000])
+@pytest.mark.parametrize("kernel", ["6.18", "7.0", "7.1", "7.2", "7.3"])
+def test_d_the_right_to_the_reserve_goes_past_an_empty_list(kernel: str, low: int) -> None:
+    pcp = untuned(batch=63, high=378)
+    machine = toy(kernel, "UU", {(10, U): [0]}, pcp=pcp, geometry=X86_64)
+    zone = machine.zones[0]
+    zone.managed = 102400
+    zone.marks = replace(zone.marks, low=low, high=low)
+    assert machine.alloc(0, 2, U, frozenset({"HIGH", "KSWAPD_RECLAIM"})) == 0
+    past = kernel == "7.3" or (kernel in ("7.1", "7.2") and low > 0)
+    assert (events_text(machine) == "zl(0,2,U) a(0)") == past
+    assert zone.pcps[0].count == (0 if past else 56)
+    assert zone.reserved_highatomic == (512 if low else 0)

@@ -86,15 +86,19 @@ struct drain_due {
 	int pages, list;
 	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
 	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
+	bool resumes;   /* between pieces, interrupts and other tasks may run on its CPU */
 	uint64_t until; /* row of `event` */
 };
 
 /* Sizes of a drain. A drain takes whole entries, so it may exceed its size by part of one. */
 struct drained {
 	int pages; /* recorded */
-	int last;  /* pages of the last entry */
 	int due;   /* pages that the model would have drained */
-	bool all;  /* the PCP is empty */
+	/* A free that wants more than `above` pages, and at most `most`, drains as recorded. */
+	int above, most;
+	int rest; /* wanted pages of the pieces after it, if it ends with a piece; else 0 */
+	const struct window_event *resumed; /* the first event of these, after an interruption */
+	bool all;                           /* the PCP is empty */
 };
 
 /*
@@ -137,6 +141,8 @@ static inline void trust_high(struct validate *v, const struct pcp *pcp)
  * request, which nodes are at their limit of dirty pages.
  */
 void predict_list_order(struct validate *v, const struct request *rq, struct zone *served);
+/* Whether a request need not go below the low watermark. */
+bool any_above_low(const struct model *m, const struct request *rq);
 /*
  * Whether the request was served before its late event: the zone is now below its low watermark,
  * and another allowed zone is above its own.

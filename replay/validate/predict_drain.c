@@ -99,16 +99,16 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 
 /* Progress of the pieces of a drain. */
 struct pieces {
-	int asked; /* pages up to the end of the current piece */
-	int end;   /* drained pages of it */
+	int before; /* wanted pages before the current piece */
+	int begin;  /* drained pages at its begin */
+	int size;   /* wanted pages of it */
 };
 
-static void next_piece(struct pieces *p, const struct drain_due *due, int drained)
+static void next_piece(struct pieces *p, int wanted, int most, int drained)
 {
-	int piece = min_int(due->pages - p->asked, due->piece);
-
-	p->asked += piece;
-	p->end = drained + piece;
+	p->before += p->size;
+	p->begin = drained;
+	p->size = min_int(wanted - p->before, most);
 }
 
 /* The comparison of one drain: the model's, the recorded one, and the progress of both. */
@@ -118,9 +118,10 @@ struct comparison {
 	struct zone *zone;
 	struct pcp *pcp;
 	struct pcp_drain model;
-	struct pieces pieces;
-	int drained; /* pages, recorded */
-	int over;    /* largest excess, because entries are drained whole */
+	struct pieces pieces;   /* of the model */
+	struct pieces recorded; /* the same, for a drain without end */
+	int drained;            /* pages, recorded */
+	int over;               /* largest excess, because entries are drained whole */
 };
 
 /* Whether an event may belong to the drain, before the model predicts the next page. */
@@ -189,14 +190,36 @@ static void compare_page(struct validate *v, struct comparison *c, const struct 
 /* Advance the model's pieces by a drained page of 2^order. */
 static void count_page(struct comparison *c, struct drained *found, int order)
 {
+	struct pieces *model = &c->pieces, *recorded = &c->recorded;
+
+	found->above = recorded->before + c->drained - recorded->begin;
 	c->drained += 1 << order;
 	c->over += (1 << order) - 1;
-	found->last = 1 << order;
-	while (!found->due && c->drained >= c->pieces.end) {
-		if (c->pieces.asked >= c->due->pages)
+	found->most = recorded->before + min_int(c->drained - recorded->begin, recorded->size);
+	if (c->drained - recorded->begin >= recorded->size)
+		next_piece(recorded, INT_MAX, c->due->piece, c->drained);
+	while (!found->due && c->drained - model->begin >= model->size) {
+		if (model->before + model->size >= c->due->pages)
 			found->due = c->drained;
-		next_piece(&c->pieces, c->due, c->drained);
+		next_piece(model, c->due->pages, c->due->piece, c->drained);
 	}
+	found->rest = !found->due && c->drained == model->begin ? c->due->pages - model->before : 0;
+}
+
+/* The task of a drain drains on after an interruption between two pieces: that event, or NULL. */
+static struct window_event *resumed_drain(const struct validate *v, const struct comparison *c)
+{
+	const struct window_event *last = c->last;
+	struct window_event *s = window_next(&v->window, last);
+	int within = INTERRUPT_WITHIN;
+
+	while (s && within-- && (s->pid != last->pid || event_depth(s) > event_depth(last)))
+		s = window_next(&v->window, s);
+	if (!s || within < 0 || s == window_next(&v->window, last) ||
+	    event_depth(s) < event_depth(last) || s->kind != EVENT_KIND_PCPU_DRAIN || s->taken ||
+	    frame_zone(v->m, s->frame) != c->zone)
+		return NULL;
+	return s;
 }
 
 /* End of the drain: release its lock, compare its size. */
@@ -207,7 +230,11 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 	pcp_lock_after_burst(v, c->last, c->zone);
 	c->pcp->touched = true;
 	pcp_lock_remote(v, c->pcp, c->last);
-	if (!c->due->whole_pcp)
+	found->all = c->pcp->count <= 0;
+	if (found->all && !found->due && c->drained >= pages)
+		found->due = c->drained; /* before the last piece */
+	found->resumed = c->due->resumes && found->rest && !found->all ? resumed_drain(v, c) : NULL;
+	if (!c->due->whole_pcp && !found->resumed)
 		count_size(v, c->first, c->zone,
 			   &(struct size_check){
 				   .decision = DECISION_DRAIN_SIZE,
@@ -219,7 +246,6 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 	found->pages = c->drained;
 	if (!pages || c->drained < pages)
 		found->due = pages;
-	found->all = c->pcp->count <= 0;
 }
 
 struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
@@ -234,7 +260,8 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	};
 	struct drained found = {0};
 
-	next_piece(&c.pieces, due, 0);
+	next_piece(&c.pieces, due->pages, due->piece, 0);
+	next_piece(&c.recorded, INT_MAX, due->piece, 0);
 	pcp_drain_begin(&c.model, v->m, pcp, due->whole_pcp ? INT_MAX : due->pages, due->list);
 	c.model.capture = v->capture;
 	for (struct window_event *s = first; s; s = window_next(&v->window, s)) {
@@ -247,8 +274,11 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 		}
 		if (!is_of_drain(&c, s) || frame_zone(v->m, s->frame) != c.zone)
 			break;
-		if (c.model.left <= 0 && !due->whole_pcp && c.drained >= due->pages)
-			c.model.left = INT_MAX; /* more than predicted */
+		/* Up to the end of the piece; or more than predicted. */
+		if (c.model.left <= 0 && !due->whole_pcp)
+			c.model.left = found.due || !due->pages
+					       ? INT_MAX
+					       : c.pieces.begin + c.pieces.size - c.drained;
 		victim = pcp_drain_next(&c.model, v->m);
 		if (is_of_next_cpu(&c, v->m, s))
 			break;
@@ -291,26 +321,57 @@ static void emit_drain(struct validate *v, const struct pcp *pcp, const struct w
 		      NULL);
 }
 
+/* The drain of a free that overflowed its PCP, or its pieces after an interruption. */
+static void predict_overflow(struct validate *v, struct window_event *first, struct pcp *pcp,
+			     const struct asked_drain *asked)
+{
+	struct drain_due due = {
+		.pages = asked->pages,
+		.list = asked->list,
+		.piece = pcp_overflow_piece(v->m, pcp, INT_MAX),
+		.resumes = v->m->kernel->overflow_pieces,
+		.until = UINT64_MAX,
+	};
+	struct asked_drain *rest = &v->rests[first->cpu];
+	struct drained drained = compare_drain(v, first, pcp, &due);
+
+	if (drained.resumed) {
+		*rest = *asked;
+		rest->at = drained.resumed->at;
+		rest->pages = drained.rest;
+		rest->resumed = true;
+		return;
+	}
+	if (!asked->resumed &&
+	    (drained.pages > drained.due || (drained.pages < drained.due && !drained.all)))
+		tune_overflow(v, pcp, &asked->free, &drained);
+	pcp_committed(v->m, &v->m->zones[pcp->zone]);
+}
+
 void predict_drain(struct validate *v, struct window_event *first)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, first->frame);
 	const struct frame *f = &m->frames[first->frame];
 	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
-	struct asked_drain *asked = &v->asked[first->cpu];
+	struct asked_drain *asked = &v->asked[first->cpu], *rest = &v->rests[first->cpu];
 	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
 	struct drained drained;
 	struct pcp before;
 
 	if (asked->at && asked->at == first->at) {
+		struct asked_drain whole = *asked;
+
 		asked->at = 0;
-		emit_deferred_drain(v, first, asked->free.at);
-		due.pages = asked->pages;
-		due.list = asked->list;
-		drained = compare_drain(v, first, pcp, &due);
-		if (drained.pages > drained.due || (drained.pages < drained.due && !drained.all))
-			tune_overflow(v, pcp, &asked->free, &drained);
-		pcp_committed(m, zone);
+		emit_deferred_drain(v, first, whole.free.at);
+		predict_overflow(v, first, pcp, &whole);
+		return;
+	}
+	if (rest->at && rest->at == first->at) {
+		struct asked_drain part = *rest;
+
+		rest->at = 0;
+		predict_overflow(v, first, pcp, &part);
 		return;
 	}
 	if (f->state == FRAME_PCP)

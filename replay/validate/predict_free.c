@@ -2,6 +2,7 @@
 #include "predict.h"
 
 #include "model/buddy.h"
+#include "model/min_max.h"
 
 /* The drain that follows an event, or NULL. */
 static struct window_event *
@@ -15,7 +16,7 @@ following_drain(const struct validate *v, const struct window_event *event, cons
 		next = window_next(&v->window, next);
 	if (!next || event_depth(next) > event_depth(event) ||
 	    next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != event->pid ||
-	    frame_zone(v->m, next->frame) != zone)
+	    next->at == v->rests[event->cpu].at || frame_zone(v->m, next->frame) != zone)
 		return NULL;
 	return next;
 }
@@ -61,7 +62,8 @@ static bool empties(const struct validate *v, const struct window_event *first,
 		    const struct pcp *pcp, int pages)
 {
 	const struct model *m = v->m;
-	int drained = 0, before = 0;
+	int drained = 0, begin = 0, wanted = pages, piece = pcp_overflow_piece(m, pcp, pages);
+	bool beyond = false;
 
 	if ((v->guesses && m->zones[pcp->zone].pcp_unseen) || begins_later(v, first, pcp))
 		return false;
@@ -71,11 +73,18 @@ static bool empties(const struct validate *v, const struct window_event *first,
 		if (s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != first->pid ||
 		    (f->state == FRAME_PCP && &m->pcps[f->list] != pcp))
 			break;
-		before = drained;
+		beyond = wanted <= 0;
 		drained += 1 << s->order;
+		if (!beyond && drained - begin >= min_int(wanted, piece)) {
+			wanted -= piece;
+			begin = drained;
+		}
 	}
+	/* Whole entries may empty the PCP before the last piece. */
+	if (drained == pcp->count)
+		return beyond;
 	/* The model may hold some pages too many. */
-	return drained >= pcp->count - pcp->count / 8 && (drained < pages || before >= pages);
+	return drained >= pcp->count - pcp->count / 8 && (wanted > 0 || beyond);
 }
 
 /* The state of a freed page in the model. */
@@ -223,7 +232,8 @@ void predict_free(struct validate *v, struct window_event *event)
 	if ((pages && drain) || (!zone->below_high && !zone->reclaim_active))
 		trust_high(v, pcp);
 	if (drain)
-		v->asked[event->cpu] = (struct asked_drain){drain->at, pages, list, freed};
+		v->asked[event->cpu] = (struct asked_drain){
+			.at = drain->at, .pages = pages, .list = list, .free = freed};
 	else if (pages)
 		predict_no_drain(v, event, pcp, &freed, pages);
 }

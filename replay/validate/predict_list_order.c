@@ -26,8 +26,7 @@ static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
 		      NULL);
 }
 
-/* Whether a request need not go below the low watermark. */
-static bool any_above(const struct model *m, const struct request *rq)
+bool any_above_low(const struct model *m, const struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 
@@ -56,7 +55,7 @@ static void learn_unboosted(struct validate *v, const struct request *rq, struct
 	struct model *m = v->m;
 
 	if (!served->boost || v->guesses || is_above(m, served, rq) ||
-	    !is_above_unboosted(m, served, rq) || !any_above(m, rq))
+	    !is_above_unboosted(m, served, rq) || !any_above_low(m, rq))
 		return;
 	emit_inferred(v,
 		      (struct inferred){.kind = INFERRED_KIND_UNBOOSTED,
@@ -88,5 +87,5 @@ void predict_list_order(struct validate *v, const struct request *rq, struct zon
 bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served)
 {
 	return !(rq->gfp_flags & GFP_WRITE) && !v->guesses && !is_above(v->m, served, rq) &&
-	       any_above(v->m, rq);
+	       any_above_low(v->m, rq);
 }

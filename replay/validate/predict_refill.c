@@ -4,6 +4,7 @@
 #include "model/buddy.h"
 #include "model/vmstat_diff.h"
 #include "model/scan_effects.h"
+#include "model/slow_path.h"
 #include "model/zone.h"
 
 enum {
@@ -240,6 +241,30 @@ bool infer_refill(struct validate *v, const struct window_event *alloc, const st
 	return true;
 }
 
+/*
+ * A request with the right to the HIGHATOMIC reserve goes from its empty PCP list to the buddy
+ * without a refill, where the row says so. Returns whether this is one.
+ */
+static bool predict_past_pcp(struct validate *v, const struct burst *burst, struct request *rq,
+			     const struct window_event *alloc)
+{
+	struct model *m = v->m;
+	struct pcp *pcp = zone_pcp(m, burst->zone, alloc->cpu);
+	struct request asked = *rq;
+
+	asked.migratetype = alloc->migratetype;
+	asked.flags = slow_path_rights(m, rq);
+	if (!pcp_allowed(m, rq->order) || asked.migratetype > MIGRATETYPE_RECLAIMABLE ||
+	    pcp_refills(m, &asked) || pcp_first(m, pcp, &asked) != NO_FRAME ||
+	    (!m->kernel->highatomic_first && any_above_low(m, &asked)))
+		return false;
+	pcp->free_count >>= 1;
+	pcp_refill_size(m, burst->zone, pcp, rq->order);
+	take_direct(v, burst->zone, rq, &burst->first, NULL);
+	v->pushed[burst->first.frame] = 0;
+	return true;
+}
+
 void predict_refill(struct validate *v, struct window_event *first)
 {
 	struct model *m = v->m;
@@ -258,6 +283,8 @@ void predict_refill(struct validate *v, struct window_event *first)
 		rq.migratetype = MIGRATETYPE_MOVABLE;
 	predict_list_order(v, &rq, burst.zone);
 	rq.flags = zone_scan_effects(m, &rq, burst.zone, burst.mixes);
+	if (burst.nr == 1 && alloc && predict_past_pcp(v, &burst, &rq, alloc))
+		return;
 	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
 		take_direct(v, burst.zone, &rq, &burst.first, alloc);
 		return;

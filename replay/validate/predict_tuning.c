@@ -123,13 +123,13 @@ static struct inferred change(const struct validate *v, const struct freed *free
 		row.fields |= FIELD_HIGH;
 	}
 	if (changes & OTHER_BURST && tuning == PCP_AUTO) {
-		guess->free_count = max_int(drained->pages - (1 << free->order), 0);
+		guess->free_count = max_int(drained->most - (1 << free->order), 0);
 		row.free_count = guess->free_count;
 		row.fields |= FIELD_FREE_COUNT;
 	}
 	if (changes & OTHER_BURST && tuning == PCP_FREE_FACTOR) {
 		while (row.free_factor < FACTOR_MOST &&
-		       guess->batch << row.free_factor < drained->pages)
+		       guess->batch << row.free_factor < drained->most)
 			row.free_factor++;
 		guess->free_factor = row.free_factor;
 		row.fields |= FIELD_FREE_FACTOR;
@@ -140,9 +140,9 @@ static struct inferred change(const struct validate *v, const struct freed *free
 /* Whether a drain of `due` pages, the last entry as a whole, is the recorded one. */
 static bool is_like(const struct drained *drained, int due)
 {
-	if (due >= drained->pages)
-		return due == drained->pages || (drained->pages && drained->all);
-	return due > drained->pages - drained->last;
+	if (due > drained->most)
+		return drained->pages && drained->all;
+	return due > drained->above || due == drained->pages;
 }
 
 /* Try one set of changes; keep it in force if it explains the record. */

@@ -68,6 +68,7 @@ void validate_free(struct validate *v)
 	free(v->holders);
 	free(v->remotes);
 	free(v->asked);
+	free(v->rests);
 	free(v->depths);
 	free(v->ran);
 	free(v->highs);
@@ -112,14 +113,15 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->holders = calloc(cpus, sizeof(*v->holders));
 	v->remotes = calloc(cpus, sizeof(*v->remotes));
 	v->asked = calloc(cpus, sizeof(*v->asked));
+	v->rests = calloc(cpus, sizeof(*v->rests));
 	v->depths = calloc(cpus, sizeof(*v->depths));
 	v->ran = calloc(cpus, sizeof(*v->ran));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
 	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
-	if (!v->interrupting || !v->holders || !v->remotes || !v->asked || !v->depths || !v->ran ||
-	    !v->highs || !v->pushed || !v->pending_misses)
+	if (!v->interrupting || !v->holders || !v->remotes || !v->asked || !v->rests ||
+	    !v->depths || !v->ran || !v->highs || !v->pushed || !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		v->pending_misses[i].next = &v->pending_misses[i + 1];

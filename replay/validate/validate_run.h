@@ -61,6 +61,7 @@ struct freed {
 struct asked_drain {
 	uint64_t at; /* row of its first event, or 0 */
 	int pages, list;
+	bool resumed; /* the pieces after an interruption */
 	struct freed free;
 };
 
@@ -94,6 +95,7 @@ struct validate {
 	struct holder *holders;         /* [cpu] */
 	struct remote *remotes;         /* [cpu] */
 	struct asked_drain *asked;      /* [cpu] */
+	struct asked_drain *rests;      /* [cpu] pieces after an interruption of such a drain */
 	int *depths;                    /* [cpu] event_depth() of its last event */
 	uint64_t *ran;                  /* [cpu] row of its last event */
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses

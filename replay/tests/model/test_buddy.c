@@ -82,11 +82,43 @@ static void the_type_that_a_page_is_freed_to_decides_on_merges(void)
 	}
 }
 
+static void a_small_movable_chunk_is_captured_for_movable_requests_since_6_12(void)
+{
+	static const struct {
+		const char *kernel;
+		int wanted, freed, order;
+		bool captured;
+	} cases[] = {
+		{"5.10", MIGRATETYPE_MOVABLE, 'M', 2, false},
+		{"6.1.192", MIGRATETYPE_MOVABLE, 'M', 2, false},
+		{"6.1.192", MIGRATETYPE_MOVABLE, 'M', 4, true},
+		{"6.1.192", MIGRATETYPE_UNMOVABLE, 'U', 2, true},
+		{"6.12.19", MIGRATETYPE_MOVABLE, 'M', 2, true},
+		{"7.3", MIGRATETYPE_MOVABLE, 'M', 2, true},
+		{"7.3", MIGRATETYPE_UNMOVABLE, 'M', 2, false},
+		{"7.3", MIGRATETYPE_UNMOVABLE, 'M', 4, true},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+		struct capture capture = {
+			.order = cases[i].order, .migratetype = cases[i].wanted, .frame = NO_FRAME};
+
+		toy_new(&t, cases[i].kernel, toy_small(cases[i].freed == 'M' ? "MM" : "UU"));
+		capture.zone = t.zone;
+		t.capture = &capture;
+		toy_free_one(&t, 0, cases[i].order, (char)cases[i].freed);
+		check((capture.frame == 0) == cases[i].captured);
+		toy_free(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV2_a_page_about_to_merge_goes_to_the_tail);
 	test(TV2_single_frees_merge_to_the_top);
 	test(TV2_a_split_keeps_the_lower_half);
 	test(the_type_that_a_page_is_freed_to_decides_on_merges);
+	test(a_small_movable_chunk_is_captured_for_movable_requests_since_6_12);
 	return check_done();
 }

@@ -179,6 +179,31 @@ static void at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chun
 	}
 }
 
+/* __rmqueue_fallback of 5.10 looks for pageblocks, also for a request of two of them. */
+static void with_nofragment_5_10_claims_pageblocks_too_small_for_the_request(void)
+{
+	static const struct {
+		const char *kernel, *events, *blocks;
+	} cases[] = {
+		{"5.10", "x(0,5,4,U,M,1) x(32,5,4,U,M,1) a(-1)", "UMUM"},
+		{"6.1.192", "a(-1)", "MMMM"},
+		{"7.3", "a(-1)", "MMMM"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new_under(&t, cases[i].kernel, "nofragment:mode=always", toy_small("MMMM"));
+		toy_add_free(&t, 0, 4, 'M');
+		toy_add_free(&t, 32, 4, 'M');
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		toy_alloc(&t, 5, 'U');
+		check_text(toy_events(&t), cases[i].events);
+		check_text(toy_blocks(&t), cases[i].blocks);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV3_half_a_block_of_alike_pages_is_claimed);
@@ -187,5 +212,6 @@ int main(void)
 	test(TV5_a_chunk_of_several_blocks_changes_owner_whole);
 	test(TV11_movable_requests_steal_page_by_page);
 	test(at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chunk_on);
+	test(with_nofragment_5_10_claims_pageblocks_too_small_for_the_request);
 	return check_done();
 }

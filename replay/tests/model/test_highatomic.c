@@ -8,6 +8,8 @@
 
 #include "freerun/zone_lock_queue.h"
 
+#include <string.h>
+
 static void pages_of_the_atomic_reserve_have_their_zone_locked(void)
 {
 	static const struct {
@@ -89,6 +91,104 @@ static void before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve(
 		/* A request without the right gets the page only because the record granted it. */
 		check_text(toy_events(&t), "zl(0,4,H)");
 		check(t.pcp->counters.below_min == (cases[i].pfn != 0));
+		toy_end(&t);
+	}
+}
+
+/* The last events of a refill of 15 entries of order 2. */
+static void TVD_the_right_to_the_reserve_goes_past_an_empty_pcp(void)
+{
+	static const struct {
+		const char *kernel, *first, *list, *slow, *blocks;
+		uint64_t reserved;
+	} cases[] = {
+		{"6.18", "zl(52,2,U) zl(56,2,U) a(0)", "4 8 12 16 20 24 28 32 36 40 44 48 52 56",
+		 "zl(52,2,U) zl(56,2,U) a(0)", "HU", 512},
+		{"7.0", "zl(52,2,U) zl(56,2,U) a(0)", "4 8 12 16 20 24 28 32 36 40 44 48 52 56",
+		 "zl(52,2,U) zl(56,2,U) a(0)", "HU", 512},
+		{"7.2", "zl(52,2,U) zl(56,2,U) a(0)", "4 8 12 16 20 24 28 32 36 40 44 48 52 56",
+		 "zl(0,2,U) a(0)", "HU", 512},
+		{"7.3", "zl(0,2,U) a(0)", "", "zl(0,2,U) a(0)", "HU", 512},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int slow = 0; slow < 2; slow++) {
+			const char *wanted = slow ? cases[i].slow : cases[i].first, *events;
+			struct toy t;
+
+			toy_new(&t, cases[i].kernel,
+				(struct toy_geometry){9, 10, "UU", ZONE_DMA32});
+			t.zone->managed = 102400;
+			toy_pcp(&t, 63, 378);
+			toy_add_free(&t, 0, 10, 'U');
+			t.zone->wmark[WMARK_LOW] = t.zone->wmark[WMARK_HIGH] = slow ? 2000 : 0;
+			t.gfp_flags = GFP_HIGH | GFP_KSWAPD_RECLAIM;
+			check(toy_alloc(&t, 2, 'U') == 0);
+			events = toy_events(&t);
+			check(strlen(events) >= strlen(wanted));
+			check_text(events + strlen(events) - strlen(wanted), wanted);
+			check_text(toy_blocks(&t), slow ? cases[i].blocks : "UU");
+			check(t.zone->nr_reserved_highatomic == (slow ? cases[i].reserved : 0));
+			if (!slow)
+				check_text(toy_pcp_list(&t, 2, 'U'), cases[i].list);
+			if (wanted[3] == '0') {
+				check(t.pcp->count == 0);
+				check_text(toy_list(&t, 2, slow ? 'H' : 'U'), "4");
+				check_text(toy_list(&t, 3, slow ? 'H' : 'U'), "8");
+			}
+			toy_end(&t);
+		}
+	}
+}
+
+static void a_pcp_page_of_an_atomic_request_reserves_no_block_since_7_1(void)
+{
+	static const struct {
+		const char *kernel, *blocks;
+	} cases[] = {{"6.18", "HU"}, {"7.0", "HU"}, {"7.1", "UU"}, {"7.3", "UU"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, (struct toy_geometry){9, 10, "UU", ZONE_DMA32});
+		t.zone->managed = 102400;
+		toy_pcp(&t, 63, 378);
+		toy_free_page(&t, 8, 2);
+		t.zone->wmark[WMARK_LOW] = t.zone->wmark[WMARK_HIGH] = 2000;
+		toy_add_free(&t, 16, 4, 'U');
+		t.gfp_flags = GFP_HIGH | GFP_KSWAPD_RECLAIM;
+		check(toy_alloc(&t, 2, 'U') == 8);
+		check_text(toy_blocks(&t), cases[i].blocks);
+		toy_end(&t);
+	}
+}
+
+static void the_first_scan_takes_from_the_reserve_since_7_3(void)
+{
+	static const struct {
+		const char *kernel, *events;
+		uint32_t below_low;
+	} cases[] = {
+		{"7.2", "zl(0,2,H) a(0)", 1},
+		{"7.3", "zl(0,2,H) a(0)", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		/* All free pages are of the reserve: they count only for a request with the right.
+		 */
+		toy_new(&t, cases[i].kernel, (struct toy_geometry){9, 10, "HU", ZONE_DMA32});
+		toy_pcp(&t, 63, 378);
+		toy_add_free(&t, 0, 4, 'H');
+		t.gfp_flags = GFP_HIGH | GFP_KSWAPD_RECLAIM;
+		check(toy_alloc(&t, 2, 'U') == 0);
+		check_text(toy_events(&t), cases[i].events);
+		check(t.pcp->counters.below_low == cases[i].below_low);
+		/* Direct reclaim takes the right away. */
+		toy_add_free(&t, 512, 4, 'U');
+		t.gfp_flags = GFP_HIGH | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM;
+		check(toy_alloc(&t, 2, 'U') == 512);
 		toy_end(&t);
 	}
 }
@@ -200,6 +300,9 @@ int main(void)
 	test(pages_of_the_atomic_reserve_have_their_zone_locked);
 	test(an_atomic_high_order_request_below_low_reserves_its_block);
 	test(before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve);
+	test(TVD_the_right_to_the_reserve_goes_past_an_empty_pcp);
+	test(a_pcp_page_of_an_atomic_request_reserves_no_block_since_7_1);
+	test(the_first_scan_takes_from_the_reserve_since_7_3);
 	test(a_chunk_above_pageblock_order_is_reserved_whole_since_6_10);
 	test(before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first);
 	test(zones_a_request_may_not_use_keep_their_atomic_reserve);

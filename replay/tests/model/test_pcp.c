@@ -183,6 +183,51 @@ static void TV12_runs_of_high_order_frees_empty_the_pcp(void)
 	}
 }
 
+static void TVC_each_piece_of_an_overflow_takes_whole_entries(void)
+{
+	static const struct {
+		const char *kernel, *events, *left;
+		uint32_t lock_holds;
+	} cases[] = {
+		{"6.18", "f(2048) d(0,M)", "2048 1536 1024 512", 1},
+		{"6.19", "f(2048) d(0,M) d(512,M)", "2048 1536 1024", 2},
+		{"7.3", "f(2048) d(0,M) d(512,M)", "2048 1536 1024", 2},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, (struct toy_geometry){9, 10, "MMMMMM", ZONE_DMA32});
+		toy_pcp(&t, 63, 4096);
+		for (uint32_t pfn = 0; pfn < 2048; pfn += 512)
+			toy_free_page(&t, pfn, 9);
+		/* The fifth entry overflows the list by 100 pages: pieces of 63 and 37. */
+		toy_pcp(&t, 63, 163);
+		toy_events(&t);
+		t.pcp->counters.lock_holds = 0;
+		toy_free_page(&t, 2048, 9);
+		check_text(toy_events(&t), cases[i].events);
+		check_text(toy_pcp_list(&t, 9, 'M'), cases[i].left);
+		check(t.pcp->counters.drains == 1);
+		check(t.pcp->counters.lock_holds == cases[i].lock_holds);
+		toy_end(&t);
+	}
+}
+
+static void a_recorded_number_of_drained_pages_is_not_cut_into_pieces(void)
+{
+	const struct free_request recorded = {.drain_pages = 1024};
+	struct toy t;
+
+	toy_new(&t, "6.19", (struct toy_geometry){9, 10, "MMMMMM", ZONE_DMA32});
+	toy_pcp(&t, 63, 4096);
+	for (uint32_t pfn = 0; pfn < 2048; pfn += 512)
+		toy_free_page(&t, pfn, 9);
+	zone_free_as(t.m, 2048, 9, &recorded);
+	check_text(toy_pcp_list(&t, 9, 'M'), "2048 1536 1024");
+	toy_end(&t);
+}
+
 static void TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33(void)
 {
 	static const struct {
@@ -312,6 +357,8 @@ int main(void)
 	test(TV9_high_orders_refill_by_pages);
 	test(TV10_a_block_that_changed_owner_and_its_pcp_pages);
 	test(TV12_runs_of_high_order_frees_empty_the_pcp);
+	test(TVC_each_piece_of_an_overflow_takes_whole_entries);
+	test(a_recorded_number_of_drained_pages_is_not_cut_into_pieces);
 	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
 	test(only_2_6_kernels_know_cold_pages);
 	test(a_refill_of_the_mixed_list_goes_before_its_old_pages);

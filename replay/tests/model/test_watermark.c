@@ -120,11 +120,44 @@ static void many_boosts_at_once_are_as_many_single_ones(void)
 		}
 }
 
+static void a_boost_above_min_does_not_count_for_the_row_s_right(void)
+{
+	static const struct {
+		const char *kernel;
+		uint32_t gfp_flags;
+		bool ok;
+	} cases[] = {
+		{"5.0", GFP_HIGH | GFP_ATOMIC, false},
+		{"5.10", GFP_HIGH | GFP_ATOMIC, true},
+		{"5.10", GFP_HIGH | GFP_DIRECT_RECLAIM, false},
+		{"6.1.192", GFP_HIGH | GFP_DIRECT_RECLAIM, false},
+		{"6.1.192", GFP_HIGH, true}, /* as a later kernel says GFP_ATOMIC */
+		{"6.5", GFP_HIGH | GFP_DIRECT_RECLAIM, true},
+		{"7.3", GFP_HIGH | GFP_DIRECT_RECLAIM, true},
+		{"7.3", 0, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct request rq = {.gfp_flags = cases[i].gfp_flags};
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("UUUU"));
+		toy_add_free(&t, 0, 4, 'U');
+		t.zone->wmark[WMARK_MIN] = 10;
+		t.zone->boost = 100;
+		rq.flags = cases[i].gfp_flags & GFP_HIGH ? ALLOC_HIGH : 0;
+		check(watermark_fast(t.m, t.zone, &rq, WMARK_MIN) == cases[i].ok);
+		check(!watermark_fast(t.m, t.zone, &rq, WMARK_LOW));
+		toy_free(&t);
+	}
+}
+
 int main(void)
 {
 	test(atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20);
 	test(a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks);
 	test(a_zone_serves_requests_that_leave_its_watermark_and_its_reserve);
 	test(many_boosts_at_once_are_as_many_single_ones);
+	test(a_boost_above_min_does_not_count_for_the_row_s_right);
 	return check_done();
 }

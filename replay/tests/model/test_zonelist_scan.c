@@ -77,10 +77,37 @@ static void zone_locked_of_2_6_reports_pages_of_the_reserve(void)
 	toy_end(&t);
 }
 
+static void a_boost_wakes_kswapd_for_any_request_up_to_6_1(void)
+{
+	static const struct {
+		const char *kernel;
+		uint64_t wakes;
+	} cases[] = {{"5.10", 1}, {"6.1.192", 1}, {"6.5", 0}, {"6.12.117", 0}, {"7.3", 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("UU"));
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 3, 'U');
+		t.zone->boosted_watermark = true;
+		t.gfp_flags = 0;
+		toy_alloc(&t, 0, 'U');
+		check(t.pcp->counters.slowpath_wake_calls == cases[i].wakes);
+		check(t.zone->boosted_watermark == !cases[i].wakes);
+		t.gfp_flags = GFP_KSWAPD_RECLAIM;
+		toy_alloc(&t, 0, 'U');
+		check(t.pcp->counters.slowpath_wake_calls == 1);
+		check(!t.zone->boosted_watermark);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp);
 	test(zone_locked_with_nothing_found_ended_with_5_0);
 	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
+	test(a_boost_wakes_kswapd_for_any_request_up_to_6_1);
 	return check_done();
 }

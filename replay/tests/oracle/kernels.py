@@ -26,6 +26,7 @@ class Kernel:
     free_high: bool = True  # frees of orders 1..3 in a row empty the lists
     free_high_bias: bool = True  # ... later, by half of high_min
     decay_in_batches: bool = True
+    overflow_in_batches: bool = False  # with the zone lock dropped between
     drain_all_in_pieces: bool = True
     drain_all_by_caller: bool = True  # or on each CPU by itself
     cold_pages: bool = False  # __GFP_COLD takes the tail
@@ -55,11 +56,16 @@ class Kernel:
     # Watermarks and reserves.
     watermark: Literal["2.6", "harder", "graded"] = "graded"
     unusable: Literal["cma", "reserved", "free highatomic"] = "free highatomic"
+    unboosted_by: Literal["ATOMIC", "HIGH"] = "HIGH"  # who ignores the boost above the min mark
     below_high: bool = True
     highatomic_reserve: bool = True
     highatomic_needs_high: bool = True  # the right needs __GFP_HIGH too
     highatomic_whole_percent: bool = True  # no reserve in zones below 100 pageblocks
     highatomic_by_order: bool = True  # chunks above a pageblock count with all their blocks
+    # Whose pageblock the reserve gets: any with the right; past the lists; that and below low
+    highatomic_grows: Literal["any", "buddy", "buddy below low"] = "any"
+    highatomic_refills: bool = True  # a request with the right refills its empty list
+    highatomic_at_once: bool = False  # the right is there above the low mark, too
     highatomic_last: bool = True  # the reserve is the last resort of what cannot sleep
     harder_any_order: bool = False  # single pages may come from the reserve too
 
@@ -72,11 +78,11 @@ class Kernel:
 
 
 _V618 = Kernel("6.18")
-_V619 = replace(_V618, name="6.19")
+_V619 = replace(_V618, name="6.19", overflow_in_batches=True)
 _V70 = replace(_V619, name="7.0")
-_V71 = replace(_V70, name="7.1")
+_V71 = replace(_V70, name="7.1", highatomic_grows="buddy", highatomic_refills=False)
 _V72 = replace(_V71, name="7.2")
-_V73 = replace(_V72, name="7.3")
+_V73 = replace(_V72, name="7.3", highatomic_grows="buddy below low", highatomic_at_once=True)
 _V612_117 = replace(_V618, name="6.12.117", free_high_bias=False, claim_tests_list_type=False)
 _V617 = replace(_V618, name="6.17", decay_in_batches=False)
 _V612_19 = replace(
@@ -110,6 +116,7 @@ _V61_192 = replace(
     name="6.1.192",
     thp_lists=2,
     free_factor_max=5,
+    unboosted_by="ATOMIC",
     highatomic_needs_high=True,
     highatomic_last=True,
     drain_all_in_pieces=True,
@@ -127,13 +134,19 @@ _V514 = replace(
     merge_guard="isolate",
     zone_locked_by="core",
 )
-_V510 = replace(_V514, name="5.10", pcp_max_order=0, thp_lists=0, tuning="fixed")
+_V510 = replace(
+    _V514,
+    name="5.10",
+    pcp_max_order=0,
+    thp_lists=0,
+    tuning="fixed",
+    nofragment_any_order=True,
+)
 _V50 = replace(
     _V510,
     name="5.0",
     moved_block_to="head",
     nofragment="never",
-    nofragment_any_order=True,
     boost="always",
     cma_balance=False,
     cma_needs_right=False,

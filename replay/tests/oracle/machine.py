@@ -207,14 +207,26 @@ class Zone:
             return True
         return self.kernel.thp_lists > 0 and order == self.thp_order
 
-    def rmqueue(self, cpu: int, want: Want, rights: Rights) -> int | None:
+    def rmqueue(
+        self, cpu: int, want: Want, rights: Rights, *, below_low: bool = False
+    ) -> int | None:
         """One chunk, from the CPU's lists or from the buddy lists."""
         self.used_by(cpu)
+        grows = rights.highatomic or (rights.harder and want.order > 0)
+        grows &= self.kernel.highatomic_reserve
         if self.pcp_order(want.order):
-            pfn = self.pcps[cpu].alloc(want)
+            refills = self.kernel.highatomic_refills or not rights.highatomic
+            pfn = self.pcps[cpu].alloc(want, refills=refills)
+            if pfn is not None and grows and self.kernel.highatomic_grows == "any":
+                self.reserve_highatomic(pfn, want.order)
             if pfn is not None or not self.kernel.pcp_miss_tries_buddy:
                 return pfn
-        return self._rmqueue_buddy(want, rights)
+        pfn = self._rmqueue_buddy(want, rights)
+        if self.kernel.highatomic_grows == "buddy below low":
+            grows &= below_low
+        if pfn is not None and grows:
+            self.reserve_highatomic(pfn, want.order)
+        return pfn
 
     def _rmqueue_buddy(self, want: Want, rights: Rights) -> int | None:
         if rights.highatomic or (rights.harder and self._harder_takes_reserve(want.order)):
@@ -517,7 +529,8 @@ class Machine:
         rights = request.preferred.watermark.slow_rights(request.gfp, request.order)
         always = self.nofragment == "always"
         nofragment = self._first_pass_nofragment(request)
-        found = self._scan(request, "low", Rights(), nofragment=nofragment)
+        first = request.preferred.watermark.first_rights(request.gfp, request.order)
+        found = self._scan(request, "low", first, nofragment=nofragment)
         if found is None:
             request.preferred.count("below_low")
             found = self._scan(request, "min", rights, nofragment=always)
@@ -553,10 +566,9 @@ class Machine:
                 break
             if not self._admits(zone, request, mark, rights):
                 continue
-            pfn = zone.rmqueue(request.cpu, self._want(request, nofragment=nofragment), rights)
+            want = self._want(request, nofragment=nofragment)
+            pfn = zone.rmqueue(request.cpu, want, rights, below_low=mark != "low")
             if pfn is not None:
-                if self._reserves(request, rights):
-                    zone.reserve_highatomic(pfn, request.order)
                 return zone, pfn
         if first_pass_only:
             request.preferred.count("nofragment_retries")
@@ -590,11 +602,6 @@ class Machine:
         request = self._request(cpu, order, kind, gfp, self.geometry.cpu_nodes[cpu])
         for zone in request.zonelist:
             self._admits(zone, request, "high", Rights())
-
-    def _reserves(self, request: Request, rights: Rights) -> bool:
-        if not self.kernel.highatomic_reserve:
-            return False
-        return rights.highatomic or (rights.harder and request.order > 0)
 
 
 def highest_zone(gfp: frozenset[str]) -> str:

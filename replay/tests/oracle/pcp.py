@@ -264,8 +264,8 @@ class Pcp:
 
     # Allocation
 
-    def alloc(self, want: Want) -> int | None:
-        """The first page of the list, which is refilled if it is empty."""
+    def alloc(self, want: Want, *, refills: bool = True) -> int | None:
+        """The first page of the list, which is refilled if it is empty and the request may."""
         self.tuning.on_alloc()
         self.zone.used_by(self.cpu)
         entries = self.lists[self.index_of(want.order, want.migratetype)]
@@ -273,8 +273,10 @@ class Pcp:
             return self._alloc_mixed(entries, want)
         if entries:
             self.zone.count("pcp_hits")
-        else:
+        elif refills:
             self._refill(entries, want)
+        else:
+            self.tuning.refill(want.order)
         if not entries:
             return None
         return self._take(entries, entries[-1 if want.cold else 0], want)
@@ -324,7 +326,10 @@ class Pcp:
         pages = self.tuning.overflow(order)
         if pages:
             self.zone.count("drains")
-            self.zone.count("drain_pages", self.drain(pages, index))
+            step = self.batch if self.kernel.overflow_in_batches else pages
+            while pages > 0 and self.count:
+                self.zone.count("drain_pages", self.drain(min(pages, step), index))
+                pages -= step
             self.zone.recheck_below_high()
 
     def drain(self, pages: int, first: int) -> int:

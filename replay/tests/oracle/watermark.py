@@ -38,6 +38,17 @@ class Graded:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
+    @staticmethod
+    def atomic(gfp: frozenset[str]) -> bool:
+        """__GFP_ATOMIC, or what 6.3 and later have in its place."""
+        return "ATOMIC" in gfp or ("HIGH" in gfp and "DIRECT_RECLAIM" not in gfp)
+
+    def first_rights(self, gfp: frozenset[str], order: int) -> Rights:
+        """Rights of a request that asks for zones above their low mark."""
+        if not self.kernel.highatomic_at_once:
+            return Rights()
+        return Rights(highatomic=self.slow_rights(gfp, order).highatomic)
+
     def slow_rights(self, gfp: frozenset[str], order: int) -> Rights:
         """Rights of a request that found every zone below its low mark."""
         non_block = "DIRECT_RECLAIM" not in gfp and "NOMEMALLOC" not in gfp
@@ -45,7 +56,7 @@ class Graded:
         needs_high = self.kernel.highatomic_needs_high
         return Rights(
             high=high,
-            unboosted=high,
+            unboosted=self.atomic(gfp) if self.kernel.unboosted_by == "ATOMIC" else high,
             non_block=non_block,
             highatomic=non_block and order > 0 and (high or not needs_high),
         )

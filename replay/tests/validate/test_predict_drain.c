@@ -128,6 +128,37 @@ static void a_drained_chunk_of_several_pageblocks_sets_the_type_of_each(void)
 	validate_free(v);
 }
 
+static void a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* 16 pages overflow: 14 of them, in pieces of 2. The interrupt's page stays on the list. */
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
+		FREE(0, 518, 0),           FREE(0, 520, 0),           FREE(0, 522, 0),
+		FREE(0, 524, 0),           FREE(0, 526, 0),           FREE(0, 528, 0),
+		FREE(0, 530, 0),           FREE(0, 532, 0),           FREE(0, 534, 0),
+		FREE(0, 536, 0),           FREE(0, 538, 0),           FREE(0, 540, 0),
+		FREE(0, 542, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE), DRAIN(0, 518, 0, MOVABLE), FREE_IN_SOFTIRQ(0, 700, 0),
+		DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE), DRAIN(0, 524, 0, MOVABLE),
+		DRAIN(0, 526, 0, MOVABLE), DRAIN(0, 528, 0, MOVABLE), DRAIN(0, 530, 0, MOVABLE),
+		DRAIN(0, 532, 0, MOVABLE), DRAIN(0, 534, 0, MOVABLE), DRAIN(0, 536, 0, MOVABLE),
+		DRAIN(0, 538, 0, MOVABLE), ALLOC(0, 700, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 14 &&
+	      decision_count(v, DECISION_DRAIN).exact == 14);
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(decision_count(v, DECISION_ALLOC).exact == 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
+	validate_free(v);
+	v = VALIDATED(chunks, events, .kernel = "6.18", .pcp_batch = 2);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 0);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each);
@@ -135,5 +166,6 @@ int main(void)
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
 	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
+	test(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them);
 	return check_done();
 }
