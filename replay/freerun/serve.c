@@ -34,6 +34,11 @@ int serve_init(struct serve *s, struct model *model, struct anomalies anomalies,
 		return ret;
 	s->pages.is_shared = is_shared;
 	s->pages.self = s;
+	if (model->kernel->coalesced_frees) {
+		s->runs = calloc((size_t)model->nr_cpus, sizeof(*s->runs));
+		if (!s->runs)
+			return fail(err, ENOMEM, "no memory for %d CPUs", model->nr_cpus);
+	}
 	owner->ops->alloc_batch(owner, &batch);
 	if (batch.order && alloc_batches_new(&s->alloc_batches, model, &batch, err))
 		return -ENOMEM;
@@ -44,6 +49,7 @@ void serve_free(struct serve *s)
 {
 	alloc_batches_free(s->alloc_batches);
 	huge_free(s->huge);
+	free(s->runs);
 	page_map_free(&s->pages);
 }
 
@@ -215,6 +221,8 @@ static void emit_failure(struct serve *s, const struct waiting *e)
 
 void serve_request(struct serve *s, struct waiting *e)
 {
+	if (s->runs && serve_contig_free(s, e))
+		return;
 	if (s->undone_at == s->at && e->kind != EVENT_KIND_ALLOC) {
 		serve_emit_free(s, e);
 		return;

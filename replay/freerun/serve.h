@@ -27,6 +27,11 @@ struct request_facts {
 };
 extern const struct request_facts no_facts;
 
+/* Recorded pages that are freed together, after the mm_page_free of the last one. */
+struct contig_run {
+	uint32_t first, pages; /* frames */
+};
+
 struct serve {
 	struct model *model;
 	struct page_map pages;
@@ -42,6 +47,7 @@ struct serve {
 	uint32_t captured[SERVE_CAPTURED_MAX]; /* recorded frames of blocks that were captured */
 	int nr_captured;
 	uint64_t nr_awaiting_alloc; /* pages taken without an event so far */
+	struct contig_run *runs;    /* [cpu] NULL: the row frees each page by itself */
 };
 
 /* Prepare to serve requests from `model`. -ENOMEM. */

@@ -4,6 +4,7 @@
  *
  *   serve.c           the interface; allocs
  *   serve_free.c      frees
+ *   serve_contig_free.c contiguous pages that are freed together
  *   serve_huge.c      tries of a fault that asks for a huge page
  *   serve_inferred.c  inferred rows
  */
@@ -33,6 +34,11 @@ void serve_settle(struct serve *s, const struct waiting *e, uint32_t head);
 void serve_make_free(struct serve *s, const struct waiting *e);
 /* Run a free, and write the rows ROW_*. */
 void serve_commit_free(struct serve *s, const struct waiting *e, int rows);
+/*
+ * A request of a row that frees contiguous pages together. Returns whether it is the free of such a
+ * page, and done; ends the CPU's run of such pages if it does not continue it.
+ */
+bool serve_contig_free(struct serve *s, const struct waiting *e);
 /* mm_page_free_batched: the free of a page of a batch, or one whose mm_page_free was lost. */
 void serve_free_batched(struct serve *s, struct waiting *e);
 /* Write the event of a free that has no effect: of a batch, or undone. */

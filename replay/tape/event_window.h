@@ -31,6 +31,8 @@ struct window_event {
 	bool batched; /* free: takes effect later; free_batched: has its free */
 	bool taken;   /* the model has already played it */
 	bool exact;   /* a taken alloc was predicted right */
+	bool judged;  /* free: of a run of pages that were, or were not, freed together */
+	uint16_t run; /* free: number of pages freed together with this last one; else 0 */
 };
 
 /*

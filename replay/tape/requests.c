@@ -16,7 +16,9 @@ int requests_init(struct requests *q, const struct model *model, struct anomalie
 	*q = (struct requests){.model = model, .zone = &model->zones[0], .anomalies = anomalies};
 	q->ring = calloc((size_t)NR_CHUNKS * REQUESTS_CHUNK, sizeof(*q->ring));
 	q->latest = malloc(sizeof(*q->latest) << HASH_BITS);
-	if (!q->ring || !q->latest) {
+	if (model->kernel->coalesced_frees)
+		q->on_cpu = calloc((size_t)model->nr_cpus, sizeof(*q->on_cpu));
+	if (!q->ring || !q->latest || (model->kernel->coalesced_frees && !q->on_cpu)) {
 		requests_free(q);
 		return fail(err, ENOMEM, "no memory for %d waiting requests", REQUESTS_WINDOW);
 	}
@@ -29,6 +31,7 @@ void requests_free(struct requests *q)
 {
 	free(q->ring);
 	free(q->latest);
+	free(q->on_cpu);
 	*q = (struct requests){0};
 }
 
@@ -63,6 +66,18 @@ static struct waiting *find_free(const struct requests *q, uint32_t frame, uint6
 		free = e->older;
 	}
 	return NULL;
+}
+
+/* Request `number` arrives: it may continue the frees of contiguous pages by a task. */
+static void join(struct requests *q, const struct waiting *e, uint64_t number)
+{
+	uint32_t *on_cpu = &q->on_cpu[e->moment.cpu], age = (uint32_t)number - (*on_cpu - 1);
+	struct waiting *last = *on_cpu && age < REQUESTS_WINDOW ? request(q, number - age) : NULL;
+
+	*on_cpu = (uint32_t)number + 1;
+	if (last && last->kind == EVENT_KIND_FREE && e->kind == EVENT_KIND_FREE && !last->order &&
+	    !e->order && last->moment.pid == e->moment.pid && last->frame + 1 == e->frame)
+		last->joins = true;
 }
 
 /* A row that cannot be a request. */
@@ -186,7 +201,7 @@ static inline __attribute__((always_inline)) bool read_row(struct requests *q, s
 	e->at = (uint32_t)(at + i);
 	e->kind = (uint8_t)kind;
 	e->migratetype = valid->migratetype >> row & 1 ? c->migratetype[i] : NR_MIGRATETYPE;
-	e->batched = false;
+	e->batched = e->joins = false;
 	if (kind == EVENT_KIND_ALLOC ? e->migratetype >= NR_MIGRATETYPE : pfn == UINT64_MAX) {
 		refuse(q, c, at, i, ANOMALY_KIND_BAD_EVENT);
 		return false;
@@ -220,6 +235,8 @@ static inline __attribute__((always_inline)) bool read_row(struct requests *q, s
 			e->order = first->order;
 		}
 	}
+	if (q->on_cpu)
+		join(q, e, number);
 	return true;
 }
 

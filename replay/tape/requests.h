@@ -31,7 +31,10 @@ struct waiting {
 	uint32_t at; /* low 32 bits of the row of `event`; requests are less than 2^32 rows apart */
 	uint8_t kind; /* EVENT_KIND_ALLOC, _FREE or _FREE_BATCHED */
 	uint8_t order, migratetype;
-	bool batched; /* free: takes effect later; free_batched: has its free */
+	bool batched : 1; /* free: takes effect later; free_batched: has its free */
+	/* free, if the row coalesces frees: the next request of the CPU is the task's free of the
+	 * next page */
+	bool joins : 1;
 };
 _Static_assert(sizeof(struct waiting) == 32, "two to a cache line");
 
@@ -41,6 +44,7 @@ struct requests {
 	struct anomalies anomalies;
 	struct waiting *ring; /* the last REQUESTS_WINDOW, and the due chunk */
 	uint32_t *latest;     /* [hash of a frame] number of the free that heads the list */
+	uint32_t *on_cpu;     /* [cpu] number of its latest request, + 1; NULL: nothing joins */
 	uint64_t arrived, done;
 	uint64_t last_ts;
 	uint64_t failures; /* arrived allocs that failed in the record */

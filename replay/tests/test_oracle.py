@@ -518,7 +518,28 @@ def test_13_reserve_pages_leaked_in_2_6_32(kernel: str, drained: str, landed: st
     assert free_lists(machine) == {landed: [100]}
 
 
-# 6.19 to 7.3: vectors C and D
+# 6.19 to 7.3: vectors A, C and D
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("7.1", {"M": [10, 9, 8, 7, 6, 5, 4, 3, 2, 1]}),
+        ("7.2", {"M": [10, 1], "4": [8, 2], "7": [4]}),
+        ("7.3", {"M": [10, 1], "4": [8, 2], "7": [4]}),
+    ],
+)
+def test_a_contiguous_pages_are_freed_as_aligned_blocks(
+    kernel: str, expected: dict[str, list[int]]
+) -> None:
+    settings = replace(untuned(batch=63, high=378), alloc_factor=5)
+    machine = toy(kernel, "MM", pcp=settings, geometry=X86_64)
+    machine.free_contiguous(0, 1, 10)
+    assert events_text(machine) == " ".join(f"f({pfn})" for pfn in range(1, 11))
+    assert pcp_lists(machine) == expected
+    pcp = machine.zones[0].pcps[0]
+    assert (pcp.count, pcp.free_count, pcp.alloc_factor) == (10, 10, 0)
+    assert not pcp.prev_free_high_order
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/buddy.h"
-#include "validate_run.h"
+#include "predict.h"
 
 enum { INTERRUPT_MAX = 8192 }; /* most events of an interrupt */
 #define LOCK_NS    200000ull   /* ns from a zone's lock to the release of the PCP's lock */
@@ -26,7 +26,7 @@ static enum next_event next_event_of_free(const struct validate *v, const struct
 	const struct window_event *next;
 
 	if (v->next_events.bits)
-		return next_event_of(&v->next_events, free->at);
+		return next_event_of(&v->next_events, first_row(v, free));
 	next = window_find_frame(&v->window, free, free->frame);
 	return next ? next_event_by_kind(next->kind) : NEXT_NONE;
 }
@@ -195,7 +195,8 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 	if (drain_comes(v, free, attempt, zone) && next_event_of_free(v, free) != NEXT_FROM_PCP)
 		return REMOTE_COMES;
 	/* For any holder: a page that leaves the free lists next was on no PCP list. */
-	return v->next_events.bits && next_event_of(&v->next_events, free->at) == NEXT_FROM_BUDDY
+	return v->next_events.bits &&
+			       next_event_of(&v->next_events, first_row(v, free)) == NEXT_FROM_BUDDY
 		       ? REMOTE_HELD
 		       : REMOTE_NONE;
 }

@@ -6,6 +6,7 @@
  *   predict_refill.c      a refill, or one page past the PCP
  *   predict_alloc.c       the page of an alloc
  *   predict_free.c        a free, and whether it drains the PCP
+ *   predict_contig_free.c contiguous pages that are freed together
  *   predict_drain.c       the pages of a drain, and the vmstat worker
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_list_order.c  the zone that served a request
@@ -61,6 +62,25 @@ struct request request_of(const struct model *m, const struct window_event *allo
  * page first: otherwise the alloc would get another page.
  */
 void settle_interrupted(struct validate *v, const struct window_event *event);
+
+/* predict_free.c */
+
+/* The drain that follows a free, or NULL. */
+struct window_event *following_drain(const struct validate *v, const struct window_event *event,
+				     const struct zone *zone);
+
+/* predict_contig_free.c */
+
+/*
+ * The free of a page that may be one of several contiguous ones, freed together: since 7.2 each
+ * page has its mm_page_free first, then they are freed as blocks (__free_contig_range).
+ */
+void predict_contig_free(struct validate *v, struct window_event *event);
+/* Row of the mm_page_free of a free's first page. */
+static inline uint64_t first_row(const struct validate *v, const struct window_event *free)
+{
+	return free->run ? row_of(v, v->pushed[free->frame]) : free->at;
+}
 
 /* predict_refill.c */
 

@@ -4,15 +4,21 @@
 #include "model/buddy.h"
 #include "model/min_max.h"
 
-/* The drain that follows an event, or NULL. */
-static struct window_event *
-following_drain(const struct validate *v, const struct window_event *event, const struct zone *zone)
+/* Whether a drain follows an earlier block of the pages that were freed together. */
+static bool is_of_earlier_block(const struct window_event *event, const struct window_event *drain)
+{
+	return event->run && drain->kind == EVENT_KIND_PCPU_DRAIN && drain->taken;
+}
+
+struct window_event *following_drain(const struct validate *v, const struct window_event *event,
+				     const struct zone *zone)
 {
 	struct window_event *next = window_next(&v->window, event);
 	int within = INTERRUPT_WITHIN;
 
 	/* An interrupt may have run between. */
-	while (next && within-- && event_depth(next) > event_depth(event))
+	while (next && within-- &&
+	       (event_depth(next) > event_depth(event) || is_of_earlier_block(event, next)))
 		next = window_next(&v->window, next);
 	if (!next || event_depth(next) > event_depth(event) ||
 	    next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != event->pid ||
@@ -172,7 +178,7 @@ static void note_pushed(struct validate *v, const struct window_event *event)
 {
 	uint64_t *word = &v->interrupting[event->frame / 64], bit = 1ull << event->frame % 64;
 
-	v->pushed[event->frame] = (uint32_t)event->at;
+	v->pushed[event->frame] = (uint32_t)first_row(v, event);
 	*word = interrupts_holder(v, event) ? *word | bit : *word & ~bit;
 }
 

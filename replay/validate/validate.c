@@ -4,7 +4,7 @@
 #include "model/clock.h"
 #include "model/memory.h"
 #include "model/model_check.h"
-#include "validate_run.h"
+#include "predict.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -289,6 +289,8 @@ static void run_event_free(struct validate *v, struct window_event *event)
 	v->capture = capture;
 	if (event->kind == EVENT_KIND_PCPU_DRAIN)
 		predict_drain(v, event);
+	else if (v->m->kernel->coalesced_frees && !event->order)
+		predict_contig_free(v, event);
 	else
 		predict_free(v, event);
 	v->capture = NULL;

@@ -73,6 +73,7 @@ class Kernel:
     zone_locked_by: Literal["core", "smallest"] = "smallest"
     zone_locked_without_page: bool = False
     free_twice: bool = False  # an order-0 free is traced twice
+    contiguous_frees: Literal["page by page", "as blocks"] = "page by page"
     batch_prepares: bool = True  # a batch traces mm_page_free for all its pages first
     isolated_in_batch: Literal["as others", "at once", "untraced"] = "untraced"
 
@@ -81,7 +82,7 @@ _V618 = Kernel("6.18")
 _V619 = replace(_V618, name="6.19", overflow_in_batches=True)
 _V70 = replace(_V619, name="7.0")
 _V71 = replace(_V70, name="7.1", highatomic_grows="buddy", highatomic_refills=False)
-_V72 = replace(_V71, name="7.2")
+_V72 = replace(_V71, name="7.2", contiguous_frees="as blocks")
 _V73 = replace(_V72, name="7.3", highatomic_grows="buddy below low", highatomic_at_once=True)
 _V612_117 = replace(_V618, name="6.12.117", free_high_bias=False, claim_tests_list_type=False)
 _V617 = replace(_V618, name="6.17", decay_in_batches=False)

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Contiguous pages that are freed together, as blocks: since 7.2. */
+#include "short_tape.h"
+
+static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+
+/* The order of a page's entry on a PCP list, or -1. */
+static int entry_order(struct validate *v, uint64_t pfn)
+{
+	const struct model *m = validate_model(v);
+	const struct frame *f = &m->frames[pfn_frame(m, pfn)];
+
+	return f->state == FRAME_PCP ? f->order : -1;
+}
+
+static void TVB_a_stack_comes_back_as_one_block(void)
+{
+	static const struct row events[] = {
+		FREE(0, 512, 0), FREE(0, 513, 0),           FREE(0, 514, 0),
+		FREE(0, 515, 0), ALLOC(0, 512, 2, MOVABLE),
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct validate *v =
+			VALIDATED(chunks, events, .kernel = i ? "7.2" : "7.1", .pcp_batch = 63);
+
+		check(decision_count(v, DECISION_ALLOC).nr == 1);
+		check(decision_count(v, DECISION_ALLOC).exact == (uint64_t)i);
+		validate_free(v);
+	}
+}
+
+static void TVA_a_run_is_freed_as_aligned_blocks(void)
+{
+	static const struct row events[] = {
+		FREE(0, 513, 0), FREE(0, 514, 0), FREE(0, 515, 0),           FREE(0, 516, 0),
+		FREE(0, 517, 0), FREE(0, 518, 0), FREE(0, 519, 0),           FREE(0, 520, 0),
+		FREE(0, 521, 0), FREE(0, 522, 0), ALLOC(0, 516, 2, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+
+	check(decision_count(v, DECISION_ALLOC).exact == 1);
+	check(entry_order(v, 513) == 0 && entry_order(v, 514) == 1);
+	check(entry_order(v, 520) == 1 && entry_order(v, 522) == 0);
+	validate_free(v);
+}
+
+static void pages_freed_one_by_one_come_back_one_by_one(void)
+{
+	static const struct row events[] = {
+		FREE(0, 512, 0), FREE(0, 513, 0),           FREE(0, 514, 0),
+		FREE(0, 515, 0), ALLOC(0, 515, 0, MOVABLE), ALLOC(0, 514, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+
+	check(decision_count(v, DECISION_ALLOC).exact == 2);
+	check(entry_order(v, 512) == 0 && entry_order(v, 513) == 0);
+	validate_free(v);
+}
+
+static void the_pages_of_a_split_block_are_freed_together(void)
+{
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 5, MOVABLE),
+		ALLOC(0, 2048, 5, MOVABLE),
+		FREE(0, 2052, 0),
+		FREE(0, 2053, 0),
+		FREE(0, 2054, 0),
+		FREE(0, 2055, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+
+	check(entry_order(v, 2052) == 2);
+	validate_free(v);
+}
+
+static void two_runs_side_by_side_are_told_apart_by_a_later_event(void)
+{
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 513, 0), FREE(0, 514, 0),
+		FREE(0, 515, 0),           FREE(0, 516, 0), FREE(0, 517, 0),
+		FREE(0, 518, 0),           FREE(0, 519, 0), ALLOC(0, 516, 2, MOVABLE),
+		ALLOC(0, 512, 2, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+
+	check(decision_count(v, DECISION_ALLOC).exact == 2);
+	validate_free(v);
+}
+
+static void the_drain_of_a_block_comes_before_the_next_block(void)
+{
+	/* High is 16: the fourth pair overflows it. The fifth pair stays. */
+	static const struct row events[] = {
+		FREE(0, 1024, 3), FREE(0, 514, 0),           FREE(0, 515, 0),
+		FREE(0, 516, 0),  FREE(0, 517, 0),           FREE(0, 518, 0),
+		FREE(0, 519, 0),  FREE(0, 520, 0),           FREE(0, 521, 0),
+		FREE(0, 522, 0),  DRAIN(0, 520, 1, MOVABLE), ALLOC(0, 514, 1, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 2);
+
+	check(decision_count(v, DECISION_ALLOC).exact == 1);
+	check(entry_order(v, 516) == 2 && entry_order(v, 522) == 0);
+	validate_free(v);
+}
+
+int main(void)
+{
+	test(TVB_a_stack_comes_back_as_one_block);
+	test(TVA_a_run_is_freed_as_aligned_blocks);
+	test(pages_freed_one_by_one_come_back_one_by_one);
+	test(the_pages_of_a_split_block_are_freed_together);
+	test(two_runs_side_by_side_are_told_apart_by_a_later_event);
+	test(the_drain_of_a_block_comes_before_the_next_block);
+	return check_done();
+}
