@@ -73,6 +73,7 @@ class RunOptions(TypedDict, total=False):
     pageblock_order: Required[int]
     watermark_boost_factor: int  # vm.watermark_boost_factor; 15000
     compaction_proactiveness: int  # vm.compaction_proactiveness; 20
+    defrag_mode: int  # vm.defrag_mode; 0
     known_pages: int  # of the tape's pageblocks; 0. Zones that span much more are refused
     percpu_pagelist_high_fraction: int  # vm.percpu_pagelist_high_fraction; 0
     interval_ns: int  # interval of the tables over time; 1 s

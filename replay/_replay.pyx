@@ -133,6 +133,7 @@ cdef dict RUN = {
     "pageblock_order": REQUIRED,
     "watermark_boost_factor": 15000,
     "compaction_proactiveness": 20,
+    "defrag_mode": 0,
     "percpu_pagelist_high_fraction": 0,
     "known_pages": 0,
     "interval_ns": 1_000_000_000,
@@ -164,8 +165,12 @@ cdef dict keywords(dict given, dict known):
 
 cdef list mainline_spec(dict given):
     """The SPEC that gives mainline the sysctls of the tape."""
-    boost, proactiveness = given["watermark_boost_factor"], given["compaction_proactiveness"]
-    return [f"mainline:boost_factor={boost},proactiveness={proactiveness}".encode()]
+    params = {
+        "boost_factor": given["watermark_boost_factor"],
+        "proactiveness": given["compaction_proactiveness"],
+        "defrag_mode": given["defrag_mode"],
+    }
+    return [f"mainline:{','.join(f'{name}={value}' for name, value in params.items())}".encode()]
 
 
 cdef class Machine:

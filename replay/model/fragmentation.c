@@ -38,19 +38,37 @@ int fragmentation_score_zone(const struct model *m, const struct zone *zone)
 	return pages ? (int)((pages - suitable) * 100 / pages) : 0;
 }
 
-int fragmentation_score_node(const struct model *m, int node)
+static uint64_t node_present(const struct model *m, int node)
 {
 	uint64_t present = 0;
-	int score = 0;
 
 	for (int i = 0; i < m->nr_zones; i++)
 		present += m->zones[i].node == node ? m->zones[i].present : 0;
-	for (int i = 0; i < m->nr_zones; i++) {
-		const struct zone *zone = &m->zones[i];
-		uint64_t weighed = zone->present * (uint64_t)fragmentation_score_zone(m, zone);
+	return present;
+}
 
-		score += zone->node == node ? (int)(weighed / (present + 1)) : 0;
-	}
+static int weighed_score(const struct model *m, const struct zone *zone, uint64_t present)
+{
+	uint64_t score = (uint64_t)fragmentation_score_zone(m, zone);
+
+	return (int)(zone->present * score / (present + 1));
+}
+
+int proactive_score_zone(const struct model *m, const struct zone *zone)
+{
+	if (!m->kernel->proactive_weighed)
+		return fragmentation_score_zone(m, zone);
+	return weighed_score(m, zone, node_present(m, zone->node));
+}
+
+int fragmentation_score_node(const struct model *m, int node)
+{
+	uint64_t present = node_present(m, node);
+	int score = 0;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == node)
+			score += weighed_score(m, &m->zones[i], present);
 	return score;
 }
 
@@ -72,6 +90,13 @@ struct score_marks score_marks(const struct kernel *kernel, int proactiveness)
 	return marks;
 }
 
+int64_t compact_gap(const struct model *m, int order)
+{
+	int64_t gap = 2ll << order, most = m->kernel->compact_gap_max;
+
+	return most && gap > most ? most : gap;
+}
+
 enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
 				 int class_zone)
 {
@@ -86,7 +111,7 @@ enum compact_suits compact_suits(const struct model *m, const struct zone *zone,
 
 	if (watermark_ok_of(m, zone, zone_free_for(m, zone, order), &rq, mark))
 		return COMPACT_SERVES;
-	mark += 2ll << order;
+	mark += compact_gap(m, order);
 	if (order > PCP_MAX_ORDER)
 		mark += zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
 	rq.order = 0;

@@ -13,8 +13,19 @@ enum { EXTFRAG_THRESHOLD = 500 }; /* vm.extfrag_threshold */
 /* __fragmentation_index: 0 for lack of memory to 1000 for fragmentation, -1000 if none. */
 int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order);
 
+/*
+ * compact_gap: free pages above the mark that compaction needs for its targets. Twice the order's,
+ * since 7.2 at most 32.
+ */
+int64_t compact_gap(const struct model *m, int order);
+
 /* fragmentation_score_zone: the share of free memory in less than a pageblock, 0 to 100. */
 int fragmentation_score_zone(const struct model *m, const struct zone *zone);
+/*
+ * The score of a zone in a proactive run: 5.10 weighs it by the zone's share of the node's present
+ * pages (__compact_finished).
+ */
+int proactive_score_zone(const struct model *m, const struct zone *zone);
 /* fragmentation_score_node: the scores of its zones, weighted by their present pages. */
 int fragmentation_score_node(const struct model *m, int node);
 

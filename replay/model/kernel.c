@@ -87,20 +87,17 @@
 #define KERNEL_6_19 KERNEL_6_18, .overflow_pieces = true
 
 #define KERNEL_7_0                                                                                 \
-	KERNEL_6_19, .kswapd_hopeless = KSWAPD_HOPELESS_BALANCED, .slow_path = SLOW_PATH_ONE_SCAN
+	KERNEL_6_19, .kswapd_hopeless = KSWAPD_HOPELESS_BALANCED, .noretry_reclaims = true
 
 #define KERNEL_7_1                                                                                 \
 	KERNEL_7_0, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY, .highatomic_refills = false
 
 #define KERNEL_7_2                                                                                 \
 	KERNEL_7_1, .coalesced_frees = true, .compact_gap_max = 32,                                \
-		.compact_source = COMPACT_SOURCE_BY_ORDER,                                         \
-		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS,                                      \
-		.defrag_promotes = DEFRAG_PROMOTES_BLOCK
+		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS
 
 #define KERNEL_7_3                                                                                 \
-	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true,  \
-		.defrag_promotes = DEFRAG_PROMOTES_TURN
+	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true
 
 /* Oldest first. */
 #define FOR_EACH_ROW(X)                                                                            \
@@ -166,8 +163,8 @@ const struct feature features[] = {
  * halfway between 6.1.0 and 6.1.192. The sources of 2.6.34 to 4.3 and of 4.4 to 4.19 were not read;
  * these releases use the nearest row. Of 6.19, 7.0 and 7.1 only the functions and types in the
  * images were seen. Where these do not date a change between 6.18 and 7.2, the row has the date of
- * the patch (slow_path, highatomic_reserve, highatomic_refills), or else 7.2 has the change
- * (compact_gap_max, compact_source, defrag_promotes).
+ * the patch (noretry_reclaims, highatomic_reserve, highatomic_refills), or else 7.2 has the change
+ * (compact_gap_max).
  */
 static const struct {
 	int release[3];

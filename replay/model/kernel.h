@@ -130,20 +130,6 @@
 	X(KSWAPD_HOPELESS_BALANCED, "a balanced node")                                             \
 	X(KSWAPD_HOPELESS_BOOSTLESS, "a balanced node; passes for a boost do not count")
 
-#define SLOW_PATHS(X)                                                                              \
-	X(SLOW_PATH_TWO_SCANS, "scans twice before it reclaims")                                   \
-	X(SLOW_PATH_ONE_SCAN, "scans again only with a reserve or without a cpuset")
-
-#define COMPACT_SOURCES(X)                                                                         \
-	X(COMPACT_SOURCE_BY_TYPE, "asynchronous: of the type asked for")                           \
-	X(COMPACT_SOURCE_BY_ORDER,                                                                 \
-	  "asynchronous: of the type asked for, or MOVABLE from pageblock order")
-
-#define DEFRAG_PROMOTES(X)                                                                         \
-	X(DEFRAG_PROMOTES_NOT, "no")                                                               \
-	X(DEFRAG_PROMOTES_BLOCK, "to pageblock order")                                             \
-	X(DEFRAG_PROMOTES_TURN, "to pageblock order, decided once per turn")
-
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
@@ -169,9 +155,6 @@ ENUMERATE(proactive, PROACTIVES)
 ENUMERATE(unboosted_right, UNBOOSTED_RIGHTS)
 ENUMERATE(highatomic_reserve, HIGHATOMIC_RESERVES)
 ENUMERATE(kswapd_hopeless, KSWAPD_HOPELESS)
-ENUMERATE(slow_path, SLOW_PATHS)
-ENUMERATE(compact_source, COMPACT_SOURCES)
-ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -229,10 +212,9 @@ ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
 	X(kswapd_hopeless, KSWAPD_HOPELESS, "What makes a node's kswapd forget its failures.")     \
 	X(skip_awake_nodes, YES_NO, "A first scan passes over nodes whose kswapd is awake.")       \
-	X(slow_path, SLOW_PATHS, "Scans of a request that no zone can serve.")                     \
+	X(noretry_reclaims, YES_NO,                                                                \
+	  "Costly NORETRY requests reclaim once, unless bound to a node.")                         \
 	X(compact_gap_max, NUMBER, "Most pages of the gap that compaction needs; 0 is no limit.")  \
-	X(compact_source, COMPACT_SOURCES, "Pageblocks that direct compaction empties.")           \
-	X(defrag_promotes, DEFRAG_PROMOTES, "With defrag_mode, reclaim for a larger order.")       \
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \
 	X(proactive, PROACTIVES, "When kcompactd compacts though nobody woke it.")                 \

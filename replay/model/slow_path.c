@@ -34,12 +34,16 @@ uint32_t slow_path_rights_at_once(const struct model *m, const struct request *r
 }
 
 /* How often an allocation reclaims in vain before it gives up (__alloc_pages_slowpath, 6.18). */
-static int most_tries(const struct request *rq)
+static int most_tries(const struct model *m, const struct request *rq)
 {
 	bool costly = rq->order > PCP_MAX_ORDER;
 
-	/* Compaction failed; the kernel gives up on such a request. */
-	if (costly && rq->gfp_flags & GFP_NORETRY)
+	/*
+	 * Compaction failed. The kernel gives up on such a request; since 7.0 only if it is bound
+	 * to its node (7.2).
+	 */
+	if (costly && rq->gfp_flags & GFP_NORETRY &&
+	    (!m->kernel->noretry_reclaims || rq->gfp_flags & GFP_THISNODE))
 		return 0;
 	if (rq->gfp_flags & GFP_NORETRY || (costly && !(rq->gfp_flags & GFP_RETRY_MAYFAIL)))
 		return 1;
@@ -124,7 +128,7 @@ static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zon
 	uint32_t frame = NO_FRAME;
 
 	for (int tries = m->reclaim_ops->take_tries(m->reclaim_ops->self, rq->order);
-	     tries < most_tries(rq) && frame == NO_FRAME; tries++) {
+	     tries < most_tries(m, rq) && frame == NO_FRAME; tries++) {
 		if (!m->reclaim_ops->direct(m->reclaim_ops->self, scan->list, rq))
 			break;
 		frame = scan_zones(m, rq, scan);

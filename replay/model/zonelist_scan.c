@@ -114,9 +114,27 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 	return rmqueue(m, zone, rq, scan->mark);
 }
 
-/* One pass. With local_only, a pass under ALLOC_NOFRAGMENT stops after the own node. */
-static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_scan *scan)
+/* Whether the kswapd of a node runs: a pass has begun and not ended. */
+static bool kswapd_awake(const struct model *m, int node)
 {
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == node && m->zones[i].reclaim_active)
+			return true;
+	return false;
+}
+
+/* A pass over the zones, and why it may have found less than there is. */
+struct pass {
+	bool skips_awake; /* it passes over nodes whose kswapd is awake (6.18) */
+	bool skipped;     /* there was such a node */
+	bool at_remote;   /* it ended before another node, under ALLOC_NOFRAGMENT */
+};
+
+/* One pass. With local_only, a pass under ALLOC_NOFRAGMENT stops after the own node. */
+static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_scan *scan,
+			  struct pass *pass)
+{
+	pass->skipped = pass->at_remote = false;
 	for (int i = 0; i < scan->list->nr; i++) {
 		struct zone *zone = scan->list->zones[i];
 		uint32_t frame;
@@ -126,8 +144,14 @@ static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_s
 		if (scan->mark == WMARK_LOW && dirty_node(m, zone, rq->gfp_flags))
 			continue;
 		if (rq->flags & ALLOC_NOFRAGMENT && scan->local_only &&
-		    zone->node != scan->preferred->node)
+		    zone->node != scan->preferred->node) {
+			pass->at_remote = true;
 			break;
+		}
+		if (pass->skips_awake && kswapd_awake(m, zone->node)) {
+			pass->skipped = true;
+			continue;
+		}
 		frame = scan_zone(m, zone, rq, scan);
 		if (frame != NO_FRAME) {
 			scan->served = zone;
@@ -139,11 +163,19 @@ static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_s
 
 uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
-	uint32_t frame = scan_once(m, rq, scan);
+	struct pass pass = {.skips_awake = m->kernel->skip_awake_nodes && m->nr_nodes > 1};
+	uint32_t frame;
 
-	if (frame != NO_FRAME || !scan->local_only || !(rq->flags & ALLOC_NOFRAGMENT))
-		return frame;
-	rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
-	zone_counters(m, scan->preferred)->nofragment_retries++;
-	return scan_once(m, rq, scan);
+	/* get_page_from_freelist, 7.2: at most two passes more. */
+	while ((frame = scan_once(m, rq, scan, &pass)) == NO_FRAME) {
+		if (pass.skipped && !pass.at_remote) {
+			pass.skips_awake = false;
+		} else if (scan->local_only && rq->flags & ALLOC_NOFRAGMENT) {
+			rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
+			zone_counters(m, scan->preferred)->nofragment_retries++;
+		} else {
+			break;
+		}
+	}
+	return frame;
 }

@@ -8,12 +8,20 @@
 struct mainline {
 	int64_t boost_factor;  /* vm.watermark_boost_factor */
 	int64_t proactiveness; /* vm.compaction_proactiveness */
+	int64_t defrag_mode;   /* vm.defrag_mode */
 };
 
 static void leave_row(struct policy *self, struct kernel *row)
 {
 	(void)self;
 	(void)row;
+}
+
+static void mainline_kswapd_blocks(struct policy *self, struct kernel *row)
+{
+	const struct mainline *mainline = self->state;
+
+	row->whole_blocks |= mainline->defrag_mode != 0;
 }
 
 static bool leave_watermarks(struct policy *self, struct zone_spec *zones, int nr)
@@ -102,13 +110,19 @@ static bool mainline_lock_costs(struct policy *self, struct lock_costs *costs)
 	return false;
 }
 
-/* alloc_flags_nofragment, 5.1 to 6.18, with CONFIG_ZONE_DMA32. */
+/*
+ * alloc_flags_nofragment, 5.1 to 7.3, with CONFIG_ZONE_DMA32. vm.defrag_mode: gfp_to_alloc_flags,
+ * 7.2, and the end of __alloc_pages_slowpath.
+ */
 static enum nofragment_span mainline_nofragment(struct policy *self, const struct model *m,
 						const struct request *rq,
 						const struct zone *preferred)
 {
-	(void)self;
+	const struct mainline *mainline = self->state;
+
 	(void)rq;
+	if (mainline->defrag_mode)
+		return NOFRAGMENT_ALWAYS;
 	if (m->kernel->nofragment != NOFRAGMENT_LOWZONE || !preferred->nofragment_applies)
 		return NOFRAGMENT_OFF;
 	return NOFRAGMENT_FIRST_PASS;
@@ -168,6 +182,8 @@ static const struct policy_param mainline_params[] = {
 	 "vm.watermark_boost_factor: largest boost in 1/10000 of the high watermark."},
 	{"proactiveness", 0, 100, 20, offsetof(struct mainline, proactiveness), NULL,
 	 "vm.compaction_proactiveness: how low proactive compaction holds fragmentation."},
+	{"defrag_mode", 0, 1, 0, offsetof(struct mainline, defrag_mode), NULL,
+	 "vm.defrag_mode: 1 keeps pageblocks whole, as the policy defrag_mode does."},
 	{0},
 };
 
@@ -182,7 +198,7 @@ const struct policy_ops mainline_policy = {
 	.pcp_tuning = leave_row,
 	.reserve = leave_row,
 	.kswapd_rules = leave_row,
-	.kswapd_blocks = leave_row,
+	.kswapd_blocks = mainline_kswapd_blocks,
 	.watermarks = leave_watermarks,
 	.layout = leave_layout,
 	.zonelist_order = mainline_zonelist_order,

@@ -164,7 +164,7 @@ static bool is_reached(const struct model *m, const struct zone *zone,
 		       const struct compact_goal *goal)
 {
 	if (goal->order < 0)
-		return fragmentation_score_zone(m, zone) <= goal->score;
+		return proactive_score_zone(m, zone) <= goal->score;
 	return compact_suits(m, zone, goal->order, zone->type) == COMPACT_SERVES;
 }
 

@@ -134,7 +134,7 @@ static void work_ahead(const struct reclaim_parts *parts, struct kcompactd *c)
 		const struct service_row *row;
 
 		if (m->zones[i].node != c->node ||
-		    fragmentation_score_zone(m, &m->zones[i]) <= goal.score)
+		    proactive_score_zone(m, &m->zones[i]) <= goal.score)
 			continue;
 		row = services_draw_compaction(parts->services, false);
 		emit_compaction_run(parts->rows, &m->zones[i], ns, row->ns);

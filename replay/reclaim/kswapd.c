@@ -2,6 +2,7 @@
 #include "kswapd.h"
 
 #include "node.h"
+#include "model/fragmentation.h"
 #include "model/vmstat_diff.h"
 #include "model/watermark.h"
 #include "model/zone.h"
@@ -201,7 +202,7 @@ static bool end_round(const struct model *m, struct kswapd *k)
 
 	k->in_round = false;
 	k->reclaimed += k->got;
-	if (k->reclaim_order && k->reclaimed >= 2ll << k->reclaim_order) {
+	if (k->reclaim_order && k->reclaimed >= compact_gap(m, k->reclaim_order)) {
 		k->reclaim_order = 0;
 		node_counters(m, k->node)->order_resets++;
 	}
@@ -226,6 +227,24 @@ static uint64_t scan_ns(const struct reclaim_parts *parts, const struct kswapd *
 	return EMPTY_NS + row->ns * row->moved / (row->moved + row->failed);
 }
 
+/*
+ * Pages of the node were reclaimed, for this order and these zones (shrink_node). Up to 6.19 that
+ * suffices; since 7.0 the node must be balanced (kswapd_try_clear_hopeless, 7.2).
+ */
+static void forget_failures(const struct model *m, struct kswapd *k, int order, int class_zone)
+{
+	if (m->kernel->kswapd_hopeless == KSWAPD_HOPELESS_PROGRESS ||
+	    kswapd_balanced(m, k->node, order, class_zone))
+		k->failures = 0;
+}
+
+/* Whether a pass that ends counts as a failure. Since 7.2 one that began with a boost does not. */
+static bool is_failure(const struct model *m, const struct kswapd *k)
+{
+	return !k->reclaimed &&
+	       (m->kernel->kswapd_hopeless != KSWAPD_HOPELESS_BOOSTLESS || !k->boosted);
+}
+
 static struct kswapd_wants balance(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	const struct kswapd_wants none = {0};
@@ -239,10 +258,10 @@ static struct kswapd_wants balance(const struct reclaim_parts *parts, struct ksw
 	k->left -= cluster;
 	k->due = parts->model->now.ts + scan_ns(parts, k, got > 0);
 	if (got)
-		k->failures = 0;
+		forget_failures(parts->model, k, k->reclaim_order, k->class_zone);
 	if ((k->left > 0 && got == cluster) || end_round(parts->model, k))
 		return none;
-	k->failures += !k->reclaimed;
+	k->failures += is_failure(parts->model, k);
 	return end_pass(parts, k);
 }
 
@@ -325,10 +344,11 @@ struct kcompactd_wake kswapd_wakeup(const struct reclaim_parts *parts, struct ks
 	return none;
 }
 
-void kswapd_overtaken(const struct model *m, struct kswapd *k, bool progress)
+void kswapd_overtaken(const struct model *m, struct kswapd *k, const struct request *rq,
+		      bool progress)
 {
 	if (k->state == KSWAPD_ASLEEP)
 		note_premature(m, k);
 	if (progress)
-		k->failures = 0;
+		forget_failures(m, k, rq->order, rq->class_zone);
 }

@@ -18,6 +18,7 @@
 
 #include "kcompactd.h"
 #include "reclaim_parts.h"
+#include "model/zone.h"
 
 enum kswapd_state {
 	KSWAPD_ASLEEP,
@@ -70,8 +71,9 @@ struct kcompactd_wake kswapd_wakeup(const struct reclaim_parts *parts, struct ks
 /* Run the due step of kswapd at model->now. */
 struct kswapd_wants kswapd_step(const struct reclaim_parts *parts, struct kswapd *k);
 
-/* A task did direct reclaim on the node; `progress`: it freed pages. */
-void kswapd_overtaken(const struct model *m, struct kswapd *k, bool progress);
+/* A request did direct reclaim on the node; `progress`: that freed pages. */
+void kswapd_overtaken(const struct model *m, struct kswapd *k, const struct request *rq,
+		      bool progress);
 
 /* Whether kswapd is on a CPU, or waits for one (kswapd_is_running). */
 static inline bool kswapd_runs(const struct kswapd *k)

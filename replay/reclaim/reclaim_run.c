@@ -255,7 +255,7 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 		last = zone->node;
 		first = first < 0 ? last : first;
 		freed += reclaim_supply_take(&run->supply, last, rq->class_zone, pages - freed);
-		kswapd_overtaken(run->model, &run->kswapds[last], freed > 0);
+		kswapd_overtaken(run->model, &run->kswapds[last], rq, freed > 0);
 	}
 	if (first < 0)
 		return false;

@@ -29,6 +29,7 @@ SNAPSHOT = (
 _SYSCTLS = (
     "watermark_boost_factor",
     "compaction_proactiveness",
+    "defrag_mode",
     "percpu_pagelist_high_fraction",
 )
 

@@ -49,9 +49,53 @@ static void indices_are_those_that_the_kernel_printed(void)
 	reclaim_machine_free(&w);
 }
 
+static void the_gap_of_compaction_is_at_most_32_pages_since_7_2(void)
+{
+	static const struct {
+		const char *kernel;
+		int order;
+		int64_t gap;
+	} cases[] = {{"6.18", 9, 1024}, {"7.1", 9, 1024}, {"7.2", 9, 32},
+		     {"7.3", 9, 32},    {"7.2", 3, 16},   {"7.2", 4, 32}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, cases[i].kernel, toy_small("MM"));
+		check(compact_gap(t.m, cases[i].order) == cases[i].gap);
+		toy_free(&t);
+	}
+}
+
+static void in_5_10_the_score_of_a_zone_counts_by_its_share_of_the_node(void)
+{
+	static const struct zone_spec zones[] = {
+		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
+		{.type = ZONE_NORMAL, .start_pfn = 32, .spanned = 96, .present = 96, .managed = 96},
+	};
+	const struct machine machine = toy_machine(4, 5);
+	static const struct {
+		const char *kernel;
+		int score;
+	} cases[] = {{"5.10", 24}, {"5.14", 100}, {"7.3", 100}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new_machine(&t, cases[i].kernel, &machine, zones, 2);
+		toy_add_free(&t, 0, 2, 'M');
+		/* 32 * 100 / (128 + 1) */
+		check(proactive_score_zone(t.m, &t.m->zones[0]) == cases[i].score);
+		check(fragmentation_score_zone(t.m, &t.m->zones[0]) == 100);
+		toy_free(&t);
+	}
+}
+
 int main(void)
 {
 	test(the_score_marks_of_proactive_compaction_are_those_of_the_kernel);
 	test(indices_are_those_that_the_kernel_printed);
+	test(the_gap_of_compaction_is_at_most_32_pages_since_7_2);
+	test(in_5_10_the_score_of_a_zone_counts_by_its_share_of_the_node);
 	return check_done();
 }

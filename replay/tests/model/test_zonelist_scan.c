@@ -7,6 +7,7 @@
 #include "toy.h"
 
 #include "freerun/zone_lock_queue.h"
+#include "model/watermark.h"
 
 static void TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp(void)
 {
@@ -103,11 +104,38 @@ static void a_boost_wakes_kswapd_for_any_request_up_to_6_1(void)
 	}
 }
 
+static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
+{
+	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_NORMAL, 0),
+						 TOY_ZONE(1, ZONE_NORMAL, 32)};
+	static const struct {
+		const char *kernel;
+		uint32_t pfn;
+	} cases[] = {{"6.17", 0}, {"6.18", 32}, {"7.3", 32}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new_machine(&t, cases[i].kernel, &toy_two_nodes, zones, 2);
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 3, 'U');
+		t.zone = &t.m->zones[1];
+		toy_add_free(&t, 32, 3, 'U');
+		kswapd_begin(t.m, 0, ZONE_NORMAL);
+		check(toy_alloc(&t, 3, 'U') == cases[i].pfn);
+		/* Nothing else is left: the other node, awake or not. */
+		check(toy_alloc(&t, 3, 'U') == 32 - cases[i].pfn);
+		check(t.pcp->counters.below_low == 0);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp);
 	test(zone_locked_with_nothing_found_ended_with_5_0);
 	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
 	test(a_boost_wakes_kswapd_for_any_request_up_to_6_1);
+	test(nodes_whose_kswapd_is_awake_are_tried_last_since_6_18);
 	return check_done();
 }

@@ -47,6 +47,7 @@ class Kernel:
     )
     claim_tests_list_type: bool = True  # "was it a movable block" looks at the list's type
     retype_larger_chunks: bool = True  # 2.6.31 retyped only chunks of exactly a pageblock
+    skips_awake_nodes: bool = True  # a pass first leaves out nodes whose kswapd works
     nofragment: Literal["never", "first pass"] = "first pass"
     nofragment_any_order: bool = False  # it binds requests of a pageblock and more, too
     boost: Literal["never", "always", "unless small"] = "unless small"
@@ -84,8 +85,14 @@ _V70 = replace(_V619, name="7.0")
 _V71 = replace(_V70, name="7.1", highatomic_grows="buddy", highatomic_refills=False)
 _V72 = replace(_V71, name="7.2", contiguous_frees="as blocks")
 _V73 = replace(_V72, name="7.3", highatomic_grows="buddy below low", highatomic_at_once=True)
-_V612_117 = replace(_V618, name="6.12.117", free_high_bias=False, claim_tests_list_type=False)
-_V617 = replace(_V618, name="6.17", decay_in_batches=False)
+_V612_117 = replace(
+    _V618,
+    name="6.12.117",
+    free_high_bias=False,
+    claim_tests_list_type=False,
+    skips_awake_nodes=False,
+)
+_V617 = replace(_V618, name="6.17", decay_in_batches=False, skips_awake_nodes=False)
 _V612_19 = replace(
     _V612_117,
     name="6.12.19",

@@ -573,21 +573,36 @@ class Machine:
         return any_held
 
     def _scan(
-        self, request: Request, mark: Mark, rights: Rights, *, nofragment: bool
+        self,
+        request: Request,
+        mark: Mark,
+        rights: Rights,
+        *,
+        nofragment: bool,
+        leaves_out: bool | None = None,  # nodes with an awake kswapd; None: the kernel's own
     ) -> tuple[Zone, int] | None:
         first_pass_only = nofragment and self.nofragment == "lowzone"
+        if leaves_out is None:
+            leaves_out = self.kernel.skips_awake_nodes and self.geometry.nodes > 1
+        left_out = False
         for zone in request.zonelist:
             if first_pass_only and zone.node != request.preferred.node:
+                left_out = False
                 break
+            if leaves_out and any(z.reclaim_active for z in self.zones if z.node == zone.node):
+                left_out = True
+                continue
             if not self._admits(zone, request, mark, rights):
                 continue
             want = self._want(request, nofragment=nofragment)
             pfn = zone.rmqueue(request.cpu, want, rights, below_low=mark != "low")
             if pfn is not None:
                 return zone, pfn
+        if left_out:
+            return self._scan(request, mark, rights, nofragment=nofragment, leaves_out=False)
         if first_pass_only:
             request.preferred.count("nofragment_retries")
-            return self._scan(request, mark, rights, nofragment=False)
+            return self._scan(request, mark, rights, nofragment=False, leaves_out=leaves_out)
         return None
 
     def _want(self, request: Request, *, nofragment: bool) -> Want:

@@ -32,8 +32,32 @@ static void a_boost_factor_of_0_never_boosts(void)
 	}
 }
 
+static void a_recorded_defrag_mode_mixes_only_after_reclaim(void)
+{
+	static const struct {
+		const char *spec;
+		uint64_t retries;
+		bool whole_blocks;
+	} cases[] = {{"mainline", 0, false}, {"mainline:defrag_mode=1", 1, true}};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct toy t;
+
+		toy_new_under(&t, "7.2", cases[i].spec,
+			      (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 2, 'M');
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		check(toy_alloc(&t, 0, 'U') == 0);
+		check(t.pcp->counters.nofragment_retries == cases[i].retries);
+		check(t.m->kernel->whole_blocks == cases[i].whole_blocks);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
 	test(a_boost_factor_of_0_never_boosts);
+	test(a_recorded_defrag_mode_mixes_only_after_reclaim);
 	return check_done();
 }

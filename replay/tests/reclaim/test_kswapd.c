@@ -59,6 +59,54 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	reclaim_machine_free(&w);
 }
 
+static void since_7_0_failures_are_forgotten_only_by_a_balanced_node(void)
+{
+	static const struct {
+		const char *kernel;
+		int failures;
+	} cases[] = {{"6.19", 0}, {"7.0", 16}, {"7.3", 16}};
+	const struct request rq = {.class_zone = ZONE_NORMAL};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		make_free(&w, NORMAL, 50, true);
+		reclaim_machine_start(&w);
+		w.run.kswapds[0].failures = 16;
+		kswapd_overtaken(w.toy.m, &w.run.kswapds[0], &rq, false);
+		check(w.run.kswapds[0].failures == 16);
+		kswapd_overtaken(w.toy.m, &w.run.kswapds[0], &rq, true);
+		check(w.run.kswapds[0].failures == cases[i].failures);
+		make_free(&w, NORMAL, 600, true);
+		kswapd_overtaken(w.toy.m, &w.run.kswapds[0], &rq, true);
+		check(w.run.kswapds[0].failures == 0);
+		reclaim_machine_free(&w);
+	}
+}
+
+static void since_7_2_a_pass_in_vain_for_a_boost_is_no_failure(void)
+{
+	static const struct {
+		const char *kernel;
+		int failures;
+	} cases[] = {{"7.1", 1}, {"7.2", 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		make_free(&w, NORMAL, 600, true);
+		normal_zone(&w)->boost = 100;
+		reclaim_machine_start(&w);
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		reclaim_run_until(&w.run, 50, 1000 * MS);
+		check(counters(&w, DMA)->kswapd_passes == 1);
+		check(w.run.kswapds[0].failures == cases[i].failures);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
 {
 	struct reclaim_machine w;
@@ -151,6 +199,8 @@ int main(void)
 	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
 	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
 	test(a_hopeless_kswapd_gives_up_after_16_passes);
+	test(since_7_0_failures_are_forgotten_only_by_a_balanced_node);
+	test(since_7_2_a_pass_in_vain_for_a_boost_is_no_failure);
 	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);
 	test(a_wakeup_after_the_nap_keeps_kswapd_awake);
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);

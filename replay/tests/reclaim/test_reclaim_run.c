@@ -154,6 +154,35 @@ static void a_wild_time_does_not_hold_up_the_daemons(void)
 	reclaim_machine_free(&w);
 }
 
+static void a_costly_noretry_request_reclaims_once_since_7_0(void)
+{
+	static const struct {
+		const char *kernel;
+		uint32_t gfp_flags;
+		uint64_t reclaims;
+	} cases[] = {{"6.19", 0, 0}, {"7.0", 0, 1}, {"7.3", 0, 1}, {"7.3", GFP_THISNODE, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+		struct request rq = {
+			.gfp_flags = cases[i].gfp_flags | GFP_DIRECT_RECLAIM | GFP_NORETRY,
+			.order = 9,
+			.migratetype = MIGRATETYPE_MOVABLE,
+			.class_zone = ZONE_NORMAL,
+			.makes_room = true, /* no grant in the place of reclaim */
+		};
+
+		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		make_free(&w, NORMAL, 50, true);
+		queue_pages(&w, 400, 5000 * MS);
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		check(zone_alloc(w.toy.m, &rq) == NO_FRAME);
+		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
+		reclaim_machine_free(&w);
+	}
+}
+
 int main(void)
 {
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
@@ -163,5 +192,6 @@ int main(void)
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
 	test(a_wild_time_does_not_hold_up_the_daemons);
+	test(a_costly_noretry_request_reclaims_once_since_7_0);
 	return check_done();
 }
