@@ -253,6 +253,139 @@ def test_large_ring_pages_and_a_32_bit_trace_cmd(
     assert [(row["pfn"], row["ts"]) for row in rows] == list(enumerate(times))
 
 
+_LONG, _INT, _WORD = ("long", 8, True), ("int", 4, True), ("unsigned long", 8, False)
+
+
+def _fields(**types: tuple[str, int, bool]) -> list[tuple[str, int, bool]]:
+    return [(f"{kind} {name}", size, signed) for name, (kind, size, signed) in types.items()]
+
+
+_MEMCG = ("u64", 8, False)
+_FLAGS = '__print_flags(REC->gfp_flags, "|", {0x40u, "__GFP_IO"}, {0x80u, "__GFP_FS"})'
+_IRQ = 'REC->ent.pid, REC->memcg_id, (REC->common_flags & 0x18) ? "(in-irq)" : ""'
+
+# The vmscan events whose fields 7.1 reordered, each with the values of one record.
+VMSCAN_6_18 = {
+    "mm_vmscan_direct_reclaim_begin": (
+        _fields(order=_INT, gfp_flags=_WORD),
+        (3, 0x40),
+        f'"%s", {_FLAGS}',
+    ),
+    "mm_vmscan_direct_reclaim_end": (
+        _fields(nr_reclaimed=_WORD),
+        (32,),
+        '"%lu", REC->nr_reclaimed',
+    ),
+    "mm_shrink_slab_start": (
+        _fields(shr=_WORD, shrink=_WORD, nid=_INT, nr_objects_to_shrink=_LONG, gfp_flags=_WORD)
+        + _fields(cache_items=_WORD, delta=_WORD, total_scan=_WORD, priority=_INT),
+        (1, 2, 1, 100, 0x80, 1000, 7, 128, 12),
+        f'"%s", {_FLAGS}',
+    ),
+    "mm_shrink_slab_end": (
+        _fields(shr=_WORD, nid=_INT, shrink=_WORD, unused_scan=_LONG, new_scan=_LONG)
+        + _fields(retval=_INT, total_scan=_LONG),
+        (1, 1, 2, 10, 20, 64, 128),
+        '"%d", REC->retval',
+    ),
+}
+VMSCAN_7_1 = {
+    "mm_vmscan_direct_reclaim_begin": (
+        _fields(gfp_flags=_WORD, memcg_id=_MEMCG, order=_INT),
+        (0x40, 4711, 3),
+        f'"%s %d %llu %s", {_FLAGS}, {_IRQ}',
+    ),
+    "mm_vmscan_direct_reclaim_end": (
+        _fields(nr_reclaimed=_WORD, memcg_id=_MEMCG),
+        (32, 4711),
+        f'"%lu %d %llu %s", REC->nr_reclaimed, {_IRQ}',
+    ),
+    "mm_shrink_slab_start": (
+        _fields(shr=_WORD, shrink=_WORD, nr_objects_to_shrink=_LONG, gfp_flags=_WORD)
+        + _fields(cache_items=_WORD, delta=_WORD, total_scan=_WORD, priority=_INT, nid=_INT)
+        + _fields(memcg_id=_MEMCG),
+        (1, 2, 100, 0x80, 1000, 7, 128, 12, 1, 4711),
+        f'"%s %d %llu %s", {_FLAGS}, {_IRQ}',
+    ),
+    "mm_shrink_slab_end": (
+        _fields(shr=_WORD, shrink=_WORD, unused_scan=_LONG, new_scan=_LONG, total_scan=_LONG)
+        + _fields(nid=_INT, retval=_INT, memcg_id=_MEMCG),
+        (1, 2, 10, 20, 128, 1, 64, 4711),
+        f'"%d %d %llu %s", REC->retval, {_IRQ}',
+    ),
+}
+_ZONES = '__print_symbolic(REC->highest_zoneidx, {0, "DMA"}, {1, "DMA32"}, {2, "Normal"})'
+
+# New in 7.0 and 7.2.
+KSWAPD_7_2 = {
+    "mm_vmscan_kswapd_reclaim_fail": (
+        _fields(nid=_INT, failures=_INT),
+        (1, 16),
+        '"%d", REC->failures',
+    ),
+    "mm_vmscan_kswapd_clear_hopeless": (
+        _fields(nid=_INT, reason=_INT),
+        (1, 2),
+        '"%s", __print_symbolic(REC->reason, {1, "KSWAPD"}, {2, "DIRECT"}, {0, "OTHER"})',
+    ),
+    "mm_vmscan_balance_pgdat_begin": (
+        _fields(nid=_INT, order=_INT, highest_zoneidx=_INT),
+        (1, 9, 2),
+        f'"%s", {_ZONES}',
+    ),
+    "mm_vmscan_balance_pgdat_end": (
+        _fields(nid=_INT, order=_INT, highest_zoneidx=_INT, nr_reclaimed=_WORD),
+        (1, 0, 2, 640),
+        f'"%s", {_ZONES}',
+    ),
+}
+
+
+def vmscan_rows(events: dict[str, Any], dat_file: Callable[..., Path]) -> list[dict[str, Any]]:
+    """What the table reclaim holds of one record of each event, without nulls."""
+    machine = Machine()
+    formats = [
+        Format("vmscan", name, 20 + n, fields, print_fmt)
+        for n, (name, (fields, _, print_fmt)) in enumerate(events.items())
+    ]
+    records = [
+        (1000 + n, formats[n].record(machine, *values, pid=77))
+        for n, (_, values, _) in enumerate(events.values())
+    ]
+    dat = DatFile(str(dat_file(TraceDat(machine, formats, buffers={"": [ring(machine, records)]}))))
+    common = {"ts", "cpu", "pid", "flags", "at"}
+    return [
+        {name: value for name, value in row.items() if value is not None and name not in common}
+        for row in read_all(dat)["reclaim"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "memcg"), [(VMSCAN_6_18, {}), (VMSCAN_7_1, {"memcg_id": 4711})], ids=["6.18", "7.1"]
+)
+def test_vmscan_events_of_both_layouts_read_the_same(
+    events: dict[str, Any], memcg: dict[str, int], dat_file: Callable[..., Path]
+) -> None:
+    io, fs = (1 << GFP_BITS.index(name) for name in ("IO", "FS"))
+    slab = {"node": 1, "nr_requested": 100, "nr_scanned": 128, "priority": 12, "gfp_flags": fs}
+    assert vmscan_rows(events, dat_file) == [
+        {"kind": "direct_reclaim_begin", "page_order": 3, "gfp_flags": io} | memcg,
+        {"kind": "direct_reclaim_end", "nr_reclaimed": 32} | memcg,
+        {"kind": "shrink_slab_start"} | slab | memcg,
+        {"kind": "shrink_slab_end", "node": 1, "nr_scanned": 128, "nr_reclaimed": 64} | memcg,
+    ]
+
+
+def test_passes_and_failures_of_kswapd_become_rows(dat_file: Callable[..., Path]) -> None:
+    place = {"node": 1, "zone": "NORMAL"}
+    assert vmscan_rows(KSWAPD_7_2, dat_file) == [
+        {"kind": "kswapd_reclaim_fail", "node": 1, "failures": 16},
+        {"kind": "kswapd_clear_hopeless", "node": 1, "reason": 2},
+        {"kind": "balance_pgdat_begin", "page_order": 9} | place,
+        {"kind": "balance_pgdat_end", "page_order": 0, "nr_reclaimed": 640} | place,
+    ]
+
+
 @pytest.mark.parametrize("version", [6, 7])
 def test_instances_merge_into_one_order(version: int, dat_file: Callable[..., Path]) -> None:
     machine = Machine()

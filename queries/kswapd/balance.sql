@@ -9,6 +9,10 @@
 -- Calls and wakes differ. From the end of a nap until kswapd gets a CPU, each allocation that
 -- calls kswapd emits wakeup_kswapd, but none of these calls wakes kswapd.
 --
+-- From 7.0 on, the kernel records failures: passes that reclaimed nothing. After 16 failures in a
+-- row, kswapd is hopeless and no longer wakes, until its count goes back to 0. From 7.2 on, it
+-- records the result of each pass. These columns are empty if the tape has no such events.
+--
 -- Tier: B
 --
 -- Columns:
@@ -24,6 +28,11 @@
 --   reclaimed         HUGEINT   Pages kswapd reclaimed, if the tape records them.
 --   efficiency        DOUBLE    reclaimed / scanned, 0 to 1.
 --   woken             BIGINT    First calls since kswapd's last pass or sleep.
+--   failures          BIGINT    Passes that the kernel counted as failures.
+--   most_failures     INTEGER   Largest number of failures in a row.
+--   clears            BIGINT    Times the number of failures went back to 0.
+--   pass_reclaimed    HUGEINT   Pages reclaimed in whole passes, of all kinds.
+--   lower_order       BIGINT    Passes that ended with a lower order than they began with.
 WITH kswapd AS (
     SELECT tape, node, any_value(pid) AS pid
     FROM reclaim
@@ -92,6 +101,31 @@ compact AS (
     GROUP BY node
 ),
 
+balance AS (
+    SELECT
+        node,
+        nullif(count(*) FILTER (kind = 'kswapd_reclaim_fail'), 0) AS failed,
+        max(failures) AS most_failures,
+        nullif(count(*) FILTER (kind = 'kswapd_clear_hopeless'), 0) AS clears,
+        sum(nr_reclaimed) FILTER (kind = 'balance_pgdat_end') AS pass_reclaimed,
+        CASE
+            WHEN bool_or(kind = 'balance_pgdat_end') THEN
+                count(*) FILTER (kind = 'balance_pgdat_end' AND began = 'balance_pgdat_begin' AND page_order < began_order)
+        END AS lower_order
+    FROM (
+        SELECT
+            *,
+            lag(kind) OVER its AS began,
+            lag(page_order) OVER its AS began_order
+        FROM reclaim
+        WHERE kind IN ('balance_pgdat_begin', 'balance_pgdat_end')
+        WINDOW its AS (PARTITION BY tape, node ORDER BY ts, "at")
+        UNION ALL BY NAME
+        SELECT * FROM reclaim WHERE kind IN ('kswapd_reclaim_fail', 'kswapd_clear_hopeless')
+    )
+    GROUP BY node
+),
+
 acted AS (
     SELECT
         node,
@@ -122,11 +156,17 @@ SELECT
     max(r.scanned) AS scanned,
     max(r.reclaimed) AS reclaimed,
     round(max(r.reclaimed) / nullif(max(r.scanned), 0), 3) AS efficiency,
-    max(a.woken) AS woken
+    max(a.woken) AS woken,
+    max(b.failed) AS failures,
+    max(b.most_failures) AS most_failures,
+    max(b.clears) AS clears,
+    max(b.pass_reclaimed) AS pass_reclaimed,
+    max(b.lower_order) AS lower_order
 FROM acted AS a
 LEFT JOIN sleep AS s USING (node)
 LEFT JOIN awake AS w USING (node)
 LEFT JOIN scan AS r USING (node)
 LEFT JOIN compact AS c USING (node)
+LEFT JOIN balance AS b USING (node)
 GROUP BY a.node
 ORDER BY a.node

@@ -5,6 +5,9 @@
 -- (proactive_compaction), and allocations (direct_compaction).
 -- `compaction_try_to_compact_pages` counts the allocations that asked for compaction.
 --
+-- `balance_pgdat` is a pass of kswapd over its node, from 7.2 on. `kswapd_reclaim_fail` counts
+-- passes that failed, and `kswapd_clear_hopeless` the ends of a row of failures, both from 7.0 on.
+--
 -- The report pairs begin and end of direct reclaim and of compaction per thread;
 -- their time is the wait of the allocating task. A run whose begin or end is outside the tape
 -- counts without its time. A replayed tape has rows of the model's own reclaim if
@@ -48,7 +51,8 @@ point AS (
     WHERE kind IN (
         'wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep', 'direct_reclaim_begin', 'direct_reclaim_end',
         'memcg_reclaim_begin', 'memcg_reclaim_end', 'node_reclaim_begin', 'node_reclaim_end',
-        'throttled', 'mark_victim'
+        'throttled', 'mark_victim', 'balance_pgdat_begin', 'balance_pgdat_end', 'kswapd_reclaim_fail',
+        'kswapd_clear_hopeless'
     )
     UNION ALL
     SELECT pid, ts, "at", 'compaction_' || kind, nr_migrated

@@ -1,4 +1,4 @@
--- Calls for kswapd and kcompactd, OOM kills, throttling and failed allocations, one mark each.
+-- Calls for kswapd and kcompactd, failures of kswapd, OOM kills, throttling and failed allocations, one mark each.
 --
 -- Columns:
 --   ph    VARCHAR  i: an instant.
@@ -12,7 +12,9 @@ WITH mark AS (
     SELECT pid, ts, replace(kind, '_', ' ') AS name, node, zone, page_order, gfp_flags,
         victim_pid, usec_delayed
     FROM reclaim
-    WHERE kind IN ('wakeup_kswapd', 'mark_victim', 'throttled')
+    WHERE kind IN (
+        'wakeup_kswapd', 'kswapd_reclaim_fail', 'kswapd_clear_hopeless', 'mark_victim', 'throttled'
+    )
     UNION ALL
     SELECT pid, ts, 'wakeup kcompactd', node, zone, page_order, NULL, NULL, NULL
     FROM compaction
