@@ -15,6 +15,9 @@ class ArrowBatch:
 def kernels() -> list[dict[str, Any]]:
     """Rows of the feature matrix: name, doc, and every feature with its value."""
 
+def features() -> list[dict[str, str]]:
+    """The columns of the feature matrix: name, doc."""
+
 def kernel_for_release(release: str) -> str:
     """The row for a kernel's release string; EngineError names the rows if there is none."""
 

@@ -38,7 +38,7 @@ def kernels():
     cdef const feature *f
     while k.name:
         row = {"name": k.name.decode(), "doc": k.doc.decode()}
-        f = features
+        f = feature_table
         while f.name:
             value = (<const uint8_t *>k)[f.offset]
             words = strings(f.words)
@@ -47,6 +47,15 @@ def kernels():
         rows.append(row)
         k += 1
     return rows
+
+
+def features():
+    cdef list out = []
+    cdef const feature *f = feature_table
+    while f.name:
+        out.append({"name": f.name.decode(), "doc": f.doc.decode()})
+        f += 1
+    return out
 
 
 def kernel_for_release(str release):

@@ -10,7 +10,7 @@ cdef extern from "model/kernel.h" nogil:
         size_t offset
         const char *const *words
     const kernel kernel_rows "kernels"[]
-    const feature features[]
+    const feature feature_table "features"[]
     int kernel_find(const kernel **out, const char *name, error *err)
     int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
 

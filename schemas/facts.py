@@ -56,11 +56,19 @@ def _sysctls(value: Any) -> bool:
     )
 
 
+def _validate(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("kernel"), str)
+        and _texts(value.get("kernel_warnings", []))
+    )
+
+
 def _replay(value: Any) -> bool:
     clock = value.get("clock") if isinstance(value, dict) else None
     return (
-        isinstance(value, dict)
-        and all(isinstance(value.get(name), str) for name in ("kernel", "reclaim"))
+        _validate(value)
+        and isinstance(value.get("reclaim"), str)
         and isinstance(value.get("policies"), list)
         and all(map(_text, value["policies"]))
         and type(value.get("own")) is bool
@@ -105,6 +113,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "recorded_at": _text,
     "sysctls": _sysctls,
     "replay": _replay,
+    "validate": _validate,
 }
 
 

@@ -16,7 +16,7 @@ the table model_error of the what-if replaces it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ import pyarrow as pa
 from pagetape.asking import query
 from pagetape.asking.database import Database, labels
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
 
@@ -43,12 +44,13 @@ class Side:
     loss: Loss
     run: dict[str, Any] | None
     metrics: dict[str, dict[str, Any]]
+    kernel_warnings: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, tape: Tape, label: str) -> Side:
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
-        return cls(label, role, Loss.of(tape), run, metrics(tape))
+        return cls(label, role, Loss.of(tape), run, metrics(tape), warnings_of(tape))
 
     @classmethod
     def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
@@ -104,6 +106,7 @@ class Comparison:
                     "compared_with": self.references.get(side.label),
                     "lost": side.loss.total,
                     "anomalies": side.loss.anomalies,
+                    "kernel_warnings": side.kernel_warnings,
                 }
                 for side in self.sides
             ],

@@ -45,6 +45,11 @@ def _text(found: Comparison) -> str:
         columns.append("model error")
     lines = [_line(m, found) for m in found.metrics if any(m.values.values())]
     notes = [f"{answer.visible(side.label)} ({side.role}): {side.loss}" for side in found.sides]
+    notes += [
+        f"{answer.visible(side.label)}: {answer.visible(line)}"
+        for side in found.sides
+        for line in side.kernel_warnings
+    ]
     if found.error_of is None and any(side.role == "what-if" for side in found.sides):
         notes.append(
             "model error unknown: pass the recorded tape and its replay under mainline as well"

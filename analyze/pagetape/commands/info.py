@@ -18,6 +18,7 @@ def _text(info: dict[str, Any]) -> str:
     lines = [
         ("tape", info["tape"]),
         ("kernel", info["kernel"] or "unknown"),
+        *(("rules", line) for line in info["kernel_warnings"] or [_rules(info)]),
         ("machine", _machine(info)),
         ("duration", f"{info['duration_s']:.3f} s"),
         ("snapshots", snapshots(info)),
@@ -47,6 +48,11 @@ def _text(info: dict[str, Any]) -> str:
     text = "\n".join(f"{name:<11}{answer.visible(str(value))}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
+
+
+def _rules(info: dict[str, Any]) -> str:
+    row = info["kernel_row"]
+    return f"kernel row {row}" if row else "unknown: no row without the kernel's release"
 
 
 def _stacks(found: dict[str, int]) -> str:
@@ -107,6 +113,10 @@ def command(tape: Path, as_json: bool) -> None:
     full", "failed", or a kind of the table `disturbance`. `spool.waiting_bytes` is the number of
     bytes left for `pagetape import`. `spool.peak_bytes` is the maximum size of the spool, summed
     over the CPUs. `spool.full_s` is the time during which the spool was full, in seconds.
+
+    `kernel_row` is the row that played the tape, or the row of its release, which a replay uses
+    unless the recording contradicts it. `kernel_warnings` has a line if nobody read the source of
+    that release. `pagetape kernels` lists the rows.
 
     The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
     complete (every table was closed), snapshot (that at the start: "exact", "proc" or "none"),

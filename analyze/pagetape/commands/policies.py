@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape policies: list the policies and kernels of the model."""
+"""pagetape policies: list the policies of the model."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def _text(policy: dict[str, Any]) -> str:
 )
 @options.json
 def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> None:
-    """List the policies and kernels of the model.
+    """List the policies of the model.
 
     Pass a policy to replay as name or name:key=value,key=value. Each choice has one
     owner in a run: pagetape refuses two policies that decide the same choice. Your own
-    policy is a shared object; docs/CONTRIBUTING.md has an example.
+    policy is a shared object; docs/CONTRIBUTING.md has an example. The JSON also has the presets,
+    and every feature of the kernel rows that `pagetape kernels` lists.
 
     \b
     Example:
@@ -62,5 +63,3 @@ def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> N
     answer.say("")
     rows = [(name, " + ".join(stack)) for name, stack in PRESETS.items()]
     answer.say(answer.table(("preset", "policies"), rows))
-    answer.say("")
-    answer.say(answer.table(("kernel", "rules"), [(k["name"], k["doc"]) for k in kernels]))

@@ -53,7 +53,8 @@ def _text(result: dict[str, Any]) -> str:
     rows = [(name, t["value"], t["tier"]) for name, t in result["totals"].items()]
     return (
         f"kernel {result['kernel']}, policy {' + '.join(result['policies'])}, "
-        f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n\n"
+        f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n"
+        f"{''.join(f'{line}{chr(10)}' for line in result['kernel_warnings'])}\n"
         f"{answer.table(('total', 'value', 'tier'), rows)}\n\n"
         f"{_preference(result['preference'])}"
         f"{''.join(f'synthetic: {what}{chr(10)}' for what in result['synthetic'])}"

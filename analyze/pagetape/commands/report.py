@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from pagetape import answer
 from pagetape.asking import query
 from pagetape.commands import options
 from pagetape.replaying.playback import NOT_MODELLED
+
+if TYPE_CHECKING:
+    from pagetape.schemas.tape import Tape
 
 
 def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str, Any]) -> None:
@@ -29,6 +32,7 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
+    warnings = _warnings(tapes)
     note = ""
     if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
         note = "this machine has one node: there is nothing to compare"
@@ -42,14 +46,29 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
                 "lost": loss.total,
                 "anomalies": loss.anomalies,
                 "tier": tier,
+                "kernel_warnings": warnings,
                 **({"note": note} if note else {}),
             }
         )
         return
     answer.say(f"{answer.table(found.columns, found.rows)}\n")
-    if note:
-        answer.say(note)
+    for line in [*warnings, *([note] if note else [])]:
+        answer.say_line(line)
     answer.say(f"{loss}; tier: {tier}")
+
+
+def _warnings(tapes: Sequence[Tape]) -> list[str]:
+    """What the tapes say about their kernel rows; of several tapes, each with its name."""
+    from pagetape.asking.database import labels
+    from pagetape.tapes.kernel_rows import warnings_of
+
+    if len(tapes) == 1:
+        return warnings_of(tapes[0])
+    return [
+        f"{label}: {line}"
+        for label, tape in zip(labels(tapes), tapes, strict=True)
+        for line in warnings_of(tape)
+    ]
 
 
 def _paragraphs(doc: str) -> str:
@@ -125,7 +144,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
     Each report ends with the events that the tape lost, the contradictions between tape and
     model (anomalies), and the tier of its numbers: `recorded`, or for a replayed tape A
-    (placement) or B (modelled feedback).
+    (placement) or B (modelled feedback). If nobody read the source of the tape's kernel, the report
+    says so and names the kernel row that replays use (`kernel_warnings` in the JSON).
 
     \b
     Example:

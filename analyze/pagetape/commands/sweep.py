@@ -130,6 +130,7 @@ def _text(
         parts.append(
             f"{answer.visible(tape)}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n"
         )
+        parts += [f"{line}\n" for line in sweep.kernel_warnings(runs)]
         parts.append(_table(runs, metrics) + "\n")
     if failed:
         columns = ("failed", "policy", "kernel", "reclaim", "reason")

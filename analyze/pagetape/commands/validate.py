@@ -39,7 +39,12 @@ def _divergence(first: dict[str, Any], *, explain: bool) -> str:
 
 def _text(found: dict[str, Any], *, explain: bool) -> str:
     parts = [
-        f"kernel {found['kernel']}: {answer.amount(found['events'], 'event')}",
+        "\n".join(
+            [
+                f"kernel {found['kernel']}: {answer.amount(found['events'], 'event')}",
+                *found["kernel_warnings"],
+            ]
+        ),
         answer.table(("decision", "recorded", "exact", "%"), _shares(found, DECISIONS)),
         f"unknown: {found['unknown']:,} decisions; "
         f"inferred: {answer.amount(found['inferred_untraced'], 'untraced page')}",

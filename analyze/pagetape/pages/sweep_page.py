@@ -10,7 +10,7 @@ from typing import Any
 from pagetape import answer
 from pagetape.answer import markup
 from pagetape.pages.document import document, table
-from pagetape.replaying.sweep import words
+from pagetape.replaying.sweep import kernel_warnings, words
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
 
@@ -93,6 +93,7 @@ def sweep_page(
         parts += [
             f"<h2>{markup(tape)}</h2><p>{answer.amount(len(of_tape), 'run')};"
             f" events lost: {lost}.</p>",
+            *(f"<p class=bad>{markup(line)}.</p>" for line in kernel_warnings(of_tape)),
             _matrix(of_tape, metrics),
             f"<details><summary>Every metric</summary>{_matrix(of_tape, every)}</details>",
         ]

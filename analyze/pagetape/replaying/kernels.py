@@ -15,7 +15,6 @@ the average of its miss rates by kind of decision.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ import pyarrow as pa
 from pagetape import _replay
 from pagetape.replaying import validate_run
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import cache
+from pagetape.tapes import cache, kernel_rows
 
 _EVENTS = 1 << 20  # number of first events to validate
 _NEAR = 2  # neighbours to try, on each side of the release's row
@@ -69,10 +68,20 @@ def note(tape: Tape, kernel: str) -> str | None:
     return found.note if found else None
 
 
+def about(tape: Tape, kernel: str) -> dict[str, Any]:
+    """The facts of a run about its row."""
+    chosen = row(tape, kernel)
+    return {
+        "kernel": chosen,
+        "kernel_because": because(tape, kernel),
+        "kernel_warnings": kernel_rows.warnings(tape, chosen, kernel),
+    }
+
+
 @lru_cache(maxsize=16)
 def own(tape: Tape) -> Own | None:
     """The row of the tape's own kernel; None if it is unknown."""
-    release = _release(tape)
+    release = kernel_rows.release(tape)
     claimed = _replay.kernel_for_release(release) if release else None
     observed: list[dict[str, Any]] = []
     if "replay" not in tape.facts:
@@ -93,12 +102,6 @@ def own(tape: Tape) -> Own | None:
         f"observed: {seen}",
         f"{tape.path}: the kernel release is unknown; {best} fits best: {seen}",
     )
-
-
-def _release(tape: Tape) -> str | None:
-    """The kernel's version; Debian's release string lacks its last number."""
-    debian = re.search(r" Debian (\d+\.\d+\.\d+)", tape.facts.get("version") or "")
-    return debian[1] if debian else tape.facts.get("kernel")
 
 
 def _candidates(claimed: str | None) -> list[str]:

@@ -254,8 +254,7 @@ class _Output:
 def made_by(tape: Tape, run: Run) -> dict[str, Any]:
     """The fact `replay` of a replayed tape."""
     return {
-        "kernel": kernels.row(tape, run.kernel),
-        "kernel_because": kernels.because(tape, run.kernel),
+        **kernels.about(tape, run.kernel),
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
         "prefer": run.preference,

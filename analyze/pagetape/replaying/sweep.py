@@ -71,6 +71,11 @@ def words(result: dict[str, Any]) -> str:
     return f"{text}, CPUs {result['nodes']}" if result["nodes"] else text
 
 
+def kernel_warnings(results: Sequence[dict[str, Any]]) -> list[str]:
+    """The different warnings of runs about their kernel rows."""
+    return list(dict.fromkeys(line for run in results for line in run["kernel_warnings"]))
+
+
 @dataclass(frozen=True)
 class Case:
     """One run of the matrix."""

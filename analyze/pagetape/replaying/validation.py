@@ -123,12 +123,13 @@ def validate(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Return the JSON object of `pagetape validate`; write the tape `out`, if any."""
-    row = kernels.row(tape, kernel)
+    about = kernels.about(tape, kernel)
     inferred_rows: list[pa.RecordBatch] = []
     with contextlib.ExitStack() as stack:
         writer: Writer | None = None
         if out is not None:
-            facts = tape.facts | {"validate": {"kernel": row, "tape": tape.path.name}}
+            made = {name: about[name] for name in ("kernel", "kernel_warnings")}
+            facts = tape.facts | {"validate": {"tape": tape.path.name, **made}}
             writer = stack.enter_context(
                 output.whole_tape(out, facts, replace=replace, inputs=[tape.path])
             )
@@ -141,7 +142,7 @@ def validate(
             elif writer is not None:
                 writer.write(name, batch)
 
-        engine = validate_run.run(tape, row, sink, progress)
+        engine = validate_run.run(tape, about["kernel"], sink, progress)
         if writer is not None:
             for batch in _by_row(inferred_rows).to_batches():
                 writer.write("inferred", batch)
@@ -151,8 +152,7 @@ def validate(
     events = totals.pop("events")
     return {
         "tape": str(tape.path),
-        "kernel": row,
-        "kernel_because": kernels.because(tape, kernel),
+        **about,
         "events": events,
         "events_per_s": events / seconds if seconds else None,
         **totals,

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pagetape import answer
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import kernel_rows
 from pagetape.tapes.disturbance import ENDINGS
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.spool import Found
@@ -97,6 +98,8 @@ def summary(tape: Tape) -> dict[str, Any]:
     return {
         "tape": str(tape.path),
         "kernel": tape.facts.get("kernel"),
+        "kernel_row": kernel_rows.row_of(tape),
+        "kernel_warnings": kernel_rows.warnings_of(tape),
         "host": tape.facts.get("host"),
         "cpus": tape.facts.get("cpus"),
         "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,

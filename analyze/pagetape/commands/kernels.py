@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape kernels: list the kernel rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pagetape import _replay, answer
+from pagetape.commands import options
+from pagetape.tapes import kernel_rows
+
+
+def _releases(row: dict[str, Any]) -> str:
+    """'6.12.29 until 6.13, 6.14.7 until 6.15'; the newest row has no end."""
+    return ", ".join(
+        f"{span['from']} until {span['until']}" if span["until"] else f"from {span['from']}"
+        for span in row["releases"]
+    )
+
+
+def _evidence(row: dict[str, Any]) -> str:
+    """'source read (6.12.19, 6.13.7)'."""
+    seen = row["source"] or row["image"]
+    return f"{row['sure']} ({', '.join(seen)})" if seen else str(row["sure"])
+
+
+def _text(row: dict[str, Any]) -> str:
+    lines = [
+        f"{row['name']}: {row['doc']}",
+        f"  releases  {_releases(row)}",
+        f"  sure      {_evidence(row)}",
+    ]
+    if row["note"]:
+        lines.append(f"  note      {row['note']}")
+    if row["changes"]:
+        columns = (f"  changed from {row['changed_from']}", "before", "now", "sure", "meaning")
+        rows = [
+            (f"  {c['feature']}", str(c["before"]), str(c["after"]), c["sure"], c["doc"])
+            for c in row["changes"]
+        ]
+        lines.append(answer.table(columns, rows))
+    elif row["changed_from"]:
+        lines.append(f"  no change from {row['changed_from']}")
+    return "\n".join(lines)
+
+
+def _row(kernel: str) -> str:
+    """The row of a release; raises BadParameter for an unknown one."""
+    try:
+        return _replay.kernel_for_release(kernel)
+    except _replay.EngineError as e:
+        raise click.BadParameter(str(e.strerror), param_hint="KERNEL") from e
+
+
+@click.command("kernels")
+@click.argument("kernel", required=False, metavar="[KERNEL]")
+@options.json
+def command(kernel: str | None, as_json: bool) -> None:
+    """List the kernel rows: the releases of each, what it changed, and how sure that is.
+
+    A row is the rules of one version of the page allocator. With KERNEL, the command lists only the
+    row of that release or of that name. The rows are ordered by their base: a stable release with
+    backports stands beside its own version.
+
+    \b
+    sure, of a row and of each change:
+      source read      the rules were read in the source of the releases in brackets
+      image seen       functions, types and strings were seen in that kernel's image
+      date of a patch  the first release follows from the date of a patch; nobody compared it
+    The tape of a release whose source nobody read is played by the row that covers it. The answers
+    about that tape say so (`kernel_warnings` in the JSON). With such a KERNEL, the list ends with
+    the reason (`doubt` in the JSON).
+
+    \b
+    Example:
+      pagetape kernels 6.12.117
+      pagetape kernels --json | jq '.kernels[].name'
+    """
+    chosen = _row(kernel) if kernel else None
+    rows = [row for row in kernel_rows.described() if chosen in (None, row["name"])]
+    doubt = kernel_rows.doubt(kernel) if kernel else None
+    if as_json:
+        answer.emit({"kernels": rows, "doubt": doubt})
+        return
+    answer.say("\n\n".join(map(_text, rows)))
+    if doubt:
+        answer.say("")
+        answer.say_line(doubt)
