@@ -538,16 +538,18 @@ cdef class Validate:
         cdef const validate_totals *t = c_validate_totals(self.c)
         cdef dict out = {"unknown": 0}
         names = {
-            "alloc": ("allocs", "alloc_exact"),
-            "zone_locked": ("zone_locked", "zone_locked_exact"),
-            "refill_size": ("refills", "refill_size_exact"),
-            "drain": ("drained", "drained_exact"),
-            "drain_size": ("drains", "drain_size_exact"),
-            "extfrag": ("extfrag", "extfrag_exact"),
+            "alloc": ("allocs", "alloc"),
+            "zone_locked": ("zone_locked", "zone_locked"),
+            "refill_size": ("refills", "refill_size"),
+            "drain": ("drained", "drained"),
+            "drain_size": ("drains", "drain_size"),
+            "extfrag": ("extfrag", "extfrag"),
         }
         for i, decision in enumerate(TABLES["exactness"].column("decision").labels):
-            out[names[decision][0]] = t.accuracy.decisions[i].nr
-            out[names[decision][1]] = t.accuracy.decisions[i].exact
+            nr, kind = names[decision]
+            out[nr] = t.accuracy.decisions[i].nr
+            out[f"{kind}_exact"] = t.accuracy.decisions[i].exact
+            out[f"{kind}_unknown"] = t.accuracy.decisions[i].unknown
             out["unknown"] += t.accuracy.decisions[i].unknown
         causes = TABLES["repair"].column("cause").labels
         out["inferred_untraced"] = t.accuracy.repairs[causes.index("untraced_alloc")].pages

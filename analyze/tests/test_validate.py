@@ -66,6 +66,29 @@ def test_the_model_predicts_its_own_replay(played: Path, pagetape: Run) -> None:
     assert "no divergence" in said.out and "lost: 0 events; anomalies: 0" in said.out
 
 
+def test_unknown_decisions_are_counted_by_kind(played: Path, tmp_path: Path, pagetape: Run) -> None:
+    """Without an exact snapshot, the model does not know the order of its lists at first."""
+    source = Tape(played)
+    tape = tmp_path / "proc.tape"
+    with Writer(tape, {k: v for k, v in source.facts.items() if k != "replay"}) as out:
+        for name in source.tables - {"counter", "anomaly"}:
+            rows = source.table(name).to_pylist()
+            if name == "snapshot":
+                rows = [row | {"how": "proc"} for row in rows]
+            out.rows(name, rows)
+    found = pagetape("validate", tape, "--json").json
+    unknown = {name: nr for name, nr in found.items() if name.endswith("_unknown")}
+    assert found["unknown"] == sum(unknown.values()) > 0
+    assert unknown["zone_locked_unknown"] > 0
+    line = next(
+        line
+        for line in pagetape("validate", tape).out.splitlines()
+        if line.startswith("pages taken under the zone lock")
+    )
+    counts = (found["zone_locked"], found["zone_locked_exact"], found["zone_locked_unknown"])
+    assert line.split()[-4:-1] == [str(nr) for nr in counts]
+
+
 def test_explain_describes_the_first_divergence(
     played: Path, tmp_path: Path, pagetape: Run
 ) -> None:

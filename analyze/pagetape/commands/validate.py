@@ -18,10 +18,18 @@ from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
 
 
-def _shares(found: dict[str, Any], parts: tuple[tuple[str, str, str], ...]) -> list[list[object]]:
+def _decisions(found: dict[str, Any]) -> list[list[object]]:
+    """A row per kind of decision. An unknown decision counts as not exact."""
     return [
-        [words, found[nr], found[exact], answer.share(found[exact], found[nr])]
-        for words, nr, exact in parts
+        [words, found[nr], found[exact], found[unknown], answer.share(found[exact], found[nr])]
+        for words, nr, exact, unknown in DECISIONS
+    ]
+
+
+def _end_state(end: dict[str, Any]) -> list[list[object]]:
+    return [
+        [words, end[nr], end[same], answer.share(end[same], end[nr])]
+        for words, nr, same in END_STATE
     ]
 
 
@@ -45,7 +53,7 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
                 *found["kernel_warnings"],
             ]
         ),
-        answer.table(("decision", "recorded", "exact", "%"), _shares(found, DECISIONS)),
+        answer.table(("decision", "recorded", "exact", "unknown", "%"), _decisions(found)),
         f"unknown: {found['unknown']:,} decisions; "
         f"inferred: {answer.amount(found['inferred_untraced'], 'untraced page')}",
     ]
@@ -53,7 +61,7 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
         rows = sorted(repairs.items(), key=lambda repair: -repair[1])
         parts.append(answer.table(("repaired", "times"), rows))
     if end := found["end_state"]:
-        parts.append(answer.table(("at the end", "recorded", "same", "%"), _shares(end, END_STATE)))
+        parts.append(answer.table(("at the end", "recorded", "same", "%"), _end_state(end)))
     if first := found["first_divergence"]:
         parts.append(_divergence(first, explain=explain))
     else:

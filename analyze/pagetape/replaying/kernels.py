@@ -127,7 +127,7 @@ def _validate(tape: Tape, row: str) -> dict[str, Any]:
     totals = validate_run.run(tape, row, most=_EVENTS).totals
     shares = [
         1 - totals[exact] / totals[nr] if totals[nr] >= _FEWEST else 0.0
-        for _, nr, exact in validate_run.DECISIONS
+        for _, nr, exact, _ in validate_run.DECISIONS
     ]
     return {
         "row": row,

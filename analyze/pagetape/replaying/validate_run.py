@@ -18,14 +18,14 @@ from pagetape.replaying.engine_run import (
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import topology
 
-# Decisions in words, and their totals: recorded decisions, exact decisions.
+# Decisions in words, and their totals: recorded, exact and unknown decisions.
 DECISIONS = (
-    ("allocated pages", "allocs", "alloc_exact"),
-    ("pages taken under the zone lock", "zone_locked", "zone_locked_exact"),
-    ("refill sizes", "refills", "refill_size_exact"),
-    ("drained pages", "drained", "drained_exact"),
-    ("drain sizes", "drains", "drain_size_exact"),
-    ("fallbacks", "extfrag", "extfrag_exact"),
+    ("allocated pages", "allocs", "alloc_exact", "alloc_unknown"),
+    ("pages taken under the zone lock", "zone_locked", "zone_locked_exact", "zone_locked_unknown"),
+    ("refill sizes", "refills", "refill_size_exact", "refill_size_unknown"),
+    ("drained pages", "drained", "drained_exact", "drained_unknown"),
+    ("drain sizes", "drains", "drain_size_exact", "drain_size_unknown"),
+    ("fallbacks", "extfrag", "extfrag_exact", "extfrag_unknown"),
 )
 
 
