@@ -45,12 +45,13 @@ static int block_order(const struct validate *v, const struct window_event *last
 
 /*
  * Whether a run was freed together. A later event of one of its blocks shows it. Without such an
- * event, pages of one larger allocation count as such: they were split, as vmalloc does.
+ * event, used pages of one larger allocation count as such: they were split, as vmalloc does.
  */
 static bool is_freed_together(const struct validate *v, const struct window_event *first,
 			      const struct window_event *last)
 {
 	const struct model *m = v->m;
+	const struct frame *block = &m->frames[block_head(m, first->frame)];
 
 	for (uint32_t frame = first->frame; frame <= last->frame;) {
 		int order = contig_order(m, frame, last->frame + 1 - frame);
@@ -62,7 +63,7 @@ static bool is_freed_together(const struct validate *v, const struct window_even
 			return shown > 0;
 		frame += 1u << order;
 	}
-	return m->frames[block_head(m, first->frame)].order > 0;
+	return block->order && (block->state == FRAME_USED || frame_is_live(block->state));
 }
 
 /* The first page of a run: judge the run. Returns whether its pages are freed with the last one. */

@@ -104,6 +104,23 @@ static void the_drain_of_a_block_comes_before_the_next_block(void)
 	validate_free(v);
 }
 
+static void pages_of_a_free_block_are_no_run(void)
+{
+	/* Compaction took the first pages without an event; their frees give none back. */
+	static const struct chunk targets[] = {{2048, 4, MOVABLE}, {2064, 4, MOVABLE}};
+	static const struct row events[] = {
+		FREE(1, 512, 0),
+		FREE(0, 2048, 0),
+		FREE(0, 2049, 0),
+	};
+	struct validate *v = VALIDATED(targets, events, .kernel = "7.2", .pcp_batch = 63,
+				       .migrates_at = 1, .target = 2064);
+
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_FREE_UNDONE].nr == 2);
+	check(validate_model(v)->pcps[0].count == 0);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(TVB_a_stack_comes_back_as_one_block);
@@ -112,5 +129,6 @@ int main(void)
 	test(the_pages_of_a_split_block_are_freed_together);
 	test(two_runs_side_by_side_are_told_apart_by_a_later_event);
 	test(the_drain_of_a_block_comes_before_the_next_block);
+	test(pages_of_a_free_block_are_no_run);
 	return check_done();
 }
