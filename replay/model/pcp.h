@@ -102,6 +102,9 @@ bool pcp_tick(struct model *m, int cpu);
  *   pcp_commit        put a free on its list; returns the pages to drain, from `list` on
  *   pcp_overflow      the pages to drain after a free; adapts the PCP (nr_pcp_free)
  *   pcp_committed     the end of a free, after its drain
+ *   pcp_fold          the begin of a tick: fold the CPU's counters of the zone; a PCP idles anew
+ *                     if they changed. Drains of the tick itself count in the next tick.
+ *   pcp_idle_anew     restart the ticks of a PCP of another node's zone
  *   pcp_decay         shrink high; returns the pages to drain, from list 0 on
  *   pcp_expire        whether a PCP of another node's zone, idle for 3 ticks, drains a batch
  */
@@ -114,6 +117,8 @@ bool pcp_takes(const struct model *m, uint32_t head, int order);
 int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list);
 int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
 void pcp_committed(const struct model *m, struct zone *zone);
+void pcp_fold(struct zone *zone, struct pcp *pcp);
+void pcp_idle_anew(struct pcp *pcp);
 int pcp_decay(const struct model *m, struct pcp *pcp);
 
 enum pcp_expiry { PCP_STAYS, PCP_AGES, PCP_EXPIRES };

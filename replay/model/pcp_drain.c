@@ -179,11 +179,21 @@ static bool decay(struct model *m, struct zone *zone, struct pcp *pcp)
 	return true;
 }
 
+void pcp_idle_anew(struct pcp *pcp)
+{
+	pcp->expire = REMOTE_EXPIRE;
+}
+
+void pcp_fold(struct zone *zone, struct pcp *pcp)
+{
+	vmstat_diff_fold(zone, pcp);
+	if (pcp->touched)
+		pcp_idle_anew(pcp);
+	pcp->touched = false;
+}
+
 enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struct pcp *pcp)
 {
-	if (pcp->touched)
-		pcp->expire = REMOTE_EXPIRE;
-	pcp->touched = false;
 	if (!pcp->expire || !pcp->count)
 		return PCP_STAYS;
 	if (zone->node == m->cpu_nodes[pcp->cpu]) {
@@ -202,7 +212,7 @@ bool pcp_tick(struct model *m, int cpu)
 		struct pcp *pcp = zone_pcp(m, zone, cpu);
 		enum pcp_expiry expiry;
 
-		vmstat_diff_fold(zone, pcp);
+		pcp_fold(zone, pcp);
 		if (m->kernel->decay != DECAY_NONE)
 			more |= decay(m, zone, pcp);
 		expiry = pcp_expire(m, zone, pcp);

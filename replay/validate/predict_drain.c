@@ -3,7 +3,6 @@
 
 #include "model/buddy.h"
 #include "model/min_max.h"
-#include "model/vmstat_diff.h"
 
 #include <limits.h>
 
@@ -438,7 +437,7 @@ static void emit_touched(struct validate *v, const struct reclaim_event *reclaim
 {
 	if (reclaim_event->at < 2)
 		return;
-	pcp->touched = true;
+	pcp_idle_anew(pcp);
 	pcp_expire(v->m, &v->m->zones[pcp->zone], pcp);
 	emit_inferred(v,
 		      (struct inferred){
@@ -461,7 +460,7 @@ void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event)
 		struct pcp *pcp = zone_pcp(m, zone, reclaim_event->where);
 		struct drain_due due = {.piece = INT_MAX, .until = until};
 
-		vmstat_diff_fold(zone, pcp);
+		pcp_fold(zone, pcp);
 		if (m->kernel->decay != DECAY_NONE)
 			predict_decay(v, reclaim_event, pcp, until);
 		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)

@@ -326,6 +326,37 @@ static void draining_all_goes_from_cpu_to_cpu(void)
 	}
 }
 
+static void a_decay_in_a_tick_lets_a_remote_pcp_idle_anew(void)
+{
+	static const struct zone_spec zone = {
+		.type = ZONE_NORMAL, .spanned = 32, .present = 32, .managed = 32};
+	static const uint16_t cpu_nodes[] = {1};
+	static const uint8_t distances[] = {10, 20, 20, 10};
+	static const struct machine remote = {
+		.pageblock_order = 4,
+		.max_order = 5,
+		.nr_cpus = 1,
+		.nr_nodes = 2,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances,
+	};
+	/* The first tick lowers high to 14 and drains a page. The next three find the PCP idle. */
+	static const int counts[] = {14, 14, 14, 12};
+	struct toy t;
+
+	toy_new_machine(&t, "6.18", &remote, &zone, 1);
+	toy_pcp(&t, 2, 14);
+	t.pcp->high = t.pcp->high_max = 16;
+	for (uint32_t pfn = 0; pfn < 15; pfn++)
+		toy_free_page(&t, pfn, 0);
+	check(t.pcp->count == 15);
+	for (size_t tick = 0; tick < sizeof(counts) / sizeof(counts[0]); tick++) {
+		pcp_tick(t.m, 0);
+		check(t.pcp->count == counts[tick]);
+	}
+	toy_end(&t);
+}
+
 static void lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone(void)
 {
 	static const uint16_t cpu_nodes[] = {0, 0};
@@ -363,6 +394,7 @@ int main(void)
 	test(only_2_6_kernels_know_cold_pages);
 	test(a_refill_of_the_mixed_list_goes_before_its_old_pages);
 	test(draining_all_goes_from_cpu_to_cpu);
+	test(a_decay_in_a_tick_lets_a_remote_pcp_idle_anew);
 	test(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone);
 	return check_done();
 }
