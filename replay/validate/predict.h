@@ -118,7 +118,9 @@ struct drained {
 	int above, most;
 	int rest; /* wanted pages of the pieces after it, if it ends with a piece; else 0 */
 	const struct window_event *resumed; /* the first event of these, after an interruption */
-	bool all;                           /* the PCP is empty */
+	/* The task went to another CPU before these: it does not drain them (6.19). */
+	bool stopped;
+	bool all; /* the PCP is empty */
 };
 
 /*
@@ -143,6 +145,8 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 /* Explain a free whose drain has another size than predicted, or is missing, in the same way. */
 void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
 		   const struct drained *drained);
+/* Write that a free drained only `pages`, because its task left the CPU between two pieces. */
+void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages);
 /* Explain a decay that began with the high of `before` and drained only `drained` pages. */
 void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, struct pcp *pcp,
 		const struct pcp *before, int drained);

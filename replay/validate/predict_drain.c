@@ -9,6 +9,7 @@
 enum {
 	WORKER_WITHIN = 256, /* most events from the start of the vmstat worker to its drain */
 	PAUSE_NS = 1000000,  /* ns: a longer pause separates two drains */
+	MOVES_WITHIN = 4096, /* most events until a task that moved to another CPU has its next */
 };
 
 uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
@@ -221,6 +222,22 @@ static struct window_event *resumed_drain(const struct validate *v, const struct
 	return s;
 }
 
+/* Whether the next event of a drain's task is on another CPU. */
+static bool moved_on(const struct validate *v, const struct window_event *last)
+{
+	const struct event_window *w = &v->window;
+
+	if (event_depth(last) || !last->pid)
+		return false;
+	for (uint64_t i = w->done; i < w->arrived && i - w->done < MOVES_WITHIN; i++) {
+		const struct window_event *s = window_at(w, i);
+
+		if (s->at > last->at && s->pid == last->pid)
+			return s->cpu != last->cpu;
+	}
+	return false;
+}
+
 /* End of the drain: release its lock, compare its size. */
 static void end_comparison(struct validate *v, struct comparison *c, struct drained *found)
 {
@@ -232,8 +249,14 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 	found->all = c->pcp->count <= 0;
 	if (found->all && !found->due && c->drained >= pages)
 		found->due = c->drained; /* before the last piece */
-	found->resumed = c->due->resumes && found->rest && !found->all ? resumed_drain(v, c) : NULL;
-	if (!c->due->whole_pcp && !found->resumed)
+	if (c->due->resumes && found->rest && !found->all) {
+		found->resumed = resumed_drain(v, c);
+		found->stopped = !found->resumed && moved_on(v, c->last);
+	}
+	/* The scheduler ended it, not the size of the drain. */
+	if (found->stopped)
+		accuracy_count(&v->accuracy, c->zone, DECISION_DRAIN_SIZE, UNKNOWN);
+	else if (!c->due->whole_pcp && !found->resumed)
 		count_size(v, c->first, c->zone,
 			   &(struct size_check){
 				   .decision = DECISION_DRAIN_SIZE,
@@ -338,11 +361,14 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 		*rest = *asked;
 		rest->at = drained.resumed->at;
 		rest->pages = drained.rest;
+		rest->before = asked->before + drained.pages;
 		rest->resumed = true;
 		return;
 	}
-	if (!asked->resumed &&
-	    (drained.pages > drained.due || (drained.pages < drained.due && !drained.all)))
+	if (drained.stopped)
+		tune_stopped(v, pcp, &asked->free, asked->before + drained.pages);
+	else if (!asked->resumed &&
+		 (drained.pages > drained.due || (drained.pages < drained.due && !drained.all)))
 		tune_overflow(v, pcp, &asked->free, &drained);
 	pcp_committed(v->m, &v->m->zones[pcp->zone]);
 }

@@ -226,6 +226,12 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 		unshrink_highs(v, &v->m->zones[pcp->zone], free->at);
 }
 
+void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages)
+{
+	emit_tuning(v, pcp,
+		    (struct inferred){.at = free->at, .fields = FIELD_PAGES, .pages = pages});
+}
+
 void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, struct pcp *pcp,
 		const struct pcp *before, int drained)
 {

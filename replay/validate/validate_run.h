@@ -62,6 +62,7 @@ struct asked_drain {
 	uint64_t at; /* row of its first event, or 0 */
 	int pages, list;
 	bool resumed; /* the pieces after an interruption */
+	int before;   /* drained pages of the pieces before it */
 	struct freed free;
 };
 

@@ -159,6 +159,46 @@ static void a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them(voi
 	validate_free(v);
 }
 
+static void a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* 16 pages overflow: 14 of them, in pieces of 2. The second piece is the last one. */
+	static const struct row events[] = {
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		FREE(0, 520, 0),
+		FREE(0, 522, 0),
+		FREE(0, 524, 0),
+		FREE(0, 526, 0),
+		FREE(0, 528, 0),
+		FREE(0, 530, 0),
+		FREE(0, 532, 0),
+		FREE(0, 534, 0),
+		FREE(0, 536, 0),
+		FREE(0, 538, 0),
+		FREE(0, 540, 0),
+		WORKER_FREE(0, 542, 0),
+		WORKER_DRAIN(0, 512, 0, MOVABLE),
+		WORKER_DRAIN(0, 514, 0, MOVABLE),
+		WORKER_DRAIN(0, 516, 0, MOVABLE),
+		WORKER_DRAIN(0, 518, 0, MOVABLE),
+		WORKER_FREE(1, 700, 0),
+	};
+	struct validate *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+	struct accuracy_count size = decision_count(v, DECISION_DRAIN_SIZE);
+
+	check(size.nr == 1 && size.unknown == 1);
+	check(validate_model(v)->pcps[0].count == 12);
+	validate_free(v);
+	/* Up to 6.18 a drain has no pieces. */
+	v = VALIDATED(chunks, events, .kernel = "6.18", .pcp_batch = 2);
+	size = decision_count(v, DECISION_DRAIN_SIZE);
+	check(size.nr == 1 && size.unknown == 0 && size.exact == 0);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each);
@@ -167,5 +207,6 @@ int main(void)
 	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
 	test(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them);
+	test(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu);
 	return check_done();
 }
