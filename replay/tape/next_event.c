@@ -13,21 +13,28 @@ int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_ro
 	f->bits = calloc(nr_rows / 4 + 1, 1);
 	f->pending = memory_new(m->nr_frames * sizeof(*f->pending));
 	if (f->bits && f->pending)
-		return 0;
+		return departures_new(&f->departures, m->nr_cpus, err);
 	return fail(err, ENOMEM, "no memory for what becomes of %llu frees",
 		    (unsigned long long)nr_rows);
 }
 
-void next_events_done(struct next_events *f)
+static void free_pending(struct next_events *f)
 {
 	if (f->pending)
 		memory_free(f->pending, f->nr_frames * sizeof(*f->pending));
 	f->pending = NULL;
 }
 
+int next_events_done(struct next_events *f, struct error *err)
+{
+	free_pending(f);
+	return f->bits ? departures_done(&f->departures, f->nr_frames, err) : 0;
+}
+
 void next_events_free(struct next_events *f)
 {
-	next_events_done(f);
+	free_pending(f);
+	departures_free(&f->departures);
 	free(f->bits);
 	f->bits = NULL;
 }
@@ -36,18 +43,25 @@ static void settle(struct next_events *f, uint32_t frame, enum next_event next_e
 {
 	uint32_t row = f->pending[frame];
 
-	if (!row)
+	f->pending[frame] = NEXT_SETTLED;
+	if (!row || row == NEXT_SETTLED)
 		return;
 	row--;
 	f->bits[row / 4] |= (uint8_t)((unsigned)next_event << row % 4 * 2);
-	f->pending[frame] = 0;
+}
+
+/* Whether a row of this kind waits for the next event of its page. */
+static bool waits(int kind)
+{
+	return kind == EVENT_KIND_FREE || kind == EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	       kind == EVENT_KIND_ALLOC_EXTFRAG;
 }
 
 /* An event of 2^order pages; of a batched free the last event, its free_batched, counts. */
 static void read_row(struct next_events *f, uint64_t row, int kind, uint32_t frame, int order)
 {
 	if (kind == EVENT_KIND_FREE_BATCHED) {
-		if (f->pending[frame] && row < UINT32_MAX)
+		if (f->pending[frame] && f->pending[frame] != NEXT_SETTLED)
 			f->pending[frame] = (uint32_t)row + 1;
 		return;
 	}
@@ -55,7 +69,7 @@ static void read_row(struct next_events *f, uint64_t row, int kind, uint32_t fra
 	/* A page inside was part of a larger free block. */
 	for (uint32_t i = 1; i < 1u << order; i++)
 		settle(f, frame + i, kind == EVENT_KIND_FREE ? NEXT_IS_FREE : NEXT_FROM_BUDDY);
-	if ((kind == EVENT_KIND_FREE || kind == EVENT_KIND_ALLOC_ZONE_LOCKED) && row < UINT32_MAX)
+	if (waits(kind))
 		f->pending[frame] = (uint32_t)row + 1;
 }
 
@@ -77,16 +91,23 @@ uint32_t next_event_frame(const struct model *m, const struct zone **zone,
 	return *order <= m->max_order && (*zone)->end - frame >= 1u << *order ? frame : NO_FRAME;
 }
 
-void next_events_read(struct next_events *f, const struct model *m, const struct event_columns *c,
-		      size_t rows)
+int next_events_read(struct next_events *f, const struct model *m, const struct event_columns *c,
+		     size_t rows, struct error *err)
 {
+	/* Rows have 32 bits; the last two numbers are marks. */
+	uint64_t end = f->nr_rows < NEXT_SETTLED - 1 ? f->nr_rows : NEXT_SETTLED - 1;
 	const struct zone *zone = &m->zones[0];
 
-	for (size_t i = 0; i < rows && f->read < f->nr_rows; i++, f->read++) {
-		int order;
+	for (size_t i = 0; i < rows && f->read < end; i++, f->read++) {
+		int order, ret;
 		uint32_t frame = next_event_frame(m, &zone, c, i, &order);
 
+		ret = departures_read(&f->departures, c, i, (uint32_t)f->read, frame,
+				      frame == NO_FRAME ? NEXT_SETTLED : f->pending[frame], err);
+		if (ret)
+			return ret;
 		if (frame != NO_FRAME)
 			read_row(f, f->read, c->kind[i], frame, order);
 	}
+	return 0;
 }

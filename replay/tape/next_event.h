@@ -4,12 +4,11 @@
  *
  * The next event of a page shows where its free put it, and whether a page of a refill was
  * allocated without an event. That event may be anywhere later on the tape. So the whole tape is
- * read once in advance, and 2 bits per row are stored.
+ * read once in advance, and 2 bits per row are stored, beside the rows of a few departures.
  */
 #pragma once
 
-#include "model/model.h"
-#include "tables.h"
+#include "departures.h"
 
 enum next_event {
 	NEXT_NONE,       /* the row is of another kind, or the page has no later event */
@@ -21,10 +20,13 @@ enum next_event {
 struct next_events {
 	uint8_t *bits;     /* 4 rows to a byte; NULL: unknown */
 	uint32_t *pending; /* [frame] number of its last row, + 1, if that row waits for the next
-			      event; else 0 */
+			      event; else 0: no row yet, or NEXT_SETTLED */
 	uint64_t nr_rows, read;
 	uint32_t nr_frames;
+	struct departures departures;
 };
+
+enum { NEXT_SETTLED = UINT32_MAX };
 
 /* The state of a page according to its next event, an EVENT_KIND_*. */
 static inline enum next_event next_event_by_kind(int kind)
@@ -55,12 +57,12 @@ void next_events_free(struct next_events *f);
 uint32_t next_event_frame(const struct model *m, const struct zone **zone,
 			  const struct event_columns *columns, size_t i, int *order);
 
-/* The next rows of the table. */
-void next_events_read(struct next_events *f, const struct model *m,
-		      const struct event_columns *columns, size_t rows);
+/* The next rows of the table. -ENOMEM. */
+int next_events_read(struct next_events *f, const struct model *m,
+		     const struct event_columns *columns, size_t rows, struct error *err);
 
-/* After the last row: free the memory that only reading needs. */
-void next_events_done(struct next_events *f);
+/* After the last row: free the memory that only reading needs. -ENOMEM. */
+int next_events_done(struct next_events *f, struct error *err);
 
 static inline enum next_event next_event_of(const struct next_events *f, uint64_t row)
 {

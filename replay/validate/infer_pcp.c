@@ -129,16 +129,29 @@ uint64_t left_before(const struct validate *v, uint32_t entry)
 	return row_of(v, v->pushed[above]);
 }
 
+/* The list of a PCP entry, or NO_FRAME if it is not found. */
+static uint32_t list_of(struct validate *v, uint32_t entry)
+{
+	while (entry < v->m->nr_frames && may_search(v))
+		entry = v->m->frames[entry].prev;
+	return entry < v->m->nr_frames ? NO_FRAME : entry;
+}
+
 void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry)
 {
 	const struct model *m = v->m;
 	uint64_t at = left_before(v, top);
+	uint32_t list = list_of(v, top);
 
 	for (bool last = false; !last;) {
 		uint32_t next = m->frames[top].next;
+		const struct departure *d = preempted_alloc(v, list, top);
 
 		last = top == entry;
-		take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
+		if (d)
+			take_preempted(v, d, at);
+		else
+			take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
 		top = next;
 	}
 }
@@ -158,17 +171,22 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
 {
 	int order = v->m->frames[entry].order;
 	struct window_event *alloc = find_alloc(v, event, entry, order, LATE_WITHIN);
+	const struct departure *d;
 
 	if (alloc) {
 		take_early(v, alloc, pcp);
+		return true;
+	}
+	d = preempted_alloc(v, pcp_list(v->m, pcp, order, migratetype), entry);
+	if (d) {
+		take_preempted(v, d, 0);
 		return true;
 	}
 	take_unseen(v, pcp, entry, migratetype, 0);
 	return is_freed_next(v, entry);
 }
 
-/* Whether the free that runs has put an entry onto its list. */
-static bool is_just_freed(const struct validate *v, uint32_t entry)
+bool is_just_freed(const struct validate *v, uint32_t entry)
 {
 	return v->pushed[entry] == (uint32_t)window_at(&v->window, v->window.done)->at;
 }
@@ -231,6 +249,8 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 	}
 	if (pcp->count == before)
 		take_freed_next(v, pcp);
+	if (pcp->count == before)
+		take_likely_preempted(v, pcp);
 	return pcp->count < before;
 }
 

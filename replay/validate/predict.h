@@ -11,6 +11,7 @@
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_list_order.c  the zone that served a request
  *   infer_pcp.c           pages that left a PCP list without an event
+ *   infer_preempted.c     pages that left a PCP list long before their events
  */
 #pragma once
 
@@ -211,5 +212,41 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
  * entries that the tape proves to be allocated without an event. Returns whether there are any.
  */
 bool take_proved(struct validate *v, struct pcp *pcp);
+/* Whether the free that runs has put an entry onto its list. */
+bool is_just_freed(const struct validate *v, uint32_t entry);
 /* Handle an event of a page that was on a PCP list before the start. */
 void saw_pcp_page(struct validate *v, const struct window_event *event);
+
+/* infer_preempted.c */
+
+/*
+ * The later alloc of an entry of a PCP list, if a preempted task may already have taken the entry;
+ * else NULL.
+ */
+const struct departure *preempted_alloc(struct validate *v, uint32_t list, uint32_t entry);
+/* The event of such an alloc, as if on the CPU of the entry's list. */
+struct window_event event_of_departure(const struct departure *d, uint16_t cpu);
+/* Whether the page may have left its list before row `at`. */
+bool may_be_at(const struct departure *d, uint64_t at);
+/* Take such an entry, before row `at`; 0: the current row. */
+void take_preempted(struct validate *v, const struct departure *d, uint64_t at);
+/* The departure of the running alloc, if its task may have been preempted before; else NULL. */
+const struct departure *own_departure(struct validate *v, const struct window_event *alloc);
+/* The lowest entry above another on its list that later events show there, or NO_FRAME. */
+uint32_t staying_above(struct validate *v, uint32_t entry);
+/*
+ * The late alloc that caused a refill, or took a page past the PCP, or NULL. `frame`: the first
+ * page; `last`: the last event of the refill.
+ */
+const struct departure *refilled_for(struct validate *v, uint32_t frame,
+				     const struct window_event *last);
+/*
+ * A page is about to go onto a PCP list. Take the first entries of the list that preempted tasks
+ * must have taken by now, because the page will still be before them when their events come.
+ */
+void take_preempted_below(struct validate *v, uint32_t list, uint32_t page);
+/*
+ * A PCP should have drained and did not. If the kernel preempts, take pages that preempted tasks
+ * may have taken, until the PCP does not have to drain.
+ */
+void take_likely_preempted(struct validate *v, struct pcp *pcp);

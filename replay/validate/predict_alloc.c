@@ -61,6 +61,35 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 	return !pending_miss;
 }
 
+/*
+ * Take the page of an alloc whose task was preempted before its event, if entries above the page
+ * show when it left its list. Returns whether they do.
+ */
+static bool take_before_others(struct validate *v, const struct departure *alloc)
+{
+	uint32_t above = staying_above(v, alloc->frame);
+	uint64_t at;
+
+	if (above == NO_FRAME || !v->pushed[above])
+		return false;
+	at = row_of(v, v->pushed[above]);
+	if (!may_be_at(alloc, at))
+		return false;
+	take_preempted(v, alloc, at);
+	v->m->frames[alloc->frame].list = 0;
+	accuracy_count(&v->accuracy, frame_zone(v->m, alloc->frame), DECISION_ALLOC, EXACT);
+	return true;
+}
+
+/* Play an alloc on the CPU of another PCP. */
+static void emit_there(struct validate *v, const struct window_event *alloc, const struct pcp *pcp)
+{
+	struct window_event there = *alloc;
+
+	there.cpu = pcp->cpu;
+	emit_early(v, &there);
+}
+
 /* The recorded page is not first on the model's list: take it anyway. */
 static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
 			   uint32_t list)
@@ -81,13 +110,24 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 		.got = frame_pfn(m, event->frame),
 		.place = place_of(m, event->frame),
 	};
+	const struct departure *departure = own_departure(v, event);
 	int depth = DEPTH_MAX;
 
-	if (pcp && f->state == FRAME_PCP && &m->pcps[f->list] == pcp && f->order == event->order)
-		depth = depth_of(v, list, event->frame);
+	if (pcp && f->state == FRAME_PCP && f->order == event->order) {
+		if (departure && m->pcps[f->list].cpu == departure->cpu) {
+			pcp = &m->pcps[f->list];
+			list = pcp_list(m, pcp, event->order, event->migratetype);
+		}
+		if (&m->pcps[f->list] == pcp)
+			depth = depth_of(v, list, event->frame);
+	}
+	if (depth < DEPTH_MAX && departure && take_before_others(v, departure))
+		return;
 	if (depth < DEPTH_MAX) {
 		bool late = take_those_before(v, event, pcp, list, &miss);
 
+		if (pcp->cpu != event->cpu)
+			emit_there(v, event, pcp);
 		take_head(v, event, pcp);
 		if (unknown || late)
 			accuracy_count(&v->accuracy, zone, DECISION_ALLOC,
@@ -95,10 +135,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 		return;
 	} else {
 		if (miss.place == PLACE_PCP) {
-			struct window_event there = *event;
-
-			there.cpu = m->pcps[m->frames[block_head(m, event->frame)].list].cpu;
-			emit_early(v, &there);
+			emit_there(v, event, &m->pcps[m->frames[block_head(m, event->frame)].list]);
 			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
 		} else if (miss.place == PLACE_FREE) {
 			miss.cause = REPAIR_CAUSE_CAPTURED;

@@ -80,13 +80,16 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	     victim = pcp_drain_next(drain, m)) {
 		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
 		const struct window_event *next = window_find_frame(&v->window, event, victim);
+		const struct departure *departure;
 		int order, type;
 
 		/* Its turn comes: this drain took another order for a moment. */
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
 			return;
-		if (is_there_later(next)) {
+		if ((departure = preempted_alloc(v, here, victim))) {
+			take_preempted(v, departure, left_before(v, victim));
+		} else if (is_there_later(next)) {
 			pcp_list_of(m, drain->list, &order, &type);
 			emit_block(v, INFERRED_KIND_MOVED, victim, order, type, 0);
 			list_del(f, victim);

@@ -159,15 +159,15 @@ static uint8_t type_at(const struct validate *v, const struct window_event *even
 	return frame_block(v->m, event->frame)->migratetype;
 }
 
-/* pcp_commit of the page, to the list of the type that its pageblock has at that row. */
+/* pcp_commit of the page, whose pageblock has that type at that row. */
 static int commit(struct validate *v, const struct window_event *event, struct zone *zone,
-		  int *list)
+		  uint8_t type, int *list)
 {
 	struct pageblock *block = frame_block(v->m, event->frame);
 	uint8_t now = block->migratetype;
 	int pages;
 
-	block->migratetype = type_at(v, event);
+	block->migratetype = type;
 	pages = pcp_commit(v->m, zone, event->frame, event->order, list);
 	block->migratetype = now;
 	return pages;
@@ -191,6 +191,7 @@ void predict_free(struct validate *v, struct window_event *event)
 	struct window_event *drain;
 	struct freed freed;
 	int pages, list;
+	uint8_t type;
 
 	pcp_lock_release(v, event);
 	if (is_given_back(v, event)) {
@@ -228,9 +229,11 @@ void predict_free(struct validate *v, struct window_event *event)
 	if (event->kind == EVENT_KIND_FREE_BATCHED)
 		pcp_lock_in_batch(v, event, zone);
 	note_pushed(v, event);
+	type = type_at(v, event);
+	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
 	freed = (struct freed){event->at,        pcp->high,  pcp->free_count,
 			       pcp->free_factor, pcp->flags, event->order};
-	pages = commit(v, event, zone, &list);
+	pages = commit(v, event, zone, type, &list);
 	drain = following_drain(v, event, zone);
 	if (drain &&
 	    (is_drained_elsewhere(v, event, drain, pcp, list) || empties(v, drain, pcp, pages)))

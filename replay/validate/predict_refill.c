@@ -273,10 +273,17 @@ void predict_refill(struct validate *v, struct window_event *first)
 	struct window_event *alloc;
 	struct pcp *pcp;
 	uint32_t list, entry;
+	const struct departure *preempted;
+	struct window_event late;
 
 	pcp_lock_release(v, first);
 	read_burst(v, first, &burst);
 	alloc = find_alloc(v, burst.last, burst.first.frame, first->order, ALLOC_WITHIN);
+	preempted = alloc ? NULL : refilled_for(v, burst.first.frame, burst.last);
+	if (preempted) {
+		late = event_of_departure(preempted, first->cpu);
+		alloc = &late;
+	}
 	rq = request_of(m, alloc ? alloc : first);
 	rq.migratetype = burst.first.migratetype;
 	if (rq.migratetype == MIGRATETYPE_CMA)
@@ -307,4 +314,6 @@ void predict_refill(struct validate *v, struct window_event *first)
 		pcp->free_factor >>= 1;
 	}
 	predict_pcp_refill(v, &burst, pcp, &rq, alloc);
+	if (preempted)
+		m->frames[preempted->frame].list = AWAITS_ALLOC;
 }

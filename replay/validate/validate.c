@@ -479,7 +479,9 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 	if (ret)
 		return ret;
 	if (!v->run.finished) {
-		next_events_done(&v->next_events);
+		ret = next_events_done(&v->next_events, err);
+		if (ret)
+			return ret;
 		emit_lru(v);
 	}
 	ret = run_feed(&v->run, columns, nr, feed_rows, v, err);
@@ -505,9 +507,10 @@ int validate_preview(struct validate *v, const struct ArrowSchema *schema,
 		ret = lru_new(&v->lru, v->m, v->run.load.first, err);
 	if (ret)
 		return ret;
-	next_events_read(&v->next_events, v->m, &columns, nr);
-	lru_read(&v->lru, v->m, &columns, nr);
-	return 0;
+	ret = next_events_read(&v->next_events, v->m, &columns, nr, err);
+	if (!ret)
+		lru_read(&v->lru, v->m, &columns, nr);
+	return ret;
 }
 
 int validate_feed(struct validate *v, const struct ArrowSchema *schema,

@@ -103,6 +103,7 @@ struct validate {
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
 	bool preempt_recorded; /* the tape shows when preemption is off */
+	bool preempts;         /* the tape has shown a task that was preempted in an alloc */
 	/*
 	 * [frame] low 32 bits of a row of `event`: the last free of the page onto a PCP or, for a
 	 * page that awaits its alloc, the event that took it. 0: none, or a later event of the page

@@ -36,9 +36,9 @@ static void read_rows(struct next_events *f, const struct toy *toy, const struct
 			set_valid(c->pfn_valid, i);
 			set_valid(c->page_order_valid, i);
 		}
-		next_events_read(f, toy->m, c, n);
+		must(next_events_read(f, toy->m, c, n, &err), &err);
 	}
-	next_events_done(f);
+	must(next_events_done(f, &err), &err);
 	batch_free(batch);
 }
 

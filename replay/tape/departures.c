@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "departures.h"
+
+#include "event_window.h"
+#include "model/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	TASK_BITS = 16,
+	FIRST_ROOM = 1 << 12,
+	NO_PID = -1,
+};
+
+int departures_new(struct departures *d, int nr_cpus, struct error *err)
+{
+	*d = (struct departures){.nr_cpus = nr_cpus, .room = FIRST_ROOM};
+	d->all = malloc(d->room * sizeof(*d->all));
+	d->cpus = calloc((size_t)nr_cpus, sizeof(*d->cpus));
+	d->tasks = calloc(1u << TASK_BITS, sizeof(*d->tasks));
+	if (d->all && d->cpus && d->tasks)
+		return 0;
+	return fail(err, ENOMEM, "no memory for %d CPUs", nr_cpus);
+}
+
+static void free_reading(struct departures *d)
+{
+	free(d->cpus);
+	free(d->tasks);
+	d->cpus = d->tasks = NULL;
+}
+
+void departures_free(struct departures *d)
+{
+	free_reading(d);
+	free(d->all);
+	d->all = NULL;
+	if (d->first)
+		memory_free(d->first, d->nr_frames * sizeof(*d->first));
+	d->first = NULL;
+}
+
+/* Tasks that share a slot forget each other's events. */
+static struct last_event *task_of(const struct departures *d, int32_t pid)
+{
+	return &d->tasks[(uint32_t)pid * 2654435761u >> (32 - TASK_BITS)];
+}
+
+/*
+ * A task's event outside interrupts, at row to->row. If its CPU ran another task before, fill in
+ * the rows between which the task was preempted, and its CPU before.
+ */
+static void resume(struct departures *d, int cpu, int32_t pid, struct departure *to)
+{
+	struct last_event *here = &d->cpus[cpu], *task = task_of(d, here->pid);
+	const struct last_event before = *here;
+
+	*here = (struct last_event){pid, to->row + 1, (uint16_t)cpu};
+	if (!before.next || before.pid == pid)
+		return;
+	if (task->pid == before.pid && task->cpu == cpu)
+		task->next = before.next;
+	task = task_of(d, pid);
+	to->since = 0;
+	to->until = before.next - 1;
+	if (task->next && task->pid == pid) {
+		struct last_event *there = &d->cpus[task->cpu];
+
+		to->since = task->next;
+		if (task->cpu != cpu) {
+			to->until = to->row;
+			to->cpu = task->cpu;
+		}
+		/* The other CPU has run no task since. */
+		if (there->pid == pid && there != here) {
+			to->since = there->next;
+			there->pid = NO_PID;
+		}
+	}
+	*task = (struct last_event){pid, to->row + 1, (uint16_t)cpu};
+}
+
+static int add(struct departures *d, const struct departure *departure, struct error *err)
+{
+	if (d->nr == d->room) {
+		struct departure *all = realloc(d->all, 2 * d->room * sizeof(*all));
+
+		if (!all)
+			return fail(err, ENOMEM, "no memory for %zu departures", 2 * d->room);
+		d->all = all;
+		d->room *= 2;
+	}
+	d->all[d->nr++] = *departure;
+	return 0;
+}
+
+int departures_read(struct departures *d, const struct event_columns *c, size_t i, uint32_t row,
+		    uint32_t frame, uint32_t put, struct error *err)
+{
+	enum { INTERRUPT = CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI };
+	int kind = c->kind[i];
+	struct departure departure = {
+		.row = row,
+		.since = row,
+		.until = row,
+		.put = put,
+		.frame = frame,
+		.cpu = c->cpu[i],
+		.kind = (uint8_t)kind,
+	};
+
+	/* The idle tasks of all CPUs have the pid 0. */
+	if (!(c->flags[i] & INTERRUPT) && c->pid[i] > 0 && c->cpu[i] < d->nr_cpus)
+		resume(d, c->cpu[i], c->pid[i], &departure);
+	if (frame == NO_FRAME || put == UINT32_MAX ||
+	    (kind != EVENT_KIND_ALLOC && kind != EVENT_KIND_PCPU_DRAIN))
+		return 0;
+	if (kind == EVENT_KIND_PCPU_DRAIN || departure.since > departure.until)
+		departure.since = departure.until = row;
+	if (departure.since == row && row - put < WINDOW_AHEAD)
+		return 0;
+	departure.pid = c->pid[i];
+	if (is_valid(c->gfp_flags_valid, i))
+		departure.gfp_flags = c->gfp_flags[i];
+	if (is_valid(c->page_order_valid, i))
+		departure.order = c->page_order[i];
+	if (is_valid(c->migratetype_valid, i) && c->migratetype[i] < NR_MIGRATETYPE)
+		departure.migratetype = c->migratetype[i];
+	return add(d, &departure, err);
+}
+
+int departures_done(struct departures *d, uint32_t nr_frames, struct error *err)
+{
+	free_reading(d);
+	if (!d->nr || d->first)
+		return 0;
+	d->nr_frames = nr_frames;
+	d->first = memory_new(nr_frames * sizeof(*d->first));
+	if (!d->first)
+		return fail(err, ENOMEM, "no memory for %u page frames", nr_frames);
+	for (size_t i = d->nr; i--;) {
+		d->all[i].later = d->first[d->all[i].frame];
+		d->first[d->all[i].frame] = (uint32_t)i + 1;
+	}
+	return 0;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pages that left their PCP lists long before their alloc events, because the kernel preempted
+ * their tasks in between: see tape/departures.h.
+ */
+#include "predict.h"
+
+#include "model/scan_effects.h"
+
+static uint64_t running_row(const struct validate *v)
+{
+	return window_at(&v->window, v->window.done)->at;
+}
+
+bool may_be_at(const struct departure *d, uint64_t at)
+{
+	return at >= d->since && at <= d->until;
+}
+
+const struct departure *preempted_alloc(struct validate *v, uint32_t list, uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint64_t row = running_row(v);
+	const struct departure *d = departure_of(&v->next_events.departures, entry, row);
+
+	if (!d || d->kind != EVENT_KIND_ALLOC || !may_be_at(d, row) ||
+	    d->order != m->frames[entry].order || d->migratetype > MIGRATETYPE_RECLAIMABLE)
+		return NULL;
+	return list == pcp_list(m, &m->pcps[m->frames[entry].list], d->order, d->migratetype)
+		       ? d
+		       : NULL;
+}
+
+struct window_event event_of_departure(const struct departure *d, uint16_t cpu)
+{
+	return (struct window_event){
+		.at = d->row,
+		.frame = d->frame,
+		.gfp_flags = d->gfp_flags,
+		.pid = d->pid,
+		.cpu = cpu,
+		.kind = EVENT_KIND_ALLOC,
+		.order = d->order,
+		.migratetype = d->migratetype,
+	};
+}
+
+void take_preempted(struct validate *v, const struct departure *d, uint64_t at)
+{
+	struct model *m = v->m;
+	struct pcp *pcp = &m->pcps[m->frames[d->frame].list];
+	struct zone *zone = &m->zones[pcp->zone];
+	struct window_event alloc = event_of_departure(d, pcp->cpu);
+	struct request rq = request_of(m, &alloc);
+
+	emit_inferred(v, (struct inferred){.at = may_be_at(d, at) ? at : 0}, &alloc);
+	zone_scan_effects(m, &rq, zone, false);
+	take_head(v, &alloc, pcp);
+	v->pushed[d->frame] = 0;
+	m->frames[d->frame].list = AWAITS_ALLOC;
+	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << d->order);
+	v->preempts = true;
+}
+
+const struct departure *own_departure(struct validate *v, const struct window_event *alloc)
+{
+	const struct departure *d =
+		departure_of(&v->next_events.departures, alloc->frame, alloc->at - 1);
+
+	return d && d->row == alloc->at && d->since < d->row ? d : NULL;
+}
+
+/* Whether later events show that an entry is still on its list. */
+static bool stays(struct validate *v, uint32_t entry)
+{
+	uint64_t row = running_row(v);
+	const struct departure *d = departure_of(&v->next_events.departures, entry, row);
+	const struct window_event *next;
+
+	if (d)
+		return d->kind == EVENT_KIND_PCPU_DRAIN || d->since > row;
+	next = window_find_frame(&v->window, NULL, entry);
+	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
+}
+
+uint32_t staying_above(struct validate *v, uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint32_t above = entry;
+
+	while ((above = m->frames[above].prev) < m->nr_frames && may_search(v))
+		if (stays(v, above))
+			return above;
+	return NO_FRAME;
+}
+
+const struct departure *refilled_for(struct validate *v, uint32_t frame,
+				     const struct window_event *last)
+{
+	const struct departure *d = departure_of(&v->next_events.departures, frame, last->at);
+
+	return d && d->kind == EVENT_KIND_ALLOC && d->since == last->at + 1 &&
+			       d->pid == last->pid && d->order == last->order
+		       ? d
+		       : NULL;
+}
+
+/*
+ * Whether a page put onto a PCP list by the current event is still there when the event of
+ * `below` comes, or is drained: then the page below it on the list left first.
+ */
+static bool outlasts(struct validate *v, uint32_t page, const struct departure *below)
+{
+	uint64_t row = running_row(v);
+	const struct departure *d = departure_of(&v->next_events.departures, page, row);
+	const struct window_event *next;
+
+	if (d)
+		return d->kind == EVENT_KIND_PCPU_DRAIN || d->since >= below->row;
+	next = window_find_frame(&v->window, NULL, page);
+	return next && (next->kind == EVENT_KIND_PCPU_DRAIN ||
+			(next->kind == EVENT_KIND_ALLOC && next->at > below->row));
+}
+
+/*
+ * Whether the entry below another on its list is allocated before the event of that other one: then
+ * the other one left first.
+ */
+static bool precedes_lower(struct validate *v, uint32_t list, const struct departure *upper)
+{
+	uint32_t lower = v->m->frames[upper->frame].next;
+	uint64_t row = running_row(v);
+	const struct departure *d;
+	const struct window_event *next;
+
+	if (lower == list)
+		return false;
+	d = departure_of(&v->next_events.departures, lower, row);
+	if (d)
+		return d->kind == EVENT_KIND_ALLOC && d->row < upper->row;
+	next = window_find_frame(&v->window, NULL, lower);
+	return next && next->kind == EVENT_KIND_ALLOC && next->at < upper->row;
+}
+
+void take_preempted_below(struct validate *v, uint32_t list, uint32_t page)
+{
+	const struct model *m = v->m;
+	const struct departure *d;
+
+	if (!v->next_events.departures.first)
+		return;
+	for (uint32_t entry = m->frames[list].next;
+	     entry != list && (d = preempted_alloc(v, list, entry)) &&
+	     (outlasts(v, page, d) || precedes_lower(v, list, d));
+	     entry = m->frames[list].next)
+		take_preempted(v, d, 0);
+}
+
+/* Whether the page was on the list of its task's CPU when the task left that CPU. */
+static bool was_there(const struct pcp *pcp, const struct departure *d)
+{
+	return d->put <= d->since && d->cpu == pcp->cpu;
+}
+
+void take_likely_preempted(struct validate *v, struct pcp *pcp)
+{
+	const struct model *m = v->m;
+
+	for (int i = 0; i < m->nr_pcp_lists && v->preempts && pcp->count >= pcp->high; i++) {
+		uint32_t list = pcp->heads + (uint32_t)i, entry = m->frames[list].next;
+		const struct departure *d;
+
+		if (entry != list && is_just_freed(v, entry))
+			entry = m->frames[entry].next;
+		if (entry == list)
+			continue;
+		d = preempted_alloc(v, list, entry);
+		if (d && was_there(pcp, d))
+			take_preempted(v, d, 0);
+	}
+}
