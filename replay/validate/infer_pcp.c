@@ -186,7 +186,8 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
 	return is_freed_next(v, entry);
 }
 
-bool is_just_freed(const struct validate *v, uint32_t entry)
+/* Whether the free that runs has put an entry onto its list. */
+static bool is_just_freed(const struct validate *v, uint32_t entry)
 {
 	return v->pushed[entry] == (uint32_t)window_at(&v->window, v->window.done)->at;
 }

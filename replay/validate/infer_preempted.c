@@ -162,20 +162,30 @@ static bool was_there(const struct pcp *pcp, const struct departure *d)
 	return d->put <= d->since && d->cpu == pcp->cpu;
 }
 
+/* The first such entry of a list, or NULL. */
+static const struct departure *likely_preempted(struct validate *v, const struct pcp *pcp,
+						uint32_t list)
+{
+	enum { LOOK_AT = 16 };
+	const struct model *m = v->m;
+	int left = LOOK_AT;
+
+	for (uint32_t entry = m->frames[list].next; entry != list && left--;
+	     entry = m->frames[entry].next) {
+		const struct departure *d = preempted_alloc(v, list, entry);
+
+		if (d && was_there(pcp, d))
+			return d;
+	}
+	return NULL;
+}
+
 void take_likely_preempted(struct validate *v, struct pcp *pcp)
 {
-	const struct model *m = v->m;
+	const struct departure *d = NULL;
 
-	for (int i = 0; i < m->nr_pcp_lists && v->preempts && pcp->count >= pcp->high; i++) {
-		uint32_t list = pcp->heads + (uint32_t)i, entry = m->frames[list].next;
-		const struct departure *d;
-
-		if (entry != list && is_just_freed(v, entry))
-			entry = m->frames[entry].next;
-		if (entry == list)
-			continue;
-		d = preempted_alloc(v, list, entry);
-		if (d && was_there(pcp, d))
-			take_preempted(v, d, 0);
-	}
+	for (int i = 0; i < v->m->nr_pcp_lists && v->preempts && !d; i++)
+		d = likely_preempted(v, pcp, pcp->heads + (uint32_t)i);
+	if (d)
+		take_preempted(v, d, left_before(v, d->frame));
 }

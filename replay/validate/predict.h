@@ -212,8 +212,6 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
  * entries that the tape proves to be allocated without an event. Returns whether there are any.
  */
 bool take_proved(struct validate *v, struct pcp *pcp);
-/* Whether the free that runs has put an entry onto its list. */
-bool is_just_freed(const struct validate *v, uint32_t entry);
 /* Handle an event of a page that was on a PCP list before the start. */
 void saw_pcp_page(struct validate *v, const struct window_event *event);
 
@@ -246,7 +244,7 @@ const struct departure *refilled_for(struct validate *v, uint32_t frame,
  */
 void take_preempted_below(struct validate *v, uint32_t list, uint32_t page);
 /*
- * A PCP should have drained and did not. If the kernel preempts, take pages that preempted tasks
- * may have taken, until the PCP does not have to drain.
+ * A PCP should have drained and did not. If the kernel preempts, take a page that a preempted task
+ * may have taken.
  */
 void take_likely_preempted(struct validate *v, struct pcp *pcp);
