@@ -83,13 +83,16 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 		const struct departure *departure;
 		int order, type;
 
+		departure = preempted_alloc(v, here, victim);
+		if (departure) {
+			take_preempted(v, departure, left_before(v, victim));
+			continue;
+		}
 		/* Its turn comes: this drain took another order for a moment. */
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
 			return;
-		if ((departure = preempted_alloc(v, here, victim))) {
-			take_preempted(v, departure, left_before(v, victim));
-		} else if (is_there_later(next)) {
+		if (is_there_later(next)) {
 			pcp_list_of(m, drain->list, &order, &type);
 			emit_block(v, INFERRED_KIND_MOVED, victim, order, type, 0);
 			list_del(f, victim);
