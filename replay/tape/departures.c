@@ -57,13 +57,13 @@ static void resume(struct departures *d, int cpu, int32_t pid, struct departure 
 	const struct last_event before = *here;
 
 	*here = (struct last_event){pid, to->row + 1, (uint16_t)cpu};
-	if (!before.next || before.pid == pid)
+	if (before.next && before.pid == pid)
 		return;
-	if (task->pid == before.pid && task->cpu == cpu)
+	if (before.next && task->pid == before.pid && task->cpu == cpu)
 		task->next = before.next;
 	task = task_of(d, pid);
-	to->since = 0;
-	to->until = before.next - 1;
+	to->since = before.next ? 0 : to->row;
+	to->until = before.next ? before.next - 1 : to->row;
 	if (task->next && task->pid == pid) {
 		struct last_event *there = &d->cpus[task->cpu];
 

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Allocs whose tasks were preempted between taking their pages and their events. CPU 0's PCP list
+ * of MOVABLE pages is empty at first. A comment names each page that is taken without an event.
+ */
+#include "short_tape.h"
+#include "tape/event_window.h"
+
+#include <stdlib.h>
+
+enum { MOST = 8 };
+
+static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+
+/* An event of a task. */
+#define BY(t, c, event, ...) PAGE(c, event, __VA_ARGS__, .migratetype = MOVABLE, .task = t)
+
+struct found {
+	size_t nr;
+	struct {
+		int kind, cpu;
+		uint64_t at, pfn, event_row;
+	} rows[MOST];
+};
+
+/* The rows of the table inferred, at most MOST of them. */
+static struct found inferred_rows(struct validate *v)
+{
+	struct found found = {0};
+	struct batch *batch;
+
+	while ((batch = validate_read(v))) {
+		const struct inferred_columns *c = (const struct inferred_columns *)batch->slots;
+
+		if (batch->table != &inferred_table)
+			continue;
+		for (size_t i = 0; i < batch->nr; i++, found.nr++) {
+			if (found.nr == MOST)
+				continue;
+			found.rows[found.nr].kind = c->kind[i];
+			found.rows[found.nr].cpu = c->cpu[i];
+			found.rows[found.nr].at = c->at[i];
+			found.rows[found.nr].pfn = c->pfn[i];
+			found.rows[found.nr].event_row = c->event_row[i];
+		}
+	}
+	return found;
+}
+
+static bool is_early(const struct found *found, size_t i, uint64_t pfn, uint64_t at,
+		     uint64_t event_row)
+{
+	return i < found->nr && found->rows[i].kind == INFERRED_KIND_EARLY_ALLOC &&
+	       found->rows[i].cpu == 0 && found->rows[i].pfn == pfn && found->rows[i].at == at &&
+	       found->rows[i].event_row == event_row;
+}
+
+static bool all_exact(const struct validate *v, enum decision decision, uint64_t nr)
+{
+	struct accuracy_count count = decision_count(v, decision);
+
+	return count.nr == nr && count.exact == nr && !count.unknown;
+}
+
+static void an_alloc_without_preemption_stays_at_its_event(void)
+{
+	/* Task 1 sleeps while task 2 runs. */
+	static const struct row events[] = {
+		BY(1, 0, FREE, .pfn = 512),
+		BY(2, 0, FREE, .pfn = 514),
+		BY(2, 0, ALLOC, .pfn = 514),
+		BY(1, 0, ALLOC, .pfn = 512),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(all_exact(v, DECISION_ALLOC, 2));
+	check(inferred_rows(v).nr == 0);
+	validate_free(v);
+}
+
+static void the_event_may_come_any_number_of_events_later(void)
+{
+	static const size_t between[] = {2, 2000, WINDOW_AHEAD + 2};
+
+	for (size_t n = 0; n < COUNT(between); n++) {
+		size_t nr = between[n] + 6;
+		struct row *events = calloc(nr, sizeof(*events));
+		struct found found;
+		struct validate *v;
+
+		events[0] = (struct row)BY(1, 0, FREE, .pfn = 512);
+		events[1] = (struct row)BY(1, 0, FREE, .pfn = 514);
+		/* Task 1 takes 514. */
+		events[2] = (struct row)BY(2, 0, FREE, .pfn = 516);
+		for (size_t i = 3; i < nr - 3; i += 2) {
+			events[i] = (struct row)BY(3, 1, FREE, .pfn = 600);
+			events[i + 1] = (struct row)BY(3, 1, ALLOC, .pfn = 600);
+		}
+		events[nr - 3] = (struct row)BY(2, 0, ALLOC, .pfn = 516);
+		events[nr - 2] = (struct row)BY(2, 0, ALLOC, .pfn = 512);
+		events[nr - 1] = (struct row)BY(1, 0, ALLOC, .pfn = 514);
+		v = validated(&(struct short_tape){.chunks = chunks,
+						   .nr_chunks = COUNT(chunks),
+						   .events = events,
+						   .nr_events = nr});
+		check(all_exact(v, DECISION_ALLOC, between[n] / 2 + 3));
+		found = inferred_rows(v);
+		check(found.nr == 1 && is_early(&found, 0, 514, 2, nr - 1));
+		validate_free(v);
+		free(events);
+	}
+}
+
+static void the_task_may_continue_on_another_cpu(void)
+{
+	static const struct row events[] = {
+		BY(1, 0, FREE, .pfn = 512),
+		BY(1, 0, FREE, .pfn = 514),
+		/* Task 1 takes 514. */
+		BY(2, 0, FREE, .pfn = 516),
+		BY(3, 1, FREE, .pfn = 600),
+		BY(1, 1, ALLOC, .pfn = 514),
+		BY(2, 0, ALLOC, .pfn = 516),
+		BY(2, 0, ALLOC, .pfn = 512),
+	};
+	/* Nothing happens to the list meanwhile. */
+	static const struct row quiet[] = {
+		BY(1, 0, FREE, .pfn = 512),  BY(1, 0, FREE, .pfn = 514),
+		BY(3, 1, FREE, .pfn = 600),  BY(1, 1, ALLOC, .pfn = 514),
+		BY(2, 0, ALLOC, .pfn = 512),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+	struct found found = inferred_rows(v);
+
+	check(all_exact(v, DECISION_ALLOC, 3));
+	check(found.nr == 1 && is_early(&found, 0, 514, 2, 4));
+	validate_free(v);
+	v = VALIDATED(chunks, quiet);
+	found = inferred_rows(v);
+	check(all_exact(v, DECISION_ALLOC, 2));
+	check(found.nr == 1 && is_early(&found, 0, 514, 3, 3));
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_OTHER_CPU_ALLOC].nr == 0);
+	validate_free(v);
+}
+
+static void an_interrupt_may_take_pages_of_the_list_meanwhile(void)
+{
+	static const struct row events[] = {
+		BY(1, 0, FREE, .pfn = 512),
+		BY(1, 0, FREE, .pfn = 514),
+		/* Task 1 takes 514. */
+		BY(2, 0, FREE, .pfn = 516),
+		BY(2, 0, ALLOC, .pfn = 516, .flags = CONTEXT_SOFTIRQ),
+		BY(2, 0, ALLOC, .pfn = 512, .flags = CONTEXT_SOFTIRQ),
+		BY(2, 0, FREE, .pfn = 518),
+		BY(1, 0, ALLOC, .pfn = 514),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+	struct found found = inferred_rows(v);
+
+	check(all_exact(v, DECISION_ALLOC, 3));
+	check(found.nr == 1 && is_early(&found, 0, 514, 2, 6));
+	check(validate_model(v)->pcps[0].count == 1);
+	validate_free(v);
+}
+
+static void two_tasks_may_be_preempted_in_one_list(void)
+{
+	/* Task 1 takes 516 before row 3, and task 2 514 after it. They continue in either order. */
+	static const struct row in_turn[] = {
+		BY(2, 0, FREE, .pfn = 512),  BY(1, 0, FREE, .pfn = 514),
+		BY(1, 0, FREE, .pfn = 516),  BY(2, 0, FREE, .pfn = 600, .order = 1),
+		BY(3, 0, FREE, .pfn = 518),  BY(3, 0, ALLOC, .pfn = 518),
+		BY(3, 0, ALLOC, .pfn = 512), BY(2, 0, ALLOC, .pfn = 514),
+		BY(1, 0, ALLOC, .pfn = 516),
+	};
+	static const struct row reversed[] = {
+		BY(2, 0, FREE, .pfn = 512),  BY(1, 0, FREE, .pfn = 514),
+		BY(1, 0, FREE, .pfn = 516),  BY(2, 0, FREE, .pfn = 600, .order = 1),
+		BY(3, 0, FREE, .pfn = 518),  BY(3, 0, ALLOC, .pfn = 518),
+		BY(3, 0, ALLOC, .pfn = 512), BY(1, 0, ALLOC, .pfn = 516),
+		BY(2, 0, ALLOC, .pfn = 514),
+	};
+	struct validate *v = VALIDATED(chunks, in_turn);
+	struct found found = inferred_rows(v);
+
+	/* 518 comes onto the list when both are gone: 512 leaves before their events. */
+	check(all_exact(v, DECISION_ALLOC, 4));
+	check(found.nr == 2);
+	check(is_early(&found, 0, 516, 4, 8) && is_early(&found, 1, 514, 4, 7));
+	validate_free(v);
+	/* Here 516 might leave after 518. Only the alloc of 512 shows that both are gone. */
+	v = VALIDATED(chunks, reversed);
+	found = inferred_rows(v);
+	check(all_exact(v, DECISION_ALLOC, 4));
+	check(found.nr == 2);
+	check(is_early(&found, 0, 516, 6, 7) && is_early(&found, 1, 514, 6, 8));
+	validate_free(v);
+}
+
+static void a_drain_does_not_find_the_page(void)
+{
+	/* 8 pages overflow the PCP: without 512, one later than the model would count. */
+	static const struct row events[] = {
+		BY(1, 0, FREE, .pfn = 512),
+		/* Task 1 takes 512. */
+		BY(2, 0, FREE, .pfn = 514),
+		BY(2, 0, FREE, .pfn = 516),
+		BY(2, 0, FREE, .pfn = 518),
+		BY(2, 0, FREE, .pfn = 520),
+		BY(2, 0, FREE, .pfn = 522),
+		BY(2, 0, FREE, .pfn = 524),
+		BY(2, 0, FREE, .pfn = 526),
+		BY(2, 0, FREE, .pfn = 528),
+		BY(2, 0, PCPU_DRAIN, .pfn = 514),
+		BY(2, 0, PCPU_DRAIN, .pfn = 516),
+		BY(2, 0, PCPU_DRAIN, .pfn = 518),
+		BY(2, 0, PCPU_DRAIN, .pfn = 520),
+		BY(2, 0, PCPU_DRAIN, .pfn = 522),
+		BY(2, 0, PCPU_DRAIN, .pfn = 524),
+		BY(2, 0, PCPU_DRAIN, .pfn = 526),
+		BY(1, 0, ALLOC, .pfn = 512),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+	struct found found = inferred_rows(v);
+
+	check(all_exact(v, DECISION_ALLOC, 1));
+	check(all_exact(v, DECISION_DRAIN, 7));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+	check(found.nr == 1 && is_early(&found, 0, 512, 1, 16));
+	validate_free(v);
+}
+
+static void a_refill_may_end_in_a_preemption(void)
+{
+	/* Task 1 takes 2048, the first page of its refill. */
+	enum { BETWEEN = 200 };
+	struct row events[BETWEEN + 5];
+	struct found found;
+	struct validate *v;
+
+	for (size_t i = 0; i < 4; i++)
+		events[i] = (struct row)BY(1, 0, ALLOC_ZONE_LOCKED, .pfn = 2048 + i);
+	for (size_t i = 4; i < BETWEEN + 4; i += 2) {
+		events[i] = (struct row)BY(2, 0, ALLOC, .pfn = 2049);
+		events[i + 1] = (struct row)BY(2, 0, FREE, .pfn = 2049);
+	}
+	events[BETWEEN + 4] = (struct row)BY(1, 0, ALLOC, .pfn = 2048);
+	v = VALIDATED(chunks, events, .pcp_batch = 4);
+	found = inferred_rows(v);
+	check(all_exact(v, DECISION_ALLOC, BETWEEN / 2 + 1));
+	check(all_exact(v, DECISION_REFILL_SIZE, 1));
+	check(found.nr == 1 && is_early(&found, 0, 2048, 0, BETWEEN + 4));
+	validate_free(v);
+}
+
+int main(void)
+{
+	test(an_alloc_without_preemption_stays_at_its_event);
+	test(the_event_may_come_any_number_of_events_later);
+	test(the_task_may_continue_on_another_cpu);
+	test(an_interrupt_may_take_pages_of_the_list_meanwhile);
+	test(two_tasks_may_be_preempted_in_one_list);
+	test(a_drain_does_not_find_the_page);
+	test(a_refill_may_end_in_a_preemption);
+	return check_done();
+}
