@@ -116,30 +116,10 @@ static bool outlasts(struct validate *v, uint32_t page, const struct departure *
 	const struct window_event *next;
 
 	if (d)
-		return d->kind == EVENT_KIND_PCPU_DRAIN || d->since >= below->row;
+		return d->kind == EVENT_KIND_PCPU_DRAIN || d->since > below->row;
 	next = window_find_frame(&v->window, NULL, page);
 	return next && (next->kind == EVENT_KIND_PCPU_DRAIN ||
 			(next->kind == EVENT_KIND_ALLOC && next->at > below->row));
-}
-
-/*
- * Whether the entry below another on its list is allocated before the event of that other one: then
- * the other one left first.
- */
-static bool precedes_lower(struct validate *v, uint32_t list, const struct departure *upper)
-{
-	uint32_t lower = v->m->frames[upper->frame].next;
-	uint64_t row = running_row(v);
-	const struct departure *d;
-	const struct window_event *next;
-
-	if (lower == list)
-		return false;
-	d = departure_of(&v->next_events.departures, lower, row);
-	if (d)
-		return d->kind == EVENT_KIND_ALLOC && d->row < upper->row;
-	next = window_find_frame(&v->window, NULL, lower);
-	return next && next->kind == EVENT_KIND_ALLOC && next->at < upper->row;
 }
 
 void take_preempted_below(struct validate *v, uint32_t list, uint32_t page)
@@ -150,8 +130,7 @@ void take_preempted_below(struct validate *v, uint32_t list, uint32_t page)
 	if (!v->next_events.departures.first)
 		return;
 	for (uint32_t entry = m->frames[list].next;
-	     entry != list && (d = preempted_alloc(v, list, entry)) &&
-	     (outlasts(v, page, d) || precedes_lower(v, list, d));
+	     entry != list && (d = preempted_alloc(v, list, entry)) && outlasts(v, page, d);
 	     entry = m->frames[list].next)
 		take_preempted(v, d, 0);
 }
