@@ -61,6 +61,29 @@ static void take_series(struct validate *v, const struct window_event *event, st
 }
 
 /*
+ * Whether a drain that empties one list after the other shows that an entry's task took the page
+ * before its alloc event: the entry is alone on its list, and the drain has passed the list over.
+ */
+static bool is_taken_late(const struct model *m, uint32_t list, uint32_t entry,
+			  const struct window_event *next)
+{
+	const struct frame *f = &m->frames[entry];
+
+	return m->kernel->drain_rule == DRAIN_FROM_INDEX && f->prev == list && f->next == list &&
+	       next->kind == EVENT_KIND_ALLOC && next->order == f->order && !next->taken;
+}
+
+/* Take an entry before its late alloc, which may come on another CPU. */
+static void take_late(struct validate *v, struct window_event *alloc, struct pcp *pcp)
+{
+	struct window_event there = *alloc;
+
+	there.cpu = pcp->cpu;
+	take_early(v, &there, pcp);
+	alloc->taken = alloc->exact = true;
+}
+
+/*
  * The kernel drained another entry than the model's next one, or, when it emptied all lists, an
  * entry of a later list. The entries before it have left the PCP or, if the tape shows them there
  * later, have another place.
@@ -79,11 +102,10 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 	for (; victim != event->frame && victim != NO_FRAME && left--;
 	     victim = pcp_drain_next(drain, m)) {
 		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
-		const struct window_event *next = window_find_frame(&v->window, event, victim);
-		const struct departure *departure;
+		struct window_event *next = window_find_frame(&v->window, event, victim);
+		const struct departure *departure = preempted_alloc(v, here, victim);
 		int order, type;
 
-		departure = preempted_alloc(v, here, victim);
 		if (departure) {
 			take_preempted(v, departure, left_before(v, victim));
 			continue;
@@ -92,7 +114,11 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
 			return;
-		if (is_there_later(next)) {
+		if (is_there_later(next) && here != list) {
+			if (!is_taken_late(m, here, victim, next))
+				return;
+			take_late(v, next, drain->pcp);
+		} else if (is_there_later(next)) {
 			pcp_list_of(m, drain->list, &order, &type);
 			emit_block(v, INFERRED_KIND_MOVED, victim, order, type, 0);
 			list_del(f, victim);

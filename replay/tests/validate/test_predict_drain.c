@@ -199,6 +199,57 @@ static void a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu(void)
 	validate_free(v);
 }
 
+/* A page of a drain of all lists, by another task. */
+#define DRAIN_ALL(p) PAGE(0, PCPU_DRAIN, .pfn = p, .migratetype = MOVABLE, .task = 2)
+
+static void a_list_that_a_drain_of_all_lists_passes_over_was_empty(void)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	/* A task takes 1024 before the drain, and waits until its alloc event. */
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		DRAIN_ALL(512),
+		DRAIN_ALL(514),
+		DRAIN_ALL(516),
+		ALLOC(0, 1024, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 3 &&
+	      decision_count(v, DECISION_DRAIN).exact == 2);
+	check(decision_count(v, DECISION_ALLOC).exact == 2);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_ALLOC].nr == 1);
+	check(validate_model(v)->pcps[0].count == 0);
+	validate_free(v);
+}
+
+static void several_pages_of_a_list_that_a_drain_passes_over_are_still_there(void)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		FREE(0, 1025, 0),
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		DRAIN_ALL(512),
+		DRAIN_ALL(514),
+		ALLOC(0, 1025, 0, UNMOVABLE),
+		ALLOC(0, 1024, 0, UNMOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ALLOC).exact == 3);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_ALLOC].nr == 0);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each);
@@ -208,5 +259,7 @@ int main(void)
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
 	test(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them);
 	test(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu);
+	test(a_list_that_a_drain_of_all_lists_passes_over_was_empty);
+	test(several_pages_of_a_list_that_a_drain_passes_over_are_still_there);
 	return check_done();
 }
