@@ -126,11 +126,15 @@ void take_preempted_below(struct validate *v, uint32_t list, uint32_t page)
 {
 	const struct model *m = v->m;
 	const struct departure *d;
+	uint32_t entry = m->frames[list].next;
 
-	if (!v->next_events.departures.first)
+	if (!v->next_events.departures.first || entry == list)
 		return;
-	for (uint32_t entry = m->frames[list].next;
-	     entry != list && (d = preempted_alloc(v, list, entry)) && outlasts(v, page, d);
+	/* A batch of frees holds the list's lock: no other task has run since the entry came. */
+	if (window_at(&v->window, v->window.done)->kind == EVENT_KIND_FREE_BATCHED &&
+	    v->pushed[entry] == (uint32_t)v->ran[m->now.cpu])
+		return;
+	for (; entry != list && (d = preempted_alloc(v, list, entry)) && outlasts(v, page, d);
 	     entry = m->frames[list].next)
 		take_preempted(v, d, 0);
 }
