@@ -174,12 +174,9 @@ cdef dict keywords(dict given, dict known):
 
 cdef list mainline_spec(dict given):
     """The SPEC that gives mainline the sysctls of the tape."""
-    params = {
-        "boost_factor": given["watermark_boost_factor"],
-        "proactiveness": given["compaction_proactiveness"],
-        "defrag_mode": given["defrag_mode"],
-    }
-    return [f"mainline:{','.join(f'{name}={value}' for name, value in params.items())}".encode()]
+    boost, proactiveness = given["watermark_boost_factor"], given["compaction_proactiveness"]
+    values = f"boost_factor={boost},proactiveness={proactiveness},defrag_mode={given['defrag_mode']}"
+    return [f"mainline:{values}".encode()]
 
 
 cdef class Machine:
@@ -538,12 +535,9 @@ cdef class Validate:
         cdef const validate_totals *t = c_validate_totals(self.c)
         cdef dict out = {"unknown": 0}
         names = {
-            "alloc": ("allocs", "alloc"),
-            "zone_locked": ("zone_locked", "zone_locked"),
-            "refill_size": ("refills", "refill_size"),
-            "drain": ("drained", "drained"),
-            "drain_size": ("drains", "drain_size"),
-            "extfrag": ("extfrag", "extfrag"),
+            "alloc": ("allocs", "alloc"), "zone_locked": ("zone_locked", "zone_locked"),
+            "refill_size": ("refills", "refill_size"), "drain": ("drained", "drained"),
+            "drain_size": ("drains", "drain_size"), "extfrag": ("extfrag", "extfrag"),
         }
         for i, decision in enumerate(TABLES["exactness"].column("decision").labels):
             nr, kind = names[decision]

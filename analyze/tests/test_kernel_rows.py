@@ -127,8 +127,10 @@ def test_kernels_shows_the_row_of_one_release(pagetape: Run) -> None:
         ("new", "'new' is not a release that pagetape knows"),
     ],
 )
-def test_a_release_is_in_doubt_unless_its_source_was_read(release: str, reason: str | None) -> None:
-    assert kernel_rows.doubt(release) == reason
+def test_a_release_has_a_warning_unless_its_source_was_read(
+    release: str, reason: str | None
+) -> None:
+    assert kernel_rows.warning_about(release) == reason
 
 
 def test_every_answer_about_a_newer_kernel_names_the_row(

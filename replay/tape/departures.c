@@ -95,10 +95,11 @@ static int add(struct departures *d, const struct departure *departure, struct e
 	return 0;
 }
 
-int departures_read(struct departures *d, const struct event_columns *c, size_t i, uint32_t row,
-		    uint32_t frame, uint32_t put, struct error *err)
+int departures_read(struct departures *d, const struct event_columns *c, size_t i, uint32_t frame,
+		    uint32_t put, struct error *err)
 {
 	enum { INTERRUPT = CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI };
+	uint32_t row = d->read++;
 	int kind = c->kind[i];
 	struct departure departure = {
 		.row = row,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * departures.h - when pages leave their PCP lists, where the events alone do not tell it soon.
+ * departures.h - when pages leave their PCP lists, where the events alone do not show it soon.
  *
  * A task takes a page off a PCP list, releases the list's lock, prepares the page, and only then
  * emits mm_page_alloc (rmqueue_pcplist(), prep_new_page(), __alloc_frozen_pages_noprof(), 7.2).
@@ -51,6 +51,7 @@ struct departures {
 	struct last_event *cpus;  /* [cpu] only for reading */
 	struct last_event *tasks; /* [hash of a pid] the same */
 	int nr_cpus;
+	uint32_t read; /* rows */
 };
 
 /* -ENOMEM. */
@@ -62,7 +63,7 @@ void departures_free(struct departures *d);
  * departure; UINT32_MAX: unknown. -ENOMEM.
  */
 int departures_read(struct departures *d, const struct event_columns *columns, size_t i,
-		    uint32_t row, uint32_t frame, uint32_t put, struct error *err);
+		    uint32_t frame, uint32_t put, struct error *err);
 /* After the last row. -ENOMEM. */
 int departures_done(struct departures *d, uint32_t nr_frames, struct error *err);
 

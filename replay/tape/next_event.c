@@ -102,7 +102,7 @@ int next_events_read(struct next_events *f, const struct model *m, const struct 
 		int order, ret;
 		uint32_t frame = next_event_frame(m, &zone, c, i, &order);
 
-		ret = departures_read(&f->departures, c, i, (uint32_t)f->read, frame,
+		ret = departures_read(&f->departures, c, i, frame,
 				      frame == NO_FRAME ? NEXT_SETTLED : f->pending[frame], err);
 		if (ret)
 			return ret;

@@ -370,8 +370,8 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
 }
 
 /*
- * Whether the model would move a chunk of another pageblock than the kernel. It must not: no
- * record tells the places to which the block's pages would have to go back.
+ * Whether the model would move a chunk of another pageblock than the kernel. It must not:
+ * nothing shows the places to which the block's pages would have to go back.
  */
 static bool moves_other_block(const struct validate *v, const struct zone *zone,
 			      const struct request *rq, const struct pick *pick, uint32_t *chunk)

@@ -71,7 +71,7 @@ def command(kernel: str | None, as_json: bool) -> None:
       date of a patch  the first release follows from the date of a patch; nobody compared it
     The tape of a release whose source nobody read is played by the row that covers it. The answers
     about that tape say so (`kernel_warnings` in the JSON). With such a KERNEL, the list ends with
-    the reason (`doubt` in the JSON).
+    the reason (`warning` in the JSON).
 
     \b
     Example:
@@ -80,11 +80,11 @@ def command(kernel: str | None, as_json: bool) -> None:
     """
     chosen = _row(kernel) if kernel else None
     rows = [row for row in kernel_rows.described() if chosen in (None, row["name"])]
-    doubt = kernel_rows.doubt(kernel) if kernel else None
+    warning = kernel_rows.warning_about(kernel) if kernel else None
     if as_json:
-        answer.emit({"kernels": rows, "doubt": doubt})
+        answer.emit({"kernels": rows, "warning": warning})
         return
     answer.say("\n\n".join(map(_text, rows)))
-    if doubt:
+    if warning:
         answer.say("")
-        answer.say_line(doubt)
+        answer.say_line(warning)

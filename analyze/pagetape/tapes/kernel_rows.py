@@ -85,7 +85,7 @@ def of_release(text: str | None) -> str | None:
     return None
 
 
-def doubt(text: str) -> str | None:
+def warning_about(text: str) -> str | None:
     """The reason why no row is sure to have the rules of a release; None if one is."""
     series = _series(text)
     said = text[:_LONGEST]
@@ -109,7 +109,7 @@ def warnings(tape: Tape, row: str | None, asked: str = "auto") -> list[str]:
     asked_for = [] if asked == "auto" else [asked]
     releases = dict.fromkeys(text for text in (release(tape), *asked_for) if text)
     rules = f"played by the rules of {row}" if row else "no rules"
-    return [f"{rules}: {reason}" for text in releases if (reason := doubt(text))]
+    return [f"{rules}: {reason}" for text in releases if (reason := warning_about(text))]
 
 
 def row_of(tape: Tape) -> str | None:

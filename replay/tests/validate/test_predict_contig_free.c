@@ -74,7 +74,7 @@ static void the_pages_of_a_split_block_are_freed_together(void)
 	validate_free(v);
 }
 
-static void two_runs_side_by_side_are_told_apart_by_a_later_event(void)
+static void a_later_event_separates_two_runs_side_by_side(void)
 {
 	static const struct row events[] = {
 		FREE(0, 512, 0),           FREE(0, 513, 0), FREE(0, 514, 0),
@@ -127,7 +127,7 @@ int main(void)
 	test(TVA_a_run_is_freed_as_aligned_blocks);
 	test(pages_freed_one_by_one_come_back_one_by_one);
 	test(the_pages_of_a_split_block_are_freed_together);
-	test(two_runs_side_by_side_are_told_apart_by_a_later_event);
+	test(a_later_event_separates_two_runs_side_by_side);
 	test(the_drain_of_a_block_comes_before_the_next_block);
 	test(pages_of_a_free_block_are_no_run);
 	return check_done();
