@@ -182,12 +182,11 @@ static const struct {
 
 static int no_kernel(struct error *err, const char *what, const char *name)
 {
-	char names[256] = "";
+	char names[512] = "";
+	size_t used = 0;
 
-	for (const struct kernel *k = kernels; k->name; k++) {
-		strcat(names, " ");
-		strcat(names, k->name);
-	}
+	for (const struct kernel *k = kernels; k->name && used < sizeof(names); k++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s", k->name);
 	return fail(err, ENOENT, "%s '%.64s' has no row; there are:%s", what, name, names);
 }
 

@@ -5,6 +5,7 @@
 #include "zonelist.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,17 +56,18 @@ int policy_stack_open(struct policy_stack *stack, const char *path, struct error
 static int named_value(int64_t *out, const char *policy, const struct policy_param *param,
 		       const char *value, struct error *err)
 {
-	char names[128] = "";
+	char names[512] = "";
+	size_t used = 0;
 
 	for (int i = 0; param->values[i]; i++) {
 		if (!strcmp(param->values[i], value)) {
 			*out = i;
 			return 0;
 		}
-		if (i)
-			strcat(names, ", ");
-		strcat(names, param->values[i]);
 	}
+	for (int i = 0; param->values[i] && used < sizeof(names); i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, i ? ", %s" : "%s",
+					 param->values[i]);
 	return fail(err, EINVAL, "%s:%s: '%s' is not one of %s", policy, param->name, value, names);
 }
 

@@ -6,6 +6,7 @@
 #include "policies/policies.h"
 
 #include <errno.h>
+#include <string.h>
 
 extern const struct policy_ops mainline_policy, nofragment_policy;
 
@@ -43,6 +44,21 @@ static void bad_specs_say_why(void)
 		check(stack->nr == 1);
 		policy_stack_free(stack);
 	}
+}
+
+static void every_kernel_row_is_a_value_and_an_error_names_all(void)
+{
+	struct error err = {""};
+	struct policy_stack *stack;
+
+	check(!policy_stack_new(&stack, policies, NULL));
+	check(!policy_stack_add(stack, "fallback:kernel=7.3", &err));
+	policy_stack_free(stack);
+	check(!policy_stack_new(&stack, policies, NULL));
+	check(policy_stack_add(stack, "fallback:kernel=8.0", &err) == -EINVAL);
+	check(strstr(err.msg, "fallback:kernel: '8.0' is not one of 2.6.31, "));
+	check(strstr(err.msg, ", 7.3"));
+	policy_stack_free(stack);
 }
 
 static void a_policy_answers_to_its_former_name(void)
@@ -84,6 +100,7 @@ static void every_choice_has_an_owner(void)
 int main(void)
 {
 	test(bad_specs_say_why);
+	test(every_kernel_row_is_a_value_and_an_error_names_all);
 	test(a_policy_answers_to_its_former_name);
 	test(two_owners_of_one_choice_are_refused_by_name);
 	test(every_choice_has_an_owner);
