@@ -110,6 +110,11 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			take_preempted(v, departure, left_before(v, victim));
 			continue;
 		}
+		/* The only entry of a list that the drain passed over: a task has it for good. */
+		if (here != list && !next && f[victim].prev == here && f[victim].next == here) {
+			take_series(v, event, drain->pcp, victim);
+			continue;
+		}
 		/* Its turn comes: this drain took another order for a moment. */
 		if ((here != list && !all_lists) ||
 		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))

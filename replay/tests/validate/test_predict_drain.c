@@ -250,8 +250,37 @@ static void several_pages_of_a_list_that_a_drain_passes_over_are_still_there(voi
 	validate_free(v);
 }
 
+static void the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again(void)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	/* After the list of the last free comes that of 1024, whose task waits until the end. */
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		FREE(0, 520, 1),
+		DRAIN(0, 520, 1, MOVABLE),
+		DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE),
+		DRAIN(0, 518, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 5 &&
+	      decision_count(v, DECISION_DRAIN).exact == 4);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_UNTRACED_ALLOC].nr == 1);
+	check(validate_model(v)->pcps[0].count == 0);
+	validate_free(v);
+}
+
 int main(void)
 {
+	test(the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again);
 	test(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each);
 	test(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder);
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
