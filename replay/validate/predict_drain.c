@@ -61,16 +61,22 @@ static void take_series(struct validate *v, const struct window_event *event, st
 }
 
 /*
- * Whether a drain that empties one list after the other shows that an entry's task took the page
- * before its alloc event: the entry is alone on its list, and the drain has passed the list over.
+ * Whether an entry is the only one of a list, which a drain that empties one list after the other
+ * passed over: then it is not there. Its task took it, or was preempted before it put it there.
  */
-static bool is_taken_late(const struct model *m, uint32_t list, uint32_t entry,
-			  const struct window_event *next)
+static bool is_passed_over(const struct model *m, uint32_t list, uint32_t entry)
 {
 	const struct frame *f = &m->frames[entry];
 
-	return m->kernel->drain_rule == DRAIN_FROM_INDEX && f->prev == list && f->next == list &&
-	       next->kind == EVENT_KIND_ALLOC && next->order == f->order && !next->taken;
+	return m->kernel->drain_rule == DRAIN_FROM_INDEX && f->prev == list && f->next == list;
+}
+
+/* Whether such an entry's task took the page before its alloc event. */
+static bool is_taken_late(const struct model *m, uint32_t list, uint32_t entry,
+			  const struct window_event *next)
+{
+	return is_passed_over(m, list, entry) && next->kind == EVENT_KIND_ALLOC &&
+	       next->order == m->frames[entry].order && !next->taken;
 }
 
 /* Take an entry before its late alloc, which may come on another CPU. */
@@ -110,9 +116,12 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			take_preempted(v, departure, left_before(v, victim));
 			continue;
 		}
-		/* The only entry of a list that the drain passed over: a task has it for good. */
-		if (here != list && !next && f[victim].prev == here && f[victim].next == here) {
-			take_series(v, event, drain->pcp, victim);
+		if (here != list && is_passed_over(m, here, victim) &&
+		    (!next || next->at - event->at >= SOON)) {
+			if (is_there_later(next) && is_taken_late(m, here, victim, next))
+				take_late(v, next, drain->pcp);
+			else
+				take_series(v, event, drain->pcp, victim);
 			continue;
 		}
 		/* Its turn comes: this drain took another order for a moment. */
