@@ -188,7 +188,7 @@ def _fuzzed(result: Result) -> str:
         [
             target["target"],
             target["executions"],
-            None if target["seconds"] is None else target["seconds"] / 60,
+            target["cpu_seconds"] / 60,
             target["edges"],
             target["features"],
             f"**{target['finding']}**" if target["finding"] else "none",

@@ -152,10 +152,26 @@ stat::number_of_executed_units: 120034
 
 def test_the_figures_of_fuzz_targets_are_read() -> None:
     dat, spool = fuzz.parse(FUZZED)
-    assert (dat["target"], dat["executions"], dat["seconds"]) == ("fuzz_dat", 120034, 61)
+    assert (dat["target"], dat["executions"]) == ("fuzz_dat", 120034)
     assert (dat["edges"], dat["features"], dat["corpus"], dat["finding"]) == (512, 2048, 77, None)
     assert spool["executions"] == 7
     assert "heap-buffer-overflow" in spool["finding"]
+
+
+def test_a_fuzz_target_runs_until_it_had_its_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "== fuzz_dat\n#9\tDONE cov: 5 ft: 6 corp: 7/1b lim: 9 exec/s: 1 rss: 1Mb\n"
+    asked = []
+
+    def make(target: str, seconds: str) -> tuple[int, str, float]:
+        asked.append((target, seconds))
+        return 0, text, 20.0  # the machine is busy with other work
+
+    monkeypatch.setattr(fuzz, "_make", make)
+    row = fuzz._run("fuzz_dat", 50)
+    assert asked == [("FUZZ_TARGETS=fuzz_dat", f"FUZZ_SECONDS={n}") for n in (50, 30, 10)]
+    assert (row["executions"], row["cpu_seconds"], row["finding"]) == (27, 60.0, None)
+    monkeypatch.setattr(fuzz, "_make", lambda *_: (2, "Traceback: at round 7", 1.0))
+    assert "at round 7" in fuzz._run("fuzz_proc", 50)["finding"]
 
 
 STORM = {"seconds": 60, "events": 9, "events_per_s": 1.5, "lost": 5, "rss_mb_max": 300.0} | {
@@ -216,7 +232,10 @@ def test_the_page_has_every_section_and_marks_what_failed() -> None:
     ]
     results = {
         "mutated": {"date": "2026-01-01", "result": mutate.summary(reports)},
-        "fuzz": {"date": "2026-01-02", "result": {"targets": fuzz.parse(FUZZED)}},
+        "fuzz": {
+            "date": "2026-01-02",
+            "result": {"targets": [row | {"cpu_seconds": 61.0} for row in fuzz.parse(FUZZED)]},
+        },
         "storm": {"date": "2026-01-03", "result": STORM},
         "spools": {"date": "2026-01-03", "result": [SPOOL]},
         "pauses": {"date": "2026-01-03", "result": PAUSES},
