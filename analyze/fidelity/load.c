@@ -2,19 +2,30 @@
 /*
  * load NAME SECONDS [DIRECTORY] - a load on the page allocator during a recording.
  *
+ * NAME is a load, or several joined by '+', which run beside each other:
+ *
  *   storm    on every CPU a process that maps 1 MiB, touches it and unmaps it
  *   grow     two processes that grow to 700 MiB and shrink again, two with file I/O
- *   pipes    800 MiB of pipe buffers, which cannot be moved, filled and emptied
+ *   pipes    pipe buffers, which cannot be moved, filled and emptied: 800 MiB, or half of
+ *            the available memory
  *   extfrag  more small files than memory holds, read at random, amid short-lived
  *            processes, directory entries, pipe buffers and transparent huge pages
  *   pressure two processes that need more memory than there is and swap, amid files,
  *            directory entries, short-lived processes and pipe buffers
  *   huge     the same with transparent huge pages
+ *   files    more small files than memory holds, written and read at random
+ *   slab     directory entries and open files: slab pages, reclaimable and not
+ *   sockets  unread data in sockets, which cannot be moved
+ *   forks    short-lived processes
+ *   tmpfs    files in memory, which can be swapped, with holes
+ *   hugetlb  a pool of huge pages that grows and shrinks, mapped in part (root)
+ *   thp      transparent huge pages, unmapped in pieces
+ *   compaction  compaction of all memory every 100 ms (root), amid memory with holes
  *   hog      pins memory until MB (in place of SECONDS) are left, then prints a line
  *            and holds the memory until it is terminated
  *
- * The files stay in DIRECTORY: a quarter of a gigabyte for `grow`, one and a half times the
- * available memory for the others. Every process ends after SECONDS, or with the first
+ * The files stay in DIRECTORY: a quarter of a gigabyte for `grow`, at most one and a half times
+ * the available memory for the others. Every process ends after SECONDS, or with the first
  * process. If memory runs out, the OOM killer picks these processes first.
  */
 #define _GNU_SOURCE
@@ -29,6 +40,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -37,7 +49,7 @@
 #define MIB       (1ul << 20)
 #define PAGE      4096ul
 #define FILE_SIZE 65536ul
-enum { FILES_PER_DIRECTORY = 1024, PIPE_MIB = 800 };
+enum { FILES_PER_DIRECTORY = 1024, PIPE_MIB = 800, DESCRIPTORS = 30000, SOCKETS = 500 };
 
 struct load {
 	double end; /* on CLOCK_MONOTONIC */
@@ -211,7 +223,9 @@ static void churn_pipes(struct load *load, size_t size)
 
 static void pipes(struct load *load)
 {
-	churn_pipes(load, PIPE_MIB * MIB);
+	size_t half = load->available / 2;
+
+	churn_pipes(load, half < PIPE_MIB * MIB ? half : PIPE_MIB * MIB);
 }
 
 static void small_pipes(struct load *load)
@@ -275,6 +289,129 @@ static void churn_entries(struct load *load)
 	}
 }
 
+/* Open files: slab pages that cannot be reclaimed. */
+static void churn_descriptors(struct load *load)
+{
+	static int fds[DESCRIPTORS];
+
+	while (!over(load)) {
+		int nr = 0;
+
+		for (; nr < DESCRIPTORS && !over(load); nr++) {
+			fds[nr] = open("/dev/null", O_RDONLY);
+			if (fds[nr] < 0)
+				break;
+		}
+		/* Every other one first, to leave slabs in part empty. */
+		for (int odd = 0; odd < 2; odd++)
+			for (int i = odd; i < nr; i += 2)
+				close(fds[i]);
+	}
+}
+
+/* Fill sockets with messages of several sizes, and close them. */
+static void churn_sockets(struct load *load)
+{
+	static char buf[FILE_SIZE];
+	static int sockets[SOCKETS][2];
+
+	while (!over(load)) {
+		int nr = 0;
+
+		for (; nr < SOCKETS && !over(load); nr++) {
+			size_t size = 512ul << rand_r(&load->seed) % 8;
+
+			if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets[nr]))
+				break;
+			while (write(sockets[nr][0], buf, size) > 0)
+				;
+		}
+		while (nr--) {
+			close(sockets[nr][0]);
+			close(sockets[nr][1]);
+		}
+	}
+}
+
+/* A file in memory of a third of what is available, with and without holes. */
+static void churn_tmpfs(struct load *load)
+{
+	static char buf[FILE_SIZE];
+	size_t size = load->available / 3 & ~(MIB - 1);
+
+	while (!over(load)) {
+		int fd = memfd_create("load", 0);
+
+		if (fd < 0)
+			die("memfd_create");
+		for (size_t at = 0; at < size && !over(load); at += sizeof(buf))
+			if (write(fd, buf, sizeof(buf)) < 0)
+				break;
+		for (size_t at = 0; at < size && !over(load); at += 4 * sizeof(buf))
+			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+				  sizeof(buf));
+		close(fd);
+	}
+}
+
+static void write_number(const char *name, unsigned long number)
+{
+	FILE *file = fopen(name, "w");
+
+	if (!file)
+		die(name);
+	fprintf(file, "%lu", number);
+	fclose(file); /* the kernel may refuse: a pool that cannot grow so far */
+}
+
+static void churn_hugetlb(struct load *load)
+{
+	static const char pool[] = "/proc/sys/vm/nr_hugepages";
+	unsigned long most = load->available / 2 / (2 * MIB);
+
+	while (!over(load)) {
+		unsigned long nr = (unsigned long)rand_r(&load->seed) % (most + 1);
+		size_t size = 2 * MIB * (nr / 2 + 1);
+		char *area;
+
+		write_number(pool, nr);
+		area = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+		if (area != MAP_FAILED) { /* the mapping reserves its pages: no SIGBUS */
+			touch(area, size, load);
+			munmap(area, size);
+		}
+		usleep(20000);
+	}
+	write_number(pool, 0);
+}
+
+static void compact(struct load *load)
+{
+	while (!over(load)) {
+		write_number("/proc/sys/vm/compact_memory", 1);
+		usleep(100000);
+	}
+}
+
+/* Memory of which every other 64 KiB is free: nothing of order 5 until it is compacted. */
+static void punch_holes(struct load *load)
+{
+	const size_t hole = 16 * PAGE;
+	size_t size = load->available / 2 & ~(MIB - 1);
+
+	while (!over(load)) {
+		char *area = map(size);
+
+		madvise(area, size, MADV_NOHUGEPAGE);
+		touch(area, size, load);
+		for (size_t at = 0; at < size && !over(load); at += 2 * hole)
+			madvise(area + at, hole, MADV_DONTNEED);
+		usleep(200000);
+		munmap(area, size);
+	}
+}
+
 /* Short-lived processes: stacks, page tables, all unmovable. */
 static void churn_processes(struct load *load)
 {
@@ -306,6 +443,23 @@ static void churn_huge(struct load *load)
 
 		madvise(area, size, MADV_HUGEPAGE);
 		touch(area, size, load);
+		munmap(area, size);
+	}
+}
+
+/* Huge pages that are split: of each, a piece in its middle is unmapped. */
+static void split_huge(struct load *load)
+{
+	size_t size = load->available / 3 & ~(2 * MIB - 1);
+
+	while (!over(load)) {
+		char *area = map(size);
+
+		madvise(area, size, MADV_HUGEPAGE);
+		touch(area, size, load);
+		for (size_t at = MIB; at < size && !over(load); at += 2 * MIB)
+			madvise(area + at, 32 * PAGE, MADV_DONTNEED);
+		touch(area, size / 2, load);
 		munmap(area, size);
 	}
 }
@@ -355,30 +509,56 @@ static void spawn(struct load *load, role role, unsigned int seed, int cpu)
 	_exit(0);
 }
 
+static const struct {
+	const char *name;
+	role roles[10];
+} loads[] = {
+	{"storm", {storm}},
+	{"grow", {grow_memory, grow_memory, grow_files, grow_files}},
+	{"pipes", {pipes}},
+	{"extfrag",
+	 {write_files, write_files, read_files, read_files, churn_entries, churn_processes,
+	  churn_huge, small_pipes}},
+	{"pressure",
+	 {write_files, write_files, read_files, churn_entries, churn_processes, grow_beyond,
+	  grow_beyond, small_pipes}},
+	{"huge",
+	 {write_files, write_files, read_files, churn_huge, churn_huge, grow_beyond,
+	  churn_processes, small_pipes}},
+	{"files", {write_files, write_files, read_files}},
+	{"slab", {churn_entries, churn_descriptors}},
+	{"sockets", {churn_sockets, churn_sockets}},
+	{"forks", {churn_processes, churn_processes}},
+	{"tmpfs", {churn_tmpfs, churn_tmpfs}},
+	{"hugetlb", {churn_hugetlb}},
+	{"thp", {split_huge, churn_huge}},
+	{"compaction", {compact, punch_holes}},
+};
+
+/* Start the processes of the load of that name. */
+static bool start(struct load *load, const char *name)
+{
+	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
+		if (strcmp(loads[i].name, name))
+			continue;
+		if (loads[i].roles[0] == storm)
+			for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN); cpu++)
+				spawn(load, storm, 0, cpu);
+		else
+			for (unsigned int r = 0; loads[i].roles[r]; r++)
+				spawn(load, loads[i].roles[r], r, -1);
+		return true;
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		role roles[10];
-	} loads[] = {
-		{"storm", {storm}},
-		{"grow", {grow_memory, grow_memory, grow_files, grow_files}},
-		{"pipes", {pipes}},
-		{"extfrag",
-		 {write_files, write_files, read_files, read_files, churn_entries, churn_processes,
-		  churn_huge, small_pipes}},
-		{"pressure",
-		 {write_files, write_files, read_files, churn_entries, churn_processes, grow_beyond,
-		  grow_beyond, small_pipes}},
-		{"huge",
-		 {write_files, write_files, read_files, churn_huge, churn_huge, grow_beyond,
-		  churn_processes, small_pipes}},
-	};
 	const struct rlimit files = {65536, 65536};
 	struct load load = {.available = available()};
 	struct sigaction action = {.sa_handler = on_signal};
 	FILE *first;
-	int known = 0, status, failed = 0;
+	int status, failed = 0;
 
 	if (argc < 3) {
 		fprintf(stderr, "usage: load NAME SECONDS [DIRECTORY]\n");
@@ -399,21 +579,11 @@ int main(int argc, char **argv)
 	load.end = now() + atof(argv[2]);
 	if (!strcmp(argv[1], "extfrag") && nice(5) < 0) /* the recorder has to keep up */
 		die("nice");
-	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
-		if (strcmp(loads[i].name, argv[1]))
-			continue;
-		known = 1;
-		if (loads[i].roles[0] == storm)
-			for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN); cpu++)
-				spawn(&load, storm, 0, cpu);
-		else
-			for (unsigned int r = 0; loads[i].roles[r]; r++)
-				spawn(&load, loads[i].roles[r], r, -1);
-	}
-	if (!known) {
-		fprintf(stderr, "load: no load named '%s'\n", argv[1]);
-		return 2;
-	}
+	for (char *name = strtok(argv[1], "+"); name; name = strtok(NULL, "+"))
+		if (!start(&load, name)) {
+			fprintf(stderr, "load: no load named '%s'\n", name);
+			return 2;
+		}
 	while (!ended && (wait(&status) > 0 || errno == EINTR))
 		failed |= WIFEXITED(status) && WEXITSTATUS(status);
 	return failed;
