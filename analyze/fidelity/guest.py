@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record another kernel, with several NUMA nodes and little memory, in a virtual machine.
 
-    guest.py -o T.tape --kernel PACKAGE|DIR [--load NAME] [--seconds S] [--nodes N] [--mb MB]
-             [--set FILE=VALUE]...
+    guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
+             [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--group MB]
+             [--snapshot locked|proc] [--buffer SIZE]
 
-Boots the kernel of a Debian package (or the directory it was unpacked into) in QEMU,
-without KVM, runs a load of load.c in it under `pagetape record`, with exact snapshots at
+Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
+QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
 both ends, and makes the tape on this machine. The guest has one disk for the load's files and
 one for swap. It uses the Python, pagetape and libraries of this machine. It boots in about half
 a minute. Needs qemu-system-x86_64, mke2fs, debugfs, cpio, a static busybox
-and the result of `make setup`; for a package's name, apt-get.
+and the result of `make setup`; for a release, apt-get and the network. Kernels are stored in
+~/.cache/pagetape/guests.
 
-    analyze/fidelity/guest.py -o guest-6.1.tape --kernel linux-image-cloud-amd64
+    analyze/fidelity/guest.py -o guest-6.1.tape --kernel '6.1.*-cloud-amd64'
 """
 
 from __future__ import annotations
@@ -29,9 +31,12 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from kernel_package import Archive, cache_directory, image
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
@@ -47,11 +52,22 @@ _MODULES = (
 )
 _DISK_MIB, _SWAP_MIB = 8192, 1024  # files without blocks until they are written
 
+_NEEDED = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "mke2fs": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+    "cpio": "cpio",
+    "busybox": "busybox-static",
+    "cc": "gcc",
+}
+
 _INIT = """#!/bin/busybox sh
 busybox mount -t devtmpfs dev /dev
 for module in {modules}; do busybox insmod /lib/$module.ko; done
 busybox mount -t ext4 -o ro /dev/vda /root
-exec busybox switch_root /root /bin/busybox sh /guest
+busybox mount -t tmpfs tmpfs /root/tmp
+busybox cp /guest /root/tmp/guest
+exec busybox switch_root /root /bin/busybox sh /tmp/guest
 """
 
 _GUEST = """
@@ -59,21 +75,48 @@ busybox mount -t devtmpfs dev /dev
 busybox mount -t proc proc /proc
 busybox mount -t sysfs sysfs /sys
 busybox mount -t tracefs tracefs /sys/kernel/tracing
-busybox mount -t tmpfs tmpfs /tmp
 busybox mount -t ext4 /dev/vdb /data
 busybox mkswap /dev/vdc >/dev/null
 busybox swapon /dev/vdc
 busybox mkdir /data/files
 {settings}
+{group}
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
 {python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
-    --spool-max 4GB --buffer 6MB --snapshot locked --snapshot-max-ms 100 -- \
-    load {load} {seconds} /data/files
+    --spool-max 4GB --buffer {buffer} {snapshot} -- {load}
 echo $? >/data/status
 busybox sync
 busybox poweroff -f
 """
+
+# The load joins a memory control group of its own.
+_GROUP = """
+busybox mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+busybox mkdir /sys/fs/cgroup/load
+echo {mib}M >/sys/fs/cgroup/load/memory.max
+"""
+_JOIN = "busybox sh -c 'echo 0 >/sys/fs/cgroup/load/cgroup.procs && exec \"$@\"' sh "
+
+_SNAPSHOTS = {"locked": "--snapshot locked --snapshot-max-ms 100", "proc": "--snapshot proc"}
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A machine, and what is recorded on it."""
+
+    kernel: str  # a release in Debian's archive, or a directory
+    load: str
+    seconds: int = 15
+    nodes: int = 2
+    cpus: int = 2  # of each node
+    mb: int = 192  # MiB of each node
+    append: str = ""  # to the kernel's command line
+    set: tuple[str, ...] = ()  # FILE=VALUE, written before the recording
+    group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
+    snapshot: str = "locked"
+    buffer: str = "6MB"
 
 
 def _run(*argv: str | Path, cwd: Path | None = None) -> str:
@@ -121,11 +164,17 @@ def _place(path: Path, root: Path) -> None:
         shutil.copy(path, there)
 
 
-def _busybox() -> Path:
+def check_programs() -> None:
+    """FileNotFoundError if a program that a guest needs is missing."""
+    for name, package in _NEEDED.items():
+        if not shutil.which(name):
+            raise FileNotFoundError(errno.ENOENT, f"{name}: not found (install {package})")
+
+
+def _busybox() -> str:
     found = shutil.which("busybox")
-    if not found:
-        raise FileNotFoundError(errno.ENOENT, "busybox: not found (install busybox-static)")
-    return Path(found)
+    assert found  # check_programs
+    return found
 
 
 def _settings(given: Iterable[str]) -> str:
@@ -139,8 +188,8 @@ def _settings(given: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def make_root(work: Path, load: str, seconds: int, settings: str) -> Path:
-    """A disk with the programs that record in the guest."""
+def make_root(work: Path) -> Path:
+    """A disk with the programs that record in any guest."""
     root = work / "root"
     for name in ("bin", "dev", "proc", "sys", "tmp", "data"):
         (root / name).mkdir(parents=True)
@@ -150,15 +199,23 @@ def make_root(work: Path, load: str, seconds: int, settings: str) -> Path:
         _place(path, root)
     shutil.copy(_busybox(), root / "bin/busybox")
     _run("cc", "-O2", "-std=gnu11", "-static", "-o", root / "bin/load", HERE / "load.c")
-    guest = _GUEST.format(
+    disk = make_disk(work / "root.disk", 2048, root)
+    shutil.rmtree(root)
+    return disk
+
+
+def script(guest: Guest) -> str:
+    """The shell script that records in the guest."""
+    load = f"load {shlex.quote(guest.load)} {guest.seconds} /data/files"
+    return _GUEST.format(
         site=sysconfig.get_path("purelib"),
-        python=program[0],
-        load=load,
-        seconds=seconds,
-        settings=settings,
+        python=Path(sys.executable).resolve(),
+        settings=_settings(guest.set),
+        group=_GROUP.format(mib=guest.group) if guest.group else "",
+        buffer=guest.buffer,
+        snapshot=_SNAPSHOTS[guest.snapshot],
+        load=_JOIN + load if guest.group else load,
     )
-    (root / "guest").write_text(guest)
-    return make_disk(work / "root.disk", 2048, root)
 
 
 def make_disk(disk: Path, mib: int, content: Path | None = None) -> Path:
@@ -168,15 +225,15 @@ def make_disk(disk: Path, mib: int, content: Path | None = None) -> Path:
     return disk
 
 
-def make_initramfs(work: Path, kernel: Path) -> Path:
-    """An initramfs that loads the modules of the disks and continues from the disk."""
+def make_initramfs(work: Path, kernel: Path, guest: Guest) -> Path:
+    """An initramfs that loads the modules of the disks and continues from the root disk."""
     tree = work / "initramfs"
     for name in ("bin", "dev", "lib", "root"):
         (tree / name).mkdir(parents=True)
     shutil.copy(_busybox(), tree / "bin/busybox")
     modules = []
     for module in _MODULES:
-        for file in kernel.glob(f"lib/modules/*/kernel/drivers/*/{module}.ko*"):
+        for file in kernel.glob(f"**/lib/modules/*/kernel/drivers/*/{module}.ko*"):
             content = file.read_bytes()
             if file.suffix == ".xz":
                 content = lzma.decompress(content)
@@ -184,6 +241,7 @@ def make_initramfs(work: Path, kernel: Path) -> Path:
             modules.append(module)
     (tree / "init").write_text(_INIT.format(modules=" ".join(modules)))
     (tree / "init").chmod(0o755)
+    (tree / "guest").write_text(script(guest))
     files = "\n".join(str(path.relative_to(tree)) for path in tree.rglob("*"))
     packed_tree = subprocess.run(
         ["cpio", "-o", "-H", "newc", "--quiet"],
@@ -192,63 +250,59 @@ def make_initramfs(work: Path, kernel: Path) -> Path:
         cwd=tree,
         check=True,
     ).stdout
-    image = work / "initramfs.gz"
-    image.write_bytes(gzip.compress(packed_tree, 1))
-    return image
+    packed = work / "initramfs.gz"
+    packed.write_bytes(gzip.compress(packed_tree, 1))
+    return packed
 
 
-def unpacked(kernel: str, work: Path) -> Path:
-    """The directory of a kernel's package."""
+def unpacked(kernel: str) -> Path:
+    """The directory of an unpacked kernel."""
     if Path(kernel).is_dir():
-        if not list(Path(kernel).glob("boot/vmlinuz-*")):
-            raise FileNotFoundError(errno.ENOENT, f"{kernel}: no kernel in boot/")
         return Path(kernel)
-    depends = _run("apt-cache", "depends", kernel)
-    real = re.search(r"Depends: (linux-image-\d\S*)", depends)
-    _run("apt-get", "download", "-qq", real[1] if real else kernel, cwd=work)
-    (package,) = work.glob("*.deb")
-    _run("dpkg", "-x", package, work / "kernel")
-    return work / "kernel"
+    return Archive(cache_directory()).kernel(kernel)
 
 
-def boot(work: Path, kernel: Path, nodes: int, mib: int, seconds: int) -> None:
+def boot(work: Path, root: Path, kernel: Path, guest: Guest) -> None:
     """Run the guest until it powers off."""
-    (image,) = kernel.glob("boot/vmlinuz-*")
     argv: list[str | Path] = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi"]
-    argv += ["-cpu", "max", "-smp", str(2 * nodes), "-m", str(nodes * mib)]
-    for node in range(nodes):
-        argv += ["-object", f"memory-backend-ram,id=m{node},size={mib}M"]
-        argv += ["-numa", f"node,nodeid={node},memdev=m{node},cpus={2 * node}-{2 * node + 1}"]
-    for disk in ("root", "data", "swap"):
-        argv += ["-drive", f"file={work / disk}.disk,format=raw,if=virtio,cache=unsafe"]
-    argv += ["-kernel", image, "-initrd", work / "initramfs.gz", "-nographic", "-no-reboot"]
-    argv += ["-net", "none", "-append", "console=ttyS0 quiet panic=1"]
+    argv += ["-cpu", "max", "-smp", str(guest.cpus * guest.nodes)]
+    argv += ["-m", str(guest.nodes * guest.mb)]
+    for node in range(guest.nodes):
+        first, last = node * guest.cpus, (node + 1) * guest.cpus - 1
+        argv += ["-object", f"memory-backend-ram,id=m{node},size={guest.mb}M"]
+        argv += ["-numa", f"node,nodeid={node},memdev=m{node},cpus={first}-{last}"]
+    for disk in (root, work / "data.disk", work / "swap.disk"):
+        argv += ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
+    argv += ["-kernel", image(kernel), "-initrd", work / "initramfs.gz", "-nographic"]
+    argv += ["-no-reboot", "-net", "none"]
+    argv += ["-append", f"console=ttyS0 quiet panic=1 {guest.append}".rstrip()]
     with (work / "console").open("w") as console:
         subprocess.run(
             argv,
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=console,
-            timeout=300 + 10 * seconds,
+            timeout=300 + 10 * guest.seconds,
         )
 
 
-def record(work: Path, arguments: argparse.Namespace) -> None:
-    """The guest's tape."""
-    kernel = unpacked(arguments.kernel, work)
-    make_root(work, arguments.load, arguments.seconds, _settings(arguments.set))
-    make_disk(work / "data.disk", _DISK_MIB)
-    with (work / "swap.disk").open("wb") as swap:
-        swap.truncate(_SWAP_MIB << 20)
-    make_initramfs(work, kernel)
-    boot(work, kernel, arguments.nodes, arguments.mb, arguments.seconds)
-    for name in ("status", "raw.tape"):
-        _run("debugfs", "-R", f"rdump /{name} {work}", work / "data.disk")
-    status = work / "status"
-    if not status.exists() or status.read_text().strip() != "0":
-        sys.stderr.write((work / "console").read_text()[-4000:])
-        raise OSError(os.EX_SOFTWARE, "the guest could not record")
-    _run(BIN / "pagetape", "import", work / "raw.tape", "-o", arguments.output, "--force")
+def record(guest: Guest, root: Path, output: Path) -> None:
+    """The guest's tape. `root` is the disk of make_root(), which stays as it is."""
+    kernel = unpacked(guest.kernel)
+    with TemporaryDirectory(prefix="guest-") as directory:
+        work = Path(directory)
+        make_disk(work / "data.disk", _DISK_MIB)
+        with (work / "swap.disk").open("wb") as swap:
+            swap.truncate(_SWAP_MIB << 20)
+        make_initramfs(work, kernel, guest)
+        boot(work, root, kernel, guest)
+        for name in ("status", "raw.tape"):
+            _run("debugfs", "-R", f"rdump /{name} {work}", work / "data.disk")
+        status = work / "status"
+        if not status.exists() or status.read_text().strip() != "0":
+            sys.stderr.write((work / "console").read_text()[-4000:])
+            raise OSError(os.EX_SOFTWARE, "the guest could not record")
+        _run(BIN / "pagetape", "import", work / "raw.tape", "-o", output, "--force")
 
 
 def main() -> int:
@@ -260,18 +314,18 @@ def main() -> int:
     parser.add_argument(
         "--kernel",
         required=True,
-        help="a Debian package, or the directory that it was unpacked into",
-    )
-    parser.add_argument("--load", default="pressure", help="load of load.c (default: pressure)")
-    parser.add_argument(
-        "--seconds", type=int, default=15, help="duration of the load (default: 15)"
+        help="a release in Debian's archive, * for the newest, or a directory with its packages",
     )
     parser.add_argument(
-        "--nodes", type=int, default=2, help="number of nodes, with 2 CPUs each (default: 2)"
+        "--load", default="pressure", help="loads of load.c, joined by + (default: pressure)"
     )
+    parser.add_argument("--seconds", type=int, default=15, help="duration of the load, in s")
+    parser.add_argument("--nodes", type=int, default=2, help="number of nodes (default: 2)")
+    parser.add_argument("--cpus", type=int, default=2, help="CPUs of each node (default: 2)")
     parser.add_argument(
         "--mb", type=int, default=192, help="memory of each node, in MiB (default: 192)"
     )
+    parser.add_argument("--append", default="", help="words for the kernel's command line")
     parser.add_argument(
         "--set",
         action="append",
@@ -279,9 +333,17 @@ def main() -> int:
         metavar="FILE=VALUE",
         help="write a value into a file of the guest's /proc/sys or /sys before it records",
     )
-    arguments = parser.parse_args()
-    with TemporaryDirectory(prefix="guest-") as work:
-        record(Path(work), arguments)
+    parser.add_argument(
+        "--group", type=int, default=0, help="memory limit of the load's control group, in MiB"
+    )
+    parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="locked")
+    parser.add_argument("--buffer", default="6MB", help="ring of each CPU (default: 6MB)")
+    arguments = vars(parser.parse_args())
+    output = arguments.pop("output")
+    arguments["set"] = tuple(arguments["set"])
+    check_programs()
+    with TemporaryDirectory(prefix="guest-root-") as work:
+        record(Guest(**arguments), make_root(Path(work)), output)
     return 0
 
 
