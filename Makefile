@@ -122,14 +122,11 @@ bench: profiled		## run the benchmarks; each figure is a ratio to a peer or a li
 fidelity: setup		## measure the model on loads recorded here, and write docs/fidelity.md
 	@$(BIN)/python analyze/fidelity/fidelity.py --build $(BUILD) docs/fidelity.md $(FIDELITY_TAPES)
 
-# KERNELS: packages of Debian, or directories they were unpacked into. DIR: where the tapes go.
-KERNELS ?= linux-image-cloud-amd64
-DIR     ?= build/fidelity/guests
-fidelity-guests: setup	## record other kernels with 2 nodes in QEMU, for FIDELITY_TAPES=DIR
-	@mkdir -p $(DIR)
-	@for k in $(KERNELS); do for load in pressure huge; do \
-		$(BIN)/python analyze/fidelity/guest.py -o $(DIR)/$$(basename $$k)-$$load.tape \
-			--kernel $$k --load $$load || exit; done; done
+# The matrix of analyze/fidelity/corpus.toml. DIR: where the tapes go; those that are there stay.
+# CORPUS: arguments of corpus.py record, as --half seen.
+DIR ?= build/fidelity/guests
+fidelity-guests: setup	## record kernels x machines x loads in QEMU, for FIDELITY_TAPES=DIR
+	@$(BIN)/python analyze/fidelity/corpus.py record $(DIR) $(CORPUS)
 
 # FEEDBACK_TAPES: as above. Sets vm.watermark_boost_factor to 0 and back.
 feedback: setup		## measure the model's own reclaim, and write docs/feedback.md

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Record a corpus: kernels x machines x loads in virtual machines.
+
+    corpus.py draw                              write corpus-recordings.toml
+    corpus.py list                              print the recordings
+    corpus.py record DIR [--half seen|unseen] [NAME]...
+
+corpus.toml has the matrix. `draw` covers all its pairs and draws half of the recordings of each
+kernel as unseen, by a seed. `record` makes the tapes that DIR lacks, the seen half first, and
+stores in DIR/seconds.json how long each took. A tape that lost events against its plan, or lost
+none though it should, or has another snapshot than planned, does not stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import guest
+from cover import cover
+
+HERE = Path(__file__).parent
+MATRIX = HERE / "corpus.toml"
+DRAWN = HERE / "corpus-recordings.toml"
+HALVES = ("seen", "unseen")
+
+_HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
+# The recordings of the corpus, drawn by `corpus.py draw` from corpus.toml before the first of
+# them was made. Do not edit.
+#
+# unseen: no one looks at these recordings, or at results about them, while the model is changed.
+# They are measured at the end. An import that lost nothing is all that is checked before.
+"""
+
+Runner = Callable[[guest.Guest, Path], None]  # makes the tape of a guest at the path
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording of the corpus."""
+
+    name: str
+    half: str
+    values: Mapping[str, str]  # the value of each parameter of the matrix
+
+    @property
+    def words(self) -> str:
+        return ", ".join(value for name, value in self.values.items() if name != "kernel")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What corpus.toml declares."""
+
+    parameters: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    base: Mapping[str, Any]
+    never: Sequence[Mapping[str, Sequence[str]]]
+    usual: Mapping[str, str]
+    seed: int
+    most: int
+
+    @classmethod
+    def read(cls, path: Path) -> Matrix:
+        declared = tomllib.loads(path.read_text())
+        seed, most = declared.pop("seed"), declared.pop("most")
+        base, usual = declared.pop("base"), declared.pop("usual")
+        rules = declared.pop("never")
+        never = [{name: rule[name] for name in rule if name != "why"} for rule in rules]
+        return cls(declared, base, never, usual, seed, most)
+
+    def guest(self, recording: Recording) -> guest.Guest:
+        """The guest with the changes of all its values; words and settings add up."""
+        fields: dict[str, Any] = dict(self.base)
+        for name, value in recording.values.items():
+            for field, change in self.parameters[name][value].items():
+                if field == "append":
+                    change = f"{fields.get(field, '')} {change}".strip()
+                elif field == "set":
+                    change = (*fields.get(field, ()), *change)
+                fields[field] = change
+        return guest.Guest(**fields)
+
+
+def draw(matrix: Matrix) -> list[Recording]:
+    """The recordings; half of each kernel's are unseen."""
+    values = {name: list(those) for name, those in matrix.parameters.items()}
+    rows = cover(values, matrix.never, matrix.usual, matrix.seed)
+    if len(rows) > matrix.most:
+        raise ValueError(f"a pairwise cover takes {len(rows)} recordings, not {matrix.most}")
+    order = random.Random(matrix.seed)
+    unseen = set()
+    for kernel in values["kernel"]:
+        those = [nr for nr, row in enumerate(rows) if row["kernel"] == kernel]
+        unseen.update(order.sample(those, len(those) // 2))
+    return [
+        Recording(
+            f"{nr + 1:02}-{row['kernel']}-{row['load'].replace('+', '-')}",
+            HALVES[nr in unseen],
+            row,
+        )
+        for nr, row in enumerate(rows)
+    ]
+
+
+def written(recordings: Iterable[Recording]) -> str:
+    """The text of corpus-recordings.toml."""
+    parts = [_HEAD]
+    for one in recordings:
+        lines = [f'name = "{one.name}"', f'half = "{one.half}"']
+        lines += [f'{name} = "{value}"' for name, value in one.values.items()]
+        parts.append("\n[[recording]]\n" + "\n".join(lines) + "\n")
+    return "".join(parts)
+
+
+def drawn() -> list[Recording]:
+    """The recordings that corpus-recordings.toml lists."""
+    listed = tomllib.loads(DRAWN.read_text())["recording"]
+    return [Recording(one.pop("name"), one.pop("half"), one) for one in listed]
+
+
+def in_guest(root: Path) -> Runner:
+    return lambda machine, tape: guest.record(machine, root, tape)
+
+
+def _facts(tape: Path) -> dict[str, Any]:
+    found = subprocess.run(
+        [guest.BIN / "pagetape", "info", "--json", tape], check=True, stdout=subprocess.PIPE
+    )
+    facts: dict[str, Any] = json.loads(found.stdout)
+    return facts
+
+
+def unplanned(recording: Recording, facts: Mapping[str, Any]) -> str | None:
+    """What the tape has against the plan of the recording."""
+    if facts["snapshot"] != recording.values["start"]:
+        return f"snapshot {facts['snapshot']} instead of {recording.values['start']}"
+    if recording.values["losses"] == "lossless" and facts["lost"] != 0:
+        return f"{facts['lost'] or 'an unknown number of'} events lost"
+    if recording.values["losses"] == "lossy" and facts["lost"] == 0:
+        return "no events lost"
+    return None
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
+
+
+def record_all(
+    recordings: Sequence[Recording],
+    matrix: Matrix,
+    directory: Path,
+    run: Runner,
+    facts: Callable[[Path], Mapping[str, Any]] = _facts,
+) -> int:
+    """Make the tapes that the directory lacks; the number that failed."""
+    stored = directory / "seconds.json"
+    seconds: dict[str, float] = json.loads(stored.read_text()) if stored.exists() else {}
+    tapes = {one.name: directory / f"{one.name}.tape" for one in recordings}
+    todo = [one for one in recordings if not tapes[one.name].exists()]
+    todo.sort(key=lambda one: HALVES.index(one.half))
+    if len(todo) < len(recordings):
+        print(f"{len(recordings) - len(todo)} of {len(recordings)} are there", flush=True)
+    failed, began = 0, time.monotonic()
+    for nr, one in enumerate(todo):
+        start = time.monotonic()
+        try:
+            run(matrix.guest(one), tapes[one.name])
+            reason = unplanned(one, facts(tapes[one.name]))
+        except subprocess.CalledProcessError as e:
+            reason = f"{Path(e.cmd[0]).name}: exit status {e.returncode}"
+        except subprocess.TimeoutExpired as e:
+            reason = f"not finished in {e.timeout:.0f} s"
+        except OSError as e:
+            if e.errno != os.EX_SOFTWARE:
+                raise
+            reason = e.strerror
+        took = time.monotonic() - start
+        if reason:
+            failed += 1
+            shutil.rmtree(tapes[one.name], ignore_errors=True)
+        else:
+            seconds[one.name] = round(took, 1)
+            stored.write_text(json.dumps(seconds, indent=1) + "\n")
+        left = (time.monotonic() - began) / (nr + 1) * (len(todo) - nr - 1)
+        print(
+            f"{nr + 1} of {len(todo)}: {one.name} ({one.half}, {one.words}):"
+            f" {reason or 'recorded'} in {took:.0f} s; {_duration(left)} left",
+            flush=True,
+        )
+    total = sum(seconds.get(one.name, 0) for one in recordings)
+    there = sum(tape.exists() for tape in tapes.values())
+    print(f"{there} of {len(recordings)} recordings, made in {total / 3600:.2f} hours")
+    return failed
+
+
+def record(directory: Path, half: str | None, names: Sequence[str]) -> int:
+    recordings = drawn()
+    if unknown := set(names) - {one.name for one in recordings}:
+        raise ValueError(f"no recording '{min(unknown)}'; see: corpus.py list")
+    recordings = [
+        one for one in recordings if half in (None, one.half) and (not names or one.name in names)
+    ]
+    guest.check_programs()
+    directory.mkdir(parents=True, exist_ok=True)
+    matrix = Matrix.read(MATRIX)
+    for kernel in sorted({matrix.guest(one).kernel for one in recordings}):
+        guest.unpacked(kernel)  # all downloads first
+    with TemporaryDirectory(prefix="guest-root-") as work:
+        root = guest.make_root(Path(work))
+        return 1 if record_all(recordings, matrix, directory, in_guest(root)) else 0
+
+
+def main() -> int:
+    summary, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("draw")
+    commands.add_parser("list")
+    recorder = commands.add_parser("record")
+    recorder.add_argument("directory", type=Path)
+    recorder.add_argument("--half", choices=HALVES)
+    recorder.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    if arguments.command == "draw":
+        if DRAWN.exists():
+            raise FileExistsError(0, f"{DRAWN.name} is there: a second draw would mix the halves")
+        DRAWN.write_text(written(draw(Matrix.read(MATRIX))))
+    elif arguments.command == "list":
+        for one in drawn():
+            print(f"{one.name}\t{one.half}\t{one.words}")
+    else:
+        return record(arguments.directory, arguments.half, arguments.names)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as e:
+        sys.exit(f"corpus: {' '.join(map(str, e.cmd))}: exit status {e.returncode}")
+    except OSError as e:
+        sys.exit(f"corpus: {e.strerror or e}")
+    except ValueError as e:
+        sys.exit(f"corpus: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)
