@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the accuracy of the model on recordings, and write the table of the results.
 
-    fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [OUT.md] [RECORDING...]
+    fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [--unseen] [OUT.md] [RECORDING...]
 
 Records loads on this machine, each with exact snapshots. Also takes the given recordings:
 tapes, directories of tapes, or directories with a trace.dat (any *.dat) and the /proc files
 that `pagetape import --proc` reads. On each recording the program validates the model
 one step ahead, plays a free run under the tape's own kernel, and compares both with the
 record. The tapes stay in the work directory, with all figures in fidelity.json.
+
+Recordings of the corpus (corpus.py) have tables of their own, one for each half. The unseen half
+is only named, unless --unseen is given: no one looks at it while the model is changed.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import corpus
 import table
 
 from pagetape.asking.database import Database
@@ -76,6 +80,7 @@ class Recording:
     words: str
     quiet: bool
     path: Path
+    half: str = ""  # of the corpus: seen or unseen
 
 
 @contextmanager
@@ -110,6 +115,10 @@ def record(load: Load, build: Path, work: Path) -> Recording:
 def given(path: Path, work: Path) -> Iterator[Recording]:
     """The recordings at a path; those of an earlier run include its directory's name."""
     if is_tape(path):
+        for one in corpus.drawn():
+            if one.name == path.stem:
+                yield Recording(one.name, one.words, False, path, one.half)
+                return
         for load in LOADS:
             if load.name == path.stem:
                 yield Recording(f"{path.parent.name}-{load.name}", load.words, load.quiet, path)
@@ -134,10 +143,22 @@ def _rows(tape: Path, report: str, **values: Any) -> list[dict[str, Any]]:
         return db.run(reports()[report], values).objects()
 
 
+def named(recording: Recording) -> dict[str, Any]:
+    """The facts of a recording, without a measure."""
+    info = describe(Tape(recording.path))
+    facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
+    return {
+        "name": recording.name,
+        "words": recording.words,
+        "quiet": recording.quiet,
+        "half": recording.half,
+        **{name: info[name] for name in facts},
+    }
+
+
 def measure(recording: Recording, work: Path) -> dict[str, Any]:
     """All measures of the model's accuracy on one recording."""
     tape = Tape(recording.path)
-    info = describe(tape)
     found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
     validated = validate(tape, "auto", found, replace=True)
     given = inferred(tape), preferences(tape)
@@ -145,16 +166,13 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     run = play(source, Run("auto", ()), out)
     free_run = score(tape, Tape(model))
     parting = explain(tape, *given) if free_run["first_divergence"] else None
-    facts = ("kernel", "cpus", "nodes", "duration_s", "stored", "lost", "snapshot")
     return {
-        "name": recording.name,
-        "words": recording.words,
-        "quiet": recording.quiet,
-        **{name: info[name] for name in facts},
+        **named(recording),
         "version": tape.facts.get("version"),
         "validate": {name: value for name, value in validated.items() if name != "tape"},
         "exactness": _rows(found, "model.exactness"),
         "exactness_by_second": _rows(found, "model.exactness", interval_ms=1000),
+        "inferred": sum(batch.num_rows for batch in Tape(found).batches("inferred")),
         "misses": _rows(found, "model.misses"),
         "free_run": free_run | {"anomalies": run["anomalies"], "parting": parting},
     }
@@ -166,6 +184,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("build/fidelity"))
     loads = [*(load.name for load in LOADS), "none"]
     parser.add_argument("--only", action="append", choices=loads)
+    parser.add_argument("--unseen", action="store_true")
     parser.add_argument("out", type=Path)
     parser.add_argument("recordings", nargs="*", type=Path)
     arguments = parser.parse_args()
@@ -180,6 +199,9 @@ def main() -> int:
         recordings += given(path, work)
     results = []
     for recording in recordings:
+        if recording.half == "unseen" and not arguments.unseen:
+            results.append(named(recording))
+            continue
         print(f"== the model on {recording.name}", flush=True)
         results.append(measure(recording, work))
     (work / "fidelity.json").write_text(json.dumps(results, indent=1) + "\n")

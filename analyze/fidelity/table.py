@@ -112,11 +112,36 @@ _AIMS = {
         "extfrag": 99.5,
     },
     "proc": {"alloc": 99.5, "extfrag": 99.0},
+    "corpus exact": {"alloc": 99.95, "drain": 99.5, "drain_size": 97.0, "extfrag": 99.0},
+    "corpus proc": {"alloc": 99.5, "drain": 98.0},
+    "corpus lossy": {},
 }
 _EXTFRAG_TOTAL, _EXTFRAG_PAIR, _PAIR_EVENTS = 5.0, 15.0, 100
+# Most unknown decisions, in per cent, by the start; most inferred rows per 1,000 events.
+_UNKNOWN = {"exact": 1.0, "proc": 3.0}
+_INFERRED = 20.0
+# Free run of the corpus: the largest error of the sum of fallbacks, in per cent if the record has
+# that many, otherwise in events.
+_CORPUS_EXTFRAG, _MANY, _CORPUS_FEW = 15.0, 100, 10
+
+
+_HALVES = {
+    "seen": "Seen half",
+    "unseen": "Unseen half",
+}
+_CORPUS = """`make fidelity-guests` records the corpus in virtual machines: a pairwise cover of
+kernels, loads, machines, zones, huge pages, memory limits, tuning, cleared pages, kinds of start,
+and lost events (`analyze/fidelity/corpus.toml`). One half was drawn as *unseen* before the first
+recording was made (`corpus-recordings.toml`): no one looks at it while the model is changed. The
+model is developed on the *seen* half. Percentages are one step ahead, of known decisions; column
+"inferred" has rows of the table `inferred` per 1,000 events. The share of unknown decisions
+leaves out the first tenth of a recording that starts from /proc."""
+_NOT_MEASURED = "not measured"
 
 
 def _aims(result: Result) -> dict[str, float]:
+    if result.get("half"):
+        return _AIMS[f"corpus {'lossy' if result['lost'] != 0 else result['snapshot']}"]
     if result["snapshot"] != "exact":
         return _AIMS["proc"]
     return _AIMS["exact quiet" if result["quiet"] else "exact"]
@@ -236,6 +261,63 @@ def _pairs(result: Result) -> str:
     return "\n\n" + grid(("free run, fallbacks", "recorded", "model", "error"), rows)
 
 
+def _bold(text: str, wrong: bool) -> str:
+    return f"**{text}**" if wrong else text
+
+
+def _corpus_free(result: Result) -> list[str]:
+    """Fallbacks of the free run: recorded, by the model, and the error against its aim."""
+    recorded, model = (result["free_run"]["extfrag"][name] for name in ("recorded", "model"))
+    strict = result["snapshot"] == "exact" and result["lost"] == 0
+    if recorded >= _MANY:
+        off = _off(recorded, model, _CORPUS_EXTFRAG if strict else None)
+    else:
+        off = _bold(f"{model - recorded:+,}", strict and abs(model - recorded) > _CORPUS_FEW)
+    return [f"{recorded:,}", f"{model:,}", off]
+
+
+def _unknown(result: Result) -> float:
+    """The share of unknown decisions, in per cent; from /proc, after the first tenth."""
+    rows = result["exactness"]
+    if result["snapshot"] == "proc":
+        rows = result["exactness_by_second"]
+        rows = [row for row in rows if row["at_s"] >= result["duration_s"] / 10]
+    unknown, decisions = (sum(row[name] for row in rows) for name in ("unknown", "nr"))
+    return 100 * unknown / decisions if decisions else 0.0
+
+
+def _corpus_row(result: Result) -> list[str]:
+    facts = [
+        result["name"],
+        result["words"],
+        str(result["kernel"]),
+        f"{result['stored']:,}",
+        answer.cell(result["lost"]),
+        result["snapshot"],
+    ]
+    if "validate" not in result:
+        return [*facts, _NOT_MEASURED, *["-"] * 8]
+    aims = _aims(result)
+    cells = []
+    for decision in ("alloc", "drain", "drain_size", "extfrag"):
+        exact, known, _ = _sums(result, decision)
+        cells.append(f"{_percent(exact, known, aims.get(decision))} of {known:,}")
+    share = _unknown(result)
+    per_event = 1000 * result["inferred"] / max(result["stored"], 1)
+    cells.append(_bold(f"{share:.2f} %", bool(aims) and share > _UNKNOWN[result["snapshot"]]))
+    cells.append(_bold(f"{per_event:.1f}", bool(aims) and per_event > _INFERRED))
+    return [*facts, *cells, *_corpus_free(result)]
+
+
+def _corpus(half: str, results: Sequence[Result]) -> str:
+    """The table of one half of the corpus."""
+    columns = ("recording", "load and machine", "kernel", "events", "lost", "snapshot")
+    ahead = ("pages", "drained", "drain sizes", "fallbacks", "unknown", "inferred")
+    free = ("free run: fallbacks recorded", "by the model", "error")
+    table = grid([*columns, *ahead, *free], map(_corpus_row, results))
+    return f"### {_HALVES[half]}\n\n{table}"
+
+
 def _cause(name: str) -> str:
     return CAUSES.get(name, name)
 
@@ -313,15 +395,14 @@ def _why(result: Result) -> str:
 def markdown(results: Sequence[Result]) -> str:
     """The page."""
     head = _HEAD.format(date=datetime.now(UTC).date(), release=platform.release())
-    parts = [
-        head.rstrip(),
-        "## The recordings",
-        _recordings(results),
-        "## One step ahead",
-        _validated(results),
-        "## Free run",
-        _free_runs(results),
-        "## Inexact results, and their causes",
-        *map(_why, results),
-    ]
+    parts = [head.rstrip()]
+    if others := [result for result in results if not result.get("half")]:
+        parts += ["## The recordings", _recordings(others)]
+        parts += ["## One step ahead", _validated(others), "## Free run", _free_runs(others)]
+    halves = {half: [one for one in results if one.get("half") == half] for half in _HALVES}
+    if any(halves.values()):
+        parts += ["## The corpus", _CORPUS]
+        parts += [_corpus(half, those) for half, those in halves.items() if those]
+    measured = [result for result in results if "validate" in result]
+    parts += ["## Inexact results, and their causes", *map(_why, measured)]
     return "\n\n".join(parts) + "\n"
