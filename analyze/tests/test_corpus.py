@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""analyze/fidelity: the cover and draw of the corpus, its recordings, and its rows on the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import corpus
+import cover
+import guest
+import kernel_package
+import pytest
+import table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+_FIDELITY = Path(__file__).parents[1] / "fidelity"
+_LOAD = Path(__file__).parents[2] / "build/release/analyze/load"
+_MATRIX = corpus.Matrix.read(corpus.MATRIX)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.integers(0, 9))
+def test_cover_has_every_pair(sizes: list[int], seed: int) -> None:
+    values = {f"p{p}": [f"v{v}" for v in range(size)] for p, size in enumerate(sizes)}
+    rows = cover.cover(values, [], {"p0": "v0"}, seed)
+    found = {pair for row in rows for pair in cover.pairs(row)}
+    assert found == cover.wanted(values, [])
+    assert rows == cover.cover(values, [], {"p0": "v0"}, seed)
+
+
+def test_values_that_exclude_each_other_are_never_together() -> None:
+    values = {"a": ["0", "1", "2"], "b": ["0", "1", "2"], "c": ["0", "1"]}
+    never = [{"a": ["0"], "b": ["1", "2"]}, {"a": ["0"], "c": ["1"]}]
+    rows = cover.cover(values, never, {}, 1)
+    assert all(cover.allowed(row, never) for row in rows)
+    assert {pair for row in rows for pair in cover.pairs(row)} == cover.wanted(values, never)
+    assert not cover.allowed({"a": "0", "c": "1"}, never)
+
+
+def test_usual_values_stand_where_the_cover_allows() -> None:
+    values = {"a": list("0123"), "b": list("0123"), "c": ["plain", "other"]}
+    count = Counter(row["c"] for row in cover.cover(values, [], {"c": "plain"}, 1))
+    assert 4 <= count["other"] < 8  # each value of a and of b needs one; 8 would be half
+
+
+def test_no_cover() -> None:
+    values = {"a": ["0", "1"], "b": ["0", "1"], "c": ["0"]}
+    never = [{"a": ["0"], "c": ["0"]}]
+    with pytest.raises(ValueError, match="no pairwise cover"):
+        cover.cover(values, never, {}, 1)
+
+
+def test_the_drawn_recordings_are_those_of_the_matrix() -> None:
+    """And so nobody chose which are unseen."""
+    assert corpus.DRAWN.read_text() == corpus.written(corpus.draw(_MATRIX))
+    assert corpus.drawn() == corpus.draw(_MATRIX)
+
+
+def test_each_half_has_each_kernel_as_often() -> None:
+    count = Counter((one.values["kernel"], one.half) for one in corpus.drawn())
+    assert set(count.values()) == {3}
+    assert len(corpus.drawn()) <= _MATRIX.most == 40
+
+
+def test_a_second_draw_is_refused() -> None:
+    found = _corpus("draw")
+    assert found.returncode == 1
+    assert found.stderr.count("\n") == 1
+    assert "would mix the halves" in found.stderr
+
+
+def test_changes_of_all_values_add_up() -> None:
+    values = {
+        "kernel": "6.12-preempt",
+        "load": "thp+pipes",
+        "memory": "movablecore",
+        "freed": "init_on_free",
+        "thp": "THP always",
+        "tuning": "boost 0",
+        "machine": "3 nodes",
+    }
+    machine = _MATRIX.guest(corpus.Recording("one", "seen", values))
+    assert machine.append == "preempt=full movablecore=128M init_on_free=1"
+    assert machine.set == (
+        "/sys/kernel/mm/transparent_hugepage/enabled=always",
+        "/proc/sys/vm/watermark_boost_factor=0",
+    )
+    assert (machine.nodes, machine.cpus) == (3, 1)
+
+
+def test_every_recording_is_a_guest_with_a_script() -> None:
+    for one in corpus.drawn():
+        machine = _MATRIX.guest(one)
+        text = guest.script(machine)
+        assert f"--buffer {machine.buffer}" in text
+        assert ("memory.max" in text) == (one.values["group"] == "memory limit")
+        assert ("--snapshot proc" in text) == (one.values["start"] == "proc")
+        assert machine.nodes * machine.mb <= 2048
+
+
+# Recording, with a runner that makes the tapes itself
+
+
+def _listed(tape: Path) -> corpus.Recording:
+    (one,) = (one for one in corpus.drawn() if one.name == tape.stem)
+    return one
+
+
+class _Runner:
+    """Makes directories for tapes, with the facts that each recording plans."""
+
+    def __init__(self, wrong: dict[str, dict[str, Any]] | None = None) -> None:
+        self.made: list[str] = []
+        self.wrong = wrong or {}
+
+    def run(self, machine: guest.Guest, tape: Path) -> None:
+        assert machine == _MATRIX.guest(_listed(tape))
+        self.made.append(tape.stem)
+        tape.mkdir()
+        if self.wrong.get(tape.stem, {}).get("dies"):
+            raise OSError(os.EX_SOFTWARE, "the guest could not record")
+
+    def facts(self, tape: Path) -> dict[str, Any]:
+        one = _listed(tape)
+        lost = 0 if one.values["losses"] == "lossless" else 7
+        facts = {"snapshot": one.values["start"], "lost": lost}
+        return facts | self.wrong.get(tape.stem, {})
+
+    def record(self, directory: Path) -> int:
+        return corpus.record_all(corpus.drawn(), _MATRIX, directory, self.run, self.facts)
+
+
+def test_records_the_seen_half_first_and_goes_on_where_it_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (
+        next(one for one in corpus.drawn() if one.half == half) for half in corpus.HALVES
+    )
+    runner = _Runner({first.name: {"dies": True}})
+    assert runner.record(tmp_path) == 1
+    half = {one.name: one.half for one in corpus.drawn()}
+    assert [half[name] for name in runner.made] == ["seen"] * 18 + ["unseen"] * 18
+    said = capsys.readouterr().out
+    assert f"1 of 36: {first.name} (seen, {first.words}): the guest could not record in" in said
+    assert f"{second.name} (unseen, {second.words}): recorded in" in said
+    assert said.splitlines()[-1].startswith("35 of 36 recordings, made in ")
+
+    again = _Runner()
+    assert again.record(tmp_path) == 0
+    assert again.made == [first.name]
+    assert capsys.readouterr().out.startswith("35 of 36 are there\n")
+    assert set(json.loads((tmp_path / "seconds.json").read_text())) == set(half)
+
+
+@pytest.mark.parametrize(
+    ("losses", "wrong", "reason"),
+    [
+        ("lossless", {"lost": 5}, "5 events lost"),
+        ("lossless", {"lost": None}, "an unknown number of events lost"),
+        ("lossy", {"lost": 0}, "no events lost"),
+        ("lossy", {"snapshot": "none"}, "snapshot none instead of"),
+    ],
+)
+def test_a_tape_against_its_plan_does_not_stay(
+    losses: str,
+    wrong: dict[str, Any],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = next(one for one in corpus.drawn() if one.values["losses"] == losses)
+    assert _Runner({one.name: wrong}).record(tmp_path) == 1
+    assert reason in capsys.readouterr().out
+    assert not (tmp_path / f"{one.name}.tape").exists()
+
+
+def _corpus(*arguments: str | Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, _FIDELITY / "corpus.py", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | ({} if path is None else {"PATH": path}),
+    )
+
+
+def test_without_qemu_one_line(tmp_path: Path) -> None:
+    found = _corpus("record", tmp_path / "tapes", path=str(tmp_path))
+    assert found.returncode == 1
+    assert found.stderr == "corpus: qemu-system-x86_64: not found (install qemu-system-x86)\n"
+    assert not (tmp_path / "tapes").exists()
+
+
+def test_an_unknown_recording(tmp_path: Path) -> None:
+    found = _corpus("record", tmp_path / "tapes", "99-none")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr == "corpus: no recording '99-none'; see: corpus.py list\n"
+
+
+# Kernels
+
+
+def _fake_apt(directory: Path, monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
+    for name, text in programs.items():
+        program = directory / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+def test_without_a_network_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fake_apt(tmp_path, monkeypatch, apt_get="echo 'E: Could not resolve host' >&2; exit 100")
+    with pytest.raises(OSError, match=r"no lists of http\S+: E: Could not resolve host"):
+        kernel_package.Archive(tmp_path / "cache").kernel("6.1.*")
+
+
+# A download makes an empty file, and the fake dpkg-deb -x FILE DIR the kernel of 7.2 and later.
+_DOWNLOAD = """
+for last; do :; done
+case "$*" in
+*update*) ;;
+*linux-image-7*) exit 100 ;;
+*download*) touch "$last.deb" ;;
+esac"""
+_UNPACK = 'mkdir -p "$3/usr/lib/modules/x" && touch "$3/usr/lib/modules/x/vmlinuz"'
+
+
+def test_the_newest_kernel_is_unpacked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = "echo linux-image-7.2.9-cloud linux-image-7.2.13-cloud-dbg linux-image-7.2.12-cloud"
+    _fake_apt(tmp_path, monkeypatch, apt_get=_DOWNLOAD, apt_cache=names, dpkg_deb=_UNPACK)
+    archive = kernel_package.Archive(tmp_path / "cache")
+    found = archive.kernel("7.2.*-cloud")
+    assert found == tmp_path / "cache/kernels/7.2.12-cloud"
+    assert kernel_package.image(found) == found / "usr/lib/modules/x/vmlinuz"
+    assert not list(found.glob("*.deb"))
+    _fake_apt(tmp_path, monkeypatch, apt_get="exit 100")
+    assert archive.kernel("7.2.*-cloud") == found
+    with pytest.raises(OSError, match=r"no kernel 7\.9"):
+        archive.kernel("7.9.*")
+
+
+def test_releases_are_compared_as_numbers() -> None:
+    names = [
+        "linux-image-6.12.9+deb12-cloud-amd64",
+        "linux-image-6.12.117+deb12-cloud-amd64-unsigned",
+        "linux-image-6.12.117+deb13-cloud-amd64",
+        "linux-image-6.12-cloud-amd64",
+        "linux-image-6.1.0-56-cloud-amd64",
+    ]
+    assert kernel_package.newest(names, "6.12.*-cloud-amd64") == "6.12.117+deb13-cloud-amd64"
+    assert kernel_package.newest(names, "6.13.*") is None
+
+
+def test_a_directory_without_a_kernel(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        kernel_package.image(tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/vmlinuz-5.10").touch()
+    assert kernel_package.image(tmp_path) == tmp_path / "boot/vmlinuz-5.10"
+
+
+# The load
+
+
+@pytest.mark.parametrize("name", ["files+slab", "sockets+forks", "tmpfs+thp"])
+def test_loads_run_beside_each_other(name: str, tmp_path: Path) -> None:
+    subprocess.run([_LOAD, name, "0.2", tmp_path], check=True, timeout=60)
+
+
+def test_a_load_of_no_name(tmp_path: Path) -> None:
+    found = subprocess.run([_LOAD, "slab+none", "5", tmp_path], capture_output=True, text=True)
+    assert found.returncode == 2
+    assert found.stderr == "load: no load named 'none'\n"
+
+
+# The page
+
+
+def _result(name: str, half: str, exact: int, **others: Any) -> dict[str, Any]:
+    kinds = {"alloc": exact, "drain": 1000, "drain_size": 10, "extfrag": 4}
+    rows = [
+        {"decision": kind, "exact": nr, "nr": 1000 if kind == "alloc" else nr, "unknown": 0}
+        for kind, nr in kinds.items()
+    ]
+    return {
+        "name": name,
+        "words": "files, 1 CPU",
+        "quiet": False,
+        "half": half,
+        "kernel": "7.3.4",
+        "nodes": 1,
+        "stored": 5000,
+        "duration_s": 12.0,
+        "lost": 0,
+        "snapshot": "exact",
+        "exactness": rows,
+        "inferred": 200,
+        "misses": [],
+        "validate": {"kernel": "7.3", "first_divergence": None},
+        "free_run": {
+            "extfrag": {"recorded": 4, "model": 9, "by_type": []},
+            "first_divergence": None,
+            "anomalies": 0,
+        },
+        **others,
+    }
+
+
+def _section(page: str, title: str) -> str:
+    _, _, after = page.partition(f"### {title}\n")
+    return after.partition("\n#")[0]
+
+
+def test_the_page_keeps_the_halves_apart() -> None:
+    unseen = _result("02-b", "unseen", 1000)
+    page = table.markdown([_result("01-a", "seen", 990), unseen])
+    seen = _section(page, "Seen half")
+    assert "| 01-a | files, 1 CPU | 7.3.4 | 5,000 | 0 | exact | **99.000 %** of 1,000 |" in seen
+    assert "| 0.00 % | **40.0** | 4 | 9 | +5 |" in seen
+    assert "02-b" not in seen
+    assert "| 02-b |" in _section(page, "Unseen half")
+
+
+def test_unseen_recordings_are_named_without_a_measure() -> None:
+    unseen = _result("02-b", "unseen", 1000)
+    for name in ("validate", "free_run", "exactness", "misses", "inferred"):
+        del unseen[name]
+    page = table.markdown([unseen])
+    assert "| exact | not measured | - |" in _section(page, "Unseen half")
+    assert "Seen half" not in page
+
+
+def test_unknown_decisions_of_a_start_from_proc_count_after_the_first_tenth() -> None:
+    seconds = [
+        {"decision": "alloc", "at_s": 0.0, "nr": 100, "exact": 0, "unknown": 100},
+        {"decision": "alloc", "at_s": 2.0, "nr": 100, "exact": 96, "unknown": 4},
+    ]
+    one = _result("01-a", "seen", 1000, snapshot="proc", exactness_by_second=seconds)
+    assert "| **4.00 %** |" in _section(table.markdown([one]), "Seen half")
