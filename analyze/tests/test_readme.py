@@ -150,7 +150,8 @@ def file_map() -> dict[str, set[str]]:
         if found := re.match(r"(?:### |\*\*`)([a-z/]+)/", line):
             room = found[1]
         elif found := re.match(r"\| `(\w+)/` \| holds", line):
-            room = f"analyze/pagetape/{found[1]}"
+            own = f"analyze/{found[1]}"
+            room = own if (ROOT / own).is_dir() else f"analyze/pagetape/{found[1]}"
         elif line.startswith("| `"):
             names = re.findall(r"`([\w*]+)`", line.split("|")[1])
             rooms.setdefault(room, set()).update(names)
