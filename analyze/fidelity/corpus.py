@@ -182,7 +182,7 @@ def record_all(
             run(matrix.guest(one), tapes[one.name])
             reason = unplanned(one, facts(tapes[one.name]))
         except subprocess.CalledProcessError as e:
-            reason = f"{Path(e.cmd[0]).name}: exit status {e.returncode}"
+            reason = guest.failed(e)
         except subprocess.TimeoutExpired as e:
             reason = f"not finished in {e.timeout:.0f} s"
         except OSError as e:
@@ -254,7 +254,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except subprocess.CalledProcessError as e:
-        sys.exit(f"corpus: {' '.join(map(str, e.cmd))}: exit status {e.returncode}")
+        sys.exit(f"corpus: {guest.failed(e)}")
     except OSError as e:
         sys.exit(f"corpus: {e.strerror or e}")
     except ValueError as e:

@@ -4,7 +4,7 @@
 
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
              [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--group MB]
-             [--snapshot locked|proc] [--buffer SIZE]
+             [--snapshot locked|proc] [--buffer SIZE] [--pause S]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
@@ -97,7 +97,10 @@ echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 busybox mkdir /sys/fs/cgroup/load
 echo {mib}M >/sys/fs/cgroup/load/memory.max
 """
-_JOIN = "busybox sh -c 'echo 0 >/sys/fs/cgroup/load/cgroup.procs && exec \"$@\"' sh "
+_JOIN = "echo 0 >/sys/fs/cgroup/load/cgroup.procs"
+
+# The load's parent is the recorder. Its rings overflow while it is stopped.
+_PAUSE = "(busybox sleep 3; kill -STOP $PPID; busybox sleep {seconds}; kill -CONT $PPID) &"
 
 _SNAPSHOTS = {"locked": "--snapshot locked --snapshot-max-ms 100", "proc": "--snapshot proc"}
 
@@ -117,10 +120,17 @@ class Guest:
     group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
     snapshot: str = "locked"
     buffer: str = "6MB"
+    pause: int = 0  # s, from 3 s after the load's start on, in which the recorder is stopped
 
 
 def _run(*argv: str | Path, cwd: Path | None = None) -> str:
-    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, cwd=cwd).stdout
+    return subprocess.run(argv, check=True, capture_output=True, text=True, cwd=cwd).stdout
+
+
+def failed(error: subprocess.CalledProcessError) -> str:
+    """The program that failed, and the last line of what it printed about it."""
+    said = (error.stderr or "").strip().splitlines()
+    return f"{Path(error.cmd[0]).name}: {said[-1] if said else f'exit status {error.returncode}'}"
 
 
 def _distributions(name: str, seen: set[str]) -> Iterator[Distribution]:
@@ -206,7 +216,10 @@ def make_root(work: Path) -> Path:
 
 def script(guest: Guest) -> str:
     """The shell script that records in the guest."""
-    load = f"load {shlex.quote(guest.load)} {guest.seconds} /data/files"
+    steps = [_JOIN] if guest.group else []
+    if guest.pause:
+        steps.append(_PAUSE.format(seconds=guest.pause))
+    steps.append(f"exec load {shlex.quote(guest.load)} {guest.seconds} /data/files")
     return _GUEST.format(
         site=sysconfig.get_path("purelib"),
         python=Path(sys.executable).resolve(),
@@ -214,7 +227,7 @@ def script(guest: Guest) -> str:
         group=_GROUP.format(mib=guest.group) if guest.group else "",
         buffer=guest.buffer,
         snapshot=_SNAPSHOTS[guest.snapshot],
-        load=_JOIN + load if guest.group else load,
+        load=shlex.join(["busybox", "sh", "-c", "\n".join(steps)]),
     )
 
 
@@ -338,6 +351,12 @@ def main() -> int:
     )
     parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="locked")
     parser.add_argument("--buffer", default="6MB", help="ring of each CPU (default: 6MB)")
+    parser.add_argument(
+        "--pause",
+        type=int,
+        default=0,
+        help="stop the recorder for so many seconds: events are lost",
+    )
     arguments = vars(parser.parse_args())
     output = arguments.pop("output")
     arguments["set"] = tuple(arguments["set"])
@@ -351,7 +370,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except subprocess.CalledProcessError as e:
-        sys.exit(f"guest: {' '.join(map(str, e.cmd))}: exit status {e.returncode}")
+        sys.exit(f"guest: {failed(e)}")
     except subprocess.TimeoutExpired as e:
         sys.exit(f"guest: the guest did not finish in {e.timeout:.0f} s")
     except OSError as e:
