@@ -3,8 +3,8 @@
 """Record another kernel, with several NUMA nodes and little memory, in a virtual machine.
 
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
-             [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--group MB]
-             [--snapshot locked|proc] [--buffer SIZE] [--pause S]
+             [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--cache MB]
+             [--group MB] [--snapshot locked|proc] [--buffer SIZE] [--pause S]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
@@ -81,6 +81,7 @@ busybox swapon /dev/vdc
 busybox mkdir /data/files
 {settings}
 {group}
+busybox dd if=/dev/zero of=/data/cache bs=1M count={cache} 2>/dev/null
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
 {python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
@@ -117,6 +118,7 @@ class Guest:
     mb: int = 192  # MiB of each node
     append: str = ""  # to the kernel's command line
     set: tuple[str, ...] = ()  # FILE=VALUE, written before the recording
+    cache: int = 0  # MiB of file pages, written before the recording
     group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
     snapshot: str = "locked"
     buffer: str = "6MB"
@@ -225,6 +227,7 @@ def script(guest: Guest) -> str:
         python=Path(sys.executable).resolve(),
         settings=_settings(guest.set),
         group=_GROUP.format(mib=guest.group) if guest.group else "",
+        cache=guest.cache,
         buffer=guest.buffer,
         snapshot=_SNAPSHOTS[guest.snapshot],
         load=shlex.join(["busybox", "sh", "-c", "\n".join(steps)]),
@@ -348,6 +351,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--group", type=int, default=0, help="memory limit of the load's control group, in MiB"
+    )
+    parser.add_argument(
+        "--cache", type=int, default=0, help="MiB of file pages, written before the recording"
     )
     parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="locked")
     parser.add_argument("--buffer", default="6MB", help="ring of each CPU (default: 6MB)")

@@ -102,6 +102,7 @@ def test_every_recording_is_a_guest_with_a_script() -> None:
         assert f"--buffer {machine.buffer}" in text
         assert ("memory.max" in text) == (one.values["group"] == "memory limit")
         assert ("--snapshot proc" in text) == (one.values["start"] == "proc")
+        assert ("kill -STOP" in text) == (one.values["losses"] == "lossy")
         assert machine.nodes * machine.mb <= 2048
 
 
@@ -201,6 +202,12 @@ def test_an_unknown_recording(tmp_path: Path) -> None:
     found = _corpus("record", tmp_path / "tapes", "99-none")
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr == "corpus: no recording '99-none'; see: corpus.py list\n"
+
+
+def test_a_failed_program_says_why() -> None:
+    found = subprocess.CalledProcessError(1, ["/x/pagetape"], stderr="note\nimport: no events\n")
+    assert guest.failed(found) == "pagetape: import: no events"
+    assert guest.failed(subprocess.CalledProcessError(2, ["cc"])) == "cc: exit status 2"
 
 
 # Kernels
