@@ -16,9 +16,9 @@
  *   files    more small files than memory holds, written and read at random
  *   slab     directory entries and open files: slab pages, reclaimable and not
  *   sockets  unread data in sockets, which cannot be moved
- *   forks    short-lived processes
+ *   forks    short-lived processes, some with many page tables
  *   tmpfs    files in memory, which can be swapped, with holes
- *   hugetlb  a pool of huge pages that grows and shrinks, mapped in part (root)
+ *   hugetlb  a pool of huge pages that grows and shrinks, mapped in part (root), amid pipes
  *   thp      transparent huge pages, unmapped in pieces
  *   compaction  compaction of all memory every 100 ms (root), amid memory with holes
  *   hog      pins memory until MB (in place of SECONDS) are left, then prints a line
@@ -434,6 +434,34 @@ static void churn_processes(struct load *load)
 	}
 }
 
+/* Processes with a page in every 2 MiB: as many page tables, which cannot be moved. */
+static void churn_tables(struct load *load)
+{
+	const size_t size = 512 * MIB;
+	pid_t children[8];
+
+	while (!over(load)) {
+		int nr = 0;
+
+		for (; nr < 8; nr++) {
+			children[nr] = fork();
+			if (children[nr] < 0)
+				break;
+			if (!children[nr]) {
+				char *area = map(size);
+
+				madvise(area, size, MADV_NOHUGEPAGE);
+				for (size_t at = 0; at < size && !over(load); at += 2 * MIB)
+					area[at] = 1;
+				usleep(300000);
+				_exit(0);
+			}
+		}
+		while (nr--)
+			waitpid(children[nr], NULL, 0);
+	}
+}
+
 static void churn_huge(struct load *load)
 {
 	size_t size = load->available / 4 & ~(2 * MIB - 1);
@@ -528,9 +556,9 @@ static const struct {
 	{"files", {write_files, write_files, read_files}},
 	{"slab", {churn_entries, churn_descriptors}},
 	{"sockets", {churn_sockets, churn_sockets}},
-	{"forks", {churn_processes, churn_processes}},
+	{"forks", {churn_processes, churn_tables}},
 	{"tmpfs", {churn_tmpfs, churn_tmpfs}},
-	{"hugetlb", {churn_hugetlb}},
+	{"hugetlb", {churn_hugetlb, small_pipes}},
 	{"thp", {split_huge, churn_huge}},
 	{"compaction", {compact, punch_holes}},
 };
