@@ -18,7 +18,7 @@ import argparse
 import json
 import os
 import random
-import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -179,8 +179,12 @@ def record_all(
     for nr, one in enumerate(todo):
         start = time.monotonic()
         try:
-            run(matrix.guest(one), tapes[one.name])
-            reason = unplanned(one, facts(tapes[one.name]))
+            with TemporaryDirectory(dir=directory, prefix=".part-") as part:
+                tape = Path(part) / f"{one.name}.tape"
+                run(matrix.guest(one), tape)
+                reason = unplanned(one, facts(tape))
+                if not reason:
+                    tape.rename(tapes[one.name])
         except subprocess.CalledProcessError as e:
             reason = guest.failed(e)
         except subprocess.TimeoutExpired as e:
@@ -192,7 +196,6 @@ def record_all(
         took = time.monotonic() - start
         if reason:
             failed += 1
-            shutil.rmtree(tapes[one.name], ignore_errors=True)
         else:
             seconds[one.name] = round(took, 1)
             stored.write_text(json.dumps(seconds, indent=1) + "\n")
@@ -238,6 +241,7 @@ def main() -> int:
     recorder.add_argument("--half", choices=HALVES)
     recorder.add_argument("names", nargs="*")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the guest, too
     if arguments.command == "draw":
         if DRAWN.exists():
             raise FileExistsError(0, f"{DRAWN.name} is there: a second draw would mix the halves")
