@@ -100,8 +100,16 @@ echo {mib}M >/sys/fs/cgroup/load/memory.max
 """
 _JOIN = "echo 0 >/sys/fs/cgroup/load/cgroup.procs"
 
-# The load's parent is the recorder. Its rings overflow while it is stopped.
-_PAUSE = "(busybox sleep 3; kill -STOP $PPID; busybox sleep {seconds}; kill -CONT $PPID) &"
+# The load's parent is the recorder. It is stopped until a ring has overflowed.
+_PAUSE = """(
+    busybox sleep 2
+    kill -STOP $PPID
+    for second in $(busybox seq {seconds}); do
+        busybox sleep 1
+        busybox grep -q 'overrun: [1-9]' /sys/kernel/tracing/instances/*/per_cpu/*/stats && break
+    done
+    kill -CONT $PPID
+) &"""
 
 _SNAPSHOTS = {"locked": "--snapshot locked --snapshot-max-ms 100", "proc": "--snapshot proc"}
 
@@ -122,7 +130,7 @@ class Guest:
     group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
     snapshot: str = "locked"
     buffer: str = "6MB"
-    pause: int = 0  # s, from 3 s after the load's start on, in which the recorder is stopped
+    pause: int = 0  # most s that the recorder is stopped, so that events are lost
 
 
 def _run(*argv: str | Path, cwd: Path | None = None) -> str:
@@ -361,7 +369,7 @@ def main() -> int:
         "--pause",
         type=int,
         default=0,
-        help="stop the recorder for so many seconds: events are lost",
+        help="stop the recorder until events are lost, at most for so many seconds",
     )
     arguments = vars(parser.parse_args())
     output = arguments.pop("output")
