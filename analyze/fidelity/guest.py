@@ -306,7 +306,7 @@ def boot(work: Path, root: Path, kernel: Path, guest: Guest) -> None:
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=console,
-            timeout=300 + 10 * guest.seconds,
+            timeout=180 + 6 * guest.seconds,
         )
 
 
