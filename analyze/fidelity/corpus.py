@@ -255,13 +255,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except subprocess.CalledProcessError as e:
-        sys.exit(f"corpus: {guest.failed(e)}")
-    except OSError as e:
-        sys.exit(f"corpus: {e.strerror or e}")
-    except ValueError as e:
-        sys.exit(f"corpus: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    guest.run("corpus", main)

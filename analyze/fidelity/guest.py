@@ -30,7 +30,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -380,16 +380,21 @@ def main() -> int:
     return 0
 
 
-if __name__ == "__main__":
+def run(name: str, program: Callable[[], int]) -> None:
+    """Run a program and end the process; what the caller or the machine did wrong is one line."""
     try:
-        sys.exit(main())
+        sys.exit(program())
     except subprocess.CalledProcessError as e:
-        sys.exit(f"guest: {failed(e)}")
+        sys.exit(f"{name}: {failed(e)}")
     except subprocess.TimeoutExpired as e:
-        sys.exit(f"guest: the guest did not finish in {e.timeout:.0f} s")
+        sys.exit(f"{name}: the guest did not finish in {e.timeout:.0f} s")
     except OSError as e:
-        sys.exit(f"guest: {e.strerror or e}")
+        sys.exit(f"{name}: {e.strerror or e}")
     except ValueError as e:
-        sys.exit(f"guest: {e}")
+        sys.exit(f"{name}: {e}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    run("guest", main)
