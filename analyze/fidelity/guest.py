@@ -218,7 +218,8 @@ def make_root(work: Path) -> Path:
     for path in {*program, *_libraries([program[0], *binaries])}:
         _place(path, root)
     shutil.copy(_busybox(), root / "bin/busybox")
-    _run("cc", "-O2", "-std=gnu11", "-static", "-o", root / "bin/load", HERE / "load.c")
+    load = [HERE / "load.c", HERE / "load_roles.c"]
+    _run("cc", "-O2", "-std=gnu11", "-static", "-o", root / "bin/load", *load)
     disk = make_disk(work / "root.disk", 2048, root)
     shutil.rmtree(root)
     return disk

@@ -29,467 +29,23 @@
  * process. If memory runs out, the OOM killer picks these processes first.
  */
 #define _GNU_SOURCE
+#include "load.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define MIB       (1ul << 20)
-#define PAGE      4096ul
-#define FILE_SIZE 65536ul
-enum { FILES_PER_DIRECTORY = 1024, PIPE_MIB = 800, DESCRIPTORS = 30000, SOCKETS = 500 };
-
-struct load {
-	double end; /* on CLOCK_MONOTONIC */
-	const char *directory;
-	unsigned long available; /* bytes, before the load */
-	unsigned int seed;       /* of this process */
-};
-
-static volatile sig_atomic_t ended;
 
 static void on_signal(int number)
 {
 	(void)number;
 	ended = 1;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static bool over(const struct load *load)
-{
-	return ended || now() >= load->end;
-}
-
-__attribute__((noreturn)) static void die(const char *what)
-{
-	fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-/* Bytes of memory available without swapping. */
-static unsigned long available(void)
-{
-	FILE *file = fopen("/proc/meminfo", "r");
-	unsigned long kib = 0;
-	char line[128];
-
-	if (!file)
-		die("/proc/meminfo");
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %lu", &kib) == 1)
-			break;
-	fclose(file);
-	return kib << 10;
-}
-
-static char *map(size_t size)
-{
-	char *area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (area == MAP_FAILED)
-		die("mmap");
-	return area;
-}
-
-static void touch(char *area, size_t size, const struct load *load)
-{
-	for (size_t i = 0; i < size; i += PAGE) {
-		area[i] = 1;
-		if (!(i % MIB) && over(load))
-			return;
-	}
-}
-
-/* Write or read the file of that name, page by page; 0, or -errno. */
-static int file_io(const char *name, size_t size, bool write_it)
-{
-	static char page[PAGE];
-	int fd = open(name, write_it ? O_CREAT | O_WRONLY | O_TRUNC : O_RDONLY, 0600);
-
-	if (fd < 0)
-		return -errno;
-	for (size_t at = 0; at < size; at += PAGE) {
-		ssize_t done = write_it ? write(fd, page, PAGE) : read(fd, page, PAGE);
-
-		if (done != (ssize_t)PAGE)
-			break;
-	}
-	close(fd);
-	return 0;
-}
-
-static void storm(struct load *load)
-{
-	while (!over(load)) {
-		char *area = map(MIB);
-
-		touch(area, MIB, load);
-		munmap(area, MIB);
-	}
-}
-
-static void grow_memory(struct load *load)
-{
-	const size_t size = 700 * MIB;
-
-	while (!over(load)) {
-		char *area = map(size);
-
-		touch(area, size, load);
-		/* Shrinks from the end, in steps, as a heap does. */
-		for (size_t left = size; left && !over(load); left -= 10 * MIB)
-			madvise(area + left - 10 * MIB, 10 * MIB, MADV_DONTNEED);
-		munmap(area, size);
-	}
-}
-
-/* Two of these, with the rest of the load, need more memory than there is. */
-static void grow_beyond(struct load *load)
-{
-	size_t size = load->available * 2 / 5 & ~(MIB - 1);
-
-	while (!over(load)) {
-		char *area = map(size);
-
-		touch(area, size, load);
-		for (size_t hole = 0; hole < size && !over(load); hole += 4 * MIB)
-			madvise(area + hole, MIB, MADV_DONTNEED);
-		touch(area, size, load);
-		munmap(area, size);
-	}
-}
-
-static void grow_files(struct load *load)
-{
-	char name[32];
-
-	while (!over(load))
-		for (int i = 0; i < 16 && !over(load); i++) {
-			snprintf(name, sizeof(name), "grow.%u.%d", load->seed, i);
-			file_io(name, 16 * MIB, true);
-			file_io(name, 16 * MIB, false);
-			if (i % 2)
-				unlink(name);
-		}
-}
-
-/* Fill pipes with `size` bytes and close them, repeatedly. */
-static void churn_pipes(struct load *load, size_t size)
-{
-	static char buf[MIB];
-	size_t nr = size / MIB;
-	int (*pipes)[2] = calloc(nr, sizeof(*pipes));
-
-	if (!pipes)
-		die("pipes");
-	while (!over(load)) {
-		size_t made = 0;
-
-		for (; made < nr && !over(load); made++) {
-			if (pipe2(pipes[made], O_NONBLOCK))
-				break;
-			fcntl(pipes[made][1], F_SETPIPE_SZ, (int)MIB);
-			if (write(pipes[made][1], buf, sizeof(buf)) < 0 && errno != EAGAIN)
-				die("pipe");
-		}
-		/* Every other pipe first, to leave fragmented free memory. */
-		for (int odd = 0; odd < 2; odd++)
-			for (size_t i = (size_t)odd; i < made; i += 2) {
-				close(pipes[i][0]);
-				close(pipes[i][1]);
-			}
-	}
-	free(pipes);
-}
-
-static void pipes(struct load *load)
-{
-	size_t half = load->available / 2;
-
-	churn_pipes(load, half < PIPE_MIB * MIB ? half : PIPE_MIB * MIB);
-}
-
-static void small_pipes(struct load *load)
-{
-	churn_pipes(load, 64 * MIB);
-}
-
-static void file_name(char *name, size_t size, unsigned int writer, unsigned int file)
-{
-	snprintf(name, size, "files.%u.%u/%u", writer, file / FILES_PER_DIRECTORY, file);
-}
-
-/* Small files, one and a half times as many as memory holds, from two writers. */
-static void write_files(struct load *load)
-{
-	unsigned int nr = (unsigned int)(load->available / 2 * 3 / 2 / FILE_SIZE);
-	char name[48];
-
-	for (unsigned int i = 0; i < nr && !over(load); i++) {
-		if (i % FILES_PER_DIRECTORY == 0) {
-			snprintf(name, sizeof(name), "files.%u.%u", load->seed,
-				 i / FILES_PER_DIRECTORY);
-			if (mkdir(name, 0700))
-				die(name);
-		}
-		file_name(name, sizeof(name), load->seed, i);
-		if (file_io(name, FILE_SIZE, true))
-			die(name);
-	}
-}
-
-/* Read the files written so far, at random. */
-static void read_files(struct load *load)
-{
-	unsigned int nr = (unsigned int)(load->available / 2 * 3 / 2 / FILE_SIZE);
-	char name[48];
-
-	while (!over(load)) {
-		file_name(name, sizeof(name), (unsigned int)(rand_r(&load->seed) % 2),
-			  (unsigned int)rand_r(&load->seed) % nr);
-		if (file_io(name, FILE_SIZE, false))
-			usleep(1000);
-	}
-}
-
-/* Directory entries and inodes: reclaimable slab pages. */
-static void churn_entries(struct load *load)
-{
-	char name[32];
-
-	mkdir("entries", 0700);
-	while (!over(load)) {
-		for (int i = 0; i < 20000 && !over(load); i++) {
-			snprintf(name, sizeof(name), "entries/%d", i);
-			close(open(name, O_CREAT | O_WRONLY, 0600));
-		}
-		for (int i = 0; i < 20000; i++) {
-			snprintf(name, sizeof(name), "entries/%d", i);
-			unlink(name);
-		}
-	}
-}
-
-/* Open files: slab pages that cannot be reclaimed. */
-static void churn_descriptors(struct load *load)
-{
-	static int fds[DESCRIPTORS];
-
-	while (!over(load)) {
-		int nr = 0;
-
-		for (; nr < DESCRIPTORS && !over(load); nr++) {
-			fds[nr] = open("/dev/null", O_RDONLY);
-			if (fds[nr] < 0)
-				break;
-		}
-		/* Every other one first, to leave slabs in part empty. */
-		for (int odd = 0; odd < 2; odd++)
-			for (int i = odd; i < nr; i += 2)
-				close(fds[i]);
-	}
-}
-
-/* Fill sockets with messages of several sizes, and close them. */
-static void churn_sockets(struct load *load)
-{
-	static char buf[FILE_SIZE];
-	static int sockets[SOCKETS][2];
-
-	while (!over(load)) {
-		int nr = 0;
-
-		for (; nr < SOCKETS && !over(load); nr++) {
-			size_t size = 512ul << rand_r(&load->seed) % 8;
-
-			if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets[nr]))
-				break;
-			while (write(sockets[nr][0], buf, size) > 0)
-				;
-		}
-		while (nr--) {
-			close(sockets[nr][0]);
-			close(sockets[nr][1]);
-		}
-	}
-}
-
-/* A file in memory of a third of what is available, with and without holes. */
-static void churn_tmpfs(struct load *load)
-{
-	static char buf[FILE_SIZE];
-	size_t size = load->available / 3 & ~(MIB - 1);
-
-	while (!over(load)) {
-		int fd = memfd_create("load", 0);
-
-		if (fd < 0)
-			die("memfd_create");
-		for (size_t at = 0; at < size && !over(load); at += sizeof(buf))
-			if (write(fd, buf, sizeof(buf)) < 0)
-				break;
-		for (size_t at = 0; at < size && !over(load); at += 4 * sizeof(buf))
-			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
-				  sizeof(buf));
-		close(fd);
-	}
-}
-
-static void write_number(const char *name, unsigned long number)
-{
-	FILE *file = fopen(name, "w");
-
-	if (!file)
-		die(name);
-	fprintf(file, "%lu", number);
-	fclose(file); /* the kernel may refuse: a pool that cannot grow so far */
-}
-
-static void churn_hugetlb(struct load *load)
-{
-	static const char pool[] = "/proc/sys/vm/nr_hugepages";
-	unsigned long most = load->available / 2 / (2 * MIB);
-
-	while (!over(load)) {
-		unsigned long nr = (unsigned long)rand_r(&load->seed) % (most + 1);
-		size_t size = 2 * MIB * (nr / 2 + 1);
-		char *area;
-
-		write_number(pool, nr);
-		area = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-		if (area != MAP_FAILED) { /* the mapping reserves its pages: no SIGBUS */
-			touch(area, size, load);
-			munmap(area, size);
-		}
-		usleep(20000);
-	}
-	write_number(pool, 0);
-}
-
-static void compact(struct load *load)
-{
-	while (!over(load)) {
-		write_number("/proc/sys/vm/compact_memory", 1);
-		usleep(100000);
-	}
-}
-
-/* Memory of which every other 64 KiB is free: nothing of order 5 until it is compacted. */
-static void punch_holes(struct load *load)
-{
-	const size_t hole = 16 * PAGE;
-	size_t size = load->available / 2 & ~(MIB - 1);
-
-	while (!over(load)) {
-		char *area = map(size);
-
-		madvise(area, size, MADV_NOHUGEPAGE);
-		touch(area, size, load);
-		for (size_t at = 0; at < size && !over(load); at += 2 * hole)
-			madvise(area + at, hole, MADV_DONTNEED);
-		usleep(200000);
-		munmap(area, size);
-	}
-}
-
-/* Short-lived processes: stacks, page tables, all unmovable. */
-static void churn_processes(struct load *load)
-{
-	pid_t children[16];
-
-	while (!over(load)) {
-		int nr = 0;
-
-		for (; nr < 16; nr++) {
-			children[nr] = fork();
-			if (children[nr] < 0)
-				break;
-			if (!children[nr]) {
-				touch(map(MIB), MIB / 8, load);
-				_exit(0);
-			}
-		}
-		while (nr--)
-			waitpid(children[nr], NULL, 0);
-	}
-}
-
-/* Processes with a page in every 2 MiB: as many page tables, which cannot be moved. */
-static void churn_tables(struct load *load)
-{
-	const size_t size = 512 * MIB;
-	pid_t children[8];
-
-	while (!over(load)) {
-		int nr = 0;
-
-		for (; nr < 8; nr++) {
-			children[nr] = fork();
-			if (children[nr] < 0)
-				break;
-			if (!children[nr]) {
-				char *area = map(size);
-
-				madvise(area, size, MADV_NOHUGEPAGE);
-				for (size_t at = 0; at < size && !over(load); at += 2 * MIB)
-					area[at] = 1;
-				usleep(300000);
-				_exit(0);
-			}
-		}
-		while (nr--)
-			waitpid(children[nr], NULL, 0);
-	}
-}
-
-static void churn_huge(struct load *load)
-{
-	size_t size = load->available / 4 & ~(2 * MIB - 1);
-
-	while (!over(load)) {
-		char *area = map(size);
-
-		madvise(area, size, MADV_HUGEPAGE);
-		touch(area, size, load);
-		munmap(area, size);
-	}
-}
-
-/* Huge pages that are split: of each, a piece in its middle is unmapped. */
-static void split_huge(struct load *load)
-{
-	size_t size = load->available / 3 & ~(2 * MIB - 1);
-
-	while (!over(load)) {
-		char *area = map(size);
-
-		madvise(area, size, MADV_HUGEPAGE);
-		touch(area, size, load);
-		for (size_t at = MIB; at < size && !over(load); at += 2 * MIB)
-			madvise(area + at, 32 * PAGE, MADV_DONTNEED);
-		touch(area, size / 2, load);
-		munmap(area, size);
-	}
 }
 
 /* Pin memory until `left` bytes are available. */
@@ -512,9 +68,7 @@ static int hog(size_t left)
 	return 0;
 }
 
-typedef void (*role)(struct load *load);
-
-static void spawn(struct load *load, role role, unsigned int seed, int cpu)
+static void spawn(struct load *load, role what, unsigned int seed, int cpu)
 {
 	pid_t parent = getpid(), child = fork();
 
@@ -533,51 +87,24 @@ static void spawn(struct load *load, role role, unsigned int seed, int cpu)
 		sched_setaffinity(0, sizeof(set), &set);
 	}
 	load->seed = seed;
-	role(load);
+	what(load);
 	_exit(0);
 }
-
-static const struct {
-	const char *name;
-	role roles[10];
-} loads[] = {
-	{"storm", {storm}},
-	{"grow", {grow_memory, grow_memory, grow_files, grow_files}},
-	{"pipes", {pipes}},
-	{"extfrag",
-	 {write_files, write_files, read_files, read_files, churn_entries, churn_processes,
-	  churn_huge, small_pipes}},
-	{"pressure",
-	 {write_files, write_files, read_files, churn_entries, churn_processes, grow_beyond,
-	  grow_beyond, small_pipes}},
-	{"huge",
-	 {write_files, write_files, read_files, churn_huge, churn_huge, grow_beyond,
-	  churn_processes, small_pipes}},
-	{"files", {write_files, write_files, read_files}},
-	{"slab", {churn_entries, churn_descriptors}},
-	{"sockets", {churn_sockets, churn_sockets}},
-	{"forks", {churn_processes, churn_tables}},
-	{"tmpfs", {churn_tmpfs, churn_tmpfs}},
-	{"hugetlb", {churn_hugetlb, small_pipes}},
-	{"thp", {split_huge, churn_huge}},
-	{"compaction", {compact, punch_holes}},
-};
 
 /* Start the processes of the load of that name. */
 static bool start(struct load *load, const char *name)
 {
-	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
-		if (strcmp(loads[i].name, name))
-			continue;
-		if (loads[i].roles[0] == storm)
-			for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN); cpu++)
-				spawn(load, storm, 0, cpu);
-		else
-			for (unsigned int r = 0; loads[i].roles[r]; r++)
-				spawn(load, loads[i].roles[r], r, -1);
-		return true;
-	}
-	return false;
+	const struct load_roles *found = find_load(name);
+
+	if (!found)
+		return false;
+	if (found->per_cpu)
+		for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN); cpu++)
+			spawn(load, found->roles[0], 0, cpu);
+	else
+		for (unsigned int r = 0; found->roles[r]; r++)
+			spawn(load, found->roles[r], r, -1);
+	return true;
 }
 
 int main(int argc, char **argv)
