@@ -103,7 +103,7 @@ struct request serve_asked(const struct serve *s, const struct waiting *e)
 		.gfp_flags = e->gfp_flags,
 		.order = e->order,
 		.migratetype = e->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(s->model, e->gfp_flags),
 		.pcp_locked = s->request.free.pcp_locked,
 		.reclaimed = s->request.reclaimed,
 		.node = preferred_node(s, e),

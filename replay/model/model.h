@@ -193,6 +193,7 @@ struct model {
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
+	bool has_highmem;              /* one of its zones is HighMem */
 	bool drains_inferred;          /* drain_all is played from inferred rows (inferred.h) */
 	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
 	struct events *events;         /* receives the model's own events; NULL: none */

@@ -312,6 +312,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	for (int i = 0; i < nr_zones; i++) {
 		vmstat_diff_init(m, &m->zones[i], zones[i].stat_threshold);
 		m->zones[i].nofragment_applies = nofragment_applies(m, &m->zones[i]);
+		m->has_highmem |= zones[i].type == ZONE_HIGHMEM;
 		pcp_set_sizes(m, &m->zones[i], machine->pcp_high_fraction);
 	}
 	ret = zonelists_new(m, err);

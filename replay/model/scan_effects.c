@@ -35,7 +35,7 @@ void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order)
 		.gfp_flags = gfp_flags,
 		.order = (uint8_t)order,
 		.migratetype = (uint8_t)gfp_migratetype(gfp_flags),
-		.class_zone = (uint8_t)gfp_class_zone(gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(m, gfp_flags),
 		.node = m->cpu_nodes[cpu],
 	};
 	const struct zonelist *list =

@@ -10,7 +10,7 @@
 #include "watermark.h"
 #include "zonelist.h"
 
-int gfp_class_zone(uint32_t gfp_flags)
+int gfp_class_zone(const struct model *m, uint32_t gfp_flags)
 {
 	if (gfp_flags & GFP_DMA)
 		return ZONE_DMA;
@@ -18,7 +18,7 @@ int gfp_class_zone(uint32_t gfp_flags)
 		return ZONE_DMA32;
 	if ((gfp_flags & (GFP_MOVABLE | GFP_HIGHMEM)) == (GFP_MOVABLE | GFP_HIGHMEM))
 		return ZONE_MOVABLE;
-	return gfp_flags & GFP_HIGHMEM ? ZONE_HIGHMEM : ZONE_NORMAL;
+	return gfp_flags & GFP_HIGHMEM && m->has_highmem ? ZONE_HIGHMEM : ZONE_NORMAL;
 }
 
 int gfp_migratetype(uint32_t gfp_flags)

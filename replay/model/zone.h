@@ -42,8 +42,11 @@ static inline int64_t zone_mark(const struct zone *zone, int wmark)
 	return zone->wmark[wmark] + zone->boost;
 }
 
-/* Highest zone a gfp mask allows (gfp_zone, x86-64). */
-int gfp_class_zone(uint32_t gfp_flags);
+/*
+ * Highest zone a gfp mask allows (gfp_zone, 5.10 to 7.3). Without a HighMem zone, __GFP_HIGHMEM alone
+ * means Normal (OPT_ZONE_HIGHMEM): the reserves of lower zones are those against Normal.
+ */
+int gfp_class_zone(const struct model *m, uint32_t gfp_flags);
 
 /* Migratetype a gfp mask asks for (gfp_migratetype, 4.20 to 6.18). */
 int gfp_migratetype(uint32_t gfp_flags);

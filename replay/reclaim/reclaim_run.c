@@ -184,7 +184,7 @@ static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 		.gfp_flags = e->gfp_flags,
 		.order = e->order,
 		.migratetype = (uint8_t)gfp_migratetype(e->gfp_flags),
-		.class_zone = (uint8_t)gfp_class_zone(e->gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(m, e->gfp_flags),
 		.node = m->cpu_nodes[e->cpu],
 	};
 

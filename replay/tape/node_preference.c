@@ -51,7 +51,7 @@ static bool is_unforced(const struct model *m, const struct window_event *alloc,
 		.gfp_flags = alloc->gfp_flags,
 		.order = alloc->order,
 		.migratetype = alloc->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(alloc->gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(m, alloc->gfp_flags),
 		.node = local,
 	};
 

@@ -42,6 +42,7 @@ REQUESTS: tuple[tuple[str, frozenset[str]], ...] = (
     (UNMOVABLE, _ATOMIC),
     (UNMOVABLE, _ATOMIC | {"NOMEMALLOC"}),
     (UNMOVABLE, frozenset({"KSWAPD_RECLAIM"})),
+    (UNMOVABLE, _SLEEPS | {"HIGHMEM"}),
     (UNMOVABLE, _SLEEPS | {"DMA32"}),
     (UNMOVABLE, _SLEEPS | {"DMA"}),
     (UNMOVABLE, _SLEEPS | {"THISNODE"}),

@@ -13,7 +13,7 @@ struct request request_of(const struct model *m, const struct window_event *even
 		.gfp_flags = event->gfp_flags,
 		.order = event->order,
 		.migratetype = event->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(event->gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(m, event->gfp_flags),
 		.node = node_preference_node(m, event),
 	};
 }

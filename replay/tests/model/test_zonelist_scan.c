@@ -130,6 +130,30 @@ static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
 	}
 }
 
+static void highmem_alone_means_normal_without_a_highmem_zone(void)
+{
+	static const struct {
+		uint8_t upper;
+		uint64_t below_low; /* the lower zone has less than its reserve against Normal */
+	} cases[] = {{ZONE_NORMAL, 1}, {ZONE_HIGHMEM, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA32, 0),
+					    TOY_ZONE(0, cases[i].upper, 32)};
+		struct toy t;
+
+		zones[0].lowmem_reserve[ZONE_NORMAL] = 100;
+		toy_new_machine(&t, "6.18", &toy_two_nodes, zones, 2);
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 3, 'M');
+		t.gfp_flags = GFP_HIGHMEM;
+		toy_alloc(&t, 0, 'M');
+		check(zone_counters(t.m, &t.m->zones[1])->below_low ==
+		      cases[i].below_low);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp);
@@ -137,5 +161,6 @@ int main(void)
 	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
 	test(a_boost_wakes_kswapd_for_any_request_up_to_6_1);
 	test(nodes_whose_kswapd_is_awake_are_tried_last_since_6_18);
+	test(highmem_alone_means_normal_without_a_highmem_zone);
 	return check_done();
 }
