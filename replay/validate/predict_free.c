@@ -126,11 +126,14 @@ static void free_past_lock(struct validate *v, const struct window_event *event,
 void predict_waiting(struct validate *v, int cpu)
 {
 	struct remote *remote = &v->remotes[cpu];
+	const struct frame *f = &v->m->frames[remote->free.frame];
 
 	if (!remote->waits)
 		return;
 	remote->waits = false;
-	free_past_lock(v, &remote->free, INFERRED_KIND_FREE);
+	/* Another event may have named the page since then. */
+	if (f->state == FRAME_USED && f->order == remote->free.order)
+		free_past_lock(v, &remote->free, INFERRED_KIND_FREE);
 }
 
 /* The PCP did not overflow when predicted: it may hold fewer pages than in the model. */
