@@ -243,8 +243,10 @@ static void run_reclaim_events(struct validate *v, uint64_t at)
 
 	while ((event = reclaim_events_next(&v->run.load.reclaim_events, at))) {
 		v->m->now = (struct moment){.ts = event->ts};
-		if (!run_reclaim_event(&v->run, event) && event->kind == RECLAIM_EVENT_TICK)
-			predict_tick(v, event);
+		if (run_reclaim_event(&v->run, event) || event->kind != RECLAIM_EVENT_TICK)
+			continue;
+		v->m->now.cpu = event->where;
+		predict_tick(v, event);
 	}
 }
 
