@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pagetape.replaying.divergence import PARTS
+from pagetape.replaying.divergence import PARTS, explain
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
@@ -93,3 +94,11 @@ def test_only_a_run_of_the_tapes_own_is_held_against_it(
     said = pagetape("replay", played, "--explain", *other)
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
     assert "--explain" in said.err
+
+
+def test_the_zone_counters_are_the_kernels_until_the_first_wrong_page() -> None:
+    """Every page that enters or leaves a free list counts on the CPU that moved it."""
+    tape = Tape(Path(__file__).parents[1] / "demo/pressure.tape")
+    first = explain(tape, inferred(tape), preferences(tape))
+    assert first is not None
+    assert first["same_until"]["counters of free pages"] == first["at"]

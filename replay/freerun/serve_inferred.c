@@ -377,6 +377,8 @@ void serve_inferred(struct serve *s, const struct inferred *u)
 	struct pcp *pcp = zone_pcp(m, zone, u->cpu);
 
 	m->now = e.moment;
+	if (u->fields & FIELD_RAN_ON)
+		m->now.cpu = u->ran_on;
 	if (!note_request(s, u) && !learn(s, u, zone, pcp))
 		move_pages(s, u, &e, zone, pcp);
 }

@@ -43,8 +43,8 @@ static inline int64_t zone_mark(const struct zone *zone, int wmark)
 }
 
 /*
- * Highest zone a gfp mask allows (gfp_zone, 5.10 to 7.3). Without a HighMem zone, __GFP_HIGHMEM alone
- * means Normal (OPT_ZONE_HIGHMEM): the reserves of lower zones are those against Normal.
+ * Highest zone a gfp mask allows (gfp_zone, 5.10 to 7.3). Without a HighMem zone, __GFP_HIGHMEM
+ * alone means Normal (OPT_ZONE_HIGHMEM): the reserves of lower zones are those against Normal.
  */
 int gfp_class_zone(const struct model *m, uint32_t gfp_flags);
 

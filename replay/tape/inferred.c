@@ -20,6 +20,7 @@ static void write_tuning(struct inferred_columns *c, size_t i, const struct infe
 	WRITE_FIELD(FIELD_FREE_FACTOR, free_factor)
 	WRITE_FIELD(FIELD_RECLAIM_ACTIVE, reclaim_active)
 	WRITE_FIELD(FIELD_PAGES, pages)
+	WRITE_FIELD(FIELD_RAN_ON, ran_on)
 #undef WRITE_FIELD
 }
 
@@ -73,7 +74,8 @@ static bool is_count(uint32_t pages)
 }
 
 /* False for a value that no PCP could have. */
-static bool load_tuning(struct inferred *row, const struct inferred_columns *c, size_t i)
+static bool load_tuning(struct inferred *row, const struct inferred_columns *c, size_t i,
+			int nr_cpus)
 {
 	bool good = true;
 #define READ_FIELD(bit, column, is_good)                                                           \
@@ -89,6 +91,7 @@ static bool load_tuning(struct inferred *row, const struct inferred_columns *c, 
 	READ_FIELD(FIELD_FREE_FACTOR, free_factor, true)
 	READ_FIELD(FIELD_RECLAIM_ACTIVE, reclaim_active, true)
 	READ_FIELD(FIELD_PAGES, pages, is_count(c->pages[i]))
+	READ_FIELD(FIELD_RAN_ON, ran_on, c->ran_on[i] < nr_cpus)
 #undef READ_FIELD
 	return good;
 }
@@ -117,7 +120,7 @@ static int load_row(struct inferred *row, const struct model *m, const struct in
 		.migratetype = c->migratetype[i],
 		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,
 	};
-	if (!load_tuning(row, c, i))
+	if (!load_tuning(row, c, i, m->nr_cpus))
 		return fail(err, EINVAL, "inferred: row of event %llu: no tuning of a per-CPU list",
 			    (unsigned long long)c->at[i]);
 	if (zone->end - row->frame < 1u << row->order || row->frame & ((1u << row->order) - 1))

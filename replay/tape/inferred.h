@@ -12,7 +12,8 @@
 #include "output.h"
 #include "tables.h"
 
-/* Columns set in a row of kind tuned. FIELD_PAGES also applies to drain and lru. */
+/* Columns set in a row of kind tuned. FIELD_PAGES also applies to drain and lru, ran_on to drain.
+ */
 enum {
 	FIELD_ALLOC_FACTOR = 1,
 	FIELD_BELOW_HIGH = 2,
@@ -21,6 +22,7 @@ enum {
 	FIELD_FREE_FACTOR = 16,
 	FIELD_RECLAIM_ACTIVE = 32,
 	FIELD_PAGES = 64,
+	FIELD_RAN_ON = 128,
 };
 
 struct inferred {
@@ -29,7 +31,8 @@ struct inferred {
 	uint32_t frame, gfp_flags;
 	int32_t pid;
 	uint16_t cpu;
-	uint8_t kind; /* INFERRED_KIND_* */
+	uint16_t ran_on; /* CPU that ran the drain */
+	uint8_t kind;    /* INFERRED_KIND_* */
 	uint8_t order, migratetype;
 	uint8_t behind; /* cut: entries that stay before the block */
 	uint8_t fields;

@@ -383,8 +383,9 @@ static void emit_drain(struct validate *v, const struct pcp *pcp, const struct w
 			      .frame = like->frame,
 			      .order = like->order,
 			      .migratetype = like->migratetype,
-			      .fields = FIELD_PAGES,
+			      .fields = FIELD_PAGES | (like->cpu == pcp->cpu ? 0 : FIELD_RAN_ON),
 			      .pages = pages,
+			      .ran_on = like->cpu,
 		      },
 		      NULL);
 }

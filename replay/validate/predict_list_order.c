@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict.h"
 
+#include "model/slow_path.h"
 #include "model/watermark.h"
 #include "model/zonelist.h"
 
@@ -36,14 +37,35 @@ bool any_above_low(const struct model *m, const struct request *rq)
 	return false;
 }
 
-/* Whether a zone is above its low watermark but for its boost. */
-static bool is_above_unboosted(const struct model *m, const struct zone *zone,
-			       const struct request *rq)
+/* Whether any zone is above its min watermark for a request in the slow path. */
+static bool any_above_min(const struct model *m, const struct request *slow)
+{
+	const struct zonelist *list = zonelist_of(m, slow);
+
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= slow->class_zone &&
+		    watermark_fast(m, list->zones[i], slow, WMARK_MIN))
+			return true;
+	return false;
+}
+
+/*
+ * Whether the boost of a zone would have refused a request that another zone could have served: in
+ * the first scan by the low watermarks, or, if these refuse all zones, in the scan by the min
+ * watermarks.
+ */
+static bool is_refused_by_boost(const struct model *m, const struct request *rq,
+				const struct zone *zone)
 {
 	struct zone unboosted = *zone;
+	struct request slow = *rq;
 
 	unboosted.boost = 0;
-	return is_above(m, &unboosted, rq);
+	if (any_above_low(m, rq))
+		return !is_above(m, zone, rq) && is_above(m, &unboosted, rq);
+	slow.flags = slow_path_rights(m, rq);
+	return zone->reclaim_active && !watermark_fast(m, zone, &slow, WMARK_MIN) &&
+	       watermark_fast(m, &unboosted, &slow, WMARK_MIN) && any_above_min(m, &slow);
 }
 
 /*
@@ -54,8 +76,7 @@ static void learn_unboosted(struct validate *v, const struct request *rq, struct
 {
 	struct model *m = v->m;
 
-	if (!served->boost || v->guesses || is_above(m, served, rq) ||
-	    !is_above_unboosted(m, served, rq) || !any_above_low(m, rq))
+	if (!served->boost || v->guesses || !is_refused_by_boost(m, rq, served))
 		return;
 	emit_inferred(v,
 		      (struct inferred){.kind = INFERRED_KIND_UNBOOSTED,

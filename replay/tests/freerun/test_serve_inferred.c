@@ -336,6 +336,26 @@ static void an_inferred_drain_has_the_recorded_number_of_pages(void)
 	world_free(&w);
 }
 
+static void a_drain_counts_on_the_cpu_that_ran_it(void)
+{
+	const struct zone_spec zone = TOY_ZONE(0, ZONE_NORMAL, 0);
+	struct world w = {0};
+
+	toy_new_machine(&w.toy, "6.18", &toy_two_nodes, &zone, 1);
+	world_begin(&w);
+	toy_pcp(&w.toy, 1, 100);
+	w.toy.zone->stat_threshold = 100;
+	for (uint32_t pfn = 0; pfn < 20; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_DRAIN,
+						    .fields = FIELD_PAGES | FIELD_RAN_ON,
+						    .pages = 7,
+						    .ran_on = 1});
+	check(w.toy.pcp->vmstat_diff == 0);
+	check(zone_pcp(w.toy.m, w.toy.zone, 1)->vmstat_diff == 7);
+	world_free(&w);
+}
+
 static void a_deferred_drain_takes_the_pages_that_were_due_at_its_free(void)
 {
 	const struct inferred put_off = {.kind = INFERRED_KIND_PUT_OFF},
@@ -507,6 +527,7 @@ int main(void)
 	test(an_inferred_drain_is_one_hold_of_the_lock);
 	test(a_high_that_a_drain_showed_is_taken_over);
 	test(an_inferred_drain_has_the_recorded_number_of_pages);
+	test(a_drain_counts_on_the_cpu_that_ran_it);
 	test(a_deferred_drain_takes_the_pages_that_were_due_at_its_free);
 	test(a_tuned_row_sets_the_fields_it_has_and_no_other);
 	test(a_block_that_moved_is_last_on_its_list);

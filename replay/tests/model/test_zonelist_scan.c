@@ -148,8 +148,7 @@ static void highmem_alone_means_normal_without_a_highmem_zone(void)
 		toy_add_free(&t, 0, 3, 'M');
 		t.gfp_flags = GFP_HIGHMEM;
 		toy_alloc(&t, 0, 'M');
-		check(zone_counters(t.m, &t.m->zones[1])->below_low ==
-		      cases[i].below_low);
+		check(zone_counters(t.m, &t.m->zones[1])->below_low == cases[i].below_low);
 		toy_end(&t);
 	}
 }

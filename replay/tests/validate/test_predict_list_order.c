@@ -66,24 +66,31 @@ static void run_events(struct validate *v, const struct batch *events)
 	must(validate_finish(v, &err), &err);
 }
 
-/* A boost acts only on tapes with kswapd events: one wakeup, after all events. */
-static void load_kswapd(struct validate *v)
+/* The start: a boost of node 1, a free block of node 0, and a wakeup of node 1's kswapd. */
+struct start {
+	uint64_t boost, kswapd_at; /* row */
+	uint8_t order;
+};
+
+/* A boost acts only on tapes with kswapd events. */
+static void load_kswapd(struct validate *v, uint64_t at)
 {
 	struct batch *rows = toy_rows(&reclaim_table, 1);
 	struct reclaim_columns *c = (struct reclaim_columns *)rows->slots;
 
-	c->at[0] = 1000;
+	c->at[0] = at;
 	c->kind[0] = RECLAIM_KIND_KSWAPD_WAKE;
 	c->node[0] = 1;
 	set_valid(c->node_valid, 0);
 	validate_take(v, rows);
 }
 
-/* With a `boost` of node 1, node 0 has free pages too. */
-static void load_state(struct validate *v, uint64_t boost)
+/* With a boost of node 1, node 0 has free pages too. */
+static void load_state(struct validate *v, const struct start *start)
 {
+	bool boost = start->boost;
 	struct batch *zones = toy_rows(&zone_table, 2);
-	struct batch *blocks = toy_rows(&free_block_table, 1 + (boost > 0));
+	struct batch *blocks = toy_rows(&free_block_table, 1 + boost);
 	struct zone_columns *z = (struct zone_columns *)zones->slots;
 	struct free_block_columns *b = (struct free_block_columns *)blocks->slots;
 
@@ -98,19 +105,19 @@ static void load_state(struct validate *v, uint64_t boost)
 		z->wmark_low[i] = (uint64_t)spec.wmark[WMARK_LOW];
 		z->wmark_high[i] = (uint64_t)spec.wmark[WMARK_HIGH];
 	}
-	z->boost[1] = boost;
+	z->boost[1] = start->boost;
 	set_valid(z->boost_valid, 1);
 	for (size_t i = 0; i < blocks->nr; i++) {
 		b->node[i] = i ? 0 : 1;
 		b->zone[i] = ZONE_NORMAL;
 		b->migratetype[i] = MIGRATETYPE_MOVABLE;
-		b->page_order[i] = 10;
+		b->page_order[i] = i ? start->order : 10;
 		b->pfn[i] = i ? 0 : PAGES;
 	}
 	validate_take(v, zones);
 	validate_take(v, blocks);
 	if (boost)
-		load_kswapd(v);
+		load_kswapd(v, start->kswapd_at);
 }
 
 struct step {
@@ -125,8 +132,8 @@ struct found {
 enum { FOUND_MOST = 8 };
 
 /* The number of inferred rows that the events prove: single MOVABLE pages, 1 us apart. */
-static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags, uint64_t boost,
-			  struct found *found)
+static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags,
+			  struct start start, struct found *found)
 {
 	struct batch *events = toy_rows(&event_table, nr), *batch;
 	struct event_columns *c = (struct event_columns *)events->slots;
@@ -137,7 +144,7 @@ static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags
 
 	must(kernel_find(&config.run.kernel, "6.18", &err), &err);
 	must(validate_new(&v, &config, &err), &err);
-	load_state(v, boost);
+	load_state(v, &start);
 	for (size_t i = 0; i < nr; i++) {
 		c->ts[i] = 1000 * (i + 1);
 		c->cpu[i] = (uint16_t)rows[i].cpu;
@@ -165,6 +172,8 @@ static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags
 	return nr;
 }
 
+static const struct start unboosted = {0};
+
 /* CPU 0 allocates on node 0 below its low watermark, although node 1 is above its own. */
 static const struct step below[] = {
 	{0, EVENT_KIND_FREE, 512},           {1, EVENT_KIND_FREE, PAGES + 2000},
@@ -176,7 +185,7 @@ static void a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu(void)
 {
 	struct found found[FOUND_MOST];
 
-	check(inferred_by(below, sizeof(below) / sizeof(below[0]), ANY, 0, found) == 1);
+	check(inferred_by(below, sizeof(below) / sizeof(below[0]), ANY, unboosted, found) == 1);
 	check(found[0].kind == INFERRED_KIND_EARLY_ALLOC && found[0].pfn == 512);
 	check(found[0].at == 1 && found[0].event_row == 3);
 }
@@ -185,7 +194,7 @@ static void a_node_that_a_write_skips_is_dirty_until_it_serves_a_write(void)
 {
 	struct found found[FOUND_MOST];
 
-	check(inferred_by(below, sizeof(below) / sizeof(below[0]), WRITE, 0, found) == 2);
+	check(inferred_by(below, sizeof(below) / sizeof(below[0]), WRITE, unboosted, found) == 2);
 	check(found[0].kind == INFERRED_KIND_DIRTY && found[0].at == 3 && found[0].pfn == PAGES);
 	check(found[1].kind == INFERRED_KIND_CLEAN && found[1].at == 5 && found[1].pfn == PAGES);
 }
@@ -200,9 +209,25 @@ static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(voi
 	};
 	struct found found[FOUND_MOST];
 
-	check(inferred_by(twice, sizeof(twice) / sizeof(twice[0]), ANY, 2000, found) == 1);
-	check(found[0].kind == INFERRED_KIND_UNBOOSTED && found[0].at == 1 &&
-	      found[0].pfn == PAGES);
+	static const struct {
+		struct start start;
+		size_t inferred;
+	} cases[] = {
+		/* Node 0 is above its low mark: the boost would have sent the request there. */
+		{{2000, 1000, 10}, 1},
+		/* Both are below; node 0 is above its min mark, but only a pass ends a boost. */
+		{{2000, 1000, 4}, 0},
+		{{2000, 0, 4}, 1},
+		/* Both are below their min marks: the request would have waited for reclaim. */
+		{{2000, 0, 3}, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		check(inferred_by(twice, sizeof(twice) / sizeof(twice[0]), ANY, cases[i].start,
+				  found) == cases[i].inferred);
+		check(!cases[i].inferred || (found[0].kind == INFERRED_KIND_UNBOOSTED &&
+					     found[0].at == 1 && found[0].pfn == PAGES));
+	}
 }
 
 static void an_entry_left_the_list_after_a_newer_entry_came_and_left(void)
@@ -215,7 +240,7 @@ static void an_entry_left_the_list_after_a_newer_entry_came_and_left(void)
 	};
 	struct found found[FOUND_MOST];
 
-	check(inferred_by(buried, sizeof(buried) / sizeof(buried[0]), ANY, 0, found) == 1);
+	check(inferred_by(buried, sizeof(buried) / sizeof(buried[0]), ANY, unboosted, found) == 1);
 	check(found[0].kind == INFERRED_KIND_ALLOC && found[0].at == 3);
 	check(found[0].pfn == PAGES + 2000);
 }
