@@ -370,15 +370,15 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
 }
 
 /*
- * Whether the model would move a chunk of another pageblock than the kernel. It must not:
- * nothing shows the places to which the block's pages would have to go back.
+ * Whether the model would move a chunk of another pageblock than that of the page, which the kernel
+ * moved. It must not: nothing shows the places to which the block's pages would have to go back.
  */
 static bool moves_other_block(const struct validate *v, const struct zone *zone,
 			      const struct request *rq, const struct pick *pick, uint32_t *chunk)
 {
 	*chunk = pick->extfrag ? chunk_to_move(v->m, zone, rq) : NO_FRAME;
 	return *chunk != NO_FRAME &&
-	       frame_block(v->m, *chunk) != frame_block(v->m, pick->extfrag->frame);
+	       frame_block(v->m, *chunk) != frame_block(v->m, pick->frame);
 }
 
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
