@@ -377,8 +377,7 @@ static bool moves_other_block(const struct validate *v, const struct zone *zone,
 			      const struct request *rq, const struct pick *pick, uint32_t *chunk)
 {
 	*chunk = pick->extfrag ? chunk_to_move(v->m, zone, rq) : NO_FRAME;
-	return *chunk != NO_FRAME &&
-	       frame_block(v->m, *chunk) != frame_block(v->m, pick->frame);
+	return *chunk != NO_FRAME && frame_block(v->m, *chunk) != frame_block(v->m, pick->frame);
 }
 
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
