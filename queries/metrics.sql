@@ -99,6 +99,10 @@ pair AS (
     WHERE wanted <> raided
 ),
 
+order_of_machine AS (
+    SELECT unnest(range(coalesce(nr_orders, 11)))::INTEGER AS page_order FROM machine
+),
+
 measured AS (
     SELECT 10 AS place, 'allocs' AS metric, 'events' AS unit, 'A' AS tier, coalesce(sum(nr - no_page), 0) AS value
     FROM page_event WHERE kind = 'alloc'
@@ -124,7 +128,7 @@ measured AS (
     GROUP BY p.wanted, p.raided
     UNION ALL
     SELECT 24, 'fallbacks for order ' || o.page_order, 'events', 'A', coalesce(sum(f.nr), 0)
-    FROM range(11) AS o (page_order)
+    FROM order_of_machine AS o
     LEFT JOIN fallback AS f ON f.alloc_order = o.page_order
     GROUP BY o.page_order
     UNION ALL

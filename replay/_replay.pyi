@@ -74,6 +74,8 @@ class RunOptions(TypedDict, total=False):
     cpu_nodes: Required[Sequence[int]]  # node of each CPU
     node_distances: Required[Sequence[Sequence[int]]]
     pageblock_order: Required[int]
+    max_order: int  # MAX_PAGE_ORDER; 10
+    page_size: int  # bytes; 4096
     watermark_boost_factor: int  # vm.watermark_boost_factor; 15000
     compaction_proactiveness: int  # vm.compaction_proactiveness; 20
     defrag_mode: int  # vm.defrag_mode; 0

@@ -44,6 +44,7 @@ cdef extern from "policies/policies.h" nogil:
 cdef extern from "run/run.h" nogil:
     struct machine:
         int pageblock_order, max_order
+        uint32_t page_bytes
         int nr_cpus, nr_nodes
         uint64_t known_pages
         const uint16_t *cpu_nodes

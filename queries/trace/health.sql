@@ -33,7 +33,7 @@ whole AS (
 head AS MATERIALIZED (
     SELECT u.pfn, o.page_order::UTINYINT AS page_order, u.pfn >> o.page_order << o.page_order AS head
     FROM (SELECT DISTINCT pfn FROM unknown) AS u
-    CROSS JOIN (SELECT unnest(range(1, 11))::INTEGER AS page_order) AS o
+    CROSS JOIN (SELECT unnest(range(1, coalesce(nr_orders, 11)))::INTEGER AS page_order FROM machine) AS o
 ),
 
 part AS (

@@ -21,8 +21,11 @@ struct zone_spec {
 	bool below_high, reclaim_active, boosted_watermark;
 };
 
+enum { DEFAULT_PAGE_BYTES = 4096 };
+
 struct machine {
 	int pageblock_order, max_order;
+	uint32_t page_bytes; /* 0: DEFAULT_PAGE_BYTES */
 	int nr_cpus, nr_nodes;
 	const uint16_t *cpu_nodes;     /* [nr_cpus] */
 	const uint8_t *node_distances; /* [nr_nodes][nr_nodes] */
@@ -34,3 +37,8 @@ struct machine {
 	/* [nr_cpus] the part of the CPU's node that it prefers; NULL: by CPU number */
 	const uint16_t *cpu_parts;
 };
+
+static inline uint32_t machine_page_bytes(const struct machine *machine)
+{
+	return machine->page_bytes ? machine->page_bytes : DEFAULT_PAGE_BYTES;
+}

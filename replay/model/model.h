@@ -53,7 +53,8 @@
 #include <stdint.h>
 
 enum {
-	MAX_PAGE_ORDER = 10, /* largest a model may have */
+	/* Largest that a model may have: 13 on arm64 with 64 KiB pages, 10 on x86-64. */
+	MAX_PAGE_ORDER = 13,
 	NR_PAGE_ORDERS = MAX_PAGE_ORDER + 1,
 	PCP_MAX_ORDER = 3,  /* orders 0..3 and THP go through the PCP: PAGE_ALLOC_COSTLY_ORDER */
 	PCP_SCALE_MOST = 6, /* largest CONFIG_PCP_BATCH_SCALE_MAX */
@@ -171,6 +172,7 @@ struct model {
 	const struct kernel *kernel;
 	struct policy_stack *policies;
 	int pageblock_order, max_order;
+	uint32_t page_bytes;
 	int nr_zones, nr_cpus, nr_nodes, nr_pcp_lists;
 	int node_parts, zone_parts; /* see machine.h */
 	uint32_t nr_frames;         /* without list heads */

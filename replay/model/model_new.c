@@ -14,12 +14,14 @@ enum {
 	CPUS_MOST = 8192,  /* CONFIG_NR_CPUS of x86-64 with MAXSMP */
 	NODES_MOST = 1024, /* CONFIG_NODES_SHIFT 10 */
 	/*
-	 * Pages of the zones together: 128 GiB, about 1 GiB of memory for a run. More if the tape
-	 * has pageblocks of at least one in KNOWN_SHARE of them; the zones of a machine whose
-	 * memory is plugged on demand span much that does not exist.
+	 * Pages of the zones together: 128 GiB of 4 KiB, about 1 GiB of memory for a run. More if
+	 * the tape has pageblocks of at least one in KNOWN_SHARE of them; the zones of a machine
+	 * whose memory is plugged on demand span much that does not exist.
 	 */
 	PAGES_MOST = 1 << 25,
 	KNOWN_SHARE = 8,
+	PAGE_BYTES_LEAST = 4096,
+	PAGE_BYTES_MOST = 1 << 20,
 };
 
 static const uint8_t pcp_list_counts[] = {
@@ -29,8 +31,13 @@ static const uint8_t pcp_list_counts[] = {
 
 static int check_machine(const struct machine *machine, struct error *err)
 {
+	uint32_t page_bytes = machine_page_bytes(machine);
 	int order = machine->pageblock_order;
 
+	if (page_bytes < PAGE_BYTES_LEAST || page_bytes > PAGE_BYTES_MOST ||
+	    page_bytes & (page_bytes - 1))
+		return fail(err, EINVAL, "pages of %u bytes: a power of two in %d..%d is needed",
+			    page_bytes, PAGE_BYTES_LEAST, PAGE_BYTES_MOST);
 	if (machine->max_order < 1 || machine->max_order > MAX_PAGE_ORDER)
 		return fail(err, EINVAL, "largest order %d is not in 1..%d", machine->max_order,
 			    MAX_PAGE_ORDER);
@@ -254,6 +261,7 @@ static void set_sizes(struct model *m, const struct machine *machine)
 {
 	m->pageblock_order = machine->pageblock_order;
 	m->max_order = machine->max_order;
+	m->page_bytes = machine_page_bytes(machine);
 	m->nr_cpus = machine->nr_cpus;
 	m->nr_nodes = machine->nr_nodes;
 	m->cpu_nodes = machine->cpu_nodes;

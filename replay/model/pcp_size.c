@@ -7,7 +7,7 @@
 /* zone_batchsize: 1/1024 of the zone, at most 1 MiB (512 KiB up to 2.6.33). */
 static int batch_size(const struct model *m, const struct zone *zone)
 {
-	uint64_t most = m->kernel->small_batch ? 128 : 256;
+	uint64_t most = (m->kernel->small_batch ? 512u << 10 : 1u << 20) / m->page_bytes;
 	uint64_t batch = zone->managed / 1024;
 	int power = 1;
 

@@ -126,10 +126,11 @@ struct policy_ops {
 	/* Which free pages kswapd and kcompactd count: edit the run's row. */
 	void (*kswapd_blocks)(struct policy *self, struct kernel *row);
 	/*
-	 * Watermarks and reserves: edit the `nr` zones of the snapshot, before the layout. Returns
-	 * whether watermarks changed; PCPs are then sized again.
+	 * Watermarks and reserves: edit the `nr` zones of the machine's snapshot, before the
+	 * layout. Returns whether watermarks changed; PCPs are then sized again.
 	 */
-	bool (*watermarks)(struct policy *self, struct zone_spec *zones, int nr);
+	bool (*watermarks)(struct policy *self, const struct machine *machine,
+			   struct zone_spec *zones, int nr);
 	/*
 	 * Zones and nodes: edit the machine and the `nr` zones of the snapshot, up to `most`
 	 * zones. 0 or fail().
@@ -186,7 +187,7 @@ struct policy_ops {
  * Identifies the headers that an external policy was compiled with: the sizes of the structs, and a
  * version. Raise the version when a struct changes but its size does not.
  */
-#define POLICY_VERSION 1ull
+#define POLICY_VERSION 2ull
 #define POLICY_ABI                                                                                 \
 	(POLICY_VERSION << 32 |                                                                    \
 	 (3 * sizeof(struct policy_ops) + 5 * sizeof(struct model) + 7 * sizeof(struct zone) +     \

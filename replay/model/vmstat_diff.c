@@ -13,7 +13,7 @@ static int32_t normal_threshold(const struct model *m, const struct zone *zone)
 
 	for (int n = m->nr_cpus; n; n >>= 1)
 		cpus++;
-	for (uint64_t n = zone->managed >> 15; n; n >>= 1)
+	for (uint64_t n = zone->managed * m->page_bytes >> 27; n; n >>= 1)
 		size++;
 	return at_most(2 * cpus * (1 + size), VMSTAT_DIFF_MOST);
 }

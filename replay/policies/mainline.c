@@ -24,9 +24,11 @@ static void mainline_kswapd_blocks(struct policy *self, struct kernel *row)
 	row->whole_blocks |= mainline->defrag_mode != 0;
 }
 
-static bool leave_watermarks(struct policy *self, struct zone_spec *zones, int nr)
+static bool leave_watermarks(struct policy *self, const struct machine *machine,
+			     struct zone_spec *zones, int nr)
 {
 	(void)self;
+	(void)machine;
 	(void)zones;
 	(void)nr;
 	return false;

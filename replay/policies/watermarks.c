@@ -14,7 +14,7 @@
  */
 #include "policy.h"
 
-enum { UNSET = -1, DEFAULT_SCALE = 10, PAGE_KB = 4 };
+enum { UNSET = -1, DEFAULT_SCALE = 10 };
 
 struct watermarks {
 	int64_t min_free_kbytes, scale_factor;
@@ -39,8 +39,8 @@ struct reserve {
 	int64_t pages, managed;
 };
 
-static struct reserve whole_reserve(const struct watermarks *w, const struct zone_spec *zones,
-				    int nr)
+static struct reserve whole_reserve(const struct watermarks *w, const struct machine *machine,
+				    const struct zone_spec *zones, int nr)
 {
 	struct reserve reserve = {0};
 
@@ -51,7 +51,7 @@ static struct reserve whole_reserve(const struct watermarks *w, const struct zon
 		reserve.managed += (int64_t)zones[i].managed;
 	}
 	if (w->min_free_kbytes != UNSET)
-		reserve.pages = w->min_free_kbytes / PAGE_KB;
+		reserve.pages = w->min_free_kbytes * 1024 / machine_page_bytes(machine);
 	return reserve;
 }
 
@@ -101,10 +101,11 @@ static int64_t pages_above(const struct zone_spec *zones, int nr, const struct z
 	return pages;
 }
 
-static bool watermarks_of(struct policy *self, struct zone_spec *zones, int nr)
+static bool watermarks_of(struct policy *self, const struct machine *machine,
+			  struct zone_spec *zones, int nr)
 {
 	const struct watermarks *w = self->state;
-	struct reserve reserve = whole_reserve(w, zones, nr);
+	struct reserve reserve = whole_reserve(w, machine, zones, nr);
 	bool marks = w->min_free_kbytes != UNSET || w->scale_factor != UNSET;
 
 	for (int i = 0; i < nr && marks; i++)
@@ -131,7 +132,7 @@ static bool watermarks_of(struct policy *self, struct zone_spec *zones, int nr)
 
 static const struct policy_param params[] = {
 	{"min_free_kbytes", UNSET, 1 << 30, UNSET, offsetof(struct watermarks, min_free_kbytes),
-	 NULL, "The sysctl: memory that all zones together reserve, with pages of 4 kB."},
+	 NULL, "The sysctl: memory that all zones together reserve, in KiB."},
 	{"watermark_scale_factor", UNSET, 3000, UNSET, offsetof(struct watermarks, scale_factor),
 	 NULL, "The sysctl: distance between two watermarks in 1/10000 of the zone."},
 	RATIO("reserve_ratio_dma", ZONE_DMA),

@@ -24,7 +24,7 @@ int load_model(struct load *s, struct error *err)
 	ret = machine_check(&s->machine, s->specs, s->nr_specs, err);
 	if (ret)
 		return ret;
-	s->new_marks = marks->ops->watermarks(marks, s->specs, s->nr_specs);
+	s->new_marks = marks->ops->watermarks(marks, &s->machine, s->specs, s->nr_specs);
 	ret = layout->ops->layout(layout, &s->machine, s->specs, &s->nr_specs, UINT8_MAX, err);
 	if (ret)
 		return ret;

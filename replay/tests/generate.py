@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from .oracle import (
@@ -21,8 +22,26 @@ from .oracle import (
 from .tapes import RECLAIM_EVENTS, SECOND, Recorder
 from .world import World, ZoneState
 
-MAX_ORDER = 10  # the engine's
 ORDERS = (0, 0, 0, 0, 0, 1, 1, 2, 3, 4, 5, 9, 10)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the machines of one kind have in common."""
+
+    pageblock_orders: tuple[int, ...] = (4, 4, 5, 9)
+    max_order: int = 10
+    sizes: tuple[int, ...] = (1, 2, 5, 16, 40)  # of a zone, in pageblocks
+    most_pages: int = 3072  # of a zone
+    cma: tuple[int, ...] = (0, 0, 0, 2)  # weight of CMA among the types of pageblocks
+
+
+ANY = Shape()
+# arm64 with 64 KiB pages: a pageblock has 512 MiB.
+LARGE_PAGES = Shape(
+    pageblock_orders=(13,), max_order=13, sizes=(1, 2), most_pages=2 << 13, cma=(0, 5)
+)
+MOSTLY_CMA = Shape(pageblock_orders=(4, 5), cma=(30,))
 
 LAYOUTS: tuple[tuple[tuple[int, str], ...], ...] = (  # (node, zone) in pfn order
     ((0, "NORMAL"),),
@@ -55,7 +74,7 @@ REQUESTS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 
 
-def random_world(seed: int, *, ragged: bool = False) -> World:
+def random_world(seed: int, shape: Shape = ANY, *, ragged: bool = False) -> World:
     """A machine of one or two nodes with up to three zones, in use for a while.
 
     Ragged zones hold some pageblocks only in part.
@@ -66,24 +85,30 @@ def random_world(seed: int, *, ragged: bool = False) -> World:
     geometry = Geometry(
         cpu_nodes=[rng.randrange(nodes) for _ in range(rng.randint(1, 3))],
         node_distances=[[10 if i == j else 20 for j in range(nodes)] for i in range(nodes)],
-        pageblock_order=rng.choice((4, 4, 5, 9)),
-        max_order=MAX_ORDER,
+        pageblock_order=rng.choice(shape.pageblock_orders),
+        max_order=shape.max_order,
     )
     pageblock = geometry.pageblock
     zones = []
     start = pageblock * rng.choice((0, 1, 2, 64))
     for node, name in layout:
-        spanned = max(pageblock, 32) * rng.choice((1, 2, 5, 16, 40))
+        spanned = max(pageblock, 32) * rng.choice(shape.sizes)
         edges = [rng.randrange(pageblock) if ragged and rng.random() < 0.3 else 0 for _ in range(2)]
-        spanned = max(min(spanned, 3072) - sum(edges), 2 * pageblock if ragged else 16)
-        zones.append(_zone(rng, geometry, node, name, start + edges[0], spanned))
+        spanned = max(min(spanned, shape.most_pages) - sum(edges), 2 * pageblock if ragged else 16)
+        zones.append(_zone(rng, shape, geometry, node, name, start + edges[0], spanned))
         start = -(-(zones[-1].start + zones[-1].spanned) // pageblock) * pageblock
         start += pageblock * rng.choice((0, 0, 3))
     return World(geometry, zones)
 
 
 def _zone(
-    rng: Random, geometry: Geometry, node: int, name: str, start: int, spanned: int
+    rng: Random,
+    shape: Shape,
+    geometry: Geometry,
+    node: int,
+    name: str,
+    start: int,
+    spanned: int,
 ) -> ZoneState:
     tightness = rng.choice((0, 0, 30, 8))  # share of the zone between two marks
     step = rng.randint(0, spanned // tightness) if tightness else 0
@@ -92,7 +117,7 @@ def _zone(
     first = start & ~(pageblock - 1)
     types = rng.choices(
         (MOVABLE, UNMOVABLE, RECLAIMABLE, HIGHATOMIC, CMA),
-        (10, 5, 5, 1, rng.choice((0, 0, 0, 2))),
+        (10, 5, 5, 1, rng.choice(shape.cma)),
         k=-(-(start + spanned - first) // pageblock),
     )
     state = ZoneState(
@@ -143,7 +168,7 @@ def _fill(rng: Random, geometry: Geometry, state: ZoneState) -> None:
     """Free chunks and per-CPU entries, in shuffled lists."""
     share = rng.choice((0.02, 0.1, 0.4, 0.8))
     free: dict[int, int] = {}
-    for pfn, order in _aligned(state.start, state.start + state.spanned):
+    for pfn, order in _aligned(state.start, state.start + state.spanned, geometry.max_order):
         for chunk, size, is_free in _carve(rng, pfn, order, share):
             block = chunk // geometry.pageblock - state.start // geometry.pageblock
             buddy = chunk ^ (1 << size)
@@ -151,7 +176,7 @@ def _fill(rng: Random, geometry: Geometry, state: ZoneState) -> None:
                 blocks = 1 << (size - geometry.pageblock_order)
                 state.blocks[block : block + blocks] = [state.blocks[block]] * blocks
             listed = state.blocks[block]
-            if is_free and free.get(buddy) == size and size < MAX_ORDER:
+            if is_free and free.get(buddy) == size and size < geometry.max_order:
                 apart = _block_type(geometry, state, buddy) not in MERGEABLE
                 is_free = size >= geometry.pageblock_order and apart and listed in MERGEABLE
             if is_free:
@@ -172,10 +197,10 @@ def _block_type(geometry: Geometry, state: ZoneState, pfn: int) -> str:
     return state.blocks[pfn // geometry.pageblock - state.start // geometry.pageblock]
 
 
-def _aligned(start: int, end: int) -> Iterator[tuple[int, int]]:
+def _aligned(start: int, end: int, max_order: int) -> Iterator[tuple[int, int]]:
     """A range of pages as the largest aligned chunks."""
     while start < end:
-        order = MAX_ORDER
+        order = max_order
         while start & ((1 << order) - 1) or start + (1 << order) > end:
             order -= 1
         yield start, order
@@ -200,7 +225,8 @@ def record(
     """Run operations on a world; the recorder has the tape."""
     recorder = Recorder(world, kernel)
     cpus = len(world.geometry.cpu_nodes)
-    largest = 0 if recorder.machine.kernel.isolated_in_batch != "untraced" else MAX_ORDER
+    untraced = recorder.machine.kernel.isolated_in_batch == "untraced"
+    largest = world.geometry.max_order if untraced else 0
     for what, a, b in ops:
         cpu = b % cpus
         if what < 50:

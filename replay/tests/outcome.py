@@ -157,6 +157,7 @@ def machine_of(world: World) -> dict[str, Any]:
         "cpu_nodes": world.geometry.cpu_nodes,
         "node_distances": world.geometry.node_distances,
         "pageblock_order": world.geometry.pageblock_order,
+        "max_order": world.geometry.max_order,
     }
 
 

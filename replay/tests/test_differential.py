@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pagetape import _replay
 
-from .generate import Op, random_world, record
+from .generate import LARGE_PAGES, MOSTLY_CMA, Op, Shape, random_world, record
 from .oracle import KERNELS, Nofragment
 from .outcome import difference, oracle_outcome, play
 from .tapes import Player
@@ -88,6 +88,22 @@ def test_engine_and_oracle_agree(kernel: str, recording: Recording) -> None:
     policies = [f"nofragment:mode={recording.nofragment}"] if recording.nofragment else []
     got = play(here, kernel, rows, policies=policies)
     if parting := difference(oracle_outcome(machine), got):
+        pytest.fail(parting, pytrace=False)
+
+
+# Before 5.10 nothing balances, 5.10 begins; the families of fallbacks; the newest row.
+@pytest.mark.parametrize("kernel", ["5.0", "5.10", "6.12.19", ROWS[-1]])
+@pytest.mark.parametrize("shape", [LARGE_PAGES, MOSTLY_CMA], ids=["large pages", "mostly CMA"])
+@settings(PROFILE, max_examples=PROFILE.max_examples // 4)
+@given(seed=st.integers(0, 10**6), recorded=RECORDED, ops=OPS)
+def test_engine_and_oracle_agree_on_other_machines(
+    kernel: str, shape: Shape, seed: int, recorded: str, ops: list[Op]
+) -> None:
+    here = random_world(seed, shape)
+    rows = record(here, recorded, ops).rows
+    machine = build(here, KERNELS[kernel])
+    Player(machine, rows)
+    if parting := difference(oracle_outcome(machine), play(here, kernel, rows)):
         pytest.fail(parting, pytrace=False)
 
 

@@ -34,7 +34,11 @@ _SYSCTLS = (
 )
 
 _NODES_MOST = 1024  # CONFIG_NODES_SHIFT is at most 10
-_ORDER_MOST = 10  # of a page that the engine knows
+_ORDER_MOST = 13  # MAX_PAGE_ORDER of the engine (model.h); a larger one is refused there
+
+# Of a tape that does not tell: those of x86-64.
+_PAGE_SIZE = 4096
+_NR_ORDERS = 11
 
 
 def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:
@@ -74,6 +78,8 @@ def topology(tape: Tape) -> dict[str, Any]:
             node.get("distance") or assumed_distances(nodes, node) for node in nodes
         ],
         "pageblock_order": facts["pageblock_order"],
+        "max_order": facts.get("nr_orders", _NR_ORDERS) - 1,
+        "page_size": facts.get("page_size", _PAGE_SIZE),
         "known_pages": _known_pages(tape, facts["pageblock_order"]),
     }
 

@@ -124,7 +124,14 @@ static void bad_machines_are_refused(void)
 {
 	static const uint16_t cpu_nodes[] = {0, 3};
 	static const uint8_t distances[] = {10, 20, 20, 10};
-	const struct machine good = {9, 10, 1, 2, cpu_nodes, distances, 0, 0, 1, 1, NULL};
+	const struct machine good = {
+		.pageblock_order = 9,
+		.max_order = 10,
+		.nr_cpus = 1,
+		.nr_nodes = 2,
+		.cpu_nodes = cpu_nodes,
+		.node_distances = distances,
+	};
 	const struct zone_spec zone = {.type = ZONE_NORMAL, .spanned = 4096, .managed = 4096};
 	struct machine machine = good;
 	struct zone_spec zones[2] = {zone, zone};
@@ -134,6 +141,14 @@ static void bad_machines_are_refused(void)
 	machine.pageblock_order = 11;
 	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);
 	check_text(err.msg, "pageblock order 11 is not in 1..10");
+	machine = good;
+	machine.max_order = 14;
+	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);
+	check_text(err.msg, "largest order 14 is not in 1..13");
+	machine = good;
+	machine.page_bytes = 6000;
+	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);
+	check_text(err.msg, "pages of 6000 bytes: a power of two in 4096..1048576 is needed");
 	machine = good;
 	machine.nr_cpus = 2;
 	check(model_new(&m, kernels, &machine, zones, 1, &err) == -EINVAL);

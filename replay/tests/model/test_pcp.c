@@ -380,6 +380,33 @@ static void lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone(void)
 	toy_free(&t);
 }
 
+/* zone_batchsize, 6.18: 1 MiB in pages, a quarter of it, less one below a power of two. */
+static void a_batch_is_fewer_pages_if_they_are_larger(void)
+{
+	static const struct {
+		const char *kernel;
+		uint32_t page_bytes;
+		int batch;
+	} cases[] = {
+		{"6.18", 4 << 10, 63},   {"6.18", 16 << 10, 15},  {"6.18", 64 << 10, 3},
+		{"2.6.33", 4 << 10, 31}, {"2.6.33", 16 << 10, 7}, {"2.6.33", 64 << 10, 1},
+	};
+	const struct zone_spec spec = {
+		.type = ZONE_NORMAL, .spanned = 8192, .present = 8192, .managed = 8192};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machine machine = toy_machine(13, 13);
+		struct toy t;
+
+		machine.page_bytes = cases[i].page_bytes;
+		toy_new_machine(&t, cases[i].kernel, &machine, &spec, 1);
+		t.zone->managed = 5394267;
+		pcp_size(t.m, t.zone, t.pcp, 0);
+		check(t.pcp->batch == cases[i].batch);
+		toy_free(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV1_a_refill_hands_out_in_the_order_of_the_buddy);
@@ -396,5 +423,6 @@ int main(void)
 	test(draining_all_goes_from_cpu_to_cpu);
 	test(a_decay_in_a_tick_lets_a_remote_pcp_idle_anew);
 	test(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone);
+	test(a_batch_is_fewer_pages_if_they_are_larger);
 	return check_done();
 }

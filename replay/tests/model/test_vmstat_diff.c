@@ -55,17 +55,26 @@ static void the_threshold_follows_size_and_cpus_and_under_pressure_the_watermark
 	static const struct {
 		uint64_t managed;
 		int cpus, min, low, normal, pressure;
+		uint32_t page_bytes;
 	} cases[] = {
-		{45910, 4, 307, 383, 12, 19},     {3840, 4, 25, 31, 6, 1},
-		{772497, 2, 2115, 2887, 24, 125}, {5394267, 2, 14770, 20164, 36, 125},
-		{3840, 1, 25, 31, 2, 2},
+		{45910, 4, 307, 383, 12, 19, 4096},
+		{3840, 4, 25, 31, 6, 1, 4096},
+		{772497, 2, 2115, 2887, 24, 125, 4096},
+		{5394267, 2, 14770, 20164, 36, 125, 4096},
+		{3840, 1, 25, 31, 2, 2, 4096},
+		/* The same memory in larger pages has the same threshold. */
+		{45910 / 4, 4, 307, 383, 12, 19, 16384},
+		{5394267 / 16, 2, 14770, 20164, 36, 125, 65536},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct zone zone = {.managed = cases[i].managed,
 				    .wmark = {cases[i].min, cases[i].low, 0}};
-		struct model m = {
-			.zones = &zone, .nr_zones = 1, .nr_cpus = cases[i].cpus, .node_parts = 1};
+		struct model m = {.zones = &zone,
+				  .nr_zones = 1,
+				  .nr_cpus = cases[i].cpus,
+				  .node_parts = 1,
+				  .page_bytes = cases[i].page_bytes};
 
 		vmstat_diff_init(&m, &zone, (uint32_t)cases[i].normal);
 		check(zone.stat_threshold == cases[i].normal);

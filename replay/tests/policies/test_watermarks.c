@@ -25,7 +25,8 @@ static void machine_zones(struct zone_spec *zones)
 }
 
 /* Whether the policy reports that it set watermarks. */
-static bool apply(const char *spec, struct zone_spec *zones, int nr)
+static bool apply_to(const struct machine *machine, const char *spec, struct zone_spec *zones,
+		     int nr)
 {
 	struct policy_stack *stack;
 	struct policy *owner;
@@ -34,9 +35,16 @@ static bool apply(const char *spec, struct zone_spec *zones, int nr)
 	check(!policy_stack_new(&stack, policies, NULL));
 	check(!policy_stack_add(stack, spec, NULL));
 	owner = stack->owner.watermarks;
-	changed = owner->ops->watermarks(owner, zones, nr);
+	changed = owner->ops->watermarks(owner, machine, zones, nr);
 	policy_stack_free(stack);
 	return changed;
+}
+
+static bool apply(const char *spec, struct zone_spec *zones, int nr)
+{
+	const struct machine machine = toy_machine(9, 10);
+
+	return apply_to(&machine, spec, zones, nr);
 }
 
 static bool marks_are(const struct zone_spec *zone, int64_t min, int64_t low, int64_t high)
@@ -59,6 +67,18 @@ static void every_zone_keeps_its_share_of_min_free_kbytes(void)
 	check(zones[NORMAL].wmark_promo == 30952);
 	check(zones[NORMAL].boost == 0);
 	check(zones[DMA32].wmark_promo == 0);
+}
+
+static void min_free_kbytes_is_fewer_pages_if_they_are_larger(void)
+{
+	struct machine machine = toy_machine(13, 13);
+	struct zone_spec zones[NR_ZONES];
+
+	machine.page_bytes = 64 << 10;
+	machine_zones(zones);
+	check(apply_to(&machine, "watermarks:min_free_kbytes=1081344,watermark_scale_factor=10",
+		       zones, NR_ZONES));
+	check(marks_are(&zones[NORMAL], 14770, 20164, 25558));
 }
 
 static void the_scale_factor_widens_marks_that_min_leaves_close(void)
@@ -143,6 +163,7 @@ static void the_ratio_reserves_lower_zones_against_requests_for_higher_ones(void
 int main(void)
 {
 	test(every_zone_keeps_its_share_of_min_free_kbytes);
+	test(min_free_kbytes_is_fewer_pages_if_they_are_larger);
 	test(the_scale_factor_widens_marks_that_min_leaves_close);
 	test(parameters_that_are_not_given_stay_as_recorded);
 	test(a_movable_zone_keeps_32_to_128_pages_and_has_no_share);
