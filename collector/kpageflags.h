@@ -10,8 +10,8 @@
  * The file lacks the migratetype of a pageblock. The guess is MOVABLE if at least half of its used
  * pages, reserved ones excluded, are movable by their flags (on an LRU list, anon, mapped,
  * hugetlb), or if it has no used page, as after boot. Otherwise UNMOVABLE. RECLAIMABLE is never
- * guessed, because reclaimable slab looks like any slab; nor are HIGHATOMIC, CMA and ISOLATE. A
- * pageblock without any flag on any page is not initialised by the kernel.
+ * guessed, because reclaimable slab looks like any slab; nor are HIGHATOMIC, ISOLATE and CMA, which
+ * cma.py finds. A pageblock without any flag on any page is not initialised by the kernel.
  */
 #pragma once
 

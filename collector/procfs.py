@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pagetape import cma
 from pagetape._collector import free_blocks
 from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
@@ -186,9 +187,13 @@ class Proc:
             if path is None:
                 return {}
             found = free_blocks(str(path), spans, pageblock_order, nr_orders - 1)
+        free, pageblocks = map(pa.record_batch, found)
+        known = parse_pagetypeinfo(self.text("pagetypeinfo", stage) or "")
         return {
-            name: _at(pa.record_batch(batch), name, snapshot, ts)
-            for name, batch in zip(("block_guess", "pageblock"), found, strict=True)
+            "block_guess": _at(free, "block_guess", snapshot, ts),
+            "pageblock": _at(
+                cma.marked(pageblocks, free, *known, pageblock_order), "pageblock", snapshot, ts
+            ),
         }
 
     def _page_size(self) -> int | None:
