@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pageblocks of the CMA area, which /proc/kpageflags does not tell from others.
+"""The pageblocks of the CMA area, which /proc/kpageflags does not name.
 
 /proc/pagetypeinfo has the number of each zone's CMA pageblocks, and their free blocks by order.
 An area is contiguous: the run of so many pageblocks whose free blocks have these orders is it.

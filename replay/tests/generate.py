@@ -95,21 +95,17 @@ def random_world(seed: int, shape: Shape = ANY, *, ragged: bool = False) -> Worl
         spanned = max(pageblock, 32) * rng.choice(shape.sizes)
         edges = [rng.randrange(pageblock) if ragged and rng.random() < 0.3 else 0 for _ in range(2)]
         spanned = max(min(spanned, shape.most_pages) - sum(edges), 2 * pageblock if ragged else 16)
-        zones.append(_zone(rng, shape, geometry, node, name, start + edges[0], spanned))
+        span = range(start + edges[0], start + edges[0] + spanned)
+        zones.append(_zone(rng, shape, geometry, (node, name), span))
         start = -(-(zones[-1].start + zones[-1].spanned) // pageblock) * pageblock
         start += pageblock * rng.choice((0, 0, 3))
     return World(geometry, zones)
 
 
 def _zone(
-    rng: Random,
-    shape: Shape,
-    geometry: Geometry,
-    node: int,
-    name: str,
-    start: int,
-    spanned: int,
+    rng: Random, shape: Shape, geometry: Geometry, place: tuple[int, str], span: range
 ) -> ZoneState:
+    (node, name), start, spanned = place, span.start, len(span)
     tightness = rng.choice((0, 0, 30, 8))  # share of the zone between two marks
     step = rng.randint(0, spanned // tightness) if tightness else 0
     low = rng.randint(0, step) + step

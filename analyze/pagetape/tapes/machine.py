@@ -36,7 +36,7 @@ _SYSCTLS = (
 _NODES_MOST = 1024  # CONFIG_NODES_SHIFT is at most 10
 _ORDER_MOST = 13  # MAX_PAGE_ORDER of the engine (model.h); a larger one is refused there
 
-# Of a tape that does not tell: those of x86-64.
+# Of a tape without these facts: those of x86-64.
 _PAGE_SIZE = 4096
 _NR_ORDERS = 11
 
