@@ -140,8 +140,7 @@ cdef dict RUN = {
     "cpu_nodes": REQUIRED,
     "node_distances": REQUIRED,
     "pageblock_order": REQUIRED,
-    "max_order": 10,
-    "page_size": 4096,
+    "max_order": 10, "page_size": 4096,
     "watermark_boost_factor": 15000,
     "compaction_proactiveness": 20,
     "defrag_mode": 0,
@@ -220,8 +219,7 @@ cdef class Machine:
             self.spans[i] = span(first, end)
         self.nr_spans = len(spans)
         self.c.pageblock_order = given["pageblock_order"]
-        self.c.max_order = given["max_order"]
-        self.c.page_bytes = given["page_size"]
+        self.c.max_order, self.c.page_bytes = given["max_order"], given["page_size"]
         self.c.nr_cpus = nr_cpus
         self.c.nr_nodes = len(distances)
         self.c.cpu_nodes = self.cpu_nodes
