@@ -101,6 +101,7 @@ bool pcp_tick(struct model *m, int cpu);
  *   pcp_takes         whether a free goes onto a PCP list
  *   pcp_commit        put a free on its list; returns the pages to drain, from `list` on
  *   pcp_overflow      the pages to drain after a free; adapts the PCP (nr_pcp_free)
+ *   pcp_overflow_most the most pages that it drains, whatever was freed before
  *   pcp_committed     the end of a free, after its drain
  *   pcp_fold          the begin of a tick: fold the CPU's counters of the zone; a PCP idles anew
  *                     if they changed. Drains of the tick itself count in the next tick.
@@ -116,6 +117,7 @@ void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head);
 bool pcp_takes(const struct model *m, uint32_t head, int order);
 int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list);
 int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
+int pcp_overflow_most(const struct model *m, const struct pcp *pcp);
 void pcp_committed(const struct model *m, struct zone *zone);
 void pcp_fold(struct zone *zone, struct pcp *pcp);
 void pcp_idle_anew(struct pcp *pcp);

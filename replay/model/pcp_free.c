@@ -105,6 +105,24 @@ int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp
 	return overflow(m, zone, pcp, order);
 }
 
+/*
+ * nr_pcp_free clamps to high less a batch; since 6.8 free_count ends at batch << scale_max. The
+ * drain of a whole PCP by a free of higher order (5.19 to 6.6) may be larger.
+ */
+int pcp_overflow_most(const struct model *m, const struct pcp *pcp)
+{
+	switch ((enum kernel_pcp_tuning)m->kernel->pcp_tuning) {
+	case PCP_FIXED:
+		break;
+	case PCP_FREE_FACTOR:
+		return max_int(pcp->high - pcp->batch, pcp->batch);
+	case PCP_AUTO:
+		return clamp_int(pcp->batch << m->kernel->pcp_scale_max, pcp->batch,
+				 max_int(pcp->high_max - pcp->batch, pcp->batch));
+	}
+	return pcp->batch;
+}
+
 bool pcp_takes(const struct model *m, uint32_t head, int order)
 {
 	int migratetype = frame_block(m, head)->migratetype;

@@ -240,7 +240,7 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 					MIGRATETYPE_RECLAIMABLE};
 	int before = pcp->count;
 
-	if (v->guesses && v->m->zones[pcp->zone].pcp_unseen)
+	if (is_size_unknown(v, &v->m->zones[pcp->zone]))
 		return false;
 	for (int i = 0; i < 3 && pcp->count == before; i++) {
 		uint32_t entry = find_departed(v, pcp, types[i]);

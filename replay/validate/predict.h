@@ -91,6 +91,8 @@ static inline uint64_t first_row(const struct validate *v, const struct window_e
  */
 bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
 		  struct pcp *pcp);
+/* Whether sizes of refills and drains in a zone depend on PCP pages that the tape has not shown. */
+bool is_size_unknown(const struct validate *v, const struct zone *zone);
 /* Count the size of a refill or a drain. */
 struct size_check {
 	enum decision decision;
@@ -105,6 +107,7 @@ void count_size(struct validate *v, const struct window_event *event, struct zon
 /* A drain that the model predicts. */
 struct drain_due {
 	int pages, list;
+	int most;       /* pages that it can have, if `pages` is a guess; else 0 */
 	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
 	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
 	bool resumes;   /* between pieces, interrupts and other tasks may run on its CPU */

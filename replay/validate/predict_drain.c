@@ -8,7 +8,7 @@
 
 enum {
 	WORKER_WITHIN = 256, /* most events from the start of the vmstat worker to its drain */
-	PAUSE_NS = 1000000,  /* ns: a longer pause separates two drains */
+	PAUSE_NS = 1000000,  /* ns: a longer pause separates two drains of more than their `most` */
 	MOVES_WITHIN = 4096, /* most events until a task that moved to another CPU has its next */
 };
 
@@ -176,7 +176,7 @@ static bool is_of_drain(const struct comparison *c, const struct window_event *s
 	if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != c->first->pid ||
 	    s->at >= c->due->until)
 		return false;
-	return c->drained < c->due->pages || s->ts - c->last->ts <= PAUSE_NS;
+	return c->drained < max_int(c->due->pages, c->due->most) || s->ts - c->last->ts <= PAUSE_NS;
 }
 
 /* Whether the drain has reached the PCP of the next CPU. */
@@ -402,8 +402,13 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 		.until = UINT64_MAX,
 	};
 	struct asked_drain *rest = &v->rests[first->cpu];
-	struct drained drained = compare_drain(v, first, pcp, &due);
+	struct drained drained;
 
+	/* A virtual CPU may stand still amid the drain: a pause is no end if its size is a guess.
+	 */
+	if (is_size_unknown(v, &v->m->zones[pcp->zone]))
+		due.most = pcp_overflow_most(v->m, pcp) - asked->before;
+	drained = compare_drain(v, first, pcp, &due);
 	if (drained.resumed) {
 		*rest = *asked;
 		rest->at = drained.resumed->at;

@@ -71,7 +71,7 @@ static bool empties(const struct validate *v, const struct window_event *first,
 	int drained = 0, begin = 0, wanted = pages, piece = pcp_overflow_piece(m, pcp, pages);
 	bool beyond = false;
 
-	if ((v->guesses && m->zones[pcp->zone].pcp_unseen) || begins_later(v, first, pcp))
+	if (is_size_unknown(v, &m->zones[pcp->zone]) || begins_later(v, first, pcp))
 		return false;
 	for (const struct window_event *s = first; s; s = window_next(&v->window, s)) {
 		const struct frame *f = &m->frames[s->frame];

@@ -45,6 +45,11 @@ static bool has_more(const struct model *m, const struct zone *zone, const struc
 	return false;
 }
 
+bool is_size_unknown(const struct validate *v, const struct zone *zone)
+{
+	return v->guesses && zone->pcp_unseen;
+}
+
 void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
 		const struct size_check *check)
 {
@@ -62,7 +67,7 @@ void count_size(struct validate *v, const struct window_event *event, struct zon
 
 	if (check->exact) {
 		accuracy_count(&v->accuracy, zone, check->decision, EXACT);
-	} else if (v->guesses && zone->pcp_unseen) {
+	} else if (is_size_unknown(v, zone)) {
 		accuracy_count(&v->accuracy, zone, check->decision, UNKNOWN);
 	} else {
 		missed(v, &miss);
@@ -79,6 +84,12 @@ struct burst {
 	bool mixes; /* a pageblock gets a second migratetype */
 };
 
+/* The type that a burst asked for: a request for MOVABLE takes CMA pages too. */
+static int asked_type(const struct pick *pick)
+{
+	return pick->migratetype == MIGRATETYPE_CMA ? MIGRATETYPE_MOVABLE : pick->migratetype;
+}
+
 static void read_burst(const struct validate *v, struct window_event *first, struct burst *burst)
 {
 	struct model *m = v->m;
@@ -93,7 +104,7 @@ static void read_burst(const struct validate *v, struct window_event *first, str
 		read_pick(v, s, &pick);
 		if (!burst->nr)
 			burst->first = pick;
-		else if (pick.migratetype != burst->first.migratetype)
+		else if (asked_type(&pick) != asked_type(&burst->first))
 			break;
 		burst->mixes |= pick.extfrag && pick.extfrag->fallback_order < m->pageblock_order;
 		burst->nr++;
@@ -285,9 +296,7 @@ void predict_refill(struct validate *v, struct window_event *first)
 		alloc = &late;
 	}
 	rq = request_of(m, alloc ? alloc : first);
-	rq.migratetype = burst.first.migratetype;
-	if (rq.migratetype == MIGRATETYPE_CMA)
-		rq.migratetype = MIGRATETYPE_MOVABLE;
+	rq.migratetype = (uint8_t)asked_type(&burst.first);
 	predict_list_order(v, &rq, burst.zone);
 	rq.flags = zone_scan_effects(m, &rq, burst.zone, burst.mixes);
 	if (burst.nr == 1 && alloc && predict_past_pcp(v, &burst, &rq, alloc))

@@ -407,6 +407,32 @@ static void a_batch_is_fewer_pages_if_they_are_larger(void)
 	}
 }
 
+static void the_largest_drain_of_a_free_depends_on_the_tuning(void)
+{
+	static const struct {
+		const char *kernel;
+		int high, most;
+	} cases[] = {
+		{"2.6.33", 100, 7},
+		{"6.1.192", 100, 93},
+		{"6.12.117", 1000, 7 << 5},
+		{"6.12.117", 100, 93},
+	};
+	const struct zone_spec spec = {
+		.type = ZONE_NORMAL, .spanned = 1024, .present = 1024, .managed = 1024};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machine machine = toy_machine(9, 10);
+		struct toy t;
+
+		toy_new_machine(&t, cases[i].kernel, &machine, &spec, 1);
+		t.pcp->batch = 7;
+		t.pcp->high = t.pcp->high_min = t.pcp->high_max = cases[i].high;
+		check(pcp_overflow_most(t.m, t.pcp) == cases[i].most);
+		toy_free(&t);
+	}
+}
+
 int main(void)
 {
 	test(TV1_a_refill_hands_out_in_the_order_of_the_buddy);
@@ -424,5 +450,6 @@ int main(void)
 	test(a_decay_in_a_tick_lets_a_remote_pcp_idle_anew);
 	test(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone);
 	test(a_batch_is_fewer_pages_if_they_are_larger);
+	test(the_largest_drain_of_a_free_depends_on_the_tuning);
 	return check_done();
 }

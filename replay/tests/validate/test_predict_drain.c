@@ -100,6 +100,34 @@ static void a_drain_that_skips_list_0_does_not_empty_all_lists(void)
 	validate_free(v);
 }
 
+/* A virtual CPU may stand still amid a drain. A second drain would begin with the UNMOVABLE list.
+ */
+static void a_pause_ends_no_drain_whose_size_is_a_guess(void)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0),
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		FREE(0, 518, 0),
+		DRAIN(0, 512, 0, MOVABLE),
+		DRAIN(0, 514, 0, MOVABLE),
+		DRAIN_AFTER_PAUSE(0, 516, 0, MOVABLE),
+		DRAIN(0, 518, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 2, .unseen = 11);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 4 &&
+	      decision_count(v, DECISION_DRAIN).exact == 4);
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
+	check(decision_count(v, DECISION_DRAIN_SIZE).unknown == 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
+	validate_free(v);
+}
+
 static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -285,6 +313,7 @@ int main(void)
 	test(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder);
 	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
 	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
+	test(a_pause_ends_no_drain_whose_size_is_a_guess);
 	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
 	test(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them);
 	test(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu);

@@ -27,6 +27,25 @@ static void frees_before_a_claim_in_a_refill_have_the_old_type(void)
 	validate_free(v);
 }
 
+/* CMA goes first while it is more than half of the free pages (__rmqueue, 6.12). */
+static void a_refill_mixes_MOVABLE_and_CMA_pages(void)
+{
+	static const struct chunk chunks[] = {{1024, 1, MOVABLE}, {2048, 2, CMA}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 0, CMA),     ZONE_LOCKED(0, 2049, 0, CMA),
+		ZONE_LOCKED(0, 1024, 0, MOVABLE), ZONE_LOCKED(0, 2050, 0, CMA),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4, .cma = 2048);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 4);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 4);
+	check(decision_count(v, DECISION_REFILL_SIZE).nr == 1);
+	check(decision_count(v, DECISION_REFILL_SIZE).exact == 1);
+	check(decision_count(v, DECISION_ALLOC).exact == 1);
+	validate_free(v);
+}
+
 /* A refill with `size` pages, then `allocs` allocations from it; returns the next row. */
 static struct row *refill(struct row *row, const uint64_t *pages, int size, int allocs)
 {
@@ -79,6 +98,7 @@ static void a_page_that_a_refill_takes_twice_is_on_the_list_once(void)
 int main(void)
 {
 	test(a_short_refill_shows_the_limit_that_cut_it);
+	test(a_refill_mixes_MOVABLE_and_CMA_pages);
 	test(frees_before_a_claim_in_a_refill_have_the_old_type);
 	test(a_page_that_a_refill_takes_twice_is_on_the_list_once);
 	return check_done();
