@@ -2,15 +2,16 @@
 """The pageblocks of the CMA area, which /proc/kpageflags does not name.
 
 /proc/pagetypeinfo has the number of each zone's CMA pageblocks, and their free blocks by order.
-An area is contiguous: the run of so many pageblocks whose free blocks have these orders is it.
-Of runs that fit equally well, it is the highest, because memblock reserves an area from the top
-of memory (cma_declare_contiguous_nid, 6.12). No free block crosses its bounds. Zones with more
-than one area fit no run, and keep their guessed types.
+An area is contiguous: the run of so many pageblocks whose free blocks have these orders is it,
+while the zone's other free blocks have the orders of the other types. Of runs that fit equally
+well, it is the highest, because memblock reserves an area from the top of memory
+(cma_declare_contiguous_nid, 6.12). No free block crosses its bounds. Zones with more than one area
+fit no run, and keep their guessed types.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
@@ -43,10 +44,11 @@ def marked(
     }
     if not nr_blocks:
         return pageblocks
-    wanted: dict[Zone, dict[int, int]] = defaultdict(dict)
+    wanted: dict[Zone, Counter[int]] = defaultdict(Counter)
+    others: dict[Zone, Counter[int]] = defaultdict(Counter)
     for row in areas:
-        if row["migratetype"] == "CMA":
-            wanted[row["node"], row["zone"]][row["page_order"]] = row["nr_free"]
+        listed = wanted if row["migratetype"] == "CMA" else others
+        listed[row["node"], row["zone"]][row["page_order"]] += row["nr_free"]
     rows: dict[Zone, list[int]] = defaultdict(list)
     where = zip(pageblocks["node"].to_pylist(), pageblocks["zone"].to_pylist(), strict=True)
     for number, zone in enumerate(where):
@@ -57,7 +59,8 @@ def marked(
     for zone, nr in nr_blocks.items():
         blocks = [pfns[row] >> pageblock_order for row in rows[zone]]
         most = (nr << pageblock_order) * _MISFIT
-        start = _best_run(blocks, free[zone], wanted[zone], nr, most, pageblock_order)
+        fits = _misfits(blocks, free[zone], wanted[zone], others[zone], nr)
+        start = _best_run(blocks, free[zone], fits, most, pageblock_order)
         if start is not None:
             found.update(rows[zone][start : start + nr])
     types = pageblocks["migratetype"]
@@ -80,31 +83,43 @@ def _free_by_block(
     return found
 
 
+def _misfits(
+    blocks: list[int],
+    free: dict[int, dict[int, int]],
+    wanted: Counter[int],
+    others: Counter[int],
+    nr: int,
+) -> list[tuple[int, int]]:
+    """Of each run of `nr` of the `blocks`: pages that differ inside, and in the whole zone."""
+    misfits = [(0, 0)] * (len(blocks) - nr + 1)
+    for order in wanted | others:
+        sums = list(accumulate((free.get(b, {}).get(order, 0) for b in blocks), initial=0))
+        for start, (inside, whole) in enumerate(misfits):
+            there = sums[start + nr] - sums[start]
+            differ = abs(there - wanted[order]) << order
+            rest = abs(sums[-1] - there - others[order]) << order
+            misfits[start] = inside + differ, whole + differ + rest
+    return misfits
+
+
 def _best_run(
     blocks: list[int],
     free: dict[int, dict[int, int]],
-    wanted: dict[int, int],
-    nr: int,
+    misfits: list[tuple[int, int]],
     most: float,
     pageblock_order: int,
 ) -> int | None:
-    """The index in `blocks` where the run of `nr` begins that misses at most `most` pages."""
-    if nr > len(blocks):
-        return None
-    misfits = [0] * (len(blocks) - nr + 1)
-    for order, number in wanted.items():
-        sums = list(accumulate((free.get(b, {}).get(order, 0) for b in blocks), initial=0))
-        for start in range(len(misfits)):
-            misfits[start] += abs(sums[start + nr] - sums[start] - number) << order
+    """The index in `blocks` where the run begins that misses at most `most` pages."""
+    nr = len(blocks) - len(misfits) + 1
     within = {  # pageblocks that a free block enters from the one before
         block + further
         for block, orders in free.items()
         for further in range(1, 1 << max(max(orders) - pageblock_order, 0))
     }
     runs = [
-        (-misfit, start)
-        for start, misfit in enumerate(misfits)
-        if misfit <= most
+        (-whole, start)
+        for start, (inside, whole) in enumerate(misfits)
+        if inside <= most
         and blocks[start + nr - 1] - blocks[start] == nr - 1
         and within.isdisjoint((blocks[start], blocks[start] + nr))
     ]

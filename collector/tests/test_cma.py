@@ -25,12 +25,16 @@ def area_in(blocks: int, free: Free, area: Free, nr: int, *, zone: str = "NORMAL
     listed: list[dict[str, Any]] = [
         where | {"pfn": pfn, "page_order": order} for pfn, order in free
     ]
-    orders = Counter(order for _, order in area)
+    orders = {
+        "CMA": Counter(order for _, order in area),
+        "MOVABLE": Counter(order for pfn, order in free if pfn not in dict(area)),
+    }
     found = cma.marked(
         pa.record_batch(TABLES["pageblock"].batch(pageblocks)),
         pa.record_batch(TABLES["block_guess"].batch(listed)),
         [
-            {"node": 0, "zone": zone, "migratetype": "CMA", "page_order": o, "nr_free": orders[o]}
+            {"node": 0, "zone": zone, "migratetype": type_, "page_order": o, "nr_free": nr_free[o]}
+            for type_, nr_free in orders.items()
             for o in range(5)
         ],
         [{"node": 0, "zone": zone, "migratetype": "CMA", "nr_blocks": nr}],
@@ -61,6 +65,17 @@ def test_a_few_pages_may_change_between_the_two_files() -> None:
     free = [(0, 2), *((pfn, 4) for pfn in range(16, 272, 16))]
     freed_since = (8, 0)
     assert area_in(36, free, [*free[1:], freed_since], 32) == list(range(2, 34))
+
+
+def test_the_rest_of_the_zone_has_the_other_free_blocks() -> None:
+    # A block of the area was split since. One before the area would take its place.
+    same = [*((pfn, 4) for pfn in range(272, 1248, 16)), (1280, 0)]
+    free = [(256, 4), *same, (1248, 3)]
+    assert area_in(170, free, [*same, (1248, 4)], 128) == list(range(34, 162))
+
+
+def test_an_area_may_end_with_the_zone() -> None:
+    assert area_in(4, [(0, 3), (24, 3)], [(24, 3)], 1) == [3]
 
 
 def test_two_areas_are_no_run() -> None:
