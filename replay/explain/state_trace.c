@@ -185,9 +185,11 @@ static uint32_t digest_counts(const struct model *m)
 	uint32_t digest = 0;
 
 	for (int i = 0; i < m->nr_zones; i++)
-		digest = mix(digest, (uint32_t)m->zones[i].vmstat_diff);
+		digest = mix(mix(digest, (uint32_t)m->zones[i].vmstat_diff),
+			     (uint32_t)m->zones[i].cma_diff);
 	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
-		digest = mix(digest, (uint32_t)m->pcps[i].vmstat_diff);
+		digest = mix(mix(digest, (uint32_t)m->pcps[i].vmstat_diff),
+			     (uint32_t)m->pcps[i].cma_diff);
 	return digest;
 }
 

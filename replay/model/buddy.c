@@ -193,6 +193,7 @@ void buddy_free(struct model *m, struct zone *zone, uint32_t head, int order, in
 		struct capture *capture)
 {
 	vmstat_diff_add(m, zone, 1 << order);
+	vmstat_diff_add_cma(m, zone, migratetype, 1 << order);
 	buddy_put(m, zone, head, order, migratetype, capture);
 }
 

@@ -332,10 +332,11 @@ static uint32_t fallback_steal(struct model *m, struct zone *zone, const struct 
 	return NO_FRAME;
 }
 
+/* The counters lag behind the lists by their differences (__rmqueue, 5.10 to 7.3). */
 static bool cma_first(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	return m->kernel->cma_balance && rq->migratetype == MIGRATETYPE_MOVABLE &&
-	       zone->nr_free_cma > zone->nr_free_pages / 2;
+	       zone_counted_cma(zone) > zone_counted_free(zone) / 2;
 }
 
 static uint32_t take_own_or_cma(struct model *m, struct zone *zone, const struct request *rq)

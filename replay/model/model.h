@@ -35,7 +35,7 @@
  *                       zone == pcp.zone, frames[next].prev is the frame
  *   pcp_count           pcp.count == pages on its lists;
  *                       sum over CPUs of pcp.count == pages in FRAME_PCP blocks
- *   vmstat_diff         == sum over CPUs of pcp.vmstat_diff
+ *   vmstat_diff         == sum over CPUs of pcp.vmstat_diff; cma_diff in the same way
  *
  * of a pageblock:
  *   nr_old              == its FRAME_OLD frames
@@ -122,6 +122,7 @@ struct pcp {
 	uint8_t expire;       /* ticks until a remote PCP is drained */
 	bool touched;         /* its CPU changed the zone's counters since the last tick */
 	int8_t vmstat_diff;   /* free pages not yet in the zone's counter: vmstat_diff.h */
+	int8_t cma_diff;      /* the same for free CMA pages */
 	uint16_t number;      /* in model->pcps */
 	uint16_t cpu;
 	uint16_t zone;
@@ -143,7 +144,7 @@ struct zone {
 	uint32_t pcps;           /* number of CPU 0's PCP */
 	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
-	int32_t vmstat_diff, stat_threshold;
+	int32_t vmstat_diff, cma_diff, stat_threshold;
 	int32_t stat_thresholds[2]; /* while kswapd sleeps, and while it is awake */
 	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	uint64_t present, managed;

@@ -120,7 +120,7 @@ static const char *check_pcp(const struct model *m, const struct zone *zone, con
 static const char *check_pcps(const struct model *m, const struct zone *zone, uint64_t pages)
 {
 	uint64_t on_lists = 0;
-	int64_t diff = 0;
+	int64_t diff = 0, cma_diff = 0;
 
 	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
 		const struct pcp *pcp = zone_pcp(m, zone, cpu);
@@ -130,9 +130,12 @@ static const char *check_pcps(const struct model *m, const struct zone *zone, ui
 			return wrong;
 		on_lists += (uint64_t)pcp->count;
 		diff += pcp->vmstat_diff;
+		cma_diff += pcp->cma_diff;
 	}
 	if (on_lists != pages)
 		return "pcp_count: a PCP block is on no list";
+	if (cma_diff != zone->cma_diff)
+		return "cma_diff: is not the sum of the PCPs'";
 	return diff == zone->vmstat_diff ? NULL : "vmstat_diff: is not the sum of the PCPs'";
 }
 

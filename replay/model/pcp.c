@@ -149,7 +149,7 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 
 		if (frame == NO_FRAME)
 			break;
-		vmstat_diff_taken(m, zone, rq->order);
+		vmstat_diff_taken(m, zone, frame_block(m, frame)->migratetype, rq->order);
 		pcp_add_refilled(m, pcp, rq, frame, last);
 		last = frame;
 	}

@@ -8,6 +8,9 @@
  * zone->vmstat_diff is the sum over its CPUs: nr_free_pages less the counter. If the snapshot has
  * no threshold, the threshold is 0 and the counter exact.
  *
+ * Free CMA pages have a counter of their own (NR_FREE_CMA_PAGES), with differences of their own:
+ * cma_diff. A refill compares the two counters (__rmqueue).
+ *
  * Changes of nr_free_pages without an event enter the counter at once.
  */
 #pragma once
@@ -27,26 +30,45 @@ void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded);
 /* Switch the thresholds when the kswapd of a node of the tape wakes or sleeps. */
 void vmstat_diff_kswapd(struct model *m, int node, bool awake);
 
-/* Change nr_free_pages by `pages` on the CPU of m->now, in one step as the kernel does. */
+/* Add `pages` to a CPU's difference, in one step as the kernel does, and to the sum of the zone's.
+ */
+static inline void vmstat_diff_step(int8_t *diff, int32_t *sum, int32_t threshold, int32_t pages)
+{
+	int32_t after = *diff + pages;
+
+	if (after > threshold || after < -threshold)
+		after = 0;
+	*sum += after - *diff;
+	*diff = (int8_t)after;
+}
+
+/* Change nr_free_pages by `pages` on the CPU of m->now. */
 static inline void vmstat_diff_add(const struct model *m, struct zone *zone, int32_t pages)
 {
-	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	int32_t before = pcp->vmstat_diff, after = before + pages;
+	vmstat_diff_step(&zone_pcp(m, zone, m->now.cpu)->vmstat_diff, &zone->vmstat_diff,
+			 zone->stat_threshold, pages);
+}
 
-	if (after > zone->stat_threshold || after < -zone->stat_threshold)
-		after = 0;
-	pcp->vmstat_diff = (int8_t)after;
-	zone->vmstat_diff += after - before;
+/* Change nr_free_cma, if the pages are of that type. */
+static inline void vmstat_diff_add_cma(const struct model *m, struct zone *zone, int migratetype,
+				       int32_t pages)
+{
+	if (migratetype == MIGRATETYPE_CMA)
+		vmstat_diff_step(&zone_pcp(m, zone, m->now.cpu)->cma_diff, &zone->cma_diff,
+				 zone->stat_threshold, pages);
 }
 
 /*
  * A refill takes a block; the end of a refill that took `nr` blocks. The kernel counts each block
- * (account_freepages, 6.10), or all at the end (rmqueue_bulk, before).
+ * (account_freepages, 6.10), or all at the end (rmqueue_bulk, before). CMA blocks are always
+ * counted one by one.
  */
-static inline void vmstat_diff_taken(const struct model *m, struct zone *zone, int order)
+static inline void vmstat_diff_taken(const struct model *m, struct zone *zone, int migratetype,
+				     int order)
 {
 	if (m->kernel->counts_each_page)
 		vmstat_diff_add(m, zone, -(1 << order));
+	vmstat_diff_add_cma(m, zone, migratetype, -(1 << order));
 }
 
 static inline void vmstat_diff_refill(const struct model *m, struct zone *zone, int nr, int order)
@@ -59,13 +81,22 @@ static inline void vmstat_diff_refill(const struct model *m, struct zone *zone, 
 static inline void vmstat_diff_fold(struct zone *zone, struct pcp *pcp)
 {
 	zone->vmstat_diff -= pcp->vmstat_diff;
-	pcp->vmstat_diff = 0;
+	zone->cma_diff -= pcp->cma_diff;
+	pcp->vmstat_diff = pcp->cma_diff = 0;
 }
 
 /* The zone's counter of free pages (zone_page_state). */
 static inline uint64_t zone_counted_free(const struct zone *zone)
 {
 	int64_t pages = (int64_t)zone->nr_free_pages - zone->vmstat_diff;
+
+	return pages > 0 ? (uint64_t)pages : 0;
+}
+
+/* The same for free CMA pages. */
+static inline uint64_t zone_counted_cma(const struct zone *zone)
+{
+	int64_t pages = (int64_t)zone->nr_free_cma - zone->cma_diff;
 
 	return pages > 0 ? (uint64_t)pages : 0;
 }

@@ -48,8 +48,10 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 		frame = rmqueue_core(m, zone, rq, &mode);
 	if (frame == NO_FRAME && m->kernel->highatomic_last && rq->flags & ALLOC_HARDER)
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
-	if (frame != NO_FRAME)
+	if (frame != NO_FRAME) {
 		vmstat_diff_add(m, zone, -(1 << rq->order));
+		vmstat_diff_add_cma(m, zone, frame_block(m, frame)->migratetype, -(1 << rq->order));
+	}
 	counters->buddy_allocs += frame != NO_FRAME;
 	zone_lock_held(m, zone, ZONE_LOCK_KIND_ALLOC, frame != NO_FRAME);
 	return frame;

@@ -20,6 +20,8 @@ static void take_direct(struct validate *v, struct zone *zone, struct request *r
 	bool exact = take_pick(v, zone, rq, &mode, pick);
 
 	vmstat_diff_add(v->m, zone, -(1 << rq->order));
+	vmstat_diff_add_cma(v->m, zone, frame_block(v->m, pick->frame)->migratetype,
+			    -(1 << rq->order));
 	if (alloc)
 		emit_direct(v, alloc, 0);
 	v->pushed[pick->frame] = alloc ? 0 : (uint32_t)pick->last->at;
@@ -141,7 +143,8 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 			read_pick(v, window_next(&v->window, pick.last), &pick);
 		v->nr_picked = i;
 		take_pick(v, burst->zone, rq, &mode, &pick);
-		vmstat_diff_taken(v->m, burst->zone, rq->order);
+		vmstat_diff_taken(v->m, burst->zone, frame_block(v->m, pick.frame)->migratetype,
+				  rq->order);
 		note_claim(v, &pick);
 		/* The record may take a page twice, as rows of other kernels read it. */
 		if (last != NO_FRAME && v->m->frames[last].state != FRAME_PCP)
@@ -241,7 +244,7 @@ bool infer_refill(struct validate *v, const struct window_event *alloc, const st
 	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
 	     size--) {
 		last = rmqueue_core(m, zone, rq, &mode);
-		vmstat_diff_taken(m, zone, rq->order);
+		vmstat_diff_taken(m, zone, frame_block(m, last)->migratetype, rq->order);
 		pcp_add_refilled(m, pcp, rq, last, NO_FRAME);
 		v->pushed[last] = 0;
 		frame = next_chunk(m, zone, rq);

@@ -407,6 +407,22 @@ static void a_batch_is_fewer_pages_if_they_are_larger(void)
 	}
 }
 
+/* __rmqueue compares the zone's counters, which lag behind by up to the threshold of 2. */
+static void a_refill_compares_the_counters_of_free_and_CMA_pages(void)
+{
+	struct toy t;
+
+	toy_new(&t, "6.12.117", toy_small("MC"));
+	toy_pcp(&t, 9, 64);
+	toy_add_free(&t, 0, 4, 'M');
+	toy_add_free(&t, 16, 4, 'C');
+	t.zone->stat_threshold = 2;
+	toy_alloc(&t, 0, 'M');
+	check_text(toy_events(&t), "zl(0,0,M) zl(1,0,M) zl(2,0,M) zl(16,0,C) zl(17,0,C) zl(18,0,C) "
+				   "zl(3,0,M) zl(4,0,M) zl(5,0,M) a(0)");
+	toy_end(&t);
+}
+
 static void the_largest_drain_of_a_free_depends_on_the_tuning(void)
 {
 	static const struct {
@@ -450,6 +466,7 @@ int main(void)
 	test(a_decay_in_a_tick_lets_a_remote_pcp_idle_anew);
 	test(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone);
 	test(a_batch_is_fewer_pages_if_they_are_larger);
+	test(a_refill_compares_the_counters_of_free_and_CMA_pages);
 	test(the_largest_drain_of_a_free_depends_on_the_tuning);
 	return check_done();
 }
