@@ -221,6 +221,10 @@ static bool read_event(struct validate *v, struct window_event *event,
 	if (pfn == UINT64_MAX) {
 		if (event->kind != EVENT_KIND_ALLOC && event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
 			goto bad;
+		if (event->kind == EVENT_KIND_ALLOC)
+			failed_requests_add(&v->failed, v->m,
+					    &(struct failed_request){event->at, event->gfp_flags,
+								     event->cpu, event->order});
 		return false;
 	}
 	zone = pfn_zone(m, pfn);
@@ -326,6 +330,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 		show_event(v, event);
 	if (v->run.load.reclaim_events.next < v->run.load.reclaim_events.nr)
 		run_reclaim_events(v, event->at);
+	failed_requests_run(&v->failed, m, event->at);
 	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr)
 		run_compactions(v, event->at);
 	if (v->run.load.reclaim_events.nr_passes)

@@ -23,6 +23,7 @@
 #include "run/run.h"
 #include "tape/event_window.h"
 #include "tape/inferred.h"
+#include "failed_requests.h"
 #include "validate.h"
 
 /* A page that left the free lists under the zone lock, from its one or two events. */
@@ -91,6 +92,7 @@ struct validate {
 
 	struct event_window window;
 	uint64_t last_ts;               /* of `event` fed */
+	struct failed_requests failed;
 	struct next_events next_events; /* of all rows, after a preview */
 	struct lru_found lru;           /* until the first event runs */
 	struct holder *holders;         /* [cpu] */
