@@ -139,26 +139,48 @@ static void clear_out(struct serve *s, const struct zone *zone, uint32_t start, 
 	force_used(m, start, order);
 }
 
-uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq)
+/* A block of 2^order, used, in the first zone of the request that can have one, or NO_FRAME. */
+static uint32_t make_block(struct serve *s, const struct request *rq, uint32_t recorded, int order)
 {
 	struct model *m = s->model;
 	const struct zonelist *list = zonelist_of(m, rq);
 
-	if (rq->order > m->pageblock_order)
-		return NO_FRAME;
 	for (int i = 0; i < list->nr; i++) {
 		struct zone *zone = list->zones[i];
 		uint32_t place;
 
 		if (zone->type > rq->class_zone)
 			continue;
-		place = find_place(s, zone, e->frame, rq->order);
+		place = find_place(s, zone, recorded, order);
 		if (place == NO_FRAME)
 			continue;
-		clear_out(s, zone, place, rq->order);
+		clear_out(s, zone, place, order);
 		zone_counters(m, zone)->blocks_made++;
-		zone_hand_out(m, rq, place);
 		return place;
 	}
 	return NO_FRAME;
+}
+
+uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq)
+{
+	uint32_t place;
+
+	if (rq->order > s->model->pageblock_order)
+		return NO_FRAME;
+	place = make_block(s, rq, e->frame, rq->order);
+	if (place != NO_FRAME)
+		zone_hand_out(s->model, rq, place);
+	return place;
+}
+
+bool compact_block_for_record(struct serve *s, const struct waiting *e, const struct request *rq)
+{
+	struct model *m = s->model;
+	int order = m->pageblock_order;
+	uint32_t place = make_block(s, rq, block_start(m, e->frame), order);
+
+	if (place == NO_FRAME)
+		return false;
+	buddy_put(m, frame_zone(m, place), place, order, frame_block(m, place)->migratetype, NULL);
+	return true;
 }

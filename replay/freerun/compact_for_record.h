@@ -16,3 +16,10 @@
  * recorded place comes first, then the place with the fewest pages in the way.
  */
 uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq);
+
+/*
+ * Make a free pageblock for a request that may not mix. With vm.defrag_mode the kernel compacts
+ * until it has one, also for a single page (__alloc_pages_slowpath, 7.3). Zones and places are
+ * tried as above. False if no zone can have one.
+ */
+bool compact_block_for_record(struct serve *s, const struct waiting *e, const struct request *rq);

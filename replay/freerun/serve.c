@@ -156,7 +156,15 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 	uint32_t head;
 
 	rq->makes_room = rq->order && s->compacts_for_record;
+	rq->whole_first = s->compacts_for_record && m->kernel->defrag_promotes &&
+			  rq->gfp_flags & GFP_DIRECT_RECLAIM &&
+			  rq->migratetype != MIGRATETYPE_MOVABLE;
 	head = zone_alloc(m, rq);
+	if (head == NO_FRAME && rq->whole_first) {
+		compact_block_for_record(s, e, rq);
+		rq->whole_first = false;
+		head = zone_alloc(m, rq);
+	}
 	if (head != NO_FRAME || !rq->makes_room)
 		return head;
 	head = compact_for_record(s, e, rq);

@@ -97,7 +97,8 @@
 		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS
 
 #define KERNEL_7_3                                                                                 \
-	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true
+	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true,  \
+		.defrag_promotes = true
 
 /* Oldest first. */
 #define FOR_EACH_ROW(X)                                                                            \

@@ -214,6 +214,8 @@ ENUMERATE(kswapd_hopeless, KSWAPD_HOPELESS)
 	X(skip_awake_nodes, YES_NO, "A first scan passes over nodes whose kswapd is awake.")       \
 	X(noretry_reclaims, YES_NO,                                                                \
 	  "Costly NORETRY requests reclaim once, unless bound to a node.")                         \
+	X(defrag_promotes, YES_NO,                                                                 \
+	  "With defrag_mode, small requests that cannot move compact whole pageblocks.")           \
 	X(compact_gap_max, NUMBER, "Most pages of the gap that compaction needs; 0 is no limit.")  \
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \

@@ -200,6 +200,8 @@ uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 	}
 	if (frame == NO_FRAME)
 		frame = alloc_granted(m, rq, scan);
+	if (frame == NO_FRAME && rq->whole_first)
+		return NO_FRAME;
 	if (frame == NO_FRAME && nofragment) {
 		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
 		counters->nofragment_retries++;

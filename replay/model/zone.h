@@ -22,6 +22,7 @@ struct request {
 	bool pcp_locked;    /* the lock of its PCP is taken: the PCP is bypassed */
 	bool reclaimed;     /* on the record, its task has just done direct reclaim */
 	bool makes_room;    /* the caller compacts if no block is free: no PCP is drained */
+	bool whole_first;   /* the caller makes a free pageblock before the request may mix */
 	uint16_t node;      /* preferred */
 	uint32_t flags;     /* ALLOC_* of the current pass */
 };

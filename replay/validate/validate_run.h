@@ -91,7 +91,7 @@ struct validate {
 	struct model *m; /* the model of `run`, once started */
 
 	struct event_window window;
-	uint64_t last_ts;               /* of `event` fed */
+	uint64_t last_ts; /* of `event` fed */
 	struct failed_requests failed;
 	struct next_events next_events; /* of all rows, after a preview */
 	struct lru_found lru;           /* until the first event runs */

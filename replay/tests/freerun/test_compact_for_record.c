@@ -4,17 +4,25 @@
  */
 #include "serve_world.h"
 
-/* The record allocates 2^order pages. */
+/* The record allocates 2^order pages of a type, MOVABLE by default. */
+static void alloc_of(struct world *w, uint32_t pfn, int order, int migratetype)
+{
+	bool movable = migratetype == MIGRATETYPE_MOVABLE;
+
+	serve_request(&w->serve,
+		      &(struct waiting){
+			      .kind = EVENT_KIND_ALLOC,
+			      .frame = pfn,
+			      .order = (uint8_t)order,
+			      .migratetype = (uint8_t)migratetype,
+			      .gfp_flags = GFP_DIRECT_RECLAIM | (movable ? GFP_MOVABLE : 0),
+		      });
+	w->serve.at++;
+}
+
 static void alloc(struct world *w, uint32_t pfn, int order)
 {
-	serve_request(&w->serve, &(struct waiting){
-					 .kind = EVENT_KIND_ALLOC,
-					 .frame = pfn,
-					 .order = (uint8_t)order,
-					 .migratetype = MIGRATETYPE_MOVABLE,
-					 .gfp_flags = GFP_DIRECT_RECLAIM | GFP_MOVABLE,
-				 });
-	w->serve.at++;
+	alloc_of(w, pfn, order, MIGRATETYPE_MOVABLE);
 }
 
 /* Requests for four single pages from pfn on. */
@@ -25,9 +33,11 @@ static void four_singles(struct world *w, uint32_t pfn)
 }
 
 /* Three MOVABLE pageblocks: the first has 4 used pages, the second 6 free ones. */
-static void in_pieces(struct world *w)
+static void in_pieces_under(struct world *w, const char *kernel, const char *policy)
 {
-	world_new_small(w, "MMM");
+	*w = (struct world){0};
+	toy_new_under(&w->toy, kernel, policy, (struct toy_geometry){4, 5, "MMM", 0});
+	world_begin(w);
 	w->serve.compacts_for_record = true;
 	world_freed(w, 32, 4);
 	toy_add_free(&w->toy, 0, 2, 'M');
@@ -36,6 +46,41 @@ static void in_pieces(struct world *w)
 	toy_add_free(&w->toy, 8, 3, 'M');
 	toy_add_free(&w->toy, 16, 1, 'M');
 	toy_add_free(&w->toy, 20, 2, 'M');
+}
+
+static void in_pieces(struct world *w)
+{
+	in_pieces_under(w, "6.18", "mainline");
+}
+
+static void a_request_that_may_not_mix_gets_a_whole_block_since_7_3(void)
+{
+	static const struct {
+		const char *kernel, *policy;
+		int type;
+		uint64_t moves, whole,
+			smaller; /* pages moved; fallbacks by the size of the chunk */
+	} cases[] = {
+		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, 4, 1, 0},
+		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_MOVABLE, 0, 0, 0},
+		{"7.2", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, 0, 0, 1},
+		{"7.3", "mainline", MIGRATETYPE_UNMOVABLE, 0, 0, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct counters *counters;
+		struct world w;
+
+		in_pieces_under(&w, cases[i].kernel, cases[i].policy);
+		alloc_of(&w, 40, 0, cases[i].type);
+		check(page_map_place(&w.serve.pages, 40) != NO_FRAME);
+		counters = &w.toy.pcp->counters;
+		check(counters->block_moves == cases[i].moves);
+		check(counters->fallback_whole == cases[i].whole);
+		check(counters->fallback_claim + counters->fallback_steal == cases[i].smaller);
+		check_sound(w.toy.m);
+		world_free(&w);
+	}
 }
 
 static void a_block_that_the_record_got_is_made_by_moving_pages(void)
@@ -92,6 +137,7 @@ static void nothing_moves_where_there_is_no_room_for_it(void)
 
 int main(void)
 {
+	test(a_request_that_may_not_mix_gets_a_whole_block_since_7_3);
 	test(a_block_that_the_record_got_is_made_by_moving_pages);
 	test(pages_that_cannot_move_keep_their_place);
 	test(nothing_moves_where_there_is_no_room_for_it);
