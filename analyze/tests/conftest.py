@@ -3,6 +3,7 @@
 
 import csv
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ def write_golden(
 
 def pytest_configure(config: pytest.Config) -> None:
     livetest.register(config)
+    # Processes of the tests end by these signals, also if the caller ignores them (nohup, &).
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
