@@ -5,10 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum {
-	PAIR_WITHIN = 16384, /* most events from a free to its free_batched */
-	HASH_BITS = 15,
-};
+enum { HASH_BITS = 15 };
 
 int window_new(struct event_window *s, int nr_cpus, struct error *err)
 {
@@ -73,8 +70,6 @@ static void pair(struct event_window *s, struct window_event *batched)
 		const struct window_link *link = &s->links[place];
 		struct window_event *first = &s->ring[place];
 
-		if ((uint16_t)(s->arrived - place) > PAIR_WITHIN)
-			return;
 		place = (uint16_t)(place - link->earlier);
 		if (link->frame != batched->frame ||
 		    (first->kind != EVENT_KIND_FREE && first->kind != EVENT_KIND_FREE_BATCHED))

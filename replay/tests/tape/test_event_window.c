@@ -72,6 +72,21 @@ static void a_free_batched_takes_the_latest_free_of_its_page(void)
 	window_free(&s);
 }
 
+static void a_free_batched_may_come_as_late_as_the_window_looks(void)
+{
+	struct event_window s = {0};
+	struct window_event *free, *batched;
+	struct error err;
+
+	must(window_new(&s, 1, &err), &err);
+	free = arrive(&s, EVENT_KIND_FREE, 0, 7);
+	for (uint32_t frame = 100; frame < 100 + WINDOW_AHEAD - 2; frame++)
+		arrive(&s, EVENT_KIND_ALLOC, 0, frame);
+	batched = arrive(&s, EVENT_KIND_FREE_BATCHED, 0, 7);
+	check(free->batched && batched->batched);
+	window_free(&s);
+}
+
 static void the_window_goes_around_its_ring(void)
 {
 	enum { ROUNDS = 3 };
@@ -101,6 +116,7 @@ int main(void)
 	test(each_cpu_has_its_own_order);
 	test(the_next_event_of_a_page_is_found_past_other_pages);
 	test(a_free_batched_takes_the_latest_free_of_its_page);
+	test(a_free_batched_may_come_as_late_as_the_window_looks);
 	test(the_window_goes_around_its_ring);
 	return check_done();
 }
