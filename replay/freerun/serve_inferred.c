@@ -350,6 +350,10 @@ static void move_pages(struct serve *s, const struct inferred *u, const struct w
 	case INFERRED_KIND_FREE:
 		free_inferred(s, e);
 		break;
+	case INFERRED_KIND_LATE_FREE:
+		serve_commit_free(s, e, 0);
+		s->request.free.drain_pages = -1;
+		break;
 	case INFERRED_KIND_REFILL:
 		refill(s, e, zone, pcp);
 		break;
@@ -360,7 +364,7 @@ static void move_pages(struct serve *s, const struct inferred *u, const struct w
 	}
 }
 
-_Static_assert(NR_INFERRED_KIND == 22, "serve_inferred() plays every kind of inferred row");
+_Static_assert(NR_INFERRED_KIND == 23, "serve_inferred() plays every kind of inferred row");
 
 void serve_inferred(struct serve *s, const struct inferred *u)
 {

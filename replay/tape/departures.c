@@ -36,6 +36,7 @@ void departures_free(struct departures *d)
 	free_reading(d);
 	free(d->all);
 	d->all = NULL;
+	preempted_frees_free(&d->frees);
 	if (d->first)
 		memory_free(d->first, d->nr_frames * sizeof(*d->first));
 	d->first = NULL;
@@ -49,18 +50,22 @@ static struct last_event *task_of(const struct departures *d, int32_t pid)
 
 /*
  * A task's event outside interrupts, at row to->row. If its CPU ran another task before, fill in
- * the rows between which the task was preempted, and its CPU before.
+ * the rows between which the task was preempted, and its CPU before. Returns whether the task's
+ * previous event is a free, and another task or CPU came between: then it is before row to->since.
  */
-static void resume(struct departures *d, int cpu, int32_t pid, struct departure *to)
+static bool resume(struct departures *d, int cpu, int32_t pid, bool is_free, struct departure *to)
 {
 	struct last_event *here = &d->cpus[cpu], *task = task_of(d, here->pid);
 	const struct last_event before = *here;
+	bool after_free = false;
 
-	*here = (struct last_event){pid, to->row + 1, (uint16_t)cpu};
+	*here = (struct last_event){pid, to->row + 1, (uint16_t)cpu, is_free};
 	if (before.next && before.pid == pid)
-		return;
-	if (before.next && task->pid == before.pid && task->cpu == cpu)
+		return false;
+	if (before.next && task->pid == before.pid && task->cpu == cpu) {
 		task->next = before.next;
+		task->is_free = before.is_free;
+	}
 	task = task_of(d, pid);
 	to->since = before.next ? 0 : to->row;
 	to->until = before.next ? before.next - 1 : to->row;
@@ -68,6 +73,7 @@ static void resume(struct departures *d, int cpu, int32_t pid, struct departure 
 		struct last_event *there = &d->cpus[task->cpu];
 
 		to->since = task->next;
+		after_free = task->is_free;
 		if (task->cpu != cpu) {
 			to->until = to->row;
 			to->cpu = task->cpu;
@@ -75,10 +81,12 @@ static void resume(struct departures *d, int cpu, int32_t pid, struct departure 
 		/* The other CPU has run no task since. */
 		if (there->pid == pid && there != here) {
 			to->since = there->next;
+			after_free = there->is_free;
 			there->pid = NO_PID;
 		}
 	}
-	*task = (struct last_event){pid, to->row + 1, (uint16_t)cpu};
+	*task = (struct last_event){pid, to->row + 1, (uint16_t)cpu, is_free};
+	return after_free;
 }
 
 static int add(struct departures *d, const struct departure *departure, struct error *err)
@@ -98,9 +106,12 @@ static int add(struct departures *d, const struct departure *departure, struct e
 int departures_read(struct departures *d, const struct event_columns *c, size_t i, uint32_t frame,
 		    uint32_t put, struct error *err)
 {
-	enum { INTERRUPT = CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI };
+	enum {
+		INTERRUPT = CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI,
+		NOT_PREEMPTED = CONTEXT_PREEMPT_OFF | CONTEXT_IRQS_OFF,
+	};
 	uint32_t row = d->read++;
-	int kind = c->kind[i];
+	int kind = c->kind[i], ret;
 	struct departure departure = {
 		.row = row,
 		.since = row,
@@ -112,8 +123,13 @@ int departures_read(struct departures *d, const struct event_columns *c, size_t 
 	};
 
 	/* The idle tasks of all CPUs have the pid 0. */
-	if (!(c->flags[i] & INTERRUPT) && c->pid[i] > 0 && c->cpu[i] < d->nr_cpus)
-		resume(d, c->cpu[i], c->pid[i], &departure);
+	if (!(c->flags[i] & INTERRUPT) && c->pid[i] > 0 && c->cpu[i] < d->nr_cpus &&
+	    resume(d, c->cpu[i], c->pid[i],
+		   kind == EVENT_KIND_FREE && !(c->flags[i] & NOT_PREEMPTED), &departure)) {
+		ret = preempted_frees_add(&d->frees, departure.since - 1, row, err);
+		if (ret)
+			return ret;
+	}
 	if (frame == NO_FRAME || put == UINT32_MAX ||
 	    (kind != EVENT_KIND_ALLOC && kind != EVENT_KIND_PCPU_DRAIN))
 		return 0;
@@ -134,6 +150,7 @@ int departures_read(struct departures *d, const struct event_columns *c, size_t 
 int departures_done(struct departures *d, uint32_t nr_frames, struct error *err)
 {
 	free_reading(d);
+	preempted_frees_sort(&d->frees);
 	if (!d->nr || d->first)
 		return 0;
 	d->nr_frames = nr_frames;

@@ -10,12 +10,13 @@
  * is a charge to a memory cgroup that reclaims: its events come between the two.)
  *
  * The index has the allocs whose CPU ran another task's event before them, and the allocs and
- * drains whose page waited on its list for longer than an event window looks ahead. The tape is
- * read once in advance.
+ * drains whose page waited on its list for longer than an event window looks ahead. Beside it is
+ * that of preempted_frees.h. The tape is read once in advance.
  */
 #pragma once
 
 #include "model/model.h"
+#include "preempted_frees.h"
 #include "tables.h"
 
 struct departure {
@@ -41,6 +42,7 @@ struct last_event {
 	int32_t pid;
 	uint32_t next; /* the row after it; 0: none */
 	uint16_t cpu;
+	bool is_free; /* a free in which the task may be preempted */
 };
 
 struct departures {
@@ -52,6 +54,7 @@ struct departures {
 	struct last_event *tasks; /* [hash of a pid] the same */
 	int nr_cpus;
 	uint32_t read; /* rows */
+	struct preempted_frees frees;
 };
 
 /* -ENOMEM. */
@@ -66,6 +69,17 @@ int departures_read(struct departures *d, const struct event_columns *columns, s
 		    uint32_t frame, uint32_t put, struct error *err);
 /* After the last row. -ENOMEM. */
 int departures_done(struct departures *d, uint32_t nr_frames, struct error *err);
+
+/* The departure whose alloc or drain is at row `row`, or NULL. */
+static inline const struct departure *departure_at(const struct departures *d, uint32_t frame,
+						   uint64_t row)
+{
+	uint32_t next = d->first ? d->first[frame] : 0;
+
+	while (next && d->all[next - 1].row < row)
+		next = d->all[next - 1].later;
+	return next && d->all[next - 1].row == row ? &d->all[next - 1] : NULL;
+}
 
 /*
  * The departure that ends a page's stay on a list at row `row`, or NULL. The rows that are asked

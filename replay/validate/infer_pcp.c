@@ -251,6 +251,8 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 	if (pcp->count == before)
 		take_freed_next(v, pcp);
 	if (pcp->count == before)
+		take_back_latest(v, pcp);
+	if (pcp->count == before)
 		take_likely_preempted(v, pcp);
 	return pcp->count < before;
 }

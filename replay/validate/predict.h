@@ -12,6 +12,7 @@
  *   predict_list_order.c  the zone that served a request
  *   infer_pcp.c           pages that left a PCP list without an event
  *   infer_preempted.c     pages that left a PCP list long before their events
+ *   infer_late_frees.c    pages that joined a PCP list after their events
  */
 #pragma once
 
@@ -69,6 +70,12 @@ void settle_interrupted(struct validate *v, const struct window_event *event);
 /* The drain that follows a free, or NULL. */
 struct window_event *following_drain(const struct validate *v, const struct window_event *event,
 				     const struct zone *zone);
+
+/* A freed page joins the PCP list of its CPU, before `event`. */
+void predict_late_free(struct validate *v, const struct window_event *free,
+		       struct window_event *event);
+/* Write the row for such a page. */
+void emit_late_free(struct validate *v, uint32_t frame, int order, uint16_t cpu);
 
 /* predict_contig_free.c */
 
@@ -251,3 +258,14 @@ void take_preempted_below(struct validate *v, uint32_t list, uint32_t page);
  * may have taken.
  */
 void take_likely_preempted(struct validate *v, struct pcp *pcp);
+
+/* infer_late_frees.c */
+
+/* Whether the page of a free joins its PCP list later, which join_late() then does. */
+bool joins_late(struct validate *v, const struct window_event *free, struct pcp *pcp);
+/*
+ * An entry, or the latest entry of a PCP, may have joined its list too early: nothing showed when.
+ * If so, take it off the list until its task's next event. take_back_entry(): returns whether.
+ */
+bool take_back_entry(struct validate *v, uint32_t entry);
+void take_back_latest(struct validate *v, const struct pcp *pcp);

@@ -116,6 +116,8 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			take_preempted(v, departure, left_before(v, victim));
 			continue;
 		}
+		if (take_back_entry(v, victim))
+			continue;
 		if (here != list && is_passed_over(m, here, victim) &&
 		    (!next || next->at - event->at >= SOON)) {
 			if (is_there_later(next) && is_taken_late(m, here, victim, next))
@@ -365,7 +367,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
 				uint64_t free_at)
 {
-	if (drain->at == free_at + 1)
+	if (drain->at <= free_at + 1)
 		return;
 	emit_block(v, INFERRED_KIND_PUT_OFF, drain->frame, drain->order, drain->migratetype,
 		   free_at);
@@ -410,7 +412,10 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 		due.most = pcp_overflow_most(v->m, pcp) - asked->before;
 	drained = compare_drain(v, first, pcp, &due);
 	if (drained.resumed) {
+		if (asked->late)
+			emit_late_free(v, asked->late - 1, asked->free.order, pcp->cpu);
 		*rest = *asked;
+		rest->late = 0;
 		rest->at = drained.resumed->at;
 		rest->pages = drained.rest;
 		rest->before = asked->before + drained.pages;
@@ -422,6 +427,8 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 	else if (!asked->resumed &&
 		 (drained.pages > drained.due || (drained.pages < drained.due && !drained.all)))
 		tune_overflow(v, pcp, &asked->free, &drained);
+	if (asked->late)
+		emit_late_free(v, asked->late - 1, asked->free.order, pcp->cpu);
 	pcp_committed(v->m, &v->m->zones[pcp->zone]);
 }
 

@@ -185,16 +185,82 @@ static void note_pushed(struct validate *v, const struct window_event *event)
 	*word = interrupts_holder(v, event) ? *word | bit : *word & ~bit;
 }
 
+/*
+ * The page of a free joins the list of its PCP before row `at`. Returns the drain that follows, of
+ * which `drain` may be the first event; `asked` describes it.
+ */
+static struct window_event *join_list(struct validate *v, const struct window_event *event,
+				      uint64_t at, struct window_event *drain,
+				      struct asked_drain *asked)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
+	uint8_t type = type_at(v, event);
+
+	note_pushed(v, event);
+	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
+	asked->free = (struct freed){at,         pcp->high,   pcp->free_count, pcp->free_factor,
+				     pcp->flags, event->order};
+	asked->pages = commit(v, event, zone, type, &asked->list);
+	if (drain && (is_drained_elsewhere(v, event, drain, pcp, asked->list) ||
+		      empties(v, drain, pcp, asked->pages)))
+		drain = NULL;
+	if ((asked->pages && drain) || (!zone->below_high && !zone->reclaim_active))
+		trust_high(v, pcp);
+	if (drain) {
+		asked->at = drain->at;
+		v->asked[event->cpu] = *asked;
+	} else if (asked->pages) {
+		predict_no_drain(v, event, pcp, &asked->free, asked->pages);
+	}
+	return drain;
+}
+
+void emit_late_free(struct validate *v, uint32_t frame, int order, uint16_t cpu)
+{
+	emit_inferred(v,
+		      (struct inferred){
+			      .kind = INFERRED_KIND_LATE_FREE,
+			      .cpu = cpu,
+			      .frame = frame,
+			      .order = (uint8_t)order,
+			      .migratetype = frame_block(v->m, frame)->migratetype,
+		      },
+		      NULL);
+}
+
+/* The drain that `event` begins, if a free of its task that comes right before it asked for it. */
+static struct window_event *own_drain(const struct validate *v, const struct window_event *free,
+				      struct window_event *event)
+{
+	return event->kind == EVENT_KIND_PCPU_DRAIN && !event->taken && event->pid == free->pid &&
+			       event->cpu == free->cpu && !event_depth(event) &&
+			       event->at != v->rests[event->cpu].at &&
+			       frame_zone(v->m, event->frame) == frame_zone(v->m, free->frame)
+		       ? event
+		       : NULL;
+}
+
+void predict_late_free(struct validate *v, const struct window_event *free,
+		       struct window_event *event)
+{
+	struct asked_drain asked = {.late = free->frame + 1};
+
+	v->m->now = (struct moment){event->ts, free->pid, free->cpu, free->flags};
+	zone_pcp(v->m, frame_zone(v->m, free->frame), free->cpu)->touched = true;
+	/* A row about the drain's size comes before the page's row. */
+	if (!join_list(v, free, event->at, own_drain(v, free, event), &asked))
+		emit_late_free(v, free->frame, free->order, free->cpu);
+}
+
 void predict_free(struct validate *v, struct window_event *event)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, event->frame);
 	const struct frame *f = &m->frames[event->frame];
 	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
-	struct window_event *drain;
-	struct freed freed;
-	int pages, list;
-	uint8_t type;
+	struct asked_drain asked = {0};
 
 	pcp_lock_release(v, event);
 	if (is_given_back(v, event)) {
@@ -229,23 +295,9 @@ void predict_free(struct validate *v, struct window_event *event)
 	case REMOTE_NONE:
 		break;
 	}
+	if (joins_late(v, event, pcp))
+		return;
 	if (event->kind == EVENT_KIND_FREE_BATCHED)
 		pcp_lock_in_batch(v, event, zone);
-	note_pushed(v, event);
-	type = type_at(v, event);
-	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
-	freed = (struct freed){event->at,        pcp->high,  pcp->free_count,
-			       pcp->free_factor, pcp->flags, event->order};
-	pages = commit(v, event, zone, type, &list);
-	drain = following_drain(v, event, zone);
-	if (drain &&
-	    (is_drained_elsewhere(v, event, drain, pcp, list) || empties(v, drain, pcp, pages)))
-		drain = NULL;
-	if ((pages && drain) || (!zone->below_high && !zone->reclaim_active))
-		trust_high(v, pcp);
-	if (drain)
-		v->asked[event->cpu] = (struct asked_drain){
-			.at = drain->at, .pages = pages, .list = list, .free = freed};
-	else if (pages)
-		predict_no_drain(v, event, pcp, &freed, pages);
+	join_list(v, event, event->at, following_drain(v, event, zone), &asked);
 }

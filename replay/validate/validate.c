@@ -68,6 +68,7 @@ void validate_free(struct validate *v)
 	free(v->holders);
 	free(v->remotes);
 	free(v->asked);
+	free(v->late_frees.all);
 	free(v->rests);
 	free(v->depths);
 	free(v->ran);
@@ -114,14 +115,16 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->remotes = calloc(cpus, sizeof(*v->remotes));
 	v->asked = calloc(cpus, sizeof(*v->asked));
 	v->rests = calloc(cpus, sizeof(*v->rests));
+	v->late_frees.all = calloc(MAX_LATE_FREES, sizeof(*v->late_frees.all));
+	v->late_frees.next = UINT64_MAX;
 	v->depths = calloc(cpus, sizeof(*v->depths));
 	v->ran = calloc(cpus, sizeof(*v->ran));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
 	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
-	if (!v->interrupting || !v->holders || !v->remotes || !v->asked || !v->rests ||
-	    !v->depths || !v->ran || !v->highs || !v->pushed || !v->pending_misses)
+	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
+	    !v->rests || !v->depths || !v->ran || !v->highs || !v->pushed || !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		v->pending_misses[i].next = &v->pending_misses[i + 1];
@@ -339,6 +342,8 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 		accuracy_advance(&v->accuracy, event->ts);
 	if (v->remotes[event->cpu].waits)
 		predict_waiting(v, event->cpu);
+	if (v->late_frees.next <= event->at)
+		join_late(v, event);
 	m->now = (struct moment){event->ts, event->pid, event->cpu, event->flags};
 	node_preference_see(&v->node_preference, m, event);
 	if (event->kind == EVENT_KIND_ALLOC)

@@ -7,6 +7,7 @@
  *   (predict.h)
  *   infer_pcp.c        pages that left a PCP list without an event
  *   infer_pcp_locks.c  the CPU that held the lock of a PCP
+ *   infer_late_frees.c freed pages that joined a PCP list later
  *   infer_compaction.c follows compaction
  *   findings.c         misses and pending misses, inferred rows, captures
  *   accuracy.c         the counts
@@ -58,12 +59,35 @@ struct freed {
 	uint8_t order;
 };
 
+/* A freed page that joins its PCP list only now, before row `row` of `event`. */
+struct late_free {
+	uint64_t row;
+	struct window_event free; /* its CPU is that of the list */
+};
+enum { MAX_LATE_FREES = 1 << 10 }; /* at a time; a further page joins at its event */
+
+/* A free whose page may join its list later, although nothing shows that it does. */
+struct doubtful_free {
+	struct window_event free;
+	uint64_t by; /* the row before which the page is on the list */
+};
+enum { DOUBTFUL_FREES = 64 }; /* the latest are known */
+
+struct late_frees {
+	struct late_free *all;
+	int nr;
+	uint64_t next; /* lowest of their rows; UINT64_MAX: none */
+	struct doubtful_free doubtful[DOUBTFUL_FREES];
+	unsigned nr_doubtful; /* so far */
+};
+
 /* A drain requested by a free, waiting for the zone's lock. */
 struct asked_drain {
 	uint64_t at; /* row of its first event, or 0 */
 	int pages, list;
-	bool resumed; /* the pieces after an interruption */
-	int before;   /* drained pages of the pieces before it */
+	bool resumed;  /* the pieces after an interruption */
+	int before;    /* drained pages of the pieces before it */
+	uint32_t late; /* the page of a free that joined late, + 1; 0: not late */
 	struct freed free;
 };
 
@@ -99,13 +123,14 @@ struct validate {
 	struct remote *remotes;         /* [cpu] */
 	struct asked_drain *asked;      /* [cpu] */
 	struct asked_drain *rests;      /* [cpu] pieces after an interruption of such a drain */
-	int *depths;                    /* [cpu] event_depth() of its last event */
-	uint64_t *ran;                  /* [cpu] row of its last event */
+	struct late_frees late_frees;
+	int *depths;   /* [cpu] event_depth() of its last event */
+	uint64_t *ran; /* [cpu] row of its last event */
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
 	bool preempt_recorded; /* the tape shows when preemption is off */
-	bool preempts;         /* the tape has shown a task that was preempted in an alloc */
+	bool preempts; /* the tape has shown a task that was preempted in an alloc or a free */
 	/*
 	 * [frame] low 32 bits of a row of `event`: the last free of the page onto a PCP or, for a
 	 * page that awaits its alloc, the event that took it. 0: none, or a later event of the page
@@ -219,6 +244,8 @@ void predict_alloc(struct validate *v, struct window_event *event);
 void predict_free(struct validate *v, struct window_event *event);
 /* A pcpu_drain without a prediction so far: a whole PCP is emptied. */
 void predict_drain(struct validate *v, struct window_event *first);
+/* Pages of late frees join their lists before an event. */
+void join_late(struct validate *v, struct window_event *event);
 /* A free that waited for another CPU's drain continues. */
 void predict_waiting(struct validate *v, int cpu);
 /* The vmstat worker of a CPU runs. */

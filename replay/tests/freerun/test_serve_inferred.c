@@ -166,6 +166,44 @@ static void an_undone_free_gives_no_page_back(void)
 	world_free(&w);
 }
 
+static void a_late_free_gives_its_page_to_the_pcp(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MM");
+	toy_pcp(&w.toy, 1, 8);
+	toy_add_free(&w.toy, 16, 0, 'M');
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 0);
+	inferred(&w, INFERRED_KIND_UNDONE_FREE, 16, 0);
+	world_free_page(&w, 16, 0);
+	check(!w.toy.pcp->count);
+	inferred(&w, INFERRED_KIND_LATE_FREE, 16, 0);
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16");
+	world_free(&w);
+}
+
+static void a_late_free_drains_the_recorded_pages(void)
+{
+	struct world w;
+
+	world_new_small(&w, "MMMM");
+	toy_pcp(&w.toy, 1, 100);
+	for (uint32_t pfn = 0; pfn < 8; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	toy_add_free(&w.toy, 16, 0, 'M');
+	inferred(&w, INFERRED_KIND_ISOLATED, 16, 0);
+	serve_inferred(&w.serve, &(struct inferred){.at = w.serve.at,
+						    .kind = INFERRED_KIND_TUNED,
+						    .fields = FIELD_PAGES,
+						    .pages = 2});
+	inferred(&w, INFERRED_KIND_LATE_FREE, 16, 0);
+	check(w.toy.pcp->count == 3);
+	/* The number is of that free alone. */
+	world_free_page(&w, 32, 0);
+	check(w.toy.pcp->count == 4);
+	world_free(&w);
+}
+
 static void alloc_(struct world *w, uint32_t pfn, int order)
 {
 	serve_request(&w->serve, &(struct waiting){
@@ -519,6 +557,8 @@ int main(void)
 	test(isolated_pages_are_of_another_type_only_if_their_own_has_none);
 	test(isolated_pages_are_movable_until_they_are_freed);
 	test(an_undone_free_gives_no_page_back);
+	test(a_late_free_gives_its_page_to_the_pcp);
+	test(a_late_free_drains_the_recorded_pages);
 	test(a_captured_block_waits_for_its_alloc);
 	test(a_block_that_is_not_free_in_the_model_is_not_captured);
 	test(a_list_is_cut_behind_what_was_put_there_later);

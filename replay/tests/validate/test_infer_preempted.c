@@ -8,58 +8,14 @@
 
 #include <stdlib.h>
 
-enum { MOST = 8 };
-
 static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 
-/* An event of a task. */
-#define BY(t, c, event, ...) PAGE(c, event, __VA_ARGS__, .migratetype = MOVABLE, .task = t)
-
-struct found {
-	size_t nr;
-	struct {
-		int kind, cpu;
-		uint64_t at, pfn, event_row;
-	} rows[MOST];
-};
-
-/* The rows of the table inferred, at most MOST of them. */
-static struct found inferred_rows(struct validate *v)
-{
-	struct found found = {0};
-	struct batch *batch;
-
-	while ((batch = validate_read(v))) {
-		const struct inferred_columns *c = (const struct inferred_columns *)batch->slots;
-
-		if (batch->table != &inferred_table)
-			continue;
-		for (size_t i = 0; i < batch->nr; i++, found.nr++) {
-			if (found.nr == MOST)
-				continue;
-			found.rows[found.nr].kind = c->kind[i];
-			found.rows[found.nr].cpu = c->cpu[i];
-			found.rows[found.nr].at = c->at[i];
-			found.rows[found.nr].pfn = c->pfn[i];
-			found.rows[found.nr].event_row = c->event_row[i];
-		}
-	}
-	return found;
-}
-
-static bool is_early(const struct found *found, size_t i, uint64_t pfn, uint64_t at,
+static bool is_early(const struct found_rows *found, size_t i, uint64_t pfn, uint64_t at,
 		     uint64_t event_row)
 {
 	return i < found->nr && found->rows[i].kind == INFERRED_KIND_EARLY_ALLOC &&
 	       found->rows[i].cpu == 0 && found->rows[i].pfn == pfn && found->rows[i].at == at &&
 	       found->rows[i].event_row == event_row;
-}
-
-static bool all_exact(const struct validate *v, enum decision decision, uint64_t nr)
-{
-	struct accuracy_count count = decision_count(v, decision);
-
-	return count.nr == nr && count.exact == nr && !count.unknown;
 }
 
 static void an_alloc_without_preemption_stays_at_its_event(void)
@@ -85,7 +41,7 @@ static void the_event_may_come_any_number_of_events_later(void)
 	for (size_t n = 0; n < COUNT(between); n++) {
 		size_t nr = between[n] + 7;
 		struct row *events = calloc(nr, sizeof(*events));
-		struct found found;
+		struct found_rows found;
 		struct validate *v;
 
 		events[0] = (struct row)BY(1, 0, FREE, .pfn = 512);
@@ -131,7 +87,7 @@ static void the_task_may_continue_on_another_cpu(void)
 		BY(2, 0, ALLOC, .pfn = 512),
 	};
 	struct validate *v = VALIDATED(chunks, events);
-	struct found found = inferred_rows(v);
+	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3));
 	check(found.nr == 1 && is_early(&found, 0, 514, 2, 4));
@@ -157,7 +113,7 @@ static void an_interrupt_may_take_pages_of_the_list_meanwhile(void)
 		BY(1, 0, ALLOC, .pfn = 514),
 	};
 	struct validate *v = VALIDATED(chunks, events);
-	struct found found = inferred_rows(v);
+	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3));
 	check(found.nr == 1 && is_early(&found, 0, 514, 4, 6));
@@ -183,7 +139,7 @@ static void two_tasks_may_be_preempted_in_one_list(void)
 		BY(2, 0, ALLOC, .pfn = 514),
 	};
 	struct validate *v = VALIDATED(chunks, in_turn);
-	struct found found = inferred_rows(v);
+	struct found_rows found = inferred_rows(v);
 
 	/* Both might leave after 518 has left. Only the alloc of 512 shows that they are gone. */
 	check(all_exact(v, DECISION_ALLOC, 4));
@@ -209,7 +165,7 @@ static void a_page_above_that_may_leave_first_proves_nothing(void)
 		BY(3, 0, ALLOC, .pfn = 514),
 	};
 	struct validate *v = VALIDATED(chunks, events);
-	struct found found = inferred_rows(v);
+	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 2));
 	check(found.nr == 1 && is_early(&found, 0, 514, 3, 4));
@@ -240,7 +196,7 @@ static void a_drain_does_not_find_the_page(void)
 		BY(1, 0, ALLOC, .pfn = 512),
 	};
 	struct validate *v = VALIDATED(chunks, events);
-	struct found found = inferred_rows(v);
+	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 1));
 	check(all_exact(v, DECISION_DRAIN, 7));
@@ -254,7 +210,7 @@ static void a_refill_may_end_in_a_preemption(void)
 	/* Task 1 takes 2048, the first page of its refill. */
 	enum { BETWEEN = 200 };
 	struct row events[BETWEEN + 5];
-	struct found found;
+	struct found_rows found;
 	struct validate *v;
 
 	for (size_t i = 0; i < 4; i++)
