@@ -191,6 +191,21 @@ static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
 	       f->state == FRAME_PCP && &m->pcps[f->list] != c->pcp;
 }
 
+/*
+ * Whether the predicted pages are drained, and the task next drains the page with which a drain of
+ * the whole PCP begins: it begins one.
+ */
+static bool is_of_next_drain(const struct comparison *c, const struct drained *found,
+			     const struct model *m, const struct window_event *s, uint32_t victim)
+{
+	struct pcp_drain whole;
+
+	if (c->due->whole_pcp || !c->drained || found->due != c->drained || victim == s->frame)
+		return false;
+	pcp_drain_begin(&whole, m, c->pcp, INT_MAX, 0);
+	return pcp_drain_next(&whole, m) == s->frame;
+}
+
 /* The model drains another page than the recorded one, or none: NO_FRAME. */
 static void drain_missed(struct validate *v, struct comparison *c, const struct window_event *s,
 			 uint32_t victim)
@@ -350,8 +365,10 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 					       ? INT_MAX
 					       : c.pieces.begin + c.pieces.size - c.drained;
 		victim = pcp_drain_next(&c.model, v->m);
-		if (is_of_next_cpu(&c, v->m, s))
+		if (is_of_next_cpu(&c, v->m, s) || is_of_next_drain(&c, &found, v->m, s, victim)) {
+			c.model.left = found.due ? 0 : c.model.left;
 			break;
+		}
 		compare_page(v, &c, s, victim);
 		count_page(&c, &found, s->order);
 		s->taken = true;

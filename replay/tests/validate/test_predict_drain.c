@@ -306,6 +306,42 @@ static void the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_agai
 	validate_free(v);
 }
 
+static void a_drain_of_the_whole_pcp_may_follow_an_overflow(void)
+{
+	static const struct chunk chunks[] = {{768, 7, MOVABLE}};
+	static const struct row events[] = {
+		/* The pageblock of page 512 becomes UNMOVABLE. */
+		ZONE_LOCKED(0, 768, 4, UNMOVABLE),
+		EXTFRAG(0, 768, 4, 7, UNMOVABLE, MOVABLE),
+		ALLOC(0, 768, 4, UNMOVABLE),
+		FREE(0, 512, 0),
+		FREE(0, 1030, 0),
+		FREE(0, 1032, 0),
+		FREE(0, 1034, 0),
+		FREE(0, 1036, 0),
+		FREE(0, 1038, 0),
+		FREE(0, 1040, 0),
+		ALLOC(0, 1040, 0, MOVABLE),
+		FREE(0, 1042, 0),
+		FREE(0, 1044, 0),
+		/* 7 pages freed in a row, halved by the alloc, and 2 more. */
+		DRAIN(0, 1030, 0, MOVABLE),
+		DRAIN(0, 1032, 0, MOVABLE),
+		DRAIN(0, 1034, 0, MOVABLE),
+		DRAIN(0, 1036, 0, MOVABLE),
+		DRAIN(0, 1038, 0, MOVABLE),
+		/* The same task drains the PCP, from the first list on. */
+		DRAIN(0, 512, 0, UNMOVABLE),
+		DRAIN(0, 1042, 0, MOVABLE),
+		DRAIN(0, 1044, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(all_exact(v, DECISION_DRAIN, 8));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again);
@@ -319,5 +355,6 @@ int main(void)
 	test(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu);
 	test(a_list_that_a_drain_of_all_lists_passes_over_was_empty);
 	test(several_pages_of_a_list_that_a_drain_passes_over_are_still_there);
+	test(a_drain_of_the_whole_pcp_may_follow_an_overflow);
 	return check_done();
 }
