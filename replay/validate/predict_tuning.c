@@ -123,7 +123,10 @@ static struct inferred change(const struct validate *v, const struct freed *free
 		row.fields |= FIELD_HIGH;
 	}
 	if (changes & OTHER_BURST && tuning == PCP_AUTO) {
-		guess->free_count = max_int(drained->most - (1 << free->order), 0);
+		/* A drain of a batch shows only that the count was not above it. */
+		guess->free_count = drained->most > guess->batch
+					    ? max_int(drained->most - (1 << free->order), 0)
+					    : 0;
 		row.free_count = guess->free_count;
 		row.fields |= FIELD_FREE_COUNT;
 	}

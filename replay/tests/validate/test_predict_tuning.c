@@ -27,6 +27,25 @@ static void a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end(v
 	validate_free(v);
 }
 
+static void a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row(void)
+{
+	enum { FREES = 16, BATCH = 4 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	struct row events[FREES + BATCH];
+	struct validate *v;
+
+	for (int i = 0; i < FREES; i++)
+		events[i] = (struct row)FREE(0, 512 + 2 * (uint64_t)i, 0);
+	for (int i = 0; i < BATCH; i++)
+		events[FREES + i] = (struct row)DRAIN(0, 512 + 2 * (uint64_t)i, 0, MOVABLE);
+	v = VALIDATED(chunks, events, .pcp_batch = BATCH, .pcp_high = FREES);
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 0);
+	/* Any count up to a batch explains it; the next frees would show a larger one. */
+	check(validate_model(v)->pcps[0].free_count == 1);
+	validate_free(v);
+}
+
 static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
 {
 	enum { FREES = 38 };
@@ -116,6 +135,7 @@ static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
 int main(void)
 {
 	test(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end);
+	test(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row);
 	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
 	test(a_drain_as_large_as_that_of_a_tick_shows_a_tick);
 	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
