@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Freed pages that joined their PCP lists after the events of other tasks, because the kernel
- * preempted their own tasks in between: see tape/preempted_frees.h. What later leaves the list, and
+ * Freed pages that joined their PCP lists after other events, because the kernel preempted their
+ * tasks in between (tape/preempted_frees.h), or an interrupt came. What later leaves the list, and
  * from which end, shows when the page joined it.
  */
 #include "predict.h"
@@ -16,7 +16,7 @@ struct leaving {
 	int kind;          /* EVENT_KIND_ALLOC, EVENT_KIND_PCPU_DRAIN, or NOT_SHOWN */
 	uint16_t cpu;
 };
-enum { NOT_SHOWN = -1 };
+enum { NOT_SHOWN = -1 }; /* before the event: its next one is a free, or of a larger block */
 
 static struct leaving leaving_of(const struct validate *v, const struct window_event *after,
 				 const struct window_event *free)
@@ -28,7 +28,7 @@ static struct leaving leaving_of(const struct validate *v, const struct window_e
 		return (struct leaving){UINT64_MAX, UINT64_MAX, EVENT_KIND_PCPU_DRAIN, 0};
 	if (event->order != free->order ||
 	    (event->kind != EVENT_KIND_ALLOC && event->kind != EVENT_KIND_PCPU_DRAIN))
-		return (struct leaving){.kind = NOT_SHOWN};
+		return (struct leaving){event->at, event->at, NOT_SHOWN, 0};
 	d = departure_at(&v->next_events.departures, event->frame, event->at);
 	return (struct leaving){d ? d->since : event->at, event->at, event->kind, event->cpu};
 }
