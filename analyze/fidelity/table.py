@@ -32,8 +32,8 @@ Written {date} on Linux {release}; the machine also ran other work.
 A free run also gets the activity that later events prove, although no event recorded it. These
 are the rows of the table `inferred`, from a first pass of `validate` (`pagetape validate -o`):
 
-- pages taken or freed without an event, before their event, or past a per-CPU list whose lock
-  was taken;
+- pages taken or freed without an event, before their event, long after it, or past a per-CPU
+  list whose lock was taken;
 - blocks that compaction isolated, gave back or captured;
 - lists that compaction or page reporting rotated, or whose order changed for an unknown reason;
 - pageblocks that changed their type, as shown by the list of a later page;
