@@ -441,3 +441,19 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		report_zone_locked(m, frame, rq->order, asked_type(m, rq, frame));
 	return frame;
 }
+
+bool could_take(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order <= m->max_order; order++) {
+		const uint32_t *nr = zone->nr_free[order];
+
+		if (nr[rq->migratetype])
+			return true;
+		if (rq->flags & ALLOC_NOFRAGMENT && order < m->pageblock_order)
+			continue;
+		if (nr[MIGRATETYPE_UNMOVABLE] || nr[MIGRATETYPE_MOVABLE] ||
+		    nr[MIGRATETYPE_RECLAIMABLE])
+			return true;
+	}
+	return false;
+}

@@ -26,6 +26,12 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		      enum rmqueue_mode *mode);
 
 /*
+ * Whether the zone's free lists have a page for the request, with ALLOC_NOFRAGMENT only without
+ * mixing: of its type, or a whole pageblock.
+ */
+bool could_take(const struct model *m, const struct zone *zone, const struct request *rq);
+
+/*
  * On kernels that move a chunk before they split it (4.20 to 6.8): the chunk that rmqueue_core
  * would move to the lists of rq->migratetype. NO_FRAME if these have a block, or if nothing may be
  * moved.

@@ -30,23 +30,6 @@ static void take_direct(struct validate *v, struct zone *zone, struct request *r
 	consume(pick);
 }
 
-/* Pages the zone could still give to a refill. */
-static bool has_more(const struct model *m, const struct zone *zone, const struct request *rq)
-{
-	for (int order = rq->order; order <= m->max_order; order++) {
-		const uint32_t *nr = zone->nr_free[order];
-
-		if (nr[rq->migratetype])
-			return true;
-		if (rq->flags & ALLOC_NOFRAGMENT && order < m->pageblock_order)
-			continue;
-		if (nr[MIGRATETYPE_UNMOVABLE] || nr[MIGRATETYPE_MOVABLE] ||
-		    nr[MIGRATETYPE_RECLAIMABLE])
-			return true;
-	}
-	return false;
-}
-
 bool is_size_unknown(const struct validate *v, const struct zone *zone)
 {
 	return v->guesses && zone->pcp_unseen;
@@ -191,7 +174,7 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 	bool exact;
 
 	take_refill(v, burst, pcp, rq, size);
-	exact = size == want || (size < want && !has_more(v->m, burst->zone, rq));
+	exact = size == want || (size < want && !could_take(v->m, burst->zone, rq));
 	count_size(v, burst->first.last, burst->zone,
 		   &(struct size_check){DECISION_REFILL_SIZE, want, size, exact});
 	if (!exact) {
@@ -313,7 +296,7 @@ void predict_refill(struct validate *v, struct window_event *first)
 	entry = m->frames[list].next;
 	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
 	    (entry != list || pcp_lock_taken(v, first, burst.zone) ||
-	     pcp_lock_remote_ended(v, first, burst.zone) || has_more(m, burst.zone, &rq))) {
+	     pcp_lock_remote_ended(v, first, burst.zone) || could_take(m, burst.zone, &rq))) {
 		accuracy_repair(&v->accuracy, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC,
 				1ull << rq.order);
 		take_direct(v, burst.zone, &rq, &burst.first, alloc);

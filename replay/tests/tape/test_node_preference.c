@@ -18,7 +18,7 @@ struct world {
 	struct node_preference node_preference;
 };
 
-static void world_new(struct world *w, int nr_nodes)
+static void world_new_under(struct world *w, const char *kernel, const char *policy, int nr_nodes)
 {
 	static const uint16_t cpu_nodes[] = {0, 1}, one_node[] = {0, 0};
 	static const uint8_t distances[] = {10, 20, 20, 10};
@@ -40,10 +40,15 @@ static void world_new(struct world *w, int nr_nodes)
 					      .present = ZONE_PAGES,
 					      .managed = ZONE_PAGES,
 					      .wmark = {4, 8, 16}};
-	toy_new_machine(&w->t, "6.18", &machine, zones, nr_nodes);
+	toy_new_machine_under(&w->t, kernel, policy, &machine, zones, nr_nodes);
 	for (uint32_t pfn = 0; pfn < (uint32_t)nr_nodes * ZONE_PAGES; pfn += 32)
 		toy_add_free(&w->t, pfn, 4, 'M');
 	must(node_preference_new(&w->node_preference, w->t.m, NULL), NULL);
+}
+
+static void world_new(struct world *w, int nr_nodes)
+{
+	world_new_under(w, "6.18", NULL, nr_nodes);
 }
 
 static void world_free(struct world *w)
@@ -163,6 +168,28 @@ static void a_request_that_left_a_node_above_its_watermark_asked_another_first(v
 	world_free(&w);
 }
 
+/* With vm.defrag_mode a request leaves a node rather than mix migratetypes there. */
+static void a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types(void)
+{
+	struct window_event event = {.kind = EVENT_KIND_ALLOC};
+	struct world w;
+
+	for (int defrag_mode = 0; defrag_mode < 2; defrag_mode++) {
+		world_new_under(&w, "7.3", defrag_mode ? "mainline:defrag_mode=1" : NULL, 2);
+		event.migratetype = MIGRATETYPE_UNMOVABLE;
+		event.frame = w.t.m->zones[1].start + 20;
+		check(node_preference_node(w.t.m, &event) == 1); /* a whole pageblock is free */
+		for (uint32_t pfn = 0; pfn < ZONE_PAGES; pfn += 32) {
+			free_list_del(w.t.m, w.t.zone, pfn);
+			free_list_add(w.t.m, w.t.zone, pfn, 3, MIGRATETYPE_MOVABLE, true);
+		}
+		check(node_preference_node(w.t.m, &event) == !defrag_mode);
+		event.migratetype = MIGRATETYPE_MOVABLE;
+		check(node_preference_node(w.t.m, &event) == 1);
+		world_free(&w);
+	}
+}
+
 static void one_node_leaves_no_choice(void)
 {
 	struct world w;
@@ -202,6 +229,7 @@ int main(void)
 	test(a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node);
 	test(requests_that_go_elsewhere_for_other_reasons_are_not_counted);
 	test(a_request_that_left_a_node_above_its_watermark_asked_another_first);
+	test(a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types);
 	test(one_node_leaves_no_choice);
 	test(a_run_loads_the_threads_whose_requests_land_by_policy);
 	return check_done();
