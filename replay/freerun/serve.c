@@ -156,9 +156,9 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 	uint32_t head;
 
 	rq->makes_room = rq->order && s->compacts_for_record;
-	rq->whole_first = s->compacts_for_record && m->kernel->defrag_promotes &&
-			  rq->gfp_flags & GFP_DIRECT_RECLAIM &&
-			  rq->migratetype != MIGRATETYPE_MOVABLE;
+	rq->whole_first =
+		s->compacts_for_record && m->kernel->defrag_promotes == DEFRAG_PROMOTES_RECLAIM &&
+		rq->gfp_flags & GFP_DIRECT_RECLAIM && rq->migratetype != MIGRATETYPE_MOVABLE;
 	head = zone_alloc(m, rq);
 	if (head == NO_FRAME && rq->whole_first) {
 		compact_block_for_record(s, e, rq);

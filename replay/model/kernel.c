@@ -94,11 +94,12 @@
 
 #define KERNEL_7_2                                                                                 \
 	KERNEL_7_1, .coalesced_frees = true, .compact_gap_max = 32,                                \
-		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS
+		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS,                                      \
+		.defrag_promotes = DEFRAG_PROMOTES_COMPACTION
 
 #define KERNEL_7_3                                                                                 \
 	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true,  \
-		.defrag_promotes = true
+		.defrag_promotes = DEFRAG_PROMOTES_RECLAIM
 
 /* Oldest first. */
 #define FOR_EACH_ROW(X)                                                                            \

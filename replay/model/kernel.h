@@ -130,6 +130,11 @@
 	X(KSWAPD_HOPELESS_BALANCED, "a balanced node")                                             \
 	X(KSWAPD_HOPELESS_BOOSTLESS, "a balanced node; passes for a boost do not count")
 
+#define DEFRAG_PROMOTES(X)                                                                         \
+	X(DEFRAG_PROMOTES_NEVER, "never")                                                          \
+	X(DEFRAG_PROMOTES_COMPACTION, "compaction")                                                \
+	X(DEFRAG_PROMOTES_RECLAIM, "reclaim and compaction")
+
 #define YES_NO(X) X(false, "no") X(true, "yes")
 
 #define CONSTANT(constant, word) constant,
@@ -155,6 +160,7 @@ ENUMERATE(proactive, PROACTIVES)
 ENUMERATE(unboosted_right, UNBOOSTED_RIGHTS)
 ENUMERATE(highatomic_reserve, HIGHATOMIC_RESERVES)
 ENUMERATE(kswapd_hopeless, KSWAPD_HOPELESS)
+ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 #undef ENUMERATE
 #undef CONSTANT
 
@@ -214,8 +220,8 @@ ENUMERATE(kswapd_hopeless, KSWAPD_HOPELESS)
 	X(skip_awake_nodes, YES_NO, "A first scan passes over nodes whose kswapd is awake.")       \
 	X(noretry_reclaims, YES_NO,                                                                \
 	  "Costly NORETRY requests reclaim once, unless bound to a node.")                         \
-	X(defrag_promotes, YES_NO,                                                                 \
-	  "With defrag_mode, small requests that cannot move compact whole pageblocks.")           \
+	X(defrag_promotes, DEFRAG_PROMOTES,                                                        \
+	  "With defrag_mode, this goes for whole pageblocks if a small request cannot move.")      \
 	X(compact_gap_max, NUMBER, "Most pages of the gap that compaction needs; 0 is no limit.")  \
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \

@@ -126,6 +126,18 @@ static struct compactor *compactor_get(struct recorded_compactions *c, int32_t p
 	return task;
 }
 
+/*
+ * The order of the chunk that ends a run (__alloc_pages_direct_compact). With defrag_mode a small
+ * request that cannot move compacts a whole pageblock, and takes a chunk of its own order (7.2).
+ */
+static int capture_order(const struct model *m, const struct compactor *task)
+{
+	if (m->kernel->defrag_promotes != DEFRAG_PROMOTES_NEVER &&
+	    task->order == m->pageblock_order && task->migratetype != MIGRATETYPE_MOVABLE)
+		return CAPTURE_ORDER_OPEN;
+	return task->order;
+}
+
 /* compact_zone: a new run. */
 static void begin(struct recorded_compactions *c, const struct model *m, struct compactor *task,
 		  const struct recorded_compaction_row *row)
@@ -146,7 +158,7 @@ static void begin(struct recorded_compactions *c, const struct model *m, struct 
 	task->fail = 0;
 	task->capture = (struct capture){
 		.zone = task->zone,
-		.order = task->order,
+		.order = capture_order(m, task),
 		.migratetype = task->migratetype,
 		.frame = NO_FRAME,
 	};

@@ -27,6 +27,12 @@ struct recorded_compaction_row {
 	bool sync;
 };
 
+/* The order of what a task may capture, if not that of a request. */
+enum {
+	CAPTURE_NOTHING = -1,
+	CAPTURE_ORDER_OPEN = -2, /* of a request that may be smaller than what is compacted */
+};
+
 /* A task that compacts a zone, followed by its events. */
 struct compactor {
 	int32_t pid;

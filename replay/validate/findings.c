@@ -206,23 +206,49 @@ void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t 
 	emit_inferred(v, (struct inferred){.at = at, .kind = INFERRED_KIND_DIRECT_ALLOC}, alloc);
 }
 
-struct capture *capture_of(struct validate *v, const struct window_event *event)
+/* The order of the request that a task waits for, or CAPTURE_NOTHING if its alloc is far away. */
+static int awaited_order(const struct validate *v, int32_t pid)
+{
+	for (uint64_t number = v->window.done; number < v->window.arrived; number++) {
+		const struct window_event *event = window_at(&v->window, number);
+
+		if (event->kind == EVENT_KIND_ALLOC && event->pid == pid && !event_depth(event))
+			return event->order;
+	}
+	return CAPTURE_NOTHING;
+}
+
+/* The task of an event, if it compacts for a request of its own, or NULL. */
+static struct compactor *compacts_directly(struct validate *v, const struct window_event *event)
 {
 	struct compactor *task;
 
 	if (!v->run.load.recorded_compactions.nr_running)
 		return NULL;
 	task = compactor_of(&v->run.load.recorded_compactions, event->pid);
-	return task && task->running && task->direct ? &task->capture : NULL;
+	if (!task || !task->running || !task->direct)
+		return NULL;
+	if (task->capture.order == CAPTURE_ORDER_OPEN)
+		task->capture.order = awaited_order(v, task->pid);
+	return task;
+}
+
+struct capture *capture_of(struct validate *v, const struct window_event *event)
+{
+	struct compactor *task = compacts_directly(v, event);
+
+	return task ? &task->capture : NULL;
 }
 
 bool is_captured(struct validate *v, const struct window_event *extfrag)
 {
-	struct compactor *task = compactor_of(&v->run.load.recorded_compactions, extfrag->pid);
+	const struct compactor *task;
 
-	return v->m->kernel->capture == CAPTURE_TRACED &&
-	       extfrag->kind == EVENT_KIND_ALLOC_EXTFRAG && task && task->running && task->direct &&
-	       task->order == extfrag->order && extfrag->fallback_order == extfrag->order;
+	if (v->m->kernel->capture != CAPTURE_TRACED || extfrag->kind != EVENT_KIND_ALLOC_EXTFRAG ||
+	    extfrag->fallback_order != extfrag->order)
+		return false;
+	task = compacts_directly(v, extfrag);
+	return task && task->capture.order == extfrag->order;
 }
 
 static void count_capture(struct validate *v, const struct window_event *extfrag, uint32_t frame)

@@ -62,17 +62,18 @@ static void follow(struct run *run, const struct recorded_compaction_row *row)
 }
 
 /* A direct request of `order` compacts 128 pages; the two scanners are at the ends. */
-static void begin(struct run *run, int pageblock_order, const char *blocks, int order)
+static void begin_on(struct run *run, const char *kernel, uint32_t gfp_flags, int pageblock_order,
+		     const char *blocks, int order)
 {
 	struct error err;
 
 	*run = (struct run){0};
-	toy_new(&run->toy, "6.18", (struct toy_geometry){pageblock_order, 7, blocks, 0});
+	toy_new(&run->toy, kernel, (struct toy_geometry){pageblock_order, 7, blocks, 0});
 	if (recorded_compactions_new(&run->c, run->toy.m, &err))
 		exit(1);
 	follow(run, &(struct recorded_compaction_row){
 			    .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
-			    .gfp_flags = GFP_MOVABLE,
+			    .gfp_flags = gfp_flags,
 			    .order = (int8_t)order,
 			    .priority = 2,
 		    });
@@ -81,6 +82,11 @@ static void begin(struct run *run, int pageblock_order, const char *blocks, int 
 			    .end_pfn = PAGES,
 			    .free_pfn = PAGES - (1u << pageblock_order),
 		    });
+}
+
+static void begin(struct run *run, int pageblock_order, const char *blocks, int order)
+{
+	begin_on(run, "6.18", GFP_MOVABLE, pageblock_order, blocks, order);
 }
 
 static void end(struct run *run)
@@ -230,6 +236,33 @@ static void a_freed_block_of_the_wanted_order_is_captured(void)
 	end(&run);
 }
 
+/* With defrag_mode an UNMOVABLE request of any order compacts a whole pageblock (7.2). */
+static void the_order_of_a_promoted_request_is_open(void)
+{
+	static const struct {
+		const char *kernel;
+		int order, expected;
+		uint32_t gfp_flags;
+	} cases[] = {
+		{"7.1", 4, 4, 0},
+		{"7.2", 4, CAPTURE_ORDER_OPEN, 0},
+		{"7.3", 4, CAPTURE_ORDER_OPEN, 0},
+		{"7.2", 5, 5, 0},
+		{"7.2", 4, 4, GFP_MOVABLE},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct run run;
+
+		begin_on(&run, cases[i].kernel, cases[i].gfp_flags, 4, "MMMMMMMM", cases[i].order);
+		run.toy.capture = &compactor_of(&run.c, PID)->capture;
+		check(run.toy.capture->order == cases[i].expected);
+		toy_free_one(&run.toy, 64, 4, 'M');
+		check((run.toy.capture->frame == 64) == (cases[i].expected == 4));
+		end(&run);
+	}
+}
+
 int main(void)
 {
 	test(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list);
@@ -240,5 +273,6 @@ int main(void)
 	test(a_thorough_scan_takes_every_free_page_of_its_range);
 	test(blocks_that_a_search_for_sources_looked_at_go_to_the_tail);
 	test(a_freed_block_of_the_wanted_order_is_captured);
+	test(the_order_of_a_promoted_request_is_open);
 	return check_done();
 }
