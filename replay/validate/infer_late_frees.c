@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Freed pages that joined their PCP lists after other events, because the kernel preempted their
- * tasks in between (tape/preempted_frees.h), or an interrupt came. What later leaves the list, and
- * from which end, shows when the page joined it.
+ * Freed pages that joined their lists after other events, because the kernel preempted their tasks
+ * in between (tape/preempted_frees.h), or an interrupt came. What later leaves a PCP list, and from
+ * which end, shows when the page joined it; a chunk that is passed over, that it was not yet free.
  */
 #include "predict.h"
 
@@ -299,15 +299,21 @@ bool joins_late(struct validate *v, const struct window_event *free, struct pcp 
 	return row;
 }
 
-/* Remove the first page that joins its list before row `at`; false: there is none. */
-static bool take_due(struct late_frees *late, uint64_t at, struct window_event *free)
+/* Whether a page is one of a free's. */
+static bool is_freed_by(const struct window_event *free, uint32_t frame)
+{
+	return frame - free->frame < 1u << free->order;
+}
+
+/* Remove the first free before row `at`, or of the page `of`; false: there is none. */
+static bool take_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free)
 {
 	bool found = false;
 	int left = 0;
 
 	late->next = UINT64_MAX;
 	for (int i = 0; i < late->nr; i++) {
-		if (!found && late->all[i].row <= at) {
+		if (!found && (late->all[i].row <= at || is_freed_by(&late->all[i].free, of))) {
 			*free = late->all[i].free;
 			found = true;
 			continue;
@@ -320,16 +326,30 @@ static bool take_due(struct late_frees *late, uint64_t at, struct window_event *
 	return found;
 }
 
+/* A late free takes effect before an event, unless another event has named its page since. */
+static void join(struct validate *v, const struct window_event *free, struct window_event *event)
+{
+	const struct frame *f = &v->m->frames[free->frame];
+
+	if (f->state == FRAME_USED && f->order == free->order)
+		predict_late_free(v, free, event);
+}
+
 void join_late(struct validate *v, struct window_event *event)
 {
 	struct window_event free;
 
-	while (take_due(&v->late_frees, event->at, &free)) {
-		const struct frame *f = &v->m->frames[free.frame];
+	while (take_due(&v->late_frees, event->at, NO_FRAME, &free))
+		join(v, &free, event);
+}
 
-		if (f->state == FRAME_USED && f->order == free.order)
-			predict_late_free(v, &free, event);
-	}
+void join_before(struct validate *v, uint32_t frame, struct window_event *event)
+{
+	struct window_event free;
+
+	if (v->late_frees.nr && place_of(v->m, frame) == PLACE_USED &&
+	    take_due(&v->late_frees, 0, frame, &free))
+		join(v, &free, event);
 }
 
 /* Whether such a page may still join its list after the current event. */
@@ -381,4 +401,36 @@ void take_back_latest(struct validate *v, const struct pcp *pcp)
 		take_back(v, d);
 		return;
 	}
+}
+
+void note_direct_free(struct validate *v, const struct window_event *free)
+{
+	uint64_t by = preempted_free_resumed(&v->next_events.departures.frees, free->at);
+	struct late_frees *late = &v->late_frees;
+
+	if (by && free->kind == EVENT_KIND_FREE)
+		late->direct[late->nr_direct++ % DOUBTFUL_DIRECT] =
+			(struct doubtful_free){*free, by};
+}
+
+struct doubtful_free *doubtful_direct(struct validate *v, uint32_t chunk, int order)
+{
+	uint64_t now = window_at(&v->window, v->window.done)->at;
+
+	if (v->late_frees.nr == MAX_LATE_FREES)
+		return NULL;
+	for (int i = 0; i < DOUBTFUL_DIRECT; i++) {
+		struct doubtful_free *d = &v->late_frees.direct[i];
+
+		if (d->by > now && d->free.frame - chunk < 1u << order)
+			return d;
+	}
+	return NULL;
+}
+
+void take_back_direct(struct validate *v, struct doubtful_free *d)
+{
+	force_used(v->m, d->free.frame, d->free.order);
+	wait_for(v, &d->free, d->by, d->free.cpu);
+	d->by = 0;
 }

@@ -269,3 +269,11 @@ bool joins_late(struct validate *v, const struct window_event *free, struct pcp 
  */
 bool take_back_entry(struct validate *v, uint32_t entry);
 void take_back_latest(struct validate *v, const struct pcp *pcp);
+/* A free past the PCP has put its page onto the free lists, perhaps too early. */
+void note_direct_free(struct validate *v, const struct window_event *free);
+/* Such a free of pages among the 2^order at `chunk`, or NULL. */
+struct doubtful_free *doubtful_direct(struct validate *v, uint32_t chunk, int order);
+/* Take its pages off the free lists until its task's next event. */
+void take_back_direct(struct validate *v, struct doubtful_free *d);
+/* A page leaves the free lists: if a late free has still to put it there, that free was before. */
+void join_before(struct validate *v, uint32_t frame, struct window_event *event);

@@ -380,6 +380,30 @@ static bool moves_other_block(const struct validate *v, const struct zone *zone,
 	return *chunk != NO_FRAME && frame_block(v->m, *chunk) != frame_block(v->m, pick->frame);
 }
 
+/*
+ * Whether the model took `frame` from a chunk that a preempted free had not yet put onto its list.
+ * If so, it is off the list again.
+ */
+static bool is_too_early(struct validate *v, const struct pick *pick, uint32_t frame)
+{
+	const struct model *m = v->m;
+	const struct frame *rest = &m->frames[frame ^ (1u << pick->order)];
+	int order = pick->order;
+	struct doubtful_free *free;
+
+	if (frame == NO_FRAME || !v->late_frees.nr_direct || place_of(m, pick->frame) != PLACE_FREE)
+		return false;
+	/* The rest of the chunk, as the split left it. */
+	while (order < m->max_order && rest->state == FRAME_FREE && rest->order == order)
+		rest = &m->frames[frame ^ (1u << ++order)];
+	free = doubtful_direct(v, frame, order);
+	if (!free)
+		return false;
+	undo_pick(v, frame, pick->order);
+	take_back_direct(v, free);
+	return true;
+}
+
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick)
 {
@@ -390,12 +414,17 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	uint32_t frame;
 	bool other_block, same;
 
+	join_before(v, pick->frame, (struct window_event *)pick->last);
 	v->prediction = (struct prediction){0};
 	other_block = !highatomic && moves_other_block(v, zone, rq, pick, &frame);
 	if (highatomic)
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
 	else if (!other_block)
 		frame = take_by_rules(v, zone, rq, mode, pick);
+	if (!highatomic && !other_block && frame != pick->frame && is_too_early(v, pick, frame)) {
+		v->prediction = (struct prediction){0};
+		frame = take_by_rules(v, zone, rq, mode, pick);
+	}
 	same = count_pick(v, zone, pick, frame);
 	if (same) {
 		no_guess(v, frame);

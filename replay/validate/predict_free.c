@@ -246,9 +246,15 @@ void predict_late_free(struct validate *v, const struct window_event *free,
 		       struct window_event *event)
 {
 	struct asked_drain asked = {.late = free->frame + 1};
+	struct zone *zone = frame_zone(v->m, free->frame);
 
 	v->m->now = (struct moment){event->ts, free->pid, free->cpu, free->flags};
-	zone_pcp(v->m, frame_zone(v->m, free->frame), free->cpu)->touched = true;
+	zone_pcp(v->m, zone, free->cpu)->touched = true;
+	if (!pcp_takes(v->m, free->frame, free->order)) {
+		emit_late_free(v, free->frame, free->order, free->cpu);
+		buddy_free_direct(v->m, zone, free->frame, free->order, NULL);
+		return;
+	}
 	/* A row about the drain's size comes before the page's row. */
 	if (!join_list(v, free, event->at, own_drain(v, free, event), &asked))
 		emit_late_free(v, free->frame, free->order, free->cpu);
@@ -276,6 +282,7 @@ void predict_free(struct validate *v, struct window_event *event)
 	if (!pcp_takes(m, event->frame, event->order)) {
 		buddy_free_direct(m, zone, event->frame, event->order, v->capture);
 		no_guess(v, block_head(m, event->frame));
+		note_direct_free(v, event);
 		return;
 	}
 	if (pcp_lock_taken(v, event, zone)) {

@@ -71,7 +71,10 @@ struct doubtful_free {
 	struct window_event free;
 	uint64_t by; /* the row before which the page is on the list */
 };
-enum { DOUBTFUL_FREES = 64 }; /* the latest are known */
+enum {
+	DOUBTFUL_FREES = 64, /* the latest are known */
+	DOUBTFUL_DIRECT = 16 /* the same of those past the PCP */
+};
 
 struct late_frees {
 	struct late_free *all;
@@ -79,6 +82,8 @@ struct late_frees {
 	uint64_t next; /* lowest of their rows; UINT64_MAX: none */
 	struct doubtful_free doubtful[DOUBTFUL_FREES];
 	unsigned nr_doubtful; /* so far */
+	struct doubtful_free direct[DOUBTFUL_DIRECT];
+	unsigned nr_direct; /* so far */
 };
 
 /* A drain requested by a free, waiting for the zone's lock. */

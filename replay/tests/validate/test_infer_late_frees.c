@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Frees whose tasks were preempted, or interrupted, before the page joined its PCP list. CPU 0's
- * PCP list of MOVABLE pages is empty at first; 8 pages overflow a PCP, and 7 are drained.
+ * Frees whose tasks were preempted, or interrupted, before the page joined its list. CPU 0's PCP
+ * list of MOVABLE pages is empty at first; 8 pages overflow a PCP, and 7 are drained.
  */
 #include "short_tape.h"
 
@@ -263,6 +263,65 @@ static void an_overflow_that_does_not_come_shows_a_page_that_is_not_there(void)
 	validate_free(v);
 }
 
+/* Row `at` of the kind about a page, or UINT64_MAX. */
+static uint64_t row_about(const struct found_rows *found, int kind, uint64_t pfn)
+{
+	for (size_t i = 0; i < found->nr; i++)
+		if (found->rows[i].kind == kind && found->rows[i].pfn == pfn)
+			return found->rows[i].at;
+	return UINT64_MAX;
+}
+
+static void a_chunk_that_is_passed_over_was_not_yet_free(void)
+{
+	/* Too large for the PCP. Its task continues at row 4. */
+	static const struct row late[] = {
+		BY(2, 0, FREE, .pfn = 598),
+		BY(1, 0, FREE, .pfn = 1024, .order = 5),
+		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
+		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
+		BY(1, 0, FREE, .pfn = 600),
+		BY(1, 0, ALLOC_ZONE_LOCKED, .pfn = 1024, .order = 5),
+		BY(1, 0, ALLOC, .pfn = 1024, .order = 5),
+	};
+	/* It continued before row 5, without an event. */
+	static const struct row before[] = {
+		BY(2, 0, FREE, .pfn = 598),
+		BY(1, 0, FREE, .pfn = 1024, .order = 5),
+		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
+		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
+		BY(2, 0, FREE, .pfn = 600),
+		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 1024, .order = 5),
+		BY(2, 0, ALLOC, .pfn = 1024, .order = 5),
+		BY(1, 0, FREE, .pfn = 602),
+	};
+	/* Its task goes on at once, so the list was turned. */
+	static const struct row turned[] = {
+		BY(2, 0, FREE, .pfn = 598),
+		BY(1, 0, FREE, .pfn = 1024, .order = 5),
+		BY(1, 0, FREE, .pfn = 600),
+		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
+		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
+	};
+	struct validate *v = VALIDATED(chunks, late);
+	struct found_rows found = inferred_rows(v);
+
+	check(all_exact(v, DECISION_ZONE_LOCKED, 2));
+	check(row_about(&found, INFERRED_KIND_UNDONE_FREE, 1024) == 1);
+	check(row_about(&found, INFERRED_KIND_LATE_FREE, 1024) == 4);
+	validate_free(v);
+	v = VALIDATED(chunks, before);
+	found = inferred_rows(v);
+	check(all_exact(v, DECISION_ZONE_LOCKED, 2));
+	check(row_about(&found, INFERRED_KIND_UNDONE_FREE, 1024) == 1);
+	check(row_about(&found, INFERRED_KIND_LATE_FREE, 1024) == 5);
+	validate_free(v);
+	v = VALIDATED(chunks, turned);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 0);
+	check(!validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_FREE].nr);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(the_order_of_a_drain_shows_when_a_page_joined);
@@ -274,5 +333,6 @@ int main(void)
 	test(an_interrupt_may_free_a_page_first);
 	test(a_task_with_preemption_off_is_not_preempted);
 	test(an_overflow_that_does_not_come_shows_a_page_that_is_not_there);
+	test(a_chunk_that_is_passed_over_was_not_yet_free);
 	return check_done();
 }
