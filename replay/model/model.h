@@ -199,6 +199,7 @@ struct model {
 	bool has_highmem;              /* one of its zones is HighMem */
 	bool drains_inferred;          /* drain_all is played from inferred rows (inferred.h) */
 	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
+	uint64_t woken_nodes;          /* the same: kswapd was woken, its pass is to begin */
 	struct events *events;         /* receives the model's own events; NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
 	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */

@@ -6,6 +6,7 @@
 #include "policy_stack.h"
 #include "watermark.h"
 #include "zonelist.h"
+#include "zonelist_scan.h"
 
 /* A zone was tried in vain. */
 static void pass_over(struct model *m, struct zone *zone, const struct request *rq)
@@ -46,12 +47,28 @@ void zone_mark_tried(struct model *m, int cpu, uint32_t gfp_flags, int order)
 			mark_below_high(m, list->zones[i], &rq);
 }
 
+/*
+ * Whether a scan that ended at `last` passed over a zone's node, because its kswapd was awake
+ * (6.18). No event shows when a pass of kswapd ends; but the zone could have served the request.
+ */
+static bool passes_over_node(const struct model *m, const struct zone *zone,
+			     const struct request *rq, const struct zone *last)
+{
+	struct request unmixed = *rq;
+
+	if (!m->kernel->skip_awake_nodes || !last || zone->node == last->node)
+		return false;
+	unmixed.flags = never_mixes(m, rq) ? ALLOC_NOFRAGMENT : 0;
+	return watermark_fast(m, zone, rq, WMARK_LOW) && has_unmixed(m, zone, &unmixed);
+}
+
 /* One pass over the zones before `last`; NULL: over all. */
 static void pass_over_until(struct model *m, const struct zonelist *list, const struct request *rq,
 			    const struct zone *last)
 {
 	for (int i = 0; i < list->nr && list->zones[i] != last; i++) {
-		if (list->zones[i]->type > rq->class_zone)
+		if (list->zones[i]->type > rq->class_zone ||
+		    passes_over_node(m, list->zones[i], rq, last))
 			continue;
 		mark_below_high(m, list->zones[i], rq);
 		pass_over(m, list->zones[i], rq);

@@ -170,8 +170,14 @@ bool watermark_slow(const struct model *m, const struct zone *zone, const struct
 	       watermark_ok(m, zone, rq, zone->wmark[wmark]);
 }
 
+void kswapd_woken(struct model *m, int node)
+{
+	m->woken_nodes |= 1ull << (node & 63);
+}
+
 void kswapd_begin(struct model *m, int node, int class_zone)
 {
+	m->woken_nodes &= ~(1ull << (node & 63));
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct zone *zone = &m->zones[i];
 

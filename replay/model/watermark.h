@@ -65,6 +65,8 @@ static inline bool watermark_fast(const struct model *m, const struct zone *zone
  * these zones stay short (ZONE_RECLAIM_ACTIVE, 5.14).
  */
 void kswapd_begin(struct model *m, int node, int class_zone);
+/* The kswapd of a node was woken; its pass comes later. */
+void kswapd_woken(struct model *m, int node);
 void kswapd_end(struct model *m, int node);
 /* Remove the boost of a zone. */
 void unboost_zone(struct model *m, struct zone *zone);

@@ -7,6 +7,7 @@
 #include "reclaim_ops.h"
 #include "highatomic.h"
 #include "pcp.h"
+#include "policy_stack.h"
 #include "watermark.h"
 #include "zone_lock.h"
 #include "zonelist.h"
@@ -116,9 +117,28 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 	return rmqueue(m, zone, rq, scan->mark);
 }
 
-/* Whether the kswapd of a node runs: a pass has begun and not ended. */
-static bool kswapd_awake(const struct model *m, int node)
+bool never_mixes(const struct model *m, const struct request *rq)
 {
+	struct policy *owner = m->policies->owner.nofragment;
+	const struct zone *preferred = zone_preferred(m, rq);
+
+	return preferred && owner->ops->nofragment(owner, m, rq, preferred) == NOFRAGMENT_ALWAYS;
+}
+
+bool has_unmixed(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	const struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+
+	if (!(rq->flags & ALLOC_NOFRAGMENT) || could_take(m, zone, rq))
+		return true;
+	return pcp_allowed(m, rq->order) && rq->migratetype <= MIGRATETYPE_RECLAIMABLE &&
+	       pcp_first(m, pcp, rq) != NO_FRAME;
+}
+
+bool kswapd_awake(const struct model *m, int node)
+{
+	if (m->woken_nodes >> (tape_node(m, node) & 63) & 1)
+		return true;
 	for (int i = 0; i < m->nr_zones; i++)
 		if (m->zones[i].node == node && m->zones[i].reclaim_active)
 			return true;

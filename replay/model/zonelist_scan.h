@@ -24,3 +24,15 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
  * unmixed one.
  */
 uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan);
+
+/* Whether no scan of the request mixes migratetypes before reclaim and compaction have failed. */
+bool never_mixes(const struct model *m, const struct request *rq);
+
+/*
+ * Whether a zone can serve a request that must not mix migratetypes, on the CPU of m->now. Other
+ * requests mix on their own node before they leave it.
+ */
+bool has_unmixed(const struct model *m, const struct zone *zone, const struct request *rq);
+
+/* Whether the kswapd of a node was woken, or runs: a pass has begun and not ended. */
+bool kswapd_awake(const struct model *m, int node);

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node_preference.h"
 
-#include "model/fallback.h"
-#include "model/pcp.h"
-#include "model/policy_stack.h"
 #include "model/watermark.h"
-#include "model/zonelist.h"
+#include "model/zonelist_scan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,40 +24,19 @@ void node_preference_free(struct node_preference *p)
 	free(p->threads);
 }
 
-/*
- * Whether a request that may not mix migratetypes anywhere (vm.defrag_mode) can stay unmixed in the
- * zone. Other requests mix on their own node before they leave it.
- */
-static bool stays_unmixed(const struct model *m, const struct zone *zone, const struct request *rq)
-{
-	const struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-
-	if (!(rq->flags & ALLOC_NOFRAGMENT) || could_take(m, zone, rq))
-		return true;
-	return pcp_allowed(m, rq->order) && rq->migratetype <= MIGRATETYPE_RECLAIMABLE &&
-	       pcp_first(m, pcp, rq) != NO_FRAME;
-}
-
-/* Whether a node has memory for a request above a watermark. */
+/* Whether a node has memory for a request above a watermark, and no scan passes over the node. */
 static bool has_memory(const struct model *m, const struct request *rq, int node, int wmark)
 {
+	if (m->kernel->skip_awake_nodes && kswapd_awake(m, node))
+		return false;
 	for (int i = 0; i < m->nr_zones; i++) {
 		const struct zone *zone = &m->zones[i];
 
 		if (zone->node == node && zone->type <= rq->class_zone &&
-		    watermark_ok(m, zone, rq, zone_mark(zone, wmark)) && stays_unmixed(m, zone, rq))
+		    watermark_ok(m, zone, rq, zone_mark(zone, wmark)) && has_unmixed(m, zone, rq))
 			return true;
 	}
 	return false;
-}
-
-/* Whether no scan of the request may mix migratetypes before reclaim and compaction have failed. */
-static bool never_mixes(const struct model *m, const struct request *rq)
-{
-	struct policy *owner = m->policies->owner.nofragment;
-	const struct zone *preferred = zone_preferred(m, rq);
-
-	return preferred && owner->ops->nofragment(owner, m, rq, preferred) == NOFRAGMENT_ALWAYS;
 }
 
 /* Whether the place of an alloc's page shows which node the thread asked first. */

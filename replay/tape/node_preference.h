@@ -13,7 +13,8 @@
  *
  * Requests with other reasons for a remote page are not counted: __GFP_THISNODE requests, which
  * name their node; requests in interrupts, which are not the thread's; requests for DMA and DMA32,
- * because a node may lack these zones.
+ * because a node may lack these zones; requests that a scan leads away from their node, because its
+ * kswapd is awake (6.18) or because they may not mix migratetypes there (vm.defrag_mode).
  */
 #pragma once
 

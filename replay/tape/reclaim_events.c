@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define KSWAPD_QUIET_NS                                                                            \
-	1000000ull /* a pass of kswapd ends this long after the last event of its task */
+/* A pass of kswapd ends this long after the last event of its task. */
+static uint64_t quiet_ns(const struct reclaim_events *a)
+{
+	return a->passes_traced ? 50000 : 1000000;
+}
 
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
@@ -75,6 +78,7 @@ static void span_pass(struct reclaim_events *a, const struct reclaim_event *recl
 		kswapd->begun = 0;
 	else if (kswapd->begun)
 		a->rows[kswapd->begun - 1].last = reclaim_event->ts;
+	a->passes_traced |= reclaim_event->kind == RECLAIM_EVENT_KSWAPD_SEEN;
 }
 
 static struct reclaiming *find_task(struct reclaiming *tasks, int nr, int32_t pid)
@@ -182,10 +186,10 @@ static void end_pass(struct reclaim_events *a, struct model *m, int node)
 	kswapd_end(m, node);
 }
 
-static void prolong(struct kswapd_pass *kswapd, uint64_t seen)
+static void prolong(const struct reclaim_events *a, struct kswapd_pass *kswapd, uint64_t seen)
 {
-	if (kswapd->until && kswapd->until < seen + KSWAPD_QUIET_NS)
-		kswapd->until = seen + KSWAPD_QUIET_NS;
+	if (kswapd->until && kswapd->until < seen + quiet_ns(a))
+		kswapd->until = seen + quiet_ns(a);
 }
 
 void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
@@ -199,16 +203,18 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		vmstat_diff_kswapd(m, reclaim_event->where, true);
 		kswapd_begin(m, reclaim_event->where, reclaim_event->class_zone);
 		kswapd->until =
-			(reclaim_event->last ? reclaim_event->last : m->now.ts) + KSWAPD_QUIET_NS;
+			(reclaim_event->last ? reclaim_event->last : m->now.ts) + quiet_ns(a);
 		a->nr_passes++;
 		break;
 	case RECLAIM_EVENT_KSWAPD_SEEN:
-		prolong(kswapd, m->now.ts);
+		prolong(a, kswapd, m->now.ts);
 		break;
 	case RECLAIM_EVENT_KSWAPD_END:
 		end_pass(a, m, reclaim_event->where);
 		if (reclaim_event->sleeps)
 			vmstat_diff_kswapd(m, reclaim_event->where, false);
+		else
+			kswapd_woken(m, reclaim_event->where);
 		break;
 	case RECLAIM_EVENT_TICK:
 	case RECLAIM_EVENT_DIRECT_BEGIN:
@@ -244,6 +250,6 @@ void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid,
 		if (kswapd->until && ts > kswapd->until)
 			end_pass(a, m, node);
 		else if (kswapd->pid == pid)
-			prolong(kswapd, ts);
+			prolong(a, kswapd, ts);
 	}
 }

@@ -4,8 +4,8 @@
  * kswapd.
  *
  * All are in the reclaim table, whose rows name the row of `event` after them. A pass begins with
- * kswapd_wake. Its end has no event. The end is taken as 1 ms after the task's last event before
- * kswapd sleeps or can be woken again (in guests a pass that finds nothing takes 0.1 ms).
+ * kswapd_wake. Its end has no event. The end is taken as 50 us after the task's last event before
+ * kswapd sleeps or can be woken again; as 1 ms, if the tape lacks the rows of its reclaim.
  */
 #pragma once
 
@@ -55,6 +55,7 @@ struct reclaim_events {
 	bool ticks;                  /* the tape has the vmstat worker's own events */
 	struct kswapd_pass *kswapds; /* [node] */
 	int nr_passes;               /* of kswapd, running */
+	bool passes_traced;          /* the tape has rows of the reclaim of a kswapd */
 	struct reclaiming reclaiming[RECLAIMING_MAX]; /* while rows are loaded */
 	struct reclaiming reclaimed[RECLAIMED_MAX];
 	int nr_reclaiming, nr_reclaimed;

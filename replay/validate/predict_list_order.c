@@ -70,14 +70,21 @@ static bool is_refused_by_boost(const struct model *m, const struct request *rq,
 
 /*
  * kswapd removes a boost at the end of its pass, which has no event: at the latest before the zone
- * serves a request that the boost would have refused.
+ * serves a request that the boost would have refused. One such request may also have come from the
+ * slow path, which it entered when no zone was above its low watermark.
  */
 static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)
 {
+	enum { IN_A_ROW = 4 };
 	struct model *m = v->m;
+	int *refusals = &v->refusals[served - m->zones];
 
-	if (!served->boost || v->guesses || !is_refused_by_boost(m, rq, served))
+	if (!served->boost || v->guesses)
 		return;
+	*refusals = is_refused_by_boost(m, rq, served) ? *refusals + 1 : 0;
+	if (!*refusals || (*refusals < IN_A_ROW && any_above_low(m, rq)))
+		return;
+	*refusals = 0;
 	emit_inferred(v,
 		      (struct inferred){.kind = INFERRED_KIND_UNBOOSTED,
 					.cpu = m->now.cpu,

@@ -73,6 +73,7 @@ void validate_free(struct validate *v)
 	free(v->depths);
 	free(v->ran);
 	free(v->highs);
+	free(v->refusals);
 	free(v->guesses);
 	free(v->interrupting);
 	free(v->typed);
@@ -119,12 +120,14 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->late_frees.next = UINT64_MAX;
 	v->depths = calloc(cpus, sizeof(*v->depths));
 	v->ran = calloc(cpus, sizeof(*v->ran));
+	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
 	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
 	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
-	    !v->rests || !v->depths || !v->ran || !v->highs || !v->pushed || !v->pending_misses)
+	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !v->pushed ||
+	    !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		v->pending_misses[i].next = &v->pending_misses[i + 1];

@@ -134,6 +134,7 @@ struct validate {
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
+	int *refusals; /* [zone] latest requests in a row that its boost would have refused */
 	bool preempt_recorded; /* the tape shows when preemption is off */
 	bool preempts; /* the tape has shown a task that was preempted in an alloc or a free */
 	/*

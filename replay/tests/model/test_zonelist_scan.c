@@ -7,7 +7,9 @@
 #include "toy.h"
 
 #include "freerun/zone_lock_queue.h"
+#include "model/scan_effects.h"
 #include "model/watermark.h"
+#include "model/zonelist_scan.h"
 
 static void TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp(void)
 {
@@ -104,6 +106,16 @@ static void a_boost_wakes_kswapd_for_any_request_up_to_6_1(void)
 	}
 }
 
+static void begin_pass(struct model *m)
+{
+	kswapd_begin(m, 0, ZONE_NORMAL);
+}
+
+static void wake_only(struct model *m)
+{
+	kswapd_woken(m, 0);
+}
+
 static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
 {
 	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_NORMAL, 0),
@@ -111,7 +123,11 @@ static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
 	static const struct {
 		const char *kernel;
 		uint32_t pfn;
-	} cases[] = {{"6.17", 0}, {"6.18", 32}, {"7.3", 32}};
+		void (*wake)(struct model *m);
+	} cases[] = {
+		{"6.17", 0, begin_pass}, {"6.18", 32, begin_pass}, {"7.3", 32, begin_pass},
+		{"6.17", 0, wake_only},  {"6.18", 32, wake_only},
+	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct toy t;
@@ -121,11 +137,47 @@ static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
 		toy_add_free(&t, 0, 3, 'U');
 		t.zone = &t.m->zones[1];
 		toy_add_free(&t, 32, 3, 'U');
-		kswapd_begin(t.m, 0, ZONE_NORMAL);
+		cases[i].wake(t.m);
+		check(kswapd_awake(t.m, 0) && !kswapd_awake(t.m, 1));
 		check(toy_alloc(&t, 3, 'U') == cases[i].pfn);
 		/* Nothing else is left: the other node, awake or not. */
 		check(toy_alloc(&t, 3, 'U') == 32 - cases[i].pfn);
 		check(t.pcp->counters.below_low == 0);
+		kswapd_begin(t.m, 0, ZONE_NORMAL);
+		kswapd_end(t.m, 0);
+		check(!kswapd_awake(t.m, 0));
+		toy_end(&t);
+	}
+}
+
+/* A node that could have served the request was passed over; one that could not was tried. */
+static void a_scan_leaves_no_trace_on_a_node_that_it_passed_over(void)
+{
+	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_NORMAL, 0),
+						 TOY_ZONE(1, ZONE_NORMAL, 32)};
+	static const struct {
+		const char *kernel;
+		uint64_t high; /* watermark; 8 pages are free */
+		int low;
+		int free_count; /* of the PCP on node 0, 8 before */
+		bool below_high;
+	} cases[] = {
+		{"6.17", 100, 0, 4, true}, {"6.18", 100, 0, 8, false}, {"6.18", 100, 50, 8, true}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct request rq = {
+			.order = 0, .migratetype = MIGRATETYPE_MOVABLE, .class_zone = ZONE_NORMAL};
+		struct toy t;
+
+		toy_new_machine(&t, cases[i].kernel, &toy_two_nodes, zones, 2);
+		toy_pcp(&t, 1, 8);
+		t.pcp->free_count = 8;
+		toy_add_free(&t, 0, 3, 'M');
+		t.m->zones[0].wmark[WMARK_LOW] = cases[i].low;
+		t.m->zones[0].wmark[WMARK_HIGH] = (int64_t)cases[i].high;
+		zone_scan_effects(t.m, &rq, &t.m->zones[1], true);
+		check(t.pcp->free_count == cases[i].free_count);
+		check(t.m->zones[0].below_high == cases[i].below_high);
 		toy_end(&t);
 	}
 }
@@ -160,6 +212,7 @@ int main(void)
 	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
 	test(a_boost_wakes_kswapd_for_any_request_up_to_6_1);
 	test(nodes_whose_kswapd_is_awake_are_tried_last_since_6_18);
+	test(a_scan_leaves_no_trace_on_a_node_that_it_passed_over);
 	test(highmem_alone_means_normal_without_a_highmem_zone);
 	return check_done();
 }

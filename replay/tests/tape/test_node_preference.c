@@ -190,6 +190,29 @@ static void a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types
 	}
 }
 
+/* Since 6.18 a first scan passes over nodes whose kswapd is awake. */
+static void a_request_goes_elsewhere_while_kswapd_of_its_node_is_awake(void)
+{
+	static const struct {
+		const char *kernel;
+		bool awake;
+		int asked;
+	} cases[] = {{"6.17", true, 1}, {"6.18", true, 0}, {"6.18", false, 1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct window_event event = {.kind = EVENT_KIND_ALLOC,
+					     .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
+					     .migratetype = MIGRATETYPE_MOVABLE};
+		struct world w;
+
+		world_new_under(&w, cases[i].kernel, NULL, 2);
+		event.frame = w.t.m->zones[1].start + 20;
+		w.t.m->zones[0].reclaim_active = cases[i].awake;
+		check(node_preference_node(w.t.m, &event) == cases[i].asked);
+		world_free(&w);
+	}
+}
+
 static void one_node_leaves_no_choice(void)
 {
 	struct world w;
@@ -230,6 +253,7 @@ int main(void)
 	test(requests_that_go_elsewhere_for_other_reasons_are_not_counted);
 	test(a_request_that_left_a_node_above_its_watermark_asked_another_first);
 	test(a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types);
+	test(a_request_goes_elsewhere_while_kswapd_of_its_node_is_awake);
 	test(one_node_leaves_no_choice);
 	test(a_run_loads_the_threads_whose_requests_land_by_policy);
 	return check_done();

@@ -201,32 +201,36 @@ static void a_node_that_a_write_skips_is_dirty_until_it_serves_a_write(void)
 
 static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(void)
 {
-	static const struct step twice[] = {
-		{1, EVENT_KIND_FREE, PAGES + 2000},
-		{1, EVENT_KIND_ALLOC, PAGES + 2000},
-		{1, EVENT_KIND_FREE, PAGES + 2002},
-		{1, EVENT_KIND_ALLOC, PAGES + 2002},
+	static const struct step requests[] = {
+		{1, EVENT_KIND_FREE, PAGES + 2000}, {1, EVENT_KIND_ALLOC, PAGES + 2000},
+		{1, EVENT_KIND_FREE, PAGES + 2002}, {1, EVENT_KIND_ALLOC, PAGES + 2002},
+		{1, EVENT_KIND_FREE, PAGES + 2004}, {1, EVENT_KIND_ALLOC, PAGES + 2004},
+		{1, EVENT_KIND_FREE, PAGES + 2006}, {1, EVENT_KIND_ALLOC, PAGES + 2006},
 	};
 	struct found found[FOUND_MOST];
 
 	static const struct {
 		struct start start;
+		size_t nr; /* events */
 		size_t inferred;
+		uint64_t at;
 	} cases[] = {
-		/* Node 0 is above its low mark: the boost would have sent the request there. */
-		{{2000, 1000, 10}, 1},
+		/* Node 0 is above its low mark: the boost would have sent the requests there. */
+		{{2000, 1000, 10}, 8, 1, 7},
+		/* Fewer may all come from the slow path. */
+		{{2000, 1000, 10}, 6, 0, 0},
 		/* Both are below; node 0 is above its min mark, but only a pass ends a boost. */
-		{{2000, 1000, 4}, 0},
-		{{2000, 0, 4}, 1},
+		{{2000, 1000, 4}, 8, 0, 0},
+		{{2000, 0, 4}, 8, 1, 1},
 		/* Both are below their min marks: the request would have waited for reclaim. */
-		{{2000, 0, 3}, 0},
+		{{2000, 0, 3}, 8, 0, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		check(inferred_by(twice, sizeof(twice) / sizeof(twice[0]), ANY, cases[i].start,
-				  found) == cases[i].inferred);
+		check(inferred_by(requests, cases[i].nr, ANY, cases[i].start, found) ==
+		      cases[i].inferred);
 		check(!cases[i].inferred || (found[0].kind == INFERRED_KIND_UNBOOSTED &&
-					     found[0].at == 1 && found[0].pfn == PAGES));
+					     found[0].at == cases[i].at && found[0].pfn == PAGES));
 	}
 }
 
