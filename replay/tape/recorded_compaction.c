@@ -91,6 +91,7 @@ int recorded_compactions_load(struct recorded_compactions *c,
 			c->room = room;
 		}
 		c->rows[c->nr++] = read_row(columns, i);
+		c->searches_traced |= columns->kind[i] == COMPACTION_KIND_FAST_ISOLATE_FREEPAGES;
 	}
 	return 0;
 }
@@ -156,6 +157,7 @@ static void begin(struct recorded_compactions *c, const struct model *m, struct 
 	task->free_pfn = row->free_pfn;
 	task->search_order = task->order;
 	task->fail = 0;
+	task->sources = task->supply = 0;
 	task->capture = (struct capture){
 		.zone = task->zone,
 		.order = capture_order(m, task),
@@ -195,6 +197,60 @@ static uint64_t free_scanner(const struct model *m, const struct recorded_compac
 	return (row->start_pfn & ~(block - 1)) - block;
 }
 
+/* The row of a scan of free pages, if that is the task's next row; else NULL. */
+static const struct recorded_compaction_row *next_scan(const struct recorded_compactions *c,
+						       int32_t pid)
+{
+	for (size_t i = c->next; i < c->nr; i++)
+		if (c->rows[i].pid == pid)
+			return c->rows[i].kind == COMPACTION_KIND_ISOLATE_FREEPAGES ? &c->rows[i]
+										    : NULL;
+	return NULL;
+}
+
+/* compaction_alloc: a search when the first source has to move and no free page is at hand. */
+static void begin_supply(struct recorded_compactions *c, struct model *m, struct compactor *task,
+			 const struct recorded_compaction_sink *sink)
+{
+	const struct recorded_compaction_row *scan = next_scan(c, task->pid);
+
+	if (c->searches_traced)
+		return;
+	task->found = task->linear = false;
+	if (task->sources && !task->supply && !recorded_compaction_search(c, m, task, scan, sink))
+		task->linear = scan != NULL;
+}
+
+/* The searches before a scan of free pages, since the pages at hand were used up. */
+static void search_before(struct recorded_compactions *c, struct model *m, struct compactor *task,
+			  const struct recorded_compaction_row *scan,
+			  const struct recorded_compaction_sink *sink)
+{
+	while (!c->searches_traced && !task->found && !task->linear && task->supply < task->sources)
+		task->linear = !recorded_compaction_search(c, m, task, scan, sink);
+}
+
+/* A scan took `pages`. */
+static void supplied(const struct recorded_compactions *c, struct compactor *task, int64_t pages)
+{
+	if (c->searches_traced)
+		return;
+	task->supply += pages > 0 ? pages : 0;
+	task->found = false;
+	task->linear &= task->supply < task->sources;
+}
+
+/* The sources have moved: the searches of which no scan followed, and what is left. */
+static void end_supply(struct recorded_compactions *c, struct model *m, struct compactor *task,
+		       const struct recorded_compaction_sink *sink)
+{
+	while (!c->searches_traced && !task->linear && task->supply < task->sources)
+		if (!recorded_compaction_search(c, m, task, NULL, sink))
+			break;
+	task->supply -= task->supply < task->sources ? task->supply : task->sources;
+	task->sources = 0;
+}
+
 void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 				const struct recorded_compaction_row *row,
 				const struct recorded_compaction_sink *sink)
@@ -229,9 +285,11 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 		break;
 	case COMPACTION_KIND_MIGRATE_PAGES_START:
 		task->migrating = true;
+		begin_supply(c, m, task, sink);
 		break;
 	case COMPACTION_KIND_MIGRATE_PAGES:
 		task->migrating = false;
+		end_supply(c, m, task, sink);
 		break;
 	case COMPACTION_KIND_FINISHED:
 		if (task->running &&
@@ -241,13 +299,16 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 		break;
 	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
 		task->migrate_pfn = row->end_pfn;
+		task->sources += row->nr_taken > 0 ? row->nr_taken : 0;
 		break;
 	case COMPACTION_KIND_ISOLATE_FREEPAGES:
 		if (!task->running)
 			break;
+		search_before(c, m, task, row, sink);
 		recorded_compaction_scan_block(m, task, row, sink);
 		if (!task->found)
 			task->free_pfn = free_scanner(m, row);
+		supplied(c, task, row->nr_taken);
 		break;
 	case COMPACTION_KIND_FAST_ISOLATE_FREEPAGES:
 		if (!task->running)

@@ -47,6 +47,9 @@ struct compactor {
 	bool found;        /* its last fast search found free pages: it scans around them */
 	int search_order;  /* order of the fast search for free pages */
 	unsigned int fail; /* failed fast searches in a row */
+	/* Without events of the searches: isolated source pages; free pages at hand for them. */
+	int64_t sources, supply;
+	bool linear; /* the free scanner supplies them, for a search was in vain */
 	struct capture capture;
 };
 
@@ -59,8 +62,9 @@ struct recorded_compactions {
 	int nr_tasks;
 	int nr_running;
 	uint32_t runs;
-	uint64_t *deep_from; /* [zone] a free scanner at or above this pfn searches deep
-				(compact_init_free_pfn) */
+	bool searches_traced; /* fast searches have events (6.3) */
+	uint64_t *deep_from;  /* [zone] a free scanner at or above this pfn searches deep
+				 (compact_init_free_pfn) */
 };
 
 /* Callbacks for the findings; each gets `self`. */
@@ -112,6 +116,14 @@ void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model
 				    struct compactor *task,
 				    const struct recorded_compaction_row *row,
 				    const struct recorded_compaction_sink *sink);
+/*
+ * A fast search that has no event (up to 6.2). Its depth is the one that agrees with the task's
+ * next scan on the tape, `scan`, or NULL. Returns whether it found a chunk; task->found: `scan` is
+ * a scan around that chunk.
+ */
+bool recorded_compaction_search(struct recorded_compactions *c, struct model *m,
+				struct compactor *task, const struct recorded_compaction_row *scan,
+				const struct recorded_compaction_sink *sink);
 /* `scanned`: first pfn of the pageblock that the migration scanner chose; NONE: none. */
 void recorded_compaction_find_source(struct model *m, struct compactor *task, uint64_t scanned,
 				     const struct recorded_compaction_sink *sink);

@@ -269,6 +269,28 @@ static void find_left(const struct model *m, const struct compactor *task,
 	search->found_order = order;
 }
 
+/* A search turned the lists; `taken`: the task has the chunk that was found. */
+static void apply_search(struct model *m, struct compactor *task, const struct search *search,
+			 bool taken, const struct recorded_compaction_sink *sink)
+{
+	for (int order = 0; order < NR_PAGE_ORDERS; order++) {
+		uint32_t list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
+		uint32_t first = search->cuts[order];
+
+		if (first == NO_FRAME || m->frames[list].next == first)
+			continue;
+		rotate_list(m, list, first);
+		sink->cut(sink->self, task, first);
+	}
+	task->search_order = search->search_order;
+	if (!taken)
+		task->fail++;
+	else if (search->preferred)
+		task->fail = 0;
+	if (taken)
+		isolate(m, task, search->found, sink);
+}
+
 void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model *m,
 				    struct compactor *task,
 				    const struct recorded_compaction_row *row,
@@ -284,22 +306,76 @@ void recorded_compaction_scan_lists(struct recorded_compactions *c, struct model
 		       explained);
 	if (!explained)
 		find_left(m, task, row, sink, &search);
-	for (int order = 0; order < NR_PAGE_ORDERS; order++) {
-		uint32_t list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
-		uint32_t first = search.cuts[order];
+	apply_search(m, task, &search, search.found != NO_FRAME && row->nr_taken, sink);
+}
 
-		if (first == NO_FRAME || m->frames[list].next == first)
+/* Whether a scan around the found chunk follows the search (fast_isolate_around). */
+static bool scans_around(const struct compactor *task, const struct search *search)
+{
+	return search->found != NO_FRAME && 1ll << search->found_order < task->sources &&
+	       !(task->direct && !task->sync);
+}
+
+/*
+ * How well a search agrees with the task's next scan of free pages on the tape, or NULL, and with
+ * what left the lists; below 0: not at all.
+ */
+static int fit_of(const struct model *m, const struct compactor *task, const struct search *search,
+		  const struct recorded_compaction_row *scan,
+		  const struct recorded_compaction_sink *sink)
+{
+	if (search->found == NO_FRAME)
+		return scan ? 1 : -1;
+	if (scans_around(task, search) &&
+	    (!scan || frame_pfn(m, search->found) >> m->pageblock_order !=
+			      scan->start_pfn >> m->pageblock_order))
+		return -1;
+	return sink->left(sink->self, search->found);
+}
+
+bool recorded_compaction_search(struct recorded_compactions *c, struct model *m,
+				struct compactor *task, const struct recorded_compaction_row *scan,
+				const struct recorded_compaction_sink *sink)
+{
+	const uint64_t block = 1ull << m->pageblock_order;
+	uint64_t half = (task->free_pfn - task->migrate_pfn) >> 1;
+	const struct recorded_compaction_row row = {
+		.start_pfn = (task->free_pfn - half) & ~(block - 1),
+		.end_pfn = task->free_pfn,
+	};
+	unsigned int shallow = scan_limit(task) >> 1;
+	const unsigned int limits[] = {shallow ? shallow : 1, (unsigned int)block >> 1};
+	struct search best = {.found = NO_FRAME};
+	int best_fit = -1, due;
+	bool is_deep;
+
+	if (!task->running || task->order <= 0 || task->order > m->max_order ||
+	    task->free_pfn < task->migrate_pfn)
+		return false;
+	is_deep = task->free_pfn >= c->deep_from[task->zone->number];
+	due = task->search_order < task->order ? task->search_order : task->order - 1;
+	for (int i = 0; i < 2; i++) {
+		struct search search;
+		int fit;
+
+		search_lists(m, task, &row, limits[i ^ is_deep], due, &search);
+		fit = fit_of(m, task, &search, scan, sink);
+		if (fit <= best_fit)
 			continue;
-		rotate_list(m, list, first);
-		sink->cut(sink->self, task, first);
+		best = search;
+		best_fit = fit;
+		if (i)
+			c->deep_from[task->zone->number] = task->free_pfn + is_deep;
 	}
-	task->search_order = search.search_order;
-	if (search.found == NO_FRAME || !row->nr_taken)
-		task->fail++;
-	else if (search.preferred)
-		task->fail = 0;
-	if (search.found != NO_FRAME && row->nr_taken)
-		isolate(m, task, search.found, sink);
+	sink->followed(sink->self, task->zone,
+		       best.found == NO_FRAME ? 0 : 1ull << best.found_order, best_fit >= 0);
+	if (best_fit < 0)
+		return false;
+	apply_search(m, task, &best, best.found != NO_FRAME, sink);
+	task->found = scans_around(task, &best);
+	if (best.found != NO_FRAME)
+		task->supply += 1ll << best.found_order;
+	return best.found != NO_FRAME;
 }
 
 /* Entries up to `last` go to the tail of their list. */

@@ -236,6 +236,58 @@ static void a_freed_block_of_the_wanted_order_is_captured(void)
 	end(&run);
 }
 
+/* `pages` were isolated, and begin to move. */
+static void move_sources(struct run *run, int64_t pages)
+{
+	follow(run, &(struct recorded_compaction_row){.kind = COMPACTION_KIND_ISOLATE_MIGRATEPAGES,
+						      .nr_taken = pages});
+	follow(run, &(struct recorded_compaction_row){.kind = COMPACTION_KIND_MIGRATE_PAGES_START});
+}
+
+static void a_search_without_an_event_comes_before_the_first_page_moves(void)
+{
+	for (int traced = 0; traced < 2; traced++) {
+		struct run run;
+
+		begin(&run, 4, "MMMMMMMM", 4);
+		run.c.searches_traced = traced;
+		toy_add_free(&run.toy, 40, 2, 'M');
+		toy_add_free(&run.toy, 56, 2, 'M');
+		toy_add_free(&run.toy, 4, 2, 'M');
+		/* 56 is the better one in the upper half; the list shows that it was taken. */
+		move_sources(&run, 4);
+		check_text(toy_list(&run.toy, 2, 'M'), traced ? "40 56 4" : "4 40");
+		check(run.taken == (traced ? 0 : 4));
+		end(&run);
+	}
+}
+
+static void a_scan_around_the_found_chunk_shows_a_search_without_an_event(void)
+{
+	struct run run;
+	struct compactor *task;
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	task = compactor_of(&run.c, PID);
+	task->sync = true;
+	toy_add_free(&run.toy, 56, 2, 'M');
+	toy_add_free(&run.toy, 52, 1, 'M');
+	move_sources(&run, 6);
+	/* The tape's next row was not a scan: the search waits. */
+	check(run.taken == 0);
+	task->linear = false;
+	follow(&run, &(struct recorded_compaction_row){.kind = COMPACTION_KIND_ISOLATE_FREEPAGES,
+						       .start_pfn = 48,
+						       .end_pfn = 64,
+						       .nr_scanned = 16,
+						       .nr_taken = 2});
+	check(run.taken == 6 && task->supply == 6 && !task->linear);
+	check(task->free_pfn == PAGES - 16);
+	follow(&run, &(struct recorded_compaction_row){.kind = COMPACTION_KIND_MIGRATE_PAGES});
+	check(task->supply == 0 && task->sources == 0);
+	end(&run);
+}
+
 /* With defrag_mode an UNMOVABLE request of any order compacts a whole pageblock (7.2). */
 static void the_order_of_a_promoted_request_is_open(void)
 {
@@ -273,6 +325,8 @@ int main(void)
 	test(a_thorough_scan_takes_every_free_page_of_its_range);
 	test(blocks_that_a_search_for_sources_looked_at_go_to_the_tail);
 	test(a_freed_block_of_the_wanted_order_is_captured);
+	test(a_search_without_an_event_comes_before_the_first_page_moves);
+	test(a_scan_around_the_found_chunk_shows_a_search_without_an_event);
 	test(the_order_of_a_promoted_request_is_open);
 	return check_done();
 }
