@@ -260,10 +260,34 @@ static bool is_small_next(const struct validate *v, const struct zone *zone,
 }
 
 /*
- * The kernel took `pick`, but the model had other chunks before it on its list, or of a smaller
- * order. Either these are not free any more, or the list was rotated.
+ * The kernel stole `pick` from another type, but the model `frame`. That chunk was behind on the
+ * same list; on a list that comes first, it is not free any more.
  */
-static void make_first(struct validate *v, struct zone *zone, const struct pick *pick)
+static void settle_steal(struct validate *v, struct zone *zone, const struct pick *pick,
+			 uint32_t frame)
+{
+	struct model *m = v->m;
+	const struct frame *stolen = &m->frames[pick->extfrag->frame];
+	uint32_t expected;
+
+	if (pick->extfrag->owner || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT ||
+	    frame == NO_FRAME || stolen->state != FRAME_FREE)
+		return;
+	expected = block_head(m, frame);
+	if (m->frames[expected].state != FRAME_FREE)
+		return;
+	if (m->frames[expected].order == stolen->order && m->frames[expected].list == stolen->list)
+		turn_list(v, free_list(zone, stolen->order, stolen->list), pick->extfrag->frame, 0);
+	else
+		take_vanished(v, zone, expected);
+}
+
+/*
+ * The kernel took `pick`, but the model `frame`: it had other chunks before it on its list, or of a
+ * smaller order. Either these are not free any more, or the list was rotated.
+ */
+static void make_first(struct validate *v, struct zone *zone, const struct pick *pick,
+		       uint32_t frame)
 {
 	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
@@ -275,6 +299,8 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	if (pick->extfrag) {
 		if (!v->prediction.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
 			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
+		else
+			settle_steal(v, zone, pick, frame);
 		return;
 	}
 	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
@@ -433,7 +459,7 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	if (frame != NO_FRAME && !other_block)
 		undo_pick(v, frame, rq->order);
 	/* Before the claim: it puts its chunks onto lists that were empty. */
-	make_first(v, zone, pick);
+	make_first(v, zone, pick, other_block ? NO_FRAME : frame);
 	if (pick->extfrag && move_recorded(v, zone, rq, mode, pick)) {
 		no_guess(v, pick->frame);
 		repaired(v);

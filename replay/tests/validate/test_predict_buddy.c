@@ -140,6 +140,33 @@ static void a_fallback_shows_that_larger_chunks_are_not_free(void)
 	validate_free(v);
 }
 
+/* A page is stolen from a chunk of a MOVABLE block, which keeps its type. */
+#define STOLEN(p, from)                                                                            \
+	ZONE_LOCKED(0, p, 0, UNMOVABLE),                                                           \
+		PAGE(0, ALLOC_EXTFRAG, .pfn = p, .migratetype = UNMOVABLE, .fallback_order = from, \
+		     .fallback_migratetype = MOVABLE),                                             \
+		ALLOC(0, p, 0, UNMOVABLE)
+
+static void a_steal_shows_which_chunks_are_not_first(void)
+{
+	static const struct chunk one_list[] = {
+		{1024, 0, MOVABLE}, {1026, 0, MOVABLE}, {1028, 0, MOVABLE}};
+	static const struct row turned[] = {STOLEN(1026, 0), STOLEN(1028, 0), STOLEN(1024, 0)};
+	/* The smallest chunk would be stolen first. */
+	static const struct chunk two_lists[] = {{1024, 0, MOVABLE}, {1028, 1, MOVABLE}};
+	static const struct row vanished[] = {STOLEN(1028, 1), STOLEN(1029, 0)};
+	struct validate *v = VALIDATED(one_list, turned);
+
+	check(decision_count(v, DECISION_EXTFRAG).nr == 3);
+	check(decision_count(v, DECISION_EXTFRAG).exact == 2);
+	validate_free(v);
+	v = VALIDATED(two_lists, vanished);
+	check(decision_count(v, DECISION_EXTFRAG).nr == 2);
+	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_ISOLATED].nr == 1);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
@@ -149,5 +176,6 @@ int main(void)
 	test(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first);
 	test(a_fallback_moves_the_recorded_chunk_s_block_and_no_other);
 	test(a_fallback_shows_that_larger_chunks_are_not_free);
+	test(a_steal_shows_which_chunks_are_not_first);
 	return check_done();
 }
