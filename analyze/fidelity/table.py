@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -136,6 +136,7 @@ recording was made (`corpus-recordings.toml`): no one looks at it while the mode
 model is developed on the *seen* half. Percentages are one step ahead, of known decisions; column
 "inferred" has rows of the table `inferred` per 1,000 events. The share of unknown decisions
 leaves out the first tenth of a recording that starts from /proc."""
+_AHEAD = ("pages", "drained", "drain sizes", "fallbacks")
 _NOT_MEASURED = "not measured"
 
 
@@ -309,10 +310,36 @@ def _corpus_row(result: Result) -> list[str]:
     return [*facts, *cells, *_corpus_free(result)]
 
 
+def _corpus_met(halves: Mapping[str, Sequence[Result]]) -> str:
+    """How many exact and lossless recordings of each half meet each aim."""
+    aims = _AIMS["corpus exact"]
+    columns = ["half", "recordings"]
+    columns += [f"{name} >= {aim:g} %" for name, aim in zip(_AHEAD, aims.values(), strict=False)]
+    columns += [
+        f"unknown <= {_UNKNOWN['exact']:g} %",
+        f"inferred <= {_INFERRED:g}",
+        f"free run: fallbacks within {_CORPUS_EXTFRAG:g} %, or {_CORPUS_FEW} of fewer than {_MANY}",
+    ]
+    rows = []
+    for half, results in halves.items():
+        strict = [
+            _corpus_row(one)
+            for one in results
+            if "validate" in one and one["snapshot"] == "exact" and one["lost"] == 0
+        ]
+        if strict:
+            cells = [[row[i] for row in strict] for i in (6, 7, 8, 9, 10, 11, 14)]
+            met = [sum(not text.startswith("**") for text in column) for column in cells]
+            rows.append([half, str(len(strict)), *map(str, met)])
+    return "Recordings with an exact snapshot and without loss that meet each aim:\n\n" + grid(
+        columns, rows
+    )
+
+
 def _corpus(half: str, results: Sequence[Result]) -> str:
     """The table of one half of the corpus."""
     columns = ("recording", "load and machine", "kernel", "events", "lost", "snapshot")
-    ahead = ("pages", "drained", "drain sizes", "fallbacks", "unknown", "inferred")
+    ahead = (*_AHEAD, "unknown", "inferred")
     free = ("free run: fallbacks recorded", "by the model", "error")
     table = grid([*columns, *ahead, *free], map(_corpus_row, results))
     return f"### {_HALVES[half]}\n\n{table}"
@@ -401,7 +428,7 @@ def markdown(results: Sequence[Result]) -> str:
         parts += ["## One step ahead", _validated(others), "## Free run", _free_runs(others)]
     halves = {half: [one for one in results if one.get("half") == half] for half in _HALVES}
     if any(halves.values()):
-        parts += ["## The corpus", _CORPUS]
+        parts += ["## The corpus", _CORPUS, _corpus_met(halves)]
         parts += [_corpus(half, those) for half, those in halves.items() if those]
     measured = [result for result in results if "validate" in result]
     parts += ["## Inexact results, and their causes", *map(_why, measured)]

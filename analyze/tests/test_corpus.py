@@ -336,6 +336,22 @@ def test_the_page_keeps_the_halves_apart() -> None:
     assert "| 02-b |" in _section(page, "Unseen half")
 
 
+def test_the_page_counts_the_recordings_that_meet_each_aim() -> None:
+    results = [
+        _result("01-a", "seen", 990),
+        _result("03-c", "seen", 1000),
+        _result("04-d", "seen", 1000, lost=5),
+        _result("05-e", "seen", 1000, snapshot="proc", exactness_by_second=[]),
+        _result("02-b", "unseen", 1000, inferred=100),
+    ]
+    page = table.markdown(results)
+    rows = [line for line in page.splitlines() if line.startswith(("| seen |", "| unseen |"))]
+    assert rows == [
+        "| seen | 2 | 1 | 2 | 2 | 2 | 2 | 0 | 2 |",
+        "| unseen | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |",
+    ]
+
+
 def test_unseen_recordings_are_named_without_a_measure() -> None:
     unseen = _result("02-b", "unseen", 1000)
     for name in ("validate", "free_run", "exactness", "misses", "inferred"):
