@@ -52,19 +52,21 @@ static bool any_above_min(const struct model *m, const struct request *slow)
 /*
  * Whether the boost of a zone would have refused a request that another zone could have served: in
  * the first scan by the low watermarks, or, if these refuse all zones, in the scan by the min
- * watermarks.
+ * watermarks. The zone's counter may be off by the differences of its CPUs: requests go to a zone
+ * until it reaches its mark, so that many find it close to the mark.
  */
 static bool is_refused_by_boost(const struct model *m, const struct request *rq,
 				const struct zone *zone)
 {
-	struct zone unboosted = *zone;
+	struct zone unboosted = *zone, full = *zone;
 	struct request slow = *rq;
 
 	unboosted.boost = 0;
+	full.vmstat_diff -= m->nr_cpus * zone->stat_threshold;
 	if (any_above_low(m, rq))
-		return !is_above(m, zone, rq) && is_above(m, &unboosted, rq);
+		return !is_above(m, &full, rq) && is_above(m, &unboosted, rq);
 	slow.flags = slow_path_rights(m, rq);
-	return zone->reclaim_active && !watermark_fast(m, zone, &slow, WMARK_MIN) &&
+	return zone->reclaim_active && !watermark_fast(m, &full, &slow, WMARK_MIN) &&
 	       watermark_fast(m, &unboosted, &slow, WMARK_MIN) && any_above_min(m, &slow);
 }
 

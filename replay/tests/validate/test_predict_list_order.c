@@ -70,6 +70,7 @@ static void run_events(struct validate *v, const struct batch *events)
 struct start {
 	uint64_t boost, kswapd_at; /* row */
 	uint8_t order;
+	uint32_t threshold; /* of the differences of node 1's counter; 0: it is exact */
 };
 
 /* A boost acts only on tapes with kswapd events. */
@@ -107,6 +108,8 @@ static void load_state(struct validate *v, const struct start *start)
 	}
 	z->boost[1] = start->boost;
 	set_valid(z->boost_valid, 1);
+	z->stat_threshold[1] = start->threshold;
+	set_valid(z->stat_threshold_valid, 1);
 	for (size_t i = 0; i < blocks->nr; i++) {
 		b->node[i] = i ? 0 : 1;
 		b->zone[i] = ZONE_NORMAL;
@@ -216,14 +219,18 @@ static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(voi
 		uint64_t at;
 	} cases[] = {
 		/* Node 0 is above its low mark: the boost would have sent the requests there. */
-		{{2000, 1000, 10}, 8, 1, 7},
+		{{2000, 1000, 10, 0}, 8, 1, 7},
+		/* 12 pages below the mark: the two CPUs' differences may hide as many. */
+		{{1020, 1000, 10, 0}, 8, 1, 7},
+		{{1020, 1000, 10, 6}, 8, 1, 7},
+		{{1020, 1000, 10, 7}, 8, 0, 0},
 		/* Fewer may all come from the slow path. */
-		{{2000, 1000, 10}, 6, 0, 0},
+		{{2000, 1000, 10, 0}, 6, 0, 0},
 		/* Both are below; node 0 is above its min mark, but only a pass ends a boost. */
-		{{2000, 1000, 4}, 8, 0, 0},
-		{{2000, 0, 4}, 8, 1, 1},
+		{{2000, 1000, 4, 0}, 8, 0, 0},
+		{{2000, 0, 4, 0}, 8, 1, 1},
 		/* Both are below their min marks: the request would have waited for reclaim. */
-		{{2000, 0, 3}, 8, 0, 0},
+		{{2000, 0, 3, 0}, 8, 0, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
