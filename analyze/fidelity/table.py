@@ -45,7 +45,9 @@ are the rows of the table `inferred`, from a first pass of `validate` (`pagetape
 - nodes that requests for pages to be written passed over;
 - the number of pages in use at the start that were on LRU lists, as far as their frees show it;
   claims depend on it;
-- boosts that kswapd had reset, and zone counters that changed on a CPU, if later events show it.
+- boosts that kswapd had reset, and zone counters that changed on a CPU, if later events show it;
+- zone counters that were off by the differences of the CPUs, if a zone close to its mark served a
+  request, or was passed over.
 
 The size of an overflow drain is inferred only if no parameter explains it. The model chooses
 every page, the pages of every refill and drain, and every fallback. Parameters are not inferred

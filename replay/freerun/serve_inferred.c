@@ -8,6 +8,7 @@
 #include "model/policy_stack.h"
 #include "model/force_state.h"
 #include "model/watermark.h"
+#include "model/vmstat_diff.h"
 #include "model/zone.h"
 
 /* The smallest free chunk of `type` and at least `order` in a frame's pageblock, or NO_FRAME. */
@@ -311,6 +312,12 @@ static bool learn(struct serve *s, const struct inferred *u, struct zone *zone, 
 	case INFERRED_KIND_UNBOOSTED:
 		unboost_zone(s->model, zone);
 		return true;
+	case INFERRED_KIND_COUNTED_MORE:
+		vmstat_diff_shift(s->model, zone, u->pages);
+		return true;
+	case INFERRED_KIND_COUNTED_LESS:
+		vmstat_diff_shift(s->model, zone, -u->pages);
+		return true;
 	case INFERRED_KIND_LRU:
 		lru_learn(s->model, u->frame, (uint32_t)u->pages);
 		return true;
@@ -364,7 +371,7 @@ static void move_pages(struct serve *s, const struct inferred *u, const struct w
 	}
 }
 
-_Static_assert(NR_INFERRED_KIND == 23, "serve_inferred() plays every kind of inferred row");
+_Static_assert(NR_INFERRED_KIND == 25, "serve_inferred() plays every kind of inferred row");
 
 void serve_inferred(struct serve *s, const struct inferred *u)
 {

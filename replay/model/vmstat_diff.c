@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vmstat_diff.h"
 
+#include "min_max.h"
+
 static int32_t at_most(int64_t value, int32_t most)
 {
 	return value < most ? (int32_t)value : most;
@@ -46,6 +48,21 @@ void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded)
 		return;
 	pcp->vmstat_diff = (int8_t)recorded;
 	zone->vmstat_diff += recorded;
+}
+
+void vmstat_diff_shift(struct model *m, struct zone *zone, int pages)
+{
+	int most = zone->stat_threshold;
+
+	for (int cpu = 0; cpu < m->nr_cpus && pages; cpu++) {
+		int8_t *diff = &zone_pcp(m, zone, cpu)->vmstat_diff;
+		/* The counter is the number of free pages less the differences. */
+		int step = pages > 0 ? min_int(pages, *diff + most) : max_int(pages, *diff - most);
+
+		*diff = (int8_t)(*diff - step);
+		zone->vmstat_diff -= step;
+		pages -= step;
+	}
 }
 
 void vmstat_diff_kswapd(struct model *m, int node, bool awake)

@@ -27,6 +27,11 @@ enum { VMSTAT_DIFF_MOST = 125 }; /* pages, the largest threshold */
 void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorded);
 /* Set a PCP's difference to the recorded one. */
 void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded);
+/*
+ * Change the zone's counter by `pages`, through the differences of its CPUs, as far as these may
+ * be.
+ */
+void vmstat_diff_shift(struct model *m, struct zone *zone, int pages);
 /* Switch the thresholds when the kswapd of a node of the tape wakes or sleeps. */
 void vmstat_diff_kswapd(struct model *m, int node, bool awake);
 

@@ -24,6 +24,19 @@ void node_preference_free(struct node_preference *p)
 	free(p->threads);
 }
 
+/* Whether a zone is above a watermark by more than the differences of its CPUs may hide. */
+static bool is_surely_above(const struct model *m, const struct zone *zone,
+			    const struct request *rq, int wmark)
+{
+	struct zone least;
+
+	if (!watermark_ok(m, zone, rq, zone_mark(zone, wmark)))
+		return false;
+	least = *zone;
+	least.vmstat_diff += m->nr_cpus * zone->stat_threshold;
+	return watermark_ok(m, &least, rq, zone_mark(zone, wmark));
+}
+
 /* Whether a node has memory for a request above a watermark, and no scan passes over the node. */
 static bool has_memory(const struct model *m, const struct request *rq, int node, int wmark)
 {
@@ -33,7 +46,7 @@ static bool has_memory(const struct model *m, const struct request *rq, int node
 		const struct zone *zone = &m->zones[i];
 
 		if (zone->node == node && zone->type <= rq->class_zone &&
-		    watermark_ok(m, zone, rq, zone_mark(zone, wmark)) && has_unmixed(m, zone, rq))
+		    is_surely_above(m, zone, rq, wmark) && has_unmixed(m, zone, rq))
 			return true;
 	}
 	return false;

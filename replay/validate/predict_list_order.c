@@ -2,8 +2,10 @@
 #include "predict.h"
 
 #include "model/slow_path.h"
+#include "model/vmstat_diff.h"
 #include "model/watermark.h"
 #include "model/zonelist.h"
+#include "model/zonelist_scan.h"
 
 /* Whether the low watermark selects the zone. */
 static bool is_above(const struct model *m, const struct zone *zone, const struct request *rq)
@@ -95,12 +97,110 @@ static void learn_unboosted(struct validate *v, const struct request *rq, struct
 	unboost_zone(m, served);
 }
 
+/* One scan by a watermark. */
+struct scan {
+	const struct request *rq;
+	int mark;
+};
+
+static bool passes(const struct model *m, const struct zone *zone, const struct scan *scan)
+{
+	return zone->type <= scan->rq->class_zone && watermark_fast(m, zone, scan->rq, scan->mark);
+}
+
+/*
+ * The smallest change of a zone's counter that moves the zone to the other side of its mark, within
+ * what the CPUs' differences may hide; 0: there is none.
+ */
+static int shift_across(const struct model *m, const struct zone *zone, const struct scan *scan)
+{
+	bool above = passes(m, zone, scan);
+	int sign = above ? -1 : 1, low = 0, high = m->nr_cpus * zone->stat_threshold;
+	struct zone shifted = *zone;
+
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+
+		shifted.vmstat_diff = zone->vmstat_diff - sign * middle;
+		if (passes(m, &shifted, scan) == above)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	shifted.vmstat_diff = zone->vmstat_diff - sign * low;
+	return passes(m, &shifted, scan) == above ? 0 : sign * low;
+}
+
+static void learn_count(struct validate *v, struct zone *zone, const struct scan *scan)
+{
+	int pages = shift_across(v->m, zone, scan);
+
+	if (!pages)
+		return;
+	emit_inferred(v,
+		      (struct inferred){.kind = pages > 0 ? INFERRED_KIND_COUNTED_MORE
+							  : INFERRED_KIND_COUNTED_LESS,
+					.cpu = v->m->now.cpu,
+					.frame = zone->start,
+					.fields = FIELD_PAGES,
+					.pages = pages > 0 ? pages : -pages},
+		      NULL);
+	vmstat_diff_shift(v->m, zone, pages);
+}
+
+/* Whether a scan would take a page of the zone. */
+static bool takes(const struct model *m, const struct zone *zone, const struct scan *scan)
+{
+	return passes(m, zone, scan) && has_unmixed(m, zone, scan->rq) &&
+	       !(m->kernel->skip_awake_nodes && m->nr_nodes > 1 && kswapd_awake(m, zone->node));
+}
+
+static bool any_takes(const struct model *m, const struct scan *scan)
+{
+	const struct zonelist *list = zonelist_of(m, scan->rq);
+
+	for (int i = 0; i < list->nr; i++)
+		if (takes(m, list->zones[i], scan))
+			return true;
+	return false;
+}
+
+/*
+ * A scan takes the first zone above its mark, by the zones' counters: the zones before the one that
+ * served were not above it, and that zone was. The scan is the first one, by the low marks, if any
+ * zone passes it; else one of the slow path, by the min marks.
+ */
+static void learn_counts(struct validate *v, const struct request *rq, struct zone *served)
+{
+	struct model *m = v->m;
+	const struct zonelist *list = zonelist_of(m, rq);
+	struct request own = *rq;
+	struct scan scan = {&own, WMARK_LOW};
+	bool unmixed = never_mixes(m, rq);
+
+	if (rq->order || v->guesses || m->dirty_nodes)
+		return;
+	own.flags = unmixed ? ALLOC_NOFRAGMENT : 0;
+	if (!any_takes(m, &scan)) {
+		scan.mark = WMARK_MIN;
+		own.flags = slow_path_rights(m, rq);
+		if (unmixed || own.flags & ALLOC_NO_WATERMARKS || !any_takes(m, &scan))
+			return;
+	}
+	for (int i = 0; i < list->nr && list->zones[i] != served; i++)
+		if (takes(m, list->zones[i], &scan))
+			learn_count(v, list->zones[i], &scan);
+	if (!passes(m, served, &scan))
+		learn_count(v, served, &scan);
+}
+
 void predict_list_order(struct validate *v, const struct request *rq, struct zone *served)
 {
 	const struct model *m = v->m;
 	const struct zonelist *list = zonelist_of(m, rq);
 	bool above;
 
+	learn_counts(v, rq, served);
 	learn_unboosted(v, rq, served);
 	above = is_above(m, served, rq);
 	if (!(rq->gfp_flags & GFP_WRITE) || rq->gfp_flags & GFP_THISNODE || m->nr_nodes < 2 ||

@@ -201,6 +201,29 @@ static void a_watermark_is_compared_with_the_count(void)
 	toy_free(&t);
 }
 
+static void a_shift_of_the_counter_stays_within_the_cpus_thresholds(void)
+{
+	struct toy t;
+
+	guest(&t, "6.1.192", 12, 395);
+	zone_pcp(t.m, t.zone, 0)->vmstat_diff = 10;
+	zone_pcp(t.m, t.zone, 1)->vmstat_diff = -5;
+	t.zone->vmstat_diff = 5;
+	vmstat_diff_shift(t.m, t.zone, 25);
+	check(zone_counted_free(t.zone) == 395 - 5 + 25);
+	check(zone_pcp(t.m, t.zone, 0)->vmstat_diff == -12);
+	check(zone_pcp(t.m, t.zone, 1)->vmstat_diff == -8);
+	vmstat_diff_shift(t.m, t.zone, -20);
+	check(zone_counted_free(t.zone) == 395);
+	for (int pages = 1000; pages >= -1000; pages -= 2000) {
+		int64_t most = 12 * t.m->nr_cpus;
+
+		vmstat_diff_shift(t.m, t.zone, pages);
+		check((int64_t)zone_counted_free(t.zone) == 395 + (pages > 0 ? most : -most));
+	}
+	toy_free(&t);
+}
+
 int main(void)
 {
 	test(the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks);
@@ -212,5 +235,6 @@ int main(void)
 	test(since_6_10_a_block_that_is_moved_is_counted_out_and_in);
 	test(each_cpu_has_its_difference_until_its_vmstat_worker_runs);
 	test(a_watermark_is_compared_with_the_count);
+	test(a_shift_of_the_counter_stays_within_the_cpus_thresholds);
 	return check_done();
 }

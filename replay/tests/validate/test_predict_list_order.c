@@ -70,7 +70,7 @@ static void run_events(struct validate *v, const struct batch *events)
 struct start {
 	uint64_t boost, kswapd_at; /* row */
 	uint8_t order;
-	uint32_t threshold; /* of the differences of node 1's counter; 0: it is exact */
+	uint32_t threshold; /* of the differences of the zones' counters; 0: these are exact */
 };
 
 /* A boost acts only on tapes with kswapd events. */
@@ -108,8 +108,10 @@ static void load_state(struct validate *v, const struct start *start)
 	}
 	z->boost[1] = start->boost;
 	set_valid(z->boost_valid, 1);
-	z->stat_threshold[1] = start->threshold;
-	set_valid(z->stat_threshold_valid, 1);
+	for (size_t i = 0; i < 2; i++) {
+		z->stat_threshold[i] = start->threshold;
+		set_valid(z->stat_threshold_valid, i);
+	}
 	for (size_t i = 0; i < blocks->nr; i++) {
 		b->node[i] = i ? 0 : 1;
 		b->zone[i] = ZONE_NORMAL;
@@ -131,6 +133,7 @@ struct step {
 struct found {
 	int kind;
 	uint64_t at, event_row, pfn;
+	uint32_t pages;
 };
 enum { FOUND_MOST = 8 };
 
@@ -169,7 +172,7 @@ static size_t inferred_by(const struct step *rows, size_t nr, uint32_t gfp_flags
 		for (size_t r = 0; batch->table == &inferred_table && r < batch->nr; r++)
 			if (nr < FOUND_MOST)
 				found[nr++] = (struct found){u->kind[r], u->at[r], u->event_row[r],
-							     u->pfn[r]};
+							     u->pfn[r], u->pages[r]};
 	}
 	validate_free(v);
 	return nr;
@@ -220,10 +223,9 @@ static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(voi
 	} cases[] = {
 		/* Node 0 is above its low mark: the boost would have sent the requests there. */
 		{{2000, 1000, 10, 0}, 8, 1, 7},
-		/* 12 pages below the mark: the two CPUs' differences may hide as many. */
+		/* 12 pages below the mark, so that it is not above it by 13. */
 		{{1020, 1000, 10, 0}, 8, 1, 7},
 		{{1020, 1000, 10, 6}, 8, 1, 7},
-		{{1020, 1000, 10, 7}, 8, 0, 0},
 		/* Fewer may all come from the slow path. */
 		{{2000, 1000, 10, 0}, 6, 0, 0},
 		/* Both are below; node 0 is above its min mark, but only a pass ends a boost. */
@@ -238,6 +240,37 @@ static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(voi
 		      cases[i].inferred);
 		check(!cases[i].inferred || (found[0].kind == INFERRED_KIND_UNBOOSTED &&
 					     found[0].at == cases[i].at && found[0].pfn == PAGES));
+	}
+}
+
+static void a_zone_close_to_its_mark_shows_its_counter(void)
+{
+	/* CPU 1 and CPU 0 get pages of node 1. */
+	static const struct step local[] = {{1, EVENT_KIND_FREE, PAGES + 2000},
+					    {1, EVENT_KIND_ALLOC, PAGES + 2000}};
+	static const struct step remote[] = {{0, EVENT_KIND_FREE, PAGES + 2000},
+					     {0, EVENT_KIND_ALLOC, PAGES + 2000}};
+	static const struct {
+		const struct step *rows;
+		struct start start;
+		int kind;
+		uint64_t pfn;
+		uint32_t pages;
+	} cases[] = {
+		/* Node 1 is 12 pages below its boosted mark, and node 0 above its own. */
+		{local, {1020, 1000, 10, 7}, INFERRED_KIND_COUNTED_MORE, PAGES, 13},
+		/* Node 0 is 16 pages above its mark. */
+		{remote, {1, 1000, 5, 8}, INFERRED_KIND_COUNTED_LESS, 0, 16},
+		/* The differences of two CPUs cannot hide as many. */
+		{remote, {1, 1000, 5, 7}, INFERRED_KIND_LANDED, PAGES + 2000, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct found found[FOUND_MOST];
+
+		check(inferred_by(cases[i].rows, 2, ANY, cases[i].start, found) == 1);
+		check(found[0].kind == cases[i].kind && found[0].at == 1);
+		check(found[0].pfn == cases[i].pfn && found[0].pages == cases[i].pages);
 	}
 }
 
@@ -262,6 +295,7 @@ int main(void)
 	test(a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu);
 	test(a_node_that_a_write_skips_is_dirty_until_it_serves_a_write);
 	test(a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost);
+	test(a_zone_close_to_its_mark_shows_its_counter);
 	test(an_entry_left_the_list_after_a_newer_entry_came_and_left);
 	return check_done();
 }
