@@ -96,9 +96,10 @@ def test_only_a_run_of_the_tapes_own_is_held_against_it(
     assert "--explain" in said.err
 
 
-def test_the_zone_counters_are_the_kernels_until_the_first_wrong_page() -> None:
+def test_the_zone_counters_are_the_kernels_while_the_lists_are() -> None:
     """Every page that enters or leaves a free list counts on the CPU that moved it."""
     tape = Tape(Path(__file__).parents[1] / "demo/pressure.tape")
     first = explain(tape, inferred(tape), preferences(tape))
     assert first is not None
-    assert first["same_until"]["counters of free pages"] == first["at"]
+    assert first["same_until"]["counters of free pages"] >= first["same_until"]["free lists"]
+    assert first["same_until"]["free lists"] > 30_000

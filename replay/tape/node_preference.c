@@ -33,7 +33,7 @@ static bool is_surely_above(const struct model *m, const struct zone *zone,
 	if (!watermark_ok(m, zone, rq, zone_mark(zone, wmark)))
 		return false;
 	least = *zone;
-	least.vmstat_diff += m->nr_cpus * zone->stat_threshold;
+	least.vmstat_diff = m->nr_cpus * zone->stat_threshold;
 	return watermark_ok(m, &least, rq, zone_mark(zone, wmark));
 }
 

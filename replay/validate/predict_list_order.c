@@ -64,7 +64,7 @@ static bool is_refused_by_boost(const struct model *m, const struct request *rq,
 	struct request slow = *rq;
 
 	unboosted.boost = 0;
-	full.vmstat_diff -= m->nr_cpus * zone->stat_threshold;
+	full.vmstat_diff = -m->nr_cpus * zone->stat_threshold;
 	if (any_above_low(m, rq))
 		return !is_above(m, &full, rq) && is_above(m, &unboosted, rq);
 	slow.flags = slow_path_rights(m, rq);
@@ -79,18 +79,26 @@ static bool is_refused_by_boost(const struct model *m, const struct request *rq,
  */
 static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)
 {
-	enum { IN_A_ROW = 4 };
+	enum { IN_A_ROW = 2 };
 	struct model *m = v->m;
-	int *refusals = &v->refusals[served - m->zones];
+	struct refusals *refusals = &v->refusals[served - m->zones];
+	uint64_t now = window_at(&v->window, v->window.done)->at;
 
 	if (!served->boost || v->guesses)
 		return;
-	*refusals = is_refused_by_boost(m, rq, served) ? *refusals + 1 : 0;
-	if (!*refusals || (*refusals < IN_A_ROW && any_above_low(m, rq)))
+	if (!is_refused_by_boost(m, rq, served)) {
+		refusals->nr = 0;
 		return;
-	*refusals = 0;
+	}
+	if (!refusals->nr++)
+		refusals->first = now;
+	if (refusals->nr < IN_A_ROW && any_above_low(m, rq))
+		return;
+	refusals->nr = 0;
+	/* Before the first of them. */
 	emit_inferred(v,
-		      (struct inferred){.kind = INFERRED_KIND_UNBOOSTED,
+		      (struct inferred){.at = refusals->first < now ? refusals->first - 1 : now,
+					.kind = INFERRED_KIND_UNBOOSTED,
 					.cpu = m->now.cpu,
 					.frame = served->start},
 		      NULL);
@@ -115,7 +123,8 @@ static bool passes(const struct model *m, const struct zone *zone, const struct 
 static int shift_across(const struct model *m, const struct zone *zone, const struct scan *scan)
 {
 	bool above = passes(m, zone, scan);
-	int sign = above ? -1 : 1, low = 0, high = m->nr_cpus * zone->stat_threshold;
+	int sign = above ? -1 : 1, low = 0;
+	int high = m->nr_cpus * zone->stat_threshold + sign * zone->vmstat_diff;
 	struct zone shifted = *zone;
 
 	while (low < high) {

@@ -51,6 +51,12 @@ struct remote {
 	struct window_event free;
 };
 
+/* The latest requests in a row that a zone served although its boost would have refused them. */
+struct refusals {
+	int nr;
+	uint64_t first; /* row */
+};
+
 /* The state before a free that decides whether it drains its PCP, and how many pages. */
 struct freed {
 	uint64_t at; /* its row */
@@ -134,8 +140,8 @@ struct validate {
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
-	int *refusals; /* [zone] latest requests in a row that its boost would have refused */
-	bool preempt_recorded; /* the tape shows when preemption is off */
+	struct refusals *refusals; /* [zone] */
+	bool preempt_recorded;     /* the tape shows when preemption is off */
 	bool preempts; /* the tape has shown a task that was preempted in an alloc or a free */
 	/*
 	 * [frame] low 32 bits of a row of `event`: the last free of the page onto a PCP or, for a
