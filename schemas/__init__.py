@@ -44,6 +44,7 @@ class Value:
 
     name: str
     doc: str
+    group: str = ""  # class of the value, where the values of a column have classes
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class Column:
     def labels(self) -> tuple[str, ...]:
         """The names of an enum's values, in numeric order; else empty."""
         return tuple(value.name for value in self.values)
+
+    def labels_of(self, group: str) -> tuple[str, ...]:
+        """The names of the enum's values of one class."""
+        return tuple(value.name for value in self.values if value.group == group)
 
     def fits(self, value: Any) -> bool:
         """Whether the column can hold the value: a label of an enum, a number, text or None."""
@@ -238,7 +243,9 @@ def _load(name: str) -> Table:
                 unit=c.get("unit", ""),
                 null=c.get("null", False),
                 enum=c.get("enum", ""),
-                values=tuple(Value(v["name"], v["doc"]) for v in _values(data, c)),
+                values=tuple(
+                    Value(v["name"], v["doc"], v.get("class", "")) for v in _values(data, c)
+                ),
                 bits=tuple(_tape()["bits"][c["bits"]]) if "bits" in c else (),
                 private=c.get("private", ""),
             )
