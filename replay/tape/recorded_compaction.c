@@ -208,17 +208,38 @@ static const struct recorded_compaction_row *next_scan(const struct recorded_com
 	return NULL;
 }
 
-/* compaction_alloc: a search when the first source has to move and no free page is at hand. */
+/* compaction_alloc: a search when a source has to move and no free page is at hand. */
+static void supply_next(struct recorded_compactions *c, struct model *m, struct compactor *task,
+			const struct recorded_compaction_sink *sink)
+{
+	if (c->searches_traced || task->linear || task->moved >= task->sources ||
+	    task->moved < task->supply)
+		return;
+	task->found = false;
+	task->linear = !recorded_compaction_search(c, m, task, next_scan(c, task->pid), sink);
+}
+
 static void begin_supply(struct recorded_compactions *c, struct model *m, struct compactor *task,
 			 const struct recorded_compaction_sink *sink)
 {
-	const struct recorded_compaction_row *scan = next_scan(c, task->pid);
+	task->moved = 0;
+	task->found &= c->searches_traced;
+	task->linear = false;
+	supply_next(c, m, task, sink);
+}
 
-	if (c->searches_traced)
+void recorded_compaction_freed(struct recorded_compactions *c, struct model *m, int32_t pid,
+			       uint32_t frame, int order,
+			       const struct recorded_compaction_sink *sink)
+{
+	struct compactor *task = compactor_of(c, pid);
+	uint64_t pfn = frame_pfn(m, frame);
+
+	if (!task || !task->running || !task->migrating || pfn < task->source_start ||
+	    pfn >= task->source_end)
 		return;
-	task->found = task->linear = false;
-	if (task->sources && !task->supply && !recorded_compaction_search(c, m, task, scan, sink))
-		task->linear = scan != NULL;
+	task->moved += 1ll << order;
+	supply_next(c, m, task, sink);
 }
 
 /* The searches before a scan of free pages, since the pages at hand were used up. */
@@ -248,7 +269,7 @@ static void end_supply(struct recorded_compactions *c, struct model *m, struct c
 		if (!recorded_compaction_search(c, m, task, NULL, sink))
 			break;
 	task->supply -= task->supply < task->sources ? task->supply : task->sources;
-	task->sources = 0;
+	task->sources = task->moved = 0;
 }
 
 void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
@@ -299,6 +320,9 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 		break;
 	case COMPACTION_KIND_ISOLATE_MIGRATEPAGES:
 		task->migrate_pfn = row->end_pfn;
+		if (!task->sources)
+			task->source_start = row->start_pfn;
+		task->source_end = row->end_pfn;
 		task->sources += row->nr_taken > 0 ? row->nr_taken : 0;
 		break;
 	case COMPACTION_KIND_ISOLATE_FREEPAGES:

@@ -47,8 +47,12 @@ struct compactor {
 	bool found;        /* its last fast search found free pages: it scans around them */
 	int search_order;  /* order of the fast search for free pages */
 	unsigned int fail; /* failed fast searches in a row */
-	/* Without events of the searches: isolated source pages; free pages at hand for them. */
-	int64_t sources, supply;
+	/*
+	 * Without events of the searches: isolated source pages, of the range up to source_end;
+	 * free pages at hand for them; sources that have moved.
+	 */
+	int64_t sources, supply, moved;
+	uint64_t source_start, source_end; /* pfn */
 	bool linear; /* the free scanner supplies them, for a search was in vain */
 	struct capture capture;
 };
@@ -107,6 +111,14 @@ struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid);
 void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 				const struct recorded_compaction_row *row,
 				const struct recorded_compaction_sink *sink);
+
+/*
+ * A task freed 2^order pages. If they are sources that have moved, and the free pages at hand are
+ * used up, the task searches for more (compaction_alloc).
+ */
+void recorded_compaction_freed(struct recorded_compactions *c, struct model *m, int32_t pid,
+			       uint32_t frame, int order,
+			       const struct recorded_compaction_sink *sink);
 
 /* recorded_compaction_scan.c: the scanners. */
 void recorded_compaction_scan_block(struct model *m, struct compactor *task,

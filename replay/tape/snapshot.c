@@ -404,7 +404,7 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	columns->spanned[i] = zone->end - zone->start;
 	columns->present[i] = zone->present;
 	columns->managed[i] = zone->managed;
-	columns->free[i] = zone_counted_free(zone);
+	columns->free[i] = zone_listed_free(zone);
 	columns->wmark_min[i] = (uint64_t)zone->wmark[WMARK_MIN];
 	columns->wmark_low[i] = (uint64_t)zone->wmark[WMARK_LOW];
 	columns->wmark_high[i] = (uint64_t)zone->wmark[WMARK_HIGH];

@@ -126,7 +126,7 @@ void emit_inferred(struct validate *v, struct inferred row, const struct window_
 
 	row.at = row.at ? row.at : running->at;
 	row.ts = running->ts;
-	row.pid = running->pid;
+	row.pid = row.pid ? row.pid : running->pid;
 	row.event_row = UINT64_MAX;
 	if (alloc) {
 		row.kind = row.kind ? row.kind : INFERRED_KIND_EARLY_ALLOC;
@@ -140,6 +140,10 @@ void emit_inferred(struct validate *v, struct inferred row, const struct window_
 	}
 	if (alloc || row.kind == INFERRED_KIND_ALLOC || row.kind == INFERRED_KIND_REFILL)
 		emit_landed(v, row, alloc ? alloc->flags : 0);
+	/* Compaction fills the block with movable pages, as in a free run. */
+	if (row.kind == INFERRED_KIND_ISOLATED)
+		page_contents_event(&v->contents, v->m, EVENT_KIND_ALLOC, row.frame, row.order,
+				    MIGRATETYPE_MOVABLE);
 	inferred_write(v->inferred, v->m, &row);
 }
 

@@ -16,7 +16,16 @@ static void isolated(void *self, const struct compactor *task, uint32_t head, in
 	no_guess(v, head);
 	for (uint32_t i = 0; i < 1u << order; i++)
 		mark_isolated(v->m, task, head + i);
-	emit_block(v, INFERRED_KIND_ISOLATED, head, order, migratetype, 0);
+	emit_inferred(v,
+		      (struct inferred){
+			      .kind = INFERRED_KIND_ISOLATED,
+			      .cpu = v->m->now.cpu,
+			      .pid = task->pid,
+			      .frame = head,
+			      .order = (uint8_t)order,
+			      .migratetype = (uint8_t)migratetype,
+		      },
+		      NULL);
 }
 
 static void cut(void *self, const struct compactor *task, uint32_t first)
@@ -49,6 +58,19 @@ void predict_compaction(struct validate *v, const struct recorded_compaction_row
 	struct recorded_compaction_sink sink = {v, isolated, cut, left, followed};
 
 	recorded_compaction_follow(&v->run.load.recorded_compactions, v->m, row, &sink);
+}
+
+void predict_supply(struct validate *v)
+{
+	struct recorded_compaction_sink sink = {v, isolated, cut, left, followed};
+	const struct window_event *event;
+
+	if (!v->run.load.recorded_compactions.nr_running || !v->window.done)
+		return;
+	event = window_at(&v->window, v->window.done - 1);
+	if (event->kind == EVENT_KIND_FREE)
+		recorded_compaction_freed(&v->run.load.recorded_compactions, v->m, event->pid,
+					  event->frame, event->order, &sink);
 }
 
 /*

@@ -260,25 +260,64 @@ static bool is_small_next(const struct validate *v, const struct zone *zone,
 }
 
 /*
- * The kernel stole `pick` from another type, but the model `frame`. That chunk was behind on the
- * same list; on a list that comes first, it is not free any more.
+ * Whether the page is part of a larger free chunk in the model, and was a chunk of its own: so its
+ * merge partner is not free.
  */
-static void settle_steal(struct validate *v, struct zone *zone, const struct pick *pick,
-			 uint32_t frame)
+static bool is_taken_alone(const struct validate *v, const struct zone *zone,
+			   const struct pick *pick)
+{
+	const struct model *m = v->m;
+	uint32_t chunk = block_head(m, pick->frame);
+
+	return m->frames[chunk].state == FRAME_FREE && frame_zone(m, chunk) == zone &&
+	       (chunk != pick->frame || is_small_next(v, zone, pick, &m->frames[chunk]));
+}
+
+/*
+ * The chunk that the kernel found for a fallback, or NO_FRAME. A claim takes the smallest free page
+ * of the claimed block, whose chunk is another one perhaps: it is not known if the block has two of
+ * its order.
+ */
+static uint32_t chunk_of_fallback(const struct validate *v, const struct window_event *extfrag)
+{
+	const struct model *m = v->m;
+	uint32_t found = NO_FRAME, head = extfrag->frame, end = head + 1;
+
+	if (extfrag->owner && extfrag->fallback_order < m->pageblock_order) {
+		head = block_start(m, head);
+		end = block_end(m, head);
+	}
+	for (; head < end; head += 1u << m->frames[head].order) {
+		const struct frame *f = &m->frames[head];
+
+		if (f->state != FRAME_FREE || f->order != extfrag->fallback_order ||
+		    f->list != extfrag->fallback_migratetype)
+			continue;
+		if (found != NO_FRAME)
+			return NO_FRAME;
+		found = head;
+	}
+	return found;
+}
+
+/*
+ * The kernel used another chunk for a fallback than the model, which had `expected` first. That
+ * chunk was behind on the same list; on a list that comes first, it is not free any more.
+ */
+static void settle_fallback(struct validate *v, struct zone *zone, const struct pick *pick,
+			    uint32_t frame)
 {
 	struct model *m = v->m;
-	const struct frame *stolen = &m->frames[pick->extfrag->frame];
-	uint32_t expected;
+	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), expected;
 
-	if (pick->extfrag->owner || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT ||
-	    frame == NO_FRAME || stolen->state != FRAME_FREE)
+	if (m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT || frame == NO_FRAME || chunk == NO_FRAME)
 		return;
 	expected = block_head(m, frame);
-	if (m->frames[expected].state != FRAME_FREE)
-		return;
-	if (m->frames[expected].order == stolen->order && m->frames[expected].list == stolen->list)
-		turn_list(v, free_list(zone, stolen->order, stolen->list), pick->extfrag->frame, 0);
-	else
+	if (pick->extfrag->owner || (m->frames[expected].order == m->frames[chunk].order &&
+				     m->frames[expected].list == m->frames[chunk].list))
+		turn_list(v, free_list(zone, m->frames[chunk].order, m->frames[chunk].list), chunk,
+			  0);
+	else if (m->frames[expected].state == FRAME_FREE)
 		take_vanished(v, zone, expected);
 }
 
@@ -300,7 +339,7 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 		if (!v->prediction.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
 			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
 		else
-			settle_steal(v, zone, pick, frame);
+			settle_fallback(v, zone, pick, frame);
 		return;
 	}
 	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
@@ -312,8 +351,7 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 		retype_block(m, pick->frame, pick->migratetype);
 	}
 	type = f->list;
-	if (chunk != pick->frame || is_small_next(v, zone, pick, f)) {
-		/* The page was taken alone, so its merge partner is not free. */
+	if (is_taken_alone(v, zone, pick)) {
 		emit_isolated(v, buddy, pick->order);
 		force_used(m, buddy, pick->order);
 		m->frames[buddy].list = ISOLATED;
@@ -396,38 +434,72 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
 }
 
 /*
- * Whether the model would move a chunk of another pageblock than that of the page, which the kernel
- * moved. It must not: nothing shows the places to which the block's pages would have to go back.
+ * Whether the model would move, or claim, a chunk of another pageblock than that of the page, which
+ * the kernel used. It must not: nothing shows the places to which the block's pages would have to
+ * go back.
  */
 static bool moves_other_block(const struct validate *v, const struct zone *zone,
 			      const struct request *rq, const struct pick *pick, uint32_t *chunk)
 {
-	*chunk = pick->extfrag ? chunk_to_move(v->m, zone, rq) : NO_FRAME;
+	const struct window_event *extfrag = pick->extfrag;
+
+	*chunk = NO_FRAME;
+	if (extfrag && v->m->kernel->fallback == FALLBACK_MOVE)
+		*chunk = chunk_to_move(v->m, zone, rq);
+	else if (extfrag && extfrag->owner)
+		*chunk = chunk_to_claim(v->m, zone, rq, extfrag->fallback_order);
 	return *chunk != NO_FRAME && frame_block(v->m, *chunk) != frame_block(v->m, pick->frame);
 }
 
 /*
- * Whether the model took `frame` from a chunk that a preempted free had not yet put onto its list.
- * If so, it is off the list again.
+ * 6.10 on: make the recorded chunk the one that is claimed. Returns whether the model then took the
+ * recorded page.
  */
-static bool is_too_early(struct validate *v, const struct pick *pick, uint32_t frame)
+static bool claim_recorded(struct validate *v, struct zone *zone, const struct request *rq,
+			   enum rmqueue_mode *mode, const struct pick *pick)
 {
 	const struct model *m = v->m;
-	const struct frame *rest = &m->frames[frame ^ (1u << pick->order)];
-	int order = pick->order;
-	struct doubtful_free *free;
+	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), frame;
+
+	if (chunk == NO_FRAME || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT)
+		return false;
+	turn_list(v, free_list(zone, m->frames[chunk].order, m->frames[chunk].list), chunk, 0);
+	frame = take_by_rules(v, zone, rq, mode, pick);
+	if (frame != pick->frame && frame != NO_FRAME)
+		undo_pick(v, frame, rq->order);
+	return frame == pick->frame;
+}
+
+/*
+ * A free whose preempted task had not yet put its pages onto the free lists: they are part of the
+ * chunk at `frame`, which the kernel passed over, or merged with the recorded page. NULL if none.
+ */
+static struct doubtful_free *early_free(struct validate *v, const struct zone *zone,
+					const struct pick *pick, uint32_t frame)
+{
+	const struct model *m = v->m;
+	struct doubtful_free *free = NULL;
+	uint32_t chunk;
 
 	if (frame == NO_FRAME || !v->late_frees.nr_direct || place_of(m, pick->frame) != PLACE_FREE)
-		return false;
-	/* The rest of the chunk, as the split left it. */
-	while (order < m->max_order && rest->state == FRAME_FREE && rest->order == order)
-		rest = &m->frames[frame ^ (1u << ++order)];
-	free = doubtful_direct(v, frame, order);
-	if (!free)
-		return false;
-	undo_pick(v, frame, pick->order);
-	take_back_direct(v, free);
-	return true;
+		return NULL;
+	chunk = block_head(m, frame);
+	if (m->frames[chunk].state == FRAME_FREE)
+		free = doubtful_direct(v, chunk, m->frames[chunk].order);
+	if (!free && !pick->extfrag && is_taken_alone(v, zone, pick))
+		free = doubtful_direct(v, pick->frame ^ (1u << pick->order), pick->order);
+	return free;
+}
+
+/* The model's prediction of a pick: its page, or the chunk of another pageblock. */
+static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct request *rq,
+			     enum rmqueue_mode *mode, const struct pick *pick, bool *other_block)
+{
+	uint32_t chunk;
+
+	v->prediction = (struct prediction){0};
+	*other_block = moves_other_block(v, zone, rq, pick, &chunk);
+	return *other_block ? chunk : take_by_rules(v, zone, rq, mode, pick);
 }
 
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
@@ -437,30 +509,31 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	bool highatomic = pick->zone_locked &&
 			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
 			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
+	struct doubtful_free *early;
+	bool other_block = false;
 	uint32_t frame;
-	bool other_block, same;
 
 	join_before(v, pick->frame, (struct window_event *)pick->last);
 	v->prediction = (struct prediction){0};
-	other_block = !highatomic && moves_other_block(v, zone, rq, pick, &frame);
-	if (highatomic)
-		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC);
-	else if (!other_block)
-		frame = take_by_rules(v, zone, rq, mode, pick);
-	if (!highatomic && !other_block && frame != pick->frame && is_too_early(v, pick, frame)) {
-		v->prediction = (struct prediction){0};
-		frame = take_by_rules(v, zone, rq, mode, pick);
-	}
-	same = count_pick(v, zone, pick, frame);
-	if (same) {
+	do {
+		frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
+				   : predict_pick(v, zone, rq, mode, pick, &other_block);
+		if (frame == pick->frame)
+			break;
+		if (frame != NO_FRAME && !other_block)
+			undo_pick(v, frame, rq->order);
+		early = highatomic ? NULL : early_free(v, zone, pick, frame);
+		if (early)
+			take_back_direct(v, early);
+	} while (early);
+	if (count_pick(v, zone, pick, frame)) {
 		no_guess(v, frame);
 		return true;
 	}
-	if (frame != NO_FRAME && !other_block)
-		undo_pick(v, frame, rq->order);
 	/* Before the claim: it puts its chunks onto lists that were empty. */
 	make_first(v, zone, pick, other_block ? NO_FRAME : frame);
-	if (pick->extfrag && move_recorded(v, zone, rq, mode, pick)) {
+	if ((pick->extfrag && move_recorded(v, zone, rq, mode, pick)) ||
+	    (other_block && claim_recorded(v, zone, rq, mode, pick))) {
 		no_guess(v, pick->frame);
 		repaired(v);
 		return false;

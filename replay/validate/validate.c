@@ -5,6 +5,7 @@
 #include "model/memory.h"
 #include "model/model_check.h"
 #include "predict.h"
+#include "run/fragmentation_sample.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 		ret = run_output(&v->run, &v->inferred, &inferred_table, OTHER_ROWS, err);
 	if (!ret)
 		ret = run_output(&v->run, &v->preference, &preference_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = run_output(&v->run, &v->block_mix, &block_mix_table, OTHER_ROWS, err);
 	if (ret) {
 		validate_free(v);
 		return ret;
@@ -60,6 +63,7 @@ void validate_free(struct validate *v)
 	window_free(&v->window);
 	next_events_free(&v->next_events);
 	lru_free(&v->lru);
+	page_contents_free(&v->contents);
 	if (v->pushed)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
 	accuracy_free(&v->accuracy);
@@ -337,6 +341,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	if (v->run.load.reclaim_events.next < v->run.load.reclaim_events.nr)
 		run_reclaim_events(v, event->at);
 	failed_requests_run(&v->failed, m, event->at);
+	predict_supply(v);
 	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr)
 		run_compactions(v, event->at);
 	if (v->run.load.reclaim_events.nr_passes)
@@ -348,6 +353,8 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	if (v->late_frees.next <= event->at)
 		join_late(v, event);
 	m->now = (struct moment){event->ts, event->pid, event->cpu, event->flags};
+	page_contents_event(&v->contents, m, event->kind, event->frame, event->order,
+			    event->migratetype);
 	node_preference_see(&v->node_preference, m, event);
 	if (event->kind == EVENT_KIND_ALLOC)
 		predict_alloc(v, event);
@@ -461,31 +468,6 @@ static int feed_rows(void *self, const struct event_columns *c, size_t first, si
 	return ret ? ret : add_events(v, filled, err);
 }
 
-/* LRU pages that a preview found beyond those of the snapshot. */
-static void emit_lru(struct validate *v)
-{
-	const struct model *m = v->m;
-
-	for (uint32_t b = 0; v->lru.pages && b < m->nr_frames >> m->pageblock_order; b++) {
-		uint32_t start = b << m->pageblock_order, first = m->zones[m->blocks[b].zone].start;
-
-		if (v->lru.pages[b] <= m->blocks[b].old_lru)
-			continue;
-		emit_inferred(v,
-			      (struct inferred){
-				      .at = v->run.load.first,
-				      .kind = INFERRED_KIND_LRU,
-				      .frame = start > first ? start : first,
-				      .migratetype = m->blocks[b].migratetype,
-				      .fields = FIELD_PAGES,
-				      .pages = v->lru.pages[b],
-			      },
-			      NULL);
-		lru_learn(m, start, v->lru.pages[b]);
-	}
-	lru_free(&v->lru);
-}
-
 int validate_feed_columns(struct validate *v, const struct event_columns *columns, size_t nr,
 			  struct error *err)
 {
@@ -497,8 +479,12 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 		ret = next_events_done(&v->next_events, err);
 		if (ret)
 			return ret;
-		emit_lru(v);
+		infer_lru(v);
 	}
+	if (!v->contents.pages)
+		ret = page_contents_new(&v->contents, v->m, err);
+	if (ret)
+		return ret;
 	ret = run_feed(&v->run, columns, nr, feed_rows, v, err);
 	v->totals.events = v->run.rows;
 	v->totals.loop_seconds = v->run.loop_seconds;
@@ -538,6 +524,15 @@ int validate_feed(struct validate *v, const struct ArrowSchema *schema,
 	return ret ? ret : validate_feed_columns(v, &columns, nr, err);
 }
 
+/* The pageblocks' contents at the end of the tape; it had events. */
+static void write_contents(struct validate *v)
+{
+	if (!v->contents.pages)
+		return;
+	page_contents_end(&v->contents, v->m);
+	block_mix_write(v->m, v->contents.blocks, v->block_mix, v->last_ts);
+}
+
 int validate_finish(struct validate *v, struct error *err)
 {
 	double begin = cpu_seconds();
@@ -555,6 +550,7 @@ int validate_finish(struct validate *v, struct error *err)
 		free_unaccounted(v);
 		accuracy_finish(&v->accuracy);
 		node_preference_write(&v->node_preference, v->preference);
+		write_contents(v);
 		v->totals.accuracy = v->accuracy.total;
 	}
 	ret = run_finish(&v->run, err);

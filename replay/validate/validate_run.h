@@ -9,6 +9,7 @@
  *   infer_pcp_locks.c  the CPU that held the lock of a PCP
  *   infer_late_frees.c freed pages that joined a PCP list later
  *   infer_compaction.c follows compaction
+ *   infer_lru.c        pages on LRU lists at the start
  *   findings.c         misses and pending misses, inferred rows, captures
  *   accuracy.c         the counts
  *   end_state_diff.c   compares the end
@@ -20,6 +21,7 @@
 #include "model/pcp.h"
 #include "model/policy_stack.h"
 #include "tape/node_preference.h"
+#include "tape/page_contents.h"
 #include "model/force_state.h"
 #include "run/run.h"
 #include "tape/event_window.h"
@@ -130,6 +132,7 @@ struct validate {
 	struct failed_requests failed;
 	struct next_events next_events; /* of all rows, after a preview */
 	struct lru_found lru;           /* until the first event runs */
+	struct page_contents contents;  /* since the first event */
 	struct holder *holders;         /* [cpu] */
 	struct remote *remotes;         /* [cpu] */
 	struct asked_drain *asked;      /* [cpu] */
@@ -173,7 +176,7 @@ struct validate {
 
 	struct accuracy accuracy;
 	struct node_preference node_preference;
-	struct output *inferred, *preference;
+	struct output *inferred, *preference, *block_mix;
 	struct validate_totals totals;
 	struct divergence divergence;
 	struct end_state_diff end_state_diff;
@@ -210,8 +213,13 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 bool pcp_lock_remote_ended(const struct validate *v, const struct window_event *burst,
 			   const struct zone *zone);
 
+/* infer_lru.c: the LRU pages at the start that a preview found beyond those of the snapshot. */
+void infer_lru(struct validate *v);
+
 /* infer_compaction.c: the effects of compaction before an event. */
 void predict_compaction(struct validate *v, const struct recorded_compaction_row *row);
+/* The latest event may be the free of a page that compaction moved to the last page at hand. */
+void predict_supply(struct validate *v);
 /* Whether a free gives a page back to the compaction it came from, not to the allocator. */
 bool is_given_back(struct validate *v, const struct window_event *event);
 void predict_given_back(struct validate *v, const struct window_event *event);

@@ -39,7 +39,7 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 static int left(void *self, uint32_t head)
 {
 	(void)self;
-	return head == 40 || head == 56 ? 1 : -1;
+	return head == 40 || head == 56 || head == 72 ? 1 : -1;
 }
 
 static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly)
@@ -288,6 +288,35 @@ static void a_scan_around_the_found_chunk_shows_a_search_without_an_event(void)
 	end(&run);
 }
 
+static void a_search_without_an_event_comes_when_the_free_pages_are_used_up(void)
+{
+	struct run run;
+	const struct recorded_compaction_sink own = {&run, isolated, cut, left, followed};
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	toy_add_free(&run.toy, 72, 2, 'M');
+	toy_add_free(&run.toy, 56, 2, 'M');
+	/* Six pages of 0 to 5 move; 72 has room for four of them. */
+	follow(&run, &(struct recorded_compaction_row){
+			     .kind = COMPACTION_KIND_ISOLATE_MIGRATEPAGES,
+			     .end_pfn = 6,
+			     .nr_taken = 6,
+		     });
+	compactor_of(&run.c, PID)->direct = true;
+	follow(&run,
+	       &(struct recorded_compaction_row){.kind = COMPACTION_KIND_MIGRATE_PAGES_START});
+	check(run.taken == 4);
+	for (uint32_t source = 0; source < 3; source++)
+		recorded_compaction_freed(&run.c, run.toy.m, PID, source, 0, &own);
+	/* Of another task, or no source. */
+	recorded_compaction_freed(&run.c, run.toy.m, PID + 1, 3, 0, &own);
+	recorded_compaction_freed(&run.c, run.toy.m, PID, 6, 0, &own);
+	check(run.taken == 4);
+	recorded_compaction_freed(&run.c, run.toy.m, PID, 3, 0, &own);
+	check(run.taken == 8);
+	end(&run);
+}
+
 /* With defrag_mode an UNMOVABLE request of any order compacts a whole pageblock (7.2). */
 static void the_order_of_a_promoted_request_is_open(void)
 {
@@ -327,6 +356,7 @@ int main(void)
 	test(a_freed_block_of_the_wanted_order_is_captured);
 	test(a_search_without_an_event_comes_before_the_first_page_moves);
 	test(a_scan_around_the_found_chunk_shows_a_search_without_an_event);
+	test(a_search_without_an_event_comes_when_the_free_pages_are_used_up);
 	test(the_order_of_a_promoted_request_is_open);
 	return check_done();
 }

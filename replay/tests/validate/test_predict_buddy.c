@@ -167,6 +167,35 @@ static void a_steal_shows_which_chunks_are_not_first(void)
 	validate_free(v);
 }
 
+/* A page of a MOVABLE block that its request claims, because of a free chunk of order `from`. */
+#define CLAIMED(p, o, from)                                                                        \
+	ZONE_LOCKED(0, p, o, UNMOVABLE),                                                           \
+		PAGE(0, ALLOC_EXTFRAG, .pfn = p, .order = o, .migratetype = UNMOVABLE,             \
+		     .fallback_order = from, .fallback_migratetype = MOVABLE, .owner = true),      \
+		ALLOC(0, p, o, UNMOVABLE)
+
+static void a_claim_shows_which_chunk_was_first_and_moves_no_other_block(void)
+{
+	/* The model would claim 512's block. The smallest chunk of 1024's block is used first. */
+	static const struct chunk chunks[] = {
+		{512, 6, MOVABLE}, {1024, 6, MOVABLE}, {1088, 4, MOVABLE}, {1536, 6, MOVABLE}};
+	static const struct row events[] = {
+		CLAIMED(1088, 4, 6),
+		ZONE_LOCKED(0, 1024, 6, UNMOVABLE),
+		ALLOC(0, 1024, 6, UNMOVABLE),
+		CLAIMED(1536, 6, 6),
+	};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_EXTFRAG).nr == 2);
+	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 2);
+	check(validate_model(v)->frames[512].state == FRAME_FREE);
+	check(frame_block(validate_model(v), 512)->migratetype == MOVABLE);
+	validate_free(v);
+}
+
 int main(void)
 {
 	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
@@ -177,5 +206,6 @@ int main(void)
 	test(a_fallback_moves_the_recorded_chunk_s_block_and_no_other);
 	test(a_fallback_shows_that_larger_chunks_are_not_free);
 	test(a_steal_shows_which_chunks_are_not_first);
+	test(a_claim_shows_which_chunk_was_first_and_moves_no_other_block);
 	return check_done();
 }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "page_contents.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_CONTENT, OLD_CONTENT, HAS_TYPE };
+
+int page_contents_new(struct page_contents *c, const struct model *m, struct error *err)
+{
+	size_t blocks = m->nr_frames >> m->pageblock_order;
+
+	c->pages = calloc(m->nr_frames, sizeof(*c->pages));
+	c->blocks = calloc(blocks, sizeof(*c->blocks));
+	if (!c->pages || !c->blocks)
+		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
+	for (uint32_t f = 0; f < m->nr_frames; f++)
+		c->pages[f] = m->frames[f].state == FRAME_OLD ? OLD_CONTENT : NO_CONTENT;
+	memcpy(c->blocks, m->blocks, blocks * sizeof(*c->blocks));
+	return 0;
+}
+
+void page_contents_free(struct page_contents *c)
+{
+	free(c->pages);
+	free(c->blocks);
+	*c = (struct page_contents){0};
+}
+
+static void leave(struct pageblock *block, int content)
+{
+	if (content == OLD_CONTENT)
+		pageblock_forget_old(block);
+	else if (content >= HAS_TYPE)
+		block->nr_live[content - HAS_TYPE]--;
+}
+
+void page_contents_event(struct page_contents *c, const struct model *m, int kind, uint32_t frame,
+			 int order, int migratetype)
+{
+	int content = NO_CONTENT;
+
+	if (kind == EVENT_KIND_ALLOC)
+		content = HAS_TYPE + live_type(migratetype);
+	else if (kind != EVENT_KIND_FREE)
+		return;
+	for (uint32_t f = frame; f < frame + (1u << order); f++) {
+		struct pageblock *block = &c->blocks[f >> m->pageblock_order];
+
+		leave(block, c->pages[f]);
+		c->pages[f] = (uint8_t)content;
+		if (content)
+			block->nr_live[content - HAS_TYPE]++;
+	}
+}
+
+void page_contents_end(struct page_contents *c, const struct model *m)
+{
+	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++)
+		c->blocks[b].migratetype = m->blocks[b].migratetype;
+}
