@@ -22,6 +22,10 @@ page_event AS MATERIALIZED (
     WHERE kind IN ('alloc', 'free', 'free_batched') AND pfn IS NOT NULL
 ),
 
+kswapd AS (
+    SELECT DISTINCT pid FROM reclaim_window WHERE cause = 'kswapd'
+),
+
 taken AS MATERIALIZED (
     SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, s.cause
     FROM page_event AS f
@@ -31,10 +35,13 @@ taken AS MATERIALIZED (
         AND f.ts BETWEEN s.from_ts AND s.until_ts
     WHERE f.kind <> 'alloc'
       AND s.cause IN ('direct', 'node_reclaim', 'compact')
+      AND f.pid NOT IN (FROM kswapd)
+    -- Stretches of one thread overlap where one has no end on the tape: the last to begin counts.
+    QUALIFY row_number() OVER (PARTITION BY f.place ORDER BY s.from_ts DESC, s.cause) = 1
     UNION ALL
     SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, 'kswapd'
     FROM page_event AS f
-    WHERE f.kind <> 'alloc' AND f.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
+    WHERE f.kind <> 'alloc' AND f.pid IN (FROM kswapd)
 ),
 
 touched AS (

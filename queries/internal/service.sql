@@ -1,40 +1,14 @@
--- Durations of single steps of reclaim and compaction: 64 quantiles of each kind.
+-- Durations of runs of compaction and of wakeups: 64 quantiles of each kind.
 --
 -- Input of a replay with feedback (`replay --reclaim R1`), which draws from these quantiles.
 -- The rows become the table `service`; 64 is SERVICE_ROWS of the engine.
 --
 -- Columns:
---   what    VARCHAR  kswapd, direct, compaction, direct_compaction or wake.
+--   what    VARCHAR  compaction, direct_compaction or wake.
 --   ns      UBIGINT  Duration, ns.
---   moved   UBIGINT  Pages reclaimed or migrated; 0 for wake.
---   failed  UBIGINT  Pages that kswapd scanned without result, or pages that failed to migrate.
-WITH step AS (
-    SELECT
-        r.pid,
-        r.ts,
-        r."at",
-        r.kind,
-        r.nr_reclaimed,
-        sum(r.nr_scanned - r.nr_reclaimed) OVER (PARTITION BY r.pid ORDER BY r.ts, r."at") AS vain
-    FROM reclaim AS r
-    WHERE r.pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
-      AND r.kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
-),
-
--- The time of a scan without result is divided equally among the pages found next.
-shrink AS (
-    SELECT
-        kind,
-        nr_reclaimed,
-        ts - lag(ts) OVER its AS ns,
-        coalesce(vain - lag(vain) OVER its, 0) AS vain,
-        lag(kind) OVER its AS before
-    FROM step
-    WHERE kind <> 'lru_shrink_inactive' OR nr_reclaimed > 0
-    WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
-),
-
-daemon AS (
+--   moved   UBIGINT  Pages migrated; 0 for wake.
+--   failed  UBIGINT  Pages that failed to migrate.
+WITH daemon AS (
     SELECT pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
 ),
 
@@ -71,22 +45,7 @@ woken AS (
 ),
 
 served AS (
-    SELECT
-        'kswapd' AS what,
-        ns * 32 / nr_reclaimed AS ns,
-        32 AS moved,
-        vain * 32 / nr_reclaimed AS failed
-    FROM shrink
-    CROSS JOIN unnest(range(nr_reclaimed))
-    WHERE kind = 'lru_shrink_inactive' AND before <> 'kswapd_sleep'
-    UNION ALL
-    SELECT 'direct', w.until_ts - w.from_ts, coalesce(r.nr_reclaimed, 0), 0
-    FROM reclaim_window AS w
-    JOIN reclaim AS r
-        ON r.kind = 'direct_reclaim_end' AND r.tape = w.tape AND r.pid = w.pid AND r.ts = w.until_ts
-    WHERE w.cause = 'direct' AND w.ended
-    UNION ALL
-    SELECT what, until_ts - from_ts, moved, failed
+    SELECT what, until_ts - from_ts AS ns, moved, failed
     FROM run
     UNION ALL
     SELECT 'wake', ns, 0, 0

@@ -97,26 +97,37 @@ int64_t compact_gap(const struct model *m, int order)
 	return most && gap > most ? most : gap;
 }
 
-enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
-				 int class_zone)
+bool has_compact_gap(const struct model *m, const struct zone *zone, uint64_t nr_free, int order,
+		     int class_zone, int wmark)
 {
-	struct request rq = {
+	const struct request single = {
+		.migratetype = MIGRATETYPE_MOVABLE,
+		.class_zone = (uint8_t)class_zone,
+	};
+	int64_t mark = zone_mark(zone, wmark) + compact_gap(m, order);
+
+	if (order > PCP_MAX_ORDER)
+		mark += zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
+	return watermark_ok_of(m, zone, nr_free, &single, mark);
+}
+
+enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
+				 int class_zone, bool kcompactd)
+{
+	const struct request rq = {
 		.order = (uint8_t)order,
 		.migratetype = MIGRATETYPE_UNMOVABLE,
 		.class_zone = (uint8_t)class_zone,
 	};
-	/* vm.defrag_mode compacts up to the high watermark: 6.15. */
-	int wmark = m->kernel->whole_blocks ? WMARK_HIGH : WMARK_MIN;
-	int64_t mark = zone_mark(zone, wmark), index;
+	/* vm.defrag_mode, 6.15: kcompactd works for the high watermark in whole blocks. */
+	bool whole = kcompactd && m->kernel->whole_blocks;
+	int wmark = whole ? WMARK_HIGH : WMARK_MIN;
+	uint64_t nr_free = whole ? zone_free_for(m, zone, order) : zone_counted_free(zone);
+	int64_t index;
 
-	if (watermark_ok_of(m, zone, zone_free_for(m, zone, order), &rq, mark))
+	if (watermark_ok_of(m, zone, nr_free, &rq, zone_mark(zone, wmark)))
 		return COMPACT_SERVES;
-	mark += compact_gap(m, order);
-	if (order > PCP_MAX_ORDER)
-		mark += zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
-	rq.order = 0;
-	rq.migratetype = MIGRATETYPE_MOVABLE;
-	if (!watermark_ok(m, zone, &rq, mark))
+	if (!has_compact_gap(m, zone, zone_counted_free(zone), order, class_zone, wmark))
 		return COMPACT_CANNOT;
 	index = order > PCP_MAX_ORDER ? fragmentation_index(m, zone, order) : -1;
 	return index >= 0 && index <= EXTFRAG_THRESHOLD ? COMPACT_CANNOT : COMPACT_SUITS;

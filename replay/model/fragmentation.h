@@ -19,6 +19,13 @@ int64_t fragmentation_index(const struct model *m, const struct zone *zone, int 
  */
 int64_t compact_gap(const struct model *m, int order);
 
+/*
+ * Whether a zone with `nr_free` free pages has, above a watermark, the targets that compaction for
+ * an order needs (__compaction_suitable, 6.12).
+ */
+bool has_compact_gap(const struct model *m, const struct zone *zone, uint64_t nr_free, int order,
+		     int class_zone, int wmark);
+
 /* fragmentation_score_zone: the share of free memory in less than a pageblock, 0 to 100. */
 int fragmentation_score_zone(const struct model *m, const struct zone *zone);
 /*
@@ -37,8 +44,9 @@ struct score_marks score_marks(const struct kernel *kernel, int proactiveness);
 
 /*
  * compaction_suit_allocation_order: the zone can serve the order as it is, compaction cannot
- * help, or compaction suits.
+ * help, or compaction suits. Under vm.defrag_mode only kcompactd asks for the high watermark in
+ * whole pageblocks (7.2).
  */
 enum compact_suits { COMPACT_SERVES, COMPACT_CANNOT, COMPACT_SUITS };
 enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
-				 int class_zone);
+				 int class_zone, bool kcompactd);

@@ -4,10 +4,9 @@
 #include "highatomic.h"
 #include "pcp.h"
 #include "reclaim_ops.h"
+#include "slow_path_turns.h"
 #include "watermark.h"
 #include "zonelist.h"
-
-enum { MAX_RETRIES = 16 }; /* of direct reclaim: MAX_RECLAIM_RETRIES */
 
 uint32_t slow_path_rights(const struct model *m, const struct request *rq)
 {
@@ -31,43 +30,6 @@ uint32_t slow_path_rights(const struct model *m, const struct request *rq)
 uint32_t slow_path_rights_at_once(const struct model *m, const struct request *rq)
 {
 	return m->kernel->highatomic_first ? slow_path_rights(m, rq) & ALLOC_HIGHATOMIC : 0;
-}
-
-/* How often an allocation reclaims in vain before it gives up (__alloc_pages_slowpath, 6.18). */
-static int most_tries(const struct model *m, const struct request *rq)
-{
-	bool costly = rq->order > PCP_MAX_ORDER;
-
-	/*
-	 * Compaction failed. The kernel gives up on such a request; since 7.0 only if it is bound
-	 * to its node (7.2).
-	 */
-	if (costly && rq->gfp_flags & GFP_NORETRY &&
-	    (!m->kernel->noretry_reclaims || rq->gfp_flags & GFP_THISNODE))
-		return 0;
-	if (rq->gfp_flags & GFP_NORETRY || (costly && !(rq->gfp_flags & GFP_RETRY_MAYFAIL)))
-		return 1;
-	return MAX_RETRIES;
-}
-
-/* __alloc_pages_direct_compact: a frame, or NO_FRAME. */
-static uint32_t alloc_compacting(struct model *m, struct request *rq, struct zonelist_scan *scan,
-				 int priority)
-{
-	uint32_t frame = NO_FRAME;
-
-	if (rq->order && m->reclaim_ops->compact(m->reclaim_ops->self, scan->list, rq, priority))
-		frame = scan_zones(m, rq, scan);
-	if (frame != NO_FRAME)
-		m->reclaim_ops->compacted(m->reclaim_ops->self, scan->served, rq->order);
-	return frame;
-}
-
-/* Whether a request compacts before it reclaims. */
-static bool compacts_first(const struct request *rq)
-{
-	return rq->gfp_flags & GFP_DIRECT_RECLAIM &&
-	       (rq->order > PCP_MAX_ORDER || (rq->order && rq->migratetype != MIGRATETYPE_MOVABLE));
 }
 
 static bool any_on_pcps(const struct model *m)
@@ -122,27 +84,6 @@ static uint32_t alloc_granted(struct model *m, struct request *rq, struct zoneli
 	return frame;
 }
 
-/* __alloc_pages_direct_reclaim, repeated. Returns a frame, or NO_FRAME. */
-static uint32_t alloc_reclaiming(struct model *m, struct request *rq, struct zonelist_scan *scan)
-{
-	uint32_t frame = NO_FRAME;
-
-	for (int tries = m->reclaim_ops->take_tries(m->reclaim_ops->self, rq->order);
-	     tries < most_tries(m, rq) && frame == NO_FRAME; tries++) {
-		if (!m->reclaim_ops->direct(m->reclaim_ops->self, scan->list, rq))
-			break;
-		frame = scan_zones(m, rq, scan);
-		if (frame == NO_FRAME) {
-			free_reserves(m, scan->list, rq);
-			frame = scan_zones(m, rq, scan);
-		}
-		if (frame == NO_FRAME)
-			frame = alloc_compacting(m, rq, scan, COMPACT_PRIO_SYNC_LIGHT);
-	}
-	zone_counters(m, scan->preferred)->would_fail += frame == NO_FRAME;
-	return frame;
-}
-
 bool slow_path_reclaim_once(struct model *m, struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
@@ -154,7 +95,7 @@ bool slow_path_reclaim_once(struct model *m, struct request *rq)
 			return false;
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
 		m->reclaim_ops->wake_all(m->reclaim_ops->self, list, rq);
-	m->reclaim_ops->direct(m->reclaim_ops->self, list, rq);
+	m->reclaim_ops->direct(m->reclaim_ops->self, list, rq, rq->order);
 	return true;
 }
 
@@ -182,22 +123,13 @@ uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 		rq->flags |= ALLOC_STALLED;
 		frame = scan_zones(m, rq, scan);
 	}
-	if (frame == NO_FRAME && m->reclaim_ops && compacts_first(rq))
-		frame = alloc_compacting(m, rq, scan, COMPACT_PRIO_ASYNC);
 	if (frame != NO_FRAME)
 		return frame;
 	counters->below_min++;
-	if (m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM) {
-		frame = alloc_reclaiming(m, rq, scan);
-		if (frame != NO_FRAME)
-			return frame;
-	}
-	if (m->reclaim_ops) {
-		free_reserves(m, scan->list, rq);
-		frame = scan_zones(m, rq, scan);
-	} else if (rq->reclaimed) {
+	if (m->reclaim_ops)
+		frame = slow_path_turns(m, rq, scan);
+	else if (rq->reclaimed)
 		frame = alloc_reclaimed(m, rq, scan);
-	}
 	if (frame == NO_FRAME)
 		frame = alloc_granted(m, rq, scan);
 	if (frame == NO_FRAME && rq->whole_first)

@@ -31,26 +31,82 @@ void compaction_free(struct compaction *c)
 	free(c->skipped);
 }
 
-/* Number of pages to move out of a pageblock, or -1 if some cannot move. */
-static int pages_to_move(const struct compaction *c, const struct zone *zone, uint32_t start)
+/*
+ * suitable_migration_source: kcompactd and synchronous runs take pages out of any pageblock. An
+ * asynchronous run for an allocation takes only those of its migratetype. MOVABLE requests and,
+ * since 7.2, those of a whole pageblock count as MOVABLE.
+ */
+static bool is_source(const struct model *m, uint32_t start, const struct compact_goal *goal)
+{
+	int type = frame_block(m, start)->migratetype, wanted = goal->migratetype;
+
+	if (!goal->direct || goal->sync)
+		return type != MIGRATETYPE_ISOLATE;
+	if (m->kernel->compact_turn && goal->order >= m->pageblock_order)
+		wanted = MIGRATETYPE_MOVABLE;
+	return type == wanted || (wanted == MIGRATETYPE_MOVABLE && type == MIGRATETYPE_CMA);
+}
+
+/*
+ * Whether a used block can move: a page, or a block below the order of the run. Which of the old
+ * pages of a pageblock can move is known only if all can.
+ */
+static bool can_move(const struct compaction *c, uint32_t head, const struct compact_goal *goal)
 {
 	const struct model *m = c->model;
-	const struct pageblock *block = frame_block(m, start);
+	const struct frame *f = &m->frames[head];
+	int most = goal->order < 0 ? m->pageblock_order : goal->order;
+
+	if (reclaim_supply_pins(c->supply, head))
+		return false;
+	if (f->state == FRAME_OLD)
+		return frame_block(m, head)->old_lru >= frame_block(m, head)->nr_old;
+	return f->state == FRAME_USED_MOVABLE &&
+	       (!f->order || (m->kernel->compact_folios && f->order < most));
+}
+
+/*
+ * Number of pages that can move out of an aligned part of a pageblock. An asynchronous run for an
+ * allocation gives up a part of its order that has a page which cannot
+ * (isolate_migratepages_block).
+ */
+static int movable_pages(const struct compaction *c, uint32_t from, uint32_t end,
+			 const struct compact_goal *goal)
+{
+	const struct model *m = c->model;
 	int pages = 0;
 
-	if (block->migratetype != MIGRATETYPE_MOVABLE || !block_inside(m, zone, start) ||
-	    block->old_lru < block->nr_old)
-		return -1;
-	for (uint32_t frame = start; frame < start + (1u << m->pageblock_order);) {
-		const struct frame *f = &m->frames[frame];
-
-		if (f->state != FRAME_FREE &&
-		    (f->order || reclaim_supply_pins(c->supply, frame) ||
-		     (f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD)))
-			return -1;
-		pages += f->state != FRAME_FREE;
-		frame += 1u << f->order;
+	for (uint32_t frame = from; frame < end; frame += 1u << m->frames[frame].order) {
+		if (m->frames[frame].state == FRAME_FREE)
+			continue;
+		if (can_move(c, frame, goal))
+			pages += 1 << m->frames[frame].order;
+		else if (goal->direct && !goal->sync)
+			return 0;
 	}
+	return pages;
+}
+
+/* Pages of a part of a pageblock that a run takes or leaves as a whole. */
+static uint32_t part_pages(const struct model *m, const struct compact_goal *goal)
+{
+	if (goal->order < 0 || goal->order >= m->pageblock_order)
+		return 1u << m->pageblock_order;
+	return 1u << goal->order;
+}
+
+/* Number of pages that can move out of a pageblock. */
+static int pages_to_move(const struct compaction *c, const struct zone *zone, uint32_t start,
+			 const struct compact_goal *goal)
+{
+	const struct model *m = c->model;
+	uint32_t end = start + (1u << m->pageblock_order), part = part_pages(m, goal);
+	int pages = 0;
+
+	if (!is_source(m, start, goal) || !block_inside(m, zone, start))
+		return 0;
+	for (uint32_t from = start; from < end; from += part)
+		pages += movable_pages(c, from, from + part, goal);
 	return pages;
 }
 
@@ -65,61 +121,65 @@ static bool is_target(const struct compaction *c, uint32_t start)
 	       !(c->skipped[start >> m->pageblock_order] & SKIP_TARGET);
 }
 
-/* The highest free page of a pageblock below `from`, or NO_FRAME. */
-static uint32_t free_page_of_block(const struct model *m, uint32_t start, uint32_t from)
+/* The highest free part of 2^order pages of a pageblock below `from`, or NO_FRAME. */
+static uint32_t free_part_of_block(const struct model *m, uint32_t start, uint32_t from, int order)
 {
-	while (from-- > start) {
-		uint32_t head = block_head(m, from);
+	while (from > start) {
+		uint32_t head = block_head(m, from - 1), to = from & ~((1u << order) - 1);
 
-		if (m->frames[head].state == FRAME_FREE)
-			return from;
+		if (m->frames[head].state == FRAME_FREE && to >= head + (1u << order))
+			return to - (1u << order);
 		from = head;
 	}
 	return NO_FRAME;
 }
 
 /*
- * The highest free page below `from`, in a pageblock above that of `start`, or NO_FRAME. A
- * pageblock without free pages is skipped from now on.
+ * The highest free part of 2^order pages below `from`, in a pageblock above that of `start`, or
+ * NO_FRAME. A pageblock without free pages is skipped from now on.
  */
-static uint32_t free_page_below(struct compaction *c, uint32_t from, uint32_t start)
+static uint32_t free_part_below(struct compaction *c, uint32_t from, uint32_t start, int order)
 {
 	const struct model *m = c->model;
 	uint32_t block;
 
 	for (; (block = block_start(m, from - 1)) > start; from = block) {
-		uint32_t page;
+		uint32_t part;
 
 		if (!is_target(c, block))
 			continue;
-		page = free_page_of_block(m, block, from);
-		if (page != NO_FRAME)
-			return page;
-		c->skipped[block >> m->pageblock_order] |= SKIP_TARGET;
+		part = free_part_of_block(m, block, from, order);
+		if (part != NO_FRAME)
+			return part;
+		if (!order)
+			c->skipped[block >> m->pageblock_order] |= SKIP_TARGET;
 	}
 	return NO_FRAME;
 }
 
-static void move_page(struct compaction *c, struct zone *zone, uint32_t from, uint32_t to,
-		      uint32_t name)
+static void move_block_to(struct compaction *c, struct zone *zone, uint32_t from, uint32_t to,
+			  uint32_t name)
 {
 	struct model *m = c->model;
+	int order = m->frames[from].order;
 
-	force_used(m, to, 0);
-	zone_mark_live(m, to, 0, MIGRATETYPE_MOVABLE);
+	force_used(m, to, order);
+	zone_mark_live(m, to, order, MIGRATETYPE_MOVABLE);
 	if (name != NO_FRAME)
-		page_map_set(c->supply->pages, name, 0, to + 1, true);
-	reclaim_supply_moved(c->supply, from, to);
+		page_map_set(c->supply->pages, name, order, to + 1, true);
+	for (uint32_t i = 0; i < 1u << order; i++)
+		reclaim_supply_moved(c->supply, from + i, to + i);
 	if (m->frames[from].state == FRAME_OLD)
 		zone_forget_old(m, from, 0);
 	else
-		zone_unmark_live(m, from, 0);
-	buddy_free_direct(m, zone, from, 0, NULL);
-	node_counters(m, zone->node)->compacted_pages++;
+		zone_unmark_live(m, from, order);
+	buddy_free_direct(m, zone, from, order, NULL);
+	node_counters(m, zone->node)->compacted_pages += 1ull << order;
 }
 
-/* The rest of a run's budget. */
+/* The goal of a run, and the rest of its budget. */
 struct budget {
+	const struct compact_goal *goal;
 	int64_t pages;
 	double share; /* share of the pages that fail */
 	struct zone_compaction *zone;
@@ -135,29 +195,88 @@ static bool fails(struct budget *budget)
 	return true;
 }
 
+/* Whether the pages of a block in the model are one block of the record: names in a row. */
+static bool is_named_whole(const uint32_t *names, int order)
+{
+	for (uint32_t i = 1; i < 1u << order; i++)
+		if (names[i] != (names[0] == NO_FRAME ? NO_FRAME : names[0] + i))
+			return false;
+	return true;
+}
+
+/* Move one used block; false if no part of the zone's end is free for it. */
+static bool move_one(struct compaction *c, struct zone *zone, uint32_t from, uint32_t start,
+		     struct budget *budget)
+{
+	int order = c->model->frames[from].order;
+	uint32_t *below = order ? &budget->zone->below_folios : &budget->zone->below, to;
+
+	to = free_part_below(c, *below, start, order);
+	*below = to == NO_FRAME ? start : to;
+	if (to == NO_FRAME)
+		return false;
+	move_block_to(c, zone, from, to, c->supply->pages->names[from - start]);
+	budget->pages -= 1ll << order;
+	return true;
+}
+
+/* Move the pages out of a part of a pageblock, up to the budget; false if there is no target. */
+static bool empty_part(struct compaction *c, struct zone *zone, uint32_t start, uint32_t from,
+		       uint32_t end, struct budget *budget)
+{
+	struct model *m = c->model;
+	const uint32_t *names = c->supply->pages->names;
+	uint32_t next;
+
+	for (; from < end && budget->pages > 0; from = next) {
+		const struct frame *f = &m->frames[from];
+
+		next = from + (1u << f->order);
+		if (f->state == FRAME_FREE || !can_move(c, from, budget->goal) ||
+		    !is_named_whole(names + (from - start), f->order) || fails(budget))
+			continue;
+		if (!move_one(c, zone, from, start, budget) && next == from + 1)
+			return false;
+	}
+	return true;
+}
+
 /* Move the pages out of a pageblock, up to the budget. */
 static void empty_block(struct compaction *c, struct zone *zone, uint32_t start,
 			struct budget *budget)
 {
-	struct model *m = c->model;
-	uint32_t *names = c->supply->pages->names, *below = &budget->zone->below;
+	uint32_t end = start + (1u << c->model->pageblock_order);
+	uint32_t part = part_pages(c->model, budget->goal);
 
-	page_map_names(c->supply->pages, start, names);
-	for (uint32_t from = start; from < start + (1u << m->pageblock_order); from++) {
-		const struct frame *f = &m->frames[from];
-		uint32_t to;
+	page_map_names(c->supply->pages, start, c->supply->pages->names);
+	for (uint32_t from = start; from < end; from += part)
+		if (movable_pages(c, from, from + part, budget->goal) &&
+		    !empty_part(c, zone, start, from, from + part, budget))
+			return;
+}
 
-		if ((f->state != FRAME_USED_MOVABLE && f->state != FRAME_OLD) || fails(budget))
+/*
+ * __compact_finished, 6.12: a free block of the order that the migratetype owns, or may claim as a
+ * fallback. Under vm.defrag_mode kcompactd goes on to the high watermark in whole pageblocks (7.2).
+ */
+static bool has_block(const struct model *m, const struct zone *zone,
+		      const struct compact_goal *goal)
+{
+	if (m->kernel->whole_blocks && !goal->direct)
+		return compact_suits(m, zone, goal->order, zone->type, true) == COMPACT_SERVES;
+	for (int order = goal->order; order <= m->max_order; order++) {
+		const uint32_t *nr_free = zone->nr_free[order];
+
+		if (nr_free[goal->migratetype] ||
+		    (goal->migratetype == MIGRATETYPE_MOVABLE && nr_free[MIGRATETYPE_CMA]))
+			return true;
+		if (goal->migratetype == MIGRATETYPE_MOVABLE && order < m->pageblock_order / 2)
 			continue;
-		if (!budget->pages)
-			return;
-		to = free_page_below(c, *below, start);
-		*below = to == NO_FRAME ? start : to;
-		if (to == NO_FRAME)
-			return;
-		move_page(c, zone, from, to, names[from - start]);
-		budget->pages--;
+		if (nr_free[MIGRATETYPE_UNMOVABLE] || nr_free[MIGRATETYPE_RECLAIMABLE] ||
+		    nr_free[MIGRATETYPE_MOVABLE])
+			return true;
 	}
+	return false;
 }
 
 static bool is_reached(const struct model *m, const struct zone *zone,
@@ -165,7 +284,13 @@ static bool is_reached(const struct model *m, const struct zone *zone,
 {
 	if (goal->order < 0)
 		return proactive_score_zone(m, zone) <= goal->score;
-	return compact_suits(m, zone, goal->order, zone->type) == COMPACT_SERVES;
+	return has_block(m, zone, goal);
+}
+
+/* compact_scanners_met: the search for free pages has come down to the block of the next source. */
+static bool have_met(const struct model *m, const struct zone_compaction *zc)
+{
+	return !zc->below || zc->from >= block_start(m, zc->below);
 }
 
 /*
@@ -174,10 +299,10 @@ static bool is_reached(const struct model *m, const struct zone *zone,
  */
 static void find_ends(struct zone_compaction *zc, const struct model *m, const struct zone *zone)
 {
-	if (zc->from < zc->below)
+	if (!have_met(m, zc))
 		return;
 	zc->from = zone->start & ~((1u << m->pageblock_order) - 1);
-	zc->below = zone->end;
+	zc->below = zc->below_folios = zone->end;
 }
 
 /* __reset_isolation_suitable */
@@ -188,7 +313,7 @@ static void forget(struct compaction *c, const struct zone *zone)
 	uint32_t first = zone->start >> order, end = (zone->end - 1) >> order;
 
 	memset(&c->skipped[first], 0, (end - first + 1) * sizeof(*c->skipped));
-	zc->from = zc->below = 0;
+	zc->from = zc->below = zc->below_folios = 0;
 	zc->flush = false;
 }
 
@@ -209,7 +334,7 @@ static bool has_work(struct compaction *c, const struct zone *zone, const struct
 
 	if (start < zone->start || (*skipped & SKIP_SOURCE && !goal->thorough))
 		return false;
-	if (pages_to_move(c, zone, start) > 0)
+	if (pages_to_move(c, zone, start, goal) > 0)
 		return true;
 	*skipped |= SKIP_SOURCE;
 	return false;
@@ -221,6 +346,7 @@ bool compact_model(struct compaction *c, struct zone *zone, const struct compact
 	struct model *m = c->model;
 	struct zone_compaction *zc = &c->zones[zone->number];
 	struct budget budget = {
+		.goal = goal,
 		.pages = (int64_t)row->moved,
 		.share = row->failed ? (double)row->failed / (double)(row->moved + row->failed) : 0,
 		.zone = zc,
@@ -229,15 +355,15 @@ bool compact_model(struct compaction *c, struct zone *zone, const struct compact
 	if (is_restarting(&zc->deferral, goal->order))
 		forget(c, zone);
 	find_ends(zc, m, zone);
-	for (; zc->from < zc->below && budget.pages; zc->from += 1u << m->pageblock_order) {
+	for (; !have_met(m, zc) && budget.pages > 0; zc->from += 1u << m->pageblock_order) {
 		if (!has_work(c, zone, goal))
 			continue;
 		empty_block(c, zone, zc->from, &budget);
 		if (is_reached(m, zone, goal))
 			return true;
-		if (!budget.pages)
+		if (budget.pages <= 0)
 			return false;
 	}
-	zc->flush |= goal->direct && zc->from >= zc->below;
+	zc->flush |= goal->direct && have_met(m, zc);
 	return false;
 }

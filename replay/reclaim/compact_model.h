@@ -17,9 +17,9 @@ struct zone_compaction {
 	double failing; /* fraction of a page that failed to move so far */
 	/*
 	 * Frames where the next run continues: looks for pages from here up, for free pages from
-	 * here down. 0, 0: from the ends.
+	 * here down, and for free parts of larger blocks. 0: from the ends.
 	 */
-	uint32_t from, below;
+	uint32_t from, below, below_folios;
 	bool flush; /* a direct run scanned the whole zone: cleared before kswapd naps */
 };
 
@@ -32,10 +32,12 @@ struct compaction {
 
 /* The goal of a run. */
 struct compact_goal {
-	int order;     /* the zone can serve a block of it; or -1: */
-	int score;     /* the zone's fragmentation score is at most this */
-	bool thorough; /* also move pages out of skipped pageblocks */
-	bool direct;   /* the run belongs to an allocation */
+	int order;           /* the zone has a free block of it; or -1: */
+	int score;           /* the zone's fragmentation score is at most this */
+	bool thorough;       /* also move pages out of skipped pageblocks */
+	bool sync;           /* the run may wait: not asynchronous */
+	bool direct;         /* the run belongs to an allocation */
+	uint8_t migratetype; /* of the allocation; kcompactd's is UNMOVABLE */
 };
 
 /* -ENOMEM. Call compaction_free() in any case. */
@@ -44,9 +46,10 @@ int compaction_new(struct compaction *c, struct model *m, struct reclaim_supply 
 void compaction_free(struct compaction *c);
 
 /*
- * One run in a zone. It moves MOVABLE pages of order 0 to free pages at the zone's high end.
- * Sources are pageblocks with no other used pages, from the zone's low end or the end of the last
- * run on. Later runs skip a pageblock without pages to move or with unmovable ones, until
+ * One run in a zone. It moves MOVABLE pages, and since 6.9 blocks below its order, to free parts at
+ * the zone's high end. Sources are pageblocks of any type, and for an asynchronous run of an
+ * allocation parts of its migratetype without other used pages; from the zone's low end or the end
+ * of the last run on. Later runs skip a pageblock without pages to move, until
  * compaction_kswapd_naps() or the last attempt of the longest deferral. `row` has the budget in
  * pages and the share of pages that fail. Returns whether the run reached its goal.
  */

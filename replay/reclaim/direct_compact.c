@@ -6,30 +6,26 @@
 #include "model/reclaim_ops.h"
 #include "model/zone.h"
 
-/* compact_zone_order: whether the zone can serve the order afterwards. */
-static bool compact_zone(const struct reclaim_parts *parts, struct zone *zone,
-			 const struct request *rq, int priority)
+/* compact_zone_order: what the compaction of one zone comes to. */
+static enum compact_result compact_zone(const struct reclaim_parts *parts, struct zone *zone,
+					const struct compact_goal *goal, int class_zone,
+					int priority)
 {
-	const struct compact_goal goal = {
-		.order = rq->order,
-		.thorough = priority == COMPACT_PRIO_SYNC_FULL,
-		.direct = true,
-	};
 	struct model *m = parts->model;
 	struct deferral *deferral = &parts->compaction->zones[zone->number].deferral;
 	struct counters *counters = node_counters(m, zone->node);
 	const struct service_row *row;
 
-	if (priority > COMPACT_PRIO_SYNC_FULL && is_deferred(deferral, rq->order)) {
+	if (priority > COMPACT_PRIO_SYNC_FULL && is_deferred(deferral, goal->order)) {
 		counters->direct_compactions_deferred++;
-		return false;
+		return COMPACT_DEFERRED;
 	}
-	switch (compact_suits(m, zone, rq->order, rq->class_zone)) {
+	switch (compact_suits(m, zone, goal->order, class_zone, false)) {
 	case COMPACT_CANNOT:
-		return false;
+		return COMPACT_SKIPPED;
 	case COMPACT_SERVES:
-		defer_reset(deferral, rq->order, false);
-		return true;
+		defer_reset(deferral, goal->order, false);
+		return COMPACT_SUCCESS;
 	case COMPACT_SUITS:
 		break;
 	}
@@ -37,31 +33,42 @@ static bool compact_zone(const struct reclaim_parts *parts, struct zone *zone,
 	counters->direct_compactions++;
 	counters->modelled_stall_us += row->ns / 1000;
 	emit_compaction_run(parts->rows, zone, 0, row->ns);
-	if (compact_model(parts->compaction, zone, &goal, row)) {
-		defer_reset(deferral, rq->order, false);
-		return true;
+	if (compact_model(parts->compaction, zone, goal, row)) {
+		defer_reset(deferral, goal->order, false);
+		return COMPACT_SUCCESS;
 	}
 	if (priority < COMPACT_PRIO_ASYNC)
-		defer(deferral, rq->order);
-	return false;
+		defer(deferral, goal->order);
+	return COMPACT_COMPLETE;
 }
 
-bool direct_compact(const struct reclaim_parts *parts, const struct zonelist *list,
-		    const struct request *rq, int priority)
+enum compact_result direct_compact(const struct reclaim_parts *parts, const struct zonelist *list,
+				   const struct request *rq, int order, int priority)
 {
-	if (!(rq->gfp_flags & GFP_IO))
-		return false;
+	const struct compact_goal goal = {
+		.order = order,
+		.thorough = priority == COMPACT_PRIO_SYNC_FULL,
+		.sync = priority < COMPACT_PRIO_ASYNC,
+		.direct = true,
+		.migratetype = rq->migratetype,
+	};
+	enum compact_result furthest = COMPACT_SKIPPED;
+
 	emit_compaction(parts->rows, &(struct compaction_row){
 					     .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
 					     .node = -1,
 					     .zone = -1,
-					     .order = rq->order,
+					     .order = order,
 					     .priority = priority,
 					     .gfp_flags = rq->gfp_flags,
 				     });
-	for (int i = 0; i < list->nr; i++)
-		if (list->zones[i]->type <= rq->class_zone &&
-		    compact_zone(parts, list->zones[i], rq, priority))
-			return true;
-	return false;
+	for (int i = 0; i < list->nr && furthest < COMPACT_SUCCESS; i++) {
+		enum compact_result result;
+
+		if (list->zones[i]->type > rq->class_zone)
+			continue;
+		result = compact_zone(parts, list->zones[i], &goal, rq->class_zone, priority);
+		furthest = result > furthest ? result : furthest;
+	}
+	return furthest;
 }

@@ -6,11 +6,12 @@
 
 #include "reclaim_parts.h"
 
+#include "model/reclaim_ops.h"
 #include "model/zonelist.h"
 
 /*
- * Compact the zones of a zonelist, one after the other, at a COMPACT_PRIO_*, until one can serve
- * the request. Returns whether one can.
+ * Compact the zones of a zonelist for an order, one after the other, at a COMPACT_PRIO_*, until one
+ * has a block for the request. The result is that of the zone that got furthest.
  */
-bool direct_compact(const struct reclaim_parts *parts, const struct zonelist *list,
-		    const struct request *rq, int priority);
+enum compact_result direct_compact(const struct reclaim_parts *parts, const struct zonelist *list,
+				   const struct request *rq, int order, int priority);

@@ -39,7 +39,7 @@ static bool node_suits(const struct model *m, const struct kcompactd *c)
 {
 	for (int i = 0; i < m->nr_zones; i++)
 		if (m->zones[i].node == c->node && m->zones[i].type <= c->class_zone &&
-		    compact_suits(m, &m->zones[i], c->order, c->class_zone) == COMPACT_SUITS)
+		    compact_suits(m, &m->zones[i], c->order, c->class_zone, true) == COMPACT_SUITS)
 			return true;
 	return false;
 }
@@ -59,7 +59,7 @@ void kcompactd_wakeup(const struct reclaim_parts *parts, struct kcompactd *c,
 {
 	struct model *m = parts->model;
 
-	if (!wake.order)
+	if (!wake.order || !m->kernel->compacts)
 		return;
 	c->order = c->order > wake.order ? c->order : wake.order;
 	c->class_zone = c->class_zone < wake.class_zone ? c->class_zone : wake.class_zone;
@@ -95,7 +95,7 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 
 		if (zone->node != c->node || zone->type > c->class_zone ||
 		    is_deferred(deferral, c->order) ||
-		    compact_suits(m, zone, c->order, zone->type) != COMPACT_SUITS)
+		    compact_suits(m, zone, c->order, zone->type, true) != COMPACT_SUITS)
 			continue;
 		row = services_draw_compaction(parts->services, false);
 		emit_compaction_run(parts->rows, zone, ns, row->ns);
@@ -103,7 +103,7 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 		if (compact_model(parts->compaction, zone, &goal, row)) {
 			defer_reset(deferral, c->order, false);
 		} else {
-			pcp_drain_all(m);
+			pcp_drain_zone(m, zone);
 			defer(deferral, c->order);
 		}
 	}

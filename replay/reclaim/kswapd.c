@@ -12,10 +12,12 @@ enum {
 	BOOST_PRIORITY = DEF_PRIORITY - 2, /* boosts reclaim no harder than this */
 	MAX_FAILURES = 16,                 /* MAX_RECLAIM_RETRIES: the node is hopeless */
 	CLUSTER = 32,                      /* SWAP_CLUSTER_MAX */
+	BATCH = 64,                        /* MIN_LRU_BATCH, of the multi-generational LRU */
+	YIELD = 1024,                      /* parts of a page */
 };
 #define NAP_NS       100000000ull
 #define PREMATURE_NS 1000000000ull
-#define EMPTY_NS     8000ull /* a round that finds nothing: guests pass 12 in 0.1 ms */
+#define EMPTY_NS     8000ull /* a round without a scan: guests pass 12 in 0.1 ms */
 
 #define for_each_node_zone(m, zone, of_node, class_zone)                                           \
 	for (struct zone * (zone) = (m)->zones; (zone) < (m)->zones + (m)->nr_zones; (zone)++)     \
@@ -101,6 +103,8 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->priority = DEF_PRIORITY;
 	k->reclaimed = k->boost = 0;
 	k->in_round = false;
+	k->yield = 0;
+	scan_begin(parts->pace, &k->cursor, tape_node(m, k->node), m->now.ts);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;
 }
@@ -166,11 +170,42 @@ static struct kswapd_wants end_pass(const struct reclaim_parts *parts, struct ks
 	return wants;
 }
 
-/* Begin a round of balance_pgdat. False if the pass ends instead. */
-static bool begin_round(const struct model *m, struct kswapd *k)
+static int floor_log2(int64_t n)
 {
+	return n > 0 ? 63 - __builtin_clzll((uint64_t)n) : -1;
+}
+
+/*
+ * set_initial_priority, 6.12 and 7.2: lists with generations begin where a scan may reach the goal.
+ */
+static int first_priority(const struct kswapd *k, int64_t lru)
+{
+	int priority = floor_log2(lru) - floor_log2(k->round_pages - 1) - 1;
+
+	if (k->priority != DEF_PRIORITY || k->round_pages < BATCH)
+		return k->priority;
+	if (priority < DEF_PRIORITY / 2)
+		return DEF_PRIORITY / 2;
+	return priority < DEF_PRIORITY ? priority : DEF_PRIORITY;
+}
+
+/* Pages of the node's lists: as recorded at this time, or all pages of its zones. */
+static int64_t lru_pages(const struct reclaim_parts *parts, struct kswapd *k)
+{
+	struct scan_cursor ahead = k->cursor;
+	int64_t recorded = (int64_t)scan_next(parts->pace, &ahead)->lru_pages, managed = 0;
+
+	for_each_node_zone(parts->model, zone, k->node, NR_ZONE - 1) managed +=
+		(int64_t)zone->managed;
+	return recorded && recorded < managed ? recorded : managed;
+}
+
+/* Begin a round of balance_pgdat. False if the pass ends instead. */
+static bool begin_round(const struct reclaim_parts *parts, struct kswapd *k)
+{
+	const struct model *m = parts->model;
 	bool balanced = kswapd_balanced(m, k->node, k->reclaim_order, k->class_zone);
-	int64_t pages = 0, most;
+	int64_t lru = lru_pages(parts, k);
 
 	if (!balanced && k->boost) {
 		k->boost = 0;
@@ -184,13 +219,16 @@ static bool begin_round(const struct model *m, struct kswapd *k)
 		int64_t high = zone_mark(zone, WMARK_HIGH);
 
 		k->round_pages += high > CLUSTER ? high : CLUSTER;
-		pages += (int64_t)zone->managed;
 	}
-	/* A priority scans its share of the LRU lists, taken as the whole memory. */
-	most = pages >> k->priority;
-	most = most > CLUSTER ? most : CLUSTER;
-	k->left = k->round_pages < most ? k->round_pages : most;
-	k->got = 0;
+	k->left = 0;
+	/* Lists with generations are not scanned for a boost: lru_gen_shrink_node wants writeback.
+	 */
+	if (!parts->pace->generations || !k->boost) {
+		if (parts->pace->generations)
+			k->priority = first_priority(k, lru);
+		k->left = lru >> k->priority;
+	}
+	k->scanned = k->got = 0;
 	k->in_round = true;
 	return true;
 }
@@ -198,7 +236,8 @@ static bool begin_round(const struct model *m, struct kswapd *k)
 /* End a round. Returns whether the pass continues. */
 static bool end_round(const struct model *m, struct kswapd *k)
 {
-	bool harder = k->got < k->round_pages && !(k->boost && k->priority == BOOST_PRIORITY);
+	int64_t work = k->scanned > k->got ? k->scanned : k->got;
+	bool harder = work < k->round_pages && !(k->boost && k->priority == BOOST_PRIORITY);
 
 	k->in_round = false;
 	k->reclaimed += k->got;
@@ -214,17 +253,28 @@ static bool end_round(const struct model *m, struct kswapd *k)
 	return k->priority >= 1;
 }
 
-/* Nanoseconds of a scan for a cluster of pages; `got`: it found some. */
-static uint64_t scan_ns(const struct reclaim_parts *parts, const struct kswapd *k, bool got)
+/* Whether a scan ends its round before the round's share of the lists: shrink_lruvec. */
+static bool is_enough(const struct reclaim_parts *parts, const struct kswapd *k)
 {
-	const struct service_row *row;
+	struct model *m = parts->model;
+	int64_t goal = k->round_pages, gap = compact_gap(m, k->reclaim_order);
+	const struct request single = {
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = (uint8_t)k->class_zone,
+	};
 
-	if (!got && !reclaim_supply_waits(parts->supply, k->node, k->class_zone))
-		return EMPTY_NS;
-	row = service_draw(&parts->services->kswapd);
-	if (got || !row->moved)
-		return EMPTY_NS + row->ns;
-	return EMPTY_NS + row->ns * row->moved / (row->moved + row->failed);
+	if (!parts->pace->generations)
+		return k->got >= goal;
+	/* should_abort_scan, 6.12 and 7.2 */
+	if (k->got >= (goal > gap ? goal : gap))
+		return true;
+	if (k->reclaim_order)
+		return false;
+	for_each_node_zone(
+		m, zone, k->node,
+		k->class_zone) if (!watermark_ok(m, zone, &single,
+						 zone_mark(zone, WMARK_HIGH) + BATCH)) return false;
+	return true;
 }
 
 /*
@@ -245,21 +295,43 @@ static bool is_failure(const struct model *m, const struct kswapd *k)
 	       (m->kernel->kswapd_hopeless != KSWAPD_HOPELESS_BOOSTLESS || !k->boosted);
 }
 
+/*
+ * One scan of the LRU lists, as the record has it. A scan of fewer pages than the recorded one is
+ * as much shorter; a larger one takes no longer, because recorded scans of few pages were mostly
+ * overhead. A block larger than the yield was scanned as a whole.
+ */
+static void scan(const struct reclaim_parts *parts, struct kswapd *k)
+{
+	int64_t most = parts->pace->generations ? BATCH : CLUSTER;
+	int64_t pages = k->left < most ? k->left : most, wanted, got;
+	const struct scan_row *row = scan_next(parts->pace, &k->cursor);
+	uint64_t ns =
+		(uint64_t)pages < row->scanned ? (uint64_t)pages * row->ns / row->scanned : row->ns;
+
+	k->yield += (uint64_t)pages * YIELD * row->freed / row->scanned;
+	wanted = (int64_t)(k->yield / YIELD);
+	k->yield %= YIELD;
+	got = reclaim_supply_take(parts->supply, k->node, k->class_zone, wanted);
+	pages += got > wanted ? got - wanted : 0;
+	k->got += got;
+	k->scanned += pages;
+	k->left -= pages < k->left ? pages : k->left;
+	k->due = parts->model->now.ts + ns;
+	if (got)
+		forget_failures(parts->model, k, k->reclaim_order, k->class_zone);
+}
+
 static struct kswapd_wants balance(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	const struct kswapd_wants none = {0};
-	int64_t cluster, got;
 
-	if (!k->in_round && !begin_round(parts->model, k))
+	if (!k->in_round && !begin_round(parts, k))
 		return end_pass(parts, k);
-	cluster = k->left < CLUSTER ? k->left : CLUSTER;
-	got = reclaim_supply_take(parts->supply, k->node, k->class_zone, cluster);
-	k->got += got;
-	k->left -= cluster;
-	k->due = parts->model->now.ts + scan_ns(parts, k, got > 0);
-	if (got)
-		forget_failures(parts->model, k, k->reclaim_order, k->class_zone);
-	if ((k->left > 0 && got == cluster) || end_round(parts->model, k))
+	if (k->left)
+		scan(parts, k);
+	else
+		k->due = parts->model->now.ts + EMPTY_NS;
+	if ((k->left > 0 && !is_enough(parts, k)) || end_round(parts->model, k))
 		return none;
 	k->failures += is_failure(parts->model, k);
 	return end_pass(parts, k);

@@ -4,11 +4,14 @@
  *
  *   asleep     until an allocation wakes it
  *   waking     woken, not running yet
- *   balancing  a pass: it reclaims by priority until a zone is balanced (balance_pgdat)
+ *   balancing  a pass: it scans the LRU lists by priority until a zone is balanced
+ *              (balance_pgdat)
  *   napping    100 ms, to test whether the balance holds
  *   napped     woken by the timer, not running yet; then it sleeps or starts a pass
  *
- * From mm/vmscan.c of 6.18: kswapd, kswapd_try_to_sleep, balance_pgdat, wakeup_kswapd.
+ * From mm/vmscan.c of 6.12 and 7.2: kswapd, kswapd_try_to_sleep, balance_pgdat, wakeup_kswapd,
+ * shrink_lruvec, and of the multi-generational LRU lru_gen_shrink_node, set_initial_priority,
+ * try_to_shrink_lruvec and should_abort_scan.
  * The kernel row (kswapd_sleep) says when kswapd may sleep and which zones it looks at: the
  * rules of 4.10, and the three patches that became 4.12 (e716f2eb24de).
  *
@@ -47,10 +50,12 @@ struct kswapd {
 	int priority;
 	int64_t boost; /* pages still to reclaim because watermarks are boosted */
 	bool boosted;
-	int64_t reclaimed;   /* pages of the pass */
-	int64_t left, got;   /* pages of the round at this priority: goal, done */
-	int64_t round_pages; /* nr_to_reclaim of the round */
+	int64_t reclaimed;          /* pages of the pass */
+	int64_t left, scanned, got; /* pages of the round: still to scan, scanned, reclaimed */
+	int64_t round_pages;        /* nr_to_reclaim of the round */
 	bool in_round;
+	struct scan_cursor cursor;
+	uint64_t yield; /* of the scans so far, less what they took: 1/1024 pages */
 };
 
 /* The wakeups of kcompactd from one step, in this order. */

@@ -14,8 +14,6 @@ static int load_service(struct reclaim_run *run, const struct service_columns *c
 			struct error *err)
 {
 	struct service *const services[] = {
-		[SERVICE_WHAT_KSWAPD] = &run->services.kswapd,
-		[SERVICE_WHAT_DIRECT] = &run->services.direct,
 		[SERVICE_WHAT_COMPACTION] = &run->services.compaction,
 		[SERVICE_WHAT_WAKE] = &run->services.wake,
 		[SERVICE_WHAT_DIRECT_COMPACTION] = &run->services.direct_compact,
@@ -109,10 +107,7 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 }
 
 static const struct table *const tables[] = {
-	&reclaim_table,
-	&reclaimed_table,
-	&compaction_table,
-	&service_table,
+	&reclaim_table, &reclaimed_table, &compaction_table, &service_table, &scan_table,
 };
 
 static const struct table *find_table(const char *name)
@@ -136,6 +131,7 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 		struct reclaimed_columns reclaimed;
 		struct compaction_columns compaction;
 		struct service_columns service;
+		struct scan_columns scan;
 	} columns;
 	const struct table *table = find_table(name);
 	size_t nr;
@@ -148,6 +144,8 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 	if (table == &reclaimed_table)
 		return reclaim_supply_load(&run->supply, run->model, &columns.reclaimed, nr,
 					   run->first, err);
+	if (table == &scan_table)
+		return scan_pace_load(&run->pace, &columns.scan, nr, err);
 	if (table == &compaction_table)
 		return load_first_checks(run, &columns.compaction, nr, err);
 	return load_service(run, &columns.service, nr, err);

@@ -7,12 +7,14 @@
 #include "compact_model.h"
 #include "emit_rows.h"
 #include "reclaim_supply.h"
+#include "scan_pace.h"
 #include "service.h"
 
 struct reclaim_parts {
 	struct model *model;
 	struct reclaim_supply *supply;
 	struct services *services;
+	const struct scan_pace *pace;
 	struct compaction *compaction;
 	struct row_outputs *rows;
 };

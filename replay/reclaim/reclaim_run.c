@@ -3,6 +3,7 @@
 
 #include "direct_compact.h"
 #include "node.h"
+#include "model/fragmentation.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
 
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 
 enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */ };
+enum { STALL_BOOST = 1 + 6 };  /* pageblocks that the policy stall boosts at once */
 #define STALL_NS 20000000ull   /* HZ/50 */
 #define TASK_NS  1000000000ull /* an earlier reclaim of the task was for another request */
 
@@ -43,6 +45,7 @@ void reclaim_run_free(struct reclaim_run *run)
 	free(run->kswapds);
 	free(run->first_checks);
 	free(run->entries);
+	scan_pace_free(&run->pace);
 	compaction_free(&run->compaction);
 	reclaim_supply_free(&run->supply);
 }
@@ -168,13 +171,20 @@ static int take_tries(void *self, int order)
 	return 0;
 }
 
+/* wake_all_kswapds, 6.15: under vm.defrag_mode kswapd is asked for at least a whole pageblock. */
+static int wake_order(const struct model *m, int order)
+{
+	return m->kernel->whole_blocks && order < m->pageblock_order ? m->pageblock_order : order;
+}
+
 static void call_kswapd(struct reclaim_run *run, const struct slow_entry *e)
 {
 	const struct model *m = run->model;
 
 	for (int node = 0; node < m->nr_nodes; node++)
 		if (tape_node(m, node) == e->node)
-			reclaim_run_wake_kswapd(run, node, e->gfp_flags, e->order, e->class_zone);
+			reclaim_run_wake_kswapd(run, node, e->gfp_flags, wake_order(m, e->order),
+						e->class_zone);
 }
 
 static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
@@ -228,7 +238,8 @@ static void wake_all(void *self, const struct zonelist *list, const struct reque
 
 		if (zone->type > rq->class_zone || zone->node == last)
 			continue;
-		reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags, rq->order, rq->class_zone);
+		reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags,
+					wake_order(run->model, rq->order), rq->class_zone);
 		last = zone->node;
 	}
 }
@@ -238,34 +249,80 @@ static void wake_boosted(void *self, const struct zone *zone)
 	reclaim_run_wake_kswapd(self, zone->node, 0, 0, zone->type);
 }
 
-static bool direct(void *self, const struct zonelist *list, const struct request *rq)
+/*
+ * compaction_ready: for a costly order, whether compaction can have the zone as it is, or even with
+ * the high watermark left.
+ */
+static bool compaction_ready(const struct model *m, const struct zone *zone,
+			     const struct request *rq, int order)
 {
-	struct reclaim_run *run = self;
-	int64_t freed = 0;
-	int first = -1, last = -1;
-	const struct service_row *row = service_draw(&run->services.direct);
-	int64_t pages = row->moved > CLUSTER ? (int64_t)row->moved : CLUSTER;
-	struct counters *counters;
+	const struct request single = {
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = rq->class_zone,
+	};
 
+	if (order <= PCP_MAX_ORDER || !(rq->gfp_flags & GFP_IO))
+		return false;
+	switch (compact_suits(m, zone, order, rq->class_zone, false)) {
+	case COMPACT_SERVES:
+		return true;
+	case COMPACT_CANNOT:
+		return false;
+	case COMPACT_SUITS:
+		break;
+	}
+	return watermark_ok(m, zone, &single, zone_mark(zone, WMARK_HIGH) + compact_gap(m, order));
+}
+
+/* shrink_zones: reclaim up to `pages` pages. Returns their number; *ready: compaction has enough.
+ */
+static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list,
+			    const struct request *rq, int order, int64_t pages, bool *ready)
+{
+	int64_t freed = 0;
+	int last = -1;
+
+	*ready = false;
 	for (int i = 0; i < list->nr && freed < pages; i++) {
 		const struct zone *zone = list->zones[i];
 
-		if (zone->type > rq->class_zone || zone->node == last)
+		if (zone->type > rq->class_zone)
+			continue;
+		if (compaction_ready(run->model, zone, rq, order)) {
+			*ready = true;
+			continue;
+		}
+		if (zone->node == last)
 			continue;
 		last = zone->node;
-		first = first < 0 ? last : first;
 		freed += reclaim_supply_take(&run->supply, last, rq->class_zone, pages - freed);
 		kswapd_overtaken(run->model, &run->kswapds[last], rq, freed > 0);
 	}
-	if (first < 0)
+	return freed;
+}
+
+static bool direct(void *self, const struct zonelist *list, const struct request *rq, int order)
+{
+	struct reclaim_run *run = self;
+	const struct scan_row *row =
+		scan_direct(&run->pace, run->model->now.ts, order > PCP_MAX_ORDER);
+	int64_t pages = row->freed > CLUSTER ? (int64_t)row->freed : CLUSTER, freed;
+	struct counters *counters;
+	bool ready;
+
+	if (!list->nr)
 		return false;
-	counters = node_counters(run->model, first);
+	freed = shrink_zones(run, list, rq, order, pages, &ready);
+	if (freed < pages && !ready && row->direct)
+		reclaim_supply_owe(&run->supply, list->zones[0]->node, rq->class_zone,
+				   pages - freed);
+	counters = node_counters(run->model, list->zones[0]->node);
 	counters->direct_reclaims++;
 	counters->modelled_stall_us += row->ns / 1000;
 	emit_reclaim(&run->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_BEGIN,
 						       .node = -1,
 						       .zone = -1,
-						       .order = rq->order,
+						       .order = order,
 						       .gfp_flags = rq->gfp_flags});
 	emit_reclaim(&run->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_END,
 						       .node = -1,
@@ -273,7 +330,7 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 						       .order = -1,
 						       .nr_reclaimed = freed,
 						       .after_ns = row->ns});
-	return freed > 0;
+	return freed || ready;
 }
 
 static bool node_reclaim(void *self, const struct zone *zone, const struct request *rq)
@@ -297,31 +354,41 @@ static bool node_reclaim(void *self, const struct zone *zone, const struct reque
 	return freed > 0;
 }
 
-static void stall(void *self, struct zone *zone, const struct request *rq, int64_t boost)
+static void stall(void *self, struct zone *zone, const struct request *rq, int64_t most)
 {
 	struct reclaim_run *run = self;
+	struct scan_cursor cursor;
 	uint64_t ns = STALL_NS;
 
 	if (run->stalled)
 		return;
-	boost_zone_times(run->model, zone, boost,
-			 (boost + (1ll << run->model->pageblock_order) - 1) >>
-				 run->model->pageblock_order);
+	if (most)
+		boost_zone_times(run->model, zone, most, STALL_BOOST);
 	reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags, 0, zone->type);
 	/* The wait ends when kswapd has reclaimed a cluster, if the queue has one. */
-	if (run->services.kswapd.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type))
-		ns = services_draw_wake_ns(&run->services) +
-		     service_draw(&run->services.kswapd)->ns;
+	if (run->pace.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type)) {
+		scan_begin(&run->pace, &cursor, tape_node(run->model, zone->node),
+			   run->model->now.ts);
+		ns = services_draw_wake_ns(&run->services) + scan_next(&run->pace, &cursor)->ns;
+	}
 	node_counters(run->model, zone->node)->modelled_stall_us +=
 		(ns < STALL_NS ? ns : STALL_NS) / 1000;
 	run->stalled = true;
 }
 
-static bool compact(void *self, const struct zonelist *list, const struct request *rq, int priority)
+static enum compact_result compact(void *self, const struct zonelist *list,
+				   const struct request *rq, int order, int priority)
 {
 	struct reclaim_run *run = self;
 
-	return direct_compact(&run->parts, list, rq, priority);
+	return direct_compact(&run->parts, list, rq, order, priority);
+}
+
+static uint64_t reclaimable(void *self, const struct zone *zone)
+{
+	struct reclaim_run *run = self;
+
+	return run->supply.waiting[zone->number];
 }
 
 static void compacted(void *self, const struct zone *zone, int order)
@@ -351,6 +418,7 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.model = run->model,
 		.supply = &run->supply,
 		.services = &run->services,
+		.pace = &run->pace,
 		.compaction = &run->compaction,
 		.rows = &run->rows,
 	};
@@ -366,6 +434,7 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.wake_all = wake_all,
 		.wake_boosted = wake_boosted,
 		.direct = direct,
+		.reclaimable = reclaimable,
 		.take_tries = take_tries,
 		.compact = compact,
 		.compacted = compacted,

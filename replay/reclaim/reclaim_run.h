@@ -4,8 +4,9 @@
  *
  * Allocations wake kswapd (kswapd.h). kswapd takes pages from the queues of pages that reclaim
  * freed on the record (reclaim_supply.h), and asks for kcompactd (kcompactd.h). Allocations below
- * the min watermark take pages from the queues as well. Durations are drawn from the record
- * (service.h). They do not delay later requests, which keep their recorded times.
+ * the min watermark take pages from the queues as well. Pace and yield are those of the record at
+ * that time (scan_pace.h); other durations are drawn from it (service.h). They do not delay later
+ * requests, which keep their recorded times.
  *
  * The record shows a request only when it is served, not why it was delayed: the request may have
  * waited, or a node may have been over its limit of dirty pages. So the model acts at each recorded
@@ -56,6 +57,7 @@ struct reclaim_run {
 	struct reclaim_ops ops; /* the hooks that the model calls */
 	struct reclaim_supply supply;
 	struct services services;
+	struct scan_pace pace;
 	struct compaction compaction;
 	struct row_outputs rows;
 	struct reclaim_parts parts; /* pointers to the members above */
@@ -72,7 +74,7 @@ struct reclaim_run {
 	bool stalled;                 /* the running request waited for kswapd */
 };
 
-/* Whether the run reads a table: reclaim, reclaimed, compaction or service. */
+/* Whether the run reads a table: reclaim, reclaimed, compaction, service or scan. */
 bool reclaim_run_reads(const char *table);
 /*
  * Load rows of such a table, for run->model from event row run->first on. Skips unused kinds of

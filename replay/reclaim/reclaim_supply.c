@@ -91,8 +91,9 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 
 	supply->heads = malloc(zones * sizeof(*supply->heads));
 	supply->links = malloc(zones * sizeof(*supply->links));
+	supply->waiting = calloc(zones, sizeof(*supply->waiting));
 	supply->holders = calloc(m->nr_frames, sizeof(*supply->holders));
-	if (!supply->heads || !supply->links || !supply->holders || !last) {
+	if (!supply->heads || !supply->links || !supply->waiting || !supply->holders || !last) {
 		free(last);
 		return fail(err, ENOMEM, "no memory for the queues of %zu zones", zones);
 	}
@@ -110,6 +111,7 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 		else
 			supply->rows[last[zone]].next = i;
 		last[zone] = i;
+		supply->waiting[zone] += 1ull << row->order;
 	}
 	free(last);
 	return 0;
@@ -142,6 +144,7 @@ void reclaim_supply_free(struct reclaim_supply *supply)
 	free(supply->ages);
 	free(supply->heads);
 	free(supply->links);
+	free(supply->waiting);
 	free(supply->holders);
 	free(supply->moved);
 	free(supply->rows);
@@ -179,13 +182,24 @@ static void hold(struct reclaim_supply *supply, const struct reclaimed *row, uin
 		supply->holders[row->frame + i] = holder;
 }
 
+/* Count the pages of a queued row into, or out of, those of a zone that wait for reclaim. */
+static void count_waiting(struct reclaim_supply *supply, const struct reclaimed *row, int sign)
+{
+	uint64_t *waiting = &supply->waiting[frame_zone(supply->model, row->frame)->number];
+
+	if (!row->moved)
+		*waiting += (uint64_t)sign << row->order;
+}
+
 /* The queue takes the page. The next page at its pfn is another one. */
 static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_t place)
 {
+	count_waiting(supply, row, -1);
 	for (uint32_t i = 0; i < 1u << row->order; i++)
 		supply->pages->map[row->frame + i] = MAP_FREED;
 	row->frame = place;
 	row->held = true;
+	count_waiting(supply, row, 1);
 	hold(supply, row, (uint32_t)(row - supply->rows) + 1);
 }
 
@@ -203,6 +217,7 @@ static void release(const struct reclaim_supply *supply, uint32_t place, int ord
 static void let_go(struct reclaim_supply *supply, struct reclaimed *row)
 {
 	hold(supply, row, 0);
+	count_waiting(supply, row, -1);
 	row->taken = true;
 	release(supply, row->frame, row->order);
 }
@@ -220,9 +235,40 @@ static void live_on(struct reclaim_supply *supply, struct reclaimed *row)
 	moved->last = number;
 }
 
+/* Whether reclaim on a node for requests of up to `class_zone` takes pages of a zone. */
+static bool is_in_class(const struct zone *zone, int node, int class_zone)
+{
+	return zone->node == node && zone->type <= class_zone;
+}
+
+/* Strike `pages` freed pages from what the zones of a class owe. */
+static void strike(const struct model *m, int node, int class_zone, int64_t pages)
+{
+	for (int i = 0; i < m->nr_zones && pages > 0; i++) {
+		struct zone *zone = &m->zones[i];
+		uint64_t paid = zone->owed < (uint64_t)pages ? zone->owed : (uint64_t)pages;
+
+		if (!is_in_class(zone, node, class_zone))
+			continue;
+		zone->owed -= paid;
+		pages -= (int64_t)paid;
+	}
+}
+
+static int64_t owed_by(const struct model *m, int node, int class_zone)
+{
+	int64_t owed = 0;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (is_in_class(&m->zones[i], node, class_zone))
+			owed += (int64_t)m->zones[i].owed;
+	return owed;
+}
+
 bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 {
 	struct reclaimed *row;
+	int node;
 
 	while (supply->next < supply->nr && supply->rows[supply->next].at < at)
 		supply->next++;
@@ -233,12 +279,18 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 		return true;
 	if (place_of_row(supply, row) == NO_FRAME) {
 		/* The model does not have the block as a whole: serve the free as recorded. */
+		count_waiting(supply, row, -1);
 		row->taken = true;
 		return false;
 	}
 	detach(supply, row, place_of_row(supply, row));
-	if (row->moved)
+	node = frame_zone(supply->model, row->frame)->node;
+	if (row->moved) {
 		live_on(supply, row);
+	} else if (owed_by(supply->model, node, NR_ZONE - 1)) {
+		strike(supply->model, node, NR_ZONE - 1, 1ll << row->order);
+		let_go(supply, row);
+	}
 	return true;
 }
 
@@ -290,12 +342,6 @@ static int64_t take_row(struct reclaim_supply *supply, struct reclaimed *row)
 	}
 	let_go(supply, row);
 	return pages;
-}
-
-/* Whether reclaim on a node for requests of up to `class_zone` takes pages of a zone. */
-static bool is_in_class(const struct zone *zone, int node, int class_zone)
-{
-	return zone->node == node && zone->type <= class_zone;
 }
 
 /* The link of the class in supply->links with the earliest row, or NULL. */
@@ -393,20 +439,40 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 	return freed;
 }
 
+/* The largest zone of a class, or NULL. */
+static struct zone *largest_zone(const struct model *m, int node, int class_zone)
+{
+	struct zone *largest = NULL;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (is_in_class(&m->zones[i], node, class_zone) &&
+		    (!largest || m->zones[i].managed > largest->managed))
+			largest = &m->zones[i];
+	return largest;
+}
+
 int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
 {
 	struct model *m = supply->model;
-	int64_t freed = take_queued(supply, node, class_zone, pages);
+	struct zone *zone = largest_zone(m, node, class_zone);
+	int64_t owed = owed_by(m, node, class_zone), freed;
 
+	if (owed)
+		strike(m, node, class_zone, take_queued(supply, node, class_zone, owed));
+	freed = take_queued(supply, node, class_zone, pages);
 	if (freed < pages && supply->mode == RECLAIM_SYNTHETIC)
 		freed += take_oldest(supply, node, class_zone, pages - freed);
-	for (int i = 0; i < m->nr_zones && freed < pages; i++) {
-		if (!is_in_class(&m->zones[i], node, class_zone))
-			continue;
-		zone_counters(m, &m->zones[i])->reclaim_deficit_pages += (uint64_t)(pages - freed);
-		break;
-	}
+	if (freed < pages && zone)
+		zone_counters(m, zone)->reclaim_deficit_pages += (uint64_t)(pages - freed);
 	return freed;
+}
+
+void reclaim_supply_owe(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
+{
+	struct zone *zone = largest_zone(supply->model, node, class_zone);
+
+	if (zone)
+		zone->owed += (uint64_t)pages;
 }
 
 bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int class_zone)

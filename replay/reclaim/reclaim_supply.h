@@ -7,8 +7,11 @@
  * LRU lists. The model's kswapd and its stalled allocations take from the head, and skip pages of
  * zones above the one they reclaim for (scan_control.reclaim_idx). The model may take a page before
  * its recorded free, once the page is allocated. The refault of such a page is unknown and not
- * counted. An empty queue is a deficit (R1). R2 then takes the oldest live MOVABLE pages of order 0
- * that the tape allocated; no event proves that they were reclaimable.
+ * counted. An empty queue is a deficit (R1). A direct
+ * reclaim that the record shows to find pages at that time owes the deficit to a zone, whose
+ * watermarks count it as free, so that the next requests do not reclaim in vain one by one. The
+ * next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0 that the
+ * tape allocated; no event proves that they were reclaimable.
  *
  * A page that recorded compaction moved keeps its place in the model. No event records its new pfn,
  * so its free looks like the free of a page without an alloc. Each such free frees the page of the
@@ -59,6 +62,7 @@ struct reclaim_supply {
 	struct reclaimed *rows;
 	size_t nr, room, next; /* next: the first row whose event is still ahead */
 	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
+	uint64_t *waiting;     /* [zone] pages of the queue that nothing has freed yet */
 	uint32_t *holders;     /* [frame] 1 + the held row that has the page, or 0 */
 	uint32_t **links;  /* [zone] scratch of reclaim_supply_take(): pointer to the next row */
 	struct ages *ages; /* [zone] R2 only */
@@ -89,8 +93,13 @@ bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame);
 /* R2 only: add a MOVABLE page that the record allocated, as the youngest. */
 void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame);
 
-/* Free up to `pages` pages of a node's zones up to `class_zone`. Returns the pages freed. */
+/*
+ * Free up to `pages` pages of a node's zones up to `class_zone`. Returns the pages freed, which a
+ * block of the last row may make more.
+ */
 int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_zone, int64_t pages);
+/* Reclaim on the node owes pages that the record's own reclaim found at that time. */
+void reclaim_supply_owe(struct reclaim_supply *supply, int node, int class_zone, int64_t pages);
 /* Whether the queue has pages of these zones, now or later. */
 bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int class_zone);
 

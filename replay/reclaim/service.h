@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - durations of reclaim and compaction, drawn from the record.
+ * service.h - durations of compaction and of wakeups, drawn from the record.
  *
  * A service is a list of recorded quantiles (table service). Draws take the quantiles in a fixed
  * order: every run is the same, and the mean of a few consecutive draws is close to the mean of
@@ -15,8 +15,8 @@ enum { SERVICE_ROWS = 64 };
 
 struct service_row {
 	uint64_t ns;     /* duration */
-	uint64_t moved;  /* pages reclaimed or moved */
-	uint64_t failed; /* pages scanned in vain */
+	uint64_t moved;  /* pages moved */
+	uint64_t failed; /* pages that did not move */
 };
 
 struct service {
@@ -26,8 +26,6 @@ struct service {
 };
 
 struct services {
-	struct service kswapd;         /* per SWAP_CLUSTER_MAX pages that kswapd reclaims */
-	struct service direct;         /* per direct reclaim */
 	struct service wake;           /* per wakeup of a daemon, until it runs */
 	struct service compaction;     /* per run of kcompactd in one zone */
 	struct service direct_compact; /* per run of direct compaction in one zone */

@@ -7,8 +7,10 @@ zl(pfn,order,type) x(pfn,order,fallback order,type,fallback type,owned) d(pfn,ty
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,7 @@ from .oracle import (
     Settings,
     ZoneSpec,
 )
+from .oracle.slow_path import Ask, steps
 
 U, M, R = UNMOVABLE, MOVABLE, RECLAIMABLE
 LETTER = {U: "U", M: "M", R: "R", RESERVE: "RESERVE"}
@@ -569,3 +572,29 @@ def test_d_the_right_to_the_reserve_goes_past_an_empty_list(kernel: str, low: in
     assert (events_text(machine) == "zl(0,2,U) a(0)") == past
     assert zone.pcps[0].count == (0 if past else 56)
     assert zone.reserved_highatomic == (512 if low else 0)
+
+
+_VECTORS = Path(__file__).parent / "fixtures/slow_path_vectors.h"
+_VECTOR = re.compile(
+    r"""X\("([\d.]+)",\s+(\d+),\s+'(\w)',\s+"(\w*)",\s+(\d),"""
+    r"""\s+"([01]+)",\s+"(\w+)",[\s\\]+"([^"]+)"\)"""
+)
+
+
+def _slow_paths() -> list[tuple[str, ...]]:
+    found = [match.groups() for match in _VECTOR.finditer(_VECTORS.read_text())]
+    assert len(found) == _VECTORS.read_text().count("X(") - 1  # its description
+    return found
+
+
+@pytest.mark.parametrize("vector", _slow_paths(), ids=" ".join)
+def test_a_request_takes_the_turns_of_its_kernel(vector: tuple[str, ...]) -> None:
+    kernel, order, migratetype, gfp, defrag_mode, reclaims, compactions, wanted = vector
+    ask = Ask(
+        int(order),
+        {letter: name for name, letter in LETTER.items()}[migratetype],
+        frozenset(gfp),
+        pageblock_order=4,
+        defrag_mode=defrag_mode == "1",
+    )
+    assert steps(KERNELS[kernel], ask, reclaims, compactions) == wanted

@@ -10,6 +10,7 @@ engine, with plain lists and dicts and one class for each family of rules.
     pcp         per-CPU lists: how much to refill, when and what to drain
     watermark   which requests a zone may serve
     machine     the zonelist scan; requests in, events out
+    slow_path   the turns of a request that finds no page
 """
 
 from .kernels import KERNELS, Kernel

@@ -70,6 +70,11 @@ class Kernel:
     highatomic_last: bool = True  # the reserve is the last resort of what cannot sleep
     harder_any_order: bool = False  # single pages may come from the reserve too
 
+    # Slow path.
+    compacts: bool = True  # 2.6.35
+    first_compaction_is_a_turn: bool = False  # the loop begins anew after it, whatever it found
+    whole_blocks_by: frozenset[str] = frozenset()  # what defrag_mode raises to a pageblock's order
+
     # Events.
     zone_locked_by: Literal["core", "smallest"] = "smallest"
     zone_locked_without_page: bool = False
@@ -81,10 +86,21 @@ class Kernel:
 
 _V618 = Kernel("6.18")
 _V619 = replace(_V618, name="6.19", overflow_in_batches=True)
-_V70 = replace(_V619, name="7.0")
+_V70 = replace(_V619, name="7.0", first_compaction_is_a_turn=True)
 _V71 = replace(_V70, name="7.1", highatomic_grows="buddy", highatomic_refills=False)
-_V72 = replace(_V71, name="7.2", contiguous_frees="as blocks")
-_V73 = replace(_V72, name="7.3", highatomic_grows="buddy below low", highatomic_at_once=True)
+_V72 = replace(
+    _V71,
+    name="7.2",
+    contiguous_frees="as blocks",
+    whole_blocks_by=frozenset({"compaction"}),
+)
+_V73 = replace(
+    _V72,
+    name="7.3",
+    highatomic_grows="buddy below low",
+    highatomic_at_once=True,
+    whole_blocks_by=frozenset({"compaction", "reclaim"}),
+)
 _V612_117 = replace(
     _V618,
     name="6.12.117",
@@ -176,6 +192,7 @@ _V2633 = replace(
     highatomic_reserve=False,
     free_twice=True,
     batch_prepares=False,
+    compacts=False,
 )
 _V2632 = replace(_V2633, name="2.6.32", drained_to="index")
 _V2631 = replace(

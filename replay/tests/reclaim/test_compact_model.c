@@ -15,7 +15,7 @@ static void compaction_moves_pages_until_a_pageblock_is_free(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
-	check(compact_suits(w.toy.m, normal_zone(&w), 9, ZONE_NORMAL) == COMPACT_SUITS);
+	check(compact_suits(w.toy.m, normal_zone(&w), 9, ZONE_NORMAL, true) == COMPACT_SUITS);
 	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
@@ -55,7 +55,7 @@ static void failures_add_up_until_they_are_a_page(void)
 static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void)
 {
 	const struct service_row row = {.moved = BLOCK};
-	struct compact_goal goal = {.order = 9};
+	struct compact_goal goal = {.order = 9, .migratetype = MIGRATETYPE_MOVABLE};
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
@@ -74,7 +74,11 @@ static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void
 static void pages_that_are_freed_together_do_not_move(void)
 {
 	const struct service_row row = {.moved = BLOCK};
-	struct compact_goal goal = {.order = 9};
+	struct compact_goal goal = {
+		.order = 9,
+		.direct = true,
+		.migratetype = MIGRATETYPE_MOVABLE,
+	};
 	struct reclaimed held = {.order = 1}, *rows;
 	struct reclaim_machine w;
 	uint32_t page;
@@ -136,8 +140,86 @@ static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 	reclaim_machine_free(&w);
 }
 
+/* A pageblock half free, with one page that cannot move; single free pages behind it. */
+static void with_a_pinned_page(struct reclaim_machine *w, int type)
+{
+	reclaim_machine_new(w, "6.18", NULL);
+	fragment_normal(w, 1);
+	frame_block(w->toy.m, normal_zone(w)->start)->migratetype = (uint8_t)type;
+	zone_forget_old(w->toy.m, normal_zone(w)->start + 1, 0);
+	reclaim_machine_start(w);
+	w->serve.at = 50;
+}
+
+static void only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixed_parts(void)
+{
+	static const struct {
+		struct compact_goal goal;
+		int type;
+		uint64_t moved;
+	} cases[] = {
+		/* kcompactd, then synchronous and asynchronous runs for a MOVABLE request */
+		{{.order = 9}, MIGRATETYPE_UNMOVABLE, 255},
+		{{.order = 9, .direct = true, .sync = true, .migratetype = 1},
+		 MIGRATETYPE_UNMOVABLE,
+		 255},
+		{{.order = 9, .direct = true, .migratetype = 1}, MIGRATETYPE_MOVABLE, 0},
+		/* Of parts of 4 pages, two used each, only the one of the pinned page stays. */
+		{{.order = 2, .direct = true, .migratetype = 1}, MIGRATETYPE_MOVABLE, 254},
+		{{.order = 2, .direct = true, .migratetype = 1}, MIGRATETYPE_UNMOVABLE, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct service_row row = {.moved = 4 * BLOCK};
+		struct reclaim_machine w;
+
+		with_a_pinned_page(&w, cases[i].type);
+		/* One run to the end: no chunk is large enough. */
+		compact_model(&w.run.compaction, normal_zone(&w), &cases[i].goal, &row);
+		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
+		if (cases[i].type == MIGRATETYPE_MOVABLE)
+			check_sound(w.toy.m);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* A used block of order 2 in a pageblock that has no other page. */
+static void blocks_below_the_order_move_since_6_9(void)
+{
+	static const struct {
+		const char *kernel;
+		int order;
+		uint64_t moved;
+	} cases[] = {{"6.8", 9, 0}, {"6.12.117", 9, 4}, {"6.12.117", 2, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct compact_goal goal = {.order = cases[i].order};
+		const struct service_row row = {.moved = BLOCK};
+		struct reclaim_machine w;
+		uint32_t start, page;
+
+		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		start = normal_zone(&w)->start;
+		w.toy.zone = normal_zone(&w);
+		toy_add_free(&w.toy, start + 16 * BLOCK, 3, 'M');
+		zone_forget_old(w.toy.m, start, 2);
+		w.toy.m->frames[start].order = 2;
+		zone_mark_live(w.toy.m, start, 2, MIGRATETYPE_MOVABLE);
+		page_map_set(&w.serve.pages, start, 2, start + 1, true);
+		reclaim_machine_start(&w);
+		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
+		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
+		page = page_map_place(&w.serve.pages, start);
+		check(page == (cases[i].moved ? start + 16 * BLOCK + 4 : start));
+		check_sound(w.toy.m);
+		reclaim_machine_free(&w);
+	}
+}
+
 int main(void)
 {
+	test(only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixed_parts);
+	test(blocks_below_the_order_move_since_6_9);
 	test(compaction_moves_pages_until_a_pageblock_is_free);
 	test(a_run_ends_where_its_budget_does);
 	test(failures_add_up_until_they_are_a_page);

@@ -44,6 +44,7 @@ static void requests_that_may_not_wait_or_do_io_do_not_compact(void)
 
 static void failed_compaction_is_deferred_for_requests_too(void)
 {
+	const uint32_t once = may_compact | GFP_NORETRY | GFP_THISNODE;
 	struct reclaim_machine w;
 
 	/* Enough free pages, but no page that can move. */
@@ -52,10 +53,10 @@ static void failed_compaction_is_deferred_for_requests_too(void)
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
 	defer(&w.run.compaction.zones[NORMAL].deferral, 9);
-	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, once) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions_deferred == 1);
 	check(counters(&w, DMA)->direct_compactions == 0);
-	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact | GFP_NORETRY) == NO_FRAME);
+	check(ask(&w, 9, MIGRATETYPE_MOVABLE, once) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	/* A failed asynchronous run does not defer later ones. */
 	check(w.run.compaction.zones[NORMAL].deferral.shift == 1);

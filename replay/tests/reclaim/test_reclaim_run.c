@@ -25,9 +25,8 @@ static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
 		uint32_t gfp_flags;
 		uint64_t most;
 	} cases[] = {
-		{9, 0, 1},           {9, GFP_NORETRY, 0}, {4, GFP_NORETRY, 0},
-		{3, GFP_NORETRY, 1}, {3, 0, 14}, /* 13 runs empty the queue */
-		{0, 0, 2},                       /* then 114 pages are free */
+		{9, 0, 1}, {9, GFP_NORETRY, 1}, {3, GFP_NORETRY, 1}, {3, 0, 1}, /* no chunk */
+		{0, 0, 2}, /* then 114 pages are free */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -97,8 +96,9 @@ static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_short(&w);
-	w.run.services.direct.nr = 1;
-	w.run.services.direct.rows[0].moved = 61;
+	w.run.pace.rows = calloc(1, sizeof(*w.run.pace.rows));
+	w.run.pace.rows[0] = (struct scan_row){.freed = 61, .direct = true};
+	w.run.pace.nr = w.run.pace.room = 1;
 	check(direct_reclaims_of(&w, 0, 0) == 1);
 	check(counters(&w, NORMAL)->reclaimed_pages == 61);
 	reclaim_machine_free(&w);
@@ -154,37 +154,26 @@ static void a_wild_time_does_not_hold_up_the_daemons(void)
 	reclaim_machine_free(&w);
 }
 
-static void a_costly_noretry_request_reclaims_once_since_7_0(void)
+static void a_stall_boosts_by_7_pageblocks_up_to_the_limit(void)
 {
-	static const struct {
-		const char *kernel;
-		uint32_t gfp_flags;
-		uint64_t reclaims;
-	} cases[] = {{"6.19", 0, 0}, {"7.0", 0, 1}, {"7.3", 0, 1}, {"7.3", GFP_THISNODE, 0}};
+	static const int64_t most[] = {0, 3 * BLOCK, 100 * BLOCK};
+	static const int64_t boost[] = {0, 3 * BLOCK, 7 * BLOCK};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < 3; i++) {
+		const struct request rq = {.gfp_flags = GFP_KSWAPD_RECLAIM};
 		struct reclaim_machine w;
-		struct request rq = {
-			.gfp_flags = cases[i].gfp_flags | GFP_DIRECT_RECLAIM | GFP_NORETRY,
-			.order = 9,
-			.migratetype = MIGRATETYPE_MOVABLE,
-			.class_zone = ZONE_NORMAL,
-			.makes_room = true, /* no grant in the place of reclaim */
-		};
 
-		reclaim_machine_new(&w, cases[i].kernel, NULL);
-		make_free(&w, NORMAL, 50, true);
-		queue_pages(&w, 400, 5000 * MS);
-		reclaim_machine_start(&w);
-		w.serve.at = 50;
-		check(zone_alloc(w.toy.m, &rq) == NO_FRAME);
-		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
+		reclaim_machine_short(&w);
+		w.run.ops.stall(&w.run, normal_zone(&w), &rq, most[i]);
+		check(normal_zone(&w)->boost == boost[i]);
+		check(counters(&w, DMA)->kswapd_wakeups == 1);
 		reclaim_machine_free(&w);
 	}
 }
 
 int main(void)
 {
+	test(a_stall_boosts_by_7_pageblocks_up_to_the_limit);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
 	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
@@ -192,6 +181,5 @@ int main(void)
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
 	test(a_wild_time_does_not_hold_up_the_daemons);
-	test(a_costly_noretry_request_reclaims_once_since_7_0);
 	return check_done();
 }

@@ -3,6 +3,11 @@
 #include "check.h"
 #include "reclaim_machine.h"
 
+#include "model/vmstat_diff.h"
+#include "model/zonelist.h"
+
+#include <stdlib.h>
+
 static void unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld(void)
 {
 	struct reclaim_machine w;
@@ -50,7 +55,7 @@ static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
 	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 2) == 1);
-	check(counters(&w, DMA)->reclaim_deficit_pages == 1);
+	check(counters(&w, NORMAL)->reclaim_deficit_pages == 1);
 	w.serve.at = 81;
 	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 1) == 1);
 	reclaim_machine_free(&w);
@@ -83,8 +88,34 @@ static void reclaim_takes_no_block_that_the_model_has_in_pieces(void)
 	reclaim_machine_free(&w);
 }
 
+/* Pages 1 ms apart from 5 s on, none of them allocated yet: all are in use since row 80. */
+static void what_direct_reclaim_owes_counts_as_free_until_the_queue_pays(void)
+{
+	const struct request rq = {.class_zone = ZONE_NORMAL};
+	struct scan_row recorded = {.freed = 40, .direct = true};
+	struct reclaim_machine w;
+	uint64_t listed;
+
+	reclaim_machine_short(&w);
+	for (size_t i = 0; i < w.run.supply.nr; i++)
+		w.run.supply.rows[i].since = 80;
+	w.run.pace.rows = malloc(sizeof(recorded));
+	*w.run.pace.rows = recorded;
+	w.run.pace.nr = w.run.pace.room = 1;
+	listed = zone_listed_free(normal_zone(&w));
+	check(!w.run.ops.direct(&w.run, zonelist_of(w.toy.m, &rq), &rq, 0));
+	check(zone_counted_free(normal_zone(&w)) == listed + 40);
+	w.serve.at = 81;
+	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 2) == 2);
+	check(normal_zone(&w)->owed == 0);
+	check(counters(&w, NORMAL)->reclaimed_pages == 42);
+	check_sound(w.toy.m);
+	reclaim_machine_free(&w);
+}
+
 int main(void)
 {
+	test(what_direct_reclaim_owes_counts_as_free_until_the_queue_pays);
 	test(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld);
 	test(a_queued_page_that_moves_is_found_behind_one_that_is_gone);
 	test(a_page_is_not_reclaimed_before_it_is_allocated);

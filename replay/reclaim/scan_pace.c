@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scan_pace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */, FEWEST = 16 /* scans that a pass repeats */ };
+/* Their product, and sums over a pass, fit in 64 bits. */
+#define NS_MOST    3600000000000ull /* 1 h */
+#define PAGES_MOST (1ull << 20)     /* 4 GiB; of the lists: 16 TiB */
+
+static const struct scan_row all_at_once = {.scanned = CLUSTER, .freed = CLUSTER};
+
+static bool is_invalid(const struct scan_pace *pace, const struct scan_columns *c, size_t i)
+{
+	return c->what[i] >= NR_SCAN_WHAT || c->ns[i] > NS_MOST || c->scanned[i] > PAGES_MOST ||
+	       c->freed[i] > PAGES_MOST || c->lru_pages[i] > PAGES_MOST << 12 ||
+	       (c->what[i] == SCAN_WHAT_KSWAPD && !c->scanned[i]) ||
+	       (pace->nr && c->ts[i] < pace->rows[pace->nr - 1].ts);
+}
+
+int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, size_t rows,
+		   struct error *err)
+{
+	if (pace->nr + rows > pace->room) {
+		size_t room = pace->nr + rows;
+		struct scan_row *more = realloc(pace->rows, room * sizeof(*more));
+
+		if (!more)
+			return fail(err, ENOMEM, "no memory for %zu scans", room);
+		pace->rows = more;
+		pace->room = room;
+	}
+	for (size_t i = 0; i < rows; i++) {
+		if (is_invalid(pace, columns, i))
+			return fail(err, EINVAL, "scan: row %zu is invalid", i);
+		pace->generations |= columns->generations[i];
+		pace->rows[pace->nr++] = (struct scan_row){
+			.ts = columns->ts[i],
+			.ns = columns->ns[i],
+			.scanned = columns->scanned[i],
+			.freed = columns->freed[i],
+			.lru_pages = columns->lru_pages[i],
+			.node = columns->node[i],
+			.direct = columns->what[i] == SCAN_WHAT_DIRECT,
+			.costly = columns->page_order[i] > PCP_MAX_ORDER,
+		};
+	}
+	return 0;
+}
+
+void scan_pace_free(struct scan_pace *pace)
+{
+	free(pace->rows);
+}
+
+/* The first row from `ts` on. */
+static size_t first_from(const struct scan_pace *pace, uint64_t ts)
+{
+	size_t low = 0, high = pace->nr;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pace->rows[middle].ts < ts)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_of(const struct scan_row *row, int node)
+{
+	return !row->direct && row->node == node;
+}
+
+void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, uint64_t ts)
+{
+	size_t at = first_from(pace, ts);
+	int ahead = 0;
+
+	*cursor = (struct scan_cursor){at, at, node};
+	for (; at < pace->nr && ahead < FEWEST; at++)
+		ahead += is_of(&pace->rows[at], node);
+	/* Near the end of the record: the last scans. */
+	while (ahead < FEWEST && cursor->first)
+		ahead += is_of(&pace->rows[--cursor->first], node);
+	cursor->next = cursor->first;
+}
+
+const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor)
+{
+	for (int round = 0; round < 2; round++) {
+		while (cursor->next < pace->nr) {
+			const struct scan_row *row = &pace->rows[cursor->next++];
+
+			if (is_of(row, cursor->node))
+				return row;
+		}
+		cursor->next = cursor->first;
+	}
+	return &all_at_once;
+}
+
+const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly)
+{
+	size_t from = first_from(pace, ts);
+
+	for (size_t i = from; i < pace->nr; i++)
+		if (pace->rows[i].direct && pace->rows[i].costly == costly)
+			return &pace->rows[i];
+	for (size_t i = from; i-- > 0;)
+		if (pace->rows[i].direct && pace->rows[i].costly == costly)
+			return &pace->rows[i];
+	return &all_at_once;
+}

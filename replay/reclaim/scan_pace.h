@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scan_pace.h - how fast recorded reclaim scanned the LRU lists, and what it found (table scan).
+ *
+ * A pass of the model's kswapd takes the scans that the record has from that time on, one by one:
+ * their duration, their share of freed pages, and the size of the node's lists. A direct reclaim
+ * takes the next recorded one of its kind of order.
+ */
+#pragma once
+
+#include "tables.h"
+#include "model/model.h"
+
+struct scan_row {
+	uint64_t ts;             /* of its end */
+	uint64_t ns;             /* duration */
+	uint64_t scanned, freed; /* pages */
+	uint64_t lru_pages;      /* size of the node's lists; 0: unknown */
+	uint16_t node;           /* of the tape */
+	bool direct, costly;     /* direct reclaim; for an order above PCP_MAX_ORDER */
+};
+
+struct scan_pace {
+	struct scan_row *rows; /* by time */
+	size_t nr, room;
+	bool generations; /* the record's kswapd used the multi-generational LRU */
+};
+
+/* The scans that a pass goes through. */
+struct scan_cursor {
+	size_t first, next;
+	int node; /* of the tape */
+};
+
+/* Load rows of the table. -EINVAL or -ENOMEM. */
+int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, size_t rows,
+		   struct error *err);
+void scan_pace_free(struct scan_pace *pace);
+
+/* A pass of the kswapd of a node begins at `ts`. */
+void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, uint64_t ts);
+/*
+ * The next scan of the pass. After the last recorded one the pass goes through its scans again. A
+ * record without scans gives one that frees every page at once.
+ */
+const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor);
+
+/* The first direct reclaim from `ts` on, for costly orders or others, else the last before. */
+const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The recorded scans that the model's reclaim takes its pace and yield from. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+#include <stdlib.h>
+
+static struct scan_row kswapd_scan(uint64_t ms, uint64_t freed)
+{
+	return (struct scan_row){.ts = ms * MS, .ns = MS, .scanned = 64, .freed = freed};
+}
+
+static void a_pass_takes_the_scans_from_its_time_on(void)
+{
+	struct scan_row rows[40];
+	const struct scan_pace pace = {.rows = rows, .nr = 40};
+	struct scan_cursor cursor;
+
+	for (uint64_t i = 0; i < 40; i++)
+		rows[i] = kswapd_scan(i, i);
+	rows[11].node = 1;
+	rows[12].direct = true;
+	scan_begin(&pace, &cursor, 0, 10 * MS);
+	check(scan_next(&pace, &cursor)->freed == 10);
+	check(scan_next(&pace, &cursor)->freed == 13);
+	scan_begin(&pace, &cursor, 1, 0);
+	check(scan_next(&pace, &cursor)->freed == 11);
+	check(scan_next(&pace, &cursor)->freed == 11);
+	/* At the end of the record: its last 16 scans, again and again. */
+	scan_begin(&pace, &cursor, 0, 1000 * MS);
+	check(scan_next(&pace, &cursor)->freed == 24);
+	for (int i = 25; i < 40; i++)
+		check(scan_next(&pace, &cursor)->freed == (uint64_t)i);
+	check(scan_next(&pace, &cursor)->freed == 24);
+}
+
+static void without_recorded_scans_every_page_is_freed_at_once(void)
+{
+	const struct scan_pace pace = {0};
+	struct scan_cursor cursor;
+	const struct scan_row *row;
+
+	scan_begin(&pace, &cursor, 0, MS);
+	row = scan_next(&pace, &cursor);
+	check(row->freed == row->scanned && row->ns == 0 && row->lru_pages == 0);
+	check(scan_direct(&pace, MS, false)->freed == 32);
+}
+
+static void a_direct_reclaim_is_the_next_one_of_its_kind_of_order(void)
+{
+	struct scan_row rows[] = {
+		{.ts = 10, .freed = 40, .direct = true},
+		{.ts = 20, .freed = 1024, .direct = true, .costly = true},
+		{.ts = 30, .freed = 50, .direct = true},
+	};
+	const struct scan_pace pace = {.rows = rows, .nr = 3};
+
+	check(scan_direct(&pace, 15, false)->freed == 50);
+	check(scan_direct(&pace, 15, true)->freed == 1024);
+	check(scan_direct(&pace, 25, true)->freed == 1024);
+}
+
+/* The machine is short, and the record has kswapd's scans: all of its pages take 1 ms each. */
+static void short_with_scans(struct reclaim_machine *w, bool generations, uint64_t freed)
+{
+	reclaim_machine_short(w);
+	w->run.pace.rows = calloc(1, sizeof(*w->run.pace.rows));
+	w->run.pace.nr = w->run.pace.room = 1;
+	w->run.pace.rows[0] = kswapd_scan(1, freed);
+	w->run.pace.rows[0].lru_pages = 1 << 13;
+	w->run.pace.generations = generations;
+}
+
+static void a_round_scans_the_share_of_its_priority(void)
+{
+	static const struct {
+		bool generations;
+		int64_t first; /* pages of the first round */
+		int priority;  /* then */
+	} cases[] = {{false, 2, 11}, {true, 1 << 7, 5}};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct reclaim_machine w;
+
+		short_with_scans(&w, cases[i].generations, 64);
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		while (w.run.kswapds[0].priority != cases[i].priority &&
+		       w.run.kswapds[0].state != KSWAPD_ASLEEP)
+			reclaim_run_until(&w.run, 50, w.run.due);
+		check(w.run.kswapds[0].scanned == cases[i].first);
+		check(w.run.kswapds[0].got == cases[i].first);
+		reclaim_machine_free(&w);
+	}
+}
+
+static void a_scan_frees_the_recorded_share(void)
+{
+	struct reclaim_machine w;
+
+	short_with_scans(&w, true, 16);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	while (w.run.kswapds[0].priority != 5)
+		reclaim_run_until(&w.run, 50, w.run.due);
+	check(w.run.kswapds[0].scanned == 128);
+	check(w.run.kswapds[0].got == 32);
+	reclaim_machine_free(&w);
+}
+
+/* The record's lists have generations: lru_gen_shrink_node leaves without a scan. */
+static void lists_with_generations_are_not_scanned_for_a_boost(void)
+{
+	for (int generations = 0; generations < 2; generations++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.12.117", NULL);
+		make_free(&w, NORMAL, 600, true);
+		queue_pages(&w, 400, 5000 * MS);
+		normal_zone(&w)->boost = 100;
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		w.run.pace.generations = generations;
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		reclaim_run_until(&w.run, 50, 1000 * MS);
+		check((counters(&w, NORMAL)->reclaimed_pages > 0) == !generations);
+		check(normal_zone(&w)->boost == 0);
+		check(w.run.kswapds[0].failures == generations);
+		reclaim_machine_free(&w);
+	}
+}
+
+int main(void)
+{
+	test(a_pass_takes_the_scans_from_its_time_on);
+	test(without_recorded_scans_every_page_is_freed_at_once);
+	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
+	test(a_round_scans_the_share_of_its_priority);
+	test(a_scan_frees_the_recorded_share);
+	test(lists_with_generations_are_not_scanned_for_a_boost);
+	return check_done();
+}
