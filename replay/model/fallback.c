@@ -42,11 +42,15 @@ static void boost(struct model *m, struct zone *zone, const struct request *rq, 
 		zone->boosted_watermark = true;
 }
 
+/* Whether the policy refuses a fallback. A refused one boosts as if it were made. */
 static bool refused(struct model *m, struct zone *zone, const struct request *rq, int order)
 {
 	struct policy *owner = m->policies->owner.refuse_fallback;
 
-	return order < m->pageblock_order && owner->ops->refuse_fallback(owner, m, zone, rq, order);
+	if (order >= m->pageblock_order || !owner->ops->refuse_fallback(owner, m, zone, rq, order))
+		return false;
+	boost(m, zone, rq, BOOST_EVERY_FALLBACK);
+	return true;
 }
 
 /* A fallback was made: boost, notify every policy, count, and emit the event. */
@@ -257,6 +261,22 @@ uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct re
 	return m->frames[free_list(zone, order, type)].next;
 }
 
+uint32_t chunk_to_claim(struct model *m, const struct zone *zone, const struct request *rq,
+			int order)
+{
+	int type = fallback_type(m, zone, order, rq->migratetype);
+	bool movable = rq->migratetype == MIGRATETYPE_MOVABLE;
+
+	if (m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT || type < 0 ||
+	    has_free(m, zone, rq->order, rq->migratetype) ||
+	    (movable && has_free(m, zone, rq->order, MIGRATETYPE_CMA)))
+		return NO_FRAME;
+	for (int whole = m->pageblock_order; whole <= m->max_order; whole++)
+		if (fallback_type(m, zone, whole, rq->migratetype) >= 0)
+			return NO_FRAME;
+	return m->frames[free_list(zone, order, type)].next;
+}
+
 /* 6.10 to 6.14: claim the block, or take the page and leave the rest to its type. */
 static uint32_t fallback_claim_or_split(struct model *m, struct zone *zone,
 					const struct request *rq)
@@ -421,6 +441,25 @@ static int asked_type(const struct model *m, const struct request *rq, uint32_t 
 	return rq->migratetype;
 }
 
+/* Whether the zone has a chunk of another migratetype for a request, below pageblock order. */
+static bool has_foreign_part(struct model *m, const struct zone *zone, const struct request *rq)
+{
+	for (int order = rq->order; order < m->pageblock_order; order++)
+		if (fallback_type(m, zone, order, rq->migratetype) >= 0)
+			return true;
+	return false;
+}
+
+/* The zone has no page for a request: notify every policy if mixing would have given it one. */
+static void report_unmixed(struct model *m, const struct zone *zone, const struct request *rq)
+{
+	struct policy *p;
+
+	for_each_policy (m->policies, p)
+		if (p->ops->on_unmixed && has_foreign_part(m, zone, rq))
+			p->ops->on_unmixed(p, m, zone, rq);
+}
+
 uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode)
 {
@@ -430,6 +469,8 @@ uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_CMA);
 	if (frame == NO_FRAME)
 		frame = rmqueue_family(m, zone, rq, mode);
+	if (frame == NO_FRAME && rq->flags & ALLOC_NOFRAGMENT)
+		report_unmixed(m, zone, rq);
 	/* A pageblock of the reserve is foreign to every type, so NOFRAGMENT does not use it. */
 	if (frame == NO_FRAME && m->kernel->reserve_blocks && !(rq->flags & ALLOC_NOFRAGMENT)) {
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_RESERVE);

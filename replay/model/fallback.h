@@ -37,3 +37,10 @@ bool could_take(const struct model *m, const struct zone *zone, const struct req
  * moved.
  */
 uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq);
+
+/*
+ * On later kernels: the chunk of less than a pageblock whose block rmqueue_core would claim for
+ * rq->migratetype, if it may claim by a chunk of `order` only. NO_FRAME if it would claim none.
+ */
+uint32_t chunk_to_claim(struct model *m, const struct zone *zone, const struct request *rq,
+			int order);

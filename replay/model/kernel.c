@@ -28,7 +28,7 @@
 		.refill_as_asked = false, .small_batch = false, .cold_pages = false,               \
 		.watermark = WATERMARK_HARDER, .highatomic = HIGHATOMIC_PERCENT_MORE,              \
 		.kswapd_sleep = KSWAPD_KEEPAWAKE, .highatomic_refills = true,                      \
-		.kcompactd_by_callers = true
+		.kcompactd_by_callers = true, .compacts = true
 
 #define KERNEL_5_0                                                                                 \
 	KERNEL_4_20, .nofragment = NOFRAGMENT_NEVER_SET, .nofragment_any_order = true,             \
@@ -71,7 +71,7 @@
 		.merge = MERGE_RETYPE_FIRST, .free_by_block = true,                                \
 		.fallback = FALLBACK_CLAIM_OR_SPLIT, .watermark = WATERMARK_GRADED_FREE,           \
 		.highatomic_last = true, .highatomic_whole_chunk = true, .drain_all_pieces = true, \
-		.counts_each_page = true, .capture_movable = true
+		.counts_each_page = true, .capture_movable = true, .compact_folios = true
 
 #define KERNEL_6_12_117                                                                            \
 	KERNEL_6_12_19, .merge = MERGE_RETYPE, .fallback = FALLBACK_CLAIM_THEN_STEAL,              \
@@ -86,8 +86,7 @@
 
 #define KERNEL_6_19 KERNEL_6_18, .overflow_pieces = true
 
-#define KERNEL_7_0                                                                                 \
-	KERNEL_6_19, .kswapd_hopeless = KSWAPD_HOPELESS_BALANCED, .noretry_reclaims = true
+#define KERNEL_7_0 KERNEL_6_19, .kswapd_hopeless = KSWAPD_HOPELESS_BALANCED, .compact_turn = true
 
 #define KERNEL_7_1                                                                                 \
 	KERNEL_7_0, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY, .highatomic_refills = false
@@ -165,7 +164,7 @@ const struct feature features[] = {
  * halfway between 6.1.0 and 6.1.192. The sources of 2.6.34 to 4.3 and of 4.4 to 4.19 were not read;
  * these releases use the nearest row. Of 6.19, 7.0 and 7.1 only the functions and types in the
  * images were seen. Where these do not date a change between 6.18 and 7.2, the row has the date of
- * the patch (noretry_reclaims, highatomic_reserve, highatomic_refills), or else 7.2 has the change
+ * the patch (compact_turn, highatomic_reserve, highatomic_refills), or else 7.2 has the change
  * (compact_gap_max).
  */
 static const struct {
@@ -201,6 +200,13 @@ int kernel_find(const struct kernel **out, const char *name, struct error *err)
 		}
 	}
 	return no_kernel(err, "kernel", name);
+}
+
+bool kernel_rules_same(const struct kernel *one, const struct kernel *other)
+{
+#define SAME(feature, values, sentence) &&one->feature == other->feature
+	return true FOR_EACH_FEATURE(SAME);
+#undef SAME
 }
 
 static int compare(const int a[3], const int b[3])

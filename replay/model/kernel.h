@@ -218,8 +218,10 @@ ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
 	X(kswapd_hopeless, KSWAPD_HOPELESS, "What makes a node's kswapd forget its failures.")     \
 	X(skip_awake_nodes, YES_NO, "A first scan passes over nodes whose kswapd is awake.")       \
-	X(noretry_reclaims, YES_NO,                                                                \
-	  "Costly NORETRY requests reclaim once, unless bound to a node.")                         \
+	X(compacts, YES_NO, "Requests compact, and so does kcompactd.")                            \
+	X(compact_folios, YES_NO, "Compaction moves blocks below its order, too.")                 \
+	X(compact_turn, YES_NO,                                                                    \
+	  "Compaction before reclaim is a turn of its own, after any result.")                     \
 	X(defrag_promotes, DEFRAG_PROMOTES,                                                        \
 	  "With defrag_mode, this goes for whole pageblocks if a small request cannot move.")      \
 	X(compact_gap_max, NUMBER, "Most pages of the gap that compaction needs; 0 is no limit.")  \
@@ -252,6 +254,9 @@ extern const struct feature features[];  /* ends with a NULL name */
 
 /* The row of that name, or -ENOENT with a list of the names. */
 int kernel_find(const struct kernel **out, const char *name, struct error *err);
+
+/* Whether two rows have the same rules. */
+bool kernel_rules_same(const struct kernel *one, const struct kernel *other);
 
 /*
  * The row for a kernel's release, such as "6.12.117+deb12-cloud-amd64". A release between two rows

@@ -69,3 +69,16 @@ int layout_cut(struct zone_spec *zones, int *nr, int most, int max_order, int pa
 	}
 	return 0;
 }
+
+void layout_effect(struct policy_effect *effect, int before, int after, uint64_t allocs)
+{
+	if (after == before)
+		effect_never(effect, "no zone was cut, all %d are whole", before);
+	else if (!allocs)
+		effect_never(effect, "no request was served");
+	else
+		effect_decided(effect, allocs, EFFECT_UNKNOWN,
+			       "cut %d zone%s into %d, from which %llu request%s chose", before,
+			       plural((uint64_t)before), after, (unsigned long long)allocs,
+			       plural(allocs));
+}

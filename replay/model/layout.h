@@ -9,6 +9,7 @@
 #pragma once
 
 #include "machine.h"
+#include "policy_effect.h"
 
 /*
  * Cut each of `nr` zones into `parts`; zones[].part is the number of the part. -E2BIG if the
@@ -16,3 +17,6 @@
  */
 int layout_cut(struct zone_spec *zones, int *nr, int most, int max_order, int parts,
 	       struct error *err);
+
+/* The effect of a policy that cut `before` zones into `after`, which served that many requests. */
+void layout_effect(struct policy_effect *effect, int before, int after, uint64_t allocs);

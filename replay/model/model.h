@@ -92,7 +92,8 @@ enum {
 	AWAITS_ALLOC = UINT16_MAX, /* taken before its alloc event, which may still come */
 	AWAITS_ALLOC_MISSED = UINT16_MAX - 1, /* the same, but the model predicted another page */
 	NO_ALLOC = UINT16_MAX - 2,            /* it left a PCP list without an event */
-	ISOLATED = UINT16_MAX - 3,            /* compaction took it off a free list */
+	HELD = UINT16_MAX - 3,                /* a variation of the run holds it: freerun/ */
+	ISOLATED = UINT16_MAX - 4,            /* compaction took it off a free list */
 };
 
 struct pageblock {
@@ -129,6 +130,12 @@ struct pcp {
 	struct counters counters; /* of the running interval */
 };
 
+static inline bool pcp_limits_same(const struct pcp *one, const struct pcp *other)
+{
+	return one->batch == other->batch && one->high == other->high &&
+	       one->high_min == other->high_min && one->high_max == other->high_max;
+}
+
 enum { WMARK_MIN, WMARK_LOW, WMARK_HIGH, NR_WMARK };
 
 struct zone {
@@ -136,6 +143,11 @@ struct zone {
 	uint16_t node;
 	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
 	uint8_t type;  /* ZONE_DMA ... */
+	/*
+	 * Pages that reclaim has freed by the record's yield although the record has no such free
+	 * for it yet: free for every watermark, and on no list (reclaim_supply.h).
+	 */
+	uint64_t owed;
 	bool below_high, reclaim_active, boosted_watermark; /* ZONE_BELOW_HIGH, ... of the kernel */
 	bool nofragment_applies; /* of ALLOC_NOFRAGMENT: NORMAL, with a DMA32 zone below */
 	uint32_t base;           /* frame of base_pfn, a multiple of 2^max_order */
@@ -280,6 +292,21 @@ static inline struct counters *zone_counters(const struct model *m, const struct
 static inline bool frame_is_live(enum frame_state state)
 {
 	return state >= FRAME_USED_UNMOVABLE && state <= FRAME_USED_RECLAIMABLE;
+}
+
+/* The migratetype as which the pages of a request count in nr_live. */
+static inline int live_type(int migratetype)
+{
+	return migratetype <= MIGRATETYPE_RECLAIMABLE ? migratetype : MIGRATETYPE_UNMOVABLE;
+}
+
+/* One of its old pages is old no longer. Which of them are movable is unknown: the same share. */
+static inline void pageblock_forget_old(struct pageblock *block)
+{
+	block->old_movable =
+		(uint16_t)((uint32_t)block->old_movable * (block->nr_old - 1u) / block->nr_old);
+	block->old_lru -= block->old_lru > 0;
+	block->nr_old--;
 }
 
 /* Whether the kernel has initialised the memory of the pageblock. */

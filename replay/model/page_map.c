@@ -55,22 +55,24 @@ static void find_owners(struct page_map *pages)
 	}
 }
 
-void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names)
+uint32_t page_map_name(struct page_map *pages, uint32_t page)
 {
 	const struct model *m = pages->model;
+	uint32_t owner;
 
 	if (!pages->owners)
 		find_owners(pages);
-	for (uint32_t i = 0; i < 1u << m->pageblock_order; i++) {
-		uint32_t page = start + i, owner = pages->owners[page];
+	/* An owner that released its page stays in the table. */
+	owner = pages->owners[page];
+	if (page_map_place(pages, owner) == page)
+		return owner;
+	/* A page used before the start is its own name until it moves. */
+	return m->frames[page].state == FRAME_OLD && pages->map[page] == MAP_UNSEEN ? page
+										    : NO_FRAME;
+}
 
-		/* An owner that released its page stays in the table. */
-		if (page_map_place(pages, owner) == page)
-			names[i] = owner;
-		else /* A page used before the start is its own name until it moves. */
-			names[i] =
-				m->frames[page].state == FRAME_OLD && pages->map[page] == MAP_UNSEEN
-					? page
-					: NO_FRAME;
-	}
+void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names)
+{
+	for (uint32_t i = 0; i < 1u << pages->model->pageblock_order; i++)
+		names[i] = page_map_name(pages, start + i);
 }

@@ -19,8 +19,8 @@ enum {
 struct page_map {
 	const struct model *model;
 	uint32_t *map;
-	uint32_t *names;  /* [frame of a pageblock] scratch for page_map_names() */
-	uint32_t *owners; /* [place] its frame; NULL until the first page_map_names() */
+	uint32_t *names;  /* [frame of a pageblock] room for page_map_names() */
+	uint32_t *owners; /* [place] its frame; NULL until the first page_map_name() */
 	uint32_t *room;   /* memory for owners; NULL: pages of this run do not move */
 	/*
 	 * Whether a used page of the model is part of a batch or group, which is freed as a whole.
@@ -33,7 +33,7 @@ struct page_map {
 int page_map_new(struct page_map *pages, const struct model *m, struct error *err);
 void page_map_free(struct page_map *pages);
 
-/* Prepare for page_map_names(), because pages will move. Before the first request. -ENOMEM. */
+/* Prepare for page_map_name(), because pages will move. Before the first request. -ENOMEM. */
 int page_map_allow_moves(struct page_map *pages, struct error *err);
 
 /*
@@ -43,9 +43,12 @@ int page_map_allow_moves(struct page_map *pages, struct error *err);
 void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t place, bool served);
 
 /*
- * The recorded frame of each page of the model's pageblock at `start`, or NO_FRAME. Needs
- * page_map_allow_moves(). The first call reads the whole map.
+ * The recorded frame of a page of the model, or NO_FRAME. Needs page_map_allow_moves(). The first
+ * call reads the whole map.
  */
+uint32_t page_map_name(struct page_map *pages, uint32_t page);
+
+/* The same for each page of the model's pageblock at `start`. */
 void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names);
 
 static inline bool map_has_page(uint32_t place)

@@ -59,6 +59,8 @@ void pcp_push_tail(struct model *m, struct pcp *pcp, uint32_t head, int order, i
  * drains all PCPs; before, each CPU's worker drains its own.
  */
 void pcp_drain_all(struct model *m);
+/* The same for one zone's PCPs, as kcompactd drains after a run in vain. */
+void pcp_drain_zone(struct model *m, struct zone *zone);
 
 /*
  * Pages that drain_pages_zone takes off a PCP under one hold of the zone's lock: all, or since 6.12

@@ -134,27 +134,36 @@ void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pa
 	zone_counters(m, zone)->drain_pages += drain(m, zone, pcp, pages, 0, ZONE_LOCK_KIND_DRAIN);
 }
 
-/* drain_pages: one CPU's PCPs, zone by zone. */
-static void drain_cpu(struct model *m, int cpu)
+static void drain_cpu(struct model *m, struct zone *zone, int cpu)
 {
-	for (int i = 0; i < m->nr_zones; i++) {
-		struct pcp *pcp = zone_pcp(m, &m->zones[i], cpu);
+	struct pcp *pcp = zone_pcp(m, zone, cpu);
 
-		while (pcp->count > 0)
-			pcp_drain_piece(m, &m->zones[i], pcp, pcp_piece(m, pcp));
-	}
+	while (pcp->count > 0)
+		pcp_drain_piece(m, zone, pcp, pcp_piece(m, pcp));
 }
 
-void pcp_drain_all(struct model *m)
+/* Drain the PCPs of the zones from `first` on. */
+static void drain_zones(struct model *m, struct zone *first, int nr)
 {
 	struct moment caller = m->now;
 
 	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
 		if (!m->kernel->drain_all_remote)
 			m->now = (struct moment){.ts = caller.ts, .cpu = (uint16_t)cpu};
-		drain_cpu(m, cpu);
+		for (int i = 0; i < nr; i++)
+			drain_cpu(m, &first[i], cpu);
 	}
 	m->now = caller;
+}
+
+void pcp_drain_all(struct model *m)
+{
+	drain_zones(m, m->zones, m->nr_zones);
+}
+
+void pcp_drain_zone(struct model *m, struct zone *zone)
+{
+	drain_zones(m, zone, 1);
 }
 
 static void count_decay(struct model *m, struct zone *zone, struct pcp *pcp, int count)

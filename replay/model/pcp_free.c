@@ -161,7 +161,7 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 	      const struct free_request *how)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	int pages, list;
+	int pages, piece, list;
 
 	pcp->touched = true;
 	if (how->pcp_locked || !pcp_takes(m, head, order)) {
@@ -175,13 +175,15 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 		return;
 	}
 	pages = commit(m, zone, head, order, &list);
-	pcp->put_off_piece = pcp_overflow_piece(m, pcp, pages);
+	piece = pcp_overflow_piece(m, pcp, pages);
 	/* The recorded number includes the rests of entries that ended its pieces. */
 	if (how->drain_pages >= 0)
-		pages = pcp->put_off_piece = how->drain_pages;
+		pages = piece = how->drain_pages;
+	/* An earlier drain may still wait. */
 	if (!pages)
 		return;
 	pcp->put_off = pages;
+	pcp->put_off_piece = piece;
 	pcp->put_off_list = (uint8_t)list;
 	if (!how->drain_waits)
 		pcp_drain_put_off(m, zone, pcp);

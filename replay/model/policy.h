@@ -10,6 +10,7 @@
  *                   the machine, the zones, the kernel row and the sizes of the PCPs.
  *   a choice        answers a question while events run.
  *   a notice        reports an event of the model.
+ *   the effect      is asked once, after the last event: what did the policy decide?
  *
  * A choice of either kind has exactly one owner in a run: mainline, unless another policy
  * takes it. Two policies that take the same choice are refused at start. Every policy gets
@@ -21,11 +22,13 @@
 #pragma once
 
 #include "machine.h"
+#include "policy_effect.h"
 #include "zone.h"
 
 struct policy {
 	const struct policy_ops *ops;
 	void *state; /* ops->state_size zeroed bytes, then the parameters set */
+	char *spec;  /* as given: "name" or "name:key=value"; of mainline its name */
 	/*
 	 * Mainline of the same run. A policy that differs only in some cases calls its hooks in the
 	 * others.
@@ -181,6 +184,17 @@ struct policy_ops {
 	/* A fallback to a chunk of this order was made (mm_page_alloc_extfrag). */
 	void (*on_fallback)(struct policy *self, struct model *m, struct zone *zone,
 			    const struct request *rq, int order);
+	/*
+	 * A zone gave a request under ALLOC_NOFRAGMENT no page, and has one of another migratetype
+	 * in a chunk below pageblock order.
+	 */
+	void (*on_unmixed)(struct policy *self, struct model *m, const struct zone *zone,
+			   const struct request *rq);
+
+	/* After the last event: fill in the effect. `total` has the sums over the run. May be NULL.
+	 */
+	void (*effect)(struct policy *self, const struct model *m, const struct counters *total,
+		       struct policy_effect *effect);
 };
 
 /*

@@ -103,8 +103,10 @@ static int set_param(struct policy *p, const char *key, const char *value, struc
 
 static void policy_free(struct policy *p)
 {
-	if (p)
+	if (p) {
 		free(p->state);
+		free(p->spec);
+	}
 	free(p);
 }
 
@@ -141,7 +143,7 @@ static int policy_new(struct policy **out, const struct policy_ops *ops, const c
 	int ret;
 
 	*out = NULL;
-	if (!p || !(p->state = calloc(1, ops->state_size + 1))) {
+	if (!p || !(p->state = calloc(1, ops->state_size + 1)) || !(p->spec = strdup(spec))) {
 		policy_free(p);
 		return fail(err, ENOMEM, "no memory for policy %s", ops->name);
 	}
@@ -238,11 +240,15 @@ void policy_stack_free(struct policy_stack *stack)
 	free(stack);
 }
 
-void policy_stack_edit(const struct policy_stack *stack, struct kernel *row)
+void policy_stack_edit(struct policy_stack *stack, struct kernel *row)
 {
+	struct kernel before;
+
 #define EDIT(choice) stack->owner.choice->ops->choice(stack->owner.choice, row);
 	EDIT(fallback_family)
+	before = *row;
 	EDIT(pcp_tuning)
+	stack->changes_pcps = !kernel_rules_same(&before, row);
 	EDIT(reserve)
 	EDIT(kswapd_rules)
 	EDIT(kswapd_blocks)
@@ -262,12 +268,30 @@ void policy_stack_join(struct policy_stack *stack, struct model *m)
 	m->proactiveness = owner->ops->proactiveness(owner);
 }
 
-void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m)
+void policy_stack_limit_pcps(struct policy_stack *stack, const struct model *m)
 {
 	struct policy *owner = stack->owner.pcp_limits;
 
-	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++)
-		owner->ops->pcp_limits(owner, m, &m->zones[m->pcps[i].zone], &m->pcps[i]);
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
+		struct pcp *pcp = &m->pcps[i];
+		const struct pcp before = *pcp;
+
+		owner->ops->pcp_limits(owner, m, &m->zones[pcp->zone], pcp);
+		stack->changes_pcps |= !pcp_limits_same(&before, pcp);
+	}
+}
+
+const char *policy_stack_effect(const struct policy_stack *stack, int n, const struct model *m,
+				const struct counters *total, struct policy_effect *effect)
+{
+	struct policy *p = n < stack->nr ? stack->all[n] : NULL;
+
+	*effect = (struct policy_effect){.changed = EFFECT_UNKNOWN};
+	if (!p)
+		return NULL;
+	if (p->ops->effect)
+		p->ops->effect(p, m, total, effect);
+	return p->spec;
 }
 
 #define NTH(hook)                                                                                  \

@@ -29,7 +29,9 @@
 	X(claim)                                                                                   \
 	X(watermark_boost)                                                                         \
 	X(refuse_fallback)
-#define FOR_EACH_NOTICE(X) X(on_fallback)
+#define FOR_EACH_NOTICE(X)                                                                         \
+	X(on_fallback)                                                                             \
+	X(on_unmixed)
 
 enum { POLICY_STACK_MAX = 16 };
 
@@ -44,6 +46,11 @@ struct policy_stack {
 		FOR_EACH_CHOICE(OWNER)
 #undef OWNER
 	} owner; /* never NULL */
+	/*
+	 * A policy changed how PCPs are tuned, or the size of one: the recorded tuning does not
+	 * apply to them.
+	 */
+	bool changes_pcps;
 };
 
 #define for_each_policy(stack, p)                                                                  \
@@ -75,9 +82,16 @@ int policy_stack_add(struct policy_stack *stack, const char *spec, struct error 
  * limit the PCPs after the snapshot filled them. The builder of the model asks for watermarks and
  * layout itself, after the first of these.
  */
-void policy_stack_edit(const struct policy_stack *stack, struct kernel *row);
+void policy_stack_edit(struct policy_stack *stack, struct kernel *row);
 void policy_stack_join(struct policy_stack *stack, struct model *m);
-void policy_stack_limit_pcps(const struct policy_stack *stack, const struct model *m);
+void policy_stack_limit_pcps(struct policy_stack *stack, const struct model *m);
+
+/*
+ * The effect of the n-th policy of the stack, mainline first, after the last event. Returns its
+ * spec, or NULL past the last policy. A policy that says nothing has an empty text.
+ */
+const char *policy_stack_effect(const struct policy_stack *stack, int n, const struct model *m,
+				const struct counters *total, struct policy_effect *effect);
 
 /* Name of the n-th choice that a policy owns, and of its n-th notice; NULL past the last. */
 const char *policy_choice(const struct policy_ops *ops, int n);

@@ -91,11 +91,17 @@ static inline void vmstat_diff_fold(struct zone *zone, struct pcp *pcp)
 }
 
 /* The zone's counter of free pages (zone_page_state). */
-static inline uint64_t zone_counted_free(const struct zone *zone)
+static inline uint64_t zone_listed_free(const struct zone *zone)
 {
 	int64_t pages = (int64_t)zone->nr_free_pages - zone->vmstat_diff;
 
 	return pages > 0 ? (uint64_t)pages : 0;
+}
+
+/* The same with the pages that reclaim owes, as watermarks see it. */
+static inline uint64_t zone_counted_free(const struct zone *zone)
+{
+	return zone_listed_free(zone) + zone->owed;
 }
 
 /* The same for free CMA pages. */

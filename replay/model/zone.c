@@ -43,9 +43,7 @@ static inline void count_live(struct model *m, uint32_t head, int order, int sig
 
 void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
 {
-	int type = migratetype <= MIGRATETYPE_RECLAIMABLE ? migratetype : MIGRATETYPE_UNMOVABLE;
-
-	m->frames[head].state = (uint8_t)(FRAME_USED_UNMOVABLE + type);
+	m->frames[head].state = (uint8_t)(FRAME_USED_UNMOVABLE + live_type(migratetype));
 	count_live(m, head, order, 1);
 }
 
@@ -181,20 +179,13 @@ void zone_look_again(struct model *m, const struct request *rq)
 bool zone_reclaim_for(struct model *m, const struct request *rq)
 {
 	return m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM &&
-	       m->reclaim_ops->direct(m->reclaim_ops->self, zonelist_of(m, rq), rq);
+	       m->reclaim_ops->direct(m->reclaim_ops->self, zonelist_of(m, rq), rq, rq->order);
 }
 
 void zone_forget_old(struct model *m, uint32_t head, int order)
 {
-	for (uint32_t i = 0; i < 1u << order; i++) {
-		struct pageblock *block = frame_block(m, head + i);
-
-		/* The movable ones among a block's old pages are unknown: assume the same share. */
-		block->old_movable = (uint16_t)((uint32_t)block->old_movable *
-						(block->nr_old - 1u) / block->nr_old);
-		block->old_lru -= block->old_lru > 0;
-		block->nr_old--;
-	}
+	for (uint32_t i = 0; i < 1u << order; i++)
+		pageblock_forget_old(frame_block(m, head + i));
 	block_set(m, head, order, FRAME_USED);
 }
 

@@ -21,6 +21,23 @@ static void alloc_batch_alloc_batch(struct policy *self, struct alloc_batch *bat
 	batch->gap_ns = (uint64_t)au->gap_us * 1000;
 }
 
+static void alloc_batch_effect(struct policy *self, const struct model *m,
+			       const struct counters *total, struct policy_effect *effect)
+{
+	const struct alloc_batch_policy *au = self->state;
+	uint64_t batches = total->alloc_batches;
+
+	(void)m;
+	if (!batches)
+		effect_never(effect,
+			     "no single-page request came, or none found a block of order %lld",
+			     (long long)au->order);
+	else
+		effect_decided(effect, batches, (int64_t)batches,
+			       "served %llu run%s of requests from one block each",
+			       (unsigned long long)batches, plural(batches));
+}
+
 static const struct policy_param alloc_batch_params[] = {
 	{"order", 1, BATCH_ORDER_MOST, 2, offsetof(struct alloc_batch_policy, order), NULL,
 	 "Order of the batch."},
@@ -38,4 +55,5 @@ const struct policy_ops alloc_batch_policy = {
 	.state_size = sizeof(struct alloc_batch_policy),
 	.params = alloc_batch_params,
 	.alloc_batch = alloc_batch_alloc_batch,
+	.effect = alloc_batch_effect,
 };

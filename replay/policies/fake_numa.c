@@ -20,6 +20,7 @@ enum {
 
 struct fake_numa {
 	int64_t nodes;
+	int zones, zones_before;
 	uint16_t cpu_nodes[UINT16_MAX];
 	uint8_t distances[UINT8_MAX * UINT8_MAX];
 };
@@ -55,9 +56,11 @@ static int fake_numa_layout(struct policy *self, struct machine *machine, struct
 	if (nodes > UINT8_MAX)
 		return fail(err, E2BIG, "fake_numa:nodes: %d nodes in %d parts are more than %d",
 			    machine->nr_nodes, parts, UINT8_MAX);
+	fn->zones_before = *nr;
 	ret = layout_cut(zones, nr, most, machine->max_order, parts, err);
 	if (ret)
 		return ret;
+	fn->zones = *nr;
 	for (int i = 0; i < *nr; i++) {
 		zones[i].node = (uint16_t)(zones[i].node * parts + zones[i].part);
 		zones[i].part = 0;
@@ -88,6 +91,15 @@ static int fake_numa_layout(struct policy *self, struct machine *machine, struct
 	return 0;
 }
 
+static void fake_numa_effect(struct policy *self, const struct model *m,
+			     const struct counters *total, struct policy_effect *effect)
+{
+	const struct fake_numa *fn = self->state;
+
+	(void)m;
+	layout_effect(effect, fn->zones_before, fn->zones, total->allocs);
+}
+
 static const struct policy_param fake_numa_params[] = {
 	{"nodes", 1, NODES_MOST, 2, offsetof(struct fake_numa, nodes), NULL,
 	 "Nodes to make of each."},
@@ -102,4 +114,5 @@ const struct policy_ops fake_numa_policy = {
 	.state_size = sizeof(struct fake_numa),
 	.params = fake_numa_params,
 	.layout = fake_numa_layout,
+	.effect = fake_numa_effect,
 };

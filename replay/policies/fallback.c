@@ -12,12 +12,21 @@
 
 struct fallback {
 	int64_t kernel;
+	bool differs;      /* from the rules of the run's row */
+	bool frees_differ; /* also in rules of frees */
 };
+
+/* Rules that act when pages are freed. */
+static bool free_rules_differ(const struct kernel *row, const struct kernel *other)
+{
+	return row->merge != other->merge || row->drained_type != other->drained_type ||
+	       row->free_by_block != other->free_by_block;
+}
 
 static void take_family(struct policy *self, struct kernel *row)
 {
-	const struct fallback *fallback = self->state;
-	const struct kernel *other = &kernels[fallback->kernel];
+	struct fallback *fallback = self->state;
+	const struct kernel *other = &kernels[fallback->kernel], before = *row;
 
 	row->fallback = other->fallback;
 	row->fallback_claims_unmovable = other->fallback_claims_unmovable;
@@ -28,6 +37,31 @@ static void take_family(struct policy *self, struct kernel *row)
 	row->free_by_block = other->free_by_block;
 	row->highatomic_whole_chunk = other->highatomic_whole_chunk;
 	row->boost_trigger = other->boost_trigger;
+	fallback->differs = !kernel_rules_same(&before, row);
+	fallback->frees_differ = free_rules_differ(&before, row);
+}
+
+static void count_decided(struct policy *self, const struct model *m, const struct counters *total,
+			  struct policy_effect *effect)
+{
+	const struct fallback *fallback = self->state;
+	uint64_t fallbacks = total->fallback_claim + total->fallback_steal + total->fallback_whole;
+	uint64_t frees = fallback->frees_differ ? total->drain_pages + total->buddy_frees : 0;
+
+	if (!fallback->differs)
+		effect_never(effect, "%s has the same rules of fallbacks as %s",
+			     kernel_names[fallback->kernel], m->kernel->name);
+	else if (!fallbacks && !frees)
+		effect_never(effect, "no request found the lists of its migratetype empty");
+	else if (!frees)
+		effect_decided(effect, fallbacks, EFFECT_UNKNOWN, "decided %llu fallback%s",
+			       (unsigned long long)fallbacks, plural(fallbacks));
+	else
+		effect_decided(
+			effect, fallbacks + frees, EFFECT_UNKNOWN,
+			"decided %llu fallback%s, and how %llu block%s went back to the zone",
+			(unsigned long long)fallbacks, plural(fallbacks), (unsigned long long)frees,
+			plural(frees));
 }
 
 static const struct policy_param params[] = {
@@ -45,4 +79,5 @@ const struct policy_ops fallback_policy = {
 	.state_size = sizeof(struct fallback),
 	.params = params,
 	.fallback_family = take_family,
+	.effect = count_decided,
 };

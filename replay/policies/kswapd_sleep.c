@@ -18,14 +18,37 @@
 
 struct kswapd_sleep {
 	int64_t variant, callers;
+	bool differs; /* from the rules of the run's row */
 };
 
 static void edit(struct policy *self, struct kernel *row)
 {
-	const struct kswapd_sleep *ks = self->state;
+	struct kswapd_sleep *ks = self->state;
 
+	ks->differs =
+		row->kswapd_sleep != ks->variant || (row->kcompactd_by_callers && !ks->callers);
 	row->kswapd_sleep = (uint8_t)ks->variant;
 	row->kcompactd_by_callers = row->kcompactd_by_callers && ks->callers;
+}
+
+static void count_decided(struct policy *self, const struct model *m, const struct counters *total,
+			  struct policy_effect *effect)
+{
+	const struct kswapd_sleep *ks = self->state;
+	uint64_t passes = total->kswapd_passes, wakes = total->kcompactd_asked;
+
+	if (!m->reclaim_ops)
+		effect_never(effect, "kswapd runs as recorded (--reclaim R0)");
+	else if (!ks->differs)
+		effect_never(effect, "%s has these rules already", m->kernel->name);
+	else if (!passes && !wakes)
+		effect_never(effect, "nothing woke kswapd or kcompactd");
+	else
+		effect_decided(effect, passes + wakes, EFFECT_UNKNOWN,
+			       "decided after %llu pass%s of kswapd, and at %llu request%s for "
+			       "kcompactd",
+			       (unsigned long long)passes, passes == 1 ? "" : "es",
+			       (unsigned long long)wakes, plural(wakes));
 }
 
 static const char *const variants[] = {"v4.10", "fixcheck", "clear", "keepawake", NULL};
@@ -50,4 +73,5 @@ const struct policy_ops kswapd_sleep_policy = {
 	.state_size = sizeof(struct kswapd_sleep),
 	.params = params,
 	.kswapd_rules = edit,
+	.effect = count_decided,
 };

@@ -179,6 +179,19 @@ static bool mainline_refuse_fallback(struct policy *self, struct model *m, struc
 	return false;
 }
 
+static void mainline_effect(struct policy *self, const struct model *m,
+			    const struct counters *total, struct policy_effect *effect)
+{
+	uint64_t fallbacks = total->fallback_claim + total->fallback_steal + total->fallback_whole;
+
+	(void)self;
+	if (!fallbacks)
+		effect_never(effect, "no request found the lists of its migratetype empty");
+	else
+		effect_decided(effect, fallbacks, 0, "decided %llu fallback%s by the rules of %s",
+			       (unsigned long long)fallbacks, plural(fallbacks), m->kernel->name);
+}
+
 static const struct policy_param mainline_params[] = {
 	{"boost_factor", 0, 1000000, 15000, offsetof(struct mainline, boost_factor), NULL,
 	 "vm.watermark_boost_factor: largest boost in 1/10000 of the high watermark."},
@@ -217,4 +230,5 @@ const struct policy_ops mainline_policy = {
 	.claim = mainline_claim,
 	.watermark_boost = mainline_watermark_boost,
 	.refuse_fallback = mainline_refuse_fallback,
+	.effect = mainline_effect,
 };

@@ -8,6 +8,7 @@
  * 4.20, and also the released 5.0, which by a slip never set the flag (fixed in 5.1). In all
  * modes a free page of pageblock order or more may change owner, because that mixes nothing.
  */
+#include "mixing.h"
 #include "policy.h"
 
 enum { MODE_OFF, MODE_LOWZONE, MODE_ALWAYS };
@@ -15,7 +16,20 @@ enum { MODE_OFF, MODE_LOWZONE, MODE_ALWAYS };
 struct nofragment {
 	int64_t mode;
 	int64_t v50_bug;
+	struct mixing mixing;
 };
+
+/* The answer for zones where lowzone applies. */
+static enum nofragment_span widest_span(const struct nofragment *nf)
+{
+	static const enum nofragment_span spans[] = {
+		[MODE_OFF] = NOFRAGMENT_OFF,
+		[MODE_LOWZONE] = NOFRAGMENT_FIRST_PASS,
+		[MODE_ALWAYS] = NOFRAGMENT_ALWAYS,
+	};
+
+	return nf->v50_bug ? NOFRAGMENT_OFF : spans[nf->mode];
+}
 
 static enum nofragment_span nofragment_nofragment(struct policy *self, const struct model *m,
 						  const struct request *rq,
@@ -25,13 +39,99 @@ static enum nofragment_span nofragment_nofragment(struct policy *self, const str
 
 	(void)m;
 	(void)rq;
-	if (nf->v50_bug)
+	if (widest_span(nf) == NOFRAGMENT_FIRST_PASS && !preferred->nofragment_applies)
 		return NOFRAGMENT_OFF;
-	if (nf->mode == MODE_ALWAYS)
-		return NOFRAGMENT_ALWAYS;
-	if (nf->mode == MODE_LOWZONE && preferred->nofragment_applies)
-		return NOFRAGMENT_FIRST_PASS;
-	return NOFRAGMENT_OFF;
+	return widest_span(nf);
+}
+
+static void count_refused(struct policy *self, struct model *m, const struct zone *zone,
+			  const struct request *rq)
+{
+	struct nofragment *nf = self->state;
+
+	(void)zone;
+	mixing_refused(&nf->mixing, self, m, rq, widest_span(nf));
+}
+
+static void count_allowed(struct policy *self, struct model *m, struct zone *zone,
+			  const struct request *rq, int order)
+{
+	struct nofragment *nf = self->state;
+
+	(void)zone;
+	if (widest_span(nf) == NOFRAGMENT_OFF && order < m->pageblock_order)
+		mixing_allowed(&nf->mixing, self, m, rq);
+}
+
+static void effect_off(const struct mixing *mixing, struct policy_effect *effect)
+{
+	if (!mixing->requests)
+		effect_never(effect, "no request found the lists of its migratetype empty");
+	else
+		effect_decided(effect, mixing->requests, (int64_t)mixing->changed,
+			       "let %llu request%s mix migratetypes at once; mainline would "
+			       "refuse %llu of them",
+			       (unsigned long long)mixing->requests, plural(mixing->requests),
+			       (unsigned long long)mixing->changed);
+}
+
+static bool has_normal_zone(const struct model *m)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].type == ZONE_NORMAL)
+			return true;
+	return false;
+}
+
+/* Whether a node has a lower zone beside a zone where lowzone applies. */
+static bool has_lower_zone(const struct model *m)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		for (int j = 0; j < m->nr_zones; j++)
+			if (m->zones[i].nofragment_applies &&
+			    m->zones[j].node == m->zones[i].node &&
+			    m->zones[j].type < m->zones[i].type)
+				return true;
+	return false;
+}
+
+static void effect_lowzone(const struct mixing *mixing, const struct model *m,
+			   struct policy_effect *effect)
+{
+	if (!has_normal_zone(m))
+		effect_never(effect, "no node has a zone NORMAL");
+	else if (!has_lower_zone(m))
+		effect_never(effect, "no node has a zone below NORMAL");
+	else if (mixing->requests)
+		effect_decided(effect, mixing->requests, (int64_t)mixing->changed,
+			       "sent %llu request%s to a lower zone before they mix migratetypes; "
+			       "mainline would let %llu of them mix",
+			       (unsigned long long)mixing->requests, plural(mixing->requests),
+			       (unsigned long long)mixing->changed);
+	else if (mixing->no_room)
+		effect_never(effect, "no node has a zone below NORMAL with room");
+	else
+		effect_never(effect, "no request for NORMAL found the lists of its migratetype "
+				     "empty");
+}
+
+static void nofragment_effect(struct policy *self, const struct model *m,
+			      const struct counters *total, struct policy_effect *effect)
+{
+	const struct nofragment *nf = self->state;
+
+	(void)total;
+	switch (widest_span(nf)) {
+	case NOFRAGMENT_OFF:
+		effect_off(&nf->mixing, effect);
+		break;
+	case NOFRAGMENT_FIRST_PASS:
+		effect_lowzone(&nf->mixing, m, effect);
+		break;
+	case NOFRAGMENT_ALWAYS:
+		mixing_effect_always(&nf->mixing, effect);
+		break;
+	}
 }
 
 static const char *const modes[] = {"off", "lowzone", "always", NULL};
@@ -52,4 +152,7 @@ const struct policy_ops nofragment_policy = {
 	.state_size = sizeof(struct nofragment),
 	.params = nofragment_params,
 	.nofragment = nofragment_nofragment,
+	.on_fallback = count_allowed,
+	.on_unmixed = count_refused,
+	.effect = nofragment_effect,
 };

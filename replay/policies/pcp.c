@@ -11,6 +11,7 @@
  *
  * The numbers override those of the snapshot or of the row's formula, for every PCP.
  */
+#include "min_max.h"
 #include "pcp.h"
 #include "policy.h"
 
@@ -19,6 +20,8 @@ enum { UNSET = -1, SCALE_MAX_DEFAULT = 5 };
 
 struct pcp_policy {
 	int64_t mode, high_min, high_max, batch, scale_max, fraction, tick_ms;
+	bool new_tuning;     /* the rules of tuning differ from those of the run's row */
+	uint64_t nr_resized; /* PCPs whose sizes differ from those without the policy */
 };
 
 static void make_fixed(struct kernel *row)
@@ -45,7 +48,8 @@ static void make_auto(struct kernel *row)
 
 static void pcp_pcp_tuning(struct policy *self, struct kernel *row)
 {
-	const struct pcp_policy *pp = self->state;
+	struct pcp_policy *pp = self->state;
+	const struct kernel before = *row;
 
 	if (pp->mode == MODE_FIXED)
 		make_fixed(row);
@@ -53,16 +57,31 @@ static void pcp_pcp_tuning(struct policy *self, struct kernel *row)
 		make_auto(row);
 	if (pp->scale_max != UNSET)
 		row->pcp_scale_max = (uint8_t)pp->scale_max;
+	pp->new_tuning = !kernel_rules_same(&before, row);
 }
 
-static void pcp_pcp_limits(struct policy *self, const struct model *m, const struct zone *zone,
-			   struct pcp *pcp)
+/*
+ * Limits by the sysctl. An auto-tuned high stays, within its new limits (pageset_update, 6.7
+ * to 7.3). The high of a list of one size is not tuned: the tuned size that held its pages was at
+ * least as large as they are many.
+ */
+static void set_fraction(const struct pcp_policy *pp, const struct model *m,
+			 const struct zone *zone, struct pcp *pcp)
 {
-	const struct pcp_policy *pp = self->state;
+	int high = pcp->high_min == pcp->high_max ? pcp->count : pcp->high;
+
+	pcp_size(m, zone, pcp, (int)pp->fraction);
+	if (m->kernel->pcp_tuning == PCP_AUTO)
+		pcp->high = clamp_int(high, pcp->high_min, pcp->high_max);
+}
+
+static void set_limits(const struct pcp_policy *pp, const struct model *m, const struct zone *zone,
+		       struct pcp *pcp)
+{
 	bool tuned = m->kernel->pcp_tuning == PCP_AUTO;
 
 	if (pp->fraction != UNSET)
-		pcp_size(m, zone, pcp, (int)pp->fraction);
+		set_fraction(pp, m, zone, pcp);
 	if (pp->batch != UNSET)
 		pcp->batch = pp->batch ? (int)pp->batch : 1;
 	if (pp->high_min != UNSET)
@@ -77,11 +96,40 @@ static void pcp_pcp_limits(struct policy *self, const struct model *m, const str
 		pcp->high_max = pcp->high_min;
 }
 
+static void pcp_pcp_limits(struct policy *self, const struct model *m, const struct zone *zone,
+			   struct pcp *pcp)
+{
+	struct pcp_policy *pp = self->state;
+	const struct pcp before = *pcp;
+
+	set_limits(pp, m, zone, pcp);
+	pp->nr_resized += !pcp_limits_same(&before, pcp);
+}
+
 static uint64_t pcp_tick_ns(struct policy *self)
 {
 	const struct pcp_policy *pp = self->state;
 
 	return pp->tick_ms == UNSET ? 0 : (uint64_t)pp->tick_ms * 1000000;
+}
+
+static void pcp_effect(struct policy *self, const struct model *m, const struct counters *total,
+		       struct policy_effect *effect)
+{
+	const struct pcp_policy *pp = self->state;
+	uint64_t moves = total->refills + total->drains + total->decays;
+
+	if (!pp->new_tuning && !pp->nr_resized && pp->tick_ms == UNSET)
+		effect_never(effect, "every PCP has these sizes and rules already");
+	else if (!moves)
+		effect_never(effect, "no PCP was refilled or drained");
+	else
+		effect_decided(effect, moves, EFFECT_UNKNOWN,
+			       "resized %llu of %d PCPs%s, which were refilled or drained %llu "
+			       "time%s",
+			       (unsigned long long)pp->nr_resized, m->nr_zones * m->nr_cpus,
+			       pp->new_tuning ? " and changed their tuning" : "",
+			       (unsigned long long)moves, plural(moves));
 }
 
 static const char *const modes[] = {"row", "fixed", "auto", NULL};
@@ -113,4 +161,5 @@ const struct policy_ops pcp_policy = {
 	.pcp_tuning = pcp_pcp_tuning,
 	.pcp_limits = pcp_pcp_limits,
 	.tick_ns = pcp_tick_ns,
+	.effect = pcp_effect,
 };

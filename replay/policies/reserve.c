@@ -24,6 +24,7 @@ enum { NONE, BUG, FIX1, FIX2, FIX3, FIX4 };
 
 struct reserve {
 	int64_t mode, blocks;
+	bool differs; /* from the rules of the run's row */
 };
 
 static void edit_row(struct policy *self, struct kernel *row)
@@ -33,13 +34,15 @@ static void edit_row(struct policy *self, struct kernel *row)
 		[FIX1] = RESERVE_PCP_MOVABLE, [FIX2] = RESERVE_PCP_PAST,
 		[FIX3] = RESERVE_PCP_OWN,     [FIX4] = RESERVE_PCP_OWN_MOVABLE,
 	};
-	const struct reserve *reserve = self->state;
+	struct reserve *reserve = self->state;
+	const struct kernel before = *row;
 
 	row->reserve_blocks = reserve->mode != NONE;
 	row->reserve_pcp = pcp[reserve->mode];
 	row->reserve_leaks = reserve->mode == BUG;
 	if (reserve->mode == FIX1 && row->drained_type == DRAINED_INDEX)
 		row->drained_type = DRAINED_RECORDED;
+	reserve->differs = reserve->blocks >= 0 || !kernel_rules_same(&before, row);
 }
 
 static int reserve_blocks(struct policy *self, const struct model *m, const struct zone *zone)
@@ -49,6 +52,28 @@ static int reserve_blocks(struct policy *self, const struct model *m, const stru
 	if (reserve->blocks < 0)
 		return self->mainline->ops->reserve_blocks(self->mainline, m, zone);
 	return (int)reserve->blocks;
+}
+
+static void count_used(struct policy *self, const struct model *m, const struct counters *total,
+		       struct policy_effect *effect)
+{
+	const struct reserve *reserve = self->state;
+	uint64_t taken = total->reserve_taken;
+	uint64_t freed = total->reserve_past_pcp + total->reserve_leaked;
+	uint64_t decided = taken + freed;
+
+	if (!reserve->differs)
+		effect_never(effect, "%s has this reserve already", m->kernel->name);
+	else if (reserve->mode == NONE)
+		effect_decided(effect, 1, 1, "removed the reserve, as kernels from 4.4 on");
+	else if (!decided)
+		effect_never(effect, "no request took a page of the reserve, and none came back");
+	else
+		effect_decided(effect, decided, EFFECT_UNKNOWN,
+			       "gave requests %llu page%s of the reserve, and decided where %llu "
+			       "freed page%s of it went",
+			       (unsigned long long)taken, plural(taken), (unsigned long long)freed,
+			       plural(freed));
 }
 
 static const char *const modes[] = {"none", "bug", "fix1", "fix2", "fix3", "fix4", NULL};
@@ -71,4 +96,5 @@ const struct policy_ops reserve_policy = {
 	.params = params,
 	.reserve = edit_row,
 	.reserve_blocks = reserve_blocks,
+	.effect = count_used,
 };

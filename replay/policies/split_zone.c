@@ -15,15 +15,29 @@ enum { PARTS_MOST = 64 };
 
 struct split_zone {
 	int64_t parts;
+	int zones, zones_before;
 };
 
 static int split_zone_layout(struct policy *self, struct machine *machine, struct zone_spec *zones,
 			     int *nr, int most, struct error *err)
 {
-	const struct split_zone *sz = self->state;
+	struct split_zone *sz = self->state;
+	int ret;
 
 	machine->zone_parts = (int)sz->parts;
-	return layout_cut(zones, nr, most, machine->max_order, machine->zone_parts, err);
+	sz->zones_before = *nr;
+	ret = layout_cut(zones, nr, most, machine->max_order, machine->zone_parts, err);
+	sz->zones = *nr;
+	return ret;
+}
+
+static void split_zone_effect(struct policy *self, const struct model *m,
+			      const struct counters *total, struct policy_effect *effect)
+{
+	const struct split_zone *sz = self->state;
+
+	(void)m;
+	layout_effect(effect, sz->zones_before, sz->zones, total->allocs);
 }
 
 static const struct policy_param split_zone_params[] = {
@@ -40,4 +54,5 @@ const struct policy_ops split_zone_policy = {
 	.state_size = sizeof(struct split_zone),
 	.params = split_zone_params,
 	.layout = split_zone_layout,
+	.effect = split_zone_effect,
 };

@@ -7,27 +7,37 @@
  * refused a fallback to a chunk below `order`, boosts its zone and sleeps up to 20 ms.
  * Without feedback (R0) pages are freed when the record freed them, so waiting gains nothing.
  * The policy then counts the fallbacks that it would refuse (stall_refusals) and their
- * allocations (stalls). With feedback it refuses, once per allocation: the zone is boosted,
- * kswapd woken, and the wait counted in modelled_stall_us.
+ * allocations (stalls). With feedback it refuses, once per allocation: the request's first zone is
+ * boosted by 7 pageblocks at once, up to the limit of vm.watermark_boost_factor, kswapd is woken,
+ * and the wait counted in modelled_stall_us.
  */
 #include "policy.h"
+#include "policy_stack.h"
 #include "reclaim_ops.h"
-#include "watermark.h"
-
-enum { DEFAULT_FACTOR = 15000 }; /* vm.watermark_boost_factor */
+#include "zonelist.h"
 
 struct stall {
 	int64_t order;
 	/* The allocation last refused. It stalls once, even if it refills many pages. */
 	uint64_t ts;
 	uint16_t cpu;
+	uint64_t refused; /* fallbacks */
 };
+
+/* The limit of boosts in the first zone of a request; 0: none. */
+static int64_t most_boost(const struct model *m, const struct zone *zone)
+{
+	struct policy *owner = m->policies->owner.watermark_boost;
+
+	return owner->ops->watermark_boost(owner, m, zone, m->kernel->boost_trigger);
+}
 
 static bool count_refusal(struct policy *self, struct model *m, struct zone *zone,
 			  const struct request *rq, int order)
 {
 	struct counters *counters = zone_counters(m, zone);
 	struct stall *stall = self->state;
+	struct zone *first;
 
 	if (order >= stall->order || !(rq->flags & ALLOC_SLOW) ||
 	    rq->migratetype != MIGRATETYPE_MOVABLE || !(rq->gfp_flags & GFP_DIRECT_RECLAIM))
@@ -38,8 +48,32 @@ static bool count_refusal(struct policy *self, struct model *m, struct zone *zon
 	stall->cpu = m->now.cpu;
 	if (!m->reclaim_ops || rq->flags & ALLOC_STALLED)
 		return false;
-	m->reclaim_ops->stall(m->reclaim_ops->self, zone, rq, boost_limit(m, zone, DEFAULT_FACTOR));
+	stall->refused++;
+	first = zone_preferred(m, rq);
+	m->reclaim_ops->stall(m->reclaim_ops->self, first, rq, most_boost(m, first));
 	return true;
+}
+
+static void count_refused(struct policy *self, const struct model *m, const struct counters *total,
+			  struct policy_effect *effect)
+{
+	const struct stall *stall = self->state;
+	uint64_t refusals = total->stall_refusals;
+
+	if (!refusals)
+		effect_never(effect,
+			     "no MOVABLE request of the slow path came to a chunk below order %lld",
+			     (long long)stall->order);
+	else if (!m->reclaim_ops)
+		effect_decided(effect, refusals, 0,
+			       "would have refused %llu fallback%s, but only counts them without "
+			       "feedback (--reclaim R0)",
+			       (unsigned long long)refusals, plural(refusals));
+	else
+		effect_decided(effect, refusals, (int64_t)stall->refused,
+			       "refused %llu of %llu fallback%s until kswapd had run",
+			       (unsigned long long)stall->refused, (unsigned long long)refusals,
+			       plural(refusals));
 }
 
 static const struct policy_param params[] = {
@@ -56,4 +90,5 @@ const struct policy_ops stall_policy = {
 	.state_size = sizeof(struct stall),
 	.params = params,
 	.refuse_fallback = count_refusal,
+	.effect = count_refused,
 };

@@ -13,6 +13,7 @@
  * so effort makes no difference and the last two modes are alike. With feedback, effort is
  * rounds of direct reclaim.
  */
+#include "huge_effect.h"
 #include "policy.h"
 
 enum { THIS_NODE, SPILL, LOCAL_THEN_SPILL_NORETRY, LOCAL_THEN_SPILL };
@@ -40,6 +41,14 @@ static bool thp_numa(struct policy *self, struct huge_plan *plan)
 	return true;
 }
 
+static void effect_on_faults(struct policy *self, const struct model *m,
+			     const struct counters *total, struct policy_effect *effect)
+{
+	(void)self;
+	(void)m;
+	huge_plan_effect(effect, total);
+}
+
 static const char *const modes[] = {"thisnode", "spill", "local_then_spill_noretry",
 				    "local_then_spill", NULL};
 
@@ -57,4 +66,5 @@ const struct policy_ops thp_numa_policy = {
 	.state_size = sizeof(struct thp_numa),
 	.params = params,
 	.huge_plan = thp_numa,
+	.effect = effect_on_faults,
 };

@@ -15,14 +15,38 @@
 
 struct watermark_boost {
 	int64_t factor, trigger;
+	uint64_t asked, changed; /* answers; of them, those that differ from mainline's */
 };
 
 static int64_t limit(struct policy *self, const struct model *m, const struct zone *zone,
 		     int trigger)
 {
+	struct policy *mainline = self->mainline;
+	struct watermark_boost *wb = self->state;
+	int64_t mine = trigger == wb->trigger ? boost_limit(m, zone, wb->factor) : 0;
+	int64_t its = mainline->ops->watermark_boost(mainline, m, zone, trigger);
+
+	/* Of the two triggers of a fallback, only those count that may boost. */
+	wb->asked += trigger == wb->trigger || its;
+	wb->changed += mine != its;
+	return mine;
+}
+
+static void count_answers(struct policy *self, const struct model *m, const struct counters *total,
+			  struct policy_effect *effect)
+{
 	const struct watermark_boost *wb = self->state;
 
-	return trigger == wb->trigger ? boost_limit(m, zone, wb->factor) : 0;
+	(void)m;
+	(void)total;
+	if (!wb->asked)
+		effect_never(effect, "no request fell back into part of a pageblock, or tried to");
+	else
+		effect_decided(effect, wb->asked, (int64_t)wb->changed,
+			       "decided %llu time%s about a boost, %llu of them otherwise than "
+			       "mainline",
+			       (unsigned long long)wb->asked, plural(wb->asked),
+			       (unsigned long long)wb->changed);
 }
 
 static const char *const triggers[] = {"every_fallback", "claim_attempt", NULL};
@@ -44,4 +68,5 @@ const struct policy_ops watermark_boost_policy = {
 	.state_size = sizeof(struct watermark_boost),
 	.params = params,
 	.watermark_boost = limit,
+	.effect = count_answers,
 };

@@ -14,11 +14,14 @@
  */
 #include "policy.h"
 
+#include <string.h>
+
 enum { UNSET = -1, DEFAULT_SCALE = 10 };
 
 struct watermarks {
 	int64_t min_free_kbytes, scale_factor;
 	int64_t ratio[ZONE_NORMAL + 1];
+	int nr_changed; /* zones whose watermarks or reserves differ from the recorded ones */
 };
 
 /* Zones that have a share of vm.min_free_kbytes. */
@@ -104,21 +107,41 @@ static int64_t pages_above(const struct zone_spec *zones, int nr, const struct z
 static bool watermarks_of(struct policy *self, const struct machine *machine,
 			  struct zone_spec *zones, int nr)
 {
-	const struct watermarks *w = self->state;
+	struct watermarks *w = self->state;
 	struct reserve reserve = whole_reserve(w, machine, zones, nr);
 	bool marks = w->min_free_kbytes != UNSET || w->scale_factor != UNSET;
 
-	for (int i = 0; i < nr && marks; i++)
-		set_marks(w, &zones[i], &reserve);
 	for (int i = 0; i < nr; i++) {
-		struct zone_spec *zone = &zones[i];
+		struct zone_spec *zone = &zones[i], before = *zone;
 		int64_t ratio = zone->type <= ZONE_NORMAL ? w->ratio[zone->type] : UNSET;
 
+		if (marks)
+			set_marks(w, zone, &reserve);
 		for (int type = zone->type + 1; type < NR_ZONE && ratio != UNSET; type++)
 			zone->lowmem_reserve[type] =
 				ratio ? pages_above(zones, nr, zone, type) / ratio : 0;
+		w->nr_changed += memcmp(before.wmark, zone->wmark, sizeof(before.wmark)) ||
+				 memcmp(before.lowmem_reserve, zone->lowmem_reserve,
+					sizeof(before.lowmem_reserve));
 	}
 	return marks;
+}
+
+static void count_changed(struct policy *self, const struct model *m, const struct counters *total,
+			  struct policy_effect *effect)
+{
+	const struct watermarks *w = self->state;
+
+	if (!w->nr_changed)
+		effect_never(effect, "every zone has these watermarks and reserves already");
+	else if (!total->allocs)
+		effect_never(effect, "no request was served");
+	else
+		effect_decided(effect, total->allocs, EFFECT_UNKNOWN,
+			       "changed watermarks or reserves of %d of %d zones, which served "
+			       "%llu request%s",
+			       w->nr_changed, m->nr_zones, (unsigned long long)total->allocs,
+			       plural(total->allocs));
 }
 
 #define RATIO(name, zone)                                                                          \
@@ -149,4 +172,5 @@ const struct policy_ops watermarks_policy = {
 	.state_size = sizeof(struct watermarks),
 	.params = params,
 	.watermarks = watermarks_of,
+	.effect = count_changed,
 };

@@ -34,6 +34,19 @@ static bool zone_lock_lock_costs(struct policy *self, struct lock_costs *costs)
 	return true;
 }
 
+static void zone_lock_effect(struct policy *self, const struct model *m,
+			     const struct counters *total, struct policy_effect *effect)
+{
+	(void)self;
+	(void)m;
+	if (!total->lock_holds)
+		effect_never(effect, "no CPU took a zone lock");
+	else
+		effect_decided(effect, total->lock_holds, 0,
+			       "queued %llu hold%s of zone locks, which moves no page",
+			       (unsigned long long)total->lock_holds, plural(total->lock_holds));
+}
+
 static const char *const profiles[] = {"spr", "icx", "clx", "tape", NULL};
 
 #define PARAM(name, most, doc) {#name, 0, most, 0, offsetof(struct zone_lock, name), NULL, doc}
@@ -60,4 +73,5 @@ const struct policy_ops zone_lock_policy = {
 	.state_size = sizeof(struct zone_lock),
 	.params = zone_lock_params,
 	.lock_costs = zone_lock_lock_costs,
+	.effect = zone_lock_effect,
 };

@@ -23,6 +23,28 @@ static int zone_reclaim_distance(struct policy *self)
 	return zr->mode ? (int)zr->distance : 0;
 }
 
+static void count_reclaims(struct policy *self, const struct model *m, const struct counters *total,
+			   struct policy_effect *effect)
+{
+	const struct zone_reclaim_mode *zr = self->state;
+	uint64_t reclaims = total->node_reclaims;
+
+	if (!zr->mode)
+		effect_never(effect, "mode=0 is the choice of mainline");
+	else if (!reclaims)
+		effect_never(effect, "no request that may sleep found a zone of its node below the "
+				     "watermark");
+	else if (!m->reclaim_ops)
+		effect_decided(effect, reclaims, 0,
+			       "would have reclaimed %llu time%s, but only counts them without "
+			       "feedback (--reclaim R0)",
+			       (unsigned long long)reclaims, plural(reclaims));
+	else
+		effect_decided(effect, reclaims, (int64_t)reclaims,
+			       "reclaimed %llu time%s on the own node of a request",
+			       (unsigned long long)reclaims, plural(reclaims));
+}
+
 static const struct policy_param params[] = {
 	{"mode", 0, 7, 1, offsetof(struct zone_reclaim_mode, mode), NULL,
 	 "vm.zone_reclaim_mode: 0 for none, 1 on, 2 may write, 4 may unmap."},
@@ -39,4 +61,5 @@ const struct policy_ops zone_reclaim_mode_policy = {
 	.state_size = sizeof(struct zone_reclaim_mode),
 	.params = params,
 	.zone_reclaim_distance = zone_reclaim_distance,
+	.effect = count_reclaims,
 };

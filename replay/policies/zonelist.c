@@ -21,6 +21,37 @@ static enum zonelist_order zonelist_order(struct policy *self, const struct mode
 	return (enum zonelist_order)zonelist->order;
 }
 
+/* Whether requests of a node with memory try another node first: it has higher zones. */
+static bool begins_remote(const struct model *m)
+{
+	for (int node = 0; node < m->nr_nodes; node++) {
+		int list = node * m->zone_parts;
+
+		if (m->thisnode[list].nr && m->fallback[list].zones[0]->node != node)
+			return true;
+	}
+	return false;
+}
+
+static void count_passed_on(struct policy *self, const struct model *m,
+			    const struct counters *total, struct policy_effect *effect)
+{
+	const struct zonelist_state *zonelist = self->state;
+	uint64_t passed_on = total->lower_zone + total->remote_node;
+	uint64_t requests = begins_remote(m) ? total->allocs : passed_on;
+
+	if (zonelist->order == ZONELIST_NODE)
+		effect_never(effect, "order=node is the choice of mainline");
+	else if (m->nr_nodes == 1)
+		effect_never(effect, "the machine has one node");
+	else if (!requests)
+		effect_never(effect, "every request was served by the first zone that it tried");
+	else
+		effect_decided(effect, requests, EFFECT_UNKNOWN,
+			       "decided the order of zones for %llu request%s",
+			       (unsigned long long)requests, plural(requests));
+}
+
 static const char *const orders[] = {"node", "zone", NULL};
 
 static const struct policy_param params[] = {
@@ -38,4 +69,5 @@ const struct policy_ops zonelist_policy = {
 	.state_size = sizeof(struct zonelist_state),
 	.params = params,
 	.zonelist_order = zonelist_order,
+	.effect = count_passed_on,
 };

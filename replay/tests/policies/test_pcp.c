@@ -175,6 +175,44 @@ static void numbers_given_replace_those_of_the_snapshot(void)
 	check(pcp.high == 700);
 }
 
+/* A CPU's list with these pages and this size, in a zone of 4 GiB, after a write to the sysctl. */
+static int high_after(const char *spec, struct pcp recorded)
+{
+	static const struct wave any = {500, 9000, 1, 1, 1};
+	struct policy *owner;
+	struct toy t;
+	int high;
+
+	machine_of(&t, "6.18", &any);
+	t.zone->managed = 1 << 20;
+	check(!policy_stack_add(t.policies, spec, NULL));
+	owner = t.policies->owner.pcp_limits;
+	t.pcp->count = recorded.count;
+	t.pcp->high = recorded.high;
+	t.pcp->high_min = recorded.high_min;
+	t.pcp->high_max = recorded.high_max;
+	owner->ops->pcp_limits(owner, t.m, t.zone, t.pcp);
+	high = t.pcp->high;
+	t.pcp->count = 0;
+	toy_free(&t);
+	return high;
+}
+
+static void a_tuned_high_stays_within_the_limits_of_the_sysctl(void)
+{
+	static const char share[] = "pcp:percpu_pagelist_high_fraction=64",
+			  tuned[] = "pcp:percpu_pagelist_high_fraction=0";
+	const struct pcp grown = {.count = 10, .high = 5000, .high_min = 500, .high_max = 9000};
+	const struct pcp far = {.count = 10, .high = 1 << 20, .high_min = 500, .high_max = 2 << 20};
+	const struct pcp fixed = {
+		.count = 7000, .high = 16384, .high_min = 16384, .high_max = 16384};
+
+	check(high_after(share, grown) == 1 << 14);
+	check(high_after(tuned, grown) == 5000);
+	check(high_after(tuned, far) == 1 << 17); /* an eighth of the zone */
+	check(high_after(tuned, fixed) == 7000);
+}
+
 static void tick_ms_sets_the_tick_of_the_run(void)
 {
 	struct policy_stack *stack;
@@ -212,6 +250,7 @@ int main(void)
 	test(published_waves_have_the_traffic_of_the_kernel);
 	test(the_modes_give_one_row_the_pcp_rules_of_another);
 	test(numbers_given_replace_those_of_the_snapshot);
+	test(a_tuned_high_stays_within_the_limits_of_the_sysctl);
 	test(tick_ms_sets_the_tick_of_the_run);
 	test(a_batch_of_0_drains_page_by_page);
 	return check_done();

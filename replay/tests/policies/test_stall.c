@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The policy stall: which requests it counts, and which pages it would have refused. */
 #include "check.h"
+#include "model/fallback.h"
+#include "model/reclaim_ops.h"
 #include "toy.h"
 
 static void stall_counts_the_slow_path_allocations_that_it_would_refuse(void)
@@ -39,8 +41,79 @@ static void stall_counts_the_slow_path_allocations_that_it_would_refuse(void)
 	}
 }
 
+/* What the policy asked of a run with feedback. */
+struct asked {
+	int stalls;
+	const struct zone *zone;
+	int64_t most;
+};
+
+static void note_stall(void *self, struct zone *zone, const struct request *rq, int64_t most)
+{
+	struct asked *asked = self;
+
+	(void)rq;
+	asked->stalls++;
+	asked->zone = zone;
+	asked->most = most;
+}
+
+static bool never(void *self)
+{
+	(void)self;
+	return false;
+}
+
+static void wake_nobody(void *self, const struct zone *zone)
+{
+	(void)self;
+	(void)zone;
+}
+
+/* The first zone of the request is full; its fallback would be in the second one. */
+static void a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone(void)
+{
+	const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA, 0), TOY_ZONE(0, ZONE_NORMAL, 32)};
+	const struct machine machine = toy_machine(4, 5);
+
+	for (int factor = 0; factor < 2; factor++) {
+		struct asked asked = {0};
+		struct reclaim_ops ops = {
+			.self = &asked,
+			.stall = note_stall,
+			.stalled = never,
+			.wake_boosted = wake_nobody,
+		};
+		struct request rq = {
+			.gfp_flags = GFP_DIRECT_RECLAIM,
+			.migratetype = MIGRATETYPE_MOVABLE,
+			.class_zone = ZONE_NORMAL,
+			.flags = ALLOC_SLOW,
+		};
+		struct toy t;
+		enum rmqueue_mode mode = RMQUEUE_NORMAL;
+		struct policy *owner;
+
+		/* 5.0 boosts zones of any size. */
+		toy_new_machine_under(&t, "5.0", "stall", &machine, zones, 2);
+		t.m->reclaim_ops = &ops;
+		t.m->boost_acts = true;
+		t.m->zones[1].wmark[WMARK_HIGH] = t.m->zones[0].wmark[WMARK_HIGH] = 100 * factor;
+		owner = t.m->policies->owner.refuse_fallback;
+		check(owner->ops->refuse_fallback(owner, t.m, &t.m->zones[0], &rq, 0));
+		check(asked.stalls == 1 && asked.zone == &t.m->zones[1]);
+		check(asked.most == 150 * factor);
+		toy_add_free(&t, 0, 0, 'U');
+		t.m->blocks[0].migratetype = MIGRATETYPE_UNMOVABLE;
+		check(rmqueue_core(t.m, &t.m->zones[0], &rq, &mode) == NO_FRAME);
+		check(t.m->zones[0].boost == 16 * factor);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
+	test(a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone);
 	test(stall_counts_the_slow_path_allocations_that_it_would_refuse);
 	return check_done();
 }
