@@ -28,6 +28,14 @@ def policies(libs: Sequence[str] = ()) -> list[dict[str, Any]]:
 def check_policies(specs: Sequence[str], libs: Sequence[str] = ()) -> None:
     """EngineError if a SPEC is bad, or if two SPECs own the same choice."""
 
+class PolicyEffect(TypedDict):
+    """What the decisions of a policy came to in a run."""
+
+    policy: str  # its SPEC
+    choices: int  # times it could choose; 0: never
+    changed: int | None  # of them, those that mainline decides otherwise; None: not computed
+    text: str  # follows the policy's name in a sentence
+
 class WrongPage(TypedDict):
     """A page of a free run that differs from the recorded page."""
 
@@ -103,6 +111,11 @@ class ValidateOptions(RunOptions, total=False):
     nr_rows: int  # of event, for preview()
     checks: str  # invariants of the model: off; cheap, per second; full, per event
 
+class HindsightOptions(RunOptions, total=False):
+    """Keywords of Hindsight."""
+
+    nr_rows: int  # of event, for preview()
+
 class Replay:
     """One free run. load() the snapshot, then feed() the events, then finish()."""
 
@@ -127,6 +140,9 @@ class Replay:
     @property
     def totals(self) -> dict[str, Any]:
         """Sums over the run, by the names of the counter table, and loop_seconds, events."""
+    @property
+    def policies_effect(self) -> list[PolicyEffect]:
+        """After finish(): each policy of the run, mainline first, that says what it decided."""
     @property
     def wrong_page(self) -> WrongPage | None:
         """With `explains`: the first wrong page of the rows that were fed."""
@@ -181,3 +197,24 @@ class Validate:
     @property
     def anomalies(self) -> dict[str, int]:
         """Anomalies by kind."""
+
+class Hindsight:
+    """The start of a tape that begins with /proc, from its later events. load() the snapshot,
+    preview() all events, feed() them again, finish()."""
+
+    def __init__(self, kernel: str, **given: Unpack[HindsightOptions]) -> None: ...
+    def load(self, table: str, batch: object) -> None:
+        """Rows of snapshot 0: zone, pcp, free_area, pageblock, block_guess; all of compaction."""
+    def preview(self, batch: object) -> None:
+        """Before the first feed(): every batch of `event`, in tape order."""
+    def feed(self, batch: object) -> None:
+        """The same batches again. Runs without the GIL."""
+    def finish(self) -> None:
+        """End of the tape: read() returns the rows of the start."""
+    def read(self) -> tuple[str, ArrowBatch] | None:
+        """A finished batch of pageblock, pcp_page or free_block, of snapshot 0 in list order."""
+    @property
+    def coverage(self) -> dict[str, int]:
+        """free_blocks, free_pages, pcp_pages and pageblocks of the start, each also with
+        `_proven`: those that events prove; contradictions: pages whose first event disagrees
+        with the snapshot."""

@@ -65,72 +65,7 @@ def kernel_for_release(str release):
     return k.name.decode()
 
 
-cdef list policy_params(const policy_ops *ops):
-    cdef list out = []
-    cdef const policy_param *p = ops.params
-    while p and p.name:
-        values = strings(p.values)
-        out.append(
-            {
-                "name": p.name.decode(),
-                "min": p.min,
-                "max": p.max,
-                "default": values[p.initial] if values else p.initial,
-                "values": values,
-                "doc": p.doc.decode(),
-            }
-        )
-        p += 1
-    return out
-
-
-cdef dict describe_policy(const policy_ops *ops):
-    choices, notices = [], []
-    while policy_choice(ops, len(choices)):
-        choices.append(policy_choice(ops, len(choices)).decode())
-    while policy_notice(ops, len(notices)):
-        notices.append(policy_notice(ops, len(notices)).decode())
-    return {
-        "name": ops.name.decode(),
-        "doc": ops.doc.decode(),
-        "kernel": ops.kernel.decode(),
-        "tier": ops.tier.decode(),
-        "choices": choices,
-        "notices": notices,
-        "params": policy_params(ops),
-    }
-
-
-def policies(libs=()):
-    cdef list out = []
-    cdef policy_stack *stack = NULL
-    cdef error err
-    cdef int i = 0
-    while policy_table[i]:
-        out.append(describe_policy(policy_table[i]))
-        i += 1
-    try:
-        check(policy_stack_new(&stack, policy_table, &err), &err)
-        for path in libs:
-            check(policy_stack_open(stack, os.fsencode(path), &err), &err)
-        for i in range(stack.nr_libs):
-            out.append(describe_policy(stack.libs[i].ops))
-    finally:
-        policy_stack_free(stack)
-    return out
-
-
-def check_policies(specs, libs=()):
-    cdef policy_stack *stack = NULL
-    cdef error err
-    try:
-        check(policy_stack_new(&stack, policy_table, &err), &err)
-        for path in libs:
-            check(policy_stack_open(stack, os.fsencode(path), &err), &err)
-        for spec in specs:
-            check(policy_stack_add(stack, spec.encode(), &err), &err)
-    finally:
-        policy_stack_free(stack)
+include "policies.pxi"
 
 
 # Keywords of Replay and Validate with their defaults; _replay.pyi documents them.
@@ -159,8 +94,11 @@ cdef dict REPLAY = RUN | {
     "cpu_parts": (),
     "policy_libs": (),
     "explains": False,
+    "seed": 0,
+    "changes": {},
 }
 cdef dict VALIDATE = RUN | {"nr_rows": 0, "checks": "off"}
+cdef dict HINDSIGHT = RUN | {"nr_rows": 0}
 
 
 cdef dict keywords(dict given, dict known):
@@ -301,6 +239,8 @@ cdef dict state_trace_dict(const state_trace *w):
 
 # By enum reclaim_mode.
 RECLAIM_MODES = ("R0", "R1", "R2")
+# By enum variation_kind.
+VARIATIONS = ("held", "moved", "sized", "counted")
 
 
 cdef class Trace:
@@ -370,6 +310,9 @@ cdef class Replay:
             self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(config["reclaim"])
             self.config.counted = config["counted"]
             self.config.compacts_for_record = config["compacts_for_record"]
+            self.config.variation.seed = config["seed"]
+            for i, kind in enumerate(VARIATIONS):
+                self.config.variation.changes[i] = config["changes"].get(kind, 0)
             self.config.explains = config["explains"] or config["trace"] is not None
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
@@ -418,6 +361,10 @@ cdef class Replay:
         out["loop_seconds"] = t.loop_seconds
         out["events"] = t.events
         return out
+
+    @property
+    def policies_effect(self):
+        return run_policies_effect(self.c)
 
     @property
     def wrong_page(self):
@@ -598,3 +545,6 @@ cdef class Validate:
         cdef const validate_totals *t = c_validate_totals(self.c)
         kinds = TABLES["anomaly"].column("kind").labels
         return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}
+
+
+include "hindsight.pxi"

@@ -96,9 +96,21 @@ cdef extern from "explain/explain_validate.h" nogil:
         state_trace *trace
     validate_observer validate_explanation_observer(validate_explanation *e)
 
+cdef extern from "model/policy_effect.h" nogil:
+    const int EFFECT_UNKNOWN
+    struct policy_effect:
+        uint64_t choices
+        int64_t changed
+        const char *text
+
 cdef extern from "freerun/replay.h" nogil:
     enum reclaim_mode:
         RECLAIM_AS_RECORDED
+    enum:
+        NR_VARIATION
+    struct variation_config:
+        uint64_t seed
+        uint32_t changes[4]
     struct replay_config:
         run_config run
         bint events
@@ -106,6 +118,7 @@ cdef extern from "freerun/replay.h" nogil:
         bint counted
         bint compacts_for_record
         bint explains
+        variation_config variation
     struct wrong_page:
         bint known
         uint64_t at, ts, expected, got
@@ -128,6 +141,7 @@ cdef extern from "freerun/replay.h" nogil:
     int replay_finish(replay *r, error *err)
     batch *replay_read(replay *r)
     const totals *replay_totals(const replay *r)
+    const char *replay_policy_effect(const replay *r, int n, policy_effect *effect)
     const wrong_page *replay_wrong_page(const replay *r)
     const char *counter_name(int n)
     uint64_t counter_total(const totals *totals, int n)
@@ -192,3 +206,26 @@ cdef extern from "validate/validate.h" nogil:
     const validate_totals *c_validate_totals "validate_totals"(const validate *v)
     const divergence *validate_divergence(const validate *v)
     const end_state_diff *validate_end_state_diff(const validate *v)
+
+cdef extern from "hindsight/hindsight.h" nogil:
+    struct proven:
+        uint64_t nr, proven
+    struct c_coverage "hindsight_coverage":
+        proven free_blocks, free_pages, pcp_pages, pageblocks
+        uint64_t contradictions
+    struct hindsight:
+        pass
+    int hindsight_new(hindsight **out, const run_config *config, error *err)
+    void hindsight_free(hindsight *h)
+    int hindsight_load(
+        hindsight *h, const char *table, const ArrowSchema *schema, const ArrowArray *array,
+        error *err
+    )
+    int hindsight_preview(
+        hindsight *h, uint64_t nr_rows, const ArrowSchema *schema, const ArrowArray *array,
+        error *err
+    )
+    int hindsight_feed(hindsight *h, const ArrowSchema *schema, const ArrowArray *array, error *err)
+    int hindsight_finish(hindsight *h, error *err)
+    batch *hindsight_read(hindsight *h)
+    const c_coverage *c_hindsight_coverage "hindsight_coverage"(const hindsight *h)

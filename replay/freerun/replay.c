@@ -4,6 +4,7 @@
 #include "model/policy_stack.h"
 #include "replay_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -92,13 +93,14 @@ int replay_load(struct replay *r, const char *name, const struct ArrowSchema *sc
 /* The policies' choices about the clocks of the run. */
 static int choose_clocks(struct replay *r, struct error *err)
 {
-	const struct policy_stack *stack = r->run.policies;
+	struct policy_stack *stack = r->run.policies;
 	struct policy *ticks = stack->owner.tick_ns, *locks = stack->owner.lock_costs;
 	struct lock_costs costs;
 	int ret;
 
 	r->tick_ns = ticks->ops->tick_ns(ticks);
 	r->recorded_ticks = !r->tick_ns && r->run.load.reclaim_events.ticks;
+	stack->changes_pcps |= r->tick_ns != 0;
 	if (!r->tick_ns)
 		r->tick_ns = TICK_NS;
 	if (!locks->ops->lock_costs(locks, &costs))
@@ -168,6 +170,9 @@ static int start(struct replay *r, struct error *err)
 	r->model->drains_inferred = r->run.load.inferred_rows.nr > 0;
 	r->model->events = r->config.events ? &r->events : NULL;
 	ret = start_reclaim(r, err);
+	if (!ret)
+		ret = variation_start(&r->variation, r->model, &r->config.variation,
+				      r->run.load.first, err);
 	r->run.started = !ret;
 	return ret;
 }
@@ -340,7 +345,7 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 
 	return !r->model->reclaim_ops && !reclaim_events->nr_passes &&
 	       !reclaim_events->nr_reclaimed && ts < r->next_tick && ts < r->interval_end &&
-	       ts < r->next_look &&
+	       ts < r->next_look && r->variation.next > at &&
 	       (reclaim_events->next == reclaim_events->nr ||
 		reclaim_events->rows[reclaim_events->next].at > at) &&
 	       (inferred_rows->next == inferred_rows->nr ||
@@ -369,6 +374,8 @@ static void run_due(struct replay *r, bool flush)
 				if (r->run.config.observer)
 					show_request(r, &due[i]);
 				catch_up(r, &due[i]);
+				if (r->variation.next <= r->serve.at)
+					variation_run(&r->variation, &due[i], r->serve.at);
 				run_request(r, &due[i]);
 				if (r->config.explains)
 					compare_page(r, &due[i]);
@@ -449,6 +456,12 @@ struct batch *replay_read(struct replay *r)
 const struct totals *replay_totals(const struct replay *r)
 {
 	return &r->totals;
+}
+
+const char *replay_policy_effect(const struct replay *r, int n, struct policy_effect *effect)
+{
+	assert(r->run.finished);
+	return policy_stack_effect(r->run.policies, n, r->model, &r->totals.counters, effect);
 }
 
 const struct wrong_page *replay_wrong_page(const struct replay *r)

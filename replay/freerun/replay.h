@@ -30,8 +30,10 @@
  */
 #pragma once
 
+#include "model/policy_effect.h"
 #include "reclaim/reclaim_supply.h"
 #include "run/run.h"
+#include "variation.h"
 
 struct replay;
 
@@ -43,6 +45,7 @@ struct replay_config {
 	/* Move pages for requests that the record served: compact_for_record.h. */
 	bool compacts_for_record;
 	bool explains; /* find the first wrong page: slower */
+	struct variation_config variation;
 };
 
 /* The first page that differs from the recorded one. */
@@ -86,6 +89,12 @@ int replay_finish(struct replay *r, struct error *err);
 struct batch *replay_read(struct replay *r);
 
 const struct totals *replay_totals(const struct replay *r);
+
+/*
+ * After replay_finish(): the effect of the n-th policy of the run, mainline first. Returns its
+ * spec, or NULL past the last policy. A policy that says nothing has an empty text.
+ */
+const char *replay_policy_effect(const struct replay *r, int n, struct policy_effect *effect);
 
 /* The first wrong page so far. Only with config.explains. */
 const struct wrong_page *replay_wrong_page(const struct replay *r);

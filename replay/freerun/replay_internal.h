@@ -28,6 +28,7 @@ struct replay {
 
 	struct requests requests;
 	struct serve serve;
+	struct variation variation;
 
 	bool *busy;          /* [cpu] its next tick may have work */
 	bool recorded_ticks; /* the tape has the ticks; else a tick every tick_ns */

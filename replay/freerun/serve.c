@@ -149,6 +149,16 @@ static bool has_page(struct serve *s, const struct waiting *e)
 	return true;
 }
 
+/*
+ * Whether a request mixes migratetypes under vm.defrag_mode without an attempt to make a whole
+ * block: one that may wake kswapd, but not reclaim. A request without both rights fails instead
+ * (__alloc_pages_slowpath, 7.3).
+ */
+static bool mixes_at_once(const struct request *rq)
+{
+	return rq->gfp_flags & GFP_KSWAPD_RECLAIM && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);
+}
+
 /* A block for a request that the record served; pages move for it if necessary. */
 static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq)
 {
@@ -156,9 +166,9 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 	uint32_t head;
 
 	rq->makes_room = rq->order && s->compacts_for_record;
-	rq->whole_first =
-		s->compacts_for_record && m->kernel->defrag_promotes == DEFRAG_PROMOTES_RECLAIM &&
-		rq->gfp_flags & GFP_DIRECT_RECLAIM && rq->migratetype != MIGRATETYPE_MOVABLE;
+	rq->whole_first = s->compacts_for_record &&
+			  m->kernel->defrag_promotes == DEFRAG_PROMOTES_RECLAIM &&
+			  !mixes_at_once(rq) && rq->migratetype != MIGRATETYPE_MOVABLE;
 	head = zone_alloc(m, rq);
 	if (head == NO_FRAME && rq->whole_first) {
 		compact_block_for_record(s, e, rq);
@@ -237,6 +247,9 @@ void serve_request(struct serve *s, struct waiting *e)
 	}
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:
+		if (s->nr_migrations &&
+		    !(e->moment.flags & (CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI)))
+			serve_migration_end(s, e->moment.pid);
 		if (s->nr_early && emit_early(s, e))
 			break;
 		if (s->huge && huge_is_try(s->huge, e))
@@ -247,10 +260,13 @@ void serve_request(struct serve *s, struct waiting *e)
 			serve_alloc(s, e, true);
 		break;
 	case EVENT_KIND_FREE:
-		if (e->batched)
+		if (e->batched) {
 			serve_emit_free(s, e);
-		else
-			serve_commit_free(s, e, ROW_FREE);
+			break;
+		}
+		if (s->nr_migrations)
+			serve_migration_free(s, e);
+		serve_commit_free(s, e, ROW_FREE);
 		break;
 	case EVENT_KIND_FREE_BATCHED:
 		serve_free_batched(s, e);

@@ -32,6 +32,20 @@ struct contig_run {
 	uint32_t first, pages; /* frames */
 };
 
+enum {
+	SERVE_MIGRATIONS = 16, /* tasks of compaction at the same time; others are not followed */
+	MIGRATION_TARGETS = 1024, /* free pages that one has taken */
+};
+
+/* A task of recorded compaction, and the free pages that it took for the pages that it moves. */
+struct migration {
+	int32_t pid;
+	uint16_t zone;
+	uint32_t block;    /* pageblock of the page that moved last, or NO_FRAME */
+	uint32_t nr, used; /* targets; those that pages have moved to. nr 0: no task */
+	uint32_t targets[MIGRATION_TARGETS]; /* recorded frames, in the order of their use */
+};
+
 struct serve {
 	struct model *model;
 	struct page_map pages;
@@ -47,7 +61,9 @@ struct serve {
 	uint32_t captured[SERVE_CAPTURED_MAX]; /* recorded frames of blocks that were captured */
 	int nr_captured;
 	uint64_t nr_awaiting_alloc; /* pages taken without an event so far */
-	struct contig_run *runs;    /* [cpu] NULL: the row frees each page by itself */
+	struct migration migrations[SERVE_MIGRATIONS];
+	int nr_migrations;
+	struct contig_run *runs; /* [cpu] NULL: the row frees each page by itself */
 };
 
 /* Prepare to serve requests from `model`. -ENOMEM. */

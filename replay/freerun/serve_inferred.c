@@ -66,6 +66,8 @@ static void isolate(struct serve *s, const struct waiting *e)
 		retype_isolated(m, head, e->order);
 		zone_mark_live(m, head, e->order, MIGRATETYPE_MOVABLE);
 		page_map_set(&s->pages, e->frame, e->order, head + 1, true);
+		if (s->compacts_for_record)
+			serve_migration_target(s, e->moment.pid, e->frame, e->order);
 	} else if (e->order) {
 		struct waiting half = *e;
 
@@ -105,25 +107,44 @@ static void retype(struct model *m, const struct inferred *u)
 		retype_block(m, chunk, u->migratetype);
 }
 
+/* The block of a free list that is nearest to a frame, or NO_FRAME. */
+static uint32_t nearest_block(const struct model *m, uint32_t list, uint32_t frame)
+{
+	enum { LOOK_AT = 4096 };
+	uint32_t best = NO_FRAME, least = UINT32_MAX, entry = m->frames[list].next;
+
+	for (int n = 0; entry != list && n < LOOK_AT; entry = m->frames[entry].next, n++) {
+		uint32_t distance = entry > frame ? entry - frame : frame - entry;
+
+		if (distance >= least)
+			continue;
+		least = distance;
+		best = entry;
+	}
+	return best;
+}
+
 /*
- * Compaction cuts a list so that a block comes first, if the block is on that list here. Entries
- * added later stay before it.
+ * Compaction cuts a list so that a block comes first: here the same block, or the nearest one of
+ * the list, because the searches of compaction choose by pfn. Entries added later stay before it.
  */
 static void cut(struct model *m, const struct inferred *u)
 {
 	struct frame *frames = m->frames;
 	const struct frame *f = &frames[u->frame];
-	uint32_t later[UINT8_MAX], list;
+	uint32_t list = free_list(frame_zone(m, u->frame), u->order, u->migratetype);
+	uint32_t later[UINT8_MAX], first = u->frame;
 	int nr = 0;
 
 	if (f->state != FRAME_FREE || f->order != u->order || f->list != u->migratetype)
+		first = nearest_block(m, list, u->frame);
+	if (first == NO_FRAME)
 		return;
-	list = free_list(frame_zone(m, u->frame), f->order, f->list);
-	while (nr < u->behind && frames[list].next != u->frame) {
+	while (nr < u->behind && frames[list].next != first) {
 		later[nr] = frames[list].next;
 		list_del(frames, later[nr++]);
 	}
-	rotate_list(m, list, u->frame);
+	rotate_list(m, list, first);
 	while (nr)
 		list_add_head(frames, list, later[--nr]);
 }
@@ -132,7 +153,7 @@ static void cut(struct model *m, const struct inferred *u)
 static bool tuned_alike(const struct model *m)
 {
 	return m->kernel->pcp_tuning != PCP_FIXED && m->node_parts == 1 && m->zone_parts == 1 &&
-	       m->policies->owner.pcp_limits == m->policies->all[0];
+	       !m->policies->changes_pcps;
 }
 
 /* The fields apply from here on; the number of drained pages applies to one free. */

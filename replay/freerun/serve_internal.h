@@ -7,6 +7,7 @@
  *   serve_contig_free.c contiguous pages that are freed together
  *   serve_huge.c      tries of a fault that asks for a huge page
  *   serve_inferred.c  inferred rows
+ *   serve_migration.c pages that recorded compaction moves
  */
 #pragma once
 
@@ -43,3 +44,17 @@ bool serve_contig_free(struct serve *s, const struct waiting *e);
 void serve_free_batched(struct serve *s, struct waiting *e);
 /* Write the event of a free that has no effect: of a batch, or undone. */
 void serve_emit_free(struct serve *s, const struct waiting *e);
+
+/*
+ * serve_migration.c: the pages that recorded compaction moves. A page that it moved is freed, and
+ * its contents stay in use at one of the free pages that the task took. In the model the freed page
+ * may be anywhere. So a page of the recorded pageblock moves in its stead: it takes the target's
+ * place, the freed page keeps its own. A pageblock that the record empties becomes empty in the
+ * model, and its zone keeps its number of free pages.
+ */
+/* The task took a free block of a zone. */
+void serve_migration_target(struct serve *s, int32_t pid, uint32_t frame, int order);
+/* Before a free takes effect: if its page was moved, choose the page that moves in the model. */
+void serve_migration_free(struct serve *s, const struct waiting *e);
+/* The task allocates, so it does not compact any more. */
+void serve_migration_end(struct serve *s, int32_t pid);

@@ -102,8 +102,8 @@ static void mix_add(struct mix *mix, const struct pageblock *block, bool whole)
 		add(&mix->thp, !not_movable && !c.unknown, !not_movable);
 }
 
-static void write_block_mix(const struct model *m, const struct zone *zone, struct output *output,
-			    uint64_t ts)
+static void write_zone_mix(const struct model *m, const struct pageblock *blocks,
+			   const struct zone *zone, struct output *output, uint64_t ts)
 {
 	struct block_mix_columns *columns;
 	struct mix mix = {0};
@@ -113,7 +113,7 @@ static void write_block_mix(const struct model *m, const struct zone *zone, stru
 		return;
 	for (uint32_t start = block_start(m, zone->start); start < zone->end;
 	     start += 1u << m->pageblock_order) {
-		const struct pageblock *block = frame_block(m, start);
+		const struct pageblock *block = &blocks[start >> m->pageblock_order];
 
 		if (block_exists(m, block))
 			mix_add(&mix, block, block_inside(m, zone, start));
@@ -177,12 +177,19 @@ static void write_reserve(const struct model *m, const struct zone *zone, struct
 	columns->pcp_pages[i] = reserve.pcp;
 }
 
+void block_mix_write(const struct model *m, const struct pageblock *blocks, struct output *output,
+		     uint64_t ts)
+{
+	for (int z = 0; z < m->nr_zones; z++)
+		write_zone_mix(m, blocks, &m->zones[z], output, ts);
+}
+
 void fragmentation_sample_write(const struct model *m,
 				struct output *const outputs[NR_FRAGMENTATION_SAMPLE], uint64_t ts)
 {
+	block_mix_write(m, m->blocks, outputs[SAMPLE_BLOCK_MIX], ts);
 	for (int z = 0; z < m->nr_zones; z++) {
 		write_free_count(m, &m->zones[z], outputs[SAMPLE_FREE_COUNT], ts);
-		write_block_mix(m, &m->zones[z], outputs[SAMPLE_BLOCK_MIX], ts);
 		if (m->kernel->reserve_blocks)
 			write_reserve(m, &m->zones[z], outputs[SAMPLE_RESERVE], ts);
 	}

@@ -4,25 +4,24 @@
  */
 #include "serve_world.h"
 
-/* The record allocates 2^order pages of a type, MOVABLE by default. */
-static void alloc_of(struct world *w, uint32_t pfn, int order, int migratetype)
+/* The record allocates 2^order pages of a type, with a right to reclaim, GFP_*. */
+static void alloc_of(struct world *w, uint32_t pfn, int order, int migratetype, uint32_t reclaim)
 {
 	bool movable = migratetype == MIGRATETYPE_MOVABLE;
 
-	serve_request(&w->serve,
-		      &(struct waiting){
-			      .kind = EVENT_KIND_ALLOC,
-			      .frame = pfn,
-			      .order = (uint8_t)order,
-			      .migratetype = (uint8_t)migratetype,
-			      .gfp_flags = GFP_DIRECT_RECLAIM | (movable ? GFP_MOVABLE : 0),
-		      });
+	serve_request(&w->serve, &(struct waiting){
+					 .kind = EVENT_KIND_ALLOC,
+					 .frame = pfn,
+					 .order = (uint8_t)order,
+					 .migratetype = (uint8_t)migratetype,
+					 .gfp_flags = reclaim | (movable ? GFP_MOVABLE : 0),
+				 });
 	w->serve.at++;
 }
 
 static void alloc(struct world *w, uint32_t pfn, int order)
 {
-	alloc_of(w, pfn, order, MIGRATETYPE_MOVABLE);
+	alloc_of(w, pfn, order, MIGRATETYPE_MOVABLE, GFP_DIRECT_RECLAIM);
 }
 
 /* Requests for four single pages from pfn on. */
@@ -58,13 +57,19 @@ static void a_request_that_may_not_mix_gets_a_whole_block_since_7_3(void)
 	static const struct {
 		const char *kernel, *policy;
 		int type;
+		uint32_t reclaim;
 		uint64_t moves, whole,
 			smaller; /* pages moved; fallbacks by the size of the chunk */
 	} cases[] = {
-		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, 4, 1, 0},
-		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_MOVABLE, 0, 0, 0},
-		{"7.2", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, 0, 0, 1},
-		{"7.3", "mainline", MIGRATETYPE_UNMOVABLE, 0, 0, 1},
+		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 4, 1,
+		 0},
+		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, 0, 4, 1, 0},
+		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_KSWAPD_RECLAIM, 0, 0,
+		 1},
+		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_MOVABLE, GFP_DIRECT_RECLAIM, 0, 0, 0},
+		{"7.2", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 0, 0,
+		 1},
+		{"7.3", "mainline", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 0, 0, 1},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -72,7 +77,7 @@ static void a_request_that_may_not_mix_gets_a_whole_block_since_7_3(void)
 		struct world w;
 
 		in_pieces_under(&w, cases[i].kernel, cases[i].policy);
-		alloc_of(&w, 40, 0, cases[i].type);
+		alloc_of(&w, 40, 0, cases[i].type, cases[i].reclaim);
 		check(page_map_place(&w.serve.pages, 40) != NO_FRAME);
 		counters = &w.toy.pcp->counters;
 		check(counters->block_moves == cases[i].moves);

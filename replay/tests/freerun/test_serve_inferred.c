@@ -275,6 +275,26 @@ static void a_list_is_cut_behind_what_was_put_there_later(void)
 	world_free(&w);
 }
 
+static void a_list_without_the_block_is_cut_at_the_nearest_one(void)
+{
+	const struct inferred row = {
+		.kind = INFERRED_KIND_CUT,
+		.frame = 64,
+		.order = 3,
+		.migratetype = MIGRATETYPE_MOVABLE,
+	};
+	struct world w;
+
+	world_new_small(&w, "MMMMMM");
+	toy_add_free(&w.toy, 0, 3, 'M');
+	toy_add_free(&w.toy, 48, 3, 'M');
+	toy_add_free(&w.toy, 32, 3, 'M');
+	toy_add_free(&w.toy, 64, 2, 'M');
+	serve_inferred(&w.serve, &row);
+	check_text(toy_list(&w.toy, 3, 'M'), "48 32 0");
+	world_free(&w);
+}
+
 static void a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free(void)
 {
 	struct inferred row = {
@@ -413,6 +433,24 @@ static void a_deferred_drain_takes_the_pages_that_were_due_at_its_free(void)
 	/* No drain is pending any more. */
 	serve_inferred(&w.serve, &overflow);
 	check(w.toy.pcp->count == 1);
+	world_free(&w);
+}
+
+static void a_free_without_an_overflow_leaves_a_deferred_drain_as_it_is(void)
+{
+	const struct free_request no_drain = {.drain_pages = 0};
+	struct world w;
+
+	world_new_small(&w, "MMMM");
+	toy_pcp(&w.toy, 1, 8);
+	for (uint32_t pfn = 0; pfn < 14; pfn += 2)
+		toy_free_page(&w.toy, pfn, 0);
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_PUT_OFF});
+	world_free_page(&w, 32, 0);
+	zone_free_as(w.toy.m, 34, 0, &no_drain);
+	check(w.toy.pcp->count == 9);
+	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_OVERFLOW});
+	check_text(toy_pcp_list(&w.toy, 0, 'M'), "34 32");
 	world_free(&w);
 }
 
@@ -562,6 +600,7 @@ int main(void)
 	test(a_captured_block_waits_for_its_alloc);
 	test(a_block_that_is_not_free_in_the_model_is_not_captured);
 	test(a_list_is_cut_behind_what_was_put_there_later);
+	test(a_list_without_the_block_is_cut_at_the_nearest_one);
 	test(a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free);
 	test(isolating_most_of_a_pageblock_makes_it_movable);
 	test(an_inferred_drain_is_one_hold_of_the_lock);
@@ -569,6 +608,7 @@ int main(void)
 	test(an_inferred_drain_has_the_recorded_number_of_pages);
 	test(a_drain_counts_on_the_cpu_that_ran_it);
 	test(a_deferred_drain_takes_the_pages_that_were_due_at_its_free);
+	test(a_free_without_an_overflow_leaves_a_deferred_drain_as_it_is);
 	test(a_tuned_row_sets_the_fields_it_has_and_no_other);
 	test(a_block_that_moved_is_last_on_its_list);
 	test(a_free_without_an_event_goes_past_the_pcp);

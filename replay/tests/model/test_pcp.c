@@ -449,8 +449,27 @@ static void the_largest_drain_of_a_free_depends_on_the_tuning(void)
 	}
 }
 
+static void one_zone_is_drained_alone(void)
+{
+	const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA, 0), TOY_ZONE(0, ZONE_NORMAL, 32)};
+	const struct machine machine = toy_machine(4, 5);
+	struct toy t;
+
+	toy_new_machine(&t, "6.18", &machine, zones, 2);
+	for (int i = 0; i < 2; i++) {
+		t.m->pcps[i].batch = 4;
+		t.m->pcps[i].high = t.m->pcps[i].high_min = t.m->pcps[i].high_max = 8;
+		zone_free(t.m, t.m->zones[i].start, 0);
+	}
+	pcp_drain_zone(t.m, &t.m->zones[1]);
+	check(t.m->pcps[0].count == 1);
+	check(t.m->pcps[1].count == 0);
+	toy_end(&t);
+}
+
 int main(void)
 {
+	test(one_zone_is_drained_alone);
 	test(TV1_a_refill_hands_out_in_the_order_of_the_buddy);
 	test(TV7_a_full_pcp_drains_by_the_rule_of_the_row);
 	test(TV8_refills_grow_while_nothing_is_freed);

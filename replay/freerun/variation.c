@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "variation.h"
+
+#include "model/buddy.h"
+#include "model/pcp.h"
+#include "model/vmstat_diff.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* The next number of splitmix64 (Steele, Lea and Flood 2014). */
+static uint64_t draw(struct variation *v)
+{
+	uint64_t z = v->random += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* A number below `end`. */
+static uint32_t draw_below(struct variation *v, uint32_t end)
+{
+	return (uint32_t)((draw(v) >> 32) * end >> 32);
+}
+
+/* Rows until the next change: 1 to twice the mean. */
+static uint64_t draw_gap(struct variation *v)
+{
+	uint64_t most = 2000000 / v->per_million;
+
+	return 1 + draw_below(v, (uint32_t)(most > 1 ? most : 1));
+}
+
+/* Give the entries of a list another order; `entries` has room for all of them. */
+static void shuffle(struct variation *v, uint32_t list, uint32_t *entries)
+{
+	struct frame *frames = v->model->frames;
+	uint32_t nr = 0;
+
+	while (!list_empty(frames, list)) {
+		entries[nr] = frames[list].next;
+		list_del(frames, entries[nr++]);
+	}
+	for (; nr; nr--) {
+		uint32_t chosen = draw_below(v, nr), entry = entries[chosen];
+
+		entries[chosen] = entries[nr - 1];
+		list_add_tail(frames, list, entry);
+	}
+}
+
+static int shuffle_guessed(struct variation *v, struct error *err)
+{
+	const struct model *m = v->model;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		struct zone *zone = &m->zones[i];
+		uint32_t *entries;
+
+		if (!zone->guessed || !zone->nr_free_pages)
+			continue;
+		entries = calloc(zone->nr_free_pages, sizeof(*entries));
+		if (!entries)
+			return fail(err, ENOMEM, "no memory for %llu free blocks",
+				    (unsigned long long)zone->nr_free_pages);
+		for (int order = 0; order <= m->max_order; order++)
+			for (int type = 0; type < NR_MIGRATETYPE; type++)
+				shuffle(v, free_list(zone, order, type), entries);
+		free(entries);
+	}
+	return 0;
+}
+
+int variation_start(struct variation *v, struct model *m, const struct variation_config *config,
+		    uint64_t first, struct error *err)
+{
+	*v = (struct variation){
+		.config = *config, .model = m, .random = config->seed, .next = UINT64_MAX};
+	if (!config->seed)
+		return 0;
+	for (int kind = 0; kind < NR_VARIATION; kind++)
+		v->per_million += config->changes[kind];
+	if (v->per_million)
+		v->next = first + draw_gap(v);
+	return shuffle_guessed(v, err);
+}
+
+/* Give back one of the held pages, if the record has not taken it meanwhile. */
+static void give_back(struct variation *v)
+{
+	struct model *m = v->model;
+	uint32_t i = draw_below(v, (uint32_t)v->nr_held), frame = v->held[i];
+
+	v->held[i] = v->held[--v->nr_held];
+	if (m->frames[frame].state != FRAME_USED || m->frames[frame].order ||
+	    m->frames[frame].list != HELD)
+		return;
+	m->frames[frame].list = 0;
+	buddy_free_direct(m, frame_zone(m, frame), frame, 0, NULL);
+}
+
+/* The last entry of a PCP list, or the last free page: of no use to the request that comes next. */
+static void hold(struct variation *v, struct zone *zone, int type)
+{
+	struct model *m = v->model;
+	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+	uint32_t list = pcp_list(m, pcp, 0, type), frame = m->frames[list].prev;
+
+	if (frame != list) {
+		pcp_remove(m, pcp, frame);
+	} else {
+		frame = last_chunk(m, zone, 0, type);
+		if (frame == NO_FRAME)
+			return;
+		buddy_take(m, zone, frame, 0, type);
+		vmstat_diff_add(m, zone, -1);
+	}
+	block_set(m, frame, 0, FRAME_USED);
+	m->frames[frame].list = HELD;
+	v->held[v->nr_held++] = frame;
+}
+
+/* The list that a request takes from next: of its PCP, or the smallest free one. */
+static void move_first(struct variation *v, const struct zone *zone, int order, int type)
+{
+	struct model *m = v->model;
+	struct frame *frames = m->frames;
+	uint32_t list = free_list(zone, order, type), first;
+
+	if (pcp_allowed(m, order) && draw_below(v, 2))
+		list = pcp_list(m, zone_pcp(m, zone, m->now.cpu), order, type);
+	else
+		while (list_empty(frames, list) && ++order <= m->max_order)
+			list = free_list(zone, order, type);
+	first = frames[list].next;
+	if (first == list)
+		return;
+	list_del(frames, first);
+	list_add_tail(frames, list, first);
+}
+
+static void change_size(struct variation *v, struct zone *zone)
+{
+	struct model *m = v->model;
+	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+	int batch = pcp->batch > 0 ? pcp->batch : 1;
+	int change = 1 + (int)draw_below(v, (uint32_t)batch);
+	int64_t high, freed;
+
+	switch (draw_below(v, 3)) {
+	case 0:
+		if (pcp->count)
+			pcp_drain_piece(m, zone, pcp, change < pcp->count ? change : pcp->count);
+		break;
+	case 1:
+		high = (int64_t)pcp->high + (draw_below(v, 2) ? change : -change);
+		if (high >= pcp->high_min && high <= pcp->high_max)
+			pcp->high = (int32_t)high;
+		break;
+	default:
+		freed = (int64_t)(pcp->free_count > 0 ? pcp->free_count : 0) + batch;
+		pcp->free_count =
+			(int32_t)draw_below(v, (uint32_t)(freed < INT32_MAX ? freed : INT32_MAX));
+	}
+}
+
+static void change_counter(struct variation *v, struct zone *zone)
+{
+	int pages;
+
+	if (zone->stat_threshold <= 0)
+		return;
+	pages = 1 + (int)draw_below(v, (uint32_t)zone->stat_threshold);
+	vmstat_diff_shift(v->model, zone, draw_below(v, 2) ? pages : -pages);
+}
+
+static void change(struct variation *v, const struct waiting *e)
+{
+	struct zone *zone = frame_zone(v->model, e->frame);
+	uint32_t which = draw_below(v, (uint32_t)v->per_million);
+	int kind = 0;
+
+	while (which >= v->config.changes[kind])
+		which -= v->config.changes[kind++];
+	switch (kind) {
+	case VARY_HELD:
+		if (draw_below(v, VARIATION_HELD_MAX) < (uint32_t)v->nr_held)
+			give_back(v);
+		else
+			hold(v, zone, e->migratetype);
+		break;
+	case VARY_MOVED:
+		move_first(v, zone, e->order, e->migratetype);
+		break;
+	case VARY_SIZED:
+		change_size(v, zone);
+		break;
+	case VARY_COUNTED:
+		change_counter(v, zone);
+		break;
+	}
+}
+
+void variation_run(struct variation *v, const struct waiting *e, uint64_t at)
+{
+	struct moment before = v->model->now;
+
+	v->model->now = e->moment;
+	while (v->next <= at) {
+		/* Changes wait for the next alloc. */
+		if (e->kind != EVENT_KIND_ALLOC || e->frame == NO_FRAME ||
+		    e->migratetype > MIGRATETYPE_RECLAIMABLE)
+			break;
+		/* The numbers of a change do not depend on how many the last one drew. */
+		v->random = v->config.seed + ++v->nr_changes * 0x632be59bd9b4e019ull;
+		v->next += draw_gap(v);
+		change(v, e);
+	}
+	v->model->now = before;
+}

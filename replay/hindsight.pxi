@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+# The start of a tape from its later events; part of _replay.pyx.
+
+cdef class Hindsight:
+    cdef hindsight *c
+    cdef run_config config
+    cdef Machine machine
+    cdef Trace trace
+    cdef uint64_t nr_rows
+
+    def __cinit__(self, str kernel, **given):
+        cdef error err
+        cdef dict config = keywords(given, HINDSIGHT)
+        cdef list specs = mainline_spec(config)
+        cdef const char **array
+        self.machine = Machine(config)
+        self.trace = Trace(None)
+        self.nr_rows = config["nr_rows"]
+        array = c_strings(specs)
+        try:
+            fill_run(&self.config, kernel, self.machine, self.trace)
+            self.config.interval_ns = config["interval_ns"]
+            self.config.policies = array
+            self.config.nr_policies = len(specs)
+            check(hindsight_new(&self.c, &self.config, &err), &err)
+        finally:
+            free(array)
+
+    def __dealloc__(self):
+        hindsight_free(self.c)
+
+    def load(self, str table, batch):
+        cdef error err
+        cdef Rows rows = Rows(batch)
+        check(hindsight_load(self.c, table.encode(), rows.schema, rows.array, &err), &err)
+
+    def preview(self, batch):
+        cdef error err
+        cdef int ret
+        cdef Rows rows = Rows(batch)
+        with nogil:
+            ret = hindsight_preview(self.c, self.nr_rows, rows.schema, rows.array, &err)
+        check(ret, &err)
+
+    def feed(self, batch):
+        cdef error err
+        cdef int ret
+        cdef Rows rows = Rows(batch)
+        with nogil:
+            ret = hindsight_feed(self.c, rows.schema, rows.array, &err)
+        check(ret, &err)
+
+    def finish(self):
+        cdef error err
+        cdef int ret
+        with nogil:
+            ret = hindsight_finish(self.c, &err)
+        check(ret, &err)
+
+    def read(self):
+        cdef error err
+        cdef ArrowBatch out = ArrowBatch()
+        cdef batch *rows = hindsight_read(self.c)
+        if not rows:
+            return None
+        out.table = rows.table
+        check(batch_export(rows, &out.array, &err), &err)
+        return rows.table.name.decode(), out
+
+    @property
+    def coverage(self):
+        cdef const c_coverage *c = c_hindsight_coverage(self.c)
+        return {
+            "free_blocks": c.free_blocks.nr,
+            "free_blocks_proven": c.free_blocks.proven,
+            "free_pages": c.free_pages.nr,
+            "free_pages_proven": c.free_pages.proven,
+            "pcp_pages": c.pcp_pages.nr,
+            "pcp_pages_proven": c.pcp_pages.proven,
+            "pageblocks": c.pageblocks.nr,
+            "pageblocks_proven": c.pageblocks.proven,
+            "contradictions": c.contradictions,
+        }

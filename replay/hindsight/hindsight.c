@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hindsight_run.h"
+
+#include "model/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 1 << 12 };
+
+int hindsight_new(struct hindsight **out, const struct run_config *config, struct error *err)
+{
+	struct hindsight *h = calloc(1, sizeof(*h));
+	int ret;
+
+	*out = NULL;
+	if (!h)
+		return fail(err, ENOMEM, "no memory for a start from hindsight");
+	ret = run_init(&h->run, config, err);
+	if (!ret)
+		ret = run_output(&h->run, &h->pageblock, &pageblock_table, ROWS, err);
+	if (!ret)
+		ret = run_output(&h->run, &h->pcp_page, &pcp_page_table, ROWS, err);
+	if (!ret)
+		ret = run_output(&h->run, &h->free_block, &free_block_table, ROWS, err);
+	if (ret) {
+		hindsight_free(h);
+		return ret;
+	}
+	*out = h;
+	return 0;
+}
+
+void hindsight_free(struct hindsight *h)
+{
+	if (!h)
+		return;
+	next_events_free(&h->next_events);
+	if (h->first)
+		memory_free(h->first, h->m->nr_frames * sizeof(*h->first));
+	if (h->chunks)
+		memory_free(h->chunks, h->m->nr_frames * sizeof(*h->chunks));
+	for (int cpu = 0; h->drains && cpu < h->m->nr_cpus; cpu++)
+		free(h->drains[cpu].rows);
+	free(h->drains);
+	free(h->held);
+	free(h->free_areas);
+	free(h->last_kinds);
+	free(h->last_rows);
+	free(h->blocks);
+	free(h->entries);
+	free(h->counts);
+	free(h->emptied);
+	run_free(&h->run);
+	free(h);
+}
+
+/* The model, and the arrays that have its size; once its zones are known. */
+static int prepare(struct hindsight *h, struct error *err)
+{
+	size_t pcps, lists, blocks;
+	int ret;
+
+	if (h->m)
+		return 0;
+	ret = load_model(&h->run.load, err);
+	if (ret)
+		return ret;
+	h->m = h->run.load.model;
+	pcps = (size_t)(h->m->nr_zones * h->m->nr_cpus);
+	lists = pcps * MAX_PCP_LISTS;
+	blocks = h->m->nr_frames >> h->m->pageblock_order;
+	h->first = memory_new(h->m->nr_frames * sizeof(*h->first));
+	h->chunks = memory_new(h->m->nr_frames * sizeof(*h->chunks));
+	h->last_rows = calloc((size_t)h->m->nr_cpus, sizeof(*h->last_rows));
+	h->last_kinds = calloc((size_t)h->m->nr_cpus, sizeof(*h->last_kinds));
+	h->drains = calloc((size_t)h->m->nr_cpus, sizeof(*h->drains));
+	h->held = calloc(pcps, sizeof(*h->held));
+	h->free_areas = calloc((size_t)h->m->nr_zones, sizeof(*h->free_areas));
+	h->blocks = calloc(blocks, sizeof(*h->blocks));
+	h->counts = calloc(pcps, sizeof(*h->counts));
+	h->emptied = malloc(lists * sizeof(*h->emptied));
+	if (!h->first || !h->chunks || !h->last_rows || !h->last_kinds || !h->drains || !h->held ||
+	    !h->free_areas || !h->blocks || !h->counts || !h->emptied)
+		return fail(err, ENOMEM, "no memory for %u page frames", h->m->nr_frames);
+	memset(h->emptied, 0xff, lists * sizeof(*h->emptied));
+	for (size_t b = 0; b < blocks; b++)
+		h->blocks[b].moved = NEVER;
+	return 0;
+}
+
+/* The number of a zone of the tape, or -1. */
+static int zone_number(const struct hindsight *h, int node, int type)
+{
+	for (int z = 0; z < h->m->nr_zones; z++)
+		if (h->m->zones[z].node == node && h->m->zones[z].type == type)
+			return z;
+	return -1;
+}
+
+static void load_counts(struct hindsight *h, const struct pcp_columns *c, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		int z = zone_number(h, c->node[i], c->zone[i]);
+
+		if (c->snapshot[i] || z < 0 || c->cpu[i] >= h->m->nr_cpus)
+			continue;
+		z = zone_pcp(h->m, &h->m->zones[z], c->cpu[i])->number;
+		h->counts[z] = c->count[i];
+		h->held[z] = c->count[i];
+	}
+}
+
+static void load_areas(struct hindsight *h, const struct free_area_columns *c, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		int z = zone_number(h, c->node[i], c->zone[i]);
+
+		if (c->snapshot[i] || z < 0 || !is_valid(c->migratetype_valid, i) ||
+		    c->migratetype[i] >= NR_MIGRATETYPE || c->page_order[i] >= NR_PAGE_ORDERS)
+			continue;
+		h->free_areas[z][c->page_order[i]][c->migratetype[i]] = (int64_t)c->nr_free[i];
+		h->areas_by_type = true;
+	}
+}
+
+static void load_movable(struct hindsight *h, const struct pageblock_columns *c, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		uint32_t frame = pfn_frame(h->m, c->pfn[i]);
+		struct start_block *block;
+
+		if (frame == NO_FRAME) /* the block begins before its zone */
+			frame = pfn_frame(h->m, c->pfn[i] + (1ull << h->m->pageblock_order) - 1);
+		if (c->snapshot[i] || frame == NO_FRAME)
+			continue;
+		block = &h->blocks[frame >> h->m->pageblock_order];
+		block->listed = true;
+		block->migratetype = c->migratetype[i];
+		block->has_movable = is_valid(c->nr_movable_valid, i);
+		if (block->has_movable)
+			block->nr_movable = c->nr_movable[i];
+	}
+}
+
+int hindsight_load(struct hindsight *h, const char *table, const struct ArrowSchema *schema,
+		   const struct ArrowArray *array, struct error *err)
+{
+	static const struct table *const tables[] = {&pcp_table, &free_area_table,
+						     &pageblock_table};
+	union {
+		struct pcp_columns pcp;
+		struct free_area_columns free_area;
+		struct pageblock_columns pageblock;
+	} columns;
+	int ret = run_load(&h->run, table, schema, array, err);
+	size_t nr;
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !ret; i++) {
+		if (strcmp(table, tables[i]->name))
+			continue;
+		ret = prepare(h, err);
+		ret = ret ?: table_read(tables[i], schema, array, &columns, &nr, err);
+		if (ret)
+			return ret;
+		if (tables[i] == &pcp_table)
+			load_counts(h, &columns.pcp, nr);
+		else if (tables[i] == &free_area_table)
+			load_areas(h, &columns.free_area, nr);
+		else
+			load_movable(h, &columns.pageblock, nr);
+	}
+	return ret;
+}
+
+static int start(struct hindsight *h, struct error *err)
+{
+	int ret;
+
+	if (h->run.started)
+		return 0;
+	ret = prepare(h, err);
+	if (!ret)
+		ret = run_start(&h->run, err);
+	h->run.started = !ret;
+	return ret;
+}
+
+/* One row of the input; false for a row without a page of the machine, or a bad one. */
+static bool read_row(const struct hindsight *h, struct seen *s, const struct zone **zone,
+		     const struct event_columns *c, size_t i, uint64_t row)
+{
+	const struct model *m = h->m;
+	int order;
+
+	*s = (struct seen){
+		.row = row < NEVER ? (uint32_t)row : NEVER - 1,
+		.frame = next_event_frame(m, zone, c, i, &order),
+		.cpu = c->cpu[i],
+		.kind = c->kind[i],
+		.migratetype = MIGRATETYPE_MOVABLE,
+	};
+	s->order = (uint8_t)order;
+	if (s->frame == NO_FRAME || s->frame & ((1u << order) - 1) || s->cpu >= m->nr_cpus ||
+	    s->kind >= NR_EVENT_KIND)
+		return false;
+	if (s->kind != EVENT_KIND_FREE && s->kind != EVENT_KIND_FREE_BATCHED) {
+		s->migratetype = c->migratetype[i];
+		if (!is_valid(c->migratetype_valid, i) || s->migratetype >= NR_MIGRATETYPE)
+			return false;
+	}
+	if (s->kind != EVENT_KIND_ALLOC_EXTFRAG)
+		return true;
+	s->fallback_order = c->fallback_order[i];
+	s->fallback_migratetype = c->fallback_migratetype[i];
+	s->owner = c->change_ownership[i];
+	return is_valid(c->fallback_order_valid, i) && s->fallback_order <= m->max_order &&
+	       is_valid(c->fallback_migratetype_valid, i) &&
+	       s->fallback_migratetype < NR_MIGRATETYPE;
+}
+
+int hindsight_preview(struct hindsight *h, uint64_t nr_rows, const struct ArrowSchema *schema,
+		      const struct ArrowArray *array, struct error *err)
+{
+	struct event_columns columns;
+	const struct zone *zone;
+	struct seen s;
+	size_t nr;
+	int ret = start(h, err);
+
+	if (!ret && h->previewed)
+		return fail(err, EINVAL, "a preview of events after the first of them was fed");
+	ret = ret ?: table_read(&event_table, schema, array, &columns, &nr, err);
+	if (!ret && !h->next_events.bits)
+		ret = next_events_new(&h->next_events, h->m, nr_rows, err);
+	ret = ret ?: next_events_read(&h->next_events, h->m, &columns, nr, err);
+	if (ret)
+		return ret;
+	zone = &h->m->zones[0];
+	for (size_t i = 0; i < nr; i++)
+		if (read_row(h, &s, &zone, &columns, i, h->nr_previewed + i))
+			note_first(h, &s);
+	h->nr_previewed += nr;
+	return 0;
+}
+
+/* After the last row of the preview. */
+static int end_preview(struct hindsight *h, struct error *err)
+{
+	int ret = start(h, err);
+
+	if (ret || h->previewed)
+		return ret;
+	ret = next_events_done(&h->next_events, err);
+	if (ret)
+		return ret;
+	build_start(h);
+	h->previewed = true;
+	return 0;
+}
+
+static int feed_rows(void *self, const struct event_columns *c, size_t first, size_t end,
+		     struct error *err)
+{
+	struct hindsight *h = self;
+	const struct zone *zone = &h->m->zones[0];
+	struct seen s;
+	int ret = 0;
+
+	for (size_t i = first; i < end && !ret; i++) {
+		if (!read_row(h, &s, &zone, c, i, h->run.rows + i))
+			continue;
+		follow_chunks(h, &s);
+		ret = follow_pcps(h, &s, err);
+	}
+	return ret;
+}
+
+int hindsight_feed(struct hindsight *h, const struct ArrowSchema *schema,
+		   const struct ArrowArray *array, struct error *err)
+{
+	struct event_columns columns;
+	size_t nr;
+	int ret = end_preview(h, err);
+
+	ret = ret ?: table_read(&event_table, schema, array, &columns, &nr, err);
+	return ret ?: run_feed(&h->run, &columns, nr, feed_rows, h, err);
+}
+
+int hindsight_finish(struct hindsight *h, struct error *err)
+{
+	int ret = end_preview(h, err);
+
+	for (int cpu = 0; !ret && cpu < h->m->nr_cpus; cpu++)
+		ret = end_drains(h, cpu, err);
+	ret = ret ?: write_start(h, err);
+	return ret ?: run_finish(&h->run, err);
+}
+
+struct batch *hindsight_read(struct hindsight *h)
+{
+	return run_read(&h->run);
+}
+
+const struct hindsight_coverage *hindsight_coverage(const struct hindsight *h)
+{
+	return &h->coverage;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hindsight_run.h - the state of one run of hindsight, shared by its files.
+ *
+ *   hindsight.c     the interface; passes rows on
+ *   first_events.c  the preview: the first event of every page, and the types of pageblocks
+ *   guess_types.c   the types of the other pageblocks
+ *   start_chunks.c  the free chunks at the start, and when each of them left its list
+ *   start_pcps.c    the entries of PCP lists at the start, and when each of them left
+ *   start_rows.c    the rows of the start
+ */
+#pragma once
+
+#include "hindsight.h"
+#include "tape/next_event.h"
+
+enum { NEVER = UINT32_MAX }; /* a row of `event`, of which only the low 32 bits are stored */
+
+/* One row of `event`. */
+struct seen {
+	uint32_t row;
+	uint32_t frame;
+	uint16_t cpu;
+	uint8_t kind, order;
+	uint8_t migratetype;
+	uint8_t fallback_order, fallback_migratetype; /* of alloc_extfrag */
+	bool owner;
+};
+
+/* Where the first event of a page shows the page at the start. */
+enum first_place { FIRST_UNSEEN, FIRST_FREE, FIRST_PCP, FIRST_USED };
+
+struct first_event {
+	uint8_t place;
+	bool entry : 1;      /* a PCP entry of the start begins here, which has not left so far */
+	bool freed : 1;      /* the last event of the page so far was a free */
+	bool pending : 1;    /* in the rows of a drain_run */
+	uint16_t home;       /* CPU on whose PCP events put the page last, + 1; 0: unknown */
+	uint8_t migratetype; /* of the list there */
+};
+
+/* A free chunk at the start, by the frame of its first page. */
+struct start_chunk {
+	uint32_t left;       /* row at which it left its list, or NEVER */
+	uint8_t order;       /* + 1; 0: none begins here */
+	uint8_t migratetype; /* of its list */
+};
+
+/* How well the type of a pageblock at the start is known: not, from a free list, from a free. */
+enum evidence { GUESSED, FROM_LIST, FROM_BLOCK };
+
+struct start_block {
+	uint32_t row;   /* of that evidence */
+	uint32_t moved; /* row at which its chunks last moved to the lists of another type, or NEVER
+			 */
+	uint16_t nr_movable, cpu;
+	uint8_t evidence, migratetype;
+	bool listed, has_movable, claimed;
+};
+
+/* An entry of a PCP list at the start. */
+struct start_entry {
+	uint32_t frame, row, list; /* list_number() */
+	uint8_t order;
+	bool drained; /* left from the tail */
+};
+
+/* Drains in a row on one CPU: of its own PCPs, or of those of all CPUs, one after the other. */
+struct drain_run {
+	struct seen *rows; /* whose CPU is not known yet */
+	size_t nr, room;
+	bool remote; /* of all CPUs */
+	bool ran;    /* a block was handled: its CPU and zone are `home` and `zone` */
+	int home, zone;
+	uint32_t list;   /* of that block: list_number(), or NEVER */
+	bool after_free; /* a free came before it: it is an overflow of the CPU's own PCP */
+};
+
+struct hindsight {
+	struct run run;
+	struct model *m; /* once started */
+	bool previewed;  /* the start is built */
+	uint64_t nr_previewed;
+	uint32_t *last_rows; /* [cpu] row + 1 of its last event */
+	uint8_t *last_kinds; /* [cpu] its kind */
+	struct next_events next_events;
+	struct first_event *first;  /* [frame] */
+	struct start_chunk *chunks; /* [frame] */
+	struct start_block *blocks; /* [pageblock] */
+	struct start_entry *entries;
+	size_t nr_entries, room_entries;
+	struct drain_run *drains; /* [cpu] */
+	uint32_t *counts;         /* [pcp] pages by the snapshot, without those of known entries */
+	int64_t *held;            /* [pcp] pages by the events so far */
+	uint32_t *emptied;        /* [list_number()] row by which it was empty once, or NEVER */
+	/* [zone][order][migratetype] free blocks by the snapshot; NULL: not by type */
+	int64_t (*free_areas)[NR_PAGE_ORDERS][NR_MIGRATETYPE];
+	bool areas_by_type;
+	struct output *free_block, *pcp_page, *pageblock;
+	struct hindsight_coverage coverage;
+};
+
+static inline uint32_t list_number(const struct pcp *pcp, int list)
+{
+	return pcp->number * (uint32_t)MAX_PCP_LISTS + (uint32_t)list;
+}
+
+/* first_events.c: note what a row shows about the start. */
+void note_first(struct hindsight *h, const struct seen *s);
+
+/* guess_types.c: types of the pageblocks that no event shows, from the counts of free blocks. */
+void guess_types(struct hindsight *h);
+
+/* start_chunks.c: the start, after the last row of the preview; then each row in turn. */
+void build_start(struct hindsight *h);
+void follow_chunks(struct hindsight *h, const struct seen *s);
+
+/* start_pcps.c: the same for the PCPs; after the last row, the end of every run. -ENOMEM. */
+int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err);
+int end_drains(struct hindsight *h, int cpu, struct error *err);
+
+/* start_rows.c: write the rows of the start. -ENOMEM. */
+int write_start(struct hindsight *h, struct error *err);

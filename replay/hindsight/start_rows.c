@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hindsight_run.h"
+
+#include "model/buddy.h"
+#include "model/pcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A chunk on its way to its list. */
+struct place_on_list {
+	uint32_t list, left, frame;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place_on_list *x = a, *y = b;
+
+	if (x->list != y->list)
+		return x->list < y->list ? -1 : 1;
+	if (x->left != y->left)
+		return x->left < y->left ? -1 : 1;
+	return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+static void write_free_block(struct hindsight *h, uint32_t frame)
+{
+	const struct start_chunk *chunk = &h->chunks[frame];
+	const struct zone *zone = frame_zone(h->m, frame);
+	struct proven *blocks = &h->coverage.free_blocks, *pages = &h->coverage.free_pages;
+	struct free_block_columns *columns;
+	size_t i = output_row(h->free_block, &columns);
+
+	if (!columns)
+		return;
+	columns->snapshot[i] = 0;
+	columns->ts[i] = 0;
+	columns->node[i] = zone->node;
+	columns->zone[i] = zone->type;
+	columns->migratetype[i] = chunk->migratetype;
+	columns->page_order[i] = (uint8_t)(chunk->order - 1);
+	columns->pfn[i] = frame_pfn(h->m, frame);
+	blocks->nr++;
+	pages->nr += 1ull << (chunk->order - 1);
+	if (chunk->left != NEVER) {
+		blocks->proven++;
+		pages->proven += 1ull << (chunk->order - 1);
+	}
+}
+
+static int write_free_blocks(struct hindsight *h, struct error *err)
+{
+	struct model *m = h->m;
+	struct place_on_list *places;
+	size_t nr = 0;
+
+	for (uint32_t frame = 0; frame < m->nr_frames; frame++)
+		nr += h->chunks[frame].order > 0;
+	places = malloc((nr + 1) * sizeof(*places));
+	if (!places)
+		return fail(err, ENOMEM, "no memory for %zu free blocks", nr);
+	nr = 0;
+	for (uint32_t frame = 0; frame < m->nr_frames; frame++) {
+		const struct start_chunk *chunk = &h->chunks[frame];
+
+		if (!chunk->order)
+			continue;
+		places[nr++] = (struct place_on_list){
+			free_list(frame_zone(m, frame), chunk->order - 1, chunk->migratetype),
+			chunk->left, frame};
+	}
+	qsort(places, nr, sizeof(*places), by_place);
+	for (size_t i = 0; i < nr; i++)
+		write_free_block(h, places[i].frame);
+	free(places);
+	return 0;
+}
+
+/* In list order: from the head in order of leaving, then from the tail in the opposite order. */
+static int by_entry(const void *a, const void *b)
+{
+	const struct start_entry *x = a, *y = b;
+
+	if (x->list != y->list)
+		return x->list < y->list ? -1 : 1;
+	if (x->drained != y->drained)
+		return x->drained ? 1 : -1;
+	if (x->row != y->row)
+		return (x->row < y->row) != x->drained ? -1 : 1;
+	return 0;
+}
+
+static void write_pcp_page(struct hindsight *h, uint32_t number, uint32_t frame, int page_order)
+{
+	const struct pcp *pcp = &h->m->pcps[number / MAX_PCP_LISTS];
+	const struct zone *zone = &h->m->zones[pcp->zone];
+	struct pcp_page_columns *columns;
+	size_t i = output_row(h->pcp_page, &columns);
+	int order, type;
+
+	if (!columns)
+		return;
+	pcp_list_of(h->m, (int)(number % MAX_PCP_LISTS), &order, &type);
+	columns->snapshot[i] = 0;
+	columns->ts[i] = 0;
+	columns->cpu[i] = pcp->cpu;
+	columns->node[i] = zone->node;
+	columns->zone[i] = zone->type;
+	columns->migratetype[i] = (uint8_t)type;
+	columns->page_order[i] = (uint8_t)page_order;
+	columns->pfn[i] = frame_pfn(h->m, frame);
+}
+
+/*
+ * Pages of a PCP that no event shows: the snapshot has only their number. Used pages of the zone
+ * without an event stand for them.
+ */
+static void write_unseen_pages(struct hindsight *h, uint32_t number, uint32_t nr, uint32_t *next)
+{
+	const struct model *m = h->m;
+	const struct zone *zone = &m->zones[m->pcps[number / MAX_PCP_LISTS].zone];
+
+	if (*next < zone->start)
+		*next = zone->start;
+	for (; nr && *next < zone->end; ++*next) {
+		if (h->first[*next].place != FIRST_UNSEEN || m->frames[*next].state != FRAME_OLD)
+			continue;
+		write_pcp_page(h, number, *next, 0);
+		nr--;
+	}
+}
+
+/* The list of a PCP for such pages: it was never empty, so they may be there to the end. */
+static uint32_t list_with_unseen(const struct hindsight *h, uint32_t pcp)
+{
+	static const uint8_t types[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_UNMOVABLE,
+					MIGRATETYPE_RECLAIMABLE};
+
+	for (int i = 0; i < 3; i++) {
+		uint32_t number = pcp * MAX_PCP_LISTS + h->m->pcp_lists[0][types[i]];
+
+		if (h->emptied[number] == NEVER)
+			return number;
+	}
+	return NEVER;
+}
+
+static void write_pcp_pages(struct hindsight *h)
+{
+	struct model *m = h->m;
+	uint32_t next_page = 0, nr_lists = (uint32_t)(m->nr_zones * m->nr_cpus) * MAX_PCP_LISTS;
+	const struct start_entry *entry = h->entries, *end = h->entries + h->nr_entries;
+
+	if (h->nr_entries)
+		qsort(h->entries, h->nr_entries, sizeof(*h->entries), by_entry);
+	for (uint32_t number = 0; number < nr_lists; number++) {
+		uint32_t pcp = number / MAX_PCP_LISTS;
+
+		for (; entry < end && entry->list == number && !entry->drained; entry++)
+			write_pcp_page(h, number, entry->frame, entry->order);
+		if (h->counts[pcp] && list_with_unseen(h, pcp) == number)
+			write_unseen_pages(h, number, h->counts[pcp], &next_page);
+		for (; entry < end && entry->list == number; entry++)
+			write_pcp_page(h, number, entry->frame, entry->order);
+	}
+	for (entry = h->entries; entry < end; entry++)
+		h->coverage.pcp_pages.proven += 1ull << entry->order;
+	h->coverage.pcp_pages.nr = h->coverage.pcp_pages.proven;
+	for (int pcp = 0; pcp < m->nr_zones * m->nr_cpus; pcp++)
+		h->coverage.pcp_pages.nr += h->counts[pcp];
+}
+
+static void write_pageblocks(struct hindsight *h)
+{
+	const struct model *m = h->m;
+
+	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++) {
+		const struct start_block *block = &h->blocks[b];
+		uint32_t frame = b << m->pageblock_order;
+		const struct zone *zone = frame_zone(m, frame);
+		struct pageblock_columns *columns;
+		size_t i;
+
+		if (!block->listed && !block->evidence)
+			continue;
+		i = output_row(h->pageblock, &columns);
+		if (!columns)
+			return;
+		columns->snapshot[i] = 0;
+		columns->ts[i] = 0;
+		columns->node[i] = zone->node;
+		columns->zone[i] = zone->type;
+		columns->pfn[i] = zone->base_pfn + (frame - zone->base);
+		columns->migratetype[i] = block->migratetype;
+		columns->guessed[i] = !block->evidence;
+		if (block->has_movable) {
+			columns->nr_movable[i] = block->nr_movable;
+			set_valid(columns->nr_movable_valid, i);
+		}
+		h->coverage.pageblocks.nr++;
+		h->coverage.pageblocks.proven += block->evidence != GUESSED;
+	}
+}
+
+int write_start(struct hindsight *h, struct error *err)
+{
+	write_pageblocks(h);
+	write_pcp_pages(h);
+	return write_free_blocks(h, err);
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The start of a tape from its later events, on the machine of short_tape.h: two CPUs, one zone of
+ * 8 pageblocks. The snapshot has free blocks by pfn, all pageblocks as MOVABLE by a guess, and 8
+ * pages on each PCP.
+ */
+#include "hindsight/hindsight.h"
+#include "short_tape.h"
+#include "toy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCK = 512, PAGES = 8 * BLOCK, ON_PCP = 8 };
+
+/* The rows of the start as text: "type.order:pfn" of free blocks, "cpu.type:pfn" of PCP pages. */
+struct start {
+	char free[512], pcp[512], types[16];
+	struct hindsight_coverage coverage;
+};
+
+static void take(struct hindsight *h, struct batch *batch)
+{
+	struct arrow_rows rows;
+	struct error err;
+
+	arrow_rows_export(&rows, batch);
+	must(hindsight_load(h, batch->table->name, &rows.schema, &rows.array, &err), &err);
+	arrow_rows_release(&rows);
+	batch_free(batch);
+}
+
+static void load_state(struct hindsight *h, const struct chunk *chunks, size_t nr)
+{
+	struct batch *zones = toy_rows(&zone_table, 1), *pcps = toy_rows(&pcp_table, 2);
+	struct batch *blocks = toy_rows(&pageblock_table, PAGES / BLOCK);
+	struct batch *guesses = toy_rows(&block_guess_table, nr);
+	struct zone_columns *z = (struct zone_columns *)zones->slots;
+	struct pcp_columns *p = (struct pcp_columns *)pcps->slots;
+	struct pageblock_columns *b = (struct pageblock_columns *)blocks->slots;
+	struct block_guess_columns *g = (struct block_guess_columns *)guesses->slots;
+
+	z->zone[0] = ZONE_NORMAL;
+	z->spanned[0] = z->present[0] = z->managed[0] = PAGES;
+	z->wmark_min[0] = z->wmark_low[0] = z->wmark_high[0] = 8;
+	for (uint16_t cpu = 0; cpu < 2; cpu++) {
+		p->zone[cpu] = ZONE_NORMAL;
+		p->cpu[cpu] = cpu;
+		p->count[cpu] = ON_PCP;
+		p->batch[cpu] = 4;
+		p->high[cpu] = 64;
+	}
+	for (size_t i = 0; i < blocks->nr; i++) {
+		b->zone[i] = ZONE_NORMAL;
+		b->pfn[i] = i * BLOCK;
+		b->migratetype[i] = MOVABLE;
+	}
+	for (size_t i = 0; i < nr; i++) {
+		g->zone[i] = ZONE_NORMAL;
+		g->page_order[i] = chunks[i].order;
+		g->pfn[i] = chunks[i].pfn;
+	}
+	take(h, zones);
+	take(h, pcps);
+	take(h, blocks);
+	take(h, guesses);
+}
+
+static void play(struct hindsight *h, const struct row *events, size_t nr)
+{
+	struct batch *batch = toy_rows(&event_table, nr);
+	struct event_columns *c = (struct event_columns *)batch->slots;
+	struct arrow_rows rows;
+	struct error err;
+
+	for (size_t i = 0; i < nr; i++) {
+		c->ts[i] = 1000 * i;
+		c->cpu[i] = events[i].cpu;
+		c->kind[i] = events[i].kind;
+		c->pfn[i] = events[i].pfn;
+		c->page_order[i] = events[i].order;
+		c->migratetype[i] = events[i].migratetype;
+		c->fallback_order[i] = events[i].fallback_order;
+		c->fallback_migratetype[i] = events[i].fallback_migratetype;
+		c->change_ownership[i] = events[i].owner;
+		set_valid(c->pfn_valid, i);
+		set_valid(c->page_order_valid, i);
+		set_valid(c->migratetype_valid, i);
+		set_valid(c->fallback_order_valid, i);
+		set_valid(c->fallback_migratetype_valid, i);
+		set_valid(c->change_ownership_valid, i);
+	}
+	arrow_rows_export(&rows, batch);
+	must(hindsight_preview(h, nr, &rows.schema, &rows.array, &err), &err);
+	must(hindsight_feed(h, &rows.schema, &rows.array, &err), &err);
+	must(hindsight_finish(h, &err), &err);
+	arrow_rows_release(&rows);
+	batch_free(batch);
+}
+
+static void add(char *text, size_t room, const char *format, int a, int b, unsigned long pfn)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, room - used, format, a, b, pfn);
+}
+
+static struct start start_of(const char *kernel, const struct chunk *chunks, size_t nr_chunks,
+			     const struct row *events, size_t nr_events)
+{
+	static const char letters[] = "UMRHCIV";
+	static const uint16_t cpu_nodes[] = {0, 0};
+	static const uint8_t distances[] = {10};
+	struct run_config config = {.machine = {.pageblock_order = 9,
+						.max_order = 10,
+						.page_bytes = 4096,
+						.nr_cpus = 2,
+						.nr_nodes = 1,
+						.cpu_nodes = cpu_nodes,
+						.node_distances = distances},
+				    .interval_ns = 1000000000};
+	struct start found = {.free = ""};
+	struct hindsight *h;
+	struct batch *batch;
+	struct error err;
+
+	must(kernel_find(&config.kernel, kernel, &err), &err);
+	must(hindsight_new(&h, &config, &err), &err);
+	load_state(h, chunks, nr_chunks);
+	play(h, events, nr_events);
+	while ((batch = hindsight_read(h))) {
+		const struct free_block_columns *f = (void *)batch->slots;
+		const struct pcp_page_columns *p = (void *)batch->slots;
+		const struct pageblock_columns *b = (void *)batch->slots;
+
+		for (size_t i = 0; i < batch->nr; i++)
+			if (batch->table == &free_block_table)
+				add(found.free, sizeof(found.free), " %c%d:%lu",
+				    letters[f->migratetype[i]], f->page_order[i], f->pfn[i]);
+			else if (batch->table == &pcp_page_table)
+				add(found.pcp, sizeof(found.pcp), " %d%c:%lu", p->cpu[i],
+				    letters[p->migratetype[i]], p->pfn[i]);
+			else if (batch->table == &pageblock_table)
+				found.types[i] = b->guessed[i] ? '.' : letters[b->migratetype[i]];
+	}
+	found.coverage = *hindsight_coverage(h);
+	hindsight_free(h);
+	return found;
+}
+#define START(kernel, c, e) start_of(kernel, c, COUNT(c), e, COUNT(e))
+
+static bool same(const char *found, const char *expected)
+{
+	if (strcmp(found, expected))
+		printf("# found%s\n# expected%s\n", found, expected);
+	return !strcmp(found, expected);
+}
+
+static void chunks_stand_in_the_order_in_which_they_left(void)
+{
+	static const struct chunk chunks[] = {{512, 3, 0}, {528, 3, 0}, {544, 3, 0}, {560, 0, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 560, 0, MOVABLE), ALLOC(0, 560, 0, MOVABLE),
+		ZONE_LOCKED(0, 544, 0, MOVABLE), ZONE_LOCKED(0, 545, 0, MOVABLE),
+		ZONE_LOCKED(1, 512, 2, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.free, " M0:560 M3:544 M3:512 M3:528"));
+	check(start.coverage.free_blocks.nr == 4 && start.coverage.free_blocks.proven == 3);
+	check(start.coverage.free_pages.nr == 25 && start.coverage.free_pages.proven == 17);
+	check(start.coverage.contradictions == 0);
+}
+
+/* 513 is freed at row 1, drained at row 2 and merges with 512; then 528 is taken, behind 512. */
+static void a_chunk_that_merges_stood_behind_those_that_left_before(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}, {520, 0, 0}, {528, 0, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 528, 0, MOVABLE),
+		FREE(0, 513, 0),
+		DRAIN(0, 513, 0, MOVABLE),
+		ZONE_LOCKED(0, 520, 0, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.free, " M0:528 M0:512 M0:520"));
+}
+
+static void first_events_correct_the_snapshot(void)
+{
+	static const struct chunk chunks[] = {{512, 2, 0}};
+	static const struct row events[] = {
+		FREE(0, 513, 0),                 /* not free at the start */
+		ZONE_LOCKED(0, 521, 0, MOVABLE), /* free, with its buddy in the snapshot as used */
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.free, " M0:521 M0:512 M1:514"));
+	check(start.coverage.contradictions == 2);
+}
+
+static void pcp_lists_begin_with_the_allocated_and_end_with_the_drained(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	static const struct row events[] = {
+		ALLOC(0, 700, 0, MOVABLE), DRAIN(0, 701, 0, MOVABLE),   DRAIN(0, 702, 0, MOVABLE),
+		ALLOC(0, 703, 0, MOVABLE), ALLOC(1, 704, 0, UNMOVABLE), FREE(0, 705, 0),
+		ALLOC(0, 705, 0, MOVABLE), /* put there by an event */
+	};
+	struct start start = START("6.18", chunks, events);
+
+	/* The other 4 and 7 pages of the PCPs may be any used ones without an event. */
+	check(same(start.pcp, " 0M:700 0M:703 0M:0 0M:1 0M:2 0M:3 0M:702 0M:701"
+			      " 1U:704 1M:4 1M:5 1M:6 1M:7 1M:8 1M:9 1M:10"));
+	check(start.coverage.pcp_pages.nr == 16 && start.coverage.pcp_pages.proven == 5);
+}
+
+/*
+ * CPU 1 drains the PCPs of all CPUs: 8 pages of CPU 0, which a free shows for the first of them,
+ * and then its own.
+ */
+static void the_cpus_of_a_drain_of_all_are_found(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	static const struct row events[] = {
+		FREE(0, 600, 0),           ALLOC(1, 800, 0, MOVABLE), DRAIN(1, 701, 0, MOVABLE),
+		DRAIN(1, 702, 0, MOVABLE), DRAIN(1, 703, 0, MOVABLE), DRAIN(1, 704, 0, MOVABLE),
+		DRAIN(1, 705, 0, MOVABLE), DRAIN(1, 706, 0, MOVABLE), DRAIN(1, 707, 0, MOVABLE),
+		DRAIN(1, 708, 0, MOVABLE), DRAIN(1, 600, 0, MOVABLE), DRAIN(1, 801, 0, MOVABLE),
+		DRAIN(1, 802, 0, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(!strncmp(start.pcp, " 0M:708 0M:707 0M:706 0M:705 0M:704 0M:703 0M:702 0M:701 1M:800",
+		       63));
+	check(strstr(start.pcp, " 1M:802 1M:801"));
+}
+
+/* The first list that a page was on has the type of the start; a claim changes it. */
+static void lists_show_the_types_of_pageblocks(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}, {1024, 9, 0}, {2048, 10, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 512, 0, MIGRATETYPE_RECLAIMABLE),
+		ZONE_LOCKED(0, 1024, 0, UNMOVABLE),
+		EXTFRAG(0, 1024, 0, 9, UNMOVABLE, MOVABLE),
+		ZONE_LOCKED(0, 1025, 0, UNMOVABLE),
+		ZONE_LOCKED(0, 2048, 0, UNMOVABLE),
+		EXTFRAG(0, 2048, 0, 10, UNMOVABLE, MOVABLE),
+		ZONE_LOCKED(0, 2560, 0, UNMOVABLE),
+		FREE(0, 3600, 0),
+		DRAIN(0, 3600, 0, UNMOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.types, ".RM.MM.U"));
+	check(same(start.free, " R0:512 M9:1024 M10:2048"));
+	check(start.coverage.pageblocks.nr == 8 && start.coverage.pageblocks.proven == 5);
+}
+
+int main(void)
+{
+	test(chunks_stand_in_the_order_in_which_they_left);
+	test(a_chunk_that_merges_stood_behind_those_that_left_before);
+	test(first_events_correct_the_snapshot);
+	test(pcp_lists_begin_with_the_allocated_and_end_with_the_drained);
+	test(the_cpus_of_a_drain_of_all_are_found);
+	test(lists_show_the_types_of_pageblocks);
+	return check_done();
+}
