@@ -1,6 +1,7 @@
 -- All metrics that `pagetape compare` compares.
 --
--- Compare tapes of one machine. A recorded tape lacks the metrics that only the model has.
+-- Compare tapes of one machine. A recorded tape lacks the metrics that only the model has;
+-- `pagetape compare` gets those of its pageblocks from the model that follows the record.
 --
 -- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
 -- of that CPU between them: a refill of its lists, or a page that bypasses them. A
@@ -9,6 +10,9 @@
 --
 -- A replay from an exact snapshot covers the time from that snapshot to the exact one at
 -- the end. For the recording, the report counts the same span.
+--
+-- Passes of kswapd, direct reclaims and runs of kcompactd are counted on recordings with such
+-- events, and on replays with feedback (R1, R2).
 --
 -- Tier: B
 --
@@ -150,6 +154,11 @@ measured AS (
     SELECT 41, 'free blocks of order ' || page_order || ' at the end', 'blocks', 'A', sum(nr_free)
     FROM last_area GROUP BY page_order
     UNION ALL
+    SELECT 42, 'free pageblocks at the end', 'blocks', 'A', sum(a.nr_free << (a.page_order - m.pageblock_order)::INTEGER)
+    FROM last_area AS a
+    JOIN machine AS m ON a.page_order >= m.pageblock_order
+    HAVING count(*) > 0
+    UNION ALL
     SELECT 50, 'unusable free space of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
         'A', unusable_free
     FROM zone_index
@@ -160,6 +169,27 @@ measured AS (
     UNION ALL
     SELECT 60, 'pageblocks ' || migratetype || ' at the end', 'blocks', 'A', nr_blocks
     FROM last_count
+),
+
+-- A replay without feedback makes no such rows; a recording with these events has at least ticks.
+feedback AS (
+    SELECT unnest([
+        {place: 65, metric: 'kswapd passes', unit: 'events', tier: 'B', value: count(*) FILTER (kind = 'kswapd_wake')},
+        {place: 66, metric: 'kswapd sleeps', unit: 'events', tier: 'B', value: count(*) FILTER (kind = 'kswapd_sleep')},
+        {place: 67, metric: 'direct reclaims', unit: 'events', tier: 'B',
+            value: count(*) FILTER (kind = 'direct_reclaim_begin')},
+        {place: 68, metric: 'kcompactd calls', unit: 'events', tier: 'B',
+            value: count(*) FILTER (kind = 'wakeup_kcompactd')},
+        {place: 69, metric: 'kcompactd runs', unit: 'events', tier: 'B',
+            value: count(*) FILTER (kind = 'kcompactd_wake')}
+    ], recursive := true)
+    FROM (
+        SELECT ts, kind::VARCHAR AS kind FROM reclaim
+        UNION ALL
+        SELECT ts, kind::VARCHAR FROM compaction
+    )
+    WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
+    HAVING (SELECT CASE WHEN m.replayed THEN m.reclaim <> 'R0' ELSE EXISTS (SELECT 1 FROM reclaim) END FROM machine AS m)
 ),
 
 modelled AS (
@@ -199,6 +229,8 @@ mixed AS (
 SELECT metric, unit, greatest(tier, (SELECT m.tier FROM machine AS m)) AS tier, value::BIGINT AS value
 FROM (
     SELECT place, metric, unit, tier, value FROM measured
+    UNION ALL
+    SELECT place, metric, unit, tier, value FROM feedback
     UNION ALL
     SELECT place, metric, unit, tier, value FROM modelled
     UNION ALL

@@ -7,8 +7,8 @@
 -- access costs by the number of pages and their lifetime. No tape records accesses, so the
 -- report assumes that the accesses are uniform over all pages and their lifetimes.
 --
--- `--cost` selects the costs measured on an EPYC (naples), or in a guest on it with huge pages
--- in both (guest, not measured beyond class 1). It also takes six percentages, for huge and
+-- `--cost` selects the costs measured on an EPYC (naples), or in a guest on a Threadripper 1950X
+-- with huge pages in both (guest, not measured beyond class 1). It also takes six percentages, for huge and
 -- single pages of classes 0, 1 and 2, as in `--cost 0,43,45,106,131,224`. Farther nodes
 -- cost as much as class 2. Relative costs leave out rows without a cost.
 --

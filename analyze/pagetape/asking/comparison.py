@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares tapes side by side, with the model's error as the error bar.
+"""Compares tapes side by side, with an interval for every prediction.
 
 A tape has one of three roles:
 
@@ -7,32 +7,57 @@ A tape has one of three roles:
     model     its replay under the same kernel's rules
     what-if   its replay under other rules
 
-For each metric, the model's error is the difference between recording and model. A what-if is
-compared with the model, not with the recording, so that the model's error does not look like
-an effect. An effect no larger than the error is marked. If the model is not among the tapes,
-the table model_error of the what-if replaces it.
+A what-if is compared with the model, not with the recording, so that the model's error does not
+look like an effect. If the model is not among the tapes, the table model_error of the what-if
+replaces it.
+
+The tape of an ensemble has its members in the table `member`: interval.py makes intervals of them,
+and of the differences between members of the same seed. A tape of one run has no interval of its
+own. Its difference then has the model's error as its interval: recording minus model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from pagetape.asking import query
+from pagetape.asking import interval, query
 from pagetape.asking.database import Database, labels
+from pagetape.asking.interval import Interval, Paired
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
 
-def metrics(tape: Tape, threads: int | None = None) -> dict[str, dict[str, Any]]:
-    """The rows of the report `metrics`, by name; `threads` as for Database."""
-    with Database([tape], threads) as db:
+def metrics(
+    tape: Tape, threads: int | None = None, tables: Mapping[str, pa.Table] | None = None
+) -> dict[str, dict[str, Any]]:
+    """The rows of the report `metrics`, by name; `threads` and `tables` as for Database."""
+    with Database([tape], threads, tables) as db:
         rows = db.run(query.reports()["metrics"]).objects()
     return {row["metric"]: row for row in rows}
+
+
+# Values of the members by run and metric, in the order of their seeds.
+Members = dict[str, dict[str, list[int]]]
+
+
+def members_of(rows: pa.Table) -> Members:
+    """The members of rows of the table `member`; a metric that one member lacks is left out."""
+    found: Members = {}
+    seeds: dict[str, set[int]] = {}
+    for row in sorted(rows.to_pylist(), key=lambda row: row["seed"]):
+        seeds.setdefault(row["run"], set()).add(row["seed"])
+        if row["value"] is not None:
+            found.setdefault(row["run"], {}).setdefault(row["metric"], []).append(row["value"])
+    return {
+        run: {name: values for name, values in known.items() if len(values) == len(seeds[run])}
+        for run, known in found.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -45,12 +70,38 @@ class Side:
     run: dict[str, Any] | None
     metrics: dict[str, dict[str, Any]]
     kernel_warnings: list[str] = field(default_factory=list)
+    members: Members = field(default_factory=dict)
+    effects: list[dict[str, Any]] = field(default_factory=list)  # rows of policy_effect
 
     @classmethod
-    def of(cls, tape: Tape, label: str) -> Side:
+    def of(cls, tape: Tape, label: str, members: pa.Table | None = None) -> Side:
+        """`members`: rows of the table `member`, for a tape without rows of its own."""
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
-        return cls(label, role, Loss.of(tape), run, metrics(tape), warnings_of(tape))
+        found = members_of(tape.table("member") if members is None else members)
+        effects = tape.rows("policy_effect")
+        about = warnings_of(tape), found, effects
+        return cls(label, role, Loss.of(tape), run, metrics(tape), *about)
+
+    @property
+    def kind(self) -> str:
+        """Of the recording: interval.KINDS."""
+        return str((self.run or {}).get("recording", interval.KINDS[-1]))
+
+    def interval(self, metric: str, run: str | None = None) -> Interval | None:
+        """The interval of a prediction; None for a recording and for one run. `run`: of the
+        members with this label, by default those of this tape."""
+        label = run or ("own" if self.role == "model" else "this")
+        values = self.members.get(label, {}).get(metric)
+        unit = self.metrics[metric]["unit"] if metric in self.metrics else ""
+        return interval.interval(metric, unit, values, self.kind) if values else None
+
+    def paired(self, metric: str) -> Paired | None:
+        """The difference of a what-if and the own rules, member by member."""
+        this, own = (self.members.get(run, {}).get(metric) for run in ("this", "own"))
+        if not this or not own:
+            return None
+        return interval.paired(metric, self.metrics[metric]["unit"], this, own, self.kind)
 
     @classmethod
     def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
@@ -70,9 +121,29 @@ class Side:
 class Difference:
     """One metric of one tape against its reference."""
 
-    value: int
+    value: float
     percent: float | None
-    within_model_error: bool | None  # None if the error is unknown or does not apply
+    low: float | None = None  # the 80 % interval; None if it is unknown or does not apply
+    high: float | None = None
+    shown: bool | None = None  # the interval excludes 0
+
+    @classmethod
+    def of_pair(cls, found: Paired) -> Difference:
+        return cls(found.value, found.percent, found.low, found.high, found.shown)
+
+    @classmethod
+    def of_interval(cls, found: Interval, other: float) -> Difference:
+        """The difference of an ensemble and a certain value."""
+        value, low, high = (limit - other for limit in (found.median, found.low, found.high))
+        percent = 100 * value / other if other else None
+        return cls(value, percent, low, high, not low <= 0 <= high)
+
+    @classmethod
+    def of_run(cls, value: float, percent: float | None, error: float | None) -> Difference:
+        """The difference of one run, which is shown if it is larger than the model's error."""
+        if error is None:
+            return cls(value, percent)
+        return cls(value, percent, value - error, value + error, abs(value) > error)
 
 
 @dataclass(frozen=True)
@@ -83,6 +154,8 @@ class Metric:
     unit: str
     tier: str
     values: dict[str, int | None]
+    intervals: dict[str, Interval | None]
+    own: Interval | None  # of the own rules, with the inputs of the first what-if
     error: int | None
     differences: dict[str, Difference | None]
 
@@ -107,6 +180,7 @@ class Comparison:
                     "lost": side.loss.total,
                     "anomalies": side.loss.anomalies,
                     "kernel_warnings": side.kernel_warnings,
+                    "policies_effect": side.effects,
                 }
                 for side in self.sides
             ],
@@ -118,6 +192,8 @@ class Comparison:
                     "unit": m.unit,
                     "tier": m.tier,
                     "values": m.values,
+                    "intervals": {label: i and vars(i) for label, i in m.intervals.items()},
+                    "own": m.own and vars(m.own),
                     "model_error": m.error,
                     "differences": {label: d and vars(d) for label, d in m.differences.items()},
                 }
@@ -127,36 +203,76 @@ class Comparison:
 
 
 def _difference(side: Side, reference: Side, metric: str, error: int | None) -> Difference | None:
+    if side.role == "what-if" and reference.role == "model" and (pair := side.paired(metric)):
+        return Difference.of_pair(pair)
     mine, other = side.value(metric), reference.value(metric)
     if mine is None or other is None:
         return None
+    found = side.interval(metric)
+    if found is not None and reference.interval(metric) is None:
+        return Difference.of_interval(found, other)
     value = mine - other
     percent = 100 * value / other if other else None
-    within = None if side.role != "what-if" or error is None else abs(value) <= error
-    return Difference(value, percent, within)
+    return Difference.of_run(value, percent, error if side.role == "what-if" else None)
 
 
-def beside_model(found: dict[str, dict[str, Any]], error: pa.Table) -> list[dict[str, Any]]:
+def _error(recorded: Side | None, model: Side | None, metric: str) -> int | None:
+    """The model's error, of one run; None if it is unknown."""
+    one = recorded.value(metric) if recorded else None
+    other = model.value(metric) if model else None
+    return None if one is None or other is None else abs(other - one)
+
+
+def beside_model(
+    found: dict[str, dict[str, Any]], error: pa.Table, members: Members, kind: str
+) -> list[dict[str, Any]]:
     """Compare the metrics of a replay with those of recording and model in a table model_error.
 
-    The result has the error (recording minus model) and the difference of replay and model.
+    The result has the error (recording minus model), the difference of replay and model, and with
+    members the intervals of both, and `scaled`: recorded x (replay / own rules).
     """
     known = {row["metric"]: row for row in error.to_pylist()}
+    own, this = members.get("own", {}), members.get("this", {})
     out = []
     for name, row in found.items():
         about = known.get(name, {"recorded": None, "model": None})
         recorded, model = about["recorded"], about["model"]
         bar = None if recorded is None or model is None else abs(model - recorded)
-        value = None if model is None else row["value"] - model
+        difference = None
+        values = this.get(name) or (own.get(name) if not this else None)
+        if values and own.get(name):
+            pair = interval.paired(name, row["unit"], values, own[name], kind)
+            difference = Difference.of_pair(pair)
+        elif model is not None:
+            value = row["value"] - model
+            percent = 100 * value / model if model else None
+            difference = Difference.of_run(value, percent, bar)
         out.append(
             row
-            | {"recorded": recorded, "model": model, "model_error": bar, "difference": value}
-            | {
-                "percent": 100 * value / model if value is not None and model else None,
-                "within_model_error": None if value is None or bar is None else abs(value) <= bar,
-            }
+            | {"recorded": recorded, "model": model, "model_error": bar}
+            | _predicted(name, row["unit"], values, kind)
+            | {"own": _predicted(name, row["unit"], own.get(name), kind)}
+            | {"scaled": _scaled(recorded, values, own.get(name))}
+            | {"difference": difference and vars(difference)}
         )
     return out
+
+
+def _predicted(
+    metric: str, unit: str, values: Sequence[float] | None, kind: str
+) -> dict[str, float | None]:
+    """Median and interval of members, as keys of JSON; None without members."""
+    found = interval.interval(metric, unit, values, kind) if values else None
+    return {key: getattr(found, key, None) for key in ("median", "low", "high")}
+
+
+def _scaled(
+    recorded: float | None, this: Sequence[float] | None, own: Sequence[float] | None
+) -> float | None:
+    """Recorded x (this / own rules): the estimate from which a common bias cancels."""
+    if recorded is None or not this or not own or not sum(own):
+        return None
+    return round(recorded * sum(this) / sum(own), 1)
 
 
 def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Side | None]:
@@ -170,9 +286,23 @@ def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Sid
     return recorded, model
 
 
-def compare(tapes: Sequence[Tape]) -> Comparison:
-    """Compare the first tape with the others. Raises TapeError for an unreadable tape."""
-    sides = [Side.of(tape, name) for tape, name in zip(tapes, labels(tapes), strict=True)]
+def compare(
+    tapes: Sequence[Tape],
+    members: Mapping[Path, pa.Table] | None = None,
+    recorded_metrics: dict[str, dict[str, Any]] | None = None,
+) -> Comparison:
+    """Compare the first tape with the others. Raises TapeError for an unreadable tape.
+
+    `members` has rows of the table `member` for tapes that lack them, by path; `recorded_metrics`
+    has the metrics of the first tape, if it is a recording (model_error.recorded_metrics).
+    """
+    known = members or {}
+    sides = [
+        Side.of(tape, name, known.get(tape.path))
+        for tape, name in zip(tapes, labels(tapes), strict=True)
+    ]
+    if recorded_metrics is not None:
+        sides[0] = replace(sides[0], metrics=recorded_metrics)
     base = sides[0]
     recorded, model = _bar(tapes, sides)
     references = {
@@ -183,15 +313,15 @@ def compare(tapes: Sequence[Tape]) -> Comparison:
     metrics = []
     for name in names:
         about = next(s.metrics[name] for s in sides if name in s.metrics)
-        error = None
-        if recorded and model and (d := _difference(model, recorded, name, None)):
-            error = abs(d.value)
+        error = _error(recorded, model, name)
         metrics.append(
             Metric(
                 name,
                 about["unit"],
                 "B" if feedback else about["tier"],
                 {s.label: s.value(name) for s in sides},
+                {s.label: s.interval(name) for s in sides},
+                next((s.interval(name, "own") for s in sides if s.role == "what-if"), None),
                 error,
                 {
                     s.label: _difference(s, references[s.label], name, error)

@@ -168,8 +168,15 @@ def _typed(column: Column) -> str:
 class Database:
     """A DuckDB connection over some tapes. It creates a view when a statement names it."""
 
-    def __init__(self, tapes: Sequence[Tape], threads: int | None = None) -> None:
-        """`threads`: number of threads of a query; None for one per CPU."""
+    def __init__(
+        self,
+        tapes: Sequence[Tape],
+        threads: int | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        """`threads`: number of threads of a query; None for one per CPU. `tables`: rows of the
+        first tape, by table, in place of its own."""
+        self._given = dict(tables or {})
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
         self._spill_dir = contextlib.ExitStack()
@@ -226,8 +233,11 @@ class Database:
     def _selects(self, table: Table) -> Iterator[str]:
         for i, (tape, name) in enumerate(self._tapes):
             source = f"tape{i}_{table.name}"
-            self._scanned.append(TapeDataset(tape, table.name))
-            self._db.register(source, self._scanned[-1])
+            if i == 0 and table.name in self._given:
+                self._db.register(source, self._given[table.name])
+            else:
+                self._scanned.append(TapeDataset(tape, table.name))
+                self._db.register(source, self._scanned[-1])
             yield _select(table, source, name)
 
     def _view(self, name: str, sql: str) -> None:

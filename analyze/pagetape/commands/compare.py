@@ -3,36 +3,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+import pyarrow as pa
 
-from pagetape import answer
-from pagetape.asking.comparison import Comparison, Difference, Metric, compare
+from pagetape import answer, console
+from pagetape.asking import policy_effect
+from pagetape.asking.comparison import Comparison, Metric, compare
+from pagetape.asking.interval import Interval
+from pagetape.asking.phrase import between, change
 from pagetape.commands import options
+from pagetape.replaying import ensemble, model_error
+from pagetape.replaying.playback import Source, of_replay
+from pagetape.replaying.prediction import somewhere
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 
 
-def _change(difference: Difference | None) -> str:
-    if difference is None:
-        return "-"
-    if difference.value == 0:
-        return "same"
-    text = f"{difference.value:+,}"
-    if difference.percent is not None:
-        text += f" ({difference.percent:+.1f} %)"
-    return f"{text} within model error" if difference.within_model_error else text
+def _between(found: Interval | None) -> str:
+    return between(found.median, found.low, found.high) if found else "-"
+
+
+def _shows_own(found: Comparison) -> bool:
+    """Whether the own rules have a column of their own: they are known, and no tape has them."""
+    shown = any(side.role == "model" for side in found.sides)
+    return not shown and any(metric.own for metric in found.metrics)
 
 
 def _line(metric: Metric, found: Comparison) -> list[object]:
     line: list[object] = [metric.name, metric.tier]
     for i, side in enumerate(found.sides):
-        line.append(metric.values[side.label])
+        interval = metric.intervals[side.label]
+        line.append(_between(interval) if interval else metric.values[side.label])
         if i:
-            line.append(_change(metric.differences[side.label]))
-    if found.error_of:
-        line.append(metric.error)
+            line.append(change(metric.differences[side.label]))
+    if _shows_own(found):
+        line.insert(3, _between(metric.own))
     return line
+
+
+def _notes(found: Comparison) -> list[str]:
+    """What the columns mean."""
+    if any(any(m.intervals.values()) for m in found.metrics):
+        return [
+            "median [low to high]: 80 % interval, calibrated on other recordings.",
+            "A difference is of members with the same seed; none is shown if its interval has 0.",
+        ]
+    if any(side.role == "what-if" for side in found.sides):
+        if found.error_of is None:
+            return ["one run, no interval: pass the recorded tape, or use --ensemble"]
+        return ["one run: the interval of a difference is the model's error on the recording"]
+    return []
 
 
 def _text(found: Comparison) -> str:
@@ -40,41 +64,69 @@ def _text(found: Comparison) -> str:
     for i, side in enumerate(found.sides):
         columns.append(side.label)
         if i:
-            columns.append(f"vs {found.references[side.label]}")
-    if found.error_of:
-        columns.append("model error")
+            columns.append(f"against {found.references[side.label]}")
+    if _shows_own(found):
+        columns.insert(3, "own rules")
     lines = [_line(m, found) for m in found.metrics if any(m.values.values())]
-    notes = [f"{answer.visible(side.label)} ({side.role}): {side.loss}" for side in found.sides]
+    notes = _notes(found)
+    notes += [f"{answer.visible(side.label)} ({side.role}): {side.loss}" for side in found.sides]
     notes += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"
         for side in found.sides
         for line in side.kernel_warnings
     ]
-    if found.error_of is None and any(side.role == "what-if" for side in found.sides):
-        notes.append(
-            "model error unknown: pass the recorded tape and its replay under mainline as well"
-        )
+    notes += [
+        f"{answer.visible(side.label)}: {answer.visible(line)}"
+        for side in found.sides
+        if side.role == "what-if"
+        for line in policy_effect.lines(side.effects)
+    ]
     return "\n".join([answer.table(columns, lines), "", *notes])
+
+
+def _members(tapes: Sequence[Tape], nr: int) -> dict[Path, pa.Table]:
+    """Members for the replays that have none, if the first tape is their recording."""
+    base = tapes[0]
+    if not nr or "replay" in base.facts:
+        return {}
+    found = {}
+    for tape in tapes[1:]:
+        run = of_replay(tape, base)
+        if run is not None and not tape.num_rows("member"):
+            source = Source(base, inferred(base), preferences(base))
+            with console.progress(tape.path.name) as bar:
+                found[tape.path] = ensemble.with_own(source, run, nr, somewhere(), progress=bar)
+    return found
+
+
+def _recorded(tapes: Sequence[Tape]) -> dict[str, dict[str, Any]] | None:
+    """The metrics of the first tape, if it is the recording of one of the others."""
+    base = tapes[0]
+    played = any(of_replay(tape, base) is not None for tape in tapes[1:])
+    return model_error.recorded_metrics(base) if played else None
 
 
 @click.command("compare")
 @click.argument("base", metavar="BASE.tape", type=options.PATH)
 @click.argument("others", metavar="OTHER.tape...", type=options.PATH, nargs=-1, required=True)
+@options.ensemble
 @options.json
-def command(base: Path, others: tuple[Path, ...], as_json: bool) -> None:
-    """Compare the metrics of tapes side by side, with the model's error.
+def command(base: Path, others: tuple[Path, ...], ensemble_size: int, as_json: bool) -> None:
+    """Compare the metrics of tapes side by side, with intervals.
 
-    The model's error is the difference between a recording and its replay under its own
-    kernel's rules. The command compares a what-if with that replay. The replay is one of the
-    arguments; otherwise the command uses its figures, which the what-if tape contains. The
-    command marks a difference within the error.
+    A what-if is compared with the own rules: a replay of the recording under its own kernel and
+    policy, with the same inputs. Both are ensembles, so each number has a median and an 80 %
+    interval, and the difference is taken member by member. "no difference shown": its interval
+    contains 0. The tape of `pagetape replay -o` has its members; for a tape without members the
+    command plays them, if BASE.tape is its recording.
 
     \b
     Example:
       pagetape replay base.tape --policy nofragment -o whatif.tape
       pagetape compare base.tape whatif.tape
     """
-    found = compare([Tape(path) for path in (base, *others)])
+    tapes = [Tape(path) for path in (base, *others)]
+    found = compare(tapes, _members(tapes, ensemble_size), _recorded(tapes))
     if as_json:
         answer.emit(found.json())
     else:

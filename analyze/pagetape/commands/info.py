@@ -8,6 +8,7 @@ import click
 
 from pagetape import answer
 from pagetape.commands import options
+from pagetape.replaying import hindsight
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.disturbance import lines as lines_of
 from pagetape.tapes.info import describe, flight, snapshot_lines, snapshots, spooled
@@ -26,6 +27,8 @@ def _text(info: dict[str, Any]) -> str:
         ("size", _size(info)),
         ("lost", _lost(info)),
     ]
+    if info["hindsight"]:
+        lines.append(("hindsight", f"later events prove {hindsight.words(info['hindsight'])}"))
     if info["stacks"]:
         lines.insert(5, ("stacks", _stacks(info["stacks"])))
     if info["samples"]:
@@ -119,7 +122,9 @@ def command(tape: Path, as_json: bool) -> None:
     that release. `pagetape kernels` lists the rows.
 
     The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
-    complete (every table was closed), snapshot (that at the start: "exact", "proc" or "none"),
+    complete (every table was closed), snapshot (that at the start: "exact", "proc" or "none";
+    "inferred" if a replay built it from /proc and later events), hindsight (what of that start
+    events prove; null if it was not built),
     snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks,
     disturbances (rows of that table), samples, private, bytes, tables (rows of each) and facts (all
     known facts of the machine).
@@ -128,7 +133,10 @@ def command(tape: Path, as_json: bool) -> None:
     Example:
       pagetape info base.tape --json | jq .events
     """
-    info = describe(Tape(tape))
+    source = Tape(tape)
+    info = describe(source) | {"hindsight": hindsight.built(source)}
+    if info["hindsight"]:
+        info["snapshot"] = "inferred"
     if as_json:
         answer.emit(info)
     else:

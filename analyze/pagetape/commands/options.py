@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pagetape import _replay
+from pagetape.replaying.ensemble import DEFAULT
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
@@ -136,6 +137,18 @@ PATH = click.Path(path_type=Path)
 tape = click.argument("tape", metavar="T.tape", type=PATH)
 tapes = click.argument("tapes", metavar="T.tape...", type=PATH, nargs=-1, required=True)
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+ensemble = click.option(
+    "--ensemble",
+    "ensemble_size",
+    type=click.IntRange(0, 1000),
+    default=DEFAULT,
+    show_default=True,
+    envvar="PAGETAPE_ENSEMBLE",
+    show_envvar=True,
+    metavar="N",
+    help="Members of the ensemble, which give each number its interval: each plays the tape again "
+    "with other small changes that no event shows. 0: one run, without intervals.",
+)
 policy_libs = click.option(
     "--policy-lib",
     "policy_libs",

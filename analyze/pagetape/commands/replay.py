@@ -10,10 +10,13 @@ from typing import Any
 import click
 
 from pagetape import answer, console
+from pagetape.asking import headline, policy_effect
+from pagetape.asking.phrase import between, number
 from pagetape.commands import options
 from pagetape.numa_maps import parse
-from pagetape.replaying import divergence, kernels, model_error, playback, preference, presets
-from pagetape.replaying.playback import Run, check, is_own, play
+from pagetape.replaying import divergence, hindsight, kernels, preference, presets
+from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
+from pagetape.replaying.prediction import label, predict
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
@@ -36,6 +39,11 @@ def _preference(found: dict[str, Any]) -> str:
     )
 
 
+def _start(coverage: dict[str, int] | None) -> str:
+    """A line about a start from hindsight."""
+    return f"start from /proc: later events prove {hindsight.words(coverage)}\n" if coverage else ""
+
+
 def _wrong_page(first: dict[str, Any] | None) -> str:
     """The first wrong page and its explanation."""
     if first is None:
@@ -49,16 +57,38 @@ def _wrong_page(first: dict[str, Any] | None) -> str:
     return "\n".join([line, *(f"  {text}" for text in first["explanation"])])
 
 
-def _text(result: dict[str, Any]) -> str:
-    rows = [(name, t["value"], t["tier"]) for name, t in result["totals"].items()]
+def _counters(result: dict[str, Any]) -> str:
+    rows = []
+    for name, total in result["totals"].items():
+        value = number(total["value"])
+        if total["median"] is not None:
+            value = between(total["median"], total["low"], total["high"])
+        rows.append((name, value, total["tier"]))
+    return f"{answer.table(('total', 'value', 'tier'), rows)}\n\n"
+
+
+def _text(result: dict[str, Any], counters: bool) -> str:
     return (
         f"kernel {result['kernel']}, policy {' + '.join(result['policies'])}, "
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n"
         f"{''.join(f'{line}{chr(10)}' for line in result['kernel_warnings'])}\n"
-        f"{answer.table(('total', 'value', 'tier'), rows)}\n\n"
+        f"{_counters(result) if counters else ''}"
         f"{_preference(result['preference'])}"
+        f"{_start(result['hindsight'])}"
         f"{''.join(f'synthetic: {what}{chr(10)}' for what in result['synthetic'])}"
         f"not modelled: {', '.join(result['not_modelled'])}\n"
+    )
+
+
+def _answer(result: dict[str, Any], run: Run) -> str:
+    """What the policies decided, and the headline metrics."""
+    found = headline.headlines(result["metrics"])
+    return "\n".join(
+        [
+            *policy_effect.lines(result["policies_effect"]),
+            "",
+            *headline.sentences(found, None if result["own"] else label(run)),
+        ]
     )
 
 
@@ -118,6 +148,13 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     "Adds the policy fake_numa with this map (synthetic).",
 )
 @click.option(
+    "--assisted",
+    is_flag=True,
+    help="Also feed what the recorded policy decided, as later events prove it: sizes of drains, "
+    "limits of per-CPU lists, boosts. Shows how exact the model can be; no basis for a what-if.",
+)
+@options.ensemble
+@click.option(
     "--explain",
     is_flag=True,
     help="Explain the first page that differs from the kernel's page, with the states of kernel "
@@ -129,9 +166,10 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     "out",
     type=options.PATH,
     metavar="OUT.tape",
-    help="Store the run as a tape.  [default: print the totals only]",
+    help="Store the run as a tape.  [default: print the answer only]",
 )
 @options.force
+@click.option("--counters", is_flag=True, help="Also print every counter of the run.")
 @options.json
 def command(
     tape: Path,
@@ -142,21 +180,25 @@ def command(
     preferred: str,
     numa_maps: Path | None,
     node_map: str | None,
+    assisted: bool,
+    ensemble_size: int,
     explain: bool,
     out: Path | None,
     force: bool,
+    counters: bool,
     as_json: bool,
 ) -> None:
-    """Play a tape through the allocator model and print the run's totals with their tier.
+    """Play a tape through the allocator model and say what changed.
 
     The requests come from the tape; the model makes every decision. OUT.tape has the same
     tables as the input, so all reports and compare work on it. Tier A is placement. Tier B
     is feedback of reclaim and compaction, which only R1 and R2 model. "not modelled" lists
     the metrics that no replay predicts, such as refaults.
 
-    The OUT.tape of a what-if also holds the model's error on this recording, measured by a
-    replay under the recording's own rules. pagetape runs that replay once and caches its
-    figures.
+    The answer has a sentence for each policy: what it decided, or why it never had a choice.
+    Then it compares the headline metrics with the recording and with a replay under the
+    recording's own rules. pagetape runs that replay once and caches its figures. The OUT.tape of
+    a what-if also holds them, as the model's error on this recording.
 
     \b
     Example:
@@ -167,7 +209,7 @@ def command(
     loss = Loss.of(source)  # an unreadable tape leaves no output
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
-    run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts)
+    run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts, assisted)
     options.check_policies(run.policies, policy_libs)
     console.report(kernels.note(source, kernel))
     if explain and (reclaim != "R0" or not is_own(source, run)):
@@ -175,23 +217,21 @@ def command(
             "needs the tape's own kernel and policy, and R0",
             param_hint="--explain",
         )
-    error = None
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])
-        check(source, run)
-        if not is_own(source, run):
-            with console.progress("model error") as bar:
-                error = model_error.measure(source, out, bar)
-    with console.progress("replay") as bar:
-        given = inferred(source), preferences(source)
-        new = out and playback.NewTape(out, replace=force, model_error=error)
-        result = play(playback.Source(source, *given), run, new, bar)
+    check(source, run)
+    given = Source(source, inferred(source), preferences(source))
+    new = NewTape(out, replace=force) if out else None
+    result = predict(given, run, ensemble_size, new, console.progress)
     if explain:
-        result["first_divergence"] = divergence.explain(source, *given)
+        result["first_divergence"] = divergence.explain(
+            source, given.inferred(run), preferences(source)
+        )
     if as_json:
+        result["headline"] = headline.headlines(result["metrics"])
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return
     lost = Loss(loss.total, loss.by_cpu, result["anomalies"])
-    answer.say(f"{_text(result)}\n{lost}")
+    answer.say(f"{_text(result, counters)}\n{lost}\n\n{_answer(result, run)}")
     if explain:
         answer.say(f"\n{_wrong_page(result['first_divergence'])}")

@@ -14,11 +14,14 @@ from typing import Any
 import click
 
 from pagetape import answer, console
+from pagetape.asking import policy_effect
+from pagetape.asking.comparison import Difference
 from pagetape.asking.database import names_of
+from pagetape.asking.phrase import between, number, own_rules, signed
 from pagetape.commands import options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
-from pagetape.replaying import isolated, preference, sweep
+from pagetape.replaying import isolated, model_memory, preference, sweep
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
@@ -70,15 +73,21 @@ class Choices(click.ParamType[list[str]]):
 
 
 def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
-    """A value, and its difference from the model under the tape's own rules."""
+    """A value with its interval, and its difference from the own rules."""
     if metric is None:
         return "-", ""
-    change = ""
-    if metric["difference"]:
-        percent = metric["percent"]
-        change = f"{metric['difference']:+,}" if percent is None else f"{percent:+.1f} %"
-    within = change and metric["within_model_error"]
-    return f"{metric['value']:,}", f"{change} ~" if within else change
+    difference = metric["difference"] and Difference(**metric["difference"])
+    text = "" if difference is None or not difference.value else _change(difference)
+    if metric["median"] is None:
+        return number(metric["value"]), text
+    return between(metric["median"], metric["low"], metric["high"]), text
+
+
+def _change(difference: Difference) -> str:
+    """A difference; ~ if it is not shown."""
+    percent = difference.percent
+    change = signed(difference.value) if percent is None else f"{percent:+.1f} %"
+    return change if difference.shown in (True, None) else f"{change} ~"
 
 
 def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
@@ -93,7 +102,8 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         for name, metric in found.items():
             tier = max(metric["tier"], about.get(name, metric)["tier"])
             about[name] = metric | {"tier": tier}
-        line = [sweep.words(run), run["kernel"], run["reclaim"], run["tier"]]
+        mark = " (no choice)" if policy_effect.without_choice(run["policies_effect"]) else ""
+        line = [sweep.words(run) + mark, run["kernel"], run["reclaim"], run["tier"]]
         lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
     for i, column in enumerate(columns[4:], 4):
         if column:
@@ -105,13 +115,13 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         if metric is None:
             key.append(f"{letter}  {name}: not a metric of these runs")
             continue
-        error = "unknown" if metric["model_error"] is None else f"{metric['model_error']:,}"
         recorded = "" if metric["recorded"] is None else f", recorded {metric['recorded']:,}"
         key.append(
             f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}{recorded},"
-            f" model error {error}"
+            f" own rules {own_rules(metric)}"
         )
-    return "\n".join([answer.table(columns, lines), "", *key])
+    idle = [line for run in runs for line in policy_effect.without_choice(run["policies_effect"])]
+    return "\n".join([answer.table(columns, lines), "", *key, *dict.fromkeys(idle)])
 
 
 def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
@@ -137,7 +147,10 @@ def _text(
         parts.append(answer.table(columns, map(_failed_row, failed)) + ("\n" if found else ""))
     if not found:
         return "\n".join(parts)
-    parts.append("%: change from the tape's own kernel and policy; ~: within the model's error")
+    parts.append(
+        "[low to high]: 80 % interval. %: change from the tape's own kernel and policy;"
+        " ~: no difference shown"
+    )
     return "\n".join(parts)
 
 
@@ -233,6 +246,7 @@ def _text(
 @click.option(
     "--html", type=options.PATH, metavar="F.html", help="Also write the table as an HTML page."
 )
+@options.ensemble
 @options.json
 @click.pass_context
 def command(
@@ -251,6 +265,7 @@ def command(
     metrics: tuple[str, ...],
     cluster: str | None,
     html: Path | None,
+    ensemble_size: int,
     as_json: bool,
 ) -> None:
     """Play every policy, kernel, reclaim mode, preferred node and node map on every tape.
@@ -263,8 +278,8 @@ def command(
     A run that fails, for example on a damaged tape, is a row of its own with the reason. The other
     runs go on; the exit status is then 1.
 
-    The table compares every run with the model under the tape's own rules, and shows the
-    model's error on the recording.
+    Each run is an ensemble. The table compares it with the ensemble under the tape's own rules,
+    member by member, and marks differences whose interval contains 0.
 
     \b
     Example:
@@ -290,7 +305,7 @@ def command(
     threads = jobs or len(os.sched_getaffinity(0))
     with isolated.Process() as process:
         player = sweep.Player(process, out, threads)
-        plans = [player.plan(tape.path, label, runs) for label, tape in opened.items()]
+        plans = [player.plan(one.path, name, runs, ensemble_size) for name, one in opened.items()]
         for plan in plans:
             console.report(plan.note)
             failed += plan.failed
@@ -299,7 +314,7 @@ def command(
             output.make_directory(out, tapes)
         missing = [case for case in cases if case.result(out) is None]
         size = max((plan.model_bytes for plan in plans), default=0)
-        models = models or sweep.most_models(size, threads)
+        models = models or model_memory.most_models(size, threads)
         failed += _play(player, missing, models, cluster, out)
     found = [result for case in cases if (result := case.result(out)) is not None]
     rows = [one.json() for one in failed]
@@ -309,8 +324,8 @@ def command(
         _write_page(html, sweep_page(found, metrics, rows), tapes)
     if as_json:
         made = sum(case.result(out) is not None for case in missing)
-        reused = len(cases) - len(missing)
-        answer.emit({"runs": found, "made": made, "reused": reused, "failed": rows})
+        counts = {"made": made, "reused": len(cases) - len(missing)}
+        answer.emit({"runs": found, **counts, "failed": rows})
     else:
         answer.say(_text(found, metrics, rows))
     ctx.exit(1 if failed else 0)

@@ -10,7 +10,7 @@ import click
 
 from pagetape import answer, console
 from pagetape.commands import options
-from pagetape.replaying import kernels
+from pagetape.replaying import hindsight, kernels
 from pagetape.replaying.validate_run import DECISIONS
 from pagetape.replaying.validation import END_STATE, validate
 from pagetape.schemas.tape import Tape
@@ -60,6 +60,8 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
     if repairs := {cause: nr for cause, nr in found["repairs"].items() if nr}:
         rows = sorted(repairs.items(), key=lambda repair: -repair[1])
         parts.append(answer.table(("repaired", "times"), rows))
+    if coverage := found["hindsight"]:
+        parts.append(f"a replay's start: later events prove {hindsight.words(coverage)}")
     if end := found["end_state"]:
         parts.append(answer.table(("at the end", "recorded", "same", "%"), _end_state(end)))
     if first := found["first_divergence"]:

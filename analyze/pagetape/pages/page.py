@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pagetape import answer
 from pagetape.answer import markup
+from pagetape.asking import policy_effect
 from pagetape.asking.comparison import compare
 from pagetape.asking.database import labels
 from pagetape.pages import activity, fallbacks, fragmentation
@@ -54,6 +55,10 @@ def _machine(subjects: list[Subject]) -> str:
             ("page events", _events(info["tables"]), False),
             ("events lost", lost + (f" ({by_cpu})" if by_cpu else ""), s.side.loss.total != 0),
         ]
+        if s.side.role == "what-if":
+            idle = policy_effect.without_choice(s.side.effects)
+            every = policy_effect.lines(s.side.effects)
+            lines += [("policy", line, line in idle) for line in every]
         if run is not None:
             lines.append(("anomalies", f"{s.side.loss.anomalies:,}", False))
         cards.append(

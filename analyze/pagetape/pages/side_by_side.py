@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from pagetape.answer import markup
-from pagetape.asking.comparison import Comparison
+from pagetape.asking.comparison import Comparison, Metric, Side
+from pagetape.asking.phrase import between, change, number
 from pagetape.pages import svg
 from pagetape.pages.document import legend
 
 ROLES = {
     "recorded": "recorded",
     "model": "replay under the recording's own rules",
-    "what-if": "what-if; whiskers show the model's error",
+    "what-if": "what-if; whiskers show the 80 % interval",
 }
 HEADLINES = (
     "fallbacks below pageblock order",
@@ -23,21 +24,27 @@ HEADLINES = (
 )
 
 
+def _bar(metric: Metric, side: Side) -> svg.Bar:
+    """A bar with its interval, or for one run with the model's error around it."""
+    value, found = metric.values[side.label] or 0, metric.intervals[side.label]
+    if found is not None:
+        return svg.Bar(side.label, found.median, side.role, (found.low, found.high))
+    error = metric.error if side.role == "what-if" else None
+    whiskers = None if error is None else (max(value - error, 0), value + error)
+    return svg.Bar(side.label, value, side.role, whiskers)
+
+
 def side_by_side(found: Comparison) -> str:
     charts = []
     for metric in found.metrics:
-        bars = [
-            svg.Bar(side.label, value, side.role, metric.error if side.role == "what-if" else None)
-            for side in found.sides
-            if (value := metric.values[side.label]) is not None
-        ]
+        bars = [_bar(metric, side) for side in found.sides if metric.values[side.label] is not None]
         if metric.name in HEADLINES and len(bars) > 1:
             tier = f"<span class=tier>tier {metric.tier}</span>"
             charts.append(f"<figure><h3>{tier}</h3>{svg.bars(metric.name, bars)}</figure>")
     words = (
-        "The model's error is the difference between a recording and its replay under its own "
-        "kernel's rules. A what-if that differs from the replay by at most the error proves "
-        "nothing."
+        "A what-if is compared with the own rules: the recording's own kernel and policy, with the "
+        "same inputs. Numbers in brackets are 80 % intervals of an ensemble; a difference whose "
+        "interval contains 0 is not shown by it."
     )
     roles = {name: ROLES[name] for name in dict.fromkeys(side.role for side in found.sides)}
     return (
@@ -46,15 +53,11 @@ def side_by_side(found: Comparison) -> str:
     )
 
 
-def _change(found: Comparison, label: str, metric: int) -> tuple[str, bool]:
-    difference = found.metrics[metric].differences[label]
-    if difference is None:
-        return "-", False
-    if difference.value == 0:
-        return "same", True
-    percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"
-    within = bool(difference.within_model_error)
-    return f"{difference.value:+,}{percent}{' within model error' if within else ''}", within
+def _value(metric: Metric, label: str) -> str:
+    interval = metric.intervals[label]
+    if interval is None:
+        return number(metric.values[label])
+    return between(interval.median, interval.low, interval.high)
 
 
 def _comparison(found: Comparison) -> str:
@@ -63,22 +66,26 @@ def _comparison(found: Comparison) -> str:
         head.append(f"<th class=n>{markup(side.label)}</th>")
         if i:
             head.append(f"<th>against {markup(found.references[side.label])}</th>")
-    if found.error_of:
-        head.append("<th class=n>model error</th>")
+    owned = any(metric.own for metric in found.metrics)
+    if owned:
+        head.append("<th class=n>own rules</th>")
     lines = []
-    for i, metric in enumerate(found.metrics):
+    for metric in found.metrics:
         if not any(metric.values.values()):
             continue
         cells = [f"<td>{markup(metric.name)}</td><td>{metric.tier}</td>"]
         for j, side in enumerate(found.sides):
-            value = metric.values[side.label]
-            cells.append(f"<td class=n>{'-' if value is None else f'{value:,}'}</td>")
+            cells.append(f"<td class=n>{_value(metric, side.label)}</td>")
             if j:
-                words, within = _change(found, side.label, i)
-                cells.append(f"<td{' class=within' if within else ''}>{markup(words)}</td>")
-        if found.error_of:
-            error = "-" if metric.error is None else f"{metric.error:,}"
-            cells.append(f"<td class=n>{error}</td>")
+                difference = metric.differences[side.label]
+                hidden = difference is not None and not difference.shown
+                words = change(difference)
+                cells.append(f"<td{' class=within' if hidden else ''}>{markup(words)}</td>")
+        if owned:
+            own = metric.own
+            cells.append(
+                f"<td class=n>{between(own.median, own.low, own.high) if own else '-'}</td>"
+            )
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return (
         "<details><summary>Every metric</summary><div class=scroll><table>"

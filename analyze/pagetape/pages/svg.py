@@ -123,36 +123,35 @@ def _cell(x: float, y: float, size: tuple[int, int], kind: str, heat: float = 0)
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: label, value, CSS class and error."""
+    """One bar: label, value, CSS class and interval."""
 
     label: str
-    value: int
+    value: float
     kind: str
-    error: int | None = None
+    interval: tuple[float, float] | None = None
 
 
 def bars(title: str, values: Sequence[Bar]) -> str:
-    """Horizontal bars from zero, with whiskers for known errors."""
+    """Horizontal bars from zero, with whiskers for known intervals."""
     row, head = 26, 24
     left = 14 + 7.4 * max(len(bar.label) for bar in values)
     width = max(460, left + 260)
     wide = width - left - 64
-    top = max(1, *(bar.value + (bar.error or 0) for bar in values))
+    top = max(1, *((bar.interval or (0, bar.value))[1] for bar in values))
     parts = [text(0, 14, title, kind="title")]
     for i, bar in enumerate(values):
         y = head + row * i
         x = left + wide * bar.value / top
-        error = "" if bar.error is None else f" ± {bar.error:,} (model error)"
+        within = f" [{bar.interval[0]:,} to {bar.interval[1]:,}]" if bar.interval else ""
         parts.append(
-            f"<g><title>{markup(bar.label)}: {bar.value:,}{error}</title>"
+            f"<g><title>{markup(bar.label)}: {bar.value:,}{within}</title>"
             f"{text(left - 8, y + 16, bar.label, anchor='end')}"
             f'<rect x="{left:.1f}" y="{y + 3}" width="{max(x - left, 1):.1f}" height="{row - 8}" '
             f'rx="2" class="bar {bar.kind}"/>'
         )
         end = x
-        if bar.error:
-            low = left + wide * max(bar.value - bar.error, 0) / top
-            end = left + wide * (bar.value + bar.error) / top
+        if bar.interval and bar.interval[0] < bar.interval[1]:
+            low, end = (left + wide * limit / top for limit in bar.interval)
             middle = y + row / 2 - 1
             parts.append(
                 f'<path d="M{low:.1f} {middle}H{end:.1f}M{low:.1f} {middle - 4}v8'

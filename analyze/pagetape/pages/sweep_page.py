@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
 from pagetape import answer
 from pagetape.answer import markup
+from pagetape.asking import policy_effect
+from pagetape.asking.comparison import Difference
+from pagetape.asking.phrase import between, change, number, own_rules, signed
 from pagetape.pages.document import document, table
 from pagetape.replaying.sweep import kernel_warnings, words
 
@@ -18,38 +21,44 @@ _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or t
 def _cell(metric: dict[str, Any] | None) -> str:
     if metric is None:
         return "<td class=n>-</td>"
-    value = f"{metric['value']:,}"
-    difference, percent = metric["difference"], metric["percent"]
-    if not difference:
+    value = number(metric["value"])
+    if metric["median"] is not None:
+        value = between(metric["median"], metric["low"], metric["high"])
+    difference = metric["difference"] and Difference(**metric["difference"])
+    if difference is None or not difference.value:
         return f"<td class=n>{value}</td>"
-    change = f"{difference:+,}" if percent is None else f"{percent:+.1f} %"
-    if metric["within_model_error"]:
-        words = f"{change}: within the model's error, {metric['model_error']:,}"
-        return f'<td class="n within" title="{words}">{value} ({change})</td>'
+    words, percent = change(difference), difference.percent
+    short = signed(difference.value) if percent is None else f"{percent:+.1f} %"
+    if difference.shown is False:
+        return f'<td class="n within" title="{words}">{value} ({short})</td>'
     share = _FULL * min(abs(100 if percent is None else percent), 100) / 100
-    kind = "less" if difference < 0 else "more"
-    title = f"{difference:+,} against the tape's own kernel and policy"
+    kind = "less" if difference.value < 0 else "more"
+    title = f"{words} against the tape's own kernel and policy"
     return (
-        f'<td class="n {kind}" style="--share:{share:.0f}%" title="{title}">{value} ({change})</td>'
+        f'<td class="n {kind}" style="--share:{share:.0f}%" title="{title}">{value} ({short})</td>'
     )
 
 
 def _row(run: dict[str, Any], metrics: Sequence[str]) -> str:
     found = {metric["metric"]: metric for metric in run["metrics"]}
-    about = (words(run), run["kernel"], run["reclaim"], run["tier"])
-    head = "".join(f"<td>{markup(word)}</td>" for word in about)
+    idle = "; ".join(policy_effect.without_choice(run["policies_effect"]))
+    policy = f'<td class=within title="{markup(idle)}">' if idle else "<td>"
+    policy += markup(words(run) + (" (no choice)" if idle else ""))
+    about = (run["kernel"], run["reclaim"], run["tier"])
+    head = policy + "</td>" + "".join(f"<td>{markup(word)}</td>" for word in about)
     return f"<tr>{head}{''.join(_cell(found.get(name)) for name in metrics)}</tr>"
 
 
-def _error_row(runs: Sequence[dict[str, Any]], metrics: Sequence[str], name: str) -> str:
+def _shared_row(
+    runs: Sequence[dict[str, Any]],
+    metrics: Sequence[str],
+    label: str,
+    cell: Callable[[dict[str, Any]], str],
+) -> str:
     """A row of figures that all runs on a tape share."""
-    found = {metric["metric"]: metric[name] for run in runs for metric in run["metrics"]}
-    cells = "".join(f"<td class=n>{_number(found.get(metric))}</td>" for metric in metrics)
-    return f'<tr><td colspan="4">{name.replace("_", " ")}</td>{cells}</tr>'
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+    found = {metric["metric"]: metric for run in runs for metric in run["metrics"]}
+    cells = [cell(found[name]) if name in found else "-" for name in metrics]
+    return f'<tr><td colspan="4">{label}</td>{"".join(f"<td class=n>{c}</td>" for c in cells)}</tr>'
 
 
 def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
@@ -61,7 +70,8 @@ def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
         for name in metrics
     )
     rows = "".join(_row(run, metrics) for run in runs)
-    about = "".join(_error_row(runs, metrics, name) for name in ("recorded", "model_error"))
+    about = _shared_row(runs, metrics, "recorded", lambda metric: number(metric["recorded"]))
+    about += _shared_row(runs, metrics, "own rules", own_rules)
     return f"<div class=scroll><table class=matrix><tr>{head}</tr>{about}{rows}</table></div>"
 
 
@@ -82,8 +92,8 @@ def sweep_page(
     """The HTML for the results of a sweep; `metrics` are the columns of the first table."""
     parts = [
         "<h1>Sweep</h1>",
-        "<p>Every run against the model under the tape's own kernel and policy. Colours mark "
-        "decreases and increases; a change within the model's error on the recording has no "
+        "<p>Every run against the model under the tape's own kernel and policy, with 80 % "
+        "intervals. Colours mark decreases and increases; a difference that is not shown has no "
         "colour.</p>",
     ]
     for tape, same in groupby(runs, key=lambda run: run["tape"]):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import kernels, validate_run
+from pagetape.replaying import hindsight, kernels, validate_run
 from pagetape.replaying.engine_run import EngineRun, event_batches
 from pagetape.replaying.playback import Run, Source
 from pagetape.schemas.tape import Tape
@@ -39,7 +39,8 @@ _REQUESTS = {"alloc", "free", "free_batched"}
 _OF_A_REFILL = {"alloc_zone_locked", "alloc_extfrag"}
 _INFERRED_ROWS, _LISTS = 6, 16  # most lines of lists to print
 
-_OWN = Run("auto", ())
+# The own rules, with all rows of `inferred` that the caller gives.
+_OWN = Run("auto", (), assisted=True)
 
 
 def _rows(tape: Tape, first: int, end: int) -> Iterator[dict[str, Any]]:
@@ -184,7 +185,9 @@ class _Pair:
         EngineRun(engine, tape, self._source.tables(_OWN)).play(_first_rows(tape, until))
         model = engine.state_trace
         row = kernels.row(tape, "auto")
-        kernel = validate_run.run(tape, row, most=until - self.start, trace=trace).state_trace
+        tables = hindsight.tables(tape, self._source.begin, *validate_run.INPUT)
+        look = validate_run.Look(until - self.start, trace)
+        kernel = validate_run.run(tape, row, look=look, tables=tables).state_trace
         assert model and kernel
         return kernel, model
 

@@ -124,7 +124,7 @@ def _candidates(claimed: str | None) -> list[str]:
 
 def _validate(tape: Tape, row: str) -> dict[str, Any]:
     """The miss rate of a row among the tape's first events."""
-    totals = validate_run.run(tape, row, most=_EVENTS).totals
+    totals = validate_run.run(tape, row, look=validate_run.Look(_EVENTS)).totals
     shares = [
         1 - totals[exact] / totals[nr] if totals[nr] >= _FEWEST else 0.0
         for _, nr, exact, _ in validate_run.DECISIONS

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -16,21 +17,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import kernels, reclaim_input, replay_span
+from pagetape.replaying import hindsight, kernels, reclaim_input, replay_span
 from pagetape.replaying.engine_run import (
     EngineRun,
     Progress,
     Tables,
     event_batches,
     silent,
-    start_tables,
 )
 from pagetape.replaying.lock_costs import fitted
 from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
+from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import output
-from pagetape.tapes.machine import SNAPSHOT, snapshot_rows, topology
+from pagetape.tapes.machine import topology
+
+_INFERRED = TABLES["inferred"].arrow
 
 # Tables that the run copies from its input.
 COPIED = ("task", "lost")
@@ -68,6 +71,12 @@ class Run:
     preference: str = "auto"  # one of preference.MODES
     memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known_preferences()
     cpu_parts: tuple[int, ...] = ()  # node of each CPU, where fake_numa splits a node
+    assisted: bool = False  # also takes what the recorded policy decided: validation.requests()
+
+    @property
+    def own(self) -> Run:
+        """The run with which this one is compared: the tape's own rules, with the same inputs."""
+        return Run("auto", (), self.reclaim, assisted=self.assisted)
 
     @property
     def nodes(self) -> str | None:
@@ -140,7 +149,7 @@ class Source:
         self, tape: Tape, inferred: pa.Table | None = None, preferences: pa.Table | None = None
     ) -> None:
         self.tape = tape
-        self.inferred = inferred
+        self._inferred = inferred
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
 
     def preference(self, run: Run) -> pa.Table:
@@ -156,6 +165,11 @@ class Source:
         return replay_span.spans(self.tape)
 
     @cached_property
+    def begin(self) -> hindsight.Start | None:
+        """The start from hindsight of a tape that begins with /proc."""
+        return hindsight.start(self.tape)
+
+    @cached_property
     def _reclaim_input(self) -> list[tuple[str, pa.RecordBatch]]:
         """The further input of a run with feedback: reclaim_input.py."""
         found = reclaim_input.read(self.tape)
@@ -163,12 +177,26 @@ class Source:
 
     @cached_property
     def _start(self) -> list[tuple[str, pa.RecordBatch]]:
-        inferred = self.inferred.to_batches() if self.inferred is not None else []
-        return [*start_tables(self.tape, "reclaim"), *(("inferred", rows) for rows in inferred)]
+        return list(hindsight.tables(self.tape, self.begin, "reclaim"))
+
+    @cached_property
+    def _requests(self) -> pa.Table | None:
+        return None if self._inferred is None else requests(self._inferred)
+
+    @property
+    def all_inferred(self) -> pa.Table:
+        """All rows of `inferred`, those of outcomes included."""
+        return self._inferred if self._inferred is not None else _INFERRED.empty_table()
+
+    def inferred(self, run: Run) -> pa.Table | None:
+        """The rows of `inferred` that a run takes as input."""
+        return self._inferred if run.assisted else self._requests
 
     def tables(self, run: Run) -> Tables:
         """The tables that a run loads before the first event."""
         yield from self._start
+        if (rows := self.inferred(run)) is not None:
+            yield from (("inferred", batch) for batch in rows.to_batches())
         if run.reclaim != "R0":
             yield from self._reclaim_input
         yield from (("preference", batch) for batch in self.preference(run).to_batches())
@@ -227,16 +255,17 @@ class _Output:
         """Wait until all rows are written."""
         self._pool.shutdown()
 
-    def finish(self, tape: Tape) -> None:
-        """Write the tables that come from the input, and the counts."""
+    def finish(self, source: Source, effects: list[dict[str, Any]]) -> None:
+        """Write the tables that come from the input, the counts, and what the policies decided."""
         self._wait()
         if self._writer is None:
             return
-        for name in (*SNAPSHOT, *COPIED):
-            if name in self._leave_out:
-                continue
-            for batch in snapshot_rows(tape, name, 0) if name in SNAPSHOT else tape.batches(name):
+        for name, batch in hindsight.tables(source.tape, source.begin, *COPIED):
+            if name not in self._leave_out and not (source.begin and name == "snapshot"):
                 self._writer.write(name, batch)
+        if source.begin:
+            self._writer.rows("snapshot", hindsight.snapshot(source.tape))
+        self._writer.rows("policy_effect", effects)
         self._writer.rows(
             "tracepoint",
             [
@@ -258,27 +287,54 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
         "prefer": run.preference,
+        "assisted": run.assisted,
         "nodes": run.nodes,
         "own": is_own(tape, run),
+        "recording": replay_span.kind(tape),
+        "clock": tape.clock,
         "tier": run_tier(run),
         "synthetic": synthetic(run),
     }
+
+
+def of_replay(tape: Tape, recording: Tape) -> Run | None:
+    """The run that made a replayed tape of a recording, to repeat it; None if it is of another
+    recording, or if its facts do not have all of the run."""
+    made = tape.facts.get("replay")
+    if made is None or made.get("clock") != list(recording.clock or ()) or made.get("nodes"):
+        return None
+    known = {policy["name"] for policy in _replay.policies()}
+    if not {spec.partition(":")[0] for spec in made["policies"]} <= known:
+        return None
+    return Run(
+        made["kernel"],
+        tuple(made["policies"]),
+        made["reclaim"],
+        preference=made.get("prefer", "auto"),
+        assisted=made.get("assisted", False),
+    )
 
 
 class Playback:
     """One free run in progress: feed it every batch of `event`, then finish it.
 
     Its rows go to `writer`, if any. A `counted` run writes only the fallbacks among its events,
-    the counts of the other events, and the end state without lists of pages. As a context
-    manager, it waits for the writer.
+    the counts of the other events, and the end state without lists of pages. `variation` has the
+    keywords `seed` and `changes` of the engine. As a context manager, it waits for the writer.
     """
 
     def __init__(
-        self, source: Source, run: Run, writer: Writer | None = None, *, counted: bool = False
+        self,
+        source: Source,
+        run: Run,
+        writer: Writer | None = None,
+        *,
+        counted: bool = False,
+        variation: Mapping[str, Any] | None = None,
     ) -> None:
         self._source = source
         self._run = run
-        engine = source.engine(run, events=writer is not None, counted=counted)
+        engine = source.engine(run, events=writer is not None, counted=counted, **(variation or {}))
         self._output = _Output(writer, _BULKY if counted else set())
         self._playing = EngineRun(engine, source.tape, source.tables(run), self._output.take)
         self._preference = source.preference(run)
@@ -307,7 +363,9 @@ class Playback:
         return self._result()
 
     def _result(self) -> dict[str, Any]:
-        self._output.finish(self._source.tape)
+        of_run = {"tier": run_tier(self._run)}
+        effects = [dict(effect) | of_run for effect in self._playing.engine.policies_effect]
+        self._output.finish(self._source, effects)
         totals = dict(self._playing.engine.totals)
         seconds = totals.pop("loop_seconds")
         events = totals.pop("events")
@@ -320,10 +378,12 @@ class Playback:
             "events_per_s": events / seconds if seconds else None,
             "anomalies": self._output.anomalies,
             "preference": shares(self._preference, self._run.preference),
+            "hindsight": begin.coverage if (begin := self._source.begin) else None,
             "totals": {
                 name: {"value": value, "tier": tier(name, self._run)}
                 for name, value in totals.items()
             },
+            "policies_effect": effects,
             "not_modelled": NOT_MODELLED,
         }
 
@@ -340,7 +400,7 @@ class NewTape:
     path: Path
     replace: bool = False  # replace an existing tape
     counted: bool = False  # see Playback
-    model_error: pa.Table | None = None  # rows of its table model_error
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)  # further tables, by name
 
 
 def play(
@@ -365,7 +425,8 @@ def play(
                     durable=not new.counted,
                 )
             )
-            for name, rows in (("inferred", source.inferred), ("model_error", new.model_error)):
+            tables = {"inferred": source.inferred(run), **new.tables}
+            for name, rows in tables.items():
                 for batch in rows.to_batches() if rows else []:
                     writer.write(name, batch)
         counted = new is not None and new.counted

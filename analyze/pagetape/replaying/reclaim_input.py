@@ -2,7 +2,8 @@
 """The additional input of a replay with feedback (--reclaim R1, R2), from the recording.
 
     reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
-    service     how long reclaim and compaction took, as quantiles
+    service     how long compaction and wakeups took, as quantiles
+    scan        the pace and the yield of reclaim, scan by scan
     compaction  when each kcompactd first looked for work
 
 If a recording has no such events, the tables are empty: the model's reclaim then takes no time,
@@ -50,5 +51,6 @@ def read(tape: Tape) -> dict[str, pa.Table]:
     return {
         "reclaimed": _ask(tape, "reclaimed"),
         "service": _ask(tape, "service"),
+        "scan": _ask(tape, "scan"),
         "compaction": _looks(tape),
     }

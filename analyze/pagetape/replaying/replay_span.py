@@ -22,13 +22,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pagetape.asking.interval import KINDS
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.loss import Loss
 
 Span = tuple[int, int]  # rows of event: the first, and the one after the last
 
 # Search range around a snapshot, ns: longer than a snapshot may occupy a CPU.
 _AROUND_NS = 500_000_000
+
+
+_EXACT = ("exact", "mixed")
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,14 @@ class SnapshotPoint:
 def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
     """The row of `snapshot` with that number, if it is exact in at least one zone."""
     rows: list[dict[str, Any]] = tape.rows("snapshot")
-    found = (row for row in rows if row["snapshot"] == snapshot and row["how"] != "proc")
+    found = (row for row in rows if row["snapshot"] == snapshot and row["how"] in _EXACT)
     return next(found, None)
+
+
+def kind(tape: Tape) -> str:
+    """Whether a recording is whole or partial: interval.KINDS."""
+    whole = exact(tape, 0) is not None and Loss.of(tape).total == 0
+    return KINDS[not whole]
 
 
 def _scalar(name: str, mark: dict[str, Any]) -> pa.Scalar:

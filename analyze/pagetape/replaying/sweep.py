@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,17 +29,24 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape import answer
-from pagetape.asking import comparison
-from pagetape.replaying import fanout, isolated, kernels, model_error, presets
+from pagetape.replaying import (
+    ensemble,
+    fanout,
+    isolated,
+    kernels,
+    model_error,
+    model_memory,
+    presets,
+)
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import Playback, Run, Source, made_by
+from pagetape.replaying.playback import Playback, Run, Source, is_own, made_by
+from pagetape.replaying.prediction import with_intervals
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, output, temporary
 from pagetape.tapes.loss import Loss
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_FRAME_BYTES = 16  # bytes of a model per page of the machine
 
 
 def expand(text: str) -> list[str]:
@@ -83,18 +89,19 @@ class Case:
     tape: Tape
     label: str  # of the tape, among the tapes of the sweep
     run: Run
+    members: int  # of its ensemble; 0: one run
     name: str  # of its files
 
     @classmethod
-    def of(cls, tape: Tape, label: str, contents: str, run: Run) -> Case:
+    def of(cls, tape: Tape, label: str, contents: str, run: Run, members: int) -> Case:
         made = made_by(tape, run)
         what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
-        what |= {"policy_libs": cache.digest(map(Path, run.policy_libs))}
+        what |= {"policy_libs": cache.digest(map(Path, run.policy_libs)), "members": members}
         identity = json.dumps([contents, cache.build(), what], sort_keys=True)
         parts = [label, words(made), made["kernel"], run.reclaim]
         slug = re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-.")
         key = blake2b(identity.encode(), digest_size=6).hexdigest()
-        return cls(tape, label, run, f"{slug[:160]}_{key}")
+        return cls(tape, label, run, members, f"{slug[:160]}_{key}")
 
     def result(self, directory: Path) -> dict[str, Any] | None:
         """The run's .json, if the run was made."""
@@ -140,8 +147,11 @@ class Plan:
     model_bytes: int  # memory of a model
 
 
-def plan(path: Path, label: str, runs: Sequence[Run]) -> Plan:
-    """Every run on a tape, once. A run that cannot start has failed."""
+def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
+    """Every run on a tape, once, as an ensemble of `members`.
+
+    A run that cannot start has failed.
+    """
     tape = Tape(path)
     source, contents = Source(tape), cache.contents(tape)
     note = kernels.note(tape, "auto") if any(run.kernel == "auto" for run in runs) else None
@@ -150,11 +160,11 @@ def plan(path: Path, label: str, runs: Sequence[Run]) -> Plan:
     for run in runs:
         try:
             source.engine(run)
-            case = Case.of(tape, label, contents, run)
+            case = Case.of(tape, label, contents, run, members)
             cases.setdefault(case.name, case)
         except (OSError, ValueError) as e:
             failed.append(Failed(label, run, isolated.reason(e)))
-    return Plan(list(cases.values()), failed, note, _model_bytes(tape))
+    return Plan(list(cases.values()), failed, note, model_memory.model_bytes(tape))
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
@@ -163,31 +173,44 @@ def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
     return list(cases[nr * (number - 1) // of : nr * number // of])
 
 
-Prepared = tuple[pa.Table, pa.Table]  # inferred rows, rows of model_error
+Prepared = tuple[pa.Table, pa.Table]  # inferred rows, preferences
 
 
-def prepare(tape: Tape, directory: Path) -> Prepared:
-    """The inferred rows and the model's error, which all runs on a tape share."""
-    return inferred(tape), model_error.measure(tape, directory / "model")
+def prepare(tape: Tape) -> Prepared:
+    """The inferred rows and the preferences, which all runs on a tape share."""
+    return inferred(tape), preferences(tape)
 
 
 class _Recording:
-    """A tape with the result of prepare(), made when it is first needed."""
+    """What the runs on a tape share, made when it is first needed."""
 
-    def __init__(self, tape: Tape, directory: Path, prepared: Prepared | None) -> None:
-        self._tape = tape
+    def __init__(self, case: Case, directory: Path, prepared: Prepared | None) -> None:
+        self._tape = case.tape
         self._directory = directory
         self._prepared = prepared
         self._lock = Lock()
-        self._made: tuple[Source, pa.Table] | None = None
+        self._source: Source | None = None
+        self._own: dict[str, dict[str, pa.Table]] = {}
+        self.members = case.members
 
-    def made(self) -> tuple[Source, pa.Table]:
-        """The source, and the model's error on it."""
+    @property
+    def source(self) -> Source:
         with self._lock:
-            if self._made is None:
-                found, error = self._prepared or prepare(self._tape, self._directory)
-                self._made = Source(self._tape, found, preferences(self._tape)), error
-            return self._made
+            if self._source is None:
+                self._source = Source(self._tape, *(self._prepared or prepare(self._tape)))
+            return self._source
+
+    def own(self, run: Run) -> dict[str, pa.Table]:
+        """The tables model_error and member of the own rules, with the inputs of a run."""
+        source, near = self.source, self._directory / "own"
+        with self._lock:
+            what = model_error.inputs(run)
+            if what not in self._own:
+                self._own[what] = {
+                    "model_error": model_error.measure(self._tape, run, near),
+                    "member": ensemble.own(source, run, self.members, near, threads=1),
+                }
+            return self._own[what]
 
 
 class _Unfinished(Exception):
@@ -203,11 +226,11 @@ class _Reader:
     def __init__(
         self,
         case: Case,
-        recording: tuple[Source, pa.Table],
+        recording: _Recording,
         directory: Path,
         count: Callable[[int], None],
     ) -> None:
-        self._source, self._error = recording
+        self._recording = recording
         self._case = case
         self._directory = directory
         self._count = count  # takes the number of events that were fed
@@ -222,15 +245,14 @@ class _Reader:
     @cached_property
     def _playback(self) -> Playback:
         case = self._case
-        made = made_by(case.tape, case.run) | {"clock": case.tape.clock}
-        facts = case.tape.facts | {"replay": made}
+        facts = case.tape.facts | {"replay": made_by(case.tape, case.run)}
         path = self._directory / f"{case.name}.tape"
         writer = self._open.enter_context(
             output.whole_tape(path, facts, replace=True, inputs=[case.tape.path], durable=False)
         )
-        for batch in self._error.to_batches():
-            writer.write("model_error", batch)
-        return self._open.enter_context(Playback(self._source, case.run, writer, counted=True))
+        self._writer = writer
+        source = self._recording.source
+        return self._open.enter_context(Playback(source, case.run, writer, counted=True))
 
     def feed(self, batch: pa.RecordBatch) -> None:
         if self.error is None:
@@ -249,12 +271,16 @@ class _Reader:
 
     def _finish(self) -> None:
         found = self._playback.finish()
+        for name, rows in self._compared().items():
+            for batch in rows.to_batches():
+                self._writer.write(name, batch)
         self._open.close()
         del found["events_per_s"]
         tape = Tape(self._directory / f"{self._case.name}.tape")
-        metrics = comparison.beside_model(comparison.metrics(tape, threads=1), self._error)
+        error = self._recording.own(self._case.run)["model_error"]
+        found = with_intervals(found, tape, error, threads=1)
         made = {"tape": self._case.label, "name": self._case.name} | found
-        made |= {"lost": Loss.of(tape).total, "metrics": metrics}
+        made |= {"lost": Loss.of(tape).total}
         text = json.dumps(answer.plain(made), indent=1) + "\n"
         with output.whole_file(
             self._directory / f"{self._case.name}.json",
@@ -265,21 +291,24 @@ class _Reader:
         ) as file:
             file.write(text.encode())
 
+    def _compared(self) -> dict[str, pa.Table]:
+        """The tables of the own rules, and the members of this run."""
+        run, recording = self._case.run, self._recording
+        tables = recording.own(run)
+        if not tables["member"].num_rows or is_own(self._case.tape, run):
+            return tables
+        members = ensemble.play(
+            recording.source,
+            {"this": run},
+            recording.members,
+            self._directory / self._case.name,
+            threads=1,
+        )
+        return tables | {"member": pa.concat_tables([tables["member"], members])}
+
     def close(self) -> None:
         with contextlib.suppress(_Unfinished, OSError):
             self._open.__exit__(_Unfinished, _Unfinished(), None)
-
-
-def _model_bytes(tape: Tape) -> int:
-    """Approximate memory of a model of the tape's machine, in bytes."""
-    zones = [zone for zone in tape.rows("zone") if zone["snapshot"] == 0]
-    return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
-
-
-def most_models(model_bytes: int, jobs: int) -> int:
-    """The number of models at once: four per job, in at most half of the free memory."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(min(4 * jobs, free // 2 // max(model_bytes, 1)), 1)
 
 
 class _Group:
@@ -302,11 +331,13 @@ class _Group:
     def start(self) -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
         """The events and their readers; none if the tape cannot be prepared."""
         try:
-            made = self._recording.made()
+            _ = self._recording.source
         except Exception as e:
             self._error = e
             return iter(()), []
-        self._readers = [_Reader(case, made, self._directory, self._count) for case in self.cases]
+        self._readers = [
+            _Reader(case, self._recording, self._directory, self._count) for case in self.cases
+        ]
         return self._batches(), self._readers
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -355,7 +386,7 @@ def play(
     groups = []
     for _, same in itertools.groupby(cases, key=lambda case: case.label):
         runs = list(same)
-        recording = _Recording(runs[0].tape, directory, prepared)
+        recording = _Recording(runs[0], directory, prepared)
         groups += [
             _Group(runs[i : i + models], recording, directory, count)
             for i in range(0, len(runs), models)
@@ -372,14 +403,14 @@ class Player:
         self._directory = directory
         self._jobs = jobs
 
-    def plan(self, path: Path, label: str, runs: Sequence[Run]) -> Plan:
+    def plan(self, path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
         """plan(). A tape that cannot be read has failed as a whole."""
         try:
-            found: Plan = self._process.call(plan, path, label, runs)
+            found: Plan = self._process.call(plan, path, label, runs, members)
         except isolated.Crash as e:
             if len(runs) == 1:
                 return Plan([], [Failed(label, runs[0], str(e))], None, 0)
-            return _joined([self.plan(path, label, [run]) for run in runs])
+            return _joined([self.plan(path, label, [run], members) for run in runs])
         except (OSError, isolated.Failure) as e:
             return Plan([], [Failed(label, None, isolated.reason(e))], None, 0)
         return found
@@ -387,7 +418,7 @@ class Player:
     def prepare(self, tape: Tape) -> Prepared | str:
         """prepare(), or the reason why it failed."""
         try:
-            found: Prepared = self._process.call(prepare, tape, self._directory)
+            found: Prepared = self._process.call(prepare, tape)
         except (OSError, isolated.Crash, isolated.Failure) as e:
             return isolated.reason(e)
         return found

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pagetape import _replay
 from pagetape.replaying import replay_span
 from pagetape.replaying.engine_run import (
     EngineRun,
     Progress,
     Sink,
+    Tables,
     discard,
     event_batches,
     naming,
@@ -17,6 +20,9 @@ from pagetape.replaying.engine_run import (
 )
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import topology
+
+# Tables beside the snapshot that the run takes as input.
+INPUT = ("reclaim", "compaction")
 
 # Decisions in words, and their totals: recorded, exact and unknown decisions.
 DECISIONS = (
@@ -35,26 +41,37 @@ def _first(spans: list[replay_span.Span], most: int) -> list[replay_span.Span]:
     return [(begin, min(until, end)) for begin, until in spans or [(0, end)] if begin < end]
 
 
+@dataclass(frozen=True)
+class Look:
+    """A run that ends `most` events after the start. With `trace`, its `state_trace` has the states
+    around one request."""
+
+    most: int
+    trace: _replay.TraceConfig | None = None
+
+
 def run(
     tape: Tape,
     row: str,
     sink: Sink = discard,
     progress: Progress = silent,
     *,
-    most: int | None = None,
-    trace: _replay.TraceConfig | None = None,
+    look: Look | None = None,
+    tables: Tables | None = None,
 ) -> _replay.Validate:
     """The engine after the run under the rules of `row`; its rows go to `sink`.
 
-    With `most`, the run ends that many events after the exact start. With `trace`, the
-    engine's `state_trace` has the states around one request.
+    It loads the tape's own tables, or `tables`.
     """
     spans, rows = replay_span.spans(tape), tape.num_rows("event")
-    if most is not None:
-        spans = _first(spans, most)
+    if look is not None:
+        spans = _first(spans, look.most)
         rows = min(rows, spans[-1][1])
+    trace = look.trace if look else None
     engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows, trace=trace)
-    validate = EngineRun(engine, tape, start_tables(tape, "reclaim", "compaction"), sink)
+    if tables is None:
+        tables = start_tables(tape, *INPUT)
+    validate = EngineRun(engine, tape, tables, sink)
     for batch in event_batches(tape, rows):
         with naming(tape):
             engine.preview(batch)

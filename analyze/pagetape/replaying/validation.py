@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import kernels, preference, replay_span, validate_run
+from pagetape.replaying import hindsight, kernels, preference, replay_span, validate_run
 from pagetape.replaying.engine_run import Progress, naming, silent
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
@@ -31,6 +31,7 @@ END_STATE = (
     ("pageblock types", "pageblocks", "pageblocks_same"),
 )
 
+_MIX = TABLES["block_mix"].arrow
 _INFERRED = TABLES["inferred"].arrow
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
@@ -55,17 +56,18 @@ def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
 
-def _ahead(tape: Tape, row: str) -> dict[str, pa.Table]:
-    """The tables inferred and preference, as validate infers them for a free run."""
-    found: dict[str, list[pa.RecordBatch]] = {"inferred": [], "preference": []}
+def _ahead(tape: Tape, row: str, begin: hindsight.Start | None) -> dict[str, pa.Table]:
+    """The tables that validate infers for a free run from `begin`, and its block_mix at the end."""
+    found: dict[str, list[pa.RecordBatch]] = {"inferred": [], "preference": [], "block_mix": []}
 
     def sink(name: str, batch: pa.RecordBatch) -> None:
         if name in found:
             found[name].append(batch)
 
-    validate_run.run(tape, row, sink)
+    validate_run.run(tape, row, sink, tables=hindsight.tables(tape, begin, *validate_run.INPUT))
     preferences = pa.Table.from_batches(found["preference"], preference.SCHEMA)
-    return {"inferred": _by_row(found["inferred"]), "preference": preferences}
+    mix = pa.Table.from_batches(found["block_mix"], _MIX)
+    return {"inferred": _by_row(found["inferred"]), "preference": preferences, "block_mix": mix}
 
 
 def preferences(tape: Tape) -> pa.Table:
@@ -78,30 +80,50 @@ def preferences(tape: Tape) -> pa.Table:
     if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
         return preference.SCHEMA.empty_table()
     inferred(tape)  # the same run infers both, and both are cached
-    found = cache.table(
-        tape, "preference", preference.SCHEMA, lambda: _ahead(tape, own.row)["preference"]
-    )
+
+    def make() -> pa.Table:
+        return _ahead(tape, own.row, hindsight.start(tape))["preference"]
+
+    found = cache.table(tape, "preference", preference.SCHEMA, make)
     policies = tape.rows("memory_policy")
     return preference.corrected(found, preference.known_preferences(tape, policies))
 
 
-def inferred(tape: Tape) -> pa.Table:
-    """Activity that later events prove, although no event recorded it: input of a free run.
+def _from_run_ahead(tape: Tape, name: str, schema: pa.Schema) -> pa.Table:
+    """A table of _ahead(), cached with the others.
 
-    A replay has no rows: its events are complete. A recording has rows only with an exact snapshot
-    at the start and the events of the free lists, which the inference needs.
+    A replay has no rows: its events are complete. A recording has rows only with a start that is
+    exact or built from hindsight, and the events of the free lists, which the inference needs.
     """
     points = {point["name"]: point["events"] for point in tape.rows("tracepoint")}
-    proves = replay_span.exact(tape, 0) is not None and points.get("mm_page_alloc_zone_locked")
+    begin = hindsight.start(tape)
+    known = begin is not None or replay_span.exact(tape, 0) is not None
+    proves = known and points.get("mm_page_alloc_zone_locked")
     if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
-        return _INFERRED.empty_table()
+        return schema.empty_table()
 
     def make() -> pa.Table:
-        found = _ahead(tape, own.row)
-        cache.table(tape, "preference", preference.SCHEMA, lambda: found["preference"])
-        return found["inferred"]
+        found = _ahead(tape, own.row, begin)
+        for other, table in found.items():
+            if other != name:
+                cache.store(tape, other, table)
+        return found[name]
 
-    return cache.table(tape, "inferred", _INFERRED, make)
+    return cache.table(tape, name, schema, make)
+
+
+def inferred(tape: Tape) -> pa.Table:
+    """Activity that later events prove, although no event recorded it: input of a free run."""
+    return _from_run_ahead(tape, "inferred", _INFERRED)
+
+
+def block_mix(tape: Tape) -> pa.Table:
+    """The contents of a recording's pageblocks at its end: rows of block_mix.
+
+    An event shows the migratetype of a page, so the model that follows the record knows that of
+    every page which the tape saw allocated.
+    """
+    return _from_run_ahead(tape, "block_mix", _MIX)
 
 
 def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
@@ -158,5 +180,6 @@ def validate(
         **totals,
         "first_divergence": engine.first_divergence,
         "end_state": engine.end_state,
+        "hindsight": begin.coverage if (begin := hindsight.start(tape)) else None,
         "anomalies": engine.anomalies,
     }

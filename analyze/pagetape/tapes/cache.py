@@ -86,20 +86,39 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table | None:
     return None
 
 
+def stored(tape: Tape, what: str, schema: pa.Schema) -> pa.Table | None:
+    """The table `what` of `tape`, if the cache has it."""
+    directory = _directory(what)
+    if directory is None:
+        return None
+    return _read(directory / _name(tape), schema)
+
+
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
     """The table `what` of `tape`: from the cache, or computed and put into the cache."""
     directory = _directory(what)
     if directory is None:
         return make()
-    path = directory / f"{contents(tape)}-{build()}.arrow"
-    if (found := _read(path, schema)) is not None:
+    if (found := _read(directory / _name(tape), schema)) is not None:
         return found
     made = make()
+    store(tape, what, made)
+    return made
+
+
+def _name(tape: Tape) -> str:
+    return f"{contents(tape)}-{build()}.arrow"
+
+
+def store(tape: Tape, what: str, rows: pa.Table) -> None:
+    """Put the table `what` of `tape` into the cache, if there is one."""
+    if (directory := _directory(what)) is None:
+        return
+    path = directory / _name(tape)
     with (
         contextlib.suppress(OSError),
         temporary.temporary(directory, f".{path.stem}.", file_mode=0o600) as part,
     ):
-        with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            writer.write_table(made)
+        with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
         part.replace(path)
-    return made

@@ -150,7 +150,13 @@ def _places(info: dict[str, Any]) -> Callable[[int], str]:
 
 def snapshots(info: dict[str, Any]) -> str:
     """The source of each snapshot, and the reason if it is not exact."""
-    words = {"none": "none", "proc": "from /proc", "mixed": "partly exact", "exact": "exact"}
+    words = {
+        "none": "none",
+        "proc": "from /proc",
+        "mixed": "partly exact",
+        "exact": "exact",
+        "inferred": "from /proc and later events",
+    }
     place = _places(info)
     found = [
         f"{place(s['snapshot'])} {words[s['how']]}" + (f" ({s['why']})" if s["why"] else "")
@@ -165,7 +171,7 @@ def snapshot_lines(info: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         (f"  {place(s['snapshot'])}", f"{_cost(s)}; {_checks(info, s['snapshot'])}")
         for s in info["snapshots"]
-        if s["how"] != "proc"
+        if s["how"] in ("exact", "mixed")
     ]
 
 

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibrated 80 % intervals from the members of ensembles.
+
+The spread of the members shows how far chaos carries a run. It does not show where the model is
+wrong. Its 10 to 90 % interval is therefore widened by a margin for each metric: conformal
+prediction, from the errors on recordings reserved for that (calibration.toml, written
+by `make calibration`). The margin is a factor: counts of 5 and of 5,000 are compared by the
+logarithm of the count plus 5.
+
+A recording is *whole* if it begins with an exact snapshot and lost no event, otherwise *partial*.
+Each kind has its own margins. An interval reaches at most a factor of the square root of 3 from its
+median: where members spread further, the recorded values did not.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from statistics import median
+
+# Added to a count before its logarithm: small counts differ by chance.
+OFFSET = 5
+
+# Recordings of each kind have margins of their own.
+KINDS = ("whole", "partial")
+
+# The farthest that an interval reaches from its median: as a factor, a little less than the square
+# root of 3 because limits are rounded outward, and in units for small counts.
+_MOST = math.sqrt(2.9)
+_MOST_UNITS = 10
+
+# The requests determine these metrics: no rules can change them.
+GIVEN = frozenset({"allocs", "frees"})
+
+# Metrics of the model's own reclaim and compaction begin so.
+_FEEDBACK = ("kswapd ", "kcompactd ", "direct reclaims")
+
+_DECILE = 0.1
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The members of one metric: their median, and the calibrated 80 % interval."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Members of two runs compared seed by seed: this one less its reference."""
+
+    value: float  # median
+    low: float
+    high: float
+    percent: float | None  # of the reference's median
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval excludes 0: the rules make a difference."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two counts, and its limits. 5 is added to each count, so that counts near 0 do
+    not decide."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether the limits exclude 1: there is a difference."""
+        return self.low > 1 or self.high < 1
+
+
+@cache
+def margins() -> dict[str, dict[str, float]]:
+    """The margins by kind of recording and metric."""
+    text = resources.files("pagetape.asking").joinpath("calibration.toml").read_text("utf-8")
+    return {kind: tomllib.loads(text)["margins"][kind] for kind in KINDS}
+
+
+def margin(metric: str, kind: str) -> float:
+    """The margin of a metric; one that no recording has gets the margin of the most alike."""
+    known = margins()[kind]
+    if metric in GIVEN:
+        return 0.0
+    if metric in known:
+        return known[metric]
+    if metric.startswith(_FEEDBACK):  # not calibrated: the widest margin of fallbacks
+        return margins()["partial"]["fallbacks"]
+    alike = (
+        "fallbacks" if metric.startswith(("fallbacks", "mixing")) else "pages drained to the zone"
+    )
+    return known[alike]
+
+
+# The unit of indices, which lie between -1000 and 1000: no counts.
+INDEX = "1/1000"
+
+
+def scaled(value: float, unit: str) -> float:
+    """A value on the scale on which intervals are made."""
+    return value / 1000 if unit == INDEX else math.log(max(value, 0) + OFFSET)
+
+
+def unscaled(value: float, unit: str) -> float:
+    if unit == INDEX:
+        return min(max(value * 1000, -1000.0), 1000.0)
+    return max(math.exp(value) - OFFSET, 0.0)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """A quantile of sorted values, between two of them if need be."""
+    place = share * (len(values) - 1)
+    first = int(place)
+    return values[first] + (values[min(first + 1, len(values) - 1)] - values[first]) * (
+        place - first
+    )
+
+
+def spread(values: Sequence[float], unit: str) -> tuple[float, float, float]:
+    """The median and the 10 to 90 % interval of the members, scaled."""
+    found = sorted(scaled(value, unit) for value in values)
+    middle = scaled(median(values), unit)
+    low, high = quantile(found, _DECILE), quantile(found, 1 - _DECILE)
+    return middle, min(low, middle), max(high, middle)
+
+
+def widened(
+    found: tuple[float, float, float], margin: float, unit: str
+) -> tuple[float, float, float]:
+    """The calibrated interval of a spread: median, low, high, as values."""
+    middle, low, high = found[0], found[1] - margin, found[2] + margin
+    centre = unscaled(middle, unit)
+    least, most = unscaled(low, unit), unscaled(high, unit)
+    if unit != INDEX:
+        small = centre - centre / _MOST < _MOST_UNITS
+        least = max(least, centre - _MOST_UNITS if small else centre / _MOST)
+        most = min(most, centre + _MOST_UNITS if small else centre * _MOST)
+    return centre, least, most
+
+
+def interval(metric: str, unit: str, values: Sequence[float], kind: str) -> Interval:
+    """The interval of a metric from its members' values."""
+    if metric in GIVEN:
+        return Interval(median(values), min(values), max(values))
+    found = widened(spread(values, unit), margin(metric, kind), unit)
+    return Interval(median(values), _whole(math.floor, found[1]), _whole(math.ceil, found[2]))
+
+
+def _whole(rounded: Callable[[float], int], value: float) -> int:
+    """A limit as a whole number; rounding errors of the logarithm do not move it."""
+    near = round(value)
+    return near if abs(value - near) < 1e-6 else rounded(value)
+
+
+def paired(
+    metric: str, unit: str, this: Sequence[float], own: Sequence[float], kind: str
+) -> Paired:
+    """The difference of two runs, from values in the order of the same seeds.
+
+    What both runs share cancels, chaos and the model's bias alike. If the model counts too many by
+    some factor, it does so in both: the difference is then wrong by that factor, so its limits
+    move by the margin, but not across 0.
+    """
+    found = sorted(a - b for a, b in zip(this, own, strict=True))
+    low, high = quantile(found, _DECILE), quantile(found, 1 - _DECILE)
+    if found[0] or found[-1]:
+        factor = 1.0 if unit == INDEX else math.exp(margin(metric, kind))
+        low = min(low * factor, low / factor)
+        high = max(high * factor, high / factor)
+        if low == high:  # the members agree: still one unit, unless nothing changed
+            low, high = low - 1, high + 1
+    base = median(own)
+    value = median(found)
+    return Paired(
+        value,
+        _whole(math.floor, low),
+        _whole(math.ceil, high),
+        100 * value / base if base else None,
+    )
+
+
+def ratio(metric: str, this: Sequence[float], own: Sequence[float], kind: str) -> Ratio:
+    """The ratio of two runs, from values in the order of the same seeds: median, and 80 % interval.
+
+    What both runs share cancels. The margin of the metric widens the interval once: of the model's
+    errors in the two runs, the part that they do not share is unknown.
+    """
+    found = sorted(
+        scaled(a, "events") - scaled(b, "events") for a, b in zip(this, own, strict=True)
+    )
+    wider = margin(metric, kind)
+    low, high = quantile(found, _DECILE) - wider, quantile(found, 1 - _DECILE) + wider
+    return Ratio(math.exp(median(found)), math.exp(low), math.exp(high))

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles: a run played several times, each time with other small changes that no event shows.
+
+Under memory pressure one page more or less decides where hundreds of later pages go. One run is
+therefore one draw of many. A *member* of an ensemble is the run with changes drawn from a seed
+(freerun/variation.h): a page is held for a while, an entry of a list moves to its end, a list
+drains some pages, a zone's counter is off by what a CPU has not added yet. Where only /proc showed
+the start, the free lists also get another order. Members of two runs with the same seed have the
+same changes at the same events, so a comparison member by member shows the difference of the
+rules.
+
+How often each kind of change comes is measured on the tape: as often as validate inferred an
+outcome of that kind, within bounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.asking.comparison import metrics
+from pagetape.replaying import fanout, kernels, model_memory
+from pagetape.replaying.engine_run import Progress, event_batches, silent
+from pagetape.replaying.model_error import inputs
+from pagetape.replaying.playback import Playback, Run, Source, is_own, made_by
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, TapeError, Writer
+from pagetape.tapes import cache, output
+
+# Members of an ensemble by default.
+DEFAULT = 16
+
+# The table of the members' metrics.
+SCHEMA = TABLES["member"].arrow
+
+# Outcomes of validate that show how often the model is off in a way that a change stands for.
+_SHOWN_BY = {
+    "held": ("landed", "dirty", "clean"),
+    "moved": ("cut", "moved", "retyped"),
+    "sized": ("tuned", "refill", "put_off", "overflow"),
+    "counted": ("counted_more", "counted_less", "unboosted", "touched"),
+}
+
+# Changes of each kind in a run, at least and at most.
+_CHANGES = (20, 200)
+
+
+def changes(tape: Tape, inferred: pa.Table) -> dict[str, int]:
+    """The changes of each kind, per million rows of `event`, for a tape and its inferred rows."""
+    found = Counter(inferred["kind"].to_pylist())
+    least, most = _CHANGES
+    rows = max(tape.num_rows("event"), 1)
+    out = {}
+    for change, kinds in _SHOWN_BY.items():
+        nr = min(max(sum(found[kind] for kind in kinds), least), most)
+        out[change] = max(1, round(nr * 1e6 / rows))
+    return out
+
+
+@contextlib.contextmanager
+def named(tape: Tape, scratch: Path) -> Iterator[None]:
+    """Name the recording in errors about a scratch tape made from it: its values are to blame."""
+    try:
+        yield
+    except TapeError as e:
+        text = str(e.strerror).replace(str(scratch), str(tape.path))
+        raise TapeError(e.errno, text) from e
+
+
+class _Member:
+    """A member in progress, as a reader of the tape's events; at the end it has its metrics."""
+
+    def __init__(self, source: Source, run: Run, variation: Mapping[str, Any], path: Path) -> None:
+        self._source = source
+        self._run = run
+        self._variation = variation
+        self._path = path
+        self._open = contextlib.ExitStack()
+        self._playback: Playback | None = None
+        self.metrics: dict[str, dict[str, Any]] = {}
+
+    def _start(self) -> Playback:
+        tape = self._source.tape
+        facts = tape.facts | {"replay": made_by(tape, self._run)}
+        writer = self._open.enter_context(Writer(self._path, facts))
+        playing = Playback(self._source, self._run, writer, counted=True, variation=self._variation)
+        return self._open.enter_context(playing)
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        if self._playback is None:
+            self._playback = self._start()
+        self._playback.feed(batch)
+
+    def finish(self) -> None:
+        if self._playback is None:  # a tape without events
+            self._playback = self._start()
+        self._playback.finish()
+        self.close()
+        with named(self._source.tape, self._path):
+            self.metrics = metrics(Tape(self._path), threads=1)
+        shutil.rmtree(self._path)
+
+    def close(self) -> None:
+        self._open.close()
+        self._playback = None  # and with it the memory of the model
+
+
+def play(
+    source: Source,
+    runs: Mapping[str, Run],
+    nr: int,
+    near: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> pa.Table:
+    """Play `nr` members of each run; returns their rows of the table `member`.
+
+    `runs` has each run under its label in that table. Scratch files go beside `near`.
+    """
+    tape = source.tape
+    rates = changes(tape, source.all_inferred)
+    threads = threads or len(os.sched_getaffinity(0))
+    models = model_memory.most_models(model_memory.model_bytes(tape), threads)
+    count = _Progress(tape.num_rows("event") * nr * len(runs), progress)
+    with output.scratch_dir(near) as directory:
+        members = [
+            (label, seed, _Member(source, run, {"seed": seed, "changes": rates}, directory / name))
+            for seed in range(1, nr + 1)
+            for label, run in runs.items()
+            for name in [f"{label}-{seed}.tape"]
+        ]
+        groups = [
+            _group(tape, [member for _, _, member in members[i : i + models]], count)
+            for i in range(0, len(members), models)
+        ]
+        fanout.read_all(groups, threads, models)
+    rows = [
+        {"run": label, "seed": seed, "metric": name}
+        | {column: row[column] for column in ("unit", "tier", "value")}
+        for label, seed, member in members
+        for name, row in member.metrics.items()
+    ]
+    return pa.Table.from_batches([TABLES["member"].batch(rows)])
+
+
+class _Progress:
+    """Counts the events that all members have read; they read on several threads."""
+
+    def __init__(self, rows: int, progress: Progress) -> None:
+        self._rows = max(rows, 1)
+        self._progress = progress
+        self._read = 0
+        self._lock = Lock()
+
+    def counted(self, batches: Iterator[pa.RecordBatch], readers: int) -> Iterator[pa.RecordBatch]:
+        """The batches; each counts for all readers when it is read."""
+        for batch in batches:
+            yield batch
+            with self._lock:
+                self._read += batch.num_rows * readers
+            self._progress(self._read / self._rows)
+
+
+def _group(tape: Tape, members: Sequence[_Member], count: _Progress) -> fanout.Group:
+    def start() -> tuple[Iterator[pa.RecordBatch], Sequence[_Member]]:
+        return count.counted(event_batches(tape), len(members)), members
+
+    return fanout.Group(len(members), start)
+
+
+def own(
+    source: Source,
+    run: Run,
+    nr: int,
+    near: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> pa.Table:
+    """The rows of `member` for the own rules, with the inputs of a run; cached.
+
+    There are none if the tape's kernel is unknown, or if the tape is a replay.
+    """
+    tape = source.tape
+    if not nr or "replay" in tape.facts or kernels.own(tape) is None:
+        return SCHEMA.empty_table()
+    what = f"member-{inputs(run)}-{nr}"
+    runs = {"own": run.own}
+    return cache.table(
+        tape,
+        what,
+        SCHEMA,
+        lambda: play(source, runs, nr, near, threads=threads, progress=progress),
+    )
+
+
+def with_own(
+    source: Source,
+    run: Run,
+    nr: int,
+    near: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> pa.Table:
+    """The rows of `member` for the own rules, and for the run if it has other rules."""
+    found = own(source, run, nr, near, threads=threads, progress=progress)
+    if not found.num_rows or is_own(source.tape, run):
+        return found
+    return pa.concat_tables(
+        [found, play(source, {"this": run}, nr, near, threads=threads, progress=progress)]
+    )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state at the start of a tape that begins with /proc only, built from its later events.
+
+A snapshot from /proc lacks the order of the free lists, the pages of the per-CPU lists and most
+types of pageblocks. The events of the whole tape prove much of that: see
+replay/hindsight/hindsight.h. A free run starts from it as from an exact snapshot. `pagetape
+validate` does not: it predicts each event from the earlier ones only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape import _replay
+from pagetape.replaying import kernels, replay_span
+from pagetape.replaying.engine_run import (
+    EngineRun,
+    Tables,
+    event_batches,
+    naming,
+    start_tables,
+)
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+from pagetape.tapes import cache
+from pagetape.tapes.machine import topology
+
+# The tables of an exact snapshot that the events prove, and those that they replace.
+_MADE = ("pageblock", "free_block", "pcp_page")
+_REPLACED = (*_MADE, "block_guess")
+
+_COVERAGE = pa.schema([("name", pa.utf8()), ("value", pa.int64())])
+
+# Parts of the start in words, and their totals: all entries, and the proven ones.
+PARTS = (
+    ("free blocks", "free_blocks", "free_blocks_proven"),
+    ("free pages", "free_pages", "free_pages_proven"),
+    ("pages on per-CPU lists", "pcp_pages", "pcp_pages_proven"),
+    ("pageblock types", "pageblocks", "pageblocks_proven"),
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The tables of an exact snapshot 0, and the number of their entries that events prove."""
+
+    tables: dict[str, pa.Table]
+    coverage: dict[str, int]
+
+
+def tables(tape: Tape, begin: Start | None, *others: str) -> Tables:
+    """The tables to load: those of the tape's start, or of `begin`, then all rows of `others`."""
+    for name, batch in start_tables(tape, *others):
+        if begin is None or name not in _REPLACED:
+            yield name, batch
+    for name, table in begin.tables.items() if begin else ():
+        yield from ((name, batch) for batch in table.to_batches())
+
+
+def _build(tape: Tape, row: str) -> Start:
+    """Run the engine over the tape, under the rules of the kernel row `row`."""
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in _MADE}
+
+    def sink(name: str, batch: pa.RecordBatch) -> None:
+        if name in found:
+            found[name].append(batch)
+
+    rows = tape.num_rows("event")
+    engine = _replay.Hindsight(row, **topology(tape), nr_rows=rows)
+    run = EngineRun(engine, tape, start_tables(tape, "compaction"), sink)
+    for batch in event_batches(tape):
+        with naming(tape):
+            engine.preview(batch)
+    run.play(event_batches(tape), rows)
+    return Start(
+        {
+            name: pa.Table.from_batches(batches, TABLES[name].arrow)
+            for name, batches in found.items()
+        },
+        engine.coverage,
+    )
+
+
+def _needed(tape: Tape) -> bool:
+    """Whether the tape has a start from /proc only, and the events that prove more."""
+    points = {point["name"]: point["events"] for point in tape.rows("tracepoint")}
+    return bool(
+        "replay" not in tape.facts
+        and replay_span.exact(tape, 0) is None
+        and tape.num_rows("block_guess")
+        and points.get("mm_page_alloc_zone_locked")
+        and kernels.own(tape)
+    )
+
+
+def start(tape: Tape) -> Start | None:
+    """The start of the tape from hindsight; None if its own start is exact, or nothing proves it.
+
+    It is built once and cached.
+    """
+    own = kernels.own(tape)
+    if own is None or not _needed(tape):
+        return None
+    row = own.row
+    made: list[Start] = []
+
+    def make(name: str) -> pa.Table:
+        if not made:
+            made.append(_build(tape, row))
+        if name in made[0].tables:
+            return made[0].tables[name]
+        counts = made[0].coverage
+        return pa.table([list(counts), list(counts.values())], schema=_COVERAGE)
+
+    found = {
+        name: cache.table(tape, f"start_{name}", TABLES[name].arrow, partial(make, name))
+        for name in _MADE
+    }
+    counts = cache.table(tape, "start_coverage", _COVERAGE, partial(make, "coverage"))
+    return Start(found, _counts(counts))
+
+
+def snapshot(tape: Tape) -> list[dict[str, Any]]:
+    """The row of `snapshot` of the start, as the tape of a replay has it."""
+    row = next((row for row in tape.rows("snapshot") if row["snapshot"] == 0), {"ts": 0})
+    return [{"snapshot": 0, "ts": row["ts"], "how": "inferred"}]
+
+
+def _counts(table: pa.Table) -> dict[str, int]:
+    return dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+
+def built(tape: Tape) -> dict[str, int] | None:
+    """The coverage of the tape's start from hindsight, if it was built before."""
+    if not _needed(tape) or (found := cache.stored(tape, "start_coverage", _COVERAGE)) is None:
+        return None
+    return _counts(found)
+
+
+def words(coverage: dict[str, Any]) -> str:
+    """'12 of 20 free blocks, ...': the share of the start that events prove."""
+    return ", ".join(
+        f"{coverage[proven]:,} of {coverage[nr]:,} {part}" for part, nr, proven in PARTS
+    )

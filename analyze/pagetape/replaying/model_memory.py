@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many models of a machine fit into memory at once."""
+
+from __future__ import annotations
+
+import os
+
+from pagetape.schemas.tape import Tape
+
+_FRAME_BYTES = 16  # bytes of a model per page of the machine
+
+
+def model_bytes(tape: Tape) -> int:
+    """Approximate memory of a model of the tape's machine, in bytes."""
+    zones = [zone for zone in tape.rows("zone") if zone["snapshot"] == 0]
+    return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
+
+
+def most_models(model_bytes: int, jobs: int) -> int:
+    """The number of models at once: four per job, in at most half of the free memory."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(min(4 * jobs, free // 2 // max(model_bytes, 1)), 1)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replay with its interval: one run, the members of its ensemble, and those of the own rules.
+
+The tape of a replay holds the events and the end of the one run without changes, and the metrics
+of all members (table `member`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.asking import comparison
+from pagetape.replaying import ensemble, model_error, playback
+from pagetape.replaying.engine_run import Progress
+from pagetape.replaying.playback import NewTape, Run, Source, is_own
+from pagetape.schemas.tape import Tape
+from pagetape.tapes import output
+
+# Metrics that count the same as a total of the engine. The other totals have no interval.
+_METRIC_OF = {
+    "fallback_claim": "fallbacks claim",
+    "fallback_steal": "fallbacks steal",
+    "fallback_whole": "fallbacks whole",
+    "refills": "PCP refills",
+    "refill_pages": "PCP refill pages",
+    "drains": "PCP drains",
+    "drain_pages": "PCP drain pages",
+    "lock_holds": "zone lock holds",
+    "nofragment_retries": "zonelist scan restarts",
+    "lower_zone": "allocs from a lower zone",
+    "remote_node": "allocs from another node",
+    "boost_asks": "boosts asked for",
+    "slowpath_wake_calls": "slow-path wake calls",
+    "below_low": "allocs below low everywhere",
+    "below_min": "allocs below min everywhere",
+    "failed": "allocs not served",
+}
+_KEYS = ("median", "low", "high", "scaled")
+
+Bar = Callable[[str], contextlib.AbstractContextManager[Progress]]  # a progress bar of that name
+
+
+def predict(
+    source: Source, run: Run, members: int, new: NewTape | None, bar: Bar
+) -> dict[str, Any]:
+    """Play a run, and its ensemble of `members`, if any.
+
+    Returns the JSON object of `pagetape replay`: `metrics` compares the run with the own rules and
+    the recording, `totals` has intervals.
+    """
+    tape = source.tape
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(output.scratch_dir(new.path if new else somewhere()))
+        tables = {}
+        if not is_own(tape, run):
+            with bar("model error") as progress:
+                tables["model_error"] = model_error.measure(tape, run, scratch / "own", progress)
+        if members:
+            with bar(f"ensemble of {members}") as progress:
+                tables["member"] = ensemble.with_own(
+                    source, run, members, scratch / "ensemble", progress=progress
+                )
+        to = NewTape(scratch / "run.tape", counted=True, tables=tables)
+        if new is not None:
+            to = replace(new, tables=tables)
+        with bar("replay") as progress:
+            result = playback.play(source, run, to, progress)
+        made = Tape(to.path)
+        error = made.table("model_error")
+        if is_own(tape, run):
+            error = model_error.side_by_side(tape, made)
+        with ensemble.named(tape, to.path):
+            return with_intervals(result, made, error)
+
+
+def with_intervals(
+    result: dict[str, Any], made: Tape, error: pa.Table, threads: int | None = None
+) -> dict[str, Any]:
+    """The result of a run with the metrics of its tape, and with intervals in its totals.
+
+    `error` has the rows of model_error; `threads` is that of the query, as for Database.
+    """
+    found = comparison.metrics(made, threads)
+    rows = made.table("member")
+    members = comparison.members_of(rows)
+    metrics = comparison.beside_model(found, error, members, result["recording"])
+    by_name = {metric["metric"]: metric for metric in metrics}
+    totals = {}
+    for name, total in result["totals"].items():
+        metric = by_name.get(_METRIC_OF.get(name, ""), {})
+        totals[name] = total | {key: metric.get(key) for key in _KEYS}
+    seeds = sorted(set(rows["seed"].to_pylist()))
+    return result | {"totals": totals, "metrics": metrics, "seeds": seeds}
+
+
+def label(run: Run) -> str:
+    """What differs in a run from the recording, in words."""
+    parts = [" + ".join(run.policies)] if run.policies else []
+    if run.kernel != "auto":
+        parts.append(f"kernel {run.kernel}")
+    if run.reclaim != "R0":
+        parts.append(f"reclaim {run.reclaim}")
+    if run.preference != "auto":
+        parts.append(f"prefer {run.preference}")
+    if run.nodes:
+        parts.append(f"CPUs {run.nodes}")
+    if run.memory_policies:
+        parts.append("known memory policies")
+    return ", ".join(parts) or "this run"
+
+
+def somewhere() -> Path:
+    """A place for scratch files of a run without an output."""
+    return Path(tempfile.gettempdir()) / "pagetape"
