@@ -91,6 +91,10 @@ class Sampling(threading.Thread):
             rows += self._policies.get()
         return rows
 
+    def rebase(self) -> None:
+        """Let the next sample hold the changes from now on. Call it before start()."""
+        self._sampler.take()
+
     def restart(self) -> None:
         """Begin a segment: its first sample has all counters and all processes' policies."""
         self._restart = self._ask_again = True

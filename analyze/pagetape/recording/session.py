@@ -375,9 +375,17 @@ class Session:
             self.requests.fire(firing)
 
     def run(
-        self, sink: Sink, spool_dir: Path, every: float = float("inf"), *, prompt: bool = False
+        self,
+        sink: Sink,
+        spool_dir: Path,
+        every: float = float("inf"),
+        *,
+        prompt: bool = False,
+        prepare: Callable[[], None] | None = None,
     ) -> int:
         """Record, with a cut every `every` seconds; returns the workload's exit status.
+
+        `prepare` is called when all is ready for the first snapshot.
 
         With `prompt`, rows arrive within seconds, even if that takes CPU time from the workload.
         """
@@ -411,6 +419,9 @@ class Session:
                 facts: dict[str, Any] = {"events": list(self._contents.events)}
                 if self.spooling.defer:
                     facts["deferred"] = True
+                if prepare is not None:
+                    prepare()
+                    self.sampling.rebase()
                 start = snapshots.first(recorder, facts, spool, self._started)
             pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()

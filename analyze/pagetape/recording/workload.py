@@ -29,6 +29,7 @@ class Workload:
         self._deadline = float("inf")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False
+        self.signal: int | None = None  # that ended it
         # Wakes wait(). A signal handler may use it at any time, unlike a lock.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
 
@@ -41,12 +42,16 @@ class Workload:
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             numbers.append(signal.SIGHUP)
-        before = [signal.signal(n, lambda *_: self.stop()) for n in numbers]
+        before = [signal.signal(n, self._signalled) for n in numbers]
         try:
             yield
         finally:
             for number, handler in zip(numbers, before, strict=True):
                 signal.signal(number, handler)
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        self.signal = number
+        self.stop()
 
     @property
     def until(self) -> str:

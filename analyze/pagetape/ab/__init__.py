@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live A/B: a setting of this machine in turns at two values, beside its prediction."""

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of an A/B: the file ab.json beside the tapes, and its text."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pagetape import answer
+from pagetape.ab import predict
+from pagetape.ab.plan import RESULT, Plan, RunOf
+from pagetape.ab.predict import Bar, Prediction
+from pagetape.ab.switch import Switch, find
+from pagetape.ab.verdict import Recorded, sign, verdict
+from pagetape.asking.interval import Ratio
+from pagetape.asking.phrase import between
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import output
+
+_FORMAT = "pagetape.ab 1"
+_MOST = 1 << 24  # bytes of ab.json
+_OTHER = {"A": "B", "B": "A"}
+_SIGNS = {-1: "-", 0: "0", 1: "+"}
+
+# The load itself: shown first, never predicted.
+_LOAD = "allocs"
+
+
+@dataclass
+class Result:
+    """What was recorded, and what is known about it."""
+
+    directory: Path
+    plan: dict[str, Any]  # Plan.json()
+    facts: dict[str, Any]  # kernel, begin
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, plan: Plan) -> Result:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(plan.out, plan.json(), {"kernel": os.uname().release, "began": now})
+
+    @property
+    def switch(self) -> Switch:
+        return find(self.plan["switch"])
+
+    def add(self, run: RunOf, seconds: float) -> None:
+        """A run has ended: from now on its tape counts."""
+        self.runs.append(
+            {"side": run.side, "number": run.number, "tape": run.tape, "seconds": round(seconds, 1)}
+        )
+
+    def tapes(self, side: str) -> list[Path]:
+        return [self.directory / run["tape"] for run in self.runs if run["side"] == side]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            **self.plan,
+            **self.facts,
+            "runs": self.runs,
+            "restored": self.restored,
+        }
+
+    def write(self, compared: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Write ab.json, with the comparison if it was made; returns its contents."""
+        found = self.json() | dict(compared or {})
+        path = self.directory / RESULT
+        with output.whole_file(path, replace=True, mark=_FORMAT.encode(), inputs=[]) as file:
+            file.write(f"{answer.dumps(found, indent=2)}\n".encode())
+        return found
+
+    @classmethod
+    def read(cls, directory: Path) -> Result:
+        """The result in a directory; raises TapeError if it is not one of pagetape."""
+        path = directory / RESULT
+        try:
+            with path.open("rb") as file:
+                found = json.loads(file.read(_MOST))
+            if found["format"] != _FORMAT:
+                raise ValueError("its format is not known")
+            find(found["switch"])
+            runs = [_run(one) for one in found["runs"]]
+            values = {side: str(found["values"][side]) for side in _OTHER}
+            command = [str(word) for word in found["command"]]
+            restored = [str(line) for line in found["restored"]]
+            facts = {name: str(found[name]) for name in ("kernel", "began")}
+        except OSError as e:
+            raise TapeError(e.errno, f"{path}: {e.strerror}") from e
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise TapeError(errno.EINVAL, f"{path}: is not a result of pagetape ab") from e
+        names = ("switch", "before", "pairs", "warm_ups", "compared", "predicted", "reclaim")
+        plan = {name: found.get(name) for name in names} | {"values": values, "command": command}
+        return cls(directory, plan, facts, runs, restored)
+
+    def compare(self, nr: int, bar: Bar) -> dict[str, Any]:
+        """Measure all tapes and predict each side from the other, with `nr` members per tape."""
+        tapes = {side: self.tapes(side) for side in _OTHER}
+        if min(map(len, tapes.values())) < 2:
+            words = f"{self.directory}: has fewer than two complete runs of each value"
+            raise TapeError(errno.EINVAL, f"{words}: record again")
+        names = (_LOAD, *self.switch.metrics)
+        measured = {s: [predict.recorded(Tape(p), names) for p in tapes[s]] for s in tapes}
+        rows = {
+            name: Recorded(
+                [run[name] for run in measured["A"]], [run[name] for run in measured["B"]]
+            )
+            for name in names
+            if all(name in run for runs in measured.values() for run in runs)
+        }
+        metrics = []
+        predictions = {
+            side: predict.predict(
+                self.switch, tapes[side], self.plan["values"][_OTHER[side]], nr, bar
+            )
+            for side in _OTHER
+        }
+        for name, found in rows.items():
+            for side in _OTHER:
+                metrics.append(_metric(name, found, side, predictions[side].get(name)))
+        return {
+            "ensemble": nr,
+            "partial": [name for side in tapes for name in predict.partial(tapes[side])],
+            "missing": [name for name in names if name not in rows],
+            "metrics": metrics,
+        }
+
+
+def _run(found: dict[str, Any]) -> dict[str, Any]:
+    """One run of ab.json; raises ValueError if its tape is not one of the directory."""
+    run = {name: found[name] for name in ("side", "number", "tape", "seconds")}
+    if run["side"] not in _OTHER or run["tape"] != f"{run['side']}-{int(run['number'])}.tape":
+        raise ValueError("a run has another tape")
+    return run
+
+
+def _spread(values: Sequence[float]) -> dict[str, Any]:
+    return {
+        "median": median(values),
+        "low": min(values),
+        "high": max(values),
+        "values": list(values),
+    }
+
+
+def _metric(name: str, found: Recorded, side: str, made: Prediction | None) -> dict[str, Any]:
+    """One metric as seen from the tapes of one side."""
+    live = found.ratio(side)
+    return {
+        "metric": name,
+        "from": side,
+        "predicts": _OTHER[side],
+        "recorded": {"A": _spread(found.a), "B": _spread(found.b)},
+        "live": live.value,
+        "live_low": live.low,
+        "live_high": live.high,
+        "live_shown": live.shown,
+        "predicted": made and made.ratio.value,
+        "low": made and made.ratio.low,
+        "high": made and made.ratio.high,
+        "sign": made and sign(live.value) == sign(made.ratio.value),
+        "model": made and {"own": made.own, "this": made.this},
+        "verdict": made and verdict(live, made.ratio),
+    }
+
+
+def _factor(value: float) -> str:
+    """A ratio with three significant digits."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _ratio(found: Ratio) -> str:
+    return f"{_factor(found.value)} [{_factor(found.low)} to {_factor(found.high)}]"
+
+
+def cells(metric: dict[str, Any]) -> list[str]:
+    """One line of the table: a metric as seen from the tapes of one side."""
+    first = metric["from"] == "A"
+    live = Ratio(metric["live"], metric["live_low"], metric["live_high"])
+    recorded = (
+        between(*(metric["recorded"][side][key] for key in ("median", "low", "high")))
+        for side in "AB"
+    )
+    line = [metric["metric"] if first else "", *(recorded if first else ("", ""))]
+    line += ["B/A" if first else "A/B", _ratio(live)]
+    if metric["predicted"] is None:
+        return [*line, "-", "-", "-"]
+    predicted = Ratio(metric["predicted"], metric["low"], metric["high"])
+    signs = f"{_SIGNS[sign(live.value)]} {_SIGNS[sign(predicted.value)]}"
+    return [*line, _ratio(predicted), signs, metric["verdict"]]
+
+
+def text(found: dict[str, Any]) -> str:
+    """The contents of ab.json for people."""
+    values = found["values"]
+    columns = ["metric", f"A={values['A']}", f"B={values['B']}", "ratio"]
+    columns += ["live [spread]", "predicted [80 %]", "signs", "verdict"]
+    lines = [
+        f"{found['switch']}: {len(found['runs'])} runs of {shlex.join(found['command'])}",
+        "",
+        answer.table(columns, [cells(metric) for metric in found["metrics"]]),
+        "",
+        "A=, B=: median of the runs [least to most]. live: ratio of the medians [of the runs that",
+        "are farthest apart]. predicted: the new value from tapes of the old one alone.",
+    ]
+    if not found["predicted"]:
+        lines.append(f"not predicted: no policy of the model has {found['switch']}")
+    if found["missing"]:
+        lines.append(f"not on every tape: {', '.join(found['missing'])}")
+    if found["partial"]:
+        lines.append(f"lost events or no exact start: {', '.join(found['partial'])}")
+    verdicts = [metric["verdict"] for metric in found["metrics"] if metric["verdict"]]
+    counts = [f"{verdicts.count(words)} {words}" for words in dict.fromkeys(verdicts)]
+    lines.append(f"verdicts: {', '.join(counts) or 'none'}")
+    return "\n".join(lines)

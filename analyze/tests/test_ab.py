@@ -1,0 +1,493 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape ab: the plan, the runs, ratios and verdicts, and the file ab.json."""
+
+import contextlib
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import livetest
+import pytest
+import validation
+import validation_page
+
+from pagetape.ab import live
+from pagetape.ab.plan import Plan, RunOf, parse_set
+from pagetape.ab.result import Result
+from pagetape.ab.switch import SWITCHES, Host, find
+from pagetape.ab.verdict import live_ratio, sign, verdict
+from pagetape.asking import interval
+from pagetape.asking.interval import Ratio
+from pagetape.commands import ab as command
+from pagetape.schemas.tape import Tape, TapeError
+
+Run = Callable[..., Any]
+
+PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
+TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
+
+
+# ---- verdicts
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "predicted", "expected"),
+    [
+        # The live runs show a difference of factor 2.
+        ([95, 95], [195, 195], (2.1, 1.8, 2.4), "agrees"),
+        ([95, 95], [195, 195], (2.6, 2.2, 3), "wrong"),  # the right sign, too far
+        ([95, 95], [195, 195], (0.9, 0.5, 2.5), "wrong"),  # within, but the other sign
+        ([95, 95], [195, 195], (1, 0.4, 2.5), "wrong"),  # no difference predicted
+        ([95, 95], [195, 195], (1.1, 0.4, 2.5), "agrees"),
+        ([100_000, 90_000], [0, 0], (1e-4, 1e-5, 1e-3), "agrees"),  # to none
+        # They show a factor of 1.5 to 3: the median is outside, but not the spread.
+        ([95, 145], [215, 295], (2.6, 2.5, 3), "within noise"),
+        ([95, 145], [215, 295], (3.5, 3.2, 4), "wrong"),
+        ([95, 145], [215, 295], (0.9, 0.8, 1.6), "wrong"),
+        # The live runs show none.
+        ([95, 195], [95, 195], (1, 1, 1), "within noise"),
+        ([95, 195], [95, 195], (1.9, 1.5, 2.5), "within noise"),
+        ([95, 195], [95, 195], (3, 2.5, 4), "wrong"),  # more than equal runs differ
+        ([95, 96], [95, 96], (0.5, 0.4, 0.6), "wrong"),
+        ([0, 0], [0, 0], (1, 0.9, 1.1), "within noise"),
+    ],
+)
+def test_verdicts(
+    old: list[float], new: list[float], predicted: tuple[float, float, float], expected: str
+) -> None:
+    assert verdict(live_ratio(old, new), Ratio(*predicted)) == expected
+
+
+def test_the_live_spread_is_that_of_the_runs_farthest_apart() -> None:
+    found = live_ratio([95, 145, 195], [395, 295, 495])
+    assert (found.value, found.low, found.high) == (400 / 150, 300 / 200, 500 / 100)
+    assert found.shown
+    assert not live_ratio([95, 195], [195, 295]).shown
+
+
+def test_signs() -> None:
+    assert [sign(x) for x in (0.5, 1, 1 + 1e-12, 2)] == [-1, 0, 0, 1]
+
+
+def test_the_ratio_of_members_is_wider_by_the_margin() -> None:
+    own, this = [95, 195, 295], [195, 395, 595]  # each twice as many, 5 added
+    found = interval.ratio("fallbacks", this, own, "whole")
+    factor = math.exp(interval.margin("fallbacks", "whole"))
+    assert found.value == pytest.approx(2)
+    assert (found.low, found.high) == pytest.approx((2 / factor, 2 * factor))
+    assert found.shown
+    same = interval.ratio("fallbacks", own, own, "whole")
+    assert same.low < 1 < same.high and not same.shown
+
+
+@pytest.mark.parametrize("kind", interval.KINDS)
+def test_counts_of_reclaim_have_the_widest_margin_of_fallbacks(kind: str) -> None:
+    widest = max(known["fallbacks"] for known in interval.margins().values())
+    assert interval.margin("kswapd passes", kind) == widest
+
+
+def test_reclaim_is_counted_only_where_it_was_recorded_or_modelled(
+    small: Path, golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    for mode in ("R0", "R1"):
+        out = tmp_path / f"{mode}.tape"
+        said = pagetape("replay", small, "--reclaim", mode, "--ensemble", 0, "-o", out)
+        assert said.status == 0, said.err
+    counts = {}
+    for tape in (golden, small, tmp_path / "R0.tape", tmp_path / "R1.tape"):
+        rows = pagetape("report", "metrics", tape, "--json").json["rows"]
+        counts[tape.stem] = [row["value"] for row in rows if row["metric"] == "direct reclaims"]
+    assert counts == {"golden": [1], "small": [], "R0": [], "R1": [0]}
+
+
+# ---- plan and command line
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "ab"
+    setting = "watermark_scale_factor=11,12"
+    file = Path("/proc/sys/vm/watermark_scale_factor")
+    before = file.read_text()
+    said = pagetape("ab", "--set", setting, "--pairs", 2, "-o", out, "--dry-run", "--", *TOUCH)
+    assert said.status == 0, said.err
+    for words in (
+        f"A 11, B 12; it is {before.strip()} now",
+        "4 recordings, A B A B, each after a warm-up",
+        f"{out}/A-1.tape to {out}/B-2.tape",
+        "reclaim R1",
+        "kswapd passes",
+        "--restore",
+    ):
+        assert words in said.out
+    assert not out.exists() and file.read_text() == before
+    plan = pagetape(
+        "ab", "--set", setting, "--pairs", 2, "-o", out, "--dry-run", "--json", "--", *TOUCH
+    ).json
+    assert plan["tapes"] == ["A-1.tape", "B-1.tape", "A-2.tape", "B-2.tape"]
+    assert plan["values"] == {"A": "11", "B": "12"}
+    assert "kswapd passes" in plan["compared"]
+
+
+SET = ("--set", "watermark_scale_factor=11,12")
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("--set", "swappiness=1,2", "-o", "x", "--", "true"), 2, "no switch named 'swappiness'"),
+        (("--set", "defrag_mode=0,5", "-o", "x", "--", "true"), 2, "5 is not in 0 to 1"),
+        ((*SET, "--", "true"), 2, "needs -o DIR"),
+        ((*SET, "-o", "x"), 2, "no command"),
+        ((*SET, "--pairs", "1", "-o", "x", "--", "true"), 2, "--pairs"),
+        ((), 2, "give one of --set, --again and --restore"),
+        (("--restore", *SET), 2, "not --set and --restore"),
+        ((*SET, "-o", "x", "--", "no-such-command"), 1, "no-such-command"),
+        ((*SET, "-o", ".", "--", "true"), 1, "not an empty directory"),
+        (("--again", "no-such-directory"), 1, "no-such-directory"),
+    ],
+)
+def test_wrong_usage(
+    args: tuple[str, ...],
+    status: int,
+    words: str,
+    pagetape: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a file").touch()
+    before = Path("/proc/sys/vm/watermark_scale_factor").read_text()
+    said = pagetape("ab", *args)
+    assert said.status == status and words in said.err, said.err
+    assert said.err.startswith("pagetape: ") and said.err.count("\n") == 1
+    assert Path("/proc/sys/vm/watermark_scale_factor").read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a file"]
+
+
+def test_a_new_ab_first_restores_what_a_killed_one_left(
+    fake_host: Host, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = "proc/sys/vm/defrag_mode"
+    entry = {"name": "vm.defrag_mode", "file": file, "before": "0", "written": ["0", "1"]}
+    left = fake_host.root / "run/pagetape/ab.journal"
+    left.parent.mkdir(parents=True)
+    left.write_text(json.dumps({"pid": 1, "boot_id": "this-boot", "settings": [entry]}))
+    fake_host.write(file, "1")
+    monkeypatch.setattr(command, "Host", lambda: fake_host)
+    dry = ("ab", "--set", "defrag_mode=0,1", "-o", tmp_path / "x", "--dry-run", "--", "true")
+    assert "it is 1 now" in pagetape(*dry).out and fake_host.read(file) == "1"
+    said = pagetape("ab", "--set", "defrag_mode=0,1", "-o", tmp_path, "--", "true")
+    assert said.status == 1  # the directory is not empty
+    assert "left by a killed pagetape ab: vm.defrag_mode is 0 again (it was 1)" in said.err
+    assert fake_host.read(file) == "0"
+    assert "it is 0 now" in pagetape(*dry).out
+
+
+@livetest.needs(livetest.why_not_nobody)
+def test_a_user_who_may_not_change_the_setting_gets_the_reason(tmp_path: Path) -> None:
+    """Nobody may read everything here, for the clone may stand in root's home."""
+    read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
+    argv = [*nobody, *PAGETAPE, "ab", *SET, "-o", str(tmp_path / "x"), "--", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd="/")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "cannot be written by this user; run as root" in done.stderr
+
+
+# ---- runs, on a machine of files
+
+
+@pytest.fixture
+def host(fake_host: Host) -> Host:
+    return fake_host
+
+
+class Noted(live.Runner):
+    """Runs the command without a recording, and notes the setting."""
+
+    seen: list[tuple[str, str]]
+
+    def warm_up(self, what: str) -> None:
+        self.seen.append(("warm-up", self.host.read("proc/sys/vm/defrag_mode")))
+        super().warm_up(what)
+
+    def record(self, path: Path, what: str, prepare: Callable[[], None]) -> None:
+        prepare()
+        self.seen.append((path.stem, self.host.read("proc/sys/vm/defrag_mode")))
+        super().warm_up(what)
+
+
+def plan_of(out: Path, warm_ups: str, *argv: str) -> Plan:
+    return Plan(find("defrag_mode"), ("1", "0"), "0", 2, warm_ups, argv or ("true",), out)
+
+
+def noted(plan: Plan, host: Host) -> list[tuple[str, str]]:
+    runner = Noted(plan.argv, host)
+    object.__setattr__(runner, "seen", [])
+    live.record_runs(plan, host, lambda _line: None, lambda _run, _seconds: None, runner)
+    found: list[tuple[str, str]] = runner.seen
+    return found
+
+
+@pytest.mark.parametrize("warm_ups", ["all", "first", "none"])
+def test_runs_take_turns_after_a_warm_up_under_the_former_value(
+    tmp_path: Path, host: Host, warm_ups: str
+) -> None:
+    runs = [("A-1", "1"), ("B-1", "0"), ("A-2", "1"), ("B-2", "0")]
+    warm = ("warm-up", "0")
+    expected = {
+        "all": [step for run in runs for step in (warm, run)],
+        "first": [warm, *runs],
+        "none": runs,
+    }
+    assert noted(plan_of(tmp_path / "out", warm_ups), host) == expected[warm_ups]
+    assert host.read("proc/sys/vm/defrag_mode") == "0"
+
+
+def test_a_command_that_fails_ends_the_runs(tmp_path: Path, host: Host) -> None:
+    plan = plan_of(tmp_path / "out", "none", "sh", "-c", "exit 3")
+    with pytest.raises(TapeError, match=r"run A-1 \(vm.defrag_mode=1\).*exit status 3"):
+        noted(plan, host)
+    assert host.read("proc/sys/vm/defrag_mode") == "0"
+
+
+@pytest.mark.parametrize(
+    ("change", "figure"),
+    [
+        ("echo oom_kill 4 > {root}/proc/vmstat", "the OOM killer ended 1 process"),
+        (
+            "printf 'MemTotal: 1000000 kB\\nMemAvailable: 9000 kB\\n' > {root}/proc/meminfo",
+            "9.2 MB of memory and swap are available",
+        ),
+    ],
+)
+def test_a_machine_without_memory_ends_the_runs(
+    tmp_path: Path, host: Host, change: str, figure: str
+) -> None:
+    shell = f"{change.format(root=host.root)}; exec sleep 60"
+    began = time.monotonic()
+    with pytest.raises(TapeError) as caught:
+        noted(plan_of(tmp_path / "out", "none", "sh", "-c", shell), host)
+    assert figure in str(caught.value.strerror) and "run A-1" in str(caught.value.strerror)
+    assert time.monotonic() - began < 30
+    assert host.read("proc/sys/vm/defrag_mode") == "0"
+
+
+def test_a_setting_changed_by_another_process_ends_the_runs(tmp_path: Path, host: Host) -> None:
+    file = host.root / "proc/sys/vm/defrag_mode"
+    plan = plan_of(tmp_path / "out", "none", "sh", "-c", f"echo 9 > {file}")
+    with pytest.raises(TapeError, match="was 1 and is 9: another process changed it"):
+        noted(plan, host)
+    assert host.read("proc/sys/vm/defrag_mode") == "9"
+
+
+# ---- ab.json
+
+
+@pytest.fixture
+def made(tmp_path: Path, small: Path) -> Path:
+    """A directory with two runs of each value, all the same recording."""
+    directory = tmp_path / "ab"
+    directory.mkdir()
+    switch = find("percpu_pagelist_high_fraction")
+    plan = Plan(switch, ("0", "8"), "0", 2, "none", ("true",), directory)
+    found = Result.begin(plan)
+    for run in plan.runs:
+        shutil.copytree(small, directory / run.tape)
+        found.add(run, 1.0)
+        found.write()
+    return directory
+
+
+def test_tapes_are_predicted_again(made: Path, pagetape: Run) -> None:
+    found = pagetape("ab", "--again", made, "--json").json
+    assert found == json.loads((made / "ab.json").read_text())
+    assert found["switch"] == "vm.percpu_pagelist_high_fraction" and len(found["runs"]) == 4
+    by_name = {(metric["metric"], metric["from"]): metric for metric in found["metrics"]}
+    assert {name for name, _ in by_name} >= {"allocs", "pages taken under the zone lock"}
+    taken = by_name["pages taken under the zone lock", "A"]
+    assert taken["live"] == 1 and not taken["live_shown"]
+    assert taken["low"] <= taken["predicted"] <= taken["high"]
+    assert taken["verdict"] in ("within noise", "wrong")
+    assert by_name["allocs", "A"]["verdict"] is None
+    text = pagetape("ab", "--again", made)
+    assert text.status == 0 and "verdicts: " in text.out and "live [spread]" in text.out
+
+
+def test_without_members_nothing_is_predicted(made: Path, pagetape: Run) -> None:
+    found = pagetape("ab", "--again", made, "--ensemble", 0, "--json").json
+    assert all(metric["predicted"] is None for metric in found["metrics"])
+
+
+def test_a_switch_without_a_policy_is_recorded_but_not_predicted(made: Path, pagetape: Run) -> None:
+    file = made / "ab.json"
+    found = json.loads(file.read_text())
+    found |= {"switch": "thp.enabled", "values": {"A": "never", "B": "always"}, "predicted": False}
+    file.write_text(json.dumps(found))
+    said = pagetape("ab", "--again", made)
+    assert said.status == 0, said.err
+    assert "not predicted: no policy of the model has thp.enabled" in said.out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "other"},
+        {"switch": "vm.panic"},
+        {"runs": [{"side": "A", "number": 1, "tape": "../../etc", "seconds": 1}]},
+        {"runs": [{"side": "C", "number": 1, "tape": "C-1.tape", "seconds": 1}]},
+        {"values": {}},
+        {"runs": None},
+    ],
+)
+def test_a_file_that_is_no_result_is_refused(
+    made: Path, pagetape: Run, change: dict[str, Any]
+) -> None:
+    file = made / "ab.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and "is not a result of pagetape ab" in said.err
+    file.write_text("{")
+    assert pagetape("ab", "--again", made).status == 1
+
+
+def test_a_missing_or_damaged_tape_is_named(made: Path, pagetape: Run) -> None:
+    (made / "A-2.tape" / "event.arrow").write_bytes(b"no table")
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and "A-2.tape" in said.err and said.err.count("\n") == 1
+    shutil.rmtree(made / "A-2.tape")
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and "A-2.tape: no such tape" in said.err
+
+
+def test_an_interrupted_ab_has_too_few_runs(made: Path, pagetape: Run) -> None:
+    file = made / "ab.json"
+    found = json.loads(file.read_text())
+    file.write_text(json.dumps(found | {"runs": found["runs"][:3]}))
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and "fewer than two complete runs of each value" in said.err
+
+
+def test_a_run_counts_from_its_end(tmp_path: Path) -> None:
+    found = Result(tmp_path, {"values": {"A": "0", "B": "1"}}, {})
+    assert found.tapes("A") == []
+    found.add(RunOf("A", "0", 1), 2.0)
+    assert found.tapes("A") == [tmp_path / "A-1.tape"] and found.tapes("B") == []
+
+
+def test_every_metric_of_a_switch_can_be_recorded(golden: Path, pagetape: Run) -> None:
+    """A metric that no report has would never be compared."""
+    rows = pagetape("report", "metrics", golden, "--json").json["rows"]
+    known = {row["metric"] for row in rows} | {"kswapd passes", "kswapd sleeps"}
+    known |= {"direct reclaims", "kcompactd calls", "kcompactd runs"}
+    known |= {"free pageblocks at the end", "free pages at the end"}
+    for switch in SWITCHES:
+        assert set(switch.metrics) <= known, switch.name
+
+
+# ---- the page of make validation
+
+
+def test_the_page_has_every_case_and_marks_wrong_ones(
+    made: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    found = pagetape("ab", "--again", made, "--json").json
+    found["metrics"][-1]["verdict"] = "wrong"
+    nr = sum(metric["verdict"] == "wrong" for metric in found["metrics"])
+    (made / "ab.json").write_text(json.dumps(found))
+    work = tmp_path / "work"
+    work.mkdir()
+    made.rename(work / "high-fraction-8")
+    for name, file, text in (("boost", "failed", "pagetape: a reason\n"), ("scale", "x", "")):
+        (work / name).mkdir()
+        (work / name / file).write_text(text)
+    page = validation_page.markdown(validation.results(work))
+    assert re.findall("^## (.*)$", page, re.M)[:-1] == [case.name for case in validation.CASES]
+    assert page.count("| **wrong** |") == nr and f"| wrong | {nr} |" in page
+    assert "no result. pagetape: a reason\n" in page
+    assert page.count("not run yet") == len(validation.CASES) - 2
+
+
+def test_a_case_is_a_valid_setting(fake_host: Host) -> None:
+    meminfo = fake_host.root / "proc/meminfo"
+    meminfo.write_text("MemTotal: 25000000 kB\n")
+    for case in validation.CASES:
+        switch, values = parse_set(case.setting, fake_host)
+        assert switch.policy and len(set(values)) == 2
+
+
+# ---- this machine
+
+BOOST = Path("/proc/sys/vm/watermark_boost_factor")
+
+
+def other_boost() -> str:
+    """A harmless pair: one more than the value now, and the value now."""
+    now = int(BOOST.read_text())
+    return f"watermark_boost_factor={now + 1},{now}"
+
+
+def skip_if_busy(err: str) -> None:
+    if "another pagetape ab runs" in err:
+        livetest.skip("another pagetape ab runs", by_chance=True)
+
+
+@livetest.recording
+def test_two_values_are_recorded_and_predicted(tmp_path: Path, pagetape: Run) -> None:
+    before = BOOST.read_text()
+    out = tmp_path / "ab"
+    options = ("--pairs", 2, "--warm-up", "first", "--ensemble", 2, "-o", out, "--json")
+    said = pagetape("ab", "--set", other_boost(), *options, "--", *TOUCH)
+    skip_if_busy(said.err)
+    found = said.json
+    assert BOOST.read_text() == before
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("A-1.tape", "A-2.tape", "B-1.tape", "B-2.tape", "ab.json")
+    ]
+    values = set()
+    for run in found["runs"]:
+        tape = Tape(out / run["tape"])
+        assert tape.num_rows("event") > 0
+        values.add((run["side"], tape.facts["sysctls"]["vm.watermark_boost_factor"]))
+        changes = [r for r in tape.rows("parameter") if r["name"] == "vm.watermark_boost_factor"]
+        assert changes == []  # the write was before the recording
+    now = int(before)
+    assert values == {("A", str(now + 1)), ("B", str(now))}
+    assert {m["verdict"] for m in found["metrics"]} <= {None, "agrees", "within noise", "wrong"}
+    assert "another process" not in said.err
+
+
+@livetest.recording
+def test_the_next_command_restores_after_a_kill(tmp_path: Path, pagetape: Run) -> None:
+    before = BOOST.read_text()
+    argv = [*PAGETAPE, "ab", "--set", other_boost(), "--warm-up", "none", "-o", str(tmp_path / "x")]
+    with (
+        (tmp_path / "err").open("w") as err,
+        subprocess.Popen(
+            [*argv, "--", "sleep", "60"], stderr=err, start_new_session=True
+        ) as process,
+    ):
+        try:
+            deadline = time.monotonic() + 60
+            while BOOST.read_text() == before:
+                skip_if_busy((tmp_path / "err").read_text())
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            said = pagetape("ab", "--restore")
+    assert "vm.watermark_boost_factor is" in said.out and "again" in said.out, said.err
+    assert BOOST.read_text() == before
+    assert "nothing to restore" in pagetape("ab", "--restore").out
