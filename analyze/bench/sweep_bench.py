@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of a sweep: 24 runs on one tape, on one thread and on every CPU.
+"""The speed of a sweep: 24 single runs on one tape, on one thread and on every CPU.
 
     sweep_bench.py [T.tape] [--json] [--repeat N]
 
@@ -70,15 +70,15 @@ def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
 
     def sweep(*shape: object) -> tuple[float, int]:
         out = directory / f"out{next(counter)}"
-        words = ("--policy", _POLICIES, "--kernel", _KERNELS, *shape)
+        words = ("--ensemble", 0, "--policy", _POLICIES, "--kernel", _KERNELS, *shape)
         return run(["sweep", *words, tape, "-o", out], cache)
 
-    run(["sweep", tape, "-o", directory / "first"], cache)
+    run(["sweep", "--ensemble", 0, tape, "-o", directory / "first"], cache)
     ways = {
         "one": lambda: sweep("--jobs", 1),
         "all": lambda: sweep("--jobs", cpus),
         "together": lambda: sweep("--jobs", cpus, "--models", _RUNS),
-        "replay": lambda: run(["replay", tape], cache),
+        "replay": lambda: run(["replay", "--ensemble", 0, tape], cache),
     }
     rounds = [{name: way() for name, way in ways.items()} for _ in range(repeat)]
     best = {name: min(one[name][0] for one in rounds) for name in ways}

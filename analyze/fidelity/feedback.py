@@ -2,20 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the accuracy of the model's own reclaim, and write the page of the results.
 
-    feedback.py [--build DIR] [--work DIR] [--pairs N] OUT.md [RECORDING...]
+    feedback.py [--build DIR] [--work DIR] [--pairs N] [--unseen] OUT.md [RECORDING...]
 
 Records a load that fragments memory N times each with vm.watermark_boost_factor at 15000 and
 at 0, and restores the factor at the end, also after an error. From the first recording of
 each setting alone, the model predicts both settings. On the given recordings (tapes,
 directories of tapes or of a trace.dat, see fidelity.py) the program replays reclaim under
 the recording's own rules, and under the kswapd of 4.10. The tapes and the runs stay in the work
-directory: --pairs 0 uses the existing pairs.
+directory: --pairs 0 uses the existing pairs. Recordings of the corpus's unseen half are skipped
+without --unseen.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,9 +30,9 @@ import feedback_page
 import fidelity
 
 from pagetape.asking.database import Database
-from pagetape.replaying import sweep
+from pagetape.replaying import model_memory, sweep
 from pagetape.replaying.playback import Run
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.info import describe
 
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
@@ -129,14 +131,19 @@ def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, d
     """The counts of the model under each setting."""
     if not settings:
         return {}
-    cases = sweep.matrix([tape], [setting.run for setting in settings])
     runs = work / "runs"
     runs.mkdir(exist_ok=True)
-    missing = [case for case in cases if case.result(runs) is None]
-    models = sweep.most_models([tape], 1)
-    sweep.play(missing, runs, jobs=1, models=models)
+    plan = sweep.plan(tape.path, tape.path.stem, [setting.run for setting in settings], 0)
+    failed = plan.failed or sweep.play(
+        [case for case in plan.cases if case.result(runs) is None],
+        runs,
+        jobs=1,
+        models=model_memory.most_models(plan.model_bytes, 1),
+    )
+    if failed:
+        raise TapeError(os.EX_DATAERR, failed[0].line())
     found = {}
-    for setting, case in zip(settings, cases, strict=True):
+    for setting, case in zip(settings, plan.cases, strict=True):
         result = case.result(runs)
         assert result is not None
         found[setting.name] = _counts(result)
@@ -148,6 +155,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/feedback"))
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--unseen", action="store_true")
     parser.add_argument("out", type=Path)
     parser.add_argument("recordings", nargs="*", type=Path)
     arguments = parser.parse_args()
@@ -169,6 +177,8 @@ def main() -> int:
     others = {}
     for path in arguments.recordings:
         for recording in fidelity.given(path, work):
+            if recording.half == "unseen" and not arguments.unseen:
+                continue
             print(f"== {recording.name}", flush=True)
             tape = Tape(recording.path)
             others[recording.name] = {

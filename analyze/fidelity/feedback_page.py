@@ -18,9 +18,9 @@ _WITHIN = 1.5
 _HEAD = """# The feedback model beside recordings
 
 How accurate is the model's own reclaim (`pagetape replay --reclaim R1`)?
-`make feedback FEEDBACK_TAPES=DIR` measures it and writes this page. The parameters of
-kswapd's pace, of the retries and of the late wakes were fitted on recordings of these loads,
-so the figures are not those of unseen loads. All figures of the
+`make feedback FEEDBACK_TAPES=DIR` measures it and writes this page. The rounds of kswapd and the
+turns of requests follow the kernel; pace and yield are those that each recording has of its own
+reclaim at that time. All figures of the
 model are tier B. Written {date} on Linux {release}; the machine also ran other
 work.
 """
@@ -82,8 +82,8 @@ _WHY = """## Results outside, and their causes
 - Runs of kcompactd. kcompactd finds a request from a kswapd that goes to sleep at its own next
   check. The number of these checks depends on all of the above.
 
-Not modelled: which pages fail to migrate, beyond their share; pageblocks with unmovable
-pages, out of which the kernel moves the others; throttling; the limits of dirty pages,
+Not modelled: which pages fail to migrate, beyond their share;
+throttling; the limits of dirty pages,
 beyond the calls that they caused on the record. `pagetape replay --json` lists what no replay
 predicts.
 """

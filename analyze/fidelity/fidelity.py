@@ -33,7 +33,7 @@ import table
 
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
-from pagetape.replaying import playback
+from pagetape.replaying import ensemble, playback
 from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import Run, play
@@ -44,7 +44,8 @@ from pagetape.tapes.info import describe
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 
-# After memory pressure a machine has many free blocks: reading them takes long.
+# Free runs of one recording that differ by a few changes, see replaying/ensemble.py.
+DRAWS = 16
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Recording:
 
 
 @contextmanager
-def _hog(build: Path, left_mib: int) -> Iterator[None]:
+def hogging(build: Path, left_mib: int) -> Iterator[None]:
     """Pin memory until `left_mib` MiB are free; 0 pins none."""
     if not left_mib:
         yield
@@ -106,7 +107,8 @@ def record(load: Load, build: Path, work: Path) -> Recording:
     if load.quiet:  # a full page cache is memory pressure by itself
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("1")
-    with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, _hog(build, load.hog_mib):
+    hog = hogging(build, load.hog_mib)
+    with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, hog:
         argv = [BIN / "pagetape", "record", "-o", tape, "--force", "--"]
         subprocess.run([*argv, *load.command(build.absolute(), files)], check=True)
     return Recording(load.name, load.words, load.quiet, tape)
@@ -156,6 +158,13 @@ def named(recording: Recording) -> dict[str, Any]:
     }
 
 
+def drawn(source: playback.Source, work: Path) -> list[int]:
+    """The fallbacks of DRAWS assisted free runs with small changes, in rising order."""
+    runs = {"own": Run("auto", (), assisted=True)}
+    rows = ensemble.play(source, runs, DRAWS, work / "draws").to_pylist()
+    return sorted(row["value"] for row in rows if row["metric"] == "fallbacks")
+
+
 def measure(recording: Recording, work: Path) -> dict[str, Any]:
     """All measures of the model's accuracy on one recording."""
     tape = Tape(recording.path)
@@ -163,7 +172,9 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     validated = validate(tape, "auto", found, replace=True)
     given = inferred(tape), preferences(tape)
     source, out = playback.Source(tape, *given), playback.NewTape(model, replace=True)
-    run = play(source, Run("auto", ()), out)
+    play(source, Run("auto", ()), out)
+    plain = score(tape, Tape(model))
+    run = play(source, Run("auto", (), assisted=True), out)
     free_run = score(tape, Tape(model))
     parting = explain(tape, *given) if free_run["first_divergence"] else None
     return {
@@ -174,7 +185,9 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
         "exactness_by_second": _rows(found, "model.exactness", interval_ms=1000),
         "inferred": sum(batch.num_rows for batch in Tape(found).batches("inferred")),
         "misses": _rows(found, "model.misses"),
-        "free_run": free_run | {"anomalies": run["anomalies"], "parting": parting},
+        "free_run": free_run
+        | {"anomalies": run["anomalies"], "parting": parting, "draws": drawn(source, work)},
+        "requests_only": {name: plain[name] for name in ("allocs", "alloc_exact", "extfrag")},
     }
 
 
@@ -205,7 +218,9 @@ def main() -> int:
         print(f"== the model on {recording.name}", flush=True)
         results.append(measure(recording, work))
     (work / "fidelity.json").write_text(json.dumps(results, indent=1) + "\n")
-    arguments.out.write_text(table.markdown(results))
+    old = arguments.out.read_text("utf-8") if arguments.out.exists() else ""
+    intervals = old[old.index(table.INTERVALS) :] if table.INTERVALS in old else ""
+    arguments.out.write_text(table.markdown(results) + (intervals and f"\n{intervals}"))
     return 0
 
 

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Calibrate the intervals of what-ifs on recordings, and check them on others.
+
+    calibration.py [--check] [--members N] [--jobs N] PAGE.md RECORDING...
+
+Plays an ensemble of each recording under its own kernel and policy, with the inputs of a what-if.
+The recordings of the corpus' unseen half (corpus.py) are for the check only. All others are for the
+calibration: the margins by which intervals are widened come from their errors, and go to
+calibration.toml of pagetape.asking. With --check the margins stay as they are.
+
+The page gets the section "Intervals": how often the recorded value lies within the 80 % interval,
+on each half; the ranks of the recorded values among the members; the mean CRPS (continuous ranked
+probability score) before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+
+import corpus
+import table
+
+from pagetape.asking import interval
+from pagetape.replaying import ensemble, model_error, replay_span
+from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.validation import inferred, preferences
+from pagetape.schemas.tape import Tape, is_tape
+
+MARGINS = Path(interval.__file__).with_name("calibration.toml")
+SOURCE = Path(__file__).parents[1] / "pagetape/asking/calibration.toml"
+
+# Chosen before the first calibration: the metrics that are checked.
+PAIRS = [
+    f"mixing {wanted} from {raided}"
+    for wanted in ("UNMOVABLE", "MOVABLE", "RECLAIMABLE")
+    for raided in ("UNMOVABLE", "MOVABLE", "RECLAIMABLE")
+    if wanted != raided
+]
+CHECKED = (
+    "fallbacks",
+    "fallbacks below pageblock order",
+    *PAIRS,
+    "fallbacks claim",
+    "fallbacks steal",
+    "pages taken under the zone lock",
+    "pages drained to the zone",
+    "free blocks of order 9 at the end",
+    "free blocks of order 10 at the end",
+    "mixed pageblocks at the end",
+    "foreign pages at the end",
+)
+HEADLINE = "fallbacks"
+
+# The margin is this quantile of the errors; between 70 and 90 % of unseen values should lie within.
+SHARE = 0.8
+CONFIDENCE = 0.8
+# A metric that fewer calibration recordings have gets no margin of its own.
+_LEAST = 8
+_BINS = 6  # of the rank histogram
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One metric of one recording."""
+
+    recording: str
+    half: str  # calibration or check
+    kind: str  # of interval.KINDS
+    metric: str
+    unit: str
+    recorded: float
+    plain: float  # one run, without changes
+    members: list[float]
+
+    @property
+    def error(self) -> float:
+        """How far the recorded value lies outside the members' 10 to 90 %, on the scale of
+        intervals; 0 inside."""
+        _, low, high = interval.spread(self.members, self.unit)
+        value = interval.scaled(self.recorded, self.unit)
+        return max(low - value, value - high, 0.0)
+
+    def within(self) -> bool:
+        found = interval.interval(self.metric, self.unit, self.members, self.kind)
+        return found.low <= self.recorded <= found.high
+
+    @property
+    def width(self) -> tuple[float, float]:
+        """The limits of the interval."""
+        found = interval.interval(self.metric, self.unit, self.members, self.kind)
+        return found.low, found.high
+
+    @property
+    def rank(self) -> float:
+        """The share of members below the recorded value; equal ones count half."""
+        below = sum(value < self.recorded for value in self.members)
+        equal = sum(value == self.recorded for value in self.members)
+        return (below + equal / 2) / len(self.members)
+
+    def crps(self, values: Sequence[float]) -> float:
+        """The CRPS of values as a prediction, on the scale of intervals. For one value it is its
+        distance from the recorded value."""
+        found = [interval.scaled(value, self.unit) for value in values]
+        truth = interval.scaled(self.recorded, self.unit)
+        far = mean(abs(value - truth) for value in found)
+        return far - mean(abs(a - b) for a in found for b in found) / 2
+
+
+def _tapes(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if is_tape(path):
+            yield path
+        else:
+            yield from (inside for inside in sorted(path.iterdir()) if is_tape(inside))
+
+
+def measure(path: Path, nr: int, jobs: int | None) -> Iterator[Pair]:
+    """Every metric of a recording that both the record and the members have."""
+    tape = Tape(path)
+    unseen = {one.name for one in corpus.drawn() if one.half == "unseen"}
+    half = "check" if path.stem in unseen else "calibration"
+    source = Source(tape, inferred(tape), preferences(tape))
+    run = Run("auto", ())
+    rows = ensemble.with_own(source, run, nr, path, threads=jobs).to_pylist()
+    plain = {
+        row["metric"]: row["model"] for row in model_error.measure(tape, run, path).to_pylist()
+    }
+    members: dict[str, list[float]] = {}
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        members.setdefault(row["metric"], []).append(row["value"] or 0)
+    kind = replay_span.kind(tape)
+    for metric, row in model_error.recorded_metrics(tape).items():
+        if row["value"] is not None and metric in members and metric not in interval.GIVEN:
+            yield Pair(
+                path.stem,
+                half,
+                kind,
+                metric,
+                row["unit"],
+                row["value"],
+                plain.get(metric) or 0,
+                members[metric],
+            )
+
+
+def margins(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
+    """The margins of each kind of recording: of every metric, a quantile of its errors."""
+    found: dict[str, dict[str, float]] = {}
+    for kind in interval.KINDS:
+        errors: dict[str, list[float]] = {}
+        for pair in pairs:
+            if pair.kind == kind and pair.half == "calibration":
+                errors.setdefault(pair.metric, []).append(pair.error)
+        found[kind] = {
+            metric: round(_margin(those), 4)
+            for metric, those in errors.items()
+            if len(those) >= _LEAST
+        }
+    return found
+
+
+def _margin(errors: Sequence[float]) -> float:
+    """The least error that, in CONFIDENCE of such samples, is at least the quantile SHARE of all
+    errors: a tolerance limit. The largest, if the sample is too small for that."""
+    nr, below = len(errors), 0.0
+    for place, error in enumerate(sorted(errors)):
+        below += math.comb(nr, place) * SHARE**place * (1 - SHARE) ** (nr - place)
+        if below >= CONFIDENCE:
+            return error
+    return max(errors)
+
+
+def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]) -> None:
+    """Write calibration.toml."""
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# Written by `make calibration`. Do not edit.",
+        "#",
+        "# How far intervals are widened beyond the members' 10 to 90 %, by kind of recording and",
+        "# metric: as a logarithm of (count + 5), for units of 1/1000 as a number.",
+        "",
+        "[recordings]  # of the calibration",
+        *(f"{kind} = {nr}" for kind, nr in recordings.items()),
+    ]
+    for kind, those in found.items():
+        lines += ["", f"[margins.{kind}]", *(f'"{metric}" = {m}' for metric, m in those.items())]
+    text = "\n".join(lines) + "\n"
+    for path in {SOURCE, MARGINS}:  # the installed one, to check with
+        path.write_text(text, "utf-8")
+    interval.margins.cache_clear()
+
+
+def _share(pairs: Sequence[Pair], test: Callable[[Pair], bool]) -> str:
+    if not pairs:
+        return "-"
+    nr = sum(test(pair) for pair in pairs)
+    return f"{100 * nr / len(pairs):.0f} % of {len(pairs)}"
+
+
+def _too_wide(pair: Pair) -> bool:
+    low, high = pair.width
+    return high - low > 20 and high > 3 * low
+
+
+def _coverage(pairs: Sequence[Pair]) -> str:
+    groups = [
+        (half, kind, [p for p in pairs if p.half == half and p.kind == kind])
+        for half in ("calibration", "check")
+        for kind in interval.KINDS
+    ]
+    rows = []
+    for half, kind, those in groups:
+        if not those:
+            continue
+        checked = [p for p in those if p.metric in CHECKED]
+        headline = [p for p in those if p.metric == HEADLINE]
+        rows.append(
+            [
+                half,
+                kind,
+                str(len({p.recording for p in those})),
+                _share(checked, lambda p: p.error == 0),
+                _share(checked, Pair.within),
+                _share(headline, Pair.within),
+                _share(headline, _too_wide),
+            ]
+        )
+    columns = ("half", "recordings that are", "recordings", "members' 10 to 90 %")
+    more = ("80 % interval", "fallbacks", "fallbacks, interval wider than a factor of 3")
+    return table.grid([*columns, *more], rows)
+
+
+def _by_metric(pairs: Sequence[Pair]) -> str:
+    rows = []
+    for metric in CHECKED:
+        row = [metric]
+        for half in ("calibration", "check"):
+            row.append(
+                _share([p for p in pairs if p.metric == metric and p.half == half], Pair.within)
+            )
+        known = interval.margins()["whole"].get(metric)
+        factor = "-" if known is None else f"{math.exp(known):.2f}"
+        rows.append([*row, factor])
+    columns = ("metric", "within, calibration", "within, check", "widened by the factor (whole)")
+    return table.grid(columns, rows)
+
+
+def _ranks(pairs: Sequence[Pair]) -> str:
+    checked = [p for p in pairs if p.metric in CHECKED]
+    rows = []
+    for half in ("calibration", "check"):
+        those = [p for p in checked if p.half == half]
+        if those:
+            bins = [0] * _BINS
+            for pair in those:
+                bins[min(int(pair.rank * _BINS), _BINS - 1)] += 1
+            rows.append([half, *(f"{100 * nr / len(those):.0f} %" for nr in bins)])
+    columns = [f"{100 * i // _BINS} to {100 * (i + 1) // _BINS} %" for i in range(_BINS)]
+    return table.grid(["half", *columns], rows)
+
+
+def _scores(pairs: Sequence[Pair]) -> str:
+    rows = []
+    for half in ("calibration", "check"):
+        for kind in interval.KINDS:
+            those = [p for p in pairs if p.half == half and p.kind == kind and p.metric in CHECKED]
+            if those:
+                before, after = (
+                    mean(p.crps(values) for p, values in found)
+                    for found in (
+                        [(p, [p.plain]) for p in those],
+                        [(p, p.members) for p in those],
+                    )
+                )
+                rows.append([half, kind, f"{before:.3f}", f"{after:.3f}"])
+    return table.grid(("half", "recordings that are", "one run", "ensemble"), rows)
+
+
+def _headline(pairs: Sequence[Pair]) -> str:
+    rows = [
+        [
+            p.recording,
+            p.half,
+            p.kind,
+            f"{p.recorded:,.0f}",
+            f"{median(p.members):,.0f}",
+            "{:,} to {:,}".format(*p.width),
+            "yes" if p.within() else "**no**",
+        ]
+        for p in sorted(pairs, key=lambda p: (p.half, p.recording))
+        if p.metric == HEADLINE
+    ]
+    columns = ("recording", "half", "is", "fallbacks recorded", "median", "80 % interval", "within")
+    return table.grid(columns, rows)
+
+
+def section(pairs: Sequence[Pair], nr: int) -> str:
+    """The section of the page, from its heading on."""
+    return "\n\n".join(
+        [
+            table.INTERVALS,
+            f"""`make calibration` plays each recording {nr} times under its own kernel and policy,
+with the inputs of a what-if (`pagetape replay --ensemble {nr}`), and checks how often the recorded
+value lies within the interval. The margins come from the *calibration* recordings. The *check*
+recordings, the unseen half of the corpus, took no part in them, nor in the development of the
+model. *Whole* recordings begin with an exact snapshot and lost no event. The metrics were chosen
+before the first calibration.""",
+            "How often the recorded value lies within (an 80 % interval should have 70 to 90 %):",
+            _coverage(pairs),
+            _by_metric(pairs),
+            "Ranks of the recorded values among the members (even: the spread is right; many at the"
+            " ends: too narrow):",
+            _ranks(pairs),
+            "Mean CRPS, in units of the logarithm of (count + 5): 0.1 is an error of 10 %. Of one"
+            " run it is the error itself:",
+            _scores(pairs),
+            "Fallbacks:",
+            _headline(pairs),
+        ]
+    )
+
+
+def write_section(page: Path, text: str) -> None:
+    """Put the section at the end of the page, in place of the former one."""
+    head = page.read_text("utf-8").partition(table.INTERVALS)[0].rstrip()
+    page.write_text(f"{head}\n\n{text}\n", "utf-8")
+
+
+def main() -> None:
+    """Measure, calibrate, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="leave the margins as they are")
+    parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("recordings", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    pairs: list[Pair] = []
+    for path in _tapes(arguments.recordings):
+        print(f"{path.name} ...", file=sys.stderr, flush=True)
+        pairs += measure(path, arguments.members, arguments.jobs)
+    if not arguments.check:
+        recordings = {
+            kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})
+            for kind in interval.KINDS
+        }
+        write_margins(margins(pairs), recordings)
+    write_section(arguments.page, section(pairs, arguments.members))
+
+
+if __name__ == "__main__":
+    main()

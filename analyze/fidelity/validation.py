@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Flip switches live under loads, compare with the predictions, and write the page of the results.
+
+    validation.py [--build DIR] [--work DIR] [--only CASE]... [--pairs N] [--ensemble N] [--again]
+                  OUT.md
+
+Runs `pagetape ab` for a fixed list of switches and loads. Switches, values, loads and metrics were
+chosen before the first recording. The results stay in the work directory, one directory per case.
+With --again nothing is recorded: the model predicts the existing tapes again. The page has all
+cases, with the results in the work directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import validation_page
+from fidelity import BIN, HERE, hogging
+
+_HOG_MIB = 3500  # left for a load under pressure
+_SECONDS = 15
+
+# Every run of a load of load.c gets a directory of its own, and leaves none of its files.
+_IN_DIRECTORY = (
+    'd=$(mktemp -d -p "$3") && "$0" "$1" "$2" "$d"; status=$?; rm -rf "$d"; exit $status'
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One switch under one load."""
+
+    name: str
+    setting: str
+    load: str  # rounds, or a load of load.c
+
+    def command(self, build: Path, files: str) -> list[str]:
+        if self.load == "rounds":  # 10 s and more
+            return [sys.executable, str(HERE / "rounds.py"), "60", "600"]
+        load = [str(build / "analyze/load"), self.load, str(_SECONDS), files]
+        return ["sh", "-c", _IN_DIRECTORY, *load]
+
+    @property
+    def left_mib(self) -> int:
+        """Memory that other processes leave to the load; 0: all."""
+        return 0 if self.load == "rounds" else _HOG_MIB
+
+
+CASES = (
+    Case("high-fraction-8", "percpu_pagelist_high_fraction=0,8", "rounds"),
+    Case("high-fraction-64", "percpu_pagelist_high_fraction=0,64", "rounds"),
+    Case("high-fraction-512", "percpu_pagelist_high_fraction=0,512", "rounds"),
+    Case("defrag-mode", "defrag_mode=0,1", "extfrag"),
+    Case("boost", "watermark_boost_factor=15000,0", "extfrag"),
+    Case("scale", "watermark_scale_factor=10,100", "extfrag"),
+    Case("min-free", "min_free_kbytes=67584,270336", "extfrag"),
+    Case("proactiveness", "compaction_proactiveness=20,80", "extfrag"),
+)
+
+
+def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
+    """One `pagetape ab`; its error stays beside the tapes."""
+    out = work / case.name
+    shutil.rmtree(out, ignore_errors=True)
+    with TemporaryDirectory(dir=work, prefix="files-") as files, hogging(build, case.left_mib):
+        argv = [str(BIN / "pagetape"), "ab", "--set", case.setting, "-o", str(out), *options]
+        argv += ["--", *case.command(build.absolute(), files)]
+        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr)
+    out.mkdir(exist_ok=True)
+    failed = out / "failed"
+    failed.unlink(missing_ok=True)
+    if done.returncode:
+        failed.write_text(done.stderr.splitlines()[-1] + "\n")
+
+
+def again(case: Case, work: Path, members: int) -> None:
+    """Predict the tapes of a case again."""
+    argv = [str(BIN / "pagetape"), "ab", "--again", str(work / case.name)]
+    subprocess.run([*argv, "--ensemble", str(members)], check=True)
+
+
+def results(work: Path) -> dict[str, Any]:
+    """What each case of the work directory came to, in the order of the list."""
+    found: dict[str, Any] = {}
+    for case in CASES:
+        directory = work / case.name
+        if (directory / "failed").exists():
+            found[case.name] = {"load": case.load, "failed": (directory / "failed").read_text()}
+        elif (directory / "ab.json").exists():
+            made = json.loads((directory / "ab.json").read_text())
+            if "metrics" not in made:
+                made["failed"] = "interrupted"
+            found[case.name] = made | {"load": case.load}
+        else:
+            found[case.name] = {"load": case.load, "failed": "not run yet"}
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--build", type=Path, default=Path("build/release"))
+    parser.add_argument("--work", type=Path, default=Path("build/validation"))
+    parser.add_argument("--only", action="append", choices=[case.name for case in CASES])
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--ensemble", type=int, default=4)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("out", type=Path)
+    arguments = parser.parse_args()
+    work: Path = arguments.work
+    work.mkdir(parents=True, exist_ok=True)
+    for case in CASES:
+        if arguments.only and case.name not in arguments.only:
+            continue
+        print(f"== {case.name}", flush=True)
+        if arguments.again:
+            again(case, work, arguments.ensemble)
+        else:
+            options = ["--pairs", str(arguments.pairs), "--ensemble", str(arguments.ensemble)]
+            record(case, arguments.build, work, options)
+    arguments.out.write_text(validation_page.markdown(results(work)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
