@@ -19,7 +19,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback clean
+.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback validation clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -58,11 +58,13 @@ $(VENV)/profiled: $(VENV)/installed
 demo: setup		## record this machine (or play the bundled tape), replay it twice, report, HTML
 	@BIN=$(BIN) analyze/demo/run demo
 
-# Style and types, the C tests plain and under sanitizers, then Python. PAGETAPE_LIVE=require
-# turns skipped live tests into failures.
+# Style and types, the C tests plain and under sanitizers, then Python: live tests one by one, as
+# they trace the machine, the others on two CPUs. PAGETAPE_LIVE=require turns skipped live tests
+# into failures.
 test: lint check	## the tests of every room
 	@$(BIN)/meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	@$(BIN)/pytest
+	@$(BIN)/pytest -m "not live" --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest -m live
 
 check: setup		## the C tests under address and undefined-behaviour sanitizers
 	@[ -e $(CHECK)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(CHECK) \
@@ -128,9 +130,18 @@ DIR ?= build/fidelity/guests
 fidelity-guests: setup	## record kernels x machines x loads in QEMU, for FIDELITY_TAPES=DIR
 	@$(BIN)/python analyze/fidelity/corpus.py record $(DIR) $(CORPUS)
 
+# CALIBRATION_TAPES: recordings, or directories of them. Writes margins of the intervals as well.
+calibration: setup	## measure the intervals of what-ifs, and write them into docs/fidelity.md
+	@$(BIN)/python analyze/fidelity/calibration.py docs/fidelity.md $(CALIBRATION_TAPES)
+
 # FEEDBACK_TAPES: as above. Sets vm.watermark_boost_factor to 0 and back.
 feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
 	@$(BIN)/python analyze/fidelity/feedback.py --build $(BUILD) docs/feedback.md $(FEEDBACK_TAPES)
+
+# VALIDATION: arguments of validation.py, as --only defrag-mode. Changes sysctls of this machine, and
+# restores them.
+validation: setup	## flip switches live, and write docs/validation.md (an hour or more)
+	@$(BIN)/python analyze/fidelity/validation.py --build $(BUILD) $(VALIDATION) docs/validation.md
 
 clean:			## remove the build and the venv
 	rm -rf build $(VENV) demo

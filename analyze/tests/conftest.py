@@ -12,6 +12,7 @@ import livetest
 import pytest
 
 from pagetape import cli
+from pagetape.ab.switch import SWITCHES, Host
 from pagetape.schemas import TABLES, Column
 from pagetape.schemas.tape import Writer
 
@@ -49,6 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Processes of the tests end by these signals, also if the caller ignores them (nohup, &).
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def small_ensembles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ensembles have two members, unless a test says otherwise."""
+    monkeypatch.setenv("PAGETAPE_ENSEMBLE", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +127,24 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         tape.rows("task", [{"pid": 100, "comm": "even"}, {"pid": 101, "comm": "odd"}])
     return path
+
+
+@pytest.fixture
+def fake_host(tmp_path: Path) -> Host:
+    """A machine of files: every switch at 0, 1 GiB of memory, and OOM kills of long ago."""
+    root = tmp_path / "root"
+    files = {one.file: "0\n" for one in SWITCHES} | {
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+        "sys/kernel/mm/transparent_hugepage/defrag": "always defer [madvise] never\n",
+        "proc/sys/vm/min_free_kbytes": "4096\n",
+        "proc/sys/kernel/random/boot_id": "this-boot\n",
+        "proc/meminfo": "MemTotal: 1048576 kB\nMemAvailable: 524288 kB\nSwapTotal: 0 kB\n",
+        "proc/vmstat": "nr_free_pages 1000\noom_kill 3\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return Host(root)
 
 
 class Said:

@@ -62,6 +62,17 @@ def recorder(
             running.kill()
 
 
+@contextlib.contextmanager
+def page_faults() -> Iterator[None]:
+    """A process that allocates pages all the time."""
+    code = "import mmap\nwhile True:\n with mmap.mmap(-1, 1 << 20) as m: m.write(bytes(1 << 20))"
+    with subprocess.Popen([sys.executable, "-c", code]) as running:
+        try:
+            yield
+        finally:
+            running.kill()
+
+
 def instance_of(pid: int) -> Path:
     (found,) = (TRACING / "instances").glob(f"pagetape-{pid}-*")
     return found
@@ -286,12 +297,10 @@ def test_another_user_who_stops_the_recording_is_named(
 @livetest.recording
 def test_another_user_who_empties_the_rings_is_named(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
-    load = [sys.executable, "-c", "while True: bytearray(1 << 20)"]
-    with subprocess.Popen(load) as child, recorder(out, "--events", "page") as running:
+    with page_faults(), recorder(out, "--events", "page") as running:
         time.sleep(2.5)
         (instance_of(running.pid) / "trace").write_text("")
         status, said = waited(running)
-        child.kill()
     assert status == 1 and "another user emptied this recorder's rings" in said[-1]
     assert pagetape("info", out, "--json").json["ended"] == "ring_cleared"
 

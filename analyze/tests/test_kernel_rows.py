@@ -91,7 +91,7 @@ def test_kernels_lists_the_rows(pagetape: Run) -> None:
     sure = {change["feature"]: change["sure"] for change in rows["7.0"]["changes"]}
     assert sure == {
         "kswapd_hopeless": "image seen",
-        "noretry_reclaims": "date of a patch",
+        "compact_turn": "date of a patch",
     }
     assert rows[NEWEST]["releases"][-1]["until"] is None
 

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import livetest
 import pytest
 
+pytestmark = pytest.mark.live  # the commands of a page need each other, and some record
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -111,6 +113,8 @@ def test_the_command_works(
         line, directory = line.replace("make ", "make -n ", 1), ROOT
     monkeypatch.chdir(directory)
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    if any("[" in shown for shown in command.output):  # intervals of a whole ensemble
+        monkeypatch.delenv("PAGETAPE_ENSEMBLE")
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
     if line.startswith("pagetape ") and not command.live:  # quicker than a process of its own
         done = pagetape(*shlex.split(line)[1:])

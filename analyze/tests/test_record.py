@@ -90,7 +90,7 @@ def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pag
         livetest.skip(f"no exact snapshot this time: {info['snapshots']}", by_chance=True)
     assert all(s["mismatches"] in (0, None) for s in info["snapshots"])
     assert info["facts"]["snapshot"]["checks"]["list_sums"] > 0
-    assert pagetape("replay", out, "-o", model).status == 0
+    assert pagetape("replay", out, "--assisted", "--ensemble", 0, "-o", model).status == 0
     start = Tape(out).table("snapshot").to_pylist()[0]
     recorded, replayed = (
         {

@@ -36,10 +36,13 @@ def tapes(small: Path, tmp_path: Path, pagetape: Run) -> dict[str, Path]:
     return {"recorded": recorded, "model": model, "whatif": whatif}
 
 
+NO_INTERVAL = dict.fromkeys(("median", "low", "high", "scaled"))  # of a total
+
+
 def test_every_total_has_a_tier(small: Path, pagetape: Run) -> None:
     run = pagetape("replay", small, "--json").json
     assert (run["kernel"], run["policies"], run["reclaim"]) == ("6.18", ["mainline"], "R0")
-    assert run["totals"]["allocs"] == {"value": 6000, "tier": "A"}
+    assert run["totals"]["allocs"] == {"value": 6000, "tier": "A"} | NO_INTERVAL
     assert run["totals"]["slowpath_wake_calls"]["tier"] == "B"
     assert {total["tier"] for total in run["totals"].values()} == {"A", "B"}
     assert (run["events"], run["anomalies"], run["lost"]) == (9000, 0, 0)
@@ -90,14 +93,15 @@ def test_an_effect_within_the_model_error_is_called_that(tmp_path: Path, pagetap
     frees_of = next(m for m in found["metrics"] if m["metric"] == "frees")
     assert frees_of["model_error"] == 3
     assert frees_of["differences"] == {
-        "model": {"value": -3, "percent": -30.0, "within_model_error": None},
+        "model": {"value": -3, "percent": -30.0, "low": None, "high": None, "shown": None},
         "near": {"value": -2, "percent": pytest.approx(-28.57, abs=0.01)}
-        | {"within_model_error": True},
+        | {"low": -5, "high": 1, "shown": False},
         "far": {"value": -5, "percent": pytest.approx(-71.43, abs=0.01)}
-        | {"within_model_error": False},
+        | {"low": -8, "high": -2, "shown": True},
     }
     lines = pagetape("compare", *paths).out.splitlines()
-    assert next(x for x in lines if x.startswith("frees")).count("within model error") == 1
+    assert next(x for x in lines if x.startswith("frees")).count("no difference shown") == 1
+    assert "one run: the interval of a difference is the model's error on the recording" in lines
 
 
 def test_a_what_if_holds_the_model_error(tapes: dict[str, Path], pagetape: Run) -> None:
@@ -124,7 +128,7 @@ def test_a_what_if_of_no_known_kernel_leaves_the_error_unknown(
                 out.write(name, batch)
     whatif = tmp_path / "whatif.tape"
     assert pagetape("replay", nameless, "--kernel", "6.1", "-o", whatif).status == 0
-    assert "model error unknown" in pagetape("compare", nameless, whatif).out
+    assert "one run, no interval" in pagetape("compare", nameless, whatif).out
 
 
 def test_the_model_error_is_measured_once(
@@ -246,7 +250,8 @@ def test_a_policy_that_is_feedback_makes_its_numbers_tier_b() -> None:
 @pytest.mark.parametrize("reclaim", ["R1", "R2"])
 def test_reclaim_of_the_models_own_is_tier_b(small: Path, pagetape: Run, reclaim: str) -> None:
     run = pagetape("replay", small, "--reclaim", reclaim, "--json").json
-    assert (run["reclaim"], run["totals"]["allocs"]) == (reclaim, {"value": 6000, "tier": "B"})
+    allocs = {"value": 6000, "tier": "B"} | NO_INTERVAL
+    assert (run["reclaim"], run["totals"]["allocs"]) == (reclaim, allocs)
     assert run["totals"]["kswapd_passes"]["tier"] == "B"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pagetape.asking.comparison import metrics
+from pagetape.asking.phrase import between
 from pagetape.replaying import sweep
 from pagetape.replaying.playback import Run as Playing
 from pagetape.schemas.tape import Tape, Writer
@@ -87,16 +88,14 @@ def test_every_run_stands_beside_the_model_of_its_recording(
 ) -> None:
     words = ("--policy", "mainline", "--policy", "nofragment:mode=always")
     own, always = pagetape("sweep", *words, small, "-o", tmp_path, "--json").json["runs"]
-    assert {m["difference"] for m in own["metrics"]} == {0}
+    assert {m["difference"]["value"] for m in own["metrics"]} == {0}
     compared = pagetape("compare", small, tmp_path / f"{always['name']}.tape", "--json").json
     whatif = compared["tapes"][1]["tape"]
     for metric, row in zip(compared["metrics"], always["metrics"], strict=True):
         difference = metric["differences"][whatif]
         if row["model"] is not None and difference is not None:
             assert (row["metric"], row["model_error"]) == (metric["metric"], metric["model_error"])
-            assert {name: difference[name] for name in ("percent", "within_model_error")} == {
-                name: row[name] for name in ("percent", "within_model_error")
-            }
+            assert row["difference"] == difference
 
 
 def test_jobs_and_models_change_nothing_but_the_time(
@@ -187,11 +186,13 @@ def test_the_page_of_a_sweep_shows_what_changes(small: Path, tmp_path: Path, pag
     words = ("--policy", "{mainline,nofragment:mode=always}", "--kernel", "{auto,4.20}")
     runs = pagetape("sweep", *words, small, "-o", tmp_path, "--html", out, "--json").json["runs"]
     page = out.read_text()
-    assert page.count("<td>nofragment:mode=always</td>") == 2 * 2  # and with every metric
-    changed = {(m["value"], m["percent"]) for run in runs for m in run["metrics"]}
-    seen = [(value, percent) for value, percent in changed if percent and abs(percent) > 1]
+    assert page.count(">nofragment:mode=always (no choice)</td>") == 2 * 2  # and with every metric
+    changed = [(m, m["difference"]["percent"]) for run in runs for m in run["metrics"]]
+    seen = [(metric, percent) for metric, percent in changed if percent and abs(percent) > 1]
     assert seen
-    assert all(f">{value:,} ({percent:+.1f} %)</td>" in page for value, percent in seen)
+    for metric, percent in seen:
+        value = between(metric["median"], metric["low"], metric["high"])
+        assert f">{value} ({percent:+.1f} %)</td>" in page
     assert "://" not in page and "<script" not in page
 
 
@@ -213,7 +214,7 @@ def test_a_run_of_a_sweep_is_a_tape_for_other_commands(
     assert "nofragment:mode=always" in pagetape(*asked).out
 
 
-def test_the_table_shows_the_error_and_marks_changes_within_it(
+def test_the_table_has_the_own_rules_and_what_stands_in_its_way(
     small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     words = ("--policy", "{mainline,nofragment:mode=always}", "--metric", "fallbacks")
@@ -221,8 +222,8 @@ def test_the_table_shows_the_error_and_marks_changes_within_it(
     assert lines[0] == "small: 2 runs; events lost: 0"
     assert lines[2].split() == ["policy", "kernel", "reclaim", "tier", "a"]
     assert lines[3].split()[:4] == ["mainline", "6.18", "R0", "A"]
-    assert lines[4].split()[:4] == ["nofragment:mode=always", "6.18", "R0", "B"]
-    assert lines[6].startswith("a  fallbacks: events, tier B, recorded 0, model error ")
+    assert lines[4].startswith("nofragment:mode=always (no choice)  6.18    R0       B")
+    assert lines[6].startswith("a  fallbacks: events, tier B, recorded 0, own rules ")
 
 
 def test_a_sweep_plays_preferences_and_maps_of_nodes_as_replay_does(

@@ -23,6 +23,7 @@ COUNTED_ONLY = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
 # Numbers that say how a command went, or what was recorded, not what would have been.
 ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "reused", "preference"}
+ABOUT_THE_RUN |= {"clock", "seeds"}
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +71,8 @@ def test_every_total_of_a_replay_has_its_own_tier(small: Path, pagetape: Run) ->
             for name, tier in tiers.items()
         )
         assert not list(numbers_without({**run, "tier": None}))
-        lines = pagetape(*words).out.split("\n\n")[1].splitlines()[1:]
-        assert {line.split()[0]: line.split()[2] for line in lines} == tiers
+        lines = pagetape(*words, "--counters").out.split("\n\n")[1].splitlines()[1:]
+        assert {line.split()[0]: line.split()[-1] for line in lines} == tiers
 
 
 def test_every_metric_of_a_comparison_has_its_tier(

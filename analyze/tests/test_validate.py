@@ -13,6 +13,8 @@ from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
 
+DEMO = Path(__file__).parents[1] / "demo/pressure.tape"
+
 KEYS = [
     "allocs",
     "alloc_exact",
@@ -64,6 +66,30 @@ def test_the_model_predicts_its_own_replay(played: Path, pagetape: Run) -> None:
     assert found["first_divergence"] is None
     said = pagetape("validate", played)
     assert "no divergence" in said.out and "lost: 0 events; anomalies: 0" in said.out
+
+
+def _last_mix(tape: Path) -> list[dict[str, Any]]:
+    rows = Tape(tape).rows("block_mix")
+    end = max(row["ts"] for row in rows)
+    return [{k: v for k, v in row.items() if k != "ts"} for row in rows if row["ts"] == end]
+
+
+def test_the_pageblocks_at_the_end_are_those_of_the_replay(
+    played: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "found.tape"
+    assert pagetape("validate", played, "-o", out).status == 0
+    assert _last_mix(out) == _last_mix(played)
+    assert all(row["unmovable_pages"] and row["movable_pages"] for row in _last_mix(out))
+
+
+def test_a_recording_is_compared_by_its_mixed_pageblocks(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "out.tape"
+    assert pagetape("replay", DEMO, "-o", out).status == 0
+    found = pagetape("compare", DEMO, out, "--json").json
+    (mixed,) = [m for m in found["metrics"] if m["metric"] == "mixed pageblocks at the end"]
+    recorded, played = mixed["values"].values()
+    assert recorded > 0 and played > 0
 
 
 def test_unknown_decisions_are_counted_by_kind(played: Path, tmp_path: Path, pagetape: Run) -> None:

@@ -29,6 +29,8 @@ try:
 except ImportError as e:
     livetest.skip(str(e))
 
+pytestmark = pytest.mark.live
+
 TRACING = Path("/sys/kernel/tracing")
 EXACT = {"precopied", "locked", "still"}
 

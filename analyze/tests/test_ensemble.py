@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles: members that differ, are the same again, and give numbers their intervals."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pagetape.asking import interval
+from pagetape.asking.comparison import members_of
+from pagetape.replaying import ensemble
+from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.requests import requests
+from pagetape.replaying.validation import inferred, preferences
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape, Writer
+
+DEMO = Path(__file__).parents[1] / "demo/pressure.tape"
+MIXING = Run("auto", ("nofragment:mode=always",))
+
+
+@pytest.fixture
+def source() -> Source:
+    tape = Tape(DEMO)
+    return Source(tape, inferred(tape), preferences(tape))
+
+
+def test_every_kind_of_inferred_row_is_a_request_or_an_outcome() -> None:
+    kind = TABLES["inferred"].column("kind")
+    assert {value.group for value in kind.values} == {"request", "outcome"}
+    assert set(kind.labels_of("outcome")) >= {"tuned", "cut", "retyped", "unboosted", "landed"}
+
+
+def test_requests_have_no_outcomes_and_no_sizes_of_drains(source: Source) -> None:
+    rows = source.all_inferred
+    asked = requests(rows)
+    kinds = set(asked["kind"].to_pylist())
+    assert kinds <= set(TABLES["inferred"].column("kind").labels_of("request"))
+    assert {"early_alloc", "drain", "isolated"} <= kinds < set(rows["kind"].to_pylist())
+    assert asked.filter(pa.compute.equal(asked["kind"].cast("utf8"), "drain"))["pages"].null_count
+    assert source.inferred(Run("auto", ())) == asked
+    assert source.inferred(Run("auto", (), assisted=True)) == rows
+
+
+def test_the_same_seeds_give_the_same_members(source: Source, tmp_path: Path) -> None:
+    runs = {"own": Run("auto", ()), "this": MIXING}
+    one = ensemble.play(source, runs, 3, tmp_path / "one", threads=1)
+    other = ensemble.play(source, runs, 3, tmp_path / "other", threads=2)
+    key = [("run", "ascending"), ("seed", "ascending"), ("metric", "ascending")]
+    plain = [rows.cast(_plain(rows)).sort_by(key) for rows in (one, other)]
+    assert plain[0] == plain[1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def _plain(rows: pa.Table) -> pa.Schema:
+    """The schema without dictionaries."""
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in rows.schema]
+    return pa.schema(list(zip(rows.schema.names, types, strict=True)))
+
+
+def test_members_differ_and_their_median_is_near_the_run(source: Source, tmp_path: Path) -> None:
+    rows = ensemble.own(source, MIXING, 8, tmp_path / "own").to_pylist()
+    fallbacks = [row["value"] for row in rows if row["metric"] == "fallbacks"]
+    assert len(fallbacks) == 8 and len(set(fallbacks)) > 2
+    assert 60 < sorted(fallbacks)[4] < 180  # recorded: 123
+    allocs = {row["value"] for row in rows if row["metric"] == "allocs"}
+    assert len(allocs) == 1
+
+
+def test_rates_have_bounds(source: Source) -> None:
+    tape = source.tape
+    least = ensemble.changes(tape, source.all_inferred.slice(0, 0))
+    rows = tape.num_rows("event")
+    assert {round(rate * rows / 1e6) for rate in least.values()} == {20}
+    found = ensemble.changes(tape, source.all_inferred)
+    assert max(found.values()) <= 201e6 / rows
+    assert found["held"] > least["held"]
+
+
+def test_a_what_if_has_intervals(pagetape: Callable[..., Any], tmp_path: Path) -> None:
+    out = tmp_path / "out.tape"
+    spec = "nofragment:mode=always"
+    run = pagetape("replay", DEMO, "--policy", spec, "--ensemble", 4, "-o", out, "--json").json
+    assert run["seeds"] == [1, 2, 3, 4]
+    steal = run["totals"]["fallback_steal"]
+    assert steal["low"] <= steal["median"] <= steal["high"]
+    (below,) = (m for m in run["metrics"] if m["metric"] == "fallbacks below pageblock order")
+    assert below["own"]["low"] < below["own"]["high"]
+    assert below["difference"]["shown"] and below["difference"]["high"] < 0
+    assert below["scaled"] < below["recorded"]
+    rows = Tape(out).rows("member")
+    assert {row["run"] for row in rows} == {"own", "this"}
+
+    found = pagetape("compare", DEMO, out, "--json").json
+    (metric,) = (m for m in found["metrics"] if m["metric"] == "fallbacks below pageblock order")
+    assert metric["differences"]["out"] == below["difference"]
+    assert metric["intervals"]["out"] == {key: below[key] for key in ("median", "low", "high")}
+    text = pagetape("compare", DEMO, out).out
+    assert "own rules" in text and "no difference shown" in text
+
+
+def test_compare_plays_the_members_that_a_tape_lacks(
+    pagetape: Callable[..., Any], tmp_path: Path
+) -> None:
+    one, many = tmp_path / "one.tape", tmp_path / "many.tape"
+    words = ("replay", DEMO, "--policy", "nofragment:mode=always")
+    pagetape(*words, "--ensemble", 0, "-o", one)
+    pagetape(*words, "--ensemble", 3, "-o", many)
+    assert Tape(one).num_rows("member") == 0
+    played = pagetape("compare", DEMO, one, "--ensemble", 3, "--json").json["metrics"]
+    stored = pagetape("compare", DEMO, many, "--json").json["metrics"]
+    for a, b in zip(played, stored, strict=True):
+        assert a["intervals"]["one"] == b["intervals"]["many"]
+        assert a["differences"]["one"] == b["differences"]["many"]
+
+
+def test_one_run_says_that_it_is_one(pagetape: Callable[..., Any], tmp_path: Path) -> None:
+    out = tmp_path / "out.tape"
+    pagetape("replay", DEMO, "--policy", "nofragment:mode=always", "--ensemble", 0, "-o", out)
+    said = pagetape("compare", DEMO, out, "--ensemble", 0)
+    assert "one run" in said.out
+    found = pagetape("compare", DEMO, out, "--ensemble", 0, "--json").json
+    assert not any(any(metric["intervals"].values()) for metric in found["metrics"])
+
+
+def test_without_the_recording_compare_works_from_the_members(
+    pagetape: Callable[..., Any], tmp_path: Path
+) -> None:
+    own, other = tmp_path / "own.tape", tmp_path / "other.tape"
+    pagetape("replay", DEMO, "--ensemble", 3, "-o", own)
+    pagetape("replay", DEMO, "--policy", "pcp:mode=fixed", "--ensemble", 3, "-o", other)
+    found = pagetape("compare", own, other, "--json").json
+    (metric,) = (m for m in found["metrics"] if m["metric"] == "fallbacks")
+    assert metric["intervals"]["own"] and metric["intervals"]["other"]
+    assert metric["differences"]["other"]["low"] is not None
+
+
+def test_the_error_of_a_run_with_feedback_is_measured_with_feedback(
+    pagetape: Callable[..., Any], tmp_path: Path
+) -> None:
+    models = []
+    for mode in ("R0", "R1"):
+        out = tmp_path / f"{mode}.tape"
+        words = ("--policy", "nofragment:mode=always", "--reclaim", mode, "--ensemble", 2)
+        pagetape("replay", DEMO, *words, "-o", out)
+        rows = {row["metric"]: row["model"] for row in Tape(out).rows("model_error")}
+        models.append(rows["PCP drains"])
+    assert models[0] != models[1]
+
+
+def without_two_pages(tape: Tape, path: Path) -> Tape:
+    """The tape without two allocations of its first third, and without their frees."""
+    events = tape.table("event")
+    kinds, pfns = (events[name].to_pylist() for name in ("kind", "pfn"))
+    gone: set[int] = set()
+    row = len(kinds) // 9
+    while len(gone) < 4:
+        row += 1
+        if kinds[row] == "alloc" and pfns[row] is not None:
+            rest = range(row + 1, len(kinds) // 2)
+            freed = (at for at in rest if kinds[at] == "free" and pfns[at] == pfns[row])
+            if (free := next(freed, None)) is not None:
+                gone |= {row, free}
+                row += len(kinds) // 20
+    stays = pa.array([at not in gone for at in range(len(kinds))])
+    with Writer(path, tape.facts) as out:
+        for name in tape.tables:
+            batches = tape.batches(name)
+            if name == "event":
+                batches = iter(events.filter(stays).combine_chunks().to_batches())
+            for batch in batches:
+                out.write(name, batch)
+    return Tape(path)
+
+
+def test_two_pages_less_move_no_median_out_of_the_interval(source: Source, tmp_path: Path) -> None:
+    less = without_two_pages(source.tape, tmp_path / "less.tape")
+    other = Source(less, inferred(less), preferences(less))
+    runs = {"own": Run("auto", ()), "this": MIXING}
+    played = [
+        members_of(ensemble.play(one, runs, 8, tmp_path / "scratch")) for one in (source, other)
+    ]
+    for metric in ("fallbacks", "fallbacks below pageblock order"):
+        for run in runs:
+            one, two = (
+                interval.interval(metric, "events", members[run][metric], "whole")
+                for members in played
+            )
+            assert one.low <= two.median <= one.high
+            assert two.low <= one.median <= two.high

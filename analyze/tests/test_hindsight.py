@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of a tape from its later events, beside the exact snapshot of the same recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import proc_start
+import pytest
+
+from pagetape.replaying import hindsight, playback
+from pagetape.replaying.freerun import score
+from pagetape.replaying.playback import NewTape, Run, play
+from pagetape.replaying.validation import inferred, preferences
+from pagetape.schemas.tape import Tape
+
+_DEMO = Path(__file__).parents[1] / "demo/pressure.tape"
+Ask = Callable[..., Any]
+
+_PLACE = ("node", "zone", "migratetype", "page_order", "pfn")
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Tape:
+    """The demo tape as if its start were from /proc."""
+    out = tmp_path_factory.mktemp("hindsight") / "proc.tape"
+    proc_start.without_exact_start(Tape(_DEMO), out)
+    return Tape(out)
+
+
+def _places(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    found = [tuple(row[name] for name in _PLACE) for row in rows if not row["snapshot"]]
+    return sorted(found, key=lambda place: place[:4])  # keeps the order of each list
+
+
+def test_the_copy_has_no_exact_start(cut: Tape) -> None:
+    for name in ("free_block", "pcp_page"):
+        assert 0 not in cut.table(name)["snapshot"].to_pylist()
+    guessed = [row["guessed"] for row in cut.rows("pageblock") if not row["snapshot"]]
+    assert all(guessed) and cut.num_rows("block_guess")
+
+
+def test_later_events_prove_every_free_list_in_order(cut: Tape) -> None:
+    start = hindsight.start(cut)
+    assert start is not None
+    found = _places(start.tables["free_block"].to_pylist())
+    assert found == _places(Tape(_DEMO).rows("free_block"))
+    assert start.coverage["free_blocks_proven"] == start.coverage["free_blocks"] == len(found)
+
+
+def test_no_proven_pageblock_has_a_wrong_type(cut: Tape) -> None:
+    start = hindsight.start(cut)
+    assert start is not None
+    types = {
+        row["pfn"]: row["migratetype"]
+        for row in Tape(_DEMO).rows("pageblock")
+        if not row["snapshot"]
+    }
+    proven = [row for row in start.tables["pageblock"].to_pylist() if not row["guessed"]]
+    assert len(proven) == start.coverage["pageblocks_proven"] > len(types) / 2
+    assert all(types[row["pfn"]] == row["migratetype"] for row in proven)
+
+
+def test_the_free_run_is_as_exact_as_from_the_exact_snapshot(cut: Tape, tmp_path: Path) -> None:
+    scores = []
+    for number, tape in enumerate((Tape(_DEMO), cut)):
+        out = tmp_path / f"{number}.tape"
+        source = playback.Source(tape, inferred(tape), preferences(tape))
+        play(source, Run("auto", ()), NewTape(out))
+        scores.append(score(tape, Tape(out)))
+    exact, later = scores
+    assert (
+        later["first_divergence"]["exact_before"] >= exact["first_divergence"]["exact_before"] / 2
+    )
+    assert abs(later["extfrag"]["model"] / later["extfrag"]["recorded"] - 1) < 0.15
+
+
+def test_the_start_of_a_replay_says_where_it_comes_from(
+    cut: Tape, tmp_path: Path, pagetape: Ask
+) -> None:
+    out = tmp_path / "out.tape"
+    played = pagetape("replay", cut.path, "-o", out, "--json").json
+    assert played["hindsight"]["free_blocks_proven"]
+    about = pagetape("info", cut.path, "--json").json
+    assert about["snapshot"] == "inferred"
+    assert (
+        about["hindsight"]
+        == played["hindsight"]
+        == pagetape("validate", cut.path, "--json").json["hindsight"]
+    )
+    assert pagetape("info", out, "--json").json["snapshot"] == "inferred"
+    assert Tape(out).num_rows("free_block") and not Tape(out).num_rows("block_guess")
+
+
+def test_an_exact_start_stays(tmp_path: Path, pagetape: Ask) -> None:
+    assert hindsight.start(Tape(_DEMO)) is None
+    assert pagetape("info", _DEMO, "--json").json["hindsight"] is None
+    assert (
+        pagetape("replay", _DEMO, "-o", tmp_path / "out.tape", "--json").json["hindsight"] is None
+    )

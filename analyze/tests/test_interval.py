@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals of ensembles: their arithmetic, and that they cover what they say."""
+
+import math
+import random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pagetape.asking import interval
+from pagetape.asking.comparison import Difference
+from pagetape.asking.phrase import between, change, number
+
+COUNTS = st.lists(st.integers(0, 100_000), min_size=2, max_size=40)
+
+
+def test_a_margin_widens_by_a_factor() -> None:
+    found = interval.interval("fallbacks", "events", [100] * 16, "whole")
+    factor = math.exp(interval.margin("fallbacks", "whole"))
+    assert found.median == 100
+    assert found.low == math.floor(105 / factor - 5)
+    assert found.high == math.ceil(105 * factor - 5)
+    assert found.low < 100 < found.high
+
+
+def test_what_the_requests_determine_has_no_margin() -> None:
+    found = interval.interval("allocs", "events", [79_540] * 16, "whole")
+    assert (found.low, found.median, found.high) == (79_540, 79_540, 79_540)
+
+
+@given(COUNTS, st.sampled_from(interval.KINDS))
+def test_an_interval_has_its_median(values: list[int], kind: str) -> None:
+    found = interval.interval("fallbacks", "events", values, kind)
+    assert 0 <= found.low <= found.median <= found.high
+
+
+@example([0, 33], "partial")
+@given(COUNTS, st.sampled_from(interval.KINDS))
+def test_an_interval_is_at_most_a_factor_of_3(values: list[int], kind: str) -> None:
+    found = interval.interval("fallbacks", "events", values, kind)
+    assert found.high - found.low <= 22 or found.high <= 3 * found.low
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=20))
+def test_an_index_stays_an_index(values: list[int]) -> None:
+    name = "fragmentation index of order 9 at the end, node 0 DMA"
+    found = interval.interval(name, interval.INDEX, values, "whole")
+    assert -1000 <= found.low <= found.high <= 1000
+
+
+def test_quantiles_lie_between_values() -> None:
+    assert interval.quantile([0, 10], 0.1) == 1
+    assert interval.quantile([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9) == 9
+    assert interval.quantile([7], 0.1) == 7
+
+
+def test_what_two_runs_share_cancels() -> None:
+    own = [100, 900, 300, 2000, 150, 700, 400, 80]
+    found = interval.paired("fallbacks", "events", [value - 20 for value in own], own, "whole")
+    assert found.value == -20 and found.shown
+    assert found.low <= -20 <= found.high < 0
+
+
+def test_members_that_agree_on_a_difference_leave_a_unit() -> None:
+    found = interval.paired("fallbacks claim", "events", [5] * 8, [3] * 8, "whole")
+    assert found.low < 2 < found.high and found.shown
+
+
+def test_the_same_members_have_no_difference() -> None:
+    found = interval.paired("fallbacks", "events", [5, 7], [5, 7], "whole")
+    assert (found.value, found.low, found.high, found.shown) == (0, 0, 0, False)
+
+
+@given(COUNTS, st.integers(0, 1000))
+def test_the_interval_of_a_difference_has_its_median(own: list[int], seed: int) -> None:
+    draw = random.Random(seed)
+    this = [max(value + draw.randint(-50, 50), 0) for value in own]
+    found = interval.paired("fallbacks", "events", this, own, "whole")
+    assert found.low <= found.value <= found.high
+
+
+def test_a_metric_without_a_margin_gets_that_of_one_alike() -> None:
+    for kind in interval.KINDS:
+        alike = interval.margin("pages drained to the zone", kind)
+        assert interval.margin("PCP refill pages", kind) == alike
+        alike = interval.margin("fallbacks", kind)
+        assert interval.margin("fallbacks for order 12", kind) == alike
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        (Difference(-33, -37.3, -46, -22, True), "-33 (-37.3 %) [-46 to -22]"),
+        (Difference(2.5, None, -1, 4, False), "no difference shown [-1 to +4]"),
+        (Difference(0, 0.0, 0, 0, False), "same"),
+        (Difference(12, 10.0), "+12 (+10.0 %)"),
+        (None, "-"),
+    ],
+)
+def test_differences_in_words(given_: Difference | None, words: str) -> None:
+    assert change(given_) == words
+
+
+def test_numbers_in_words() -> None:
+    assert [number(12345), number(88.5), number(None)] == ["12,345", "88.5", "-"]
+    assert between(88.5, 68, 112) == "88.5 [68 to 112]"
+    assert between(5, 5, 5) == "5"
