@@ -461,6 +461,11 @@ static const struct load_roles loads[] = {
 	 false,
 	 {write_files, write_files, read_files, churn_huge, churn_huge, grow_beyond,
 	  churn_processes, small_pipes}},
+	/* A small server; the processes have the names of its services. */
+	{.name = "server",
+	 .roles = {write_files, read_files, churn_entries, churn_processes, churn_huge, small_pipes,
+		   churn_sockets},
+	 .names = {"mailspool", "backup", "updatedb", "cron", "database", "logger", "frontend"}},
 	{"files", false, {write_files, write_files, read_files}},
 	{"slab", false, {churn_entries, churn_descriptors}},
 	{"sockets", false, {churn_sockets, churn_sockets}},
