@@ -49,6 +49,11 @@ class Case:
         """The row of the query `stalls`."""
         return self.row("stalls")
 
+    @cached_property
+    def mixing(self) -> dict[str, Any]:
+        """The row of the query `mixing`."""
+        return self.row("mixing")
+
     @property
     def last_zones(self) -> list[dict[str, Any]]:
         """The zones at the last snapshot."""
@@ -118,8 +123,8 @@ class Case:
 
 def percent(share: float) -> str:
     """A percentage in words: '0.03 %', '4.2 %', '85 %'."""
-    if 0 < share < 0.01:
-        return "less than 0.01 %"
+    if share < 0.01:
+        return "less than 0.01 %" if share > 0 else "0 %"
     digits = 2 if share < 1 else 1 if share < 10 else 0
     return f"{share:.{digits}f} %"
 

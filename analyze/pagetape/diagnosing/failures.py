@@ -14,31 +14,31 @@ ID, TITLE, OOM_TITLE = "failures", "Failed allocations", "Memory ran out"
 _NEAR_S = 2.0  # a farther sample says nothing about the moment of a failure
 
 
-def _rescue(case: Case, row: dict[str, Any]) -> str:
-    """What would have saved the failed requests of one kind."""
+def _rescue(case: Case, row: dict[str, Any]) -> tuple[str, str]:
+    """What would have saved the failed requests of one kind, and the command that tries it."""
     order = row["page_order"]
     known = row["free"] is not None and row["near_s"] <= _NEAR_S
-    if known and order and row["free"] >= 1 << order > row["usable"]:
-        free = f"{case.mib(row['free'])} were free near by, but no block of order {order}"
-        return f"{free}: less fragmentation, or an earlier compaction, would have saved them"
+    report = case.command("report", "alloc.by_order", "T")
+    if known and order and row["free"] >= 1 << order and not row["usable"]:
+        free = (
+            f"{case.mib(row['free'])} were free {row['near_s']:.1f} s away, but no block of order"
+        )
+        return (
+            f"{free} {order}: fragmentation was the cause, and earlier compaction the remedy",
+            case.command("report", "frag.indices", "T"),
+        )
     if row["atomic"]:
         now = case.sysctl("vm.min_free_kbytes")
-        was = f" (now {now:,})" if now else ""
-        return f"atomic requests live on the reserve below min: a larger vm.min_free_kbytes{was}"
-    if order > 3:
-        return (
-            f"order {order} is above the orders that the kernel retries: use kvmalloc, or compact"
-        )
-    return "they could wait, and reclaim found nothing: more memory, or a higher cgroup limit"
-
-
-def _remedy(case: Case, row: dict[str, Any]) -> str:
-    """The command that tries what would have saved the requests."""
-    now = case.sysctl("vm.min_free_kbytes")
-    if case.run is None and row["atomic"] and now:
+        words = "a larger reserve below min, on which atomic requests live"
+        if not now or case.run is not None:
+            return f"{words} (vm.min_free_kbytes)", report
         policy = f"--policy watermarks:min_free_kbytes={2 * now}"
-        return case.command("replay", "T", "--reclaim R1", policy)
-    return case.command("report", "alloc.by_order", "T")
+        command = case.command("replay", "T", "--reclaim R1", policy)
+        return f"{words} (vm.min_free_kbytes, now {now:,})", command
+    if order > 3:
+        words = f"kvmalloc, or memory reserved early: the kernel gives up early at order {order}"
+        return words, report
+    return "more memory, or a higher limit of the cgroup: reclaim found nothing", report
 
 
 def _killed(case: Case, kills: int, rows: list[dict[str, Any]], victim: str | None) -> Finding:
@@ -107,11 +107,12 @@ def examine(case: Case) -> Finding:
         )
     worst = hard[0]
     share = of(failed, allocs)
+    remedy, command = _rescue(case, worst)
     kind = "atomic " if worst["atomic"] else ""
     text = (
         f"{amount(failed, 'allocation')} failed that had no other way ({percent(share)} of"
         f" {allocs:,}; normal is 0), most of them {kind}requests of order {worst['page_order']} by"
-        f" task {worst['task']}. What would have helped: {_rescue(case, worst)}."
+        f" task {worst['task']}. What would have helped: {remedy}."
     )
     return Finding(
         ID,
@@ -119,7 +120,7 @@ def examine(case: Case) -> Finding:
         FAILURES.severity(share) if share >= FAILURES.low else "medium",
         text,
         case.sure("every failure is recorded; the remedy is read from the request and free memory"),
-        _remedy(case, worst),
+        command,
         evidence,
         FAILURES.rank(max(share, FAILURES.low)),
     )

@@ -49,7 +49,7 @@ def examine(case: Case) -> Finding:
     if not case.has("event", "alloc_extfrag"):
         why = case.missing("event", "alloc_extfrag")
         return Finding(ID, TITLE, "unknown", why, next=case.record("--stacks extfrag"))
-    row = case.row("mixing")
+    row = case.mixing
     live = case.has("event", "alloc") and case.has("event", "free")
     lasting = row["lasting_blocks"] if live else row["blocks"]
     whole = row["movable_blocks"]

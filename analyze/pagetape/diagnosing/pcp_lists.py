@@ -57,7 +57,8 @@ def too_small(case: Case) -> Finding:
     )
     text = (
         f"{counted} (lists that fit the load serve most pages themselves: below {PCP_BACK} %)."
-        f" The zone lock was held for that at most {percent(locked)} of the time, {worth}."
+        f" The zone lock was held for that at most {percent(max(locked, 0.01))} of the time,"
+        f" {worth}."
     )
     if 2 * row["crossed"] > row["back"]:
         text += " Another large part crosses CPUs, which no list size changes."

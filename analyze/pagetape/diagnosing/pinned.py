@@ -30,6 +30,8 @@ def examine(case: Case) -> Finding:
     share = of(row["pinned"] * block, managed)
     packed = -(-row["pinning_pages"] // block)
     evidence = row | {"share_percent": share, "packed_blocks": packed, "baseline": packed}
+    if not row["nearly_empty"]:
+        return Finding(ID, TITLE, "none", "no pageblock is nearly empty", evidence=evidence)
     if not row["pinned"]:
         return Finding(
             ID,

@@ -36,6 +36,8 @@ def loss(case: Case) -> Finding:
         "baseline": 0,
     }
     command = case.command("report", "loss", "T")
+    if not read and not gaps:
+        return Finding(ID, TITLE, "unknown", "the tape has no events", evidence=evidence)
     if found.total is None:
         return Finding(
             ID,
@@ -70,8 +72,7 @@ def _of_recording(case: Case) -> list[Limit]:
     """The limits of a recording's own making."""
     limits = []
     tables = case.tape.tables
-    extfrag = case.has("event", "alloc_extfrag")
-    if extfrag and "stack" not in tables:
+    if "stack" not in tables and case.has("event", "alloc_extfrag") and case.mixing["fallbacks"]:
         words = "no stacks: which kernel code causes fallbacks is unknown"
         limits.append(Limit(words, case.record("--stacks extfrag")))
     hows = [row["how"] for row in case.tape.rows("snapshot")]

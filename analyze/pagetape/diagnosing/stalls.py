@@ -25,7 +25,8 @@ def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
     main = max(causes, key=lambda name: causes[name])
     report = ["report", "reclaim.stalls", "T"]
     if main == "memcg":
-        return "a memory cgroup was at its limit: raise memory.high or memory.max of it", report
+        group = f" (that of the task is {row['task_cgroup']})" if row["task_cgroup"] else ""
+        return f"a memory cgroup{group} was at its limit, which is too low for the load", report
     if main == "node":
         return "vm.zone_reclaim_mode reclaims before it takes memory of another node", report
     if main == "throttled":
@@ -83,6 +84,9 @@ def examine(case: Case) -> Finding:
     if severity == "none":
         return Finding(ID, TITLE, severity, counted, evidence=evidence)
     cause, words = _cause(row)
+    asleep = of(row["throttled_s"], row["total_s"])
+    if asleep > 25:
+        cause += f"; {percent(asleep)} of them were throttled sleep"
     victim = (
         f"Task {row['task']} waited {percent(of(row['task_s'], row['total_s']))} of these seconds"
     )

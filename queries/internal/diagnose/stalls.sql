@@ -2,7 +2,7 @@
 --
 -- A stall is a stretch of direct reclaim, node or memory control group reclaim, compaction, or a
 -- throttled sleep, of a thread that is not kswapd, kcompactd or khugepaged. Stretches of one thread
--- may overlap. `some_s` is the time in which at least one thread stalled, as `some` of
+-- that touch are one stall; the times by cause may overlap. `some_s` is the time in which at least one thread stalled, as `some` of
 -- /proc/pressure counts.
 --
 -- Columns:
@@ -11,17 +11,18 @@
 --   total_s       DOUBLE   Sum of all stalls, in seconds.
 --   max_ms        DOUBLE   Longest stall, in ms.
 --   p99_ms        DOUBLE   99th percentile, in ms.
---   direct_s      DOUBLE   Of total_s, direct reclaim.
---   compact_s     DOUBLE   Of total_s, compaction.
---   memcg_s       DOUBLE   Of total_s, reclaim of a memory control group.
---   node_s        DOUBLE   Of total_s, node reclaim.
---   throttled_s   DOUBLE   Of total_s, throttled sleeps.
+--   direct_s      DOUBLE   Time in direct reclaim.
+--   compact_s     DOUBLE   Time in compaction.
+--   memcg_s       DOUBLE   Time in reclaim of a memory control group.
+--   node_s        DOUBLE   Time in node reclaim.
+--   throttled_s   DOUBLE   Time in throttled sleeps.
 --   high_order_s  DOUBLE   Of direct_s, direct reclaim for an order above 0.
 --   direct_nr     BIGINT   Direct reclaims that ended.
 --   vain          BIGINT   Of these, direct reclaims that freed nothing.
 --   reclaimed     BIGINT   Pages that direct reclaims freed.
 --   task          VARCHAR  Task that waited longest in total.
 --   task_s        DOUBLE   Its stalls, in seconds.
+--   task_cgroup   VARCHAR  Its control group; null if unknown.
 WITH daemon AS (
     SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
     UNION
@@ -29,7 +30,7 @@ WITH daemon AS (
 ),
 
 stretch AS MATERIALIZED (
-    SELECT tape, pid, cause, from_ts, until_ts, (until_ts - from_ts)::DOUBLE / 1e9 AS s
+    SELECT tape, pid, cause, from_ts, until_ts, (until_ts - from_ts)::HUGEINT AS ns
     FROM (
         SELECT tape, pid, cause, from_ts, until_ts
         FROM reclaim_window
@@ -42,6 +43,29 @@ stretch AS MATERIALIZED (
     ANTI JOIN daemon USING (tape, pid)
 ),
 
+-- Stretches of one thread that touch are one stall: a throttled sleep is within reclaim.
+marked AS (
+    SELECT
+        tape,
+        pid,
+        from_ts,
+        until_ts,
+        coalesce(from_ts > max(until_ts) OVER earlier, true) AS begins
+    FROM stretch
+    WINDOW earlier AS (
+        PARTITION BY tape, pid ORDER BY from_ts, until_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+
+stall AS MATERIALIZED (
+    SELECT tape, pid, min(from_ts) AS from_ts, max(until_ts) AS until_ts, (max(until_ts) - min(from_ts))::HUGEINT AS ns
+    FROM (
+        SELECT *, count(*) FILTER (begins) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
+        FROM marked
+    )
+    GROUP BY tape, pid, number
+),
+
 joined AS (
     SELECT
         from_ts,
@@ -49,7 +73,7 @@ joined AS (
         max(until_ts) OVER (
             ORDER BY from_ts, until_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS reach
-    FROM stretch
+    FROM stall
 ),
 
 pressed AS (
@@ -63,7 +87,7 @@ direct AS (
         count(*) AS nr,
         count(*) FILTER (e.nr_reclaimed = 0) AS vain,
         sum(e.nr_reclaimed) AS reclaimed,
-        coalesce(sum(w.s) FILTER (b.page_order > 0), 0) AS high_order_s
+        coalesce(sum(w.ns) FILTER (b.page_order > 0), 0) / 1e9 AS high_order_s
     FROM stretch AS w
     JOIN reclaim AS e
         ON e.kind = 'direct_reclaim_end' AND e.tape = w.tape AND e.pid = w.pid AND e.ts = w.until_ts
@@ -73,34 +97,39 @@ direct AS (
 ),
 
 by_task AS (
-    SELECT coalesce(t.comm, w.pid::VARCHAR) AS task, sum(w.s) AS task_s
-    FROM stretch AS w
+    SELECT coalesce(t.comm, w.pid::VARCHAR) AS task, any_value(t.cgroup) AS task_cgroup, sum(w.ns) / 1e9 AS task_s
+    FROM stall AS w
     LEFT JOIN task AS t USING (tape, pid)
     GROUP BY coalesce(t.comm, w.pid::VARCHAR)
     ORDER BY task_s DESC, task
     LIMIT 1
 ),
 
-summed AS (
+length AS (
     SELECT
         count(*) AS nr,
-        coalesce(sum(s), 0) AS total_s,
-        max(s) * 1e3 AS max_ms,
-        quantile_cont(s, 0.99) * 1e3 AS p99_ms,
-        coalesce(sum(s) FILTER (cause = 'direct'), 0) AS direct_s,
-        coalesce(sum(s) FILTER (cause = 'compact'), 0) AS compact_s,
-        coalesce(sum(s) FILTER (cause = 'memcg'), 0) AS memcg_s,
-        coalesce(sum(s) FILTER (cause = 'node_reclaim'), 0) AS node_s,
-        coalesce(sum(s) FILTER (cause = 'throttled'), 0) AS throttled_s
+        coalesce(sum(ns), 0) / 1e9 AS total_s,
+        max(ns) / 1e6 AS max_ms,
+        quantile_cont(ns::DOUBLE, 0.99) / 1e6 AS p99_ms
+    FROM stall
+),
+
+summed AS (
+    SELECT
+        coalesce(sum(ns) FILTER (cause = 'direct'), 0) / 1e9 AS direct_s,
+        coalesce(sum(ns) FILTER (cause = 'compact'), 0) / 1e9 AS compact_s,
+        coalesce(sum(ns) FILTER (cause = 'memcg'), 0) / 1e9 AS memcg_s,
+        coalesce(sum(ns) FILTER (cause = 'node_reclaim'), 0) / 1e9 AS node_s,
+        coalesce(sum(ns) FILTER (cause = 'throttled'), 0) / 1e9 AS throttled_s
     FROM stretch
 )
 
 SELECT
-    a.nr,
+    l.nr,
     p.s::DOUBLE AS some_s,
-    a.total_s,
-    a.max_ms,
-    a.p99_ms,
+    l.total_s,
+    l.max_ms,
+    l.p99_ms,
     a.direct_s,
     a.compact_s,
     a.memcg_s,
@@ -111,8 +140,10 @@ SELECT
     d.vain,
     d.reclaimed::BIGINT AS reclaimed,
     t.task,
-    t.task_s
-FROM summed AS a
+    t.task_s,
+    t.task_cgroup
+FROM length AS l
+CROSS JOIN summed AS a
 CROSS JOIN pressed AS p
 CROSS JOIN direct AS d
 LEFT JOIN by_task AS t ON true

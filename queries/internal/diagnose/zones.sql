@@ -29,10 +29,16 @@ list AS (
 ),
 
 area AS (
-    SELECT i.tape, i.snapshot, i.node, i.zone, max(i.usable_pages) AS usable
-    FROM frag_index AS i
-    JOIN machine AS m ON m.tape = i.tape AND m.pageblock_order = i.page_order
-    WHERE i.snapshot IS NOT NULL
+    SELECT
+        a.tape,
+        a.snapshot,
+        a.node,
+        a.zone,
+        coalesce(sum(a.nr_free << a.page_order::INTEGER) FILTER (a.page_order >= m.pageblock_order), 0)
+            AS usable
+    FROM free_area AS a
+    JOIN machine AS m USING (tape)
+    WHERE m.pageblock_order IS NOT NULL AND a.page_order < 20  -- no kernel has larger blocks
     GROUP BY ALL
 ),
 
