@@ -216,7 +216,7 @@ def watermarks(rows: Rows) -> None:
 
 
 def pcp_small(rows: Rows) -> None:
-    """CPU 0 takes 900 pages and gives back 800; 80 % of 1000 go to and fro."""
+    """CPU 0 takes 900 pages and gives back 800; 80 % of 1000 go both ways."""
     rows["event"] += [event(0.01 * i, "alloc_zone_locked", FIRST + i) for i in range(880)]
     rows["event"] += [event(0.01 * i, "pcpu_drain", FIRST + i) for i in range(800)]
 
@@ -233,17 +233,17 @@ def pcp_large(rows: Rows) -> None:
 
 def pinned(rows: Rows) -> None:
     """Four pageblocks of 64 are free but for one page of the driver each: 6.25 %."""
-    kept = []
+    rest = []
     for row in rows["free_block"]:
         number = (row["pfn"] - FIRST) // BLOCK
         if row["snapshot"] and number < 8:
             row |= {"page_order": 8, "pfn": row["pfn"] + 256}
             for order in range(8):  # 2^8 + 2^7 + ... + 1 pages: all but the first
-                kept.append(row | {"page_order": order, "pfn": row["pfn"] - 256 + (1 << order)})
+                rest.append(row | {"page_order": order, "pfn": row["pfn"] - 256 + (1 << order)})
             rows["event"].append(
                 event(5, "alloc", row["pfn"] - 256, pid=101, migratetype="UNMOVABLE")
             )
-    rows["free_block"] += kept
+    rows["free_block"] += rest
 
 
 def failures(rows: Rows) -> None:

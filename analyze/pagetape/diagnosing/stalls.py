@@ -86,7 +86,7 @@ def examine(case: Case) -> Finding:
     cause, words = _cause(row)
     asleep = of(row["throttled_s"], row["total_s"])
     if asleep > 25:
-        cause += f"; {percent(asleep)} of them were throttled sleep"
+        cause += f"; {percent(asleep)} of these seconds were throttled sleep"
     victim = (
         f"Task {row['task']} waited {percent(of(row['task_s'], row['total_s']))} of these seconds"
     )
