@@ -4,7 +4,7 @@
 
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
              [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--cache MB]
-             [--group MB] [--snapshot locked|proc] [--buffer SIZE] [--pause S]
+             [--group MB] [--snapshot locked|proc] [--buffer SIZE] [--stacks] [--pause S]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
@@ -85,7 +85,7 @@ busybox dd if=/dev/zero of=/data/cache bs=1M count={cache} 2>/dev/null
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
 {python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
-    --spool-max 4GB --buffer {buffer} {snapshot} -- {load}
+    --spool-max 4GB --buffer {buffer} {snapshot} {stacks} -- {load}
 echo $? >/data/status
 busybox sync
 busybox poweroff -f
@@ -130,6 +130,7 @@ class Guest:
     group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
     snapshot: str = "locked"
     buffer: str = "6MB"
+    stacks: bool = False  # of the fallbacks
     pause: int = 0  # most s that the recorder is stopped, so that events are lost
 
 
@@ -239,6 +240,7 @@ def script(guest: Guest) -> str:
         cache=guest.cache,
         buffer=guest.buffer,
         snapshot=_SNAPSHOTS[guest.snapshot],
+        stacks="--stacks extfrag" if guest.stacks else "",
         load=shlex.join(["busybox", "sh", "-c", "\n".join(steps)]),
     )
 
@@ -366,6 +368,7 @@ def main() -> int:
     )
     parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="locked")
     parser.add_argument("--buffer", default="6MB", help="ring of each CPU (default: 6MB)")
+    parser.add_argument("--stacks", action="store_true", help="kernel stack of each fallback")
     parser.add_argument(
         "--pause",
         type=int,

@@ -68,7 +68,7 @@ static int hog(size_t left)
 	return 0;
 }
 
-static void spawn(struct load *load, role what, unsigned int seed, int cpu)
+static void spawn(struct load *load, const struct load_roles *of, unsigned int seed, int cpu)
 {
 	pid_t parent = getpid(), child = fork();
 
@@ -87,7 +87,9 @@ static void spawn(struct load *load, role what, unsigned int seed, int cpu)
 		sched_setaffinity(0, sizeof(set), &set);
 	}
 	load->seed = seed;
-	what(load);
+	if (of->names[seed])
+		prctl(PR_SET_NAME, of->names[seed]);
+	of->roles[seed](load);
 	_exit(0);
 }
 
@@ -100,10 +102,10 @@ static bool start(struct load *load, const char *name)
 		return false;
 	if (found->per_cpu)
 		for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN); cpu++)
-			spawn(load, found->roles[0], 0, cpu);
+			spawn(load, found, 0, cpu);
 	else
 		for (unsigned int r = 0; found->roles[r]; r++)
-			spawn(load, found->roles[r], r, -1);
+			spawn(load, found, r, -1);
 	return true;
 }
 

@@ -21,8 +21,9 @@ typedef void (*role)(struct load *load);
 
 struct load_roles {
 	const char *name;
-	bool per_cpu;   /* one process of roles[0] on each CPU */
-	role roles[10]; /* ends with NULL */
+	bool per_cpu;          /* one process of roles[0] on each CPU */
+	role roles[10];        /* ends with NULL */
+	const char *names[10]; /* of the processes; NULL: that of the program */
 };
 
 /* Set by a signal: all roles end. */

@@ -178,6 +178,7 @@ def validate(
         "events": events,
         "events_per_s": events / seconds if seconds else None,
         **totals,
+        "unknowns": {nr: totals[unknown] for _, nr, _, unknown in validate_run.DECISIONS},
         "first_divergence": engine.first_divergence,
         "end_state": engine.end_state,
         "hindsight": begin.coverage if (begin := hindsight.start(tape)) else None,
