@@ -17,8 +17,8 @@ PROMISED: dict[str, dict[str, list[str]]] = tomllib.loads((GOLDEN / "json_keys.t
 # As the design has them: docs/design.md.
 CONTRACT = {
     "info": "events lost duration_s kernel cpus nodes snapshot bytes bytes_per_event",
-    "validate": "allocs alloc_exact zone_locked zone_locked_exact refills refill_size_exact drained "
-    "drained_exact extfrag extfrag_exact drains drain_size_exact unknown unknowns "
+    "validate": "allocs alloc_exact zone_locked zone_locked_exact refills refill_size_exact "
+    "drained drained_exact extfrag extfrag_exact drains drain_size_exact unknown unknowns "
     "inferred_untraced first_divergence end_state",
     "replay": "totals",
     "report": "name columns rows lost anomalies tier",
