@@ -25,6 +25,7 @@ COMMANDS = {
     "record": ("record", "Record this machine's page allocator into a tape."),
     "import": ("import_dat", "Turn a trace.dat of trace-cmd, or an unfinished tape, into a tape."),
     "info": ("info", "Show the contents of a tape: events, losses, machine, snapshots."),
+    "diagnose": ("diagnose", "Show the findings that matter on a tape, and the next command."),
     "replay": ("replay", "Play a tape through the allocator model."),
     "validate": ("validate", "Measure how exactly the model predicts the kernel's decisions."),
     "policies": ("policies", "List the policies of the model."),

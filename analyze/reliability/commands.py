@@ -107,8 +107,10 @@ def of_tape(tape: str, random: Random) -> Line:
     """A command line that reads the tape `tape`."""
     json = ["--json"] if random.random() < 0.5 else []
     share = random.random()
-    if share < 0.06:
+    if share < 0.03:
         return ["info", tape, *json]
+    if share < 0.06:
+        return ["diagnose", tape, *random.choice(([], ["--all"])), *json]
     if share < 0.24:
         return _validated(tape, random)
     if share < 0.46:

@@ -25,7 +25,11 @@ pytestmark = pytest.mark.live  # the commands of a page need each other, and som
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/questions").glob("*.md")),
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -205,6 +205,11 @@ class Database:
         for macro in query.macros():
             self._db.execute(macro.sql)
 
+    @property
+    def tapes(self) -> list[Tape]:
+        """The tapes, in their order."""
+        return [tape for tape, _ in self._tapes]
+
     def _limit_memory(self, tapes: Sequence[Tape]) -> None:
         """Lower DuckDB's own limit, most of the machine's memory: no query over a small tape needs
         that much, unless the tape has impossible values. Larger results go to the disk."""

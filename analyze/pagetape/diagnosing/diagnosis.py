@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The diagnosis of one tape: every question examined, and the findings that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pagetape.answer import amount
+from pagetape.asking.database import Database
+from pagetape.diagnosing import (
+    failures,
+    huge_pages,
+    kswapd,
+    mixing,
+    pcp_lists,
+    pinned,
+    recording,
+    stalls,
+    watermarks,
+)
+from pagetape.diagnosing.case import Case
+from pagetape.diagnosing.finding import Finding, worst_first
+from pagetape.diagnosing.recording import Limit
+from pagetape.schemas.tape import Tape
+
+MOST = 5  # findings shown without --all
+
+_QUESTIONS: tuple[Callable[[Case], Finding], ...] = (
+    recording.loss,
+    failures.examine,
+    stalls.examine,
+    mixing.examine,
+    kswapd.examine,
+    huge_pages.examine,
+    pinned.examine,
+    watermarks.examine,
+    pcp_lists.too_small,
+    pcp_lists.too_large,
+)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The answers to all questions about one tape, worst first."""
+
+    tape: Tape
+    seconds: float
+    examined: list[Finding]
+    limits: list[Limit]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The diseases, at most MOST, worst first."""
+        return [f for f in self.examined if f.shown][:MOST]
+
+    @property
+    def summary(self) -> str:
+        """One sentence: how many findings among how many questions."""
+        ill = [f for f in self.examined if f.shown]
+        unknown = [f for f in self.examined if f.severity == "unknown"]
+        answered = len(self.examined) - len(unknown)
+        blind = f"; {len(unknown)} cannot be answered from this tape" if unknown else ""
+        if not answered:
+            return "Nothing can be said: the tape answers none of the questions."
+        if not ill:
+            return f"No disease: {answered} questions answered, nothing above its threshold{blind}."
+        more = f", {len(self.findings)} shown" if len(ill) > MOST else ""
+        return f"{amount(len(ill), 'finding')}{more} from {answered} questions answered{blind}."
+
+
+def _diagnose(tape: Tape, database: Database) -> Diagnosis:
+    case = Case(tape, database)
+    examined = worst_first([question(case) for question in _QUESTIONS])
+    return Diagnosis(tape, case.seconds, examined, recording.limits(case))
+
+
+def diagnose(tape: Tape) -> Diagnosis:
+    """Examine a tape. Raises TapeError if it is unreadable or has impossible values."""
+    with Database([tape]) as database:
+        return _diagnose(tape, database)
+
+
+def findings(database: Database) -> list[Finding]:
+    """The findings that matter on the tape of `database`, worst first, at most MOST.
+
+    For the head of a page: print `title`, `severity`, `text`, `certainty` and `next` of each. An
+    empty list means that no examined question has a disease; diagnose().summary says it in a
+    sentence. `database` must have exactly one tape, otherwise ValueError.
+    """
+    (tape,) = database.tapes
+    return _diagnose(tape, database).findings

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One finding: a disease of the page allocator on a tape, or the reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+# From worst to harmless. `none`: examined, and below every threshold. `unknown`: the tape does not
+# have what the question needs.
+SEVERITIES = ("high", "medium", "low", "none", "unknown")
+SHOWN = SEVERITIES[:3]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question about a tape.
+
+    `text` is one or two sentences: the number, its share, the baseline, and why it matters. For
+    `none` and `unknown` it is the reason. `certainty` says how sure the number is, `next` is the
+    next command, `rank` orders findings of one severity: the ratio of the number to its threshold.
+    """
+
+    id: str
+    title: str
+    severity: str
+    text: str
+    certainty: str = ""
+    next: str = ""
+    evidence: dict[str, Any] = field(default_factory=dict)
+    rank: float = 0.0
+
+    @property
+    def shown(self) -> bool:
+        """The finding is a disease."""
+        return self.severity in SHOWN
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object of the finding."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "severity": self.severity,
+            "text": self.text,
+            "certainty": self.certainty,
+            "evidence": self.evidence,
+            "next": self.next,
+        }
+
+
+def worst_first(findings: list[Finding]) -> list[Finding]:
+    """The findings by severity, then by their distance from the threshold."""
+    return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), -f.rank, f.id))

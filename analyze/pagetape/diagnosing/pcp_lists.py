@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Per-CPU lists that are too small for the load, or too large for the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pagetape.answer import amount
+from pagetape.diagnosing.case import Case, of, percent
+from pagetape.diagnosing.finding import Finding
+from pagetape.diagnosing.thresholds import PCP_BACK, PCP_LARGE, PCP_LOCK
+
+SMALL, SMALL_TITLE = "pcp_small", "Per-CPU lists too small"
+LARGE, LARGE_TITLE = "pcp_large", "Per-CPU lists too large"
+
+# Hold times of Cascade Lake in ns, a hold and each block (replay/policies/zone_lock.c).
+_TAKE, _TAKE_BLOCK, _GIVE, _GIVE_BLOCK = 2330, 34.2, 840, 41.9
+
+
+def _batch(case: Case) -> int:
+    """The smallest batch of the zones with a tenth of the memory or more; 1 if unknown."""
+    zones = [z for z in case.zones if not z["at_end"]]
+    managed = sum(z["managed"] for z in zones)
+    batches = [z["pcp_batch"] for z in zones if z["pcp_batch"] and 10 * z["managed"] >= managed]
+    return max(min(batches, default=1), 1)
+
+
+def _locked(case: Case, row: dict[str, Any]) -> float:
+    """Share of the tape with the zone lock held for refills and drains, in percent, at most."""
+    batch = _batch(case)
+    held = row["refill_blocks"] * (_TAKE / batch + _TAKE_BLOCK)
+    held += row["drain_blocks"] * (_GIVE / batch + _GIVE_BLOCK)
+    return of(held / 1e9, case.seconds)
+
+
+def too_small(case: Case) -> Finding:
+    for kind in ("alloc", "alloc_zone_locked", "pcpu_drain"):
+        if not case.has("event", kind):
+            why = case.missing("event", kind)
+            return Finding(SMALL, SMALL_TITLE, "unknown", why, next=case.record("--events page"))
+    row = case.row("pcp")
+    share, locked = of(row["back"], row["alloc_pages"]), _locked(case, row)
+    evidence = row | {"share_percent": share, "lock_percent": locked, "baseline": PCP_BACK}
+    counted = (
+        f"{percent(share)} of the {row['alloc_pages']:,} pages allocated went from the buddy to a"
+        " CPU's list and back"
+    )
+    if not row["alloc_pages"] or share < PCP_BACK:
+        return Finding(
+            SMALL, SMALL_TITLE, "none", f"{counted} (below {PCP_BACK} %)", evidence=evidence
+        )
+    severity = PCP_LOCK.severity(locked)
+    worth = (
+        "so larger lists would save little"
+        if severity == "low"
+        else "and the CPUs that wait for it lose time"
+    )
+    text = (
+        f"{counted} (lists that fit the load serve most pages themselves: below {PCP_BACK} %)."
+        f" The zone lock was held for that at most {percent(max(locked, 0.01))} of the time,"
+        f" {worth}."
+    )
+    if 2 * row["crossed"] > row["back"]:
+        text += " Another large part crosses CPUs, which no list size changes."
+    return Finding(
+        SMALL,
+        SMALL_TITLE,
+        severity,
+        text,
+        case.sure(
+            "pages are counted; the lock's time is an upper bound with hold times of a server"
+        ),
+        case.command("replay", "T", "--policy pcp:percpu_pagelist_high_fraction=8")
+        if case.run is None
+        else case.command("report", "pcp.traffic", "T"),
+        evidence,
+        max(locked, 0.01) / 2,
+    )
+
+
+def too_large(case: Case) -> Finding:
+    known = [z for z in case.zones if z["pcp_pages"] is not None]
+    if not known:
+        return Finding(
+            LARGE,
+            LARGE_TITLE,
+            "unknown",
+            "no snapshot has the per-CPU lists",
+            next=case.record("--snapshot exact"),
+        )
+    worst: tuple[float, dict[str, Any], dict[str, int]] | None = None
+    for at_end in (False, True):
+        for node in {z["node"] for z in known}:
+            zones = [z for z in known if z["node"] == node and z["at_end"] == at_end]
+            total = {
+                name: sum(z[name] for z in zones)
+                for name in ("pcp_pages", "free", "wmark_min", "wmark_high", "managed")
+            }
+            gap = total["wmark_high"] - total["wmark_min"]
+            if gap > 0 and (worst is None or total["pcp_pages"] / gap > worst[0]):
+                worst = (total["pcp_pages"] / gap, {"node": node, "at_end": at_end}, total)
+    if worst is None:
+        return Finding(LARGE, LARGE_TITLE, "unknown", "the tape has no watermarks")
+    ratio, where, total = worst
+    evidence = where | total | {"ratio": ratio, "baseline": 1}
+    when = "end" if where["at_end"] else "start"
+    counted = (
+        f"At the {when} the lists of node {where['node']} hold {case.mib(total['pcp_pages'])},"
+        f" {ratio:.1f} times the distance from its min to its high watermarks, and"
+        f" {case.mib(total['free'])} are free"
+    )
+    short = total["free"] < 2 * total["wmark_high"]
+    if ratio < PCP_LARGE.low or not short:
+        why = "" if short else ": memory is not short"
+        return Finding(LARGE, LARGE_TITLE, "none", counted + why, evidence=evidence)
+    cpus = int(case.tape.facts.get("cpus") or 1)
+    fraction = max(total["managed"] // max(total["wmark_high"] - total["wmark_min"], 1), 8)
+    return Finding(
+        LARGE,
+        LARGE_TITLE,
+        PCP_LARGE.severity(ratio),
+        f"{counted}. The watermarks do not count the lists: reclaim starts although these pages"
+        f" are free, spread over {amount(cpus, 'CPU')}.",
+        case.sure("the lists are read at the start and the end only"),
+        case.command("replay", "T", f"--policy pcp:percpu_pagelist_high_fraction={fraction}")
+        if case.run is None
+        else case.command("report", "pcp.idle", "T"),
+        evidence,
+        PCP_LARGE.rank(ratio),
+    )

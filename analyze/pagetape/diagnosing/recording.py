@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lost events, and what the recording cannot show."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pagetape.answer import amount
+from pagetape.diagnosing.case import Case, of, percent
+from pagetape.diagnosing.finding import Finding
+from pagetape.diagnosing.thresholds import LOSS, SHORT_TAPE_S
+from pagetape.tapes.disturbance import lines
+from pagetape.tapes.kernel_rows import warnings_of
+from pagetape.tapes.loss import Loss
+
+ID, TITLE = "loss", "Lost events"
+
+
+class Limit(NamedTuple):
+    """One thing that the recording cannot show."""
+
+    what: str
+    next: str = ""
+
+
+def loss(case: Case) -> Finding:
+    """The finding about lost events."""
+    found = Loss.of(case.tape)
+    gaps = case.tape.num_rows("lost")
+    read = sum(row["read"] for row in case.tape.rows("ring")) or case.tape.num_rows("event")
+    evidence = {
+        "lost": found.total,
+        "read": read,
+        "gaps": gaps,
+        "by_cpu": {str(cpu): nr for cpu, nr in found.by_cpu.items()},
+        "baseline": 0,
+    }
+    command = case.command("report", "loss", "T")
+    if not read and not gaps:
+        return Finding(ID, TITLE, "unknown", "the tape has no events", evidence=evidence)
+    if found.total is None:
+        return Finding(
+            ID,
+            TITLE,
+            "medium" if gaps or not case.tape.complete else "low",
+            "The number of lost events is unknown"
+            + (f": the tape has {amount(gaps, 'gap')} (normal is 0)" if gaps else "")
+            + ". Every other count is a lower bound.",
+            "neither the gaps nor the ring buffer's counters have the number",
+            command,
+            evidence,
+        )
+    share = of(found.total, found.total + read)
+    evidence["share_percent"] = share
+    if not found.total:
+        return Finding(ID, TITLE, "none", "no event was lost", evidence=evidence)
+    return Finding(
+        ID,
+        TITLE,
+        LOSS.severity(max(share, LOSS.low)),
+        f"{amount(found.total, 'event')} are lost ({percent(share)}; normal is 0), on"
+        f" {amount(len(found.by_cpu), 'CPU')}. Every other count is a lower bound, and a replay"
+        " follows the kernel less exactly.",
+        "counted by the ring buffers",
+        command,
+        evidence,
+        LOSS.rank(max(share, LOSS.low)),
+    )
+
+
+def _of_recording(case: Case) -> list[Limit]:
+    """The limits of a recording's own making."""
+    limits = []
+    tables = case.tape.tables
+    if "stack" not in tables and case.has("event", "alloc_extfrag") and case.mixing["fallbacks"]:
+        words = "no stacks: which kernel code causes fallbacks is unknown"
+        limits.append(Limit(words, case.record("--stacks extfrag")))
+    hows = [row["how"] for row in case.tape.rows("snapshot")]
+    if "exact" not in hows and "mixed" not in hows:
+        words = "no exact snapshot: the places of free pages are guesses" if case.zones else ""
+        words = words or "no snapshot: free memory and watermarks are unknown"
+        limits.append(Limit(words, case.record("--snapshot exact")))
+    lacking = [
+        words
+        for table, kind, words in (
+            ("event", "alloc", "allocations and frees"),
+            ("event", "alloc_extfrag", "fallbacks"),
+            ("reclaim", "direct_reclaim_begin", "reclaim"),
+            ("compaction", "begin", "compaction"),
+        )
+        if not case.has(table, kind)
+    ]
+    if lacking:
+        words = f"no events of {', '.join(lacking)}: nothing follows from their absence"
+        limits.append(Limit(words, case.record("--events all")))
+    if not case.tape.num_rows("sample"):
+        limits.append(Limit("no samples: the state between the snapshots is unknown"))
+    if not any(task["cgroup"] for task in case.tape.rows("task")):
+        limits.append(Limit("no cgroups: shares by container are unknown"))
+    if (case.tape.facts.get("private") or {}).get("names"):
+        limits.append(Limit("names are hashed or dropped: equal hashes are equal names"))
+    return limits
+
+
+def limits(case: Case) -> list[Limit]:
+    """What the tape cannot show, most general first, with the command that records it."""
+    found = [Limit(line) for line in warnings_of(case.tape)]
+    if not case.tape.complete:
+        found.append(Limit("the tape is incomplete: its recorder did not end regularly"))
+    if case.run is not None:
+        policies = " + ".join(case.run["policies"])
+        found.append(
+            Limit(
+                f"a replay (kernel {case.run['kernel']}, {policies}, {case.run['reclaim']}): the"
+                " findings describe the model, not the machine"
+            )
+        )
+    elif case.seconds < SHORT_TAPE_S:
+        words = f"only {case.seconds:.1f} s long: shares of time say little below {SHORT_TAPE_S} s"
+        found.append(Limit(words))
+    if case.run is None:
+        found += _of_recording(case)
+    found += [Limit(line) for line in lines(case.tape.rows("disturbance"))]
+    return found

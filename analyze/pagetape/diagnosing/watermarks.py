@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watermarks that leave kswapd too little room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pagetape.answer import amount
+from pagetape.diagnosing.case import Case, of, percent
+from pagetape.diagnosing.finding import Finding
+from pagetape.diagnosing.thresholds import RECLAIM_TARGET, WATERMARKS
+
+ID, TITLE = "watermarks", "Watermarks too tight"
+_MOST = 3000  # of vm.watermark_scale_factor, by the kernel
+
+
+def _room(case: Case) -> dict[str, Any] | None:
+    """The node with the least room between min and low, and a factor that doubles it."""
+    zones = [z for z in case.zones if not z["at_end"]]
+    rooms = []
+    for node in sorted({z["node"] for z in zones}):
+        own = [z for z in zones if z["node"] == node]
+        largest = max(own, key=lambda z: z["managed"])
+        gap = largest["wmark_low"] - largest["wmark_min"]
+        if largest["managed"] and gap > 0:
+            factor = min(-(-2 * gap * 10000 // largest["managed"]), _MOST)
+            rooms.append(
+                {"node": node, "gap": gap, "managed": largest["managed"], "factor": factor}
+            )
+    return min(rooms, key=lambda r: int(r["gap"]), default=None)
+
+
+def _near(row: dict[str, Any]) -> str:
+    near = row["episodes"] - row["stalled"]
+    return f"{amount(near, 'near miss', 'near misses')} (below low, kswapd in time)"
+
+
+def examine(case: Case) -> Finding:
+    if not case.has("reclaim", "wakeup_kswapd"):
+        why = case.missing("reclaim", "wakeup_kswapd")
+        return Finding(ID, TITLE, "unknown", why, next=case.record("--events all"))
+    row = case.row("watermarks")
+    room = _room(case)
+    share = of(row["stalled"], row["episodes"])
+    each = row["reclaimed"] / row["below_min"] if row["below_min"] else 0.0
+    hits = {
+        name: case.counters[name]
+        for name in ("kswapd_low_wmark_hit_quickly", "kswapd_high_wmark_hit_quickly")
+        if name in case.counters
+    }
+    evidence = (
+        row | hits | {"share_percent": share, "per_reclaim": each, "room": room, "baseline": 0}
+    )
+    if not row["episodes"]:
+        return Finding(ID, TITLE, "none", "free memory never fell below low", evidence=evidence)
+    counted = (
+        f"{row['stalled']:,} of {amount(row['episodes'], 'shortage')} ended below the min watermark"
+        f" ({percent(share)}; normal is 0), in {amount(row['below_min'], 'direct reclaim')}"
+    )
+    severity = WATERMARKS.severity(share)
+    if severity == "none":
+        return Finding(ID, TITLE, "none", f"{counted}; {_near(row)}", evidence=evidence)
+    if each < RECLAIM_TARGET:
+        return Finding(
+            ID,
+            TITLE,
+            "none",
+            f"{counted}, but a direct reclaim freed {each:.0f} pages (its goal is"
+            f" {RECLAIM_TARGET}): there is too little to reclaim, and higher watermarks would"
+            " not help",
+            evidence=evidence,
+        )
+    text = f"{counted}; {_near(row)}."
+    factor = 0
+    if room:
+        factor = room["factor"]
+        text += (
+            f" kswapd has {amount(room['gap'], 'page')} ({case.mib(room['gap'])},"
+            f" {percent(of(room['gap'], room['managed']))} of the zone) between low and min on node"
+            f" {room['node']}; vm.watermark_scale_factor={factor} doubles that."
+        )
+    now = case.sysctl("vm.watermark_scale_factor")
+    replay = case.run is None and factor and case.has("event", "alloc") and (now or 0) < factor
+    return Finding(
+        ID,
+        TITLE,
+        severity,
+        text,
+        case.sure("shortages and direct reclaims are recorded; the effect of a factor is not"),
+        case.command(
+            "replay", "T", "--reclaim R1", f"--policy watermarks:watermark_scale_factor={factor}"
+        )
+        if replay
+        else case.command("report", "kswapd.balance", "T"),
+        evidence,
+        WATERMARKS.rank(share),
+    )

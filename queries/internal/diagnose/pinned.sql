@@ -1,0 +1,114 @@
+-- Nearly empty pageblocks at the end of the tape, and the pages that hold them.
+--
+-- At least 7/8 of a nearly empty pageblock are free. It is pinned if the tape saw the allocation of
+-- a page in it that is not MOVABLE, and no free of that page since: compaction cannot move such a page.
+-- Pages in use since before the tape are of unknown type: a pageblock that holds only them is
+-- `unclear`. Exact snapshots have all free pages, per-CPU lists included. Snapshots from
+-- /proc are read while the machine runs, and lack the per-CPU lists.
+--
+-- Columns:
+--   blocks         BIGINT   Pageblocks with any free page.
+--   nearly_empty   BIGINT   Pageblocks with at least 7/8 free pages, and at least one used.
+--   pinned         BIGINT   Of these, pageblocks with a page that cannot move.
+--   pinned_free    BIGINT   Free pages in the pinned pageblocks.
+--   pinning_pages  BIGINT   Pages that cannot move in them.
+--   unclear        BIGINT   Nearly empty pageblocks with a page of unknown type, and none known to be fixed.
+--   exact          BOOLEAN  All free pages are from an exact snapshot.
+--   task           VARCHAR  Task that allocated most of the pinning pages.
+--   task_pages     BIGINT   Pinning pages that it allocated.
+WITH edge AS (
+    SELECT tape, max(snapshot) AS last FROM zone GROUP BY tape
+),
+
+listed AS (
+    SELECT tape, snapshot, node, zone, pfn, page_order, true AS exact FROM free_block
+    UNION ALL
+    SELECT tape, snapshot, node, zone, pfn, page_order, true FROM pcp_page
+    UNION ALL
+    SELECT g.tape, g.snapshot, g.node, g.zone, g.pfn, g.page_order, false
+    FROM block_guess AS g
+    ANTI JOIN (SELECT DISTINCT tape, snapshot, node, zone FROM free_block) AS b
+        ON b.tape = g.tape AND b.snapshot = g.snapshot AND b.node = g.node AND b.zone = g.zone
+),
+
+part AS (
+    SELECT
+        unnest(range(
+            (l.pfn >> m.pageblock_order)::BIGINT,
+            ((l.pfn + (1 << l.page_order::INTEGER) - 1) >> m.pageblock_order)::BIGINT + 1
+        )) AS block,
+        1 << least(l.page_order::INTEGER, m.pageblock_order) AS pages,
+        1 << m.pageblock_order AS block_pages,
+        l.exact
+    FROM listed AS l
+    JOIN machine AS m USING (tape)
+    JOIN edge AS e ON e.tape = l.tape AND e.last = l.snapshot
+    WHERE l.page_order < 20  -- no kernel has larger blocks
+),
+
+filled AS MATERIALIZED (
+    SELECT block, sum(pages)::BIGINT AS free, any_value(block_pages) AS block_pages, bool_and(exact) AS exact
+    FROM part
+    GROUP BY block
+),
+
+sparse AS MATERIALIZED (
+    SELECT block, free, block_pages - free AS used
+    FROM filled
+    WHERE free * 8 >= block_pages * 7 AND free < block_pages
+),
+
+last_event AS (
+    SELECT
+        (e.pfn >> m.pageblock_order)::BIGINT AS block,
+        arg_max(e.kind, e.ts) AS kind,
+        arg_max(e.migratetype, e.ts) AS migratetype,
+        1 << least(arg_max(e.page_order, e.ts)::INTEGER, m.pageblock_order) AS pages,
+        arg_max(e.pid, e.ts) AS pid
+    FROM event AS e
+    JOIN machine AS m USING (tape)
+    WHERE e.kind IN ('alloc', 'free')
+      AND e.page_order < 20
+      AND (e.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM sparse)
+    GROUP BY block, e.pfn, m.pageblock_order
+),
+
+held AS MATERIALIZED (
+    SELECT l.block, l.migratetype, l.pages, coalesce(t.comm, l.pid::VARCHAR) AS comm
+    FROM last_event AS l
+    LEFT JOIN task AS t ON t.pid = l.pid
+    WHERE l.kind = 'alloc'
+),
+
+of_block AS (
+    SELECT
+        s.block,
+        s.free,
+        s.used,
+        coalesce(sum(h.pages) FILTER (h.migratetype <> 'MOVABLE'), 0) AS pinning,
+        coalesce(sum(h.pages), 0) AS known
+    FROM sparse AS s
+    LEFT JOIN held AS h USING (block)
+    GROUP BY ALL
+),
+
+by_task AS (
+    SELECT comm, sum(pages)::BIGINT AS pages
+    FROM held
+    WHERE migratetype <> 'MOVABLE'
+    GROUP BY comm
+    ORDER BY pages DESC, comm
+    LIMIT 1
+)
+
+SELECT
+    (SELECT count(*) FROM filled) AS blocks,
+    count(*) AS nearly_empty,
+    count(*) FILTER (b.pinning > 0) AS pinned,
+    coalesce(sum(b.free) FILTER (b.pinning > 0), 0)::BIGINT AS pinned_free,
+    coalesce(sum(b.pinning), 0)::BIGINT AS pinning_pages,
+    count(*) FILTER (b.pinning = 0 AND b.known < b.used) AS unclear,
+    (SELECT bool_and(exact) FROM filled) AS exact,
+    (SELECT comm FROM by_task) AS task,
+    (SELECT pages FROM by_task) AS task_pages
+FROM of_block AS b

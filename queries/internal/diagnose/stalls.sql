@@ -1,0 +1,149 @@
+-- Time that tasks waited in reclaim and compaction, its causes and its victims.
+--
+-- A stall is a stretch of direct reclaim, node or memory control group reclaim, compaction, or a
+-- throttled sleep, of a thread that is not kswapd, kcompactd or khugepaged. Stretches of one thread
+-- that touch are one stall; the times by cause may overlap. `some_s` is the time in which at least one thread stalled, as `some` of
+-- /proc/pressure counts.
+--
+-- Columns:
+--   nr            BIGINT   Stalls whose begin and end are on the tape.
+--   some_s        DOUBLE   Time with at least one stall, in seconds.
+--   total_s       DOUBLE   Sum of all stalls, in seconds.
+--   max_ms        DOUBLE   Longest stall, in ms.
+--   p99_ms        DOUBLE   99th percentile, in ms.
+--   direct_s      DOUBLE   Time in direct reclaim.
+--   compact_s     DOUBLE   Time in compaction.
+--   memcg_s       DOUBLE   Time in reclaim of a memory control group.
+--   node_s        DOUBLE   Time in node reclaim.
+--   throttled_s   DOUBLE   Time in throttled sleeps.
+--   high_order_s  DOUBLE   Of direct_s, direct reclaim for an order above 0.
+--   direct_nr     BIGINT   Direct reclaims that ended.
+--   vain          BIGINT   Of these, direct reclaims that freed nothing.
+--   reclaimed     BIGINT   Pages that direct reclaims freed.
+--   task          VARCHAR  Task that waited longest in total.
+--   task_s        DOUBLE   Its stalls, in seconds.
+--   task_cgroup   VARCHAR  Its control group; null if unknown.
+WITH daemon AS (
+    SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
+    UNION
+    SELECT tape, pid FROM task WHERE kthread AND (comm LIKE 'kcompactd%' OR comm LIKE 'khugepaged%')
+),
+
+stretch AS MATERIALIZED (
+    SELECT tape, pid, cause, from_ts, until_ts, (until_ts - from_ts)::HUGEINT AS ns
+    FROM (
+        SELECT tape, pid, cause, from_ts, until_ts
+        FROM reclaim_window
+        WHERE ended AND until_ts >= from_ts
+        UNION ALL
+        SELECT tape, pid, 'throttled', greatest(ts::HUGEINT - usec_delayed * 1000, 0)::UBIGINT, ts
+        FROM reclaim
+        WHERE kind = 'throttled' AND usec_delayed >= 0
+    )
+    ANTI JOIN daemon USING (tape, pid)
+),
+
+-- Stretches of one thread that touch are one stall: a throttled sleep is within reclaim.
+marked AS (
+    SELECT
+        tape,
+        pid,
+        from_ts,
+        until_ts,
+        coalesce(from_ts > max(until_ts) OVER earlier, true) AS begins
+    FROM stretch
+    WINDOW earlier AS (
+        PARTITION BY tape, pid ORDER BY from_ts, until_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+
+stall AS MATERIALIZED (
+    SELECT tape, pid, min(from_ts) AS from_ts, max(until_ts) AS until_ts, (max(until_ts) - min(from_ts))::HUGEINT AS ns
+    FROM (
+        SELECT *, count(*) FILTER (begins) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
+        FROM marked
+    )
+    GROUP BY tape, pid, number
+),
+
+joined AS (
+    SELECT
+        from_ts,
+        until_ts,
+        max(until_ts) OVER (
+            ORDER BY from_ts, until_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS reach
+    FROM stall
+),
+
+pressed AS (
+    SELECT coalesce(sum(greatest(until_ts::HUGEINT - greatest(from_ts, coalesce(reach, from_ts))::HUGEINT, 0)), 0)
+        / 1e9 AS s
+    FROM joined
+),
+
+direct AS (
+    SELECT
+        count(*) AS nr,
+        count(*) FILTER (e.nr_reclaimed = 0) AS vain,
+        sum(e.nr_reclaimed) AS reclaimed,
+        coalesce(sum(w.ns) FILTER (b.page_order > 0), 0) / 1e9 AS high_order_s
+    FROM stretch AS w
+    JOIN reclaim AS e
+        ON e.kind = 'direct_reclaim_end' AND e.tape = w.tape AND e.pid = w.pid AND e.ts = w.until_ts
+    JOIN reclaim AS b
+        ON b.kind = 'direct_reclaim_begin' AND b.tape = w.tape AND b.pid = w.pid AND b.ts = w.from_ts
+    WHERE w.cause = 'direct'
+),
+
+by_task AS (
+    SELECT coalesce(t.comm, w.pid::VARCHAR) AS task, any_value(t.cgroup) AS task_cgroup, sum(w.ns) / 1e9 AS task_s
+    FROM stall AS w
+    LEFT JOIN task AS t USING (tape, pid)
+    GROUP BY coalesce(t.comm, w.pid::VARCHAR)
+    ORDER BY task_s DESC, task
+    LIMIT 1
+),
+
+length AS (
+    SELECT
+        count(*) AS nr,
+        coalesce(sum(ns), 0) / 1e9 AS total_s,
+        max(ns) / 1e6 AS max_ms,
+        quantile_cont(ns::DOUBLE, 0.99) / 1e6 AS p99_ms
+    FROM stall
+),
+
+summed AS (
+    SELECT
+        coalesce(sum(ns) FILTER (cause = 'direct'), 0) / 1e9 AS direct_s,
+        coalesce(sum(ns) FILTER (cause = 'compact'), 0) / 1e9 AS compact_s,
+        coalesce(sum(ns) FILTER (cause = 'memcg'), 0) / 1e9 AS memcg_s,
+        coalesce(sum(ns) FILTER (cause = 'node_reclaim'), 0) / 1e9 AS node_s,
+        coalesce(sum(ns) FILTER (cause = 'throttled'), 0) / 1e9 AS throttled_s
+    FROM stretch
+)
+
+SELECT
+    l.nr,
+    p.s::DOUBLE AS some_s,
+    l.total_s,
+    l.max_ms,
+    l.p99_ms,
+    a.direct_s,
+    a.compact_s,
+    a.memcg_s,
+    a.node_s,
+    a.throttled_s,
+    d.high_order_s,
+    d.nr AS direct_nr,
+    d.vain,
+    d.reclaimed::BIGINT AS reclaimed,
+    t.task,
+    t.task_s,
+    t.task_cgroup
+FROM length AS l
+CROSS JOIN summed AS a
+CROSS JOIN pressed AS p
+CROSS JOIN direct AS d
+LEFT JOIN by_task AS t ON true

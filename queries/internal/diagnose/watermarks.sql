@@ -1,0 +1,77 @@
+-- Times that free memory fell below the low watermark, and below min.
+--
+-- An episode begins when kswapd starts after a sleep, and ends with its next sleep or with the tape. An
+-- allocation that calls kswapd for a shortage found every allowed zone below its low watermark; a
+-- direct reclaim for order 0 found every zone below min. Calls because of a watermark boost, and
+-- direct reclaims for higher orders, prove no shortage.
+--
+-- Columns:
+--   episodes     BIGINT  Episodes of all kswapds with a call for a shortage, or a direct reclaim for order 0.
+--   stalled      BIGINT  Of these, episodes with a direct reclaim for order 0.
+--   below_low    BIGINT  Calls for a shortage.
+--   below_min    BIGINT  Direct reclaims for order 0.
+--   reclaimed    BIGINT  Pages that these direct reclaims freed.
+WITH phase AS (
+    SELECT tape, node, ts, kind, lag(kind) OVER its AS before
+    FROM reclaim
+    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
+    WINDOW its AS (PARTITION BY tape, node ORDER BY ts, "at")
+),
+
+edge AS (
+    SELECT
+        tape,
+        node,
+        ts,
+        kind,
+        lead(ts) OVER (PARTITION BY tape, node ORDER BY ts) AS next_ts,
+        lag(ts) OVER (PARTITION BY tape, node ORDER BY ts) AS before_ts
+    FROM phase
+    WHERE kind = 'kswapd_sleep' OR before IS DISTINCT FROM 'kswapd_wake'
+),
+
+-- The call that wakes kswapd comes before its first pass: the episode begins with its last sleep.
+episode AS (
+    SELECT
+        tape,
+        node,
+        coalesce(before_ts, 0::UBIGINT) AS asleep_ts,
+        coalesce(next_ts, 18446744073709551615::UBIGINT) AS until_ts
+    FROM edge
+    WHERE kind = 'kswapd_wake'
+),
+
+low AS MATERIALIZED (
+    SELECT tape, node, ts
+    FROM reclaim
+    WHERE kind = 'wakeup_kswapd' AND page_order = 0 AND gfp_flags <> 0
+),
+
+direct AS MATERIALIZED (
+    SELECT b.tape, b.ts, e.nr_reclaimed
+    FROM reclaim AS b
+    LEFT JOIN reclaim_window AS w
+        ON w.tape = b.tape AND w.pid = b.pid AND w.from_ts = b.ts AND w.cause = 'direct' AND w.ended
+    LEFT JOIN reclaim AS e
+        ON e.tape = b.tape AND e.pid = b.pid AND e.ts = w.until_ts AND e.kind = 'direct_reclaim_end'
+    WHERE b.kind = 'direct_reclaim_begin' AND b.page_order = 0
+),
+
+near_miss AS (
+    SELECT DISTINCT e.node, e.asleep_ts
+    FROM episode AS e
+    JOIN low AS l ON l.tape = e.tape AND l.node = e.node AND l.ts BETWEEN e.asleep_ts AND e.until_ts
+),
+
+stalled AS (
+    SELECT DISTINCT e.node, e.asleep_ts
+    FROM episode AS e
+    JOIN direct AS d ON d.tape = e.tape AND d.ts BETWEEN e.asleep_ts AND e.until_ts
+)
+
+SELECT
+    (SELECT count(*) FROM (FROM near_miss UNION FROM stalled)) AS episodes,
+    (SELECT count(*) FROM stalled) AS stalled,
+    (SELECT count(*) FROM low) AS below_low,
+    (SELECT count(*) FROM direct) AS below_min,
+    (SELECT coalesce(sum(nr_reclaimed), 0)::BIGINT FROM direct) AS reclaimed
