@@ -86,7 +86,9 @@ static void release(struct snapshot_result *r)
 		batch_free(r->tables[t]);
 }
 
-static void take_under_load(enum snapshot_way way, unsigned int max_us)
+/* A hypervisor or another task may hold a CPU for longer than `max_us`: then a snapshot says that it
+ * is not exact. At least `enough` must be, and what an exact one holds must be right. */
+static void take_under_load(enum snapshot_way way, unsigned int max_us, int enough)
 {
 	struct snapshot *snapshot;
 	pid_t load[LOADS];
@@ -107,19 +109,19 @@ static void take_under_load(enum snapshot_way way, unsigned int max_us)
 	}
 	stop_load(load);
 	printf("# %d of %d exact\n", exact, SNAPSHOTS);
-	check(exact == SNAPSHOTS);
+	check(exact >= enough);
 	snapshot_free(snapshot);
 }
 
-static void short_snapshots_under_load_are_exact(void)
+static void most_short_snapshots_under_load_are_exact(void)
 {
-	take_under_load(SNAPSHOT_SHORT, 200);
+	take_under_load(SNAPSHOT_SHORT, 200, SNAPSHOTS / 2);
 }
 
 static void locked_snapshots_under_load_are_exact(void)
 {
 	/* Time enough for the free lists of a machine that is badly fragmented. */
-	take_under_load(SNAPSHOT_LOCK, 500000);
+	take_under_load(SNAPSHOT_LOCK, 500000, SNAPSHOTS);
 }
 
 static void with_no_time_allowed_every_zone_comes_in_pieces(void)
@@ -147,7 +149,7 @@ int main(void)
 		return 0;
 	}
 	snapshot_free(snapshot);
-	test(short_snapshots_under_load_are_exact);
+	test(most_short_snapshots_under_load_are_exact);
 	test(locked_snapshots_under_load_are_exact);
 	test(with_no_time_allowed_every_zone_comes_in_pieces);
 	return check_done();
