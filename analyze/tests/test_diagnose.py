@@ -506,6 +506,26 @@ def test_a_tape_without_optional_tables(tmp_path: Path) -> None:
         assert words in limits
 
 
+def test_an_imported_trace_does_not_list_what_it_recorded(tmp_path: Path) -> None:
+    """Only fallbacks are on it: nothing follows from the absence of all else."""
+    rows = healthy()
+    mixing(rows)
+    rows["event"] = [row for row in rows["event"] if row["kind"] == "alloc_extfrag"]
+    rows["tracepoint"] = [{"name": "mm_page_alloc_extfrag", "system": "kmem", "events": 7}]
+    facts = {name: fact for name, fact in FACTS.items() if name != "events"}
+    said = found(write(tmp_path / "dat.tape", rows, facts))
+    assert said["mixing"].shown
+    blind = {name for name, finding in said.items() if finding.severity == "unknown"}
+    assert blind >= {"failures", "kswapd", "stalls", "watermarks", "pcp_small", "pinned"}
+
+
+def test_direct_reclaim_without_kswapd_is_no_comfort(tmp_path: Path) -> None:
+    rows = healthy()
+    stall(rows, 1, 1.001, 40)
+    finding = found(write(tmp_path / "t.tape", rows))["watermarks"]
+    assert finding.severity == "unknown"
+
+
 def test_a_tape_of_rare_events_only(tmp_path: Path) -> None:
     rows = healthy()
     mixing(rows)

@@ -39,6 +39,8 @@ episode AS (
         coalesce(next_ts, 18446744073709551615::UBIGINT) AS until_ts
     FROM edge
     WHERE kind = 'kswapd_wake'
+    UNION ALL
+    SELECT tape, node, 0::UBIGINT, ts FROM edge WHERE before_ts IS NULL AND kind = 'kswapd_sleep'
 ),
 
 low AS MATERIALIZED (
