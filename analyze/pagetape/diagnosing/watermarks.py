@@ -50,7 +50,8 @@ def examine(case: Case) -> Finding:
     }
     evidence = row | hits | {"share_percent": share, "room": room, "baseline": 0}
     if not row["episodes"] and row["below_min"]:
-        why = f"{amount(row['below_min'], 'direct reclaim')} below min, but no event of kswapd (it may have given up)"
+        why = f"{amount(row['below_min'], 'direct reclaim')} below min, but no event of kswapd"
+        why += " (it may have given up)"
         return Finding(ID, TITLE, "unknown", why, evidence=evidence)
     if not row["episodes"]:
         return Finding(ID, TITLE, "none", "free memory never fell below low", evidence=evidence)
