@@ -373,7 +373,10 @@ EVIDENCE: dict[Disease, tuple[str, dict[str, Any]]] = {
         "watermarks",
         {"episodes": 4, "stalled": 3, "below_low": 4, "below_min": 3, "freed_each": 40.0},
     ),
-    pcp_small: ("pcp_small", {"alloc_pages": 1000, "refilled": 900, "drained": 800, "back": 800}),
+    pcp_small: (
+        "pcp_small",
+        {"alloc_pages": 1000, "refilled": 900, "drained": 800, "back": 800, "list_pages": 2048},
+    ),
     pcp_large: ("pcp_large", {"pcp_pages": 240, "ratio": 4.8, "free": 200}),
     pinned: (
         "pinned",
@@ -588,6 +591,22 @@ def test_a_replay_is_the_model(
     assert "R0" in reasons["stalls"]["reason"]
     assert any("model" in limit["what"] for limit in said["limits"])
     assert not any("replay" in one["next"] for one in said["findings"])
+
+
+def test_lists_too_small_for_a_load_that_swings_further_than_any_list(tmp_path: Path) -> None:
+    """9000 pages are allocated, then freed; lists of an eighth of the memory hold 2048 of them."""
+    rows = healthy()
+    for i in range(9000):
+        rows["event"] += [
+            event(1 + i / 10000, "alloc", FIRST + i),
+            event(1 + i / 10000, "alloc_zone_locked", FIRST + i),
+            event(5 + i / 10000, "free", FIRST + i),
+            event(5 + i / 10000, "pcpu_drain", FIRST + i),
+        ]
+    finding = found(write(tmp_path / "t.tape", rows))["pcp_small"]
+    assert finding.severity == "none"
+    assert finding.evidence["saved_percent"] == pytest.approx(100 * 2068 / 18020, abs=0.2)
+    assert "swings further" in finding.text
 
 
 def test_kswapd_that_works_is_none(tmp_path: Path) -> None:
