@@ -609,6 +609,14 @@ def test_lists_too_small_for_a_load_that_swings_further_than_any_list(tmp_path: 
     assert "swings further" in finding.text
 
 
+def test_huge_pages_that_a_cgroup_refuses(tmp_path: Path) -> None:
+    rows = healthy()
+    counted(rows, thp_fault_alloc=10, thp_fault_fallback=90, thp_fault_fallback_charge=80)
+    finding = found(write(tmp_path / "t.tape", rows))["huge_pages"]
+    assert finding.severity == "high"
+    assert "cgroup refused 80 of them" in finding.text
+
+
 def test_kswapd_that_works_is_none(tmp_path: Path) -> None:
     rows = healthy()
     kswapd(rows)
