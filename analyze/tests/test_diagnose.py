@@ -82,7 +82,7 @@ def healthy() -> Rows:
     counters = ("thp_fault_alloc", "thp_fault_fallback", "oom_kill", "allocstall_normal")
     for name in ("snapshot", "zone", "pcp", "free_area", "vmstat", "free_block", "block_count"):
         rows[name] = []
-    for number, ts in ((0, 0), (1, 10 * S)):
+    for number, ts in ((0, 1), (1, 10 * S)):
         place = {"snapshot": number, "ts": ts, "node": 0, "zone": "NORMAL"}
         rows["snapshot"].append({"snapshot": number, "ts": ts, "how": "exact"})
         zone = place | size | marks | reserves | {"managed": 64 * BLOCK, "free": 60 * BLOCK}
@@ -520,6 +520,16 @@ def test_an_imported_trace_does_not_list_what_it_recorded(tmp_path: Path) -> Non
     assert said["mixing"].shown
     blind = {name for name, finding in said.items() if finding.severity == "unknown"}
     assert blind >= {"failures", "kswapd", "stalls", "watermarks", "pcp_small", "pinned"}
+
+
+def test_a_tape_with_few_events_is_as_long_as_its_recording(tmp_path: Path) -> None:
+    """Two events 1 ms apart are no share of 100 % of a recording of 10 s."""
+    rows = healthy()
+    rows["event"] = []
+    stall(rows, 1, 1.001, 40)
+    path = write(tmp_path / "cheap.tape", rows, FACTS | {"events": tracepoints("cheap")})
+    assert diagnose(Tape(path)).seconds == pytest.approx(10)
+    assert found(path)["stalls"].evidence["share_percent"] == pytest.approx(0.01)
 
 
 def test_direct_reclaim_without_kswapd_is_no_comfort(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ class Case:
     def __init__(self, tape: Tape, database: Database) -> None:
         self.tape = tape
         self._database = database
-        start, end = tape.clock or (0, 0)
-        self.seconds = (end - start) / 1e9
+        self.seconds = float(self.row("span")["seconds"])
         self.run: dict[str, Any] | None = tape.facts.get("replay")
 
     def rows(self, name: str) -> list[dict[str, Any]]:
