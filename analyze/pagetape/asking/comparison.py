@@ -29,6 +29,7 @@ from pagetape.asking import interval, query
 from pagetape.asking.database import Database, labels
 from pagetape.asking.interval import Interval, Paired
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import fallback_unit
 from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
@@ -72,6 +73,7 @@ class Side:
     kernel_warnings: list[str] = field(default_factory=list)
     members: Members = field(default_factory=dict)
     effects: list[dict[str, Any]] = field(default_factory=list)  # rows of policy_effect
+    fallback_unit: str | None = None  # what one fallback event counts
 
     @classmethod
     def of(cls, tape: Tape, label: str, members: pa.Table | None = None) -> Side:
@@ -80,13 +82,17 @@ class Side:
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
         found = members_of(tape.table("member") if members is None else members)
         effects = tape.rows("policy_effect")
-        about = warnings_of(tape), found, effects
+        about = warnings_of(tape), found, effects, fallback_unit.of_tape(tape)
         return cls(label, role, Loss.of(tape), run, metrics(tape), *about)
 
     @property
     def kind(self) -> str:
         """Of the recording: interval.KINDS."""
         return str((self.run or {}).get("recording", interval.KINDS[-1]))
+
+    def counts_otherwise(self, other: Side) -> bool:
+        """Whether fallback events stand for something else than those of the other side."""
+        return fallback_unit.differ(self.fallback_unit, other.fallback_unit)
 
     def interval(self, metric: str, run: str | None = None) -> Interval | None:
         """The interval of a prediction; None for a recording and for one run. `run`: of the
@@ -110,7 +116,8 @@ class Side:
         if not rows:
             return None
         found = {row["metric"]: row | {"value": row[column]} for row in rows}
-        return cls(role, role, Loss(None, {}, 0), None, found)
+        unit = (tape.facts["replay"].get("fallback_events") or {}).get("own")
+        return cls(role, role, Loss(None, {}, 0), None, found, fallback_unit=unit)
 
     def value(self, metric: str) -> int | None:
         row = self.metrics.get(metric)
@@ -168,6 +175,7 @@ class Comparison:
     error_of: tuple[str, str] | None  # (recorded, model): labels of the sides with the error
     references: dict[str, str]  # label: label of its reference
     metrics: list[Metric]
+    incomparable: dict[str, str]  # label: why its fallback counts have no difference
 
     def json(self) -> dict[str, Any]:
         return {
@@ -181,6 +189,7 @@ class Comparison:
                     "anomalies": side.loss.anomalies,
                     "kernel_warnings": side.kernel_warnings,
                     "policies_effect": side.effects,
+                    "incomparable": self.incomparable.get(side.label),
                 }
                 for side in self.sides
             ],
@@ -203,6 +212,8 @@ class Comparison:
 
 
 def _difference(side: Side, reference: Side, metric: str, error: int | None) -> Difference | None:
+    if fallback_unit.counts(metric) and side.counts_otherwise(reference):
+        return None
     if side.role == "what-if" and reference.role == "model" and (pair := side.paired(metric)):
         return Difference.of_pair(pair)
     mine, other = side.value(metric), reference.value(metric)
@@ -216,6 +227,14 @@ def _difference(side: Side, reference: Side, metric: str, error: int | None) -> 
     return Difference.of_run(value, percent, error if side.role == "what-if" else None)
 
 
+def _why(side: Side, reference: Side) -> str | None:
+    """Why the fallback counts of two sides are not compared; None if they are."""
+    if not side.counts_otherwise(reference):
+        return None
+    assert side.fallback_unit and reference.fallback_unit
+    return fallback_unit.sentence(reference.fallback_unit, side.fallback_unit)
+
+
 def _error(recorded: Side | None, model: Side | None, metric: str) -> int | None:
     """The model's error, of one run; None if it is unknown."""
     one = recorded.value(metric) if recorded else None
@@ -224,13 +243,15 @@ def _error(recorded: Side | None, model: Side | None, metric: str) -> int | None
 
 
 def beside_model(
-    found: dict[str, dict[str, Any]], error: pa.Table, members: Members, kind: str
+    found: dict[str, dict[str, Any]], error: pa.Table, members: Members, made: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Compare the metrics of a replay with those of recording and model in a table model_error.
 
     The result has the error (recording minus model), the difference of replay and model, and with
-    members the intervals of both, and `scaled`: recorded x (replay / own rules).
+    members the intervals of both, and `scaled`: recorded x (replay / own rules). `made` is the
+    fact `replay` of the tape. Counts of other units than the own rules' have no difference.
     """
+    kind, other_unit = made["recording"], fallback_unit.why_not(made) is not None
     known = {row["metric"]: row for row in error.to_pylist()}
     own, this = members.get("own", {}), members.get("this", {})
     out = []
@@ -240,7 +261,10 @@ def beside_model(
         bar = None if recorded is None or model is None else abs(model - recorded)
         difference = None
         values = this.get(name) or (own.get(name) if not this else None)
-        if values and own.get(name):
+        comparable = not (other_unit and fallback_unit.counts(name))
+        if not comparable:
+            pass
+        elif values and own.get(name):
             pair = interval.paired(name, row["unit"], values, own[name], kind)
             difference = Difference.of_pair(pair)
         elif model is not None:
@@ -252,7 +276,8 @@ def beside_model(
             | {"recorded": recorded, "model": model, "model_error": bar}
             | _predicted(name, row["unit"], values, kind)
             | {"own": _predicted(name, row["unit"], own.get(name), kind)}
-            | {"scaled": _scaled(recorded, values, own.get(name))}
+            | {"scaled": _scaled(recorded, values, own.get(name)) if comparable else None}
+            | {"comparable": comparable}
             | {"difference": difference and vars(difference)}
         )
     return out
@@ -335,4 +360,5 @@ def compare(
         (recorded.label, model.label) if recorded and model else None,
         {label: side.label for label, side in references.items()},
         metrics,
+        {s.label: why for s in sides if s is not base and (why := _why(s, references[s.label]))},
     )

@@ -58,6 +58,8 @@ def _sentence(metric: dict[str, Any], run: str | None) -> str:
         value = between(metric["median"], metric["low"], metric["high"])
     parts.append(f"{value} with {run}")
     text += ", ".join(parts)
+    if not metric.get("comparable", True):
+        return f"{text}: not compared, other unit"
     if metric["difference"] is None:
         return text
     return f"{text}: {change(Difference(**metric['difference']))}"

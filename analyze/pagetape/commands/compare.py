@@ -21,6 +21,7 @@ from pagetape.replaying.playback import Source, of_replay
 from pagetape.replaying.prediction import somewhere
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import fallback_unit
 
 
 def _between(found: Interval | None) -> str:
@@ -39,10 +40,16 @@ def _line(metric: Metric, found: Comparison) -> list[object]:
         interval = metric.intervals[side.label]
         line.append(_between(interval) if interval else metric.values[side.label])
         if i:
-            line.append(change(metric.differences[side.label]))
+            line.append(_change(metric, side.label, found))
     if _shows_own(found):
         line.insert(3, _between(metric.own))
     return line
+
+
+def _change(metric: Metric, label: str, found: Comparison) -> str:
+    if label in found.incomparable and fallback_unit.counts(metric.name):
+        return "other unit"
+    return change(metric.differences[label])
 
 
 def _notes(found: Comparison) -> list[str]:
@@ -73,7 +80,7 @@ def _text(found: Comparison) -> str:
     notes += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"
         for side in found.sides
-        for line in side.kernel_warnings
+        for line in [*side.kernel_warnings, *filter(None, [found.incomparable.get(side.label)])]
     ]
     notes += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"

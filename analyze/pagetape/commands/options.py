@@ -130,8 +130,6 @@ def on_nodes(
     return (*policies, f"fake_numa:nodes={nodes}"), parts
 
 
-RECLAIM = ("R0", "R1", "R2")
-
 PATH = click.Path(path_type=Path)
 
 tape = click.argument("tape", metavar="T.tape", type=PATH)

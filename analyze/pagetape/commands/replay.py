@@ -14,12 +14,12 @@ from pagetape.asking import headline, policy_effect
 from pagetape.asking.phrase import between, number
 from pagetape.commands import options
 from pagetape.numa_maps import parse
-from pagetape.replaying import divergence, hindsight, kernels, preference, presets
+from pagetape.replaying import divergence, hindsight, kernels, preference, presets, reclaim_mode
 from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
 from pagetape.replaying.prediction import label, predict
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import output
+from pagetape.tapes import fallback_unit, output
 from pagetape.tapes.loss import Loss
 
 
@@ -83,11 +83,16 @@ def _text(result: dict[str, Any], counters: bool) -> str:
 def _answer(result: dict[str, Any], run: Run) -> str:
     """What the policies decided, and the headline metrics."""
     found = headline.headlines(result["metrics"])
+    notes = (
+        fallback_unit.why_not(result),
+        reclaim_mode.no_verdict(run.reclaim, run.policies, run.policy_libs),
+    )
     return "\n".join(
         [
             *policy_effect.lines(result["policies_effect"]),
             "",
             *headline.sentences(found, None if result["own"] else label(run)),
+            *filter(None, notes),
         ]
     )
 
@@ -115,10 +120,12 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
 @options.policy_libs
 @click.option(
     "--reclaim",
-    type=click.Choice(options.RECLAIM),
-    default="R0",
+    type=click.Choice((reclaim_mode.AUTO, *reclaim_mode.MODES)),
+    default=reclaim_mode.AUTO,
     show_default=True,
-    help="R0: reclaim frees pages at the recorded times; wakes and boosts are only counted. "
+    help="auto: R1 for policies that act through reclaim (watermarks, boosts, stalls, rules of "
+    "kswapd), if the tape recorded reclaim; R0 for others. R0: reclaim frees pages at the recorded "
+    "times; wakes and boosts are only counted. "
     "R1: the model's kswapd and stalled allocations reclaim the recorded pages when the model "
     "needs them, and its kcompactd moves pages. R2: as R1, and after the recorded pages it "
     "reclaims the oldest MOVABLE pages (synthetic).",
@@ -209,6 +216,7 @@ def command(
     loss = Loss.of(source)  # an unreadable tape leaves no output
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
+    reclaim = reclaim_mode.chosen(reclaim, stack, [source], policy_libs)
     run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts, assisted)
     options.check_policies(run.policies, policy_libs)
     console.report(kernels.note(source, kernel))

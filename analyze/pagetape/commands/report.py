@@ -29,12 +29,12 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
             found = db.run(q, values)
         except query.ParameterError as e:
             raise click.UsageError(str(e)) from e
+    note = _why_empty(q, tapes) if not found.rows else ""
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
     warnings = _warnings(tapes)
-    note = ""
-    if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
+    if _one_node(q, tapes):
         note = "this machine has one node: there is nothing to compare"
     if as_json:
         answer.emit(
@@ -55,6 +55,21 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     for line in [*warnings, *([note] if note else [])]:
         answer.say_line(line)
     answer.say(f"{loss}; tier: {tier}")
+
+
+def _one_node(q: query.Query, tapes: Sequence[Tape]) -> bool:
+    return q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes)
+
+
+def _why_empty(q: query.Query, tapes: Sequence[Tape]) -> str:
+    """Why a report has no rows; ClickException if a tape is of the wrong kind for it."""
+    from pagetape.asking import needs
+
+    if not _one_node(q, tapes):
+        for tape in tapes:
+            if lack := needs.lacking(q, tape):
+                raise click.ClickException(lack)
+    return "no rows: nothing of the kind is on this tape"
 
 
 def _warnings(tapes: Sequence[Tape]) -> list[str]:

@@ -21,10 +21,10 @@ from pagetape.asking.phrase import between, number, own_rules, signed
 from pagetape.commands import options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
-from pagetape.replaying import isolated, model_memory, preference, sweep
+from pagetape.replaying import isolated, model_memory, preference, reclaim_mode, sweep
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import output
+from pagetape.tapes import fallback_unit, output
 
 METRICS = (
     "fallbacks below pageblock order",
@@ -32,6 +32,15 @@ METRICS = (
     "pages taken under the zone lock",
     "zone lock holds",
     "free pages at the end",
+)
+
+# With runs whose fallback events have another unit: what they leave behind, not how often.
+HARM = (
+    "mixed pageblocks at the end",
+    "foreign pages at the end",
+    "fallbacks claim",
+    "pages taken under the zone lock",
+    "free pageblocks at the end",
 )
 
 
@@ -77,10 +86,16 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
     if metric is None:
         return "-", ""
     difference = metric["difference"] and Difference(**metric["difference"])
+    if not metric.get("comparable", True):
+        return _value(metric), "other unit"
     text = "" if difference is None or not difference.value else _change(difference)
+    return _value(metric), text
+
+
+def _value(metric: dict[str, Any]) -> str:
     if metric["median"] is None:
-        return number(metric["value"]), text
-    return between(metric["median"], metric["low"], metric["high"]), text
+        return number(metric["value"])
+    return between(metric["median"], metric["low"], metric["high"])
 
 
 def _change(difference: Difference) -> str:
@@ -97,11 +112,13 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
     columns += itertools.chain(*((letter, "") for letter in letters))
     lines = []
     about: dict[str, dict[str, Any]] = {}
+    own: dict[str, dict[str, str]] = {}  # of a metric, the own rules by reclaim mode
     for run in runs:
         found = {m["metric"]: m for m in run["metrics"]}
         for name, metric in found.items():
             tier = max(metric["tier"], about.get(name, metric)["tier"])
             about[name] = metric | {"tier": tier}
+            own.setdefault(name, {})[run["reclaim"]] = own_rules(metric)
         mark = " (no choice)" if policy_effect.without_choice(run["policies_effect"]) else ""
         line = [sweep.words(run) + mark, run["kernel"], run["reclaim"], run["tier"]]
         lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
@@ -118,10 +135,21 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         recorded = "" if metric["recorded"] is None else f", recorded {metric['recorded']:,}"
         key.append(
             f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}{recorded},"
-            f" own rules {own_rules(metric)}"
+            f" own rules {_by_mode(own[name])}"
         )
+    key += dict.fromkeys(filter(None, map(fallback_unit.why_not, runs)))
+    key += dict.fromkeys(
+        filter(None, (reclaim_mode.no_verdict(run["reclaim"], run["policies"]) for run in runs))
+    )
     idle = [line for run in runs for line in policy_effect.without_choice(run["policies_effect"])]
     return "\n".join([answer.table(columns, lines), "", *key, *dict.fromkeys(idle)])
+
+
+def _by_mode(found: dict[str, str]) -> str:
+    """A figure of the own rules; by reclaim mode if the runs have several."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{words} under {mode}" for mode, words in found.items())
 
 
 def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
@@ -179,11 +207,11 @@ def _text(
 @click.option(
     "--reclaim",
     "reclaims",
-    type=Choices(*options.RECLAIM),
-    default="R0",
+    type=Choices(reclaim_mode.AUTO, *reclaim_mode.MODES),
+    default=reclaim_mode.AUTO,
     show_default=True,
     metavar="MODE",
-    help="Reclaim mode R0, R1 or R2, as for replay, or several as {a,b}.",
+    help="Reclaim mode auto, R0, R1 or R2, as for replay, or several as {a,b}.",
 )
 @click.option(
     "--prefer",
@@ -232,10 +260,10 @@ def _text(
     "--metric",
     "metrics",
     multiple=True,
-    default=METRICS,
     metavar="NAME",
     help="Column of the table: a metric of the report `metrics`. Repeatable.  [default: five "
-    "metrics of fallbacks, zone lock and free pages]",
+    "metrics of fallbacks, zone lock and free pages; of harm, if the runs count fallbacks in "
+    "different units]",
 )
 @click.option(
     "--cluster",
@@ -294,8 +322,12 @@ def command(
     machines = _machines(list(opened.values()), specs, node_maps)
     for stack, _ in machines:
         options.check_policies(stack, policy_libs)
+
+    def reclaim_of(given: str, stack: tuple[str, ...]) -> str:
+        return reclaim_mode.chosen(given, stack, list(opened.values()), policy_libs)
+
     runs = [
-        Run(k, stack, r, policy_libs, preferred, cpu_parts=parts)
+        Run(k, stack, reclaim_of(r, stack), policy_libs, preferred, cpu_parts=parts)
         for (stack, parts), k, r, preferred in itertools.product(
             machines, kernel_rows, reclaims, preferred_nodes
         )
@@ -318,6 +350,7 @@ def command(
         failed += _play(player, missing, models, cluster, out)
     found = [result for case in cases if (result := case.result(out)) is not None]
     rows = [one.json() for one in failed]
+    metrics = metrics or (HARM if any(map(fallback_unit.why_not, found)) else METRICS)
     for line in dict.fromkeys(one.line() for one in failed):
         console.report(line)
     if html is not None:

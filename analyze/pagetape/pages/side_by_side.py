@@ -8,6 +8,7 @@ from pagetape.asking.comparison import Comparison, Metric, Side
 from pagetape.asking.phrase import between, change, number
 from pagetape.pages import svg
 from pagetape.pages.document import legend
+from pagetape.tapes import fallback_unit
 
 ROLES = {
     "recorded": "recorded",
@@ -80,6 +81,8 @@ def _comparison(found: Comparison) -> str:
                 difference = metric.differences[side.label]
                 hidden = difference is not None and not difference.shown
                 words = change(difference)
+                if side.label in found.incomparable and fallback_unit.counts(metric.name):
+                    words = "other unit"
                 cells.append(f"<td{' class=within' if hidden else ''}>{markup(words)}</td>")
         if owned:
             own = metric.own

@@ -24,6 +24,8 @@ def _cell(metric: dict[str, Any] | None) -> str:
     value = number(metric["value"])
     if metric["median"] is not None:
         value = between(metric["median"], metric["low"], metric["high"])
+    if not metric.get("comparable", True):
+        return f'<td class="n within" title="counted in another unit">{value} (other unit)</td>'
     difference = metric["difference"] and Difference(**metric["difference"])
     if difference is None or not difference.value:
         return f"<td class=n>{value}</td>"

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,9 +88,13 @@ class Interval:
     lost: int | None
     counts: Counts
     zones: list[dict[str, Any]]
+    counts_pages: bool = True  # every page event, not only rare ones
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object of one sample; names in _per_s are rates over the interval."""
+        """The JSON object of one sample; names in _per_s are rates over the interval.
+
+        A rate that is not counted is null.
+        """
         counts = self.counts
         allocs: Counter[int] = Counter()
         fallbacks: Counter[tuple[str, str]] = Counter()
@@ -100,16 +104,19 @@ class Interval:
             elif kind == "alloc_extfrag":
                 fallbacks[wanted or "", taken or ""] += nr
         orders = range(max(_ORDERS, *allocs, 0) + 1)
-        return {
-            "at": self.at.isoformat(timespec="milliseconds"),
-            "ts": self.ts,
-            "seconds": round(self.seconds, 6),
-            "lost": self.lost,
+        pages = {
             "allocs_per_s": {str(order): self._rate(allocs[order]) for order in orders},
             "failed_allocs_per_s": self._rate(counts.failed),
             "freed_pages_per_s": self._rate(counts.pages("free")),
             "refill_pages_per_s": self._rate(counts.pages("alloc_zone_locked")),
             "drain_pages_per_s": self._rate(counts.pages("pcpu_drain")),
+        }
+        return {
+            "at": self.at.isoformat(timespec="milliseconds"),
+            "ts": self.ts,
+            "seconds": round(self.seconds, 6),
+            "lost": self.lost,
+            **(pages if self.counts_pages else dict.fromkeys(pages)),
             "fallbacks": [
                 {"alloc_migratetype": wanted, "fallback_migratetype": taken}
                 | {"per_s": self._rate(nr)}
@@ -201,7 +208,7 @@ def intervals(every: float, which: str) -> Generator[Interval]:
             found = _cut(recorder, reader, workload, start)
             if found is None:
                 break
-            yield found
+            yield replace(found, counts_pages=which != "cheap")
             start = found.ts
             due = max(due + every, time.monotonic())
         if reader.error:

@@ -30,7 +30,7 @@ from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import output
+from pagetape.tapes import fallback_unit, output
 from pagetape.tapes.machine import topology
 
 _INFERRED = TABLES["inferred"].arrow
@@ -280,16 +280,25 @@ class _Output:
         )
 
 
+def _fallback_events(tape: Tape, run: Run, row: str) -> dict[str, str]:
+    """What one fallback event counts (tapes/fallback_unit.py): of the own rules, and of the run."""
+    own = kernels.own(tape)
+    this = fallback_unit.of_run(row, run.policies)
+    return {"own": fallback_unit.of_row(own.row) if own else this, "this": this}
+
+
 def made_by(tape: Tape, run: Run) -> dict[str, Any]:
     """The fact `replay` of a replayed tape."""
+    about = kernels.about(tape, run.kernel)
     return {
-        **kernels.about(tape, run.kernel),
+        **about,
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
         "prefer": run.preference,
         "assisted": run.assisted,
         "nodes": run.nodes,
         "own": is_own(tape, run),
+        "fallback_events": _fallback_events(tape, run, about["kernel"]),
         "recording": replay_span.kind(tape),
         "clock": tape.clock,
         "tier": run_tier(run),

@@ -90,7 +90,7 @@ def with_intervals(
     found = comparison.metrics(made, threads)
     rows = made.table("member")
     members = comparison.members_of(rows)
-    metrics = comparison.beside_model(found, error, members, result["recording"])
+    metrics = comparison.beside_model(found, error, members, result)
     by_name = {metric["metric"]: metric for metric in metrics}
     totals = {}
     for name, total in result["totals"].items():

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a report has no rows: the tape lacks a table that the report reads, or nothing happened."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pagetape.asking.query import Query, views
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+
+
+class Source(NamedTuple):
+    """Where a table comes from."""
+
+    of: str  # what the tape must be, or hold
+    command: str  # makes it; {tape} is the path of the tape at hand
+
+
+_REPLAY = Source("a replay", "pagetape replay {tape} -o run.tape")
+_LOCKS = Source(
+    "a replay with a model of the zone lock",
+    "pagetape replay {tape} --policy zone_lock -o run.tape",
+)
+_RESERVE = Source(
+    "a replay with MIGRATE_RESERVE", "pagetape replay {tape} --policy reserve -o run.tape"
+)
+_VALIDATION = Source("a tape of validate", "pagetape validate {tape} -o checked.tape")
+_RECLAIM = Source(
+    "events of reclaim and compaction: a recording, or a replay with --reclaim R1",
+    "pagetape record --events all -o new.tape",
+)
+_SAMPLES = Source(
+    "samples of /proc: a recording with --sample", "pagetape record --sample 1s -o new.tape"
+)
+# The most special ones first: a report names the first that the tape lacks.
+_SOURCES = {
+    "lock_wait": _LOCKS,
+    "zone_lock": _LOCKS,
+    "reserve": _RESERVE,
+    "anomaly": _REPLAY,
+    "block_mix": _REPLAY,
+    "compaction": _RECLAIM,
+    "counter": _REPLAY,
+    "event": Source("page events", "pagetape record --events page -o new.tape"),
+    "exactness": _VALIDATION,
+    "miss": _VALIDATION,
+    "pcp_occupancy": _REPLAY,
+    "reclaim": _RECLAIM,
+    "repair": _VALIDATION,
+    "sample": _SAMPLES,
+    "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
+}
+
+# A tape that can have such rows has none if nothing of the kind happened.
+_HAPPENS = {"anomaly": "replay", "miss": "validate", "repair": "validate"}
+
+
+def tables(q: Query) -> set[str]:
+    """The tables that a query reads, also through views."""
+    known = {view.name: view.sql for view in views()}
+    found: set[str] = set()
+    ahead = [q.sql]
+    while ahead:
+        for name in re.findall(r"\b(?:FROM|JOIN)\s+([a-z_]+)", ahead.pop()):
+            if name in TABLES:
+                found.add(name)
+            elif name in known and name not in found:
+                found.add(name)
+                ahead.append(known[name])
+    return found & set(TABLES)
+
+
+def _measured(tape: Tape, table: str) -> bool:
+    """Whether the tape would have rows of the table if something had happened."""
+    if table in _HAPPENS:
+        return _HAPPENS[table] in tape.facts
+    traced = {point["name"] for point in tape.rows("tracepoint")}
+    made = {point.partition(":")[2] for kind in TABLES[table].kinds for point in kind.tracepoints}
+    return bool(traced & made) and "validate" not in tape.facts
+
+
+def lacking(q: Query, tape: Tape) -> str | None:
+    """What the tape lacks for a report without rows, with the command that makes it."""
+    read = tables(q)
+    for table in filter(read.__contains__, _SOURCES):
+        if tape.num_rows(table) == 0 and not _measured(tape, table):
+            source = _SOURCES[table]
+            command = source.command.format(tape=tape.path)
+            return f"{tape.path}: {q.name} needs {source.of}: {command}"
+    return None
