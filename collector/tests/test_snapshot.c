@@ -86,8 +86,8 @@ static void release(struct snapshot_result *r)
 		batch_free(r->tables[t]);
 }
 
-/* A hypervisor or another task may hold a CPU for longer than `max_us`: then a snapshot says that it
- * is not exact. At least `enough` must be, and what an exact one holds must be right. */
+/* A hypervisor or another task may hold a CPU for longer than `max_us`: then a snapshot says that
+ * it is not exact. At least `enough` must be, and what an exact one holds must be right. */
 static void take_under_load(enum snapshot_way way, unsigned int max_us, int enough)
 {
 	struct snapshot *snapshot;

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -322,16 +322,8 @@ def command(
     machines = _machines(list(opened.values()), specs, node_maps)
     for stack, _ in machines:
         options.check_policies(stack, policy_libs)
-
-    def reclaim_of(given: str, stack: tuple[str, ...]) -> str:
-        return reclaim_mode.chosen(given, stack, list(opened.values()), policy_libs)
-
-    runs = [
-        Run(k, stack, reclaim_of(r, stack), policy_libs, preferred, cpu_parts=parts)
-        for (stack, parts), k, r, preferred in itertools.product(
-            machines, kernel_rows, reclaims, preferred_nodes
-        )
-    ]
+    matrix = itertools.product(machines, kernel_rows, reclaims, preferred_nodes)
+    runs = _runs(matrix, policy_libs, list(opened.values()))
     if html is not None:
         output.check_file_free(html, replace=True, mark=MARK, inputs=tapes)
     threads = jobs or len(os.sched_getaffinity(0))
@@ -350,7 +342,7 @@ def command(
         failed += _play(player, missing, models, cluster, out)
     found = [result for case in cases if (result := case.result(out)) is not None]
     rows = [one.json() for one in failed]
-    metrics = metrics or (HARM if any(map(fallback_unit.why_not, found)) else METRICS)
+    metrics = metrics or _columns(found)
     for line in dict.fromkeys(one.line() for one in failed):
         console.report(line)
     if html is not None:
@@ -362,6 +354,30 @@ def command(
     else:
         answer.say(_text(found, metrics, rows))
     ctx.exit(1 if failed else 0)
+
+
+def _runs(
+    matrix: Iterable[tuple[tuple[tuple[str, ...], tuple[int, ...]], str, str, str]],
+    libs: tuple[str, ...],
+    tapes: list[Tape],
+) -> list[Run]:
+    """The runs of (policies and node of each CPU, kernel, reclaim mode, preferred node)."""
+    return [
+        Run(
+            kernel,
+            stack,
+            reclaim_mode.chosen(mode, stack, tapes, libs),
+            libs,
+            preferred,
+            cpu_parts=parts,
+        )
+        for (stack, parts), kernel, mode, preferred in matrix
+    ]
+
+
+def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The metrics of the table, if the caller names none."""
+    return HARM if any(map(fallback_unit.why_not, found)) else METRICS
 
 
 def _machines(
