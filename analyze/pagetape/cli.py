@@ -18,7 +18,7 @@ from importlib import import_module
 
 import click
 
-from pagetape import answer
+from pagetape import answer, libraries
 
 # name: (module in pagetape.commands, help)
 COMMANDS = {
@@ -115,6 +115,11 @@ def run(args: Sequence[str] | None = None) -> int:
         return 141
     except OSError as e:
         _print_error(_os_error(e))
+        return 1
+    except ImportError as e:
+        if (message := libraries.missing(e)) is None:
+            raise
+        _print_error(message)
         return 1
     except MemoryError:
         _print_error("out of memory")
