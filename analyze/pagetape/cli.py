@@ -39,6 +39,7 @@ COMMANDS = {
     "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "Describe the tables and columns of a tape."),
     "top": ("top", "Show the live activity of this machine's page allocator."),
+    "demo": ("demo", "Copy a bundled tape here, to try the other commands."),
     "doctor": ("doctor", "Check what this machine can record."),
     "install-service": ("install_service", "Install a permanent recorder as a systemd service."),
 }
