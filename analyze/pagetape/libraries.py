@@ -9,23 +9,27 @@ pagetape._collector or pagetape._snapshot then names the first one that is missi
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 # Module: its purpose, and Debian's packages with its libraries.
 _MODULES = {
-    "pagetape._collector": (
+    "_collector": (
         "recording and importing",
         ("libtraceevent1", "libtracefs1", "libtracecmd1"),
     ),
-    "pagetape._snapshot": ("exact snapshots", ("libbpf1",)),
+    "_snapshot": ("exact snapshots", ("libbpf1",)),
 }
 _NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
 
 def missing(error: ImportError) -> str | None:
     """What is missing and how to get it, in one line; None if pagetape itself is broken."""
-    if error.name not in _MODULES:
+    # The loader of shared objects names the module without its package.
+    package, _, name = (error.name or "").rpartition(".")
+    of_pagetape = package == "pagetape" or Path(error.path or "").parent.name == "pagetape"
+    if name not in _MODULES or not of_pagetape:
         return None
-    purpose, packages = _MODULES[error.name]
+    purpose, packages = _MODULES[name]
     library = _NO_LIBRARY.match(error.msg)
     if library is None:
         return f"{purpose}: {error.msg}"

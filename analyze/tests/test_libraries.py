@@ -26,7 +26,9 @@ class Linker:
     def find_spec(self, name, path=None, target=None):
         if name in LACK:
             said = "cannot open shared object file: No such file or directory"
-            raise ImportError(f"{LACK[name]}: {said}", name=name)
+            module = name.partition(".")[2]
+            path = f"/usr/lib/python3/pagetape/{module}.abi3.so"
+            raise ImportError(f"{LACK[name]}: {said}", name=module, path=path)
 
 sys.meta_path.insert(0, Linker())
 from pagetape.cli import run
@@ -89,4 +91,8 @@ def test_doctor_has_a_line_about_it() -> None:
 def test_another_module_that_is_missing_is_an_error_of_pagetape() -> None:
     assert libraries.missing(ImportError("no such thing", name="pagetape.asking")) is None
     found = libraries.missing(ImportError("undefined symbol: x", name="pagetape._collector"))
+    other = ImportError(
+        "libx.so: cannot open shared object file", name="_collector", path="/x/y.so"
+    )
+    assert libraries.missing(other) is None
     assert found == "recording and importing: undefined symbol: x"

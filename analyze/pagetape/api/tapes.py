@@ -6,7 +6,9 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -152,22 +154,18 @@ class Tapes:
         if reclaim not in ("R0", "R1", "R2"):
             raise Error(f"no reclaim mode '{reclaim}' (there are: R0, R1, R2)")
         run = Run(kernel, stack, reclaim)
-        what = None
-        home = None
-        if output is None:
-            home = tempfile.TemporaryDirectory(prefix="pagetape-replay-")
-            short = re.sub(r"[^\w.+-]+", "-", label(run)).strip("-") or "own-rules"
-            path = Path(home.name) / f"{short[:80]}.tape"
-        else:
-            path = Path(output)
         with explained():
             check(tape, run)
-            source = Source(tape, inferred(tape), preferences(tape))
-            new = NewTape(path, replace=False)
-            result = predict(source, run, ensemble, new, console.progress)
             what = None if is_own(tape, run) else label(run)
-            made = Tape(path)
-        return Replay(Played(result, what), made, home)
+            source = Source(tape, inferred(tape), preferences(tape))
+            home = None if output is not None else Path(tempfile.mkdtemp(prefix="pagetape-replay-"))
+            place = Path(output) if home is None else home / _file_name(what)
+            try:
+                result = predict(source, run, ensemble, NewTape(place), console.progress)
+                return Replay(Played(result, what), Tape(place), home)
+            except BaseException:
+                _remove(home)
+                raise
 
     def validate(self, kernel: str = "auto") -> dict[str, Any]:
         """How exact the model's predictions are: the object of `pagetape validate --json`."""
@@ -216,12 +214,11 @@ class Tapes:
 class Replay(Tapes):
     """The tape of a replay, with what the replay said: print(it), it.metric("fallbacks")."""
 
-    def __init__(
-        self, played: Played, tape: Tape, home: tempfile.TemporaryDirectory[str] | None
-    ) -> None:
+    def __init__(self, played: Played, tape: Tape, home: Path | None) -> None:
+        """`home`: a directory that is removed with this object."""
         super().__init__([tape])
         self.result = played
-        self._home = home  # removed with this object
+        weakref.finalize(self, _remove, home)
 
     def json(self) -> dict[str, Any]:
         """The object of `pagetape replay --json`."""
@@ -236,6 +233,17 @@ class Replay(Tapes):
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()
+
+
+def _file_name(what: str | None) -> str:
+    """The name of a replay's tape, which is its name in comparisons."""
+    words = re.sub(r"[^\w.+-]+", "-", what or "own rules").strip("-")
+    return f"{words[:80]}.tape"
+
+
+def _remove(directory: Path | None) -> None:
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _found(place: _Path) -> list[Path]:

@@ -65,6 +65,8 @@ MACHINE = pa.schema(
 )
 
 
+_NEVER = (1 << 63) - 1  # ns
+
 _MEMORY = 1 << 30  # bytes that queries may take, and more per byte of the tapes
 _MEMORY_PER_BYTE = 16
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
@@ -181,19 +183,16 @@ class Span(NamedTuple):
     outer: Span | None = None  # the part of which this is a part
 
     def limits(self, start: int, end: int) -> tuple[int, int]:
-        """The first time and the time after the last one, in ns of the tape's clock."""
-        if self.outer is not None:
-            start, end = self.outer.limits(start, end)
-            end -= 1
+        """The first time and the time after the last one, in ns, of a tape whose first and last
+        events are at `start` and `end`. Without a begin or end, rows beyond these belong to it."""
+        least, most = self.outer.limits(start, end) if self.outer else (0, _NEVER)
+        start, end = max(start, least), min(end, most - 1)
 
-        def time(seconds: float | None, missing: int) -> int:
-            if seconds is None:
-                return missing
-            at = round(seconds * 1e9) + (start if seconds >= 0 else end)
-            return min(max(at, start), end + 1)
+        def time(seconds: float) -> int:
+            return min(max(round(seconds * 1e9) + (start if seconds >= 0 else end), start), end + 1)
 
-        first = time(self.begin, start)
-        return first, max(time(self.end, end + 1), first)
+        first = least if self.begin is None else time(self.begin)
+        return first, max(most if self.end is None else time(self.end), first)
 
 
 class Database:
@@ -245,6 +244,7 @@ class Database:
         if self._span is None or row["start_ts"] is None:
             return row
         first, last = self._span.limits(row["start_ts"], row["end_ts"])
+        first = max(first, row["start_ts"])
         return row | {"start_ts": first, "end_ts": max(min(last - 1, row["end_ts"]), first)}
 
     def _limit_memory(self, tapes: Sequence[Tape]) -> None:
