@@ -56,10 +56,10 @@ def test_sql_gives_a_relation(demo: Tapes) -> None:
 
 @pytest.mark.parametrize("name", ["extfrag.by_task", "metrics", "frag.indices", "reclaim.summary"])
 def test_a_report_has_the_rows_of_the_command(demo: Tapes, name: str, pagetape: Run) -> None:
-    told = pagetape("report", name, DEMO, "--json").json
+    printed = pagetape("report", name, DEMO, "--json").json
     rows = json.loads(json.dumps(demo.report(name).rows(), default=str))
-    assert demo.report(name).columns == told["columns"]
-    assert rows == told["rows"]
+    assert demo.report(name).columns == printed["columns"]
+    assert rows == printed["rows"]
 
 
 def test_several_tapes_have_a_column_with_their_names(small: Path, golden: Path) -> None:
@@ -129,10 +129,10 @@ def test_an_empty_part_has_no_events(demo: Tapes, empty: Path) -> None:
 
 def test_a_replay_says_what_the_command_says(whatif: Replay, pagetape: Run) -> None:
     line = ("replay", DEMO, "--policy", "nofragment:mode=always", "--ensemble", "2", "--json")
-    told = pagetape(*line).json
+    printed = pagetape(*line).json
     mine = json.loads(json.dumps(whatif.json()))
-    assert mine["metrics"] == told["metrics"] and mine["headline"] == told["headline"]
-    assert set(mine) == set(told) - {"lost", "output"}
+    assert mine["metrics"] == printed["metrics"] and mine["headline"] == printed["headline"]
+    assert set(mine) == set(printed) - {"lost", "output"}
     assert "with nofragment:mode=always" in str(whatif)
 
 
@@ -156,8 +156,8 @@ def test_a_comparison_has_the_numbers_of_the_command(
     demo: Tapes, whatif: Replay, pagetape: Run
 ) -> None:
     found = demo.compare(whatif, ensemble=2)
-    told = pagetape("compare", DEMO, whatif.paths[0], "--ensemble", "2", "--json").json
-    assert json.loads(json.dumps(found.json())) == told
+    printed = pagetape("compare", DEMO, whatif.paths[0], "--ensemble", "2", "--json").json
+    assert json.loads(json.dumps(found.json())) == printed
     assert found["fallbacks"]["values"]["pressure"] == 123
     text = pagetape("compare", DEMO, whatif.paths[0], "--ensemble", "2").out
     assert str(found).split() == text.split()
