@@ -158,8 +158,8 @@ class Tapes:
             check(tape, run)
             what = None if is_own(tape, run) else label(run)
             source = Source(tape, inferred(tape), preferences(tape))
-            home = None if output is not None else Path(tempfile.mkdtemp(prefix="pagetape-replay-"))
-            place = Path(output) if home is None else home / _file_name(what)
+            home = Path(tempfile.mkdtemp(prefix="pagetape-replay-")) if output is None else None
+            place = home / _file_name(what) if home else Path(output or "")
             try:
                 result = predict(source, run, ensemble, NewTape(place), console.progress)
                 return Replay(Played(result, what), Tape(place), home)
