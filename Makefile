@@ -19,7 +19,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback validation clean
+.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback validation package package-test clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -142,6 +142,16 @@ feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
 # restores them.
 validation: setup	## flip switches live, and write docs/validation.md (an hour or more)
 	@$(BIN)/python analyze/fidelity/validation.py --build $(BUILD) $(VALIDATION) docs/validation.md
+
+$(VENV)/packaging: $(VENV)/tools
+	@$(BIN)/pip install --quiet --group package && touch $@
+
+package: setup $(VENV)/packaging	## build sdist, wheel and Debian package into build/package
+	@.ci/package
+
+package-test:		## install what `make package` built into bare Debian trees, and try it (root)
+	@.ci/packages debootstrap
+	@.ci/package-test build/package
 
 clean:			## remove the build and the venv
 	rm -rf build $(VENV) demo

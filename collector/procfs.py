@@ -33,7 +33,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from pagetape import cma
-from pagetape._collector import free_blocks
 from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
 Row = dict[str, Any]
@@ -186,6 +185,8 @@ class Proc:
         ) as path:
             if path is None:
                 return {}
+            from pagetape._collector import free_blocks
+
             found = free_blocks(str(path), spans, pageblock_order, nr_orders - 1)
         free, pageblocks = map(pa.record_batch, found)
         known = parse_pagetypeinfo(self.text("pagetypeinfo", stage) or "")

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape: record, replay and query the Linux page allocator.
 
-__all__ is the interface for programs: read a tape (Tape), query it in SQL (Database, reports),
-play it through the model (Run, play), validate the model on it (validate), and compare tapes
-(compare). Each name is imported at its first use. __init__.pyi has the types.
+__all__ is the interface for programs and notebooks. open() gives tapes with their tables, reports,
+SQL and replays; compare() puts tapes side by side; Error is what both raise; demo_tape() is a tape
+to try. Below it: read a tape (Tape), query it (Database, reports), play it through the model (Run,
+play), validate the model (validate). Each name is imported at its first use. __init__.pyi has the
+types.
 """
 
 from importlib import import_module
 
 _HOME = {
     "Database": "pagetape.asking.database",
+    "Error": "pagetape.api.error",
     "Run": "pagetape.replaying.playback",
     "Tape": "pagetape.schemas.tape",
     "TapeError": "pagetape.schemas.tape",
-    "compare": "pagetape.asking.comparison",
+    "compare": "pagetape.api.tapes",
+    "demo_tape": "pagetape.tapes.demo",
+    "open": "pagetape.api.tapes",
     "play": "pagetape.replaying.playback",
     "reports": "pagetape.asking.query",
     "validate": "pagetape.replaying.validation",

@@ -18,7 +18,7 @@ from importlib import import_module
 
 import click
 
-from pagetape import answer
+from pagetape import answer, libraries
 
 # name: (module in pagetape.commands, help)
 COMMANDS = {
@@ -40,6 +40,7 @@ COMMANDS = {
     "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "Describe the tables and columns of a tape."),
     "top": ("top", "Show the live activity of this machine's page allocator."),
+    "demo": ("demo", "Copy a bundled tape here, to try the other commands."),
     "doctor": ("doctor", "Check what this machine can record."),
     "install-service": ("install_service", "Install a permanent recorder as a systemd service."),
 }
@@ -116,6 +117,11 @@ def run(args: Sequence[str] | None = None) -> int:
         return 141
     except OSError as e:
         _print_error(_os_error(e))
+        return 1
+    except ImportError as e:
+        if (message := libraries.missing(e)) is None:
+            raise
+        _print_error(message)
         return 1
     except MemoryError:
         _print_error("out of memory")

@@ -5,6 +5,7 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,8 @@ def test_the_import_alone_reads_no_library() -> None:
 def test_a_program_asks_a_tape(golden: Path) -> None:
     with pagetape.Database([pagetape.Tape(golden)]) as db:
         assert db.run(pagetape.reports()["metrics"]).rows
+
+
+def test_the_debian_package_has_the_version_of_the_wheel() -> None:
+    changelog = (Path(__file__).parents[2] / ".ci/debian/changelog").read_text()
+    assert changelog.startswith(f"pagetape ({version('pagetape')}-")

@@ -15,6 +15,7 @@ import livetest
 import pyarrow as pa
 import pytest
 
+from pagetape import _collector
 from pagetape._collector import CollectorError
 from pagetape.dat_file import DatFile
 from pagetape.recording import live
@@ -82,7 +83,7 @@ class Stream:
 @pytest.fixture
 def stream(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Stream]]:
     Stream.made, Stream.tape, Stream.broken = [], Tape(golden), False
-    monkeypatch.setattr(live, "Recorder", Stream)
+    monkeypatch.setattr(_collector, "Recorder", Stream)
     yield Stream
     assert all(made.closed for made in Stream.made)
 
@@ -161,7 +162,7 @@ def test_a_machine_that_cannot_be_traced_is_one_line(
     def refuse(*_: object, **__: object) -> None:
         raise CollectorError(2, "tracefs is not there")
 
-    monkeypatch.setattr(live, "Recorder", refuse)
+    monkeypatch.setattr(_collector, "Recorder", refuse)
     said = pagetape("top")
     assert (said.status, said.out, said.err) == (1, "", "pagetape: tracefs is not there\n")
 

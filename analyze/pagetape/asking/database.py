@@ -20,10 +20,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -63,6 +64,8 @@ MACHINE = pa.schema(
     ]
 )
 
+
+_NEVER = (1 << 63) - 1  # ns
 
 _MEMORY = 1 << 30  # bytes that queries may take, and more per byte of the tapes
 _MEMORY_PER_BYTE = 16
@@ -165,6 +168,33 @@ def _typed(column: Column) -> str:
     return f"{name}::ENUM({', '.join(map(_quoted, column.labels))}) AS {name}"
 
 
+def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None:
+    """Close a Database, or what is left of one that nobody closed."""
+    db.close()
+    spill_dir.close()
+
+
+class Span(NamedTuple):
+    """A part of each tape: seconds from its first event, or before its end if negative; None for
+    the tape's own begin or end. The end is not included."""
+
+    begin: float | None = None
+    end: float | None = None
+    outer: Span | None = None  # the part of which this is a part
+
+    def limits(self, start: int, end: int) -> tuple[int, int]:
+        """The first time and the time after the last one, in ns, of a tape whose first and last
+        events are at `start` and `end`. Without a begin or end, rows beyond these belong to it."""
+        least, most = self.outer.limits(start, end) if self.outer else (0, _NEVER)
+        start, end = max(start, least), min(end, most - 1)
+
+        def time(seconds: float) -> int:
+            return min(max(round(seconds * 1e9) + (start if seconds >= 0 else end), start), end + 1)
+
+        first = least if self.begin is None else time(self.begin)
+        return first, max(most if self.end is None else time(self.end), first)
+
+
 class Database:
     """A DuckDB connection over some tapes. It creates a view when a statement names it."""
 
@@ -173,16 +203,20 @@ class Database:
         tapes: Sequence[Tape],
         threads: int | None = None,
         tables: Mapping[str, pa.Table] | None = None,
+        *,
+        span: Span | None = None,
     ) -> None:
         """`threads`: number of threads of a query; None for one per CPU. `tables`: rows of the
-        first tape, by table, in place of its own."""
+        first tape, by table, in place of its own. `span`: only events of that time."""
         self._given = dict(tables or {})
+        self._span = span
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
         self._spill_dir = contextlib.ExitStack()
         directory, limit = self._spill_dir.enter_context(spill_dir())
         self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")
         self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
+        self._end = weakref.finalize(self, _end, self._db, self._spill_dir)
         self._limit_memory(tapes)
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
@@ -190,7 +224,7 @@ class Database:
         self._scanned: list[TapeDataset] = []
         self._unmade: dict[str, Table | query.Query] = {**TABLES}
         self._unmade |= {view.name: view for view in query.views()}
-        rows = [machine(tape, names[i], i) for i, tape in enumerate(tapes)]
+        rows = [self._within(machine(tape, names[i], i)) for i, tape in enumerate(tapes)]
         self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
         self._view("machine", "SELECT * FROM tape_machine")
         far = [row for tape, name in self._tapes for row in distances(tape, name)]
@@ -209,6 +243,14 @@ class Database:
     def tapes(self) -> list[Tape]:
         """The tapes, in their order."""
         return [tape for tape, _ in self._tapes]
+
+    def _within(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row of `machine` with the limits of the span instead of the tape's."""
+        if self._span is None or row["start_ts"] is None:
+            return row
+        first, last = self._span.limits(row["start_ts"], row["end_ts"])
+        first = max(first, row["start_ts"])
+        return row | {"start_ts": first, "end_ts": max(min(last - 1, row["end_ts"]), first)}
 
     def _limit_memory(self, tapes: Sequence[Tape]) -> None:
         """Lower DuckDB's own limit, most of the machine's memory: no query over a small tape needs
@@ -243,7 +285,19 @@ class Database:
             else:
                 self._scanned.append(TapeDataset(tape, table.name))
                 self._db.register(source, self._scanned[-1])
-            yield _select(table, source, name)
+            yield _select(table, source, name) + self._when(table, tape)
+
+    def _when(self, table: Table, tape: Tape) -> str:
+        """The condition on a table's rows: events have a time; snapshots are the state, whenever
+        they were taken."""
+        columns = {column.name for column in table.columns}
+        if self._span is None or tape.clock is None or "snapshot" in columns:
+            return ""
+        first, last = self._span.limits(*tape.clock)
+        if "from_ts" in columns:
+            known = f"coalesce(to_ts, {first}) >= {first} AND coalesce(from_ts, {first}) < {last}"
+            return f" WHERE {known}"
+        return f" WHERE ts >= {first} AND ts < {last}" if "ts" in columns else ""
 
     def _view(self, name: str, sql: str) -> None:
         self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")
@@ -253,12 +307,37 @@ class Database:
 
         Raises ParameterError for a bad value, TapeError for an unreadable tape.
         """
+        chosen = self._chosen(question, values)
+        with self._out_of_range(question):
+            return self._interruptible(lambda: self._ask(question.sql, chosen))
+
+    def _chosen(self, question: query.Query, values: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The parameters of a query, checked; its views are made."""
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
         for parameter in question.parameters:
             parameter.check(chosen[parameter.name])
         self._make_for(question)
-        with self._out_of_range(question):
-            return self._interruptible(lambda: self._ask(question.sql, chosen))
+        return chosen
+
+    def relation(
+        self, question: query.Query | str, values: Mapping[str, Any] | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """The answer to a query, or to one statement, as a relation: evaluate() reads it."""
+        if isinstance(question, str):
+            self._make([*self._unmade])
+            sql, chosen = question, dict(values or {})
+        else:
+            sql, chosen = question.sql, self._chosen(question, values)
+        return self.evaluate(lambda: self._db.sql(sql, params=chosen or None))
+
+    def evaluate(self, read: Callable[[], _T]) -> _T:
+        """The result of `read`, which reads a relation; raises TapeError for an unreadable tape."""
+
+        def checked() -> _T:
+            with self._tape_errors():
+                return read()
+
+        return self._interruptible(checked)
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Answer:
         """The answer to one statement; raises duckdb.Error if `sql` is not one statement.
@@ -332,8 +411,7 @@ class Database:
         return answer.combine_chunks()  # the engine takes no slices
 
     def close(self) -> None:
-        self._db.close()
-        self._spill_dir.close()
+        self._end()
 
     def __enter__(self) -> Database:
         return self

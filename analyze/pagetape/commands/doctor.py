@@ -33,5 +33,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
         mark = {True: "ok", False: "missing", None: ""}
         rows = [(c.name, mark[c.ok], "; ".join(filter(None, (c.found, c.remedy)))) for c in checks]
         answer.say(answer.table(("check", "", "found"), rows))
-        answer.say(f"\npagetape record {'works' if works else 'does not work'} here")
+        here = "works here" if works else "does not work here; reports and replays of tapes do"
+        answer.say(f"\npagetape record {here}")
     ctx.exit(0 if works else 1)

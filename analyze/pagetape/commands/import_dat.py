@@ -10,7 +10,6 @@ import click
 
 from pagetape import answer, console, procfs
 from pagetape.commands import options
-from pagetape.dat_file import DatFile
 from pagetape.numa_maps import parse
 from pagetape.recording import capture, recovery
 from pagetape.recording.private import Veil, Veiled
@@ -34,6 +33,8 @@ def import_dat(
 
     Raises TapeError if `proc` is from another kernel, and OSError for an unreadable `dat`.
     """
+    from pagetape.dat_file import DatFile
+
     output.check_free(out, replace=replace, inputs=[dat])
     machine = proc.facts if proc else {}
     source = DatFile(str(dat), machine.get("migratetypes", ()))

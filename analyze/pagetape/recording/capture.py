@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from pagetape._collector import Source
 from pagetape.procfs import Proc
 from pagetape.recording.exact import Exact
 from pagetape.recording.stacks import Frames
+
+if TYPE_CHECKING:
+    from pagetape._collector import Source
 
 Row = dict[str, Any]
 

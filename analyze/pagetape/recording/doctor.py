@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from pagetape import answer
-from pagetape._collector import default_ring_kb, plan
+from pagetape import answer, libraries
 from pagetape.recording import eventsets
 from pagetape.recording.exact import Exact, ExactSnapshots
 from pagetape.schemas import TABLES, VERSION
@@ -92,6 +92,22 @@ def _start_time(pid: int) -> int:
 
 
 # --- user and kernel
+
+
+def _lacking() -> str | None:
+    """What the collector lacks; None if it works."""
+    try:
+        import_module("pagetape._collector")
+    except ImportError as e:
+        return libraries.missing(e) or str(e)
+    return None
+
+
+def _libraries() -> Iterator[Check]:
+    if lacking := _lacking():
+        yield Check("trace libraries", False, lacking, "all else works without", needed=True)
+    else:
+        yield Check("trace libraries", True, "libtraceevent, libtracefs, libtracecmd")
 
 
 def _kernel() -> Iterator[Check]:
@@ -194,10 +210,8 @@ def _instance(instance: Path) -> Iterator[Check]:
     """Check the settings of a tracing instance that this check creates."""
     yield _clock(instance)
     yield _sub_buffer(instance)
-    rings, memory = default_ring_kb() * 1024 * (os.cpu_count() or 1), _memory()
-    share = f"{answer.size(rings)} of {answer.size(memory)}, {default_ring_kb():,} kB for each CPU"
-    yield Check("ring memory", None, share)
-    yield _recorder(os.cpu_count() or 1)
+    if not _lacking():
+        yield from _memory_of(os.cpu_count() or 1)
     trigger = _text(instance / "events/kmem/mm_page_alloc_extfrag/trigger")
     if "stacktrace" in trigger:
         yield Check("stacks", True, "the kernel can record them with fallbacks")
@@ -205,8 +219,19 @@ def _instance(instance: Path) -> Iterator[Check]:
         yield Check("stacks", False, "the kernel has none", "a kernel with CONFIG_STACKTRACE")
 
 
+def _memory_of(cpus: int) -> Iterator[Check]:
+    from pagetape._collector import default_ring_kb
+
+    rings, memory = default_ring_kb() * 1024 * cpus, _memory()
+    share = f"{answer.size(rings)} of {answer.size(memory)}, {default_ring_kb():,} kB for each CPU"
+    yield Check("ring memory", None, share)
+    yield _recorder(cpus)
+
+
 def _recorder(cpus: int) -> Check:
     """What a recorder takes, and whether its one decoder follows a page-fault storm on all CPUs."""
+    from pagetape._collector import plan
+
     needs = plan(cpus)
     found = (
         f"{answer.size(needs['memory'])} of spool memory, {needs['threads']} threads,"
@@ -361,6 +386,7 @@ def _versions() -> Iterator[Check]:
 _CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _kernel,
     _user,
+    _libraries,
     _lockdown,
     _sysctls,
     _tracing,

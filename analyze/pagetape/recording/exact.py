@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape._collector import CollectorError
+from pagetape import libraries
 from pagetape.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ class ExactSnapshots:
         try:
             from pagetape import _snapshot
         except ImportError as e:
-            self.refused = str(e)
+            self.refused = libraries.missing(e) or str(e)
             return
         try:
             self._loaded = _snapshot.Snapshot(max_ms, locked)
-        except CollectorError as e:
+        except OSError as e:  # a CollectorError
             self.refused = e.strerror
 
     def take(self, number: int) -> Exact:
@@ -180,7 +180,7 @@ class ExactSnapshots:
             return Exact({}, {}, self.refused)
         try:
             facts, batches = self._loaded.take(number)
-        except CollectorError as e:
+        except OSError as e:
             return Exact({}, {}, e.strerror)
         why = None if facts["exact"] else _why(facts, self._max_ms)
         tables = {name: pa.record_batch(rows) for name, rows in batches}

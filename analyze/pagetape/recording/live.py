@@ -20,16 +20,18 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import procfs
-from pagetape._collector import Recorder, Source, SpoolConfig
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.workload import Workload
 from pagetape.tapes.loss import by_cpu
+
+if TYPE_CHECKING:
+    from pagetape._collector import Recorder, Source
 
 # The kinds of reclaim and compaction events that are counted.
 DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin", "mark_victim")
@@ -187,6 +189,8 @@ def intervals(every: float, which: str) -> Generator[Interval]:
 
     `which` is an event set; the events of `cheap` are always counted.
     """
+    from pagetape._collector import Recorder, SpoolConfig
+
     workload = Workload([], None)
     events = list(dict.fromkeys(tracepoints(which) + tracepoints("cheap")))
     with contextlib.ExitStack() as stack:

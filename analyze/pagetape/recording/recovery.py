@@ -7,19 +7,21 @@ import errno
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import console
-from pagetape._collector import Spooled
 from pagetape.recording.capture import Row, Sink
 from pagetape.recording.private import Veil, Veiled
 from pagetape.recording.stacks import Frames
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.spool import DECODED, Found
+
+if TYPE_CHECKING:
+    from pagetape._collector import Spooled
 
 # Tables that the source gives once, for the whole recording.
 _CLOSING = ("tracepoint", "ring", "spool", "lost", "task", "frame")
@@ -147,6 +149,8 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
 def _open(old: Tape, found: Found) -> Spooled | None:
     if not found.begun:
         return None
+    from pagetape._collector import Spooled
+
     migratetypes = old.facts.get("migratetypes") or ()
     return Spooled(str(found.path), migratetypes, found.state)
 

@@ -21,12 +21,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from pagetape import procfs
-from pagetape._collector import Recorder, SpoolConfig, allow_files
 from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot
@@ -41,6 +40,9 @@ from pagetape.sampler import Sample
 from pagetape.schemas.tape import TapeError, Writer
 from pagetape.tapes import temporary
 from pagetape.tapes.spool import Spool, default_bound
+
+if TYPE_CHECKING:
+    from pagetape._collector import Recorder
 
 NICE = 10  # of the thread that writes the tape
 
@@ -389,6 +391,8 @@ class Session:
 
         With `prompt`, rows arrive within seconds, even if that takes CPU time from the workload.
         """
+        from pagetape._collector import Recorder, SpoolConfig, allow_files
+
         allow_files(0)  # before the first table is made
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.workload.signals())

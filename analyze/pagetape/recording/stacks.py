@@ -12,13 +12,15 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape._collector import Source
 from pagetape.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pagetape._collector import Source
 
 # Address, kind (a function), name, module: "ffffffffc0a01000 t e1000_clean [e1000]".
 _SYMBOL = re.compile(r"([0-9a-f]{1,16}) [tTwW] (\S+)(?:\s+\[(\S+)\])?", re.ASCII)

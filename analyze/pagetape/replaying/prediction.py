@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ import pyarrow as pa
 from pagetape.asking import comparison
 from pagetape.replaying import ensemble, model_error, playback
 from pagetape.replaying.engine_run import Progress
-from pagetape.replaying.playback import NewTape, Run, Source, is_own
+from pagetape.replaying.playback import NewTape, Run, Source, is_own, of_replay
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import output
 
@@ -119,3 +120,32 @@ def label(run: Run) -> str:
 def somewhere() -> Path:
     """A place for scratch files of a run without an output."""
     return Path(tempfile.gettempdir()) / "pagetape"
+
+
+def _members(tapes: Sequence[Tape], nr: int, bar: Bar) -> dict[Path, pa.Table]:
+    """Members for the replays that have none, if the first tape is their recording."""
+    base = tapes[0]
+    if not nr or "replay" in base.facts:
+        return {}
+    found = {}
+    for tape in tapes[1:]:
+        run = of_replay(tape, base)
+        if run is not None and not tape.num_rows("member"):
+            source = Source(base, inferred(base), preferences(base))
+            with bar(tape.path.name) as progress:
+                found[tape.path] = ensemble.with_own(
+                    source, run, nr, somewhere(), progress=progress
+                )
+    return found
+
+
+def _recorded(tapes: Sequence[Tape]) -> dict[str, dict[str, Any]] | None:
+    """The metrics of the first tape, if it is the recording of one of the others."""
+    base = tapes[0]
+    played = any(of_replay(tape, base) is not None for tape in tapes[1:])
+    return model_error.recorded_metrics(base) if played else None
+
+
+def compare(tapes: Sequence[Tape], members: int, bar: Bar) -> comparison.Comparison:
+    """Compare the first tape with the others, with `members` for replays of it that have none."""
+    return comparison.compare(tapes, _members(tapes, members, bar), _recorded(tapes))

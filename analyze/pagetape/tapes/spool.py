@@ -26,7 +26,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pagetape import _collector
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import TapeError, Writer
 from pagetape.tapes import temporary
@@ -226,4 +225,6 @@ class Found:
         """The number of undecoded bytes, and the way the recording ended."""
         if not self.begun:
             return 0, "killed"
+        from pagetape import _collector  # needs libraries, which most readers of tapes lack
+
         return _collector.look_into_spool(str(self.path))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison of tapes as a table of words, and the notes below it."""
+
+from __future__ import annotations
+
+from pagetape import answer
+from pagetape.asking import policy_effect
+from pagetape.asking.comparison import Comparison, Metric
+from pagetape.asking.interval import Interval
+from pagetape.asking.phrase import between, change
+from pagetape.tapes import fallback_unit
+
+
+def _between(found: Interval | None) -> str:
+    return between(found.median, found.low, found.high) if found else "-"
+
+
+def _shows_own(found: Comparison) -> bool:
+    """Whether the own rules have a column of their own: they are known, and no tape has them."""
+    shown = any(side.role == "model" for side in found.sides)
+    return not shown and any(metric.own for metric in found.metrics)
+
+
+def _line(metric: Metric, found: Comparison) -> list[object]:
+    line: list[object] = [metric.name, metric.tier]
+    for i, side in enumerate(found.sides):
+        interval = metric.intervals[side.label]
+        line.append(_between(interval) if interval else metric.values[side.label])
+        if i:
+            line.append(_change(metric, side.label, found))
+    if _shows_own(found):
+        line.insert(3, _between(metric.own))
+    return line
+
+
+def _change(metric: Metric, label: str, found: Comparison) -> str:
+    if label in found.incomparable and fallback_unit.counts(metric.name):
+        return "other unit"
+    return change(metric.differences[label])
+
+
+def _notes(found: Comparison) -> list[str]:
+    """What the columns mean."""
+    if any(any(m.intervals.values()) for m in found.metrics):
+        return [
+            "median [low to high]: 80 % interval, calibrated on other recordings.",
+            "A difference is of members with the same seed; none is shown if its interval has 0.",
+        ]
+    if any(side.role == "what-if" for side in found.sides):
+        if found.error_of is None:
+            return ["one run, no interval: pass the recorded tape, or use --ensemble"]
+        return ["one run: the interval of a difference is the model's error on the recording"]
+    return []
+
+
+def columns(found: Comparison) -> list[str]:
+    """The heads of the columns."""
+    names = ["metric", "tier"]
+    for i, side in enumerate(found.sides):
+        names.append(side.label)
+        if i:
+            names.append(f"against {found.references[side.label]}")
+    if _shows_own(found):
+        names.insert(3, "own rules")
+    return names
+
+
+def lines(found: Comparison) -> list[list[object]]:
+    """A line for each metric that is not 0 everywhere."""
+    return [_line(m, found) for m in found.metrics if any(m.values.values())]
+
+
+def notes(found: Comparison) -> list[str]:
+    """The meaning of the columns, and what to know about each tape."""
+    said = _notes(found)
+    said += [f"{answer.visible(side.label)} ({side.role}): {side.loss}" for side in found.sides]
+    said += [
+        f"{answer.visible(side.label)}: {answer.visible(line)}"
+        for side in found.sides
+        for line in [*side.kernel_warnings, *filter(None, [found.incomparable.get(side.label)])]
+    ]
+    said += [
+        f"{answer.visible(side.label)}: {answer.visible(line)}"
+        for side in found.sides
+        if side.role == "what-if"
+        for line in policy_effect.lines(side.effects)
+    ]
+    return said
+
+
+def text(found: Comparison) -> str:
+    """The table and its notes."""
+    return "\n".join([answer.table(columns(found), lines(found)), "", *notes(found)])

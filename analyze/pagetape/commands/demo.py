@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape demo: a tape to try, without a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pagetape import answer
+from pagetape.commands import options
+from pagetape.tapes import demo
+
+
+@click.command("demo")
+@click.argument("name", default=demo.DEFAULT, shell_complete=lambda *_: list(demo.demo_names()))
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=options.PATH,
+    metavar="OUT.tape",
+    help="Place of the copy.  [default: NAME.tape in this directory]",
+)
+@options.force
+@options.json
+def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:
+    """Copy a tape that comes with pagetape into this directory.
+
+    The tape `pressure` is of a guest with Linux 6.1 and two NUMA nodes that is short of memory. Use
+    it to try the other commands on a machine without a recording.
+
+    \b
+    Example:
+      pagetape demo
+      pagetape info pressure.tape
+    """
+    out = out or Path(f"{name}.tape")
+    tape = demo.copy_demo(name, out, replace=force)
+    if as_json:
+        answer.emit({"output": str(out), "events": tape.num_rows("event")})
+        return
+    answer.say_line(f"{out}: {answer.amount(tape.num_rows('event'), 'event')}; to begin:")
+    for line in ("info", "report extfrag.by_task", "replay --policy nofragment"):
+        verb, _, rest = line.partition(" ")
+        answer.say_line(f"  pagetape {verb} {rest + ' ' if rest else ''}{out}")
