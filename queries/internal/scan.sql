@@ -1,18 +1,18 @@
--- Scans of the LRU lists by kswapd, and runs of direct reclaim, in time order.
+-- Scans of the LRU lists by kswapd, and runs of direct reclaim and of compaction, in time order.
 --
--- Input of a replay with feedback (`replay --reclaim R1`): its reclaim scans at this pace and with
--- this yield. The rows become the table `scan`.
+-- Input of a replay with feedback (`replay --reclaim R1`): its reclaim and compaction work at this
+-- pace and with this yield. The rows become the table `scan`.
 --
 -- Columns:
 --   ts           UBIGINT    End of the scan, trace clock in ns.
---   what         VARCHAR    kswapd or direct.
---   node         USMALLINT  Node of the kswapd; 0 for direct reclaim.
---   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for direct reclaim.
---   page_order   UTINYINT   Order of the direct reclaim; 0 for kswapd.
---   scanned      UBIGINT    Pages of these zones scanned; 0 for direct reclaim.
---   freed        UBIGINT    Pages reclaimed.
+--   what         VARCHAR    kswapd, direct, compaction (by kcompactd) or direct_compaction.
+--   node         USMALLINT  Node of the kswapd; 0 for other work.
+--   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
+--   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
+--   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct.
+--   freed        UBIGINT    Pages reclaimed, or moved by compaction.
 --   ns           UBIGINT    Duration, from the thread's previous scan or the begin of its pass.
---   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for direct reclaim.
+--   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for other work.
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
 WITH known AS (
     SELECT
@@ -114,6 +114,24 @@ mode AS (
     WHERE kind_before = 'kswapd_wake'
 ),
 
+daemon AS (
+    SELECT pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
+),
+
+compacted AS (
+    SELECT
+        w.pid,
+        w.from_ts,
+        w.until_ts,
+        coalesce(sum(m.nr_migrated), 0) AS moved,
+        coalesce(sum(m.nr_failed), 0) AS failed
+    FROM reclaim_window AS w
+    LEFT JOIN compaction AS m
+        ON m.kind = 'migratepages' AND m.pid = w.pid AND m.ts BETWEEN w.from_ts AND w.until_ts
+    WHERE w.cause = 'compact' AND w.ended
+    GROUP BY ALL
+),
+
 scanned AS (
     SELECT
         s.ts,
@@ -134,6 +152,19 @@ scanned AS (
     JOIN reclaim AS e ON e.kind = 'direct_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'direct_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
     WHERE w.cause = 'direct' AND w.ended AND b.page_order IS NOT NULL
+    UNION ALL
+    SELECT
+        until_ts,
+        NULL,
+        CASE WHEN pid IN (FROM daemon) THEN 'compaction' ELSE 'direct_compaction' END,
+        0,
+        'DMA',
+        0,
+        moved + failed,
+        moved,
+        until_ts - from_ts,
+        0
+    FROM compacted
 )
 
 SELECT

@@ -44,7 +44,10 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 			.lru_pages = columns->lru_pages[i],
 			.node = columns->node[i],
 			.class_zone = columns->class_zone[i],
-			.direct = columns->what[i] == SCAN_WHAT_DIRECT,
+			.direct = columns->what[i] == SCAN_WHAT_DIRECT ||
+				  columns->what[i] == SCAN_WHAT_DIRECT_COMPACTION,
+			.compacts = columns->what[i] == SCAN_WHAT_COMPACTION ||
+				    columns->what[i] == SCAN_WHAT_DIRECT_COMPACTION,
 			.costly = columns->page_order[i] > PCP_MAX_ORDER,
 		};
 	}
@@ -74,7 +77,7 @@ static size_t first_from(const struct scan_pace *pace, uint64_t ts)
 
 static bool is_of(const struct scan_row *row, const struct scan_cursor *cursor)
 {
-	return !row->direct && row->node == cursor->node &&
+	return !row->direct && !row->compacts && row->node == cursor->node &&
 	       (cursor->class_zone < 0 || row->class_zone == cursor->class_zone);
 }
 
@@ -119,15 +122,43 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 	return &all_at_once;
 }
 
+static bool is_like(const struct scan_row *row, const struct scan_row *wanted)
+{
+	return row->direct == wanted->direct && row->compacts == wanted->compacts &&
+	       row->costly == wanted->costly;
+}
+
+/* The first row like `wanted` from `ts` on, else the last before; NULL if there is none. */
+static const struct scan_row *nearest(const struct scan_pace *pace, uint64_t ts,
+				      const struct scan_row *wanted)
+{
+	size_t from = first_from(pace, ts), i;
+
+	for (i = from; i < pace->nr && !is_like(&pace->rows[i], wanted);)
+		i++;
+	if (i < pace->nr)
+		return &pace->rows[i];
+	for (i = from; i && !is_like(&pace->rows[i - 1], wanted);)
+		i--;
+	return i ? &pace->rows[i - 1] : NULL;
+}
+
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly)
 {
-	size_t from = first_from(pace, ts);
+	const struct scan_row wanted = {.direct = true, .costly = costly};
+	const struct scan_row *row = nearest(pace, ts, &wanted);
 
-	for (size_t i = from; i < pace->nr; i++)
-		if (pace->rows[i].direct && pace->rows[i].costly == costly)
-			return &pace->rows[i];
-	for (size_t i = from; i-- > 0;)
-		if (pace->rows[i].direct && pace->rows[i].costly == costly)
-			return &pace->rows[i];
-	return &all_at_once;
+	return row ? row : &all_at_once;
+}
+
+const struct scan_row *scan_compaction(const struct scan_pace *pace, uint64_t ts, bool direct)
+{
+	static const struct scan_row unknown = {.scanned = 2048, .freed = 2048};
+	const struct scan_row wanted = {.compacts = true, .direct = direct};
+	const struct scan_row other = {.compacts = true, .direct = !direct};
+	const struct scan_row *row = nearest(pace, ts, &wanted);
+
+	if (!row)
+		row = nearest(pace, ts, &other);
+	return row ? row : &unknown;
 }

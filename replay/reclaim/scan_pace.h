@@ -5,7 +5,8 @@
  * A pass of the model's kswapd takes the scans that the record has from that time on, one by one:
  * their duration, their share of freed pages, and the size of the node's lists. Only pages of the
  * zones that a pass reclaims count (lruvec_lru_size, isolate_lru_folios), so it takes scans of
- * passes for the same zones. A direct reclaim takes the next recorded one of its kind of order.
+ * passes for the same zones. A direct reclaim takes the next recorded one of its kind of order, a
+ * run of compaction the one that the record has at that time or next.
  */
 #pragma once
 
@@ -19,7 +20,8 @@ struct scan_row {
 	uint64_t lru_pages;      /* pages of the zones on the node's lists; 0: unknown */
 	uint16_t node;           /* of the tape */
 	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */
-	bool direct, costly;     /* direct reclaim; for an order above PCP_MAX_ORDER */
+	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */
+	bool compacts;           /* a run of compaction: `scanned` moved or failed, `freed` moved */
 };
 
 struct scan_pace {
@@ -54,3 +56,10 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 
 /* The first direct reclaim from `ts` on, for costly orders or others, else the last before. */
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);
+
+/*
+ * The first run of compaction that ends from `ts` on, of kcompactd or `direct`, else the last
+ * before. Without one of that kind the other kind serves; without either, a run moves 2048 pages in
+ * no time.
+ */
+const struct scan_row *scan_compaction(const struct scan_pace *pace, uint64_t ts, bool direct);

@@ -82,15 +82,43 @@ static void a_direct_reclaim_is_the_next_one_of_its_kind_of_order(void)
 	check(scan_direct(&pace, 25, true)->freed == 1024);
 }
 
+static void a_run_of_compaction_is_the_recorded_one_of_that_time(void)
+{
+	struct scan_row rows[] = {
+		{.ts = 10, .freed = 40, .compacts = true},
+		{.ts = 15, .freed = 64, .direct = true},
+		{.ts = 20, .freed = 1024, .compacts = true},
+		{.ts = 25, .freed = 64},
+		{.ts = 30, .freed = 50, .compacts = true, .direct = true},
+	};
+	const struct scan_pace pace = {.rows = rows, .nr = 5};
+	const struct scan_pace daemon = {.rows = rows, .nr = 3};
+	const struct scan_pace none = {.rows = rows + 3, .nr = 1};
+
+	check(scan_compaction(&pace, 5, false)->freed == 40);
+	check(scan_compaction(&pace, 11, false)->freed == 1024);
+	check(scan_compaction(&pace, 21, false)->freed == 1024);
+	check(scan_compaction(&pace, 5, true)->freed == 50);
+	/* Without runs of its kind, those of the other; without any, 2048 pages at once. */
+	check(scan_compaction(&daemon, 11, true)->freed == 1024);
+	check(scan_compaction(&none, 11, true)->freed == 2048);
+	check(scan_compaction(&none, 11, false)->ns == 0);
+	/* They are no scans and no direct reclaim. */
+	check(scan_direct(&pace, 20, false)->freed == 64);
+}
+
 /* The machine is short, and the record has kswapd's scans: all of its pages take 1 ms each. */
 static void short_with_scans(struct reclaim_machine *w, bool generations, uint64_t freed)
 {
 	reclaim_machine_short(w);
-	w->run.pace.rows = calloc(1, sizeof(*w->run.pace.rows));
-	w->run.pace.nr = w->run.pace.room = 1;
-	w->run.pace.rows[0] = kswapd_scan(1, freed);
-	w->run.pace.rows[0].lru_pages = 1 << 13;
-	w->run.pace.rows[0].class_zone = ZONE_NORMAL;
+	record_scan(w, (struct scan_row){
+			       .ts = MS,
+			       .ns = MS,
+			       .scanned = 64,
+			       .freed = freed,
+			       .lru_pages = 1 << 13,
+			       .class_zone = ZONE_NORMAL,
+		       });
 	w->run.pace.generations = generations;
 }
 
@@ -183,6 +211,7 @@ int main(void)
 	test(a_pass_takes_scans_for_its_zones);
 	test(without_recorded_scans_every_page_is_freed_at_once);
 	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
+	test(a_run_of_compaction_is_the_recorded_one_of_that_time);
 	test(a_round_scans_the_share_of_its_priority);
 	test(a_pass_scans_the_lists_of_its_zones);
 	test(a_scan_frees_the_recorded_share);
