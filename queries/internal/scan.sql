@@ -1,39 +1,72 @@
--- Scans of the LRU lists by kswapd, and runs of direct reclaim, in time order.
+-- Scans of the LRU lists by kswapd, and runs of direct reclaim and of compaction, in time order.
 --
--- Input of a replay with feedback (`replay --reclaim R1`): its reclaim scans at this pace and with
--- this yield. The rows become the table `scan`.
+-- Input of a replay with feedback (`replay --reclaim R1`): its reclaim and compaction work at this
+-- pace and with this yield. The rows become the table `scan`.
 --
 -- Columns:
 --   ts           UBIGINT    End of the scan, trace clock in ns.
---   what         VARCHAR    kswapd or direct.
---   node         USMALLINT  Node of the kswapd; 0 for direct reclaim.
---   page_order   UTINYINT   Order of the direct reclaim; 0 for kswapd.
---   scanned      UBIGINT    Pages scanned; 0 for direct reclaim.
---   freed        UBIGINT    Pages reclaimed.
+--   what         VARCHAR    kswapd, direct, compaction (by kcompactd) or direct_compaction.
+--   node         USMALLINT  Node of the kswapd; 0 for other work.
+--   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
+--   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
+--   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct.
+--   freed        UBIGINT    Pages reclaimed, or moved by compaction.
 --   ns           UBIGINT    Duration, from the thread's previous scan or the begin of its pass.
---   lru_pages    UBIGINT    Size of the node's scanned lists; 0 for direct reclaim.
+--   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for other work.
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
-WITH step AS (
+WITH known AS (
     SELECT
         ts,
         "at",
         pid,
         kind,
         node,
+        zone,
         priority,
         nr_scanned,
         nr_reclaimed,
-        lag(ts) OVER its AS before,
         lag(kind) OVER its AS kind_before,
-        count(*) FILTER (kind = 'kswapd_wake') OVER its AS pass
+        lag(nr_skipped) OVER its AS skipped
     FROM reclaim
     WHERE pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
-      AND kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive')
+      AND kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_isolate', 'lru_shrink_inactive')
     WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
 ),
 
+-- Pages of zones above the pass's are skipped, but count as scanned.
+step AS (
+    SELECT
+        * EXCLUDE (nr_scanned, kind_before, skipped),
+        nr_scanned - CASE WHEN kind_before = 'lru_isolate' THEN least(skipped, nr_scanned) ELSE 0 END
+            AS nr_scanned,
+        lag(ts) OVER its AS before,
+        lag(kind) OVER its AS kind_before,
+        count(*) FILTER (kind = 'kswapd_wake') OVER its AS pass,
+        last_value(CASE WHEN kind = 'kswapd_wake' THEN zone END IGNORE NULLS) OVER its AS asked
+    FROM known
+    WHERE kind <> 'lru_isolate'
+    WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
+),
+
+populated AS (
+    SELECT DISTINCT node, zone::VARCHAR AS zone, list_position(zones, zone::VARCHAR) AS place
+    FROM zone, (SELECT ['DMA', 'DMA32', 'NORMAL', 'HIGHMEM', 'MOVABLE', 'DEVICE'] AS zones)
+    WHERE managed > 0
+),
+
+-- Two classes of zones are one if the node has no memory in between.
 shrink AS (
-    SELECT *
+    SELECT
+        *,
+        coalesce(
+            (
+                SELECT arg_max(p.zone, p.place)
+                FROM populated AS p
+                WHERE p.node = step.node
+                  AND (step.asked IS NULL OR p.place <= list_position(['DMA', 'DMA32', 'NORMAL', 'HIGHMEM', 'MOVABLE', 'DEVICE'], step.asked::VARCHAR))
+            ),
+            'DMA'
+        ) AS class_zone
     FROM step
     WHERE kind = 'lru_shrink_inactive' AND kind_before <> 'kswapd_sleep' AND nr_scanned > 0
 ),
@@ -42,29 +75,32 @@ shrink AS (
 lists AS (
     SELECT
         node,
+        class_zone,
         max(ts) AS ts,
         coalesce(arg_min(pages, priority) FILTER (priority > last), min(pages)) AS pages
     FROM (
         SELECT
             pid,
             node,
+            class_zone,
             pass,
             priority,
             max(ts) AS ts,
             sum(nr_scanned)::BIGINT << least(priority, 12) AS pages,
             min(priority) OVER (PARTITION BY pid, node, pass) AS last
         FROM shrink
-        GROUP BY pid, node, pass, priority
+        GROUP BY pid, node, class_zone, pass, priority
     )
-    GROUP BY pid, node, pass
+    GROUP BY pid, node, class_zone, pass
 ),
 
 about AS (
     SELECT
         node,
+        class_zone,
         ts,
         max(pages) OVER (
-            PARTITION BY node ORDER BY ts::BIGINT
+            PARTITION BY node, class_zone ORDER BY ts::BIGINT
             RANGE BETWEEN 1000000000 PRECEDING AND 1000000000 FOLLOWING
         ) AS pages
     FROM lists
@@ -78,31 +114,64 @@ mode AS (
     WHERE kind_before = 'kswapd_wake'
 ),
 
+daemon AS (
+    SELECT pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
+),
+
+compacted AS (
+    SELECT
+        w.pid,
+        w.from_ts,
+        w.until_ts,
+        coalesce(sum(m.nr_migrated), 0) AS moved,
+        coalesce(sum(m.nr_failed), 0) AS failed
+    FROM reclaim_window AS w
+    LEFT JOIN compaction AS m
+        ON m.kind = 'migratepages' AND m.pid = w.pid AND m.ts BETWEEN w.from_ts AND w.until_ts
+    WHERE w.cause = 'compact' AND w.ended
+    GROUP BY ALL
+),
+
 scanned AS (
     SELECT
         s.ts,
         s."at",
         'kswapd' AS what,
         s.node,
+        s.class_zone,
         0 AS page_order,
         s.nr_scanned AS scanned,
         s.nr_reclaimed AS freed,
         s.ts - s.before AS ns,
         a.pages AS lru_pages
     FROM shrink AS s
-    ASOF JOIN about AS a ON a.node = s.node AND s.ts <= a.ts
+    ASOF JOIN about AS a ON a.node = s.node AND a.class_zone = s.class_zone AND s.ts <= a.ts
     UNION ALL
-    SELECT w.until_ts, e."at", 'direct', 0, b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0
+    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0
     FROM reclaim_window AS w
     JOIN reclaim AS e ON e.kind = 'direct_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'direct_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
     WHERE w.cause = 'direct' AND w.ended AND b.page_order IS NOT NULL
+    UNION ALL
+    SELECT
+        until_ts,
+        NULL,
+        CASE WHEN pid IN (FROM daemon) THEN 'compaction' ELSE 'direct_compaction' END,
+        0,
+        'DMA',
+        0,
+        moved + failed,
+        moved,
+        until_ts - from_ts,
+        0
+    FROM compacted
 )
 
 SELECT
     s.ts,
     s.what,
     s.node::USMALLINT AS node,
+    s.class_zone::VARCHAR AS class_zone,
     s.page_order::UTINYINT AS page_order,
     s.scanned::UBIGINT AS scanned,
     s.freed::UBIGINT AS freed,

@@ -341,14 +341,16 @@ static bool has_work(struct compaction *c, const struct zone *zone, const struct
 }
 
 bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
-		   const struct service_row *row)
+		   const struct scan_row *row)
 {
 	struct model *m = c->model;
 	struct zone_compaction *zc = &c->zones[zone->number];
 	struct budget budget = {
 		.goal = goal,
-		.pages = (int64_t)row->moved,
-		.share = row->failed ? (double)row->failed / (double)(row->moved + row->failed) : 0,
+		.pages = (int64_t)row->freed,
+		.share = row->scanned > row->freed
+				 ? (double)(row->scanned - row->freed) / (double)row->scanned
+				 : 0,
 		.zone = zc,
 	};
 

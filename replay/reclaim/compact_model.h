@@ -6,7 +6,7 @@
 
 #include "deferral.h"
 #include "reclaim_supply.h"
-#include "service.h"
+#include "scan_pace.h"
 
 /* Pageblocks that compaction skips: no movable pages as a source, no free pages as a target. */
 enum { SKIP_SOURCE = 1, SKIP_TARGET = 2 };
@@ -54,7 +54,7 @@ void compaction_free(struct compaction *c);
  * pages and the share of pages that fail. Returns whether the run reached its goal.
  */
 bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
-		   const struct service_row *row);
+		   const struct scan_row *row);
 
 /* Clear the skip marks when the kswapd of a node begins a nap (reset_isolation_suitable). */
 void compaction_kswapd_naps(struct compaction *c, int node);

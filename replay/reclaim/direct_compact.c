@@ -14,7 +14,7 @@ static enum compact_result compact_zone(const struct reclaim_parts *parts, struc
 	struct model *m = parts->model;
 	struct deferral *deferral = &parts->compaction->zones[zone->number].deferral;
 	struct counters *counters = node_counters(m, zone->node);
-	const struct service_row *row;
+	const struct scan_row *row;
 
 	if (priority > COMPACT_PRIO_SYNC_FULL && is_deferred(deferral, goal->order)) {
 		counters->direct_compactions_deferred++;
@@ -29,7 +29,7 @@ static enum compact_result compact_zone(const struct reclaim_parts *parts, struc
 	case COMPACT_SUITS:
 		break;
 	}
-	row = services_draw_compaction(parts->services, true);
+	row = scan_compaction(parts->pace, m->now.ts, true);
 	counters->direct_compactions++;
 	counters->modelled_stall_us += row->ns / 1000;
 	emit_compaction_run(parts->rows, zone, 0, row->ns);

@@ -91,13 +91,13 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct deferral *deferral = &parts->compaction->zones[i].deferral;
 		struct zone *zone = &m->zones[i];
-		const struct service_row *row;
+		const struct scan_row *row;
 
 		if (zone->node != c->node || zone->type > c->class_zone ||
 		    is_deferred(deferral, c->order) ||
 		    compact_suits(m, zone, c->order, zone->type, true) != COMPACT_SUITS)
 			continue;
-		row = services_draw_compaction(parts->services, false);
+		row = scan_compaction(parts->pace, m->now.ts + ns, false);
 		emit_compaction_run(parts->rows, zone, ns, row->ns);
 		ns += row->ns;
 		if (compact_model(parts->compaction, zone, &goal, row)) {
@@ -131,12 +131,12 @@ static void work_ahead(const struct reclaim_parts *parts, struct kcompactd *c)
 
 	node_counters(m, c->node)->proactive_compactions++;
 	for (int i = 0; i < m->nr_zones; i++) {
-		const struct service_row *row;
+		const struct scan_row *row;
 
 		if (m->zones[i].node != c->node ||
 		    proactive_score_zone(m, &m->zones[i]) <= goal.score)
 			continue;
-		row = services_draw_compaction(parts->services, false);
+		row = scan_compaction(parts->pace, m->now.ts + ns, false);
 		emit_compaction_run(parts->rows, &m->zones[i], ns, row->ns);
 		ns += row->ns;
 		compact_model(parts->compaction, &m->zones[i], &goal, row);

@@ -104,7 +104,8 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->reclaimed = k->boost = 0;
 	k->in_round = false;
 	k->yield = 0;
-	scan_begin(parts->pace, &k->cursor, tape_node(m, k->node), m->now.ts);
+	scan_begin(parts->pace, &k->cursor, tape_node(m, k->node),
+		   node_class(m, k->node, k->class_zone), m->now.ts);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;
 }
@@ -189,14 +190,29 @@ static int first_priority(const struct kswapd *k, int64_t lru)
 	return priority < DEF_PRIORITY ? priority : DEF_PRIORITY;
 }
 
-/* Pages of the node's lists: as recorded at this time, or all pages of its zones. */
+static int64_t managed_pages(const struct model *m, int node, int class_zone)
+{
+	int64_t managed = 0;
+
+	for_each_node_zone(m, zone, node, class_zone) managed += (int64_t)zone->managed;
+	return managed;
+}
+
+/*
+ * Pages of the pass's zones on the node's lists (lruvec_lru_size): as recorded at this time. Scans
+ * for other zones show the lists of the whole node, of which the zones have their share. At most
+ * all pages of the zones.
+ */
 static int64_t lru_pages(const struct reclaim_parts *parts, struct kswapd *k)
 {
+	const struct model *m = parts->model;
 	struct scan_cursor ahead = k->cursor;
-	int64_t recorded = (int64_t)scan_next(parts->pace, &ahead)->lru_pages, managed = 0;
+	int64_t recorded = (int64_t)scan_next(parts->pace, &ahead)->lru_pages;
+	int64_t managed = managed_pages(m, k->node, k->class_zone);
+	int64_t all = managed_pages(m, k->node, NR_ZONE - 1);
 
-	for_each_node_zone(parts->model, zone, k->node, NR_ZONE - 1) managed +=
-		(int64_t)zone->managed;
+	if (k->cursor.class_zone < 0 && recorded && all)
+		recorded = recorded < all ? recorded * managed / all : managed;
 	return recorded && recorded < managed ? recorded : managed;
 }
 

@@ -16,3 +16,17 @@ struct counters *node_counters(const struct model *m, int node)
 			return zone_counters(m, &m->zones[i]);
 	return zone_counters(m, &m->zones[0]);
 }
+
+int node_class(const struct model *m, int node, int class_zone)
+{
+	int highest = -1;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct zone *zone = &m->zones[i];
+
+		if (zone->node == node && zone->managed && zone->type <= class_zone &&
+		    zone->type > highest)
+			highest = zone->type;
+	}
+	return highest < 0 ? class_zone : highest;
+}

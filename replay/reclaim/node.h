@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node.h - the CPU and the counters of a node's daemons.
+ * node.h - the CPU, the zones and the counters of a node's daemons.
  */
 #pragma once
 
@@ -11,3 +11,6 @@ uint16_t node_first_cpu(const struct model *m, int node);
 
 /* The counters of the running CPU in the first zone of a node. */
 struct counters *node_counters(const struct model *m, int node);
+
+/* The highest zone with memory of a node, up to `class_zone`; class_zone if it has none. */
+int node_class(const struct model *m, int node, int class_zone);

@@ -6,30 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Their product, and sums over all zones, fit in 64 bits. */
-#define SERVICE_NS_MOST    3600000000000ull /* 1 h */
-#define SERVICE_PAGES_MOST (1ull << 20)     /* 4 GiB */
+/* Sums over a run fit in 64 bits. */
+#define SERVICE_NS_MOST 3600000000000ull /* 1 h */
 
 static int load_service(struct reclaim_run *run, const struct service_columns *c, size_t rows,
 			struct error *err)
 {
 	struct service *const services[] = {
-		[SERVICE_WHAT_COMPACTION] = &run->services.compaction,
 		[SERVICE_WHAT_WAKE] = &run->services.wake,
-		[SERVICE_WHAT_DIRECT_COMPACTION] = &run->services.direct_compact,
 	};
 
 	for (size_t i = 0; i < rows; i++) {
 		struct service *s;
 
-		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] > SERVICE_NS_MOST ||
-		    c->moved[i] > SERVICE_PAGES_MOST || c->failed[i] > SERVICE_PAGES_MOST)
+		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] > SERVICE_NS_MOST)
 			return fail(err, EINVAL, "service: row %zu is invalid", i);
 		s = services[c->what[i]];
 		if (s->nr == SERVICE_ROWS)
 			return fail(err, E2BIG, "service: more than %d rows of one kind",
 				    SERVICE_ROWS);
-		s->rows[s->nr++] = (struct service_row){c->ns[i], c->moved[i], c->failed[i]};
+		s->rows[s->nr++] = (struct service_row){c->ns[i]};
 	}
 	return 0;
 }

@@ -368,7 +368,7 @@ static void stall(void *self, struct zone *zone, const struct request *rq, int64
 	/* The wait ends when kswapd has reclaimed a cluster, if the queue has one. */
 	if (run->pace.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type)) {
 		scan_begin(&run->pace, &cursor, tape_node(run->model, zone->node),
-			   run->model->now.ts);
+			   node_class(run->model, zone->node, zone->type), run->model->now.ts);
 		ns = services_draw_wake_ns(&run->services) + scan_next(&run->pace, &cursor)->ns;
 	}
 	node_counters(run->model, zone->node)->modelled_stall_us +=

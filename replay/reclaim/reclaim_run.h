@@ -5,7 +5,7 @@
  * Allocations wake kswapd (kswapd.h). kswapd takes pages from the queues of pages that reclaim
  * freed on the record (reclaim_supply.h), and asks for kcompactd (kcompactd.h). Allocations below
  * the min watermark take pages from the queues as well. Pace and yield are those of the record at
- * that time (scan_pace.h); other durations are drawn from it (service.h). They do not delay later
+ * that time (scan_pace.h); waits of wakeups are drawn from it (service.h). They do not delay later
  * requests, which keep their recorded times.
  *
  * The record shows a request only when it is served, not why it was delayed: the request may have

@@ -13,8 +13,9 @@ static const struct scan_row all_at_once = {.scanned = CLUSTER, .freed = CLUSTER
 
 static bool is_invalid(const struct scan_pace *pace, const struct scan_columns *c, size_t i)
 {
-	return c->what[i] >= NR_SCAN_WHAT || c->ns[i] > NS_MOST || c->scanned[i] > PAGES_MOST ||
-	       c->freed[i] > PAGES_MOST || c->lru_pages[i] > PAGES_MOST << 12 ||
+	return c->what[i] >= NR_SCAN_WHAT || c->class_zone[i] >= NR_ZONE || c->ns[i] > NS_MOST ||
+	       c->scanned[i] > PAGES_MOST || c->freed[i] > PAGES_MOST ||
+	       c->lru_pages[i] > PAGES_MOST << 12 ||
 	       (c->what[i] == SCAN_WHAT_KSWAPD && !c->scanned[i]) ||
 	       (pace->nr && c->ts[i] < pace->rows[pace->nr - 1].ts);
 }
@@ -42,7 +43,11 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 			.freed = columns->freed[i],
 			.lru_pages = columns->lru_pages[i],
 			.node = columns->node[i],
-			.direct = columns->what[i] == SCAN_WHAT_DIRECT,
+			.class_zone = columns->class_zone[i],
+			.direct = columns->what[i] == SCAN_WHAT_DIRECT ||
+				  columns->what[i] == SCAN_WHAT_DIRECT_COMPACTION,
+			.compacts = columns->what[i] == SCAN_WHAT_COMPACTION ||
+				    columns->what[i] == SCAN_WHAT_DIRECT_COMPACTION,
 			.costly = columns->page_order[i] > PCP_MAX_ORDER,
 		};
 	}
@@ -70,23 +75,37 @@ static size_t first_from(const struct scan_pace *pace, uint64_t ts)
 	return low;
 }
 
-static bool is_of(const struct scan_row *row, int node)
+static bool is_of(const struct scan_row *row, const struct scan_cursor *cursor)
 {
-	return !row->direct && row->node == node;
+	return !row->direct && !row->compacts && row->node == cursor->node &&
+	       (cursor->class_zone < 0 || row->class_zone == cursor->class_zone);
 }
 
-void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, uint64_t ts)
+/* Place a cursor at `at`. Returns how many scans it has from there on, up to FEWEST. */
+static int place_cursor(const struct scan_pace *pace, struct scan_cursor *cursor, size_t at)
+{
+	int found = 0;
+
+	cursor->first = at;
+	for (; at < pace->nr && found < FEWEST; at++)
+		found += is_of(&pace->rows[at], cursor);
+	/* Near the end of the record: the last scans. */
+	while (found < FEWEST && cursor->first)
+		found += is_of(&pace->rows[--cursor->first], cursor);
+	cursor->next = cursor->first;
+	return found;
+}
+
+void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, int class_zone,
+		uint64_t ts)
 {
 	size_t at = first_from(pace, ts);
-	int ahead = 0;
 
-	*cursor = (struct scan_cursor){at, at, node};
-	for (; at < pace->nr && ahead < FEWEST; at++)
-		ahead += is_of(&pace->rows[at], node);
-	/* Near the end of the record: the last scans. */
-	while (ahead < FEWEST && cursor->first)
-		ahead += is_of(&pace->rows[--cursor->first], node);
-	cursor->next = cursor->first;
+	*cursor = (struct scan_cursor){.node = node, .class_zone = class_zone};
+	if (place_cursor(pace, cursor, at))
+		return;
+	cursor->class_zone = -1;
+	place_cursor(pace, cursor, at);
 }
 
 const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor)
@@ -95,7 +114,7 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 		while (cursor->next < pace->nr) {
 			const struct scan_row *row = &pace->rows[cursor->next++];
 
-			if (is_of(row, cursor->node))
+			if (is_of(row, cursor))
 				return row;
 		}
 		cursor->next = cursor->first;
@@ -103,15 +122,43 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 	return &all_at_once;
 }
 
+static bool is_like(const struct scan_row *row, const struct scan_row *wanted)
+{
+	return row->direct == wanted->direct && row->compacts == wanted->compacts &&
+	       row->costly == wanted->costly;
+}
+
+/* The first row like `wanted` from `ts` on, else the last before; NULL if there is none. */
+static const struct scan_row *nearest(const struct scan_pace *pace, uint64_t ts,
+				      const struct scan_row *wanted)
+{
+	size_t from = first_from(pace, ts), i;
+
+	for (i = from; i < pace->nr && !is_like(&pace->rows[i], wanted);)
+		i++;
+	if (i < pace->nr)
+		return &pace->rows[i];
+	for (i = from; i && !is_like(&pace->rows[i - 1], wanted);)
+		i--;
+	return i ? &pace->rows[i - 1] : NULL;
+}
+
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly)
 {
-	size_t from = first_from(pace, ts);
+	const struct scan_row wanted = {.direct = true, .costly = costly};
+	const struct scan_row *row = nearest(pace, ts, &wanted);
 
-	for (size_t i = from; i < pace->nr; i++)
-		if (pace->rows[i].direct && pace->rows[i].costly == costly)
-			return &pace->rows[i];
-	for (size_t i = from; i-- > 0;)
-		if (pace->rows[i].direct && pace->rows[i].costly == costly)
-			return &pace->rows[i];
-	return &all_at_once;
+	return row ? row : &all_at_once;
+}
+
+const struct scan_row *scan_compaction(const struct scan_pace *pace, uint64_t ts, bool direct)
+{
+	static const struct scan_row unknown = {.scanned = 2048, .freed = 2048};
+	const struct scan_row wanted = {.compacts = true, .direct = direct};
+	const struct scan_row other = {.compacts = true, .direct = !direct};
+	const struct scan_row *row = nearest(pace, ts, &wanted);
+
+	if (!row)
+		row = nearest(pace, ts, &other);
+	return row ? row : &unknown;
 }

@@ -3,8 +3,10 @@
  * scan_pace.h - how fast recorded reclaim scanned the LRU lists, and what it found (table scan).
  *
  * A pass of the model's kswapd takes the scans that the record has from that time on, one by one:
- * their duration, their share of freed pages, and the size of the node's lists. A direct reclaim
- * takes the next recorded one of its kind of order.
+ * their duration, their share of freed pages, and the size of the node's lists. Only pages of the
+ * zones that a pass reclaims count (lruvec_lru_size, isolate_lru_folios), so it takes scans of
+ * passes for the same zones. A direct reclaim takes the next recorded one of its kind of order, a
+ * run of compaction the one that the record has at that time or next.
  */
 #pragma once
 
@@ -15,9 +17,11 @@ struct scan_row {
 	uint64_t ts;             /* of its end */
 	uint64_t ns;             /* duration */
 	uint64_t scanned, freed; /* pages */
-	uint64_t lru_pages;      /* size of the node's lists; 0: unknown */
+	uint64_t lru_pages;      /* pages of the zones on the node's lists; 0: unknown */
 	uint16_t node;           /* of the tape */
-	bool direct, costly;     /* direct reclaim; for an order above PCP_MAX_ORDER */
+	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */
+	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */
+	bool compacts;           /* a run of compaction: `scanned` moved or failed, `freed` moved */
 };
 
 struct scan_pace {
@@ -29,7 +33,8 @@ struct scan_pace {
 /* The scans that a pass goes through. */
 struct scan_cursor {
 	size_t first, next;
-	int node; /* of the tape */
+	int node;       /* of the tape */
+	int class_zone; /* highest zone with memory of the pass; -1: the record has no such scans */
 };
 
 /* Load rows of the table. -EINVAL or -ENOMEM. */
@@ -37,8 +42,12 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 		   struct error *err);
 void scan_pace_free(struct scan_pace *pace);
 
-/* A pass of the kswapd of a node begins at `ts`. */
-void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, uint64_t ts);
+/*
+ * A pass of the kswapd of a node begins at `ts`, up to its zone `class_zone`, which has memory. If
+ * the record has no scans of passes for these zones, those for any count.
+ */
+void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, int class_zone,
+		uint64_t ts);
 /*
  * The next scan of the pass. After the last recorded one the pass goes through its scans again. A
  * record without scans gives one that frees every page at once.
@@ -47,3 +56,10 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 
 /* The first direct reclaim from `ts` on, for costly orders or others, else the last before. */
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);
+
+/*
+ * The first run of compaction that ends from `ts` on, of kcompactd or `direct`, else the last
+ * before. Without one of that kind the other kind serves; without either, a run moves 2048 pages in
+ * no time.
+ */
+const struct scan_row *scan_compaction(const struct scan_pace *pace, uint64_t ts, bool direct);

@@ -19,14 +19,3 @@ uint64_t services_draw_wake_ns(struct services *services)
 {
 	return services->wake.nr ? service_draw(&services->wake)->ns : WAKE_NS;
 }
-
-const struct service_row *services_draw_compaction(struct services *services, bool direct)
-{
-	static const struct service_row unknown = {.moved = 2048};
-	struct service *own = direct ? &services->direct_compact : &services->compaction;
-	struct service *other = direct ? &services->compaction : &services->direct_compact;
-
-	if (!own->nr && !other->nr)
-		return &unknown;
-	return service_draw(own->nr ? own : other);
-}

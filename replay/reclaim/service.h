@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - durations of compaction and of wakeups, drawn from the record.
+ * service.h - durations of wakeups, drawn from the record.
  *
  * A service is a list of recorded quantiles (table service). Draws take the quantiles in a fixed
  * order: every run is the same, and the mean of a few consecutive draws is close to the mean of
@@ -14,9 +14,7 @@
 enum { SERVICE_ROWS = 64 };
 
 struct service_row {
-	uint64_t ns;     /* duration */
-	uint64_t moved;  /* pages moved */
-	uint64_t failed; /* pages that did not move */
+	uint64_t ns; /* duration */
 };
 
 struct service {
@@ -26,9 +24,7 @@ struct service {
 };
 
 struct services {
-	struct service wake;           /* per wakeup of a daemon, until it runs */
-	struct service compaction;     /* per run of kcompactd in one zone */
-	struct service direct_compact; /* per run of direct compaction in one zone */
+	struct service wake; /* per wakeup of a daemon, until it runs */
 };
 
 /* The next quantile; zeroes if the record has none. */
@@ -36,10 +32,3 @@ const struct service_row *service_draw(struct service *s);
 
 /* Nanoseconds from the wakeup of a daemon until it runs; 50 us if the record has none. */
 uint64_t services_draw_wake_ns(struct services *services);
-
-/*
- * The duration and the most pages of one compaction run in one zone, by kcompactd or
- * `direct`. Without a record of that kind the other kind serves; without either, a run moves
- * 2048 pages in no time.
- */
-const struct service_row *services_draw_compaction(struct services *services, bool direct);

@@ -2,8 +2,8 @@
 """The additional input of a replay with feedback (--reclaim R1, R2), from the recording.
 
     reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
-    service     how long compaction and wakeups took, as quantiles
-    scan        the pace and the yield of reclaim, scan by scan
+    service     how long wakeups took, as quantiles
+    scan        the pace and the yield of reclaim and compaction, scan by scan and run by run
     compaction  when each kcompactd first looked for work
 
 If a recording has no such events, the tables are empty: the model's reclaim then takes no time,

@@ -11,7 +11,7 @@
 static void compaction_moves_pages_until_a_pageblock_is_free(void)
 {
 	const struct compact_goal goal = {.order = 9};
-	const struct service_row row = {.moved = BLOCK};
+	const struct scan_row row = {.freed = BLOCK};
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
@@ -26,7 +26,7 @@ static void compaction_moves_pages_until_a_pageblock_is_free(void)
 static void a_run_ends_where_its_budget_does(void)
 {
 	const struct compact_goal goal = {.order = 9};
-	const struct service_row row = {.moved = BLOCK / 2 - 1};
+	const struct scan_row row = {.freed = BLOCK / 2 - 1};
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
@@ -40,7 +40,7 @@ static void a_run_ends_where_its_budget_does(void)
 static void failures_add_up_until_they_are_a_page(void)
 {
 	const struct compact_goal goal = {.order = -1};
-	const struct service_row row = {.moved = 511 * 4, .failed = 4};
+	const struct scan_row row = {.scanned = 512 * 4, .freed = 511 * 4};
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 4);
@@ -54,7 +54,7 @@ static void failures_add_up_until_they_are_a_page(void)
 /* Only a run for an allocation lets a sleeping kswapd reset the skip marks. */
 static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void)
 {
-	const struct service_row row = {.moved = BLOCK};
+	const struct scan_row row = {.freed = BLOCK};
 	struct compact_goal goal = {.order = 9, .migratetype = MIGRATETYPE_MOVABLE};
 	struct reclaim_machine w;
 
@@ -73,7 +73,7 @@ static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void
 /* Of the pages that reclaim will free, single ones move; a larger block does not move. */
 static void pages_that_are_freed_together_do_not_move(void)
 {
-	const struct service_row row = {.moved = BLOCK};
+	const struct scan_row row = {.freed = BLOCK};
 	struct compact_goal goal = {
 		.order = 9,
 		.direct = true,
@@ -102,7 +102,7 @@ static void pages_that_are_freed_together_do_not_move(void)
 
 static void a_thorough_run_and_the_last_deferred_one_ignore_skip_marks(void)
 {
-	const struct service_row row = {.moved = BLOCK};
+	const struct scan_row row = {.freed = BLOCK};
 	struct compact_goal goal = {.order = 9};
 	struct reclaim_machine w;
 
@@ -123,7 +123,7 @@ static void a_thorough_run_and_the_last_deferred_one_ignore_skip_marks(void)
 static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 {
 	const struct compact_goal goal = {.order = 9};
-	const struct service_row row = {.moved = BLOCK};
+	const struct scan_row row = {.freed = BLOCK};
 	struct reclaim_machine w;
 
 	reclaim_machine_new(&w, "6.18", NULL);
@@ -170,7 +170,7 @@ static void only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixe
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct service_row row = {.moved = 4 * BLOCK};
+		const struct scan_row row = {.freed = 4 * BLOCK};
 		struct reclaim_machine w;
 
 		with_a_pinned_page(&w, cases[i].type);
@@ -194,7 +194,7 @@ static void blocks_below_the_order_move_since_6_9(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct compact_goal goal = {.order = cases[i].order};
-		const struct service_row row = {.moved = BLOCK};
+		const struct scan_row row = {.freed = BLOCK};
 		struct reclaim_machine w;
 		uint32_t start, page;
 

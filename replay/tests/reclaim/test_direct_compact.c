@@ -22,8 +22,8 @@ static void a_costly_request_compacts_and_is_served(void)
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
-	w.run.services.direct_compact.nr = 1;
-	w.run.services.direct_compact.rows[0] = (struct service_row){3 * MS, BLOCK, 0};
+	record_scan(&w, (struct scan_row){
+				.ns = 3 * MS, .freed = BLOCK, .compacts = true, .direct = true});
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact) != NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);

@@ -12,8 +12,7 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, "mainline:proactiveness=90", 8);
-	w.run.services.compaction.nr = 1;
-	w.run.services.compaction.rows[0].moved = 4 * BLOCK / 2;
+	record_scan(&w, (struct scan_row){.freed = 4 * BLOCK / 2, .compacts = true});
 	/* Zone DMA has no free page, so its score is 0. */
 	check(fragmentation_score_node(w.toy.m, 0) == 79);
 	w.run.kswapds[0].state = KSWAPD_BALANCING;

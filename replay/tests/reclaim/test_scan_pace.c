@@ -20,18 +20,40 @@ static void a_pass_takes_the_scans_from_its_time_on(void)
 		rows[i] = kswapd_scan(i, i);
 	rows[11].node = 1;
 	rows[12].direct = true;
-	scan_begin(&pace, &cursor, 0, 10 * MS);
+	scan_begin(&pace, &cursor, 0, ZONE_DMA, 10 * MS);
 	check(scan_next(&pace, &cursor)->freed == 10);
 	check(scan_next(&pace, &cursor)->freed == 13);
-	scan_begin(&pace, &cursor, 1, 0);
+	scan_begin(&pace, &cursor, 1, ZONE_DMA, 0);
 	check(scan_next(&pace, &cursor)->freed == 11);
 	check(scan_next(&pace, &cursor)->freed == 11);
 	/* At the end of the record: its last 16 scans, again and again. */
-	scan_begin(&pace, &cursor, 0, 1000 * MS);
+	scan_begin(&pace, &cursor, 0, ZONE_DMA, 1000 * MS);
 	check(scan_next(&pace, &cursor)->freed == 24);
 	for (int i = 25; i < 40; i++)
 		check(scan_next(&pace, &cursor)->freed == (uint64_t)i);
 	check(scan_next(&pace, &cursor)->freed == 24);
+}
+
+static void a_pass_takes_scans_for_its_zones(void)
+{
+	struct scan_row rows[4];
+	const struct scan_pace pace = {.rows = rows, .nr = 4};
+	struct scan_cursor cursor;
+
+	for (uint64_t i = 0; i < 4; i++) {
+		rows[i] = kswapd_scan(i, i);
+		rows[i].class_zone = i % 2 ? ZONE_NORMAL : ZONE_DMA;
+	}
+	scan_begin(&pace, &cursor, 0, ZONE_NORMAL, 0);
+	check(scan_next(&pace, &cursor)->freed == 1);
+	check(scan_next(&pace, &cursor)->freed == 3);
+	check(scan_next(&pace, &cursor)->freed == 1);
+	check(cursor.class_zone == ZONE_NORMAL);
+	/* The record has none for these zones: all scans of the node. */
+	scan_begin(&pace, &cursor, 0, ZONE_DMA32, 2 * MS);
+	check(scan_next(&pace, &cursor)->freed == 0);
+	check(scan_next(&pace, &cursor)->freed == 1);
+	check(cursor.class_zone < 0);
 }
 
 static void without_recorded_scans_every_page_is_freed_at_once(void)
@@ -40,7 +62,7 @@ static void without_recorded_scans_every_page_is_freed_at_once(void)
 	struct scan_cursor cursor;
 	const struct scan_row *row;
 
-	scan_begin(&pace, &cursor, 0, MS);
+	scan_begin(&pace, &cursor, 0, ZONE_DMA, MS);
 	row = scan_next(&pace, &cursor);
 	check(row->freed == row->scanned && row->ns == 0 && row->lru_pages == 0);
 	check(scan_direct(&pace, MS, false)->freed == 32);
@@ -60,14 +82,43 @@ static void a_direct_reclaim_is_the_next_one_of_its_kind_of_order(void)
 	check(scan_direct(&pace, 25, true)->freed == 1024);
 }
 
+static void a_run_of_compaction_is_the_recorded_one_of_that_time(void)
+{
+	struct scan_row rows[] = {
+		{.ts = 10, .freed = 40, .compacts = true},
+		{.ts = 15, .freed = 64, .direct = true},
+		{.ts = 20, .freed = 1024, .compacts = true},
+		{.ts = 25, .freed = 64},
+		{.ts = 30, .freed = 50, .compacts = true, .direct = true},
+	};
+	const struct scan_pace pace = {.rows = rows, .nr = 5};
+	const struct scan_pace daemon = {.rows = rows, .nr = 3};
+	const struct scan_pace none = {.rows = rows + 3, .nr = 1};
+
+	check(scan_compaction(&pace, 5, false)->freed == 40);
+	check(scan_compaction(&pace, 11, false)->freed == 1024);
+	check(scan_compaction(&pace, 21, false)->freed == 1024);
+	check(scan_compaction(&pace, 5, true)->freed == 50);
+	/* Without runs of its kind, those of the other; without any, 2048 pages at once. */
+	check(scan_compaction(&daemon, 11, true)->freed == 1024);
+	check(scan_compaction(&none, 11, true)->freed == 2048);
+	check(scan_compaction(&none, 11, false)->ns == 0);
+	/* They are no scans and no direct reclaim. */
+	check(scan_direct(&pace, 20, false)->freed == 64);
+}
+
 /* The machine is short, and the record has kswapd's scans: all of its pages take 1 ms each. */
 static void short_with_scans(struct reclaim_machine *w, bool generations, uint64_t freed)
 {
 	reclaim_machine_short(w);
-	w->run.pace.rows = calloc(1, sizeof(*w->run.pace.rows));
-	w->run.pace.nr = w->run.pace.room = 1;
-	w->run.pace.rows[0] = kswapd_scan(1, freed);
-	w->run.pace.rows[0].lru_pages = 1 << 13;
+	record_scan(w, (struct scan_row){
+			       .ts = MS,
+			       .ns = MS,
+			       .scanned = 64,
+			       .freed = freed,
+			       .lru_pages = 1 << 13,
+			       .class_zone = ZONE_NORMAL,
+		       });
 	w->run.pace.generations = generations;
 }
 
@@ -89,6 +140,32 @@ static void a_round_scans_the_share_of_its_priority(void)
 			reclaim_run_until(&w.run, 50, w.run.due);
 		check(w.run.kswapds[0].scanned == cases[i].first);
 		check(w.run.kswapds[0].got == cases[i].first);
+		reclaim_machine_free(&w);
+	}
+}
+
+/*
+ * lruvec_lru_size: zone DMA has a fifth of the node's pages, so 1638 of the 8192 pages on its
+ * lists; from priority 9 on the share. A zone without memory makes no other class.
+ */
+static void a_pass_scans_the_lists_of_its_zones(void)
+{
+	static const struct {
+		int class_zone, priority;
+		int64_t scanned;
+	} cases[] = {
+		{ZONE_DMA, 9, 3}, {ZONE_DMA, 8, 6}, {ZONE_NORMAL, 12, 2}, {ZONE_MOVABLE, 12, 2}};
+
+	for (size_t i = 0; i < 4; i++) {
+		struct reclaim_machine w;
+		struct kswapd *k;
+
+		short_with_scans(&w, false, 64);
+		k = &w.run.kswapds[0];
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, cases[i].class_zone);
+		while (k->priority != cases[i].priority - 1 && k->state != KSWAPD_ASLEEP)
+			reclaim_run_until(&w.run, 50, w.run.due);
+		check(k->scanned == cases[i].scanned);
 		reclaim_machine_free(&w);
 	}
 }
@@ -131,9 +208,12 @@ static void lists_with_generations_are_not_scanned_for_a_boost(void)
 int main(void)
 {
 	test(a_pass_takes_the_scans_from_its_time_on);
+	test(a_pass_takes_scans_for_its_zones);
 	test(without_recorded_scans_every_page_is_freed_at_once);
 	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
+	test(a_run_of_compaction_is_the_recorded_one_of_that_time);
 	test(a_round_scans_the_share_of_its_priority);
+	test(a_pass_scans_the_lists_of_its_zones);
 	test(a_scan_frees_the_recorded_share);
 	test(lists_with_generations_are_not_scanned_for_a_boost);
 	return check_done();
