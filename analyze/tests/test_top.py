@@ -109,6 +109,17 @@ def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, page
 
 
 @pytest.mark.usefixtures("stream")
+@pytest.mark.parametrize("which", ["page", "cheap"])
+def test_a_rate_that_is_not_counted_is_null(which: str, pagetape: Run) -> None:
+    said = pagetape("top", "--count", 1, "--interval", "200ms", "--events", which, "--json")
+    sample = json.loads(said.out)
+    names = ("allocs_per_s", "failed_allocs_per_s", "freed_pages_per_s")
+    names += ("refill_pages_per_s", "drain_pages_per_s")
+    assert [sample[name] is None for name in names] == [which == "cheap"] * len(names)
+    assert all(rate is not None for rate in sample["reclaim_per_s"].values())
+
+
+@pytest.mark.usefixtures("stream")
 def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
     said = pagetape("top", "--count", 3, "--interval", "200ms", "--json")
     first, second, third = map(json.loads, said.out.splitlines())
@@ -213,4 +224,4 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
         top.communicate(timeout=30)
     assert top.returncode == 0
     assert own_instances(top.pid) == []
-    assert sample["freed_pages_per_s"] == 0  # not asked for
+    assert sample["freed_pages_per_s"] is None  # not counted

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer
-from pagetape.asking import query
+from pagetape import answer, did_you_mean
+from pagetape.asking import needs, query
 from pagetape.commands import options
 from pagetape.replaying.playback import NOT_MODELLED
 
@@ -29,6 +29,8 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
             found = db.run(q, values)
         except query.ParameterError as e:
             raise click.UsageError(str(e)) from e
+    if not found.rows and (why := needs.missing(q, tapes)):
+        raise click.ClickException(why)
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
@@ -36,6 +38,8 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     note = ""
     if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
         note = "this machine has one node: there is nothing to compare"
+    elif not found.rows:
+        note = "no rows: the tape has none of what this report counts"
     if as_json:
         answer.emit(
             {
@@ -128,7 +132,8 @@ class Reports(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"no report named '{args[0]}': `pagetape report` lists the reports")
+            near = did_you_mean.hint(args[0], query.reports()) or ":"
+            ctx.fail(f"no report named '{args[0]}'{near} `pagetape report` lists the reports")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

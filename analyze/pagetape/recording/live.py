@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,9 +88,13 @@ class Interval:
     lost: int | None
     counts: Counts
     zones: list[dict[str, Any]]
+    pages: bool = True  # events of every page are counted, not only the rare ones
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object of one sample; names in _per_s are rates over the interval."""
+        """The JSON object of one sample; names in _per_s are rates over the interval.
+
+        Null is a rate that was not counted; 0 means that nothing happened.
+        """
         counts = self.counts
         allocs: Counter[int] = Counter()
         fallbacks: Counter[tuple[str, str]] = Counter()
@@ -105,11 +109,13 @@ class Interval:
             "ts": self.ts,
             "seconds": round(self.seconds, 6),
             "lost": self.lost,
-            "allocs_per_s": {str(order): self._rate(allocs[order]) for order in orders},
-            "failed_allocs_per_s": self._rate(counts.failed),
-            "freed_pages_per_s": self._rate(counts.pages("free")),
-            "refill_pages_per_s": self._rate(counts.pages("alloc_zone_locked")),
-            "drain_pages_per_s": self._rate(counts.pages("pcpu_drain")),
+            "allocs_per_s": {str(order): self._rate(allocs[order]) for order in orders}
+            if self.pages
+            else None,
+            "failed_allocs_per_s": self._page_rate(counts.failed),
+            "freed_pages_per_s": self._page_rate(counts.pages("free")),
+            "refill_pages_per_s": self._page_rate(counts.pages("alloc_zone_locked")),
+            "drain_pages_per_s": self._page_rate(counts.pages("pcpu_drain")),
             "fallbacks": [
                 {"alloc_migratetype": wanted, "fallback_migratetype": taken}
                 | {"per_s": self._rate(nr)}
@@ -122,6 +128,9 @@ class Interval:
 
     def _rate(self, nr: int) -> float:
         return round(nr / self.seconds, 3)
+
+    def _page_rate(self, nr: int) -> float | None:
+        return self._rate(nr) if self.pages else None
 
 
 def zones() -> list[dict[str, Any]]:
@@ -201,7 +210,7 @@ def intervals(every: float, which: str) -> Generator[Interval]:
             found = _cut(recorder, reader, workload, start)
             if found is None:
                 break
-            yield found
+            yield replace(found, pages=which != "cheap")
             start = found.ts
             due = max(due + every, time.monotonic())
         if reader.error:
