@@ -22,6 +22,7 @@ WRONG_KIND = {
     "model.counters": "pagetape replay",
     "frag.mixed_blocks": "pagetape replay",
     "zone_lock": "--policy zone_lock",
+    "reserve.integrity": "--policy reserve",
 }
 
 
@@ -48,13 +49,13 @@ def test_a_tape_of_the_right_kind_without_such_events_is_no_error(pagetape: Run)
 def test_every_known_table_exists_and_is_read_by_a_report() -> None:
     read = {name for q in query.reports().values() for name in needs._tables(q)}
     assert set(needs._KINDS) <= set(TABLES)
-    assert set(needs._KINDS) - {"lock_wait", "preference"} <= read
+    assert set(needs._KINDS) - {"lock_wait"} <= read
 
 
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("recrod",), "record"),
+        (("validat",), "validate"),
         (("report", "extfrag.by_migrattype", PRESSURE), "extfrag.by_migratetype"),
         (("replay", PRESSURE, "--policy", "nofragmnt:mode=always"), "nofragment"),
     ],

@@ -19,23 +19,29 @@ _LOCKED = (
     "a replay under the policy zone_lock",
     "pagetape replay {tape} --policy zone_lock -o locked.tape",
 )
-_RESERVED = ("a replay by rules with MIGRATE_RESERVE", "pagetape policies")
+_RESERVED = (
+    "a replay under the policy reserve",
+    "pagetape replay {tape} --policy reserve -o reserved.tape",
+)
 _SAMPLED = ("samples of /proc", "pagetape record --sample 1s -o sampled.tape")
 
-# table: (table that every tape of the kind has, what the tape must be, the command that makes it)
+# table: (table that every tape of the kind has, what the tape must be, the command that makes it).
+# The most special kind comes first: a query may also read tables of every replay.
 _KINDS = {
+    "zone_lock": ("zone_lock", *_LOCKED),
+    "lock_wait": ("zone_lock", *_LOCKED),
+    "reserve": ("reserve", *_RESERVED),
     "exactness": ("exactness", *_VALIDATED),
     "repair": ("exactness", *_VALIDATED),
     "miss": ("exactness", *_VALIDATED),
     "counter": ("counter", *_REPLAYED),
     "block_mix": ("block_mix", *_REPLAYED),
     "pcp_occupancy": ("pcp_occupancy", *_REPLAYED),
-    "preference": ("preference", *_REPLAYED),
-    "zone_lock": ("zone_lock", *_LOCKED),
-    "lock_wait": ("zone_lock", *_LOCKED),
-    "reserve": ("reserve", *_RESERVED),
     "sample": ("sample", *_SAMPLED),
 }
+
+# Reports that also answer without these tables.
+_OPTIONAL = ("boost.timeline", "extfrag.reduction", "metrics", "numa.faults")
 
 
 def _tables(q: query.Query) -> Iterator[str]:
@@ -53,9 +59,10 @@ def missing(q: query.Query, tapes: Sequence[Tape]) -> str | None:
 
     None if the tapes are of the right kind.
     """
-    for name in _tables(q):
-        if name not in _KINDS:
-            continue
+    if q.name in _OPTIONAL:
+        return None
+    read = set(_tables(q))
+    for name in (name for name in _KINDS if name in read):
         mark, what, command = _KINDS[name]
         if not any(mark in tape.tables for tape in tapes):
             made = command.format(tape=tapes[0].path)

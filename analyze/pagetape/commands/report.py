@@ -29,8 +29,6 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
             found = db.run(q, values)
         except query.ParameterError as e:
             raise click.UsageError(str(e)) from e
-    if not found.rows and (why := needs.missing(q, tapes)):
-        raise click.ClickException(why)
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
@@ -39,6 +37,8 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
     if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
         note = "this machine has one node: there is nothing to compare"
     elif not found.rows:
+        if why := needs.missing(q, tapes):
+            raise click.ClickException(why)
         note = "no rows: the tape has none of what this report counts"
     if as_json:
         answer.emit(
