@@ -18,7 +18,7 @@ from importlib import import_module
 
 import click
 
-from pagetape import answer, libraries
+from pagetape import answer, did_you_mean, libraries
 
 # name: (module in pagetape.commands, help)
 COMMANDS = {
@@ -59,6 +59,13 @@ class Commands(click.Group):
         command = import_module(f"pagetape.commands.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"no such command '{args[0]}'{did_you_mean.hint(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -103,6 +110,9 @@ def run(args: Sequence[str] | None = None) -> int:
     try:
         status = pagetape.main(args, prog_name="pagetape", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as e:  # a group without a command
+        click.echo(e.format_message())
+        return 0
     except click.UsageError as e:
         _print_error(_usage(e))
         return 2

@@ -21,7 +21,7 @@ from pagetape.api.relation import Relation, html_table
 from pagetape.api.result import Compared, Played
 from pagetape.asking import query
 from pagetape.asking.database import Database, Span, labels
-from pagetape.replaying import presets
+from pagetape.replaying import presets, reclaim_mode
 from pagetape.replaying.ensemble import DEFAULT
 from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
 from pagetape.replaying.prediction import compare as compare_tapes
@@ -140,7 +140,7 @@ class Tapes:
         policy: str | Sequence[str] = (),
         *,
         kernel: str = "auto",
-        reclaim: str = "R0",
+        reclaim: str = reclaim_mode.AUTO,
         ensemble: int = DEFAULT,
         output: _Path | None = None,
     ) -> Replay:
@@ -151,10 +151,11 @@ class Tapes:
         """
         tape = self._one("replay()", whole=True)
         stack = presets.expand([policy] if isinstance(policy, str) else policy)
-        if reclaim not in ("R0", "R1", "R2"):
-            raise Error(f"no reclaim mode '{reclaim}' (there are: R0, R1, R2)")
-        run = Run(kernel, stack, reclaim)
+        modes = (reclaim_mode.AUTO, *reclaim_mode.MODES)
+        if reclaim not in modes:
+            raise Error(f"no reclaim mode '{reclaim}' (there are: {', '.join(modes)})")
         with explained():
+            run = Run(kernel, stack, reclaim_mode.chosen(reclaim, stack, [tape], ()))
             check(tape, run)
             what = None if is_own(tape, run) else label(run)
             source = Source(tape, inferred(tape), preferences(tape))

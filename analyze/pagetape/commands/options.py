@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import _replay
+from pagetape import _replay, did_you_mean
 from pagetape.replaying.ensemble import DEFAULT
 
 if TYPE_CHECKING:
@@ -90,7 +90,16 @@ def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
     try:
         _replay.check_policies(policies, libs)
     except _replay.EngineError as e:
-        raise click.BadParameter(str(e.strerror), param_hint="--policy") from e
+        raise click.BadParameter(
+            f"{e.strerror}{_near(policies, libs)}", param_hint="--policy"
+        ) from e
+
+
+def _near(policies: Sequence[str], libs: Sequence[str]) -> str:
+    """The policy that the first unknown name of `policies` resembles."""
+    known = [policy["name"] for policy in _replay.policies(libs)]
+    names = (spec.partition(":")[0] for spec in policies)
+    return next((did_you_mean.hint(name, known) for name in names if name not in known), "")
 
 
 def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:

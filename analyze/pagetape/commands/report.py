@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer
+from pagetape import answer, did_you_mean
 from pagetape.asking import query
 from pagetape.commands import options
 from pagetape.replaying.playback import NOT_MODELLED
@@ -143,7 +143,8 @@ class Reports(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"no report named '{args[0]}': `pagetape report` lists the reports")
+            near = did_you_mean.hint(args[0], query.reports()) or ":"
+            ctx.fail(f"no report named '{args[0]}'{near} `pagetape report` lists the reports")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -86,7 +86,12 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
         try:
             _print(db, sql, as_json)
         except duckdb.Error as e:
-            raise click.ClickException(str(e).splitlines()[0]) from e
+            raise click.ClickException(_whole(e)) from e
+
+
+def _whole(error: duckdb.Error) -> str:
+    """DuckDB's error for one line: with its suggestions and the statement, without the caret."""
+    return " ".join(line for line in str(error).splitlines() if line.strip(" ^"))
 
 
 def _is_path(word: str) -> bool:

@@ -124,7 +124,8 @@ def command(which: str, interval: float, count: int | None, as_json: bool) -> No
 
     The command counts the events of its own tracefs instance, and removes the instance at the
     end. It does not disturb other tracing. It needs the same rights as `pagetape record`.
-    --events page costs CPU time for every page event, as a recording does.
+    --events page costs CPU time for every page event, as a recording does. --events cheap does not
+    count pages: their rates are null in the JSON.
 
     \b
     Example:
