@@ -107,6 +107,8 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "pageblock_order": _number(64),
     "page_size": _number(1 << 31),
     "nodes": _nodes,
+    "events": _texts,
+    "skipped_events": _texts,
     "instances": _texts,
     "migratetypes": _texts,
     "private": _private,

@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def healthy() -> Rows:
     counters = ("thp_fault_alloc", "thp_fault_fallback", "oom_kill", "allocstall_normal")
     for name in ("snapshot", "zone", "pcp", "free_area", "vmstat", "free_block", "block_count"):
         rows[name] = []
-    for number, ts in ((0, 0), (1, 10 * S)):
+    for number, ts in ((0, 1), (1, 10 * S)):
         place = {"snapshot": number, "ts": ts, "node": 0, "zone": "NORMAL"}
         rows["snapshot"].append({"snapshot": number, "ts": ts, "how": "exact"})
         zone = place | size | marks | reserves | {"managed": 64 * BLOCK, "free": 60 * BLOCK}
@@ -305,20 +306,25 @@ def ill(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Disease | None], 
     return make
 
 
+@cache
+def examined(path: Path) -> tuple[Finding, ...]:
+    """The answers about a tape that no test changes."""
+    return tuple(diagnose(Tape(path)).examined)
+
+
 def found(path: Path) -> dict[str, Finding]:
-    return {f.id: f for f in diagnose(Tape(path)).examined}
+    return {f.id: f for f in examined(path)}
 
 
 @pytest.mark.parametrize("disease", DISEASES, ids=lambda d: d.__name__)
 def test_a_disease_is_found_and_no_other(
     ill: Callable[[Disease | None], Path], disease: Disease
 ) -> None:
-    examined = diagnose(Tape(ill(disease))).examined
     expected = DISEASES[disease]
-    shown = [(f.id, f.severity) for f in examined if f.shown]
+    shown = [(f.id, f.severity) for f in examined(ill(disease)) if f.shown]
     assert shown == [one for one in expected if one[1] != "none"]
     for name, severity in expected:
-        assert {f.id: f.severity for f in examined}[name] == severity
+        assert found(ill(disease))[name].severity == severity
 
 
 @pytest.mark.parametrize("disease", [None, *DISEASES], ids=lambda d: d.__name__ if d else "healthy")
@@ -365,9 +371,12 @@ EVIDENCE: dict[Disease, tuple[str, dict[str, Any]]] = {
     stalls: ("stalls", {"nr": 2, "some_s": 3.0, "total_s": 4.0, "vain": 2, "max_ms": 2000.0}),
     watermarks: (
         "watermarks",
-        {"episodes": 4, "stalled": 3, "below_low": 4, "below_min": 3, "per_reclaim": 40.0},
+        {"episodes": 4, "stalled": 3, "below_low": 4, "below_min": 3, "freed_each": 40.0},
     ),
-    pcp_small: ("pcp_small", {"alloc_pages": 1000, "refilled": 900, "drained": 800, "back": 800}),
+    pcp_small: (
+        "pcp_small",
+        {"alloc_pages": 1000, "refilled": 900, "drained": 800, "back": 800, "list_pages": 2048},
+    ),
     pcp_large: ("pcp_large", {"pcp_pages": 240, "ratio": 4.8, "free": 200}),
     pinned: (
         "pinned",
@@ -391,7 +400,7 @@ def test_the_numbers_are_those_of_the_tape(
 def test_every_disease_is_tested() -> None:
     assert EVIDENCE.keys() == DISEASES.keys()
     ids = {name for expected in DISEASES.values() for name, _ in expected}
-    assert ids == {f.id for f in diagnose(Tape(PRESSURE)).examined}
+    assert ids == found(PRESSURE).keys()
 
 
 def test_a_healthy_tape_says_so_in_one_sentence(
@@ -500,6 +509,36 @@ def test_a_tape_without_optional_tables(tmp_path: Path) -> None:
         assert words in limits
 
 
+def test_an_imported_trace_does_not_list_what_it_recorded(tmp_path: Path) -> None:
+    """Only fallbacks are on it: nothing follows from the absence of all else."""
+    rows = healthy()
+    mixing(rows)
+    rows["event"] = [row for row in rows["event"] if row["kind"] == "alloc_extfrag"]
+    rows["tracepoint"] = [{"name": "mm_page_alloc_extfrag", "system": "kmem", "events": 7}]
+    facts = {name: fact for name, fact in FACTS.items() if name != "events"}
+    said = found(write(tmp_path / "dat.tape", rows, facts))
+    assert said["mixing"].shown
+    blind = {name for name, finding in said.items() if finding.severity == "unknown"}
+    assert blind >= {"failures", "kswapd", "stalls", "watermarks", "pcp_small", "pinned"}
+
+
+def test_a_tape_with_few_events_is_as_long_as_its_recording(tmp_path: Path) -> None:
+    """Two events 1 ms apart are no share of 100 % of a recording of 10 s."""
+    rows = healthy()
+    rows["event"] = []
+    stall(rows, 1, 1.001, 40)
+    path = write(tmp_path / "cheap.tape", rows, FACTS | {"events": tracepoints("cheap")})
+    assert diagnose(Tape(path)).seconds == pytest.approx(10)
+    assert found(path)["stalls"].evidence["share_percent"] == pytest.approx(0.01)
+
+
+def test_direct_reclaim_without_kswapd_is_no_comfort(tmp_path: Path) -> None:
+    rows = healthy()
+    stall(rows, 1, 1.001, 40)
+    finding = found(write(tmp_path / "t.tape", rows))["watermarks"]
+    assert finding.severity == "unknown"
+
+
 def test_a_tape_of_rare_events_only(tmp_path: Path) -> None:
     rows = healthy()
     mixing(rows)
@@ -562,6 +601,30 @@ def test_a_replay_is_the_model(
     assert "R0" in reasons["stalls"]["reason"]
     assert any("model" in limit["what"] for limit in said["limits"])
     assert not any("replay" in one["next"] for one in said["findings"])
+
+
+def test_lists_too_small_for_a_load_that_swings_further_than_any_list(tmp_path: Path) -> None:
+    """9000 pages are allocated, then freed; lists of an eighth of the memory hold 2048 of them."""
+    rows = healthy()
+    for i in range(9000):
+        rows["event"] += [
+            event(1 + i / 10000, "alloc", FIRST + i),
+            event(1 + i / 10000, "alloc_zone_locked", FIRST + i),
+            event(5 + i / 10000, "free", FIRST + i),
+            event(5 + i / 10000, "pcpu_drain", FIRST + i),
+        ]
+    finding = found(write(tmp_path / "t.tape", rows))["pcp_small"]
+    assert finding.severity == "none"
+    assert finding.evidence["saved_percent"] == pytest.approx(100 * 2068 / 18020, abs=0.2)
+    assert "swings further" in finding.text
+
+
+def test_huge_pages_that_a_cgroup_refuses(tmp_path: Path) -> None:
+    rows = healthy()
+    counted(rows, thp_fault_alloc=10, thp_fault_fallback=90, thp_fault_fallback_charge=80)
+    finding = found(write(tmp_path / "t.tape", rows))["huge_pages"]
+    assert finding.severity == "high"
+    assert "cgroup refused 80 of them" in finding.text
 
 
 def test_kswapd_that_works_is_none(tmp_path: Path) -> None:

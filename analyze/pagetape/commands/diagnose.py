@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,9 @@ _WIDEST = 100  # columns; longer lines are hard to read
 
 
 def _wrapped(text: str, first: str = "   ") -> str:
-    width = min(max(shutil.get_terminal_size((_WIDEST, 24)).columns, 40), _WIDEST)
+    width = _WIDEST
+    if sys.stdout.isatty():
+        width = min(max(shutil.get_terminal_size().columns, 40), _WIDEST)
     return textwrap.fill(
         answer.visible(text),
         width,

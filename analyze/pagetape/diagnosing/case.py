@@ -21,8 +21,7 @@ class Case:
     def __init__(self, tape: Tape, database: Database) -> None:
         self.tape = tape
         self._database = database
-        start, end = tape.clock or (0, 0)
-        self.seconds = (end - start) / 1e9
+        self.seconds = float(self.row("span")["seconds"])
         self.run: dict[str, Any] | None = tape.facts.get("replay")
 
     def rows(self, name: str) -> list[dict[str, Any]]:
@@ -60,23 +59,28 @@ class Case:
         return [z for z in self.zones if z["at_end"]] or self.zones
 
     @cached_property
-    def _points(self) -> set[str]:
-        return {f"{row['system']}:{row['name']}" for row in self.tape.rows("tracepoint")}
+    def _seen(self) -> set[str]:
+        """Tracepoints with an event on the tape."""
+        return {
+            f"{row['system']}:{row['name']}"
+            for row in self.tape.rows("tracepoint")
+            if row["events"]
+        }
 
     def has(self, table: str, kind: str) -> bool:
         """The tape recorded events of this kind, even if none happened.
 
-        Only pagetape's own recordings list their tracepoints. Other tapes count as complete if the
-        table has any event.
+        Only pagetape's own recordings list their tracepoints. On others, a kind without an event
+        may not have been recorded.
         """
         if table == "event" and self.tape.num_rows("event_count"):
             return kind == "alloc_extfrag"  # a run of a sweep
-        if self.run is not None and table != "event":
-            return bool(self.run["reclaim"] != "R0")
-        wanted = self.tape.facts.get("events")
-        if wanted is None or self.run is not None:
-            return self.tape.num_rows(table) > 0
+        if self.run is not None:
+            return table == "event" or bool(self.run["reclaim"] != "R0")
         points = next(k.tracepoints for k in TABLES[table].kinds if k.name == kind)
+        wanted = self.tape.facts.get("events")
+        if wanted is None:
+            return not self._seen.isdisjoint(points)
         return not set(points).isdisjoint(
             set(wanted) - set(self.tape.facts.get("skipped_events", []))
         )
@@ -88,7 +92,10 @@ class Case:
                 return "this run of a sweep stores only fallbacks"
             return "a replay with --reclaim R0 models no reclaim"
         point = next(k.tracepoints[0] for k in TABLES[table].kinds if k.name == kind)
-        return f"the tape has no {point.partition(':')[2]} events"
+        name = point.partition(":")[2]
+        if self.tape.facts.get("events") is None:
+            return f"no {name} event: none was recorded, or none happened"
+        return f"{name} events were not recorded"
 
     def command(self, *words: str) -> str:
         """A command line of pagetape; T stands for the tape."""

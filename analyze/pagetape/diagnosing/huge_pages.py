@@ -41,7 +41,10 @@ def memory(case: Case) -> dict[str, Any]:
 
 
 def _cause(case: Case, now: dict[str, Any]) -> str:
-    """Why a request fails, by the free memory at the last snapshot."""
+    """Why requests failed: by the kernel's counters, or the free memory at the last snapshot."""
+    charged = case.counters.get("thp_fault_fallback_charge", 0)
+    if 2 * charged > case.counters.get("thp_fault_fallback", 0):
+        return f"The limit of a memory cgroup refused {charged:,} of them."
     if now["free"] is None:
         return "The tape has no snapshot that shows the cause."
     block = 1 << int(case.tape.facts["pageblock_order"])

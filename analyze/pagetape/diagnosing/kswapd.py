@@ -43,7 +43,8 @@ def _cause(row: dict[str, Any]) -> str:
     if 2 * row["boost_calls"] > row["calls"] > 0:
         return (
             f"{percent(of(row['boost_calls'], row['calls']))} of its {amount(row['calls'], 'call')}"
-            " came from watermark boosts, which follow fallbacks, not from a shortage."
+            " came from watermark boosts, not from a shortage: after a fallback they trade the time"
+            " of kswapd for fewer further fallbacks."
         )
     if 2 * row["order_calls"] > row["calls"] > 0:
         return (

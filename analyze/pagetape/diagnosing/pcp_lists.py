@@ -8,10 +8,12 @@ from typing import Any
 from pagetape.answer import amount
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
-from pagetape.diagnosing.thresholds import PCP_BACK, PCP_LARGE, PCP_LOCK
+from pagetape.diagnosing.thresholds import PCP_BACK, PCP_LARGE, PCP_LOCK, PCP_SAVED
 
 SMALL, SMALL_TITLE = "pcp_small", "Per-CPU lists too small"
 LARGE, LARGE_TITLE = "pcp_large", "Per-CPU lists too large"
+
+_FRACTION = 8  # of a zone on its lists, at most: percpu_pagelist_high_fraction
 
 # Hold times of Cascade Lake in ns, a hold and each block (replay/policies/zone_lock.c).
 _TAKE, _TAKE_BLOCK, _GIVE, _GIVE_BLOCK = 2330, 34.2, 840, 41.9
@@ -33,8 +35,32 @@ def _locked(case: Case, row: dict[str, Any]) -> float:
     return of(held / 1e9, case.seconds)
 
 
+def _moved(curve: list[dict[str, Any]], size: int) -> int:
+    """Pages that lists of `size` pages per CPU would move to and from the buddy, at least.
+
+    A list moves only what goes below 0 or above its size; batches and decay move more.
+    """
+    cpu, held, moved = None, 0, 0
+    for step in curve:
+        if step["cpu"] != cpu:
+            cpu, held = step["cpu"], 0
+        held -= step["pages"]
+        moved += max(-held, held - size, 0)
+        held = min(max(held, 0), size)
+    return moved
+
+
+def _larger(case: Case, row: dict[str, Any]) -> dict[str, Any]:
+    """The largest lists that the sysctl allows, and the share of the traffic they would save."""
+    managed = sum(z["managed"] for z in case.zones if not z["at_end"])
+    size = managed // _FRACTION // int(case.tape.facts.get("cpus") or 1)
+    moved = row["refilled"] + row["drained"]
+    least = _moved(case.rows("pcp_curve"), size) if size else moved
+    return {"list_pages": size, "saved_percent": max(of(moved - least, moved), 0.0)}
+
+
 def too_small(case: Case) -> Finding:
-    for kind in ("alloc", "alloc_zone_locked", "pcpu_drain"):
+    for kind in ("alloc", "free", "alloc_zone_locked", "pcpu_drain"):
         if not case.has("event", kind):
             why = case.missing("event", kind)
             return Finding(SMALL, SMALL_TITLE, "unknown", why, next=case.record("--events page"))
@@ -46,31 +72,29 @@ def too_small(case: Case) -> Finding:
         " CPU's list and back"
     )
     if not row["alloc_pages"] or share < PCP_BACK:
-        return Finding(
-            SMALL, SMALL_TITLE, "none", f"{counted} (below {PCP_BACK} %)", evidence=evidence
-        )
+        why = f"{counted} (below {PCP_BACK} %)"
+        return Finding(SMALL, SMALL_TITLE, "none", why, evidence=evidence)
+    larger = _larger(case, row)
+    evidence |= larger
+    lists = (
+        f"lists of {case.mib(larger['list_pages'])} per CPU would move at most"
+        f" {percent(larger['saved_percent'])} fewer pages"
+    )
+    if larger["saved_percent"] < PCP_SAVED:
+        why = f"{counted}, but {lists}: the load swings further than any list"
+        return Finding(SMALL, SMALL_TITLE, "none", why, evidence=evidence)
     severity = PCP_LOCK.severity(locked)
     worth = (
-        "so larger lists would save little"
-        if severity == "low"
-        else "and the CPUs that wait for it lose time"
+        "so they would save little time" if severity == "low" else "and CPUs that wait lose more"
     )
-    text = (
-        f"{counted} (lists that fit the load serve most pages themselves: below {PCP_BACK} %)."
-        f" The zone lock was held for that at most {percent(max(locked, 0.01))} of the time,"
-        f" {worth}."
-    )
-    if 2 * row["crossed"] > row["back"]:
-        text += " Another large part crosses CPUs, which no list size changes."
     return Finding(
         SMALL,
         SMALL_TITLE,
         severity,
-        text,
-        case.sure(
-            "pages are counted; the lock's time is an upper bound with hold times of a server"
-        ),
-        case.command("replay", "T", "--policy pcp:percpu_pagelist_high_fraction=8")
+        f"{counted} (lists that fit the load serve most pages: below {PCP_BACK} %); {lists}. The"
+        f" zone lock was held for that at most {percent(max(locked, 0.01))} of the time, {worth}.",
+        case.sure("pages are counted; both bounds are estimates: the next command models them"),
+        case.command("replay", "T", f"--policy pcp:percpu_pagelist_high_fraction={_FRACTION}")
         if case.run is None
         else case.command("report", "pcp.traffic", "T"),
         evidence,
@@ -114,7 +138,8 @@ def too_large(case: Case) -> Finding:
         why = "" if short else ": memory is not short"
         return Finding(LARGE, LARGE_TITLE, "none", counted + why, evidence=evidence)
     cpus = int(case.tape.facts.get("cpus") or 1)
-    fraction = max(total["managed"] // max(total["wmark_high"] - total["wmark_min"], 1), 8)
+    room = max(total["wmark_high"] - total["wmark_min"], 1)
+    fraction = max(total["managed"] // room, _FRACTION)
     return Finding(
         LARGE,
         LARGE_TITLE,

@@ -97,7 +97,7 @@ def _of_recording(case: Case) -> list[Limit]:
         limits.append(Limit("no samples: the state between the snapshots is unknown"))
     if not any(task["cgroup"] for task in case.tape.rows("task")):
         limits.append(Limit("no cgroups: shares by container are unknown"))
-    if (case.tape.facts.get("private") or {}).get("names"):
+    if case.tape.facts.get("private"):
         limits.append(Limit("names are hashed or dropped: equal hashes are equal names"))
     return limits
 

@@ -51,6 +51,10 @@ def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
     )
 
 
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
 def examine(case: Case) -> Finding:
     stalled = sum(nr for name, nr in case.counters.items() if name.startswith("allocstall"))
     if not case.has("reclaim", "direct_reclaim_begin"):
@@ -78,18 +82,16 @@ def examine(case: Case) -> Finding:
         severity = "medium"
     counted = (
         f"In {percent(share)} of the tape at least one task waited in reclaim or compaction"
-        f" (normal is 0): {amount(row['nr'], 'stall')}, {row['total_s']:.2f} s in all, the longest"
-        f" {row['max_ms']:.0f} ms"
+        f" (normal is 0): {amount(row['nr'], 'stall')}, {_time(row['total_s'])} in all,"
+        f" the longest {_time(row['max_ms'] / 1e3)}"
     )
     if severity == "none":
         return Finding(ID, TITLE, severity, counted, evidence=evidence)
     cause, words = _cause(row)
     asleep = of(row["throttled_s"], row["total_s"])
     if asleep > 25:
-        cause += f"; {percent(asleep)} of these seconds were throttled sleep"
-    victim = (
-        f"Task {row['task']} waited {percent(of(row['task_s'], row['total_s']))} of these seconds"
-    )
+        cause += f"; {percent(asleep)} of that time was throttled sleep"
+    victim = f"Task {row['task']} waited {percent(of(row['task_s'], row['total_s']))} of that time"
     return Finding(
         ID,
         TITLE,

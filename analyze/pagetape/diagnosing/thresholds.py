@@ -58,6 +58,7 @@ STALLS = Threshold(
 )  # fmt: skip
 LONG_STALL_MS = 100  # one stall of this length is at least medium: a person notices it
 PCP_BACK = 50  # % of the pages allocated; lists that fit the load serve most pages themselves
+PCP_SAVED = 50  # % of the traffic that larger lists save at most; less is no list too small
 PCP_LOCK = Threshold(
     0, 2, 20, "% of the tape with the zone lock held for refills and drains, at most",
     "CPUs begin to wait for each other when the lock is held for a tenth of the time or more; "

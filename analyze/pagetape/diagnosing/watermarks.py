@@ -42,15 +42,17 @@ def examine(case: Case) -> Finding:
     row = case.row("watermarks")
     room = _room(case)
     share = of(row["stalled"], row["episodes"])
-    each = row["reclaimed"] / row["below_min"] if row["below_min"] else 0.0
+    each = row["freed_each"] or 0.0
     hits = {
         name: case.counters[name]
         for name in ("kswapd_low_wmark_hit_quickly", "kswapd_high_wmark_hit_quickly")
         if name in case.counters
     }
-    evidence = (
-        row | hits | {"share_percent": share, "per_reclaim": each, "room": room, "baseline": 0}
-    )
+    evidence = row | hits | {"share_percent": share, "room": room, "baseline": 0}
+    if not row["episodes"] and row["below_min"]:
+        why = f"{amount(row['below_min'], 'direct reclaim')} below min, but no event of kswapd"
+        why += " (it may have given up)"
+        return Finding(ID, TITLE, "unknown", why, evidence=evidence)
     if not row["episodes"]:
         return Finding(ID, TITLE, "none", "free memory never fell below low", evidence=evidence)
     counted = (

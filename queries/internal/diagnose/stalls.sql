@@ -85,14 +85,17 @@ pressed AS (
 direct AS (
     SELECT
         count(*) AS nr,
-        count(*) FILTER (e.nr_reclaimed = 0) AS vain,
-        sum(e.nr_reclaimed) AS reclaimed,
-        coalesce(sum(w.ns) FILTER (b.page_order > 0), 0) / 1e9 AS high_order_s
+        count(*) FILTER (nr_reclaimed = 0) AS vain,
+        sum(nr_reclaimed) AS reclaimed
+    FROM reclaim
+    WHERE kind = 'direct_reclaim_end'
+),
+
+high_order AS (
+    SELECT coalesce(sum(w.ns), 0) / 1e9 AS s
     FROM stretch AS w
-    JOIN reclaim AS e
-        ON e.kind = 'direct_reclaim_end' AND e.tape = w.tape AND e.pid = w.pid AND e.ts = w.until_ts
-    JOIN reclaim AS b
-        ON b.kind = 'direct_reclaim_begin' AND b.tape = w.tape AND b.pid = w.pid AND b.ts = w.from_ts
+    SEMI JOIN (SELECT * FROM reclaim WHERE kind = 'direct_reclaim_begin' AND page_order > 0) AS b
+        ON b.tape = w.tape AND b.pid = w.pid AND b.ts = w.from_ts
     WHERE w.cause = 'direct'
 ),
 
@@ -135,7 +138,7 @@ SELECT
     a.memcg_s,
     a.node_s,
     a.throttled_s,
-    d.high_order_s,
+    h.s AS high_order_s,
     d.nr AS direct_nr,
     d.vain,
     d.reclaimed::BIGINT AS reclaimed,
@@ -146,4 +149,5 @@ FROM length AS l
 CROSS JOIN summed AS a
 CROSS JOIN pressed AS p
 CROSS JOIN direct AS d
+CROSS JOIN high_order AS h
 LEFT JOIN by_task AS t ON true

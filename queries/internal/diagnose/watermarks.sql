@@ -10,7 +10,7 @@
 --   stalled      BIGINT  Of these, episodes with a direct reclaim for order 0.
 --   below_low    BIGINT  Calls for a shortage.
 --   below_min    BIGINT  Direct reclaims for order 0.
---   reclaimed    BIGINT  Pages that these direct reclaims freed.
+--   freed_each   DOUBLE  Mean pages that a direct reclaim of any order freed; null without one.
 WITH phase AS (
     SELECT tape, node, ts, kind, lag(kind) OVER its AS before
     FROM reclaim
@@ -39,6 +39,8 @@ episode AS (
         coalesce(next_ts, 18446744073709551615::UBIGINT) AS until_ts
     FROM edge
     WHERE kind = 'kswapd_wake'
+    UNION ALL
+    SELECT tape, node, 0::UBIGINT, ts FROM edge WHERE before_ts IS NULL AND kind = 'kswapd_sleep'
 ),
 
 low AS MATERIALIZED (
@@ -48,13 +50,7 @@ low AS MATERIALIZED (
 ),
 
 direct AS MATERIALIZED (
-    SELECT b.tape, b.ts, e.nr_reclaimed
-    FROM reclaim AS b
-    LEFT JOIN reclaim_window AS w
-        ON w.tape = b.tape AND w.pid = b.pid AND w.from_ts = b.ts AND w.cause = 'direct' AND w.ended
-    LEFT JOIN reclaim AS e
-        ON e.tape = b.tape AND e.pid = b.pid AND e.ts = w.until_ts AND e.kind = 'direct_reclaim_end'
-    WHERE b.kind = 'direct_reclaim_begin' AND b.page_order = 0
+    SELECT tape, ts FROM reclaim WHERE kind = 'direct_reclaim_begin' AND page_order = 0
 ),
 
 near_miss AS (
@@ -74,4 +70,4 @@ SELECT
     (SELECT count(*) FROM stalled) AS stalled,
     (SELECT count(*) FROM low) AS below_low,
     (SELECT count(*) FROM direct) AS below_min,
-    (SELECT coalesce(sum(nr_reclaimed), 0)::BIGINT FROM direct) AS reclaimed
+    (SELECT avg(nr_reclaimed) FROM reclaim WHERE kind = 'direct_reclaim_end') AS freed_each
