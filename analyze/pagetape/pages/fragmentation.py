@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 from pagetape.answer import markup
-from pagetape.pages import svg
+from pagetape.pages import svg, timeline
 from pagetape.pages.document import no_data
 from pagetape.pages.section import Layout, section
 from pagetape.pages.subject import BLOCKS, Rows, Subject
+from pagetape.pages.timeline import Segment
 
 BLOCK_LINES = 512  # of the map of one tape: 128 GB
 PAGEBLOCKS = {
@@ -50,14 +49,16 @@ def free_memory(subjects: list[Subject]) -> str:
     )
 
 
-def _state(rows: Rows, nr: int, interval_s: float) -> list[float]:
-    """unusable_free of one zone, in percent, as one value per interval: the latest known."""
+def _state(rows: Rows, end: float) -> list[Segment]:
+    """unusable_free of one zone, in percent; each row holds until the next one."""
     at = [row["at_s"] for row in rows]
-    row_of = [max(bisect_right(at, interval_s * (i + 1)) - 1, 0) for i in range(nr)]
-    return [rows[r]["unusable_free"] / 10 for r in row_of]
+    return [
+        Segment(begin, until, row["unusable_free"] / 10)
+        for row, begin, until in zip(rows, at, [*at[1:], max(end, at[-1])], strict=True)
+    ]
 
 
-def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+def indices(subjects: list[Subject], seconds: float) -> str:
     """The indices over time; empty if no tape has moments between its snapshots."""
     zones: dict[str, int] = {}
     for s in subjects:
@@ -69,7 +70,6 @@ def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
     large = [name for name in zones if 100 * zones[name] >= max(zones.values())]
     largest = sorted(sorted(large, key=lambda name: -zones[name])[:ZONES])
     legend = {f"zone{i}": name for i, name in enumerate(largest)}
-    nr = max(round(seconds / interval_s), 1)
 
     def draw(s: Subject) -> str:
         series = {}
@@ -78,14 +78,16 @@ def indices(subjects: list[Subject], seconds: float, interval_s: float) -> str:
             rows = [r for r in s.answers["frag.over_time"] if r["at_s"] is not None]
             of_zone = [r for r in rows if f"node {r['node']} {r['zone']}" == name]
             if of_zone:
-                series[key] = _state(of_zone, nr, interval_s)
+                series[key] = _state(of_zone, s.seconds)
         if not series:
             return no_data("Not sampled.")
-        return svg.over_time(series, seconds=seconds, top=100, unit="%", stacked=False)
+        frame = timeline.Frame(seconds, 100, "% of free memory")
+        return timeline.chart(series, frame, legend)
 
     words = (
         "Share of free memory in blocks smaller than a pageblock, in percent. Proactive compaction "
-        "starts if a node is above 90 %. Pages on per-CPU lists do not count as free."
+        "starts if a node is above 90 %. Pages on per-CPU lists do not count as free. Nothing is "
+        "drawn before the first sample; a value holds until the next one."
     )
     return section("Fragmentation over time", words, subjects, draw, Layout(legend))
 
