@@ -106,37 +106,102 @@ def samples(subjects: list[Subject], seconds: float) -> str:
     return "".join(parts)
 
 
+ROWS = 200  # of a table
+
+TABLES = (
+    (
+        "Fallbacks by task",
+        "Tasks whose requests took pages of another migratetype.",
+        "extfrag.by_task",
+        {
+            "comm": "task",
+            "cgroup": "control group",
+            "alloc_migratetype": "requested",
+            "in_interrupt": "in interrupt",
+            "processes": "processes",
+            "below_pageblock": "fallbacks that mix",
+            "nr": "all fallbacks",
+        },
+    ),
+    (
+        "Reclaim and compaction",
+        "A stall is the time from begin to end of one thread.",
+        "reclaim.summary",
+        {
+            "what": "activity",
+            "nr": "runs",
+            "pages": "pages",
+            "total_ms": "total, ms",
+            "p50_ms": "median, ms",
+            "p99_ms": "99th percentile, ms",
+            "max_ms": "longest, ms",
+        },
+    ),
+    (
+        "Per-CPU lists",
+        "How well the lists avoid the zone lock, CPU by CPU.",
+        "pcp.by_cpu",
+        {
+            "cpu": "CPU",
+            "allocs": "allocations",
+            "refilled": "pages refilled",
+            "buddy": "pages under the zone lock",
+            "drained": "pages drained",
+            "recycled_percent": "served by the lists, %",
+        },
+    ),
+    (
+        "Allocations by task",
+        "Tasks by pages allocated.",
+        "alloc.by_task",
+        {
+            "comm": "task",
+            "threads": "threads",
+            "allocs": "allocations",
+            "pages": "pages",
+            "high_order": "of order 1 or more",
+            "interrupt": "in interrupt",
+            "frees": "frees",
+        },
+    ),
+    (
+        "Lost events",
+        "Gaps in the recording, CPU by CPU.",
+        "loss",
+        {
+            "cpu": "CPU",
+            "gaps": "gaps",
+            "lost": "events lost",
+            "gap_ms": "in gaps, ms",
+            "read": "events read",
+            "overrun": "overwritten",
+            "commit_overrun": "lost to nested writers",
+            "dropped": "dropped",
+        },
+    ),
+)
+
+
 def tables(subjects: list[Subject]) -> str:
-    def rows_of(name: str, limit: int = 12) -> Callable[[Subject], str]:
+    def rows_of(name: str, heads: dict[str, str]) -> Callable[[Subject], str]:
         def draw(s: Subject) -> str:
             rows = s.answers[name]
             if not rows:
                 return no_data("Nothing recorded." if s.side.run is None else "Not modelled.")
-            return table(list(rows[0]), [list(r.values()) for r in rows[:limit]])
+            cells = [[row[column] for column in heads] for row in rows[:ROWS]]
+            more = f"The first {ROWS} of {len(rows):,} rows." if len(rows) > ROWS else ""
+            return table(list(heads.values()), cells) + (no_data(more) if more else "")
 
         return draw
 
-    parts = (
-        (
-            "Fallbacks by task",
-            "Tasks whose requests took pages of another migratetype.",
-            "extfrag.by_task",
-        ),
-        (
-            "Reclaim and compaction",
-            "A stall is the time from begin to end of one thread.",
-            "reclaim.summary",
-        ),
-        (
-            "Per-CPU lists",
-            "How well the lists avoid the zone lock, CPU by CPU.",
-            "pcp.by_cpu",
-        ),
-        ("Allocations by task", "Tasks by pages allocated.", "alloc.by_task"),
-        ("Lost events", "Gaps in the recording, CPU by CPU.", "loss"),
-    )
     reports = query.reports()
     return "".join(
-        section(title, words, subjects, rows_of(name), Layout(wide=True, tier=reports[name].tier))
-        for title, words, name in parts
+        section(
+            title,
+            words,
+            subjects,
+            rows_of(name, heads),
+            Layout(wide=True, tier=reports[name].tier),
+        )
+        for title, words, name, heads in TABLES
     )
