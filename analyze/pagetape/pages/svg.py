@@ -194,21 +194,26 @@ def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
     return drawing(width, row * deepest, f"{unit} by stack", parts)
 
 
-def block_map(lines: Sequence[str], kinds: Mapping[str, str], width: int) -> str:
+def block_map(lines: Sequence[tuple[str, str]], kinds: Mapping[str, str], width: int) -> str:
     """A square per letter of the lines; `kinds` maps letters to CSS classes.
 
-    A line has at most `width` letters.
+    A line is the address at its left and at most `width` letters.
     """
-    size = 1180 / width
+    left = 54
+    size = (1180 - left) / width
     paths: dict[str, list[str]] = {kind: [] for kind in kinds.values()}
-    for y, line in enumerate(lines):
+    parts = []
+    for y, (address, line) in enumerate(lines):
         x = 0
+        parts.append(text(left - 8, (y + 0.5) * size + 4, address, anchor="end"))
         for letter, same in groupby(line):
             nr = len(list(same))
             if letter in kinds:
                 across, down = nr * size - 1, size - 1
-                box = f"M{x * size:.1f} {y * size:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
+                start = left + x * size
+                box = f"M{start:.1f} {y * size:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
                 paths[kinds[letter]].append(box)
             x += nr
-    parts = [f'<path d="{"".join(path)}" class="fill {kind}"/>' for kind, path in paths.items()]
-    return drawing(1180, size * len(lines), "pageblocks by address", parts)
+    for kind, path in paths.items():
+        parts.append(f'<path d="{"".join(path)}" class="fill {kind}"/>')
+    return drawing(1180, max(size * len(lines), 14), "pageblocks by address in GiB", parts)
