@@ -53,7 +53,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     def line(tag: str, values: Sequence[Any]) -> str:
         cells = []
         for value, number in zip(values, numeric, strict=True):
-            words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
+            words = f"{value:,}" if number and is_number(value) else answer.cell(value)
             cells.append(f"<{tag}{' class=n' if number else ''}>{markup(words)}</{tag}>")
         return f"<tr>{''.join(cells)}</tr>"
 

@@ -100,13 +100,13 @@ def indices(subjects: list[Subject], seconds: float) -> str:
                 series[key] = _state(of_zone, s.seconds)
         if not series:
             return no_data("Not sampled.")
-        frame = timeline.Frame(seconds, 100, "% of free memory")
+        frame = timeline.Frame(seconds, 100, "% of free memory", points=s.side.run is None)
         return timeline.chart(series, frame, legend)
 
     words = (
         "Share of free memory in blocks smaller than a pageblock, in percent. Proactive compaction "
-        "starts if a node is above 90 %. Pages on per-CPU lists do not count as free. Nothing is "
-        "drawn before the first sample; a value holds until the next one."
+        "starts if a node is above 90 %. Pages on per-CPU lists do not count as free. A dot is a "
+        "sample of a recording: between two dots the value is not known."
     )
     return section("Fragmentation over time", words, subjects, draw, Layout(legend))
 
@@ -119,7 +119,8 @@ def _moment(s: Subject, rows: Rows, snapshot: int) -> str:
         if row["snapshot"] == snapshot:
             address = f"{row['pfn'] * page_size / 2**30:.2f}"
             zones.setdefault(f"node {row['node']} {row['zone']}", []).append((address, row["line"]))
-    name = f"snapshot {snapshot}" if snapshot else "start"
+    last = max(row["snapshot"] for row in rows)
+    name = "start" if not snapshot else "end" if snapshot == last else f"snapshot {snapshot}"
     maps = "".join(
         f"<p>{markup(zone)}, {name}</p>{svg.block_map(lines, LETTERS, BLOCKS)}"
         for zone, lines in zones.items()
@@ -146,8 +147,8 @@ def pageblocks(subjects: list[Subject]) -> str:
 
     words = (
         "Every pageblock, lowest address first, at each snapshot that records page use; for a "
-        "replay, at its end. The address in GiB is at the left of each line. A page on an LRU list "
-        "counts as movable."
+        "replay, at its start and end. The address in GiB is at the left of each "
+        "line. A page on an LRU list counts as movable."
     )
     return section(
         "Contents of the pageblocks", words, subjects, draw, Layout(PAGEBLOCKS, wide=True)

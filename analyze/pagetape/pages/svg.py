@@ -201,19 +201,20 @@ def block_map(lines: Sequence[tuple[str, str]], kinds: Mapping[str, str], width:
     """
     left = 54
     size = (1180 - left) / width
+    row = max(size, 16)
     paths: dict[str, list[str]] = {kind: [] for kind in kinds.values()}
     parts = []
     for y, (address, line) in enumerate(lines):
         x = 0
-        parts.append(text(left - 8, (y + 0.5) * size + 4, address, anchor="end"))
+        parts.append(text(left - 8, (y + 0.5) * row + 4, address, anchor="end"))
         for letter, same in groupby(line):
             nr = len(list(same))
             if letter in kinds:
-                across, down = nr * size - 1, size - 1
+                across, down = nr * size - 1, row - 1
                 start = left + x * size
-                box = f"M{start:.1f} {y * size:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
+                box = f"M{start:.1f} {y * row:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
                 paths[kinds[letter]].append(box)
             x += nr
     for kind, path in paths.items():
         parts.append(f'<path d="{"".join(path)}" class="fill {kind}"/>')
-    return drawing(1180, max(size * len(lines), 14), "pageblocks by address in GiB", parts)
+    return drawing(1180, row * len(lines), "pageblocks by address in GiB", parts)

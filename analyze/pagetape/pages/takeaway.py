@@ -45,11 +45,11 @@ def _what_ifs(found: Comparison) -> str:
             if interval is None
             else between(interval.median, interval.low, interval.high)
         )
-        words = (
-            f"{side.label}: {value} {METRIC}; against {found.references[side.label]}: "
-            f"{change(metric.differences[side.label])}."
-        )
-        lines.append(f"<li>{markup(words)}</li>")
+        words = f"{side.label}: {value} {METRIC}"
+        if side.label in metric.differences:
+            words += f"; against {found.references[side.label]}: "
+            words += change(metric.differences[side.label])
+        lines.append(f"<li>{markup(words)}.</li>")
     return f"<ul class=said>{''.join(lines)}</ul>" if lines else ""
 
 

@@ -40,6 +40,7 @@ class Frame:
     top: float
     unit: str
     dots: bool = False  # mark the end of each segment: the time of a sample
+    points: bool = False  # segments begin at samples, between which the value is not known
 
     @property
     def ticks(self) -> list[float]:
@@ -101,7 +102,17 @@ def _hover(series: Series, frame: Frame, names: Mapping[str, str]) -> list[str]:
     return parts
 
 
+def _points(name: str, segments: Sequence[Segment], frame: Frame) -> str:
+    """Dots at the samples, joined by dashes."""
+    at = [(frame.x(s.begin), frame.y(s.value)) for s in segments]
+    dots = "".join(f'<circle cx="{x:.2f}" cy="{y:.1f}" r="3" class="dot {name}"/>' for x, y in at)
+    path = "L".join(f"{x:.2f} {y:.1f}" for x, y in at)
+    return f'<path d="M{path}" class="line dashed {name}"/>{dots if len(at) < DOTTED else ""}'
+
+
 def _line(name: str, segments: Sequence[Segment], frame: Frame) -> str:
+    if frame.points:
+        return _points(name, segments, frame)
     path, dots, before = "", "", None
     for begin, end, value in segments:
         joined = before is not None and abs(begin - before) < 2e-3
