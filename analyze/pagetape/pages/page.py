@@ -85,7 +85,14 @@ def page(tapes: Sequence[Tape]) -> str:
         subject(tape, label, side, interval_ms)
         for tape, label, side in zip(tapes, labels(tapes), found.sides, strict=True)
     ]
-    seconds = max(seconds, interval_ms / 1000)
+    # A sample may be later than the last event.
+    sampled = [
+        row["at_s"] or 0.0
+        for s in subjects
+        for name in ("samples.rates", "frag.over_time")
+        for row in s.answers[name]
+    ]
+    seconds = max(seconds, interval_ms / 1000, *sampled)
     title = ", ".join(s.label for s in subjects)
     step = interval_ms / 1000
     head = (

@@ -94,7 +94,8 @@ def _hover(series: Series, frame: Frame, names: Mapping[str, str]) -> list[str]:
                 words.append(f"{names.get(name, name)} {segment.value:,.0f}")
         left, right = frame.x(begin), frame.x(end)
         if words and right > left:
-            title = f"{begin:.2f} to {end:.2f} s: {', '.join(words)} {frame.unit}"
+            when = f"sample at {begin:.2f} s" if frame.points else f"{begin:.2f} to {end:.2f} s"
+            title = f"{when}: {', '.join(words)} {frame.unit}"
             parts.append(
                 f'<rect x="{left:.2f}" y="{HEAD}" width="{right - left:.2f}" height="{TALL}" '
                 f'class="hover"><title>{markup(title)}</title></rect>'
