@@ -245,7 +245,7 @@ def test_the_page_shows_indices_over_time_and_what_the_pageblocks_hold(
     text = page.read_text()
     assert "Fragmentation over time" in text and "Not sampled." in text
     # 64 pageblocks in one line: the first are used, the others free.
-    drawn = text.partition("Contents of the pageblocks")[2].partition("</section>")[0]
+    drawn = text.partition("Contents of the pageblocks</h2>")[2].partition("</section>")[0]
     assert drawn.count('class="fill free"') == 1 and "No snapshot on this tape records it." in drawn
     lines = [row["line"] for row in report(out, "frag.map")]
     assert len(lines) == 1 and len(lines[0]) == 64

@@ -8,6 +8,7 @@
 --
 -- Columns:
 --   at_s              DOUBLE  Time of the sample, seconds after the tape's first event.
+--   over_s            DOUBLE  Time since the previous sample, which the row covers, in seconds.
 --   allocated         DOUBLE  Pages allocated (pgalloc_*).
 --   freed             DOUBLE  Pages freed (pgfree).
 --   faults            DOUBLE  Page faults (pgfault).
@@ -64,6 +65,7 @@ rate AS (
 
 SELECT
     round((ts::BIGINT - (SELECT start_ts FROM machine)::BIGINT) / 1e9, 3) AS at_s,
+    round(seconds, 3) AS over_s,
     round(allocated / seconds, 1) AS allocated,
     round(freed / seconds, 1) AS freed,
     round(faults / seconds, 1) AS faults,

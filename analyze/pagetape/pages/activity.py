@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from pagetape.asking import query
-from pagetape.pages import svg
+from pagetape.pages import timeline
 from pagetape.pages.document import no_data, table
-from pagetape.pages.section import Layout, section, series_of
+from pagetape.pages.section import Layout, intervals, section, series_of
 from pagetape.pages.subject import Rows, Subject
+from pagetape.pages.timeline import Segment
 
 TRAFFIC = {
     "allocated": "pages allocated",
@@ -31,100 +31,177 @@ RECLAIMED = {
 
 
 def traffic(subjects: list[Subject], seconds: float, interval_s: float) -> str:
-    nr = max(round(seconds / interval_s), 1)
-    series = {}
+    nr = intervals(seconds, interval_s)
+    columns = {"allocated": "alloc_pages", "freed": "free_pages", "locked": "locked"}
+    series: dict[str, dict[str, list[Segment]]] = {}
     for s in subjects:
         rows = [
             r | {"locked": r["zone_locked"] + r["drained"]} for r in s.answers["events.over_time"]
         ]
-        columns = {"allocated": "alloc_pages", "freed": "free_pages", "locked": "locked"}
         series[s.label] = {
-            name: [value / interval_s for value in values]
+            name: [
+                segment._replace(value=segment.value / (segment.end - segment.begin))
+                for segment in timeline.equal(values, interval_s, s.seconds)
+            ]
             for name, values in series_of(rows, columns, nr, interval_s).items()
         }
-    top = max(max(v) for one in series.values() for v in one.values())
+    # The last interval may be so short that its rate means nothing.
+    for one in series.values():
+        for name, segments in one.items():
+            if len(segments) > 1 and segments[-1].end - segments[-1].begin < interval_s / 2:
+                one[name] = segments[:-1]
+    frame = timeline.Frame(seconds, _largest(series.values()), "pages per second")
 
     def draw(s: Subject) -> str:
         if s.info["tables"].get("event_count"):
             return no_data("This run of a sweep stored only its fallbacks, no other page events.")
-        return svg.over_time(
-            series[s.label], seconds=seconds, top=top, unit="pages/s", stacked=False
-        )
+        return timeline.chart(series[s.label], frame)
 
-    return section("Allocator traffic", "Pages per second.", subjects, draw, Layout(TRAFFIC))
+    words = f"Pages per second, averages over {1000 * interval_s:g} ms."
+    return section("Allocator traffic", words, subjects, draw, Layout(TRAFFIC))
 
 
-def _held(rows: Rows, names: Iterable[str], nr: int, interval_s: float) -> dict[str, list[float]]:
-    """Rates as one value per interval. A row's rate covers the time since the previous row.
+def _largest(series: Iterable[dict[str, list[Segment]]]) -> float:
+    return max((s.value for one in series for line in one.values() for s in line), default=0.0)
+
+
+def _sampled(rows: Rows, name: str) -> list[Segment]:
+    """Rates with the time that each covers: from the previous sample to its own.
 
     On a tape without events, rows have no time: they are left out.
     """
-    rows = [row for row in rows if row["at_s"] is not None]
-    at = [row["at_s"] for row in rows]
-    row_of = [bisect_left(at, interval_s * (i + 0.5)) for i in range(nr)]
-    return {name: [rows[r][name] if r < len(rows) else 0.0 for r in row_of] for name in names}
+    return [
+        Segment(r["at_s"] - r["over_s"], r["at_s"], r[name]) for r in rows if r["at_s"] is not None
+    ]
 
 
-def samples(subjects: list[Subject], seconds: float, interval_s: float) -> str:
+def samples(subjects: list[Subject], seconds: float) -> str:
     """Charts of the samples of /proc/vmstat; empty if no tape has samples."""
     rows = {s.label: s.answers["samples.rates"] for s in subjects}
     for of_tape in rows.values():
         for row in of_tape:
             row["scanned"] = row["scanned_kswapd"] + row["scanned_direct"]
             row["reclaimed"] = row["reclaimed_kswapd"] + row["reclaimed_direct"]
-    nr = max(round(seconds / interval_s), 1)
     parts = []
     for title, names in (("allocation", ALLOCATED), ("reclaim", RECLAIMED)):
-        series = {label: _held(found, names, nr, interval_s) for label, found in rows.items()}
-        top = max(max(values) for one in series.values() for values in one.values())
-        if not top:
+        series = {
+            label: {name: _sampled(found, name) for name in names} for label, found in rows.items()
+        }
+        frame = timeline.Frame(seconds, _largest(series.values()), "per second", dots=True)
+        if not frame.top:
             continue
 
-        def draw(s: Subject, series: Any = series, top: float = top) -> str:
+        def draw(s: Subject, series: Any = series, frame: timeline.Frame = frame) -> str:
             if not rows[s.label]:
                 return no_data("No samples." if s.side.run is None else "Not modelled.")
-            return svg.over_time(
-                series[s.label], seconds=seconds, top=top, unit="per second", stacked=False
-            )
+            return timeline.chart(series[s.label], frame)
 
-        words = "Samples of /proc/vmstat, for the whole machine."
+        words = (
+            "Samples of /proc/vmstat, for the whole machine. A dot is a sample; the line before it "
+            "is the average since the previous sample."
+        )
         parts.append(
             section(f"The kernel's own counters: {title}", words, subjects, draw, Layout(names))
         )
     return "".join(parts)
 
 
+ROWS = 200  # of a table
+
+TABLES = (
+    (
+        "Fallbacks by task",
+        "Tasks whose requests took pages of another migratetype.",
+        "extfrag.by_task",
+        {
+            "comm": "task",
+            "cgroup": "control group",
+            "alloc_migratetype": "requested",
+            "in_interrupt": "in interrupt",
+            "processes": "processes",
+            "below_pageblock": "fallbacks that mix",
+            "nr": "all fallbacks",
+        },
+    ),
+    (
+        "Reclaim and compaction",
+        "A stall is the time from begin to end of one thread.",
+        "reclaim.summary",
+        {
+            "what": "activity",
+            "nr": "runs",
+            "pages": "pages",
+            "total_ms": "total, ms",
+            "p50_ms": "median, ms",
+            "p99_ms": "99th percentile, ms",
+            "max_ms": "longest, ms",
+        },
+    ),
+    (
+        "Per-CPU lists",
+        "How well the lists avoid the zone lock, CPU by CPU.",
+        "pcp.by_cpu",
+        {
+            "cpu": "CPU",
+            "allocs": "allocations",
+            "refilled": "pages refilled",
+            "buddy": "pages under the zone lock",
+            "drained": "pages drained",
+            "recycled_percent": "served by the lists, %",
+        },
+    ),
+    (
+        "Allocations by task",
+        "Tasks by pages allocated.",
+        "alloc.by_task",
+        {
+            "comm": "task",
+            "threads": "threads",
+            "allocs": "allocations",
+            "pages": "pages",
+            "high_order": "of order 1 or more",
+            "interrupt": "in interrupt",
+            "frees": "frees",
+        },
+    ),
+    (
+        "Lost events",
+        "Gaps in the recording, CPU by CPU.",
+        "loss",
+        {
+            "cpu": "CPU",
+            "gaps": "gaps",
+            "lost": "events lost",
+            "gap_ms": "in gaps, ms",
+            "read": "events read",
+            "overrun": "overwritten",
+            "commit_overrun": "lost to nested writers",
+            "dropped": "dropped",
+        },
+    ),
+)
+
+
 def tables(subjects: list[Subject]) -> str:
-    def rows_of(name: str, limit: int = 12) -> Callable[[Subject], str]:
+    def rows_of(name: str, heads: dict[str, str]) -> Callable[[Subject], str]:
         def draw(s: Subject) -> str:
             rows = s.answers[name]
             if not rows:
                 return no_data("Nothing recorded." if s.side.run is None else "Not modelled.")
-            return table(list(rows[0]), [list(r.values()) for r in rows[:limit]])
+            cells = [[row[column] for column in heads] for row in rows[:ROWS]]
+            more = f"The first {ROWS} of {len(rows):,} rows." if len(rows) > ROWS else ""
+            return table(list(heads.values()), cells) + (no_data(more) if more else "")
 
         return draw
 
-    parts = (
-        (
-            "Fallbacks by task",
-            "Tasks whose requests took pages of another migratetype.",
-            "extfrag.by_task",
-        ),
-        (
-            "Reclaim and compaction",
-            "A stall is the time from begin to end of one thread.",
-            "reclaim.summary",
-        ),
-        (
-            "Per-CPU lists",
-            "How well the lists avoid the zone lock, CPU by CPU.",
-            "pcp.by_cpu",
-        ),
-        ("Allocations by task", "Tasks by pages allocated.", "alloc.by_task"),
-        ("Lost events", "Gaps in the recording, CPU by CPU.", "loss"),
-    )
     reports = query.reports()
     return "".join(
-        section(title, words, subjects, rows_of(name), Layout(wide=True, tier=reports[name].tier))
-        for title, words, name in parts
+        section(
+            title,
+            words,
+            subjects,
+            rows_of(name, heads),
+            Layout(wide=True, tier=reports[name].tier),
+        )
+        for title, words, name, heads in TABLES
     )

@@ -24,12 +24,13 @@ def document(title: str, parts: Iterable[str]) -> str:
         f"{', '.join(NOT_MODELLED)}.</footer>"
     )
     css = files("pagetape.pages").joinpath("page.css").read_text("utf-8")
+    script = files("pagetape.pages").joinpath("page.js").read_text("utf-8")
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'{MARK.decode()} {version("pagetape")}">'
         f"<title>{markup(title)} - pagetape</title><style>{css}</style></head>"
-        f"<body>{''.join(parts)}{footer}</body></html>\n"
+        f"<body>{''.join(parts)}{footer}<script>{script}</script></body></html>\n"
     )
     return answer.visible(text, keep="\n")
 
@@ -52,12 +53,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     def line(tag: str, values: Sequence[Any]) -> str:
         cells = []
         for value, number in zip(values, numeric, strict=True):
-            words = f"{value:,}" if isinstance(value, int) and number else answer.cell(value)
+            words = f"{value:,}" if number and is_number(value) else answer.cell(value)
             cells.append(f"<{tag}{' class=n' if number else ''}>{markup(words)}</{tag}>")
         return f"<tr>{''.join(cells)}</tr>"
 
     lines = "".join(line("td", row) for row in rows)
-    return f'<div class="scroll"><table>{line("th", columns)}{lines}</table></div>'
+    head = f"<thead>{line('th', columns)}</thead>"
+    return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{lines}</tbody></table></div>'
 
 
 def no_data(words: str) -> str:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pagetape.pages import svg
+from pagetape.pages import svg, timeline
 from pagetape.pages.document import no_data
-from pagetape.pages.section import Layout, section, series_of
+from pagetape.pages.section import Layout, intervals, section, series_of
 from pagetape.pages.subject import Subject
 from pagetape.schemas import MIGRATETYPES
 
@@ -90,18 +90,18 @@ def _summed(rows: Iterable[dict[str, Any]], row: str, column: str) -> dict[tuple
 
 
 def by_time(subjects: list[Subject], seconds: float, interval_s: float) -> str:
-    nr = max(round(seconds / interval_s), 1)
+    nr = intervals(seconds, interval_s)
     columns = {name: name for name in KINDS}
     series = {
         s.label: series_of(s.answers["extfrag.over_time"], columns, nr, interval_s)
         for s in subjects
     }
     top = max(sum(v[i] for v in one.values()) for one in series.values() for i in range(nr))
+    unit = f"fallbacks per {1000 * interval_s:g} ms"
 
     def draw(s: Subject) -> str:
-        return svg.over_time(
-            series[s.label], seconds=seconds, top=top, unit="fallbacks", stacked=True
-        )
+        found = {k: timeline.equal(v, interval_s, s.seconds) for k, v in series[s.label].items()}
+        return timeline.chart(found, timeline.Frame(seconds, top, unit), stacked=True)
 
     words = f"Fallbacks per {1000 * interval_s:g} ms."
     return section("Fallbacks over time", words, subjects, draw, Layout(KINDS))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One self-contained HTML page about one or more tapes.
 
-All numbers come from reports. The page fetches nothing and runs no script. Each section
-shows the tapes beside each other on a common scale.
+All numbers come from reports. The page fetches nothing. Its script only sorts, filters and
+enlarges: without it, all tables and pictures are there. Each section shows the tapes beside each
+other on a common scale.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from pagetape.asking import policy_effect
 from pagetape.asking.comparison import compare
 from pagetape.asking.database import labels
 from pagetape.pages import activity, fallbacks, fragmentation
+from pagetape.pages.contents import glossary, with_contents
 from pagetape.pages.document import document
+from pagetape.pages.section import columns
 from pagetape.pages.side_by_side import side_by_side
 from pagetape.pages.subject import Subject, subject
+from pagetape.pages.takeaway import takeaway
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import summary
 
@@ -69,7 +73,7 @@ def _machine(subjects: list[Subject]) -> str:
             )
             + "</dl>"
         )
-    return f"<div class=side>{''.join(cards)}</div>"
+    return f"<section><h2>The tapes</h2>{columns(len(cards))}{''.join(cards)}</div></section>"
 
 
 def page(tapes: Sequence[Tape]) -> str:
@@ -81,26 +85,36 @@ def page(tapes: Sequence[Tape]) -> str:
         subject(tape, label, side, interval_ms)
         for tape, label, side in zip(tapes, labels(tapes), found.sides, strict=True)
     ]
-    seconds = max(seconds, interval_ms / 1000)
+    # A sample may be later than the last event.
+    sampled = [
+        row["at_s"] or 0.0
+        for s in subjects
+        for name in ("samples.rates", "frag.over_time")
+        for row in s.answers[name]
+    ]
+    seconds = max(seconds, interval_ms / 1000, *sampled)
     title = ", ".join(s.label for s in subjects)
-    return document(
-        title,
-        [
-            f"<h1>{markup(title)}</h1>",
-            "<p>Activity of the Linux page allocator, as recorded and as modelled.</p>",
-            _machine(subjects),
-            side_by_side(found) if len(subjects) > 1 else "",
-            "<main class=one>" if len(subjects) == 1 else "<main>",
-            fallbacks.by_migratetype(subjects),
-            fallbacks.by_order(subjects),
-            fallbacks.by_time(subjects, seconds, interval_ms / 1000),
-            activity.traffic(subjects, seconds, interval_ms / 1000),
-            activity.samples(subjects, seconds, interval_ms / 1000),
-            fragmentation.free_memory(subjects),
-            fragmentation.indices(subjects, seconds, interval_ms / 1000),
-            fragmentation.pageblocks(subjects),
-            fallbacks.stacks(subjects),
-            activity.tables(subjects),
-            "</main>",
-        ],
+    step = interval_ms / 1000
+    head = (
+        f"<h1>{markup(title)}</h1>"
+        "<p>Activity of the Linux page allocator, as recorded and as modelled.</p>"
     )
+    body = [
+        takeaway(subjects, found),
+        _machine(subjects),
+        side_by_side(found) if len(subjects) > 1 else "",
+        "<main class=one>" if len(subjects) == 1 else "<main>",
+        fallbacks.by_migratetype(subjects),
+        fallbacks.by_order(subjects),
+        fallbacks.by_time(subjects, seconds, step),
+        activity.traffic(subjects, seconds, step),
+        activity.samples(subjects, seconds),
+        fragmentation.free_memory(subjects),
+        fragmentation.indices(subjects, seconds),
+        fragmentation.pageblocks(subjects),
+        fallbacks.stacks(subjects),
+        activity.tables(subjects),
+        glossary(),
+        "</main>",
+    ]
+    return document(title, [with_contents(head, "".join(body))])

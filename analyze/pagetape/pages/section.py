@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,12 @@ class Layout:
 _DEFAULT = Layout()
 
 
+def columns(tapes: int) -> str:
+    """The opening tag of a grid with a column per tape, two rows if there are more than four."""
+    nr = tapes if tapes <= 4 else math.ceil(tapes / math.ceil(tapes / 4))
+    return f'<div class="side tapes" style="--tapes:{nr}">'
+
+
 def section(
     title: str,
     words: str,
@@ -37,10 +44,16 @@ def section(
         for s in subjects
     )
     key = legend(layout.legend) if layout.legend else ""
+    wide = " class=wide" if layout.wide else ""
     return (
-        f"<section><h2>{markup(title)}</h2><p>{words}</p>{key}"
-        f"<div class='side{' wide' if layout.wide else ''}'>{figures}</div></section>"
+        f"<section{wide}><h2>{markup(title)}</h2><p>{words}</p>{key}"
+        f"{columns(len(subjects))}{figures}</div></section>"
     )
+
+
+def intervals(seconds: float, interval_s: float) -> int:
+    """Intervals that cover `seconds`; the last one may be shorter."""
+    return max(math.ceil(seconds / interval_s - 1e-9), 1)
 
 
 def series_of(

@@ -92,5 +92,5 @@ def _comparison(found: Comparison) -> str:
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return (
         "<details><summary>Every metric</summary><div class=scroll><table>"
-        f"<tr>{''.join(head)}</tr>{''.join(lines)}</table></div></details>"
+        f"<thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>"
     )

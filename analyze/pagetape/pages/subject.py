@@ -9,6 +9,7 @@ from typing import Any
 from pagetape.asking import query
 from pagetape.asking.comparison import Side
 from pagetape.asking.database import Database
+from pagetape.diagnosing.diagnosis import Diagnosis, diagnose
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
 
@@ -25,6 +26,7 @@ class Subject:
     info: dict[str, Any]
     side: Side
     answers: dict[str, Rows]
+    diagnosis: Diagnosis | None  # of a recording
 
     @property
     def seconds(self) -> float:
@@ -55,8 +57,13 @@ def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         answers = {name: db.run(reports[name]).objects() for name in plain}
         top = {"top": STACKS}
         answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()
-        wide = {"width": BLOCKS}
-        answers["frag.map"] = db.run(reports["frag.map"], wide).objects()
+        known = db.run(reports["frag.pageblocks"]).objects()
+        answers["frag.map"] = [
+            row | {"snapshot": nr}
+            for nr in sorted({row["snapshot"] for row in known})
+            for row in db.run(reports["frag.map"], {"width": BLOCKS, "snapshot": nr}).objects()
+        ]
         for name in ("extfrag.over_time", "events.over_time"):
             answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
-    return Subject(label, describe(tape), side, answers)
+    found = diagnose(tape) if side.run is None else None
+    return Subject(label, describe(tape), side, answers, found)

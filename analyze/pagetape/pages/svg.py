@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures for the page: heat maps and charts over time, as SVG text.
+"""Pictures for the page: heat maps, bars, flame graphs and maps of pageblocks, as SVG text.
 
 Colours are CSS variables of the page, so one picture works in light mode, dark mode and
 print. Exact values are in <title> elements, which browsers show on hover.
@@ -8,7 +8,7 @@ print. Exact values are in <title> elements, which browsers show on hover.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -43,7 +43,7 @@ def text(x: float, y: float, words: object, *, anchor: str = "start", kind: str 
     )
 
 
-def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
+def drawing(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
         f'aria-label="{markup(label)}">{"".join(parts)}</svg>'
@@ -109,7 +109,7 @@ def heat_map(down: Axis, across: Axis, values: Mapping[tuple[str, str], int], he
     if heat.boundary is not None and 0 < heat.boundary < len(columns):
         x = left + width * heat.boundary
         parts.append(f'<line x1="{x}" x2="{x}" y1="{head - 4}" y2="{bottom + 4}" class="mark"/>')
-    return _svg(
+    return drawing(
         left + width * len(columns) + 4, bottom + 6, f"{down.title} by {across.title}", parts
     )
 
@@ -158,7 +158,7 @@ def bars(title: str, values: Sequence[Bar]) -> str:
                 f'M{end:.1f} {middle - 4}v8" class="whisker"/>'
             )
         parts.append(text(end + 7, y + 16, short(bar.value)) + "</g>")
-    return _svg(width, head + row * len(values) + 4, title, parts)
+    return drawing(width, head + row * len(values) + 4, title, parts)
 
 
 def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
@@ -191,98 +191,30 @@ def icicle(stacks: Sequence[tuple[str, int]], unit: str) -> str:
             left += wide
 
     draw(0, 0, [(folded.split(";"), nr) for folded, nr in stacks])
-    return _svg(width, row * deepest, f"{unit} by stack", parts)
+    return drawing(width, row * deepest, f"{unit} by stack", parts)
 
 
-def block_map(lines: Sequence[str], kinds: Mapping[str, str], width: int) -> str:
+def block_map(lines: Sequence[tuple[str, str]], kinds: Mapping[str, str], width: int) -> str:
     """A square per letter of the lines; `kinds` maps letters to CSS classes.
 
-    A line has at most `width` letters.
+    A line is the address at its left and at most `width` letters.
     """
-    size = 1180 / width
+    left = 54
+    size = (1180 - left) / width
+    row = max(size, 16)
     paths: dict[str, list[str]] = {kind: [] for kind in kinds.values()}
-    for y, line in enumerate(lines):
+    parts = []
+    for y, (address, line) in enumerate(lines):
         x = 0
+        parts.append(text(left - 8, (y + 0.5) * row + 4, address, anchor="end"))
         for letter, same in groupby(line):
             nr = len(list(same))
             if letter in kinds:
-                across, down = nr * size - 1, size - 1
-                box = f"M{x * size:.1f} {y * size:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
+                across, down = nr * size - 1, row - 1
+                start = left + x * size
+                box = f"M{start:.1f} {y * row:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
                 paths[kinds[letter]].append(box)
             x += nr
-    parts = [f'<path d="{"".join(path)}" class="fill {kind}"/>' for kind, path in paths.items()]
-    return _svg(1180, size * len(lines), "pageblocks by address", parts)
-
-
-def over_time(
-    series: Mapping[str, Sequence[float]],
-    *,
-    seconds: float,
-    top: float,
-    unit: str,
-    stacked: bool,
-) -> str:
-    """Bars (stacked) or stepped lines of equal intervals that cover `seconds`.
-
-    `series` maps a CSS class to one value per interval. `top` is the largest value of the
-    axis, so that several pictures can share a scale.
-    """
-    width, height, left, head, foot = 580, 190, 48, 10, 24
-    ticks = steps(top)
-    wide, tall = width - left - 26, height - head - foot
-    nr = max((len(values) for values in series.values()), default=0)
-    each = wide / max(nr, 1)
-
-    def y(value: float) -> float:
-        return head + tall * (1 - value / ticks[-1])
-
-    parts = []
-    for tick in ticks:
-        parts.append(
-            f'<line x1="{left}" x2="{left + wide}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" '
-            f'class="grid"/>{text(left - 6, y(tick) + 4, short(tick), anchor="end")}'
-        )
-    for tick in steps(seconds, 6):
-        if tick <= seconds * 1.001:
-            x = left + wide * tick / seconds if seconds else left
-            parts.append(text(x, height - 6, f"{tick:g} s", anchor="middle"))
-    parts += _bars(series, left, each, y) if stacked else _lines(series, left, each, y)
-    for i in range(nr):
-        words = ", ".join(f"{name} {values[i]:,.0f}" for name, values in series.items())
-        parts.append(
-            f'<rect x="{left + i * each:.2f}" y="{head}" width="{each:.2f}" height="{tall}" '
-            f'class="hover"><title>{seconds * i / nr:.2f} s: {words} {markup(unit)}</title></rect>'
-        )
-    return _svg(width, height, f"{unit} over time", parts)
-
-
-def _bars(
-    series: Mapping[str, Sequence[float]], left: float, each: float, y: Callable[[float], float]
-) -> list[str]:
-    parts = []
-    base: dict[int, float] = {}
-    for name, values in series.items():
-        path = []
-        for i, value in enumerate(values):
-            if value:
-                low = base.get(i, 0.0)
-                base[i] = low + value
-                path.append(
-                    f"M{left + i * each:.2f} {y(low):.1f}V{y(base[i]):.1f}"
-                    f"h{max(each * 0.9, 0.6):.2f}V{y(low):.1f}z"
-                )
-        parts.append(f'<path d="{"".join(path)}" class="fill {name}"/>')
-    return parts
-
-
-def _lines(
-    series: Mapping[str, Sequence[float]], left: float, each: float, y: Callable[[float], float]
-) -> list[str]:
-    parts = []
-    for name, values in series.items():
-        path = "".join(
-            f"{'L' if i else 'M'}{left + i * each:.2f} {y(value):.1f}h{each:.2f}"
-            for i, value in enumerate(values)
-        )
-        parts.append(f'<path d="{path}" class="line {name}"/>')
-    return parts
+    for kind, path in paths.items():
+        parts.append(f'<path d="{"".join(path)}" class="fill {kind}"/>')
+    return drawing(1180, row * len(lines), "pageblocks by address in GiB", parts)
