@@ -173,7 +173,7 @@ def test_validate_gives_the_object_of_the_command(demo: Tapes) -> None:
 def test_objects_show_themselves_as_html(demo: Tapes, whatif: Replay) -> None:
     for shown in (demo, whatif, demo.event, demo.compare(whatif, ensemble=2), demo.plot()):
         html = shown._repr_html_()
-        assert html.startswith("<") and len(html) < 60_000, type(shown)
+        assert html.startswith("<") and len(html) < 100_000, type(shown)
     assert "the first 20 of 379,047 rows" in demo.event._repr_html_()
     assert "no rows" in repr(demo.event.filter("false"))
 

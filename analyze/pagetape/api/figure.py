@@ -13,7 +13,7 @@ from pagetape.answer import markup
 from pagetape.api.error import Error, explained
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
-from pagetape.pages import activity, fallbacks, svg
+from pagetape.pages import activity, fallbacks, svg, timeline
 from pagetape.pages.document import MARK, document, legend
 from pagetape.pages.section import series_of
 from pagetape.tapes import output
@@ -83,12 +83,13 @@ def over_time(name: str, databases: dict[str, tuple[Database, float]]) -> Figure
     ]
     seconds = max(length, interval_ms / 1000)
     unit = f"{'fallbacks' if stacked else 'pages'} per {interval_ms} ms"
-    pictures = [
-        f"<figure><h3>{markup(label)}</h3>"
-        + svg.over_time(one, seconds=seconds, top=max(tops), unit=unit, stacked=stacked)
-        + "</figure>"
-        for label, one in series.items()
-    ]
+    frame = timeline.Frame(seconds, max(tops), unit)
+    pictures = []
+    for label, one in series.items():
+        end = databases[label][1]
+        drawn = {k: timeline.equal(v, interval_ms / 1000, end) for k, v in one.items()}
+        chart = timeline.chart(drawn, frame, words, stacked=stacked)
+        pictures.append(f"<figure><h3>{markup(label)}</h3>{chart}</figure>")
     return Figure(f"{name}: {unit}", (legend(words), *pictures))
 
 
