@@ -111,7 +111,7 @@ def run(args: Sequence[str] | None = None) -> int:
         status = pagetape.main(args, prog_name="pagetape", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as e:  # a group without a command
-        click.echo(e.format_message())
+        answer.say(e.format_message())
         return 0
     except click.UsageError as e:
         _print_error(_usage(e))

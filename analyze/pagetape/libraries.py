@@ -8,7 +8,10 @@ pagetape._collector or pagetape._snapshot then names the first one that is missi
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import resource
 from pathlib import Path
 
 # Module: its purpose, and Debian's packages with its libraries.
@@ -30,6 +33,9 @@ def missing(error: ImportError) -> str | None:
     if name not in _MODULES or not of_pagetape:
         return None
     purpose, packages = _MODULES[name]
+    if os.strerror(errno.EMFILE) in error.msg:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"{purpose}: too many open files: the limit is {limit}: raise it with ulimit -n 1024"
     library = _NO_LIBRARY.match(error.msg)
     if library is None:
         return f"{purpose}: {error.msg}"

@@ -131,7 +131,14 @@ def test_every_reading_command_is_tried() -> None:
     lines = [commands.of_tape("t.tape", random) for _ in range(2000)]
     lines += [commands.of_options("t.tape", random) for _ in range(500)]
     names = {line[0] for line in lines} | {"import"}
-    live = {"ab", "record", "top", "doctor", "install-service"}  # they read no tape of others
+    live = {
+        "ab",
+        "demo",
+        "record",
+        "top",
+        "doctor",
+        "install-service",
+    }  # they read no tape of others
     assert names == set(trial.cli.COMMANDS) - live - {"policies", "kernels"}
 
 

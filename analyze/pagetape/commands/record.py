@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import signal
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,7 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
+    import_module("pagetape._collector")  # while few files are open: it raises the limit of them
     wanted = _wanted_snapshots(snapshot, snapshot_max_ms, events)
     watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
     spooling = Spooling(

@@ -12,8 +12,8 @@ from pagetape.tapes import fallback_unit
 
 ROLES = {
     "recorded": "recorded",
-    "model": "replay under the recording's own rules",
-    "what-if": "what-if; whiskers show the 80 % interval",
+    "model": "the recording's own rules in the model",
+    "what-if": "what-if; whiskers show 80 % intervals",
 }
 HEADLINES = (
     "fallbacks below pageblock order",
@@ -39,6 +39,9 @@ def side_by_side(found: Comparison) -> str:
     charts = []
     for metric in found.metrics:
         bars = [_bar(metric, side) for side in found.sides if metric.values[side.label] is not None]
+        if metric.own and not any(side.role == "model" for side in found.sides):
+            own = metric.own
+            bars.insert(1, svg.Bar("own rules", own.median, "model", (own.low, own.high)))
         if metric.name in HEADLINES and len(bars) > 1:
             tier = f"<span class=tier>tier {metric.tier}</span>"
             charts.append(f"<figure><h3>{tier}</h3>{svg.bars(metric.name, bars)}</figure>")
@@ -47,7 +50,10 @@ def side_by_side(found: Comparison) -> str:
         "same inputs. Numbers in brackets are 80 % intervals of an ensemble; a difference whose "
         "interval contains 0 is not shown by it."
     )
-    roles = {name: ROLES[name] for name in dict.fromkeys(side.role for side in found.sides)}
+    shown = {side.role for side in found.sides}
+    if any(metric.own for metric in found.metrics):
+        shown.add("model")
+    roles = {name: words for name, words in ROLES.items() if name in shown}
     return (
         f"<h2>Side by side</h2><p>{words}</p>{legend(roles)}"
         f"<div class=side>{''.join(charts)}</div>{_comparison(found)}"
