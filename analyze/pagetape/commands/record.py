@@ -259,7 +259,6 @@ def command(
     check(ctx)
     import_module("pagetape._collector")  # while few files are open: it raises the limit of them
     wanted = _wanted_snapshots(snapshot, snapshot_max_ms, events)
-    watch = Watch([trigger for trigger in triggers if trigger is not None], cooldown)
     spooling = Spooling(
         int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
     )
@@ -267,7 +266,7 @@ def command(
         Workload(argv, duration),
         Contents(tracepoints(events), sample, stacks is not None, numa_maps),
         wanted,
-        watch=watch,
+        watch=Watch([trigger for trigger in triggers if trigger is not None], cooldown),
         spooling=spooling,
         status=Status(str(out), quiet=quiet, live=not argv),
     )
