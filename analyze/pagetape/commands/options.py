@@ -144,6 +144,9 @@ PATH = click.Path(path_type=Path)
 tape = click.argument("tape", metavar="T.tape", type=PATH)
 tapes = click.argument("tapes", metavar="T.tape...", type=PATH, nargs=-1, required=True)
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+wide = click.option(
+    "--wide", is_flag=True, help="Show all columns of a table, also on a narrow terminal."
+)
 ensemble = click.option(
     "--ensemble",
     "ensemble_size",
