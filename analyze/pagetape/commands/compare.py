@@ -9,14 +9,21 @@ import click
 
 from pagetape import answer, console, terminal
 from pagetape.asking import comparison_table
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.replaying import prediction
 from pagetape.schemas.tape import Tape
 
 
 @click.command("compare")
-@click.argument("base", metavar="BASE.tape", type=options.PATH)
-@click.argument("others", metavar="OTHER.tape...", type=options.PATH, nargs=-1, required=True)
+@click.argument("base", metavar="BASE.tape", type=options.PATH, shell_complete=completion.tapes)
+@click.argument(
+    "others",
+    metavar="OTHER.tape...",
+    type=options.PATH,
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
 @options.ensemble
 @options.wide
 @options.json

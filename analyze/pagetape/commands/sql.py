@@ -14,7 +14,7 @@ import duckdb
 from pagetape import answer, terminal
 from pagetape.asking import query
 from pagetape.asking.database import Database
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
@@ -57,7 +57,13 @@ def _prompt(db: Database, wide: bool) -> None:
 
 
 @click.command("sql")
-@click.argument("words", metavar="T.tape... ['SELECT ...']", nargs=-1, required=True)
+@click.argument(
+    "words",
+    metavar="T.tape... ['SELECT ...']",
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
 @options.wide
 @options.json
 def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.database import names_of
 from pagetape.asking.phrase import between, number, own_rules, signed
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
 from pagetape.replaying import isolated, model_memory, preference, reclaim_mode, sweep
@@ -194,6 +194,7 @@ def _text(
     type=Choices(),
     default=("mainline",),
     metavar="SPEC",
+    shell_complete=completion.policies,
     help="Policies as for replay; + joins several policies of one run, {a,b} makes one run "
     "each. Repeat the option for further runs.  [default: mainline]",
 )
@@ -205,6 +206,7 @@ def _text(
     default="auto",
     show_default=True,
     metavar="K",
+    shell_complete=completion.kernels_or_auto,
     help="Kernel whose rules the model uses, or several as {a,b}; auto is the tape's own.",
 )
 @click.option(
