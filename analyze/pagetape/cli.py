@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -59,6 +60,12 @@ class Commands(click.Group):
         command = import_module(f"pagetape.commands.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click's own main() would exit with status 1
+            return _reader_gone()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,6 +112,12 @@ def _os_error(error: OSError) -> str:
     return f"{os.fspath(error.filename)!s}: {message}"
 
 
+def _reader_gone() -> int:
+    """Discard the output that the interpreter flushes at exit; returns the exit status."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command line (default: that of the process); returns the exit status."""
     try:
@@ -122,9 +135,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader of the pipe has gone: discard the output that the interpreter flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _reader_gone()
     except OSError as e:
         _print_error(_os_error(e))
         return 1

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pagetape import answer
+from pagetape import answer, terminal
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Comparison, Metric
 from pagetape.asking.interval import Interval
@@ -88,6 +88,7 @@ def notes(found: Comparison) -> list[str]:
     return said
 
 
-def text(found: Comparison) -> str:
+def text(found: Comparison, *, wide: bool = False) -> str:
     """The table and its notes."""
-    return "\n".join([answer.table(columns(found), lines(found)), "", *notes(found)])
+    table = terminal.table(columns(found), lines(found), wide=wide)
+    return "\n".join([table, "", *notes(found)])

@@ -7,19 +7,29 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, console
+from pagetape import answer, console, terminal
 from pagetape.asking import comparison_table
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.replaying import prediction
 from pagetape.schemas.tape import Tape
 
 
 @click.command("compare")
-@click.argument("base", metavar="BASE.tape", type=options.PATH)
-@click.argument("others", metavar="OTHER.tape...", type=options.PATH, nargs=-1, required=True)
+@click.argument("base", metavar="BASE.tape", type=options.PATH, shell_complete=completion.tapes)
+@click.argument(
+    "others",
+    metavar="OTHER.tape...",
+    type=options.PATH,
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
 @options.ensemble
+@options.wide
 @options.json
-def command(base: Path, others: tuple[Path, ...], ensemble_size: int, as_json: bool) -> None:
+def command(
+    base: Path, others: tuple[Path, ...], ensemble_size: int, wide: bool, as_json: bool
+) -> None:
     """Compare the metrics of tapes side by side, with intervals.
 
     A what-if is compared with the own rules: a replay of the recording under its own kernel and
@@ -38,4 +48,8 @@ def command(base: Path, others: tuple[Path, ...], ensemble_size: int, as_json: b
     if as_json:
         answer.emit(found.json())
     else:
-        answer.say(comparison_table.text(found))
+        terminal.say(
+            comparison_table.text(found, wide=wide),
+            head=True,
+            words={"no difference shown|other unit": "yellow"},
+        )

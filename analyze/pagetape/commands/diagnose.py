@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer
+from pagetape import answer, terminal
 from pagetape.commands import options
 
 if TYPE_CHECKING:
@@ -119,4 +119,7 @@ def command(tape: Path, every: bool, as_json: bool) -> None:
     if as_json:
         answer.emit(_json(found, every))
     else:
-        answer.say(_text(found, every))
+        terminal.say(
+            _text(found, every),
+            words={r"^\d+\. high:": "red", r"^\d+\. medium:": "yellow", r"^\d+\. low:": "cyan"},
+        )

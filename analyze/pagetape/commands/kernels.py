@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pagetape import _replay, answer
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.tapes import kernel_rows
 
 
@@ -55,7 +55,7 @@ def _row(kernel: str) -> str:
 
 
 @click.command("kernels")
-@click.argument("kernel", required=False, metavar="[KERNEL]")
+@click.argument("kernel", required=False, metavar="[KERNEL]", shell_complete=completion.kernels)
 @options.json
 def command(kernel: str | None, as_json: bool) -> None:
     """List the kernel rows: the releases of each, what it changed, and how sure that is.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pagetape import _replay, did_you_mean
+from pagetape.commands import completion
 from pagetape.replaying.ensemble import DEFAULT
 
 if TYPE_CHECKING:
@@ -141,9 +142,19 @@ def on_nodes(
 
 PATH = click.Path(path_type=Path)
 
-tape = click.argument("tape", metavar="T.tape", type=PATH)
-tapes = click.argument("tapes", metavar="T.tape...", type=PATH, nargs=-1, required=True)
+tape = click.argument("tape", metavar="T.tape", type=PATH, shell_complete=completion.tapes)
+tapes = click.argument(
+    "tapes",
+    metavar="T.tape...",
+    type=PATH,
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+wide = click.option(
+    "--wide", is_flag=True, help="Show all columns of a table, also on a narrow terminal."
+)
 ensemble = click.option(
     "--ensemble",
     "ensemble_size",
@@ -179,6 +190,7 @@ kernel = click.option(
     show_default=True,
     metavar="K",
     callback=_known_kernel,
+    shell_complete=completion.kernels_or_auto,
     help="Kernel whose rules the model uses. auto: the row of the tape's release, unless the"
     " recording clearly follows the rules of another row.",
 )

@@ -12,7 +12,7 @@ import click
 from pagetape import answer, console
 from pagetape.asking import headline, policy_effect
 from pagetape.asking.phrase import between, number
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.numa_maps import parse
 from pagetape.replaying import divergence, hindsight, kernels, preference, presets, reclaim_mode
 from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
@@ -115,6 +115,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     "policies",
     multiple=True,
     metavar="SPEC",
+    shell_complete=completion.policies,
     help="Policy: name, or name:key=value,key=value. Repeatable.  [default: mainline]",
 )
 @options.policy_libs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer, did_you_mean
+from pagetape import answer, did_you_mean, terminal
 from pagetape.asking import query
 from pagetape.commands import options
 from pagetape.replaying.playback import NOT_MODELLED
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
 
 
-def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str, Any]) -> None:
+def _run(
+    q: query.Query, paths: Sequence[Path], as_json: bool, wide: bool, values: dict[str, Any]
+) -> None:
     from pagetape.asking.database import Database
     from pagetape.schemas.tape import Tape
     from pagetape.tapes.loss import Loss
@@ -51,7 +53,7 @@ def _run(q: query.Query, paths: Sequence[Path], as_json: bool, values: dict[str,
             }
         )
         return
-    answer.say(f"{answer.table(found.columns, found.rows)}\n")
+    terminal.say(f"{terminal.table(found.columns, found.rows, wide=wide)}\n", head=True)
     for line in [*warnings, *([note] if note else [])]:
         answer.say_line(line)
     answer.say(f"{loss}; tier: {tier}")
@@ -94,9 +96,13 @@ def _paragraphs(doc: str) -> str:
 
 def _command(q: query.Query) -> click.Command:
     def run(
-        as_json: bool, tape: Path | None = None, tapes: Sequence[Path] = (), **values: Any
+        as_json: bool,
+        wide: bool,
+        tape: Path | None = None,
+        tapes: Sequence[Path] = (),
+        **values: Any,
     ) -> None:
-        _run(q, tapes if tape is None else [tape], as_json, values)
+        _run(q, tapes if tape is None else [tape], as_json, wide, values)
 
     columns = "\n".join(f"  {c.name:<22}{c.doc}" for c in q.columns)
     parameters: list[click.Parameter] = [
@@ -117,7 +123,7 @@ def _command(q: query.Query) -> click.Command:
         f"  pagetape report {q.name} base.tape{' whatif.tape' if q.several else ''}",
         params=parameters,
     )
-    return (options.tapes if q.several else options.tape)(options.json(command))
+    return (options.tapes if q.several else options.tape)(options.wide(options.json(command)))
 
 
 def _refusal(name: str) -> click.Command:
@@ -153,9 +159,10 @@ class Reports(click.Group):
 
 
 @click.group("report", cls=Reports, invoke_without_command=True)
+@options.wide
 @options.json
 @click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+def command(ctx: click.Context, wide: bool, as_json: bool) -> None:
     """Run one report on a tape; without NAME, list the reports.
 
     Each report ends with the events that the tape lost, the contradictions between tape and
@@ -173,4 +180,4 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         answer.emit({"reports": [{"name": name, "title": title} for name, title in found]})
     else:
-        answer.say(answer.table(("report", "answers"), found))
+        terminal.say(terminal.table(("report", "answers"), found, wide=wide), head=True)

@@ -11,23 +11,23 @@ from pathlib import Path
 import click
 import duckdb
 
-from pagetape import answer
+from pagetape import answer, terminal
 from pagetape.asking import query
 from pagetape.asking.database import Database
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
 
-def _print(db: Database, sql: str, as_json: bool) -> None:
+def _print(db: Database, sql: str, as_json: bool, wide: bool) -> None:
     found = db.ask(sql)
     if as_json:
         answer.emit({"columns": found.columns, "rows": found.objects()})
     elif found.columns:
-        answer.say(answer.table(found.columns, found.rows))
+        terminal.say(terminal.table(found.columns, found.rows, wide=wide), head=True)
 
 
-def _prompt(db: Database) -> None:
+def _prompt(db: Database, wide: bool) -> None:
     """Run statements from the terminal until Ctrl-D; a semicolon ends each statement."""
     with contextlib.suppress(ImportError):
         import_module("readline")  # gives input() line editing
@@ -48,7 +48,7 @@ def _prompt(db: Database) -> None:
         if not statement.endswith(";"):
             continue
         try:
-            _print(db, statement, as_json=False)
+            _print(db, statement, False, wide)
         except (duckdb.Error, TapeError) as e:
             answer.say(str(e), err=True)
         except KeyboardInterrupt:
@@ -57,9 +57,16 @@ def _prompt(db: Database) -> None:
 
 
 @click.command("sql")
-@click.argument("words", metavar="T.tape... ['SELECT ...']", nargs=-1, required=True)
+@click.argument(
+    "words",
+    metavar="T.tape... ['SELECT ...']",
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
+@options.wide
 @options.json
-def command(words: tuple[str, ...], as_json: bool) -> None:
+def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:
     """Query one or more tapes with DuckDB.
 
     Every table of `pagetape schema` is a view with one more column, `tape`: the name of the
@@ -80,11 +87,11 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
         raise TapeError(2, f"{statements[0]}: no such tape")
     with Database([Tape(path) for path in paths]) as db:
         if not statements and sys.stdin.isatty():
-            _prompt(db)
+            _prompt(db, wide)
             return
         sql = statements[0] if statements else sys.stdin.read()
         try:
-            _print(db, sql, as_json)
+            _print(db, sql, as_json, wide)
         except duckdb.Error as e:
             raise click.ClickException(_whole(e)) from e
 

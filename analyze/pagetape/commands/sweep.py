@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from pagetape import answer, console
+from pagetape import answer, console, terminal
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.database import names_of
 from pagetape.asking.phrase import between, number, own_rules, signed
-from pagetape.commands import options
+from pagetape.commands import completion, options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
 from pagetape.replaying import isolated, model_memory, preference, reclaim_mode, sweep
@@ -105,7 +105,7 @@ def _change(difference: Difference) -> str:
     return change if difference.shown in (True, None) else f"{change} ~"
 
 
-def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
+def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> str:
     """The table of the runs on one tape, and the legend of its columns."""
     letters = ascii_lowercase[: len(metrics)]
     columns = ["policy", "kernel", "reclaim", "tier"]
@@ -124,8 +124,8 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
     for i, column in enumerate(columns[4:], 4):
         if column:
-            wide = max(len(line[i]) for line in lines)
-            lines = [[*line[:i], line[i].rjust(wide), *line[i + 1 :]] for line in lines]
+            width = max(len(line[i]) for line in lines)
+            lines = [[*line[:i], line[i].rjust(width), *line[i + 1 :]] for line in lines]
     key = []
     for letter, name in zip(letters, metrics, strict=True):
         metric = about.get(name)
@@ -142,7 +142,7 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
         filter(None, (reclaim_mode.no_verdict(run["reclaim"], run["policies"]) for run in runs))
     )
     idle = [line for run in runs for line in policy_effect.without_choice(run["policies_effect"])]
-    return "\n".join([answer.table(columns, lines), "", *key, *dict.fromkeys(idle)])
+    return "\n".join([terminal.table(columns, lines, wide=wide), "", *key, *dict.fromkeys(idle)])
 
 
 def _by_mode(found: dict[str, str]) -> str:
@@ -159,7 +159,10 @@ def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def _text(
-    found: list[dict[str, Any]], metrics: tuple[str, ...], failed: list[dict[str, Any]]
+    found: list[dict[str, Any]],
+    metrics: tuple[str, ...],
+    failed: list[dict[str, Any]],
+    wide: bool,
 ) -> str:
     parts = []
     for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
@@ -169,7 +172,7 @@ def _text(
             f"{answer.visible(tape)}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n"
         )
         parts += [f"{line}\n" for line in sweep.kernel_warnings(runs)]
-        parts.append(_table(runs, metrics) + "\n")
+        parts.append(_table(runs, metrics, wide) + "\n")
     if failed:
         columns = ("failed", "policy", "kernel", "reclaim", "reason")
         parts.append(answer.table(columns, map(_failed_row, failed)) + ("\n" if found else ""))
@@ -191,6 +194,7 @@ def _text(
     type=Choices(),
     default=("mainline",),
     metavar="SPEC",
+    shell_complete=completion.policies,
     help="Policies as for replay; + joins several policies of one run, {a,b} makes one run "
     "each. Repeat the option for further runs.  [default: mainline]",
 )
@@ -202,6 +206,7 @@ def _text(
     default="auto",
     show_default=True,
     metavar="K",
+    shell_complete=completion.kernels_or_auto,
     help="Kernel whose rules the model uses, or several as {a,b}; auto is the tape's own.",
 )
 @click.option(
@@ -275,6 +280,7 @@ def _text(
     "--html", type=options.PATH, metavar="F.html", help="Also write the table as an HTML page."
 )
 @options.ensemble
+@options.wide
 @options.json
 @click.pass_context
 def command(
@@ -294,6 +300,7 @@ def command(
     cluster: str | None,
     html: Path | None,
     ensemble_size: int,
+    wide: bool,
     as_json: bool,
 ) -> None:
     """Play every policy, kernel, reclaim mode, preferred node and node map on every tape.
@@ -352,7 +359,9 @@ def command(
         counts = {"made": made, "reused": len(cases) - len(missing)}
         answer.emit({"runs": found, **counts, "failed": rows})
     else:
-        answer.say(_text(found, metrics, rows))
+        terminal.say(
+            _text(found, metrics, rows, wide), words={r"^policy  .*": "cyan", " ~(?= |$)": "yellow"}
+        )
     ctx.exit(1 if failed else 0)
 
 
