@@ -60,6 +60,12 @@ def say(text: str, *, err: bool = False) -> None:
     (sys.stderr if err else sys.stdout).flush()
 
 
+def say_painted(text: str) -> None:
+    """Print lines with escape codes of colours on stdout; all else in them must be visible()."""
+    click.echo(text, color=True)
+    sys.stdout.flush()
+
+
 def say_line(text: str, *, err: bool = False) -> None:
     """Print one line, whatever the names in it."""
     click.echo(visible(text), err=err)

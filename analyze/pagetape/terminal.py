@@ -116,8 +116,7 @@ def say(text: str, *, head: bool = False, words: Mapping[str, str] | None = None
         lines = [re.sub(pattern, paint, line) for line in lines]
     if head:
         lines[0] = click.style(lines[0], bold=True)
-    click.echo("\n".join(lines), color=True)
-    sys.stdout.flush()
+    answer.say_painted("\n".join(lines))
 
 
 def _painted(found: re.Match[str], colour: str) -> str:
