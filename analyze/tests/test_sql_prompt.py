@@ -3,9 +3,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.commands import sql_prompt
 from pagetape.schemas.tape import Tape
@@ -58,3 +60,15 @@ def test_every_table_and_view_is_listed_with_its_columns() -> None:
             assert doc, name
             shown = [column for column, _, _ in sql_prompt.columns(name)]
             assert {*shown} == {*db.ask(f"SELECT * FROM {name} LIMIT 0").columns}, name
+
+
+def test_schema_documents_the_views(pagetape: Callable[..., Any]) -> None:
+    found = pagetape("schema", "--json").json["views"]
+    assert [view["name"] for view in found] == [view.name for view in query.views()]
+    assert all(view["doc"] and view["columns"] for view in found)
+    (one,) = pagetape("schema", "folded", "--json").json["views"]
+    assert [column["name"] for column in one["columns"]] == ["tape", "stack", "folded"]
+    said = pagetape("schema", "folded").out
+    assert "flame graph format" in said and "outermost function first" in said
+    assert pagetape("schema", "event", "--json").json["views"] == []
+    assert "## View folded" in pagetape("schema", "--markdown").out
