@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pagetape import answer, terminal
+from pagetape.commands import top
 
 Run = Callable[..., str]
 
@@ -89,3 +90,11 @@ def test_a_reader_that_goes_ends_the_command_quietly() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [((0, 0), "▁▁"), ((0, 7, 14), "▁▅█"), ((), ""), ((3,), "█"), ((1e-9, 1e9), "▁█")],
+)
+def test_a_history_is_bars_up_to_the_largest(values: tuple[float, ...], bars: str) -> None:
+    assert top.sparkline(values) == bars
