@@ -3,7 +3,11 @@
 
 import csv
 import json
+import os
+import pty
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,3 +173,36 @@ def pagetape(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
         return Said(status, out, err)
 
     return run
+
+
+def _on_terminal(*args: object, columns: int = 80, typed: bytes = b"", **env: str) -> str:
+    """The output of a command line on a terminal; each line is typed at a prompt."""
+    master, slave = pty.openpty()
+    given = {"TERM": "xterm", "COLUMNS": str(columns), "LINES": "24"} | env
+    inherited = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from pagetape.cli import main; main()", *map(str, args)],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=inherited | given,
+        start_new_session=True,
+    )
+    os.close(slave)
+    said, waiting = b"", typed.splitlines(keepends=True)
+    try:
+        while part := os.read(master, 65536):
+            said += part
+            if waiting and said.endswith((b"pagetape> ", b"\n... ", b"\r... ")):
+                os.write(master, waiting.pop(0))
+    except OSError:  # EIO: the last writer has gone
+        pass
+    os.close(master)
+    process.wait()
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def on_terminal() -> Callable[..., str]:
+    """Run a command line on a terminal of its own."""
+    return _on_terminal

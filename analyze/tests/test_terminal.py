@@ -2,14 +2,17 @@
 """Output on a terminal: tables fit its width, colour; on a pipe neither."""
 
 import os
-import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pagetape import answer, terminal
+from pagetape.commands import top
+
+Run = Callable[..., str]
 
 PRESSURE = Path(__file__).parents[1] / "demo/pressure.tape"
 COLUMNS = ("task", "stack", "nr", "pages", "share")
@@ -18,32 +21,6 @@ ROWS = [
     ("kswapd0", "short", 3, None, 0.75),
 ]
 COMMAND = [sys.executable, "-c", "from pagetape.cli import main; main()"]
-
-
-def on_terminal(*args: object, columns: int = 80, typed: bytes = b"", **env: str) -> str:
-    """The output of a command line on a terminal of so many columns."""
-    master, slave = pty.openpty()
-    given = {"TERM": "xterm", "COLUMNS": str(columns), "LINES": "24"} | env
-    inherited = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, args)],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env=inherited | given,
-        start_new_session=True,
-    )
-    os.close(slave)
-    os.write(master, typed)
-    said = b""
-    try:
-        while part := os.read(master, 65536):
-            said += part
-    except OSError:  # EIO: the last writer has gone
-        pass
-    os.close(master)
-    process.wait()
-    return said.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize("limit", [30, 40, 50, 60, 70, 75, 80, 200])
@@ -79,7 +56,7 @@ def test_an_empty_table_fits() -> None:
     assert terminal.fitted(("a", "b"), [], 80) == "a  b"
 
 
-def test_a_report_fits_the_terminal_and_has_coloured_heads() -> None:
+def test_a_report_fits_the_terminal_and_has_coloured_heads(on_terminal: Run) -> None:
     said = on_terminal("report", "extfrag.by_migratetype", PRESSURE, columns=40)
     assert said.startswith("\x1b[1m")
     table = said.replace("\x1b[1m", "").replace("\x1b[0m", "").split("\n\n")[0]
@@ -89,7 +66,7 @@ def test_a_report_fits_the_terminal_and_has_coloured_heads() -> None:
     assert "not shown, too wide" not in wide
 
 
-def test_no_colour_with_no_color() -> None:
+def test_no_colour_with_no_color(on_terminal: Run) -> None:
     assert "\x1b" not in on_terminal("diagnose", PRESSURE, NO_COLOR="1")
     assert "\x1b" in on_terminal("diagnose", PRESSURE)
 
@@ -113,3 +90,11 @@ def test_a_reader_that_goes_ends_the_command_quietly() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [((0, 0), "▁▁"), ((0, 7, 14), "▁▅█"), ((), ""), ((3,), "█"), ((1e-9, 1e9), "▁█")],
+)
+def test_a_history_is_bars_up_to_the_largest(values: tuple[float, ...], bars: str) -> None:
+    assert top.sparkline(values) == bars

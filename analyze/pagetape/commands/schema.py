@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape schema: show the documentation of every table."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from pagetape import answer
+from pagetape.asking import query
 from pagetape.commands import options
 from pagetape.schemas import (
     CONTEXT_BITS,
@@ -29,7 +31,8 @@ _INTRODUCTION = """<!-- Written by `pagetape schema --markdown`. Do not edit. --
 
 A tape is a directory `NAME.tape` with one Arrow IPC file for each table, `TABLE.arrow`. This page
 documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
-`pagetape sql` every table is a view with one more column: `tape`, the name of the tape.
+`pagetape sql` every table is a view with one more column: `tape`, the name of the tape. The views
+under the tables are made from them: only `pagetape sql` and the reports have these.
 """
 
 _BITS = {  # by name: column, meaning, names from bit 0 on
@@ -92,6 +95,30 @@ def _text(table: Table, *, shared: bool) -> str:
     return "\n\n".join(parts)
 
 
+def _view(view: query.Query) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "doc": f"{view.title}\n\n{view.doc}".strip(),
+        "columns": [{"name": c.name, "type": c.type, "doc": c.doc} for c in view.columns],
+    }
+
+
+def _view_text(view: query.Query) -> str:
+    rows = [(f"  {c.name}", c.type, c.doc) for c in view.columns]
+    head = f"{view.name} (view of `pagetape sql`): {view.title}"
+    parts = [head, view.doc, answer.table(("  column", "type", "meaning"), rows)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _markdown_view(view: query.Query) -> Iterator[str]:
+    yield f"## View {view.name}"
+    yield _cell(view.title)
+    if view.doc:
+        yield _cell(view.doc)
+    rows = [(f"`{c.name}`", c.type, c.doc) for c in view.columns]
+    yield _markdown_table(("column", "type", "meaning"), rows)
+
+
 def _cell(text: str) -> str:
     """Text as Markdown shows it."""
     return re.sub(r"([*<|])", r"\\\1", text)
@@ -144,6 +171,8 @@ def _page() -> Iterator[str]:
     yield _INTRODUCTION.format(version=VERSION).rstrip()
     for table in TABLES.values():
         yield from _markdown(table)
+    for view in query.views():
+        yield from _markdown_view(view)
     for name, values in ENUMS.items():
         yield f"## Values of {name}"
         rows = [(f"`{value}`", doc) for value, doc in _pairs(values)]
@@ -158,34 +187,42 @@ def _page() -> Iterator[str]:
     yield _markdown_table(("tapes of version", "renamed", "former name", "name"), rows_of)
 
 
+_VIEWS = {view.name: view for view in query.views()}
+_NAMES = [*TABLES, *(name for name in _VIEWS if name not in TABLES)]
+
+
 @click.command("schema")
-@click.argument("table", required=False, type=click.Choice(list(TABLES)), metavar="[TABLE]")
+@click.argument("table", required=False, type=click.Choice(_NAMES), metavar="[TABLE]")
 @click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schema.md.")
 @options.json
 def command(table: str | None, markdown: bool, as_json: bool) -> None:
-    """Describe the tables, columns and values of a tape.
+    """Describe the tables, columns and values of a tape, and the views of `pagetape sql`.
 
-    Without TABLE, the command describes all tables. `?` after a type marks a nullable column. A
-    tape stores each table as TABLE.arrow.
+    Without TABLE, the command describes all tables and views. `?` after a type marks a nullable
+    column. A tape stores each table as TABLE.arrow.
 
     \b
     Example:
       pagetape schema event
     """
-    chosen = [TABLES[table]] if table else list(TABLES.values())
+    chosen = [t for t in TABLES.values() if table in (None, t.name)]
+    views = [view for view in _VIEWS.values() if table in (None, view.name)]
     if as_json:
         answer.emit(
             {
                 "version": VERSION,
                 "tables": [_table(t) for t in chosen],
+                "views": list(map(_view, views)),
                 "migratetypes": MIGRATETYPES,
                 "zones": ZONES,
                 "gfp_bits": GFP_BITS,
             }
         )
     elif markdown:
-        answer.say("\n\n".join(_markdown(chosen[0]) if table else _page()))
+        some = [_markdown(t) for t in chosen] + [_markdown_view(view) for view in views]
+        answer.say("\n\n".join(itertools.chain(*some) if table else _page()))
     else:
         parts = [_text(t, shared=table is not None) for t in chosen]
+        parts += map(_view_text, views)
         parts += [] if table else [_values_text(name, values) for name, values in ENUMS.items()]
         answer.say("\n\n".join(parts))

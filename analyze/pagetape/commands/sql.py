@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import click
 import duckdb
 
 from pagetape import answer, terminal
-from pagetape.asking import query
 from pagetape.asking.database import Database
-from pagetape.commands import completion, options
-from pagetape.schemas import TABLES
+from pagetape.commands import completion, options, sql_prompt
 from pagetape.schemas.tape import Tape, TapeError
 
 
@@ -25,35 +22,6 @@ def _print(db: Database, sql: str, as_json: bool, wide: bool) -> None:
         answer.emit({"columns": found.columns, "rows": found.objects()})
     elif found.columns:
         terminal.say(terminal.table(found.columns, found.rows, wide=wide), head=True)
-
-
-def _prompt(db: Database, wide: bool) -> None:
-    """Run statements from the terminal until Ctrl-D; a semicolon ends each statement."""
-    with contextlib.suppress(ImportError):
-        import_module("readline")  # gives input() line editing
-    views = ", ".join([*TABLES, "machine", *(view.name for view in query.views())])
-    answer.say(f"Tables: {views}. Columns: DESCRIBE event;  Exit: Ctrl-D", err=True)
-    statement = ""
-    while True:
-        try:
-            line = input("... " if statement else "pagetape> ")
-        except EOFError:
-            answer.say("")
-            return
-        except KeyboardInterrupt:
-            answer.say("")
-            statement = ""
-            continue
-        statement = f"{statement}\n{line}".strip()
-        if not statement.endswith(";"):
-            continue
-        try:
-            _print(db, statement, False, wide)
-        except (duckdb.Error, TapeError) as e:
-            answer.say(str(e), err=True)
-        except KeyboardInterrupt:
-            answer.say("interrupted", err=True)
-        statement = ""
 
 
 @click.command("sql")
@@ -73,7 +41,7 @@ def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:
     row's tape. Further views and functions: `machine` has one row of facts per tape; `extfrag` has
     the fallbacks with their kind; gfp_names(gfp_flags) and context_names(flags) name the bits.
     Quote the column "at": it is a keyword. Without a query, the command reads statements from
-    stdin, or shows a prompt on a terminal.
+    stdin, or shows a prompt on a terminal; `.help` there lists its commands, Tab completes names.
 
     \b
     Example:
@@ -87,7 +55,7 @@ def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:
         raise TapeError(2, f"{statements[0]}: no such tape")
     with Database([Tape(path) for path in paths]) as db:
         if not statements and sys.stdin.isatty():
-            _prompt(db, wide)
+            sql_prompt.run(lambda sql: _print(db, sql, False, wide), wide)
             return
         sql = statements[0] if statements else sys.stdin.read()
         try:

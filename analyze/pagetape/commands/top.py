@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,6 +17,9 @@ from pagetape.commands import options
 from pagetape.recording import live
 
 Sample = dict[str, Any]
+
+_BARS = "▁▂▃▄▅▆▇█"
+_SAMPLES = 40  # of the history
 
 _SHORT = {
     "direct_reclaim_begin": "direct reclaim",
@@ -67,6 +71,23 @@ def text(sample: Sample, which: str) -> str:
     return "\n".join(lines)
 
 
+def sparkline(values: Sequence[float]) -> str:
+    """Values as bars between 0 and the largest."""
+    most = max(values, default=0) or 1
+    return "".join(_BARS[round(value / most * (len(_BARS) - 1))] for value in values)
+
+
+def _history(values: Sequence[float], which: str) -> str:
+    what = "fallbacks" if which == "cheap" else "allocations"
+    return f"{what}/s, 0 to {_number(max(values))}: {sparkline(values)}"
+
+
+def _total(sample: Sample, which: str) -> float:
+    if which == "cheap":
+        return float(sum(row["per_s"] for row in sample["fallbacks"]))
+    return float(sum(sample["allocs_per_s"].values()))
+
+
 @contextlib.contextmanager
 def _lines() -> Iterator[Callable[[Sample], None]]:
     """Print samples as JSON, one line each."""
@@ -82,10 +103,15 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     from rich.live import Live
     from rich.text import Text
 
+    past: collections.deque[float] = collections.deque(maxlen=_SAMPLES)
     with Live(screen=True, auto_refresh=False) as screen:
-        yield lambda sample: screen.update(
-            Text(answer.visible(text(sample, which), keep="\n")), refresh=True
-        )
+
+        def show(sample: Sample) -> None:
+            past.append(_total(sample, which))
+            shown = f"{text(sample, which)}\n\n{_history(past, which)}"
+            screen.update(Text(answer.visible(shown, keep="\n")), refresh=True)
+
+        yield show
 
 
 @click.command("top")
@@ -120,7 +146,8 @@ def command(which: str, interval: float, count: int | None, as_json: bool) -> No
     All rates are per second: allocations by order, pages freed, pages refilled from the buddy to
     per-CPU lists and drained back, fallbacks by pair of migratetypes, kswapd, reclaim and
     compaction. For each zone, the view shows free pages, watermarks (without the boost) and the
-    boost, in pages.
+    boost, in pages. On a terminal, the last line has the rates of the last 40 samples as bars:
+    allocations, or fallbacks with --events cheap.
 
     The command counts the events of its own tracefs instance, and removes the instance at the
     end. It does not disturb other tracing. It needs the same rights as `pagetape record`.
