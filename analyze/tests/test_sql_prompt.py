@@ -19,7 +19,7 @@ PRESSURE = Path(__file__).parents[1] / "demo/pressure.tape"
 
 def test_the_prompt_lists_tables_columns_and_help_and_runs_statements(on_terminal: Run) -> None:
     typed = (
-        b".tables\n.schema extfrag\n.help\n.schema evnt\n.tabels\nSELECT 6\n* 7 AS answer;\n"
+        b".tables\n.schema extfrag\n.help\n.schema evnt\n.tabless\nSELECT 6\n* 7 AS answer;\n"
         b"SELECT nothing FROM event;\n.schema machine\n\x04"
     )
     said = on_terminal("sql", PRESSURE, columns=100, typed=typed, NO_COLOR="1")
@@ -27,7 +27,7 @@ def test_the_prompt_lists_tables_columns_and_help_and_runs_statements(on_termina
     assert "alloc_migratetype" in said
     assert "show the columns of a table or view" in said
     assert "no table named 'evnt'; did you mean 'event'?" in said
-    assert "no such command '.tabels'; did you mean '.tables'?" in said
+    assert "no such command '.tabless'; did you mean '.tables'?" in said
     assert "answer\n    42" in said
     assert '"nothing" not found' in said
     assert "Traceback" not in said
