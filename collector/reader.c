@@ -119,17 +119,19 @@ static void set_watermark(struct reader *reader, uint64_t ts, int cpu)
  * A writer holds its CPU from reading an event's time to the end of writing it. So when this
  * thread runs on that CPU, no event is half written: all events before the current time are
  * in the ring. They are out of the ring once the page being written was read: that page is
- * not full (events are far smaller than half a page), or the ring is empty. Only the first
- * page may be the rest of one that was read before. With `to_end` only an empty ring ends
- * the loop. 1: the spool stays full for good.
+ * not full (events are far smaller than half a page), or the ring is empty. With `to_end` only an
+ * empty ring ends the loop. 1: the spool stays full for good.
  */
 static int drain(struct reader *reader, bool to_end)
 {
-	for (bool first = true; !atomic_load(&reader->abandon); first = false) {
+	size_t page_bytes = reader->subbuf_bytes - offsetof(struct subbuf, data);
+	size_t before = 0, commit = 0;
+
+	for (; !atomic_load(&reader->abandon); before = commit) {
 		struct spool *spool = reader->config.spool;
 		void *slot = spool_slot(spool);
 		int ret = slot ? 0 : wait_for_room(reader, &slot);
-		uint64_t ts = now(), commit;
+		uint64_t ts = now();
 		int cpu = sched_getcpu();
 		ssize_t nr = ret ? 0 : read(reader->fd, slot, reader->subbuf_bytes);
 
@@ -150,7 +152,7 @@ static int drain(struct reader *reader, bool to_end)
 		spool_push(spool);
 		if (spool_should_store(spool))
 			writer_wake(reader->config.writer);
-		if (!to_end && !first && commit < reader->subbuf_bytes / 2) {
+		if (!to_end && subbuf_is_newest(before, commit, page_bytes)) {
 			set_watermark(reader, ts, cpu);
 			return 0;
 		}

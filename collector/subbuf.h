@@ -28,6 +28,16 @@ struct subbuf {
 #define SUBBUF_MISSED (1ul << 31)       /* events before it were lost... */
 #define SUBBUF_STORED (1ul << 30)       /* ...and a long behind the data has their number */
 
+/*
+ * Whether a read of `bytes` ended at the newest entry of its ring: the page still had room, and is
+ * not the rest of the page whose first `before` bytes the last read took (0: nobody knows). While
+ * nobody reads, the ring may fill the page after its rest, and more.
+ */
+static inline bool subbuf_is_newest(size_t before, size_t bytes, size_t page_bytes)
+{
+	return bytes < page_bytes / 2 && before + bytes > page_bytes;
+}
+
 /* The layout of a machine, this one or another. */
 struct subbuf_layout {
 	size_t header; /* bytes before the first entry: 12, or 16 with longs of 8 bytes */

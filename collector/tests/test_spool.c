@@ -610,6 +610,19 @@ static void a_missing_directory_is_named(void)
 	check(spool == NULL);
 }
 
+static void the_rest_of_a_page_is_not_the_end_of_its_ring(void)
+{
+	const size_t page = 4080;
+
+	check(subbuf_is_newest(4060, 40, page)); /* a full page, then one that is being written */
+	check(subbuf_is_newest(page, 1, page));
+	check(!subbuf_is_newest(0, 40, page));      /* the first read may be a rest */
+	check(!subbuf_is_newest(2500, 1500, page)); /* a page in two reads, others may follow */
+	check(!subbuf_is_newest(2500, 1580, page)); /* ... to its last byte */
+	check(!subbuf_is_newest(4060, 2040, page)); /* half a page may be a whole one, padded */
+	check(!subbuf_is_newest(4060, 4060, page));
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -634,6 +647,7 @@ int main(void)
 	test(a_guard_that_was_killed_leaves_no_counts);
 	test(a_foreign_rest_is_refused_in_words);
 	test(a_missing_directory_is_named);
+	test(the_rest_of_a_page_is_not_the_end_of_its_ring);
 	rmdir(dir);
 	return check_done();
 }
