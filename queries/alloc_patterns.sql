@@ -16,6 +16,8 @@
 --
 -- Tapes: several
 --
+-- Events: whole
+--
 -- Tier: A
 --
 -- Parameters:

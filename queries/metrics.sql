@@ -14,6 +14,8 @@
 -- Passes of kswapd, direct reclaims and runs of kcompactd are counted on recordings with such
 -- events, and on replays with feedback (R1, R2).
 --
+-- Events: whole
+--
 -- Tier: B
 --
 -- Columns:

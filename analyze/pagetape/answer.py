@@ -8,7 +8,9 @@ visible(), which leaves none that a terminal or browser obeys.
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import math
 import sys
@@ -117,6 +119,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         ).rstrip()
         for line in cells
     )
+
+
+def emit_csv(answer: Answer) -> None:
+    """Print the rows as CSV with a head; an unknown value is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(visible, answer.columns))
+    for row in answer.rows:
+        writer.writerow("" if value is None else visible(str(plain(value))) for value in row)
+    click.echo(out.getvalue(), nl=False)
 
 
 def emit(obj: dict[str, Any]) -> None:

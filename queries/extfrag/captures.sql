@@ -7,6 +7,8 @@
 -- alloc_order = fallback_order; the report requires both. The report is empty if the kernel
 -- is older or unknown, or if compaction was not recorded.
 --
+-- Events: whole
+--
 -- Tier: B
 --
 -- Columns:

@@ -13,6 +13,8 @@
 --
 -- Tapes: several
 --
+-- Events: whole
+--
 -- Tier: A
 --
 -- Columns:

@@ -13,6 +13,8 @@
 -- row, kswapd is hopeless and no longer wakes, until its count goes back to 0. From 7.2 on, it
 -- records the result of each pass. These columns are empty if the tape has no such events.
 --
+-- Events: whole
+--
 -- Tier: B
 --
 -- Columns:

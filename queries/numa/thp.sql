@@ -19,6 +19,8 @@
 --
 -- Nodes: several
 --
+-- Events: whole
+--
 -- Tier: B
 --
 -- Parameters:

@@ -5,6 +5,8 @@
 -- `other`. A replay with --reclaim R1 decides anew when reclaim frees its pages. A page that
 -- compaction moves is freed at its old place, with the cause `compact`.
 --
+-- Events: whole
+--
 -- Tier: -
 --
 -- Columns:

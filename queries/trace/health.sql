@@ -7,6 +7,8 @@
 -- in bulk (`without_event`). Orphans reduce the accuracy of a replay: a warning appears if
 -- they exceed 5 % of all frees.
 --
+-- Events: whole
+--
 -- Tier: -
 --
 -- Columns:

@@ -9,6 +9,8 @@
 --
 -- `pagetape replay --policy zone_lock:profile=tape` uses these numbers.
 --
+-- Events: whole
+--
 -- Tier: A
 --
 -- Columns:

@@ -205,11 +205,14 @@ class Database:
         tables: Mapping[str, pa.Table] | None = None,
         *,
         span: Span | None = None,
+        only: Mapping[tuple[int, str], str] | None = None,
     ) -> None:
         """`threads`: number of threads of a query; None for one per CPU. `tables`: rows of the
-        first tape, by table, in place of its own. `span`: only events of that time."""
+        first tape, by table, in place of its own. `span`: only events of that time. `only`:
+        conditions on rows, by the place of the tape and the table."""
         self._given = dict(tables or {})
         self._span = span
+        self._only = dict(only or {})
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
         self._spill_dir = contextlib.ExitStack()
@@ -285,19 +288,20 @@ class Database:
             else:
                 self._scanned.append(TapeDataset(tape, table.name))
                 self._db.register(source, self._scanned[-1])
-            yield _select(table, source, name) + self._when(table, tape)
+            conditions = [self._when(table, tape), self._only.get((i, table.name), "")]
+            where = " AND ".join(filter(None, conditions))
+            yield _select(table, source, name) + (f" WHERE {where}" if where else "")
 
     def _when(self, table: Table, tape: Tape) -> str:
-        """The condition on a table's rows: events have a time; snapshots are the state, whenever
-        they were taken."""
+        """The condition on the time of a table's rows: snapshots are the state, whenever they were
+        taken."""
         columns = {column.name for column in table.columns}
         if self._span is None or tape.clock is None or "snapshot" in columns:
             return ""
         first, last = self._span.limits(*tape.clock)
         if "from_ts" in columns:
-            known = f"coalesce(to_ts, {first}) >= {first} AND coalesce(from_ts, {first}) < {last}"
-            return f" WHERE {known}"
-        return f" WHERE ts >= {first} AND ts < {last}" if "ts" in columns else ""
+            return f"coalesce(to_ts, {first}) >= {first} AND coalesce(from_ts, {first}) < {last}"
+        return f"ts >= {first} AND ts < {last}" if "ts" in columns else ""
 
     def _view(self, name: str, sql: str) -> None:
         self._db.execute(f"CREATE TEMP VIEW {name} AS {sql}")

@@ -11,6 +11,8 @@ A header is the comment block at the head of the file:
     --
     -- Nodes: several
     --
+    -- Events: whole
+    --
     -- Tier: A
     --
     -- Parameters:
@@ -21,8 +23,10 @@ A header is the comment block at the head of the file:
 
 A query with the line `Tapes: several` compares tapes, and its first tape is the base. All other
 queries take one tape. A query with `Nodes: several` compares the nodes of a machine; on a machine
-with one node, the report prints a note. `Tier` is the tier of the numbers if the tape is a
-prediction: A is placement, B is modelled feedback, - is for queries about recordings only.
+with one node, the report prints a note. `Events: whole` marks a query that follows pages or locks
+from event to event: it needs the events of all tasks and zones. `Tier` is the tier of the numbers
+if the tape is a prediction: A is placement, B is modelled feedback, - is for queries about
+recordings only.
 
 A parameter that is a number has a range; both limits are allowed.
 
@@ -45,6 +49,7 @@ from typing import Any
 _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"
 _NODES = "Nodes: several"
+_WHOLE = "Events: whole"
 _TIER = re.compile(r"Tier: ([AB-])")
 _PARAMETER = re.compile(
     r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: (?P<least>\d+)\.\.(?P<most>\d+))?"
@@ -117,6 +122,7 @@ class Query:
     tier: str  # "A", "B", "-", or "" for a view
     several: bool  # compares tapes
     nodes: bool  # compares the nodes of a machine
+    whole: bool  # needs the events of all tasks and zones
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
@@ -169,10 +175,10 @@ def parse(name: str, text: str) -> Query:
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
     body = "\n".join(lines[len(comment) :]).strip()
-    marks = (_SEVERAL, _NODES)
-    several, nodes = (mark in comment for mark in marks)
+    marks = (_SEVERAL, _NODES, _WHOLE)
+    several, nodes, whole = (mark in comment for mark in marks)
     text = "\n".join(line for line in prose if line not in marks).strip()
-    return Query(name, comment[0], text, tier, several, nodes, parameters, columns, body)
+    return Query(name, comment[0], text, tier, several, nodes, whole, parameters, columns, body)
 
 
 _NO_REPORTS = ("views", "macros", "internal", "tests", "__pycache__")

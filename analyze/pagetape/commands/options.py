@@ -51,6 +51,21 @@ class Quantity(click.ParamType[float]):
         return number
 
 
+class Moment(click.ParamType[float]):
+    """A time on a tape in seconds: from its first event, or with a '-' before it from its end."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        seconds = duration().convert(text.removeprefix("-"), param, ctx)
+        return -seconds if text.startswith("-") else seconds
+
+
 _SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12} | {
     "KiB": 2.0**10,

@@ -4,66 +4,130 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import duckdb
 
 from pagetape import answer, did_you_mean, terminal
-from pagetape.asking import query
+from pagetape.asking import filters, query
 from pagetape.commands import options
 from pagetape.replaying.playback import NOT_MODELLED
 
 if TYPE_CHECKING:
+    from pagetape.asking.database import Database
     from pagetape.schemas.tape import Tape
+
+
+class _Form(NamedTuple):
+    """How a report is printed."""
+
+    as_json: bool
+    wide: bool
+    csv: bool
+    arrow: Path | None
+    force: bool
 
 
 def _run(
-    q: query.Query, paths: Sequence[Path], as_json: bool, wide: bool, values: dict[str, Any]
+    q: query.Query,
+    paths: Sequence[Path],
+    form: _Form,
+    values: dict[str, Any],
+    wanted: filters.Filters,
 ) -> None:
     from pagetape.asking.database import Database
     from pagetape.schemas.tape import Tape
-    from pagetape.tapes.loss import Loss
 
     tapes = [Tape(path) for path in paths]
-    with Database(tapes) as db:
-        try:
-            found = db.run(q, values)
-        except query.ParameterError as e:
-            raise click.UsageError(str(e)) from e
-    note = _why_empty(q, tapes) if not found.rows else ""
+    try:
+        part = filters.part(q, tapes, values, wanted)
+        with Database(tapes, span=part.span, only=part.only) as db:
+            if form.arrow is not None:
+                _write_arrow(db, part, form, [*paths])
+            found = db.run(part.question, part.values)
+    except query.ParameterError as e:
+        raise click.UsageError(str(e)) from e
+    except duckdb.Error as e:
+        if wanted.where is None:
+            raise
+        columns = ", ".join(column.name for column in q.columns)
+        why = str(e).splitlines()[0]
+        raise click.UsageError(f"--where '{wanted.where}': {why} (columns: {columns})") from e
+    note = _why_empty(q, tapes, part) if not found.rows else ""
+    if _one_node(q, tapes):
+        note = "this machine has one node: there is nothing to compare"
+    limit = wanted.limit
+    if limit is not None and limit < len(found.rows):
+        part.said.append(f"{limit} of {answer.amount(len(found.rows), 'row')}")
+        found = replace(found, rows=found.rows[:limit])
+    _print(q, tapes, form, found, [*part.said, *([note] if note else [])], wanted)
+
+
+def _print(
+    q: query.Query,
+    tapes: Sequence[Tape],
+    form: _Form,
+    found: answer.Answer,
+    said: Sequence[str],
+    wanted: filters.Filters,
+) -> None:
+    from pagetape.tapes.loss import Loss
+
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
     warnings = _warnings(tapes)
-    if _one_node(q, tapes):
-        note = "this machine has one node: there is nothing to compare"
-    if as_json:
+    if form.as_json:
+        paths = [str(tape.path) for tape in tapes]
         answer.emit(
             {
                 "name": q.name,
-                **({"tapes": list(map(str, paths))} if q.several else {"tape": str(paths[0])}),
+                **({"tapes": paths} if q.several else {"tape": paths[0]}),
                 "columns": found.columns,
                 "rows": found.objects(),
                 "lost": loss.total,
                 "anomalies": loss.anomalies,
                 "tier": tier,
                 "kernel_warnings": warnings,
-                **({"note": note} if note else {}),
+                **({"filters": wanted.given()} if wanted.given() else {}),
+                **({"note": "; ".join(said)} if said else {}),
             }
         )
         return
-    terminal.say(f"{terminal.table(found.columns, found.rows, wide=wide)}\n", head=True)
-    for line in [*warnings, *([note] if note else [])]:
-        answer.say_line(line)
-    answer.say(f"{loss}; tier: {tier}")
+    if form.csv:
+        answer.emit_csv(found)
+    else:
+        text = terminal.table(found.columns, found.rows, wide=form.wide)
+        terminal.say(f"{text}\n", head=True)
+    for line in [*warnings, *said]:
+        answer.say_line(line, err=form.csv)
+    answer.say(f"{loss}; tier: {tier}", err=form.csv)
+
+
+def _write_arrow(db: Database, part: filters.Part, form: _Form, inputs: Sequence[Path]) -> None:
+    """The rows as an Arrow IPC file, which pandas, polars, R and DuckDB read."""
+    import pyarrow as pa
+
+    from pagetape.tapes import output
+
+    assert form.arrow is not None
+    relation = db.relation(part.question, part.values)
+    table = db.evaluate(relation.to_arrow_table)
+    with (
+        output.whole_file(form.arrow, replace=form.force, mark=b"ARROW1", inputs=inputs) as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
+        writer.write_table(table)
 
 
 def _one_node(q: query.Query, tapes: Sequence[Tape]) -> bool:
     return q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes)
 
 
-def _why_empty(q: query.Query, tapes: Sequence[Tape]) -> str:
+def _why_empty(q: query.Query, tapes: Sequence[Tape], part: filters.Part) -> str:
     """Why a report has no rows; ClickException if a tape is of the wrong kind for it."""
     from pagetape.asking import needs
 
@@ -71,7 +135,8 @@ def _why_empty(q: query.Query, tapes: Sequence[Tape]) -> str:
         for tape in tapes:
             if lack := needs.lacking(q, tape):
                 raise click.ClickException(lack)
-    return "no rows: nothing of the kind is on this tape"
+    where = "in this part of the tape" if part.said else "on this tape"
+    return f"no rows: nothing of the kind is {where}"
 
 
 def _warnings(tapes: Sequence[Tape]) -> list[str]:
@@ -95,14 +160,12 @@ def _paragraphs(doc: str) -> str:
 
 
 def _command(q: query.Query) -> click.Command:
-    def run(
-        as_json: bool,
-        wide: bool,
-        tape: Path | None = None,
-        tapes: Sequence[Path] = (),
-        **values: Any,
-    ) -> None:
-        _run(q, tapes if tape is None else [tape], as_json, wide, values)
+    def run(tape: Path | None = None, tapes: Sequence[Path] = (), **values: Any) -> None:
+        form = _Form(**{name: values.pop(name) for name in _Form._fields})
+        if form.as_json and form.csv:
+            raise click.UsageError("--json and --csv exclude each other")
+        wanted = filters.Filters(**{name: values.pop(f"filter_{name}") for name in _FILTERS})
+        _run(q, tapes if tape is None else [tape], form, values, wanted)
 
     columns = "\n".join(f"  {c.name:<22}{c.doc}" for c in q.columns)
     parameters: list[click.Parameter] = [
@@ -123,7 +186,31 @@ def _command(q: query.Query) -> click.Command:
         f"  pagetape report {q.name} base.tape{' whatif.tape' if q.several else ''}",
         params=parameters,
     )
-    return (options.tapes if q.several else options.tape)(options.wide(options.json(command)))
+    command.params += [
+        click.Option([f"--{name}", f"filter_{name}"], type=kind, metavar=metavar, help=text)
+        for name, (kind, metavar, text) in _FILTERS.items()
+    ]
+    command = options.force(options.wide(_csv(_arrow(options.json(command)))))
+    return (options.tapes if q.several else options.tape)(command)
+
+
+_FILTERS: dict[str, tuple[Any, str, str]] = {
+    "since": (options.Moment(), "TIME", "Only from this time on: 10s, or -10s before the end."),
+    "until": (options.Moment(), "TIME", "Only before this time: 20s, or -5s before the end."),
+    "zone": (str, "NAME", "Only this zone, as NORMAL or DMA32."),
+    "node": (click.IntRange(0), "N", "Only this node."),
+    "task": (str, "NAME", "Only threads of this name, or the thread with this number."),
+    "where": (str, "SQL", "Only rows with this condition on the columns, as 'nr > 10'."),
+    "sort": (str, "COLUMNS", "Order of the rows: names of columns, '-' before it: largest first."),
+    "limit": (click.IntRange(0), "N", "Print the first N rows."),
+}
+_csv = click.option("--csv", is_flag=True, help="Print CSV; the notes go to stderr.")
+_arrow = click.option(
+    "--arrow",
+    type=options.PATH,
+    metavar="FILE",
+    help="Also write all rows to an Arrow file, for pandas, polars, R or DuckDB.",
+)
 
 
 def _refusal(name: str) -> click.Command:
