@@ -4,7 +4,8 @@
 A page is read in a directory of its own, that of a reader who stands in a clone. Lines after
 `$ ` in console blocks are run; lines below a command must be lines of its output. `make` runs
 with -n. Commands with sudo, and commands that read a tape of one, need a machine that can be
-recorded, and are skipped elsewhere.
+recorded, and are skipped elsewhere. All commands of their pages are live tests, as they need each
+other.
 """
 
 import os
@@ -20,8 +21,6 @@ from typing import Any, NamedTuple
 
 import livetest
 import pytest
-
-pytestmark = pytest.mark.live  # the commands of a page need each other, and some record
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -70,7 +69,17 @@ def words_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
+RECORDERS = ("ab", "demo", "doctor", "install-service", "record", "top")
+
+
+def traces(command: Command) -> bool:
+    """Whether a command traces this machine, with or without sudo."""
+    words = command.line.split()
+    return command.live or (words[0] == "pagetape" and words[1] in RECORDERS)
+
+
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
+LIVE = {page for page, command in COMMANDS if traces(command)}
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +109,15 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 
 @pytest.mark.parametrize(
     ("page", "command"),
-    [pytest.param(*case, id=f"{case[0].stem}: {case[1].line}") for case in COMMANDS],
+    [
+        pytest.param(
+            page,
+            command,
+            id=f"{page.stem}: {command.line}",
+            marks=[pytest.mark.live] if page in LIVE else [],
+        )
+        for page, command in COMMANDS
+    ],
 )
 def test_the_command_works(
     desks: dict[Path, Path],
