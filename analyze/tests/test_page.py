@@ -7,11 +7,15 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import livetest
 import pytest
 
+from pagetape.asking import query
+from pagetape.asking.database import Database
 from pagetape.pages.page import page
 from pagetape.pages.timeline import Frame, Segment, chart, equal
 from pagetape.schemas.tape import Tape
@@ -48,8 +52,21 @@ said.push("sort " + head.parentElement.ariaSort);
 const filter = document.querySelector("input[type=search]");
 filter.value = "no such row"; filter.dispatchEvent(new Event("input"));
 said.push("filter " + filter.nextElementSibling.textContent);
+const picture = document.querySelector("svg:has([data-tip])");
+const press = (node, key) => node.dispatchEvent(new KeyboardEvent("keydown", { key }));
+picture.focus();
+press(picture, "ArrowRight");
+const words = picture.querySelector(".current").dataset.tip;
+said.push("arrow " + (document.getElementById("tip").textContent === words));
 document.querySelector(".enlarge").click();
 said.push("dialog " + document.querySelector("dialog").open);
+const large = document.querySelector("dialog svg");
+const whole = large.getAttribute("viewBox"), shown = () => large.viewBox.baseVal.width;
+const before = shown();
+press(large, "+");
+said.push("zoom " + (shown() < before));
+press(large, "0");
+said.push("all " + (large.getAttribute("viewBox") === whole));
 said.push("width " + innerWidth);
 said.push("scroll " + (document.documentElement.scrollWidth - innerWidth));
 parent.postMessage(said.join("; "), "*");
@@ -71,6 +88,36 @@ def test_the_page_begins_with_findings_and_has_contents_and_glossary(shown: Path
     assert all(text.count(f'<h2 id="{link}">') == 1 for link in links)
     findings = text.partition('<h2 id="what-matters">')[2].partition("</section>")[0]
     assert "Kernel pages in MOVABLE pageblocks" in findings and "logger" in findings
+
+
+def test_the_cells_of_the_picture_are_all_fallbacks_that_mix() -> None:
+    tape = Tape(DEMO / "server.tape")
+    with Database([tape]) as db:
+        cells = db.run(
+            query.internal()["fallback_grid"], {"interval_ms": 100, "lines": 7}
+        ).objects()
+        ((mixing, nr),) = db.ask(
+            "SELECT count(*) FILTER (below_pageblock), count(*) FROM extfrag"
+        ).rows
+    assert (sum(row["mixing"] for row in cells), sum(row["nr"] for row in cells)) == (mixing, nr)
+    assert {row["line"] for row in cells} <= set(range(7))
+    assert all(row["first_pfn"] < row["past_pfn"] for row in cells)
+    zones = [row for row in tape.rows("zone") if row["snapshot"] == 0 and row["spanned"]]
+    assert min(row["start_pfn"] for row in zones) <= min(row["first_pfn"] for row in cells)
+
+
+def test_a_replay_shows_the_lengths_of_its_lists(
+    tmp_path: Path, pagetape: Callable[..., Any]
+) -> None:
+    run = tmp_path / "run.tape"
+    assert pagetape("replay", DEMO / "pressure.tape", "--ensemble", 0, "-o", run).status == 0
+    with Database([Tape(run)]) as db:
+        rows = db.run(query.internal()["list_lengths"], {"interval_ms": 500}).objects()
+        ((most,),) = db.ask(
+            "SELECT sum(most) FROM pcp_occupancy GROUP BY ts ORDER BY 1 DESC LIMIT 1"
+        ).rows
+    assert all(0 <= row["fullest"] <= row["all_pages"] <= most for row in rows)
+    assert any(row["all_pages"] for row in rows)
 
 
 def test_no_header_of_a_table_is_the_name_of_a_column(shown: Path) -> None:
@@ -104,4 +151,5 @@ def test_a_browser_sorts_filters_and_enlarges_without_an_error(
     said = dict(part.split(" ", 1) for part in title[1].split("; "))
     assert said["focus"] == "true" and said["sort"] == "descending"
     assert said["filter"].startswith("0 of ") and said["dialog"] == "true"
+    assert said["arrow"] == said["zoom"] == said["all"] == "true"
     assert int(said["width"]) == width and int(said["scroll"]) <= 0

@@ -106,6 +106,36 @@ def samples(subjects: list[Subject], seconds: float) -> str:
     return "".join(parts)
 
 
+LISTS = {
+    "all_pages": "pages on all per-CPU lists",
+    "fullest": "of these, pages of the fullest CPU",
+    "limit_pages": "what the lists may hold (high)",
+}
+
+
+def list_lengths(subjects: list[Subject], seconds: float) -> str:
+    """How full the per-CPU lists are; empty if no tape is a replay."""
+    rows = {s.label: s.answers["list_lengths"] for s in subjects}
+    if not any(rows.values()):
+        return ""
+    series = {
+        label: {name: [Segment(r["at_s"], r["until_s"], r[name]) for r in found] for name in LISTS}
+        for label, found in rows.items()
+    }
+    frame = timeline.Frame(seconds, _largest(series.values()), "pages")
+
+    def draw(s: Subject) -> str:
+        if not rows[s.label]:
+            return no_data("No event shows the lengths of the lists: a replay has them.")
+        return timeline.chart(series[s.label], frame, LISTS)
+
+    words = (
+        "Pages that are free, but only for one CPU: means of each interval. Where the lists stay "
+        "below their high, a larger high changes nothing."
+    )
+    return section("Pages on per-CPU lists", words, subjects, draw, Layout(LISTS))
+
+
 ROWS = 200  # of a table
 
 TABLES = (
@@ -151,6 +181,22 @@ TABLES = (
         },
     ),
     (
+        "Zone locks",
+        "Load of each zone lock, from the model of <code>--policy zone_lock</code>; without it, "
+        "only how often the lock was taken.",
+        "zone_lock",
+        {
+            "node": "node",
+            "zone": "zone",
+            "holds_per_s": "taken, per s",
+            "mean_hold_us": "mean hold, us",
+            "utilisation": "share of time held",
+            "mean_wait_us": "mean wait, us",
+            "p99_wait_us": "99th percentile of waits, us",
+            "verdict": "verdict",
+        },
+    ),
+    (
         "Allocations by task",
         "Tasks by pages allocated.",
         "alloc.by_task",
@@ -187,7 +233,8 @@ def tables(subjects: list[Subject]) -> str:
         def draw(s: Subject) -> str:
             rows = s.answers[name]
             if not rows:
-                return no_data("Nothing recorded." if s.side.run is None else "Not modelled.")
+                modelled = s.side.run is not None or name == "zone_lock"
+                return no_data("Not modelled." if modelled else "Nothing recorded.")
             cells = [[row[column] for column in heads] for row in rows[:ROWS]]
             more = f"The first {ROWS} of {len(rows):,} rows." if len(rows) > ROWS else ""
             return table(list(heads.values()), cells) + (no_data(more) if more else "")
@@ -195,6 +242,7 @@ def tables(subjects: list[Subject]) -> str:
         return draw
 
     reports = query.reports()
+    modelled = any(s.answers["zone_lock"] for s in subjects)
     return "".join(
         section(
             title,
@@ -204,4 +252,5 @@ def tables(subjects: list[Subject]) -> str:
             Layout(wide=True, tier=reports[name].tier),
         )
         for title, words, name, heads in TABLES
+        if modelled or name != "zone_lock"
     )

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts and filters tables, shows values at the pointer, enlarges pictures, scrubs maps.
+// Sorts and filters tables, shows values at the pointer, enlarges and zooms pictures, scrubs maps.
 // Without this script the page has the same tables and pictures.
 "use strict";
 (() => {
@@ -73,6 +73,87 @@
   });
   document.addEventListener("scroll", hide, true);
 
+  // Arrow keys go through the values of a picture; the tip is read out.
+  const reachable = (svg) => {
+    const marks = all("[data-tip]", svg);
+    let at = -1;
+    svg.setAttribute("tabindex", "0");
+    svg.setAttribute("role", "group");
+    svg.setAttribute("aria-roledescription", "picture; arrow keys show its values");
+    svg.addEventListener("keydown", (event) => {
+      if (event.shiftKey) return;
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const to = { Home: 0, End: marks.length - 1 }[event.key] ?? (step && at + step);
+      if (to === undefined) return;
+      event.preventDefault();
+      at = Math.min(Math.max(to, 0), marks.length - 1);
+      marks.forEach((mark, i) => mark.classList.toggle("current", i === at));
+      const box = marks[at].getBoundingClientRect();
+      tip.textContent = marks[at].dataset.tip;
+      tip.hidden = false;
+      tip.style.left = `${Math.max(Math.min(box.left, innerWidth - tip.offsetWidth - 8), 4)}px`;
+      tip.style.top = `${Math.min(box.bottom + 6, innerHeight - tip.offsetHeight - 8)}px`;
+    });
+    svg.addEventListener("blur", () => {
+      hide();
+      marks.forEach((mark) => mark.classList.remove("current"));
+    });
+    return svg;
+  };
+  all("svg:has([data-tip])").forEach(reachable);
+
+  // Zoom with the wheel or + and -, move with the pointer or Shift and arrows, 0 shows all.
+  const zooming = (svg) => {
+    const [left, top, width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+    const box = { x: left, y: top, w: width, h: height };
+    const show = () => {
+      box.w = Math.min(Math.max(box.w, width / 40), width);
+      box.h = (box.w * height) / width;
+      box.x = Math.min(Math.max(box.x, left), left + width - box.w);
+      box.y = Math.min(Math.max(box.y, top), top + height - box.h);
+      svg.setAttribute("viewBox", `${box.x} ${box.y} ${box.w} ${box.h}`);
+    };
+    const zoom = (factor, x = 0.5, y = 0.5) => {
+      const w = Math.min(Math.max(box.w * factor, width / 40), width);
+      box.x += (box.w - w) * x;
+      box.y += (box.h - (w * height) / width) * y;
+      box.w = w;
+      show();
+    };
+    svg.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const at = svg.getBoundingClientRect();
+      const x = (event.clientX - at.left) / at.width, y = (event.clientY - at.top) / at.height;
+      zoom(event.deltaY > 0 ? 1.25 : 0.8, x, y);
+    }, { passive: false });
+    let from = null;
+    svg.addEventListener("pointerdown", (event) => {
+      from = event;
+      svg.setPointerCapture(event.pointerId);
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (!from) return;
+      const at = svg.getBoundingClientRect();
+      box.x -= ((event.clientX - from.clientX) / at.width) * box.w;
+      box.y -= ((event.clientY - from.clientY) / at.height) * box.h;
+      from = event;
+      show();
+    });
+    svg.addEventListener("pointerup", () => { from = null; });
+    svg.addEventListener("keydown", (event) => {
+      if (event.key === "+") zoom(0.8);
+      else if (event.key === "-") zoom(1.25);
+      else if (event.key === "0") zoom(40);
+      else if (event.shiftKey && event.key.startsWith("Arrow")) {
+        box.x += { ArrowLeft: -0.1, ArrowRight: 0.1 }[event.key] * box.w || 0;
+        box.y += { ArrowUp: -0.1, ArrowDown: 0.1 }[event.key] * box.h || 0;
+        show();
+      } else return;
+      event.preventDefault();
+    });
+    return svg;
+  };
+
   // A picture over the whole window; Escape closes it.
   const dialog = make("dialog", { id: "large" });
   const close = make("button", { type: "button", textContent: "Close" });
@@ -83,7 +164,7 @@
     const button = make("button", { type: "button", className: "enlarge", textContent: "Enlarge" });
     button.ariaLabel = `Enlarge ${figure.querySelector("svg").ariaLabel ?? "picture"}`;
     button.addEventListener("click", () => {
-      const pictures = all("svg", figure).map((svg) => svg.cloneNode(true));
+      const pictures = all("svg", figure).map((svg) => zooming(reachable(svg.cloneNode(true))));
       dialog.replaceChildren(close, ...pictures, tip);
       dialog.showModal();
     });

@@ -15,7 +15,7 @@ from pagetape.answer import markup
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import compare
 from pagetape.asking.database import labels
-from pagetape.pages import activity, fallbacks, fragmentation
+from pagetape.pages import activity, address_map, fallbacks, fragmentation
 from pagetape.pages.contents import glossary, with_contents
 from pagetape.pages.document import document
 from pagetape.pages.section import columns
@@ -107,7 +107,9 @@ def page(tapes: Sequence[Tape]) -> str:
         fallbacks.by_migratetype(subjects),
         fallbacks.by_order(subjects),
         fallbacks.by_time(subjects, seconds, step),
+        address_map.fallbacks_by_address(subjects, seconds, step),
         activity.traffic(subjects, seconds, step),
+        activity.list_lengths(subjects, seconds),
         activity.samples(subjects, seconds),
         fragmentation.free_memory(subjects),
         fragmentation.indices(subjects, seconds),

@@ -14,6 +14,7 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
 
 STACKS = 500  # different ones, in a flame graph
+GRID_LINES = 64  # of addresses, in the picture of fallbacks
 BLOCKS = 128  # pageblocks in a line of the map
 Rows = list[dict[str, Any]]
 
@@ -50,6 +51,7 @@ def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         "pcp.by_cpu",
         "alloc.by_task",
         "samples.rates",
+        "zone_lock",
         "loss",
     )
     with Database([tape]) as db:
@@ -65,5 +67,9 @@ def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         ]
         for name in ("extfrag.over_time", "events.over_time"):
             answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
+        grid = {"interval_ms": interval_ms, "lines": GRID_LINES}
+        answers["fallback_grid"] = db.run(query.internal()["fallback_grid"], grid).objects()
+        lengths = query.internal()["list_lengths"]
+        answers["list_lengths"] = db.run(lengths, {"interval_ms": interval_ms}).objects()
     found = diagnose(tape) if side.run is None else None
     return Subject(label, describe(tape), side, answers, found)

@@ -16,7 +16,9 @@ from pagetape.answer import markup
 
 
 def short(nr: float) -> str:
-    """'0', '950', '1.2k', '34M': at most four characters."""
+    """'0', '0.25', '950', '1.2k', '34M': at most four characters."""
+    if 0 < abs(nr) < 9.95 and nr != round(nr):
+        return f"{nr:.2g}"
     for unit in ("", "k", "M", "G", "T"):
         if abs(nr) < 999.5:
             digits = 1 if unit and abs(nr) < 9.95 else 0

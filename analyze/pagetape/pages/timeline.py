@@ -16,8 +16,8 @@ from typing import NamedTuple
 from pagetape.answer import markup
 from pagetape.pages import svg
 
-WIDTH, HEIGHT, LEFT, HEAD, FOOT = 580, 214, 48, 26, 38
-WIDE, TALL = WIDTH - LEFT - 26, HEIGHT - HEAD - FOOT
+WIDTH, LEFT, HEAD, FOOT = 580, 48, 26, 38
+WIDE, TALL = WIDTH - LEFT - 26, 150
 DOTTED = 60  # segments of a series; fewer are marked by dots
 
 
@@ -40,18 +40,23 @@ class Frame:
     top: float
     unit: str
     dots: bool = False  # mark the end of each segment: the time of a sample
+    tall: int = TALL  # pixels between the axes
     points: bool = False  # segments begin at samples, between which the value is not known
 
     @property
     def ticks(self) -> list[float]:
         return svg.steps(self.top)
 
+    @property
+    def height(self) -> int:
+        return HEAD + self.tall + FOOT
+
     def x(self, second: float) -> float:
         inside = min(max(second, 0.0), self.seconds)
         return LEFT + WIDE * (inside / self.seconds if self.seconds else 0)
 
     def y(self, value: float) -> float:
-        return HEAD + TALL * (1 - value / self.ticks[-1])
+        return HEAD + self.tall * (1 - value / self.ticks[-1])
 
 
 def equal(values: Sequence[float], interval_s: float, end: float) -> list[Segment]:
@@ -63,7 +68,8 @@ def equal(values: Sequence[float], interval_s: float, end: float) -> list[Segmen
     ]
 
 
-def _axes(frame: Frame) -> list[str]:
+def axes(frame: Frame) -> list[str]:
+    """The grid, and the numbers and units of both axes."""
     parts = [svg.text(0, 12, frame.unit, kind="axis")]
     for tick in frame.ticks:
         y = frame.y(tick)
@@ -73,14 +79,23 @@ def _axes(frame: Frame) -> list[str]:
         )
     for tick in svg.steps(frame.seconds, 6):
         if tick <= frame.seconds * 1.001:
-            parts.append(svg.text(frame.x(tick), HEIGHT - 21, f"{tick:g}", anchor="middle"))
+            parts.append(svg.text(frame.x(tick), frame.height - 21, f"{tick:g}", anchor="middle"))
     words = "seconds after the first event"
-    parts.append(svg.text(LEFT + WIDE / 2, HEIGHT - 5, words, anchor="middle", kind="axis"))
+    parts.append(svg.text(LEFT + WIDE / 2, frame.height - 5, words, anchor="middle", kind="axis"))
     return parts
 
 
-def _hover(series: Series, frame: Frame, names: Mapping[str, str]) -> list[str]:
-    """An invisible rectangle with the values between each two ends of segments."""
+def hover(frame: Frame, begin: float, end: float, words: str) -> str:
+    """An invisible rectangle from second `begin` to `end`, with words for who points at it."""
+    left, right = frame.x(begin), frame.x(end)
+    return (
+        f'<rect x="{left:.2f}" y="{HEAD}" width="{right - left:.2f}" height="{frame.tall}" '
+        f'class="hover"><title>{markup(words)}</title></rect>'
+    )
+
+
+def _hovers(series: Series, frame: Frame, names: Mapping[str, str]) -> list[str]:
+    """The values between each two ends of segments."""
     edges = sorted({edge for line in series.values() for s in line for edge in (s.begin, s.end)})
     at = {name: iter(line) for name, line in series.items()}
     now = {name: next(line, None) for name, line in at.items()}
@@ -92,14 +107,9 @@ def _hover(series: Series, frame: Frame, names: Mapping[str, str]) -> list[str]:
                 now[name] = next(at[name], None)
             if segment is not None and segment.begin <= begin:
                 words.append(f"{names.get(name, name)} {segment.value:,.0f}")
-        left, right = frame.x(begin), frame.x(end)
-        if words and right > left:
+        if words and frame.x(end) > frame.x(begin):
             when = f"sample at {begin:.2f} s" if frame.points else f"{begin:.2f} to {end:.2f} s"
-            title = f"{when}: {', '.join(words)} {frame.unit}"
-            parts.append(
-                f'<rect x="{left:.2f}" y="{HEAD}" width="{right - left:.2f}" height="{TALL}" '
-                f'class="hover"><title>{markup(title)}</title></rect>'
-            )
+            parts.append(hover(frame, begin, end, f"{when}: {', '.join(words)} {frame.unit}"))
     return parts
 
 
@@ -147,10 +157,10 @@ def chart(
     series: Series, frame: Frame, names: Mapping[str, str] | None = None, *, stacked: bool = False
 ) -> str:
     """Stepped lines, or stacked bars. `names` are the words for the series when hovered."""
-    parts = _axes(frame)
+    parts = axes(frame)
     if stacked:
         parts += _bars(series, frame)
     else:
         parts += [_line(name, segments, frame) for name, segments in series.items()]
-    parts += _hover(series, frame, names or {})
-    return svg.drawing(WIDTH, HEIGHT, f"{frame.unit} over time", parts)
+    parts += _hovers(series, frame, names or {})
+    return svg.drawing(WIDTH, frame.height, f"{frame.unit} over time", parts)
