@@ -4,6 +4,7 @@
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from pagetape import _collector
 from pagetape._collector import CollectorError
+from pagetape.commands.top import text
 from pagetape.dat_file import DatFile
 from pagetape.recording import live
 from pagetape.schemas.tape import Tape
@@ -73,6 +75,9 @@ class Stream:
     def rings(self) -> list[dict[str, int | None]]:
         return [{"cpu": 0, "overrun": None, "commit_overrun": None, "dropped": None}]
 
+    def tasks(self) -> list[dict[str, Any]]:
+        return self.tape.rows("task")
+
     def next(self) -> bool:
         return not self._over
 
@@ -106,6 +111,17 @@ def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, page
     for kind in ("free", "alloc_zone_locked", "pcpu_drain"):
         pages = f"SELECT sum(1 << page_order::INTEGER) FROM event WHERE kind = '{kind}'"
         assert counts.pages(kind) == asked(pages) > 0
+    assert sum(counts.task_pages.values()) == asked(
+        "SELECT sum(1 << page_order::INTEGER) FROM event WHERE kind = 'alloc' AND pfn NOTNULL"
+    )
+    pid, pages = counts.task_pages.most_common(1)[0]
+    counts.names = {pid: "busy"}
+    assert counts.first_tasks()[0]["comm"] == "busy"
+    assert counts.first_tasks()[0]["pages"] == pages
+    assert len(counts.first_tasks()) == min(len(counts.task_pages | counts.task_fallbacks), 10)
+    assert sum(counts.task_fallbacks.values()) == asked(
+        "SELECT count(*) FROM event WHERE kind = 'alloc_extfrag'"
+    )
     assert counts.failed == asked("SELECT count(*) FROM event WHERE kind = 'alloc' AND pfn IS NULL")
 
 
@@ -135,6 +151,9 @@ def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
     assert nr(first, first["reclaim_per_s"]["wakeup_kswapd"]) == 1
     assert nr(second, second["reclaim_per_s"]["kswapd_wake"]) == 1
     assert nr(first, first["compaction_per_s"]["begin"]) == 1
+    tasks = first["tasks"]
+    assert sum(nr(first, row["pages_per_s"]) for row in tasks) == 4 + (1 << 3)
+    assert sum(nr(first, row["fallbacks_per_s"]) for row in tasks) <= 4
     assert [sample["lost"] for sample in (first, second, third)] == [7, None, None]
     assert first["ts"] < second["ts"] < third["ts"]
     assert {"node", "zone", "free", "wmark_low", "boost"} <= set(first["zones"][0])
@@ -144,10 +163,23 @@ def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
 def test_without_a_terminal_samples_are_text_below_each_other(pagetape: Run) -> None:
     said = pagetape("top", "--count", 2, "--interval", "200ms")
     assert said.status == 0
-    assert said.out.count("\nallocations/s") == 2
+    assert said.out.count("\nallocs/s") == 2
     assert "lost: 7 events" in said.out and "lost: unknown" in said.out
     assert "fallbacks/s: UNMOVABLE from MOVABLE" in said.out
     assert "\x1b" not in said.out
+
+
+@pytest.mark.usefixtures("stream")
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_screen_has_narrow_tables(width: int, pagetape: Run) -> None:
+    said = pagetape("top", "--count", 1, "--interval", "200ms", "--json")
+    sample = json.loads(said.out.splitlines()[0])
+    shown = text(sample, "page", width).splitlines()
+    tables = [
+        line for line in shown if re.match("order|allocs|pages |node |task|[^ ]+ [0-9]", line)
+    ]
+    assert len(tables) > 6
+    assert all(len(line) <= width for line in tables)
 
 
 def test_a_stream_that_breaks_off_is_one_line(stream: type[Stream], pagetape: Run) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer
+from pagetape import answer, terminal
 from pagetape.commands import options
 from pagetape.recording import live
 
@@ -37,16 +37,20 @@ def _rates(found: dict[str, float]) -> str:
     return ", ".join(f"{name} {_number(rate)}" for name, rate in named)
 
 
-def text(sample: Sample, which: str) -> str:
-    """Format one sample as text."""
+def text(sample: Sample, which: str, width: int | None = None) -> str:
+    """Format one sample as text; tables have at most `width` characters a line."""
+
+    def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+        if width is None:
+            return answer.table(columns, rows)
+        return terminal.fitted(columns, rows, width)
+
     lost = "unknown" if sample["lost"] is None else answer.amount(sample["lost"], "event")
     lines = [f"{sample['at']}  over {sample['seconds']:.2f} s  lost: {lost}", ""]
     if which != "cheap":
         allocs = sample["allocs_per_s"]
         lines += [
-            answer.table(
-                ("order", *allocs), [("allocations/s", *(_number(nr) for nr in allocs.values()))]
-            ),
+            table(("order", *allocs), [("allocs/s", *(_number(nr) for nr in allocs.values()))]),
             "",
             f"pages/s: freed {_number(sample['freed_pages_per_s'])}, "
             f"refilled {_number(sample['refill_pages_per_s'])}, "
@@ -67,8 +71,19 @@ def text(sample: Sample, which: str) -> str:
         [f"node {zone['node']} {zone['zone']}", *list(zone.values())[2:]]
         for zone in sample["zones"]
     ]
-    lines.append(answer.table(("pages", "free", "min", "low", "high", "boost"), rows))
+    lines.append(table(("pages", "free", "min", "low", "high", "boost"), rows))
+    if sample["tasks"]:
+        lines += [
+            "",
+            table(("task", "threads", "pages/s", "fallbacks/s"), list(map(_task, sample["tasks"]))),
+        ]
     return "\n".join(lines)
+
+
+def _task(row: dict[str, Any]) -> tuple[Any, ...]:
+    pages = row["pages_per_s"]
+    rates = ("-" if pages is None else _number(pages), _number(row["fallbacks_per_s"]))
+    return (row["comm"], row["threads"], *rates)
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -108,7 +123,7 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
 
         def show(sample: Sample) -> None:
             past.append(_total(sample, which))
-            shown = f"{text(sample, which)}\n\n{_history(past, which)}"
+            shown = f"{_history(past, which)}\n{text(sample, which, terminal.width())}"
             screen.update(Text(answer.visible(shown, keep="\n")), refresh=True)
 
         yield show
@@ -146,8 +161,9 @@ def command(which: str, interval: float, count: int | None, as_json: bool) -> No
     All rates are per second: allocations by order, pages freed, pages refilled from the buddy to
     per-CPU lists and drained back, fallbacks by pair of migratetypes, kswapd, reclaim and
     compaction. For each zone, the view shows free pages, watermarks (without the boost) and the
-    boost, in pages. On a terminal, the last line has the rates of the last 40 samples as bars:
-    allocations, or fallbacks with --events cheap.
+    boost, in pages. The last table has the ten tasks that allocate most (with --events cheap: that
+    cause most fallbacks); in interrupt context the task is the interrupted one. On a terminal, the
+    first line has the rates of the last 40 samples as bars.
 
     The command counts the events of its own tracefs instance, and removes the instance at the
     end. It does not disturb other tracing. It needs the same rights as `pagetape record`.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin", "mark_victim")
 COMPACTION = ("begin", "wakeup_kcompactd", "kcompactd_wake")
 
+_TASKS = 10  # of a sample
 _ORDERS = 10  # the highest order that every sample has
 _SPOOL = 256 << 20  # most bytes of uncounted events
 
@@ -51,6 +52,9 @@ class Counts:
 
     events: Counter[Key] = field(default_factory=Counter)
     failed: int = 0  # allocations
+    names: dict[int, str] = field(default_factory=dict)  # of threads, by pid
+    task_pages: Counter[int] = field(default_factory=Counter)  # allocated, by pid
+    task_fallbacks: Counter[int] = field(default_factory=Counter)
     others: Counter[tuple[str, str]] = field(default_factory=Counter)  # by table and kind
 
     def add(self, name: str, batch: pa.RecordBatch) -> None:
@@ -68,12 +72,32 @@ class Counts:
                 "order": batch["page_order"],
                 "for": batch["migratetype"].cast(pa.utf8()),
                 "from": batch["fallback_migratetype"].cast(pa.utf8()),
+                "pid": batch["pid"],
             }
-        )
-        served = rows.filter(pc.invert(failed)).group_by(rows.column_names)
+        ).filter(pc.invert(failed))
+        served = rows.group_by(["kind", "order", "for", "from"])
         for row in served.aggregate([([], "count_all")]).to_pylist():
             key = (row["kind"], row["order"], row["for"], row["from"])
             self.events[key] += row["count_all"]
+        asked = rows.filter(pc.is_in(rows["kind"], pa.array(["alloc", "alloc_extfrag"])))
+        by_task = asked.group_by(["kind", "order", "pid"]).aggregate([([], "count_all")])
+        for row in by_task.to_pylist():
+            if row["kind"] == "alloc":
+                self.task_pages[row["pid"]] += row["count_all"] << (row["order"] or 0)
+            else:
+                self.task_fallbacks[row["pid"]] += row["count_all"]
+
+    def first_tasks(self) -> list[dict[str, Any]]:
+        """Names of threads with their number, pages allocated and fallbacks: those with most."""
+        found: dict[str, dict[str, Any]] = {}
+        for pid in self.task_pages | self.task_fallbacks:
+            name = self.names.get(pid) or str(pid)
+            row = found.setdefault(name, {"comm": name, "threads": 0, "pages": 0, "fallbacks": 0})
+            row["threads"] += 1
+            row["pages"] += self.task_pages[pid]
+            row["fallbacks"] += self.task_fallbacks[pid]
+        most = sorted(found.values(), key=lambda row: (-row["pages"], -row["fallbacks"]))
+        return most[:_TASKS]
 
     def pages(self, kind: str) -> int:
         """Pages of the events of a kind."""
@@ -126,6 +150,15 @@ class Interval:
             ],
             "reclaim_per_s": {k: self._rate(counts.others["reclaim", k]) for k in DAEMONS},
             "compaction_per_s": {k: self._rate(counts.others["compaction", k]) for k in COMPACTION},
+            "tasks": [
+                {
+                    "comm": row["comm"],
+                    "threads": row["threads"],
+                    "pages_per_s": self._rate(row["pages"]) if self.counts_pages else None,
+                    "fallbacks_per_s": self._rate(row["fallbacks"]),
+                }
+                for row in counts.first_tasks()
+            ],
             "zones": self.zones,
         }
 
@@ -163,6 +196,8 @@ class _Reader(threading.Thread):
                 counts = Counts()
                 while (found := self._recorder.read()) is not None:
                     counts.add(found[0], pa.record_batch(found[1]))
+                rows = self._recorder.tasks()
+                counts.names = {row["pid"]: row["comm"] for row in rows if row["comm"]}
                 self.done.put((counts, _lost(self._recorder)))
                 self._workload.nudge()
                 more = self._recorder.next()
