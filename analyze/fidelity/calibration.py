@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibrate the intervals of what-ifs on recordings, and check them on others.
 
-    calibration.py [--check] [--members N] [--jobs N] PAGE.md RECORDING...
+    calibration.py [--check] [--reclaim R0|R1] [--members N] [--jobs N] PAGE.md RECORDING...
 
 Plays an ensemble of each recording under its own kernel and policy, with the inputs of a what-if.
 The recordings of the corpus' unseen half (corpus.py) are for the check only. All others are for the
 calibration: the margins by which intervals are widened come from their errors, and go to
-calibration.toml of pagetape.asking. With --check the margins stay as they are.
+calibration.toml of pagetape.asking. With --check the margins stay as they are. With --reclaim R1,
+the mode of policies that act through reclaim, they stay as they are as well: those of R0 are
+checked, and the page gets a section of its own.
 
 The page gets the section "Intervals": how often the recorded value lies within the 80 % interval,
 on each half; the ranks of the recorded values among the members; the mean CRPS (continuous ranked
@@ -121,13 +123,13 @@ def _tapes(paths: Sequence[Path]) -> Iterator[Path]:
             yield from (inside for inside in sorted(path.iterdir()) if is_tape(inside))
 
 
-def measure(path: Path, nr: int, jobs: int | None) -> Iterator[Pair]:
+def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pair]:
     """Every metric of a recording that both the record and the members have."""
     tape = Tape(path)
     unseen = {one.name for one in corpus.drawn() if one.half == "unseen"}
     half = "check" if path.stem in unseen else "calibration"
     source = Source(tape, inferred(tape), preferences(tape))
-    run = Run("auto", ())
+    run = Run("auto", (), reclaim)
     rows = ensemble.with_own(source, run, nr, path, threads=jobs).to_pylist()
     plain = {
         row["metric"]: row["model"] for row in model_error.measure(tape, run, path).to_pylist()
@@ -327,16 +329,47 @@ before the first calibration.""",
     )
 
 
-def write_section(page: Path, text: str) -> None:
-    """Put the section at the end of the page, in place of the former one."""
-    head = page.read_text("utf-8").partition(table.INTERVALS)[0].rstrip()
-    page.write_text(f"{head}\n\n{text}\n", "utf-8")
+def feedback_section(pairs: Sequence[Pair], nr: int) -> str:
+    """The section about R1, from its heading on."""
+    every = [p for p in pairs if p.metric in CHECKED]
+    rows = [
+        [
+            kind,
+            str(len({p.recording for p in every if p.kind == kind})),
+            _share([p for p in every if p.kind == kind], lambda p: p.error == 0),
+            _share([p for p in every if p.kind == kind], Pair.within),
+            _share([p for p in every if p.kind == kind and p.metric == HEADLINE], Pair.within),
+        ]
+        for kind in interval.KINDS
+        if any(p.kind == kind for p in every)
+    ]
+    columns = ("recordings that are", "recordings", "members' 10 to 90 %", "80 % interval")
+    return "\n\n".join(
+        [
+            table.INTERVALS_R1,
+            f"""Policies that act through reclaim run under R1 by default, beside the own rules
+under R1. This is the check of those intervals: {nr} members of the own rules under R1, with the
+margins of R0. None of these recordings took part in the margins (`calibration.py --reclaim
+R1`).""",
+            table.grid([*columns, "fallbacks"], rows),
+            _headline(pairs),
+        ]
+    )
+
+
+def write_section(page: Path, title: str, text: str) -> None:
+    """Put a section into the page, in place of the former one, or at its end."""
+    head, _, rest = page.read_text("utf-8").partition(f"{title}\n")
+    after = rest.partition("\n## ")[2]
+    parts = [head.rstrip(), text, f"## {after.rstrip()}" if after else ""]
+    page.write_text("\n\n".join(filter(None, parts)) + "\n", "utf-8")
 
 
 def main() -> None:
     """Measure, calibrate, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--check", action="store_true", help="leave the margins as they are")
+    parser.add_argument("--reclaim", choices=("R0", "R1"), default="R0")
     parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("page", type=Path)
@@ -345,14 +378,18 @@ def main() -> None:
     pairs: list[Pair] = []
     for path in _tapes(arguments.recordings):
         print(f"{path.name} ...", file=sys.stderr, flush=True)
-        pairs += measure(path, arguments.members, arguments.jobs)
+        pairs += measure(path, arguments.members, arguments.jobs, arguments.reclaim)
+    if arguments.reclaim == "R1":
+        text = feedback_section(pairs, arguments.members)
+        write_section(arguments.page, table.INTERVALS_R1, text)
+        return
     if not arguments.check:
         recordings = {
             kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})
             for kind in interval.KINDS
         }
         write_margins(margins(pairs), recordings)
-    write_section(arguments.page, section(pairs, arguments.members))
+    write_section(arguments.page, table.INTERVALS, section(pairs, arguments.members))
 
 
 if __name__ == "__main__":

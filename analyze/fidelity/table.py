@@ -149,6 +149,7 @@ few do, the recording is chaotic: one page more or less decides where hundreds o
 and the single run meets the aim by chance. The mean of the draws is what a run can be expected to
 meet."""
 INTERVALS = "## Intervals"  # the section that calibration.py writes
+INTERVALS_R1 = "## Intervals under R1"
 _AHEAD = ("pages", "drained", "drain sizes", "fallbacks")
 _NOT_MEASURED = "not measured"
 
