@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pagetape.recording.capture import Snapshot
-from pagetape.recording.exact import Exact
+from pagetape.recording.exact import Exact, Flags
 from pagetape.schemas import TABLES
 
 Rows = list[dict[str, Any]]
@@ -46,7 +46,8 @@ def from_proc() -> Snapshot:
     }
     guess = batch("block_guess", {"zone": "DMA", "pfn": 2}, {"pfn": 512})
     flags = batch("pageblock", {"pfn": 600, "migratetype": "MOVABLE", "nr_movable": 12})
-    return Snapshot(rows, {"block_guess": guess, "pageblock": flags}, {"how": "proc"})
+    blocks = {"block_guess": guess, "pageblock": flags}
+    return Snapshot(rows, blocks, {"how": "proc"}, Flags(blocks, 9, 3))
 
 
 def pfns(snapshot: Snapshot, table: str) -> list[int]:
@@ -69,6 +70,36 @@ def test_what_is_exact_everywhere_needs_no_guess() -> None:
         "compared": 4,
         "differing": 1,
     }
+
+
+def test_a_block_whose_free_pages_changed_is_unknown() -> None:
+    """Two blocks of 512 pages each, in the lists and in the flags that were read later."""
+
+    def listed(name: str, *free: tuple[int, int]) -> Any:
+        rows = ({"pfn": pfn, "page_order": order} for pfn, order in free)
+        more = {} if name == "block_guess" else {"migratetype": "MOVABLE"}
+        return batch(name, *(row | more for row in rows))
+
+    pageblocks = tuple({"pfn": pfn, "migratetype": "MOVABLE"} for pfn in range(0, 3072, 512))
+    lists = listed("free_block", (0, 3), (520, 0), (521, 0), (1024, 10), (2560, 2))
+    flags = {
+        # the same pages as one block or several; one page less; half of two blocks
+        "block_guess": listed("block_guess", (0, 2), (4, 2), (520, 0), (1024, 9), (2048, 9)),
+        "pageblock": batch("pageblock", *(row | {"nr_movable": 500} for row in pageblocks[:5])),
+    }
+    tables = {
+        "free_block": lists,
+        "pcp_page": batch("pcp_page"),
+        "pageblock": batch("pageblock", *pageblocks),
+        "free_area": batch("free_area"),
+    }
+    given = facts(zone("NORMAL", "still"), exact=True)
+    rows = {"snapshot": [{"snapshot": 0, "ts": 1, "how": "proc"}], "vmstat": [], "free_area": []}
+    made = Snapshot(rows, flags, {}, Flags(flags, 9, 8)).made_exact(Exact(given, tables, None))
+    read = made.blocks["pageblock"].to_pylist()
+    assert [row["stable"] for row in read] == [1, 0, 1, 0, 0, None]
+    assert [row["nr_movable"] for row in read] == [500] * 5 + [None]
+    assert {row["flags_ts"] for row in read} == {8}
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import livetest
 import pytest
 
 from pagetape.asking import needs, query
+from pagetape.asking.database import Database
 from pagetape.replaying import reclaim_mode
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import fallback_unit
 
 Run = Callable[..., Any]
@@ -140,3 +142,75 @@ def test_a_replay_without_anomalies_is_no_error(small: Path, tmp_path: Path, pag
 def test_every_report_reads_a_table(name: str) -> None:
     """Tables are found in the text of the query, through views."""
     assert needs.tables(query.reports()[name])
+
+
+# ---- contents of pageblocks
+
+LISTS, FLAGS = 1000, 2000  # ns: the instant of the lists, the end of the reading of the flags
+
+
+def contents(tmp_path: Path, *events: tuple[int, int], **more: Any) -> dict[int, str]:
+    """The content by pageblock, each with 100 movable, 400 free and 12 other pages.
+
+    The page of each event, a time and a pfn, is freed.
+    """
+    facts = {"kernel": "6.18.44", "nr_orders": 11, "pageblock_order": 9}
+    place = {"snapshot": 0, "ts": LISTS, "node": 0, "zone": "NORMAL", "migratetype": "MOVABLE"}
+    blocks = [512 * i for i in range(4)]
+    free = [(0, 8), (256, 7), (384, 4)]  # 400 pages, (pfn, order)
+    flags = {"guessed": False, "nr_movable": 100, "stable": True, "flags_ts": FLAGS} | more
+    event = {"cpu": 0, "pid": 1, "kind": "free", "flags": 0, "page_order": 0}
+    with Writer(tmp_path / "t.tape", facts) as writer:
+        writer.rows("pageblock", [place | flags | {"pfn": pfn} for pfn in blocks])
+        rows = [
+            place | {"pfn": pfn + at, "page_order": order} for pfn in blocks for at, order in free
+        ]
+        writer.rows("free_block", rows)
+        writer.rows("event", [event | {"ts": ts, "pfn": pfn} for ts, pfn in events])
+        point = {"name": "mm_page_free", "system": "kmem", "stored": "event"}
+        writer.rows("tracepoint", [point | {"events": len(events)}])
+    with Database([Tape(tmp_path / "t.tape")]) as db:
+        found = db.ask("SELECT pfn // 512 AS number, content FROM block_use ORDER BY number").rows
+    return dict(found)
+
+
+def test_a_block_whose_pages_moved_between_lists_and_flags_is_unknown(tmp_path: Path) -> None:
+    """Twelve pages that were freed in between look as if they were fixed ones."""
+    during = [(1500, 512 + 401 + i) for i in range(12)]
+    around = [(900, 1024 + 401), (2100, 1536 + 401)]
+    found = contents(tmp_path, around[0], *during, around[1])
+    assert found == {0: "mixed", 1: "unknown", 2: "mixed", 3: "mixed"}
+
+
+def test_a_block_that_is_mixed_whatever_moved_is_mixed(tmp_path: Path) -> None:
+    assert contents(tmp_path, (900, 4), (1500, 512), (2100, 4))[1] == "mixed"
+
+
+def test_without_events_a_block_is_known_if_its_free_pages_did_not_change(tmp_path: Path) -> None:
+    assert set(contents(tmp_path).values()) == {"mixed"}
+    (tmp_path / "other").mkdir()
+    assert set(contents(tmp_path / "other", stable=False).values()) == {"unknown"}
+    (tmp_path / "old").mkdir()
+    old = contents(tmp_path / "old", (1500, 4), (2100, 4), stable=None, flags_ts=None)
+    assert set(old.values()) == {"mixed"}
+
+
+@pytest.mark.live
+def test_a_mixed_block_is_still_mixed_at_the_end(tmp_path: Path, pagetape: Run) -> None:
+    """On a machine with little to do; most blocks that were called mixed had been movable."""
+    if why := livetest.why_not():
+        livetest.skip(why)
+    out = tmp_path / "t.tape"
+    assert pagetape("record", "-o", out, "--duration", "2s", "--events", "page").status == 0
+    later = (
+        "SELECT count(*) FILTER (b.content = 'mixed'), count(*) FROM block_use AS a"
+        " JOIN block_use AS b USING (node, zone, pfn) WHERE a.snapshot = 0 AND b.snapshot = 1"
+        " AND a.content = 'mixed' AND b.content <> 'unknown'"
+    )
+    with Database([Tape(out)]) as db:
+        ((still, known),) = db.ask(later).rows
+        ((instants,),) = db.ask("SELECT count(DISTINCT flags_ts) FROM block_use").rows
+    if Tape(out).facts["snapshot"]["how"] != "exact":
+        livetest.skip("no exact snapshot here")
+    assert instants == 2
+    assert still >= 0.9 * known

@@ -480,7 +480,7 @@ def die_at(dat: DatFile, cpu: int, offset: int) -> None:
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED)
     dat._loading[:16] = struct.pack("iiQ", 0, cpu, offset)
-    # To its main thread: if one of Arrow's takes the signal, the main thread may run on for a moment.
+    # To its main thread: if one of Arrow takes it, the main thread may run on for a moment.
     assert ctypes.CDLL(None).tgkill(pid, pid, signal.SIGSEGV) == 0
     os.kill(pid, signal.SIGCONT)
 

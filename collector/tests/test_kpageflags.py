@@ -94,16 +94,18 @@ def test_pageblock_types_are_guessed_from_their_pages(tmp_path: Path) -> None:
         [NOPAGE] * 7 + [SLAB],
         [USED] * 8,
         [USED] * 7 + [SLAB],
+        [SLAB | ANON] * 6 + [LRU] * 2,  # bits of a slab page that mean something else
     ]
     _, rows = read(tmp_path / "flags", [flag for block in blocks for flag in block])
     assert [(row["pfn"], row["migratetype"], row["nr_movable"]) for row in rows] == [
         (0, "MOVABLE", 0),
         (8, "MOVABLE", 4),
         (16, "UNMOVABLE", 3),
-        (24, "MOVABLE", 0),
+        (24, "MOVABLE", 1),
         (32, "MOVABLE", 0),
         (48, "UNMOVABLE", 0),
         (64, "UNMOVABLE", 0),
+        (72, "UNMOVABLE", 2),
     ]
     assert all(row["guessed"] and row["isolated"] is None for row in rows)
 

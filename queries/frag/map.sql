@@ -5,6 +5,7 @@
 --   k  kernel pages only: used, but not movable
 --   x  movable and kernel pages, in a pageblock that is not MOVABLE
 --   X  movable and kernel pages, in a MOVABLE pageblock: it cannot become a huge page
+--   ?  unknown: its pages changed between the lists and the reading of the flags
 --
 -- Pageblocks that the snapshot does not cover are blank. The view block_use describes the
 -- sources and their accuracy.
@@ -30,6 +31,7 @@ WITH block AS (
             WHEN u.content = 'free' THEN '.'
             WHEN u.content = 'movable' THEN 'm'
             WHEN u.content = 'fixed' THEN 'k'
+            WHEN u.content = 'unknown' THEN '?'
             WHEN u.migratetype = 'MOVABLE' THEN 'X'
             ELSE 'x'
         END AS letter,

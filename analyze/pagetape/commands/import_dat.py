@@ -56,7 +56,8 @@ def import_dat(
             sink = Veiled(tape, veil) if veil else tape
             if proc:
                 for number, stage in enumerate(proc.stages):
-                    capture.Snapshot.take(proc, stage, number).write(sink)
+                    flags = capture.read_flags(proc, stage, number, after=True)
+                    capture.Snapshot.take(proc, stage, number, flags=flags).write(sink)
                 if policies := parse(proc.text("numa_maps") or ""):
                     sink.rows("memory_policy", policies)
             capture.write_events(source, sink, bar, proc.rings() if proc else ())

@@ -18,8 +18,9 @@ PAGEBLOCKS = {
     "fixed": "kernel pages only",
     "foreign": "both, in a block that is not MOVABLE",
     "polluted": "both, in a MOVABLE block: it cannot become a huge page",
+    "unknown": "unknown: pages changed while the block was read",
 }
-LETTERS = dict(zip(".mkxX", PAGEBLOCKS, strict=True))
+LETTERS = dict(zip(".mkxX?", PAGEBLOCKS, strict=True))
 ZONES = 4  # of a chart by zone
 
 

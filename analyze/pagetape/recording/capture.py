@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from pagetape.procfs import Proc
-from pagetape.recording.exact import Exact
+from pagetape.recording.exact import NO_FLAGS, Exact, Flags
 from pagetape.recording.stacks import Frames
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ class Sink(Protocol):
     def rows(self, name: str, rows: list[Row]) -> None: ...
 
 
+def read_flags(proc: Proc, stage: str, number: int, ts: int = 0, *, after: bool) -> Flags:
+    """Read kpageflags, which is slow: `after` the instant of the lists, or before it."""
+    begin = time.monotonic_ns()
+    blocks = proc.blocks(stage, number, ts)
+    order = proc.facts.get("pageblock_order", 0)
+    return Flags(blocks, order, time.monotonic_ns() if after else begin)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The machine's state at one time, as rows and batches by table."""
@@ -34,15 +43,16 @@ class Snapshot:
     rows: dict[str, list[Row]]
     blocks: dict[str, pa.RecordBatch]
     facts: dict[str, Any]
+    flags: Flags = NO_FLAGS
 
     @classmethod
     def take(
-        cls, proc: Proc, stage: str, number: int, ts: int = 0, *, blocks: bool = True
+        cls, proc: Proc, stage: str, number: int, ts: int = 0, *, flags: Flags = NO_FLAGS
     ) -> Snapshot:
-        """Read /proc now. With `blocks`, kpageflags first, which is slow."""
-        found = proc.blocks(stage, number, ts) if blocks else {}
+        """Read /proc now; `flags` was read before."""
         how = {"snapshot": number, "ts": ts, "how": "proc"}
-        return cls({"snapshot": [how], **proc.rows(stage, number, ts)}, found, {"how": "proc"})
+        rows = {"snapshot": [how], **proc.rows(stage, number, ts)}
+        return cls(rows, flags.blocks, {"how": "proc"}, flags)
 
     def made_exact(self, exact: Exact | None) -> Snapshot:
         """This snapshot, with the exact one instead in the zones that it covers."""
@@ -53,7 +63,7 @@ class Snapshot:
         read = exact.rows(how["snapshot"])
         if exact.how == "proc":
             rows = self.rows | {"snapshot": [how | why]} | read
-            return Snapshot(rows, self.blocks, self.facts | why | exact.facts)
+            return replace(self, rows=rows, facts=self.facts | why | exact.facts)
         facts = exact.facts
         marked = facts["pfn"] is not None
         how = {
@@ -66,8 +76,9 @@ class Snapshot:
             "checks": sum(nr for name, nr in facts["checks"].items() if name != "pcp_types"),
             "mismatches": sum(facts["mismatches"].values()),
         }
-        rows, tables = exact.joined(self.rows, self.blocks)
-        return Snapshot({"snapshot": [how]} | rows | read, tables, {"how": exact.how} | why | facts)
+        rows, tables = exact.joined(self.rows, self.flags)
+        said = {"how": exact.how} | why | facts
+        return replace(self, rows={"snapshot": [how]} | rows | read, blocks=tables, facts=said)
 
     @property
     def ts(self) -> int:
@@ -82,13 +93,13 @@ class Snapshot:
             numbers = pa.repeat(pa.scalar(number, pa.uint16()), batch.num_rows)
             return batch.set_column(column, batch.schema.field(column), numbers)
 
-        return Snapshot(
-            {
+        return replace(
+            self,
+            rows={
                 name: [row | {"snapshot": number} for row in rows]
                 for name, rows in self.rows.items()
             },
-            {name: changed(batch) for name, batch in self.blocks.items()},
-            self.facts,
+            blocks={name: changed(batch) for name, batch in self.blocks.items()},
         )
 
     def write(self, tape: Sink) -> None:

@@ -36,6 +36,18 @@ _LISTS = ("free_area", "free_block", "pcp_page")
 
 
 @dataclass(frozen=True)
+class Flags:
+    """What kpageflags shows of each page, from one reading of the whole file."""
+
+    blocks: dict[str, pa.RecordBatch]  # block_guess and pageblock; empty if nothing was read
+    pageblock_order: int
+    ts: int  # trace clock: its begin if it came before the lists, else its end
+
+
+NO_FLAGS = Flags({}, 0, 0)
+
+
+@dataclass(frozen=True)
 class Exact:
     """The result of an exact snapshot: its exact tables, and the reason for missing ones."""
 
@@ -82,15 +94,17 @@ class Exact:
         return self.how != "proc" and _lists_known(zone)
 
     def joined(
-        self, rows: dict[str, list[Row]], blocks: dict[str, pa.RecordBatch]
+        self, rows: dict[str, list[Row]], flags: Flags
     ) -> tuple[dict[str, list[Row]], dict[str, pa.RecordBatch]]:
-        """Rows and batches of this snapshot, completed with `rows` and `blocks` of /proc."""
+        """Rows and batches of this snapshot, completed with `rows` and `flags` of /proc."""
+        blocks = flags.blocks
         missing = [(z["node"], z["zone"]) for z in self.facts["zones"] if not self._has(z)]
         tables = dict(self.tables)
         for name in _LISTS:
             tables[name] = tables[name].filter(pc.invert(_within(tables[name], missing)))
         if "pageblock" in blocks:
-            tables["pageblock"] = _with_movable(tables["pageblock"], blocks["pageblock"])
+            known = pc.invert(_within(tables["pageblock"], missing))
+            tables["pageblock"] = _with_contents(tables, flags, known)
         if missing and "block_guess" in blocks:
             guess = blocks["block_guess"]
             tables["block_guess"] = guess.filter(_within(guess, missing))
@@ -112,11 +126,48 @@ def _within(batch: pa.RecordBatch, zones: Iterable[Zone]) -> pa.Array:
     return reduce(pc.or_, masks, pa.repeat(pa.scalar(False), batch.num_rows))
 
 
-def _with_movable(blocks: pa.RecordBatch, flags: pa.RecordBatch) -> pa.RecordBatch:
-    """Pageblocks with nr_movable from `flags`, the pageblocks read from kpageflags."""
-    place = pc.index_in(blocks["pfn"], value_set=flags["pfn"])
-    column = TABLES["pageblock"].arrow.get_field_index("nr_movable")
-    return blocks.set_column(column, blocks.schema.field(column), flags["nr_movable"].take(place))
+def _with_contents(
+    tables: dict[str, pa.RecordBatch], flags: Flags, known: pa.Array
+) -> pa.RecordBatch:
+    """Pageblocks with nr_movable of the flags, and whether they are of the lists' instant.
+
+    `known` marks the pageblocks of zones whose lists were read.
+    """
+    blocks, read = tables["pageblock"], flags.blocks["pageblock"]
+    movable = read["nr_movable"].take(pc.index_in(blocks["pfn"], value_set=read["pfn"]))
+    numbers = pc.shift_right(blocks["pfn"], pa.scalar(flags.pageblock_order, pa.uint64()))
+    then, now = (
+        _free_pages(listed, flags.pageblock_order, numbers)
+        for listed in (tables["free_block"], flags.blocks["block_guess"])
+    )
+    compared = pc.and_(known, pc.is_valid(movable))
+    stable = pc.if_else(compared, pc.equal(then, now), pa.scalar(None, pa.bool_()))
+    columns = {
+        "nr_movable": movable,
+        "stable": stable.cast(pa.uint8()),
+        "flags_ts": pa.repeat(pa.scalar(flags.ts, pa.uint64()), blocks.num_rows),
+    }
+    for name, values in columns.items():
+        place = TABLES["pageblock"].arrow.get_field_index(name)
+        blocks = blocks.set_column(place, blocks.schema.field(place), values)
+    return blocks
+
+
+def _free_pages(blocks: pa.RecordBatch, pageblock_order: int, numbers: pa.Array) -> pa.Array:
+    """The free pages of each pageblock of `numbers`, from free blocks of any order."""
+    parts = []
+    for order in pc.unique(blocks["page_order"]).to_pylist():
+        pfns = blocks["pfn"].filter(pc.equal(blocks["page_order"], order))
+        first = pc.shift_right(pfns, pa.scalar(pageblock_order, pa.uint64()))
+        for further in range(1 << max(order - pageblock_order, 0)):
+            place = pc.add(first, pa.scalar(further, pa.uint64()))
+            pages = pa.repeat(pa.scalar(1 << min(order, pageblock_order)), len(place))
+            parts.append(pa.table({"number": place, "pages": pages}))
+    if not parts:
+        return pa.repeat(pa.scalar(0, pa.int64()), len(numbers))
+    sums = pa.concat_tables(parts).group_by("number").aggregate([("pages", "sum")])
+    place = pc.index_in(numbers, value_set=sums["number"].combine_chunks())
+    return pc.fill_null(sums["pages_sum"].combine_chunks().take(place), 0)
 
 
 def zone_why(zone: Row, max_ms: float) -> str | None:

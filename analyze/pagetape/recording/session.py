@@ -28,9 +28,9 @@ import pyarrow as pa
 from pagetape import procfs
 from pagetape.numa_maps import Processes
 from pagetape.recording import capture
-from pagetape.recording.capture import Snapshot
+from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
-from pagetape.recording.exact import LOCKED_MS, SHORT_MS, Exact, ExactSnapshots
+from pagetape.recording.exact import LOCKED_MS, NO_FLAGS, SHORT_MS, Exact, ExactSnapshots
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
 from pagetape.recording.status import SILENT, Look, Status
@@ -49,6 +49,9 @@ NICE = 10  # of the thread that writes the tape
 # Largest share of the time between two snapshots for reading kpageflags. A machine reads about
 # 10 million pages per second.
 _BLOCKS_SHARE = 0.02
+
+# kpageflags is read during the recording if that takes less than so many seconds.
+_AGAIN_S = 1
 
 _NEVER = 1 << 63  # a time on the trace clock
 
@@ -160,13 +163,20 @@ class _Snapshots:
         """Read /proc, which takes long, then start the recorder and call `started`."""
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
         began = time.monotonic()
-        state = Snapshot.take(self._proc, self._stage, 0, time.monotonic_ns())
+        ts = time.monotonic_ns()
+        flags = read_flags(self._proc, self._stage, 0, ts, after=False)
+        state = Snapshot.take(self._proc, self._stage, 0, ts, flags=flags)
         self._blocks_s = time.monotonic() - began
         if spool is not None:
             spool.begin(self._facts)
         recorder.start()
         started()
-        return self._boundary(state, self._wanted.take(self._exact, 0))
+        exact = self._wanted.take(self._exact, 0)
+        # From here on events show which pages come and go while the flags are read.
+        if exact is not None and exact.why is None and self._blocks_s < _AGAIN_S:
+            flags = read_flags(self._proc, self._stage, 0, ts, after=True)
+            state = replace(state, flags=flags)
+        return self._boundary(state, exact)
 
     def cut(self, recorder: Recorder) -> Boundary:
         """End the segment here, and begin the next."""
@@ -176,17 +186,23 @@ class _Snapshots:
         if exact is not None and exact.how != "proc":
             ts = exact.facts["ts"]
         recorder.cut(ts)
-        blocks = self._wanted.blocks and self._blocks_s < _BLOCKS_SHARE * self._every
-        state = Snapshot.take(self._proc, self._stage, 1, ts, blocks=blocks)
+        flags = NO_FLAGS
+        if self._wanted.blocks and self._blocks_s < _BLOCKS_SHARE * self._every:
+            flags = read_flags(self._proc, self._stage, 1, ts, after=True)
+        state = Snapshot.take(self._proc, self._stage, 1, ts, flags=flags)
         return self._boundary(state, exact)
 
     def last(self, recorder: Recorder) -> Boundary:
         """Stop the recorder, then read /proc, which takes long."""
+        flags = NO_FLAGS
+        if self._exact is not None and self._wanted.blocks and self._blocks_s < _AGAIN_S:
+            flags = read_flags(self._proc, self._stage, 1, time.monotonic_ns(), after=False)
         exact = self._wanted.take(self._exact, 1)
         recorder.stop()
-        blocks = exact is None or exact.why is not None
-        state = Snapshot.take(self._proc, self._stage, 1, time.monotonic_ns(), blocks=blocks)
-        return self._boundary(state, exact)
+        ts = time.monotonic_ns()
+        if exact is None or exact.why is not None:
+            flags = read_flags(self._proc, self._stage, 1, ts, after=True)
+        return self._boundary(Snapshot.take(self._proc, self._stage, 1, ts, flags=flags), exact)
 
     def close(self) -> None:
         if self._exact is not None:
