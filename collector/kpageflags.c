@@ -133,8 +133,8 @@ static int end_pageblock(struct walk *w, struct error *err)
  * One used page. A claim counts a page as movable by PageLRU(), which for a tail page
  * asks its head (prep_move_freepages_block, 6.12); kernels before 6.11
  * or so show the LRU bit on the head only. A new anonymous page waits in its CPU's batch for its
- * LRU list, milliseconds long (lru_add, mm/swap.c): it counts as one on the list. The flags of a slab
- * page are of no use: its fields for the mapping hold the slab's own (KPF_ANON at random).
+ * LRU list, milliseconds long (lru_add, mm/swap.c): it counts as one on the list. The flags of a
+ * slab page are of no use: its fields for the mapping hold the slab's own (KPF_ANON at random).
  */
 static void count_used(struct walk *w, uint64_t flags)
 {
