@@ -42,6 +42,6 @@ def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:
         answer.emit({"output": str(out), "events": tape.num_rows("event")})
         return
     answer.say_line(f"{out}: {answer.amount(tape.num_rows('event'), 'event')}; to begin:")
-    for line in ("info", "report extfrag.by_task", "replay --policy nofragment"):
+    for line in ("diagnose", "report extfrag.by_task", "replay --policy nofragment:mode=always"):
         verb, _, rest = line.partition(" ")
         answer.say_line(f"  pagetape {verb} {rest + ' ' if rest else ''}{out}")
