@@ -175,6 +175,13 @@ def is_tape(path: Path) -> bool:
     return path.is_dir() and (path / "event.arrow").is_file()
 
 
+def _about_file(path: Path) -> str:
+    """Why a file is no tape, and the next step."""
+    if is_tape(path.parent):
+        return f"a file of the tape {path.parent}; pass that directory"
+    return "a tape is a directory (pagetape import turns a trace.dat into one)"
+
+
 class Tape:
     """A tape, opened for reading. Opening checks its version and its tables.
 
@@ -186,6 +193,8 @@ class Tape:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise TapeError(errno.ENOENT, f"{path}: no such tape")
+        if not path.is_dir():
+            raise TapeError(errno.ENOTDIR, f"{path}: not a tape: {_about_file(path)}")
         if not os.path.lexists(path / "event.arrow"):
             raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
         self.path = path

@@ -227,8 +227,15 @@ def test_a_tape_that_is_not_there(args: tuple[str, ...], tmp_path: Path, pagetap
 @pytest.mark.parametrize("args", READERS.values(), ids=READERS)
 def test_a_thing_that_is_no_tape(args: tuple[str, ...], tmp_path: Path, pagetape: Run) -> None:
     (tmp_path / "file.tape").write_text("hello")
-    assert "not a tape" in said_one_line(pagetape(*args, tmp_path / "file.tape"))
+    said = said_one_line(pagetape(*args, tmp_path / "file.tape"))
+    assert "not a tape: a tape is a directory" in said
     assert "not a tape" in said_one_line(pagetape(*args, tmp_path))
+
+
+@pytest.mark.parametrize("args", READERS.values(), ids=READERS)
+def test_a_file_of_a_tape(args: tuple[str, ...], golden: Path, pagetape: Run) -> None:
+    said = said_one_line(pagetape(*args, golden / "event.arrow"))
+    assert f"a file of the tape {golden}; pass that directory" in said
 
 
 def test_a_tape_of_another_schema(golden: Path, tmp_path: Path, pagetape: Run) -> None:

@@ -108,6 +108,16 @@ def test_the_baseline_has_the_mode_of_the_run(pagetape: Run) -> None:
     assert fallbacks[0]["own"] == fallbacks[1]["own"]
 
 
+def test_own_rules_of_another_mode_are_no_baseline(pagetape: Run, tmp_path: Path) -> None:
+    own, defrag = tmp_path / "own.tape", tmp_path / "defrag.tape"
+    assert pagetape("replay", DEMO, "-o", own).status == 0  # R0
+    assert pagetape("replay", DEMO, "--policy", "defrag_mode", "-o", defrag).status == 0  # R1
+    found = pagetape("compare", own, defrag, "--json").json
+    assert found["tapes"][1]["compared_with"] == "model"
+    head = pagetape("compare", own, defrag).out.splitlines()[0]
+    assert "own rules" in head and "against own" not in head
+
+
 # ---- reports on tapes of the wrong kind
 
 

@@ -71,6 +71,18 @@ static int named_value(int64_t *out, const char *policy, const struct policy_par
 	return fail(err, EINVAL, "%s:%s: '%s' is not one of %s", policy, param->name, value, names);
 }
 
+static int no_param(const struct policy_ops *ops, const char *key, struct error *err)
+{
+	char names[512] = "";
+	size_t used = 0;
+
+	for (const struct policy_param *param = ops->params; param && param->name; param++)
+		if (used < sizeof(names))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 used ? ", " : "; it has ", param->name);
+	return fail(err, EINVAL, "policy %s has no parameter '%s'%s", ops->name, key, names);
+}
+
 static int set_param(struct policy *p, const char *key, const char *value, struct error *err)
 {
 	const struct policy_param *param = p->ops->params;
@@ -80,7 +92,7 @@ static int set_param(struct policy *p, const char *key, const char *value, struc
 	while (param && param->name && strcmp(param->name, key))
 		param++;
 	if (!param || !param->name)
-		return fail(err, EINVAL, "policy %s has no parameter '%s'", p->ops->name, key);
+		return no_param(p->ops, key, err);
 	if (param->values) {
 		int ret = named_value(&number, p->ops->name, param, value, err);
 

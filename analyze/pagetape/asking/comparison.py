@@ -90,6 +90,11 @@ class Side:
         """Of the recording: interval.KINDS."""
         return str((self.run or {}).get("recording", interval.KINDS[-1]))
 
+    @property
+    def reclaim(self) -> str | None:
+        """The reclaim mode of a replay."""
+        return (self.run or {}).get("reclaim")
+
     def counts_otherwise(self, other: Side) -> bool:
         """Whether fallback events stand for something else than those of the other side."""
         return fallback_unit.differ(self.fallback_unit, other.fallback_unit)
@@ -303,7 +308,9 @@ def _scaled(
 def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Side | None]:
     """The recording and the model whose difference is the error: arguments, or from a what-if."""
     recorded = next((s for s in sides if s.role == "recorded"), None)
-    model = next((s for s in sides if s.role == "model"), None)
+    modes = {s.reclaim for s in sides if s.role == "what-if"}
+    # A what-if is compared with own rules of its own reclaim mode, never with those of another.
+    model = next((s for s in sides if s.role == "model" and modes <= {s.reclaim}), None)
     for tape, side in zip(tapes, sides, strict=True):
         if side.role == "what-if":
             recorded = recorded or Side.of_model_error(tape, "recorded", "recorded")

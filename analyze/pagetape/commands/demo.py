@@ -27,8 +27,9 @@ from pagetape.tapes import demo
 def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:
     """Copy a tape that comes with pagetape into this directory.
 
-    The tape `pressure` is of a guest with Linux 6.1 and two NUMA nodes that is short of memory. Use
-    it to try the other commands on a machine without a recording.
+    NAME is `pressure` (the default) or `server`. The tape `pressure` is of a guest with Linux 6.1
+    and two NUMA nodes that is short of memory. The tape `server` is of a small server with Linux
+    6.12 whose huge pages fail. Use them to try the other commands on a machine without a recording.
 
     \b
     Example:
@@ -41,6 +42,6 @@ def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:
         answer.emit({"output": str(out), "events": tape.num_rows("event")})
         return
     answer.say_line(f"{out}: {answer.amount(tape.num_rows('event'), 'event')}; to begin:")
-    for line in ("info", "report extfrag.by_task", "replay --policy nofragment"):
+    for line in ("diagnose", "report extfrag.by_task", "replay --policy nofragment:mode=always"):
         verb, _, rest = line.partition(" ")
         answer.say_line(f"  pagetape {verb} {rest + ' ' if rest else ''}{out}")

@@ -65,8 +65,8 @@ class Diagnosis:
             return "Nothing can be said: the tape answers none of the questions."
         if not ill:
             return f"No disease: {answered} questions answered, nothing above its threshold{blind}."
-        more = f", {len(self.findings)} shown" if len(ill) > MOST else ""
-        return f"{amount(len(ill), 'finding')}{more} from {answered} questions answered{blind}."
+        more = f"; the worst {MOST} follow" if len(ill) > MOST else ""
+        return f"{amount(len(ill), 'finding')} from {answered} questions answered{blind}{more}."
 
 
 def _diagnose(tape: Tape, database: Database) -> Diagnosis:
