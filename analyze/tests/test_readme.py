@@ -75,7 +75,8 @@ RECORDERS = ("ab", "demo", "doctor", "install-service", "record", "top")
 def traces(command: Command) -> bool:
     """Whether a command traces this machine, with or without sudo."""
     words = command.line.split()
-    return command.live or (words[0] == "pagetape" and words[1] in RECORDERS)
+    traces = words[0] == "pagetape" and words[1] in RECORDERS and "--help" not in words
+    return command.live or traces
 
 
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
