@@ -66,6 +66,9 @@ def cheap(path: Path) -> Tape:
 
 LACKS = {
     "extfrag.matrix": None,
+    "block.polluters": None,
+    "pages.lifetimes": "events of every allocation",
+    "pages.long_lived": "events of every allocation",
 }
 
 
@@ -127,3 +130,110 @@ def test_a_pair_that_is_gone_has_a_row(tmp_path: Path) -> None:
     after = make(tmp_path / "b.tape", event=[alloc(1, 5)])
     rows = ask("extfrag.matrix", before, after)
     assert [row["pollute"] for row in rows] == [1, 0]
+
+
+# ---- block.polluters
+
+
+def test_the_first_polluter_and_the_holder_may_differ(tmp_path: Path) -> None:
+    tape = make(
+        tmp_path / "t.tape",
+        event=[
+            alloc(0, 600),
+            fallback(1, 520, "UNMOVABLE", "MOVABLE", 3),
+            alloc(1.1, 520, "UNMOVABLE"),
+            fallback(2, 521, "UNMOVABLE", "MOVABLE", 0, pid=2),
+            alloc(2.1, 521, "UNMOVABLE", pid=2),
+            free(3, 520),
+        ],
+        stack=[{"at": 1, "ts": SECOND + 1, "cpu": 0, "pid": 1, "event_ts": SECOND, "stack": 7}],
+        frame=[
+            {"stack": 7, "depth": depth, "function": name, "offset": 0}
+            for depth, name in enumerate(("__rmqueue_pcplist", "allocate_slab", "d_alloc", "open"))
+        ],
+    )
+    (row,) = ask("block.polluters", tape)
+    assert row["block_pfn"] == 512 and row["migratetype"] == "MOVABLE"
+    assert (row["first_comm"], row["first_at_s"], row["first_kind"]) == ("web", 1, "pollute")
+    assert row["first_callers"] == "d_alloc < open"
+    assert (row["holder"], row["foreign_pages"], row["held_since_s"]) == ("db", 1, 2.1)
+    assert row["fallbacks"] == 2
+
+
+def test_a_claim_makes_the_older_pages_foreign(tmp_path: Path) -> None:
+    claim = fallback(1, 520, "UNMOVABLE", "MOVABLE", 8, change_ownership=True)
+    events = [alloc(0, 600, pid=2), alloc(0, 601, pid=2), claim, alloc(1.1, 520, "UNMOVABLE")]
+    (row,) = ask("block.polluters", make(tmp_path / "t.tape", event=events))
+    assert (row["migratetype"], row["first_kind"]) == ("UNMOVABLE", "claim")
+    assert (row["holder"], row["foreign_pages"]) == ("db", 2)
+
+
+# ---- pages.lifetimes, pages.long_lived
+
+
+def test_lifetimes_of_freed_and_of_living_pages(tmp_path: Path) -> None:
+    events = [
+        *(alloc(i / 10, i) for i in range(4)),
+        alloc(0.5, 4, "UNMOVABLE", pid=2),
+        *(free(1 + i / 10, i) for i in range(3)),
+        alloc(2, 9),
+    ]
+    rows = ask("pages.lifetimes", make(tmp_path / "t.tape", event=events))
+    movable = next(row for row in rows if row["migratetype"] == "MOVABLE")
+    assert [movable[k] for k in ("allocs", "freed", "in_use", "unseen")] == [5, 3, 2, 0]
+    assert movable["p50_ms"] == movable["max_ms"] == 1000
+    assert movable["least_p50_ms"] == 1000 and movable["in_use_percent"] == 40
+    assert movable["outcome"].startswith("40.0 % in use at the end")
+    unmovable = next(row for row in rows if row["migratetype"] == "UNMOVABLE")
+    assert unmovable["p50_ms"] is None and unmovable["outcome"] == "none freed on the tape"
+    by_task = ask("pages.lifetimes", make(tmp_path / "u.tape", event=events), by="task")
+    assert {row["comm"] for row in by_task} == {"[all]", "web", "db"}
+
+
+def test_a_page_without_its_free_is_unseen(tmp_path: Path) -> None:
+    events = [alloc(0, 1), alloc(1, 1), free(2, 1)]
+    (row,) = ask("pages.lifetimes", make(tmp_path / "t.tape", event=events))
+    assert [row[k] for k in ("allocs", "freed", "in_use", "unseen")] == [2, 1, 0, 1]
+
+
+PLACE = {"node": 0, "zone": "NORMAL"}
+RESERVE = {f"lowmem_reserve_{z}": 0 for z in ("dma", "dma32", "normal", "highmem", "movable")}
+
+
+def zone(snapshot: int, ts: float, free_pages: int, **more: Any) -> dict[str, Any]:
+    pages = {"start_pfn": 0, "spanned": 1 << 20, "present": 1 << 20, "managed": 1 << 20}
+    marks = {"wmark_min": 100, "wmark_low": 125, "wmark_high": 150, "lowmem_reserve_device": 0}
+    at = {"snapshot": snapshot, "ts": round(ts * SECOND), "free": free_pages}
+    return PLACE | pages | marks | RESERVE | at | more
+
+
+def free_block(snapshot: int, pfn: int, order: int) -> dict[str, Any]:
+    kind = {"migratetype": "MOVABLE", "page_order": order, "pfn": pfn}
+    return PLACE | kind | {"snapshot": snapshot, "ts": 0}
+
+
+def test_old_pages_pin_mostly_free_blocks(tmp_path: Path) -> None:
+    tape = make(
+        tmp_path / "t.tape",
+        zone=[zone(0, 0, 1), zone(1, 11, 1)],
+        free_block=[
+            *(free_block(1, 512 + (1 << i), i) for i in range(9)),  # all but 512
+            *(free_block(1, 1024 + (1 << i), i) for i in range(9)),  # all but 1024
+            free_block(1, 1536, 8),  # half free
+            free_block(1, 2048, 9),  # all free
+        ],
+        event=[
+            alloc(1, 512, "UNMOVABLE"),
+            alloc(1, 1800, "UNMOVABLE"),
+            alloc(10.5, 1024, "UNMOVABLE", pid=2),
+            free(11, 9999),
+        ],
+    )
+    (row,) = ask("pages.long_lived", tape)
+    assert (row["comm"], row["pages"], row["pinned_blocks"]) == ("web", 1, 1)
+    assert row["pinned_mib"] == 2.0 and row["max_age_s"] == 10
+    young = ask("pages.long_lived", tape, age_s=0)
+    assert [r["comm"] for r in young] == ["db", "web"]
+    half = ask("pages.long_lived", tape, age_s=0, free_percent=50)
+    assert sum(r["pages"] for r in half if r["comm"] == "web") == 2
+    assert sum(r["pages"] for r in half if r["comm"] == "[unknown]") == 255
