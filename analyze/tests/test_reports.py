@@ -69,6 +69,13 @@ LACKS = {
     "block.polluters": None,
     "pages.lifetimes": "events of every allocation",
     "pages.long_lived": "events of every allocation",
+    "thp.over_time": "events of every allocation",
+    "alloc.failures": "events of every allocation",
+    "reclaim.min_free": "a snapshot of the zones",
+    "frag.threshold": "the free lists of a snapshot",
+    "pcp.over_time": "events of the per-CPU lists",
+    "extfrag.zones_over_time": None,
+    "kswapd.overshoot": "events of every free",
 }
 
 
@@ -88,7 +95,7 @@ def test_a_report_of_a_bundled_tape_has_rows(name: str, tape: str) -> None:
     assert ask(name, DEMO / tape) or (name, tape) in NONE_THERE
 
 
-NONE_THERE: set[tuple[str, str]] = set()
+NONE_THERE = {("thp.over_time", "pressure.tape")}  # no huge pages there
 
 
 # ---- extfrag.matrix
@@ -237,3 +244,182 @@ def test_old_pages_pin_mostly_free_blocks(tmp_path: Path) -> None:
     half = ask("pages.long_lived", tape, age_s=0, free_percent=50)
     assert sum(r["pages"] for r in half if r["comm"] == "web") == 2
     assert sum(r["pages"] for r in half if r["comm"] == "[unknown]") == 255
+
+
+# ---- thp.over_time, alloc.failures
+
+
+def test_huge_pages_decay_from_tape_to_tape(tmp_path: Path) -> None:
+    def tape(name: str, served: int) -> Tape:
+        events = [
+            alloc(i, 512 * i if i < served else None, page_order=9, gfp_flags=0) for i in range(4)
+        ]
+        return make(tmp_path / name, event=[*events, alloc(4, 1)])
+
+    rows = ask("thp.over_time", tape("1.tape", 4), tape("2.tape", 1), interval_ms=2000)
+    assert [row["success_percent"] for row in rows] == [100, 100, 50, 0]
+    assert [row["change_points"] for row in rows] == [0, 0, -75, -75]
+    assert [row["at_s"] for row in rows] == [0, 2, 0, 2]
+    assert sum(row["failed"] for row in rows) == 3
+
+
+def test_failures_have_their_context(tmp_path: Path) -> None:
+    events = [
+        alloc(1, None, "UNMOVABLE", gfp_flags=GFP_ATOMIC, flags=4, page_order=2),
+        alloc(2, 7, "UNMOVABLE", gfp_flags=GFP_ATOMIC, flags=4, page_order=2),
+        alloc(3, 8, "UNMOVABLE"),  # waits, and succeeds: no row
+        alloc(4, None, "MOVABLE", gfp_flags=GFP_KERNEL | NOWARN | NORETRY, page_order=9, pid=2),
+    ]
+    rows = {r["context"]: r for r in ask("alloc.failures", make(tmp_path / "t.tape", event=events))}
+    assert set(rows) == {"atomic", "optional"}
+    atomic, optional = rows["atomic"], rows["optional"]
+    assert (atomic["allocs"], atomic["failed"], atomic["logged"]) == (2, 1, 1)
+    assert atomic["failed_percent"] == 50 and atomic["in_interrupt"] is True
+    assert (optional["comm"], optional["page_order"], optional["logged"]) == ("db", 9, 0)
+    assert optional["gfp_flags"].split("|")[-2:] == ["NOWARN", "NORETRY"]
+
+
+NOWARN, NORETRY = 1 << 12, 1 << 15
+
+
+# ---- reclaim.min_free, kswapd.overshoot and the view zone_free
+
+
+def taken(ts: float, pages: int) -> dict[str, Any]:
+    """The buddy gives away so many pages, a power of 2."""
+    order = pages.bit_length() - 1
+    return event(ts, "alloc_zone_locked", 0, page_order=order, migratetype="MOVABLE")
+
+
+def given(ts: float, pages: int) -> dict[str, Any]:
+    order = pages.bit_length() - 1
+    return event(ts, "pcpu_drain", 0, page_order=order, migratetype="MOVABLE")
+
+
+def test_free_memory_between_readings(tmp_path: Path) -> None:
+    tape = make(
+        tmp_path / "t.tape",
+        event=[taken(1, 64), given(2, 16), event(3, "free", 16, page_order=4), taken(6, 8)],
+        zone=[zone(0, 0.5, 200), zone(1, 5, 210)],
+    )
+    with Database([tape]) as db:
+        found = db.ask("SELECT free_pages, reading, error_pages FROM zone_free ORDER BY ts").rows
+    assert found == [
+        (200, True, -42),
+        (136, False, -42),
+        (152, False, -42),
+        (168, False, -42),
+        (210, True, None),
+        (202, False, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("depth", "advice", "factor"),
+    [(64, "enough: never below low", None), (128, "near miss: 2 pages above min", 5)],
+)
+def test_advice_on_min_free_kbytes(
+    depth: int, advice: str, factor: int | None, tmp_path: Path
+) -> None:
+    free_pages = 230 if depth > 64 else 200
+    tape = make(
+        tmp_path / "t.tape",
+        {"sysctls": {"vm.min_free_kbytes": "400"}},
+        event=[taken(1, depth), given(3, depth)],
+        zone=[zone(0, 0.5, free_pages, managed=1000)],
+    )
+    (row,) = ask("reclaim.min_free", tape)
+    assert row["advice"].startswith(advice) and row["min_free_kbytes"] == 400
+    assert row["lowest_free"] == free_pages - depth and row["below_min"] == 0
+    if factor:
+        assert (row["falls"], row["below_low_s"], row["near_misses"]) == (1, 2, 1)
+        room = 29  # 23 pages below low, and a quarter more
+        assert row["suggested_min_free_kbytes"] == 400 * 4 * room / 100
+        assert row["suggested_scale_factor"] == 10000 * room / 1000
+    else:
+        assert row["falls"] == 0 and row["suggested_min_free_kbytes"] is None
+
+
+def wake(ts: float, kind: str = "kswapd_wake", order: int = 0) -> dict[str, Any]:
+    at = {"ts": round(ts * SECOND), "at": 0, "cpu": 0, "pid": 9, "flags": 0, "node": 0}
+    return at | {"kind": kind, "page_order": order}
+
+
+def test_overshoot_is_what_kswapd_freed_above_high(tmp_path: Path) -> None:
+    def pages(ts: float, count: int) -> list[dict[str, Any]]:
+        freed = [free(ts + i / 1e6, 5000 + i, pid=9) for i in range(count)]
+        return [*freed, given(ts + 0.1, count)]
+
+    tape = make(
+        tmp_path / "t.tape",
+        event=[alloc(0, 1), *pages(1.1, 64), *pages(3.1, 16)],
+        reclaim=[wake(1), wake(2, "kswapd_sleep"), wake(3), wake(4, "kswapd_sleep"), wake(5)],
+        zone=[zone(0, 0.5, 120)],
+    )
+    (row,) = ask("kswapd.overshoot", tape)
+    assert (row["passes"], row["freed_pages"], row["high_pages"]) == (2, 80, 150)
+    assert row["begun_above"] == 1 and row["ended_above"] == 2
+    assert row["over_pages"] == (120 + 64 - 150) + 16
+    assert row["over_percent"] == 62.5 and row["worst_at_s"] == 1
+
+
+# ---- frag.threshold, pcp.over_time, extfrag.zones_over_time
+
+
+def area(snapshot: int, ts: float, order: int, number: int) -> dict[str, Any]:
+    at = {"snapshot": snapshot, "ts": round(ts * SECOND), "migratetype": "MOVABLE"}
+    return PLACE | at | {"page_order": order, "nr_free": number, "capped": False}
+
+
+def compact(ts: float, kind: str, status: int) -> dict[str, Any]:
+    at = {"ts": round(ts * SECOND), "at": 0, "cpu": 0, "pid": 1, "flags": 0}
+    return at | PLACE | {"kind": kind, "page_order": 9, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("free_pages", "events", "advice"),
+    [
+        (4096, [compact(2, "suitable", 4), compact(3, "finished", 5)], "998 or higher"),
+        (4096, [compact(2, "suitable", 4), compact(3, "finished", 8)], "keep: compaction succ"),
+        (4096, [], "keep: fragmented at 1 of 1"),
+        (2, [compact(2, "suitable", 0)], "lower than 499 lets compaction try"),
+        (2, [], "no effect: memory was short"),
+    ],
+)
+def test_advice_on_extfrag_threshold(
+    free_pages: int, events: list[dict[str, Any]], advice: str, tmp_path: Path
+) -> None:
+    areas = [area(0, 1, order, free_pages if order == 0 else 0) for order in range(11)]
+    tape = make(tmp_path / "t.tape", event=[alloc(1, 1)], free_area=areas, compaction=events)
+    row = next(r for r in ask("frag.threshold", tape) if r["page_order"] == 9)
+    assert row["advice"].startswith(advice), row["advice"]
+    assert row["threshold"] == 500 and row["moments"] == 1
+
+
+def test_traffic_of_the_lists_by_cpu_and_second(tmp_path: Path) -> None:
+    events = [taken(0, 1), taken(0.1, 1), given(0.2, 1), taken(1.5, 1) | {"cpu": 1}]
+    events = [e | {"pfn": 3} for e in events]
+    rows = ask("pcp.over_time", make(tmp_path / "t.tape", event=events))
+    assert [(r["at_s"], r["cpu"], r["taken"], r["drained"]) for r in rows] == [
+        (0, 0, 2, 1),
+        (1, 1, 1, 0),
+    ]
+    assert [r["churn_percent"] for r in rows] == [50, 0]
+    assert [r["imbalance_percent"] for r in rows] == [50, 50]  # all traffic on one of two CPUs
+
+
+def test_free_memory_and_fallbacks_of_a_zone_over_time(tmp_path: Path) -> None:
+    tape = make(
+        tmp_path / "t.tape",
+        event=[
+            taken(1, 64),
+            fallback(1.5, 512, "UNMOVABLE", "MOVABLE", 3),
+            fallback(2.5, 1024, "MOVABLE", "UNMOVABLE", 9),
+        ],
+        zone=[zone(0, 1.2, 200, managed=1000)],
+        free_area=[area(0, 1.2, 0, 200)],
+    )
+    first, second = ask("extfrag.zones_over_time", tape)
+    assert (first["free_pages"], first["free_percent"], first["free_movable"]) == (200, 20, 200)
+    assert (first["to_unmovable"], first["whole"]) == (1, 0)
+    assert (second["to_movable"], second["whole"], second["free_pages"]) == (0, 1, None)

@@ -62,6 +62,7 @@ _NEEDED = {
     "event.alloc_extfrag": Source(
         "events of fallbacks", "pagetape record --events cheap -o new.tape"
     ),
+    "free_area": Source("the free lists of a snapshot", _PAGES),
     "free_block": Source("the place of free blocks", _PAGES),
     "pageblock": Source("the type of each pageblock", _PAGES),
     "zone": Source("a snapshot of the zones", _PAGES),
