@@ -76,6 +76,8 @@ LACKS = {
     "pcp.over_time": "events of the per-CPU lists",
     "extfrag.zones_over_time": None,
     "kswapd.overshoot": "events of every free",
+    "alloc.latency": "events of every allocation",
+    "frag.gigabytes": "the type of each pageblock",
 }
 
 
@@ -423,3 +425,78 @@ def test_free_memory_and_fallbacks_of_a_zone_over_time(tmp_path: Path) -> None:
     assert (first["free_pages"], first["free_percent"], first["free_movable"]) == (200, 20, 200)
     assert (first["to_unmovable"], first["whole"]) == (1, 0)
     assert (second["to_movable"], second["whole"], second["free_pages"]) == (0, 1, None)
+
+
+# ---- alloc.latency, frag.gigabytes
+
+
+def stall(begin: float, end: float, order: int = 0, pid: int = 1) -> list[dict[str, Any]]:
+    at = {"at": 0, "cpu": 0, "pid": pid, "flags": 0}
+    return [
+        at | {"ts": round(begin * SECOND), "kind": "direct_reclaim_begin", "page_order": order},
+        at | {"ts": round(end * SECOND), "kind": "direct_reclaim_end", "nr_reclaimed": 32},
+    ]
+
+
+def test_a_wait_is_all_reclaim_and_compaction_before_the_allocation(tmp_path: Path) -> None:
+    edges = [("begin", 1.5, None), ("end", 1.6, 8)]
+    compaction = [compact(ts, kind, 8) | {"status": status} for kind, ts, status in edges]
+    tape = make(
+        tmp_path / "t.tape",
+        event=[
+            alloc(0.5, 1, page_order=3),
+            alloc(1.7, 8, page_order=3, flags=4),  # of an interrupt
+            alloc(2, 16, page_order=3),
+            alloc(3, None, page_order=0, pid=2),
+            alloc(4, 5),
+        ],
+        reclaim=[*stall(1, 1.4, 3), *stall(2.5, 2.9, 0, pid=2), *stall(3.1, 3.2, 2)],
+        compaction=compaction,
+    )
+    first, second = ask("alloc.latency", tape)
+    assert (first["page_order"], first["allocs"], first["waited"]) == (3, 2, 1)
+    assert [first[k] for k in ("total_ms", "reclaim_ms", "compact_ms")] == [500, 400, 100]
+    assert first["max_us"] == 500_000 and first["worst_at_s"] == 1.5
+    assert (second["comm"], second["failed"], second["waited_percent"]) == ("db", 1, 100)
+
+
+def region(snapshot: int, gib: int, tainted: int, movable: int | None) -> list[dict[str, Any]]:
+    """The pageblocks of 1 GiB; the first ones are UNMOVABLE."""
+    at = PLACE | {"snapshot": snapshot, "ts": 0, "isolated": None, "guessed": False}
+    return [
+        at
+        | {"pfn": (gib << 18) + 512 * i, "nr_movable": movable}
+        | {"migratetype": "UNMOVABLE" if i < tainted else "MOVABLE"}
+        for i in range(512)
+    ]
+
+
+def test_regions_of_a_gigabyte(tmp_path: Path) -> None:
+    tape = make(
+        tmp_path / "t.tape",
+        event=[alloc(1, 3 << 18, "UNMOVABLE", pid=2), alloc(2, (3 << 18) + 1, "UNMOVABLE")],
+        pageblock=[
+            *region(0, 1, 0, 0),  # free: see below
+            *region(0, 2, 0, 512),  # full of movable pages
+            *region(0, 3, 1, 0),  # full of others
+            *region(0, 4, 0, 512)[:100],  # the end of memory
+        ],
+        free_block=[free_block(0, (1 << 18) + 1024 * i, 10) for i in range(256)],
+    )
+    rows = ask("frag.gigabytes", tape)
+    assert [row["at_gib"] for row in rows] == [1, 2, 3, 4]
+    assert [row["verdict"] for row in rows] == [
+        "free",
+        "after compaction",
+        "tainted: 512 of 512 pageblocks",
+        "no whole region: 100 of 512 pageblocks",
+    ]
+    assert {row["possible"] for row in rows} == {2}
+    assert (rows[2]["task"], rows[2]["task_pages"], rows[2]["unmovable"]) == ("db", 1, 1)
+
+
+def test_without_page_flags_the_types_of_blocks_judge(tmp_path: Path) -> None:
+    blocks = [*region(0, 1, 0, None), *region(0, 2, 3, None)]
+    rows = ask("frag.gigabytes", make(tmp_path / "t.tape", pageblock=blocks))
+    assert [row["verdict"] for row in rows] == ["untainted by type", "tainted by type"]
+    assert rows[0]["possible"] == 1 and rows[0]["fixed_blocks"] is None
