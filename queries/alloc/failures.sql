@@ -10,8 +10,8 @@
 --   waits     may reclaim, and the kernel tries for long (GFP_KERNEL, user pages)
 --
 -- The kernel logs a failure (`page allocation failure`) unless the request has NOWARN: `logged` counts those without it.
--- In interrupt context the task is the interrupted one. Attempts that a caller repeats with other flags count
--- each. Tapes record requests, not their loss: the event of a failed request comes at the end of its slow path.
+-- In interrupt context the task is the interrupted one. A caller that repeats a request with other flags
+-- counts each time. The event of a failed request comes at the end of its slow path.
 --
 -- Needs: event.alloc
 --

@@ -1,4 +1,4 @@
--- Regions of 1 GiB: pageblocks that taint them, and how many 1 GiB pages could be had.
+-- Regions of 1 GiB: pageblocks that taint them, and how many 1 GiB pages are possible.
 --
 -- A 1 GiB page needs a whole region of memory that is free, or that compaction can empty. One used page that
 -- cannot move taints its region. Read `verdict` first, then `possible`: the number of regions at

@@ -129,7 +129,7 @@ source AS (
     SELECT s.tape, s.block, '[unknown]', NULL, NULL, NULL, NULL, s.used - coalesce(k.pages, 0), NULL
     FROM sparse AS s
     LEFT JOIN known AS k USING (tape, block)
-    WHERE s.used > coalesce(k.pages, 0)
+    WHERE s.used > coalesce(k.pages, 0) AND s.tape IN (SELECT tape FROM event WHERE kind = 'alloc')
 ),
 
 of_block AS (

@@ -3,7 +3,8 @@
 -- The count goes from one reading of the kernel's counter to the next: a snapshot, or a sample of /proc. In
 -- between, the pages of alloc_zone_locked leave it, those of pcpu_drain and of frees past the per-CPU lists
 -- join it. Compaction and isolation move free pages without an event: `error_pages` is what the
--- count has too many at the next reading. It grows from 0 between the two readings.
+-- count has too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown
+-- time counts as taken at the first event of the tape, or at the last.
 --
 -- Columns:
 --   tape         VARCHAR    Name of the tape.
@@ -14,7 +15,15 @@
 --   reading      BOOLEAN    The row is a reading, not an event.
 --   error_pages  BIGINT     Error at the next reading, in pages; null after the last one, and without page events.
 WITH reading AS (
-    SELECT tape, node, zone::VARCHAR AS zone, ts, free::BIGINT AS free FROM zone WHERE ts > 0
+    SELECT
+        z.tape,
+        z.node,
+        z.zone::VARCHAR AS zone,
+        CASE WHEN z.ts > 0 THEN z.ts WHEN z.snapshot = 0 THEN m.start_ts ELSE m.end_ts END AS ts,
+        z.free::BIGINT AS free
+    FROM zone AS z
+    JOIN machine AS m USING (tape)
+    WHERE z.ts > 0 OR m.start_ts IS NOT NULL
     UNION ALL
     SELECT tape, node, zone::VARCHAR, ts, value FROM sample WHERE name = 'free' AND zone IS NOT NULL
 ),

@@ -219,6 +219,8 @@ class Database:
         self._span = span
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
+        # Never nested loops for ASOF joins: DuckDB guesses few rows where there are thousands.
+        self._db.execute("SET asof_loop_join_threshold = 0")
         self._spill_dir = contextlib.ExitStack()
         directory, limit = self._spill_dir.enter_context(spill_dir())
         self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")

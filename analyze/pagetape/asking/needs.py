@@ -105,10 +105,10 @@ def _has(tape: Tape, need: str) -> bool:
     table, _, kind = need.partition(".")
     if not kind:
         return tape.num_rows(table) > 0 or _measured(tape, table)
-    if "replay" in tape.facts:
-        return table == "event" and tape.num_rows("event") > 0
+    if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
+        return True
     wanted = tape.facts.get("events")
-    if wanted is None:
+    if wanted is None or "replay" in tape.facts or "validate" in tape.facts:
         return tape.num_rows(table) > 0
     points = next(k.tracepoints for k in TABLES[table].kinds if k.name == kind)
     return not set(points).isdisjoint(set(wanted) - set(tape.facts.get("skipped_events", [])))
