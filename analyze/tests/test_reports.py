@@ -336,10 +336,10 @@ def test_advice_on_min_free_kbytes(
     if factor:
         assert (row["falls"], row["below_low_s"], row["near_misses"]) == (1, 2, 1)
         room = 29  # 23 pages below low, and a quarter more
-        assert row["suggested_min_free_kbytes"] == 400 * 4 * room / 100
-        assert row["suggested_scale_factor"] == 10000 * room / 1000
+        assert row["suggested_kbytes"] == 400 * 4 * room / 100
+        assert row["suggested_scale"] == 10000 * room / 1000
     else:
-        assert row["falls"] == 0 and row["suggested_min_free_kbytes"] is None
+        assert row["falls"] == 0 and row["suggested_kbytes"] is None
 
 
 def wake(ts: float, kind: str = "kswapd_wake", order: int = 0) -> dict[str, Any]:

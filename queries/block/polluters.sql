@@ -6,7 +6,7 @@
 -- first; a block with few foreign pages is the cheapest to repair.
 --
 -- The task of a fallback refills a per-CPU list, and another task may get the page. In interrupt context the
--- task is the interrupted one. A free page counts as foreign until its free is on the tape. Pages in use since
+-- task is the interrupted one. A page counts as used until its free is on the tape. Pages in use since
 -- before the tape are not counted: after a `claim` they may be foreign, too. Stacks need a
 -- recording with `--stacks extfrag`.
 --

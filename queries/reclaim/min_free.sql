@@ -11,7 +11,8 @@
 --
 -- Free memory is counted from page events between readings of /proc (view zone_free); `error_pages` is how far the
 -- count was off at a reading. Without page events only the readings are `points`, and shorter falls
--- are missed. Watermarks are those of the first snapshot, without boosts; lowmem_reserve is not counted.
+-- are missed. Watermarks are those of the first snapshot, without boosts; lowmem_reserve is not counted. A replay
+-- under other watermarks still shows those of its recording.
 --
 -- Needs: zone
 --
@@ -37,8 +38,8 @@
 --   calls                      BIGINT     Calls of kswapd for a shortage, on the whole node; null if not recorded.
 --   stalls                     BIGINT     Direct reclaims for order 0, on the whole machine; null if not recorded.
 --   min_free_kbytes            BIGINT     Value now, in KiB; from the watermarks if the tape lacks it.
---   suggested_min_free_kbytes  BIGINT     Value that gives kswapd the room in this zone, in KiB; null: no reason to change.
---   suggested_scale_factor     BIGINT     vm.watermark_scale_factor that gives the same room instead, in 1/10000 of the zone, at most 3000.
+--   suggested_kbytes           BIGINT     Value that gives kswapd the room in this zone, in KiB; null: no reason to change.
+--   suggested_scale            BIGINT     vm.watermark_scale_factor that gives the same room instead, in 1/10000 of the zone, at most 3000.
 --   advice                     VARCHAR    The conclusion, in words.
 WITH mark AS (
     SELECT
@@ -146,9 +147,9 @@ SELECT
     CASE
         WHEN room > wmark_low - wmark_min
             THEN ceil(min_free_kbytes::DOUBLE * 4 * room / greatest(wmark_min, 1))::BIGINT
-    END AS suggested_min_free_kbytes,
+    END AS suggested_kbytes,
     CASE WHEN room > wmark_low - wmark_min THEN least(ceil(room * 10000.0 / managed), 3000)::BIGINT END
-        AS suggested_scale_factor,
+        AS suggested_scale,
     CASE
         WHEN below_min > 0 THEN printf('too low: up to %d pages below min', wmark_min - lowest_free)
         WHEN near_misses > 0 THEN printf('near miss: %d pages above min', lowest_free - wmark_min)
