@@ -35,6 +35,7 @@ from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import fallback_unit
 from pagetape.tapes.machine import assumed_distances
 
 _T = TypeVar("_T")
@@ -52,6 +53,9 @@ MACHINE = pa.schema(
         pa.field("cpus", pa.int32()),
         pa.field("nodes", pa.int32()),
         pa.field("compaction_proactiveness", pa.int32()),
+        pa.field("extfrag_threshold", pa.int32()),
+        pa.field("min_free_kbytes", pa.int32()),
+        pa.field("fallback_unit", pa.utf8()),  # what one fallback event counts: block or page
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
         pa.field("end_ts", pa.uint64()),
         pa.field("replayed", pa.bool_()),
@@ -136,6 +140,9 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
         "kernel_version": kernel_version(facts.get("kernel")),
         "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
         "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
+        "extfrag_threshold": _number(sysctls.get("vm.extfrag_threshold")),
+        "min_free_kbytes": _number(sysctls.get("vm.min_free_kbytes")),
+        "fallback_unit": fallback_unit.of_tape(tape),
         "start_ts": start,
         "end_ts": end,
         "replayed": run is not None,
@@ -215,6 +222,8 @@ class Database:
         self._only = dict(only or {})
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
         self._db.execute("SET enable_progress_bar = false")
+        # Never nested loops for ASOF joins: DuckDB guesses few rows where there are thousands.
+        self._db.execute("SET asof_loop_join_threshold = 0")
         self._spill_dir = contextlib.ExitStack()
         directory, limit = self._spill_dir.enter_context(spill_dir())
         self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")

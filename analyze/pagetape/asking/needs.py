@@ -53,6 +53,21 @@ _SOURCES = {
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
 }
 
+# What a report may list as a need of its own, by kind of event or table.
+_PAGES = "pagetape record --events page -o new.tape"
+_NEEDED = {
+    "event.alloc": Source("events of every allocation", _PAGES),
+    "event.free": Source("events of every free", _PAGES),
+    "event.alloc_zone_locked": Source("events of the per-CPU lists", _PAGES),
+    "event.alloc_extfrag": Source(
+        "events of fallbacks", "pagetape record --events cheap -o new.tape"
+    ),
+    "free_area": Source("the free lists of a snapshot", _PAGES),
+    "free_block": Source("the place of free blocks", _PAGES),
+    "pageblock": Source("the type of each pageblock", _PAGES),
+    "zone": Source("a snapshot of the zones", _PAGES),
+}
+
 # A tape that can have such rows has none if nothing of the kind happened.
 _HAPPENS = {"anomaly": "replay", "miss": "validate", "repair": "validate"}
 
@@ -85,15 +100,37 @@ def _measured(tape: Tape, table: str) -> bool:
     return wanted is None or bool(made & set(wanted))
 
 
+def _has(tape: Tape, need: str) -> bool:
+    """Whether the tape has rows of a table, or recorded a kind of event, even if none happened."""
+    table, _, kind = need.partition(".")
+    if not kind:
+        return tape.num_rows(table) > 0 or _measured(tape, table)
+    if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
+        return True
+    wanted = tape.facts.get("events")
+    if wanted is None or "replay" in tape.facts or "validate" in tape.facts:
+        return tape.num_rows(table) > 0
+    points = next(k.tracepoints for k in TABLES[table].kinds if k.name == kind)
+    return not set(points).isdisjoint(set(wanted) - set(tape.facts.get("skipped_events", [])))
+
+
 def lacking(q: Query, tape: Tape) -> str | None:
     """What the tape lacks for a report without rows, with the command that makes it.
 
+    A report's header may list its needs: the first that the tape lacks is the answer.
     A table of the lock model or of MIGRATE_RESERVE is needed for itself. Of the others a report
     may do without some: the tape lacks something if it has none of them.
     """
+    for needs in q.needs:
+        if not any(_has(tape, need) for need in needs):
+            source = _NEEDED.get(needs[0]) or _SOURCES[needs[0].partition(".")[0]]
+            return _needs(q, tape, source)
     read = [table for table in _SOURCES if table in tables(q)]
     without = [t for t in read if tape.num_rows(t) == 0 and not _measured(tape, t)]
     if not without or (_SOURCES[without[0]] not in (_LOCKS, _RESERVE) and len(without) < len(read)):
         return None
-    source = _SOURCES[without[0]]
+    return _needs(q, tape, _SOURCES[without[0]])
+
+
+def _needs(q: Query, tape: Tape, source: Source) -> str:
     return f"{tape.path}: {q.name} needs {source.of}: {source.command.format(tape=tape.path)}"

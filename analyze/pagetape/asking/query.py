@@ -13,6 +13,8 @@ A header is the comment block at the head of the file:
     --
     -- Events: whole
     --
+    -- Needs: event.alloc, free_block or block_guess
+    --
     -- Tier: A
     --
     -- Parameters:
@@ -26,7 +28,7 @@ queries take one tape. A query with `Nodes: several` compares the nodes of a mac
 with one node, the report prints a note. `Events: whole` marks a query that follows pages or locks
 from event to event: it needs the events of all tasks and zones. `Tier` is the tier of the numbers
 if the tape is a prediction: A is placement, B is modelled feedback, - is for queries about
-recordings only.
+recordings only. `Needs` lists the tables, or kinds of events, without which a tape gives no rows.
 
 A parameter that is a number has a range; both limits are allowed.
 
@@ -51,6 +53,7 @@ _SEVERAL = "Tapes: several"
 _NODES = "Nodes: several"
 _WHOLE = "Events: whole"
 _TIER = re.compile(r"Tier: ([AB-])")
+_NEEDS = re.compile(r"Needs: (.+)")
 _PARAMETER = re.compile(
     r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: (?P<least>\d+)\.\.(?P<most>\d+))?"
     r"(?: = (?P<default>\S+))?  +(?P<doc>.+)"
@@ -126,6 +129,7 @@ class Query:
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
+    needs: tuple[tuple[str, ...], ...] = ()  # of each, one: a table, or table.kind
 
 
 def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
@@ -151,12 +155,14 @@ def parse(name: str, text: str) -> Query:
         raise HeaderError(f"{name}: the header must begin with a sentence and an empty line")
     prose: list[str] = []
     sections: dict[str, list[str]] = {"Parameters": [], "Columns": []}
-    tier, here = "", prose
+    tier, needs, here = "", "", prose
     for line in comment[2:]:
         if match := _SECTION.fullmatch(line):
             here = sections[match[1]]
         elif match := _TIER.fullmatch(line):
             tier = match[1]
+        elif match := _NEEDS.fullmatch(line):
+            needs = match[1]
         elif line or here is prose:
             here.append(line)
     try:
@@ -178,7 +184,10 @@ def parse(name: str, text: str) -> Query:
     marks = (_SEVERAL, _NODES, _WHOLE)
     several, nodes, whole = (mark in comment for mark in marks)
     text = "\n".join(line for line in prose if line not in marks).strip()
-    return Query(name, comment[0], text, tier, several, nodes, whole, parameters, columns, body)
+    needed = tuple(tuple(each.split(" or ")) for each in needs.split(", ") if each)
+    return Query(
+        name, comment[0], text, tier, several, nodes, whole, parameters, columns, body, needed
+    )
 
 
 _NO_REPORTS = ("views", "macros", "internal", "tests", "__pycache__")

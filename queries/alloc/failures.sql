@@ -1,0 +1,123 @@
+-- Failed allocations, and those that may not wait: by order, context and task.
+--
+-- A failed allocation is an event without a page. The report also counts requests that cannot
+-- wait for reclaim, although they succeeded: they fail first when memory is short. `context` comes from the
+-- gfp flags:
+--
+--   atomic    must not sleep, and may use part of the reserve (GFP_ATOMIC)
+--   nowait    must not sleep, and may not use the reserve (GFP_NOWAIT)
+--   optional  may reclaim, but has another way: NORETRY or RETRY_MAYFAIL
+--   waits     may reclaim, and the kernel tries for long (GFP_KERNEL, user pages)
+--
+-- The kernel logs a failure (`page allocation failure`) unless the request has NOWARN: `logged` counts those without it.
+-- In interrupt context the task is the interrupted one. A caller that repeats a request with other flags
+-- counts each time. The event of a failed request comes at the end of its slow path.
+--
+-- Needs: event.alloc
+--
+-- Tier: A
+--
+-- Parameters:
+--   top  BIGINT 0..1000000000 = 25  Maximum number of rows.
+--
+-- Columns:
+--   context         VARCHAR   atomic, nowait, optional or waits.
+--   page_order      UTINYINT  Requested order.
+--   migratetype     VARCHAR   Requested migratetype.
+--   comm            VARCHAR   Thread, or its pid if the name is unknown.
+--   in_interrupt    BOOLEAN   The request came from hard or soft interrupt context.
+--   allocs          BIGINT    Requests of this kind, failed or not.
+--   failed          BIGINT    Of these, requests that failed.
+--   failed_percent  DOUBLE    failed of allocs, in percent.
+--   logged          BIGINT    Of the failed ones, requests that the kernel logs.
+--   first_at_s      DOUBLE    First failure, seconds after the tape's first event.
+--   last_at_s       DOUBLE    Last failure, seconds after the tape's first event.
+--   free_pages      BIGINT    Free pages of the machine at the known moment nearest to the first failure.
+--   near_s          DOUBLE    Distance to that moment, in seconds.
+--   gfp_flags       VARCHAR   Most frequent gfp flags of the failed requests, or of all if none failed.
+WITH named AS (
+    SELECT
+        e.tape,
+        e.ts,
+        e.page_order,
+        e.migratetype::VARCHAR AS migratetype,
+        e.gfp_flags,
+        string_split(gfp_names(coalesce(e.gfp_flags, 0)), '|') AS names,
+        coalesce(t.comm, e.pid::VARCHAR) AS comm,
+        (e.flags & 6) <> 0 AS in_interrupt,
+        e.pfn IS NULL AS fails
+    FROM event AS e
+    LEFT JOIN task AS t USING (tape, pid)
+    WHERE e.kind = 'alloc'
+),
+
+request AS (
+    SELECT
+        * EXCLUDE (names),
+        list_contains(names, 'NOWARN') AS silent,
+        CASE
+            WHEN NOT list_contains(names, 'DIRECT_RECLAIM')
+                THEN if(list_has_any(names, ['HIGH', 'ATOMIC']), 'atomic', 'nowait')
+            WHEN list_has_any(names, ['NORETRY', 'RETRY_MAYFAIL']) THEN 'optional'
+            ELSE 'waits'
+        END AS context
+    FROM named
+),
+
+kind AS MATERIALIZED (
+    SELECT
+        tape,
+        context,
+        page_order,
+        migratetype,
+        comm,
+        in_interrupt,
+        count(*) AS allocs,
+        count(*) FILTER (fails) AS failed,
+        count(*) FILTER (fails AND NOT silent) AS logged,
+        min(ts) FILTER (fails) AS first_ts,
+        max(ts) FILTER (fails) AS last_ts,
+        coalesce(mode(gfp_flags ORDER BY gfp_flags) FILTER (fails), mode(gfp_flags ORDER BY gfp_flags)) AS gfp_flags
+    FROM request
+    GROUP BY tape, context, page_order, migratetype, comm, in_interrupt
+    HAVING count(*) FILTER (fails) > 0 OR context IN ('atomic', 'nowait')
+),
+
+moment AS (
+    SELECT tape, ts, sum(free_pages)::BIGINT AS free_pages
+    FROM frag_index
+    WHERE ts > 0 AND page_order = 0
+    GROUP BY tape, ts
+),
+
+near AS (
+    SELECT
+        k.tape,
+        k.first_ts,
+        arg_min(m.free_pages, abs(m.ts::BIGINT - k.first_ts::BIGINT)) AS free_pages,
+        min(abs(m.ts::BIGINT - k.first_ts::BIGINT)) / 1e9 AS near_s
+    FROM (SELECT DISTINCT tape, first_ts FROM kind WHERE first_ts IS NOT NULL) AS k
+    JOIN moment AS m USING (tape)
+    GROUP BY k.tape, k.first_ts
+)
+
+SELECT
+    k.context,
+    k.page_order,
+    k.migratetype,
+    k.comm,
+    k.in_interrupt,
+    k.allocs,
+    k.failed,
+    round(100 * k.failed / k.allocs, 3) AS failed_percent,
+    k.logged,
+    round((k.first_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS first_at_s,
+    round((k.last_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS last_at_s,
+    n.free_pages,
+    round(n.near_s, 3) AS near_s,
+    gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags
+FROM kind AS k
+JOIN machine AS m USING (tape)
+LEFT JOIN near AS n ON n.tape = k.tape AND n.first_ts = k.first_ts
+ORDER BY k.failed DESC, k.allocs DESC, k.context, k.page_order, k.comm, k.migratetype, k.in_interrupt
+LIMIT $top::BIGINT

@@ -1,0 +1,164 @@
+-- Free memory beside the watermarks of each zone, and advice on vm.min_free_kbytes.
+--
+-- Below `low` an allocation wakes kswapd; below `min` it must reclaim itself. A near miss is a fall below `min`
+-- plus `--near-percent` of the distance from min to low. Read `advice` first.
+--
+-- The room of kswapd is the distance from min to low. It must hold what the load allocates
+-- until kswapd has freed memory: the report takes the deepest fall below low, and a quarter more.
+-- Either setting makes that room in this zone: vm.min_free_kbytes (a quarter of min) or
+-- vm.watermark_scale_factor (a share of the zone), which does not raise min. Try a value before you
+-- use it: `pagetape replay T.tape --policy watermarks:min_free_kbytes=N`.
+--
+-- Free memory is counted from page events between readings of /proc (view zone_free); `error_pages` is how far the
+-- count was off at a reading. Without page events only the readings are `points`, and shorter falls
+-- are missed. Watermarks are those of the first snapshot, without boosts; lowmem_reserve is not counted. A replay
+-- under other watermarks still shows those of its recording.
+--
+-- Needs: zone
+--
+-- Events: whole
+--
+-- Tier: B
+--
+-- Parameters:
+--   near_percent  BIGINT 0..100 = 25  Share of the distance from min to low that is a near miss, in percent.
+--
+-- Columns:
+--   node                       USMALLINT  NUMA node.
+--   zone                       VARCHAR    Zone.
+--   points                     BIGINT     Points with known free memory: readings and page events.
+--   error_pages                BIGINT     Largest error of the count at a reading, in pages; null without page events.
+--   wmark_min                  BIGINT     Min watermark, in pages.
+--   wmark_low                  BIGINT     Low watermark, in pages.
+--   wmark_high                 BIGINT     High watermark, in pages.
+--   lowest_free                BIGINT     Fewest free pages.
+--   lowest_at_s                DOUBLE     Its time, seconds after the tape's first event.
+--   falls                      BIGINT     Falls below low.
+--   below_low_s                DOUBLE     Time below low, in seconds.
+--   near_misses                BIGINT     Near misses, and falls below min.
+--   below_min                  BIGINT     Falls below min.
+--   calls                      BIGINT     Calls of kswapd for a shortage, on the whole node; null if not recorded.
+--   stalls                     BIGINT     Direct reclaims for order 0, on the whole machine; null if not recorded.
+--   min_free_kbytes            BIGINT     Value now, in KiB; from the watermarks if the tape lacks it.
+--   suggested_kbytes           BIGINT     Value that gives kswapd the room in this zone, in KiB; null: no reason to change.
+--   suggested_scale            BIGINT     vm.watermark_scale_factor that gives the same room instead, in 1/10000 of the zone, at most 3000.
+--   advice                     VARCHAR    The conclusion, in words.
+WITH mark AS (
+    SELECT
+        z.tape,
+        z.node,
+        z.zone::VARCHAR AS zone,
+        z.managed::BIGINT AS managed,
+        z.wmark_min::BIGINT AS wmark_min,
+        z.wmark_low::BIGINT AS wmark_low,
+        z.wmark_high::BIGINT AS wmark_high,
+        z.wmark_min + (z.wmark_low - z.wmark_min) * $near_percent::BIGINT / 100 AS near,
+        sum(z.wmark_min) OVER (PARTITION BY z.tape)::BIGINT AS every_min
+    FROM zone AS z
+    WHERE z.snapshot = 0 AND z.managed > 0
+),
+
+point AS (
+    SELECT
+        f.tape,
+        f.node,
+        f.zone,
+        f.ts,
+        f.free_pages,
+        f.error_pages,
+        lag(f.free_pages) OVER its AS before,
+        lead(f.ts) OVER its - f.ts AS ns,
+        k.* EXCLUDE (tape, node, zone)
+    FROM zone_free AS f
+    JOIN mark AS k USING (tape, node, zone)
+    WINDOW its AS (PARTITION BY f.tape, f.node, f.zone ORDER BY f.ts, f.free_pages)
+),
+
+counted AS (
+    SELECT
+        tape,
+        node,
+        zone,
+        any_value(managed) AS managed,
+        any_value(wmark_min) AS wmark_min,
+        any_value(wmark_low) AS wmark_low,
+        any_value(wmark_high) AS wmark_high,
+        any_value(every_min) AS every_min,
+        count(*) AS points,
+        max(abs(error_pages)) AS error_pages,
+        min(free_pages) AS lowest_free,
+        arg_min(ts, free_pages) AS lowest_ts,
+        count(*) FILTER (free_pages < wmark_low AND coalesce(before >= wmark_low, true)) AS falls,
+        coalesce(sum(ns) FILTER (free_pages < wmark_low), 0) / 1e9 AS below_low_s,
+        count(*) FILTER (free_pages < near AND coalesce(before >= near, true)) AS near_misses,
+        count(*) FILTER (free_pages < wmark_min AND coalesce(before >= wmark_min, true)) AS below_min
+    FROM point
+    GROUP BY tape, node, zone
+),
+
+call AS (
+    SELECT tape, node, count(*) AS calls
+    FROM reclaim
+    WHERE kind = 'wakeup_kswapd' AND page_order = 0 AND gfp_flags <> 0
+    GROUP BY tape, node
+),
+
+seen AS (
+    SELECT
+        tape,
+        bool_or(kind IN ('kswapd_wake', 'kswapd_sleep', 'wakeup_kswapd')) AS kswapd,
+        count(*) FILTER (kind = 'direct_reclaim_begin' AND page_order = 0) AS stalls
+    FROM reclaim
+    GROUP BY tape
+),
+
+judged AS (
+    SELECT
+        c.*,
+        coalesce(m.min_free_kbytes, c.every_min * m.page_size // 1024)::BIGINT AS min_free_kbytes,
+        CASE WHEN s.kswapd THEN coalesce(l.calls, 0) END AS calls,
+        s.stalls,
+        CASE
+            WHEN c.near_misses > 0 OR c.below_min > 0
+                THEN ceil(greatest(c.wmark_low - c.lowest_free, 1) * 1.25)::BIGINT
+        END AS room,
+        m.start_ts
+    FROM counted AS c
+    JOIN machine AS m USING (tape)
+    LEFT JOIN seen AS s USING (tape)
+    LEFT JOIN call AS l ON l.tape = c.tape AND l.node = c.node
+)
+
+SELECT
+    node,
+    zone,
+    points,
+    error_pages,
+    wmark_min,
+    wmark_low,
+    wmark_high,
+    lowest_free,
+    round((lowest_ts::BIGINT - start_ts::BIGINT) / 1e9, 3) AS lowest_at_s,
+    falls,
+    round(below_low_s, 3) AS below_low_s,
+    near_misses,
+    below_min,
+    calls,
+    stalls,
+    min_free_kbytes,
+    CASE
+        WHEN room > wmark_low - wmark_min
+            THEN ceil(min_free_kbytes::DOUBLE * 4 * room / greatest(wmark_min, 1))::BIGINT
+    END AS suggested_kbytes,
+    CASE WHEN room > wmark_low - wmark_min THEN least(ceil(room * 10000.0 / managed), 3000)::BIGINT END
+        AS suggested_scale,
+    CASE
+        WHEN below_min > 0 THEN printf('too low: up to %d pages below min', wmark_min - lowest_free)
+        WHEN near_misses > 0 THEN printf('near miss: %d pages above min', lowest_free - wmark_min)
+        WHEN falls > 0 THEN printf('enough: kswapd had %d pages left above min', lowest_free - wmark_min)
+        WHEN stalls > 0 AND points < 100
+            THEN printf('unclear: never below low at %d points, but %d direct reclaims', points, stalls)
+        ELSE printf('enough: never below low at %d points', points)
+    END AS advice
+FROM judged
+ORDER BY node, zone

@@ -1,0 +1,97 @@
+-- Free pages of each zone at every event that changes them, one row each.
+--
+-- The count goes from one reading of the kernel's counter to the next: a snapshot, or a sample of /proc. In
+-- between, the pages of alloc_zone_locked leave it, those of pcpu_drain and of frees past the per-CPU lists
+-- join it. Compaction and isolation move free pages without an event: `error_pages` is what the
+-- count has too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown
+-- time counts as taken at the first event of the tape, or at the last.
+--
+-- Columns:
+--   tape         VARCHAR    Name of the tape.
+--   node         USMALLINT  NUMA node.
+--   zone         VARCHAR    Zone.
+--   ts           UBIGINT    Trace clock, ns.
+--   free_pages   BIGINT     Free pages after the event; per-CPU lists are not free.
+--   reading      BOOLEAN    The row is a reading, not an event.
+--   error_pages  BIGINT     Error at the next reading, in pages; null after the last one, and without page events.
+WITH reading AS (
+    SELECT
+        z.tape,
+        z.node,
+        z.zone::VARCHAR AS zone,
+        CASE WHEN z.ts > 0 THEN z.ts WHEN z.snapshot = 0 THEN m.start_ts ELSE m.end_ts END AS ts,
+        z.free::BIGINT AS free
+    FROM zone AS z
+    JOIN machine AS m USING (tape)
+    WHERE z.ts > 0 OR m.start_ts IS NOT NULL
+    UNION ALL
+    SELECT tape, node, zone::VARCHAR, ts, value FROM sample WHERE name = 'free' AND zone IS NOT NULL
+),
+
+moved AS (
+    SELECT
+        z.tape,
+        z.node,
+        z.zone::VARCHAR AS zone,
+        e.ts,
+        if(e.kind = 'alloc_zone_locked', -1, 1) * (1::BIGINT << e.page_order::INTEGER) AS pages
+    FROM event AS e
+    JOIN machine AS m USING (tape)
+    JOIN zone AS z
+        ON z.tape = e.tape
+        AND z.snapshot = 0
+        AND e.pfn >= z.start_pfn
+        AND e.pfn < z.start_pfn + z.spanned
+    WHERE e.page_order < 20
+      AND (
+            e.kind IN ('alloc_zone_locked', 'pcpu_drain')
+            -- Orders up to 3 and huge pages have per-CPU lists since 5.14.
+            OR (
+                e.kind = 'free'
+                AND e.page_order > if(m.kernel_version < 5014, 0, 3)
+                AND (e.page_order <> m.pageblock_order OR m.kernel_version < 5014)
+            )
+      )
+),
+
+summed AS (
+    SELECT
+        *,
+        sum(pages) OVER its AS total,
+        count(free) OVER its AS number,
+        bool_or(free IS NULL) OVER (PARTITION BY tape) AS counted
+    FROM (
+        SELECT tape, node, zone, ts, free, 0::BIGINT AS pages FROM reading
+        UNION ALL
+        SELECT tape, node, zone, ts, NULL, pages FROM moved
+    )
+    WINDOW its AS (
+        PARTITION BY tape, node, zone
+        ORDER BY ts, free IS NULL ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+),
+
+begun AS (
+    SELECT
+        tape,
+        node,
+        zone,
+        number,
+        free,
+        total,
+        CASE WHEN counted THEN lead(total) OVER its - total - (lead(free) OVER its - free) END AS error_pages
+    FROM summed
+    WHERE free IS NOT NULL
+    WINDOW its AS (PARTITION BY tape, node, zone ORDER BY number)
+)
+
+SELECT
+    s.tape,
+    s.node,
+    s.zone,
+    s.ts,
+    (b.free + s.total - b.total)::BIGINT AS free_pages,
+    s.free IS NOT NULL AS reading,
+    b.error_pages::BIGINT AS error_pages
+FROM summed AS s
+JOIN begun AS b USING (tape, node, zone, number)
