@@ -21,6 +21,7 @@
 --   zone  VARCHAR    Zone.
 --   pfn   UBIGINT    First pfn of the line.
 --   line  VARCHAR    The letters of these pageblocks.
+--   moment  VARCHAR  Snapshot of the map: start, end, or its number.
 WITH block AS (
     SELECT
         u.node,
@@ -35,7 +36,12 @@ WITH block AS (
             WHEN u.migratetype = 'MOVABLE' THEN 'X'
             ELSE 'x'
         END AS letter,
-        m.pageblock_order
+        m.pageblock_order,
+        CASE u.snapshot
+            WHEN 0 THEN 'start'
+            WHEN (SELECT greatest(max(snapshot), 1) FROM snapshot) THEN 'end'
+            ELSE 'snapshot ' || u.snapshot
+        END AS moment
     FROM block_use AS u
     JOIN machine AS m USING (tape)
     WHERE u.snapshot = coalesce($snapshot, (SELECT max(snapshot) FROM block_use))
@@ -48,7 +54,8 @@ SELECT
     rtrim(list_aggregate(
         list_transform(range($width), lambda i: coalesce(map_from_entries(list((number - row_nr * $width, letter)))[i], ' ')),
         'string_agg', ''
-    )) AS line
+    )) AS line,
+    any_value(moment) AS moment
 FROM block
 GROUP BY node, block.zone, row_nr
 ORDER BY node, block.zone, row_nr

@@ -13,8 +13,6 @@
 --
 -- Tapes: several
 --
--- Nodes: several
---
 -- Tier: B
 --
 -- Columns:

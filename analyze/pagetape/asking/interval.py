@@ -170,7 +170,7 @@ def paired(
 
     What both runs share cancels, chaos and the model's bias alike. If the model counts too many by
     some factor, it does so in both: the difference is then wrong by that factor, so its limits
-    move by the margin, but not across 0.
+    move by the margin, but not across 0, nor below what the other run can have counted.
     """
     found = sorted(a - b for a, b in zip(this, own, strict=True))
     low, high = quantile(found, _DECILE), quantile(found, 1 - _DECILE)
@@ -180,6 +180,8 @@ def paired(
         high = max(high * factor, high / factor)
         if low == high:  # the members agree: still one unit, unless nothing changed
             low, high = low - 1, high + 1
+    if unit != INDEX:  # a count cannot fall by more than it can have been
+        low = max(low, -interval(metric, unit, own, kind).high)
     base = median(own)
     value = median(found)
     return Paired(
