@@ -36,6 +36,7 @@ def test_an_interval_has_its_median(values: list[int], kind: str) -> None:
 
 
 @example([0, 33], "partial")
+@example([0, 0, 71, 71], "whole")
 @given(COUNTS, st.sampled_from(interval.KINDS))
 def test_an_interval_is_at_most_a_factor_of_3(values: list[int], kind: str) -> None:
     found = interval.interval("fallbacks", "events", values, kind)

@@ -63,7 +63,8 @@ between AS (
     JOIN machine AS m USING (tape)
     WHERE
         b.flags_ts IS NOT NULL
-        AND CASE WHEN b.snapshot = 0 THEN b.flags_ts BETWEEN b.ts AND m.end_ts ELSE b.flags_ts <= b.ts END
+        AND b.flags_ts BETWEEN m.start_ts AND m.end_ts
+        AND CASE WHEN b.snapshot = 0 THEN b.flags_ts >= b.ts ELSE b.flags_ts <= b.ts END
         AND NOT m.replayed
         AND b.tape NOT IN (SELECT tape FROM lost)
         AND b.tape IN (SELECT tape FROM tracepoint WHERE name = 'mm_page_free' AND events > 0)

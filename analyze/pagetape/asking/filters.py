@@ -9,13 +9,14 @@ a column. Else the report refuses it in words: a part of a sum that mixes zones 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pagetape.asking import needs
 from pagetape.asking.database import Span
-from pagetape.asking.query import ParameterError, Query
+from pagetape.asking.query import ParameterError, Query, views
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
@@ -92,9 +93,11 @@ def _wrapped(q: Query, conditions: Sequence[str], order: str) -> Query:
 
 
 def _has_time(q: Query) -> bool:
-    """Whether a table that the report reads has events or intervals, rather than states."""
-    tables = ({column.name for column in TABLES[name].columns} for name in needs.tables(q) - _NAMES)
-    return any({"ts", "from_ts"} & columns and "snapshot" not in columns for columns in tables)
+    """Whether what the report reads has events or intervals, rather than states at snapshots."""
+    known = {name: {c.name for c in table.columns} for name, table in TABLES.items()}
+    known |= {view.name: {c.name for c in view.columns} for view in views()}
+    named = set(re.findall(r"\b(?:FROM|JOIN)\s+([a-z_]+)", q.sql)) & known.keys() - _NAMES
+    return any({"ts", "from_ts"} & known[n] and "snapshot" not in known[n] for n in named)
 
 
 def _time(found: Part, tapes: Sequence[Tape], filters: Filters) -> list[str]:

@@ -154,7 +154,10 @@ def interval(metric: str, unit: str, values: Sequence[float], kind: str) -> Inte
     if metric in GIVEN:
         return Interval(median(values), min(values), max(values))
     found = widened(spread(values, unit), margin(metric, kind), unit)
-    return Interval(median(values), _whole(math.floor, found[1]), _whole(math.ceil, found[2]))
+    low, high = _whole(math.floor, found[1]), _whole(math.ceil, found[2])
+    if unit != INDEX and high - low > 2 * _MOST_UNITS + 2:  # rounding makes it no wider than that
+        high = min(high, 3 * low)
+    return Interval(median(values), low, high)
 
 
 def _whole(rounded: Callable[[float], int], value: float) -> int:
