@@ -8,8 +8,8 @@ Plays an ensemble of each recording under its own kernel and policy, with the in
 The recordings of the corpus' unseen half (corpus.py) are for the check only. All others are for the
 calibration: the margins by which intervals are widened come from their errors, and go to
 calibration.toml of pagetape.asking. With --check the margins stay as they are. With --reclaim R1,
-the mode of policies that act through reclaim, they stay as they are as well: those of R0 are
-checked, and the page gets a section of its own.
+the mode of policies that act through reclaim, the margins of such runs are calibrated, and the page
+gets a section about them.
 
 The page gets the section "Intervals": how often the recorded value lies within the 80 % interval,
 on each half; the ranks of the recorded values among the members; the mean CRPS (continuous ranked
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,7 @@ SHARE = 0.8
 CONFIDENCE = 0.8
 # A metric that fewer calibration recordings have gets no margin of its own.
 _LEAST = 8
+_KINDS = (*interval.KINDS, interval.FEEDBACK)
 _BINS = 6  # of the rank histogram
 
 
@@ -137,7 +139,7 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
     members: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):
         members.setdefault(row["metric"], []).append(row["value"] or 0)
-    kind = replay_span.kind(tape)
+    kind = interval.kind_of(replay_span.kind(tape), reclaim)
     for metric, row in model_error.recorded_metrics(tape).items():
         if row["value"] is not None and metric in members and metric not in interval.GIVEN:
             yield Pair(
@@ -153,9 +155,9 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
 
 
 def margins(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
-    """The margins of each kind of recording: of every metric, a quantile of its errors."""
+    """The margins of each kind: of every metric, a quantile of its errors."""
     found: dict[str, dict[str, float]] = {}
-    for kind in interval.KINDS:
+    for kind in sorted({pair.kind for pair in pairs}, key=_KINDS.index):
         errors: dict[str, list[float]] = {}
         for pair in pairs:
             if pair.kind == kind and pair.half == "calibration":
@@ -180,7 +182,10 @@ def _margin(errors: Sequence[float]) -> float:
 
 
 def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]) -> None:
-    """Write calibration.toml."""
+    """Write these margins into calibration.toml; those of other kinds stay."""
+    former = tomllib.loads(SOURCE.read_text("utf-8"))
+    found = former["margins"] | found
+    recordings = former["recordings"] | recordings
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         "# Written by `make calibration`. Do not edit.",
@@ -331,27 +336,30 @@ before the first calibration.""",
 
 def feedback_section(pairs: Sequence[Pair], nr: int) -> str:
     """The section about R1, from its heading on."""
-    every = [p for p in pairs if p.metric in CHECKED]
-    rows = [
-        [
-            kind,
-            str(len({p.recording for p in every if p.kind == kind})),
-            _share([p for p in every if p.kind == kind], lambda p: p.error == 0),
-            _share([p for p in every if p.kind == kind], Pair.within),
-            _share([p for p in every if p.kind == kind and p.metric == HEADLINE], Pair.within),
-        ]
-        for kind in interval.KINDS
-        if any(p.kind == kind for p in every)
-    ]
-    columns = ("recordings that are", "recordings", "members' 10 to 90 %", "80 % interval")
+    rows = []
+    for half in ("calibration", "check"):
+        those = [p for p in pairs if p.half == half and p.metric in CHECKED]
+        if those:
+            headline = [p for p in those if p.metric == HEADLINE]
+            rows.append(
+                [
+                    half,
+                    str(len({p.recording for p in those})),
+                    _share(those, lambda p: p.error == 0),
+                    _share(those, Pair.within),
+                    _share(headline, Pair.within),
+                ]
+            )
+    columns = ("half", "recordings", "members' 10 to 90 %", "80 % interval", "fallbacks")
     return "\n\n".join(
         [
             table.INTERVALS_R1,
             f"""Policies that act through reclaim run under R1 by default, beside the own rules
-under R1. This is the check of those intervals: {nr} members of the own rules under R1, with the
-margins of R0. None of these recordings took part in the margins (`calibration.py --reclaim
-R1`).""",
-            table.grid([*columns, "fallbacks"], rows),
+under R1. These are the intervals of the own rules under R1, from {nr} members, with margins of
+their own. The *check* recordings are of the unseen half of the corpus and took no part in the
+margins (`calibration.py --reclaim R1`). The difference of two runs has the margins of R0: what both
+share cancels.""",
+            table.grid(columns, rows),
             _headline(pairs),
         ]
     )
@@ -379,17 +387,18 @@ def main() -> None:
     for path in _tapes(arguments.recordings):
         print(f"{path.name} ...", file=sys.stderr, flush=True)
         pairs += measure(path, arguments.members, arguments.jobs, arguments.reclaim)
+    if not arguments.check:
+        kinds = sorted({p.kind for p in pairs}, key=_KINDS.index)
+        recordings = {
+            kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})
+            for kind in kinds
+        }
+        write_margins(margins(pairs), recordings)
     if arguments.reclaim == "R1":
         text = feedback_section(pairs, arguments.members)
         write_section(arguments.page, table.INTERVALS_R1, text)
-        return
-    if not arguments.check:
-        recordings = {
-            kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})
-            for kind in interval.KINDS
-        }
-        write_margins(margins(pairs), recordings)
-    write_section(arguments.page, table.INTERVALS, section(pairs, arguments.members))
+    else:
+        write_section(arguments.page, table.INTERVALS, section(pairs, arguments.members))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,9 @@ class Side:
         label = run or ("own" if self.role == "model" else "this")
         values = self.members.get(label, {}).get(metric)
         unit = self.metrics[metric]["unit"] if metric in self.metrics else ""
-        return interval.interval(metric, unit, values, self.kind) if values else None
+        if not values:
+            return None
+        return interval.interval(metric, unit, values, interval.kind_of(self.kind, self.reclaim))
 
     def paired(self, metric: str) -> Paired | None:
         """The difference of a what-if and the own rules, member by member."""
@@ -257,6 +259,7 @@ def beside_model(
     fact `replay` of the tape. Counts of other units than the own rules' have no difference.
     """
     kind, other_unit = made["recording"], fallback_unit.why_not(made) is not None
+    alone = interval.kind_of(kind, made["reclaim"])
     known = {row["metric"]: row for row in error.to_pylist()}
     own, this = members.get("own", {}), members.get("this", {})
     out = []
@@ -279,8 +282,8 @@ def beside_model(
         out.append(
             row
             | {"recorded": recorded, "model": model, "model_error": bar}
-            | _predicted(name, row["unit"], values, kind)
-            | {"own": _predicted(name, row["unit"], own.get(name), kind)}
+            | _predicted(name, row["unit"], values, alone)
+            | {"own": _predicted(name, row["unit"], own.get(name), alone)}
             | {"scaled": _scaled(recorded, values, own.get(name)) if comparable else None}
             | {"comparable": comparable}
             | {"difference": difference and vars(difference)}

@@ -8,8 +8,9 @@ by `make calibration`). The margin is a factor: counts of 5 and of 5,000 are com
 logarithm of the count plus 5.
 
 A recording is *whole* if it begins with an exact snapshot and lost no event, otherwise *partial*.
-Each kind has its own margins. An interval reaches at most a factor of the square root of 3 from its
-median: where members spread further, the recorded values did not.
+Each kind has its own margins, and so have runs whose reclaim and compaction are the model's own
+(R1, R2). Under R0 an interval reaches at most a factor of the square root of 3 from its median:
+where members spread further, the recorded values did not.
 """
 
 from __future__ import annotations
@@ -28,10 +29,15 @@ OFFSET = 5
 # Recordings of each kind have margins of their own.
 KINDS = ("whole", "partial")
 
+# Runs with reclaim of the model's own have one set of margins for both kinds: its error outweighs
+# that of the start.
+FEEDBACK = "feedback"
+
 # The farthest that an interval reaches from its median: as a factor, a little less than the square
 # root of 3 because limits are rounded outward, and in units for small counts.
 _MOST = math.sqrt(2.9)
 _MOST_UNITS = 10
+_MOST_FEEDBACK = 4.0
 
 # The requests determine these metrics: no rules can change them.
 GIVEN = frozenset({"allocs", "frees"})
@@ -85,7 +91,12 @@ class Ratio:
 def margins() -> dict[str, dict[str, float]]:
     """The margins by kind of recording and metric."""
     text = resources.files("pagetape.asking").joinpath("calibration.toml").read_text("utf-8")
-    return {kind: tomllib.loads(text)["margins"][kind] for kind in KINDS}
+    return {kind: tomllib.loads(text)["margins"][kind] for kind in (*KINDS, FEEDBACK)}
+
+
+def kind_of(recording: str, reclaim: str | None) -> str:
+    """The margins of a run: those of its recording's kind, or FEEDBACK."""
+    return recording if reclaim in (None, "R0") else FEEDBACK
 
 
 def margin(metric: str, kind: str) -> float:
@@ -136,26 +147,30 @@ def spread(values: Sequence[float], unit: str) -> tuple[float, float, float]:
 
 
 def widened(
-    found: tuple[float, float, float], margin: float, unit: str
+    found: tuple[float, float, float], margin: float, unit: str, most_factor: float = _MOST
 ) -> tuple[float, float, float]:
-    """The calibrated interval of a spread: median, low, high, as values."""
+    """The calibrated interval of a spread: median, low, high, as values. For a count it reaches at
+    most `most_factor` from its median, or a few units."""
     middle, low, high = found[0], found[1] - margin, found[2] + margin
     centre = unscaled(middle, unit)
     least, most = unscaled(low, unit), unscaled(high, unit)
     if unit != INDEX:
-        small = centre - centre / _MOST < _MOST_UNITS
-        least = max(least, centre - _MOST_UNITS if small else centre / _MOST)
-        most = min(most, centre + _MOST_UNITS if small else centre * _MOST)
+        small = centre - centre / most_factor < _MOST_UNITS
+        least = max(least, centre - _MOST_UNITS if small else centre / most_factor)
+        most = min(most, centre + _MOST_UNITS if small else centre * most_factor)
     return centre, least, most
 
 
 def interval(metric: str, unit: str, values: Sequence[float], kind: str) -> Interval:
-    """The interval of a metric from its members' values."""
+    """The interval of a metric from its members' values; `kind` is one of KINDS or FEEDBACK."""
     if metric in GIVEN:
         return Interval(median(values), min(values), max(values))
-    found = widened(spread(values, unit), margin(metric, kind), unit)
+    factor = _MOST_FEEDBACK if kind == FEEDBACK else _MOST
+    found = widened(spread(values, unit), margin(metric, kind), unit, factor)
     low, high = _whole(math.floor, found[1]), _whole(math.ceil, found[2])
-    if unit != INDEX and high - low > 2 * _MOST_UNITS + 2:  # rounding makes it no wider than that
+    if (
+        kind in KINDS and unit != INDEX and high - low > 2 * _MOST_UNITS + 2
+    ):  # rounding makes it no wider than that
         high = min(high, 3 * low)
     return Interval(median(values), low, high)
 
