@@ -140,6 +140,7 @@ def test_top_shows_no_name_raw(capsys: pytest.CaptureFixture[str]) -> None:
         "fallbacks": [{"alloc_migratetype": EVIL, "fallback_migratetype": EVIL, "per_s": 1.0}],
         "reclaim_per_s": {EVIL: 1.0},
         "compaction_per_s": {},
+        "tasks": [{"comm": EVIL, "threads": 1, "pages_per_s": 1.0, "fallbacks_per_s": 1.0}],
         "zones": [dict.fromkeys(("node", "zone", "free", "min", "low", "high", "boost"), EVIL)],
     }
     for show in (top._screen("page"), top._lines()):
