@@ -114,7 +114,8 @@ class Side:
         this, own = (self.members.get(run, {}).get(metric) for run in ("this", "own"))
         if not this or not own:
             return None
-        return interval.paired(metric, self.metrics[metric]["unit"], this, own, self.kind)
+        unit = self.metrics[metric]["unit"]
+        return interval.paired(metric, unit, this, own, self.kind, self.reclaim)
 
     @classmethod
     def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
@@ -273,7 +274,7 @@ def beside_model(
         if not comparable:
             pass
         elif values and own.get(name):
-            pair = interval.paired(name, row["unit"], values, own[name], kind)
+            pair = interval.paired(name, row["unit"], values, own[name], kind, made["reclaim"])
             difference = Difference.of_pair(pair)
         elif model is not None:
             value = row["value"] - model

@@ -182,9 +182,15 @@ def _whole(rounded: Callable[[float], int], value: float) -> int:
 
 
 def paired(
-    metric: str, unit: str, this: Sequence[float], own: Sequence[float], kind: str
+    metric: str,
+    unit: str,
+    this: Sequence[float],
+    own: Sequence[float],
+    kind: str,
+    reclaim: str | None = "R0",
 ) -> Paired:
-    """The difference of two runs, from values in the order of the same seeds.
+    """The difference of two runs, from values in the order of the same seeds. `kind` is one of
+    KINDS, `reclaim` the mode of both runs.
 
     What both runs share cancels, chaos and the model's bias alike. If the model counts too many by
     some factor, it does so in both: the difference is then wrong by that factor, so its limits
@@ -199,7 +205,7 @@ def paired(
         if low == high:  # the members agree: still one unit, unless nothing changed
             low, high = low - 1, high + 1
     if unit != INDEX:  # a count cannot fall by more than it can have been
-        low = max(low, -interval(metric, unit, own, kind).high)
+        low = max(low, -interval(metric, unit, own, kind_of(kind, reclaim)).high)
     base = median(own)
     value = median(found)
     return Paired(
