@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pagetape import answer, console
+from pagetape import answer, console, terminal
 from pagetape.ab import result
 from pagetape.ab.journal import restore_left
 from pagetape.ab.live import record_runs
@@ -16,6 +16,9 @@ from pagetape.ab.result import Result
 from pagetape.ab.switch import Host
 from pagetape.commands import options
 from pagetape.replaying.ensemble import DEFAULT
+
+
+_COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
 
 
 def _plan(setting: str, pairs: int, warm_ups: str, out: Path | None, argv: tuple[str, ...]) -> Plan:
@@ -53,7 +56,7 @@ def _compared(found: Result, members: int, as_json: bool) -> None:
     if as_json:
         answer.emit(made)
     else:
-        answer.say(result.text(made))
+        terminal.say(result.text(made), words=_COLOURS)
 
 
 def _restore(as_json: bool) -> None:
