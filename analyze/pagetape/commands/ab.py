@@ -17,7 +17,6 @@ from pagetape.ab.switch import Host
 from pagetape.commands import options
 from pagetape.replaying.ensemble import DEFAULT
 
-
 _COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
 
 
