@@ -171,7 +171,7 @@ CASES: dict[str, Callable[[Path], object]] = {
     ),
     "task is a directory": lambda tape: in_place_of(tape, "task", Path.mkdir),
     "a bomb in event": lambda tape: bomb(tape, "event", 5_000_000),
-    "a bomb in zone": lambda tape: bomb(tape, "zone", 100_000),
+    "a bomb in zone": lambda tape: bomb(tape, "zone", 200_000),
     "a hole of 1 TiB in task": lambda tape: os.truncate(tape / "task.arrow", 1 << 40),
     "a hole of 1 TiB for vmstat": lambda tape: in_place_of(tape, "vmstat", hole),
     "cut in the middle": lambda tape: cut(tape, 0.5),

@@ -89,7 +89,7 @@ def test_a_machine_of_one_node_gets_a_note(tmp_path: Path, pagetape: Run) -> Non
     one = write(tmp_path / "one.tape", [], [{"id": 0, "cpus": [0], "distance": [10]}])
     several = write(tmp_path / "three.tape", [])
     note = "this machine has one node: there is nothing to compare"
-    for name in ("numa.thp", "numa.faults", "numa.preference"):
+    for name in ("numa.thp", "numa.preference"):
         assert note in pagetape("report", name, one).out.splitlines()
         assert pagetape("report", name, one, "--json").json["note"] == note
     for name in ("numa.thp", "numa.faults"):

@@ -532,6 +532,8 @@ def test_a_page_that_ends_two_processes_ends_the_import(long_file: Path) -> None
         dat.tasks()
     dat = DatFile(str(long_file))
     die_at(dat, -1, 0)
+    assert dat.read()
+    die_at(dat, -1, 0)
     with pytest.raises(CollectorError) as caught:
         dat.read()
     assert str(caught.value) == said
