@@ -218,12 +218,13 @@ def archive(tape: Tape, directory: Path, *, replace: bool = False) -> Archived:
     check_finished(tape)
     output.make_directory(directory, [tape.path])
     temporary.remove_leftovers(directory, _STAGE)
-    with _alone(directory):
-        _settle_left(directory)
     contents, places = cache.contents(tape), _places(tape, directory)
     made = 0
     try:
-        if not _is_there(tape, places, contents, directory, replace=replace):
+        with _alone(directory):  # another process may have moved some of its files
+            _settle_left(directory)
+            there = _is_there(tape, places, contents, directory, replace=replace)
+        if not there:
             made = len(places)
             mode = output.private_mode(directory, [tape.path])
             with temporary.temporary(directory, _STAGE) as stage:
