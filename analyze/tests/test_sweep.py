@@ -269,8 +269,7 @@ def _removed(tape: Path) -> None:
     shutil.rmtree(tape)
 
 
-@pytest.mark.parametrize("spoil", [_damaged, _removed], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(("spoil", "place"), [(_damaged, 0), (_removed, 1), (_damaged, 2)])
 def test_a_bad_tape_is_a_failed_row_and_the_others_go_on(
     spoil: Callable[[Path], None], place: int, small: Path, tmp_path: Path, pagetape: Run
 ) -> None:
