@@ -311,8 +311,9 @@ class Tape:
 
     @property
     def complete(self) -> bool:
-        """Whether the recorder finished; the tape of a killed recorder is torn."""
-        return not any(self._torn(name) for name in self.tables)
+        """Whether the recorder finished. The tape of a killed one is torn, or has a spool."""
+        waiting = (self.path / "spool").is_dir()
+        return not waiting and not any(self._torn(name) for name in self.tables)
 
     def _torn(self, name: str) -> bool:
         with self._opened(name) as file:
