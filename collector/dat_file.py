@@ -249,7 +249,6 @@ class DatFile(Source):
         self._migratetypes = tuple(migratetypes)
         self._loading = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the processes
         self._bad: list[DatPage] = []
-        self._retried = False  # after a death at no page
         self._passed = 0  # batches
         self._progress = 0.0
         self._process: _Process | None = None
@@ -270,15 +269,8 @@ class DatFile(Source):
                 return
 
     def _leave_out(self, death: CollectorError) -> None:
-        """Leave out the page that ended the process; raise an error if that is futile.
-
-        A process may die once at no page: it is a fork, and what the threads of the other process
-        did at that moment may be half done in it. Another fork has another moment.
-        """
+        """Leave out the page that ended the process; raise an error if that is futile."""
         page = DatPage.loading(self._loading)
-        if page is None and death.errno == errno.EFAULT and not self._retried:
-            self._retried = True
-            return
         if page is None or death.errno not in (errno.EFAULT, errno.ETIME):
             raise death
         if death.errno == errno.ETIME or page in self._bad or len(self._bad) == _MOST_BAD:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """trace.dat files: real files against trace-cmd, generated files against their input."""
 
-import ctypes
 import itertools
 import mmap
 import os
@@ -480,9 +479,8 @@ def die_at(dat: DatFile, cpu: int, offset: int) -> None:
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED)
     dat._loading[:16] = struct.pack("iiQ", 0, cpu, offset)
-    # To its main thread: if one of Arrow takes it, the main thread may run on for a moment.
-    assert ctypes.CDLL(None).tgkill(pid, pid, signal.SIGSEGV) == 0
-    os.kill(pid, signal.SIGCONT)
+    # After any other signal the thread that reads may run on for a moment, to another page.
+    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -520,7 +518,7 @@ def test_another_process_continues_without_the_page(long_file: Path) -> None:
 
 def test_a_page_that_ends_two_processes_ends_the_import(long_file: Path) -> None:
     dat = DatFile(str(long_file))
-    said = f"{long_file}: damaged (libtracecmd: Segmentation fault)"
+    said = f"{long_file}: damaged (libtracecmd: Killed)"
     assert dat.read()
     die_at(dat, 0, 1 << 40)
     assert dat.read()
@@ -531,8 +529,6 @@ def test_a_page_that_ends_two_processes_ends_the_import(long_file: Path) -> None
     with pytest.raises(ValueError, match="closed"):
         dat.tasks()
     dat = DatFile(str(long_file))
-    die_at(dat, -1, 0)
-    assert dat.read()
     die_at(dat, -1, 0)
     with pytest.raises(CollectorError) as caught:
         dat.read()
