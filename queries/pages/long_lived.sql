@@ -36,41 +36,17 @@ WITH edge AS (
     SELECT tape, max(snapshot) AS last FROM zone GROUP BY tape
 ),
 
-listed AS (
-    SELECT tape, snapshot, node, zone, pfn, page_order FROM free_block
-    UNION ALL
-    SELECT tape, snapshot, node, zone, pfn, page_order FROM pcp_page
-    UNION ALL
-    SELECT g.tape, g.snapshot, g.node, g.zone, g.pfn, g.page_order
-    FROM block_guess AS g
-    ANTI JOIN (SELECT DISTINCT tape, snapshot, node, zone FROM free_block) AS b
-        ON b.tape = g.tape AND b.snapshot = g.snapshot AND b.node = g.node AND b.zone = g.zone
-),
-
-part AS (
-    SELECT
-        l.tape,
-        unnest(range(
-            (l.pfn >> m.pageblock_order)::BIGINT,
-            ((l.pfn + (1 << l.page_order::INTEGER) - 1) >> m.pageblock_order)::BIGINT + 1
-        )) AS block,
-        1 << least(l.page_order::INTEGER, m.pageblock_order) AS pages
-    FROM listed AS l
-    JOIN machine AS m USING (tape)
-    JOIN edge AS e ON e.tape = l.tape AND e.last = l.snapshot
-    WHERE l.page_order < 20  -- no kernel has larger blocks
-),
-
 sparse AS MATERIALIZED (
     SELECT
-        p.tape,
-        p.block,
-        sum(p.pages)::BIGINT AS free,
-        (1 << any_value(m.pageblock_order)) - sum(p.pages)::BIGINT AS used,
+        f.tape,
+        f.number AS block,
+        sum(f.pages)::BIGINT AS free,
+        (1 << any_value(m.pageblock_order)) - sum(f.pages)::BIGINT AS used,
         any_value(m.page_size) AS page_size
-    FROM part AS p
+    FROM block_free AS f
     JOIN machine AS m USING (tape)
-    GROUP BY p.tape, p.block
+    JOIN edge AS e ON e.tape = f.tape AND e.last = f.snapshot
+    GROUP BY f.tape, f.number
     HAVING free * 100 >= (1 << any_value(m.pageblock_order)) * $free_percent::BIGINT AND used > 0
 ),
 
@@ -122,7 +98,6 @@ known AS (
     SELECT tape, block, sum(pages)::BIGINT AS pages FROM held GROUP BY tape, block
 ),
 
--- One row for each block and source; ages of the pages of a block are summed up later.
 source AS (
     SELECT tape, block, comm, cgroup, migratetype, page_order, callers, pages, age_s
     FROM held
@@ -134,6 +109,7 @@ source AS (
     WHERE s.used > coalesce(k.pages, 0) AND s.tape IN (SELECT tape FROM event WHERE kind = 'alloc')
 ),
 
+-- One row for each source and block.
 of_block AS (
     SELECT
         comm,
@@ -143,7 +119,8 @@ of_block AS (
         callers,
         tape,
         block,
-        sum(pages)::BIGINT AS pages
+        sum(pages)::BIGINT AS pages,
+        list(age_s) AS ages
     FROM source
     GROUP BY ALL
 ),
@@ -157,43 +134,25 @@ counted AS (
         o.callers,
         sum(o.pages)::BIGINT AS pages,
         count(*) AS blocks,
-        sum(s.free::DOUBLE * s.page_size) / (1 << 20) AS mib
+        sum(s.free::DOUBLE * s.page_size) / (1 << 20) AS mib,
+        flatten(list(o.ages)) AS ages
     FROM of_block AS o
     JOIN sparse AS s USING (tape, block)
-    GROUP BY ALL
-),
-
-age AS (
-    SELECT
-        comm,
-        cgroup,
-        migratetype,
-        page_order,
-        callers,
-        quantile_cont(age_s, 0.5) AS p50_age_s,
-        max(age_s) AS max_age_s
-    FROM source
     GROUP BY ALL
 )
 
 SELECT
-    c.comm,
-    c.cgroup,
-    c.migratetype,
-    c.page_order,
-    c.callers,
-    c.pages,
-    c.blocks,
-    CASE WHEN c.migratetype = 'MOVABLE' THEN 0 WHEN c.migratetype IS NOT NULL THEN c.blocks END AS pinned_blocks,
-    round(CASE WHEN c.migratetype = 'MOVABLE' THEN 0 WHEN c.migratetype IS NOT NULL THEN c.mib END, 1) AS pinned_mib,
-    round(a.p50_age_s, 3) AS p50_age_s,
-    round(a.max_age_s, 3) AS max_age_s
-FROM counted AS c
-LEFT JOIN age AS a
-    ON a.comm = c.comm
-    AND a.cgroup IS NOT DISTINCT FROM c.cgroup
-    AND a.migratetype IS NOT DISTINCT FROM c.migratetype
-    AND a.page_order IS NOT DISTINCT FROM c.page_order
-    AND a.callers IS NOT DISTINCT FROM c.callers
-ORDER BY pinned_blocks DESC NULLS LAST, c.pages DESC, c.comm, c.migratetype, c.page_order, c.cgroup, c.callers
+    comm,
+    cgroup,
+    migratetype,
+    page_order,
+    callers,
+    pages,
+    blocks,
+    CASE WHEN migratetype = 'MOVABLE' THEN 0 WHEN migratetype IS NOT NULL THEN blocks END AS pinned_blocks,
+    round(CASE WHEN migratetype = 'MOVABLE' THEN 0 WHEN migratetype IS NOT NULL THEN mib END, 1) AS pinned_mib,
+    round(list_aggregate(ages, 'quantile_cont', 0.5), 3) AS p50_age_s,
+    round(list_max(ages), 3) AS max_age_s
+FROM counted
+ORDER BY pinned_blocks DESC NULLS LAST, pages DESC, comm, migratetype, page_order, cgroup, callers
 LIMIT $top::BIGINT

@@ -5,8 +5,9 @@
 -- claiming a pageblock. The recorder reads the flags page by page: after the lists at the start
 -- of a recording, before them at its end (`flags_ts`). A block of which a page was allocated or
 -- freed between the two has an unknown content at the instant of the lists (`ts`), unless it
--- was mixed whatever became of these pages. Where no events show that, a block is unknown if its number of free pages changed; a tape of
--- an older recorder says neither. Pages on per-CPU lists are free.
+-- was mixed whatever became of these pages. Where no events show that, a block is unknown if its
+-- number of free pages changed; a tape of an older recorder says neither. Pages on per-CPU
+-- lists are free.
 --
 -- `content` is `free` (no used page), `movable` (only movable used pages), `fixed`
 -- (used pages, none movable), `mixed`, or `unknown`. Only the first two can become a huge page.
@@ -24,32 +25,8 @@
 --   content        VARCHAR    free, movable, fixed, mixed or unknown.
 --   ts             UBIGINT    Trace clock of the lists, ns.
 --   flags_ts       UBIGINT    Trace clock of the reading of the flags, ns; null if not recorded.
-WITH listed AS (
-    SELECT tape, snapshot, node, zone, pfn, page_order FROM free_block
-    UNION ALL
-    SELECT tape, snapshot, node, zone, pfn, page_order FROM pcp_page
-),
-
-part AS (
-    SELECT
-        l.tape,
-        l.snapshot,
-        l.node,
-        l.zone,
-        unnest(range(
-            (l.pfn >> m.pageblock_order)::BIGINT,
-            ((l.pfn + (1 << l.page_order::INTEGER) - 1) >> m.pageblock_order)::BIGINT + 1
-        )) AS number,
-        1 << least(l.page_order::INTEGER, m.pageblock_order) AS pages
-    FROM listed AS l
-    JOIN machine AS m USING (tape)
-    WHERE l.page_order < 20  -- no kernel has larger blocks
-),
-
-free AS (
-    SELECT tape, snapshot, node, zone, number, sum(pages)::BIGINT AS pages
-    FROM part
-    GROUP BY ALL
+WITH free AS (
+    SELECT tape, snapshot, node, zone, number, pages FROM block_free WHERE exact
 ),
 
 -- The time between the lists and the flags, where the tape has every event of it.

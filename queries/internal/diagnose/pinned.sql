@@ -20,36 +20,16 @@ WITH edge AS (
     SELECT tape, max(snapshot) AS last FROM zone GROUP BY tape
 ),
 
-listed AS (
-    SELECT tape, snapshot, node, zone, pfn, page_order, true AS exact FROM free_block
-    UNION ALL
-    SELECT tape, snapshot, node, zone, pfn, page_order, true FROM pcp_page
-    UNION ALL
-    SELECT g.tape, g.snapshot, g.node, g.zone, g.pfn, g.page_order, false
-    FROM block_guess AS g
-    ANTI JOIN (SELECT DISTINCT tape, snapshot, node, zone FROM free_block) AS b
-        ON b.tape = g.tape AND b.snapshot = g.snapshot AND b.node = g.node AND b.zone = g.zone
-),
-
-part AS (
-    SELECT
-        unnest(range(
-            (l.pfn >> m.pageblock_order)::BIGINT,
-            ((l.pfn + (1 << l.page_order::INTEGER) - 1) >> m.pageblock_order)::BIGINT + 1
-        )) AS block,
-        1 << least(l.page_order::INTEGER, m.pageblock_order) AS pages,
-        1 << m.pageblock_order AS block_pages,
-        l.exact
-    FROM listed AS l
-    JOIN machine AS m USING (tape)
-    JOIN edge AS e ON e.tape = l.tape AND e.last = l.snapshot
-    WHERE l.page_order < 20  -- no kernel has larger blocks
-),
-
 filled AS MATERIALIZED (
-    SELECT block, sum(pages)::BIGINT AS free, any_value(block_pages) AS block_pages, bool_and(exact) AS exact
-    FROM part
-    GROUP BY block
+    SELECT
+        f.number AS block,
+        sum(f.pages)::BIGINT AS free,
+        1 << any_value(m.pageblock_order) AS block_pages,
+        bool_and(f.exact) AS exact
+    FROM block_free AS f
+    JOIN machine AS m USING (tape)
+    JOIN edge AS e ON e.tape = f.tape AND e.last = f.snapshot
+    GROUP BY f.number
 ),
 
 sparse AS MATERIALIZED (
