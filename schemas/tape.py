@@ -27,6 +27,7 @@ from pagetape.schemas import RENAMES, TABLES, VERSION, Renames, Table
 from pagetape.schemas.facts import parse_facts
 from pagetape.schemas.table_file import TableError, TableFile, check_regular, read_metadata
 
+SPOOL = "spool"  # directory of events that are not rows yet: a finished tape has none
 _VERSION_KEY = b"pagetape.version"
 _FACTS_KEY = b"pagetape.facts"
 
@@ -312,7 +313,7 @@ class Tape:
     @property
     def complete(self) -> bool:
         """Whether the recorder finished. The tape of a killed one is torn, or has a spool."""
-        waiting = (self.path / "spool").is_dir()
+        waiting = (self.path / SPOOL).is_dir()
         return not waiting and not any(self._torn(name) for name in self.tables)
 
     def _torn(self, name: str) -> bool:

@@ -74,7 +74,7 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
     tape, veil = Tape(old), Veil(how)
     if "replay" in tape.facts:
         raise TapeError(errno.EINVAL, f"{old}: is a replay; import its recording instead")
-    if not tape.complete or Found.of(old):
+    if not tape.complete:
         raise TapeError(errno.EINVAL, f"{old}: is unfinished; import it first without --private")
     with output.whole_tape(out, veil.facts(tape.facts), replace=replace, inputs=[old]) as made:
         sink = Veiled(made, veil)

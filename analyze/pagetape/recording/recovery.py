@@ -111,7 +111,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
     output.check_free(out, replace=replace, inputs=[path])
     old = Tape(path)
     found = Found.of(path)
-    if found is None and old.complete:
+    if old.complete:
         raise TapeError(errno.EINVAL, f"{path}: is a finished tape; nothing to import")
     if found is not None and found.in_use:
         raise TapeError(errno.EBUSY, f"{path}: is still being recorded")

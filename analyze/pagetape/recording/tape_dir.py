@@ -18,7 +18,6 @@ from typing import Any
 
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes import output, temporary
-from pagetape.tapes.spool import Found
 
 # The fact that marks a TapeDir's tapes.
 MARK = "series"
@@ -109,7 +108,6 @@ def _removable(path: Path) -> bool:
     """Whether the recorder of a TapeDir made the tape and finished it."""
     try:
         tape = Tape(path)
-        finished = tape.complete and Found.of(path) is None
-        return MARK in tape.facts and finished and output.is_own(path)
+        return MARK in tape.facts and tape.complete and output.is_own(path)
     except OSError:  # damaged, or of another version: do not remove it
         return False

@@ -67,7 +67,7 @@ def _ending(tape: Tape) -> dict[str, Any]:
         waiting, ended = found.look()
         ended = "recording" if found.in_use else ended
     return {
-        "finished": found is None and tape.complete,
+        "finished": tape.complete,
         "ended": ended,
         "spool": {
             "waiting_bytes": waiting,

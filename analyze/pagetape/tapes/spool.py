@@ -27,10 +27,8 @@ from types import TracebackType
 from typing import Any
 
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import TapeError, Writer
+from pagetape.schemas.tape import SPOOL, TapeError, Writer
 from pagetape.tapes import temporary
-
-NAME = "spool"
 
 MAX_BYTES = 8 << 30  # default limit of a spool: 90 s of the worst page-fault storm measured
 
@@ -91,8 +89,8 @@ class Spool:
         try:
             part = self._beside.enter_context(temporary.temporary(above, prefix))
             Writer(part, facts, over=True).close()
-            (part / NAME).mkdir(mode=0o700)
-            self.lock = temporary.lock(part / NAME)
+            (part / SPOOL).mkdir(mode=0o700)
+            self.lock = temporary.lock(part / SPOOL)
             if self._replaces:
                 self._part = part
                 return
@@ -120,9 +118,9 @@ class Spool:
             tape = self.writer.where()
             if tape is None:
                 raise FileNotFoundError(errno.ENOENT, "was removed while it was written")
-            if not (tape / NAME).exists():  # a new segment
+            if not (tape / SPOOL).exists():  # a new segment
                 # First the spool: with the old checkpoint it fits the new tape, see Found.fitting.
-                self.path.readlink().rename(tape / NAME)
+                self.path.readlink().rename(tape / SPOOL)
             part = self.path / "checkpoint.part"
             part.write_bytes(json.dumps(head).encode() + b"\n" + state)
             part.chmod(0o600)
@@ -148,7 +146,7 @@ class Spool:
             shutil.rmtree(tape, ignore_errors=True)
         elif error is None and not self._defer and path.exists():
             # In one step: half a spool would look like that of a killed recorder.
-            gone = path.with_name(f".{NAME}")
+            gone = path.with_name(f".{SPOOL}")
             path.rename(gone)
             shutil.rmtree(gone)
         by_fd = str(self.path)
@@ -178,7 +176,7 @@ class Found:
     @classmethod
     def of(cls, tape: Path) -> Found | None:
         """The spool of `tape`, or None; raises TapeError if it is damaged."""
-        path = tape / NAME
+        path = tape / SPOOL
         if not path.is_dir():
             return None
         try:
