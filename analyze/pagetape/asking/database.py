@@ -155,7 +155,8 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     }
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """`text` as a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -164,7 +165,7 @@ def _select(table: Table, source: str, label: str) -> str:
         f'"{c.name}"::BOOLEAN AS "{c.name}"' if c.type == "bool" else f'"{c.name}"'
         for c in table.columns
     )
-    return f"SELECT {_quoted(label)} AS tape, {columns} FROM {source}"
+    return f"SELECT {quoted(label)} AS tape, {columns} FROM {source}"
 
 
 def _typed(column: Column) -> str:
@@ -172,7 +173,7 @@ def _typed(column: Column) -> str:
     name = f'"{column.name}"'
     if not column.labels:
         return name
-    return f"{name}::ENUM({', '.join(map(_quoted, column.labels))}) AS {name}"
+    return f"{name}::ENUM({', '.join(map(quoted, column.labels))}) AS {name}"
 
 
 def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None:
@@ -226,7 +227,7 @@ class Database:
         self._db.execute("SET asof_loop_join_threshold = 0")
         self._spill_dir = contextlib.ExitStack()
         directory, limit = self._spill_dir.enter_context(spill_dir())
-        self._db.execute(f"SET temp_directory = {_quoted(str(directory))}")
+        self._db.execute(f"SET temp_directory = {quoted(str(directory))}")
         self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
         self._end = weakref.finalize(self, _end, self._db, self._spill_dir)
         self._limit_memory(tapes)

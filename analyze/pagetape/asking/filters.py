@@ -9,13 +9,12 @@ a column. Else the report refuses it in words: a part of a sum that mixes zones 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pagetape.asking import needs
-from pagetape.asking.database import Span
+from pagetape.asking.database import Span, quoted
 from pagetape.asking.query import ParameterError, Query, views
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -96,8 +95,8 @@ def _has_time(q: Query) -> bool:
     """Whether what the report reads has events or intervals, rather than states at snapshots."""
     known = {name: {c.name for c in table.columns} for name, table in TABLES.items()}
     known |= {view.name: {c.name for c in view.columns} for view in views()}
-    named = set(re.findall(r"\b(?:FROM|JOIN)\s+([a-z_]+)", q.sql)) & known.keys() - _NAMES
-    return any({"ts", "from_ts"} & known[n] and "snapshot" not in known[n] for n in named)
+    read = [known[name] for name in needs.named(q.sql) if name in known.keys() - _NAMES]
+    return any({"ts", "from_ts"} & columns and "snapshot" not in columns for columns in read)
 
 
 def _time(found: Part, tapes: Sequence[Tape], filters: Filters) -> list[str]:
@@ -140,29 +139,22 @@ def _property(found: Part, tapes: Sequence[Tape], name: str, value: Any) -> list
     counted = {
         table for table in needs.tables(q) - _NAMES if any(tape.num_rows(table) for tape in tapes)
     }
-    if counted and counted <= _EVENTS[name] and not q.whole:
-        for table in counted:
-            for place, condition in enumerate(_conditions(tapes, name, value)):
-                before = found.only.get((place, table))
-                found.only[place, table] = f"{before} AND {condition}" if before else condition
-        found.said.append(f"only events of {name} {value}")
-        return []
+    of_events = counted and counted <= _EVENTS[name] and not q.whole
     column = next((c.name for c in q.columns if c.name in _ROWS[name]), None)
-    if column is None:
+    if not of_events and column is None:
         why = "follows the events of all of them" if q.whole else "mixes them"
         raise ParameterError(f"--{name} {value}: {q.name} {why}: leave out --{name}")
-    _conditions(tapes, name, value)  # a wrong name is an error, no empty report
-    found.said.append(f"only rows of {name} {value}")
-    text = _zone_name(str(value)) if name == "zone" else str(value)
-    return [f"{column}::VARCHAR = {_quoted(text)}"]
-
-
-def _zone_name(value: str) -> str:
-    return value.upper()
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    conditions = _conditions(tapes, name, value)  # a wrong name is an error, no empty report
+    if not of_events:
+        found.said.append(f"only rows of {name} {value}")
+        text = value.upper() if name == "zone" else str(value)
+        return [f"{column}::VARCHAR = {quoted(text)}"]
+    for table in counted:
+        for place, condition in enumerate(conditions):
+            before = found.only.get((place, table))
+            found.only[place, table] = f"{before} AND {condition}" if before else condition
+    found.said.append(f"only events of {name} {value}")
+    return []
 
 
 def _conditions(tapes: Sequence[Tape], name: str, value: Any) -> list[str]:
@@ -196,7 +188,7 @@ def _of_task(tape: Tape, value: str) -> tuple[str, set[str]]:
 
 def _of_place(tape: Tape, name: str, value: Any) -> tuple[str, set[str]]:
     """Pages of a zone, or of a node: those within its pfns at the first snapshot."""
-    wanted = _zone_name(value) if name == "zone" else str(value)
+    wanted = value.upper() if name == "zone" else str(value)
     zones = [row for row in tape.rows("zone") if row["snapshot"] == 0 and row["spanned"]]
     ranges = [
         f"pfn BETWEEN {row['start_pfn']} AND {row['start_pfn'] + row['spanned'] - 1}"

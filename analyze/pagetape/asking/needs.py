@@ -72,13 +72,18 @@ _NEEDED = {
 _HAPPENS = {"anomaly": "replay", "miss": "validate", "repair": "validate"}
 
 
+def named(sql: str) -> list[str]:
+    """The names behind FROM and JOIN in a statement: tables, views and parts of its own."""
+    return re.findall(r"\b(?:FROM|JOIN)\s+([a-z_]+)", sql)
+
+
 def tables(q: Query) -> set[str]:
     """The tables that a query reads, also through views."""
     known = {view.name: view.sql for view in views()}
     found: set[str] = set()
     ahead = [q.sql]
     while ahead:
-        for name in re.findall(r"\b(?:FROM|JOIN)\s+([a-z_]+)", ahead.pop()):
+        for name in named(ahead.pop()):
             if name in TABLES:
                 found.add(name)
             elif name in known and name not in found:
