@@ -11,8 +11,9 @@
 -- A replay from an exact snapshot covers the time from that snapshot to the exact one at
 -- the end. For the recording, the report counts the same span.
 --
--- Passes of kswapd, direct reclaims and runs of kcompactd are counted on recordings with such
--- events, and on replays with feedback (R1, R2).
+-- Wakes and passes of kswapd, direct reclaims and runs of kcompactd are counted on recordings with
+-- such events, and on replays with feedback (R1, R2). A wake is the first call of a kswapd since its
+-- last pass or sleep: later calls find it awake.
 --
 -- Events: whole
 --
@@ -176,6 +177,8 @@ measured AS (
 -- A replay without feedback makes no such rows; a recording with these events has at least ticks.
 feedback AS (
     SELECT unnest([
+        {place: 64, metric: 'kswapd wakes', unit: 'events', tier: 'B',
+            value: count(*) FILTER (kind = 'wakeup_kswapd' AND kind_before IS DISTINCT FROM kind)},
         {place: 65, metric: 'kswapd passes', unit: 'events', tier: 'B', value: count(*) FILTER (kind = 'kswapd_wake')},
         {place: 66, metric: 'kswapd sleeps', unit: 'events', tier: 'B', value: count(*) FILTER (kind = 'kswapd_sleep')},
         {place: 67, metric: 'direct reclaims', unit: 'events', tier: 'B',
@@ -186,9 +189,16 @@ feedback AS (
             value: count(*) FILTER (kind = 'kcompactd_wake')}
     ], recursive := true)
     FROM (
-        SELECT ts, kind::VARCHAR AS kind FROM reclaim
+        SELECT ts, kind::VARCHAR AS kind, NULL AS kind_before
+        FROM reclaim
+        WHERE kind = 'direct_reclaim_begin'
         UNION ALL
-        SELECT ts, kind::VARCHAR FROM compaction
+        SELECT ts, kind::VARCHAR, lag(kind::VARCHAR) OVER (PARTITION BY node ORDER BY ts, "at")
+        FROM reclaim
+        WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep')
+        UNION ALL
+        SELECT ts, kind::VARCHAR, NULL
+        FROM compaction
     )
     WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
     HAVING (SELECT CASE WHEN m.replayed THEN m.reclaim <> 'R0' ELSE EXISTS (SELECT 1 FROM reclaim) END FROM machine AS m)

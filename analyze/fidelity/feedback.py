@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the accuracy of the model's own reclaim, and write the page of the results.
 
-    feedback.py [--build DIR] [--work DIR] [--pairs N] [--unseen] OUT.md [RECORDING...]
+    feedback.py [--build DIR] [--work DIR] [--pairs N] [--members N] [--unseen] OUT.md
+                [RECORDING...]
 
 Records a load that fragments memory N times each with vm.watermark_boost_factor at 15000 and
 at 0, and restores the factor at the end, also after an error. From the first recording of
 each setting alone, the model predicts both settings. On the given recordings (tapes,
-directories of tapes or of a trace.dat, see fidelity.py) the program replays reclaim under
-the recording's own rules, and under the kswapd of 4.10. The tapes and the runs stay in the work
+directories of tapes or of a trace.dat, see fidelity.py) the program plays an ensemble under the
+recording's own rules, with recorded reclaim (R0) and with the model's own (R1), and one run each
+under the kswapd of 4.10 and under the next one. The tapes and the runs stay in the work
 directory: --pairs 0 uses the existing pairs. Recordings of the corpus's unseen half are skipped
 without --unseen.
 """
@@ -16,6 +18,7 @@ without --unseen.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import signal
@@ -29,9 +32,12 @@ from typing import Any
 import feedback_page
 import fidelity
 
+from pagetape.asking import interval
+from pagetape.asking.comparison import members_of
 from pagetape.asking.database import Database
-from pagetape.replaying import model_memory, sweep
-from pagetape.replaying.playback import Run
+from pagetape.replaying import ensemble, model_error, model_memory, replay_span, sweep
+from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.info import describe
 
@@ -68,7 +74,15 @@ class Setting:
     run: Run
 
 
-_OWN = (Setting("R0", Run("auto", ())), Setting("R1", Run("auto", (), "R1")))
+# The metrics of the own rules; the last one has a value under R0 as well.
+_METRICS = {
+    "passes": "kswapd passes",
+    "sleeps": "kswapd sleeps",
+    "kcompactd_wakes": "kcompactd runs",
+    "direct_reclaims": "direct reclaims",
+    "wakeups": "kswapd wakes",
+    "fallbacks": "fallbacks below pageblock order",
+}
 _SLEEPS = tuple(
     Setting(variant, Run(_SLEEP_ROW, (f"kswapd_sleep:variant={variant},kcompactd=kswapd",), "R1"))
     for variant in ("v4.10", "keepawake")
@@ -150,11 +164,30 @@ def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, d
     return found
 
 
+def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
+    """Each count of the recording, and under the tape's own rules with R0 and R1: the median of
+    the ensemble and its 80 % interval."""
+    source = Source(tape, inferred(tape), preferences(tape))
+    found: dict[str, dict[str, Any]] = {name: {} for name in _METRICS}
+    recorded_metrics = model_error.recorded_metrics(tape)
+    for mode in ("R0", "R1"):
+        rows = ensemble.own(source, Run("auto", (), mode), members, tape.path)
+        values = members_of(rows).get("own", {})
+        kind = interval.kind_of(replay_span.kind(tape), mode)
+        for name, metric in _METRICS.items():
+            if metric in values:
+                made = interval.interval(metric, "events", values[metric], kind)
+                found[name][mode] = dataclasses.asdict(made)
+                found[name]["recorded"] = recorded_metrics[metric]["value"]
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/feedback"))
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
     parser.add_argument("--unseen", action="store_true")
     parser.add_argument("out", type=Path)
     parser.add_argument("recordings", nargs="*", type=Path)
@@ -182,8 +215,10 @@ def main() -> int:
             print(f"== {recording.name}", flush=True)
             tape = Tape(recording.path)
             others[recording.name] = {
+                "half": recording.half,
                 "recorded": recorded(tape),
-                "model": modelled(tape, (*_OWN, *_SLEEPS), work),
+                "own": own_rules(tape, arguments.members),
+                "model": modelled(tape, _SLEEPS, work),
             }
     results = {"pairs": pairs, "others": others}
     (work / "feedback.json").write_text(json.dumps(results, indent=1) + "\n")

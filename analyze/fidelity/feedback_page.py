@@ -10,6 +10,7 @@ from typing import Any
 from table import grid
 
 from pagetape import answer
+from pagetape.asking.phrase import between
 
 Result = dict[str, Any]
 
@@ -46,14 +47,20 @@ series that added boosts and NOFRAGMENT to 5.0 measured 93 to 98 % fewer fallbac
 a factor of two and more.
 """
 
-_OWN = """## Reclaim under the recording's own rules
+_HALVES = {
+    "": "recordings that took part in the development",
+    "seen": "the seen half of the corpus",
+    "unseen": "the unseen half of the corpus, which took no part in the development",
+}
 
-Recorded, and by the model with `--reclaim R1`. `within` is a difference by a factor
-of {within} at most. The first call since kswapd's last pass or sleep wakes it. Later calls
-find it awake; after its nap timer has expired and while it waits for a CPU, they emit the event
-and wake nobody.
-Fallbacks are below pageblock order. The model's error with R0 is the difference between the
-record and a replay with recorded reclaim; it is the error bar of every what-if on that recording.
+_OWN = """## Reclaim under the recording's own rules: {half}
+
+Recorded, and by the model with `--reclaim R1`: the median of an ensemble, with its calibrated 80 %
+interval. `within` is a difference of the median by a factor of {within} at most. The first call
+since kswapd's last pass or sleep wakes it. Later calls find it awake; after its nap timer has
+expired and while it waits for a CPU, they emit the event and wake nobody.
+Fallbacks are below pageblock order. Those of R0, with recorded reclaim, show what R1 adds to the
+error.
 """
 
 _SLEEP = """## When kswapd sleeps: 4.10 and since
@@ -169,19 +176,64 @@ def _effects(pairs: dict[str, Result]) -> str:
     )
 
 
+def _made(found: Result) -> str:
+    return between(found["median"], found["low"], found["high"])
+
+
+def _is_in(value: float, found: Result) -> bool:
+    return bool(found["low"] <= value <= found["high"])
+
+
 def _own(others: dict[str, Result]) -> str:
     rows = []
     for name, result in others.items():
-        counts, model = result["recorded"], result["model"]
         for column, words in _NAMES.items():
-            recorded, found = counts[column], model["R1"][column]
-            rows.append([name, words, f"{recorded:,}", f"{found:,}", _factor(recorded, found)])
-        error = model["R0"]["fallbacks_error"]
-        found_r1 = (
-            f"{model['R1']['fallbacks']:,} (R0: {model['R0']['fallbacks']:,}, off by {error:,})"
-        )
-        rows.append([name, "fallbacks", f"{counts['fallbacks']:,}", found_r1, "-"])
-    return grid(("recording", "", "recorded", "model", "off by a factor of"), rows)
+            found = result["own"][column]
+            if "R1" not in found:
+                continue
+            recorded, made = found["recorded"], found["R1"]
+            inside = "yes" if _is_in(recorded, made) else "no"
+            factor = _factor(recorded, round(made["median"]))
+            rows.append([name, words, f"{recorded:,}", _made(made), factor, inside])
+        found = result["own"]["fallbacks"]
+        if {"R0", "R1"} <= found.keys():
+            inside = "yes" if _is_in(found["R1"]["median"], found["R0"]) else "no"
+            words = f"{_made(found['R1'])}; R0: {_made(found['R0'])}"
+            rows.append(
+                [name, "fallbacks", f"{found['recorded']:,}", words, "-", f"{inside} (median, R0)"]
+            )
+    columns = ("recording", "", "recorded", "model", "off by a factor of", "in the interval")
+    return grid(columns, rows)
+
+
+def _share(nr: int, of: int) -> str:
+    return f"{nr} of {of} ({100 * nr / max(of, 1):.0f} %)"
+
+
+def _own_summary(others: dict[str, Result]) -> str:
+    """How many counts and fallbacks are right."""
+    counts = [
+        found[column]
+        for found in (result["own"] for result in others.values())
+        for column in _NAMES
+        if "R1" in found[column]
+    ]
+    near = sum(
+        _factor(one["recorded"], round(one["R1"]["median"])).startswith("within") for one in counts
+    )
+    inside = sum(_is_in(one["recorded"], one["R1"]) for one in counts)
+    fallbacks = [
+        found
+        for found in (result["own"]["fallbacks"] for result in others.values())
+        if {"R0", "R1"} <= found.keys()
+    ]
+    like = sum(_is_in(one["R1"]["median"], one["R0"]) for one in fallbacks)
+    return (
+        f"Of the counts, {_share(near, len(counts))} are within a factor of {_WITHIN} or off by"
+        f" one, and {_share(inside, len(counts))} of the recorded values are in the 80 % interval."
+        f" Fallbacks under R1 are in the interval of R0 on {_share(like, len(fallbacks))}"
+        " recordings."
+    )
 
 
 def _differ(name: str, nodes: int, old: Result, new: Result) -> str:
@@ -229,7 +281,10 @@ def markdown(pairs: dict[str, Result], others: dict[str, Result]) -> str:
         parts += [_BOOSTS.rstrip(), _live(pairs), _PREDICTED.rstrip(), _predicted(pairs)]
         parts += [_effects(pairs), _TRIED.rstrip()]
     if others:
-        parts += [_OWN.format(within=_WITHIN).rstrip(), _own(others)]
+        for half in dict.fromkeys(result["half"] for result in others.values()):
+            those = {name: one for name, one in others.items() if one["half"] == half}
+            head = _OWN.format(within=_WITHIN, half=_HALVES[half]).rstrip()
+            parts += [head, _own_summary(those), _own(those)]
     if pairs or others:
         parts += [_SLEEP.rstrip(), _sleeps(pairs | others)]
     return "\n\n".join([*parts, _WHY.rstrip()]) + "\n"

@@ -5,7 +5,8 @@
     validation.py [--build DIR] [--work DIR] [--only CASE]... [--pairs N] [--ensemble N] [--again]
                   OUT.md
 
-Runs `pagetape ab` for a fixed list of switches and loads. Switches, values, loads and metrics were
+Runs `pagetape ab` for a fixed list of switches and loads on this machine, and the same in virtual
+machines with other kernels, which boot anew for each run. Switches, values, loads and metrics were
 chosen before the first recording. The results stay in the work directory, one directory per case.
 With --again nothing is recorded: the model predicts the existing tapes again. The page has all
 cases, with the results in the work directory.
@@ -18,15 +19,23 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import guest
 import validation_page
 from fidelity import BIN, HERE, hogging
 
-_HOG_MIB = 3500  # left for a load under pressure
+from pagetape.ab.plan import Plan
+from pagetape.ab.result import Result
+from pagetape.ab.switch import find
+from pagetape.schemas.tape import Tape
+from pagetape.tapes.info import describe
+
+_LEFT_MIB = 1200  # for a load under pressure; with 2000 a fast machine had none
 _SECONDS = 15
 
 # Every run of a load of load.c gets a directory of its own, and leaves none of its files.
@@ -52,7 +61,7 @@ class Case:
     @property
     def left_mib(self) -> int:
         """Memory that other processes leave to the load; 0: all."""
-        return 0 if self.load == "rounds" else _HOG_MIB
+        return 0 if self.load == "rounds" else _LEFT_MIB
 
 
 CASES = (
@@ -67,12 +76,71 @@ CASES = (
 )
 
 
+@dataclass(frozen=True)
+class GuestCase:
+    """One switch in a virtual machine, which boots for each run."""
+
+    name: str
+    switch: str
+    values: tuple[str, str]
+    guest: guest.Guest
+
+    @property
+    def load(self) -> str:
+        return self.guest.load
+
+    def at(self, value: str) -> guest.Guest:
+        """The machine with the switch at a value."""
+        return replace(self.guest, set=(f"/{find(self.switch).file}={value}",))
+
+
+GUEST_CASES = (
+    GuestCase(
+        "guest-6.12-high-fraction",
+        "vm.percpu_pagelist_high_fraction",
+        ("0", "64"),
+        guest.Guest("6.12.*-cloud-amd64", "pipes+sockets", nodes=1, mb=384),
+    ),
+    GuestCase(
+        "guest-7.3-defrag-mode",
+        "vm.defrag_mode",
+        ("0", "1"),
+        guest.Guest("7.3.*-cloud-amd64", "files+slab", nodes=1, mb=384, cache=300),
+    ),
+    GuestCase(
+        "guest-6.1-boost",
+        "vm.watermark_boost_factor",
+        ("15000", "0"),
+        guest.Guest("6.1.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=300),
+    ),
+)
+
+
+def record_in_guest(case: GuestCase, work: Path, pairs: int) -> None:
+    """Record a switch in a virtual machine: A B A B, each after a boot."""
+    out = work / case.name
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    plan = Plan(find(case.switch), case.values, case.values[0], pairs, "none", (case.load,), out)
+    found = Result.begin(plan)
+    with TemporaryDirectory(prefix="guest-root-") as directory:
+        root = guest.make_root(Path(directory))
+        for run in plan.runs:
+            tape = out / run.tape
+            began = time.monotonic()
+            guest.record(case.at(run.value), root, tape)
+            found.facts["kernel"] = describe(Tape(tape))["kernel"]
+            found.add(run, time.monotonic() - began)
+            found.write()
+
+
 def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
     """One `pagetape ab`; its error stays beside the tapes."""
     out = work / case.name
     shutil.rmtree(out, ignore_errors=True)
     with TemporaryDirectory(dir=work, prefix="files-") as files, hogging(build, case.left_mib):
         argv = [str(BIN / "pagetape"), "ab", "--set", case.setting, "-o", str(out), *options]
+        argv += ["--warm-up", "all" if case.load == "rounds" else "first"]
         argv += ["--", *case.command(build.absolute(), files)]
         done = subprocess.run(argv, stderr=subprocess.PIPE, text=True)
     sys.stderr.write(done.stderr)
@@ -83,7 +151,7 @@ def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
         failed.write_text(done.stderr.splitlines()[-1] + "\n")
 
 
-def again(case: Case, work: Path, members: int) -> None:
+def again(case: Case | GuestCase, work: Path, members: int) -> None:
     """Predict the tapes of a case again."""
     argv = [str(BIN / "pagetape"), "ab", "--again", str(work / case.name)]
     subprocess.run([*argv, "--ensemble", str(members)], check=True)
@@ -92,7 +160,7 @@ def again(case: Case, work: Path, members: int) -> None:
 def results(work: Path) -> dict[str, Any]:
     """What each case of the work directory came to, in the order of the list."""
     found: dict[str, Any] = {}
-    for case in CASES:
+    for case in (*CASES, *GUEST_CASES):
         directory = work / case.name
         if (directory / "failed").exists():
             found[case.name] = {"load": case.load, "failed": (directory / "failed").read_text()}
@@ -107,10 +175,11 @@ def results(work: Path) -> dict[str, Any]:
 
 
 def main() -> int:
+    cases = (*CASES, *GUEST_CASES)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/validation"))
-    parser.add_argument("--only", action="append", choices=[case.name for case in CASES])
+    parser.add_argument("--only", action="append", choices=[case.name for case in cases])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--ensemble", type=int, default=4)
     parser.add_argument("--again", action="store_true")
@@ -118,11 +187,15 @@ def main() -> int:
     arguments = parser.parse_args()
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
-    for case in CASES:
+    for case in cases:
         if arguments.only and case.name not in arguments.only:
             continue
         print(f"== {case.name}", flush=True)
         if arguments.again:
+            again(case, work, arguments.ensemble)
+        elif isinstance(case, GuestCase):
+            guest.check_programs()
+            record_in_guest(case, work, arguments.pairs)
             again(case, work, arguments.ensemble)
         else:
             options = ["--pairs", str(arguments.pairs), "--ensemble", str(arguments.ensemble)]

@@ -18,7 +18,8 @@ _HEAD = """# Predictions beside live A/B
 Is a prediction right when the switch is really flipped? `make validation` runs
 [`pagetape ab`](ab.md) for a fixed list of switches and loads on the local machine, and writes this
 page. All results are here, the wrong ones too. Switches, values, loads and metrics were chosen
-before the first recording. Written {date} on Linux {release}; the machine also ran other work.
+before the first recording. Written {date} on Linux {release}. Cases named `guest` ran in virtual
+machines without KVM, with other kernels, which booted for each run.
 
 [ab.md](ab.md#the-answer) defines the columns. In short: `live` is the ratio of the medians of the
 runs, with the ratios of the runs that are farthest apart. `predicted` comes from the tapes of one
@@ -26,8 +27,9 @@ value alone, with an 80 % interval. `B/A` predicts B from the tapes of A, `A/B` 
 tapes of B.
 
 Loads: `rounds` is a fixed amount of work, in which one process per CPU grows and shrinks
-(`analyze/fidelity/rounds.py`). `extfrag` is 15 s of files, processes and huge pages with 3500 MiB
-of memory (`analyze/fidelity/load.c`); it does more or less work in each run.
+(`analyze/fidelity/rounds.py`). `extfrag` is 15 s of files, processes and huge pages with 1200 MiB
+of memory (`analyze/fidelity/load.c`); it does more or less work in each run. The loads of the
+guests are those of the corpus ([fidelity.md](fidelity.md)).
 """
 
 _WHY = """## Wrong and undecided results, and their causes
@@ -73,7 +75,7 @@ def _case(name: str, found: dict[str, Any]) -> str:
     if found["partial"]:
         partial = f" Lost events or no exact start: {', '.join(found['partial'])}."
     return (
-        f"{head}`{found['switch']}`, load `{found['load']}`, {len(found['runs'])} runs, ensembles"
+        f"{head}`{found['switch']}`, Linux {answer.visible(found['kernel'])}, load `{found['load']}`, {len(found['runs'])} runs, ensembles"
         f" of {found['ensemble']} per tape.{partial}\n\n"
         f"{grid((*columns, 'signs', 'verdict'), marked)}"
     )

@@ -8,9 +8,9 @@
  * zones above the one they reclaim for (scan_control.reclaim_idx). The model may take a page before
  * its recorded free, once the page is allocated. The refault of such a page is unknown and not
  * counted. An empty queue is a deficit (R1). A direct
- * reclaim that the record shows to find pages at that time owes the deficit to a zone, whose
- * watermarks count it as free, so that the next requests do not reclaim in vain one by one. The
- * next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0 that the
+ * reclaim at a time at which the record's reclaim finds pages (scan_frees) owes the deficit to a
+ * zone, whose watermarks count it as free, so that the next requests do not reclaim in vain one by
+ * one. The next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0 that the
  * tape allocated; no event proves that they were reclaimable.
  *
  * A page that recorded compaction moved keeps its place in the model. No event records its new pfn,

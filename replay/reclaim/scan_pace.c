@@ -151,6 +151,17 @@ const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bo
 	return row ? row : &all_at_once;
 }
 
+bool scan_frees(const struct scan_pace *pace, uint64_t ts, bool costly)
+{
+	const struct scan_row direct = {.direct = true, .costly = costly}, kswapd = {0};
+	const struct scan_row *row;
+
+	if (nearest(pace, ts, &direct))
+		return true;
+	row = nearest(pace, ts, &kswapd);
+	return row && row->freed;
+}
+
 const struct scan_row *scan_compaction(const struct scan_pace *pace, uint64_t ts, bool direct)
 {
 	static const struct scan_row unknown = {.scanned = 2048, .freed = 2048};

@@ -58,6 +58,12 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);
 
 /*
+ * Whether the record shows that reclaim freed pages around `ts`: by its direct reclaims, else, if it
+ * has none, by the next scan of a kswapd, else the last one before.
+ */
+bool scan_frees(const struct scan_pace *pace, uint64_t ts, bool costly);
+
+/*
  * The first run of compaction that ends from `ts` on, of kcompactd or `direct`, else the last
  * before. Without one of that kind the other kind serves; without either, a run moves 2048 pages in
  * no time.

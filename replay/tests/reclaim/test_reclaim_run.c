@@ -104,6 +104,36 @@ static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
 	reclaim_machine_free(&w);
 }
 
+static void a_deficit_is_owed_where_kswapd_frees_pages_on_the_record(void)
+{
+	static const struct {
+		uint64_t freed; /* by the recorded scan of kswapd */
+		uint64_t reclaims;
+	} cases[] = {{0, 3}, {32, 2}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+		const struct request movable = {
+			.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+			.migratetype = MIGRATETYPE_MOVABLE,
+			.class_zone = ZONE_MOVABLE,
+		};
+
+		reclaim_machine_new(&w, "6.18", NULL);
+		make_free(&w, NORMAL, 40, true);
+		make_free(&w, DMA, 0, true);
+		reclaim_machine_start(&w);
+		record_scan(&w, (struct scan_row){.ts = MS, .scanned = 64, .freed = cases[i].freed});
+		for (int nr = 0; nr < 3; nr++) {
+			struct request rq = movable;
+
+			zone_alloc(w.toy.m, &rq);
+		}
+		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void daemons_run_as_late_as_on_the_record(void)
 {
 	struct reclaim_machine w;
@@ -178,6 +208,7 @@ int main(void)
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
 	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
 	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
+	test(a_deficit_is_owed_where_kswapd_frees_pages_on_the_record);
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
 	test(a_wild_time_does_not_hold_up_the_daemons);

@@ -82,6 +82,26 @@ static void a_direct_reclaim_is_the_next_one_of_its_kind_of_order(void)
 	check(scan_direct(&pace, 25, true)->freed == 1024);
 }
 
+static void a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd(void)
+{
+	struct scan_row rows[] = {
+		{.ts = 10, .freed = 40, .compacts = true},
+		{.ts = 20, .freed = 0},
+		{.ts = 30, .freed = 8},
+		{.ts = 40, .freed = 50, .direct = true},
+	};
+	const struct scan_pace compaction = {.rows = rows, .nr = 1};
+	const struct scan_pace kswapd = {.rows = rows, .nr = 3};
+	const struct scan_pace all = {.rows = rows, .nr = 4};
+
+	check(!scan_frees(&compaction, 5, false));
+	check(!scan_frees(&kswapd, 15, false));
+	check(scan_frees(&kswapd, 21, false));
+	check(scan_frees(&kswapd, 99, true));
+	check(scan_frees(&all, 15, false));
+	check(!scan_frees(&all, 15, true)); /* of costly orders it has only kswapd's scans */
+}
+
 static void a_run_of_compaction_is_the_recorded_one_of_that_time(void)
 {
 	struct scan_row rows[] = {
@@ -211,6 +231,7 @@ int main(void)
 	test(a_pass_takes_scans_for_its_zones);
 	test(without_recorded_scans_every_page_is_freed_at_once);
 	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
+	test(a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd);
 	test(a_run_of_compaction_is_the_recorded_one_of_that_time);
 	test(a_round_scans_the_share_of_its_priority);
 	test(a_pass_scans_the_lists_of_its_zones);

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replay with feedback takes from a recording's reclaim, and the wakes of kswapd."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.replaying import reclaim_input
+from pagetape.schemas.tape import Tape, Writer
+
+from .conftest import GOLDEN
+
+Run = Callable[..., Any]
+
+MS = 1_000_000
+KSWAPD = 50
+
+
+def _scan(reclaimed: int) -> dict[str, Any]:
+    return {
+        "kind": "lru_shrink_inactive",
+        "nr_scanned": 64,
+        "nr_reclaimed": reclaimed,
+        "priority": 12,
+    }
+
+
+def _wakeup(zone: str = "NORMAL") -> dict[str, Any]:
+    return {"kind": "wakeup_kswapd", "zone": zone, "page_order": 0, "pid": 9}
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    """One pass of kswapd: two scans, and a last one of slab caches; five calls of it."""
+    rows = [
+        (0, _wakeup()),
+        (1, _wakeup()),
+        (1, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
+        (3, _scan(2)),
+        (5, _scan(1)),
+        (6, _wakeup()),
+        (8, {"kind": "kswapd_sleep"}),
+        (9, _wakeup("DMA")),
+        (10, _wakeup()),
+    ]
+    frees = [(2, KSWAPD, 0), (2, KSWAPD, 0), (2, 9, 0), (4, KSWAPD, 0), (6, KSWAPD, 2)]
+    about = {"cpu": 0, "pid": KSWAPD, "flags": 0, "node": 0}
+    path = tmp_path / "reclaim.tape"
+    with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
+        out.rows(
+            "reclaim",
+            [about | {"ts": MS * ms, "at": at} | row for at, (ms, row) in enumerate(rows)],
+        )
+        out.rows(
+            "event",
+            [
+                {
+                    "ts": MS * ms,
+                    "cpu": 0,
+                    "pid": pid,
+                    "flags": 0,
+                    "kind": "free",
+                    "pfn": 0x1000 + 8 * nr,
+                    "page_order": order,
+                }
+                for nr, (ms, pid, order) in enumerate(frees)
+            ],
+        )
+    return path
+
+
+def test_a_scan_frees_what_its_thread_freed(tape: Path) -> None:
+    rows = reclaim_input.read(Tape(tape))["scan"].to_pylist()
+    assert [(row["ts"] // MS, row["what"], row["scanned"], row["freed"]) for row in rows] == [
+        (3, "kswapd", 64, 2),
+        (5, "kswapd", 64, 1 + 4),
+    ]
+
+
+def test_only_the_first_call_since_a_pass_or_a_sleep_is_a_wake(tape: Path, pagetape: Run) -> None:
+    rows = pagetape("report", "metrics", tape, "--json").json["rows"]
+    found = {row["metric"]: row["value"] for row in rows}
+    assert (found["kswapd wakes"], found["kswapd passes"], found["kswapd sleeps"]) == (3, 1, 1)
