@@ -1,7 +1,8 @@
 -- All metrics that `pagetape compare` compares.
 --
 -- Compare tapes of one machine. A recorded tape lacks the metrics that only the model has;
--- `pagetape compare` gets those of its pageblocks from the model that follows the record.
+-- `pagetape compare` gets those of its pageblocks, and of how the zones
+-- stood at its requests, from the model that follows the record.
 --
 -- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
 -- of that CPU between them: a refill of its lists, or a page that bypasses them. A
@@ -224,6 +225,18 @@ modelled AS (
     HAVING count(*) > 0
 ),
 
+-- The same counts for the requests of a recording.
+recorded_counts AS (
+    SELECT unnest([
+        {place: 76, metric: 'allocs from a lower zone', unit: 'events', tier: 'A', value: sum(lower_zone)},
+        {place: 77, metric: 'allocs from another node', unit: 'events', tier: 'A', value: sum(remote_node)},
+        {place: 80, metric: 'allocs below low everywhere', unit: 'events', tier: 'B', value: sum(below_low)},
+        {place: 81, metric: 'allocs below min everywhere', unit: 'events', tier: 'B', value: sum(below_min)}
+    ], recursive := true)
+    FROM recorded_use
+    HAVING count(*) > 0
+),
+
 -- The lower bound; for huge pages the upper bound.
 mixed AS (
     SELECT unnest([
@@ -245,6 +258,8 @@ FROM (
     SELECT place, metric, unit, tier, value FROM feedback
     UNION ALL
     SELECT place, metric, unit, tier, value FROM modelled
+    UNION ALL
+    SELECT place, metric, unit, tier, value FROM recorded_counts
     UNION ALL
     SELECT place, metric, unit, tier, value FROM mixed
 )

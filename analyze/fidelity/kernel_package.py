@@ -10,10 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _MIRROR = "http://deb.debian.org"
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -125,10 +125,15 @@ class Archive:
             raise FileNotFoundError(errno.ENOENT, f"no kernel {pattern} in Debian's archive")
         there = self.cache / "kernels" / release
         if not there.exists():
-            part = there.with_name(f".{release}.part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            self._unpack(release, part)
-            image(part)
-            part.rename(there)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=f".{release}-", dir=there.parent) as directory:
+                part = Path(directory) / release
+                part.mkdir()
+                self._unpack(release, part)
+                image(part)
+                try:
+                    part.rename(there)
+                except OSError:
+                    if not there.exists():  # or else another process was quicker
+                        raise
         return there

@@ -46,6 +46,8 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 		ret = run_output(&v->run, &v->preference, &preference_table, OTHER_ROWS, err);
 	if (!ret)
 		ret = run_output(&v->run, &v->block_mix, &block_mix_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = run_output(&v->run, &v->use, &recorded_use_table, 1, err);
 	if (ret) {
 		validate_free(v);
 		return ret;
@@ -68,6 +70,7 @@ void validate_free(struct validate *v)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
 	accuracy_free(&v->accuracy);
 	node_preference_free(&v->node_preference);
+	recorded_use_free(&v->recorded_use);
 	run_free(&v->run);
 	free(v->holders);
 	free(v->remotes);
@@ -158,6 +161,8 @@ static int start(struct validate *v, struct error *err)
 		ret = mark_guesses(v, err);
 	if (!ret)
 		ret = node_preference_new(&v->node_preference, v->m, err);
+	if (!ret)
+		ret = recorded_use_new(&v->recorded_use, v->m, err);
 	if (ret)
 		return ret;
 	v->events.prediction = &v->prediction;
@@ -331,6 +336,17 @@ static void allow_search(struct validate *v, const struct window_event *event)
 		v->search_left += SEARCH_PER_EVENT;
 }
 
+/* Count how the zones stand at a request. */
+static void see_use(struct validate *v, const struct window_event *event)
+{
+	struct request rq;
+
+	if (event->kind == EVENT_KIND_ALLOC)
+		rq = request_of(v->m, event);
+	recorded_use_see(&v->recorded_use, v->m, event,
+			 event->kind == EVENT_KIND_ALLOC ? &rq : NULL);
+}
+
 static int run_event(struct validate *v, struct window_event *event, struct error *err)
 {
 	struct model *m = v->m;
@@ -356,6 +372,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	page_contents_event(&v->contents, m, event->kind, event->frame, event->order,
 			    event->migratetype);
 	node_preference_see(&v->node_preference, m, event);
+	see_use(v, event);
 	if (event->kind == EVENT_KIND_ALLOC)
 		predict_alloc(v, event);
 	else if (event->taken)
@@ -551,6 +568,7 @@ int validate_finish(struct validate *v, struct error *err)
 		accuracy_finish(&v->accuracy);
 		node_preference_write(&v->node_preference, v->preference);
 		write_contents(v);
+		recorded_use_write(&v->recorded_use, v->use, v->last_ts);
 		v->totals.accuracy = v->accuracy.total;
 	}
 	ret = run_finish(&v->run, err);

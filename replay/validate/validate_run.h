@@ -12,12 +12,14 @@
  *   infer_lru.c        pages on LRU lists at the start
  *   findings.c         misses and pending misses, inferred rows, captures
  *   accuracy.c         the counts
+ *   recorded_use.c     how the zones stood at the recorded requests
  *   end_state_diff.c   compares the end
  */
 #pragma once
 
 #include "tape/next_event.h"
 #include "tape/lru.h"
+#include "recorded_use.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
 #include "tape/node_preference.h"
@@ -176,7 +178,8 @@ struct validate {
 
 	struct accuracy accuracy;
 	struct node_preference node_preference;
-	struct output *inferred, *preference, *block_mix;
+	struct recorded_use recorded_use;
+	struct output *inferred, *preference, *block_mix, *use;
 	struct validate_totals totals;
 	struct divergence divergence;
 	struct end_state_diff end_state_diff;

@@ -18,7 +18,7 @@ from pagetape.asking.comparison import metrics
 from pagetape.replaying import kernels
 from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.playback import NewTape, Run, Source, play
-from pagetape.replaying.validation import block_mix, inferred, preferences
+from pagetape.replaying.validation import block_mix, inferred, preferences, recorded_use
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, output
@@ -27,8 +27,11 @@ _SCHEMA = TABLES["model_error"].arrow
 
 
 def recorded_metrics(tape: Tape) -> dict[str, dict[str, Any]]:
-    """The metrics of a recording, also those of pageblocks, which follow from its events."""
-    tables = {} if "replay" in tape.facts else {"block_mix": block_mix(tape)}
+    """The metrics of a recording, also those that follow from its events: of pageblocks, and of how
+    the zones stood at its requests."""
+    tables = {}
+    if "replay" not in tape.facts:
+        tables = {"block_mix": block_mix(tape), "recorded_use": recorded_use(tape)}
     return metrics(tape, tables=tables)
 
 

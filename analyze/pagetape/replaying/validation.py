@@ -33,6 +33,9 @@ END_STATE = (
 
 _MIX = TABLES["block_mix"].arrow
 _INFERRED = TABLES["inferred"].arrow
+_USE = TABLES["recorded_use"].arrow
+
+_USES = ("lower_zone", "remote_node", "below_low", "below_min")
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
@@ -57,8 +60,11 @@ def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _ahead(tape: Tape, row: str, begin: hindsight.Start | None) -> dict[str, pa.Table]:
-    """The tables that validate infers for a free run from `begin`, and its block_mix at the end."""
-    found: dict[str, list[pa.RecordBatch]] = {"inferred": [], "preference": [], "block_mix": []}
+    """The tables that validate infers for a free run from `begin`, its block_mix at the end, and
+    its recorded_use."""
+    found: dict[str, list[pa.RecordBatch]] = {
+        name: [] for name in ("inferred", "preference", "block_mix", "recorded_use")
+    }
 
     def sink(name: str, batch: pa.RecordBatch) -> None:
         if name in found:
@@ -67,7 +73,13 @@ def _ahead(tape: Tape, row: str, begin: hindsight.Start | None) -> dict[str, pa.
     validate_run.run(tape, row, sink, tables=hindsight.tables(tape, begin, *validate_run.INPUT))
     preferences = pa.Table.from_batches(found["preference"], preference.SCHEMA)
     mix = pa.Table.from_batches(found["block_mix"], _MIX)
-    return {"inferred": _by_row(found["inferred"]), "preference": preferences, "block_mix": mix}
+    use = pa.Table.from_batches(found["recorded_use"], _USE)
+    return {
+        "inferred": _by_row(found["inferred"]),
+        "preference": preferences,
+        "block_mix": mix,
+        "recorded_use": use,
+    }
 
 
 def preferences(tape: Tape) -> pa.Table:
@@ -126,6 +138,11 @@ def block_mix(tape: Tape) -> pa.Table:
     return _from_run_ahead(tape, "block_mix", _MIX)
 
 
+def recorded_use(tape: Tape) -> pa.Table:
+    """How the zones stood at a recording's requests: one row of recorded_use, or none."""
+    return _from_run_ahead(tape, "recorded_use", _USE)
+
+
 def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
     """Compare the end state with the exact snapshot at the end, if the recording has one."""
     if replay_span.exact(tape, 1) is None:
@@ -147,6 +164,7 @@ def validate(
     """Return the JSON object of `pagetape validate`; write the tape `out`, if any."""
     about = kernels.about(tape, kernel)
     inferred_rows: list[pa.RecordBatch] = []
+    use: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
         writer: Writer | None = None
         if out is not None:
@@ -159,6 +177,8 @@ def validate(
                 writer.write("lost", batch)
 
         def sink(name: str, batch: pa.RecordBatch) -> None:
+            if name == "recorded_use":
+                use.extend(batch.to_pylist())
             if name == "inferred":
                 inferred_rows.append(batch)
             elif writer is not None:
@@ -179,6 +199,7 @@ def validate(
         "events_per_s": events / seconds if seconds else None,
         **totals,
         "unknowns": {nr: totals[unknown] for _, nr, _, unknown in validate_run.DECISIONS},
+        "recorded_use": {n: use[0][n] for n in _USES} if use else None,
         "first_divergence": engine.first_divergence,
         "end_state": engine.end_state,
         "hindsight": begin.coverage if (begin := hindsight.start(tape)) else None,

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorded_use.h"
+
+#include "tables.h"
+#include "model/slow_path.h"
+#include "model/watermark.h"
+#include "model/zonelist.h"
+#include "model/zonelist_scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int recorded_use_new(struct recorded_use *use, const struct model *m, struct error *err)
+{
+	use->taken = calloc((size_t)m->nr_cpus, sizeof(*use->taken));
+	return use->taken ? 0 : fail(err, ENOMEM, "no memory for %d CPUs", m->nr_cpus);
+}
+
+void recorded_use_free(struct recorded_use *use)
+{
+	free(use->taken);
+}
+
+/* Whether a zone, as it stood before its last pages were taken, could serve the request. */
+static bool could_serve(const struct model *m, const struct zone *zone, const struct request *rq,
+			const struct taken *taken, int wmark)
+{
+	struct request asked = *rq;
+	uint64_t free = zone_counted_free(zone);
+	bool served = zone == taken->zone;
+
+	if (wmark == WMARK_LOW && dirty_node(m, zone, rq->gfp_flags))
+		return false;
+	if (served) { /* it had a chunk of the order */
+		free += taken->pages;
+		asked.order = 0;
+	}
+	return watermark_ok_of(m, zone, free, &asked, zone_mark(zone, wmark)) &&
+	       (served ? !(rq->flags & ALLOC_NOFRAGMENT && taken->mixed)
+		       : has_unmixed(m, zone, rq));
+}
+
+static bool any_could_serve(const struct model *m, const struct request *rq,
+			    const struct taken *taken, int wmark)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= rq->class_zone &&
+		    could_serve(m, list->zones[i], rq, taken, wmark))
+			return true;
+	return false;
+}
+
+static void see_alloc(struct recorded_use *use, const struct model *m,
+		      const struct window_event *event, const struct request *asked)
+{
+	const struct zone *zone = frame_zone(m, event->frame), *preferred;
+	const struct taken *taken = &use->taken[event->cpu];
+	struct request rq = *asked;
+
+	preferred = zone_preferred(m, &rq);
+	if (!preferred)
+		return;
+	use->allocs++;
+	use->remote_node += zone->node != preferred->node;
+	use->lower_zone += zone->node == preferred->node && zone->type != preferred->type;
+	rq.flags = slow_path_rights_at_once(m, &rq) | (never_mixes(m, &rq) ? ALLOC_NOFRAGMENT : 0u);
+	if (any_could_serve(m, &rq, taken, WMARK_LOW))
+		return;
+	use->below_low++;
+	rq.flags = slow_path_rights(m, &rq) | (rq.flags & ALLOC_NOFRAGMENT);
+	use->below_min += !any_could_serve(m, &rq, taken, WMARK_MIN);
+}
+
+void recorded_use_see(struct recorded_use *use, const struct model *m,
+		      const struct window_event *event, const struct request *rq)
+{
+	struct taken *taken = &use->taken[event->cpu];
+
+	if (event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED) {
+		const struct zone *zone = frame_zone(m, event->frame);
+
+		if (taken->zone != zone)
+			*taken = (struct taken){.zone = zone, .mixed = taken->mixed};
+		taken->pages += 1ull << event->order;
+		return;
+	}
+	if (event->kind == EVENT_KIND_ALLOC_EXTFRAG) {
+		taken->mixed = true;
+		return;
+	}
+	if (event->kind == EVENT_KIND_ALLOC && rq)
+		see_alloc(use, m, event, rq);
+	*taken = (struct taken){0};
+}
+
+void recorded_use_write(const struct recorded_use *use, struct output *output, uint64_t ts)
+{
+	struct recorded_use_columns *columns;
+	size_t row;
+
+	if (!use->allocs)
+		return;
+	row = output_row(output, &columns);
+	if (!columns)
+		return;
+	columns->ts[row] = ts;
+	columns->lower_zone[row] = use->lower_zone;
+	columns->remote_node[row] = use->remote_node;
+	columns->below_low[row] = use->below_low;
+	columns->below_min[row] = use->below_min;
+}
