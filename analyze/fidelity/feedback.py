@@ -74,7 +74,7 @@ class Setting:
     run: Run
 
 
-# The metrics of the own rules; the last one has a value under R0 as well.
+# The metrics of the own rules; from the fallbacks on they have a value under R0 as well.
 _METRICS = {
     "passes": "kswapd passes",
     "sleeps": "kswapd sleeps",
@@ -82,6 +82,10 @@ _METRICS = {
     "direct_reclaims": "direct reclaims",
     "wakeups": "kswapd wakes",
     "fallbacks": "fallbacks below pageblock order",
+    "below_low": "allocs below low everywhere",
+    "below_min": "allocs below min everywhere",
+    "remote_node": "allocs from another node",
+    "lower_zone": "allocs from a lower zone",
 }
 _SLEEPS = tuple(
     Setting(variant, Run(_SLEEP_ROW, (f"kswapd_sleep:variant={variant},kcompactd=kswapd",), "R1"))
@@ -178,7 +182,7 @@ def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
             if metric in values:
                 made = interval.interval(metric, "events", values[metric], kind)
                 found[name][mode] = dataclasses.asdict(made)
-                found[name]["recorded"] = recorded_metrics[metric]["value"]
+                found[name]["recorded"] = recorded_metrics.get(metric, {}).get("value")
     return found
 
 

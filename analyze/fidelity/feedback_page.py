@@ -95,6 +95,21 @@ beyond the calls that they caused on the record. `pagetape replay --json` lists 
 predicts.
 """
 
+_BESIDE = """### Watermarks and nodes: recorded, R0 and R1
+
+Requests at which no zone was above its low or its min watermark, and requests that another node
+than the preferred one served. `validate` counts them for the record, from the state that it
+follows; R0 and R1 are medians of the ensembles with their 80 % intervals. A recording without an
+exact start and without one from hindsight has no recorded side.
+"""
+
+_COUNTERS = {
+    "below_low": "below low",
+    "below_min": "below min",
+    "remote_node": "from another node",
+    "lower_zone": "from a lower zone",
+}
+
 _SLEPT = ("kcompactd_asked", "kcompactd_wakes", "passes", "sleeps", "order_resets")
 _COLLAPSE = 3  # wakes fall by this factor
 _FEW = 5  # wakes: fewer are noise
@@ -236,6 +251,21 @@ def _own_summary(others: dict[str, Result]) -> str:
     )
 
 
+def _beside(others: dict[str, Result]) -> str:
+    """The counters of the record, of R0 and of R1."""
+    rows = []
+    for name, result in others.items():
+        for column, words in _COUNTERS.items():
+            found = result["own"][column]
+            recorded = found.get("recorded")
+            values = [_made(found[mode]) if mode in found else "-" for mode in ("R0", "R1")]
+            if recorded or any(value not in ("-", "0") for value in values):
+                rows.append(
+                    [name, words, "unknown" if recorded is None else f"{recorded:,}", *values]
+                )
+    return grid(("recording", "requests", "recorded", "R0", "R1"), rows)
+
+
 def _differ(name: str, nodes: int, old: Result, new: Result) -> str:
     """The effect of the variants on kcompactd on one recording, one line."""
     asked, before = new["kcompactd_asked"], old["kcompactd_asked"]
@@ -285,6 +315,7 @@ def markdown(pairs: dict[str, Result], others: dict[str, Result]) -> str:
             those = {name: one for name, one in others.items() if one["half"] == half}
             head = _OWN.format(within=_WITHIN, half=_HALVES[half]).rstrip()
             parts += [head, _own_summary(those), _own(those)]
+            parts += [_BESIDE.rstrip(), _beside(those)]
     if pairs or others:
         parts += [_SLEEP.rstrip(), _sleeps(pairs | others)]
     return "\n\n".join([*parts, _WHY.rstrip()]) + "\n"

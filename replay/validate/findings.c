@@ -295,9 +295,16 @@ void emit_captured(struct validate *v, uint32_t head, int order, uint64_t at)
 		   at);
 }
 
-void captured(struct validate *v, const struct capture *capture)
+void captured(struct validate *v, struct capture *capture)
 {
-	v->m->frames[capture->frame].list = AWAITS_ALLOC;
+	struct frame *f = &v->m->frames[capture->frame];
+
+	/* A later page of the same drain was part of the block: it was not whole. */
+	if (f->state != FRAME_USED || f->order != capture->order) {
+		capture->frame = NO_FRAME;
+		return;
+	}
+	f->list = AWAITS_ALLOC;
 	v->pushed[capture->frame] = 0;
 	emit_captured(v, capture->frame, capture->order,
 		      window_at(&v->window, v->window.done)->at + 1);

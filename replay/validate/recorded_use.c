@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorded_use.h"
 
+#include "predict.h"
 #include "tables.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
@@ -53,11 +54,11 @@ static bool any_could_serve(const struct model *m, const struct request *rq,
 }
 
 static void see_alloc(struct recorded_use *use, const struct model *m,
-		      const struct window_event *event, const struct request *asked)
+		      const struct window_event *event)
 {
 	const struct zone *zone = frame_zone(m, event->frame), *preferred;
 	const struct taken *taken = &use->taken[event->cpu];
-	struct request rq = *asked;
+	struct request rq = request_of(m, event);
 
 	preferred = zone_preferred(m, &rq);
 	if (!preferred)
@@ -74,7 +75,7 @@ static void see_alloc(struct recorded_use *use, const struct model *m,
 }
 
 void recorded_use_see(struct recorded_use *use, const struct model *m,
-		      const struct window_event *event, const struct request *rq)
+		      const struct window_event *event)
 {
 	struct taken *taken = &use->taken[event->cpu];
 
@@ -90,8 +91,8 @@ void recorded_use_see(struct recorded_use *use, const struct model *m,
 		taken->mixed = true;
 		return;
 	}
-	if (event->kind == EVENT_KIND_ALLOC && rq)
-		see_alloc(use, m, event, rq);
+	if (event->kind == EVENT_KIND_ALLOC)
+		see_alloc(use, m, event);
 	*taken = (struct taken){0};
 }
 

@@ -30,12 +30,9 @@ struct recorded_use {
 int recorded_use_new(struct recorded_use *use, const struct model *m, struct error *err);
 void recorded_use_free(struct recorded_use *use);
 
-/*
- * See an event before it is played. `rq`: the request of an alloc, else NULL. An alloc at an
- * unknown node counts for none.
- */
+/* See an event before it is played. */
 void recorded_use_see(struct recorded_use *use, const struct model *m,
-		      const struct window_event *event, const struct request *rq);
+		      const struct window_event *event);
 
 /* The row of the table at `ts`; none without allocs. */
 void recorded_use_write(const struct recorded_use *use, struct output *output, uint64_t ts);

@@ -336,17 +336,6 @@ static void allow_search(struct validate *v, const struct window_event *event)
 		v->search_left += SEARCH_PER_EVENT;
 }
 
-/* Count how the zones stand at a request. */
-static void see_use(struct validate *v, const struct window_event *event)
-{
-	struct request rq;
-
-	if (event->kind == EVENT_KIND_ALLOC)
-		rq = request_of(v->m, event);
-	recorded_use_see(&v->recorded_use, v->m, event,
-			 event->kind == EVENT_KIND_ALLOC ? &rq : NULL);
-}
-
 static int run_event(struct validate *v, struct window_event *event, struct error *err)
 {
 	struct model *m = v->m;
@@ -372,7 +361,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	page_contents_event(&v->contents, m, event->kind, event->frame, event->order,
 			    event->migratetype);
 	node_preference_see(&v->node_preference, m, event);
-	see_use(v, event);
+	recorded_use_see(&v->recorded_use, m, event);
 	if (event->kind == EVENT_KIND_ALLOC)
 		predict_alloc(v, event);
 	else if (event->taken)

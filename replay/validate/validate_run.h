@@ -230,7 +230,7 @@ void predict_given_back(struct validate *v, const struct window_event *event);
 struct capture *capture_of(struct validate *v, const struct window_event *event);
 bool is_captured(struct validate *v, const struct window_event *extfrag);
 void predict_capture(struct validate *v, const struct window_event *extfrag);
-void captured(struct validate *v, const struct capture *capture);
+void captured(struct validate *v, struct capture *capture);
 
 /*
  * Whether a search of a list may look at one more entry. A run far from the record can have lists

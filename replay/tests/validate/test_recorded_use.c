@@ -10,7 +10,7 @@ static struct window_event event_of(int kind, struct reclaim_machine *w, int zon
 	return (struct window_event){
 		.kind = (uint8_t)kind,
 		.frame = w->toy.m->zones[zone].start,
-		.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+		.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM,
 		.migratetype = MIGRATETYPE_MOVABLE,
 	};
 }
@@ -22,18 +22,12 @@ static struct recorded_use seen(struct reclaim_machine *w, int zone, int taken, 
 	struct window_event alloc = event_of(EVENT_KIND_ALLOC, w, zone);
 	const struct window_event took = event_of(EVENT_KIND_ALLOC_ZONE_LOCKED, w, zone);
 	struct error err = {""};
-	struct request rq = {
-		.gfp_flags = alloc.gfp_flags,
-		.order = (uint8_t)order,
-		.migratetype = MIGRATETYPE_MOVABLE,
-		.class_zone = ZONE_NORMAL,
-	};
 
 	must(recorded_use_new(&use, w->toy.m, &err), &err);
 	for (int i = 0; i < taken; i++)
-		recorded_use_see(&use, w->toy.m, &took, NULL);
+		recorded_use_see(&use, w->toy.m, &took);
 	alloc.order = (uint8_t)order;
-	recorded_use_see(&use, w->toy.m, &alloc, &rq);
+	recorded_use_see(&use, w->toy.m, &alloc);
 	recorded_use_free(&use);
 	return use;
 }
