@@ -178,7 +178,7 @@ measured AS (
 -- A replay without feedback makes no such rows; a recording with these events has at least ticks.
 feedback AS (
     SELECT unnest([
-        {place: 64, metric: 'kswapd wakes', unit: 'events', tier: 'B',
+        {place: 64, metric: 'kswapd wakeups', unit: 'events', tier: 'B',
             value: count(*) FILTER (kind = 'wakeup_kswapd' AND kind_before IS DISTINCT FROM kind)},
         {place: 65, metric: 'kswapd passes', unit: 'events', tier: 'B', value: count(*) FILTER (kind = 'kswapd_wake')},
         {place: 66, metric: 'kswapd sleeps', unit: 'events', tier: 'B', value: count(*) FILTER (kind = 'kswapd_sleep')},

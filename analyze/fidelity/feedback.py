@@ -80,7 +80,7 @@ _METRICS = {
     "sleeps": "kswapd sleeps",
     "kcompactd_wakes": "kcompactd runs",
     "direct_reclaims": "direct reclaims",
-    "wakeups": "kswapd wakes",
+    "wakeups": "kswapd wakeups",
     "fallbacks": "fallbacks below pageblock order",
     "below_low": "allocs below low everywhere",
     "below_min": "allocs below min everywhere",

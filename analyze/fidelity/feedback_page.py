@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from table import grid
 
 from pagetape import answer
+from pagetape.asking import interval
 from pagetape.asking.phrase import between
 
 Result = dict[str, Any]
@@ -225,6 +227,15 @@ def _share(nr: int, of: int) -> str:
     return f"{nr} of {of} ({100 * nr / max(of, 1):.0f} %)"
 
 
+def _is_nearer(found: Result) -> bool:
+    """Whether R1 is in R0's interval, or nearer to the recorded value than R0."""
+    truth = math.log(found["recorded"] + interval.OFFSET)
+    r0, r1 = (
+        abs(math.log(found[mode]["median"] + interval.OFFSET) - truth) for mode in ("R0", "R1")
+    )
+    return _is_in(found["R1"]["median"], found["R0"]) or r1 <= r0
+
+
 def _own_summary(others: dict[str, Result]) -> str:
     """How many counts and fallbacks are right."""
     counts = [
@@ -242,12 +253,13 @@ def _own_summary(others: dict[str, Result]) -> str:
         for found in (result["own"]["fallbacks"] for result in others.values())
         if {"R0", "R1"} <= found.keys()
     ]
+    nearer = sum(map(_is_nearer, fallbacks))
     like = sum(_is_in(one["R1"]["median"], one["R0"]) for one in fallbacks)
     return (
         f"Of the counts, {_share(near, len(counts))} are within a factor of {_WITHIN} or off by"
         f" one, and {_share(inside, len(counts))} of the recorded values are in the 80 % interval."
         f" Fallbacks under R1 are in the interval of R0 on {_share(like, len(fallbacks))}"
-        " recordings."
+        f" recordings, and there or nearer to the record than those of R0 on {nearer}."
     )
 
 

@@ -83,4 +83,4 @@ def test_a_scan_frees_what_its_thread_freed(tape: Path) -> None:
 def test_only_the_first_call_since_a_pass_or_a_sleep_is_a_wake(tape: Path, pagetape: Run) -> None:
     rows = pagetape("report", "metrics", tape, "--json").json["rows"]
     found = {row["metric"]: row["value"] for row in rows}
-    assert (found["kswapd wakes"], found["kswapd passes"], found["kswapd sleeps"]) == (3, 1, 1)
+    assert (found["kswapd wakeups"], found["kswapd passes"], found["kswapd sleeps"]) == (3, 1, 1)

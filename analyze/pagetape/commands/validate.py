@@ -64,6 +64,12 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
         parts.append(f"a replay's start: later events prove {hindsight.words(coverage)}")
     if end := found["end_state"]:
         parts.append(answer.table(("at the end", "recorded", "same", "%"), _end_state(end)))
+    if use := found["recorded_use"]:
+        parts.append(
+            f"requests: {use['lower_zone']:,} served by a lower zone, {use['remote_node']:,} by"
+            f" another node; {use['below_low']:,} found every zone below its low watermark,"
+            f" {use['below_min']:,} below min"
+        )
     if first := found["first_divergence"]:
         parts.append(_divergence(first, explain=explain))
     else:
