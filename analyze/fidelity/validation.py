@@ -101,19 +101,19 @@ GUEST_CASES = (
         "guest-6.12-high-fraction",
         "vm.percpu_pagelist_high_fraction",
         ("0", "64"),
-        guest.Guest("6.12.*-cloud-amd64", "pipes+sockets", nodes=1, mb=384),
+        guest.Guest("6.12.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
     ),
     GuestCase(
         "guest-7.3-defrag-mode",
         "vm.defrag_mode",
         ("0", "1"),
-        guest.Guest("7.3.*-cloud-amd64", "files+slab", nodes=1, mb=384, cache=300),
+        guest.Guest("7.3.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
     ),
     GuestCase(
         "guest-6.1-boost",
         "vm.watermark_boost_factor",
         ("15000", "0"),
-        guest.Guest("6.1.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=300),
+        guest.Guest("6.1.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
     ),
 )
 

@@ -10,8 +10,7 @@
 --   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
 --   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
 --   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct.
---   freed        UBIGINT    Pages that its thread freed, with those of slab caches and inodes; for
---                           compaction the pages moved.
+--   freed        UBIGINT    Pages reclaimed, or moved by compaction.
 --   ns           UBIGINT    Duration, from the thread's previous scan or the begin of its pass.
 --   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for other work.
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
@@ -70,52 +69,6 @@ shrink AS (
         ) AS class_zone
     FROM step
     WHERE kind = 'lru_shrink_inactive' AND kind_before <> 'kswapd_sleep' AND nr_scanned > 0
-),
-
--- Pages that a kswapd frees are those of its next scan. The frees at the end of a pass, when slab
--- caches shrink for the last time, are those of its last scan.
-given AS (
-    SELECT
-        pid,
-        count(*) FILTER (kind = 'kswapd_wake') OVER its AS pass,
-        count(*) FILTER (scans) OVER its - CASE WHEN scans THEN 1 ELSE 0 END AS scans_before,
-        pages
-    FROM (
-        SELECT pid, ts, kind::VARCHAR AS kind, 0::BIGINT AS pages, false AS scans
-        FROM known
-        WHERE kind = 'kswapd_wake'
-        UNION ALL
-        SELECT pid, ts, 'scan', 0, true
-        FROM shrink
-        UNION ALL
-        SELECT pid, ts, 'free', 1::BIGINT << coalesce(page_order, 0)::INTEGER, false
-        FROM event
-        WHERE kind IN ('free', 'free_batched') AND pid IN (SELECT pid FROM known)
-    )
-    WINDOW its AS (PARTITION BY pid ORDER BY ts, scans ROWS UNBOUNDED PRECEDING)
-),
-
-counted AS (
-    SELECT
-        s.* EXCLUDE (nr_reclaimed),
-        coalesce(f.pages, 0) AS freed
-    FROM (
-        SELECT *, row_number() OVER (PARTITION BY pid ORDER BY ts, "at") - 1 AS place
-        FROM shrink
-    ) AS s
-    LEFT JOIN (
-        SELECT pid, least(scans_before, last_scan) AS place, sum(pages) AS pages
-        FROM (
-            SELECT
-                pid,
-                pages,
-                scans_before,
-                max(scans_before) FILTER (pages = 0) OVER (PARTITION BY pid, pass) AS last_scan
-            FROM given
-        )
-        WHERE pages > 0
-        GROUP BY ALL
-    ) AS f USING (pid, place)
 ),
 
 -- A pass ends early at its last priority. The one before it is the most exact.
@@ -188,10 +141,10 @@ scanned AS (
         s.class_zone,
         0 AS page_order,
         s.nr_scanned AS scanned,
-        s.freed,
+        s.nr_reclaimed AS freed,
         s.ts - s.before AS ns,
         a.pages AS lru_pages
-    FROM counted AS s
+    FROM shrink AS s
     ASOF JOIN about AS a ON a.node = s.node AND a.class_zone = s.class_zone AND s.ts <= a.ts
     UNION ALL
     SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0
