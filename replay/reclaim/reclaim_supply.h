@@ -10,8 +10,8 @@
  * counted. An empty queue is a deficit (R1). A direct
  * reclaim at a time at which the record's reclaim finds pages (scan_frees) owes the deficit to a
  * zone, whose watermarks count it as free, so that the next requests do not reclaim in vain one by
- * one. The next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0 that the
- * tape allocated; no event proves that they were reclaimable.
+ * one. The next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0
+ * that the tape allocated; no event proves that they were reclaimable.
  *
  * A page that recorded compaction moved keeps its place in the model. No event records its new pfn,
  * so its free looks like the free of a page without an alloc. Each such free frees the page of the

@@ -58,8 +58,8 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);
 
 /*
- * Whether the record shows that reclaim freed pages around `ts`: by its direct reclaims, else, if it
- * has none, by the next scan of a kswapd, else the last one before.
+ * Whether the record shows that reclaim freed pages around `ts`: by its direct reclaims, else, if
+ * it has none, by the next scan of a kswapd, else the last one before.
  */
 bool scan_frees(const struct scan_pace *pace, uint64_t ts, bool costly);
 

@@ -123,7 +123,8 @@ static void a_deficit_is_owed_where_kswapd_frees_pages_on_the_record(void)
 		make_free(&w, NORMAL, 40, true);
 		make_free(&w, DMA, 0, true);
 		reclaim_machine_start(&w);
-		record_scan(&w, (struct scan_row){.ts = MS, .scanned = 64, .freed = cases[i].freed});
+		record_scan(&w,
+			    (struct scan_row){.ts = MS, .scanned = 64, .freed = cases[i].freed});
 		for (int nr = 0; nr < 3; nr++) {
 			struct request rq = movable;
 

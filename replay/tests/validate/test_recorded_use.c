@@ -39,8 +39,8 @@ static void a_request_is_below_a_mark_if_every_zone_was(void)
 		int free, taken;
 		uint64_t below_low, below_min;
 	} cases[] = {
-		{250, 0, 0, 0}, {200, 0, 1, 0},  {190, 11, 0, 0}, {190, 10, 1, 0},
-		{100, 0, 1, 1}, {90, 11, 1, 0},
+		{250, 0, 0, 0},  {200, 0, 1, 0}, {190, 11, 0, 0},
+		{190, 10, 1, 0}, {100, 0, 1, 1}, {90, 11, 1, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
