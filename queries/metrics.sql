@@ -213,27 +213,27 @@ modelled AS (
         {place: 73, metric: 'PCP drain pages', unit: 'pages', tier: 'A', value: sum(drain_pages)},
         {place: 74, metric: 'zone lock holds', unit: 'events', tier: 'A', value: sum(lock_holds)},
         {place: 75, metric: 'zonelist scan restarts', unit: 'events', tier: 'A', value: sum(nofragment_retries)},
-        {place: 76, metric: 'allocs from a lower zone', unit: 'events', tier: 'A', value: sum(lower_zone)},
-        {place: 77, metric: 'allocs from another node', unit: 'events', tier: 'A', value: sum(remote_node)},
         {place: 78, metric: 'boosts asked for', unit: 'events', tier: 'A', value: sum(boost_asks)},
         {place: 79, metric: 'slow-path wake calls', unit: 'events', tier: 'B', value: sum(slowpath_wake_calls)},
-        {place: 80, metric: 'allocs below low everywhere', unit: 'events', tier: 'B', value: sum(below_low)},
-        {place: 81, metric: 'allocs below min everywhere', unit: 'events', tier: 'B', value: sum(below_min)},
         {place: 82, metric: 'allocs not served', unit: 'events', tier: 'B', value: sum(failed)}
     ], recursive := true)
     FROM counter
     HAVING count(*) > 0
 ),
 
--- The same counts for the requests of a recording.
-recorded_counts AS (
+-- How the zones stood at the requests: of a replay, or of a recording as validate follows it.
+stood AS (
     SELECT unnest([
         {place: 76, metric: 'allocs from a lower zone', unit: 'events', tier: 'A', value: sum(lower_zone)},
         {place: 77, metric: 'allocs from another node', unit: 'events', tier: 'A', value: sum(remote_node)},
         {place: 80, metric: 'allocs below low everywhere', unit: 'events', tier: 'B', value: sum(below_low)},
         {place: 81, metric: 'allocs below min everywhere', unit: 'events', tier: 'B', value: sum(below_min)}
     ], recursive := true)
-    FROM recorded_use
+    FROM (
+        SELECT lower_zone, remote_node, below_low, below_min FROM counter
+        UNION ALL
+        SELECT lower_zone, remote_node, below_low, below_min FROM recorded_use
+    )
     HAVING count(*) > 0
 ),
 
@@ -259,7 +259,7 @@ FROM (
     UNION ALL
     SELECT place, metric, unit, tier, value FROM modelled
     UNION ALL
-    SELECT place, metric, unit, tier, value FROM recorded_counts
+    SELECT place, metric, unit, tier, value FROM stood
     UNION ALL
     SELECT place, metric, unit, tier, value FROM mixed
 )

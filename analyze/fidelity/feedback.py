@@ -53,17 +53,7 @@ _COUNTS = {
     "kcompactd_asked": ("compaction", "wakeup_kcompactd"),
     "kcompactd_wakes": ("compaction", "kcompactd_wake"),
 }
-# The first call since kswapd's last pass or sleep: the model counts only these.
-_WOKEN = """
-    SELECT count(*) FILTER (kind = 'wakeup_kswapd' AND before IS DISTINCT FROM kind)
-    FROM (
-        SELECT kind, lag(kind) OVER (PARTITION BY node ORDER BY ts, "at") AS before
-        FROM reclaim
-        WHERE kind IN ('wakeup_kswapd', 'kswapd_wake', 'kswapd_sleep')
-    )
-"""
-_MODELLED = ("wakeups", "order_resets", "proactive_compactions", "direct_compactions")
-_TOTALS = {"wakeups": "kswapd_wakeups", "passes": "kswapd_passes", "sleeps": "kswapd_sleeps"}
+_TOTALS = {"passes": "kswapd_passes", "sleeps": "kswapd_sleeps"}
 
 
 @dataclass(frozen=True)
@@ -132,14 +122,14 @@ def recorded(tape: Tape) -> dict[str, Any]:
         " AND fallback_order < pageblock_order) AS fallbacks"
     )
     with Database([tape]) as db:
-        (counts,) = db.ask(f"SELECT {columns}, ({_WOKEN}) AS wakeups, {fallbacks}").objects()
+        (counts,) = db.ask(f"SELECT {columns}, {fallbacks}").objects()
     facts = ("kernel", "nodes", "duration_s", "stored", "lost", "snapshot")
     return counts | {name: info[name] for name in facts}
 
 
 def _counts(result: dict[str, Any]) -> dict[str, int]:
     totals = {name: total["value"] for name, total in result["totals"].items()}
-    found = {name: totals.get(_TOTALS.get(name, name)) for name in (*_MODELLED, *_COUNTS)}
+    found = {name: totals.get(_TOTALS.get(name, name)) for name in ("order_resets", *_COUNTS)}
     # Replays and recordings have this metric; with the model's error, if measured.
     (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
     return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}

@@ -117,9 +117,12 @@ GUEST_CASES = (
     ),
 )
 
+ALL_CASES = (*CASES, *GUEST_CASES)
+
 
 def record_in_guest(case: GuestCase, work: Path, pairs: int) -> None:
     """Record a switch in a virtual machine: A B A B, each after a boot."""
+    guest.check_programs()
     out = work / case.name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -162,7 +165,7 @@ def again(case: Case | GuestCase, work: Path, members: int) -> None:
 def results(work: Path) -> dict[str, Any]:
     """What each case of the work directory came to, in the order of the list."""
     found: dict[str, Any] = {}
-    for case in (*CASES, *GUEST_CASES):
+    for case in ALL_CASES:
         directory = work / case.name
         if (directory / "failed").exists():
             found[case.name] = {"load": case.load, "failed": (directory / "failed").read_text()}
@@ -177,11 +180,10 @@ def results(work: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    cases = (*CASES, *GUEST_CASES)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/validation"))
-    parser.add_argument("--only", action="append", choices=[case.name for case in cases])
+    parser.add_argument("--only", action="append", choices=[case.name for case in ALL_CASES])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--ensemble", type=int, default=4)
     parser.add_argument("--again", action="store_true")
@@ -189,14 +191,13 @@ def main() -> int:
     arguments = parser.parse_args()
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
-    for case in cases:
+    for case in ALL_CASES:
         if arguments.only and case.name not in arguments.only:
             continue
         print(f"== {case.name}", flush=True)
         if arguments.again:
             again(case, work, arguments.ensemble)
         elif isinstance(case, GuestCase):
-            guest.check_programs()
             record_in_guest(case, work, arguments.pairs)
             again(case, work, arguments.ensemble)
         else:
@@ -207,4 +208,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guest.run("validation", main)

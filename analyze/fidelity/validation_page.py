@@ -60,21 +60,20 @@ _WHY = """## Wrong and undecided results, and their causes
 """
 
 
+def _compared(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of a case that were predicted."""
+    return [metric for metric in found.get("metrics", ()) if metric["verdict"]]
+
+
 def _total(results: dict[str, Any]) -> str:
     """How many comparisons had each verdict."""
-    counts = Counter(
-        metric["verdict"]
-        for found in results.values()
-        for metric in found.get("metrics", ())
-        if metric["verdict"]
-    )
+    counts = Counter(metric["verdict"] for found in results.values() for metric in _compared(found))
     rows = [[verdict, f"{nr:,}"] for verdict, nr in sorted(counts.items())]
     return grid(("verdict", "comparisons"), rows)
 
 
-def _is_right(metric: dict[str, Any]) -> bool:
-    """Right sign, and the live value is in the interval."""
-    return bool(metric["sign"] and metric["low"] <= metric["live"] <= metric["high"])
+def _is_inside(metric: dict[str, Any]) -> bool:
+    return bool(metric["low"] <= metric["live"] <= metric["high"])
 
 
 def _shares(results: dict[str, Any]) -> str:
@@ -82,14 +81,12 @@ def _shares(results: dict[str, Any]) -> str:
     rows = []
     found: dict[str, list[dict[str, Any]]] = {}
     for case in results.values():
-        found.setdefault(case.get("switch", ""), []).extend(
-            metric for metric in case.get("metrics", ()) if metric["verdict"]
-        )
+        if compared := _compared(case):
+            found.setdefault(case["switch"], []).extend(compared)
     for switch, metrics in found.items():
-        if metrics:
-            right = sum(map(_is_right, metrics))
-            inside = sum(metric["low"] <= metric["live"] <= metric["high"] for metric in metrics)
-            rows.append([f"`{switch}`", str(len(metrics)), str(inside), str(right)])
+        inside = [metric for metric in metrics if _is_inside(metric)]
+        right = sum(metric["sign"] for metric in inside)
+        rows.append([f"`{switch}`", str(len(metrics)), str(len(inside)), str(right)])
     columns = ("switch", "comparisons", "live value in the interval", "and the right sign")
     return grid(columns, rows)
 

@@ -411,12 +411,10 @@ def test_the_page_has_every_case_and_marks_wrong_ones(
         (work / name).mkdir()
         (work / name / file).write_text(text)
     page = validation_page.markdown(validation.results(work))
-    assert re.findall("^## (.*)$", page, re.M)[:-1] == [
-        case.name for case in (*validation.CASES, *validation.GUEST_CASES)
-    ]
+    assert re.findall("^## (.*)$", page, re.M)[:-1] == [case.name for case in validation.ALL_CASES]
     assert page.count("| **wrong** |") == nr and f"| wrong | {nr} |" in page
     assert "no result. pagetape: a reason\n" in page
-    assert page.count("not run yet") == len(validation.CASES) + len(validation.GUEST_CASES) - 2
+    assert page.count("not run yet") == len(validation.ALL_CASES) - 2
 
 
 def test_a_case_is_a_valid_setting(fake_host: Host) -> None:

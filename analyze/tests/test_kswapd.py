@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reports on kswapd, on a tape of a kernel that records its passes and failures."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pagetape.schemas.tape import Writer
-
-from .conftest import GOLDEN
+from .conftest import write_reclaim
 
 Run = Callable[..., Any]
 
-MS = 1_000_000
 WAKE = {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 3}
 BEGIN = {"kind": "balance_pgdat_begin", "zone": "NORMAL", "page_order": 3}
 END = {"kind": "balance_pgdat_end", "zone": "NORMAL"}
@@ -42,14 +38,7 @@ def tape(tmp_path: Path) -> Path:
         (14, END | {"page_order": 3, "nr_reclaimed": 32}),
         (15, {"kind": "kswapd_sleep"}),
     ]
-    about = {"cpu": 0, "pid": 50, "flags": 0, "node": 0}
-    path = tmp_path / "kswapd.tape"
-    with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
-        out.rows(
-            "reclaim",
-            [about | {"ts": MS * ms, "at": at} | row for at, (ms, row) in enumerate(rows)],
-        )
-    return path
+    return write_reclaim(tmp_path / "kswapd.tape", rows)
 
 
 def test_the_balance_of_kswapd_has_its_failures(tape: Path, pagetape: Run) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a replay with feedback takes from a recording's reclaim, and the wakes of kswapd."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,13 @@ from typing import Any
 import pytest
 
 from pagetape.replaying import reclaim_input
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape
 
-from .conftest import GOLDEN
+from .conftest import write_reclaim
 
 Run = Callable[..., Any]
 
 MS = 1_000_000
-KSWAPD = 50
 
 
 def _scan(reclaimed: int) -> dict[str, Any]:
@@ -46,14 +44,7 @@ def tape(tmp_path: Path) -> Path:
         (9, _wakeup("DMA")),
         (10, _wakeup()),
     ]
-    about = {"cpu": 0, "pid": KSWAPD, "flags": 0, "node": 0}
-    path = tmp_path / "reclaim.tape"
-    with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
-        out.rows(
-            "reclaim",
-            [about | {"ts": MS * ms, "at": at} | row for at, (ms, row) in enumerate(rows)],
-        )
-    return path
+    return write_reclaim(tmp_path / "reclaim.tape", rows)
 
 
 def test_the_scans_are_those_of_kswapd(tape: Path) -> None:

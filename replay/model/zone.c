@@ -83,8 +83,7 @@ static void hand_out(struct model *m, const struct request *rq, const struct zon
 	counters->alloc_pages += 1ull << rq->order;
 	if (zone != preferred) {
 		counters->remote_node += zone->node != preferred->node;
-		counters->lower_zone +=
-			zone->node == preferred->node && zone->type != preferred->type;
+		counters->lower_zone += zone_is_lower(zone, preferred);
 	}
 	zone_mark_live(m, frame, rq->order, rq->migratetype);
 }

@@ -63,6 +63,12 @@ int gfp_migratetype(uint32_t gfp_flags);
  */
 uint32_t zone_alloc(struct model *m, struct request *rq);
 
+/* Whether a zone is a lower one of the preferred zone's node. */
+static inline bool zone_is_lower(const struct zone *zone, const struct zone *preferred)
+{
+	return zone->node == preferred->node && zone->type != preferred->type;
+}
+
 /* Count a request that got a used block by other means, as zone_alloc() does. */
 void zone_hand_out(struct model *m, const struct request *rq, uint32_t head);
 

@@ -313,8 +313,7 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 	if (!list->nr)
 		return false;
 	freed = shrink_zones(run, list, rq, order, pages, &ready);
-	if (freed < pages && !ready &&
-	    scan_frees(&run->pace, run->model->now.ts, order > PCP_MAX_ORDER))
+	if (freed < pages && !ready && scan_frees(&run->pace, run->model->now.ts, row))
 		reclaim_supply_owe(&run->supply, list->zones[0]->node, rq->class_zone,
 				   pages - freed);
 	counters = node_counters(run->model, list->zones[0]->node);

@@ -151,12 +151,12 @@ const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bo
 	return row ? row : &all_at_once;
 }
 
-bool scan_frees(const struct scan_pace *pace, uint64_t ts, bool costly)
+bool scan_frees(const struct scan_pace *pace, uint64_t ts, const struct scan_row *direct)
 {
-	const struct scan_row direct = {.direct = true, .costly = costly}, kswapd = {0};
+	const struct scan_row kswapd = {0};
 	const struct scan_row *row;
 
-	if (nearest(pace, ts, &direct))
+	if (direct->direct)
 		return true;
 	row = nearest(pace, ts, &kswapd);
 	return row && row->freed;

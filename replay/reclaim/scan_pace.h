@@ -59,9 +59,10 @@ const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bo
 
 /*
  * Whether the record shows that reclaim freed pages around `ts`: by its direct reclaims, else, if
- * it has none, by the next scan of a kswapd, else the last one before.
+ * it has none, by the next scan of a kswapd, else the last one before. `direct`: the row of
+ * scan_direct().
  */
-bool scan_frees(const struct scan_pace *pace, uint64_t ts, bool costly);
+bool scan_frees(const struct scan_pace *pace, uint64_t ts, const struct scan_row *direct);
 
 /*
  * The first run of compaction that ends from `ts` on, of kcompactd or `direct`, else the last

@@ -32,6 +32,8 @@ static bool could_serve(const struct model *m, const struct zone *zone, const st
 
 	if (wmark == WMARK_LOW && dirty_node(m, zone, rq->gfp_flags))
 		return false;
+	if (!(rq->flags & ALLOC_NOFRAGMENT) && watermark_fast(m, zone, rq, wmark))
+		return true;
 	if (served) { /* it had a chunk of the order */
 		free += taken->pages;
 		asked.order = 0;
@@ -65,7 +67,7 @@ static void see_alloc(struct recorded_use *use, const struct model *m,
 		return;
 	use->allocs++;
 	use->remote_node += zone->node != preferred->node;
-	use->lower_zone += zone->node == preferred->node && zone->type != preferred->type;
+	use->lower_zone += zone_is_lower(zone, preferred);
 	rq.flags = slow_path_rights_at_once(m, &rq) | (never_mixes(m, &rq) ? ALLOC_NOFRAGMENT : 0u);
 	if (any_could_serve(m, &rq, taken, WMARK_LOW))
 		return;

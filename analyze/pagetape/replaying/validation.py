@@ -34,8 +34,7 @@ END_STATE = (
 _MIX = TABLES["block_mix"].arrow
 _INFERRED = TABLES["inferred"].arrow
 _USE = TABLES["recorded_use"].arrow
-
-_USES = ("lower_zone", "remote_node", "below_low", "below_min")
+_USES = [name for name in _USE.names if name != "ts"]
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 

@@ -82,6 +82,11 @@ static void a_direct_reclaim_is_the_next_one_of_its_kind_of_order(void)
 	check(scan_direct(&pace, 25, true)->freed == 1024);
 }
 
+static bool frees(const struct scan_pace *pace, uint64_t ts, bool costly)
+{
+	return scan_frees(pace, ts, scan_direct(pace, ts, costly));
+}
+
 static void a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd(void)
 {
 	struct scan_row rows[] = {
@@ -94,12 +99,12 @@ static void a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd(void)
 	const struct scan_pace kswapd = {.rows = rows, .nr = 3};
 	const struct scan_pace all = {.rows = rows, .nr = 4};
 
-	check(!scan_frees(&compaction, 5, false));
-	check(!scan_frees(&kswapd, 15, false));
-	check(scan_frees(&kswapd, 21, false));
-	check(scan_frees(&kswapd, 99, true));
-	check(scan_frees(&all, 15, false));
-	check(!scan_frees(&all, 15, true)); /* of costly orders it has only kswapd's scans */
+	check(!frees(&compaction, 5, false));
+	check(!frees(&kswapd, 15, false));
+	check(frees(&kswapd, 21, false));
+	check(frees(&kswapd, 99, true));
+	check(frees(&all, 15, false));
+	check(!frees(&all, 15, true)); /* of costly orders it has only kswapd's scans */
 }
 
 static void a_run_of_compaction_is_the_recorded_one_of_that_time(void)
