@@ -59,6 +59,13 @@ def known_type(kernel: Kernel, migratetype: str) -> str:
 def build(world: World, kernel: Kernel, nofragment: Nofragment | None = None) -> Machine:
     """The oracle of a world."""
     machine = Machine(kernel, world.geometry, nofragment=nofragment)
+    fill(machine, world)
+    return machine
+
+
+def fill(machine: Machine, world: World) -> None:
+    """Give an oracle the zones of a world."""
+    kernel = machine.kernel
     for state in world.zones:
         zone = machine.add_zone(
             replace(
@@ -73,7 +80,6 @@ def build(world: World, kernel: Kernel, nofragment: Nofragment | None = None) ->
         _fill(zone, state)
         if kernel.fallback == "largest":
             zone.set_reserve_blocks()
-    return machine
 
 
 def _fill(zone: Zone, state: ZoneState) -> None:

@@ -11,11 +11,12 @@
 static void compaction_moves_pages_until_a_pageblock_is_free(void)
 {
 	const struct compact_goal goal = {.order = 9};
+	const struct request rq = {.order = 9, .class_zone = ZONE_NORMAL};
 	const struct scan_row row = {.freed = BLOCK};
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
-	check(compact_suits(w.toy.m, normal_zone(&w), 9, ZONE_NORMAL, true) == COMPACT_SUITS);
+	check(compact_suits(w.toy.m, normal_zone(&w), &rq, COMPACT_BY_KCOMPACTD) == COMPACT_SUITS);
 	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
