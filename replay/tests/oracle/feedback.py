@@ -275,13 +275,17 @@ class Turns(Path):
             self.machine.wake_all(self.request)
         self.scan()
 
+    def reclaim_leaves(self) -> bool:
+        """Whether a zone is left to compaction; that is progress, too."""
+        order = self.order_of("reclaim")
+        return "I" in self.ask.gfp and any(
+            reclaim_leaves(zone, order, self.request.top) for zone in self.request.zonelist
+        )
+
     def reclaim(self) -> None:
         request, machine = self.request, self.machine
-        order = self.order_of("reclaim")
         request.preferred.count("direct_reclaims")
-        self.progress = "I" in self.ask.gfp and any(
-            [reclaim_leaves(zone, order, request.top) for zone in request.zonelist]
-        )
+        self.progress = self.reclaim_leaves()
         if self.progress:
             self.scan()
             machine.unreserve(request, force=False)

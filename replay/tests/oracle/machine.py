@@ -193,6 +193,11 @@ class Zone:
             if self.boosts_act:
                 self.boost = min(self.boost + pageblock, max(pageblock, highest))
 
+    def stall(self, most: int) -> None:
+        """A refused fallback of fragmentation avoidance v5: 7 pageblocks, up to the limit."""
+        if most:
+            self.boost = min(self.boost + 7 * self.geometry.pageblock, most)
+
     def recheck_below_high(self) -> None:
         """After a drain the zone may be above its high mark again."""
         if self.below_high and self.watermark.full(
@@ -481,13 +486,13 @@ class Machine:
                 zone.boost_seen = 0
                 zone.reclaim_active = False
 
-    def drain_all(self) -> None:
-        """Every per-CPU list back to the buddy lists."""
+    def drain_all(self, alone: Zone | None = None) -> None:
+        """Every per-CPU list back to the buddy lists, or those of one zone."""
         caller = self.trace.cpu
         for cpu in range(len(self.geometry.cpu_nodes)):
             if not self.kernel.drain_all_by_caller:
                 self.trace.cpu = cpu
-            for zone in self.zones:
+            for zone in self.zones if alone is None else [alone]:
                 zone.pcps[cpu].drain_all()
         self.trace.cpu = caller
 
