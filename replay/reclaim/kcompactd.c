@@ -108,8 +108,7 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 		const struct scan_row *row;
 
 		if (zone->node != c->node || zone->type > c->class_zone ||
-		    is_deferred(deferral, c->order) ||
-		    !suits(m, zone, c->order, zone->type))
+		    is_deferred(deferral, c->order) || !suits(m, zone, c->order, zone->type))
 			continue;
 		row = scan_compaction(parts->pace, m->now.ts + ns, false);
 		emit_compaction_run(parts->rows, zone, ns, row->ns);

@@ -132,9 +132,7 @@ def _used_chunks(machine: Machine, most: int) -> Iterable[tuple[int, int]]:
 class Player:
     """Plays a tape on an oracle: a recorded pfn is the key of the page that the oracle gave."""
 
-    def __init__(
-        self, machine: Machine, rows: Sequence[Row], *, boosts_act: bool = False
-    ) -> None:
+    def __init__(self, machine: Machine, rows: Sequence[Row], *, boosts_act: bool = False) -> None:
         self.machine = machine
         self.pages: dict[int, int | None] = {}  # recorded page -> the model's; None: unserved
         self.passes: dict[int, int] = {}  # nodes whose kswapd works, and until when

@@ -19,8 +19,19 @@ from pagetape import _replay
 from .feedback import build, play_engine, play_oracle
 from .generate import LARGE_REQUESTS, REQUESTS, Op, Shape, random_world, record
 from .oracle import (
-    HIGHATOMIC, KERNELS, MOVABLE, UNMOVABLE, ZONES, Event, Geometry, Machine, Marks, Settings, Zone, ZoneSpec,
-)  # fmt: skip
+    HIGHATOMIC,
+    KERNELS,
+    MOVABLE,
+    UNMOVABLE,
+    ZONES,
+    Event,
+    Geometry,
+    Machine,
+    Marks,
+    Settings,
+    Zone,
+    ZoneSpec,
+)
 from .oracle.compaction import Goal, reclaim_leaves, suits
 from .oracle.feedback import Call, Feedback, Turns
 from .oracle.slow_path import ASYNC, LIGHT
@@ -106,9 +117,7 @@ def zone(
         lowmem_reserve={above: reserve if above != name else 0 for above in ZONES},
         pcps=[LISTS],
         blocks=blocks,
-        movable_blocks=frozenset(
-            start + BLOCK * i for i in range(len(blocks)) if movable
-        ),
+        movable_blocks=frozenset(start + BLOCK * i for i in range(len(blocks)) if movable),
         below_high=False,
         reclaim_active=False,
         boosted=boosted,
@@ -175,7 +184,7 @@ def test_a_costly_request_that_compaction_serves_does_not_reclaim() -> None:
 )
 def test_reclaim_releases_one_reserved_block_and_its_end_releases_the_others(
     gfp: tuple[str, ...],
-    ready: bool,  # noqa: FBT001
+    ready: bool,
     blocks: str,
 ) -> None:
     """As the turns leave them: what a machine grants after them empties the reserve."""
@@ -364,7 +373,8 @@ def test_each_rule_has_its_vectors(rule: list[str]) -> None:
         assert names
         for name in names:
             assert f"\ttest({name});" in source
-    python = "".join((TESTS / name).read_text() for name in ("test_oracle_reclaim.py", "test_oracle.py"))
+    files = ("test_oracle_reclaim.py", "test_oracle.py")
+    python = "".join((TESTS / name).read_text() for name in files)
     names = re.findall(r"`([^`]+)`", oracle)
     assert names or oracle.startswith("none: ")
     for name in names:

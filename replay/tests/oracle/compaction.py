@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .machine import Zone
@@ -26,7 +26,7 @@ class Goal:
     order: int
     migratetype: str = UNMOVABLE
     priority: int | None = None  # of an allocation; None: kcompactd
-    rights: Rights = Rights()
+    rights: Rights = field(default_factory=Rights)
     cma: bool = False  # the request may use CMA pages
     whole_blocks: bool = False  # vm.defrag_mode
 
@@ -88,9 +88,7 @@ def suits(zone: Zone, goal: Goal, top: str) -> Suits:
         return "serves"
     own = zone.kernel.async_needs_own_pages and goal.asynchronous and not goal.cma
     if own and order > COSTLY:
-        mine = zone.watermark.full(
-            zone, 0, mark + gap(zone, order), top, Rights(), cma=False
-        )
+        mine = zone.watermark.full(zone, 0, mark + gap(zone, order), top, Rights(), cma=False)
         if not mine:
             return "cannot"
     can = has_gap(zone, order, mark, top) and _is_fragmented(zone, order)
@@ -256,9 +254,7 @@ class Compactor:
 
     def _move(self, pfn: int, order: int, to: int) -> None:
         """The page takes its new place; the old one is free."""
-        chunk = next(
-            c for c, (o, _) in self.buddy.chunks.items() if c <= to < c + (1 << o)
-        )
+        chunk = next(c for c, (o, _) in self.buddy.chunks.items() if c <= to < c + (1 << o))
         size, kind = self.buddy.remove(chunk)
         while size > order:
             size -= 1
@@ -320,9 +316,7 @@ class Compactor:
         if not self.buddy.in_zone(block) or skipped:
             return False
         parts = self._parts(block, goal)
-        if self._is_source(block, goal) and any(
-            self._pages_to_move(*part, goal) for part in parts
-        ):
+        if self._is_source(block, goal) and any(self._pages_to_move(*part, goal) for part in parts):
             return True
         self.no_source.add(block)
         return False

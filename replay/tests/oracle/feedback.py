@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .compaction import Compactor, Goal, Moved, Suits, has_gap, reclaim_leaves, suits, whole_block_pages
+from .compaction import (
+    Compactor,
+    Goal,
+    Moved,
+    Suits,
+    has_gap,
+    reclaim_leaves,
+    suits,
+    whole_block_pages,
+)
 from .kernels import Kernel
 from .machine import Geometry, Machine, Nofragment, Request, Zone, ZoneSpec
 from .names import ZONES
@@ -223,7 +232,7 @@ class Feedback(Machine):
         return "C"
 
 
-class Served(Exception):  # noqa: N818 - not an error
+class Served(Exception):
     def __init__(self, found: tuple[Zone, int]) -> None:
         super().__init__()
         self.found = found
@@ -260,9 +269,7 @@ class Turns(Path):
         if self.refused and self.mixes:
             self.refused = False
             preferred.count("nofragment_retries")
-        found = self.machine._scan(
-            self.request, "min", self.rights, nofragment=not self.mixes
-        )
+        found = self.machine._scan(self.request, "min", self.rights, nofragment=not self.mixes)
         if found is not None:
             raise Served(found)
         self.scans += 1

@@ -230,7 +230,7 @@ static void since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_ta
 		char type;
 		uint64_t moved;
 	} cases[] = {
-		{"6.8", 3, false, 'M', 8},  {"6.12.117", 3, false, 'M', 0},
+		{"6.8", 3, false, 'M', 8},      {"6.12.117", 3, false, 'M', 0},
 		{"6.12.117", 4, false, 'M', 8}, {"6.12.117", 4, false, 'C', 8},
 		{"6.12.117", 4, false, 'U', 0}, {"6.12.117", 4, true, 'U', 8},
 	};
