@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -93,40 +94,38 @@ def test_engine_and_oracle_agree_under_defrag_mode(kernel: str, seed: int, ops: 
 
 BLOCK = 16
 SLEEPS = frozenset({"DIRECT_RECLAIM", "KSWAPD_RECLAIM", "IO", "FS"})
+RESERVE = {name: 0 if name == "DMA" else 1000 for name in ZONES}
 LISTS = Settings(1, 8, high_min=8, high_max=8)
 
 
 def zone(
-    start: int,
-    blocks: list[str],
-    free: list[tuple[str, int, int]],
-    *,
-    movable: bool = True,
-    marks: Marks | None = None,
-    name: str = "NORMAL",
-    node: int = 0,
-    reserve: int = 0,
-    boosted: bool = False,
+    start: int, blocks: list[str], free: list[tuple[str, int, int]], **given: Any
 ) -> ZoneState:
+    """A zone whose used pages can move, unless something else is given."""
+    facts: dict[str, Any] = {
+        "name": "NORMAL",
+        "lowmem_reserve": dict.fromkeys(ZONES, 0),
+        "movable_blocks": frozenset(range(start, start + BLOCK * len(blocks), BLOCK)),
+        "below_high": False,
+        "reclaim_active": False,
+    }
     return ZoneState(
-        node=node,
-        name=name,
         start=start,
         spanned=BLOCK * len(blocks),
-        marks=marks or Marks(),
-        lowmem_reserve={above: reserve if above != name else 0 for above in ZONES},
         pcps=[LISTS],
         blocks=blocks,
-        movable_blocks=frozenset(start + BLOCK * i for i in range(len(blocks)) if movable),
-        below_high=False,
-        reclaim_active=False,
-        boosted=boosted,
         free=free,
+        **facts | given,
     )
 
 
+FIXED: frozenset[int] = frozenset()  # no used page can move
+
+
 def small(*zones: ZoneState, nodes: int = 1) -> World:
-    dma = zone(0, [MOVABLE] * 4, [(MOVABLE, 5, 0), (MOVABLE, 5, 32)], name="DMA", reserve=1000)
+    dma = zone(
+        0, [MOVABLE] * 4, [(MOVABLE, 5, 0), (MOVABLE, 5, 32)], name="DMA", lowmem_reserve=RESERVE
+    )
     distances = [[10 if i == j else 20 for j in range(nodes)] for i in range(nodes)]
     geometry = Geometry([0], distances, pageblock_order=4, max_order=5)
     return World(geometry, [dma, *zones])
@@ -150,7 +149,7 @@ def every_second_page(first: int, blocks: int, migratetype: str) -> list[tuple[s
 def test_defrag_mode_asks_for_whole_pageblocks(
     kernel: str, defrag_mode: bool, wake: int, compactions: list[int]
 ) -> None:
-    world = small(zone(64, [UNMOVABLE] * 4, [], movable=False))
+    world = small(zone(64, [UNMOVABLE] * 4, [], movable_blocks=FIXED))
     _, calls = both(world, kernel, [ask(0, 0, UNMOVABLE)], defrag_mode=defrag_mode)
     assert calls["reclaim"] == [Call("wakeup_kswapd", 0, "NORMAL", wake)]
     assert [call.page_order for call in calls["compaction"]] == compactions
@@ -211,10 +210,10 @@ def test_reclaim_releases_one_reserved_block_and_its_end_releases_the_others(
 @pytest.mark.parametrize(("kernel", "pfn"), [("6.17", 64), ("6.18", 128), ("7.3", 128)])
 def test_nodes_whose_kswapd_is_awake_are_tried_last(kernel: str, pfn: int) -> None:
     """A request for node 0 alone wakes its kswapd; then pages are freed there."""
-    marks = Marks(0, 8, 8)
+    given = {"marks": Marks(0, 8, 8), "movable_blocks": FIXED}
     world = small(
-        zone(64, [UNMOVABLE] * 4, [(UNMOVABLE, 2, 64)], marks=marks, movable=False),
-        zone(128, [UNMOVABLE] * 4, [(UNMOVABLE, 5, 128)], marks=marks, movable=False, node=1),
+        zone(64, [UNMOVABLE] * 4, [(UNMOVABLE, 2, 64)], **given),
+        zone(128, [UNMOVABLE] * 4, [(UNMOVABLE, 5, 128)], **given, node=1),
         nodes=2,
     )
     rows = [
@@ -235,7 +234,14 @@ def test_nodes_whose_kswapd_is_awake_are_tried_last(kernel: str, pfn: int) -> No
 def test_a_boost_wakes_kswapd_for_any_request_up_to_6_1(kernel: str, wakes: int) -> None:
     marks = Marks(0, 0, 100)
     world = small(
-        zone(64, [UNMOVABLE] * 4, [(UNMOVABLE, 5, 64)], marks=marks, movable=False, boosted=True)
+        zone(
+            64,
+            [UNMOVABLE] * 4,
+            [(UNMOVABLE, 5, 64)],
+            marks=marks,
+            movable_blocks=FIXED,
+            boosted=True,
+        )
     )
     out, calls = both(world, kernel, [ask(0, 0, UNMOVABLE, bits=frozenset())])
     assert calls["reclaim"] == [Call("wakeup_kswapd", 0, "NORMAL", 0)] * wakes
@@ -261,7 +267,7 @@ def test_blocks_below_the_order_move_since_6_9(kernel: str, moved: int) -> None:
     """A block of order 2 is all that its pageblock has in use."""
     free = [(MOVABLE, 2, 64), (MOVABLE, 2, 68), (MOVABLE, 3, 72)]
     free += [(MOVABLE, 2, pfn) for pfn in range(80, 192, 8)]
-    world = small(zone(64, [MOVABLE] * 8, free[:1] + free[3:], movable=False))
+    world = small(zone(64, [MOVABLE] * 8, free[:1] + free[3:], movable_blocks=FIXED))
     rows = [
         ask(0, 2, MOVABLE),
         Row(SECOND + 5, Event("free", 0, 68, 2)),
@@ -282,7 +288,7 @@ def test_2_6_32_has_no_direct_compaction() -> None:
 
 
 def test_calls_of_kswapd_and_its_wakeups_are_counted_apart() -> None:
-    world = small(zone(64, [UNMOVABLE] * 4, [], movable=False))
+    world = small(zone(64, [UNMOVABLE] * 4, [], movable_blocks=FIXED))
     out, calls = both(world, "6.18", [ask(0, 0, UNMOVABLE), ask(1, 0, UNMOVABLE)])
     assert out.counters["slowpath_wake_calls"] == 2
     assert out.counters["kswapd_wakeups"] == len(calls["reclaim"]) == 1

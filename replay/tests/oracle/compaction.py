@@ -43,10 +43,10 @@ class Goal:
         return self.priority == FULL
 
 
-def whole_block_pages(zone: Zone) -> int:
-    """Free pages in chunks of at least a pageblock."""
+def pages_in_pieces(zone: Zone) -> int:
+    """Free pages in chunks below a pageblock: a mark raised by them counts the others only."""
     chunks = zone.buddy.chunks.values()
-    return sum(1 << order for order, _ in chunks if order >= zone.buddy.pageblock_order)
+    return sum(1 << order for order, _ in chunks if order < zone.buddy.pageblock_order)
 
 
 def gap(zone: Zone, order: int) -> int:
@@ -82,9 +82,9 @@ def suits(zone: Zone, goal: Goal, top: str) -> Suits:
     """Whether the zone has the chunk already, or compaction can make it."""
     whole = goal.background and goal.whole_blocks
     mark = zone.mark("high" if whole else "min")
-    free = whole_block_pages(zone) if whole else None
+    raised = mark + pages_in_pieces(zone) if whole else mark
     order = goal.order
-    if zone.watermark.full(zone, order, mark, top, goal.rights, cma=goal.cma, free=free):
+    if zone.watermark.full(zone, order, raised, top, goal.rights, cma=goal.cma):
         return "serves"
     own = zone.kernel.async_needs_own_pages and goal.asynchronous and not goal.cma
     if own and order > COSTLY:

@@ -15,9 +15,9 @@ from .compaction import (
     Moved,
     Suits,
     has_gap,
+    pages_in_pieces,
     reclaim_leaves,
     suits,
-    whole_block_pages,
 )
 from .kernels import Kernel
 from .machine import Geometry, Machine, Nofragment, Request, Zone, ZoneSpec
@@ -123,11 +123,10 @@ class Feedback(Machine):
             zone.watermark.full(
                 zone,
                 order,
-                zone.mark("high"),
+                zone.mark("high") + (pages_in_pieces(zone) if whole else 0),
                 top,
                 Rights(),
                 cma=False,
-                free=whole_block_pages(zone) if whole else None,
             )
             for zone in zones
         )

@@ -85,17 +85,9 @@ class Graded:
         return pages
 
     def full(
-        self,
-        zone: Zone,
-        order: int,
-        mark: int,
-        top: str,
-        rights: Rights,
-        *,
-        cma: bool,
-        free: int | None = None,  # pages that count; None: all that are free
+        self, zone: Zone, order: int, mark: int, top: str, rights: Rights, *, cma: bool
     ) -> bool:
-        free = (zone.buddy.free_pages() if free is None else free) - ((1 << order) - 1)
+        free = zone.buddy.free_pages() - ((1 << order) - 1)
         free -= self.unusable(zone, rights, cma=cma)
         if free <= self.reduce(mark, rights) + zone.lowmem_reserve[top]:
             return False
@@ -180,18 +172,10 @@ class Classic(Graded):
         return self.full(zone, order, zone.mark(mark), top, rights, cma=cma)
 
     def full(
-        self,
-        zone: Zone,
-        order: int,
-        mark: int,
-        top: str,
-        rights: Rights,
-        *,
-        cma: bool,
-        free: int | None = None,
+        self, zone: Zone, order: int, mark: int, top: str, rights: Rights, *, cma: bool
     ) -> bool:
         del cma
-        free = (zone.buddy.free_pages() if free is None else free) - ((1 << order) - 1)
+        free = zone.buddy.free_pages() - ((1 << order) - 1)
         if rights.high:
             mark -= mark // 2
         if rights.harder:
