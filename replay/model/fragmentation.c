@@ -111,24 +111,56 @@ bool has_compact_gap(const struct model *m, const struct zone *zone, uint64_t nr
 	return watermark_ok_of(m, zone, nr_free, &single, mark);
 }
 
-enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
-				 int class_zone, bool kcompactd)
+/* Whether the zone lacks not pages, but large blocks: asked for costly orders. */
+static bool is_in_pieces(const struct model *m, const struct zone *zone, int order)
 {
-	const struct request rq = {
-		.order = (uint8_t)order,
+	int64_t index = order > PCP_MAX_ORDER ? fragmentation_index(m, zone, order) : -1;
+
+	return index < 0 || index > EXTFRAG_THRESHOLD;
+}
+
+/* Order 0 for the same zones, without a right to CMA pages. */
+static struct request single_of(int class_zone)
+{
+	return (struct request){
 		.migratetype = MIGRATETYPE_UNMOVABLE,
 		.class_zone = (uint8_t)class_zone,
 	};
-	/* vm.defrag_mode, 6.15: kcompactd works for the high watermark in whole blocks. */
-	bool whole = kcompactd && m->kernel->whole_blocks;
-	int wmark = whole ? WMARK_HIGH : WMARK_MIN;
-	uint64_t nr_free = whole ? zone_free_for(m, zone, order) : zone_counted_free(zone);
-	int64_t index;
+}
 
-	if (watermark_ok_of(m, zone, nr_free, &rq, zone_mark(zone, wmark)))
+enum compact_suits compact_suits(const struct model *m, const struct zone *zone,
+				 const struct request *rq, enum compact_caller caller)
+{
+	/* vm.defrag_mode, 6.15: kcompactd works for the high watermark in whole blocks. */
+	bool whole = caller == COMPACT_BY_KCOMPACTD && m->kernel->whole_blocks;
+	int wmark = whole ? WMARK_HIGH : WMARK_MIN, order = rq->order;
+	uint64_t nr_free = whole ? zone_free_for(m, zone, order) : zone_counted_free(zone);
+	const struct request single = single_of(rq->class_zone);
+
+	if (watermark_ok_of(m, zone, nr_free, rq, zone_mark(zone, wmark)))
 		return COMPACT_SERVES;
-	if (!has_compact_gap(m, zone, zone_counted_free(zone), order, class_zone, wmark))
+	if (m->kernel->compact_own_gap && caller == COMPACT_BY_REQUEST_ASYNC &&
+	    order > PCP_MAX_ORDER && rq->migratetype != MIGRATETYPE_MOVABLE &&
+	    !watermark_ok(m, zone, &single, zone_mark(zone, wmark) + compact_gap(m, order)))
 		return COMPACT_CANNOT;
-	index = order > PCP_MAX_ORDER ? fragmentation_index(m, zone, order) : -1;
-	return index >= 0 && index <= EXTFRAG_THRESHOLD ? COMPACT_CANNOT : COMPACT_SUITS;
+	if (!has_compact_gap(m, zone, zone_counted_free(zone), order, rq->class_zone, wmark))
+		return COMPACT_CANNOT;
+	return is_in_pieces(m, zone, order) ? COMPACT_SUITS : COMPACT_CANNOT;
+}
+
+bool compact_ready(const struct model *m, const struct zone *zone, int order, int class_zone)
+{
+	const struct request single = single_of(class_zone);
+	struct request rq = single;
+	uint64_t nr_free = zone_counted_free(zone);
+	int64_t high = zone_mark(zone, WMARK_HIGH) + compact_gap(m, order);
+	int wmark = m->kernel->compact_ready_high ? WMARK_HIGH : WMARK_MIN;
+
+	rq.order = (uint8_t)order;
+	if (watermark_ok(m, zone, &rq, zone_mark(zone, WMARK_MIN)))
+		return true;
+	if (!has_compact_gap(m, zone, nr_free, order, class_zone, wmark) ||
+	    !is_in_pieces(m, zone, order))
+		return false;
+	return m->kernel->compact_ready_high || watermark_ok(m, zone, &single, high);
 }

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "model.h"
+#include "zone.h"
 
 enum { EXTFRAG_THRESHOLD = 500 }; /* vm.extfrag_threshold */
 
@@ -42,11 +42,19 @@ struct score_marks {
 };
 struct score_marks score_marks(const struct kernel *kernel, int proactiveness);
 
+enum compact_caller { COMPACT_BY_KCOMPACTD, COMPACT_BY_REQUEST, COMPACT_BY_REQUEST_ASYNC };
+
 /*
- * compaction_suit_allocation_order: the zone can serve the order as it is, compaction cannot
- * help, or compaction suits. Under vm.defrag_mode only kcompactd asks for the high watermark in
- * whole pageblocks (7.2).
+ * compaction_suit_allocation_order: the zone can serve the request as it is, compaction cannot
+ * help, or compaction suits. The request's rights and its right to CMA pages count. Under
+ * vm.defrag_mode only kcompactd asks for the high watermark in whole pageblocks (7.2).
  */
 enum compact_suits { COMPACT_SERVES, COMPACT_CANNOT, COMPACT_SUITS };
-enum compact_suits compact_suits(const struct model *m, const struct zone *zone, int order,
-				 int class_zone, bool kcompactd);
+enum compact_suits compact_suits(const struct model *m, const struct zone *zone,
+				 const struct request *rq, enum compact_caller caller);
+
+/*
+ * compaction_ready: direct reclaim for this order leaves the zone as it is, because compaction can
+ * have it (6.12, 7.2).
+ */
+bool compact_ready(const struct model *m, const struct zone *zone, int order, int class_zone);

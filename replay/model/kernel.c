@@ -80,7 +80,8 @@
 
 #define KERNEL_6_17                                                                                \
 	KERNEL_6_12_117, .free_high = FREE_HIGH_HALF_MIN, .decay = DECAY_AT_ONCE,                  \
-		.capture = CAPTURE_TRACED, .proactive = PROACTIVE_LEEWAY
+		.capture = CAPTURE_TRACED, .proactive = PROACTIVE_LEEWAY, .compact_own_gap = true, \
+		.compact_ready_high = true
 
 #define KERNEL_6_18 KERNEL_6_17, .decay = DECAY_PIECES, .skip_awake_nodes = true
 
@@ -94,7 +95,7 @@
 #define KERNEL_7_2                                                                                 \
 	KERNEL_7_1, .coalesced_frees = true, .compact_gap_max = 32,                                \
 		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS,                                      \
-		.defrag_promotes = DEFRAG_PROMOTES_COMPACTION
+		.defrag_promotes = DEFRAG_PROMOTES_COMPACTION, .compact_cma_right = true
 
 #define KERNEL_7_3                                                                                 \
 	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true,  \
@@ -162,10 +163,11 @@ const struct feature features[] = {
  * The first release that each row describes. Claim-then-steal came to the stable trees with 6.12.29
  * and 6.14.7 (May 2025). The release of 6.1.y that took the backports is unknown: the row changes
  * halfway between 6.1.0 and 6.1.192. The sources of 2.6.34 to 4.3 and of 4.4 to 4.19 were not read;
- * these releases use the nearest row. Of 6.19, 7.0 and 7.1 only the functions and types in the
- * images were seen. Where these do not date a change between 6.18 and 7.2, the row has the date of
- * the patch (compact_turn, highatomic_reserve, highatomic_refills), or else 7.2 has the change
- * (compact_gap_max).
+ * these releases use the nearest row. compact_own_gap and compact_ready_high have the date of
+ * their patches: 6.12.117 lacks them, 7.2 has them. Of 6.19, 7.0 and 7.1 only the functions and
+ * types in the images were seen. Where these do not date a change between 6.18 and 7.2, the row has
+ * the date of the patch (compact_turn, highatomic_reserve, highatomic_refills), or else 7.2 has the
+ * change (compact_gap_max, compact_cma_right).
  */
 static const struct {
 	int release[3];

@@ -224,6 +224,11 @@ ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 	  "Compaction before reclaim is a turn of its own, after any result.")                     \
 	X(defrag_promotes, DEFRAG_PROMOTES,                                                        \
 	  "With defrag_mode, this goes for whole pageblocks if a small request cannot move.")      \
+	X(compact_cma_right, YES_NO, "A request's compaction leaves CMA blocks it cannot use.")    \
+	X(compact_own_gap, YES_NO,                                                                 \
+	  "Costly asynchronous compaction needs its gap without CMA, unless it may use CMA.")      \
+	X(compact_ready_high, YES_NO,                                                              \
+	  "Direct reclaim leaves a zone to compaction that has the whole gap above high.")         \
 	X(compact_gap_max, NUMBER, "Most pages of the gap that compaction needs; 0 is no limit.")  \
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \

@@ -134,7 +134,8 @@ uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 		frame = alloc_granted(m, rq, scan);
 	if (frame == NO_FRAME && rq->whole_first)
 		return NO_FRAME;
-	if (frame == NO_FRAME && nofragment) {
+	/* Under feedback its turns may have ended so already. */
+	if (frame == NO_FRAME && rq->flags & ALLOC_NOFRAGMENT) {
 		rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
 		counters->nofragment_retries++;
 		frame = scan_zones(m, rq, scan);

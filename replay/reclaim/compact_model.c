@@ -34,12 +34,16 @@ void compaction_free(struct compaction *c)
 /*
  * suitable_migration_source: kcompactd and synchronous runs take pages out of any pageblock. An
  * asynchronous run for an allocation takes only those of its migratetype. MOVABLE requests and,
- * since 7.2, those of a whole pageblock count as MOVABLE.
+ * since 7.2, those of a whole pageblock count as MOVABLE. Since 7.2 only MOVABLE requests take
+ * pages out of CMA pageblocks.
  */
 static bool is_source(const struct model *m, uint32_t start, const struct compact_goal *goal)
 {
 	int type = frame_block(m, start)->migratetype, wanted = goal->migratetype;
 
+	if (m->kernel->compact_cma_right && goal->direct && type == MIGRATETYPE_CMA &&
+	    goal->migratetype != MIGRATETYPE_MOVABLE)
+		return false;
 	if (!goal->direct || goal->sync)
 		return type != MIGRATETYPE_ISOLATE;
 	if (m->kernel->compact_turn && goal->order >= m->pageblock_order)
@@ -110,14 +114,21 @@ static int pages_to_move(const struct compaction *c, const struct zone *zone, ui
 	return pages;
 }
 
-/* suitable_migration_target: pages do not move into UNMOVABLE or into free pageblocks. */
-static bool is_target(const struct compaction *c, uint32_t start)
+/*
+ * suitable_migration_target: pages move into MOVABLE and CMA pageblocks, those of a thorough run
+ * into any. A pageblock does not count if it is free, or since 6.9 if it begins with a free block
+ * of the run's order.
+ */
+static bool is_target(const struct compaction *c, uint32_t start, const struct compact_goal *goal)
 {
 	const struct model *m = c->model;
 	const struct frame *f = &m->frames[block_head(m, start)];
+	bool by_order = m->kernel->compact_folios && goal->order > 0;
+	int type = frame_block(m, start)->migratetype;
 
-	return frame_block(m, start)->migratetype == MIGRATETYPE_MOVABLE &&
-	       !(f->state == FRAME_FREE && f->order >= m->pageblock_order) &&
+	if (f->state == FRAME_FREE && f->order >= (by_order ? goal->order : m->pageblock_order))
+		return false;
+	return (goal->thorough || type == MIGRATETYPE_MOVABLE || type == MIGRATETYPE_CMA) &&
 	       !(c->skipped[start >> m->pageblock_order] & SKIP_TARGET);
 }
 
@@ -138,7 +149,8 @@ static uint32_t free_part_of_block(const struct model *m, uint32_t start, uint32
  * The highest free part of 2^order pages below `from`, in a pageblock above that of `start`, or
  * NO_FRAME. A pageblock without free pages is skipped from now on.
  */
-static uint32_t free_part_below(struct compaction *c, uint32_t from, uint32_t start, int order)
+static uint32_t free_part_below(struct compaction *c, uint32_t from, uint32_t start, int order,
+				const struct compact_goal *goal)
 {
 	const struct model *m = c->model;
 	uint32_t block;
@@ -146,7 +158,7 @@ static uint32_t free_part_below(struct compaction *c, uint32_t from, uint32_t st
 	for (; (block = block_start(m, from - 1)) > start; from = block) {
 		uint32_t part;
 
-		if (!is_target(c, block))
+		if (!is_target(c, block, goal))
 			continue;
 		part = free_part_of_block(m, block, from, order);
 		if (part != NO_FRAME)
@@ -211,7 +223,7 @@ static bool move_one(struct compaction *c, struct zone *zone, uint32_t from, uin
 	int order = c->model->frames[from].order;
 	uint32_t *below = order ? &budget->zone->below_folios : &budget->zone->below, to;
 
-	to = free_part_below(c, *below, start, order);
+	to = free_part_below(c, *below, start, order, budget->goal);
 	*below = to == NO_FRAME ? start : to;
 	if (to == NO_FRAME)
 		return false;
@@ -262,8 +274,14 @@ static void empty_block(struct compaction *c, struct zone *zone, uint32_t start,
 static bool has_block(const struct model *m, const struct zone *zone,
 		      const struct compact_goal *goal)
 {
+	const struct request rq = {
+		.order = (uint8_t)goal->order,
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = goal->class_zone,
+	};
+
 	if (m->kernel->whole_blocks && !goal->direct)
-		return compact_suits(m, zone, goal->order, zone->type, true) == COMPACT_SERVES;
+		return compact_suits(m, zone, &rq, COMPACT_BY_KCOMPACTD) == COMPACT_SERVES;
 	for (int order = goal->order; order <= m->max_order; order++) {
 		const uint32_t *nr_free = zone->nr_free[order];
 
@@ -294,12 +312,13 @@ static bool have_met(const struct model *m, const struct zone_compaction *zc)
 }
 
 /*
- * A run continues where the last one ended, or starts at the ends after both scanners met
- * (compact_cached_*_pfn).
+ * A run continues where the last one ended (compact_cached_*_pfn). It starts at the ends if it is
+ * thorough, or after both scanners met.
  */
-static void find_ends(struct zone_compaction *zc, const struct model *m, const struct zone *zone)
+static void find_ends(struct zone_compaction *zc, const struct model *m, const struct zone *zone,
+		      bool thorough)
 {
-	if (!have_met(m, zc))
+	if (!have_met(m, zc) && !thorough)
 		return;
 	zc->from = zone->start & ~((1u << m->pageblock_order) - 1);
 	zc->below = zc->below_folios = zone->end;
@@ -340,8 +359,9 @@ static bool has_work(struct compaction *c, const struct zone *zone, const struct
 	return false;
 }
 
-bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
-		   const struct scan_row *row)
+/* One run, from where its scanners stand. */
+static bool scan(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
+		 const struct scan_row *row)
 {
 	struct model *m = c->model;
 	struct zone_compaction *zc = &c->zones[zone->number];
@@ -354,9 +374,6 @@ bool compact_model(struct compaction *c, struct zone *zone, const struct compact
 		.zone = zc,
 	};
 
-	if (is_restarting(&zc->deferral, goal->order))
-		forget(c, zone);
-	find_ends(zc, m, zone);
 	for (; !have_met(m, zc) && budget.pages > 0; zc->from += 1u << m->pageblock_order) {
 		if (!has_work(c, zone, goal))
 			continue;
@@ -368,4 +385,32 @@ bool compact_model(struct compaction *c, struct zone *zone, const struct compact
 	}
 	zc->flush |= goal->direct && have_met(m, zc);
 	return false;
+}
+
+bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
+		   const struct scan_row *row)
+{
+	const struct model *m = c->model;
+	struct zone_compaction *zc = &c->zones[zone->number], before;
+	bool reached;
+
+	if (is_restarting(&zc->deferral, goal->order))
+		forget(c, zone);
+	before = *zc;
+	find_ends(zc, m, zone, goal->thorough);
+	reached = scan(c, zone, goal, row);
+	/* A thorough run takes no position back (update_cached_migrate). */
+	if (goal->thorough && !have_met(m, &before) && !have_met(m, zc)) {
+		zc->from = before.from > zc->from ? before.from : zc->from;
+		zc->below = before.below < zc->below ? before.below : zc->below;
+		if (before.below_folios < zc->below_folios)
+			zc->below_folios = before.below_folios;
+	}
+	return reached;
+}
+
+void compaction_served(struct compaction *c, const struct zone *zone, int order)
+{
+	defer_reset(&c->zones[zone->number].deferral, order, true);
+	c->zones[zone->number].flush = false;
 }

@@ -34,10 +34,11 @@ struct compaction {
 struct compact_goal {
 	int order;           /* the zone has a free block of it; or -1: */
 	int score;           /* the zone's fragmentation score is at most this */
-	bool thorough;       /* also move pages out of skipped pageblocks */
+	bool thorough;       /* the whole zone: skipped pageblocks too, targets of any type */
 	bool sync;           /* the run may wait: not asynchronous */
 	bool direct;         /* the run belongs to an allocation */
 	uint8_t migratetype; /* of the allocation; kcompactd's is UNMOVABLE */
+	uint8_t class_zone;  /* of kcompactd's call */
 };
 
 /* -ENOMEM. Call compaction_free() in any case. */
@@ -46,15 +47,19 @@ int compaction_new(struct compaction *c, struct model *m, struct reclaim_supply 
 void compaction_free(struct compaction *c);
 
 /*
- * One run in a zone. It moves MOVABLE pages, and since 6.9 blocks below its order, to free parts at
- * the zone's high end. Sources are pageblocks of any type, and for an asynchronous run of an
- * allocation parts of its migratetype without other used pages; from the zone's low end or the end
- * of the last run on. Later runs skip a pageblock without pages to move, until
- * compaction_kswapd_naps() or the last attempt of the longest deferral. `row` has the budget in
- * pages and the share of pages that fail. Returns whether the run reached its goal.
+ * One run in a zone (compact_zone, 6.12 and 7.2). It moves MOVABLE pages, and since 6.9 blocks
+ * below its order, to free parts at the zone's high end. Sources are pageblocks of any type, and
+ * for an asynchronous run of an allocation parts of its migratetype without other used pages; from
+ * the zone's low end or the end of the last run on. A thorough run begins at the ends. Later runs
+ * skip a pageblock without pages to move, until compaction_kswapd_naps() or the last attempt of the
+ * longest deferral. `row` has the budget in pages and the share of pages that fail. Returns whether
+ * the run reached its goal.
  */
 bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
 		   const struct scan_row *row);
+
+/* A block was allocated after a request's compaction (__alloc_pages_direct_compact). */
+void compaction_served(struct compaction *c, const struct zone *zone, int order);
 
 /* Clear the skip marks when the kswapd of a node begins a nap (reset_isolation_suitable). */
 void compaction_kswapd_naps(struct compaction *c, int node);

@@ -8,19 +8,19 @@
 
 /* compact_zone_order: what the compaction of one zone comes to. */
 static enum compact_result compact_zone(const struct reclaim_parts *parts, struct zone *zone,
-					const struct compact_goal *goal, int class_zone,
-					int priority)
+					const struct compact_goal *goal, const struct request *rq)
 {
 	struct model *m = parts->model;
 	struct deferral *deferral = &parts->compaction->zones[zone->number].deferral;
 	struct counters *counters = node_counters(m, zone->node);
 	const struct scan_row *row;
 
-	if (priority > COMPACT_PRIO_SYNC_FULL && is_deferred(deferral, goal->order)) {
+	if (!goal->thorough && is_deferred(deferral, goal->order)) {
 		counters->direct_compactions_deferred++;
 		return COMPACT_DEFERRED;
 	}
-	switch (compact_suits(m, zone, goal->order, class_zone, false)) {
+	switch (compact_suits(m, zone, rq,
+			      goal->sync ? COMPACT_BY_REQUEST : COMPACT_BY_REQUEST_ASYNC)) {
 	case COMPACT_CANNOT:
 		return COMPACT_SKIPPED;
 	case COMPACT_SERVES:
@@ -37,7 +37,7 @@ static enum compact_result compact_zone(const struct reclaim_parts *parts, struc
 		defer_reset(deferral, goal->order, false);
 		return COMPACT_SUCCESS;
 	}
-	if (priority < COMPACT_PRIO_ASYNC)
+	if (goal->sync)
 		defer(deferral, goal->order);
 	return COMPACT_COMPLETE;
 }
@@ -52,6 +52,7 @@ enum compact_result direct_compact(const struct reclaim_parts *parts, const stru
 		.direct = true,
 		.migratetype = rq->migratetype,
 	};
+	struct request promoted = *rq;
 	enum compact_result furthest = COMPACT_SKIPPED;
 
 	emit_compaction(parts->rows, &(struct compaction_row){
@@ -62,12 +63,13 @@ enum compact_result direct_compact(const struct reclaim_parts *parts, const stru
 					     .priority = priority,
 					     .gfp_flags = rq->gfp_flags,
 				     });
+	promoted.order = (uint8_t)order;
 	for (int i = 0; i < list->nr && furthest < COMPACT_SUCCESS; i++) {
 		enum compact_result result;
 
 		if (list->zones[i]->type > rq->class_zone)
 			continue;
-		result = compact_zone(parts, list->zones[i], &goal, rq->class_zone, priority);
+		result = compact_zone(parts, list->zones[i], &goal, &promoted);
 		furthest = result > furthest ? result : furthest;
 	}
 	return furthest;

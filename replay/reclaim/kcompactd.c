@@ -35,11 +35,22 @@ void kcompactd_begin(struct kcompactd *c, const struct model *m, uint64_t ts, ui
 		c->due = first_check == UINT64_MAX ? ts + PAUSE_NS : first_check;
 }
 
+static bool suits(const struct model *m, const struct zone *zone, int order, int class_zone)
+{
+	const struct request rq = {
+		.order = (uint8_t)order,
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = (uint8_t)class_zone,
+	};
+
+	return compact_suits(m, zone, &rq, COMPACT_BY_KCOMPACTD) == COMPACT_SUITS;
+}
+
 static bool node_suits(const struct model *m, const struct kcompactd *c)
 {
 	for (int i = 0; i < m->nr_zones; i++)
 		if (m->zones[i].node == c->node && m->zones[i].type <= c->class_zone &&
-		    compact_suits(m, &m->zones[i], c->order, c->class_zone, true) == COMPACT_SUITS)
+		    suits(m, &m->zones[i], c->order, c->class_zone))
 			return true;
 	return false;
 }
@@ -83,7 +94,10 @@ static void start(const struct model *m, struct kcompactd *c, int order, uint64_
 static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 {
 	struct model *m = parts->model;
-	const struct compact_goal goal = {.order = c->order};
+	const struct compact_goal goal = {
+		.order = c->order,
+		.class_zone = (uint8_t)c->class_zone,
+	};
 	uint64_t ns = 0;
 
 	node_counters(m, c->node)->kcompactd_wakes++;
@@ -94,8 +108,7 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 		const struct scan_row *row;
 
 		if (zone->node != c->node || zone->type > c->class_zone ||
-		    is_deferred(deferral, c->order) ||
-		    compact_suits(m, zone, c->order, zone->type, true) != COMPACT_SUITS)
+		    is_deferred(deferral, c->order) || !suits(m, zone, c->order, zone->type))
 			continue;
 		row = scan_compaction(parts->pace, m->now.ts + ns, false);
 		emit_compaction_run(parts->rows, zone, ns, row->ns);

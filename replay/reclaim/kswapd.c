@@ -428,6 +428,7 @@ struct kcompactd_wake kswapd_wakeup(const struct reclaim_parts *parts, struct ks
 		note_premature(m, k);
 	}
 	k->state = KSWAPD_WAKING;
+	kswapd_woken(m, k->node); /* it left its wait queue */
 	k->due = m->now.ts + services_draw_wake_ns(parts->services);
 	return none;
 }

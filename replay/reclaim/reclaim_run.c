@@ -249,31 +249,6 @@ static void wake_boosted(void *self, const struct zone *zone)
 	reclaim_run_wake_kswapd(self, zone->node, 0, 0, zone->type);
 }
 
-/*
- * compaction_ready: for a costly order, whether compaction can have the zone as it is, or even with
- * the high watermark left.
- */
-static bool compaction_ready(const struct model *m, const struct zone *zone,
-			     const struct request *rq, int order)
-{
-	const struct request single = {
-		.migratetype = MIGRATETYPE_UNMOVABLE,
-		.class_zone = rq->class_zone,
-	};
-
-	if (order <= PCP_MAX_ORDER || !(rq->gfp_flags & GFP_IO))
-		return false;
-	switch (compact_suits(m, zone, order, rq->class_zone, false)) {
-	case COMPACT_SERVES:
-		return true;
-	case COMPACT_CANNOT:
-		return false;
-	case COMPACT_SUITS:
-		break;
-	}
-	return watermark_ok(m, zone, &single, zone_mark(zone, WMARK_HIGH) + compact_gap(m, order));
-}
-
 /* shrink_zones: reclaim up to `pages` pages. Returns their number; *ready: compaction has enough.
  */
 static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list,
@@ -288,7 +263,8 @@ static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list
 
 		if (zone->type > rq->class_zone)
 			continue;
-		if (compaction_ready(run->model, zone, rq, order)) {
+		if (order > PCP_MAX_ORDER && rq->gfp_flags & GFP_IO &&
+		    compact_ready(run->model, zone, order, rq->class_zone)) {
 			*ready = true;
 			continue;
 		}
@@ -395,7 +371,7 @@ static void compacted(void *self, const struct zone *zone, int order)
 {
 	struct reclaim_run *run = self;
 
-	defer_reset(&run->compaction.zones[zone->number].deferral, order, true);
+	compaction_served(&run->compaction, zone, order);
 }
 
 static bool stalled(void *self)

@@ -73,6 +73,19 @@ REQUESTS: tuple[tuple[str, frozenset[str]], ...] = (
     (MOVABLE, _SLEEPS | {"MOVABLE", "HIGHMEM", "THISNODE"}),
 )
 
+# Requests for huge pages and other large blocks.
+LARGE_REQUESTS: tuple[tuple[str, frozenset[str]], ...] = tuple(
+    (kind, _SLEEPS | set(bits))
+    for kind, bits in (
+        (MOVABLE, ("MOVABLE", "HIGHMEM", "NORETRY")),
+        (MOVABLE, ("MOVABLE", "HIGHMEM", "NORETRY", "THISNODE")),
+        (MOVABLE, ("MOVABLE", "HIGHMEM", "RETRY_MAYFAIL")),
+        (UNMOVABLE, ("NORETRY",)),
+        (UNMOVABLE, ("RETRY_MAYFAIL",)),
+        (RECLAIMABLE, ("RECLAIMABLE", "NORETRY")),
+    )
+)
+
 
 def random_world(seed: int, shape: Shape = ANY, *, ragged: bool = False) -> World:
     """A machine of one or two nodes with up to three zones, in use for a while.
@@ -216,17 +229,23 @@ Op = tuple[int, int, int]  # what to do, and two numbers to choose with
 
 
 def record(
-    world: World, kernel: str, ops: Sequence[Op], *, reclaim_events: bool = False
+    world: World,
+    kernel: str,
+    ops: Sequence[Op],
+    *,
+    reclaim_events: bool = False,
+    requests: Sequence[tuple[str, frozenset[str]]] = REQUESTS,
+    singles: bool = False,
 ) -> Recorder:
     """Run operations on a world; the recorder has the tape."""
-    recorder = Recorder(world, kernel)
+    recorder = Recorder(world, kernel, singles=singles)
     cpus = len(world.geometry.cpu_nodes)
     untraced = recorder.machine.kernel.isolated_in_batch == "untraced"
     largest = world.geometry.max_order if untraced else 0
     for what, a, b in ops:
         cpu = b % cpus
         if what < 50:
-            migratetype, gfp = REQUESTS[a % len(REQUESTS)]
+            migratetype, gfp = requests[a % len(requests)]
             recorder.alloc(cpu, ORDERS[b // cpus % len(ORDERS)], migratetype, gfp)
         elif what < 80:
             recorder.free(cpu, a, in_two=a % 5 == 0)

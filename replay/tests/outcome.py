@@ -125,13 +125,14 @@ def play(
     outputs = feed(engine, rows, batch_rows=batch_rows)
     unserved = sum(1 for row in outputs["anomaly"] if row["kind"] == "no_free_page")
     assert len(outputs["anomaly"]) == unserved, outputs["anomaly"][:3]
-    return _outcome(world, KERNELS[kernel], outputs, engine.totals)
+    return outcome_of(world, KERNELS[kernel], outputs, engine.totals)
 
 
 def feed(
     engine: _replay.Replay, rows: Sequence[Row], *, batch_rows: int = 1000
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of all tables that the engine makes of a tape; and its input's of reclaim."""
+    """The rows of all tables that the engine makes of a tape; its input's of reclaim, if the
+    engine has none of its own."""
     events: list[dict[str, Any]] = []
     reclaim_events: list[dict[str, Any]] = []
     for row in rows:
@@ -146,7 +147,7 @@ def feed(
         _collect(engine, outputs)
     engine.finish()
     _collect(engine, outputs)
-    outputs["reclaim"] = reclaim_events
+    outputs["reclaim"] = outputs["reclaim"] or reclaim_events
     return outputs
 
 
@@ -191,7 +192,7 @@ def _collect(engine: _replay.Replay, outputs: dict[str, list[dict[str, Any]]]) -
         outputs[part[0]] += pa.record_batch(part[1]).to_pylist()
 
 
-def _outcome(
+def outcome_of(
     world: World,
     kernel: Kernel,
     outputs: dict[str, list[dict[str, Any]]],

@@ -44,16 +44,19 @@ class Clock:
 
 
 class Recorder:
-    """Runs requests on an oracle; `rows` is the tape."""
+    """Runs requests on an oracle; `rows` is the tape.
 
-    def __init__(self, world: World, kernel: str) -> None:
+    Pages in use at the start are blocks of mixed orders, or single pages.
+    """
+
+    def __init__(self, world: World, kernel: str, *, singles: bool = False) -> None:
         self.machine = build(world, KERNELS[kernel])
         for zone in self.machine.zones:
             zone.boost, zone.reclaim_active = 0, False
         self.clock = Clock(self.machine)
         self.rows: list[Row] = []
         self.ts = SECOND
-        self.live = list(_used_chunks(self.machine))
+        self.live = list(_used_chunks(self.machine, most=0 if singles else 6))
 
     def wait(self, ns: int) -> None:
         self.ts += ns
@@ -104,7 +107,7 @@ class Recorder:
                 self.rows.append(Row(self.ts, event, gfp))
 
 
-def _used_chunks(machine: Machine) -> Iterable[tuple[int, int]]:
+def _used_chunks(machine: Machine, most: int) -> Iterable[tuple[int, int]]:
     """Pages in use at the start, as aligned chunks of mixed orders."""
     for zone in machine.zones:
         used = set(range(zone.buddy.start, zone.buddy.end))
@@ -116,7 +119,7 @@ def _used_chunks(machine: Machine) -> Iterable[tuple[int, int]]:
                     used.difference_update(range(pfn, pfn + (1 << pcp.order_of(index))))
         while used:
             pfn = min(used)
-            order = (pfn >> 4) % 7
+            order = min((pfn >> 4) % 7, most)
             while order and (pfn & ((1 << order) - 1) or pfn + (1 << order) - 1 not in used):
                 order -= 1
             pages = set(range(pfn, pfn + (1 << order)))
@@ -129,7 +132,7 @@ def _used_chunks(machine: Machine) -> Iterable[tuple[int, int]]:
 class Player:
     """Plays a tape on an oracle: a recorded pfn is the key of the page that the oracle gave."""
 
-    def __init__(self, machine: Machine, rows: Sequence[Row]) -> None:
+    def __init__(self, machine: Machine, rows: Sequence[Row], *, boosts_act: bool = False) -> None:
         self.machine = machine
         self.pages: dict[int, int | None] = {}  # recorded page -> the model's; None: unserved
         self.passes: dict[int, int] = {}  # nodes whose kswapd works, and until when
@@ -137,7 +140,7 @@ class Player:
         kinds = {row.event.kind for row in rows}
         clock = Clock(machine, ticks="vmstat_update" not in kinds)
         for zone in machine.zones:
-            zone.boosts_act = "kswapd_wake" in kinds
+            zone.boosts_act = boosts_act or "kswapd_wake" in kinds
             zone.boost *= zone.boosts_act
             zone.reclaim_active &= zone.boosts_act
         batched = _batched(rows)

@@ -34,6 +34,7 @@ class ZoneState(ZoneSpec):
     movable_blocks: frozenset[int]  # pfns of pageblocks whose used pages are all movable
     below_high: bool
     reclaim_active: bool
+    boosted: bool = False  # by a fallback, and kswapd was not called yet
     free: list[tuple[str, int, int]] = field(default_factory=list)  # migratetype, order, pfn
     pcp_pages: list[tuple[int, str, int, int]] = field(default_factory=list)  # and the CPU
 
@@ -59,6 +60,13 @@ def known_type(kernel: Kernel, migratetype: str) -> str:
 def build(world: World, kernel: Kernel, nofragment: Nofragment | None = None) -> Machine:
     """The oracle of a world."""
     machine = Machine(kernel, world.geometry, nofragment=nofragment)
+    fill(machine, world)
+    return machine
+
+
+def fill(machine: Machine, world: World) -> None:
+    """Give an oracle the zones of a world."""
+    kernel = machine.kernel
     for state in world.zones:
         zone = machine.add_zone(
             replace(
@@ -70,10 +78,10 @@ def build(world: World, kernel: Kernel, nofragment: Nofragment | None = None) ->
         )
         zone.below_high = state.below_high and kernel.below_high
         zone.reclaim_active = state.reclaim_active
+        zone.boosted = state.boosted
         _fill(zone, state)
         if kernel.fallback == "largest":
             zone.set_reserve_blocks()
-    return machine
 
 
 def _fill(zone: Zone, state: ZoneState) -> None:
@@ -157,6 +165,7 @@ def _zone_row(state: ZoneState) -> dict[str, Any]:
         "boost": state.boost,
         "below_high": state.below_high,
         "reclaim_active": state.reclaim_active,
+        "boosted_watermark": state.boosted,
     } | {f"lowmem_reserve_{zone.lower()}": state.lowmem_reserve[zone] for zone in ZONES}
 
 

@@ -11,6 +11,8 @@ engine, with plain lists and dicts and one class for each family of rules.
     watermark   which requests a zone may serve
     machine     the zonelist scan; requests in, events out
     slow_path   the turns of a request that finds no page
+    compaction  whether compaction of a zone can help, and which pages move where
+    feedback    a machine whose requests reclaim, compact and wake daemons
 """
 
 from .kernels import KERNELS, Kernel

@@ -74,6 +74,15 @@ class Kernel:
     compacts: bool = True  # 2.6.35
     first_compaction_is_a_turn: bool = False  # the loop begins anew after it, whatever it found
     whole_blocks_by: frozenset[str] = frozenset()  # what defrag_mode raises to a pageblock's order
+    boost_wakes_any: bool = False  # a boost wakes kswapd for whom it may not wake, too
+
+    # Compaction.
+    folios_move: bool = True  # blocks below the order of the run, too
+    targets_below_order: bool = True  # pages do not move behind a free chunk of the run's order
+    gap_most: int | None = None  # most pages that compaction needs above the mark
+    async_needs_own_pages: bool = True  # costly, asynchronous: the gap without CMA pages
+    cma_sources_need_right: bool = False  # a request leaves CMA blocks that it cannot use
+    ready_at_costly_gap: bool = True  # reclaim leaves a zone with the gap above the high mark
 
     # Events.
     zone_locked_by: Literal["core", "smallest"] = "smallest"
@@ -93,6 +102,8 @@ _V72 = replace(
     name="7.2",
     contiguous_frees="as blocks",
     whole_blocks_by=frozenset({"compaction"}),
+    gap_most=32,
+    cma_sources_need_right=True,
 )
 _V73 = replace(
     _V72,
@@ -107,6 +118,8 @@ _V612_117 = replace(
     free_high_bias=False,
     claim_tests_list_type=False,
     skips_awake_nodes=False,
+    async_needs_own_pages=False,
+    ready_at_costly_gap=False,
 )
 _V617 = replace(_V618, name="6.17", decay_in_batches=False, skips_awake_nodes=False)
 _V612_19 = replace(
@@ -131,6 +144,8 @@ _V68 = replace(
     highatomic_last=False,
     isolated_in_batch="at once",
     drain_all_in_pieces=False,
+    folios_move=False,
+    targets_below_order=False,
 )
 _V65 = replace(
     _V68, name="6.5", tuning="free_factor", below_high=False, highatomic_whole_percent=False
@@ -144,8 +159,9 @@ _V61_192 = replace(
     highatomic_needs_high=True,
     highatomic_last=True,
     drain_all_in_pieces=True,
+    boost_wakes_any=True,
 )
-_V61_0 = replace(_V65, name="6.1.0", watermark="harder")
+_V61_0 = replace(_V65, name="6.1.0", watermark="harder", boost_wakes_any=True)
 _V519 = replace(
     _V61_0, name="5.19", thp_lists=3, pcp_miss_tries_buddy=False, drain_all_by_caller=False
 )

@@ -106,6 +106,8 @@ class Zone:
         self.lowmem_reserve = dict.fromkeys(ZONES, 0) | spec.lowmem_reserve
         self.boost = spec.boost
         self.boosts_act = False  # else only counted: the tape does not record kswapd
+        self.wakes_kswapd = False  # the running request may
+        self.boosted = False  # by a request that may wake kswapd, which was not called since
         self.boost_seen = 0  # boost that the running pass of kswapd found
         self.reserved_highatomic = spec.reserved_highatomic
         self.below_high = False
@@ -185,10 +187,16 @@ class Zone:
         small = 4 * pageblock > self.managed
         if self.kernel.boost == "never" or (self.kernel.boost == "unless small" and small):
             return
+        self.boosted |= self.wakes_kswapd and (highest > 0 or self.kernel.boost == "always")
         if highest:
             self.count("boost_asks")
             if self.boosts_act:
                 self.boost = min(self.boost + pageblock, max(pageblock, highest))
+
+    def stall(self, most: int) -> None:
+        """A refused fallback of fragmentation avoidance v5: 7 pageblocks, up to the limit."""
+        if most:
+            self.boost = min(self.boost + 7 * self.geometry.pageblock, most)
 
     def recheck_below_high(self) -> None:
         """After a drain the zone may be above its high mark again."""
@@ -478,13 +486,13 @@ class Machine:
                 zone.boost_seen = 0
                 zone.reclaim_active = False
 
-    def drain_all(self) -> None:
-        """Every per-CPU list back to the buddy lists."""
+    def drain_all(self, alone: Zone | None = None) -> None:
+        """Every per-CPU list back to the buddy lists, or those of one zone."""
         caller = self.trace.cpu
         for cpu in range(len(self.geometry.cpu_nodes)):
             if not self.kernel.drain_all_by_caller:
                 self.trace.cpu = cpu
-            for zone in self.zones:
+            for zone in self.zones if alone is None else [alone]:
                 zone.pcps[cpu].drain_all()
         self.trace.cpu = caller
 
@@ -548,19 +556,30 @@ class Machine:
         found = self._scan(request, "low", first, nofragment=nofragment)
         if found is None:
             request.preferred.count("below_low")
-            found = self._scan(request, "min", rights, nofragment=always)
-        if found is None:
-            request.preferred.count("below_min")
-        granted = replace(rights, no_watermarks=True)
-        if found is None:
-            found = self._scan(request, "min", granted, nofragment=always)
-        if found is None and self._give_up_reserves(request):
-            found = self._scan(request, "min", granted, nofragment=always)
-        if found is None and always:
-            request.preferred.count("nofragment_retries")
-            found = self._scan(request, "min", granted, nofragment=False)
+            found = self._slow_path(request, rights, nofragment=always)
         if found is None:
             request.preferred.count("failed")
+        return found
+
+    def _slow_path(
+        self, request: Request, rights: Rights, *, nofragment: bool
+    ) -> tuple[Zone, int] | None:
+        found = self._scan(request, "min", rights, nofragment=nofragment)
+        if found is None:
+            request.preferred.count("below_min")
+            found = self._grant(request, rights, nofragment=nofragment)
+        return found
+
+    def _grant(
+        self, request: Request, rights: Rights, *, nofragment: bool
+    ) -> tuple[Zone, int] | None:
+        granted = replace(rights, no_watermarks=True)
+        found = self._scan(request, "min", granted, nofragment=nofragment)
+        if found is None and self._give_up_reserves(request):
+            found = self._scan(request, "min", granted, nofragment=nofragment)
+        if found is None and nofragment:
+            request.preferred.count("nofragment_retries")
+            found = self._scan(request, "min", granted, nofragment=False)
         return found
 
     def _give_up_reserves(self, request: Request) -> bool:
@@ -589,13 +608,15 @@ class Machine:
             if first_pass_only and zone.node != request.preferred.node:
                 left_out = False
                 break
-            if leaves_out and any(z.reclaim_active for z in self.zones if z.node == zone.node):
+            if leaves_out and self._is_awake(zone.node):
                 left_out = True
                 continue
             if not self._admits(zone, request, mark, rights):
                 continue
             want = self._want(request, nofragment=nofragment)
+            zone.wakes_kswapd = "KSWAPD_RECLAIM" in request.gfp
             pfn = zone.rmqueue(request.cpu, want, rights, below_low=mark != "low")
+            self._after_rmqueue(zone, request)
             if pfn is not None:
                 return zone, pfn
         if left_out:
@@ -604,6 +625,13 @@ class Machine:
             request.preferred.count("nofragment_retries")
             return self._scan(request, mark, rights, nofragment=False, leaves_out=leaves_out)
         return None
+
+    def _is_awake(self, node: int) -> bool:
+        """Whether the node's kswapd is not on its wait queue."""
+        return any(zone.reclaim_active for zone in self.zones if zone.node == node)
+
+    def _after_rmqueue(self, zone: Zone, request: Request) -> None:
+        """A zone was searched for a page, found or not."""
 
     def _want(self, request: Request, *, nofragment: bool) -> Want:
         return Want(

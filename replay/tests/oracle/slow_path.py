@@ -32,7 +32,7 @@ def _script(letters: Sequence[str]) -> Iterator[str]:
     return chain(letters, repeat(letters[-1]))
 
 
-class _Path:
+class Path:
     """The steps of one request. Reclaim and compaction answer from scripts."""
 
     def __init__(self, kernel: Kernel, ask: Ask, reclaims: str, compactions: str) -> None:
@@ -117,13 +117,17 @@ class _Path:
         enough = self.ask.order == 0 or self.kernel.watermark == "2.6"
         return self.progress and self.in_vain <= TURNS and enough
 
+    def reclaim_helps(self) -> bool:
+        """Whether reclaim could free what compaction lacks."""
+        return True
+
     def compaction_again(self, priority: int) -> int | None:
         """The priority of the next turn, if compaction is worth one."""
         raised = self.order_of("reclaim") != self.ask.order
         if not (self.progress and self.may_compact and self.order_of("reclaim")):
             return None
         if self.result == "K":
-            return None if raised else priority
+            return None if raised or not self.reclaim_helps() else priority
         if self.result == "S":
             self.successes += 1
             if self.successes <= SUCCESSES[self.costly]:
@@ -139,6 +143,6 @@ def steps(kernel: Kernel, ask: Ask, reclaims: str, compactions: str) -> str:
     if it is not the request's. The scripts have a letter for each answer: 1 or 0 for a reclaim
     that frees pages or none, K, D, C or S for a compaction that is skipped, deferred, complete
     or a success. The last letter repeats."""
-    path = _Path(kernel, ask, reclaims, compactions)
+    path = Path(kernel, ask, reclaims, compactions)
     path.run()
     return " ".join(path.steps)

@@ -11,11 +11,12 @@
 static void compaction_moves_pages_until_a_pageblock_is_free(void)
 {
 	const struct compact_goal goal = {.order = 9};
+	const struct request rq = {.order = 9, .class_zone = ZONE_NORMAL};
 	const struct scan_row row = {.freed = BLOCK};
 	struct reclaim_machine w;
 
 	reclaim_machine_fragmented(&w, NULL, 1);
-	check(compact_suits(w.toy.m, normal_zone(&w), 9, ZONE_NORMAL, true) == COMPACT_SUITS);
+	check(compact_suits(w.toy.m, normal_zone(&w), &rq, COMPACT_BY_KCOMPACTD) == COMPACT_SUITS);
 	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
@@ -216,8 +217,117 @@ static void blocks_below_the_order_move_since_6_9(void)
 	}
 }
 
+/*
+ * Pages of the first pageblock; the only free ones are in the last but one, which begins with a
+ * free block of order 3.
+ */
+static void since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target(void)
+{
+	static const struct {
+		const char *kernel;
+		int order;
+		bool thorough;
+		char type;
+		uint64_t moved;
+	} cases[] = {
+		{"6.8", 3, false, 'M', 8},      {"6.12.117", 3, false, 'M', 0},
+		{"6.12.117", 4, false, 'M', 8}, {"6.12.117", 4, false, 'C', 8},
+		{"6.12.117", 4, false, 'U', 0}, {"6.12.117", 4, true, 'U', 8},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct compact_goal goal = {
+			.order = cases[i].order,
+			.thorough = cases[i].thorough,
+			.sync = true,
+			.direct = true,
+			.migratetype = MIGRATETYPE_MOVABLE,
+		};
+		const struct scan_row row = {.freed = BLOCK};
+		struct reclaim_machine w;
+		uint32_t target;
+
+		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		target = normal_zone(&w)->start + 30 * BLOCK;
+		w.toy.zone = normal_zone(&w);
+		toy_add_free(&w.toy, target, 3, cases[i].type);
+		frame_block(w.toy.m, target)->migratetype =
+			(uint8_t)(cases[i].type == 'C'   ? MIGRATETYPE_CMA
+				  : cases[i].type == 'U' ? MIGRATETYPE_UNMOVABLE
+							 : MIGRATETYPE_MOVABLE);
+		make_movable(&w, 1);
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
+		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
+		reclaim_machine_free(&w);
+	}
+}
+
+static void since_7_2_requests_leave_CMA_pageblocks_that_they_cannot_use(void)
+{
+	static const struct {
+		const char *kernel;
+		bool direct;
+		uint8_t migratetype;
+		uint64_t moved;
+	} cases[] = {
+		{"7.1", true, MIGRATETYPE_UNMOVABLE, BLOCK / 2},
+		{"7.2", true, MIGRATETYPE_UNMOVABLE, 0},
+		{"7.2", true, MIGRATETYPE_MOVABLE, BLOCK / 2},
+		{"7.2", false, MIGRATETYPE_UNMOVABLE, BLOCK / 2},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct compact_goal goal = {
+			.order = 9,
+			.sync = true,
+			.direct = cases[i].direct,
+			.migratetype = cases[i].migratetype,
+		};
+		const struct scan_row row = {.freed = BLOCK};
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		fragment_normal(&w, 1);
+		frame_block(w.toy.m, normal_zone(&w)->start)->migratetype = MIGRATETYPE_CMA;
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
+		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* The first pageblock became movable after the scanner passed it. */
+static void a_thorough_run_begins_at_the_ends_of_the_zone(void)
+{
+	for (int thorough = 0; thorough < 2; thorough++) {
+		const struct scan_row row = {.freed = BLOCK / 2};
+		struct compact_goal goal = {.order = 10, .sync = true, .direct = true};
+		struct zone_compaction *zc;
+		struct reclaim_machine w;
+
+		reclaim_machine_fragmented(&w, NULL, 2);
+		frame_block(w.toy.m, normal_zone(&w)->start)->old_lru = 0;
+		zc = &w.run.compaction.zones[NORMAL];
+		check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
+		check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
+		check(zc->from == normal_zone(&w)->start + BLOCK);
+		make_movable(&w, 1);
+		goal.thorough = thorough;
+		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
+		check(counters(&w, DMA)->compacted_pages ==
+		      (uint64_t)(thorough ? BLOCK : BLOCK / 2));
+		reclaim_machine_free(&w);
+	}
+}
+
 int main(void)
 {
+	test(since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target);
+	test(since_7_2_requests_leave_CMA_pageblocks_that_they_cannot_use);
+	test(a_thorough_run_begins_at_the_ends_of_the_zone);
 	test(only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixed_parts);
 	test(blocks_below_the_order_move_since_6_9);
 	test(compaction_moves_pages_until_a_pageblock_is_free);

@@ -79,11 +79,36 @@ static void kcompactd_first_runs_when_it_did_on_the_record(void)
 	reclaim_machine_free(&w);
 }
 
+/* drain_all_pages(zone): a page of zone DMA stays on its PCP list. */
+static void a_failed_run_drains_the_lists_of_its_zone_alone(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=0");
+	make_free(&w, NORMAL, 4000, true);
+	reclaim_machine_start(&w);
+	for (int i = 0; i < 2; i++) {
+		struct zone *zone = &w.toy.m->zones[i];
+		struct pcp *pcp = &w.toy.m->pcps[i];
+
+		pcp->batch = 4;
+		pcp->high = pcp->high_min = pcp->high_max = 8;
+		zone_free(w.toy.m, zone->start + 1, 0);
+	}
+	check(w.toy.m->pcps[DMA].count == 1 && w.toy.m->pcps[NORMAL].count == 1);
+	reclaim_run_wake_kcompactd(&w.run, 0, (struct kcompactd_wake){9, ZONE_NORMAL});
+	reclaim_run_until(&w.run, 50, 100 * MS);
+	check(counters(&w, DMA)->kcompactd_wakes == 1);
+	check(w.toy.m->pcps[DMA].count == 1 && w.toy.m->pcps[NORMAL].count == 0);
+	reclaim_machine_free(&w);
+}
+
 int main(void)
 {
 	test(kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu);
 	test(failed_proactive_compaction_is_deferred_for_32_s);
 	test(without_proactiveness_kcompactd_sleeps_until_it_is_woken);
 	test(kcompactd_first_runs_when_it_did_on_the_record);
+	test(a_failed_run_drains_the_lists_of_its_zone_alone);
 	return check_done();
 }

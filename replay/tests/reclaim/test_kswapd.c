@@ -2,8 +2,11 @@
 /* The model's kswapd: when a zone is balanced, which pages it takes, when it gives up. */
 #include "check.h"
 #include "reclaim_machine.h"
+#include "reclaim_vectors.h"
 
+#include "model/fragmentation.h"
 #include "model/watermark.h"
+#include "model/zonelist_scan.h"
 
 #include <stdlib.h>
 
@@ -198,8 +201,108 @@ static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
 	reclaim_machine_free(&w);
 }
 
+struct balance {
+	const char *kernel;
+	int defrag_mode, order, singles, blocks;
+	bool balanced;
+	char kcompactd, request, async;
+	bool ready;
+};
+
+static char suits(const struct reclaim_machine *w, int order, enum compact_caller caller)
+{
+	const struct request rq = {
+		.order = (uint8_t)order,
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = ZONE_NORMAL,
+	};
+	static const char letters[] = {
+		[COMPACT_CANNOT] = 'K', [COMPACT_SUITS] = 'C', [COMPACT_SERVES] = 'S'};
+
+	return letters[compact_suits(w->toy.m, &w->toy.m->zones[NORMAL], &rq, caller)];
+}
+
+static void zones_are_balanced_and_suit_compaction_by_the_vectors(void)
+{
+#define VECTOR(...) {__VA_ARGS__},
+	static const struct balance vectors[] = {FOR_EACH_BALANCE(VECTOR)};
+#undef VECTOR
+
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+		const struct balance *v = &vectors[i];
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, v->kernel,
+				    v->defrag_mode ? "mainline:defrag_mode=1" : NULL);
+		make_free(&w, NORMAL, v->singles, true);
+		for (int block = 0; block < v->blocks; block++)
+			toy_add_free(&w.toy,
+				     normal_zone(&w)->start + (uint32_t)(28 + 2 * block) * BLOCK, 9,
+				     'M');
+		check(zone_balanced(w.toy.m, normal_zone(&w), v->order, ZONE_NORMAL) ==
+		      v->balanced);
+		check(suits(&w, v->order, COMPACT_BY_KCOMPACTD) == v->kcompactd);
+		check(suits(&w, v->order, COMPACT_BY_REQUEST) == v->request);
+		check(suits(&w, v->order, COMPACT_BY_REQUEST_ASYNC) == v->async);
+		if (v->order > PCP_MAX_ORDER)
+			check(compact_ready(w.toy.m, normal_zone(&w), v->order, ZONE_NORMAL) ==
+			      v->ready);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* Under vm.defrag_mode kswapd is asked for at least a pageblock (6.15). */
+static void defrag_mode_asks_kswapd_for_whole_pageblocks(void)
+{
+	static const struct {
+		const char *policy;
+		int order, asked;
+	} cases[] = {{NULL, 0, 0}, {"defrag_mode", 0, 9}, {"defrag_mode", 10, 10}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct request rq = {
+			.gfp_flags = GFP_KSWAPD_RECLAIM,
+			.order = (uint8_t)cases[i].order,
+			.class_zone = ZONE_NORMAL,
+		};
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		reclaim_machine_start(&w);
+		zone_alloc(w.toy.m, &rq);
+		check(w.run.kswapds[0].want_order == cases[i].asked);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* Two requests call it: both calls count, and one wakeup. From then on it is off its wait queue. */
+static void calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	reclaim_machine_start(&w);
+	check(!kswapd_awake(w.toy.m, 0));
+	for (int i = 0; i < 2; i++) {
+		struct request rq = {.gfp_flags = GFP_KSWAPD_RECLAIM, .class_zone = ZONE_NORMAL};
+
+		check(zone_alloc(w.toy.m, &rq) == NO_FRAME);
+		check(kswapd_awake(w.toy.m, 0));
+	}
+	check(counters(&w, NORMAL)->slowpath_wake_calls == 2);
+	check(counters(&w, DMA)->kswapd_wakeups == 1);
+	/* It gives up on a node without pages, and sleeps. */
+	reclaim_run_until(&w.run, 50, 1000 * MS);
+	check(w.run.kswapds[0].state == KSWAPD_ASLEEP);
+	check(!kswapd_awake(w.toy.m, 0));
+	reclaim_machine_free(&w);
+}
+
 int main(void)
 {
+	test(zones_are_balanced_and_suit_compaction_by_the_vectors);
+	test(defrag_mode_asks_kswapd_for_whole_pageblocks);
+	test(calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake);
 	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
 	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
 	test(a_hopeless_kswapd_gives_up_after_16_passes);

@@ -2,6 +2,7 @@
 /* Direct reclaim of the model, its daemons' delays, and the durations drawn from the record. */
 #include "check.h"
 #include "reclaim_machine.h"
+#include "reclaim_vectors.h"
 
 #include <stdlib.h>
 
@@ -187,16 +188,22 @@ static void a_wild_time_does_not_hold_up_the_daemons(void)
 
 static void a_stall_boosts_by_7_pageblocks_up_to_the_limit(void)
 {
-	static const int64_t most[] = {0, 3 * BLOCK, 100 * BLOCK};
-	static const int64_t boost[] = {0, 3 * BLOCK, 7 * BLOCK};
+	static const struct {
+		int64_t before, most, after;
+	} vectors[] = {
+#define VECTOR(...) {__VA_ARGS__},
+		FOR_EACH_STALL(VECTOR)
+#undef VECTOR
+	};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct request rq = {.gfp_flags = GFP_KSWAPD_RECLAIM};
 		struct reclaim_machine w;
 
 		reclaim_machine_short(&w);
-		w.run.ops.stall(&w.run, normal_zone(&w), &rq, most[i]);
-		check(normal_zone(&w)->boost == boost[i]);
+		normal_zone(&w)->boost = vectors[i].before;
+		w.run.ops.stall(&w.run, normal_zone(&w), &rq, vectors[i].most);
+		check(normal_zone(&w)->boost == vectors[i].after);
 		check(counters(&w, DMA)->kswapd_wakeups == 1);
 		reclaim_machine_free(&w);
 	}
