@@ -68,6 +68,8 @@ void validate_free(struct validate *v)
 	page_contents_free(&v->contents);
 	if (v->pushed)
 		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
+	if (v->named)
+		memory_free(v->named, v->m->nr_frames * sizeof(*v->named));
 	accuracy_free(&v->accuracy);
 	node_preference_free(&v->node_preference);
 	recorded_use_free(&v->recorded_use);
@@ -81,6 +83,7 @@ void validate_free(struct validate *v)
 	free(v->ran);
 	free(v->highs);
 	free(v->refusals);
+	free(v->drained);
 	free(v->guesses);
 	free(v->interrupting);
 	free(v->typed);
@@ -130,11 +133,13 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
 	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
+	v->named = memory_new(m->nr_frames * sizeof(*v->named));
+	v->drained = calloc((size_t)m->nr_zones * cpus, sizeof(*v->drained));
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
 	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
 	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !v->pushed ||
-	    !v->pending_misses)
+	    !v->named || !v->drained || !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		v->pending_misses[i].next = &v->pending_misses[i + 1];
@@ -394,6 +399,7 @@ static void prefetch(const struct validate *v, uint64_t number)
 	__builtin_prefetch(&v->m->frames[frame], 1);
 	__builtin_prefetch(frame_block(v->m, frame));
 	__builtin_prefetch(&v->pushed[frame], 1);
+	__builtin_prefetch(&v->named[frame], 1);
 	window_prefetch(&v->window, number);
 }
 
@@ -408,6 +414,7 @@ static int run_oldest(struct validate *v, struct error *err)
 	if (s->arrived - s->done > AHEAD)
 		prefetch(v, s->done + AHEAD);
 	ret = run_event(v, window_at(s, s->done), err);
+	note_event(v, window_at(s, s->done));
 	v->ran[window_at(s, s->done)->cpu] = window_at(s, s->done)->at;
 	window_run(s);
 	if (ret || v->config.checks == CHECKS_OFF || interval == v->accuracy.interval_end)
