@@ -133,9 +133,7 @@ def test_windows_end_at_their_rows_and_those_of_a_page_do_not_overlap(source: So
         last[row["pfn"]] = row["at"]
 
 
-def test_members_say_how_many_changes_they_had(
-    pagetape: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_members_say_how_many_changes_they_had(pagetape: Callable[..., Any]) -> None:
     words = ("replay", DEMO, "--policy", "nofragment:mode=always", "--json")
     changes = pagetape(*words, "--ensemble", 2).json["changes"]
     own, this = changes["own"], changes["this"]

@@ -13,8 +13,8 @@ How often each kind of change comes is measured on the tape: as often as validat
 outcome of that kind, within bounds.
 
 Two more kinds of change follow the tape one by one. An inferred row has another moment, drawn from
-the window that the tape proves (column `since`). A decision is taken otherwise, at the rate at which
-validate missed decisions of its kind (model/flips.h).
+the window that the tape proves (column `since`). A decision is taken otherwise, at the rate at
+which validate missed decisions of its kind (model/flips.h).
 """
 
 from __future__ import annotations
