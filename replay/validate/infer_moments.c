@@ -5,6 +5,29 @@
  */
 #include "predict.h"
 
+#include "model/memory.h"
+
+#include <stdlib.h>
+
+bool moments_new(struct validate *v)
+{
+	const struct model *m = v->m;
+
+	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
+	v->named = memory_new(m->nr_frames * sizeof(*v->named));
+	v->drained = calloc((size_t)m->nr_zones * (size_t)m->nr_cpus, sizeof(*v->drained));
+	return v->pushed && v->named && v->drained;
+}
+
+void moments_free(struct validate *v)
+{
+	if (v->pushed)
+		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
+	if (v->named)
+		memory_free(v->named, v->m->nr_frames * sizeof(*v->named));
+	free(v->drained);
+}
+
 /* The row that `low`, its low 32 bits, names: up to the current one. */
 static uint64_t proved(const struct validate *v, uint32_t low)
 {

@@ -2,7 +2,6 @@
 #include "validate.h"
 
 #include "model/clock.h"
-#include "model/memory.h"
 #include "model/model_check.h"
 #include "predict.h"
 #include "run/fragmentation_sample.h"
@@ -66,10 +65,7 @@ void validate_free(struct validate *v)
 	next_events_free(&v->next_events);
 	lru_free(&v->lru);
 	page_contents_free(&v->contents);
-	if (v->pushed)
-		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
-	if (v->named)
-		memory_free(v->named, v->m->nr_frames * sizeof(*v->named));
+	moments_free(v);
 	accuracy_free(&v->accuracy);
 	node_preference_free(&v->node_preference);
 	recorded_use_free(&v->recorded_use);
@@ -83,7 +79,6 @@ void validate_free(struct validate *v)
 	free(v->ran);
 	free(v->highs);
 	free(v->refusals);
-	free(v->drained);
 	free(v->guesses);
 	free(v->interrupting);
 	free(v->typed);
@@ -132,14 +127,11 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->ran = calloc(cpus, sizeof(*v->ran));
 	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
-	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
-	v->named = memory_new(m->nr_frames * sizeof(*v->named));
-	v->drained = calloc((size_t)m->nr_zones * cpus, sizeof(*v->drained));
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
 	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
-	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !v->pushed ||
-	    !v->named || !v->drained || !v->pending_misses)
+	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !moments_new(v) ||
+	    !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		v->pending_misses[i].next = &v->pending_misses[i + 1];

@@ -219,7 +219,10 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 bool pcp_lock_remote_ended(const struct validate *v, const struct window_event *burst,
 			   const struct zone *zone);
 
-/* infer_moments.c: an event has run; it names its pages. */
+/* infer_moments.c: the memory of `pushed`, `named` and `drained`; false without it. */
+bool moments_new(struct validate *v);
+void moments_free(struct validate *v);
+/* An event has run; it names its pages. */
 void note_event(struct validate *v, const struct window_event *event);
 
 /* infer_lru.c: the LRU pages at the start that a preview found beyond those of the snapshot. */
