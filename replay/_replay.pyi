@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bindings of the replay engine: no logic, one exception, Arrow batches in and out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Required, TypedDict, Unpack
 
 class EngineError(OSError):
@@ -104,6 +104,10 @@ class ReplayOptions(RunOptions, total=False):
     cpu_parts: Sequence[int]  # node of each CPU, where fake_numa splits a node
     policy_libs: Sequence[str]  # shared objects with policies
     explains: bool  # find the first wrong page; slower
+    seed: int  # of the changes that make a member of an ensemble; 0: none
+    changes: Mapping[str, int]  # changes of each kind, per million rows of event
+    flips: Mapping[str, int]  # decisions taken otherwise: by exactness.decision, per 10^9
+    moments: bool  # inferred rows take other moments within their windows
 
 class ValidateOptions(RunOptions, total=False):
     """Keywords of Validate."""
@@ -140,6 +144,9 @@ class Replay:
     @property
     def totals(self) -> dict[str, Any]:
         """Sums over the run, by the names of the counter table, and loop_seconds, events."""
+    @property
+    def drawn(self) -> dict[str, int]:
+        """The changes of a member so far, by kind."""
     @property
     def policies_effect(self) -> list[PolicyEffect]:
         """After finish(): each policy of the run, mainline first, that says what it decided."""

@@ -96,6 +96,8 @@ cdef dict REPLAY = RUN | {
     "explains": False,
     "seed": 0,
     "changes": {},
+    "flips": {},
+    "moments": False,
 }
 cdef dict VALIDATE = RUN | {"nr_rows": 0, "checks": "off"}
 cdef dict HINDSIGHT = RUN | {"nr_rows": 0}
@@ -313,6 +315,9 @@ cdef class Replay:
             self.config.variation.seed = config["seed"]
             for i, kind in enumerate(VARIATIONS):
                 self.config.variation.changes[i] = config["changes"].get(kind, 0)
+            for i, kind in enumerate(TABLES["exactness"].column("decision").labels):
+                self.config.variation.flips[i] = config["flips"].get(kind, 0)
+            self.config.variation.moments = config["moments"]
             self.config.explains = config["explains"] or config["trace"] is not None
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
@@ -360,6 +365,13 @@ cdef class Replay:
             out[counter_name(len(out)).decode()] = counter_total(t, len(out))
         out["loop_seconds"] = t.loop_seconds
         out["events"] = t.events
+        return out
+
+    @property
+    def drawn(self):
+        cdef dict out = {}
+        while variation_name(len(out)):
+            out[variation_name(len(out)).decode()] = replay_drawn(self.c, len(out))
         return out
 
     @property

@@ -106,11 +106,12 @@ cdef extern from "model/policy_effect.h" nogil:
 cdef extern from "freerun/replay.h" nogil:
     enum reclaim_mode:
         RECLAIM_AS_RECORDED
-    enum:
-        NR_VARIATION
     struct variation_config:
         uint64_t seed
         uint32_t changes[4]
+        uint32_t flips[6]
+        bint moments
+    const char *variation_name(int n)
     struct replay_config:
         run_config run
         bint events
@@ -142,6 +143,7 @@ cdef extern from "freerun/replay.h" nogil:
     batch *replay_read(replay *r)
     const totals *replay_totals(const replay *r)
     const char *replay_policy_effect(const replay *r, int n, policy_effect *effect)
+    uint64_t replay_drawn(const replay *r, int n)
     const wrong_page *replay_wrong_page(const replay *r)
     const char *counter_name(int n)
     uint64_t counter_total(const totals *totals, int n)

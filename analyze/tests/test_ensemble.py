@@ -13,7 +13,7 @@ from pagetape.asking.comparison import members_of
 from pagetape.replaying import ensemble
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.requests import requests
-from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.validation import inferred, miss_rates, preferences
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 
@@ -77,6 +77,71 @@ def test_rates_have_bounds(source: Source) -> None:
     found = ensemble.changes(tape, source.all_inferred)
     assert max(found.values()) <= 201e6 / rows
     assert found["held"] > least["held"]
+
+
+def _members(
+    source: Source, directory: Path, monkeypatch: pytest.MonkeyPatch, **varied: Any
+) -> dict[str, list[int]]:
+    """The metrics of members of the own rules with these changes only."""
+    only = {"changes": {}, "flips": {}, "moments": False} | varied
+    monkeypatch.setattr(ensemble, "variation", lambda *_: only)
+    return members_of(ensemble.play(source, {"own": Run("auto", ())}, 4, directory))["own"]
+
+
+def _differ(members: dict[str, list[int]]) -> set[str]:
+    return {name for name, values in members.items() if len(set(values)) > 1}
+
+
+def test_other_moments_alone_make_members_differ(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not _differ(_members(source, tmp_path, monkeypatch))
+    found = _members(source, tmp_path, monkeypatch, moments=True)
+    assert "pages taken under the zone lock" in _differ(found)
+    drawn = found[ensemble.DRAWN + "moments"]
+    rows = sum(row["since"] is not None for row in requests(source.all_inferred).to_pylist())
+    assert all(rows / 2 < nr <= rows for nr in drawn)
+    assert len(set(found["allocs"])) == 1
+
+
+@pytest.mark.parametrize("decision", ["alloc", "zone_locked", "drain", "drain_size", "extfrag"])
+def test_decisions_taken_otherwise_alone_make_members_differ(
+    decision: str, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = 100_000_000 if decision == "extfrag" else 1_000_000
+    found = _members(source, tmp_path, monkeypatch, flips={decision: rate})
+    assert _differ(found) - {name for name in found if name.startswith(ensemble.DRAWN)}
+    assert len(set(found["allocs"])) == 1
+
+
+def test_decisions_are_taken_otherwise_at_the_rate_of_their_misses(source: Source) -> None:
+    rates = miss_rates(source.tape)
+    assert rates["zone_locked"] == rates["refill_size"] == 0
+    assert 0 < rates["alloc"] < 0.001 and 0 < rates["drain_size"] < 0.01
+    flips = ensemble.variation(source.tape, source.all_inferred)["flips"]
+    assert flips["drain_size"] == round(rates["drain_size"] * 1e9)
+
+
+def test_windows_end_at_their_rows_and_those_of_a_page_do_not_overlap(source: Source) -> None:
+    rows = requests(source.all_inferred).to_pylist()
+    windows = [row for row in rows if row["since"] is not None]
+    assert len(windows) > 400 and {row["kind"] for row in windows} == {"alloc", "early_alloc"}
+    last: dict[int, int] = {}
+    for row in rows:
+        since = row["at"] if row["since"] is None else row["since"]
+        assert last.get(row["pfn"], 0) <= since <= row["at"]
+        last[row["pfn"]] = row["at"]
+
+
+def test_members_say_how_many_changes_they_had(pagetape: Callable[..., Any]) -> None:
+    words = ("replay", DEMO, "--policy", "nofragment:mode=always", "--json")
+    changes = pagetape(*words, "--ensemble", 2).json["changes"]
+    own, this = changes["own"], changes["this"]
+    assert own.keys() == this.keys() >= {"held", "moments", "other page", "other fallback"}
+    # These do not depend on what the rules make of the requests.
+    for kind in ("held", "moved", "sized", "counted", "moments"):
+        assert own[kind] == this[kind] > 0
+    assert "changes" not in pagetape(*words, "--ensemble", 0).json
 
 
 def test_a_what_if_has_intervals(pagetape: Callable[..., Any], tmp_path: Path) -> None:

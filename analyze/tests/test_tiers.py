@@ -23,7 +23,7 @@ COUNTED_ONLY = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
 
 # Numbers that say how a command went, or what was recorded, not what would have been.
 ABOUT_THE_RUN = {"lost", "anomalies", "events", "events_per_s", "made", "reused", "preference"}
-ABOUT_THE_RUN |= {"clock", "seeds"}
+ABOUT_THE_RUN |= {"clock", "seeds", "changes"}
 
 
 @pytest.fixture(scope="module")

@@ -140,6 +140,16 @@ static int start_reclaim(struct replay *r, struct error *err)
 	return ret;
 }
 
+static int start_variation(struct replay *r, struct error *err)
+{
+	struct variation_run run = {.model = r->model,
+				    .inferred = &r->run.load.inferred_rows,
+				    .first = r->run.load.first,
+				    .at = &r->serve.at};
+
+	return variation_start(&r->variation, &run, &r->config.variation, err);
+}
+
 static int start(struct replay *r, struct error *err)
 {
 	int ret;
@@ -171,8 +181,7 @@ static int start(struct replay *r, struct error *err)
 	r->model->events = r->config.events ? &r->events : NULL;
 	ret = start_reclaim(r, err);
 	if (!ret)
-		ret = variation_start(&r->variation, r->model, &r->config.variation,
-				      r->run.load.first, err);
+		ret = start_variation(r, err);
 	r->run.started = !ret;
 	return ret;
 }
@@ -257,13 +266,16 @@ static void run_inferred(struct replay *r)
 	const struct inferred *inferred;
 
 	while ((inferred = inferred_next(&r->run.load.inferred_rows, r->serve.at))) {
+		/* Of a moved row, the time is that of the request before it. */
+		uint64_t ts = inferred->ts ? inferred->ts : r->model->now.ts;
+
 		/* With feedback compaction is the model's own. */
 		if (r->model->reclaim_ops && inferred_is_compaction(inferred->kind))
 			continue;
 		if (reclaim_events->next < reclaim_events->nr)
-			run_reclaim_events(r, inferred->at, inferred->ts);
+			run_reclaim_events(r, inferred->at, ts);
 		if (reclaim_events->nr_passes)
-			reclaim_events_seen(reclaim_events, r->model, inferred->pid, inferred->ts);
+			reclaim_events_seen(reclaim_events, r->model, inferred->pid, ts);
 		r->busy[inferred->cpu] = true;
 		serve_inferred(&r->serve, inferred);
 	}
@@ -462,6 +474,11 @@ const char *replay_policy_effect(const struct replay *r, int n, struct policy_ef
 {
 	assert(r->run.finished);
 	return policy_stack_effect(r->run.policies, n, r->model, &r->totals.counters, effect);
+}
+
+uint64_t replay_drawn(const struct replay *r, int n)
+{
+	return variation_drawn(&r->variation, n);
 }
 
 const struct wrong_page *replay_wrong_page(const struct replay *r)

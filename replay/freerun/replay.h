@@ -96,6 +96,9 @@ const struct totals *replay_totals(const struct replay *r);
  */
 const char *replay_policy_effect(const struct replay *r, int n, struct policy_effect *effect);
 
+/* The changes of the n-th kind so far: see variation_name(). */
+uint64_t replay_drawn(const struct replay *r, int n);
+
 /* The first wrong page so far. Only with config.explains. */
 const struct wrong_page *replay_wrong_page(const struct replay *r);
 

@@ -8,14 +8,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The next number of splitmix64 (Steele, Lea and Flood 2014). */
+/* The next number of splitmix64. */
 static uint64_t draw(struct variation *v)
 {
-	uint64_t z = v->random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
+	return mix64(v->random += 0x9e3779b97f4a7c15ull);
 }
 
 /* A number below `end`. */
@@ -30,6 +26,22 @@ static uint64_t draw_gap(struct variation *v)
 	uint64_t most = 2000000 / v->per_million;
 
 	return 1 + draw_below(v, (uint32_t)(most > 1 ? most : 1));
+}
+
+/* The row of the next alloc that takes another entry, after `row`: 1 to twice the mean further. */
+static uint64_t draw_flip(struct variation *v, uint64_t row)
+{
+	uint64_t rate = v->config.flips[FLIP_ALLOC], most = 2ull * FLIPS_PER / (rate ? rate : 1);
+
+	if (!rate)
+		return UINT64_MAX;
+	v->random = mix64(v->config.seed) ^ ++v->nr_flips * 0x632be59bd9b4e019ull;
+	return row + (most > 2 ? 1 + draw_below(v, (uint32_t)most - 1) : 1);
+}
+
+static void set_next(struct variation *v)
+{
+	v->next = v->next_change < v->next_flip ? v->next_change : v->next_flip;
 }
 
 /* Give the entries of a list another order; `entries` has room for all of them. */
@@ -72,18 +84,39 @@ static int shuffle_guessed(struct variation *v, struct error *err)
 	return 0;
 }
 
-int variation_start(struct variation *v, struct model *m, const struct variation_config *config,
-		    uint64_t first, struct error *err)
+/* Rates for the model's draws. A fallback has two: of its block, and of a claim. */
+static void start_flips(struct variation *v, const uint64_t *at)
 {
-	*v = (struct variation){
-		.config = *config, .model = m, .random = config->seed, .next = UINT64_MAX};
+	v->flips = (struct flips){.seed = v->config.seed, .at = at, .row = UINT64_MAX};
+	for (int kind = 0; kind < NR_FLIP; kind++)
+		v->flips.rates[kind] = v->config.flips[kind] / (kind == FLIP_EXTFRAG ? 2 : 1);
+	v->model->flips = &v->flips;
+}
+
+int variation_start(struct variation *v, const struct variation_run *run,
+		    const struct variation_config *config, struct error *err)
+{
+	int ret = 0;
+
+	*v = (struct variation){.config = *config,
+				.model = run->model,
+				.random = config->seed,
+				.next = UINT64_MAX,
+				.next_change = UINT64_MAX,
+				.next_flip = UINT64_MAX};
 	if (!config->seed)
 		return 0;
 	for (int kind = 0; kind < NR_VARIATION; kind++)
 		v->per_million += config->changes[kind];
 	if (v->per_million)
-		v->next = first + draw_gap(v);
-	return shuffle_guessed(v, err);
+		v->next_change = run->first + draw_gap(v);
+	ret = shuffle_guessed(v, err);
+	if (!ret && config->moments)
+		ret = inferred_move(run->inferred, config->seed, run->first, &v->moments, err);
+	v->next_flip = draw_flip(v, run->first);
+	start_flips(v, run->at);
+	set_next(v);
+	return ret;
 }
 
 /* Give back one of the held pages, if the record has not taken it meanwhile. */
@@ -140,6 +173,30 @@ static void move_first(struct variation *v, const struct zone *zone, int order, 
 	list_add_tail(frames, list, first);
 }
 
+/* An entry behind the first one of the list from which a request takes becomes the first. */
+static void flip_alloc(struct variation *v, const struct waiting *e)
+{
+	enum { DEEPEST = 8 };
+	struct model *m = v->model;
+	struct frame *frames = m->frames;
+	uint32_t list, entry, depth = 0;
+	const struct zone *zone = frame_zone(m, e->frame);
+
+	if (!pcp_allowed(m, e->order))
+		return;
+	list = pcp_list(m, zone_pcp(m, zone, m->now.cpu), e->order, e->migratetype);
+	for (entry = frames[list].next; entry != list && depth < DEEPEST; depth++)
+		entry = frames[entry].next;
+	if (depth < 2)
+		return;
+	entry = frames[list].next;
+	for (uint32_t steps = 1 + draw_below(v, depth - 1); steps; steps--)
+		entry = frames[entry].next;
+	list_del(frames, entry);
+	list_add_head(frames, list, entry);
+	v->flips.drawn[FLIP_ALLOC]++;
+}
+
 static void change_size(struct variation *v, struct zone *zone)
 {
 	struct model *m = v->model;
@@ -183,6 +240,7 @@ static void change(struct variation *v, const struct waiting *e)
 
 	while (which >= v->config.changes[kind])
 		which -= v->config.changes[kind++];
+	v->drawn[kind]++;
 	switch (kind) {
 	case VARY_HELD:
 		if (draw_below(v, VARIATION_HELD_MAX) < (uint32_t)v->nr_held)
@@ -202,20 +260,61 @@ static void change(struct variation *v, const struct waiting *e)
 	}
 }
 
+static bool is_changeable(const struct waiting *e)
+{
+	return e->kind == EVENT_KIND_ALLOC && e->frame != NO_FRAME &&
+	       e->migratetype <= MIGRATETYPE_RECLAIMABLE;
+}
+
 void variation_run(struct variation *v, const struct waiting *e, uint64_t at)
 {
 	struct moment before = v->model->now;
 
 	v->model->now = e->moment;
-	while (v->next <= at) {
-		/* Changes wait for the next alloc. */
-		if (e->kind != EVENT_KIND_ALLOC || e->frame == NO_FRAME ||
-		    e->migratetype > MIGRATETYPE_RECLAIMABLE)
-			break;
+	/* Changes wait for the next alloc. */
+	while (v->next_change <= at && is_changeable(e)) {
 		/* The numbers of a change do not depend on how many the last one drew. */
 		v->random = v->config.seed + ++v->nr_changes * 0x632be59bd9b4e019ull;
-		v->next += draw_gap(v);
+		v->next_change += draw_gap(v);
 		change(v, e);
 	}
+	/* A flip does not: its row decides. */
+	while (v->next_flip <= at) {
+		uint64_t row = v->next_flip;
+
+		v->next_flip = draw_flip(v, row);
+		if (row == at && is_changeable(e))
+			flip_alloc(v, e);
+	}
+	set_next(v);
 	v->model->now = before;
+}
+
+/* Names by enum variation_kind, then the moments, then by enum flip_kind. */
+static const char *const names[] = {
+	"held",
+	"moved",
+	"sized",
+	"counted",
+	"moments",
+	"other page",
+	"other block",
+	"other refill size",
+	"other drained page",
+	"other drain size",
+	"other fallback",
+};
+enum { NR_NAMES = sizeof(names) / sizeof(names[0]) };
+_Static_assert(NR_NAMES == NR_VARIATION + 1 + NR_FLIP, "every kind of change has a name");
+
+const char *variation_name(int n)
+{
+	return n < (int)NR_NAMES ? names[n] : NULL;
+}
+
+uint64_t variation_drawn(const struct variation *v, int n)
+{
+	if (n < NR_VARIATION)
+		return v->drawn[n];
+	return n == NR_VARIATION ? v->moments : v->flips.drawn[n - NR_VARIATION - 1];
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buddy.h"
 
+#include "flips.h"
 #include "vmstat_diff.h"
 
 #include <assert.h>
@@ -73,7 +74,7 @@ uint32_t buddy_take_smallest(struct model *m, struct zone *zone, int order, int 
 
 		if (!zone->nr_free[o][migratetype])
 			continue;
-		chunk = m->frames[free_list(zone, o, migratetype)].next;
+		chunk = flip_first(m, free_list(zone, o, migratetype), FLIP_ZONE_LOCKED);
 		buddy_take(m, zone, chunk, order, migratetype);
 		if (m->kernel->zone_locked == ZONE_LOCKED_LIST)
 			report_zone_locked(m, chunk, order, migratetype);

@@ -2,6 +2,7 @@
 #include "fallback.h"
 
 #include "buddy.h"
+#include "flips.h"
 #include "policy_stack.h"
 #include "watermark.h"
 
@@ -121,22 +122,53 @@ static uint32_t movable_pages(const struct model *m, uint32_t chunk)
 	return movable + (old ? old * block->old_movable / block->nr_old : 0);
 }
 
+/* The pages of a block that count as alike for a claim, of which `movable` used ones are movable.
+ */
+static uint32_t alike_pages(const struct model *m, const struct request *rq,
+			    const struct pageblock *block, uint32_t free_pages, uint32_t movable)
+{
+	uint32_t pages = 1u << m->pageblock_order;
+
+	if (rq->migratetype == MIGRATETYPE_MOVABLE)
+		return movable;
+	if (block->migratetype == MIGRATETYPE_MOVABLE && free_pages + movable < pages)
+		return pages - free_pages - movable;
+	return 0;
+}
+
+/*
+ * The other answer about a claim, if the block can have so many or so few movable pages: which of
+ * its old pages are movable is a guess.
+ */
+static bool flip_claim(struct model *m, const struct request *rq, const struct pageblock *block,
+		       struct claim claim, bool answer)
+{
+	struct policy *owner = m->policies->owner.claim;
+	uint32_t live = block->nr_live[MIGRATETYPE_MOVABLE];
+	uint32_t least = live + block->old_lru, most = live + block->nr_old;
+	bool more = (rq->migratetype == MIGRATETYPE_MOVABLE) != answer;
+
+	claim.alike_pages = alike_pages(m, rq, block, claim.free_pages, more ? most : least);
+	if (owner->ops->claim(owner, rq, &claim) == answer)
+		return answer;
+	m->flips->drawn[FLIP_EXTFRAG]++;
+	return !answer;
+}
+
 /* Whether the chunk's block, with this many free pages, is to change owner. */
 static bool wants_claim(struct model *m, const struct request *rq, uint32_t chunk,
 			uint32_t free_pages)
 {
 	const struct pageblock *block = frame_block(m, chunk);
-	uint32_t pages = 1u << m->pageblock_order, movable = movable_pages(m, chunk);
 	struct claim claim = {.chunk_order = m->frames[chunk].order,
 			      .free_pages = free_pages,
-			      .block_pages = pages};
+			      .block_pages = 1u << m->pageblock_order};
 	struct policy *owner = m->policies->owner.claim;
+	bool answer;
 
-	if (rq->migratetype == MIGRATETYPE_MOVABLE)
-		claim.alike_pages = movable;
-	else if (block->migratetype == MIGRATETYPE_MOVABLE && free_pages + movable < pages)
-		claim.alike_pages = pages - free_pages - movable;
-	return owner->ops->claim(owner, rq, &claim);
+	claim.alike_pages = alike_pages(m, rq, block, free_pages, movable_pages(m, chunk));
+	answer = owner->ops->claim(owner, rq, &claim);
+	return flip_draw(m, FLIP_EXTFRAG) ? flip_claim(m, rq, block, claim, answer) : answer;
 }
 
 /* Take a chunk of at least a pageblock; the requester owns all of it. */
@@ -168,7 +200,7 @@ static uint32_t fallback_remainders_old(struct model *m, struct zone *zone,
 
 		if (type < 0 || refused(m, zone, rq, order))
 			continue;
-		chunk = m->frames[free_list(zone, order, type)].next;
+		chunk = flip_first(m, free_list(zone, order, type), FLIP_EXTFRAG);
 		if (may_claim(m, order, rq->migratetype)) {
 			if (move_block(m, zone, chunk, rq->migratetype) >= pages / 2)
 				set_block_type(m, chunk, 0, rq->migratetype);
@@ -220,7 +252,7 @@ static bool fallback_move(struct model *m, struct zone *zone, const struct reque
 
 	if (!find_chunk(m, zone, rq, &order, &type, &can_claim) || refused(m, zone, rq, order))
 		return false;
-	chunk = m->frames[free_list(zone, order, type)].next;
+	chunk = flip_first(m, free_list(zone, order, type), FLIP_EXTFRAG);
 	block = frame_block(m, chunk);
 	if (block->migratetype != MIGRATETYPE_HIGHATOMIC && order >= m->pageblock_order) {
 		set_block_type(m, chunk, order, rq->migratetype);
@@ -287,7 +319,7 @@ static uint32_t fallback_claim_or_split(struct model *m, struct zone *zone,
 
 	if (!find_chunk(m, zone, rq, &order, &type, &can_claim) || refused(m, zone, rq, order))
 		return NO_FRAME;
-	frame = chunk = m->frames[free_list(zone, order, type)].next;
+	frame = chunk = flip_first(m, free_list(zone, order, type), FLIP_EXTFRAG);
 	if (order >= m->pageblock_order) {
 		take_whole(m, zone, rq, chunk);
 	} else {
@@ -316,7 +348,7 @@ static uint32_t fallback_claim(struct model *m, struct zone *zone, const struct 
 			break;
 		if (type < 0)
 			continue;
-		frame = chunk = m->frames[free_list(zone, order, type)].next;
+		frame = chunk = flip_first(m, free_list(zone, order, type), FLIP_EXTFRAG);
 		if (order >= m->pageblock_order) {
 			take_whole(m, zone, rq, chunk);
 		} else {
@@ -344,7 +376,7 @@ static uint32_t fallback_steal(struct model *m, struct zone *zone, const struct 
 
 		if (type < 0 || refused(m, zone, rq, order))
 			continue;
-		chunk = m->frames[free_list(zone, order, type)].next;
+		chunk = flip_first(m, free_list(zone, order, type), FLIP_EXTFRAG);
 		buddy_take(m, zone, chunk, rq->order, type);
 		report_extfrag(m, chunk, rq, order, type, false);
 		return chunk;

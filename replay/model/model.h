@@ -178,6 +178,7 @@ struct zonelist {
 };
 
 struct policy_stack;
+struct flips;
 struct zone_lock_ops;
 struct reclaim_ops;
 
@@ -213,6 +214,7 @@ struct model {
 	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
 	uint64_t woken_nodes;          /* the same: kswapd was woken, its pass is to begin */
 	struct events *events;         /* receives the model's own events; NULL: none */
+	struct flips *flips; /* decisions that the run takes otherwise (flips.h); NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
 	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */
 };

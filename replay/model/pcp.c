@@ -3,6 +3,8 @@
 
 #include "buddy.h"
 #include "fallback.h"
+#include "flips.h"
+#include "min_max.h"
 #include "vmstat_diff.h"
 #include "watermark.h"
 #include "zone_lock.h"
@@ -136,6 +138,22 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 		place_mixed(m, frame, last == NO_FRAME ? pcp->heads : last, cold);
 }
 
+/* Another size for a refill of `want` pages, where the row adapts it: a step of alloc_factor. */
+static int flip_refill(const struct model *m, const struct pcp *pcp, int order, int want)
+{
+	int less = max_int(want / 2, pcp->batch), most = pcp->batch << m->kernel->pcp_scale_max;
+	int more = min_int(2 * want, min_int(most, pcp->high - pcp->count - pcp->batch));
+	uint64_t random;
+
+	if (m->kernel->pcp_tuning != PCP_AUTO || order || pcp->high < pcp->batch)
+		return want;
+	random = flip_draw(m, FLIP_REFILL_SIZE);
+	if (!random || (less >= want && more <= want))
+		return want;
+	m->flips->drawn[FLIP_REFILL_SIZE]++;
+	return more <= want || (less < want && random >> 63) ? less : more;
+}
+
 /* rmqueue_bulk: the first page off the free lists is handed out first. */
 void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
@@ -144,6 +162,8 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 	uint32_t last = NO_FRAME;
 	int i;
 
+	if (m->flips)
+		want = flip_refill(m, pcp, rq->order, want);
 	for (i = 0; i < want; i++) {
 		uint32_t frame = rmqueue_core(m, zone, rq, &mode);
 

@@ -3,6 +3,7 @@
 #include "pcp.h"
 
 #include "buddy.h"
+#include "flips.h"
 #include "min_max.h"
 #include "vmstat_diff.h"
 #include "zone_lock.h"
@@ -92,6 +93,17 @@ void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uin
 	d->quota -= d->quota > 0;
 }
 
+/* The entry above the last one of a list instead, if it is drawn and there is one. */
+static uint32_t flip_last(const struct model *m, uint32_t last)
+{
+	uint32_t above = m->frames[last].prev;
+
+	if (!flip_draw(m, FLIP_DRAIN) || above >= m->nr_frames)
+		return last;
+	m->flips->drawn[FLIP_DRAIN]++;
+	return above;
+}
+
 /* free_pcppages_bulk: moves at least `count` pages to the buddy; returns their number. */
 static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int count, int list,
 		      int kind)
@@ -105,7 +117,7 @@ static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int c
 	zone_pcp(m, zone, m->now.cpu)->touched = true;
 	pcp_drain_begin(&d, m, pcp, count, list);
 	for (; (head = pcp_drain_next(&d, m)) != NO_FRAME; blocks++)
-		pcp_drain_take(&d, m, zone, head);
+		pcp_drain_take(&d, m, zone, m->flips ? flip_last(m, head) : head);
 	zone_lock_held(m, zone, kind, blocks);
 	return (uint32_t)(before - pcp->count);
 }

@@ -2,6 +2,7 @@
 /* A free onto the running CPU's lists, and the pages that overflow. */
 #include "pcp.h"
 
+#include "flips.h"
 #include "min_max.h"
 #include "watermark.h"
 #include "zone_lock.h"
@@ -157,6 +158,21 @@ void pcp_committed(const struct model *m, struct zone *zone)
 		zone->below_high = false;
 }
 
+/* Another number of pages for the drain of an overflow, where the row adapts it. */
+static int flip_drain(const struct model *m, const struct pcp *pcp, int pages)
+{
+	bool less = pages > 1, more = pages < pcp->count;
+	uint64_t random;
+
+	if (m->kernel->pcp_tuning == PCP_FIXED)
+		return pages;
+	random = flip_draw(m, FLIP_DRAIN_SIZE);
+	if (!random || (!less && !more))
+		return pages;
+	m->flips->drawn[FLIP_DRAIN_SIZE]++;
+	return less && (!more || random >> 63) ? pages - 1 : pages + 1;
+}
+
 void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 	      const struct free_request *how)
 {
@@ -175,6 +191,8 @@ void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
 		return;
 	}
 	pages = commit(m, zone, head, order, &list);
+	if (pages && m->flips)
+		pages = flip_drain(m, pcp, pages);
 	piece = pcp_overflow_piece(m, pcp, pages);
 	/* The recorded number includes the rests of entries that ended its pieces. */
 	if (how->drain_pages >= 0)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inferred.h"
 
+#include "model/flips.h"
 #include "model/zone.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void write_tuning(struct inferred_columns *c, size_t i, const struct inferred *row)
 {
@@ -39,6 +41,10 @@ void inferred_write(struct output *o, const struct model *m, const struct inferr
 	columns->page_order[i] = row->order;
 	columns->migratetype[i] = row->migratetype;
 	columns->pid[i] = row->pid;
+	if (row->since && row->since < row->at) {
+		columns->since[i] = row->since;
+		set_valid(columns->since_valid, i);
+	}
 	if (row->fields)
 		write_tuning(columns, i, row);
 	if (row->kind == INFERRED_KIND_CUT) {
@@ -110,6 +116,7 @@ static int load_row(struct inferred *row, const struct model *m, const struct in
 	*row = (struct inferred){
 		.at = c->at[i],
 		.ts = c->ts[i],
+		.since = is_valid(c->since_valid, i) ? c->since[i] : c->at[i],
 		.event_row =
 			early && is_valid(c->event_row_valid, i) ? c->event_row[i] : UINT64_MAX,
 		.frame = zone->base + (uint32_t)(c->pfn[i] - zone->base_pfn),
@@ -120,6 +127,9 @@ static int load_row(struct inferred *row, const struct model *m, const struct in
 		.migratetype = c->migratetype[i],
 		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,
 	};
+	if (row->since > row->at)
+		return fail(err, EINVAL, "inferred: row of event %llu: since event %llu",
+			    (unsigned long long)row->at, (unsigned long long)row->since);
 	if (!load_tuning(row, c, i, m->nr_cpus))
 		return fail(err, EINVAL, "inferred: row of event %llu: no tuning of a per-CPU list",
 			    (unsigned long long)c->at[i]);
@@ -158,6 +168,60 @@ int inferred_load(struct inferred_rows *u, const struct model *m,
 		ret = load_row(&u->rows[u->nr], m, columns, i, err);
 		u->nr += !ret;
 	}
+	return ret;
+}
+
+/* A row's place in the order of moments. */
+struct place {
+	uint64_t at;
+	size_t number;
+};
+
+static int compare_places(const void *one, const void *other)
+{
+	const struct place *a = one, *b = other;
+
+	if (a->at != b->at)
+		return a->at < b->at ? -1 : 1;
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* Another moment of a row. Rows of one page have windows that do not overlap. */
+static uint64_t draw_moment(const struct inferred *row, uint64_t seed, uint64_t first)
+{
+	uint64_t since = row->since > first ? row->since : first;
+	uint64_t random = mix64(mix64(seed * 0x9e3779b97f4a7c15ull + row->at) + row->frame);
+
+	if (since >= row->at || row->at - since >= UINT32_MAX)
+		return row->at;
+	return since + ((random >> 32) * (row->at - since + 1) >> 32);
+}
+
+int inferred_move(struct inferred_rows *u, uint64_t seed, uint64_t first, uint64_t *moved,
+		  struct error *err)
+{
+	struct inferred *rows = u->nr ? malloc(u->nr * sizeof(*rows)) : NULL;
+	struct place *places = u->nr ? malloc(u->nr * sizeof(*places)) : NULL;
+	int ret = 0;
+
+	if (u->nr && (!rows || !places))
+		ret = fail(err, ENOMEM, "no memory for %zu rows of inferred", u->nr);
+	for (size_t i = 0; !ret && i < u->nr; i++) {
+		places[i] = (struct place){draw_moment(&u->rows[i], seed, first), i};
+		if (places[i].at == u->rows[i].at)
+			continue;
+		u->rows[i].at = places[i].at;
+		u->rows[i].ts = 0;
+		++*moved;
+	}
+	if (!ret && *moved) {
+		qsort(places, u->nr, sizeof(*places), compare_places);
+		for (size_t i = 0; i < u->nr; i++)
+			rows[i] = u->rows[places[i].number];
+		memcpy(u->rows, rows, u->nr * sizeof(*rows));
+	}
+	free(rows);
+	free(places);
 	return ret;
 }
 

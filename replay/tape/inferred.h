@@ -27,6 +27,7 @@ enum {
 
 struct inferred {
 	uint64_t at, ts;
+	uint64_t since;     /* lowest row before which it may have happened; `at`: it is known */
 	uint64_t event_row; /* early_alloc, direct_alloc: row of its event; else UINT64_MAX */
 	uint32_t frame, gfp_flags;
 	int32_t pid;
@@ -72,6 +73,14 @@ int inferred_load(struct inferred_rows *u, const struct model *m,
 		  const struct inferred_columns *columns, size_t rows, uint64_t first,
 		  struct error *err);
 void inferred_free(struct inferred_rows *u);
+
+/*
+ * Draw another moment for each row with a window, by the seed, the row's number and its page, and
+ * sort the rows anew; `*moved` is their number. A moved row has ts 0. No row moves before `first`.
+ * -ENOMEM.
+ */
+int inferred_move(struct inferred_rows *u, uint64_t seed, uint64_t first, uint64_t *moved,
+		  struct error *err);
 
 /* The next inferred row to play before row `at` of `event` is played, or NULL. */
 static inline const struct inferred *inferred_next(struct inferred_rows *u, uint64_t at)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The findings of validate: misses and pending misses, inferred rows, captures. */
-#include "validate_run.h"
+#include "predict.h"
 
 void note_divergence(struct validate *v, const struct miss *miss)
 {
@@ -145,6 +145,7 @@ void emit_inferred(struct validate *v, struct inferred row, const struct window_
 		page_contents_event(&v->contents, v->m, EVENT_KIND_ALLOC, row.frame, row.order,
 				    MIGRATETYPE_MOVABLE);
 	inferred_write(v->inferred, v->m, &row);
+	note_named(v, row.frame, row.at);
 }
 
 void emit_asked_node(struct validate *v, const struct window_event *alloc)
@@ -166,9 +167,12 @@ void emit_asked_node(struct validate *v, const struct window_event *alloc)
 void emit_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
 		uint64_t at)
 {
+	bool moves = kind == INFERRED_KIND_ISOLATED || (kind == INFERRED_KIND_FREE && !at);
+
 	emit_inferred(v,
 		      (struct inferred){
 			      .at = at,
+			      .since = moves ? since_block(v, head, order) : 0,
 			      .kind = (uint8_t)kind,
 			      .cpu = v->m->now.cpu,
 			      .frame = head,

@@ -42,8 +42,13 @@ void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp)
 {
 	struct request rq = request_of(v->m, alloc);
 	struct zone *zone = &v->m->zones[pcp->zone];
+	const struct departure *d =
+		departure_at(&v->next_events.departures, alloc->frame, alloc->at);
+	/* The task's previous event, or an earlier one of its CPU. */
+	uint64_t before = d ? d->since : v->ran[alloc->cpu] + 1;
 
-	emit_early(v, alloc);
+	emit_inferred(v, (struct inferred){.since = max_row(before, since_entry(v, alloc->frame))},
+		      alloc);
 	zone_scan_effects(v->m, &rq, zone, false);
 	take_head(v, alloc, pcp);
 	alloc->taken = alloc->exact = true;
@@ -57,6 +62,7 @@ void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migrat
 	emit_inferred(v,
 		      (struct inferred){
 			      .at = at,
+			      .since = since_entry(v, entry),
 			      .kind = INFERRED_KIND_ALLOC,
 			      .cpu = pcp->cpu,
 			      .frame = entry,

@@ -53,7 +53,10 @@ void take_preempted(struct validate *v, const struct departure *d, uint64_t at)
 	struct window_event alloc = event_of_departure(d, pcp->cpu);
 	struct request rq = request_of(m, &alloc);
 
-	emit_inferred(v, (struct inferred){.at = may_be_at(d, at) ? at : 0}, &alloc);
+	emit_inferred(v,
+		      (struct inferred){.at = may_be_at(d, at) ? at : 0,
+					.since = max_row(d->since, since_entry(v, d->frame))},
+		      &alloc);
 	zone_scan_effects(m, &rq, zone, false);
 	take_head(v, &alloc, pcp);
 	v->pushed[d->frame] = 0;

@@ -10,6 +10,7 @@
  *   predict_drain.c       the pages of a drain, and the vmstat worker
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_list_order.c  the zone that served a request
+ *   infer_moments.c       the windows in which inferred activity happened
  *   infer_pcp.c           pages that left a PCP list without an event
  *   infer_preempted.c     pages that left a PCP list long before their events
  *   infer_late_frees.c    pages that joined a PCP list after their events
@@ -34,6 +35,12 @@ static inline uint64_t row_of(const struct validate *v, uint32_t low)
 	uint64_t running = window_at(&v->window, v->window.done)->at;
 
 	return running - (uint32_t)(running - low);
+}
+
+/* The later of two rows. */
+static inline uint64_t max_row(uint64_t one, uint64_t other)
+{
+	return one > other ? one : other;
 }
 
 /* predict_buddy.c */
@@ -183,6 +190,22 @@ bool any_above_low(const struct model *m, const struct request *rq);
  * and another allowed zone is above its own.
  */
 bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served);
+
+/*
+ * infer_moments.c
+ *
+ * Before row `row`, an event or an inferred row names a page.
+ */
+void note_named(struct validate *v, uint32_t frame, uint64_t row);
+/* A PCP drains: its number of pages was right. */
+void note_drained(struct validate *v, const struct pcp *pcp);
+/* The lowest row before which an entry of a PCP list may have left it. */
+uint64_t since_entry(const struct validate *v, uint32_t entry);
+/*
+ * The lowest row before which a block may have been taken off the free lists, or freed. Events of
+ * its buddy count as well: they may have split off the block.
+ */
+uint64_t since_block(const struct validate *v, uint32_t head, int order);
 
 /* infer_pcp.c */
 

@@ -345,6 +345,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	};
 	struct drained found = {0};
 
+	note_drained(v, pcp);
 	next_piece(&c.pieces, due->pages, due->piece, 0);
 	next_piece(&c.recorded, INT_MAX, due->piece, 0);
 	pcp_drain_begin(&c.model, v->m, pcp, due->whole_pcp ? INT_MAX : due->pages, due->list);

@@ -2,7 +2,6 @@
 #include "validate.h"
 
 #include "model/clock.h"
-#include "model/memory.h"
 #include "model/model_check.h"
 #include "predict.h"
 #include "run/fragmentation_sample.h"
@@ -66,8 +65,7 @@ void validate_free(struct validate *v)
 	next_events_free(&v->next_events);
 	lru_free(&v->lru);
 	page_contents_free(&v->contents);
-	if (v->pushed)
-		memory_free(v->pushed, v->m->nr_frames * sizeof(*v->pushed));
+	moments_free(v);
 	accuracy_free(&v->accuracy);
 	node_preference_free(&v->node_preference);
 	recorded_use_free(&v->recorded_use);
@@ -129,11 +127,10 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->ran = calloc(cpus, sizeof(*v->ran));
 	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
-	v->pushed = memory_new(m->nr_frames * sizeof(*v->pushed));
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
 	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
-	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !v->pushed ||
+	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !moments_new(v) ||
 	    !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
@@ -394,6 +391,7 @@ static void prefetch(const struct validate *v, uint64_t number)
 	__builtin_prefetch(&v->m->frames[frame], 1);
 	__builtin_prefetch(frame_block(v->m, frame));
 	__builtin_prefetch(&v->pushed[frame], 1);
+	__builtin_prefetch(&v->named[frame], 1);
 	window_prefetch(&v->window, number);
 }
 
@@ -408,6 +406,7 @@ static int run_oldest(struct validate *v, struct error *err)
 	if (s->arrived - s->done > AHEAD)
 		prefetch(v, s->done + AHEAD);
 	ret = run_event(v, window_at(s, s->done), err);
+	note_event(v, window_at(s, s->done));
 	v->ran[window_at(s, s->done)->cpu] = window_at(s, s->done)->at;
 	window_run(s);
 	if (ret || v->config.checks == CHECKS_OFF || interval == v->accuracy.interval_end)

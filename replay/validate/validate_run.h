@@ -9,6 +9,7 @@
  *   infer_pcp_locks.c  the CPU that held the lock of a PCP
  *   infer_late_frees.c freed pages that joined a PCP list later
  *   infer_compaction.c follows compaction
+ *   infer_moments.c    when inferred activity happened
  *   infer_lru.c        pages on LRU lists at the start
  *   findings.c         misses and pending misses, inferred rows, captures
  *   accuracy.c         the counts
@@ -154,6 +155,8 @@ struct validate {
 	 * ran.
 	 */
 	uint32_t *pushed;
+	uint32_t *named;   /* [frame] low 32 bits of the row after its latest event; 0: none */
+	uint64_t *drained; /* [pcp] the row after its latest drain */
 	uint64_t
 		*interrupting; /* [frame] a bit: that free ran in an interrupt of a lock's holder */
 	uint64_t *guesses;     /* [frame] a bit: free block with a guessed place on its list */
@@ -215,6 +218,12 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 				  const struct zone *zone);
 bool pcp_lock_remote_ended(const struct validate *v, const struct window_event *burst,
 			   const struct zone *zone);
+
+/* infer_moments.c: the memory of `pushed`, `named` and `drained`; false without it. */
+bool moments_new(struct validate *v);
+void moments_free(struct validate *v);
+/* An event has run; it names its pages. */
+void note_event(struct validate *v, const struct window_event *event);
 
 /* infer_lru.c: the LRU pages at the start that a preview found beyond those of the snapshot. */
 void infer_lru(struct validate *v);
@@ -283,7 +292,8 @@ void emit_inferred(struct validate *v, struct inferred row, const struct window_
 /* The same for the node that an alloc asked first, if it was not the CPU's node. */
 void emit_asked_node(struct validate *v, const struct window_event *alloc);
 
-/* Write an inferred row about a block, before row `at`; 0: the current row. */
+/* Write an inferred row about a block, before row `at`; 0: the current row or, for a free, earlier.
+ */
 void emit_block(struct validate *v, int kind, uint32_t head, int order, int migratetype,
 		uint64_t at);
 

@@ -11,6 +11,10 @@ rules.
 
 How often each kind of change comes is measured on the tape: as often as validate inferred an
 outcome of that kind, within bounds.
+
+Two more kinds of change follow the tape one by one. An inferred row has another moment, drawn from
+the window that the tape proves (column `since`). A decision is taken otherwise, at the rate at
+which validate missed decisions of its kind (model/flips.h).
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from pagetape.replaying import fanout, kernels, model_memory
 from pagetape.replaying.engine_run import Progress, event_batches, silent
 from pagetape.replaying.model_error import inputs
 from pagetape.replaying.playback import Playback, Run, Source, is_own, made_by
+from pagetape.replaying.validation import miss_rates
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
 from pagetape.tapes import cache, output
@@ -49,6 +54,12 @@ _SHOWN_BY = {
     "counted": ("counted_more", "counted_less", "unboosted", "touched"),
 }
 
+# Metrics of a member with this prefix are the numbers of its changes, by kind.
+DRAWN = "changes: "
+
+# Decisions of a rate: model/flips.h.
+_FLIPS_PER = 1_000_000_000
+
 # Changes of each kind in a run, at least and at most.
 _CHANGES = (20, 200)
 
@@ -63,6 +74,22 @@ def changes(tape: Tape, inferred: pa.Table) -> dict[str, int]:
         nr = min(max(sum(found[kind] for kind in kinds), least), most)
         out[change] = max(1, round(nr * 1e6 / rows))
     return out
+
+
+def variation(tape: Tape, inferred: pa.Table) -> dict[str, Any]:
+    """The keywords of the engine for a member, except its seed."""
+    flips = {kind: round(rate * _FLIPS_PER) for kind, rate in miss_rates(tape).items()}
+    return {"changes": changes(tape, inferred), "flips": flips, "moments": True}
+
+
+def drawn(rows: pa.Table) -> dict[str, dict[str, int]]:
+    """The changes of all members of each run, by kind, of rows of the table `member`."""
+    found: dict[str, Counter[str]] = {}
+    for row in rows.to_pylist():
+        if row["metric"].startswith(DRAWN):
+            kinds = found.setdefault(row["run"], Counter())
+            kinds[row["metric"].removeprefix(DRAWN)] += row["value"]
+    return {run: dict(kinds) for run, kinds in found.items()}
 
 
 @contextlib.contextmanager
@@ -103,9 +130,12 @@ class _Member:
         if self._playback is None:  # a tape without events
             self._playback = self._start()
         self._playback.finish()
+        changes = self._playback.drawn
         self.close()
         with named(self._source.tape, self._path):
             self.metrics = metrics(Tape(self._path), threads=1)
+        for kind, nr in changes.items():
+            self.metrics[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
         shutil.rmtree(self._path)
 
     def close(self) -> None:
@@ -127,13 +157,13 @@ def play(
     `runs` has each run under its label in that table. Scratch files go beside `near`.
     """
     tape = source.tape
-    rates = changes(tape, source.all_inferred)
+    varied = variation(tape, source.all_inferred)
     threads = threads or len(os.sched_getaffinity(0))
     models = model_memory.most_models(model_memory.model_bytes(tape), threads)
     count = _Progress(tape.num_rows("event") * nr * len(runs), progress)
     with output.scratch_dir(near) as directory:
         members = [
-            (label, seed, _Member(source, run, {"seed": seed, "changes": rates}, directory / name))
+            (label, seed, _Member(source, run, {"seed": seed} | varied, directory / name))
             for seed in range(1, nr + 1)
             for label, run in runs.items()
             for name in [f"{label}-{seed}.tape"]

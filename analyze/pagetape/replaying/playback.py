@@ -329,7 +329,7 @@ class Playback:
 
     Its rows go to `writer`, if any. A `counted` run writes only the fallbacks among its events,
     the counts of the other events, and the end state without lists of pages. `variation` has the
-    keywords `seed` and `changes` of the engine. As a context manager, it waits for the writer.
+    engine's keywords of a member (ensemble.py). As a context manager, it waits for the writer.
     """
 
     def __init__(
@@ -364,6 +364,11 @@ class Playback:
         """The JSON object of `pagetape replay`."""
         self._playing.finish()
         return self._result()
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """The changes of a member, by kind."""
+        return self._playing.engine.drawn
 
     def play(self, progress: Progress) -> dict[str, Any]:
         """Feed the whole tape; the JSON object of `pagetape replay`."""

@@ -98,7 +98,8 @@ def with_intervals(
         metric = by_name.get(_METRIC_OF.get(name, ""), {})
         totals[name] = total | {key: metric.get(key) for key in _KEYS}
     seeds = sorted(set(rows["seed"].to_pylist()))
-    return result | {"totals": totals, "metrics": metrics, "seeds": seeds}
+    changes = {"changes": ensemble.drawn(rows)} if seeds else {}
+    return result | {"totals": totals, "metrics": metrics, "seeds": seeds} | changes
 
 
 def label(run: Run) -> str:

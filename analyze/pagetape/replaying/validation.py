@@ -34,6 +34,7 @@ END_STATE = (
 _MIX = TABLES["block_mix"].arrow
 _INFERRED = TABLES["inferred"].arrow
 _USE = TABLES["recorded_use"].arrow
+_EXACTNESS = TABLES["exactness"].arrow
 _USES = [name for name in _USE.names if name != "ts"]
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
@@ -59,10 +60,10 @@ def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _ahead(tape: Tape, row: str, begin: hindsight.Start | None) -> dict[str, pa.Table]:
-    """The tables that validate infers for a free run from `begin`, its block_mix at the end, and
-    its recorded_use."""
+    """The tables that validate infers for a free run from `begin`, its block_mix at the end, its
+    recorded_use, and its exactness."""
     found: dict[str, list[pa.RecordBatch]] = {
-        name: [] for name in ("inferred", "preference", "block_mix", "recorded_use")
+        name: [] for name in ("inferred", "preference", "block_mix", "recorded_use", "exactness")
     }
 
     def sink(name: str, batch: pa.RecordBatch) -> None:
@@ -78,6 +79,7 @@ def _ahead(tape: Tape, row: str, begin: hindsight.Start | None) -> dict[str, pa.
         "preference": preferences,
         "block_mix": mix,
         "recorded_use": use,
+        "exactness": pa.Table.from_batches(found["exactness"], _EXACTNESS),
     }
 
 
@@ -140,6 +142,19 @@ def block_mix(tape: Tape) -> pa.Table:
 def recorded_use(tape: Tape) -> pa.Table:
     """How the zones stood at a recording's requests: one row of recorded_use, or none."""
     return _from_run_ahead(tape, "recorded_use", _USE)
+
+
+def miss_rates(tape: Tape) -> dict[str, float]:
+    """The share of known decisions that validate missed on a recording, from the start of a free
+    run, by kind; none if it has no such run."""
+    rows = _from_run_ahead(tape, "exactness", _EXACTNESS).to_pylist()
+    found: dict[str, float] = {}
+    for decision in {row["decision"] for row in rows}:
+        those = [row for row in rows if row["decision"] == decision]
+        nr, exact, unknown = (sum(row[n] for row in those) for n in ("nr", "exact", "unknown"))
+        if nr > unknown:
+            found[decision] = (nr - exact - unknown) / (nr - unknown)
+    return found
 
 
 def _compare_end(engine: _replay.Validate, tape: Tape) -> None:

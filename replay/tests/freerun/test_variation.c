@@ -20,6 +20,17 @@ static void world_new(struct toy *t)
 		toy_add_free(t, pfn, pfn % 8 ? 1 : 2, "UMRM"[pfn / 16]);
 }
 
+static uint64_t current; /* row */
+
+static int start(struct variation *v, struct toy *t, const struct variation_config *config,
+		 struct error *err)
+{
+	static struct inferred_rows none;
+	struct variation_run run = {.model = t->m, .inferred = &none, .at = &current};
+
+	return variation_start(v, &run, config, err);
+}
+
 /* An alloc of any page of the toy: the next row. */
 static struct waiting request(uint32_t row)
 {
@@ -40,7 +51,7 @@ static const char *state_after(uint64_t seed, const uint32_t changes[NR_VARIATIO
 	memcpy(config.changes, changes, sizeof(config.changes));
 	world_new(&t);
 	t.zone->stat_threshold = 8;
-	must(variation_start(&v, t.m, &config, 0, &err), &err);
+	must(start(&v, &t, &config, &err), &err);
 	for (uint32_t row = 0; row < ROWS; row++) {
 		struct waiting e = request(row);
 
@@ -103,7 +114,7 @@ static void held_pages_are_given_back(void)
 	memcpy(config.changes, held, sizeof(held));
 	world_new(&t);
 	before = (int)t.zone->nr_free_pages;
-	must(variation_start(&v, t.m, &config, 0, &err), &err);
+	must(start(&v, &t, &config, &err), &err);
 	for (uint32_t row = 0; row < ROWS; row++) {
 		struct waiting e = request(row);
 
@@ -124,7 +135,7 @@ static void changes_wait_for_an_alloc(void)
 	struct toy t;
 
 	world_new(&t);
-	must(variation_start(&v, t.m, &config, 0, &err), &err);
+	must(start(&v, &t, &config, &err), &err);
 	e.kind = EVENT_KIND_FREE;
 	variation_run(&v, &e, 100);
 	check(v.nr_held == 0 && v.nr_changes == 0);
@@ -145,7 +156,7 @@ static void a_moved_entry_is_last(void)
 	toy_add_free(&t, 0, 0, 'M');
 	toy_add_free(&t, 2, 0, 'M');
 	toy_add_free(&t, 4, 0, 'M');
-	must(variation_start(&v, t.m, &config, 0, &err), &err);
+	must(start(&v, &t, &config, &err), &err);
 	for (uint32_t row = 0; row < 200000; row++) {
 		struct waiting e = request(row);
 		const char *list = toy_list(&t, 0, 'M');
@@ -175,7 +186,7 @@ static void where_proc_alone_showed_the_lists_their_order_is_drawn(void)
 			toy_add_free(&t, pfn, 0, 'M');
 		t.zone->guessed = true;
 		config.seed = seed;
-		must(variation_start(&v, t.m, &config, 0, &err), &err);
+		must(start(&v, &t, &config, &err), &err);
 		check(t.zone->nr_free[0][MIGRATETYPE_MOVABLE] == 8);
 		if (seed == 1)
 			strcpy(first, toy_list(&t, 0, 'M'));
@@ -183,6 +194,62 @@ static void where_proc_alone_showed_the_lists_their_order_is_drawn(void)
 		toy_end(&t);
 	}
 	check(differ >= 17);
+}
+
+static void an_alloc_takes_another_entry_at_the_rate_of_its_misses(void)
+{
+	enum { PAGES = 6, RATE = 50 };
+	struct variation_config config = {.seed = 2, .flips = {[FLIP_ALLOC] = FLIPS_PER / RATE}};
+	uint64_t changed = 0;
+	struct variation v;
+	struct error err;
+	struct toy t;
+
+	toy_new(&t, "6.18", toy_small("MM"));
+	toy_pcp(&t, 4, 16);
+	for (uint32_t pfn = 0; pfn < PAGES; pfn++)
+		toy_free_page(&t, pfn, 0);
+	must(start(&v, &t, &config, &err), &err);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		struct waiting e = request(row);
+		uint32_t list = pcp_list(t.m, t.pcp, 0, MIGRATETYPE_MOVABLE);
+		uint32_t first = t.m->frames[list].next, second = t.m->frames[first].next;
+
+		/* Every other row is no alloc. */
+		e.kind = row % 2 ? EVENT_KIND_ALLOC : EVENT_KIND_FREE;
+		e.migratetype = MIGRATETYPE_MOVABLE;
+		e.frame = 16;
+		variation_run(&v, &e, row);
+		if (t.m->frames[list].next == first)
+			continue;
+		check(e.kind == EVENT_KIND_ALLOC);
+		/* The others keep their order. */
+		check(t.m->frames[t.m->frames[list].next].next == first);
+		check(t.m->frames[first].next == second || t.m->frames[list].next == second);
+		changed++;
+	}
+	check(t.pcp->count == PAGES);
+	check(changed > ROWS / 2 / RATE * 8 / 10 && changed < ROWS / 2 / RATE * 12 / 10);
+	check(changed == v.flips.drawn[FLIP_ALLOC]);
+	toy_end(&t);
+}
+
+static void every_kind_of_change_has_a_name_and_a_number(void)
+{
+	struct variation_config config = {.seed = 1, .changes = {[VARY_MOVED] = 1000}};
+	struct waiting e = request(1);
+	struct variation v;
+	struct error err;
+	struct toy t;
+	int nr = 0;
+
+	world_new(&t);
+	must(start(&v, &t, &config, &err), &err);
+	variation_run(&v, &e, 5000);
+	for (; variation_name(nr); nr++)
+		check((variation_drawn(&v, nr) > 0) == !strcmp(variation_name(nr), "moved"));
+	check(nr == NR_VARIATION + 1 + NR_FLIP);
+	toy_end(&t);
 }
 
 int main(void)
@@ -193,6 +260,8 @@ int main(void)
 	test(held_pages_are_given_back);
 	test(changes_wait_for_an_alloc);
 	test(a_moved_entry_is_last);
+	test(an_alloc_takes_another_entry_at_the_rate_of_its_misses);
+	test(every_kind_of_change_has_a_name_and_a_number);
 	test(where_proc_alone_showed_the_lists_their_order_is_drawn);
 	return check_done();
 }

@@ -6,6 +6,7 @@
 #include "check.h"
 #include "toy.h"
 
+#include "model/flips.h"
 #include "model/watermark.h"
 #include "policies/policies.h"
 
@@ -13,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *random_operations(const char *kernel, uint64_t seed, const char *policy)
+static const char *random_operations(const char *kernel, uint64_t seed, const char *policy,
+				     uint32_t flip_rate)
 {
 	enum { HELD = 256, STRETCHES = 40, OPERATIONS = 100 };
 	struct {
@@ -22,12 +24,16 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 	} held[HELD];
 	int nr_held = 0;
 	const char *wrong = NULL;
-	uint64_t all;
+	uint64_t all, at = 0;
+	struct flips flips = {.seed = seed, .at = &at, .row = UINT64_MAX};
 	struct toy t;
 
 	toy_new(&t, kernel, (struct toy_geometry){4, 5, "MMUMRMMMUMMRHMCM", ZONE_NORMAL});
 	check(!policy_stack_add(t.policies, policy, NULL));
 	t.m->events = NULL;
+	for (int kind = 0; kind < NR_FLIP; kind++)
+		flips.rates[kind] = flip_rate;
+	t.m->flips = flip_rate ? &flips : NULL;
 	t.m->boost_acts = seed & 1;
 	t.zone->wmark[WMARK_MIN] = 4;
 	t.zone->wmark[WMARK_LOW] = 8;
@@ -41,6 +47,7 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 		uint32_t what = random_below(&seed, 100);
 		uint64_t pages = 0;
 
+		at = (uint64_t)i;
 		if (what < 50 && nr_held < HELD) {
 			static const char types[] = "MMMMMUUR";
 			static const uint32_t gfp_flags[] = {
@@ -91,7 +98,21 @@ static void random_operations_keep_the_rules_of_every_kernel(void)
 	for (const struct kernel *k = kernels; k->name; k++) {
 		for (uint64_t seed = 1; seed <= 12; seed++) {
 			const char *wrong = random_operations(k->name, seed * 0x9e3779b97f4a7c15,
-							      specs[seed % 4]);
+							      specs[seed % 4], 0);
+
+			if (wrong)
+				printf("# %s, seed %d\n", k->name, (int)seed);
+			check_text(wrong ? wrong : "", "");
+		}
+	}
+}
+
+static void decisions_taken_otherwise_keep_the_rules_of_every_kernel(void)
+{
+	for (const struct kernel *k = kernels; k->name; k++) {
+		for (uint64_t seed = 1; seed <= 8; seed++) {
+			const char *wrong = random_operations(k->name, seed * 0x9e3779b97f4a7c15,
+							      "mainline", FLIPS_PER / 4);
 
 			if (wrong)
 				printf("# %s, seed %d\n", k->name, (int)seed);
@@ -189,6 +210,7 @@ static void bad_machines_are_refused(void)
 int main(void)
 {
 	test(random_operations_keep_the_rules_of_every_kernel);
+	test(decisions_taken_otherwise_keep_the_rules_of_every_kernel);
 	test(the_same_operations_make_the_same_events);
 	test(bad_machines_are_refused);
 	return check_done();

@@ -9,11 +9,11 @@
 
 static bool same(const struct inferred *a, const struct inferred *b)
 {
-	return a->at == b->at && a->ts == b->ts && a->event_row == b->event_row &&
-	       a->frame == b->frame && a->gfp_flags == b->gfp_flags && a->pid == b->pid &&
-	       a->cpu == b->cpu && a->kind == b->kind && a->order == b->order &&
-	       a->migratetype == b->migratetype && a->fields == b->fields &&
-	       a->below_high == b->below_high && a->high == b->high;
+	return a->at == b->at && a->ts == b->ts && a->since == b->since &&
+	       a->event_row == b->event_row && a->frame == b->frame &&
+	       a->gfp_flags == b->gfp_flags && a->pid == b->pid && a->cpu == b->cpu &&
+	       a->kind == b->kind && a->order == b->order && a->migratetype == b->migratetype &&
+	       a->fields == b->fields && a->below_high == b->below_high && a->high == b->high;
 }
 
 static void a_row_that_is_written_is_loaded_as_it_was(void)
@@ -21,6 +21,7 @@ static void a_row_that_is_written_is_loaded_as_it_was(void)
 	const struct inferred written[] = {
 		{.at = 3,
 		 .ts = 30,
+		 .since = 2,
 		 .event_row = 9,
 		 .frame = 18,
 		 .gfp_flags = GFP_DMA | GFP_ZERO,
@@ -30,6 +31,7 @@ static void a_row_that_is_written_is_loaded_as_it_was(void)
 		 .migratetype = MIGRATETYPE_RECLAIMABLE},
 		{.at = 4,
 		 .ts = 40,
+		 .since = 4,
 		 .event_row = UINT64_MAX,
 		 .frame = 16,
 		 .gfp_flags = GFP_DMA | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM | GFP_IO | GFP_FS,
@@ -99,15 +101,108 @@ static void impossible_rows_are_refused_and_rows_before_the_start_skipped(void)
 		check(inferred_load(&rows, t.m, c, 1, 2, &err) == -EINVAL);
 		check_text(err.msg, cases[i].msg);
 	}
+	c->page_order[0] = 0;
+	c->at[0] = 5;
+	c->pfn[0] = c->cpu[0] = 0;
+	c->since[0] = 6;
+	set_valid(c->since_valid, 0);
+	check(inferred_load(&rows, t.m, c, 1, 2, &err) == -EINVAL);
+	check_text(err.msg, "inferred: row of event 5: since event 6");
 	check(rows.nr == 1);
 	inferred_free(&rows);
 	batch_free(batch);
 	toy_free(&t);
 }
 
+enum { MOVED = 400 };
+
+/* Rows 10 events apart; every other one has a window of 50 rows. Two rows share a page and a row.
+ */
+static void fill(struct inferred *rows)
+{
+	for (uint64_t i = 0; i < MOVED; i++)
+		rows[i] = (struct inferred){.at = 1000 + 10 * i,
+					    .ts = 1,
+					    .since = 1000 + 10 * i - (i % 2 ? 50 : 0),
+					    .event_row = i,
+					    .frame = (uint32_t)i};
+	rows[MOVED - 1].at = rows[MOVED - 3].at;
+	rows[MOVED - 1].since = rows[MOVED - 3].since;
+	rows[MOVED - 1].frame = rows[MOVED - 3].frame;
+}
+
+static uint64_t moved_by(struct inferred *rows, uint64_t seed, uint64_t first)
+{
+	struct inferred_rows all = {rows, MOVED, MOVED, 0};
+	uint64_t moved = 0;
+	struct error err;
+
+	fill(rows);
+	must(inferred_move(&all, seed, first, &moved, &err), &err);
+	return moved;
+}
+
+static void moments_are_drawn_within_their_windows(void)
+{
+	struct inferred rows[MOVED];
+	uint64_t early = 0, late = 0;
+
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		uint64_t moved = moved_by(rows, seed, 0), seen = 0, places[MOVED];
+
+		check(moved > MOVED / 3 && moved <= MOVED / 2);
+		for (int i = 0; i < MOVED; i++) {
+			const struct inferred *row = &rows[i];
+			uint64_t was = row->event_row == MOVED - 1 ? MOVED - 3 : row->event_row;
+
+			check(!i || row->at >= rows[i - 1].at);
+			check(row->at >= row->since && row->at <= 1000 + 10 * was);
+			check(was % 2 || row->at == row->since);
+			check((row->ts == 0) == (row->at != 1000 + 10 * was));
+			seen += row->ts == 0;
+			early += was % 2 && row->at < row->since + 25;
+			late += was % 2 && row->at > row->since + 25;
+			places[row->event_row] = (uint64_t)i;
+		}
+		check(seen == moved);
+		/* Rows of one request stay together, in their order. */
+		check(places[MOVED - 1] > places[MOVED - 3] &&
+		      rows[places[MOVED - 1]].at == rows[places[MOVED - 3]].at);
+	}
+	/* As many in each half, of 10,000. */
+	check(early > 4500 && late > 4500);
+}
+
+static void a_seed_always_draws_the_same_moments(void)
+{
+	struct inferred one[MOVED], other[MOVED];
+	int differ = 0;
+
+	moved_by(one, 3, 0);
+	moved_by(other, 3, 0);
+	for (int i = 0; i < MOVED; i++)
+		check(one[i].at == other[i].at && one[i].event_row == other[i].event_row);
+	moved_by(other, 4, 0);
+	for (int i = 0; i < MOVED; i++)
+		differ += one[i].at != other[i].at;
+	check(differ > MOVED / 4);
+}
+
+static void no_row_moves_before_the_start(void)
+{
+	struct inferred rows[MOVED];
+
+	moved_by(rows, 1, 2000);
+	for (int i = 0; i < MOVED; i++)
+		check(rows[i].at >= 2000 || rows[i].at == 1000 + 10 * rows[i].event_row);
+}
+
 int main(void)
 {
 	test(a_row_that_is_written_is_loaded_as_it_was);
 	test(impossible_rows_are_refused_and_rows_before_the_start_skipped);
+	test(moments_are_drawn_within_their_windows);
+	test(a_seed_always_draws_the_same_moments);
+	test(no_row_moves_before_the_start);
 	return check_done();
 }
