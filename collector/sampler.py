@@ -116,6 +116,7 @@ class Sampler:
             "buddyinfo": (proc / "buddyinfo", 1 << 12),
         }
         places |= {f"vm.{name}": (proc / "sys" / "vm" / name, 64) for name in SYSCTLS}
+        places["kernel.numa_balancing"] = (proc / "sys/kernel/numa_balancing", 64)
         for name, place in places.items():
             with contextlib.suppress(OSError):  # not on this kernel, or not for this user
                 self._files[name] = _File(*place)

@@ -89,6 +89,7 @@ class RunOptions(TypedDict, total=False):
     defrag_mode: int  # vm.defrag_mode; 0
     known_pages: int  # of the tape's pageblocks; 0. Zones that span much more are refused
     percpu_pagelist_high_fraction: int  # vm.percpu_pagelist_high_fraction; 0
+    numa_balancing: int  # kernel.numa_balancing, of which bit 1 is memory tiering; 0
     interval_ns: int  # interval of the tables over time; 1 s
     spans: Sequence[tuple[int, int]]  # rows to play: [first, end) ...; none: all
     trace: TraceConfig | None  # the request of a state trace

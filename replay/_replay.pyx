@@ -80,6 +80,7 @@ cdef dict RUN = {
     "compaction_proactiveness": 20,
     "defrag_mode": 0,
     "percpu_pagelist_high_fraction": 0,
+    "numa_balancing": 0,
     "known_pages": 0,
     "interval_ns": 1_000_000_000,
     "spans": (),
@@ -167,6 +168,7 @@ cdef class Machine:
         self.c.cpu_parts = self.cpu_parts if cpu_parts else NULL
         self.c.known_pages = given["known_pages"]
         self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
+        self.c.tiers = (given["numa_balancing"] & 2) != 0  # NUMA_BALANCING_MEMORY_TIERING
 
     def __dealloc__(self):
         free(self.cpu_nodes)

@@ -51,6 +51,7 @@ cdef extern from "run/run.h" nogil:
         const uint8_t *node_distances
         const uint16_t *cpu_parts
         int pcp_high_fraction
+        bint tiers
     struct span:
         uint64_t first, end
     struct run_observer:

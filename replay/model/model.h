@@ -161,7 +161,7 @@ struct zone {
 	uint32_t nr_free[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	uint64_t present, managed;
 	int64_t wmark[NR_WMARK];
-	uint64_t wmark_promo; /* copied to the output, 0 if unknown */
+	uint64_t wmark_promo; /* 0 if unknown */
 	int64_t lowmem_reserve[NR_ZONE];
 	int64_t boost;       /* pages added to every watermark */
 	bool boost_full;     /* the boost is at its limit */
@@ -207,6 +207,7 @@ struct model {
 	int zone_reclaim_distance;     /* nodes up to here reclaim before the next node; 0: none */
 	struct zonelist *fallback;     /* [node][part of the CPU] every zone, nearest node first */
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
+	bool tiers;                    /* memory tiering: kswapd keeps room for promoted pages */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
 	bool has_highmem;              /* one of its zones is HighMem */

@@ -315,6 +315,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 		model_free(m);
 		return ret;
 	}
+	m->tiers = machine->tiers;
 	init_list_heads(m);
 	init_blocks(m);
 	for (int i = 0; i < nr_zones; i++) {

@@ -351,6 +351,18 @@ def test_zones_are_balanced_and_suit_compaction_by_the_vectors(vector: tuple[str
     assert reclaim_leaves(here, order, "NORMAL") == (ready == "1")
 
 
+@pytest.mark.parametrize("vector", _vectors("FOR_EACH_TIER"), ids=" ".join)
+def test_memory_tiering_balances_at_the_promo_watermark(vector: tuple[str, ...]) -> None:
+    tiers, promo, boost, singles, balanced = map(int, vector)
+    machine, here = _zone_of_vectors("6.12.117", defrag_mode=False)
+    machine.tiers = bool(tiers)
+    here.marks = replace(here.marks, promo=promo)
+    here.boost = boost
+    for i in range(singles):
+        here.buddy.insert(here.buddy.start + 2 * i, 0, MOVABLE)
+    assert machine.balanced(0, 0, "NORMAL") == bool(balanced)
+
+
 @pytest.mark.parametrize("vector", _vectors("FOR_EACH_STALL"), ids=" ".join)
 def test_a_stall_boosts_by_7_pageblocks_up_to_the_limit(vector: tuple[str, ...]) -> None:
     before, most, after = map(int, vector)

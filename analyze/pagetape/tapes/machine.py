@@ -27,10 +27,11 @@ SNAPSHOT = (
 
 # Sysctls that are input of the engine.
 _SYSCTLS = (
-    "watermark_boost_factor",
-    "compaction_proactiveness",
-    "defrag_mode",
-    "percpu_pagelist_high_fraction",
+    "vm.watermark_boost_factor",
+    "vm.compaction_proactiveness",
+    "vm.defrag_mode",
+    "vm.percpu_pagelist_high_fraction",
+    "kernel.numa_balancing",
 )
 
 _NODES_MOST = 1024  # CONFIG_NODES_SHIFT is at most 10
@@ -66,11 +67,11 @@ def topology(tape: Tape) -> dict[str, Any]:
     sysctls = facts.get("sysctls") or {}
     known = {}
     for name in _SYSCTLS:
-        setting = str(sysctls.get(f"vm.{name}", ""))
+        setting = str(sysctls.get(name, ""))
         if setting and not (setting.isdecimal() and len(setting) < 10):
-            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl vm.{name} is '{setting}'")
+            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl {name} is '{setting}'")
         if setting:
-            known[name] = int(setting)
+            known[name.partition(".")[2]] = int(setting)
     return known | {
         "nr_cpus": facts["cpus"],
         "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],

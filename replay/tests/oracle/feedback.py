@@ -57,6 +57,7 @@ class Feedback(Machine):
     ) -> None:
         super().__init__(kernel, geometry, nofragment="always" if defrag_mode else nofragment)
         self.defrag_mode = defrag_mode
+        self.tiers = False  # kernel.numa_balancing: memory tiering
         self.calls: list[Call] = []
         self.kswapds_woken: set[int] = set()
         self.kcompactds_woken: set[int] = set()
@@ -115,15 +116,19 @@ class Feedback(Machine):
         reach = ZONES[: ZONES.index(top) + 1]
         return [zone for zone in self.zones if zone.node == node and zone.name in reach]
 
+    def _promo(self, zone: Zone) -> int:
+        return zone.marks.promo + zone.boost if self.tiers and zone.marks.promo else 0
+
     def balanced(self, node: int, order: int, top: str) -> bool:
-        """pgdat_balanced: one zone suffices."""
+        """pgdat_balanced: one zone suffices. With memory tiering it needs the promo mark."""
         zones = self.node_zones(node, top)
         whole = self.defrag_mode and order > 0
         return not zones or any(
             zone.watermark.full(
                 zone,
                 order,
-                zone.mark("high") + (pages_in_pieces(zone) if whole else 0),
+                (self._promo(zone) or zone.mark("high"))
+                + (pages_in_pieces(zone) if whole else 0),
                 top,
                 Rights(),
                 cma=False,

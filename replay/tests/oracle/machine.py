@@ -74,6 +74,7 @@ class Marks:
     min: int = 0
     low: int = 0
     high: int = 0
+    promo: int = 0  # unknown
 
 
 @dataclass(kw_only=True)

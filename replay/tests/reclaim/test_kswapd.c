@@ -251,6 +251,32 @@ static void zones_are_balanced_and_suit_compaction_by_the_vectors(void)
 	}
 }
 
+/* With memory tiering kswapd goes on to the promo watermark (5.18). */
+static void memory_tiering_balances_at_the_promo_watermark(void)
+{
+#define VECTOR(...) {__VA_ARGS__},
+	static const struct {
+		bool tiers;
+		unsigned promo;
+		int boost, singles;
+		bool balanced;
+	} vectors[] = {FOR_EACH_TIER(VECTOR)};
+#undef VECTOR
+
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.12.117", NULL);
+		w.toy.m->tiers = vectors[i].tiers;
+		normal_zone(&w)->wmark_promo = vectors[i].promo;
+		normal_zone(&w)->boost = vectors[i].boost;
+		make_free(&w, NORMAL, vectors[i].singles, true);
+		check(zone_balanced(w.toy.m, normal_zone(&w), 0, ZONE_NORMAL) ==
+		      vectors[i].balanced);
+		reclaim_machine_free(&w);
+	}
+}
+
 /* Under vm.defrag_mode kswapd is asked for at least a pageblock (6.15). */
 static void defrag_mode_asks_kswapd_for_whole_pageblocks(void)
 {
@@ -301,6 +327,7 @@ static void calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake(void
 int main(void)
 {
 	test(zones_are_balanced_and_suit_compaction_by_the_vectors);
+	test(memory_tiering_balances_at_the_promo_watermark);
 	test(defrag_mode_asks_kswapd_for_whole_pageblocks);
 	test(calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake);
 	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
