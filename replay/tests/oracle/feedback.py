@@ -127,8 +127,7 @@ class Feedback(Machine):
             zone.watermark.full(
                 zone,
                 order,
-                (self._promo(zone) or zone.mark("high"))
-                + (pages_in_pieces(zone) if whole else 0),
+                (self._promo(zone) or zone.mark("high")) + (pages_in_pieces(zone) if whole else 0),
                 top,
                 Rights(),
                 cma=False,
