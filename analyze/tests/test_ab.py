@@ -78,7 +78,8 @@ def test_signs() -> None:
     assert [sign(x) for x in (0.5, 1, 1 + 1e-12, 2)] == [-1, 0, 0, 1]
 
 
-def test_the_ratio_of_members_is_wider_by_the_margin() -> None:
+def test_the_ratio_of_members_is_wider_by_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interval, "margin", lambda *_: 0.1)  # whatever the calibration found
     own, this = [95, 195, 295], [195, 395, 595]  # each twice as many, 5 added
     found = interval.ratio("fallbacks", this, own, "whole")
     factor = math.exp(interval.margin("fallbacks", "whole"))

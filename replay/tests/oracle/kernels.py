@@ -74,7 +74,7 @@ class Kernel:
     compacts: bool = True  # 2.6.35
     first_compaction_is_a_turn: bool = False  # the loop begins anew after it, whatever it found
     whole_blocks_by: frozenset[str] = frozenset()  # what defrag_mode raises to a pageblock's order
-    boost_wakes_any: bool = False  # a boost wakes kswapd for whom it may not wake, too
+    boost_wakes_any: bool = False  # a boost wakes kswapd for callers without the right, too
 
     # Compaction.
     folios_move: bool = True  # blocks below the order of the run, too
