@@ -24,7 +24,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -106,6 +106,14 @@ _NUMBER = re.compile(rf"\s*-?{_N}\s*", re.ASCII)
 # and drain its lists (vmstat_refresh); lowmem_reserve_ratio recomputes every zone's reserves
 # (lowmem_reserve_ratio_sysctl_handler, 6.18).
 _ACTING = {"stat_refresh", "lowmem_reserve_ratio"}
+
+# Sysctls outside vm that change reclaim. numa_balancing & 2 is memory tiering.
+SYSCTLS_BESIDE_VM = ("kernel.numa_balancing",)
+
+
+def is_of_memory(sysctl: str) -> bool:
+    """Whether a tape holds the sysctl."""
+    return sysctl.startswith("vm.") or sysctl in SYSCTLS_BESIDE_VM
 
 
 class Proc:
@@ -226,9 +234,11 @@ class Proc:
         return [{"id": n, "cpus": [], "distance": []} for n in sorted({z["node"] for z in zones})]
 
     def sysctls(self) -> dict[str, str]:
-        """{"vm.swappiness": "60"} and all others of vm."""
-        lines = re.finditer(r"^(vm\.\S{1,100}) = (.{0,1000})$", self.text("sysctls") or "", _LINES)
-        return {line[1]: line[2] for line in islice(lines, _MOST_SYSCTLS)}
+        """{"vm.swappiness": "60"}, all others of vm and those of SYSCTLS_BESIDE_VM."""
+        text = self.text("sysctls") or ""
+        lines = re.finditer(r"^([a-z]+\.\S{1,100}) = (.{0,1000})$", text, _LINES)
+        known = (line for line in lines if is_of_memory(line[1]))
+        return {line[1]: line[2] for line in islice(known, _MOST_SYSCTLS)}
 
     def _config(self) -> dict[str, str]:
         lines = re.finditer(r"^CONFIG_(\w+)=(.{0,1000})$", self.text("config") or "", _LINES)
@@ -290,6 +300,9 @@ class _Live(Proc):
                 found[f"vm.{path.name}"] = path.read_text().strip()
             except OSError:  # write-only, such as compact_memory
                 continue
+        for name in SYSCTLS_BESIDE_VM:
+            with suppress(OSError):  # not on this kernel
+                found[name] = (Path("/proc/sys") / name.replace(".", "/")).read_text().strip()
         return found
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pagetape.procfs import parse_buddyinfo, parse_number, parse_zoneinfo
+from pagetape.procfs import SYSCTLS_BESIDE_VM, parse_buddyinfo, parse_number, parse_zoneinfo
 
 Row = dict[str, Any]
 
@@ -116,7 +116,7 @@ class Sampler:
             "buddyinfo": (proc / "buddyinfo", 1 << 12),
         }
         places |= {f"vm.{name}": (proc / "sys" / "vm" / name, 64) for name in SYSCTLS}
-        places["kernel.numa_balancing"] = (proc / "sys/kernel/numa_balancing", 64)
+        places |= {name: (proc / "sys" / name.replace(".", "/"), 64) for name in SYSCTLS_BESIDE_VM}
         for name, place in places.items():
             with contextlib.suppress(OSError):  # not on this kernel, or not for this user
                 self._files[name] = _File(*place)

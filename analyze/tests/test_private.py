@@ -28,7 +28,11 @@ PRIVATE = {
     "version": "Linux version 6.1.0-9 (builder@secrethost) Debian 6.1.192-2 (2026-01-01)",
     "source": "secretfile.dat",
     "instances": ["", "secretinstance"],
-    "sysctls": {"vm.min_free_kbytes": "5", "kernel.hostname": "secrethost"},
+    "sysctls": {
+        "vm.min_free_kbytes": "5",
+        "kernel.numa_balancing": "2",
+        "kernel.hostname": "secrethost",
+    },
     "nobody_thought_of_this": "secretfact",
     "snapshot": {"how": "proc", "why": "no /home/secretuser/lib/bpf.so here", "pfn": 4096},
 }
@@ -85,7 +89,7 @@ def test_nothing_of_the_original_is_left(
     assert facts["private"] == {"names": mode, "pfns": "moved"}
     assert facts["version"] == "Linux Debian 6.1.192"
     assert facts["snapshot"]["why"] == "no [path] here"
-    assert facts["sysctls"] == {"vm.min_free_kbytes": "5"}
+    assert facts["sysctls"] == {"vm.min_free_kbytes": "5", "kernel.numa_balancing": "2"}
     assert Tape(out).table("frame")["address"].null_count == Tape(out).num_rows("frame")
     said = pagetape("info", out)
     words = {"hash": "names hashed, pfns moved", "drop": "names dropped, pfns moved"}

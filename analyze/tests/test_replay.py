@@ -9,6 +9,7 @@ import pytest
 
 from pagetape import _replay
 from pagetape.replaying import model_error, playback
+from pagetape.schemas import GFP_BITS
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
@@ -283,3 +284,25 @@ def test_a_watermark_that_is_set_is_that_of_the_run_and_sizes_its_lists(
     assert [zone[f"wmark_{mark}"] for mark in ("min", "low", "high")] == [256, 583, 910]
     lists = [row for row in Tape(whatif).table("pcp").to_pylist() if row["snapshot"] == 1]
     assert {row["high_min"] for row in lists} == {583 // 2}
+
+
+@pytest.mark.parametrize(
+    ("numa_balancing", "wakes"), [(None, False), (0, False), (1, False), (2, True), (3, True)]
+)
+def test_a_recorded_memory_tiering_is_that_of_the_run(
+    small: Path, tmp_path: Path, pagetape: Run, numa_balancing: int | None, wakes: bool
+) -> None:
+    """The zone is below its low mark, above its high mark and below its promo mark."""
+    changed = {
+        "zone": {"wmark_high": 96, "wmark_low": 32000, "wmark_promo": 32700},
+        "event": {"gfp_flags": 1 << GFP_BITS.index("KSWAPD_RECLAIM")},
+    }
+    tape, path = Tape(small), tmp_path / "tiers.tape"
+    sysctls = {} if numa_balancing is None else {"kernel.numa_balancing": str(numa_balancing)}
+    # Later kernels try the high mark first (ZONE_BELOW_HIGH), and then find the low one passed.
+    facts = tape.facts | {"kernel": "6.1.0", "sysctls": sysctls}
+    with Writer(path, facts) as out:
+        for name in tape.tables:
+            out.rows(name, [row | changed.get(name, {}) for row in tape.rows(name)])
+    run = pagetape("replay", path, "--reclaim", "R1", "--ensemble", "0", "--json").json
+    assert (run["totals"]["kswapd_wakeups"]["value"] > 0) == wakes

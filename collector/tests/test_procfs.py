@@ -266,7 +266,8 @@ def saved(directory: Path) -> procfs.Proc:
         "meminfo.before": f"MemTotal:  {(3840 + 45901) * 4} kB\n",
         "nodes": "node0 cpus 0-1,3 distance 10 20\nnode1 cpus 2 distance 20 10\n",
         "cmdline.after": "quiet panic=1 \n",
-        "sysctls.before": "vm.min_free_kbytes = 67584\nkernel.pid_max = 7\nvm.defrag_mode = 0\n",
+        "sysctls.before": "kernel.numa_balancing = 2\nkernel.pid_max = 7\n"
+        "vm.defrag_mode = 0\nvm.min_free_kbytes = 67584\n",
         "config": "CONFIG_NUMA=y\nCONFIG_PCP_BATCH_SCALE_MAX=5\nCONFIG_USB=m\n# CONFIG_CMA\n",
         "boot_id": "0123\n",
         "hostname.before": "guest\n",
@@ -285,7 +286,11 @@ def test_facts_of_a_saved_machine(tmp_path: Path) -> None:
             {"id": 0, "cpus": [0, 1, 3], "distance": [10, 20]},
             {"id": 1, "cpus": [2], "distance": [20, 10]},
         ],
-        "sysctls": {"vm.min_free_kbytes": "67584", "vm.defrag_mode": "0"},
+        "sysctls": {
+            "kernel.numa_balancing": "2",
+            "vm.defrag_mode": "0",
+            "vm.min_free_kbytes": "67584",
+        },
         "boot_id": "0123",
         "host": "guest",
         "cmdline": "quiet panic=1",

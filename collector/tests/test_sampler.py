@@ -35,8 +35,10 @@ STATE = {"free": 1000, "boost": 0, "min": 20, "high": 70, "allocs": 5}
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """A /proc of one zone and two sysctls."""
+    """A /proc of one zone and three sysctls."""
     (tmp_path / "sys" / "vm").mkdir(parents=True)
+    (tmp_path / "sys" / "kernel").mkdir()
+    (tmp_path / "sys" / "kernel" / "numa_balancing").write_text("1\n")
     (tmp_path / "sys" / "vm" / "swappiness").write_text("60\n")
     (tmp_path / "sys" / "vm" / "min_free_kbytes").write_text("67584\n")
     (tmp_path / "buddyinfo").write_text(BUDDYINFO)
@@ -61,9 +63,12 @@ def test_parameters_that_change_are_rows(proc: Path) -> None:
     sampler = Sampler(proc)
     show(proc, min=26, boost=4, high=80)
     (proc / "sys" / "vm" / "swappiness").write_text("10\n")
+    (proc / "sys" / "kernel" / "numa_balancing").write_text("2\n")
     sample = sampler.take()
     zone = {"ts": sample.ts, "node": 0, "zone": "NORMAL"}
     assert sorted(sample.parameters, key=lambda row: row["name"]) == [
+        {"ts": sample.ts, "name": "kernel.numa_balancing", "node": None, "zone": None, "cpu": None,
+         "value": 2},
         zone | {"name": "pcp_high", "cpu": 0, "value": 80},
         {"ts": sample.ts, "name": "vm.swappiness", "node": None, "zone": None, "cpu": None,
          "value": 10},

@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pagetape.procfs import is_of_memory
 from pagetape.recording import capture
 from pagetape.recording.capture import Row
 from pagetape.schemas import TABLES
@@ -147,7 +148,7 @@ class Veil:
             found["instances"] = [self.name(name) or "" for name in facts["instances"]]
         if "sysctls" in facts:
             sysctls = facts["sysctls"].items()
-            found["sysctls"] = {key: value for key, value in sysctls if key.startswith("vm.")}
+            found["sysctls"] = {key: value for key, value in sysctls if is_of_memory(key)}
         if debian := re.search(r" Debian \d+\.\d+\.\d+", facts.get("version", "")):
             found["version"] = f"Linux{debian[0]}"  # the rest names the builder
         if "snapshot" in facts:

@@ -230,6 +230,45 @@ static void lists_with_generations_are_not_scanned_for_a_boost(void)
 	}
 }
 
+/*
+ * should_abort_scan, 6.12 and 7.2: a scan of lists with generations ends 64 pages above the high
+ * watermark, with memory tiering above the promo watermark. 250 pages are free before it.
+ */
+static void memory_tiering_scans_generations_up_to_the_promo_watermark(void)
+{
+	static const struct {
+		bool tiers;
+		unsigned promo;
+		uint64_t reclaimed;
+	} cases[] = {{false, 340, 128}, {true, 340, 192}, {true, 0, 128}};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.12.117", NULL);
+		w.toy.m->zones[DMA].managed = 0;
+		make_free(&w, NORMAL, 250, true);
+		queue_pages(&w, 400, 5000 * MS);
+		w.toy.m->tiers = cases[i].tiers;
+		normal_zone(&w)->wmark_promo = cases[i].promo;
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		record_scan(&w, (struct scan_row){
+					.ts = MS,
+					.ns = MS,
+					.scanned = 64,
+					.freed = 64,
+					.lru_pages = NORMAL_PAGES,
+					.class_zone = ZONE_NORMAL,
+				});
+		w.run.pace.generations = true;
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		reclaim_run_until(&w.run, 50, 1000 * MS);
+		check(counters(&w, NORMAL)->reclaimed_pages == cases[i].reclaimed);
+		reclaim_machine_free(&w);
+	}
+}
+
 int main(void)
 {
 	test(a_pass_takes_the_scans_from_its_time_on);
@@ -242,5 +281,6 @@ int main(void)
 	test(a_pass_scans_the_lists_of_its_zones);
 	test(a_scan_frees_the_recorded_share);
 	test(lists_with_generations_are_not_scanned_for_a_boost);
+	test(memory_tiering_scans_generations_up_to_the_promo_watermark);
 	return check_done();
 }
