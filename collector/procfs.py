@@ -293,16 +293,12 @@ class _Live(Proc):
 
     def sysctls(self) -> dict[str, str]:
         found = {}
-        for path in sorted(Path("/proc/sys/vm").iterdir()):
-            if path.name in _ACTING:
-                continue
-            try:
-                found[f"vm.{path.name}"] = path.read_text().strip()
-            except OSError:  # write-only, such as compact_memory
-                continue
-        for name in SYSCTLS_BESIDE_VM:
-            with suppress(OSError):  # not on this kernel
-                found[name] = (Path("/proc/sys") / name.replace(".", "/")).read_text().strip()
+        places = {f"vm.{path.name}": path for path in sorted(Path("/proc/sys/vm").iterdir())}
+        places |= {name: Path("/proc/sys", *name.split(".")) for name in SYSCTLS_BESIDE_VM}
+        for name, path in places.items():
+            if path.name not in _ACTING:
+                with suppress(OSError):  # write-only, such as compact_memory, or not on this kernel
+                    found[name] = path.read_text().strip()
         return found
 
 
