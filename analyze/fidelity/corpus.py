@@ -4,12 +4,15 @@
 
     corpus.py draw                              write corpus-recordings.toml
     corpus.py list                              print the recordings
-    corpus.py record DIR [--half seen|unseen] [NAME]...
+    corpus.py record DIR [--half seen|unseen] [--calibration] [NAME]...
 
 corpus.toml has the matrix. `draw` covers all its pairs and draws half of the recordings of each
 kernel as unseen, by a seed. `record` makes the tapes that DIR lacks, the seen half first, and
 stores in DIR/seconds.json how long each took. A tape that lost events against its plan, or lost
 none though it should, or has another snapshot than planned, does not stay.
+
+A second cover of the same matrix, by a seed of its own, has the recordings for the margins of
+intervals alone (`--calibration`, calibration-recordings.toml).
 """
 
 from __future__ import annotations
@@ -30,12 +33,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import guest
-from cover import cover
+from cover import Row, cover
 
 HERE = Path(__file__).parent
 MATRIX = HERE / "corpus.toml"
 DRAWN = HERE / "corpus-recordings.toml"
+EXTRA = HERE / "calibration-recordings.toml"
 HALVES = ("seen", "unseen")
+CALIBRATION = "calibration"  # instead of a half: a recording for the margins of intervals alone
 
 _HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -46,6 +51,12 @@ _HEAD = """\
 # They are measured at the end. An import that lost nothing is all that is checked before.
 """
 
+_HEAD_EXTRA = """\
+# SPDX-License-Identifier: Apache-2.0
+# Recordings for the margins of intervals alone: a second cover of corpus.toml, drawn by
+# `corpus.py draw` before the first of them was made. Do not edit.
+"""
+
 Runner = Callable[[guest.Guest, Path], None]  # makes the tape of a guest at the path
 
 
@@ -54,7 +65,7 @@ class Recording:
     """One recording of the corpus."""
 
     name: str
-    half: str
+    half: str  # of HALVES, or CALIBRATION
     values: Mapping[str, str]  # the value of each parameter of the matrix
 
     @property
@@ -71,16 +82,18 @@ class Matrix:
     never: Sequence[Mapping[str, Sequence[str]]]
     usual: Mapping[str, str]
     seed: int
+    calibration_seed: int
     most: int
 
     @classmethod
     def read(cls, path: Path) -> Matrix:
         declared = tomllib.loads(path.read_text())
         seed, most = declared.pop("seed"), declared.pop("most")
+        calibration_seed = declared.pop("calibration_seed")
         base, usual = declared.pop("base"), declared.pop("usual")
         rules = declared.pop("never")
         never = [{name: rule[name] for name in rule if name != "why"} for rule in rules]
-        return cls(declared, base, never, usual, seed, most)
+        return cls(declared, base, never, usual, seed, calibration_seed, most)
 
     def guest(self, recording: Recording) -> guest.Guest:
         """The guest with the changes of all its values; words and settings add up."""
@@ -95,30 +108,38 @@ class Matrix:
         return guest.Guest(**fields)
 
 
-def draw(matrix: Matrix) -> list[Recording]:
-    """The recordings; half of each kernel's are unseen."""
+def _cover(matrix: Matrix, seed: int) -> list[Row]:
     values = {name: list(those) for name, those in matrix.parameters.items()}
-    rows = cover(values, matrix.never, matrix.usual, matrix.seed)
+    rows = cover(values, matrix.never, matrix.usual, seed)
     if len(rows) > matrix.most:
         raise ValueError(f"a pairwise cover takes {len(rows)} recordings, not {matrix.most}")
+    return rows
+
+
+def _name(nr: int, row: Row) -> str:
+    return f"{nr + 1:02}-{row['kernel']}-{row['load'].replace('+', '-')}"
+
+
+def draw(matrix: Matrix) -> list[Recording]:
+    """The recordings; half of each kernel's are unseen."""
+    rows = _cover(matrix, matrix.seed)
     order = random.Random(matrix.seed)
     unseen = set()
-    for kernel in values["kernel"]:
+    for kernel in matrix.parameters["kernel"]:
         those = [nr for nr, row in enumerate(rows) if row["kernel"] == kernel]
         unseen.update(order.sample(those, len(those) // 2))
-    return [
-        Recording(
-            f"{nr + 1:02}-{row['kernel']}-{row['load'].replace('+', '-')}",
-            HALVES[nr in unseen],
-            row,
-        )
-        for nr, row in enumerate(rows)
-    ]
+    return [Recording(_name(nr, row), HALVES[nr in unseen], row) for nr, row in enumerate(rows)]
 
 
-def written(recordings: Iterable[Recording]) -> str:
-    """The text of corpus-recordings.toml."""
-    parts = [_HEAD]
+def draw_calibration(matrix: Matrix) -> list[Recording]:
+    """The recordings for the margins alone."""
+    rows = _cover(matrix, matrix.calibration_seed)
+    return [Recording(f"c{_name(nr, row)}", CALIBRATION, row) for nr, row in enumerate(rows)]
+
+
+def written(recordings: Iterable[Recording], head: str = _HEAD) -> str:
+    """The text of corpus-recordings.toml, or of calibration-recordings.toml."""
+    parts = [head]
     for one in recordings:
         lines = [f'name = "{one.name}"', f'half = "{one.half}"']
         lines += [f'{name} = "{value}"' for name, value in one.values.items()]
@@ -126,9 +147,9 @@ def written(recordings: Iterable[Recording]) -> str:
     return "".join(parts)
 
 
-def drawn() -> list[Recording]:
-    """The recordings that corpus-recordings.toml lists."""
-    listed = tomllib.loads(DRAWN.read_text())["recording"]
+def drawn(listing: Path = DRAWN) -> list[Recording]:
+    """The recordings that corpus-recordings.toml lists, or calibration-recordings.toml."""
+    listed = tomllib.loads(listing.read_text())["recording"]
     return [Recording(one.pop("name"), one.pop("half"), one) for one in listed]
 
 
@@ -172,7 +193,7 @@ def record_all(
     seconds: dict[str, float] = json.loads(stored.read_text()) if stored.exists() else {}
     tapes = {one.name: directory / f"{one.name}.tape" for one in recordings}
     todo = [one for one in recordings if not tapes[one.name].exists()]
-    todo.sort(key=lambda one: HALVES.index(one.half))
+    todo.sort(key=lambda one: one.half == "unseen")
     if len(todo) < len(recordings):
         print(f"{len(recordings) - len(todo)} of {len(recordings)} are there", flush=True)
     failed, began = 0, time.monotonic()
@@ -211,8 +232,10 @@ def record_all(
     return failed
 
 
-def record(directory: Path, half: str | None, names: Sequence[str]) -> int:
-    recordings = drawn()
+def record(
+    directory: Path, half: str | None, names: Sequence[str], listing: Path = DRAWN
+) -> int:
+    recordings = drawn(listing)
     if unknown := set(names) - {one.name for one in recordings}:
         raise ValueError(f"no recording '{min(unknown)}'; see: corpus.py list")
     recordings = [
@@ -239,18 +262,23 @@ def main() -> int:
     recorder = commands.add_parser("record")
     recorder.add_argument("directory", type=Path)
     recorder.add_argument("--half", choices=HALVES)
+    recorder.add_argument("--calibration", action="store_true", help="those for margins alone")
     recorder.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the guest, too
     if arguments.command == "draw":
-        if DRAWN.exists():
+        matrix = Matrix.read(MATRIX)
+        if DRAWN.exists() and EXTRA.exists():
             raise FileExistsError(0, f"{DRAWN.name} is there: a second draw would mix the halves")
-        DRAWN.write_text(written(draw(Matrix.read(MATRIX))))
+        if not DRAWN.exists():
+            DRAWN.write_text(written(draw(matrix)))
+        EXTRA.write_text(written(draw_calibration(matrix), _HEAD_EXTRA))
     elif arguments.command == "list":
-        for one in drawn():
+        for one in (*drawn(), *drawn(EXTRA)):
             print(f"{one.name}\t{one.half}\t{one.words}")
     else:
-        return record(arguments.directory, arguments.half, arguments.names)
+        listing = EXTRA if arguments.calibration else DRAWN
+        return record(arguments.directory, arguments.half, arguments.names, listing)
     return 0
 
 
