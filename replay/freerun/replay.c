@@ -293,6 +293,8 @@ static void catch_up(struct replay *r, const struct waiting *e)
 		run_reclaim_events(r, r->serve.at, ts);
 	if (reclaim_events->nr_passes)
 		reclaim_events_seen(reclaim_events, r->model, e->moment.pid, ts);
+	if (r->model->boost_acts && (r->model->boosted_nodes || reclaim_events->nr_own_passes))
+		reclaim_events_boosts(reclaim_events, r->model, ts);
 	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
 		intervals_advance(r, ts);
 	if (r->model->reclaim_ops && reclaim_run_is_due(&r->reclaim, r->serve.at, ts))
@@ -356,6 +358,7 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
 
 	return !r->model->reclaim_ops && !reclaim_events->nr_passes &&
+	       !reclaim_events->nr_own_passes && !r->model->boosted_nodes &&
 	       !reclaim_events->nr_reclaimed && ts < r->next_tick && ts < r->interval_end &&
 	       ts < r->next_look && r->variation.next > at &&
 	       (reclaim_events->next == reclaim_events->nr ||

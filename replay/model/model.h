@@ -214,6 +214,7 @@ struct model {
 	bool drains_inferred;          /* drain_all is played from inferred rows (inferred.h) */
 	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
 	uint64_t woken_nodes;          /* the same: kswapd was woken, its pass is to begin */
+	uint64_t boosted_nodes;        /* the same: a boost of the model's own woke kswapd */
 	struct events *events;         /* receives the model's own events; NULL: none */
 	struct flips *flips; /* decisions that the run takes otherwise (flips.h); NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */

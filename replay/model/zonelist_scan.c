@@ -77,6 +77,8 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 		zone_counters(m, zone)->slowpath_wake_calls++;
 		if (m->reclaim_ops)
 			m->reclaim_ops->wake_boosted(m->reclaim_ops->self, zone);
+		else if (m->boost_acts)
+			m->boosted_nodes |= 1ull << (tape_node(m, zone->node) & 63);
 	}
 	return frame;
 }

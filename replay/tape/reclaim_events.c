@@ -14,6 +14,9 @@ static uint64_t quiet_ns(const struct reclaim_events *a)
 	return a->passes_traced ? 50000 : 1000000;
 }
 
+/* A boost waits so long for a recorded pass. */
+#define BOOST_WAIT_NS 100000000ull
+
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
 	a->kswapds = calloc((size_t)m->nr_nodes, sizeof(*a->kswapds));
@@ -72,12 +75,26 @@ static void span_pass(struct reclaim_events *a, const struct reclaim_event *recl
 	if (reclaim_event->kind < RECLAIM_EVENT_KSWAPD_BEGIN)
 		return;
 	kswapd = &a->kswapds[reclaim_event->where];
-	if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_BEGIN)
+	if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_BEGIN) {
 		kswapd->begun = a->nr;
-	else if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_END)
+		if (kswapd->called && kswapd->called <= reclaim_event->ts) {
+			a->times.waits += reclaim_event->ts - kswapd->called;
+			a->times.nr_calls++;
+		}
+		kswapd->called = 0;
+		a->times.nr_passes++;
+		a->times.lengths += quiet_ns(a);
+	} else if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_END) {
 		kswapd->begun = 0;
-	else if (kswapd->begun)
-		a->rows[kswapd->begun - 1].last = reclaim_event->ts;
+		if (!reclaim_event->sleeps && !kswapd->called)
+			kswapd->called = reclaim_event->ts;
+	} else if (kswapd->begun) {
+		struct reclaim_event *begin = &a->rows[kswapd->begun - 1];
+		uint64_t since = begin->last ? begin->last : begin->ts;
+
+		a->times.lengths += reclaim_event->ts > since ? reclaim_event->ts - since : 0;
+		begin->last = reclaim_event->ts;
+	}
 	a->passes_traced |= reclaim_event->kind == RECLAIM_EVENT_KSWAPD_SEEN;
 }
 
@@ -192,6 +209,75 @@ static void prolong(const struct reclaim_events *a, struct kswapd_pass *kswapd, 
 		kswapd->until = seen + quiet_ns(a);
 }
 
+/* The model's own pass on a node ends, or is not needed any more. */
+static void end_own_pass(struct reclaim_events *a, struct model *m, int node)
+{
+	struct kswapd_pass *kswapd = &a->kswapds[node];
+
+	if (!kswapd->own_end)
+		return;
+	if (!kswapd->own_begin)
+		kswapd_end(m, node);
+	kswapd->own_begin = kswapd->own_end = 0;
+	a->nr_own_passes--;
+}
+
+/* Whether a recorded pass of a node's kswapd begins by `ts`. */
+static bool begins_by(const struct reclaim_events *a, int node, uint64_t ts)
+{
+	for (size_t i = a->next; i < a->nr && a->rows[i].ts <= ts; i++)
+		if (a->rows[i].kind == RECLAIM_EVENT_KSWAPD_BEGIN && a->rows[i].where == node)
+			return true;
+	return false;
+}
+
+static uint64_t mean(uint64_t sum, uint64_t nr)
+{
+	return nr ? sum / nr : 0;
+}
+
+static void plan_own_pass(struct reclaim_events *a, int node, uint64_t ts)
+{
+	struct kswapd_pass *kswapd = &a->kswapds[node];
+	uint64_t from = kswapd->until > ts ? kswapd->until : ts;
+
+	if (kswapd->own_end || begins_by(a, node, from + BOOST_WAIT_NS))
+		return;
+	kswapd->own_begin = from + mean(a->times.waits, a->times.nr_calls);
+	kswapd->own_end = kswapd->own_begin + mean(a->times.lengths, a->times.nr_passes);
+	a->nr_own_passes++;
+}
+
+/* The highest zone of a node that has a boost; for it the kernel wakes kswapd. */
+static int boosted_class(const struct model *m, int node)
+{
+	int class_zone = 0;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		if (tape_node(m, m->zones[i].node) == node && m->zones[i].boost &&
+		    m->zones[i].type > class_zone)
+			class_zone = m->zones[i].type;
+	return class_zone;
+}
+
+void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t ts)
+{
+	for (int node = 0; node < m->nr_nodes; node++) {
+		struct kswapd_pass *kswapd = &a->kswapds[node];
+
+		if (m->boosted_nodes >> (node & 63) & 1)
+			plan_own_pass(a, node, ts);
+		if (!kswapd->own_end || ts < kswapd->own_begin)
+			continue;
+		if (kswapd->own_begin)
+			kswapd_begin(m, node, boosted_class(m, node));
+		kswapd->own_begin = 0;
+		if (ts >= kswapd->own_end)
+			end_own_pass(a, m, node);
+	}
+	m->boosted_nodes = 0;
+}
+
 void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 			   const struct reclaim_event *reclaim_event)
 {
@@ -199,6 +285,7 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 
 	switch (reclaim_event->kind) {
 	case RECLAIM_EVENT_KSWAPD_BEGIN:
+		end_own_pass(a, m, reclaim_event->where);
 		end_pass(a, m, reclaim_event->where);
 		vmstat_diff_kswapd(m, reclaim_event->where, true);
 		kswapd_begin(m, reclaim_event->where, reclaim_event->class_zone);

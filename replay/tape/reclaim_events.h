@@ -35,8 +35,21 @@ struct reclaim_event {
 struct kswapd_pass {
 	bool known;
 	int32_t pid;
-	size_t begun;   /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
-	uint64_t until; /* end of the running pass if kswapd has no later event; 0: no pass */
+	size_t begun;    /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
+	uint64_t until;  /* end of the running pass if kswapd has no later event; 0: no pass */
+	uint64_t called; /* while rows are loaded: time of the call that wakes it, or 0 */
+	/*
+	 * A pass for a boost that the model has and the record has not: reclaim_events_boosts().
+	 * `own_begin` is 0 once it runs, `own_end` is 0 without such a pass.
+	 */
+	uint64_t own_begin, own_end;
+};
+
+/* Times of the recorded passes, in ns. */
+struct pass_times {
+	uint64_t nr_calls, nr_passes;
+	uint64_t waits;   /* sum, from a call of a sleeping kswapd to its pass */
+	uint64_t lengths; /* sum */
 };
 
 /* A task in direct reclaim, or after it until the alloc of its request. */
@@ -55,7 +68,9 @@ struct reclaim_events {
 	bool ticks;                  /* the tape has the vmstat worker's own events */
 	struct kswapd_pass *kswapds; /* [node] */
 	int nr_passes;               /* of kswapd, running */
-	bool passes_traced;          /* the tape has rows of the reclaim of a kswapd */
+	int nr_own_passes;           /* for boosts, running or to begin */
+	struct pass_times times;
+	bool passes_traced; /* the tape has rows of the reclaim of a kswapd */
 	struct reclaiming reclaiming[RECLAIMING_MAX]; /* while rows are loaded */
 	struct reclaiming reclaimed[RECLAIMED_MAX];
 	int nr_reclaiming, nr_reclaimed;
@@ -93,6 +108,15 @@ static inline uint64_t reclaim_events_next_tick(const struct reclaim_events *a, 
 /* Begin, prolong or end a pass of kswapd at m->now. */
 void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 			   const struct reclaim_event *reclaim_event);
+
+/*
+ * For a free run, at `ts`: passes of kswapd for boosts of the model's own. The kernel's kswapd is
+ * woken by a boost and takes it away in one pass. The record has no such pass for a boost that only
+ * the model has, and the boost would last until the next recorded pass, maybe for seconds. So if no
+ * recorded pass begins soon, the model's kswapd makes a pass of its own, which waits and lasts as
+ * long as the recorded ones on average and frees nothing.
+ */
+void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t ts);
 
 /* A task ends direct reclaim. Whether an alloc is the request for which its task reclaimed. */
 void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event);

@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "free_run.h"
+#include "freerun/replay_internal.h"
 
 static void a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees(void)
 {
@@ -110,8 +111,86 @@ static void kernels_without_boosts_ignore_a_recorded_boost(void)
 	}
 }
 
+/* The rows before the first event take effect. */
+static void run_rows(struct reclaim_events *a, struct model *m)
+{
+	const struct reclaim_event *row;
+
+	while ((row = reclaim_events_next(a, 0))) {
+		m->now.ts = row->ts;
+		reclaim_events_kswapd(a, m, row);
+	}
+}
+
+/*
+ * Passes of 1 ms (without rows of their reclaim). The model alone has a boost of both zones 10 ms
+ * after the first; only node 0's woke kswapd.
+ */
+static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
+{
+	static const struct {
+		uint64_t next; /* the next recorded pass, ns after the boost; 0: none */
+		uint64_t looks;
+		int64_t boost; /* then */
+		bool active;
+	} cases[] = {
+		{0, 500000, 512, true},
+		{0, 1500000, 0, false},
+		{50000000, 1500000, 512, false}, /* waits for the recorded one */
+		{500000000, 1500000, 0, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_events *a;
+		struct model *m;
+		struct tape t;
+		uint64_t ts;
+
+		tape_new(&t, "6.18");
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 1000000, ZONE_NORMAL);
+		ts = t.ts + 10000000;
+		if (cases[i].next)
+			tape_kswapd_row_at(&t, 5, RECLAIM_KIND_KSWAPD_WAKE, ts + cases[i].next,
+					   ZONE_NORMAL);
+		a = &t.r->run.load.reclaim_events;
+		m = replay_model(t.r);
+		run_rows(a, m);
+		m->zones[0].boost = m->zones[1].boost = 512;
+		m->boosted_nodes = 1;
+		reclaim_events_boosts(a, m, ts);
+		reclaim_events_boosts(a, m, ts + cases[i].looks);
+		check(m->zones[0].boost == cases[i].boost);
+		check(m->zones[0].reclaim_active == cases[i].active);
+		check(m->zones[1].boost == 512 && !m->boosted_nodes);
+		tape_free(&t);
+	}
+}
+
+static void a_recorded_pass_takes_the_place_of_the_models_own(void)
+{
+	struct reclaim_events *a;
+	struct model *m;
+	struct tape t;
+
+	tape_new(&t, "6.18");
+	tape_kswapd_row_at(&t, 5, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 300000000, ZONE_NORMAL);
+	a = &t.r->run.load.reclaim_events;
+	m = replay_model(t.r);
+	m->zones[0].boost = 512;
+	m->boosted_nodes = 1;
+	reclaim_events_boosts(a, m, t.ts);
+	check(a->nr_own_passes == 1 && m->zones[0].boost_seen == 512);
+	reclaim_events_kswapd(a, m, reclaim_events_next(a, 5));
+	check(a->nr_own_passes == 0 && a->nr_passes == 1);
+	check(m->zones[0].boost == 0 && m->zones[0].reclaim_active);
+	tape_free(&t);
+}
+
 int main(void)
 {
+	test(a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own);
+	test(a_recorded_pass_takes_the_place_of_the_models_own);
 	test(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees);
 	test(a_pass_of_kswapd_lasts_until_its_last_row);
 	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
