@@ -139,26 +139,39 @@ static void clear_out(struct serve *s, const struct zone *zone, uint32_t start, 
 	force_used(m, start, order);
 }
 
-/* A block of 2^order, used, in the first zone of the request that can have one, or NO_FRAME. */
+/* A block of 2^order, used, of a zone that a request may use, or NO_FRAME. */
+static uint32_t make_block_in(struct serve *s, struct zone *zone, const struct request *rq,
+			      uint32_t recorded, int order)
+{
+	uint32_t place;
+
+	if (zone->type > rq->class_zone)
+		return NO_FRAME;
+	place = find_place(s, zone, recorded, order);
+	if (place == NO_FRAME)
+		return NO_FRAME;
+	clear_out(s, zone, place, order);
+	zone_counters(s->model, zone)->blocks_made++;
+	return place;
+}
+
+/*
+ * A block of 2^order, used, or NO_FRAME: in the zone where the record's compaction made one, else
+ * in the first zone of the request that can have one.
+ */
 static uint32_t make_block(struct serve *s, const struct request *rq, uint32_t recorded, int order)
 {
 	struct model *m = s->model;
 	const struct zonelist *list = zonelist_of(m, rq);
+	const struct zone *compacted = frame_zone(m, recorded);
+	uint32_t place = NO_FRAME;
 
-	for (int i = 0; i < list->nr; i++) {
-		struct zone *zone = list->zones[i];
-		uint32_t place;
-
-		if (zone->type > rq->class_zone)
-			continue;
-		place = find_place(s, zone, recorded, order);
-		if (place == NO_FRAME)
-			continue;
-		clear_out(s, zone, place, order);
-		zone_counters(m, zone)->blocks_made++;
-		return place;
-	}
-	return NO_FRAME;
+	for (int i = 0; i < list->nr && place == NO_FRAME; i++)
+		if (list->zones[i] == compacted)
+			place = make_block_in(s, list->zones[i], rq, recorded, order);
+	for (int i = 0; i < list->nr && place == NO_FRAME; i++)
+		place = make_block_in(s, list->zones[i], rq, recorded, order);
+	return place;
 }
 
 uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq)

@@ -110,6 +110,40 @@ static void a_block_that_the_record_got_is_made_by_moving_pages(void)
 	world_free(&w);
 }
 
+/*
+ * Two zones of two pageblocks, in the order in which a request scans them NORMAL and DMA32. Each
+ * has room for a block if one page moves.
+ */
+static void a_block_is_made_in_the_zone_where_the_record_got_it(void)
+{
+	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA32, 0),
+						 TOY_ZONE(0, ZONE_NORMAL, 32)};
+	const struct machine machine = toy_machine(4, 5);
+
+	for (uint32_t recorded = 0; recorded < 64; recorded += 32) {
+		struct world w = {0};
+
+		toy_new_machine(&w.toy, "6.18", &machine, zones, 2);
+		world_begin(&w);
+		w.serve.compacts_for_record = true;
+		world_freed(&w, 0, 5);
+		world_freed(&w, 32, 5);
+		for (uint32_t start = 0; start < 64; start += 16)
+			frame_block(w.toy.m, start)->migratetype = MIGRATETYPE_MOVABLE;
+		for (uint32_t start = 0; start < 64; start += 32) {
+			toy_add_free(&w.toy, start, 3, 'M');
+			toy_add_free(&w.toy, start + 8, 2, 'M');
+			toy_add_free(&w.toy, start + 16, 2, 'M');
+			toy_movable(&w.toy, start, 4);
+			frame_block(w.toy.m, start)->old_lru = 4;
+		}
+		alloc(&w, recorded, 4);
+		check(page_map_place(&w.serve.pages, recorded) == recorded);
+		check_sound(w.toy.m);
+		world_free(&w);
+	}
+}
+
 static void pages_that_cannot_move_keep_their_place(void)
 {
 	struct world w;
@@ -144,6 +178,7 @@ int main(void)
 {
 	test(a_request_that_may_not_mix_gets_a_whole_block_since_7_3);
 	test(a_block_that_the_record_got_is_made_by_moving_pages);
+	test(a_block_is_made_in_the_zone_where_the_record_got_it);
 	test(pages_that_cannot_move_keep_their_place);
 	test(nothing_moves_where_there_is_no_room_for_it);
 	return check_done();
