@@ -66,18 +66,46 @@ static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zone
 	return scan_zones(m, rq, scan);
 }
 
+/* The zone with a chunk for a request that lacks the fewest pages to its min watermark, or NULL. */
+static struct zone *least_short(const struct model *m, const struct request *rq,
+				const struct zonelist *list)
+{
+	struct zone *best = NULL;
+	int64_t most = INT64_MIN;
+
+	for (int i = 0; i < list->nr; i++) {
+		struct zone *zone = list->zones[i];
+		int64_t spare = (int64_t)zone_counted_free(zone) - zone_mark(zone, WMARK_MIN) -
+				zone->lowmem_reserve[rq->class_zone] - unusable_pages(m, zone, rq);
+
+		if (zone->type > rq->class_zone || spare <= most || !zone_has_chunk(m, zone, rq))
+			continue;
+		most = spare;
+		best = zone;
+	}
+	return best;
+}
+
 /*
- * The record shows that reclaim freed pages for the request, so watermarks do not apply. If no zone
- * has a page, the request also gets reserves and PCP pages.
+ * The record shows that reclaim freed pages for the request, so watermarks do not apply. Reclaim
+ * ends as soon as one zone is above its mark, so the zone that lacks the fewest pages serves the
+ * request, and no zone is emptied before the others. If no zone has a page, the request also gets
+ * reserves and PCP pages.
  */
 static uint32_t alloc_granted(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
+	struct zone *zone = least_short(m, rq, scan->list);
 	uint32_t frame;
 
 	/* For such an order the kernel compacts instead of going below the mark. */
 	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
 		return NO_FRAME;
 	rq->flags |= ALLOC_NO_WATERMARKS;
+	frame = zone ? scan_zone(m, zone, rq, scan) : NO_FRAME;
+	if (frame != NO_FRAME) {
+		scan->served = zone;
+		return frame;
+	}
 	frame = scan_zones(m, rq, scan);
 	if (frame == NO_FRAME && !rq->makes_room && free_reserves(m, scan->list, rq))
 		frame = scan_zones(m, rq, scan);

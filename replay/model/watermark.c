@@ -61,7 +61,7 @@ int64_t unusable_pages(const struct model *m, const struct zone *zone, const str
 	return pages;
 }
 
-static bool has_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
+bool zone_has_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	for (int order = rq->order; order <= m->max_order; order++) {
 		const uint32_t *nr_free = zone->nr_free[order];
@@ -119,7 +119,7 @@ bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr
 	free -= unusable_pages(m, zone, rq);
 	if (free <= min + zone->lowmem_reserve[rq->class_zone])
 		return false;
-	return !rq->order || has_chunk(m, zone, rq);
+	return !rq->order || zone_has_chunk(m, zone, rq);
 }
 
 bool watermark_ok(const struct model *m, const struct zone *zone, const struct request *rq,

@@ -32,6 +32,9 @@ bool watermark_ok(const struct model *m, const struct zone *zone, const struct r
 bool watermark_ok_of(const struct model *m, const struct zone *zone, uint64_t nr_free,
 		     const struct request *rq, int64_t mark);
 
+/* Whether the zone has a free chunk that the request may take, whatever the marks. */
+bool zone_has_chunk(const struct model *m, const struct zone *zone, const struct request *rq);
+
 /* The free pages that the daemons count for an order: all, or whole pageblocks only. */
 uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order);
 

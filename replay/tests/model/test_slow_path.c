@@ -59,8 +59,35 @@ static void without_a_free_page_the_pcp_lists_are_drained(void)
 	toy_end(&t);
 }
 
+/* Two zones of one node, all below min, with 8 free pages each. */
+static void the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped(void)
+{
+	static const struct {
+		int64_t first, second; /* min marks */
+		uint64_t pfn;
+	} cases[] = {{100, 100, 32}, {100, 99, 0}, {90, 100, 32}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct machine machine = toy_machine(4, 5);
+		const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA32, 0),
+						  TOY_ZONE(0, ZONE_NORMAL, 32)};
+		struct toy t;
+
+		toy_new_machine(&t, "6.18", &machine, zones, 2);
+		for (uint32_t z = 0; z < 2; z++) {
+			toy_add_free(&t, z * 32, 3, 'M');
+			for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
+				t.m->zones[z].wmark[mark] = z ? cases[i].first : cases[i].second;
+		}
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		check(toy_alloc(&t, 3, 'M') == cases[i].pfn);
+		toy_end(&t);
+	}
+}
+
 int main(void)
 {
+	test(the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped);
 	test(below_min_nothing_is_drained_while_the_record_shows_no_reclaim);
 	test(after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released);
 	test(without_a_free_page_the_pcp_lists_are_drained);
