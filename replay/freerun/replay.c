@@ -127,6 +127,10 @@ static int start_reclaim(struct replay *r, struct error *err)
 		return ret;
 	r->reclaim.model = r->model;
 	r->reclaim.supply.how = &r->serve.request.free;
+	r->reclaim.supply.strays = &r->serve.strays;
+	ret = strays_new(&r->serve.strays, &r->serve.pages, err);
+	if (ret)
+		return ret;
 	if (r->config.events)
 		ret = run_output(&r->run, &r->reclaim.rows.reclaim, &reclaim_table, OTHER_ROWS,
 				 err);

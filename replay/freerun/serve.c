@@ -50,6 +50,7 @@ void serve_free(struct serve *s)
 	alloc_batches_free(s->alloc_batches);
 	huge_free(s->huge);
 	free(s->runs);
+	strays_free(&s->strays);
 	page_map_free(&s->pages);
 }
 
@@ -114,6 +115,8 @@ void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
 {
 	if (head != NO_FRAME) {
 		page_map_set(&s->pages, e->frame, e->order, head + 1, true);
+		if (!e->order)
+			strays_note(&s->strays, e->frame);
 		return;
 	}
 	page_map_set(&s->pages, e->frame, e->order, MAP_UNSERVED, false);

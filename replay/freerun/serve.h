@@ -12,6 +12,7 @@
 #include "tape/requests.h"
 #include "alloc_batch.h"
 #include "model/page_map.h"
+#include "model/strays.h"
 #include "tape/inferred.h"
 
 enum {
@@ -49,6 +50,7 @@ struct migration {
 struct serve {
 	struct model *model;
 	struct page_map pages;
+	struct strays strays; /* without lists if the run does not need it */
 	struct alloc_batches *alloc_batches; /* NULL: every page is served by itself */
 	struct huge *huge;                   /* NULL: huge pages are the recorded ones */
 	struct anomalies anomalies;

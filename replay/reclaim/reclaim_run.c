@@ -249,16 +249,36 @@ static void wake_boosted(void *self, const struct zone *zone)
 	reclaim_run_wake_kswapd(self, zone->node, 0, 0, zone->type);
 }
 
-/* shrink_zones: reclaim up to `pages` pages. Returns their number; *ready: compaction has enough.
+/* The nodes whose zones a request may use. */
+static int nr_nodes_of(const struct zonelist *list, const struct request *rq)
+{
+	int nodes = 0, last = -1;
+
+	for (int i = 0; i < list->nr; i++) {
+		const struct zone *zone = list->zones[i];
+
+		if (zone->type > rq->class_zone || zone->node == last)
+			continue;
+		last = zone->node;
+		nodes++;
+	}
+	return nodes;
+}
+
+/*
+ * shrink_zones: every node is shrunk by a cluster at least, also after the first has given one
+ * (shrink_node, 6.18), together by `pages` at least. Returns the pages freed; *ready: compaction
+ * has enough.
  */
 static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list,
 			    const struct request *rq, int order, int64_t pages, bool *ready)
 {
-	int64_t freed = 0;
-	int last = -1;
+	int nodes = nr_nodes_of(list, rq), last = -1;
+	int64_t freed = 0, each = nodes ? pages / nodes : 0;
 
+	each = each > CLUSTER ? each : CLUSTER;
 	*ready = false;
-	for (int i = 0; i < list->nr && freed < pages; i++) {
+	for (int i = 0; i < list->nr; i++) {
 		const struct zone *zone = list->zones[i];
 
 		if (zone->type > rq->class_zone)
@@ -271,7 +291,7 @@ static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list
 		if (zone->node == last)
 			continue;
 		last = zone->node;
-		freed += reclaim_supply_take(&run->supply, last, rq->class_zone, pages - freed);
+		freed += reclaim_supply_take(&run->supply, last, rq->class_zone, each);
 		kswapd_overtaken(run->model, &run->kswapds[last], rq, freed > 0);
 	}
 	return freed;

@@ -318,7 +318,8 @@ bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame)
 }
 
 /* Take one row of a queue if possible. Returns the pages freed. */
-static int64_t take_row(struct reclaim_supply *supply, struct reclaimed *row)
+static int64_t take_row(struct reclaim_supply *supply, struct reclaimed *row, int node,
+			int class_zone)
 {
 	struct model *m = supply->model;
 	struct counters *counters;
@@ -329,6 +330,8 @@ static int64_t take_row(struct reclaim_supply *supply, struct reclaimed *row)
 
 		if (row->since >= *supply->row)
 			return 0;
+		if (supply->strays && !row->order)
+			strays_exchange(supply->strays, row->frame, node, class_zone);
 		place = place_of_row(supply, row);
 		if (place == NO_FRAME)
 			return 0;
@@ -371,7 +374,7 @@ static int64_t take_queued(struct reclaim_supply *supply, int node, int class_zo
 		if (!link)
 			break;
 		row = &supply->rows[**link];
-		freed += row->taken ? 0 : take_row(supply, row);
+		freed += row->taken ? 0 : take_row(supply, row, node, class_zone);
 		if (row->taken) {
 			**link = row->next;
 		} else {

@@ -19,7 +19,7 @@
  */
 #pragma once
 
-#include "model/page_map.h"
+#include "model/strays.h"
 
 enum reclaim_mode {
 	RECLAIM_AS_RECORDED, /* R0: no feedback */
@@ -53,6 +53,7 @@ struct reclaim_supply {
 	enum reclaim_mode mode;
 	struct model *model;
 	struct page_map *pages;
+	struct strays *strays; /* set by the caller before the start; NULL: none */
 	const uint64_t *row; /* number of the current row of `event` */
 	/*
 	 * Set by the caller before the start: recorded facts about the current free, used for pages

@@ -105,6 +105,40 @@ static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
 	reclaim_machine_free(&w);
 }
 
+/* 50 pages of each zone are queued, NORMAL's first. */
+static void queue_both_zones(struct reclaim_machine *w)
+{
+	struct reclaimed *rows;
+
+	queue_pages(w, 100, 5000 * MS);
+	rows = w->run.supply.rows;
+	for (uint32_t i = 50; i < 100; i++)
+		rows[i].frame = w->toy.m->zones[DMA].start + i;
+}
+
+static void every_node_is_shrunk_by_a_cluster_at_least(void)
+{
+	struct reclaim_machine w;
+	static const struct {
+		uint64_t freed; /* by the recorded direct reclaim */
+		uint64_t each;
+	} cases[] = {{10, 32}, {64, 32}, {90, 45}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		reclaim_machine_two_nodes(&w);
+		make_free(&w, NORMAL, 50, true);
+		queue_both_zones(&w);
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		record_scan(&w, (struct scan_row){.freed = cases[i].freed, .direct = true});
+		check(direct_reclaims_of(&w, 0, 0) == 0); /* counted on the request's node */
+		check(counters(&w, NORMAL)->direct_reclaims == 1);
+		check(counters(&w, NORMAL)->reclaimed_pages == cases[i].each);
+		check(counters(&w, DMA)->reclaimed_pages == cases[i].each);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void a_deficit_is_owed_where_kswapd_frees_pages_on_the_record(void)
 {
 	static const struct {
@@ -216,6 +250,7 @@ int main(void)
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
 	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
 	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
+	test(every_node_is_shrunk_by_a_cluster_at_least);
 	test(a_deficit_is_owed_where_kswapd_frees_pages_on_the_record);
 	test(daemons_run_as_late_as_on_the_record);
 	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
