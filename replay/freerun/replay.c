@@ -386,7 +386,7 @@ static void run_due(struct replay *r, bool flush)
 			prefetch_place(r, &due[i]);
 		quiet = !r->config.explains && is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
-			if (quiet) {
+			if (quiet && !r->model->boosted_nodes) {
 				begin(r, &due[i]);
 				serve_request(&r->serve, &due[i]);
 			} else {

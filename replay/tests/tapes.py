@@ -14,6 +14,7 @@ SECOND = 1_000_000_000
 RECLAIM_EVENTS = ("vmstat_update", "kswapd_wake", "kswapd_sleep")  # kinds of the reclaim table
 PASS = SECOND // 1000  # how long a pass of kswapd lasts, unless it sleeps before
 KSWAPD = 100  # pid of node 0's
+BOOST_WAIT = SECOND // 10  # a boost waits so long for a recorded pass
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,13 @@ class Player:
         self.machine = machine
         self.pages: dict[int, int | None] = {}  # recorded page -> the model's; None: unserved
         self.passes: dict[int, int] = {}  # nodes whose kswapd works, and until when
+        # Passes for boosts that the record has not: until when, and whether they have begun.
+        self.own_passes: dict[int, tuple[int, int, bool]] = {}
+        self.wakes = [
+            (row.ts, row.event.cpu, number)
+            for number, row in enumerate(rows)
+            if row.event.kind == "kswapd_wake"
+        ]
         self.orders: dict[int, int] = {}  # pages between their free and their free_batched
         kinds = {row.event.kind for row in rows}
         clock = Clock(machine, ticks="vmstat_update" not in kinds)
@@ -147,6 +155,7 @@ class Player:
         for number, row in enumerate(rows):
             if row.event.kind not in RECLAIM_EVENTS:
                 self.end_passes(row.ts)
+                self.own_boosts(row.ts, number)
             clock.advance(row.ts)
             if row.event.kind in RECLAIM_EVENTS:
                 self.reclaim_event(row)
@@ -166,6 +175,8 @@ class Player:
         if row.event.kind == "vmstat_update":
             self.machine.tick(where)
             return
+        if row.event.kind == "kswapd_wake":
+            self.end_own_pass(where)
         self.end_passes(self.passes.get(where, 0) + 1, node=where)
         if row.event.kind == "kswapd_wake":
             self.machine.kswapd_begin(where, row.zone or "MOVABLE")
@@ -177,6 +188,32 @@ class Player:
             if node in (None, running) and ts > until:
                 self.machine.kswapd_end(running)
                 del self.passes[running]
+
+    def own_boosts(self, ts: int, number: int) -> None:
+        """A boost that only the machine has ends with a pass of its own, as long as a recorded
+        one, unless a recorded pass of the node begins soon."""
+        for node in sorted({*self.machine.boosted_nodes, *self.own_passes}):
+            if node in self.machine.boosted_nodes and node not in self.own_passes:
+                begin = max(ts, self.passes.get(node, 0))
+                if not any(
+                    at > number and where == node and wake <= begin + BOOST_WAIT
+                    for wake, where, at in self.wakes
+                ):
+                    self.own_passes[node] = (begin, begin + PASS, False)
+            begin, end, begun = self.own_passes.get(node, (ts + 1, 0, False))
+            if ts < begin:
+                continue
+            if not begun:
+                self.machine.kswapd_begin(node, self.machine.boosted_top(node))
+                self.own_passes[node] = (begin, end, True)
+            if ts >= end:
+                self.end_own_pass(node)
+        self.machine.boosted_nodes.clear()
+
+    def end_own_pass(self, node: int) -> None:
+        _, _, begun = self.own_passes.pop(node, (0, 0, False))
+        if begun:
+            self.machine.kswapd_end(node)
 
     def free(self, event: Event, *, begins_batch: bool) -> None:
         pfn, order = event.pfn, event.page_order

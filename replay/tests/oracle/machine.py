@@ -376,6 +376,7 @@ class Machine:
         )
         self.trace = Trace()
         self.zones: list[Zone] = []
+        self.boosted_nodes: set[int] = set()  # boosts woke their kswapd since the last look
 
     # Building
 
@@ -472,6 +473,11 @@ class Machine:
         self.trace.cpu = cpu
         for zone in self.zones:
             zone.pcps[cpu].tick(remote=zone.node != self.geometry.cpu_nodes[cpu])
+
+    def boosted_top(self, node: int) -> str:
+        """The highest zone of a node with a boost."""
+        names = [zone.name for zone in self.zones if zone.node == node and zone.boost]
+        return max(names, key=ZONES.index, default=ZONES[0])
 
     def kswapd_begin(self, node: int, top: str) -> None:
         """kswapd begins a pass over zones up to `top`, and will take back the boost it finds."""
@@ -575,13 +581,30 @@ class Machine:
         self, request: Request, rights: Rights, *, nofragment: bool
     ) -> tuple[Zone, int] | None:
         granted = replace(rights, no_watermarks=True)
-        found = self._scan(request, "min", granted, nofragment=nofragment)
+        found = None
+        if (zone := self._least_short(request, rights)) is not None:
+            pfn = self._try(zone, request, "min", granted, nofragment=nofragment)
+            found = None if pfn is None else (zone, pfn)
+        if found is None:
+            found = self._scan(request, "min", granted, nofragment=nofragment)
         if found is None and self._give_up_reserves(request):
             found = self._scan(request, "min", granted, nofragment=nofragment)
         if found is None and nofragment:
             request.preferred.count("nofragment_retries")
             found = self._scan(request, "min", granted, nofragment=False)
         return found
+
+    @staticmethod
+    def _least_short(request: Request, rights: Rights) -> Zone | None:
+        """Reclaim lifts the zone that lacks the fewest pages above its min mark first."""
+
+        def spare(zone: Zone) -> int:
+            unusable = zone.watermark.unusable(zone, rights, cma=request.cma)
+            reserved = zone.mark("min") + zone.lowmem_reserve[request.top]
+            return zone.buddy.free_pages() - unusable - reserved
+
+        with_chunk = [z for z in request.zonelist if z.watermark.has_chunk(z, request, rights)]
+        return max(with_chunk, key=spare, default=None)
 
     def _give_up_reserves(self, request: Request) -> bool:
         """Release reserved pageblocks and empty the per-CPU lists; whether there was anything."""
@@ -612,12 +635,7 @@ class Machine:
             if leaves_out and self._is_awake(zone.node):
                 left_out = True
                 continue
-            if not self._admits(zone, request, mark, rights):
-                continue
-            want = self._want(request, nofragment=nofragment)
-            zone.wakes_kswapd = "KSWAPD_RECLAIM" in request.gfp
-            pfn = zone.rmqueue(request.cpu, want, rights, below_low=mark != "low")
-            self._after_rmqueue(zone, request)
+            pfn = self._try(zone, request, mark, rights, nofragment=nofragment)
             if pfn is not None:
                 return zone, pfn
         if left_out:
@@ -627,12 +645,28 @@ class Machine:
             return self._scan(request, mark, rights, nofragment=False, leaves_out=leaves_out)
         return None
 
+    def _try(
+        self, zone: Zone, request: Request, mark: Mark, rights: Rights, *, nofragment: bool
+    ) -> int | None:
+        if not self._admits(zone, request, mark, rights):
+            return None
+        want = self._want(request, nofragment=nofragment)
+        zone.wakes_kswapd = "KSWAPD_RECLAIM" in request.gfp
+        pfn = zone.rmqueue(request.cpu, want, rights, below_low=mark != "low")
+        self._after_rmqueue(zone, request)
+        return pfn
+
     def _is_awake(self, node: int) -> bool:
         """Whether the node's kswapd is not on its wait queue."""
         return any(zone.reclaim_active for zone in self.zones if zone.node == node)
 
     def _after_rmqueue(self, zone: Zone, request: Request) -> None:
-        """A zone was searched for a page, found or not."""
+        """A zone was searched for a page, found or not. A boost wakes kswapd."""
+        may_wake = self.kernel.boost_wakes_any or "KSWAPD_RECLAIM" in request.gfp
+        if zone.boosted and may_wake:
+            zone.boosted = False
+            if zone.boosts_act:
+                self.boosted_nodes.add(zone.node)
 
     def _want(self, request: Request, *, nofragment: bool) -> Want:
         return Want(

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .names import CMA, HIGHATOMIC
+from .names import CMA, HIGHATOMIC, RESERVE
 
 if TYPE_CHECKING:
     from .kernels import Kernel
-    from .machine import Zone
+    from .machine import Request, Zone
 
 Mark = Literal["min", "low", "high"]
 
@@ -104,6 +104,13 @@ class Graded:
     def _has_chunk(zone: Zone, order: int, types: Iterable[str]) -> bool:
         usable = set(types)
         return any(o >= order and mt in usable for o, mt in zone.buddy.chunks.values())
+
+    def has_chunk(self, zone: Zone, request: Request, rights: Rights) -> bool:
+        """Whether the zone has a free chunk for the request, whatever the marks."""
+        usable = {*self._usable_lists(rights, request.cma), RESERVE}
+        if not request.order:
+            usable.discard(HIGHATOMIC)
+        return self._has_chunk(zone, request.order, usable)
 
     def fast(
         self, zone: Zone, order: int, mark: Mark, top: str, rights: Rights, *, cma: bool
