@@ -41,7 +41,7 @@ def test_an_interval_has_its_median(values: list[int], kind: str) -> None:
 @given(COUNTS, st.sampled_from(interval.KINDS))
 def test_an_interval_is_at_most_a_factor_of_3(values: list[int], kind: str) -> None:
     found = interval.interval("fallbacks", "events", values, kind)
-    assert found.high - found.low <= 22 or found.high <= 3 * found.low
+    assert found.high - found.low <= 20 or found.high <= 3 * found.low
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=20))

@@ -168,10 +168,8 @@ def interval(metric: str, unit: str, values: Sequence[float], kind: str) -> Inte
     factor = _MOST_FEEDBACK if kind == FEEDBACK else _MOST
     found = widened(spread(values, unit), margin(metric, kind), unit, factor)
     low, high = _whole(math.floor, found[1]), _whole(math.ceil, found[2])
-    if (
-        kind in KINDS and unit != INDEX and high - low > 2 * _MOST_UNITS + 2
-    ):  # rounding makes it no wider than that
-        high = min(high, 3 * low)
+    if kind in KINDS and unit != INDEX:  # rounding makes it no wider than that
+        high = min(high, max(3 * low, low + 2 * _MOST_UNITS))
     return Interval(median(values), low, high)
 
 
