@@ -232,9 +232,7 @@ def record_all(
     return failed
 
 
-def record(
-    directory: Path, half: str | None, names: Sequence[str], listing: Path = DRAWN
-) -> int:
+def record(directory: Path, half: str | None, names: Sequence[str], listing: Path = DRAWN) -> int:
     recordings = drawn(listing)
     if unknown := set(names) - {one.name for one in recordings}:
         raise ValueError(f"no recording '{min(unknown)}'; see: corpus.py list")

@@ -81,7 +81,7 @@ class Recording:
     words: str
     quiet: bool
     path: Path
-    half: str = ""  # of the corpus: seen or unseen
+    half: str = ""  # of the corpus: seen or unseen; or calibration
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def record(load: Load, build: Path, work: Path) -> Recording:
 def given(path: Path, work: Path) -> Iterator[Recording]:
     """The recordings at a path; those of an earlier run include its directory's name."""
     if is_tape(path):
-        for one in corpus.drawn():
+        for one in (*corpus.drawn(), *corpus.drawn(corpus.EXTRA)):
             if one.name == path.stem:
                 yield Recording(one.name, one.words, False, path, one.half)
                 return

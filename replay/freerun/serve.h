@@ -50,7 +50,7 @@ struct migration {
 struct serve {
 	struct model *model;
 	struct page_map pages;
-	struct strays strays; /* without lists if the run does not need it */
+	struct strays strays;                /* without lists if the run does not need it */
 	struct alloc_batches *alloc_batches; /* NULL: every page is served by itself */
 	struct huge *huge;                   /* NULL: huge pages are the recorded ones */
 	struct anomalies anomalies;

@@ -54,7 +54,7 @@ struct reclaim_supply {
 	struct model *model;
 	struct page_map *pages;
 	struct strays *strays; /* set by the caller before the start; NULL: none */
-	const uint64_t *row; /* number of the current row of `event` */
+	const uint64_t *row;   /* number of the current row of `event` */
 	/*
 	 * Set by the caller before the start: recorded facts about the current free, used for pages
 	 * that reclaim frees meanwhile. NULL: none.
