@@ -4,9 +4,12 @@
 data/version-1.tar.xz was written by the last build of schema version 1: `recorded.tape` (the first
 12000 events of the demo's tape), `validated.tape` (validate -o) and `replayed.tape` (replay -o
 under alloc_unit:order=2). It never changes.
+
+A column at the end of a table is no new version: tapes written before have nulls there.
 """
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +21,7 @@ import pytest
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import RENAMES, TABLES, VERSION
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape, Writer, stored_schema
 
 Run = Callable[..., Any]
 
@@ -146,3 +149,49 @@ def test_an_archive_of_an_old_tape_has_the_names_of_today(
     assert pagetape("archive", old / "validated.tape", "-o", tmp_path, "--json").json
     tables = {path.name for path in tmp_path.iterdir()}
     assert "inferred" in tables and not tables & set(RENAMES[1].tables)
+
+
+SLEEPING = ["sleeping_orders", "sleeping_orders_reserve", "sleeping_orders_failed"]
+
+
+@pytest.fixture
+def before_sleeping(golden: Path, tmp_path: Path) -> Path:
+    """The golden tape as it was before the model counted requests that may sleep."""
+    path = shutil.copytree(golden, tmp_path / golden.name)
+    rows = Tape(path).table("counter").drop_columns(SLEEPING)
+    stored = stored_schema(TABLES["counter"], Tape(path).facts)
+    assert stored.names[-len(SLEEPING) :] == SLEEPING
+    schema = rows.schema.with_metadata(stored.metadata)
+    with pa.ipc.new_file(str(path / "counter.arrow"), schema) as file:
+        file.write_table(rows)
+    return path
+
+
+def test_counters_that_a_tape_lacks_at_the_end_are_null(
+    golden: Path, before_sleeping: Path, pagetape: Run
+) -> None:
+    now, then = Tape(golden).rows("counter"), Tape(before_sleeping).rows("counter")
+    assert all(row[name] is not None for row in now for name in SLEEPING)
+    assert then == [row | dict.fromkeys(SLEEPING) for row in now]
+    sql = f"SELECT count(*) AS nr, {', '.join(f'sum({name})' for name in SLEEPING)} FROM counter"
+    (row,) = pagetape("sql", before_sleeping, sql, "--json").json["rows"]
+    assert list(row.values()) == [len(now), None, None, None]
+
+
+def test_only_the_reports_of_lacking_counters_differ_and_have_no_false_zeros(
+    golden: Path, before_sleeping: Path
+) -> None:
+    found = []
+    for path in (golden, before_sleeping):
+        with Database([Tape(path)]) as db:
+            found.append({report.name: db.run(report) for report in query.reports().values()})
+    now, then = found
+    assert {name for name in now if now[name] != then[name]} == {"reserve.integrity"}
+    columns = now["reserve.integrity"].columns
+    sleeping = [name.startswith("sleeping_") for name in columns]
+    assert sum(sleeping) == len(SLEEPING)
+    rows = zip(now["reserve.integrity"].rows, then["reserve.integrity"].rows, strict=True)
+    for row, former in rows:
+        assert None not in row
+        expected = [None if new else value for new, value in zip(sleeping, row, strict=True)]
+        assert list(former) == expected

@@ -54,6 +54,9 @@
 	X(atomic_orders)                                                                           \
 	X(atomic_orders_reserve)                                                                   \
 	X(atomic_orders_failed)                                                                    \
+	X(sleeping_orders)                                                                         \
+	X(sleeping_orders_reserve)                                                                 \
+	X(sleeping_orders_failed)                                                                  \
 	X(alloc_batches)                                                                           \
 	X(alloc_batch_waste)                                                                       \
 	X(thp_local)                                                                               \

@@ -47,10 +47,15 @@ void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
 	count_live(m, head, order, 1);
 }
 
-/* Requests that may use a reserve: above order 0, and not allowed to sleep. */
-static bool is_atomic_order(const struct request *rq)
+/* Requests above order 0 that a reserve is for, whether or not they may sleep. */
+static bool is_reserve_order(const struct request *rq)
 {
-	return rq->order && rq->order <= PCP_MAX_ORDER && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);
+	return rq->order && rq->order <= PCP_MAX_ORDER;
+}
+
+static bool may_sleep(const struct request *rq)
+{
+	return rq->gfp_flags & GFP_DIRECT_RECLAIM;
 }
 
 static void count_atomic_order(struct model *m, const struct zone *preferred, uint32_t frame)
@@ -63,6 +68,21 @@ static void count_atomic_order(struct model *m, const struct zone *preferred, ui
 	}
 	counters->atomic_orders++;
 	counters->atomic_orders_reserve +=
+		frame_block(m, frame)->migratetype == MIGRATETYPE_RESERVE;
+}
+
+/* A failure is final, unless the caller moves pages and tries again. */
+static void count_sleeping_order(struct model *m, const struct request *rq,
+				 const struct zone *preferred, uint32_t frame)
+{
+	struct counters *counters = zone_counters(m, preferred);
+
+	if (frame == NO_FRAME) {
+		counters->sleeping_orders_failed += !rq->makes_room && !rq->whole_first;
+		return;
+	}
+	counters->sleeping_orders++;
+	counters->sleeping_orders_reserve +=
 		frame_block(m, frame)->migratetype == MIGRATETYPE_RESERVE;
 }
 
@@ -90,7 +110,11 @@ static void hand_out(struct model *m, const struct request *rq, const struct zon
 
 void zone_hand_out(struct model *m, const struct request *rq, uint32_t head)
 {
-	hand_out(m, rq, frame_zone(m, head), zone_preferred(m, rq), head);
+	const struct zone *preferred = zone_preferred(m, rq);
+
+	if (is_reserve_order(rq) && may_sleep(rq))
+		count_sleeping_order(m, rq, preferred, head);
+	hand_out(m, rq, frame_zone(m, head), preferred, head);
 }
 
 uint32_t zone_alloc(struct model *m, struct request *rq)
@@ -115,7 +139,9 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 		return NO_FRAME;
 	if (frame == NO_FRAME)
 		frame = slow_path_alloc(m, rq, &scan, nofragment == NOFRAGMENT_ALWAYS);
-	if (is_atomic_order(rq))
+	if (is_reserve_order(rq) && may_sleep(rq))
+		count_sleeping_order(m, rq, scan.preferred, frame);
+	else if (is_reserve_order(rq))
 		count_atomic_order(m, scan.preferred, frame);
 	if (frame != NO_FRAME)
 		hand_out(m, rq, scan.served, scan.preferred, frame);

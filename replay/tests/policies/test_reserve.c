@@ -116,6 +116,49 @@ static void the_reserve_is_the_last_resort(void)
 	}
 }
 
+/* A request that may sleep takes the reserve, too. It fails only if no page can be moved for it. */
+static void requests_that_may_sleep_are_counted_apart(void)
+{
+	static const struct {
+		int order;
+		uint64_t counted;
+	} cases[] = {{0, 0}, {1, 1}, {3, 1}, {4, 0}};
+
+	for (size_t i = 0; i < 4 * NR_ROWS; i++) {
+		int order = cases[i % 4].order;
+		uint64_t counted = cases[i % 4].counted;
+		struct request rq = {
+			.gfp_flags = GFP_DIRECT_RECLAIM,
+			.order = (uint8_t)order,
+			.migratetype = MIGRATETYPE_MOVABLE,
+			.makes_room = true,
+		};
+		const struct counters *counters;
+		struct toy t;
+
+		toy_reserve(&t, rows[i / 4], "mode=fix1", "VMUM");
+		toy_add_free(&t, 0, order, 'V');
+		toy_add_free(&t, 32, order, 'U');
+		counters = &t.pcp->counters;
+		t.gfp_flags = GFP_DIRECT_RECLAIM;
+		check(toy_alloc(&t, order, 'M') == 32);
+		check(toy_alloc(&t, order, 'M') == 0);
+		check(counters->sleeping_orders == 2 * counted);
+		check(counters->sleeping_orders_reserve == counted);
+		rq.class_zone = (uint8_t)gfp_class_zone(t.m, rq.gfp_flags);
+		check(zone_alloc(t.m, &rq) == NO_FRAME);
+		check(counters->sleeping_orders_failed == 0);
+		zone_unmark_live(t.m, 0, order);
+		zone_hand_out(t.m, &rq, 0);
+		check(counters->sleeping_orders == 3 * counted);
+		check(counters->sleeping_orders_reserve == 2 * counted);
+		check(toy_alloc(&t, order, 'M') == UINT64_MAX);
+		check(counters->sleeping_orders_failed == counted);
+		check(counters->atomic_orders + counters->atomic_orders_failed == 0);
+		toy_end(&t);
+	}
+}
+
 static void only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests(void)
 {
 	static const struct {
@@ -226,6 +269,7 @@ int main(void)
 	test(mode_none_removes_the_reserve_of_a_row);
 	test(the_reserve_is_the_first_movable_blocks_and_their_free_pages);
 	test(the_reserve_is_the_last_resort);
+	test(requests_that_may_sleep_are_counted_apart);
 	test(only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests);
 	test(the_separate_pcp_list_serves_requests_that_find_nothing_else);
 	test(no_fix_leaks_pages_on_a_load_where_the_bug_does);
