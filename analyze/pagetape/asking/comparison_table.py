@@ -17,7 +17,7 @@ def _between(found: Interval | None) -> str:
 
 def _shows_own(found: Comparison) -> bool:
     """Whether the own rules have a column of their own: they are known, and no tape has them."""
-    bases = {found.references[side.label] for side in found.sides if side.role == "what-if"}
+    bases = {found.references.get(side.label) for side in found.sides if side.role == "what-if"}
     shown = any(side.role == "model" and side.label in bases for side in found.sides)
     return not shown and any(metric.own for metric in found.metrics)
 
