@@ -297,7 +297,7 @@ static void catch_up(struct replay *r, const struct waiting *e)
 		run_reclaim_events(r, r->serve.at, ts);
 	if (reclaim_events->nr_passes)
 		reclaim_events_seen(reclaim_events, r->model, e->moment.pid, ts);
-	if (r->model->boost_acts && (r->model->boosted_nodes || reclaim_events->nr_own_passes))
+	if (r->model->boosted_nodes || reclaim_events->nr_own_passes)
 		reclaim_events_boosts(reclaim_events, r->model, ts);
 	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
 		intervals_advance(r, ts);

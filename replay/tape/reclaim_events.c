@@ -8,14 +8,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define BOOST_WAIT_NS 100000000ull /* a boost waits so long for a recorded pass */
+
 /* A pass of kswapd ends this long after the last event of its task. */
 static uint64_t quiet_ns(const struct reclaim_events *a)
 {
 	return a->passes_traced ? 50000 : 1000000;
 }
-
-/* A boost waits so long for a recorded pass. */
-#define BOOST_WAIT_NS 100000000ull
 
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
