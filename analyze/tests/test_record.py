@@ -139,7 +139,14 @@ def test_a_zone_too_large_for_the_time_allowed_is_reported_and_replayed(
         livetest.skip("this machine walks its free lists in 1 ms", by_chance=True)
     assert info["snapshot"] == "proc"
     assert "cannot be walked in 1 ms" in info["snapshots"][0]["why"]
-    assert {z["how"] for z in info["snapshot_zones"]} & {"pieces", "proc"}
+    # The pages freed above are on the free lists or still on a per-CPU list.
+    too_large = [
+        zone
+        for zone in info["snapshot_zones"]
+        if zone["how"] in ("pieces", "proc") or zone["pcps_refused"]
+    ]
+    assert too_large
+    assert all("cannot be walked in 1 ms" in zone["why"] for zone in too_large)
     assert all(check["differing"] == 0 for check in info["snapshot_checks"][:5])
     assert pagetape("replay", out, "--json").json["totals"]["allocs"]["value"] > 0
 
