@@ -19,7 +19,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback validation package package-test clean
+.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -137,6 +137,10 @@ calibration: setup	## measure the intervals of what-ifs, and write them into doc
 # FEEDBACK_TAPES: as above. Sets vm.watermark_boost_factor to 0 and back.
 feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
 	@$(BIN)/python analyze/fidelity/feedback.py --build $(BUILD) docs/feedback.md $(FEEDBACK_TAPES)
+
+# KSWAPD_SLEEP_TAPES: more recordings. Boots virtual machines.
+kswapd-sleep: setup	## measure kswapd's sleep of 4.10, and write docs/kswapd-sleep.md
+	@$(BIN)/python analyze/fidelity/kswapd_sleep.py docs/kswapd-sleep.md $(KSWAPD_SLEEP_TAPES)
 
 # VALIDATION: arguments of validation.py, as --only defrag-mode. Changes sysctls of this machine, and
 # restores them.

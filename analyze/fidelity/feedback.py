@@ -44,7 +44,6 @@ from pagetape.tapes.info import describe
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
 _SECONDS = 25
 _OLD_ROW = "5.10"  # boosts at every fallback
-_SLEEP_ROW = "4.20"  # no boosts, so only high orders wake kcompactd
 
 _COUNTS = {
     "passes": ("reclaim", "kswapd_wake"),
@@ -77,10 +76,6 @@ _METRICS = {
     "remote_node": "allocs from another node",
     "lower_zone": "allocs from a lower zone",
 }
-_SLEEPS = tuple(
-    Setting(variant, Run(_SLEEP_ROW, (f"kswapd_sleep:variant={variant},kcompactd=kswapd",), "R1"))
-    for variant in ("v4.10", "keepawake")
-)
 _BOOSTS = tuple(
     Setting(f"{row} {factor}", Run(row, (f"mainline:boost_factor={factor}",), "R1"))
     for row in ("auto", _OLD_ROW)
@@ -129,7 +124,7 @@ def recorded(tape: Tape) -> dict[str, Any]:
 
 def _counts(result: dict[str, Any]) -> dict[str, int]:
     totals = {name: total["value"] for name, total in result["totals"].items()}
-    found = {name: totals.get(_TOTALS.get(name, name)) for name in ("order_resets", *_COUNTS)}
+    found = {name: totals.get(_TOTALS.get(name, name)) for name in _COUNTS}
     # Replays and recordings have this metric; with the model's error, if measured.
     (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
     return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}
@@ -195,7 +190,7 @@ def main() -> int:
         for path in tapes:
             print(f"== {path.stem}", flush=True)
             tape = Tape(path)
-            settings = (*_BOOSTS, *_SLEEPS) if path == tapes[0] else ()
+            settings = _BOOSTS if path == tapes[0] else ()
             pairs[path.stem] = {
                 "factor": factor,
                 "recorded": recorded(tape),
@@ -212,7 +207,6 @@ def main() -> int:
                 "half": recording.half,
                 "recorded": recorded(tape),
                 "own": own_rules(tape, arguments.members),
-                "model": modelled(tape, _SLEEPS, work),
             }
     results = {"pairs": pairs, "others": others}
     (work / "feedback.json").write_text(json.dumps(results, indent=1) + "\n")

@@ -66,19 +66,6 @@ Fallbacks are below pageblock order. Those of R0, with recorded reclaim, show wh
 error.
 """
 
-_SLEEP = """## When kswapd sleeps: 4.10 and since
-
-`--policy kswapd_sleep:variant=v4.10,kcompactd=kswapd` and the same with `keepawake`, under the
-rules of 4.20, which has no boosts and no proactive compaction. As until 4.16, only a kswapd
-that goes to sleep with a high order unserved wakes kcompactd. After kswapd has reclaimed
-twice the order, it aims at single pages (an order reset). In 4.10 it then still needs every zone
-balanced to sleep, and a DMA zone with a reserve against other requests never is. kswapd
-makes another pass without an order, and loses the pending wake of kcompactd. The author saw
-compact_daemon_wake at 0 after a day and a half, and at 5160 ten hours after the change. On
-machines of one node the authors of the series found no difference. A kswapd of 4.10 makes more
-passes there as well: it sleeps only if all zones are balanced, and any one zone ends a pass.
-"""
-
 _WHY = """## Results outside, and their causes
 
 - Boosts. On guest-6.1-exact, boosts cause 58 of 69 calls of kswapd, 15 of them within 1.1 s
@@ -123,17 +110,6 @@ _COUNTERS = {
     "lower_zone": "from a lower zone",
 }
 
-_SLEPT = ("kcompactd_asked", "kcompactd_wakes", "passes", "sleeps", "order_resets")
-_COLLAPSE = 3  # wakes fall by this factor
-_FEW = 5  # wakes: fewer are noise
-
-_LABELS = {
-    "kcompactd_wakes": "runs of kcompactd",
-    "passes": "passes of kswapd",
-    "sleeps": "sleeps",
-    "order_resets": "order resets",
-}
-
 _NAMES = {
     "passes": "kswapd passes",
     "sleeps": "kswapd sleeps",
@@ -168,8 +144,6 @@ def _predicted(pairs: dict[str, Result]) -> str:
     for name, result in pairs.items():
         for setting, counts in result["model"].items():
             row, _, factor = setting.partition(" ")
-            if not factor:
-                continue
             columns = ("fallbacks", "kcompactd_asked", "kcompactd_wakes", "passes", "sleeps")
             cells = [f"{counts[column]:,}" for column in (*columns, "direct_reclaims")]
             own = row == "auto" and int(factor) == result["factor"]
@@ -289,43 +263,6 @@ def _beside(others: dict[str, Result]) -> str:
     return grid(("recording", "requests", "recorded", "R0", "R1"), rows)
 
 
-def _differ(name: str, nodes: int, old: Result, new: Result) -> str:
-    """The effect of the variants on kcompactd on one recording, one line."""
-    asked, before = new["kcompactd_asked"], old["kcompactd_asked"]
-    if not new["passes"]:
-        return f"- {name}: kswapd is not woken."
-    if _factor(before, asked).startswith("within"):
-        verdict = f"no difference in wakes of kcompactd, {before:,} and {asked:,}"
-        others = [
-            _LABELS[c] for c in _SLEPT[1:] if not _factor(old[c], new[c]).startswith("within")
-        ]
-        if others:
-            verdict += f"; {' and '.join(others)} differ"
-    elif max(before, asked) < _FEW:
-        verdict = f"too few wakes of kcompactd to compare, {before:,} and {asked:,}"
-    elif before * _COLLAPSE <= asked:
-        verdict = f"wakes of kcompactd collapse, from {asked:,} to {before:,}"
-    else:
-        verdict = f"wakes of kcompactd differ, {before:,} and {asked:,}"
-    return f"- {name}, {answer.amount(nodes, 'node')}: {verdict}."
-
-
-def _sleeps(results: dict[str, Result]) -> str:
-    rows = []
-    words = []
-    for name, result in results.items():
-        if "v4.10" not in result["model"]:
-            continue
-        old, new = result["model"]["v4.10"], result["model"]["keepawake"]
-        nodes = result["recorded"]["nodes"]
-        cells = [f"{old[c]:,} / {new[c]:,}" for c in (*_SLEPT, "direct_reclaims")]
-        rows.append([name, str(nodes), *cells])
-        words.append(_differ(name, nodes, old, new))
-    columns = ("v4.10 / keepawake", "nodes", "kcompactd woken", "kcompactd runs")
-    table = grid((*columns, "kswapd passes", "sleeps", "order resets", "direct reclaims"), rows)
-    return table + "\n\n" + "\n".join(words)
-
-
 def markdown(pairs: dict[str, Result], others: dict[str, Result]) -> str:
     """The page."""
     head = _HEAD.format(date=datetime.now(UTC).date(), release=platform.release())
@@ -339,6 +276,4 @@ def markdown(pairs: dict[str, Result], others: dict[str, Result]) -> str:
             those = {name: one for name, one in others.items() if one["half"] == half}
             parts += [f"### {_HALVES[half]}", _own_summary(those), _own(those)]
         parts += [_BESIDE.rstrip(), _beside(others)]
-    if pairs or others:
-        parts += [_SLEEP.rstrip(), _sleeps(pairs | others)]
     return "\n\n".join([*parts, _WHY.rstrip()]) + "\n"

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node, and write the page of it.
+
+    kswapd_sleep.py [--work DIR] [--members N] [--again] OUT.md [TAPE]...
+
+Records a load that asks for high orders in virtual machines whose DMA zone is held back, as on
+every machine with 4 GiB and more in its first node. Plays these recordings and the given ones
+under the variants of the policy kswapd_sleep. With --again nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import guest
+from table import grid
+
+from pagetape.answer import amount
+from pagetape.replaying import ensemble
+from pagetape.replaying.playback import Playback, Run, Source, made_by
+from pagetape.replaying.validation import inferred, preferences
+from pagetape.schemas.tape import Tape, Writer
+
+_ROW = "4.20"  # no boosts, so only high orders wake kcompactd
+_VARIANTS = ("v4.10", "fixcheck", "keepawake")
+_COUNTERS = ("kcompactd_asked", "kswapd_passes", "kswapd_sleeps", "order_resets")
+
+# The reserve of zone DMA is the memory above it in the node, divided by the first value. With 8, a
+# node of 256 MiB holds back as much of its DMA zone as one of 8 GiB with 256, the default.
+_HELD_BACK = "/proc/sys/vm/lowmem_reserve_ratio=8 256 32 0 0"
+_GUESTS = {
+    f"held-back-{kernel}": guest.Guest(
+        f"{kernel}.*-cloud-amd64",
+        "hugetlb+files",
+        seconds=30,
+        nodes=2,
+        mb=256,
+        cache=640,
+        set=(_HELD_BACK,),
+    )
+    for kernel in ("5.10", "6.1", "6.12")
+}
+
+_PAGE = """# kswapd sleeps too early: 4.10 to 4.12
+
+Does kswapd's sleep of 4.10 keep kcompactd asleep? `make kswapd-sleep` records the guests of this
+page, plays them and the recordings of `KSWAPD_SLEEP_TAPES` under the variants of the policy
+[`kswapd_sleep`](policies.md), and writes this page. All figures are tier B.
+
+**The rule.** As until 4.16, only a kswapd that goes to sleep with a high order unserved wakes
+kcompactd. A kswapd of 4.10 may sleep only if every zone is balanced, up to the zone that was asked
+for. A zone that keeps more pages in reserve against such requests than it has can never be
+balanced. Then kswapd does not sleep after its pass for a high order. It makes another pass, for
+order 0 and for zone DMA alone, because it has forgotten both. After that pass it sleeps, but it no
+longer knows of an order to wake kcompactd for. Since 4.12 one balanced zone is enough (`fixcheck`),
+and kswapd remembers the zone of its last pass (`keepawake`).
+
+**Where it holds.** The reserve of zone DMA is the memory above it in its node, divided by 256
+(`vm.lowmem_reserve_ratio`). The zone has 3,840 pages, so it is held back in every first node of
+about 4 GiB and more. Nodes without a DMA zone have no such zone. The author of the change saw
+compact_daemon_wake at 0 after a day and a half, and at 5160 ten hours after it.
+
+**The recordings.** The guests have little memory. In those named `held-back`, the ratio of zone DMA
+is 8: the reserve of 256 MiB is that of 8 GiB at the default. The other recordings have the default,
+and a DMA zone that can be balanced.
+
+## Wakes of kcompactd by node
+
+Rules of {row}, which has no boosts and no proactive compaction, with `--reclaim R1`:
+`--kernel {row} --reclaim R1 --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd`, and the same
+with the other variants. Medians of {members} members, least and most in brackets. `difference` is
+taken seed by seed.
+
+{table}
+
+{words}
+
+The test `only_keepawake_wakes_kcompactd_for_high_orders` has the rule on two small zones.
+"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The counters of a node: by variant, one value per member."""
+
+    node: int
+    held_back: bool  # one of its zones can never be balanced
+    counts: dict[str, dict[str, list[int]]]
+
+    @property
+    def wakes(self) -> tuple[list[int], list[int]]:
+        """Wakes of kcompactd under v4.10 and under keepawake, by seed."""
+        old, new = (self.counts[variant]["kcompactd_asked"] for variant in ("v4.10", "keepawake"))
+        return old, new
+
+
+def _held_back(tape: Tape) -> dict[int, bool]:
+    """The nodes with memory, and whether a zone of each has no more pages than its reserve."""
+    found: dict[int, bool] = {}
+    for zone in tape.rows("zone"):
+        if zone["snapshot"] == 0 and zone["managed"]:
+            reserve = max(v or 0 for name, v in zone.items() if name.startswith("lowmem_reserve_"))
+            held = zone["managed"] <= zone["wmark_high"] + reserve
+            found[zone["node"]] = found.get(zone["node"], False) or held
+    return found
+
+
+def _member(source: Source, variant: str, variation: dict[str, Any], path: Path) -> Counter[Any]:
+    """The counters of one member, by (node, name)."""
+    run = Run(_ROW, (f"kswapd_sleep:variant={variant},kcompactd=kswapd",), "R1")
+    with (
+        Writer(path, source.tape.facts | {"replay": made_by(source.tape, run)}) as writer,
+        Playback(source, run, writer, counted=True, variation=variation) as playback,
+    ):
+        playback.play(lambda *_: None)
+    found: Counter[Any] = Counter()
+    for row in Tape(path).rows("counter"):
+        found.update({(row["node"], name): row[name] for name in _COUNTERS})
+    return found
+
+
+def measured(tape: Tape, members: int) -> list[Node]:
+    """The nodes of a tape, under each variant."""
+    source = Source(tape, inferred(tape), preferences(tape))
+    varied = ensemble.variation(tape, source.all_inferred)
+    seeds = range(1, members + 1)
+    with TemporaryDirectory() as work, ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = {
+            variant: [
+                pool.submit(
+                    _member,
+                    source,
+                    variant,
+                    {"seed": seed} | varied,
+                    Path(work) / f"{variant}-{seed}.tape",
+                )
+                for seed in seeds
+            ]
+            for variant in _VARIANTS
+        }
+        counts = {variant: [run.result() for run in those] for variant, those in runs.items()}
+    return [
+        Node(
+            node,
+            held,
+            {
+                variant: {name: [one[node, name] for one in ones] for name in _COUNTERS}
+                for variant, ones in counts.items()
+            },
+        )
+        for node, held in sorted(_held_back(tape).items())
+    ]
+
+
+def record(work: Path) -> list[Path]:
+    """Record the guests that are missing in the work directory."""
+    guest.check_programs()
+    tapes = []
+    with TemporaryDirectory(prefix="guest-root-") as directory:
+        root = guest.make_root(Path(directory))
+        for name, machine in _GUESTS.items():
+            tapes.append(work / f"{name}.tape")
+            print(f"== {name}", flush=True)
+            guest.record(machine, root, tapes[-1])
+    return tapes
+
+
+def _spread(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    if low == high:
+        return f"{low:,}"
+    return f"{median(values):,g} [{low:,} to {high:,}]"
+
+
+def _table(found: dict[str, list[Node]]) -> str:
+    rows = []
+    for name, nodes in found.items():
+        for node in nodes:
+            old, new = node.wakes
+            wakes = [_spread(node.counts[variant]["kcompactd_asked"]) for variant in _VARIANTS]
+            apart = _spread([a - b for a, b in zip(old, new, strict=True)])
+            others = [
+                " / ".join(_spread(node.counts[v][column]) for v in ("v4.10", "keepawake"))
+                for column in ("kswapd_passes", "order_resets")
+            ]
+            held = "yes" if node.held_back else "no"
+            rows.append([name, str(node.node), held, *wakes, apart, *others])
+    columns = ("recording", "node", "a zone held back", *_VARIANTS, "difference")
+    return grid((*columns, "kswapd passes, v4.10 / keepawake", "order resets"), rows)
+
+
+def _words(found: dict[str, list[Node]]) -> str:
+    """What the table shows, for the nodes on which kcompactd was woken."""
+    lines = []
+    for held, which in ((True, "with a zone held back"), (False, "without such a zone")):
+        nodes = [n for ns in found.values() for n in ns if n.held_back == held and max(n.wakes[1])]
+        never = sum(not max(node.wakes[0]) for node in nodes)
+        fewer = sum(max(node.wakes[0]) < min(node.wakes[1]) for node in nodes)
+        lines.append(
+            f"- {amount(len(nodes), 'node')} {which}: under v4.10 kcompactd is never woken, by any"
+            f" member, on {never}; every member has fewer wakes than any of keepawake on {fewer}."
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--work", type=Path, default=Path("build/kswapd-sleep"))
+    parser.add_argument("--members", type=int, default=8)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("tapes", nargs="*", type=Path)
+    arguments = parser.parse_args()
+    work: Path = arguments.work
+    work.mkdir(parents=True, exist_ok=True)
+    tapes = [work / f"{name}.tape" for name in _GUESTS] if arguments.again else record(work)
+    found = {}
+    for path in (*tapes, *arguments.tapes):
+        print(f"== {path.stem}: {arguments.members} members of each variant", flush=True)
+        found[path.stem] = measured(Tape(path), arguments.members)
+    text = _PAGE.format(
+        row=_ROW, members=arguments.members, table=_table(found), words=_words(found)
+    )
+    arguments.out.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    guest.run("kswapd_sleep", main)
