@@ -314,7 +314,12 @@ class Tape:
     def complete(self) -> bool:
         """Whether the recorder finished. The tape of a killed one is torn, or has a spool."""
         waiting = (self.path / SPOOL).is_dir()
-        return not waiting and not any(self._torn(name) for name in self.tables)
+        return not waiting and not self.cut_off
+
+    @property
+    def cut_off(self) -> list[str]:
+        """The tables whose file has no end: the recorder was killed, or the file was cut since."""
+        return [name for name in sorted(self.tables) if self._torn(name)]
 
     def _torn(self, name: str) -> bool:
         with self._opened(name) as file:

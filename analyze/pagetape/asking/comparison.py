@@ -34,13 +34,20 @@ from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
 
+_AT_THE_END = " at the end"  # in the names of metrics of the last state
+
+
 def metrics(
     tape: Tape, threads: int | None = None, tables: Mapping[str, pa.Table] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The rows of the report `metrics`, by name; `threads` and `tables` as for Database."""
+    """The rows of the report `metrics`, by name; `threads` and `tables` as for Database.
+
+    If the events are cut off, the state at the end is that of a later moment, and left out.
+    """
     with Database([tape], threads, tables) as db:
         rows = db.run(query.reports()["metrics"]).objects()
-    return {row["metric"]: row for row in rows}
+    cut = "event" in tape.cut_off
+    return {row["metric"]: row for row in rows if not (cut and _AT_THE_END in row["metric"])}
 
 
 # Values of the members by run and metric, in the order of their seeds.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,7 @@ def command(
         result["headline"] = headline.headlines(result["metrics"])
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return
-    lost = Loss(loss.total, loss.by_cpu, result["anomalies"])
+    lost = replace(loss, anomalies=result["anomalies"])
     answer.say(f"{_text(result, counters)}\n{lost}\n\n{_answer(result, run)}")
     if explain:
         answer.say(f"\n{_wrong_page(result['first_divergence'])}")

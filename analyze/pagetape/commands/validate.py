@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -119,5 +120,5 @@ def command(
     if as_json:
         answer.emit(found | {"lost": loss.total, "output": str(out) if out else None})
         return
-    total = Loss(loss.total, loss.by_cpu, sum(found["anomalies"].values()))
+    total = dataclasses.replace(loss, anomalies=sum(found["anomalies"].values()))
     answer.say(f"{_text(found, explain=explain)}\n\n{total}")

@@ -109,6 +109,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "lost": loss.total,
         "lost_by_cpu": loss.by_cpu,
         "complete": tape.complete,
+        "cut_off": tape.cut_off,
         **_ending(tape),
         "snapshot": _snapshot(snapshots, tape),
         "snapshots": snapshots,

@@ -49,6 +49,7 @@ class Loss:
     total: int | None  # lost events; None if neither gaps nor rings count them, or if incomplete
     by_cpu: dict[int, int | None]  # CPUs that lost events
     anomalies: int
+    cut_off: tuple[str, ...] = ()  # tables whose file has no end
 
     @classmethod
     def of(cls, tape: Tape) -> Loss:
@@ -59,7 +60,7 @@ class Loss:
         counts = [nr for nr in cpus.values() if nr is not None]
         whole = tape.complete and not tape.facts.get("deferred")
         total = sum(counts) if len(counts) == len(cpus) and whole else None
-        return cls(total, cpus, tape.num_rows("anomaly"))
+        return cls(total, cpus, tape.num_rows("anomaly"), tuple(tape.cut_off))
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
@@ -70,8 +71,11 @@ class Loss:
         each = [cls.of(tape) for tape in tapes]
         totals = [loss.total for loss in each if loss.total is not None]
         total = max(totals) if len(totals) == len(each) else None
-        return cls(total, {}, sum(loss.anomalies for loss in each))
+        cut_off = tuple(dict.fromkeys(name for loss in each for name in loss.cut_off))
+        return cls(total, {}, sum(loss.anomalies for loss in each), cut_off)
 
     def __str__(self) -> str:
         lost = "unknown" if self.total is None else answer.amount(self.total, "event")
+        if self.cut_off:
+            lost += f" ({', '.join(f'{name}.arrow' for name in self.cut_off)} without an end)"
         return f"lost: {lost}; anomalies: {self.anomalies:,}"
