@@ -33,7 +33,6 @@ from pagetape.tapes import fallback_unit
 from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
-
 _AT_THE_END = " at the end"  # in the names of metrics of the last state
 
 

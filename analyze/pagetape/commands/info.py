@@ -78,7 +78,7 @@ def _note(info: dict[str, Any]) -> str:
     words = how.get(info["ended"], f"the recording ended early: {info['ended']}")
     if info["ended"] == "stopped" and info["cut_off"]:
         files = ", ".join(f"{name}.arrow" for name in info["cut_off"])
-        words = f"cut off since the recording: {files}; the state at the end is not that of its rows"
+        words = f"cut off since the recording: {files}; the state at the end is of a later moment"
     if info["spool"]["waiting_bytes"] and info["ended"] != "recording":
         words += f"; pagetape import {info['tape']} -o NEW.tape decodes the rest of the spool"
     return words
@@ -125,9 +125,9 @@ def command(tape: Path, as_json: bool) -> None:
     that release. `pagetape kernels` lists the rows.
 
     The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
-    complete (every table was closed), cut_off (tables whose file has no end), snapshot (that at the start: "exact", "proc" or "none";
-    "inferred" if a replay built it from /proc and later events), hindsight (what of that start
-    events prove; null if it was not built),
+    complete (every table was closed), cut_off (tables whose file has no end), snapshot (that at
+    the start: "exact", "proc" or "none"; "inferred" if a replay built it from /proc and later
+    events), hindsight (what of that start events prove; null if it was not built),
     snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks,
     disturbances (rows of that table), samples, private, bytes, tables (rows of each) and facts (all
     known facts of the machine).
