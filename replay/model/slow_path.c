@@ -7,6 +7,7 @@
 #include "slow_path_turns.h"
 #include "watermark.h"
 #include "zonelist.h"
+#include "zonelist_scan.h"
 
 uint32_t slow_path_rights(const struct model *m, const struct request *rq)
 {
@@ -116,10 +117,11 @@ bool slow_path_reclaim_once(struct model *m, struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 
-	rq->flags = slow_path_rights(m, rq);
+	rq->flags = slow_path_rights(m, rq) | (never_mixes(m, rq) ? ALLOC_NOFRAGMENT : 0u);
 	for (int i = 0; i < list->nr; i++)
 		if (list->zones[i]->type <= rq->class_zone &&
-		    watermark_fast(m, list->zones[i], rq, WMARK_MIN))
+		    watermark_fast(m, list->zones[i], rq, WMARK_MIN) &&
+		    has_unmixed(m, list->zones[i], rq))
 			return false;
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
 		m->reclaim_ops->wake_all(m->reclaim_ops->self, list, rq);

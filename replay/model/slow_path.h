@@ -27,6 +27,7 @@ uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 
 /*
  * A recorded request that began direct reclaim, in a run with feedback: wake kswapd and reclaim
- * once if every zone is below its min watermark. Returns whether that was the case.
+ * once if every zone is below its min watermark, or has no page that the request may take without
+ * mixing (vm.defrag_mode). Returns whether that was the case.
  */
 bool slow_path_reclaim_once(struct model *m, struct request *rq);

@@ -6,6 +6,7 @@
 #include "model/fragmentation.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
+#include "model/zonelist.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -187,6 +188,22 @@ static void call_kswapd(struct reclaim_run *run, const struct slow_entry *e)
 						e->class_zone);
 }
 
+/*
+ * The node of a request that names one (__GFP_THISNODE) and reclaims: a node without a page for it,
+ * the CPU's own first. The event does not record it.
+ */
+static bool reclaim_there(struct model *m, const struct request *rq)
+{
+	for (int i = 0; i < m->nr_nodes; i++) {
+		struct request there = *rq;
+
+		there.node = (uint16_t)((rq->node + i) % m->nr_nodes);
+		if (zone_preferred(m, &there) && slow_path_reclaim_once(m, &there))
+			return true;
+	}
+	return false;
+}
+
 static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 {
 	struct model *m = run->model;
@@ -201,7 +218,8 @@ static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 	m->now = (struct moment){e->ts > m->now.ts ? e->ts : m->now.ts, e->pid, e->cpu, 0};
 	if (e->node >= 0)
 		call_kswapd(run, e);
-	else if (slow_path_reclaim_once(m, &rq))
+	else if (rq.gfp_flags & GFP_THISNODE ? reclaim_there(m, &rq)
+					     : slow_path_reclaim_once(m, &rq))
 		note_reclaiming(run, e);
 }
 

@@ -64,6 +64,73 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 	reclaim_machine_free(&w);
 }
 
+/* Zone DMA is on a node of its own. Its reserve leaves nothing to requests for NORMAL. */
+static void a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it(void)
+{
+	static const struct {
+		uint32_t gfp_flags;
+		int normal; /* free pages */
+		uint64_t on_normal, on_dma;
+	} cases[] = {
+		{0, 1000, 0, 0},
+		{GFP_THISNODE, 1000, 0, 1},
+		{GFP_THISNODE, 50, 1, 0}, /* the CPU's own node comes first */
+		{GFP_THISNODE | GFP_DMA, 50, 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_two_nodes(&w);
+		make_free(&w, DMA, 1000, true);
+		make_free(&w, NORMAL, cases[i].normal, true);
+		reclaim_machine_start(&w);
+		w.run.entries = calloc(1, sizeof(*w.run.entries));
+		w.run.nr_entries = w.run.entries_room = 1;
+		w.run.entries[0] = (struct slow_entry){
+			.at = 50,
+			.ts = 2 * MS,
+			.gfp_flags = cases[i].gfp_flags | GFP_DIRECT_RECLAIM,
+			.node = -1,
+		};
+		reclaim_run_until(&w.run, 50, 3 * MS);
+		check(counters(&w, NORMAL)->direct_reclaims == cases[i].on_normal);
+		check(counters(&w, DMA)->direct_reclaims == cases[i].on_dma);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* 1000 single pages are free, far above the watermarks. */
+static void a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type(void)
+{
+	static const struct {
+		const char *policy;
+		char free;
+		uint64_t reclaims;
+	} cases[] = {{"defrag_mode", 'U', 1}, {"defrag_mode", 'M', 0}, {NULL, 'U', 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		w.toy.zone = normal_zone(&w);
+		for (uint32_t page = 0; page < 1000; page++)
+			toy_add_free(&w.toy, w.toy.zone->start + 2 * page, 0, cases[i].free);
+		reclaim_machine_start(&w);
+		w.run.entries = calloc(1, sizeof(*w.run.entries));
+		w.run.nr_entries = w.run.entries_room = 1;
+		w.run.entries[0] = (struct slow_entry){
+			.at = 50,
+			.ts = 2 * MS,
+			.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
+			.node = -1,
+		};
+		reclaim_run_until(&w.run, 50, 3 * MS);
+		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
 {
 	static const struct {
@@ -248,6 +315,8 @@ int main(void)
 	test(a_stall_boosts_by_7_pageblocks_up_to_the_limit);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
+	test(a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it);
+	test(a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type);
 	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
 	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
 	test(every_node_is_shrunk_by_a_cluster_at_least);
