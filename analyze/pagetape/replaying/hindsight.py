@@ -30,7 +30,7 @@ from pagetape.tapes import cache
 from pagetape.tapes.machine import topology
 
 # The tables of an exact snapshot that the events prove, and those that they replace.
-_MADE = ("pageblock", "free_block", "pcp_page")
+_MADE = ("pageblock", "free_block", "pcp_page", "pcp")
 _REPLACED = (*_MADE, "block_guess")
 
 _COVERAGE = pa.schema([("name", pa.utf8()), ("value", pa.int64())])
