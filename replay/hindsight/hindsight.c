@@ -50,6 +50,7 @@ void hindsight_free(struct hindsight *h)
 	free(h->given);
 	free(h->tunings);
 	free(h->refills);
+	free(h->ticked);
 	free(h->free_areas);
 	free(h->last_kinds);
 	free(h->last_rows);
@@ -85,13 +86,14 @@ static int prepare(struct hindsight *h, struct error *err)
 	h->given = calloc(pcps, sizeof(*h->given));
 	h->tunings = calloc(pcps, sizeof(*h->tunings));
 	h->refills = calloc((size_t)h->m->nr_cpus, sizeof(*h->refills));
+	h->ticked = calloc((size_t)h->m->nr_cpus, sizeof(*h->ticked));
 	h->free_areas = calloc((size_t)h->m->nr_zones, sizeof(*h->free_areas));
 	h->blocks = calloc(blocks, sizeof(*h->blocks));
 	h->counts = calloc(pcps, sizeof(*h->counts));
 	h->emptied = malloc(lists * sizeof(*h->emptied));
 	if (!h->first || !h->chunks || !h->last_rows || !h->last_kinds || !h->drains || !h->held ||
-	    !h->given || !h->tunings || !h->refills || !h->free_areas || !h->blocks || !h->counts ||
-	    !h->emptied)
+	    !h->given || !h->tunings || !h->refills || !h->ticked || !h->free_areas || !h->blocks ||
+	    !h->counts || !h->emptied)
 		return fail(err, ENOMEM, "no memory for %u page frames", h->m->nr_frames);
 	memset(h->emptied, 0xff, lists * sizeof(*h->emptied));
 	for (size_t b = 0; b < blocks; b++)
@@ -287,11 +289,12 @@ static int feed_rows(void *self, const struct event_columns *c, size_t first, si
 	int ret = 0;
 
 	for (size_t i = first; i < end && !ret; i++) {
+		follow_ticks(h, h->run.rows + i);
 		if (!read_row(h, &s, &zone, c, i, h->run.rows + i))
 			continue;
 		follow_chunks(h, &s);
-		follow_tuning(h, &s);
 		ret = follow_pcps(h, &s, err);
+		follow_tuning(h, &s);
 	}
 	return ret;
 }

@@ -84,6 +84,8 @@ enum { HALVED_MOST = 16 };
 struct start_tuning {
 	bool refilled, drained; /* either has come */
 	bool has_alloc_factor, has_free;
+	bool touched;          /* an event, or a drain of a tick, has changed it */
+	uint8_t ticks, expire; /* ticks before that; of the one that drained it, or 0 */
 	uint8_t alloc_factor, free_factor;
 	uint32_t free_count;
 	uint8_t frees;     /* to this PCP so far, up to HALVED_MOST: each halves alloc_factor */
@@ -123,6 +125,7 @@ struct hindsight {
 	int64_t *held;            /* [pcp] pages by the events so far */
 	struct given_pcp *given;  /* [pcp] */
 	struct start_tuning *tunings; /* [pcp] */
+	bool *ticked;                 /* [cpu] a tick was the last but drains */
 	struct refill *refills;       /* [cpu] */
 	uint32_t *emptied;            /* [list_number()] row by which it was empty once, or NEVER */
 	/* [zone][order][migratetype] free blocks by the snapshot; NULL: not by type */
@@ -151,10 +154,13 @@ void follow_chunks(struct hindsight *h, const struct seen *s);
 int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err);
 int end_drains(struct hindsight *h, int cpu, struct error *err);
 
-/* start_tuning.c: before follow_pcps() of the same row; a refill ends; an overflow drained. */
+/* start_tuning.c: after follow_pcps() of the same row; a refill ends; the
+ * ticks of the vmstat worker before a row; an overflow has
+ * drained `pages` pages, of which `last` are its last entry. */
 void follow_tuning(struct hindsight *h, const struct seen *s);
 void end_refill(struct hindsight *h, int cpu);
-void note_overflow(struct hindsight *h, uint32_t pcp, int pages);
+void follow_ticks(struct hindsight *h, uint64_t row);
+void note_overflow(struct hindsight *h, uint32_t pcp, int pages, int last);
 
 /* start_rows.c: write the rows of the start. -ENOMEM. */
 int write_start(struct hindsight *h, struct error *err);

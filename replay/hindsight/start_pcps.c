@@ -194,7 +194,7 @@ static void end_overflow(struct hindsight *h, const struct drain_run *d, int cpu
 			return;
 		pages += 1 << d->rows[i].order;
 	}
-	note_overflow(h, number, pages);
+	note_overflow(h, number, pages, 1 << d->rows[d->nr - 1].order);
 }
 
 int end_drains(struct hindsight *h, int cpu, struct error *err)

@@ -238,6 +238,10 @@ static void write_pcps(struct hindsight *h)
 			columns->alloc_factor[i] = tuning->alloc_factor;
 			set_valid(columns->alloc_factor_valid, i);
 		}
+		if (tuning->expire) {
+			columns->expire[i] = tuning->expire;
+			set_valid(columns->expire_valid, i);
+		}
 		if (tuning->has_free && m->kernel->pcp_tuning == PCP_AUTO) {
 			columns->free_count[i] = tuning->free_count;
 			set_valid(columns->free_count_valid, i);

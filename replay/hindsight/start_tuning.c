@@ -48,7 +48,7 @@ void end_refill(struct hindsight *h, int cpu)
 			}
 }
 
-/* A page leaves the free lists in bulk, for the PCP of a CPU; before follow_pcps(). */
+/* A page leaves the free lists in bulk, for the PCP of a CPU. */
 static void follow_refill(struct hindsight *h, const struct seen *s)
 {
 	const struct pcp *pcp = zone_pcp(h->m, frame_zone(h->m, s->frame), s->cpu);
@@ -62,7 +62,7 @@ static void follow_refill(struct hindsight *h, const struct seen *s)
 		*r = (struct refill){
 			.pcp = pcp->number,
 			.migratetype = s->migratetype,
-			.held = h->held[pcp->number],
+			.held = h->held[pcp->number] - 1,
 			.frees = h->tunings[pcp->number].frees,
 		};
 	r->nr++;
@@ -81,37 +81,90 @@ static int count_then(const struct start_tuning *t, int count, int most)
 	return count;
 }
 
-void note_overflow(struct hindsight *h, uint32_t number, int pages)
+/* Whether a drain of `due` pages, its last entry as a whole, is a recorded one. */
+static bool is_like(int due, int pages, int last)
+{
+	return due > pages - last && due <= pages;
+}
+
+/* The middle of the counts at the start that explain the drain, or -1. */
+static int free_count_before(const struct start_tuning *t, int most, int pages, int last)
+{
+	int first = -1, end = -1;
+
+	for (int count = 0; count <= most; count++) {
+		if (!is_like(count_then(t, count, most), pages, last))
+			continue;
+		first = first < 0 ? count : first;
+		end = count;
+	}
+	return first < 0 ? -1 : first + (end - first) / 2;
+}
+
+void note_overflow(struct hindsight *h, uint32_t number, int pages, int last)
 {
 	const struct pcp *pcp = &h->m->pcps[number];
 	struct start_tuning *t = &h->tunings[number];
-	int most = pcp->batch << h->m->kernel->pcp_scale_max;
+	bool grows = h->m->kernel->pcp_tuning == PCP_AUTO;
+	int most = pcp->batch << h->m->kernel->pcp_scale_max, count;
 
 	if (t->drained || t->nr_halved >= HALVED_MOST)
 		return;
 	t->drained = true;
 	/* The limits of a drain show nothing else. */
-	if (pages <= pcp->batch || pages >= pcp->high - pcp->batch)
+	if (pages <= pcp->batch || pages >= (grows ? pcp->high_max : pcp->high) - pcp->batch)
 		return;
-	if (h->m->kernel->pcp_tuning == PCP_AUTO) {
-		for (int count = 0; count <= most && !t->has_free; count++)
-			if (count_then(t, count, most) == pages) {
-				t->free_count = (uint32_t)count;
-				t->has_free = true;
-			}
+	if (grows) {
+		count = free_count_before(t, most, pages, last);
+		t->has_free = count >= 0;
+		t->free_count = (uint32_t)max_int(count, 0);
 	} else if (h->m->kernel->pcp_tuning == PCP_FREE_FACTOR) {
 		for (int factor = 1; factor <= FREE_FACTOR_MOST && !t->has_free; factor++)
-			if (pcp->batch << (factor >> t->nr_halved) == pages) {
+			if (is_like(pcp->batch << (factor >> t->nr_halved), pages, last)) {
 				t->free_factor = (uint8_t)factor;
 				t->has_free = true;
 			}
 	}
 }
 
+/* The ticks that a PCP of another node's zone has left are those before its first drain. */
+void follow_ticks(struct hindsight *h, uint64_t row)
+{
+	const struct reclaim_event *event;
+	struct model *m = h->m;
+
+	while ((event = reclaim_events_next(&h->run.load.reclaim_events, row))) {
+		if (event->kind != RECLAIM_EVENT_TICK)
+			continue;
+		h->ticked[event->where] = true;
+		for (int z = 0; z < m->nr_zones; z++) {
+			struct start_tuning *t =
+				&h->tunings[zone_pcp(m, &m->zones[z], event->where)->number];
+
+			t->ticks += !t->touched && t->ticks < UINT8_MAX;
+		}
+	}
+}
+
+/* A page of the PCP moves: maybe by the drain of a tick. */
+static void touch(struct hindsight *h, const struct seen *s, struct start_tuning *t)
+{
+	bool drain = s->kind == EVENT_KIND_PCPU_DRAIN && h->ticked[s->cpu];
+
+	h->ticked[s->cpu] = drain;
+	if (t->touched)
+		return;
+	t->touched = true;
+	if (drain && t->ticks <= REMOTE_EXPIRE &&
+	    frame_zone(h->m, s->frame)->node != h->m->cpu_nodes[s->cpu])
+		t->expire = t->ticks;
+}
+
 void follow_tuning(struct hindsight *h, const struct seen *s)
 {
 	struct start_tuning *t = tuning_of(h, s, s->cpu);
 
+	touch(h, s, t);
 	if (s->kind == EVENT_KIND_ALLOC_ZONE_LOCKED) {
 		follow_refill(h, s);
 		return;

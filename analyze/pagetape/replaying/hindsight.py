@@ -71,7 +71,7 @@ def _build(tape: Tape, row: str) -> Start:
 
     rows = tape.num_rows("event")
     engine = _replay.Hindsight(row, **topology(tape), nr_rows=rows)
-    run = EngineRun(engine, tape, start_tables(tape, "compaction"), sink)
+    run = EngineRun(engine, tape, start_tables(tape, "compaction", "reclaim"), sink)
     for batch in event_batches(tape):
         with naming(tape):
             engine.preview(batch)
