@@ -57,7 +57,13 @@ def tables(tape: Tape, begin: Start | None, *others: str) -> Tables:
     for name, batch in start_tables(tape, *others):
         if begin is None or name not in _REPLACED:
             yield name, batch
-    for name, table in begin.tables.items() if begin else ():
+    if begin:
+        yield from made_tables(begin.tables)
+
+
+def made_tables(made: dict[str, pa.Table]) -> Tables:
+    """The tables of a start from hindsight."""
+    for name, table in made.items():
         yield from ((name, batch) for batch in table.to_batches())
 
 
