@@ -87,18 +87,23 @@ static bool is_like(int due, int pages, int last)
 	return due > pages - last && due <= pages;
 }
 
-/* The middle of the counts at the start that explain the drain, or -1. */
-static int free_count_before(const struct start_tuning *t, int most, int pages, int last)
+/* The count at the start that explains the drain: 0 if it does, else the middle of all; or -1. */
+static int free_count_before(const struct start_tuning *t, const struct pcp *pcp, int most,
+			     int pages, int last)
 {
 	int first = -1, end = -1;
 
 	for (int count = 0; count <= most; count++) {
-		if (!is_like(count_then(t, count, most), pages, last))
+		int due = count_then(t, count, most);
+
+		/* The limit of a drain may have grown since. */
+		if (!is_like(due, pages, last) &&
+		    !is_like(min_int(due, pcp->high - pcp->batch), pages, last))
 			continue;
 		first = first < 0 ? count : first;
 		end = count;
 	}
-	return first < 0 ? -1 : first + (end - first) / 2;
+	return first <= 0 ? first : first + (end - first) / 2;
 }
 
 void note_overflow(struct hindsight *h, uint32_t number, int pages, int last)
@@ -115,11 +120,11 @@ void note_overflow(struct hindsight *h, uint32_t number, int pages, int last)
 	if (pages <= pcp->batch || pages >= (grows ? pcp->high_max : pcp->high) - pcp->batch)
 		return;
 	if (grows) {
-		count = free_count_before(t, most, pages, last);
+		count = free_count_before(t, pcp, most, pages, last);
 		t->has_free = count >= 0;
 		t->free_count = (uint32_t)max_int(count, 0);
 	} else if (h->m->kernel->pcp_tuning == PCP_FREE_FACTOR) {
-		for (int factor = 1; factor <= FREE_FACTOR_MOST && !t->has_free; factor++)
+		for (int factor = 0; factor <= FREE_FACTOR_MOST && !t->has_free; factor++)
 			if (is_like(pcp->batch << (factor >> t->nr_halved), pages, last)) {
 				t->free_factor = (uint8_t)factor;
 				t->has_free = true;

@@ -122,6 +122,7 @@ class Guesses:
 
 
 def _with(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    table = table.combine_chunks()  # the engine takes no slices
     at = table.schema.get_field_index(name)
     field = table.schema.field(at)
     if not pa.types.is_dictionary(field.type):
