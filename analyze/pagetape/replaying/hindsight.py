@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state at the start of a tape that begins with /proc only, built from its later events.
 
-A snapshot from /proc lacks the order of the free lists, the pages of the per-CPU lists and most
-types of pageblocks. The events of the whole tape prove much of that: see
+A snapshot from /proc lacks the order of the free lists, the pages and the tuning of the per-CPU
+lists, and most types of pageblocks. The events of the whole tape prove much of that: see
 replay/hindsight/hindsight.h. A free run starts from it as from an exact snapshot. `pagetape
 validate` does not: it predicts each event from the earlier ones only.
 """
