@@ -69,15 +69,15 @@ def test_no_proven_pageblock_has_a_wrong_type(cut: Tape) -> None:
     [
         ("pressure", True, 51_918),
         ("pressure", False, 452),
-        ("server", True, 0),
-        ("server", False, 0),
+        ("server", True, 21_173),
+        ("server", False, 9_690),
     ],
 )
 def test_the_free_run_is_as_exact_as_from_the_exact_snapshot(
     tmp_path: Path, demo: str, assisted: bool, exact_pages: int
 ) -> None:
-    """Its fallbacks are near those from the exact start; with what the record decided, near the
-    recorded ones. With requests only a run leaves the record's track, from either start."""
+    """It leaves the record's track at the same page, and its fallbacks are near those from the
+    exact start. Before hindsight had the tuning of the PCPs, server.tape left it after 297."""
     scores = []
     whole = Tape(_DEMOS / f"{demo}.tape")
     proc_start.without_exact_start(whole, tmp_path / "proc.tape")
@@ -88,10 +88,8 @@ def test_the_free_run_is_as_exact_as_from_the_exact_snapshot(
         scores.append(score(tape, Tape(out)))
     exact, later = scores
     first = later["first_divergence"]["exact_before"]
-    print(first, exact["first_divergence"]["exact_before"], later["extfrag"], exact["extfrag"])
     assert first == exact["first_divergence"]["exact_before"] >= exact_pages
-    near = later["extfrag"]["recorded"] if assisted else exact["extfrag"]["model"]
-    assert abs(later["extfrag"]["model"] / near - 1) < 0.15
+    assert abs(later["extfrag"]["model"] / exact["extfrag"]["model"] - 1) < 0.05
 
 
 def test_the_first_refills_and_drains_show_the_tuning(tmp_path: Path) -> None:

@@ -97,8 +97,9 @@ struct start_tuning {
 struct refill {
 	int nr; /* pages so far; 0: none */
 	uint16_t pcp;
-	uint8_t migratetype, frees; /* frees: start_tuning */
-	int64_t held;               /* pages of the PCP before it */
+	uint8_t frees; /* start_tuning */
+	uint32_t last; /* frame of the last page */
+	int64_t held;  /* pages of the PCP before it */
 };
 
 /* A row of `pcp` of the snapshot. */

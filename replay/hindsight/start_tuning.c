@@ -48,24 +48,28 @@ void end_refill(struct hindsight *h, int cpu)
 			}
 }
 
-/* A page leaves the free lists in bulk, for the PCP of a CPU. */
+/*
+ * A page leaves the free lists in bulk, for the PCP of a CPU. A page that a fallback took has an
+ * event of it, and maybe one more.
+ */
 static void follow_refill(struct hindsight *h, const struct seen *s)
 {
 	const struct pcp *pcp = zone_pcp(h->m, frame_zone(h->m, s->frame), s->cpu);
 	struct refill *r = &h->refills[s->cpu];
 
-	if (s->order || (r->nr && (r->pcp != pcp->number || r->migratetype != s->migratetype)))
+	if (s->order || (r->nr && r->pcp != pcp->number))
 		end_refill(h, s->cpu);
 	if (s->order)
 		return;
 	if (!r->nr)
 		*r = (struct refill){
 			.pcp = pcp->number,
-			.migratetype = s->migratetype,
-			.held = h->held[pcp->number] - 1,
+			.held = h->held[pcp->number] - (s->kind == EVENT_KIND_ALLOC_ZONE_LOCKED),
+			.last = NO_FRAME,
 			.frees = h->tunings[pcp->number].frees,
 		};
-	r->nr++;
+	r->nr += r->last != s->frame;
+	r->last = s->frame;
 }
 
 /* free_count after the first drain's events, if it was `count` at the start. */
@@ -170,13 +174,10 @@ void follow_tuning(struct hindsight *h, const struct seen *s)
 	struct start_tuning *t = tuning_of(h, s, s->cpu);
 
 	touch(h, s, t);
-	if (s->kind == EVENT_KIND_ALLOC_ZONE_LOCKED) {
+	if (s->kind == EVENT_KIND_ALLOC_ZONE_LOCKED || s->kind == EVENT_KIND_ALLOC_EXTFRAG) {
 		follow_refill(h, s);
 		return;
 	}
-	/* A fallback in a refill. */
-	if (s->kind == EVENT_KIND_ALLOC_EXTFRAG)
-		return;
 	end_refill(h, s->cpu);
 	if (!pcp_allowed(h->m, s->order))
 		return;
