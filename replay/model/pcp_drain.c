@@ -8,7 +8,6 @@
 #include "vmstat_diff.h"
 #include "zone_lock.h"
 
-
 static bool pcp_list_empty(const struct model *m, const struct pcp *pcp, int list)
 {
 	return list_empty(m->frames, pcp->heads + (uint32_t)list);
