@@ -23,6 +23,8 @@ int hindsight_new(struct hindsight **out, const struct run_config *config, struc
 	if (!ret)
 		ret = run_output(&h->run, &h->pcp_page, &pcp_page_table, ROWS, err);
 	if (!ret)
+		ret = run_output(&h->run, &h->pcp, &pcp_table, ROWS, err);
+	if (!ret)
 		ret = run_output(&h->run, &h->free_block, &free_block_table, ROWS, err);
 	if (ret) {
 		hindsight_free(h);
@@ -45,6 +47,10 @@ void hindsight_free(struct hindsight *h)
 		free(h->drains[cpu].rows);
 	free(h->drains);
 	free(h->held);
+	free(h->given);
+	free(h->tunings);
+	free(h->refills);
+	free(h->ticked);
 	free(h->free_areas);
 	free(h->last_kinds);
 	free(h->last_rows);
@@ -77,12 +83,17 @@ static int prepare(struct hindsight *h, struct error *err)
 	h->last_kinds = calloc((size_t)h->m->nr_cpus, sizeof(*h->last_kinds));
 	h->drains = calloc((size_t)h->m->nr_cpus, sizeof(*h->drains));
 	h->held = calloc(pcps, sizeof(*h->held));
+	h->given = calloc(pcps, sizeof(*h->given));
+	h->tunings = calloc(pcps, sizeof(*h->tunings));
+	h->refills = calloc((size_t)h->m->nr_cpus, sizeof(*h->refills));
+	h->ticked = calloc((size_t)h->m->nr_cpus, sizeof(*h->ticked));
 	h->free_areas = calloc((size_t)h->m->nr_zones, sizeof(*h->free_areas));
 	h->blocks = calloc(blocks, sizeof(*h->blocks));
 	h->counts = calloc(pcps, sizeof(*h->counts));
 	h->emptied = malloc(lists * sizeof(*h->emptied));
 	if (!h->first || !h->chunks || !h->last_rows || !h->last_kinds || !h->drains || !h->held ||
-	    !h->free_areas || !h->blocks || !h->counts || !h->emptied)
+	    !h->given || !h->tunings || !h->refills || !h->ticked || !h->free_areas || !h->blocks ||
+	    !h->counts || !h->emptied)
 		return fail(err, ENOMEM, "no memory for %u page frames", h->m->nr_frames);
 	memset(h->emptied, 0xff, lists * sizeof(*h->emptied));
 	for (size_t b = 0; b < blocks; b++)
@@ -109,6 +120,15 @@ static void load_counts(struct hindsight *h, const struct pcp_columns *c, size_t
 		z = zone_pcp(h->m, &h->m->zones[z], c->cpu[i])->number;
 		h->counts[z] = c->count[i];
 		h->held[z] = c->count[i];
+		h->given[z] = (struct given_pcp){
+			.listed = true,
+			.limits = is_valid(c->high_min_valid, i) && is_valid(c->high_max_valid, i),
+			.count = c->count[i],
+			.high = c->high[i],
+			.batch = c->batch[i],
+			.high_min = c->high_min[i],
+			.high_max = c->high_max[i],
+		};
 	}
 }
 
@@ -269,10 +289,12 @@ static int feed_rows(void *self, const struct event_columns *c, size_t first, si
 	int ret = 0;
 
 	for (size_t i = first; i < end && !ret; i++) {
+		follow_ticks(h, h->run.rows + i);
 		if (!read_row(h, &s, &zone, c, i, h->run.rows + i))
 			continue;
 		follow_chunks(h, &s);
 		ret = follow_pcps(h, &s, err);
+		follow_tuning(h, &s);
 	}
 	return ret;
 }
@@ -292,8 +314,10 @@ int hindsight_finish(struct hindsight *h, struct error *err)
 {
 	int ret = end_preview(h, err);
 
-	for (int cpu = 0; !ret && cpu < h->m->nr_cpus; cpu++)
+	for (int cpu = 0; !ret && cpu < h->m->nr_cpus; cpu++) {
+		end_refill(h, cpu);
 		ret = end_drains(h, cpu, err);
+	}
 	ret = ret ?: write_start(h, err);
 	return ret ?: run_finish(&h->run, err);
 }

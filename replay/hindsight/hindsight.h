@@ -14,10 +14,14 @@
  *                which they left. A chunk that never left stands behind all others.
  *   PCP lists    Allocations take from the head, drains from the tail. Entries between them that
  *                no event shows are used pages without any event.
+ *   PCP tuning   The size of a PCP's first refill shows its alloc_factor, that of its first drain
+ *                its free_count or free_factor; a drain of an idle PCP of another node's zone
+ *                shows how many ticks it had left.
  *   pageblocks   The first list that a page of the block was seen on shows its type.
  *
  * Read all rows of `event` twice: first hindsight_preview(), then hindsight_feed(). The rows that
- * hindsight_read() returns make an exact snapshot 0: free_block, pcp_page, pageblock.
+ * hindsight_read() returns make an exact snapshot 0: free_block, pcp_page, pageblock, and pcp with
+ * the columns of the tuning that events show.
  */
 #pragma once
 

@@ -7,6 +7,7 @@
  *   guess_types.c   the types of the other pageblocks
  *   start_chunks.c  the free chunks at the start, and when each of them left its list
  *   start_pcps.c    the entries of PCP lists at the start, and when each of them left
+ *   start_tuning.c  the tuning of PCPs at the start: the sizes of their first refills and drains
  *   start_rows.c    the rows of the start
  */
 #pragma once
@@ -76,6 +77,37 @@ struct drain_run {
 	bool after_free; /* a free came before it: it is an overflow of the CPU's own PCP */
 };
 
+/* More halvings leave nothing of a count of batch << pcp_scale_max pages. */
+enum { HALVED_MOST = 16 };
+
+/* What the first refill and the first overflow of a PCP show of its tuning at the start. */
+struct start_tuning {
+	bool refilled, drained; /* either has come */
+	bool has_alloc_factor, has_free;
+	bool touched;          /* an event, or a drain of a tick, has changed it */
+	uint8_t ticks, expire; /* ticks before that; of the one that drained it, or 0 */
+	uint8_t alloc_factor, free_factor;
+	uint32_t free_count;
+	uint8_t frees;     /* to this PCP so far, up to HALVED_MOST: each halves alloc_factor */
+	uint8_t nr_halved; /* allocs so far, the same: each halves free_count and free_factor */
+	int freed[HALVED_MOST + 1]; /* [allocs before] pages of the frees */
+};
+
+/* A refill in progress on a CPU. */
+struct refill {
+	int nr; /* pages so far; 0: none */
+	uint16_t pcp;
+	uint8_t frees; /* start_tuning */
+	uint32_t last; /* frame of the last page */
+	int64_t held;  /* pages of the PCP before it */
+};
+
+/* A row of `pcp` of the snapshot. */
+struct given_pcp {
+	bool listed, limits; /* it has high_min and high_max */
+	uint32_t count, high, batch, high_min, high_max;
+};
+
 struct hindsight {
 	struct run run;
 	struct model *m; /* once started */
@@ -92,11 +124,15 @@ struct hindsight {
 	struct drain_run *drains; /* [cpu] */
 	uint32_t *counts;         /* [pcp] pages by the snapshot, without those of known entries */
 	int64_t *held;            /* [pcp] pages by the events so far */
-	uint32_t *emptied;        /* [list_number()] row by which it was empty once, or NEVER */
+	struct given_pcp *given;  /* [pcp] */
+	struct start_tuning *tunings; /* [pcp] */
+	bool *ticked;                 /* [cpu] a tick was the last but drains */
+	struct refill *refills;       /* [cpu] */
+	uint32_t *emptied;            /* [list_number()] row by which it was empty once, or NEVER */
 	/* [zone][order][migratetype] free blocks by the snapshot; NULL: not by type */
 	int64_t (*free_areas)[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	bool areas_by_type;
-	struct output *free_block, *pcp_page, *pageblock;
+	struct output *free_block, *pcp_page, *pageblock, *pcp;
 	struct hindsight_coverage coverage;
 };
 
@@ -118,6 +154,14 @@ void follow_chunks(struct hindsight *h, const struct seen *s);
 /* start_pcps.c: the same for the PCPs; after the last row, the end of every run. -ENOMEM. */
 int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err);
 int end_drains(struct hindsight *h, int cpu, struct error *err);
+
+/* start_tuning.c: after follow_pcps() of the same row; a refill ends; the
+ * ticks of the vmstat worker before a row; an overflow has
+ * drained `pages` pages, of which `last` are its last entry. */
+void follow_tuning(struct hindsight *h, const struct seen *s);
+void end_refill(struct hindsight *h, int cpu);
+void follow_ticks(struct hindsight *h, uint64_t row);
+void note_overflow(struct hindsight *h, uint32_t pcp, int pages, int last);
 
 /* start_rows.c: write the rows of the start. -ENOMEM. */
 int write_start(struct hindsight *h, struct error *err);

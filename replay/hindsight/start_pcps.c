@@ -183,6 +183,20 @@ static void note_passed(struct hindsight *h, struct drain_run *d, uint32_t list,
 		note_empty(h, at, row);
 }
 
+/* The overflow of a free: the pages that left the PCP of its CPU. */
+static void end_overflow(struct hindsight *h, const struct drain_run *d, int cpu)
+{
+	uint32_t number = pcp_number(h, &d->rows[0], cpu);
+	int pages = 0;
+
+	for (size_t i = 0; i < d->nr; i++) {
+		if (pcp_number(h, &d->rows[i], cpu) != number)
+			return;
+		pages += 1 << d->rows[i].order;
+	}
+	note_overflow(h, number, pages, 1 << d->rows[d->nr - 1].order);
+}
+
 int end_drains(struct hindsight *h, int cpu, struct error *err)
 {
 	struct drain_run *d = &h->drains[cpu];
@@ -190,6 +204,8 @@ int end_drains(struct hindsight *h, int cpu, struct error *err)
 
 	if (d->nr && !d->remote)
 		d->remote = is_remote(h, d, cpu);
+	if (d->nr && !d->remote && d->after_free)
+		end_overflow(h, d, cpu);
 	for (size_t i = 0; i < d->nr && !ret; i++) {
 		const struct zone *zone = frame_zone(h->m, d->rows[i].frame);
 		int home = d->remote ? next_home(h, d, i) : cpu;

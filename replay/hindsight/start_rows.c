@@ -202,9 +202,60 @@ static void write_pageblocks(struct hindsight *h)
 	}
 }
 
+/* The rows of the snapshot, with what later events show of the tuning. */
+static void write_pcps(struct hindsight *h)
+{
+	const struct model *m = h->m;
+
+	for (int number = 0; number < m->nr_zones * m->nr_cpus; number++) {
+		const struct given_pcp *given = &h->given[number];
+		const struct start_tuning *tuning = &h->tunings[number];
+		const struct pcp *pcp = &m->pcps[number];
+		const struct zone *zone = &m->zones[pcp->zone];
+		struct pcp_columns *columns;
+		size_t i;
+
+		if (!given->listed)
+			continue;
+		i = output_row(h->pcp, &columns);
+		if (!columns)
+			return;
+		columns->snapshot[i] = 0;
+		columns->ts[i] = 0;
+		columns->cpu[i] = pcp->cpu;
+		columns->node[i] = zone->node;
+		columns->zone[i] = zone->type;
+		columns->count[i] = given->count;
+		columns->high[i] = given->high;
+		columns->batch[i] = given->batch;
+		if (given->limits) {
+			columns->high_min[i] = given->high_min;
+			columns->high_max[i] = given->high_max;
+			set_valid(columns->high_min_valid, i);
+			set_valid(columns->high_max_valid, i);
+		}
+		if (tuning->has_alloc_factor) {
+			columns->alloc_factor[i] = tuning->alloc_factor;
+			set_valid(columns->alloc_factor_valid, i);
+		}
+		if (tuning->expire) {
+			columns->expire[i] = tuning->expire;
+			set_valid(columns->expire_valid, i);
+		}
+		if (tuning->has_free && m->kernel->pcp_tuning == PCP_AUTO) {
+			columns->free_count[i] = tuning->free_count;
+			set_valid(columns->free_count_valid, i);
+		} else if (tuning->has_free) {
+			columns->free_factor[i] = tuning->free_factor;
+			set_valid(columns->free_factor_valid, i);
+		}
+	}
+}
+
 int write_start(struct hindsight *h, struct error *err)
 {
 	write_pageblocks(h);
+	write_pcps(h);
 	write_pcp_pages(h);
 	return write_free_blocks(h, err);
 }

@@ -126,6 +126,8 @@ void pcp_idle_anew(struct pcp *pcp);
 int pcp_decay(const struct model *m, struct pcp *pcp);
 
 enum pcp_expiry { PCP_STAYS, PCP_AGES, PCP_EXPIRES };
+/* Ticks that a PCP of another node's zone may idle (refresh_cpu_vm_stats). */
+enum { REMOTE_EXPIRE = 3 };
 enum pcp_expiry pcp_expire(const struct model *m, const struct zone *zone, struct pcp *pcp);
 
 /* A drain, entry by entry (free_pcppages_bulk): the next victim, or NO_FRAME, and its free. */

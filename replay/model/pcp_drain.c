@@ -8,8 +8,6 @@
 #include "vmstat_diff.h"
 #include "zone_lock.h"
 
-enum { REMOTE_EXPIRE = 3 }; /* ticks a remote node's PCP may idle (refresh_cpu_vm_stats) */
-
 static bool pcp_list_empty(const struct model *m, const struct pcp *pcp, int list)
 {
 	return list_empty(m->frames, pcp->heads + (uint32_t)list);

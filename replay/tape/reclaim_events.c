@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BOOST_WAIT_NS 100000000ull /* a boost waits so long for a recorded pass */
+/* Before it sleeps, kswapd naps so long (HZ / 10 in kswapd_try_to_sleep); then it can be woken. */
+#define NAP_NS        100000000ull
+/* A boost waits so long for a recorded pass: one may begin after a nap, and wait for its CPU. */
+#define BOOST_WAIT_NS (2 * NAP_NS)
 
 /* A pass of kswapd ends this long after the last event of its task. */
 static uint64_t quiet_ns(const struct reclaim_events *a)
@@ -230,6 +233,39 @@ static bool begins_by(const struct reclaim_events *a, int node, uint64_t ts)
 	return false;
 }
 
+/*
+ * Whether a call at `ts` wakes a node's kswapd: not during a pass, which lasts until the nap before
+ * its sleep.
+ */
+static bool is_wakeable(const struct reclaim_events *a, int node, uint64_t ts)
+{
+	if (!a->kswapds[node].awake)
+		return true;
+	for (size_t i = a->next; i < a->nr; i++)
+		if (a->rows[i].where == node && a->rows[i].kind == RECLAIM_EVENT_KSWAPD_END)
+			return ts + NAP_NS >= a->rows[i].ts;
+		else if (a->rows[i].where == node && a->rows[i].kind == RECLAIM_EVENT_KSWAPD_BEGIN)
+			return false;
+	return true;
+}
+
+/* Whether a node that has a boost has no zone above its high watermark with the boost. */
+static bool is_unbalanced(const struct model *m, int node)
+{
+	bool boosted = false;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct zone *zone = &m->zones[i];
+
+		if (tape_node(m, zone->node) != node || !zone->managed)
+			continue;
+		if ((int64_t)zone_counted_free(zone) > zone_mark(zone, WMARK_HIGH))
+			return false;
+		boosted |= zone->boost > 0;
+	}
+	return boosted;
+}
+
 static uint64_t mean(uint64_t sum, uint64_t nr)
 {
 	return nr ? sum / nr : 0;
@@ -242,6 +278,10 @@ static void plan_own_pass(struct reclaim_events *a, int node, uint64_t ts)
 
 	if (kswapd->own_end || begins_by(a, node, from + BOOST_WAIT_NS))
 		return;
+	if (!is_wakeable(a, node, ts)) {
+		kswapd->boosted = true;
+		return;
+	}
 	kswapd->own_begin = from + mean(a->times.waits, a->times.nr_calls);
 	kswapd->own_end = kswapd->own_begin + mean(a->times.lengths, a->times.nr_passes);
 	a->nr_own_passes++;
@@ -286,6 +326,8 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	case RECLAIM_EVENT_KSWAPD_BEGIN:
 		end_own_pass(a, m, reclaim_event->where);
 		end_pass(a, m, reclaim_event->where);
+		kswapd->awake = true;
+		kswapd->boosted = false;
 		vmstat_diff_kswapd(m, reclaim_event->where, true);
 		kswapd_begin(m, reclaim_event->where, reclaim_event->class_zone);
 		kswapd->until =
@@ -297,6 +339,10 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		break;
 	case RECLAIM_EVENT_KSWAPD_END:
 		end_pass(a, m, reclaim_event->where);
+		/* It sleeps if the node is balanced, and the boost stays. */
+		if (kswapd->boosted && is_unbalanced(m, reclaim_event->where))
+			m->boosted_nodes |= 1ull << (reclaim_event->where & 63);
+		kswapd->awake = kswapd->boosted = false;
 		if (reclaim_event->sleeps)
 			vmstat_diff_kswapd(m, reclaim_event->where, false);
 		else

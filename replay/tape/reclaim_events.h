@@ -38,6 +38,8 @@ struct kswapd_pass {
 	size_t begun;    /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
 	uint64_t until;  /* end of the running pass if kswapd has no later event; 0: no pass */
 	uint64_t called; /* while rows are loaded: time of the call that wakes it, or 0 */
+	bool awake;      /* between the begin of a pass and its sleep */
+	bool boosted;    /* a boost of the model's own came while it was awake */
 	/*
 	 * A pass for a boost that the model has and the record has not: reclaim_events_boosts().
 	 * `own_begin` is 0 once it runs, `own_end` is 0 without such a pass.

@@ -5,9 +5,10 @@ Under memory pressure one page more or less decides where hundreds of later page
 therefore one draw of many. A *member* of an ensemble is the run with changes drawn from a seed
 (freerun/variation.h): a page is held for a while, an entry of a list moves to its end, a list
 drains some pages, a zone's counter is off by what a CPU has not added yet. Where only /proc showed
-the start, the free lists also get another order. Members of two runs with the same seed have the
-same changes at the same events, so a comparison member by member shows the difference of the
-rules.
+the start, a member also has another of the starts that the tape leaves possible
+(start_variation.py), or another order of the free lists without such a start. Members of two runs
+with the same seed have the same changes at the same events, so a comparison member by member shows
+the difference of the rules.
 
 How often each kind of change comes is measured on the tape: as often as validate inferred an
 outcome of that kind, within bounds.
@@ -158,6 +159,7 @@ def play(
     """
     tape = source.tape
     varied = variation(tape, source.all_inferred)
+    _ = source.guesses  # once for all members, which read it on several threads
     threads = threads or len(os.sched_getaffinity(0))
     models = model_memory.most_models(model_memory.model_bytes(tape), threads)
     count = _Progress(tape.num_rows("event") * nr * len(runs), progress)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state at the start of a tape that begins with /proc only, built from its later events.
 
-A snapshot from /proc lacks the order of the free lists, the pages of the per-CPU lists and most
-types of pageblocks. The events of the whole tape prove much of that: see
+A snapshot from /proc lacks the order of the free lists, the pages and the tuning of the per-CPU
+lists, and most types of pageblocks. The events of the whole tape prove much of that: see
 replay/hindsight/hindsight.h. A free run starts from it as from an exact snapshot. `pagetape
 validate` does not: it predicts each event from the earlier ones only.
 """
@@ -30,7 +30,7 @@ from pagetape.tapes import cache
 from pagetape.tapes.machine import topology
 
 # The tables of an exact snapshot that the events prove, and those that they replace.
-_MADE = ("pageblock", "free_block", "pcp_page")
+_MADE = ("pageblock", "free_block", "pcp_page", "pcp")
 _REPLACED = (*_MADE, "block_guess")
 
 _COVERAGE = pa.schema([("name", pa.utf8()), ("value", pa.int64())])
@@ -57,7 +57,13 @@ def tables(tape: Tape, begin: Start | None, *others: str) -> Tables:
     for name, batch in start_tables(tape, *others):
         if begin is None or name not in _REPLACED:
             yield name, batch
-    for name, table in begin.tables.items() if begin else ():
+    if begin:
+        yield from made_tables(begin.tables)
+
+
+def made_tables(made: dict[str, pa.Table]) -> Tables:
+    """The tables of a start from hindsight."""
+    for name, table in made.items():
         yield from ((name, batch) for batch in table.to_batches())
 
 
@@ -71,7 +77,7 @@ def _build(tape: Tape, row: str) -> Start:
 
     rows = tape.num_rows("event")
     engine = _replay.Hindsight(row, **topology(tape), nr_rows=rows)
-    run = EngineRun(engine, tape, start_tables(tape, "compaction"), sink)
+    run = EngineRun(engine, tape, start_tables(tape, "compaction", "reclaim"), sink)
     for batch in event_batches(tape):
         with naming(tape):
             engine.preview(batch)

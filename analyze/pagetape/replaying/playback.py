@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import hindsight, kernels, reclaim_input, replay_span
+from pagetape.replaying import hindsight, kernels, reclaim_input, replay_span, start_variation
 from pagetape.replaying.engine_run import (
     EngineRun,
     Progress,
@@ -180,6 +180,19 @@ class Source:
         return list(hindsight.tables(self.tape, self.begin, "reclaim"))
 
     @cached_property
+    def guesses(self) -> start_variation.Guesses | None:
+        """What a start from hindsight guesses; None for an exact start."""
+        return start_variation.guesses(self.tape, self.begin) if self.begin else None
+
+    def _start_of(self, seed: int) -> Tables:
+        """The tables of the start, varied for the seed of a member."""
+        if not seed or self.guesses is None:
+            return self._start
+        made = self.guesses.varied(seed)
+        others = [(name, batch) for name, batch in self._start if name not in made]
+        return [*others, *hindsight.made_tables(made)]
+
+    @cached_property
     def _requests(self) -> pa.Table | None:
         return None if self._inferred is None else requests(self._inferred)
 
@@ -192,9 +205,9 @@ class Source:
         """The rows of `inferred` that a run takes as input."""
         return self._inferred if run.assisted else self._requests
 
-    def tables(self, run: Run) -> Tables:
-        """The tables that a run loads before the first event."""
-        yield from self._start
+    def tables(self, run: Run, seed: int = 0) -> Tables:
+        """The tables that a run loads before the first event; `seed` of a member, or 0."""
+        yield from self._start_of(seed)
         if (rows := self.inferred(run)) is not None:
             yield from (("inferred", batch) for batch in rows.to_batches())
         if run.reclaim != "R0":
@@ -345,7 +358,8 @@ class Playback:
         self._run = run
         engine = source.engine(run, events=writer is not None, counted=counted, **(variation or {}))
         self._output = _Output(writer, _BULKY if counted else set())
-        self._playing = EngineRun(engine, source.tape, source.tables(run), self._output.take)
+        tables = source.tables(run, (variation or {}).get("seed", 0))
+        self._playing = EngineRun(engine, source.tape, tables, self._output.take)
         self._preference = source.preference(run)
         if writer is not None:
             for batch in self._preference.to_batches():

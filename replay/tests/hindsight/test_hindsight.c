@@ -13,9 +13,12 @@
 
 enum { BLOCK = 512, PAGES = 8 * BLOCK, ON_PCP = 8 };
 
-/* The rows of the start as text: "type.order:pfn" of free blocks, "cpu.type:pfn" of PCP pages. */
+/*
+ * The rows of the start as text: "type.order:pfn" of free blocks, "cpu.type:pfn" of PCP pages, and
+ * alloc_factor, free_count and free_factor of each PCP, "." where null.
+ */
 struct start {
-	char free[512], pcp[512], types[16];
+	char free[512], pcp[512], types[16], tuning[64];
 	struct hindsight_coverage coverage;
 };
 
@@ -48,7 +51,9 @@ static void load_state(struct hindsight *h, const struct chunk *chunks, size_t n
 		p->cpu[cpu] = cpu;
 		p->count[cpu] = ON_PCP;
 		p->batch[cpu] = 4;
-		p->high[cpu] = 64;
+		p->high[cpu] = p->high_min[cpu] = p->high_max[cpu] = 64;
+		set_valid(p->high_min_valid, cpu);
+		set_valid(p->high_max_valid, cpu);
 	}
 	for (size_t i = 0; i < blocks->nr; i++) {
 		b->zone[i] = ZONE_NORMAL;
@@ -105,6 +110,22 @@ static void add(char *text, size_t room, const char *format, int a, int b, unsig
 	snprintf(text + used, room - used, format, a, b, pfn);
 }
 
+static void add_number(char *text, size_t room, bool known, unsigned number)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, room - used, known ? " %u" : " .", number);
+}
+
+static void add_tuning(struct start *found, const struct pcp_columns *p, size_t i)
+{
+	size_t room = sizeof(found->tuning);
+
+	add_number(found->tuning, room, is_valid(p->alloc_factor_valid, i), p->alloc_factor[i]);
+	add_number(found->tuning, room, is_valid(p->free_count_valid, i), p->free_count[i]);
+	add_number(found->tuning, room, is_valid(p->free_factor_valid, i), p->free_factor[i]);
+}
+
 static struct start start_of(const char *kernel, const struct chunk *chunks, size_t nr_chunks,
 			     const struct row *events, size_t nr_events)
 {
@@ -140,6 +161,8 @@ static struct start start_of(const char *kernel, const struct chunk *chunks, siz
 			else if (batch->table == &pcp_page_table)
 				add(found.pcp, sizeof(found.pcp), " %d%c:%lu", p->cpu[i],
 				    letters[p->migratetype[i]], p->pfn[i]);
+			else if (batch->table == &pcp_table)
+				add_tuning(&found, (void *)batch->slots, i);
 			else if (batch->table == &pageblock_table)
 				found.types[i] = b->guessed[i] ? '.' : letters[b->migratetype[i]];
 	}
@@ -259,6 +282,45 @@ static void lists_show_the_types_of_pageblocks(void)
 	check(start.coverage.pageblocks.nr == 8 && start.coverage.pageblocks.proven == 5);
 }
 
+/* CPU 0 frees a page, which halves alloc_factor; then a list is empty and gets four batches. */
+static void the_first_refill_shows_the_alloc_factor(void)
+{
+	static const struct chunk chunks[] = {{512, 4, 0}};
+	static const struct row first[] = {FREE(0, 600, 0), ALLOC(0, 600, 0, MOVABLE)};
+	static const struct row last[] = {ALLOC(0, 512, 0, MOVABLE)};
+	struct row events[19] = {first[0], first[1]};
+	struct start start;
+
+	for (uint32_t i = 0; i < 16; i++) {
+		static const struct row one[] = {ZONE_LOCKED(0, 512, 0, MOVABLE)};
+
+		events[2 + i] = one[0];
+		events[2 + i].pfn += i;
+	}
+	events[18] = last[0];
+	start = START("6.18", chunks, events);
+	check(same(start.tuning, " 4 . . . . ."));
+	start = START("6.1.192", chunks, events);
+	check(same(start.tuning, " . . . . . ."));
+}
+
+/* A free counts itself, then its overflow drains; an alloc before it halves what was counted. */
+static void the_first_overflow_shows_the_frees_before(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	static const struct row events[] = {
+		ALLOC(0, 700, 0, MOVABLE), FREE(0, 600, 0),           DRAIN(0, 701, 0, MOVABLE),
+		DRAIN(0, 702, 0, MOVABLE), DRAIN(0, 703, 0, MOVABLE), DRAIN(0, 704, 0, MOVABLE),
+		DRAIN(0, 705, 0, MOVABLE), DRAIN(0, 706, 0, MOVABLE), DRAIN(0, 707, 0, MOVABLE),
+		DRAIN(0, 708, 0, MOVABLE), FREE(0, 601, 0),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.tuning, " . 14 . . . .")); /* 14 or 15 */
+	start = START("6.1.192", chunks, events);
+	check(same(start.tuning, " . . 2 . . .")); /* 4 << 1: 2 or 3 */
+}
+
 int main(void)
 {
 	test(chunks_stand_in_the_order_in_which_they_left);
@@ -267,5 +329,7 @@ int main(void)
 	test(pcp_lists_begin_with_the_allocated_and_end_with_the_drained);
 	test(the_cpus_of_a_drain_of_all_are_found);
 	test(lists_show_the_types_of_pageblocks);
+	test(the_first_refill_shows_the_alloc_factor);
+	test(the_first_overflow_shows_the_frees_before);
 	return check_done();
 }

@@ -6,6 +6,8 @@
 #include "check.h"
 #include "free_run.h"
 #include "freerun/replay_internal.h"
+#include "model/vmstat_diff.h"
+#include "model/zone.h"
 
 static void a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees(void)
 {
@@ -134,9 +136,9 @@ static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
 		int64_t boost; /* then */
 		bool active;
 	} cases[] = {
-		{0, 500000, 512, true},
-		{0, 1500000, 0, false},
-		{50000000, 1500000, 512, false}, /* waits for the recorded one */
+		{0, 500000, 512, true},           {0, 1500000, 0, false},
+		{50000000, 1500000, 512, false},  /* waits for the recorded one */
+		{110000000, 1500000, 512, false}, /* which may come after a nap */
 		{500000000, 1500000, 0, false},
 	};
 
@@ -167,6 +169,51 @@ static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
 	}
 }
 
+/* A pass from row 0 to the sleep, 400 ms later. The boost comes before the nap, or in it. */
+static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
+{
+	static const struct {
+		uint64_t boosted; /* ns after the begin */
+		int64_t above;    /* pages of the zone above its high mark with the boost */
+		bool after_sleep; /* looks when kswapd sleeps */
+		int planned;
+	} cases[] = {
+		{100000000, 1, false, 0},
+		{100000000, 1, true, 0}, /* balanced: it sleeps, and the boost stays */
+		{100000000, 0, true, 1},
+		{350000000, 1, false, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_events *a;
+		struct model *m;
+		struct zone *zone;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
+		tape_kswapd_row_at(&t, 5, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 400000000, ZONE_NORMAL);
+		a = &t.r->run.load.reclaim_events;
+		m = replay_model(t.r);
+		run_rows(a, m);
+		for (int z = 0; z < m->nr_zones; z++) {
+			zone = &m->zones[z];
+			zone->boost = 512;
+			zone->wmark[WMARK_HIGH] =
+				(int64_t)zone_counted_free(zone) - 512 - cases[i].above;
+		}
+		m->boosted_nodes = 1;
+		reclaim_events_boosts(a, m, t.ts + cases[i].boosted);
+		if (cases[i].after_sleep) {
+			reclaim_events_kswapd(a, m, reclaim_events_next(a, 5));
+			reclaim_events_boosts(a, m, t.ts + 400000000);
+		}
+		check(a->nr_own_passes == cases[i].planned);
+		check(m->zones[0].boost == 512);
+		tape_free(&t);
+	}
+}
+
 static void a_recorded_pass_takes_the_place_of_the_models_own(void)
 {
 	struct reclaim_events *a;
@@ -190,6 +237,7 @@ static void a_recorded_pass_takes_the_place_of_the_models_own(void)
 int main(void)
 {
 	test(a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own);
+	test(a_boost_does_not_wake_a_kswapd_that_is_awake);
 	test(a_recorded_pass_takes_the_place_of_the_models_own);
 	test(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees);
 	test(a_pass_of_kswapd_lasts_until_its_last_row);

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other starts from hindsight that a tape leaves possible, for the members of an ensemble.
+
+The start of a tape that begins with /proc has guesses (hindsight.py). Each seed draws others, where
+no event of the tape shows the page:
+
+order     Free blocks that no event shows stand in another order within their list.
+contents  A page of a per-CPU list that no event shows is another page: a free one of order 0, of
+          the same zone and type, which no event shows either. It takes its place on the free list.
+types     A guessed pageblock without a free block has another type. Its rate is measured: how often
+          the type that an event proves contradicts the guess of the snapshot.
+
+Every start has the same number of free pages in each zone, order and list, and the same number of
+pages on each per-CPU list. Free buddies stay merged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.replaying.hindsight import Start
+from pagetape.schemas.tape import Tape
+
+# Types that a pageblock may have without a special area or reserve.
+_TYPES = ("UNMOVABLE", "MOVABLE", "RECLAIMABLE")
+
+_LIST = ("node", "zone", "migratetype", "page_order")
+
+Place = tuple[Any, ...]  # zone of a page, and type
+
+
+class Shown:
+    """The pages that events show."""
+
+    def __init__(self, events: Iterable[pa.RecordBatch]) -> None:
+        found: set[tuple[int, int]] = set()
+        for batch in events:
+            pages = pa.table({name: batch[name] for name in ("pfn", "page_order")})
+            pages = pages.filter(pc.is_valid(pages["pfn"])).group_by(["pfn", "page_order"])
+            rows = pages.aggregate([])
+            found.update(zip(rows["pfn"].to_pylist(), rows["page_order"].to_pylist(), strict=True))
+        self._blocks = {(order or 0, pfn) for pfn, order in found}
+        self._orders = sorted({order for order, _ in self._blocks})
+        self._firsts = sorted(pfn for pfn, _ in found)
+
+    def any(self, pfn: int, order: int) -> bool:
+        """Whether an event shows a page of a block."""
+        at = bisect_left(self._firsts, pfn)
+        if at < len(self._firsts) and self._firsts[at] < pfn + (1 << order):
+            return True
+        return any(
+            (above, pfn >> above << above) in self._blocks
+            for above in self._orders
+            if above > order
+        )
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """What a start may have otherwise: numbers of rows of its tables."""
+
+    start: Start
+    free: dict[Place, list[int]]  # free blocks by list
+    pcp: list[int]  # pages of per-CPU lists
+    blocks: list[int]  # pageblocks
+    rate: float  # of wrong guesses of pageblocks
+
+    def varied(self, seed: int) -> dict[str, pa.Table]:
+        """The tables of the start for a seed."""
+        random = Random(seed)
+        tables = dict(self.start.tables)
+        free = tables["free_block"]["pfn"].to_pylist()
+        for rows in self.free.values():
+            pfns = [free[row] for row in rows]
+            random.shuffle(pfns)
+            for row, pfn in zip(rows, pfns, strict=True):
+                free[row] = pfn
+        pcp = tables["pcp_page"]["pfn"].to_pylist()
+        self._exchange(random, free, pcp)
+        tables["free_block"] = _with(tables["free_block"], "pfn", free)
+        tables["pcp_page"] = _with(tables["pcp_page"], "pfn", pcp)
+        tables["pageblock"] = self._types(random)
+        return tables
+
+    def _exchange(self, random: Random, free: list[int], pcp: list[int]) -> None:
+        """Exchange pages of per-CPU lists and free pages."""
+        pages = self.start.tables["pcp_page"].select(_LIST).to_pylist()
+        orders = self.start.tables["free_block"]["page_order"].to_pylist()
+        single = {pfn for pfn, order in zip(free, orders, strict=True) if not order}
+        types = _types_of(self.start)
+        for row in self.pcp:
+            place = tuple(pages[row][name] for name in _LIST)
+            rows = self.free.get(place, [])
+            out = pcp[row]
+            # A free page whose buddy is free would merge with it.
+            if place[-1] or not rows or random.random() < 0.5 or out ^ 1 in single:
+                continue
+            if types(out) != place[2]:
+                continue
+            chosen = random.choice(rows)
+            single.remove(free[chosen])
+            single.add(out)
+            pcp[row], free[chosen] = free[chosen], out
+
+    def _types(self, random: Random) -> pa.Table:
+        table = self.start.tables["pageblock"]
+        if not self.blocks:
+            return table
+        types = table["migratetype"].to_pylist()
+        for row in self.blocks:
+            if random.random() < self.rate:
+                types[row] = random.choice([kind for kind in _TYPES if kind != types[row]])
+        return _with(table, "migratetype", types)
+
+
+def _with(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    table = table.combine_chunks()  # the engine takes no slices
+    at = table.schema.get_field_index(name)
+    field = table.schema.field(at)
+    if not pa.types.is_dictionary(field.type):
+        return table.set_column(at, field, pa.array(values, field.type))
+    labels = table[name].combine_chunks().dictionary
+    numbers = {label: number for number, label in enumerate(labels.to_pylist())}
+    found = pa.array([numbers[value] for value in values], field.type.index_type)
+    return table.set_column(at, field, pa.DictionaryArray.from_arrays(found, labels))
+
+
+def _types_of(start: Start) -> Any:
+    """A function: the type of a page's pageblock."""
+    table = start.tables["pageblock"]
+    types = dict(zip(table["pfn"].to_pylist(), table["migratetype"].to_pylist(), strict=True))
+    firsts = sorted(types)
+
+    def of(pfn: int) -> str | None:
+        at = bisect_left(firsts, pfn + 1)
+        return types[firsts[at - 1]] if at else None
+
+    return of
+
+
+def wrong_guesses(tape: Tape, start: Start) -> tuple[int, int]:
+    """The guesses of the snapshot that an event contradicts, and those that events can judge."""
+    guesses = {
+        row["pfn"]: row["migratetype"]
+        for row in tape.rows("pageblock")
+        if not row["snapshot"] and row["guessed"]
+    }
+    judged = [
+        (guesses[row["pfn"]], row["migratetype"])
+        for row in start.tables["pageblock"].to_pylist()
+        if not row["guessed"] and row["pfn"] in guesses
+    ]
+    return sum(guess != proven for guess, proven in judged), len(judged)
+
+
+def guesses(tape: Tape, start: Start) -> Guesses:
+    """The guesses of a start from hindsight."""
+    shown = Shown(tape.batches("event"))
+    free: dict[Place, list[int]] = defaultdict(list)
+    size = 1 << tape.facts["pageblock_order"]
+    with_free: set[int] = set()
+    for number, row in enumerate(start.tables["free_block"].to_pylist()):
+        last = row["pfn"] + (1 << row["page_order"]) - 1
+        with_free.update(range(row["pfn"] // size, last // size + 1))
+        if not shown.any(row["pfn"], row["page_order"]):
+            free[tuple(row[name] for name in _LIST)].append(number)
+    pcp = [
+        number
+        for number, row in enumerate(start.tables["pcp_page"].to_pylist())
+        if not shown.any(row["pfn"], row["page_order"])
+    ]
+    held = {start.tables["pcp_page"]["pfn"][number].as_py() // size for number in pcp}
+    blocks = [
+        number
+        for number, row in enumerate(start.tables["pageblock"].to_pylist())
+        if row["guessed"]
+        and row["migratetype"] in _TYPES
+        and row["pfn"] // size not in with_free | held
+    ]
+    wrong, judged = wrong_guesses(tape, start)
+    # Laplace's rule of succession: a rate above 0 even if no guess was found wrong.
+    return Guesses(start, dict(free), pcp, blocks, (wrong + 1) / (judged + 2))
