@@ -14,7 +14,8 @@ SECOND = 1_000_000_000
 RECLAIM_EVENTS = ("vmstat_update", "kswapd_wake", "kswapd_sleep")  # kinds of the reclaim table
 PASS = SECOND // 1000  # how long a pass of kswapd lasts, unless it sleeps before
 KSWAPD = 100  # pid of node 0's
-BOOST_WAIT = SECOND // 10  # a boost waits so long for a recorded pass
+NAP = SECOND // 10  # of kswapd, before it sleeps; it can be woken from it
+BOOST_WAIT = 2 * NAP  # a boost waits so long for a recorded pass
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,13 @@ class Player:
         self.passes: dict[int, int] = {}  # nodes whose kswapd works, and until when
         # Passes for boosts that the record has not: until when, and whether they have begun.
         self.own_passes: dict[int, tuple[int, int, bool]] = {}
-        self.wakes = [
-            (row.ts, row.event.cpu, number)
+        self.awake: set[int] = set()  # nodes whose kswapd the record has awake
+        self.unheard: set[int] = set()  # of these, those with a boost that woke nobody
+        # The wakes and sleeps of kswapd: when, of which node, and in which row.
+        self.turns = [
+            (row.ts, row.event.cpu, number, row.event.kind)
             for number, row in enumerate(rows)
-            if row.event.kind == "kswapd_wake"
+            if row.event.kind in ("kswapd_wake", "kswapd_sleep")
         ]
         self.orders: dict[int, int] = {}  # pages between their free and their free_batched
         kinds = {row.event.kind for row in rows}
@@ -181,6 +185,12 @@ class Player:
         if row.event.kind == "kswapd_wake":
             self.machine.kswapd_begin(where, row.zone or "MOVABLE")
             self.passes[where] = row.ts + PASS
+            self.awake.add(where)
+        else:
+            if where in self.unheard and not self.machine.node_balanced(where):
+                self.machine.boosted_nodes.add(where)
+            self.awake.discard(where)
+        self.unheard.discard(where)
 
     def end_passes(self, ts: int, *, node: int | None = None) -> None:
         """The end of a pass has no event of its own."""
@@ -195,11 +205,15 @@ class Player:
         for node in sorted({*self.machine.boosted_nodes, *self.own_passes}):
             if node in self.machine.boosted_nodes and node not in self.own_passes:
                 begin = max(ts, self.passes.get(node, 0))
-                if not any(
-                    at > number and where == node and wake <= begin + BOOST_WAIT
-                    for wake, where, at in self.wakes
-                ):
+                turns = [turn for turn in self.turns if turn[1] == node and turn[2] > number]
+                soon = any(
+                    kind == "kswapd_wake" and wake <= begin + BOOST_WAIT
+                    for wake, _, _, kind in turns
+                )
+                if not soon and self.hears(node, ts, turns):
                     self.own_passes[node] = (begin, begin + PASS, False)
+                elif not soon:
+                    self.unheard.add(node)
             begin, end, begun = self.own_passes.get(node, (ts + 1, 0, False))
             if ts < begin:
                 continue
@@ -209,6 +223,13 @@ class Player:
             if ts >= end:
                 self.end_own_pass(node)
         self.machine.boosted_nodes.clear()
+
+    def hears(self, node: int, ts: int, turns: Sequence[tuple[int, int, int, str]]) -> bool:
+        """Whether a call wakes the node's kswapd: if it sleeps, or naps before its next sleep."""
+        if node not in self.awake or not turns:
+            return True
+        at, _, _, kind = turns[0]
+        return kind == "kswapd_sleep" and at <= ts + NAP
 
     def end_own_pass(self, node: int) -> None:
         _, _, begun = self.own_passes.pop(node, (0, 0, False))

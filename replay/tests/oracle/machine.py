@@ -479,6 +479,12 @@ class Machine:
         names = [zone.name for zone in self.zones if zone.node == node and zone.boost]
         return max(names, key=ZONES.index, default=ZONES[0])
 
+    def node_balanced(self, node: int) -> bool:
+        """Whether kswapd may sleep for single pages; a node without boosts may."""
+        zones = [zone for zone in self.zones if zone.node == node]
+        balanced = any(zone.buddy.free_pages() > zone.mark("high") for zone in zones)
+        return balanced or not any(zone.boost for zone in zones)
+
     def kswapd_begin(self, node: int, top: str) -> None:
         """kswapd begins a pass over zones up to `top`, and will take back the boost it finds."""
         for zone in self.zones:
