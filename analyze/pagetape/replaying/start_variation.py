@@ -32,6 +32,8 @@ from pagetape.schemas.tape import Tape
 # Types that a pageblock may have without a special area or reserve.
 _TYPES = ("UNMOVABLE", "MOVABLE", "RECLAIMABLE")
 
+_ROWS = 1 << 21  # rows of events in memory at once
+
 _LIST = ("node", "zone", "migratetype", "page_order")
 
 Place = tuple[Any, ...]  # zone of a page, and type
@@ -41,26 +43,47 @@ class Shown:
     """The pages that events show."""
 
     def __init__(self, events: Iterable[pa.RecordBatch]) -> None:
-        found: set[tuple[int, int]] = set()
+        schema = pa.schema([("pfn", pa.uint64()), ("page_order", pa.uint8())])
+        parts, rows = [schema.empty_table()], 0
         for batch in events:
-            pages = pa.table({name: batch[name] for name in ("pfn", "page_order")})
-            pages = pages.filter(pc.is_valid(pages["pfn"])).group_by(["pfn", "page_order"])
-            rows = pages.aggregate([])
-            found.update(zip(rows["pfn"].to_pylist(), rows["page_order"].to_pylist(), strict=True))
-        self._blocks = {(order or 0, pfn) for pfn, order in found}
-        self._orders = sorted({order for order, _ in self._blocks})
-        self._firsts = sorted(pfn for pfn, _ in found)
+            more = pa.table({name: batch[name] for name in schema.names})
+            parts.append(more.filter(pc.is_valid(more["pfn"])).cast(schema))
+            rows += len(parts[-1])
+            if rows > _ROWS:
+                parts, rows = [_distinct(parts)], 0
+        blocks = _distinct(parts)
+        self._firsts = blocks["pfn"]
+        orders = pc.fill_null(blocks["page_order"], 0)
+        self._blocks = {
+            order: blocks.filter(pc.equal(orders, order))["pfn"]
+            for order in pc.unique(orders).to_pylist()
+        }
 
-    def any(self, pfn: int, order: int) -> bool:
-        """Whether an event shows a page of a block."""
-        at = bisect_left(self._firsts, pfn)
-        if at < len(self._firsts) and self._firsts[at] < pfn + (1 << order):
-            return True
-        return any(
-            (above, pfn >> above << above) in self._blocks
-            for above in self._orders
-            if above > order
-        )
+    def none_of(self, blocks: pa.Table) -> list[int]:
+        """The rows of a table of blocks without a page that an event shows."""
+        orders = blocks["page_order"].cast(pa.uint8())
+        shown = pa.array([False] * len(blocks))
+        for order in pc.unique(orders).to_pylist():
+            within = pc.is_in(_number(blocks["pfn"], order), _numbers(self._firsts, order))
+            shown = pc.or_(shown, pc.and_(pc.equal(orders, order), within))
+        for order, pfns in self._blocks.items():
+            around = pc.is_in(_number(blocks["pfn"], order), _numbers(pfns, order))
+            shown = pc.or_(shown, pc.and_(pc.less(orders, order), around))
+        found: list[int] = pc.indices_nonzero(pc.invert(shown)).to_pylist()
+        return found
+
+
+def _distinct(parts: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(parts).group_by(parts[0].column_names).aggregate([])
+
+
+def _number(pfns: pa.ChunkedArray, order: int) -> pa.ChunkedArray:
+    """The numbers of the blocks of an order that hold pages."""
+    return pc.shift_right(pfns.cast(pa.uint64()), pa.scalar(order, pa.uint64()))
+
+
+def _numbers(pfns: pa.ChunkedArray, order: int) -> pa.Array:
+    return pc.unique(_number(pfns, order))
 
 
 @dataclass(frozen=True)
@@ -167,18 +190,15 @@ def guesses(tape: Tape, start: Start) -> Guesses:
     free: dict[Place, list[int]] = defaultdict(list)
     size = 1 << tape.facts["pageblock_order"]
     with_free: set[int] = set()
-    for number, row in enumerate(start.tables["free_block"].to_pylist()):
+    blocks = start.tables["free_block"].to_pylist()
+    for row in blocks:
         last = row["pfn"] + (1 << row["page_order"]) - 1
         with_free.update(range(row["pfn"] // size, last // size + 1))
-        if not shown.any(row["pfn"], row["page_order"]):
-            free[tuple(row[name] for name in _LIST)].append(number)
-    pcp = [
-        number
-        for number, row in enumerate(start.tables["pcp_page"].to_pylist())
-        if not shown.any(row["pfn"], row["page_order"])
-    ]
+    for number in shown.none_of(start.tables["free_block"]):
+        free[tuple(blocks[number][name] for name in _LIST)].append(number)
+    pcp = shown.none_of(start.tables["pcp_page"])
     held = {start.tables["pcp_page"]["pfn"][number].as_py() // size for number in pcp}
-    blocks = [
+    guessed = [
         number
         for number, row in enumerate(start.tables["pageblock"].to_pylist())
         if row["guessed"]
@@ -187,4 +207,4 @@ def guesses(tape: Tape, start: Start) -> Guesses:
     ]
     wrong, judged = wrong_guesses(tape, start)
     # Laplace's rule of succession: a rate above 0 even if no guess was found wrong.
-    return Guesses(start, dict(free), pcp, blocks, (wrong + 1) / (judged + 2))
+    return Guesses(start, dict(free), pcp, guessed, (wrong + 1) / (judged + 2))
