@@ -9,10 +9,9 @@ Records a load that fragments memory N times each with vm.watermark_boost_factor
 at 0, and restores the factor at the end, also after an error. From the first recording of
 each setting alone, the model predicts both settings. On the given recordings (tapes,
 directories of tapes or of a trace.dat, see fidelity.py) the program plays an ensemble under the
-recording's own rules, with recorded reclaim (R0) and with the model's own (R1), and one run each
-under the kswapd of 4.10 and under the next one. The tapes and the runs stay in the work
-directory: --pairs 0 uses the existing pairs. Recordings of the corpus's unseen half are skipped
-without --unseen.
+recording's own rules, with recorded reclaim (R0) and with the model's own (R1). The tapes and the
+runs stay in the work directory: --pairs 0 uses the existing pairs. Recordings of the corpus's
+unseen half are skipped without --unseen.
 """
 
 from __future__ import annotations
