@@ -141,7 +141,7 @@ class Player:
         # Passes for boosts that the record has not: until when, and whether they have begun.
         self.own_passes: dict[int, tuple[int, int, bool]] = {}
         self.awake: set[int] = set()  # nodes whose kswapd the record has awake
-        self.unheard: set[int] = set()  # of these, those with a boost that woke nobody
+        self.waiting: set[int] = set()  # of these, those with a boost that woke nobody
         # The wakes and sleeps of kswapd: when, of which node, and in which row.
         self.turns = [
             (row.ts, row.event.cpu, number, row.event.kind)
@@ -187,10 +187,10 @@ class Player:
             self.passes[where] = row.ts + PASS
             self.awake.add(where)
         else:
-            if where in self.unheard and not self.machine.node_balanced(where):
+            if where in self.waiting and not self.machine.node_balanced(where):
                 self.machine.boosted_nodes.add(where)
             self.awake.discard(where)
-        self.unheard.discard(where)
+        self.waiting.discard(where)
 
     def end_passes(self, ts: int, *, node: int | None = None) -> None:
         """The end of a pass has no event of its own."""
@@ -213,7 +213,7 @@ class Player:
                 if not soon and self.hears(node, ts, turns):
                     self.own_passes[node] = (begin, begin + PASS, False)
                 elif not soon:
-                    self.unheard.add(node)
+                    self.waiting.add(node)
             begin, end, begun = self.own_passes.get(node, (ts + 1, 0, False))
             if ts < begin:
                 continue
