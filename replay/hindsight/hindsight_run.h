@@ -155,9 +155,10 @@ void follow_chunks(struct hindsight *h, const struct seen *s);
 int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err);
 int end_drains(struct hindsight *h, int cpu, struct error *err);
 
-/* start_tuning.c: after follow_pcps() of the same row; a refill ends; the
- * ticks of the vmstat worker before a row; an overflow has
- * drained `pages` pages, of which `last` are its last entry. */
+/*
+ * start_tuning.c: after follow_pcps() of the same row; a refill ends; the ticks of the vmstat
+ * worker before a row; an overflow has drained `pages` pages, of which `last` are its last entry.
+ */
 void follow_tuning(struct hindsight *h, const struct seen *s);
 void end_refill(struct hindsight *h, int cpu);
 void follow_ticks(struct hindsight *h, uint64_t row);

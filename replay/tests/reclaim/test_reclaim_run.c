@@ -64,6 +64,20 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 	reclaim_machine_free(&w);
 }
 
+/* A recorded direct reclaim of order 0 begins after 2 ms. */
+static void play_recorded_begin(struct reclaim_machine *w, uint32_t gfp_flags)
+{
+	w->run.entries = calloc(1, sizeof(*w->run.entries));
+	w->run.nr_entries = w->run.entries_room = 1;
+	w->run.entries[0] = (struct slow_entry){
+		.at = 50,
+		.ts = 2 * MS,
+		.gfp_flags = gfp_flags,
+		.node = -1,
+	};
+	reclaim_run_until(&w->run, 50, 3 * MS);
+}
+
 /* Zone DMA is on a node of its own. Its reserve leaves nothing to requests for NORMAL. */
 static void a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it(void)
 {
@@ -85,15 +99,7 @@ static void a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_
 		make_free(&w, DMA, 1000, true);
 		make_free(&w, NORMAL, cases[i].normal, true);
 		reclaim_machine_start(&w);
-		w.run.entries = calloc(1, sizeof(*w.run.entries));
-		w.run.nr_entries = w.run.entries_room = 1;
-		w.run.entries[0] = (struct slow_entry){
-			.at = 50,
-			.ts = 2 * MS,
-			.gfp_flags = cases[i].gfp_flags | GFP_DIRECT_RECLAIM,
-			.node = -1,
-		};
-		reclaim_run_until(&w.run, 50, 3 * MS);
+		play_recorded_begin(&w, cases[i].gfp_flags | GFP_DIRECT_RECLAIM);
 		check(counters(&w, NORMAL)->direct_reclaims == cases[i].on_normal);
 		check(counters(&w, DMA)->direct_reclaims == cases[i].on_dma);
 		reclaim_machine_free(&w);
@@ -117,15 +123,7 @@ static void a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_pa
 		for (uint32_t page = 0; page < 1000; page++)
 			toy_add_free(&w.toy, w.toy.zone->start + 2 * page, 0, cases[i].free);
 		reclaim_machine_start(&w);
-		w.run.entries = calloc(1, sizeof(*w.run.entries));
-		w.run.nr_entries = w.run.entries_room = 1;
-		w.run.entries[0] = (struct slow_entry){
-			.at = 50,
-			.ts = 2 * MS,
-			.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
-			.node = -1,
-		};
-		reclaim_run_until(&w.run, 50, 3 * MS);
+		play_recorded_begin(&w, GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM);
 		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
 		reclaim_machine_free(&w);
 	}
