@@ -18,6 +18,7 @@ import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -316,12 +317,16 @@ class Tape:
         waiting = (self.path / SPOOL).is_dir()
         return not waiting and not self.cut_off
 
-    @property
-    def cut_off(self) -> list[str]:
-        """The tables whose file has no end: the recorder was killed, or the file was cut since."""
-        return [name for name in sorted(self.tables) if self._torn(name)]
+    @cached_property
+    def cut_off(self) -> tuple[str, ...]:
+        """The tables that is_cut(), by name. The first look opens every table."""
+        return tuple(name for name in sorted(self.tables) if self.is_cut(name))
 
-    def _torn(self, name: str) -> bool:
+    def is_cut(self, name: str) -> bool:
+        """Whether the file of a table has no end: the recorder was killed, or the file was cut
+        since. False for an absent table."""
+        if name not in self.tables:
+            return False
         with self._opened(name) as file:
             return file.torn
 

@@ -261,6 +261,22 @@ def test_a_torn_table_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     assert {300, 400} <= seen
 
 
+def test_tables_without_an_end_are_named_and_looked_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.tape"
+    with Writer(path, {}):
+        pass
+    whole = Tape(path)
+    assert whole.complete and whole.cut_off == ()
+    for name in ("task", "event"):
+        file = path / f"{name}.arrow"
+        file.write_bytes(file.read_bytes()[:-10])
+    cut = Tape(path)
+    assert cut.cut_off == ("event", "task") and not cut.complete
+    assert cut.is_cut("event") and not cut.is_cut("lost") and not cut.is_cut("frame")
+    assert "frame" not in cut.tables
+    assert whole.complete and whole.is_cut("event")
+
+
 @pytest.mark.parametrize("torn", [False, True])
 def test_the_batches_around_a_time_are_found_with_the_rows_before_them(
     torn: bool, tmp_path: Path

@@ -45,7 +45,7 @@ def metrics(
     """
     with Database([tape], threads, tables) as db:
         rows = db.run(query.reports()["metrics"]).objects()
-    cut = "event" in tape.cut_off
+    cut = tape.is_cut("event")
     return {row["metric"]: row for row in rows if not (cut and _AT_THE_END in row["metric"])}
 
 

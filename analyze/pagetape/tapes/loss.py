@@ -60,7 +60,7 @@ class Loss:
         counts = [nr for nr in cpus.values() if nr is not None]
         whole = tape.complete and not tape.facts.get("deferred")
         total = sum(counts) if len(counts) == len(cpus) and whole else None
-        return cls(total, cpus, tape.num_rows("anomaly"), tuple(tape.cut_off))
+        return cls(total, cpus, tape.num_rows("anomaly"), tape.cut_off)
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
