@@ -140,6 +140,24 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
 	return pages;
 }
 
+int64_t balanced_mark(const struct model *m, const struct zone *zone)
+{
+	if (m->tiers && zone->wmark_promo)
+		return (int64_t)zone->wmark_promo + zone->boost;
+	return zone_mark(zone, WMARK_HIGH);
+}
+
+bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone)
+{
+	const struct request rq = {
+		.order = (uint8_t)order,
+		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.class_zone = (uint8_t)class_zone,
+	};
+
+	return watermark_ok_of(m, zone, zone_free_for(m, zone, order), &rq, balanced_mark(m, zone));
+}
+
 /*
  * zone_watermark_fast, 5.10 to 7.3: which requests of order 0 the min watermark without its boost
  * suffices for.

@@ -38,6 +38,15 @@ bool zone_has_chunk(const struct model *m, const struct zone *zone, const struct
 /* The free pages that the daemons count for an order: all, or whole pageblocks only. */
 uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order);
 
+/*
+ * Where the work of a zone's kswapd ends (pgdat_balanced, 5.10 to 7.2): at the high watermark. With
+ * memory tiering (5.18) at the promo watermark, which leaves room for pages of slower nodes.
+ */
+int64_t balanced_mark(const struct model *m, const struct zone *zone);
+
+/* Whether a zone stays above that mark after a request of this order, up to `class_zone`. */
+bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone);
+
 /* Pages of a zone reserved against requests without special rights. */
 int64_t unusable_pages(const struct model *m, const struct zone *zone, const struct request *rq);
 

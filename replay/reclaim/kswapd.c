@@ -34,28 +34,6 @@ void kswapd_init(struct kswapd *k, const struct model *m, int node)
 	};
 }
 
-/*
- * Where kswapd's work ends: pgdat_balanced, 5.10 to 7.2. With memory tiering (5.18) at the promo
- * watermark, which leaves room for pages that come from slower nodes.
- */
-static int64_t balanced_mark(const struct model *m, const struct zone *zone)
-{
-	if (m->tiers && zone->wmark_promo)
-		return (int64_t)zone->wmark_promo + zone->boost;
-	return zone_mark(zone, WMARK_HIGH);
-}
-
-bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone)
-{
-	const struct request rq = {
-		.order = (uint8_t)order,
-		.migratetype = MIGRATETYPE_UNMOVABLE,
-		.class_zone = (uint8_t)class_zone,
-	};
-
-	return watermark_ok_of(m, zone, zone_free_for(m, zone, order), &rq, balanced_mark(m, zone));
-}
-
 bool kswapd_balanced(const struct model *m, int node, int order, int class_zone)
 {
 	bool none = true;

@@ -86,8 +86,7 @@ static inline bool kswapd_runs(const struct kswapd *k)
 	return k->state != KSWAPD_ASLEEP && k->state != KSWAPD_NAPPING;
 }
 
-/* Whether a zone, or any zone of the node up to `class_zone`, has its high watermark free. */
-bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone);
+/* Whether any zone of the node up to `class_zone` is balanced (watermark.h), or it has none. */
 bool kswapd_balanced(const struct model *m, int node, int order, int class_zone);
 /* Whether kswapd may sleep (prepare_kswapd_sleep). The caller handles hopeless nodes. */
 bool kswapd_may_sleep(const struct model *m, int node, int order, int class_zone);
