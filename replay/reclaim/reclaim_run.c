@@ -246,19 +246,32 @@ void reclaim_run_finish(struct reclaim_run *run, uint64_t ts)
 	reclaim_supply_finish(&run->supply);
 }
 
+/*
+ * The next zone of a list, from *i on, that the request may use and that is not of node `last`, or
+ * of any node with -1; NULL at the end. In zone order (up to 4.13) a node may come up again.
+ */
+static const struct zone *next_zone(const struct zonelist *list, const struct request *rq, int last,
+				    int *i)
+{
+	while (*i < list->nr) {
+		const struct zone *zone = list->zones[(*i)++];
+
+		if (zone->type <= rq->class_zone && zone->node != last)
+			return zone;
+	}
+	return NULL;
+}
+
 static void wake_all(void *self, const struct zonelist *list, const struct request *rq)
 {
 	struct reclaim_run *run = self;
-	int last = -1;
+	const struct zone *zone;
+	int i = 0, last = -1;
 
-	for (int i = 0; i < list->nr; i++) {
-		const struct zone *zone = list->zones[i];
-
-		if (zone->type > rq->class_zone || zone->node == last)
-			continue;
-		reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags,
-					wake_order(run->model, rq->order), rq->class_zone);
+	while ((zone = next_zone(list, rq, last, &i))) {
 		last = zone->node;
+		reclaim_run_wake_kswapd(run, last, rq->gfp_flags, wake_order(run->model, rq->order),
+					rq->class_zone);
 	}
 }
 
@@ -270,16 +283,11 @@ static void wake_boosted(void *self, const struct zone *zone)
 /* The nodes whose zones a request may use. */
 static int nr_nodes_of(const struct zonelist *list, const struct request *rq)
 {
-	int nodes = 0, last = -1;
+	int nodes = 0, i = 0, last = -1;
+	const struct zone *zone;
 
-	for (int i = 0; i < list->nr; i++) {
-		const struct zone *zone = list->zones[i];
-
-		if (zone->type > rq->class_zone || zone->node == last)
-			continue;
+	for (; (zone = next_zone(list, rq, last, &i)); nodes++)
 		last = zone->node;
-		nodes++;
-	}
 	return nodes;
 }
 
@@ -291,16 +299,13 @@ static int nr_nodes_of(const struct zonelist *list, const struct request *rq)
 static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list,
 			    const struct request *rq, int order, int64_t pages, bool *ready)
 {
-	int nodes = nr_nodes_of(list, rq), last = -1;
+	int nodes = nr_nodes_of(list, rq), i = 0, last = -1;
 	int64_t freed = 0, each = nodes ? pages / nodes : 0;
+	const struct zone *zone;
 
 	each = each > CLUSTER ? each : CLUSTER;
 	*ready = false;
-	for (int i = 0; i < list->nr; i++) {
-		const struct zone *zone = list->zones[i];
-
-		if (zone->type > rq->class_zone)
-			continue;
+	while ((zone = next_zone(list, rq, -1, &i))) {
 		if (order > PCP_MAX_ORDER && rq->gfp_flags & GFP_IO &&
 		    compact_ready(run->model, zone, order, rq->class_zone)) {
 			*ready = true;
