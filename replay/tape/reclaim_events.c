@@ -234,19 +234,17 @@ static bool begins_by(const struct reclaim_events *a, int node, uint64_t ts)
 }
 
 /*
- * Whether a call at `ts` wakes a node's kswapd: not during a pass, which lasts until the nap before
- * its sleep.
+ * From when a call wakes the node's kswapd, whose pass begins: from the nap before its sleep on. 0:
+ * always, as no row shows its sleep; UINT64_MAX: never before its next pass begins.
  */
-static bool is_wakeable(const struct reclaim_events *a, int node, uint64_t ts)
+static uint64_t nap_begin(const struct reclaim_events *a, int node)
 {
-	if (!a->kswapds[node].awake)
-		return true;
 	for (size_t i = a->next; i < a->nr; i++)
 		if (a->rows[i].where == node && a->rows[i].kind == RECLAIM_EVENT_KSWAPD_END)
-			return ts + NAP_NS >= a->rows[i].ts;
+			return a->rows[i].ts > NAP_NS ? a->rows[i].ts - NAP_NS : 0;
 		else if (a->rows[i].where == node && a->rows[i].kind == RECLAIM_EVENT_KSWAPD_BEGIN)
-			return false;
-	return true;
+			return UINT64_MAX;
+	return 0;
 }
 
 /* Whether a node that has a boost has no zone above its high watermark with the boost. */
@@ -278,7 +276,7 @@ static void plan_own_pass(struct reclaim_events *a, int node, uint64_t ts)
 
 	if (kswapd->own_end || begins_by(a, node, from + BOOST_WAIT_NS))
 		return;
-	if (!is_wakeable(a, node, ts)) {
+	if (kswapd->awake && ts < kswapd->nap) {
 		kswapd->boosted = true;
 		return;
 	}
@@ -327,6 +325,7 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		end_own_pass(a, m, reclaim_event->where);
 		end_pass(a, m, reclaim_event->where);
 		kswapd->awake = true;
+		kswapd->nap = nap_begin(a, reclaim_event->where);
 		kswapd->boosted = false;
 		vmstat_diff_kswapd(m, reclaim_event->where, true);
 		kswapd_begin(m, reclaim_event->where, reclaim_event->class_zone);

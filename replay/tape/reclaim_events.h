@@ -39,6 +39,7 @@ struct kswapd_pass {
 	uint64_t until;  /* end of the running pass if kswapd has no later event; 0: no pass */
 	uint64_t called; /* while rows are loaded: time of the call that wakes it, or 0 */
 	bool awake;      /* between the begin of a pass and its sleep */
+	uint64_t nap;    /* while awake: from then on a call wakes it */
 	bool boosted;    /* a boost of the model's own came while it was awake */
 	/*
 	 * A pass for a boost that the model has and the record has not: reclaim_events_boosts().
