@@ -247,7 +247,7 @@ static uint64_t nap_begin(const struct reclaim_events *a, int node)
 	return 0;
 }
 
-/* Whether a node that has a boost has no zone above its high watermark with the boost. */
+/* Whether a node that has a boost has no zone that is balanced for single pages of its own. */
 static bool is_unbalanced(const struct model *m, int node)
 {
 	bool boosted = false;
@@ -257,7 +257,7 @@ static bool is_unbalanced(const struct model *m, int node)
 
 		if (tape_node(m, zone->node) != node || !zone->managed)
 			continue;
-		if ((int64_t)zone_counted_free(zone) > zone_mark(zone, WMARK_HIGH))
+		if (zone_balanced(m, zone, 0, zone->type))
 			return false;
 		boosted |= zone->boost > 0;
 	}

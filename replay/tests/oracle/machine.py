@@ -482,7 +482,10 @@ class Machine:
     def node_balanced(self, node: int) -> bool:
         """Whether kswapd may sleep for single pages; a node without boosts may."""
         zones = [zone for zone in self.zones if zone.node == node]
-        balanced = any(zone.buddy.free_pages() > zone.mark("high") for zone in zones)
+        balanced = any(
+            zone.watermark.full(zone, 0, zone.mark("high"), zone.name, Rights(), cma=False)
+            for zone in zones
+        )
         return balanced or not any(zone.boost for zone in zones)
 
     def kswapd_begin(self, node: int, top: str) -> None:

@@ -177,11 +177,14 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 		int64_t above;    /* pages of the zone above its high mark with the boost */
 		bool after_sleep; /* looks when kswapd sleeps */
 		int planned;
+		uint64_t reserved; /* of these, HIGHATOMIC */
 	} cases[] = {
-		{100000000, 1, false, 0},
-		{100000000, 1, true, 0}, /* balanced: it sleeps, and the boost stays */
-		{100000000, 0, true, 1},
-		{350000000, 1, false, 1},
+		{100000000, 1, false, 0, 0},
+		{100000000, 1, true, 0, 0}, /* balanced: it sleeps, and the boost stays */
+		{100000000, 0, true, 1, 0},
+		{100000000, 8, true, 0, 7},
+		{100000000, 8, true, 1, 8}, /* kswapd does not count the reserve as free */
+		{350000000, 1, false, 1, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -201,6 +204,7 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 			zone->boost = 512;
 			zone->wmark[WMARK_HIGH] =
 				(int64_t)zone_counted_free(zone) - 512 - cases[i].above;
+			zone->nr_free_highatomic = cases[i].reserved;
 		}
 		m->boosted_nodes = 1;
 		reclaim_events_boosts(a, m, t.ts + cases[i].boosted);
