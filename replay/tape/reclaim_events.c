@@ -247,8 +247,11 @@ static uint64_t nap_begin(const struct reclaim_events *a, int node)
 	return 0;
 }
 
-/* Whether a node that has a boost has no zone that is balanced for single pages of its own. */
-static bool is_unbalanced(const struct model *m, int node)
+/*
+ * Whether a boosted node keeps its kswapd awake: no zone up to that of its last pass is balanced
+ * for single pages of that class (prepare_kswapd_sleep, 5.10 to 7.2).
+ */
+static bool is_unbalanced(const struct model *m, int node, int class_zone)
 {
 	bool boosted = false;
 
@@ -257,9 +260,9 @@ static bool is_unbalanced(const struct model *m, int node)
 
 		if (tape_node(m, zone->node) != node || !zone->managed)
 			continue;
-		if (zone_balanced(m, zone, 0, zone->type))
-			return false;
 		boosted |= zone->boost > 0;
+		if (zone->type <= class_zone && zone_balanced(m, zone, 0, class_zone))
+			return false;
 	}
 	return boosted;
 }
@@ -325,6 +328,7 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		end_own_pass(a, m, reclaim_event->where);
 		end_pass(a, m, reclaim_event->where);
 		kswapd->awake = true;
+		kswapd->class_zone = reclaim_event->class_zone;
 		kswapd->nap = nap_begin(a, reclaim_event->where);
 		kswapd->boosted = false;
 		vmstat_diff_kswapd(m, reclaim_event->where, true);
@@ -339,7 +343,7 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	case RECLAIM_EVENT_KSWAPD_END:
 		end_pass(a, m, reclaim_event->where);
 		/* It sleeps if the node is balanced, and the boost stays. */
-		if (kswapd->boosted && is_unbalanced(m, reclaim_event->where))
+		if (kswapd->boosted && is_unbalanced(m, reclaim_event->where, kswapd->class_zone))
 			m->boosted_nodes |= 1ull << (reclaim_event->where & 63);
 		kswapd->awake = kswapd->boosted = false;
 		if (reclaim_event->sleeps)

@@ -35,12 +35,13 @@ struct reclaim_event {
 struct kswapd_pass {
 	bool known;
 	int32_t pid;
-	size_t begun;    /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
-	uint64_t until;  /* end of the running pass if kswapd has no later event; 0: no pass */
-	uint64_t called; /* while rows are loaded: time of the call that wakes it, or 0 */
-	bool awake;      /* between the begin of a pass and its sleep */
-	uint64_t nap;    /* while awake: from then on a call wakes it */
-	bool boosted;    /* a boost of the model's own came while it was awake */
+	size_t begun;       /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
+	uint64_t until;     /* end of the running pass if kswapd has no later event; 0: no pass */
+	uint64_t called;    /* while rows are loaded: time of the call that wakes it, or 0 */
+	bool awake;         /* between the begin of a pass and its sleep */
+	uint8_t class_zone; /* while awake: the highest zone of its last pass */
+	uint64_t nap;       /* while awake: from then on a call wakes it */
+	bool boosted;       /* a boost of the model's own came while it was awake */
 	/*
 	 * A pass for a boost that the model has and the record has not: reclaim_events_boosts().
 	 * `own_begin` is 0 once it runs, `own_end` is 0 without such a pass.

@@ -140,7 +140,8 @@ class Player:
         self.passes: dict[int, int] = {}  # nodes whose kswapd works, and until when
         # Passes for boosts that the record has not: until when, and whether they have begun.
         self.own_passes: dict[int, tuple[int, int, bool]] = {}
-        self.awake: set[int] = set()  # nodes whose kswapd the record has awake
+        # Nodes whose kswapd the record has awake, with the highest zone of its last pass.
+        self.awake: dict[int, str] = {}
         self.waiting: set[int] = set()  # of these, those with a boost that woke nobody
         # The wakes and sleeps of kswapd: when, of which node, and in which row.
         self.turns = [
@@ -183,13 +184,13 @@ class Player:
             self.end_own_pass(where)
         self.end_passes(self.passes.get(where, 0) + 1, node=where)
         if row.event.kind == "kswapd_wake":
-            self.machine.kswapd_begin(where, row.zone or "MOVABLE")
+            self.awake[where] = row.zone or "MOVABLE"
+            self.machine.kswapd_begin(where, self.awake[where])
             self.passes[where] = row.ts + PASS
-            self.awake.add(where)
         else:
-            if where in self.waiting and not self.machine.node_balanced(where):
+            if where in self.waiting and not self.machine.node_balanced(where, self.awake[where]):
                 self.machine.boosted_nodes.add(where)
-            self.awake.discard(where)
+            self.awake.pop(where, None)
         self.waiting.discard(where)
 
     def end_passes(self, ts: int, *, node: int | None = None) -> None:

@@ -479,12 +479,13 @@ class Machine:
         names = [zone.name for zone in self.zones if zone.node == node and zone.boost]
         return max(names, key=ZONES.index, default=ZONES[0])
 
-    def node_balanced(self, node: int) -> bool:
-        """Whether kswapd may sleep for single pages; a node without boosts may."""
+    def node_balanced(self, node: int, top: str) -> bool:
+        """Whether kswapd may sleep for single pages of `top`; a node without boosts may."""
         zones = [zone for zone in self.zones if zone.node == node]
         balanced = any(
-            zone.watermark.full(zone, 0, zone.mark("high"), zone.name, Rights(), cma=False)
+            zone.watermark.full(zone, 0, zone.mark("high"), top, Rights(), cma=False)
             for zone in zones
+            if ZONES.index(zone.name) <= ZONES.index(top)
         )
         return balanced or not any(zone.boost for zone in zones)
 

@@ -178,13 +178,16 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 		bool after_sleep; /* looks when kswapd sleeps */
 		int planned;
 		uint64_t reserved; /* of these, HIGHATOMIC */
+		int64_t held_back; /* of these, from requests of the pass's class zone */
 	} cases[] = {
-		{100000000, 1, false, 0, 0},
-		{100000000, 1, true, 0, 0}, /* balanced: it sleeps, and the boost stays */
-		{100000000, 0, true, 1, 0},
-		{100000000, 8, true, 0, 7},
-		{100000000, 8, true, 1, 8}, /* kswapd does not count the reserve as free */
-		{350000000, 1, false, 1, 0},
+		{100000000, 1, false, 0, 0, 0},
+		{100000000, 1, true, 0, 0, 0}, /* balanced: it sleeps, and the boost stays */
+		{100000000, 0, true, 1, 0, 0},
+		{100000000, 8, true, 0, 7, 0},
+		{100000000, 8, true, 1, 8, 0}, /* kswapd does not count the reserve as free */
+		{100000000, 8, true, 0, 0, 7},
+		{100000000, 8, true, 1, 0, 8},
+		{350000000, 1, false, 1, 0, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -194,7 +197,7 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 		struct tape t;
 
 		tape_new(&t, "6.18");
-		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_MOVABLE);
 		tape_kswapd_row_at(&t, 5, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 400000000, ZONE_NORMAL);
 		a = &t.r->run.load.reclaim_events;
 		m = replay_model(t.r);
@@ -205,6 +208,7 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 			zone->wmark[WMARK_HIGH] =
 				(int64_t)zone_counted_free(zone) - 512 - cases[i].above;
 			zone->nr_free_highatomic = cases[i].reserved;
+			zone->lowmem_reserve[ZONE_MOVABLE] = cases[i].held_back;
 		}
 		m->boosted_nodes = 1;
 		reclaim_events_boosts(a, m, t.ts + cases[i].boosted);
