@@ -73,12 +73,16 @@ def small_ensembles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGETAPE_ENSEMBLE", "2")
 
 
+@pytest.fixture(scope="module")
+def cache_of_the_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache apart from the user's own, empty at first."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def cache_of_its_own(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every test has an empty cache, apart from the user's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+def cache_of_the_tests(cache_of_the_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of a file share one cache: the model's errors of a tape are measured once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_of_the_file))
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,7 @@ def test_a_what_if_of_no_known_kernel_leaves_the_error_unknown(
 def test_the_model_error_is_measured_once(
     small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     played = []
     play = model_error.play
     monkeypatch.setattr(model_error, "play", lambda *a, **k: played.append(a) or play(*a, **k))
