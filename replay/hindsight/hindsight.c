@@ -217,6 +217,7 @@ static bool read_row(const struct hindsight *h, struct seen *s, const struct zon
 	*s = (struct seen){
 		.row = row < NEVER ? (uint32_t)row : NEVER - 1,
 		.frame = next_event_frame(m, zone, c, i, &order),
+		.pid = c->pid[i],
 		.cpu = c->cpu[i],
 		.kind = c->kind[i],
 		.migratetype = MIGRATETYPE_MOVABLE,

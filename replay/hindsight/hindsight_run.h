@@ -21,6 +21,7 @@ enum { NEVER = UINT32_MAX }; /* a row of `event`, of which only the low 32 bits 
 struct seen {
 	uint32_t row;
 	uint32_t frame;
+	int32_t pid;
 	uint16_t cpu;
 	uint8_t kind, order;
 	uint8_t migratetype;
@@ -66,10 +67,14 @@ struct start_entry {
 	bool drained; /* left from the tail */
 };
 
-/* Drains in a row on one CPU: of its own PCPs, or of those of all CPUs, one after the other. */
+/*
+ * Drains in a row by one task on one CPU: of the CPU's own PCPs, or of those of all CPUs, one after
+ * the other.
+ */
 struct drain_run {
 	struct seen *rows; /* whose CPU is not known yet */
 	size_t nr, room;
+	int32_t pid;
 	bool remote; /* of all CPUs */
 	bool ran;    /* a block was handled: its CPU and zone are `home` and `zone` */
 	int home, zone;

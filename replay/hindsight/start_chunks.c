@@ -113,6 +113,9 @@ static void follow_fallback(struct hindsight *h, const struct seen *s)
 	uint32_t start = s->frame & ~((1u << order) - 1), end = start + (1u << order);
 
 	leaves(h, s, s->frame, s->fallback_migratetype);
+	/* Since 6.10 the event has the page that the request got, and may be the only one. */
+	if (m->kernel->fallback >= FALLBACK_CLAIM_OR_SPLIT && place_of(m, s->frame) == PLACE_FREE)
+		becomes_used(h, s, s->fallback_migratetype);
 	if (!s->owner && m->kernel->fallback != FALLBACK_MOVE)
 		return;
 	for (uint32_t f = start; f < end; f = block_end(m, f)) {

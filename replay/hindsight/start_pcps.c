@@ -239,9 +239,10 @@ static int add_drain(struct hindsight *h, const struct seen *s, struct error *er
 		d->rows = more;
 		d->room = room;
 	}
-	if (h->last_kinds[s->cpu] != EVENT_KIND_PCPU_DRAIN) {
+	if (h->last_kinds[s->cpu] != EVENT_KIND_PCPU_DRAIN || d->pid != s->pid) {
 		d->after_free = h->last_kinds[s->cpu] == EVENT_KIND_FREE ||
 				h->last_kinds[s->cpu] == EVENT_KIND_FREE_BATCHED;
+		d->pid = s->pid;
 		d->remote = d->ran = false;
 		d->list = NEVER;
 		d->home = d->zone = 0;
@@ -261,6 +262,21 @@ static void note_refill(struct hindsight *h, const struct seen *s)
 		join(h, s, s->migratetype);
 }
 
+/*
+ * The page of a fallback is on the list of the request; its alloc_zone_locked may have had another
+ * type. Since 6.10 the event has that page (try_to_claim_block, __rmqueue_steal), and only a page
+ * of a claimed pageblock has an alloc_zone_locked before it (__rmqueue_smallest). Up to 6.8 the
+ * event has the chunk, and an alloc_zone_locked follows (steal_suitable_fallback, rmqueue_bulk).
+ */
+static void note_fallback_refill(struct hindsight *h, const struct seen *s)
+{
+	struct first_event *f = &h->first[s->frame];
+
+	if (!f->home && h->m->kernel->fallback >= FALLBACK_CLAIM_OR_SPLIT)
+		note_refill(h, s);
+	f->migratetype = s->migratetype;
+}
+
 static int leave_for_alloc(struct hindsight *h, const struct seen *s, int cpu, struct error *err)
 {
 	return leave(h, s, cpu, list_of(h, s, cpu, NEVER), err);
@@ -271,7 +287,7 @@ int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err)
 	bool pending = h->first[s->frame].pending;
 	int home = h->first[s->frame].home, ret = 0;
 
-	if (s->kind != EVENT_KIND_PCPU_DRAIN)
+	if (s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != h->drains[s->cpu].pid)
 		ret = end_drains(h, s->cpu, err);
 	for (int cpu = 0; pending && !ret && cpu < h->m->nr_cpus; cpu++)
 		ret = end_drains(h, cpu, err);
@@ -293,8 +309,7 @@ int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err)
 			join(h, s, frame_block(h->m, s->frame)->migratetype);
 		break;
 	case EVENT_KIND_ALLOC_EXTFRAG:
-		/* Its list is that of the request, its alloc_zone_locked may have had another. */
-		h->first[s->frame].migratetype = s->migratetype;
+		note_fallback_refill(h, s);
 		break;
 	}
 	h->last_kinds[s->cpu] = s->kind;

@@ -81,6 +81,7 @@ static void play(struct hindsight *h, const struct row *events, size_t nr)
 	for (size_t i = 0; i < nr; i++) {
 		c->ts[i] = 1000 * i;
 		c->cpu[i] = events[i].cpu;
+		c->pid[i] = events[i].task;
 		c->kind[i] = events[i].kind;
 		c->pfn[i] = events[i].pfn;
 		c->page_order[i] = events[i].order;
@@ -260,6 +261,39 @@ static void the_cpus_of_a_drain_of_all_are_found(void)
 	check(strstr(start.pcp, " 1M:802 1M:801"));
 }
 
+/* A block that CPU 0 claims has no other event, since 6.10; so the drain of its page is its own. */
+static void the_page_of_a_fallback_is_on_the_pcp(void)
+{
+	static const struct chunk chunks[] = {{512, 3, 0}, {1024, 0, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 1024, 0, UNMOVABLE),
+		EXTFRAG(0, 512, 0, 3, UNMOVABLE, MOVABLE),
+		FREE(0, 700, 0),
+		DRAIN(0, 1024, 0, UNMOVABLE),
+		DRAIN(0, 512, 0, UNMOVABLE),
+		DRAIN(0, 701, 0, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(strstr(start.pcp, " 0M:701"));
+}
+
+/* CPU 1's own overflow, then a drain of all PCPs by another task there: it begins with CPU 0. */
+static void the_drains_of_two_tasks_are_two(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	static const struct row events[] = {
+		BY(1, 0, FREE, .pfn = 600),       BY(1, 1, FREE, .pfn = 601),
+		BY(1, 1, PCPU_DRAIN, .pfn = 601), BY(1, 0, ALLOC, .pfn = 650),
+		BY(1, 0, FREE, .pfn = 602),       BY(2, 1, PCPU_DRAIN, .pfn = 700),
+		BY(2, 1, PCPU_DRAIN, .pfn = 600), BY(2, 1, PCPU_DRAIN, .pfn = 602),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(strstr(start.pcp, " 0M:700"));
+	check(!strstr(start.pcp, " 1M:700"));
+}
+
 /* The first list that a page was on has the type of the start; a claim changes it. */
 static void lists_show_the_types_of_pageblocks(void)
 {
@@ -328,6 +362,8 @@ int main(void)
 	test(first_events_correct_the_snapshot);
 	test(pcp_lists_begin_with_the_allocated_and_end_with_the_drained);
 	test(the_cpus_of_a_drain_of_all_are_found);
+	test(the_page_of_a_fallback_is_on_the_pcp);
+	test(the_drains_of_two_tasks_are_two);
 	test(lists_show_the_types_of_pageblocks);
 	test(the_first_refill_shows_the_alloc_factor);
 	test(the_first_overflow_shows_the_frees_before);
