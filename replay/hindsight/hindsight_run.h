@@ -5,6 +5,7 @@
  *   hindsight.c     the interface; passes rows on
  *   first_events.c  the preview: the first event of every page, and the types of pageblocks
  *   guess_types.c   the types of the other pageblocks
+ *   guess_lists.c   the lists of free chunks that no event shows
  *   start_chunks.c  the free chunks at the start, and when each of them left its list
  *   start_pcps.c    the entries of PCP lists at the start, and when each of them left
  *   start_tuning.c  the tuning of PCPs at the start: the sizes of their first refills and drains
@@ -46,6 +47,7 @@ struct start_chunk {
 	uint32_t left;       /* row at which it left its list, or NEVER */
 	uint8_t order;       /* + 1; 0: none begins here */
 	uint8_t migratetype; /* of its list */
+	bool listed;         /* an event shows its list */
 };
 
 /* How well the type of a pageblock at the start is known: not, from a free list, from a free. */
@@ -134,7 +136,10 @@ struct hindsight {
 	bool *ticked;                 /* [cpu] a tick was the last but drains */
 	struct refill *refills;       /* [cpu] */
 	uint32_t *emptied;            /* [list_number()] row by which it was empty once, or NEVER */
-	/* [zone][order][migratetype] free blocks by the snapshot; NULL: not by type */
+	/*
+	 * [zone][order][migratetype] free blocks by the snapshot; after guess_types(), less those
+	 * on the lists of their pageblocks' types
+	 */
 	int64_t (*free_areas)[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	bool areas_by_type;
 	struct output *free_block, *pcp_page, *pageblock, *pcp;
@@ -151,6 +156,12 @@ void note_first(struct hindsight *h, const struct seen *s);
 
 /* guess_types.c: types of the pageblocks that no event shows, from the counts of free blocks. */
 void guess_types(struct hindsight *h);
+
+/*
+ * guess_lists.c: after the last row, the lists of the other chunks, from the same counts. Up
+ * to 6.8, a chunk may be on the list of another type than its pageblock has.
+ */
+void guess_lists(struct hindsight *h);
 
 /* start_chunks.c: the start, after the last row of the preview; then each row in turn. */
 void build_start(struct hindsight *h);

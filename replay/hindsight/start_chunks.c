@@ -44,8 +44,11 @@ void build_start(struct hindsight *h)
 		const struct frame *f = &m->frames[head];
 
 		if (f->state == FRAME_FREE)
-			h->chunks[head] = (struct start_chunk){NEVER, f->order + 1,
-							       frame_block(m, head)->migratetype};
+			h->chunks[head] = (struct start_chunk){
+				.left = NEVER,
+				.order = f->order + 1,
+				.migratetype = frame_block(m, head)->migratetype,
+			};
 	}
 }
 
@@ -62,6 +65,8 @@ static void leaves(struct hindsight *h, const struct seen *s, uint32_t frame, in
 		if (chunk->left != NEVER)
 			return;
 		chunk->left = s->row;
+		/* Compaction may have taken the page that a free shows as used: of any list. */
+		chunk->listed = s->kind != EVENT_KIND_FREE && block->moved == NEVER;
 		if (type == chunk->migratetype)
 			return;
 		/* It was moved to that list before. */

@@ -2,7 +2,8 @@
 /*
  * The start of a tape from its later events, on the machine of short_tape.h: two CPUs, one zone of
  * 8 pageblocks. The snapshot has free blocks by pfn, all pageblocks as MOVABLE by a guess, and 8
- * pages on each PCP.
+ * pages on each PCP. If a free block has another migratetype than UNMOVABLE, the snapshot also has
+ * the numbers of free blocks by order and migratetype.
  */
 #include "hindsight/hindsight.h"
 #include "short_tape.h"
@@ -31,6 +32,25 @@ static void take(struct hindsight *h, struct batch *batch)
 	must(hindsight_load(h, batch->table->name, &rows.schema, &rows.array, &err), &err);
 	arrow_rows_release(&rows);
 	batch_free(batch);
+}
+
+/* The number of free chunks by order, on the lists of their migratetypes. */
+static void load_areas(struct hindsight *h, const struct chunk *chunks, size_t nr)
+{
+	static const uint8_t types[] = {UNMOVABLE, MOVABLE, MIGRATETYPE_RECLAIMABLE};
+	struct batch *areas = toy_rows(&free_area_table, 3 * NR_PAGE_ORDERS);
+	struct free_area_columns *a = (struct free_area_columns *)areas->slots;
+
+	for (size_t i = 0; i < areas->nr; i++) {
+		a->zone[i] = ZONE_NORMAL;
+		a->page_order[i] = (uint8_t)(i / 3);
+		a->migratetype[i] = types[i % 3];
+		set_valid(a->migratetype_valid, i);
+		for (size_t k = 0; k < nr; k++)
+			a->nr_free[i] +=
+				chunks[k].order == i / 3 && chunks[k].migratetype == types[i % 3];
+	}
+	take(h, areas);
 }
 
 static void load_state(struct hindsight *h, const struct chunk *chunks, size_t nr)
@@ -69,6 +89,11 @@ static void load_state(struct hindsight *h, const struct chunk *chunks, size_t n
 	take(h, pcps);
 	take(h, blocks);
 	take(h, guesses);
+	for (size_t i = 0; i < nr; i++)
+		if (chunks[i].migratetype) {
+			load_areas(h, chunks, nr);
+			break;
+		}
 }
 
 static void play(struct hindsight *h, const struct row *events, size_t nr)
@@ -294,6 +319,31 @@ static void the_drains_of_two_tasks_are_two(void)
 	check(!strstr(start.pcp, " 1M:700"));
 }
 
+/*
+ * Pageblock 1 is MOVABLE by its first event, but three of its chunks are on the RECLAIMABLE lists:
+ * 516 and 520 were split off a chunk with 514, which an event shows; of order 4 there is only one.
+ */
+static void chunks_are_on_the_lists_that_the_snapshot_counts(void)
+{
+	static const struct chunk chunks[] = {
+		{514, 1, MIGRATETYPE_RECLAIMABLE},
+		{516, 2, MIGRATETYPE_RECLAIMABLE},
+		{520, 3, MIGRATETYPE_RECLAIMABLE},
+		{544, 4, MIGRATETYPE_RECLAIMABLE},
+		{640, 3, MOVABLE},
+		{704, 2, MOVABLE},
+	};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 704, 0, MOVABLE),
+		ZONE_LOCKED(0, 514, 0, MIGRATETYPE_RECLAIMABLE),
+	};
+	struct start start = START("6.1.192", chunks, events);
+
+	check(same(start.free, " R1:514 M2:704 R2:516 M3:640 R3:520 R4:544"));
+	start = START("6.18", chunks, events); /* a chunk is on a list of its pageblock's type */
+	check(same(start.free, " M1:514 M2:704 M2:516 M3:520 M3:640 M4:544"));
+}
+
 /* The first list that a page was on has the type of the start; a claim changes it. */
 static void lists_show_the_types_of_pageblocks(void)
 {
@@ -364,6 +414,7 @@ int main(void)
 	test(the_cpus_of_a_drain_of_all_are_found);
 	test(the_page_of_a_fallback_is_on_the_pcp);
 	test(the_drains_of_two_tasks_are_two);
+	test(chunks_are_on_the_lists_that_the_snapshot_counts);
 	test(lists_show_the_types_of_pageblocks);
 	test(the_first_refill_shows_the_alloc_factor);
 	test(the_first_overflow_shows_the_frees_before);
