@@ -277,6 +277,7 @@ static int end_preview(struct hindsight *h, struct error *err)
 	if (ret)
 		return ret;
 	build_start(h);
+	begin_tuning(h);
 	h->previewed = true;
 	return 0;
 }

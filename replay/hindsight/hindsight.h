@@ -14,9 +14,9 @@
  *                which they left. A chunk that never left stands behind all others.
  *   PCP lists    Allocations take from the head, drains from the tail. Entries between them that
  *                no event shows are used pages without any event.
- *   PCP tuning   The size of a PCP's first refill shows its alloc_factor, that of its first drain
- *                its free_count or free_factor; a drain of an idle PCP of another node's zone
- *                shows how many ticks it had left.
+ *   PCP tuning   The sizes of a PCP's refills show its alloc_factor, those of its overflows its
+ *                free_count, that of the first its free_factor; a drain of an idle PCP of another
+ *                node's zone shows how many ticks it had left.
  *   pageblocks   The first list that a page of the block was seen on shows its type.
  *
  * Read all rows of `event` twice: first hindsight_preview(), then hindsight_feed(). The rows that

@@ -80,23 +80,41 @@ struct drain_run {
 	bool remote; /* of all CPUs */
 	bool ran;    /* a block was handled: its CPU and zone are `home` and `zone` */
 	int home, zone;
-	uint32_t list;   /* of that block: list_number(), or NEVER */
-	bool after_free; /* a free came before it: it is an overflow of the CPU's own PCP */
+	uint32_t list;      /* of that block: list_number(), or NEVER */
+	bool after_free;    /* a free came before it: it is an overflow of the CPU's own PCP */
+	bool batched;       /* the last event before it was a free_batched */
+	uint8_t free_order; /* of the last free on the CPU */
+	int pages, last;    /* handled so far, and those of the last block */
+	uint32_t pcp;       /* of all of them, or NEVER */
+	int64_t held;       /* pages of that PCP before the first */
 };
 
-/* More halvings leave nothing of a count of batch << pcp_scale_max pages. */
-enum { HALVED_MOST = 16 };
+enum {
+	/* More halvings leave nothing of a count of batch << pcp_scale_max pages. */
+	HALVED_MOST = 16,
+	FACTORS = 8 /* more than any pcp_scale_max */
+};
 
-/* What the first refill and the first overflow of a PCP show of its tuning at the start. */
+/* An alloc_factor at the start that explains every refill so far, and what it would be by now. */
+struct factor_candidate {
+	bool fits;
+	uint8_t alloc_factor;
+	int32_t high; /* of the PCP */
+};
+
+/* What the refills and overflows of a PCP show of its tuning at the start. */
 struct start_tuning {
-	bool refilled, drained; /* either has come */
+	bool refilled; /* refills show nothing more of alloc_factor */
+	bool drained;  /* the same of overflows, and of free_count or free_factor */
 	bool has_alloc_factor, has_free;
 	bool touched;          /* an event, or a drain of a tick, has changed it */
 	uint8_t ticks, expire; /* ticks before that; of the one that drained it, or 0 */
-	uint8_t alloc_factor, free_factor;
-	uint32_t free_count;
-	uint8_t frees;     /* to this PCP so far, up to HALVED_MOST: each halves alloc_factor */
-	uint8_t nr_halved; /* allocs so far, the same: each halves free_count and free_factor */
+	uint8_t free_factor;
+	struct factor_candidate factors[FACTORS]; /* [alloc_factor] */
+	int32_t least, most; /* every free_count that explains the overflows so far */
+	int32_t waiting;     /* pages of frees that may be parts of a batch in progress */
+	bool batching;       /* pages of that batch have been put there */
+	uint8_t nr_halved;   /* allocs, to HALVED_MOST: each halves free_count and free_factor */
 	int freed[HALVED_MOST + 1]; /* [allocs before] pages of the frees */
 };
 
@@ -104,7 +122,6 @@ struct start_tuning {
 struct refill {
 	int nr; /* pages so far; 0: none */
 	uint16_t pcp;
-	uint8_t frees; /* start_tuning */
 	uint32_t last; /* frame of the last page */
 	int64_t held;  /* pages of the PCP before it */
 };
@@ -172,13 +189,17 @@ int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err);
 int end_drains(struct hindsight *h, int cpu, struct error *err);
 
 /*
- * start_tuning.c: after follow_pcps() of the same row; a refill ends; the ticks of the vmstat
- * worker before a row; an overflow has drained `pages` pages, of which `last` are its last entry.
+ * start_tuning.c: before the first row; after follow_pcps() of the same row; a refill ends; the
+ * ticks of the vmstat worker before a row; an overflow of a PCP has drained pages.
  */
+void begin_tuning(struct hindsight *h);
 void follow_tuning(struct hindsight *h, const struct seen *s);
 void end_refill(struct hindsight *h, int cpu);
 void follow_ticks(struct hindsight *h, uint64_t row);
-void note_overflow(struct hindsight *h, uint32_t pcp, int pages, int last);
+void note_overflow(struct hindsight *h, const struct drain_run *d);
+/* After the last row: the likeliest of those that explain every event, where one was shown. */
+uint8_t start_alloc_factor(const struct start_tuning *t);
+uint32_t start_free_count(const struct hindsight *h, int pcp);
 
 /* start_rows.c: write the rows of the start. -ENOMEM. */
 int write_start(struct hindsight *h, struct error *err);

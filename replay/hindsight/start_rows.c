@@ -235,7 +235,7 @@ static void write_pcps(struct hindsight *h)
 			set_valid(columns->high_max_valid, i);
 		}
 		if (tuning->has_alloc_factor) {
-			columns->alloc_factor[i] = tuning->alloc_factor;
+			columns->alloc_factor[i] = start_alloc_factor(tuning);
 			set_valid(columns->alloc_factor_valid, i);
 		}
 		if (tuning->expire) {
@@ -243,7 +243,7 @@ static void write_pcps(struct hindsight *h)
 			set_valid(columns->expire_valid, i);
 		}
 		if (tuning->has_free && m->kernel->pcp_tuning == PCP_AUTO) {
-			columns->free_count[i] = tuning->free_count;
+			columns->free_count[i] = start_free_count(h, number);
 			set_valid(columns->free_count_valid, i);
 		} else if (tuning->has_free) {
 			columns->free_factor[i] = tuning->free_factor;

@@ -16,12 +16,18 @@ enum { BLOCK = 512, PAGES = 8 * BLOCK, ON_PCP = 8 };
 
 /*
  * The rows of the start as text: "type.order:pfn" of free blocks, "cpu.type:pfn" of PCP pages, and
- * alloc_factor, free_count and free_factor of each PCP, "." where null.
+ * alloc_factor, free_count and free_factor of each PCP, "." where null; and expire.
  */
 struct start {
-	char free[512], pcp[512], types[16], tuning[64];
+	char free[512], pcp[2048], types[16], tuning[64], expire[16];
 	struct hindsight_coverage coverage;
 };
+
+static struct variant {
+	bool remote;      /* CPU 1 is on a node of its own */
+	uint64_t tick_at; /* before this event, the vmstat worker of CPU 1 runs; 0: never */
+	size_t nr_ticks;
+} variant;
 
 static void take(struct hindsight *h, struct batch *batch)
 {
@@ -51,6 +57,19 @@ static void load_areas(struct hindsight *h, const struct chunk *chunks, size_t n
 				chunks[k].order == i / 3 && chunks[k].migratetype == types[i % 3];
 	}
 	take(h, areas);
+}
+
+static void load_ticks(struct hindsight *h)
+{
+	struct batch *rows = toy_rows(&reclaim_table, variant.nr_ticks);
+	struct reclaim_columns *c = (struct reclaim_columns *)rows->slots;
+
+	for (size_t i = 0; i < rows->nr; i++) {
+		c->at[i] = variant.tick_at;
+		c->cpu[i] = 1;
+		c->kind[i] = RECLAIM_KIND_VMSTAT_UPDATE;
+	}
+	take(h, rows);
 }
 
 static void load_state(struct hindsight *h, const struct chunk *chunks, size_t nr)
@@ -89,6 +108,8 @@ static void load_state(struct hindsight *h, const struct chunk *chunks, size_t n
 	take(h, pcps);
 	take(h, blocks);
 	take(h, guesses);
+	if (variant.tick_at)
+		load_ticks(h);
 	for (size_t i = 0; i < nr; i++)
 		if (chunks[i].migratetype) {
 			load_areas(h, chunks, nr);
@@ -150,19 +171,21 @@ static void add_tuning(struct start *found, const struct pcp_columns *p, size_t 
 	add_number(found->tuning, room, is_valid(p->alloc_factor_valid, i), p->alloc_factor[i]);
 	add_number(found->tuning, room, is_valid(p->free_count_valid, i), p->free_count[i]);
 	add_number(found->tuning, room, is_valid(p->free_factor_valid, i), p->free_factor[i]);
+	add_number(found->expire, sizeof(found->expire), is_valid(p->expire_valid, i),
+		   p->expire[i]);
 }
 
 static struct start start_of(const char *kernel, const struct chunk *chunks, size_t nr_chunks,
 			     const struct row *events, size_t nr_events)
 {
 	static const char letters[] = "UMRHCIV";
-	static const uint16_t cpu_nodes[] = {0, 0};
-	static const uint8_t distances[] = {10};
+	const uint16_t cpu_nodes[] = {0, variant.remote};
+	static const uint8_t distances[] = {10, 20, 20, 10};
 	struct run_config config = {.machine = {.pageblock_order = 9,
 						.max_order = 10,
 						.page_bytes = 4096,
 						.nr_cpus = 2,
-						.nr_nodes = 1,
+						.nr_nodes = variant.remote ? 2 : 1,
 						.cpu_nodes = cpu_nodes,
 						.node_distances = distances},
 				    .interval_ns = 1000000000};
@@ -388,21 +411,165 @@ static void the_first_refill_shows_the_alloc_factor(void)
 	check(same(start.tuning, " . . . . . ."));
 }
 
+/* Events of CPU 0, whose PCP has a batch of 4 and a high of 64. */
+struct script {
+	struct row rows[192];
+	size_t nr;
+	uint64_t pfn; /* of the next page */
+};
+
+static void add_events(struct script *s, int kind, int nr, int migratetype)
+{
+	for (int i = 0; i < nr; i++)
+		s->rows[s->nr++] = (struct row){.kind = (uint8_t)kind,
+						.pfn = s->pfn++,
+						.migratetype = (uint8_t)migratetype};
+}
+
+/* Pages that no other event shows. */
+static void frees(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_FREE, nr, 0);
+}
+
+static void allocs(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_ALLOC, nr, MOVABLE);
+}
+
+static void drains(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_PCPU_DRAIN, nr, MOVABLE);
+}
+
+static void refills(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_ALLOC_ZONE_LOCKED, nr, UNMOVABLE);
+}
+
+static bool shows(const char *kernel, const struct script *s, const char *tuning)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	struct script ended = *s; /* the end of the tape may cut a drain short */
+	struct start start;
+
+	frees(&ended, 1);
+	start = start_of(kernel, chunks, COUNT(chunks), ended.rows, ended.nr);
+	return same(start.tuning, tuning);
+}
+
+/*
+ * The first refill gets what fits into high. That is 20 pages, which each alloc_factor from 3 on
+ * explains. When the PCP is nearly empty, a refill shows whether it was 3.
+ */
+static void a_later_refill_shows_what_the_first_does_not(void)
+{
+	struct script s = {.pfn = 1024}, other;
+
+	for (int i = 0; i < 4; i++, s.pfn += 8)
+		s.rows[s.nr++] = (struct row){.kind = EVENT_KIND_ALLOC_ZONE_LOCKED,
+					      .pfn = s.pfn,
+					      .order = 3,
+					      .migratetype = MOVABLE};
+	refills(&s, 20);
+	allocs(&s, 52);
+	other = s;
+	refills(&s, 32);
+	check(shows("6.18", &s, " 3 . . . . ."));
+	refills(&other, 52); /* what fits now */
+	check(shows("6.18", &other, " 4 . . . . ."));
+}
+
 /* A free counts itself, then its overflow drains; an alloc before it halves what was counted. */
 static void the_first_overflow_shows_the_frees_before(void)
 {
+	struct script s = {.pfn = 700};
+
+	frees(&s, 2);
+	allocs(&s, 1);
+	frees(&s, 1);
+	drains(&s, 5);
+	check(shows("6.18", &s, " . 6 . . . .")); /* (6 or 7) + 2, halved, + 1 */
+}
+
+/* The first drains a batch, so free_count was at most 3; of these, the second shows one. */
+static void overflows_show_free_count_together(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 16);
+	frees(&s, 1);
+	drains(&s, 4);
+	check(shows("6.18", &s, " 2 0 . . . ."));
+	frees(&s, 6);
+	drains(&s, 10);
+	check(shows("6.18", &s, " 2 3 . . . ."));
+}
+
+/* A drain that leaves a batch shows only that free_count was not lower: its limit is likeliest. */
+static void a_limited_overflow_shows_the_least_free_count(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 64);
+	frees(&s, 1);
+	drains(&s, 69);
+	check(shows("6.18", &s, " . 128 . . . ."));
+	s.rows[s.nr++] =
+		(struct row){.kind = EVENT_KIND_PCPU_DRAIN, .pfn = s.pfn, .migratetype = 1};
+	check(shows("6.18", &s, " . . . . . .")); /* leaves less than a batch */
+}
+
+/* Three pages are freed as a batch. Its first page is on the PCP when the overflow comes. */
+static void pages_of_a_batch_count_one_by_one(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 16);
+	frees(&s, 3);
+	s.pfn -= 3;
+	add_events(&s, EVENT_KIND_FREE_BATCHED, 1, 0);
+	s.pfn += 2;
+	drains(&s, 6);
+	s.pfn = 717;
+	add_events(&s, EVENT_KIND_FREE_BATCHED, 2, 0);
+	check(shows("6.18", &s, " 2 5 . . . ."));
+}
+
+/* Up to 6.6 the PCP drains batch << free_factor. */
+static void the_first_overflow_shows_the_free_factor(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 16);
+	allocs(&s, 1);
+	frees(&s, 1);
+	drains(&s, 8);
+	check(shows("6.1.192", &s, " . . 2 . . .")); /* 4 << 1: 2 or 3 */
+	s = (struct script){.pfn = 700};
+	refills(&s, 16);
+	frees(&s, 1);
+	drains(&s, 12); /* 4 << 2, less what the limit of 16 during reclaim keeps */
+	check(shows("6.1.192", &s, " . . 2 . . ."));
+}
+
+/* CPU 1 is on another node than the zone: the second tick drains its PCP. */
+static void a_tick_that_drains_shows_the_ticks_left(void)
+{
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	static const struct row events[] = {
-		ALLOC(0, 700, 0, MOVABLE), FREE(0, 600, 0),           DRAIN(0, 701, 0, MOVABLE),
-		DRAIN(0, 702, 0, MOVABLE), DRAIN(0, 703, 0, MOVABLE), DRAIN(0, 704, 0, MOVABLE),
-		DRAIN(0, 705, 0, MOVABLE), DRAIN(0, 706, 0, MOVABLE), DRAIN(0, 707, 0, MOVABLE),
-		DRAIN(0, 708, 0, MOVABLE), FREE(0, 601, 0),
+		ALLOC(0, 700, 0, MOVABLE),
+		DRAIN(1, 701, 0, MOVABLE),
+		DRAIN(1, 702, 0, MOVABLE),
 	};
-	struct start start = START("6.18", chunks, events);
 
-	check(same(start.tuning, " . 14 . . . .")); /* 14 or 15 */
-	start = START("6.1.192", chunks, events);
-	check(same(start.tuning, " . . 2 . . .")); /* 4 << 1: 2 or 3 */
+	variant = (struct variant){.remote = true, .tick_at = 1, .nr_ticks = 2};
+	check(same(START("6.18", chunks, events).expire, " . 2"));
+	variant.nr_ticks = 4; /* more than an idle PCP has left */
+	check(same(START("6.18", chunks, events).expire, " . ."));
+	variant = (struct variant){.tick_at = 1, .nr_ticks = 2};
+	check(same(START("6.18", chunks, events).expire, " . ."));
+	variant = (struct variant){0};
 }
 
 int main(void)
@@ -417,6 +584,12 @@ int main(void)
 	test(chunks_are_on_the_lists_that_the_snapshot_counts);
 	test(lists_show_the_types_of_pageblocks);
 	test(the_first_refill_shows_the_alloc_factor);
+	test(a_later_refill_shows_what_the_first_does_not);
 	test(the_first_overflow_shows_the_frees_before);
+	test(overflows_show_free_count_together);
+	test(a_limited_overflow_shows_the_least_free_count);
+	test(pages_of_a_batch_count_one_by_one);
+	test(the_first_overflow_shows_the_free_factor);
+	test(a_tick_that_drains_shows_the_ticks_left);
 	return check_done();
 }
