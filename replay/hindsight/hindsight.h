@@ -11,7 +11,9 @@
  *                without an event are free if the snapshot says so.
  *   chunks       Free buddies always merge, so the set of free pages gives the chunks.
  *   list order   Allocations take from the head of a list. So the chunks stood in the order in
- *                which they left. A chunk that never left stands behind all others.
+ *                which they left. A chunk that never left stands behind all others. One that merged
+ *                or moved stood behind those that left before; at the tail if the kernel may have
+ *                put it there.
  *   PCP lists    Allocations take from the head, drains from the tail. Entries between them that
  *                no event shows are used pages without any event.
  *   PCP tuning   The sizes of a PCP's refills show its alloc_factor, those of its overflows its

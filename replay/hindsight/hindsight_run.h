@@ -47,7 +47,7 @@ struct start_chunk {
 	uint32_t left;       /* row at which it left its list, or NEVER */
 	uint8_t order;       /* + 1; 0: none begins here */
 	uint8_t migratetype; /* of its list */
-	bool listed;         /* an event shows its list */
+	bool listed;         /* an event shows its list: it left from the head */
 };
 
 /* How well the type of a pageblock at the start is known: not, from a free list, from a free. */

@@ -259,6 +259,26 @@ static void a_chunk_that_merges_stood_behind_those_that_left_before(void)
 	check(same(start.free, " M0:528 M0:512 M0:520"));
 }
 
+/*
+ * 512 merges at row 2. When it was freed, 514 may have been free: then the free put 512 to the tail
+ * of its list. 528 merges in the same way, but beside used pages.
+ */
+static void a_chunk_whose_next_merge_was_near_stood_at_the_tail(void)
+{
+	static const struct chunk chunks[] = {
+		{512, 0, 0}, {514, 1, 0}, {520, 0, 0}, {528, 0, 0}, {536, 0, 0}};
+	static const struct row events[] = {
+		FREE(0, 513, 0),
+		FREE(0, 529, 0),
+		DRAIN(0, 513, 0, MOVABLE),
+		DRAIN(0, 529, 0, MOVABLE),
+		ZONE_LOCKED(0, 520, 0, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.free, " M0:528 M0:520 M0:536 M0:512 M1:514"));
+}
+
 static void first_events_correct_the_snapshot(void)
 {
 	static const struct chunk chunks[] = {{512, 2, 0}};
@@ -576,6 +596,7 @@ int main(void)
 {
 	test(chunks_stand_in_the_order_in_which_they_left);
 	test(a_chunk_that_merges_stood_behind_those_that_left_before);
+	test(a_chunk_whose_next_merge_was_near_stood_at_the_tail);
 	test(first_events_correct_the_snapshot);
 	test(pcp_lists_begin_with_the_allocated_and_end_with_the_drained);
 	test(the_cpus_of_a_drain_of_all_are_found);
