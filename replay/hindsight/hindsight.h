@@ -62,5 +62,10 @@ int hindsight_finish(struct hindsight *h, struct error *err);
 /* A finished batch of an output table, or NULL. */
 struct batch *hindsight_read(struct hindsight *h);
 
-/* After hindsight_finish(). */
+/*
+ * After hindsight_finish(): the likely values of free_count in a row of `pcp`, the likeliest first,
+ * which the row has. Returns their number: 0 if events show none, -1 beyond the last row.
+ */
+enum { HINDSIGHT_COUNTS = 16 };
+int hindsight_free_counts(const struct hindsight *h, size_t row, uint32_t counts[HINDSIGHT_COUNTS]);
 const struct hindsight_coverage *hindsight_coverage(const struct hindsight *h);

@@ -199,7 +199,8 @@ void follow_ticks(struct hindsight *h, uint64_t row);
 void note_overflow(struct hindsight *h, const struct drain_run *d);
 /* After the last row: the likeliest of those that explain every event, where one was shown. */
 uint8_t start_alloc_factor(const struct start_tuning *t);
-uint32_t start_free_count(const struct hindsight *h, int pcp);
+/* The likely ones, the likeliest first; their number. */
+int start_free_counts(const struct hindsight *h, int pcp, uint32_t counts[HINDSIGHT_COUNTS]);
 
 /* start_rows.c: write the rows of the start. -ENOMEM. */
 int write_start(struct hindsight *h, struct error *err);

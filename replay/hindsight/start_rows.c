@@ -229,6 +229,7 @@ static void write_pcps(struct hindsight *h)
 		const struct start_tuning *tuning = &h->tunings[number];
 		const struct pcp *pcp = &m->pcps[number];
 		const struct zone *zone = &m->zones[pcp->zone];
+		uint32_t counts[HINDSIGHT_COUNTS];
 		struct pcp_columns *columns;
 		size_t i;
 
@@ -260,7 +261,8 @@ static void write_pcps(struct hindsight *h)
 			set_valid(columns->expire_valid, i);
 		}
 		if (tuning->has_free && m->kernel->pcp_tuning == PCP_AUTO) {
-			columns->free_count[i] = start_free_count(h, number);
+			start_free_counts(h, number, counts);
+			columns->free_count[i] = counts[0];
 			set_valid(columns->free_count_valid, i);
 		} else if (tuning->has_free) {
 			columns->free_factor[i] = tuning->free_factor;

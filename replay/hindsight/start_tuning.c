@@ -245,19 +245,42 @@ void note_overflow(struct hindsight *h, const struct drain_run *d)
 }
 
 /*
- * Of several: 0, to which allocations halve it; else the limit at which frees end, halved as often
- * as it must be (rmqueue_pcplist and free_unref_page_commit, 6.8 to 7.3); else the middle.
+ * Of several: 0, to which allocations halve it; then the limit at which frees end, halved as often
+ * as it must be or more often (rmqueue_pcplist and free_unref_page_commit, 6.8 to 7.3). Without any
+ * of these the middle, and both ends.
  */
-uint32_t start_free_count(const struct hindsight *h, int number)
+int start_free_counts(const struct hindsight *h, int number, uint32_t counts[HINDSIGHT_COUNTS])
 {
 	const struct start_tuning *t = &h->tunings[number];
-	int count = count_limit(h->m, &h->m->pcps[number]);
+	int nr = 0;
 
-	while (count > t->most)
-		count >>= 1;
 	if (!t->least)
-		return 0;
-	return (uint32_t)(count >= t->least ? count : t->least + (t->most - t->least) / 2);
+		counts[nr++] = 0;
+	for (int count = count_limit(h->m, &h->m->pcps[number]);
+	     count && count >= t->least && nr < HINDSIGHT_COUNTS; count >>= 1)
+		if (count <= t->most)
+			counts[nr++] = (uint32_t)count;
+	if (nr)
+		return nr;
+	counts[nr++] = (uint32_t)(t->least + (t->most - t->least) / 2);
+	if (t->least != t->most) {
+		if (counts[0] != (uint32_t)t->least)
+			counts[nr++] = (uint32_t)t->least;
+		counts[nr++] = (uint32_t)t->most;
+	}
+	return nr;
+}
+
+int hindsight_free_counts(const struct hindsight *h, size_t row, uint32_t counts[HINDSIGHT_COUNTS])
+{
+	for (int pcp = 0; pcp < h->m->nr_zones * h->m->nr_cpus; pcp++) {
+		if (!h->given[pcp].listed || row--)
+			continue;
+		if (h->m->kernel->pcp_tuning != PCP_AUTO || !h->tunings[pcp].has_free)
+			return 0;
+		return start_free_counts(h, pcp, counts);
+	}
+	return -1;
 }
 
 /* The ticks that a PCP of another node's zone has left are those before its first drain. */

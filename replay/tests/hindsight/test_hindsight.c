@@ -20,6 +20,8 @@ enum { BLOCK = 512, PAGES = 8 * BLOCK, ON_PCP = 8 };
  */
 struct start {
 	char free[512], pcp[2048], types[16], tuning[64], expire[16];
+	int nr_counts; /* likely free_counts of CPU 0 */
+	uint32_t counts[HINDSIGHT_COUNTS];
 	struct hindsight_coverage coverage;
 };
 
@@ -216,6 +218,8 @@ static struct start start_of(const char *kernel, const struct chunk *chunks, siz
 				found.types[i] = b->guessed[i] ? '.' : letters[b->migratetype[i]];
 	}
 	found.coverage = *hindsight_coverage(h);
+	found.nr_counts = hindsight_free_counts(h, 0, found.counts);
+	check(hindsight_free_counts(h, 2, found.counts) == -1);
 	hindsight_free(h);
 	return found;
 }
@@ -467,15 +471,18 @@ static void refills(struct script *s, int nr)
 	add_events(s, EVENT_KIND_ALLOC_ZONE_LOCKED, nr, UNMOVABLE);
 }
 
-static bool shows(const char *kernel, const struct script *s, const char *tuning)
+static struct start after(const char *kernel, const struct script *s)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	struct script ended = *s; /* the end of the tape may cut a drain short */
-	struct start start;
 
 	frees(&ended, 1);
-	start = start_of(kernel, chunks, COUNT(chunks), ended.rows, ended.nr);
-	return same(start.tuning, tuning);
+	return start_of(kernel, chunks, COUNT(chunks), ended.rows, ended.nr);
+}
+
+static bool shows(const char *kernel, const struct script *s, const char *tuning)
+{
+	return same(after(kernel, s).tuning, tuning);
 }
 
 /*
@@ -516,11 +523,15 @@ static void the_first_overflow_shows_the_frees_before(void)
 static void overflows_show_free_count_together(void)
 {
 	struct script s = {.pfn = 700};
+	struct start start;
 
 	refills(&s, 16);
 	frees(&s, 1);
 	drains(&s, 4);
 	check(shows("6.18", &s, " 2 0 . . . ."));
+	start = after("6.18", &s);
+	check(start.nr_counts == 3 && start.counts[0] == 0 && start.counts[1] == 2 &&
+	      start.counts[2] == 1); /* halves of the limit of 128 */
 	frees(&s, 6);
 	drains(&s, 10);
 	check(shows("6.18", &s, " 2 3 . . . ."));
