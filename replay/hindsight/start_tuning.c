@@ -172,15 +172,28 @@ static bool is_limited(const struct model *m, const struct drain_run *d, int cou
 	       (grows && is_like(max_int(count, pcp->high_min) - pcp->batch, d));
 }
 
+/* The first free_count at the start, from t->least to t->most + 1, that is `least` or more by now.
+ */
+static int first_count(const struct start_tuning *t, int limit, int least)
+{
+	int first = t->least, end = t->most + 1;
+
+	while (first < end) {
+		int middle = first + (end - first) / 2;
+
+		if (count_then(t, middle, limit) < least)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return first;
+}
+
 /* Narrow the free_counts at the start to those that are `least` to `most` by now. */
 static void narrow_count(struct start_tuning *t, int limit, int least, int most)
 {
-	int first = t->least, end = t->most;
+	int first = first_count(t, limit, least), end = first_count(t, limit, most + 1) - 1;
 
-	while (first <= end && count_then(t, first, limit) < least)
-		first++;
-	while (first <= end && count_then(t, end, limit) > most)
-		end--;
 	if (first > end)
 		return;
 	t->has_free = true;
