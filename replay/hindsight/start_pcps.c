@@ -108,6 +108,8 @@ static void join(struct hindsight *h, const struct seen *s, int migratetype)
 /* Whether a run of drains is that of all CPUs, by the task of one (drain_all_pages, since 6.1). */
 static bool is_remote(const struct hindsight *h, const struct drain_run *d, int cpu)
 {
+	/* An overflow begins with the list of the free; other lists may be known less well. */
+	bool overflow = d->after_free && h->first[d->rows[0].frame].home == cpu + 1;
 	int64_t own = 0, unknown = 0;
 
 	if (!h->m->kernel->drain_all_remote)
@@ -117,7 +119,7 @@ static bool is_remote(const struct hindsight *h, const struct drain_run *d, int 
 
 		if (home && home != cpu + 1)
 			return true;
-		if (!home && !may_hold(h, list_of(h, &d->rows[i], cpu, NEVER)))
+		if (!home && !overflow && !may_hold(h, list_of(h, &d->rows[i], cpu, NEVER)))
 			return true;
 		unknown += home ? 0 : 1ll << d->rows[i].order;
 	}

@@ -391,6 +391,25 @@ static void chunks_are_on_the_lists_that_the_snapshot_counts(void)
 	check(same(start.free, " M1:514 M2:704 M2:516 M3:520 M3:640 M4:544"));
 }
 
+/* An overflow of CPU 0, as its first block shows, although 701 is on a list that seemed empty. */
+static void an_overflow_is_no_drain_of_all(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}, {1024, 0, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 1024, 0, UNMOVABLE),
+		ALLOC(0, 1024, 0, UNMOVABLE),
+		ZONE_LOCKED(0, 512, 0, MOVABLE),
+		ALLOC(0, 512, 0, MOVABLE),
+		FREE(0, 600, 0),
+		DRAIN(0, 600, 0, MOVABLE),
+		DRAIN(0, 701, 0, UNMOVABLE),
+		FREE(0, 601, 0),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(strstr(start.pcp, " 0U:701"));
+}
+
 /* The first list that a page was on has the type of the start; a claim changes it. */
 static void lists_show_the_types_of_pageblocks(void)
 {
@@ -613,6 +632,7 @@ int main(void)
 	test(the_cpus_of_a_drain_of_all_are_found);
 	test(the_page_of_a_fallback_is_on_the_pcp);
 	test(the_drains_of_two_tasks_are_two);
+	test(an_overflow_is_no_drain_of_all);
 	test(chunks_are_on_the_lists_that_the_snapshot_counts);
 	test(lists_show_the_types_of_pageblocks);
 	test(the_first_refill_shows_the_alloc_factor);
