@@ -222,6 +222,10 @@ class Hindsight:
     def read(self) -> tuple[str, ArrowBatch] | None:
         """A finished batch of pageblock, pcp_page or free_block, of snapshot 0 in list order."""
     @property
+    def free_counts(self) -> list[list[int]]:
+        """For each row of pcp, the likely values of free_count, the likeliest first; none if no
+        event shows one."""
+    @property
     def coverage(self) -> dict[str, int]:
         """free_blocks, free_pages, pcp_pages and pageblocks of the start, each also with
         `_proven`: those that events prove; contradictions: pages whose first event disagrees

@@ -231,4 +231,7 @@ cdef extern from "hindsight/hindsight.h" nogil:
     int hindsight_feed(hindsight *h, const ArrowSchema *schema, const ArrowArray *array, error *err)
     int hindsight_finish(hindsight *h, error *err)
     batch *hindsight_read(hindsight *h)
+    enum:
+        HINDSIGHT_COUNTS
+    int hindsight_free_counts(const hindsight *h, size_t row, uint32_t *counts)
     const c_coverage *c_hindsight_coverage "hindsight_coverage"(const hindsight *h)

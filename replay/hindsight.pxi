@@ -68,6 +68,15 @@ cdef class Hindsight:
         return rows.table.name.decode(), out
 
     @property
+    def free_counts(self):
+        cdef uint32_t counts[HINDSIGHT_COUNTS]
+        cdef int nr
+        found = []
+        while (nr := hindsight_free_counts(self.c, len(found), counts)) >= 0:
+            found.append([counts[i] for i in range(nr)])
+        return found
+
+    @property
     def coverage(self):
         cdef const c_coverage *c = c_hindsight_coverage(self.c)
         return {

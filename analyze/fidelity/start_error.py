@@ -4,8 +4,8 @@
 Each tape is played from its exact snapshot, and from the start that hindsight builds without it
 (proc_start.py). The lines show, for both: the pages before the first wrong one, and fallbacks, of
 an assisted run and of one with requests only; the median fallbacks of 16 members; and the share of
-pairs of members with fallbacks within 15 % or 1 of each other, of two members from the exact start,
-and of one from each start. No start can make single runs agree better than the first.
+pairs of members with near fallbacks (is_near), of two members from the exact start, and of one from
+each start. No start can make single runs agree better than the first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from statistics import mean, median
 from typing import Any
 
 import proc_start
+from table import extfrag_margin
 
 from pagetape.replaying import ensemble
 from pagetape.replaying.freerun import score
@@ -28,7 +29,8 @@ _MEMBERS = 16
 
 
 def is_near(one: float, other: float) -> bool:
-    return abs(one - other) <= max(1, 0.15 * other)
+    """Whether two numbers of fallbacks are within the corpus's margin, or 1, of each other."""
+    return abs(one - other) <= max(1, extfrag_margin(other))
 
 
 def _measure(tape: Tape, work: Path) -> dict[str, Any]:

@@ -292,9 +292,14 @@ def _is_strict(result: Result) -> bool:
     return result["snapshot"] == "exact" and result["lost"] == 0
 
 
+def extfrag_margin(recorded: float) -> float:
+    """The largest error of a sum of many fallbacks."""
+    return _CORPUS_EXTFRAG / 100 * recorded
+
+
 def _is_close(recorded: int, model: int) -> bool:
     """Whether a sum of fallbacks meets the aim."""
-    most = _CORPUS_EXTFRAG / 100 * recorded if recorded >= _MANY else _CORPUS_FEW
+    most = extfrag_margin(recorded) if recorded >= _MANY else _CORPUS_FEW
     return abs(model - recorded) <= most
 
 

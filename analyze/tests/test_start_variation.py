@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,7 @@ def test_pages_exchange_between_a_cpu_list_and_a_free_list(
         "free_block": [*free, here | {"page_order": 0, "pfn": (1 << 40) + 4}],
         "pcp_page": [*pcp, here | {"cpu": 0, "page_order": 0, "pfn": (1 << 40) + 9}],
         "pageblock": [*tables["pageblock"].to_pylist(), block],
+        "pcp": [],
     }
     made_tables = {
         name: pa.Table.from_batches([TABLES[name].batch(rows)]) for name, rows in made.items()
@@ -140,6 +142,25 @@ def test_pages_exchange_between_a_cpu_list_and_a_free_list(
         for seed in range(1, 20)
     }
     assert found == {(4, 9), (9, 4)}
+
+
+def test_members_differ_in_a_free_count_that_events_leave_open(
+    guesses: start_variation.Guesses,
+) -> None:
+    start = guesses.start
+    rows = start.tables["pcp"].num_rows
+    counts = [[4, 2], [7], *[[]] * (rows - 2)]
+    shown = [likely[0] if likely else None for likely in counts]
+    table = start.tables["pcp"]
+    at = table.schema.get_field_index("free_count")
+    table = table.set_column(
+        at, table.schema.field(at), pa.array(shown, table.schema.field(at).type)
+    )
+    other = replace(guesses, start=replace(start, tables=start.tables | {"pcp": table}))
+    other = replace(other, start=replace(other.start, free_counts=counts))
+    found = [other.varied(seed)["pcp"]["free_count"].to_pylist() for seed in range(1, 20)]
+    assert {row[0] for row in found} == {4, 2}
+    assert {tuple(row[1:]) for row in found} == {(7, *[None] * (rows - 2))}
 
 
 def test_a_plain_run_keeps_the_start(cut: Tape, tmp_path: Path) -> None:

@@ -217,6 +217,7 @@ static bool read_row(const struct hindsight *h, struct seen *s, const struct zon
 	*s = (struct seen){
 		.row = row < NEVER ? (uint32_t)row : NEVER - 1,
 		.frame = next_event_frame(m, zone, c, i, &order),
+		.pid = c->pid[i],
 		.cpu = c->cpu[i],
 		.kind = c->kind[i],
 		.migratetype = MIGRATETYPE_MOVABLE,
@@ -276,6 +277,7 @@ static int end_preview(struct hindsight *h, struct error *err)
 	if (ret)
 		return ret;
 	build_start(h);
+	begin_tuning(h);
 	h->previewed = true;
 	return 0;
 }
@@ -318,6 +320,8 @@ int hindsight_finish(struct hindsight *h, struct error *err)
 		end_refill(h, cpu);
 		ret = end_drains(h, cpu, err);
 	}
+	if (!ret)
+		guess_lists(h);
 	ret = ret ?: write_start(h, err);
 	return ret ?: run_finish(&h->run, err);
 }

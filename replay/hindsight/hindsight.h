@@ -11,12 +11,14 @@
  *                without an event are free if the snapshot says so.
  *   chunks       Free buddies always merge, so the set of free pages gives the chunks.
  *   list order   Allocations take from the head of a list. So the chunks stood in the order in
- *                which they left. A chunk that never left stands behind all others.
+ *                which they left. A chunk that never left stands behind all others. One that merged
+ *                or moved stood behind those that left before; at the tail if the kernel may have
+ *                put it there.
  *   PCP lists    Allocations take from the head, drains from the tail. Entries between them that
  *                no event shows are used pages without any event.
- *   PCP tuning   The size of a PCP's first refill shows its alloc_factor, that of its first drain
- *                its free_count or free_factor; a drain of an idle PCP of another node's zone
- *                shows how many ticks it had left.
+ *   PCP tuning   The sizes of a PCP's refills show its alloc_factor, those of its overflows its
+ *                free_count, that of the first its free_factor; a drain of an idle PCP of another
+ *                node's zone shows how many ticks it had left.
  *   pageblocks   The first list that a page of the block was seen on shows its type.
  *
  * Read all rows of `event` twice: first hindsight_preview(), then hindsight_feed(). The rows that
@@ -60,5 +62,10 @@ int hindsight_finish(struct hindsight *h, struct error *err);
 /* A finished batch of an output table, or NULL. */
 struct batch *hindsight_read(struct hindsight *h);
 
-/* After hindsight_finish(). */
+/*
+ * After hindsight_finish(): the likely values of free_count in a row of `pcp`, the likeliest first,
+ * which the row has. Returns their number: 0 if events show none, -1 beyond the last row.
+ */
+enum { HINDSIGHT_COUNTS = 16 };
+int hindsight_free_counts(const struct hindsight *h, size_t row, uint32_t counts[HINDSIGHT_COUNTS]);
 const struct hindsight_coverage *hindsight_coverage(const struct hindsight *h);

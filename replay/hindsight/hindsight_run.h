@@ -5,6 +5,7 @@
  *   hindsight.c     the interface; passes rows on
  *   first_events.c  the preview: the first event of every page, and the types of pageblocks
  *   guess_types.c   the types of the other pageblocks
+ *   guess_lists.c   the lists of free chunks that no event shows
  *   start_chunks.c  the free chunks at the start, and when each of them left its list
  *   start_pcps.c    the entries of PCP lists at the start, and when each of them left
  *   start_tuning.c  the tuning of PCPs at the start: the sizes of their first refills and drains
@@ -21,6 +22,7 @@ enum { NEVER = UINT32_MAX }; /* a row of `event`, of which only the low 32 bits 
 struct seen {
 	uint32_t row;
 	uint32_t frame;
+	int32_t pid;
 	uint16_t cpu;
 	uint8_t kind, order;
 	uint8_t migratetype;
@@ -45,6 +47,7 @@ struct start_chunk {
 	uint32_t left;       /* row at which it left its list, or NEVER */
 	uint8_t order;       /* + 1; 0: none begins here */
 	uint8_t migratetype; /* of its list */
+	bool listed;         /* an event shows its list: it left from the head */
 };
 
 /* How well the type of a pageblock at the start is known: not, from a free list, from a free. */
@@ -66,30 +69,52 @@ struct start_entry {
 	bool drained; /* left from the tail */
 };
 
-/* Drains in a row on one CPU: of its own PCPs, or of those of all CPUs, one after the other. */
+/*
+ * Drains in a row by one task on one CPU: of the CPU's own PCPs, or of those of all CPUs, one after
+ * the other.
+ */
 struct drain_run {
 	struct seen *rows; /* whose CPU is not known yet */
 	size_t nr, room;
+	int32_t pid;
 	bool remote; /* of all CPUs */
 	bool ran;    /* a block was handled: its CPU and zone are `home` and `zone` */
 	int home, zone;
-	uint32_t list;   /* of that block: list_number(), or NEVER */
-	bool after_free; /* a free came before it: it is an overflow of the CPU's own PCP */
+	uint32_t list;      /* of that block: list_number(), or NEVER */
+	bool after_free;    /* a free came before it: it is an overflow of the CPU's own PCP */
+	bool batched;       /* the last event before it was a free_batched */
+	uint8_t free_order; /* of the last free on the CPU */
+	int pages, last;    /* handled so far, and those of the last block */
+	uint32_t pcp;       /* of all of them, or NEVER */
+	int64_t held;       /* pages of that PCP before the first */
 };
 
-/* More halvings leave nothing of a count of batch << pcp_scale_max pages. */
-enum { HALVED_MOST = 16 };
+enum {
+	/* More halvings leave nothing of a count of batch << pcp_scale_max pages. */
+	HALVED_MOST = 16,
+	FACTORS = 8 /* more than any pcp_scale_max */
+};
 
-/* What the first refill and the first overflow of a PCP show of its tuning at the start. */
+/* An alloc_factor at the start that explains every refill so far, and what it would be by now. */
+struct factor_candidate {
+	bool fits;
+	uint8_t alloc_factor;
+	int32_t high; /* of the PCP */
+};
+
+/* What the refills and overflows of a PCP show of its tuning at the start. */
 struct start_tuning {
-	bool refilled, drained; /* either has come */
+	bool refilled; /* refills show nothing more of alloc_factor */
+	bool drained;  /* the same of overflows, and of free_count or free_factor */
 	bool has_alloc_factor, has_free;
 	bool touched;          /* an event, or a drain of a tick, has changed it */
 	uint8_t ticks, expire; /* ticks before that; of the one that drained it, or 0 */
-	uint8_t alloc_factor, free_factor;
-	uint32_t free_count;
-	uint8_t frees;     /* to this PCP so far, up to HALVED_MOST: each halves alloc_factor */
-	uint8_t nr_halved; /* allocs so far, the same: each halves free_count and free_factor */
+	uint8_t free_factor;
+	struct factor_candidate factors[FACTORS]; /* [alloc_factor] */
+	int32_t least, most; /* every free_count that explains the overflows so far */
+	int32_t waiting;     /* pages of frees that may be parts of a batch in progress */
+	bool batching;       /* pages of that batch have been put there */
+	uint8_t nr_halved;   /* allocs, to HALVED_MOST: each halves free_count and free_factor */
 	int freed[HALVED_MOST + 1]; /* [allocs before] pages of the frees */
 };
 
@@ -97,7 +122,6 @@ struct start_tuning {
 struct refill {
 	int nr; /* pages so far; 0: none */
 	uint16_t pcp;
-	uint8_t frees; /* start_tuning */
 	uint32_t last; /* frame of the last page */
 	int64_t held;  /* pages of the PCP before it */
 };
@@ -129,7 +153,10 @@ struct hindsight {
 	bool *ticked;                 /* [cpu] a tick was the last but drains */
 	struct refill *refills;       /* [cpu] */
 	uint32_t *emptied;            /* [list_number()] row by which it was empty once, or NEVER */
-	/* [zone][order][migratetype] free blocks by the snapshot; NULL: not by type */
+	/*
+	 * [zone][order][migratetype] free blocks by the snapshot; after guess_types(), less those
+	 * on the lists of their pageblocks' types
+	 */
 	int64_t (*free_areas)[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	bool areas_by_type;
 	struct output *free_block, *pcp_page, *pageblock, *pcp;
@@ -147,6 +174,12 @@ void note_first(struct hindsight *h, const struct seen *s);
 /* guess_types.c: types of the pageblocks that no event shows, from the counts of free blocks. */
 void guess_types(struct hindsight *h);
 
+/*
+ * guess_lists.c: after the last row, the lists of the other chunks, from the same counts. Up
+ * to 6.8, a chunk may be on the list of another type than its pageblock has.
+ */
+void guess_lists(struct hindsight *h);
+
 /* start_chunks.c: the start, after the last row of the preview; then each row in turn. */
 void build_start(struct hindsight *h);
 void follow_chunks(struct hindsight *h, const struct seen *s);
@@ -156,13 +189,18 @@ int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err);
 int end_drains(struct hindsight *h, int cpu, struct error *err);
 
 /*
- * start_tuning.c: after follow_pcps() of the same row; a refill ends; the ticks of the vmstat
- * worker before a row; an overflow has drained `pages` pages, of which `last` are its last entry.
+ * start_tuning.c: before the first row; after follow_pcps() of the same row; a refill ends; the
+ * ticks of the vmstat worker before a row; an overflow of a PCP has drained pages.
  */
+void begin_tuning(struct hindsight *h);
 void follow_tuning(struct hindsight *h, const struct seen *s);
 void end_refill(struct hindsight *h, int cpu);
 void follow_ticks(struct hindsight *h, uint64_t row);
-void note_overflow(struct hindsight *h, uint32_t pcp, int pages, int last);
+void note_overflow(struct hindsight *h, const struct drain_run *d);
+/* After the last row: the likeliest of those that explain every event, where one was shown. */
+uint8_t start_alloc_factor(const struct start_tuning *t);
+/* The likely ones, the likeliest first; their number. */
+int start_free_counts(const struct hindsight *h, int pcp, uint32_t counts[HINDSIGHT_COUNTS]);
 
 /* start_rows.c: write the rows of the start. -ENOMEM. */
 int write_start(struct hindsight *h, struct error *err);

@@ -44,8 +44,11 @@ void build_start(struct hindsight *h)
 		const struct frame *f = &m->frames[head];
 
 		if (f->state == FRAME_FREE)
-			h->chunks[head] = (struct start_chunk){NEVER, f->order + 1,
-							       frame_block(m, head)->migratetype};
+			h->chunks[head] = (struct start_chunk){
+				.left = NEVER,
+				.order = f->order + 1,
+				.migratetype = frame_block(m, head)->migratetype,
+			};
 	}
 }
 
@@ -62,6 +65,8 @@ static void leaves(struct hindsight *h, const struct seen *s, uint32_t frame, in
 		if (chunk->left != NEVER)
 			return;
 		chunk->left = s->row;
+		/* Compaction may have taken the page that a free shows as used: of any list. */
+		chunk->listed = s->kind != EVENT_KIND_FREE && block->moved == NEVER;
 		if (type == chunk->migratetype)
 			return;
 		/* It was moved to that list before. */
@@ -113,6 +118,9 @@ static void follow_fallback(struct hindsight *h, const struct seen *s)
 	uint32_t start = s->frame & ~((1u << order) - 1), end = start + (1u << order);
 
 	leaves(h, s, s->frame, s->fallback_migratetype);
+	/* Since 6.10 the event has the page that the request got, and may be the only one. */
+	if (m->kernel->fallback >= FALLBACK_CLAIM_OR_SPLIT && place_of(m, s->frame) == PLACE_FREE)
+		becomes_used(h, s, s->fallback_migratetype);
 	if (!s->owner && m->kernel->fallback != FALLBACK_MOVE)
 		return;
 	for (uint32_t f = start; f < end; f = block_end(m, f)) {

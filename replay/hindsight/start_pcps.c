@@ -108,6 +108,8 @@ static void join(struct hindsight *h, const struct seen *s, int migratetype)
 /* Whether a run of drains is that of all CPUs, by the task of one (drain_all_pages, since 6.1). */
 static bool is_remote(const struct hindsight *h, const struct drain_run *d, int cpu)
 {
+	/* An overflow begins with the list of the free; other lists may be known less well. */
+	bool overflow = d->after_free && h->first[d->rows[0].frame].home == cpu + 1;
 	int64_t own = 0, unknown = 0;
 
 	if (!h->m->kernel->drain_all_remote)
@@ -117,7 +119,7 @@ static bool is_remote(const struct hindsight *h, const struct drain_run *d, int 
 
 		if (home && home != cpu + 1)
 			return true;
-		if (!home && !may_hold(h, list_of(h, &d->rows[i], cpu, NEVER)))
+		if (!home && !overflow && !may_hold(h, list_of(h, &d->rows[i], cpu, NEVER)))
 			return true;
 		unknown += home ? 0 : 1ll << d->rows[i].order;
 	}
@@ -183,18 +185,19 @@ static void note_passed(struct hindsight *h, struct drain_run *d, uint32_t list,
 		note_empty(h, at, row);
 }
 
-/* The overflow of a free: the pages that left the PCP of its CPU. */
-static void end_overflow(struct hindsight *h, const struct drain_run *d, int cpu)
+/* Count the next block of a run, which leaves a PCP of `cpu`. */
+static void count_drained(struct hindsight *h, struct drain_run *d, const struct seen *s, int cpu)
 {
-	uint32_t number = pcp_number(h, &d->rows[0], cpu);
-	int pages = 0;
+	uint32_t number = pcp_number(h, s, cpu);
 
-	for (size_t i = 0; i < d->nr; i++) {
-		if (pcp_number(h, &d->rows[i], cpu) != number)
-			return;
-		pages += 1 << d->rows[i].order;
+	if (!d->pages) {
+		d->pcp = number;
+		d->held = h->held[number];
+	} else if (d->pcp != number) {
+		d->pcp = NEVER;
 	}
-	note_overflow(h, number, pages, 1 << d->rows[d->nr - 1].order);
+	d->last = 1 << s->order;
+	d->pages += d->last;
 }
 
 int end_drains(struct hindsight *h, int cpu, struct error *err)
@@ -204,8 +207,6 @@ int end_drains(struct hindsight *h, int cpu, struct error *err)
 
 	if (d->nr && !d->remote)
 		d->remote = is_remote(h, d, cpu);
-	if (d->nr && !d->remote && d->after_free)
-		end_overflow(h, d, cpu);
 	for (size_t i = 0; i < d->nr && !ret; i++) {
 		const struct zone *zone = frame_zone(h->m, d->rows[i].frame);
 		int home = d->remote ? next_home(h, d, i) : cpu;
@@ -220,9 +221,22 @@ int end_drains(struct hindsight *h, int cpu, struct error *err)
 		if (list != NEVER)
 			note_passed(h, d, list, d->rows[i].row);
 		d->list = list;
+		count_drained(h, d, &d->rows[i], home);
 		ret = leave(h, &d->rows[i], home, list, err);
 	}
 	d->nr = 0;
+	return ret;
+}
+
+/* No further block of the CPU's run comes. -ENOMEM. */
+static int end_run(struct hindsight *h, int cpu, struct error *err)
+{
+	struct drain_run *d = &h->drains[cpu];
+	int ret = end_drains(h, cpu, err);
+
+	if (d->pages && d->pcp != NEVER && !d->remote && d->after_free)
+		note_overflow(h, d);
+	d->pages = 0;
 	return ret;
 }
 
@@ -239,9 +253,11 @@ static int add_drain(struct hindsight *h, const struct seen *s, struct error *er
 		d->rows = more;
 		d->room = room;
 	}
-	if (h->last_kinds[s->cpu] != EVENT_KIND_PCPU_DRAIN) {
+	if (h->last_kinds[s->cpu] != EVENT_KIND_PCPU_DRAIN || d->pid != s->pid) {
 		d->after_free = h->last_kinds[s->cpu] == EVENT_KIND_FREE ||
 				h->last_kinds[s->cpu] == EVENT_KIND_FREE_BATCHED;
+		d->batched = h->last_kinds[s->cpu] == EVENT_KIND_FREE_BATCHED;
+		d->pid = s->pid;
 		d->remote = d->ran = false;
 		d->list = NEVER;
 		d->home = d->zone = 0;
@@ -261,6 +277,21 @@ static void note_refill(struct hindsight *h, const struct seen *s)
 		join(h, s, s->migratetype);
 }
 
+/*
+ * The page of a fallback is on the list of the request; its alloc_zone_locked may have had another
+ * type. Since 6.10 the event has that page (try_to_claim_block, __rmqueue_steal), and only a page
+ * of a claimed pageblock has an alloc_zone_locked before it (__rmqueue_smallest). Up to 6.8 the
+ * event has the chunk, and an alloc_zone_locked follows (steal_suitable_fallback, rmqueue_bulk).
+ */
+static void note_fallback_refill(struct hindsight *h, const struct seen *s)
+{
+	struct first_event *f = &h->first[s->frame];
+
+	if (!f->home && h->m->kernel->fallback >= FALLBACK_CLAIM_OR_SPLIT)
+		note_refill(h, s);
+	f->migratetype = s->migratetype;
+}
+
 static int leave_for_alloc(struct hindsight *h, const struct seen *s, int cpu, struct error *err)
 {
 	return leave(h, s, cpu, list_of(h, s, cpu, NEVER), err);
@@ -271,8 +302,8 @@ int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err)
 	bool pending = h->first[s->frame].pending;
 	int home = h->first[s->frame].home, ret = 0;
 
-	if (s->kind != EVENT_KIND_PCPU_DRAIN)
-		ret = end_drains(h, s->cpu, err);
+	if (s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != h->drains[s->cpu].pid)
+		ret = end_run(h, s->cpu, err);
 	for (int cpu = 0; pending && !ret && cpu < h->m->nr_cpus; cpu++)
 		ret = end_drains(h, cpu, err);
 	switch (ret ? NR_EVENT_KIND : s->kind) {
@@ -288,13 +319,13 @@ int follow_pcps(struct hindsight *h, const struct seen *s, struct error *err)
 		ret = add_drain(h, s, err);
 		break;
 	case EVENT_KIND_FREE:
+		h->drains[s->cpu].free_order = s->order;
 		if (pcp_allowed(h->m, s->order) &&
 		    next_event_of(&h->next_events, s->row) != NEXT_FROM_BUDDY)
 			join(h, s, frame_block(h->m, s->frame)->migratetype);
 		break;
 	case EVENT_KIND_ALLOC_EXTFRAG:
-		/* Its list is that of the request, its alloc_zone_locked may have had another. */
-		h->first[s->frame].migratetype = s->migratetype;
+		note_fallback_refill(h, s);
 		break;
 	}
 	h->last_kinds[s->cpu] = s->kind;

@@ -10,6 +10,7 @@
 /* A chunk on its way to its list. */
 struct place_on_list {
 	uint32_t list, left, frame;
+	bool at_tail;
 };
 
 static int by_place(const void *a, const void *b)
@@ -18,9 +19,25 @@ static int by_place(const void *a, const void *b)
 
 	if (x->list != y->list)
 		return x->list < y->list ? -1 : 1;
+	if (x->at_tail != y->at_tail)
+		return x->at_tail ? 1 : -1;
 	if (x->left != y->left)
 		return x->left < y->left ? -1 : 1;
 	return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+/*
+ * A chunk that did not leave from the head of its list may have stood at the tail: a free puts it
+ * there if its next merge is near, because the buddy of the merged chunk is free
+ * (buddy_merge_likely, 5.10 to 7.3).
+ */
+static bool is_at_tail(const struct hindsight *h, uint32_t frame)
+{
+	int order = h->chunks[frame].order - 1;
+	uint32_t other = (frame & ~(1u << order)) ^ (2u << order);
+
+	return h->m->kernel->tail_on_likely_merge && order < h->m->max_order - 1 &&
+	       !h->chunks[frame].listed && h->chunks[other].order == order + 2;
 }
 
 static void write_free_block(struct hindsight *h, uint32_t frame)
@@ -67,7 +84,7 @@ static int write_free_blocks(struct hindsight *h, struct error *err)
 			continue;
 		places[nr++] = (struct place_on_list){
 			free_list(frame_zone(m, frame), chunk->order - 1, chunk->migratetype),
-			chunk->left, frame};
+			chunk->left, frame, is_at_tail(h, frame)};
 	}
 	qsort(places, nr, sizeof(*places), by_place);
 	for (size_t i = 0; i < nr; i++)
@@ -212,6 +229,7 @@ static void write_pcps(struct hindsight *h)
 		const struct start_tuning *tuning = &h->tunings[number];
 		const struct pcp *pcp = &m->pcps[number];
 		const struct zone *zone = &m->zones[pcp->zone];
+		uint32_t counts[HINDSIGHT_COUNTS];
 		struct pcp_columns *columns;
 		size_t i;
 
@@ -235,7 +253,7 @@ static void write_pcps(struct hindsight *h)
 			set_valid(columns->high_max_valid, i);
 		}
 		if (tuning->has_alloc_factor) {
-			columns->alloc_factor[i] = tuning->alloc_factor;
+			columns->alloc_factor[i] = start_alloc_factor(tuning);
 			set_valid(columns->alloc_factor_valid, i);
 		}
 		if (tuning->expire) {
@@ -243,7 +261,8 @@ static void write_pcps(struct hindsight *h)
 			set_valid(columns->expire_valid, i);
 		}
 		if (tuning->has_free && m->kernel->pcp_tuning == PCP_AUTO) {
-			columns->free_count[i] = tuning->free_count;
+			start_free_counts(h, number, counts);
+			columns->free_count[i] = counts[0];
 			set_valid(columns->free_count_valid, i);
 		} else if (tuning->has_free) {
 			columns->free_factor[i] = tuning->free_factor;

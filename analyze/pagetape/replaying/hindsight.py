@@ -9,7 +9,7 @@ validate` does not: it predicts each event from the earlier ones only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ _MADE = ("pageblock", "free_block", "pcp_page", "pcp")
 _REPLACED = (*_MADE, "block_guess")
 
 _COVERAGE = pa.schema([("name", pa.utf8()), ("value", pa.int64())])
+_FREE_COUNTS = pa.schema([("free_counts", pa.list_(pa.int64()))])
 
 # Parts of the start in words, and their totals: all entries, and the proven ones.
 PARTS = (
@@ -50,6 +51,8 @@ class Start:
 
     tables: dict[str, pa.Table]
     coverage: dict[str, int]
+    # By row of pcp: the likely values of free_count, the likeliest first; none if not known.
+    free_counts: list[list[int]] = field(default_factory=list)
 
 
 def tables(tape: Tape, begin: Start | None, *others: str) -> Tables:
@@ -88,6 +91,7 @@ def _build(tape: Tape, row: str) -> Start:
             for name, batches in found.items()
         },
         engine.coverage,
+        engine.free_counts,
     )
 
 
@@ -119,6 +123,8 @@ def start(tape: Tape) -> Start | None:
             made.append(_build(tape, row))
         if name in made[0].tables:
             return made[0].tables[name]
+        if name == "free_count":
+            return pa.table([made[0].free_counts], schema=_FREE_COUNTS)
         counts = made[0].coverage
         return pa.table([list(counts), list(counts.values())], schema=_COVERAGE)
 
@@ -127,7 +133,8 @@ def start(tape: Tape) -> Start | None:
         for name in _MADE
     }
     counts = cache.table(tape, "start_coverage", _COVERAGE, partial(make, "coverage"))
-    return Start(found, _counts(counts))
+    likely = cache.table(tape, "start_free_count", _FREE_COUNTS, partial(make, "free_count"))
+    return Start(found, _counts(counts), likely["free_counts"].to_pylist())
 
 
 def snapshot(tape: Tape) -> list[dict[str, Any]]:

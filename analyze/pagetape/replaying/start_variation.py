@@ -2,11 +2,12 @@
 """Other starts from hindsight that a tape leaves possible, for the members of an ensemble.
 
 The start of a tape that begins with /proc has guesses (hindsight.py). Each seed draws others, where
-no event of the tape shows the page:
+the events of the tape leave them open:
 
 order     Free blocks that no event shows stand in another order within their list.
 contents  A page of a per-CPU list that no event shows is another page: a free one of order 0, of
           the same zone and type, which no event shows either. It takes its place on the free list.
+counts    free_count of a per-CPU list, where events leave several: another likely one.
 types     A guessed pageblock without a free block has another type. Its rate is measured: how often
           the type that an event proves contradicts the guess of the snapshot.
 
@@ -111,6 +112,7 @@ class Guesses:
         tables["free_block"] = _with(tables["free_block"], "pfn", free)
         tables["pcp_page"] = _with(tables["pcp_page"], "pfn", pcp)
         tables["pageblock"] = self._types(random)
+        tables["pcp"] = self._free_counts(random)
         return tables
 
     def _exchange(self, random: Random, free: list[int], pcp: list[int]) -> None:
@@ -132,6 +134,14 @@ class Guesses:
             single.remove(free[chosen])
             single.add(out)
             pcp[row], free[chosen] = free[chosen], out
+
+    def _free_counts(self, random: Random) -> pa.Table:
+        table = self.start.tables["pcp"]
+        counts = table["free_count"].to_pylist()
+        for row, likely in enumerate(self.start.free_counts):
+            if len(likely) > 1 and random.random() < 0.5:
+                counts[row] = random.choice(likely[1:])
+        return _with(table, "free_count", counts)
 
     def _types(self, random: Random) -> pa.Table:
         table = self.start.tables["pageblock"]

@@ -2,7 +2,8 @@
 /*
  * The start of a tape from its later events, on the machine of short_tape.h: two CPUs, one zone of
  * 8 pageblocks. The snapshot has free blocks by pfn, all pageblocks as MOVABLE by a guess, and 8
- * pages on each PCP.
+ * pages on each PCP. If a free block has another migratetype than UNMOVABLE, the snapshot also has
+ * the numbers of free blocks by order and migratetype.
  */
 #include "hindsight/hindsight.h"
 #include "short_tape.h"
@@ -15,12 +16,20 @@ enum { BLOCK = 512, PAGES = 8 * BLOCK, ON_PCP = 8 };
 
 /*
  * The rows of the start as text: "type.order:pfn" of free blocks, "cpu.type:pfn" of PCP pages, and
- * alloc_factor, free_count and free_factor of each PCP, "." where null.
+ * alloc_factor, free_count and free_factor of each PCP, "." where null; and expire.
  */
 struct start {
-	char free[512], pcp[512], types[16], tuning[64];
+	char free[512], pcp[2048], types[16], tuning[64], expire[16];
+	int nr_counts; /* likely free_counts of CPU 0 */
+	uint32_t counts[HINDSIGHT_COUNTS];
 	struct hindsight_coverage coverage;
 };
+
+static struct variant {
+	bool remote;      /* CPU 1 is on a node of its own */
+	uint64_t tick_at; /* before this event, the vmstat worker of CPU 1 runs; 0: never */
+	size_t nr_ticks;
+} variant;
 
 static void take(struct hindsight *h, struct batch *batch)
 {
@@ -31,6 +40,38 @@ static void take(struct hindsight *h, struct batch *batch)
 	must(hindsight_load(h, batch->table->name, &rows.schema, &rows.array, &err), &err);
 	arrow_rows_release(&rows);
 	batch_free(batch);
+}
+
+/* The number of free chunks by order, on the lists of their migratetypes. */
+static void load_areas(struct hindsight *h, const struct chunk *chunks, size_t nr)
+{
+	static const uint8_t types[] = {UNMOVABLE, MOVABLE, MIGRATETYPE_RECLAIMABLE};
+	struct batch *areas = toy_rows(&free_area_table, 3 * NR_PAGE_ORDERS);
+	struct free_area_columns *a = (struct free_area_columns *)areas->slots;
+
+	for (size_t i = 0; i < areas->nr; i++) {
+		a->zone[i] = ZONE_NORMAL;
+		a->page_order[i] = (uint8_t)(i / 3);
+		a->migratetype[i] = types[i % 3];
+		set_valid(a->migratetype_valid, i);
+		for (size_t k = 0; k < nr; k++)
+			a->nr_free[i] +=
+				chunks[k].order == i / 3 && chunks[k].migratetype == types[i % 3];
+	}
+	take(h, areas);
+}
+
+static void load_ticks(struct hindsight *h)
+{
+	struct batch *rows = toy_rows(&reclaim_table, variant.nr_ticks);
+	struct reclaim_columns *c = (struct reclaim_columns *)rows->slots;
+
+	for (size_t i = 0; i < rows->nr; i++) {
+		c->at[i] = variant.tick_at;
+		c->cpu[i] = 1;
+		c->kind[i] = RECLAIM_KIND_VMSTAT_UPDATE;
+	}
+	take(h, rows);
 }
 
 static void load_state(struct hindsight *h, const struct chunk *chunks, size_t nr)
@@ -69,6 +110,13 @@ static void load_state(struct hindsight *h, const struct chunk *chunks, size_t n
 	take(h, pcps);
 	take(h, blocks);
 	take(h, guesses);
+	if (variant.tick_at)
+		load_ticks(h);
+	for (size_t i = 0; i < nr; i++)
+		if (chunks[i].migratetype) {
+			load_areas(h, chunks, nr);
+			break;
+		}
 }
 
 static void play(struct hindsight *h, const struct row *events, size_t nr)
@@ -81,6 +129,7 @@ static void play(struct hindsight *h, const struct row *events, size_t nr)
 	for (size_t i = 0; i < nr; i++) {
 		c->ts[i] = 1000 * i;
 		c->cpu[i] = events[i].cpu;
+		c->pid[i] = events[i].task;
 		c->kind[i] = events[i].kind;
 		c->pfn[i] = events[i].pfn;
 		c->page_order[i] = events[i].order;
@@ -124,19 +173,21 @@ static void add_tuning(struct start *found, const struct pcp_columns *p, size_t 
 	add_number(found->tuning, room, is_valid(p->alloc_factor_valid, i), p->alloc_factor[i]);
 	add_number(found->tuning, room, is_valid(p->free_count_valid, i), p->free_count[i]);
 	add_number(found->tuning, room, is_valid(p->free_factor_valid, i), p->free_factor[i]);
+	add_number(found->expire, sizeof(found->expire), is_valid(p->expire_valid, i),
+		   p->expire[i]);
 }
 
 static struct start start_of(const char *kernel, const struct chunk *chunks, size_t nr_chunks,
 			     const struct row *events, size_t nr_events)
 {
 	static const char letters[] = "UMRHCIV";
-	static const uint16_t cpu_nodes[] = {0, 0};
-	static const uint8_t distances[] = {10};
+	const uint16_t cpu_nodes[] = {0, variant.remote};
+	static const uint8_t distances[] = {10, 20, 20, 10};
 	struct run_config config = {.machine = {.pageblock_order = 9,
 						.max_order = 10,
 						.page_bytes = 4096,
 						.nr_cpus = 2,
-						.nr_nodes = 1,
+						.nr_nodes = variant.remote ? 2 : 1,
 						.cpu_nodes = cpu_nodes,
 						.node_distances = distances},
 				    .interval_ns = 1000000000};
@@ -167,6 +218,8 @@ static struct start start_of(const char *kernel, const struct chunk *chunks, siz
 				found.types[i] = b->guessed[i] ? '.' : letters[b->migratetype[i]];
 	}
 	found.coverage = *hindsight_coverage(h);
+	found.nr_counts = hindsight_free_counts(h, 0, found.counts);
+	check(hindsight_free_counts(h, 2, found.counts) == -1);
 	hindsight_free(h);
 	return found;
 }
@@ -208,6 +261,26 @@ static void a_chunk_that_merges_stood_behind_those_that_left_before(void)
 	struct start start = START("6.18", chunks, events);
 
 	check(same(start.free, " M0:528 M0:512 M0:520"));
+}
+
+/*
+ * 512 merges at row 2. When it was freed, 514 may have been free: then the free put 512 to the tail
+ * of its list. 528 merges in the same way, but beside used pages.
+ */
+static void a_chunk_whose_next_merge_was_near_stood_at_the_tail(void)
+{
+	static const struct chunk chunks[] = {
+		{512, 0, 0}, {514, 1, 0}, {520, 0, 0}, {528, 0, 0}, {536, 0, 0}};
+	static const struct row events[] = {
+		FREE(0, 513, 0),
+		FREE(0, 529, 0),
+		DRAIN(0, 513, 0, MOVABLE),
+		DRAIN(0, 529, 0, MOVABLE),
+		ZONE_LOCKED(0, 520, 0, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(same(start.free, " M0:528 M0:520 M0:536 M0:512 M1:514"));
 }
 
 static void first_events_correct_the_snapshot(void)
@@ -260,6 +333,83 @@ static void the_cpus_of_a_drain_of_all_are_found(void)
 	check(strstr(start.pcp, " 1M:802 1M:801"));
 }
 
+/* A block that CPU 0 claims has no other event, since 6.10; so the drain of its page is its own. */
+static void the_page_of_a_fallback_is_on_the_pcp(void)
+{
+	static const struct chunk chunks[] = {{512, 3, 0}, {1024, 0, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 1024, 0, UNMOVABLE),
+		EXTFRAG(0, 512, 0, 3, UNMOVABLE, MOVABLE),
+		FREE(0, 700, 0),
+		DRAIN(0, 1024, 0, UNMOVABLE),
+		DRAIN(0, 512, 0, UNMOVABLE),
+		DRAIN(0, 701, 0, MOVABLE),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(strstr(start.pcp, " 0M:701"));
+}
+
+/* CPU 1's own overflow, then a drain of all PCPs by another task there: it begins with CPU 0. */
+static void the_drains_of_two_tasks_are_two(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	static const struct row events[] = {
+		BY(1, 0, FREE, .pfn = 600),       BY(1, 1, FREE, .pfn = 601),
+		BY(1, 1, PCPU_DRAIN, .pfn = 601), BY(1, 0, ALLOC, .pfn = 650),
+		BY(1, 0, FREE, .pfn = 602),       BY(2, 1, PCPU_DRAIN, .pfn = 700),
+		BY(2, 1, PCPU_DRAIN, .pfn = 600), BY(2, 1, PCPU_DRAIN, .pfn = 602),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(strstr(start.pcp, " 0M:700"));
+	check(!strstr(start.pcp, " 1M:700"));
+}
+
+/*
+ * Pageblock 1 is MOVABLE by its first event, but three of its chunks are on the RECLAIMABLE lists:
+ * 516 and 520 were split off a chunk with 514, which an event shows; of order 4 there is only one.
+ */
+static void chunks_are_on_the_lists_that_the_snapshot_counts(void)
+{
+	static const struct chunk chunks[] = {
+		{514, 1, MIGRATETYPE_RECLAIMABLE},
+		{516, 2, MIGRATETYPE_RECLAIMABLE},
+		{520, 3, MIGRATETYPE_RECLAIMABLE},
+		{544, 4, MIGRATETYPE_RECLAIMABLE},
+		{640, 3, MOVABLE},
+		{704, 2, MOVABLE},
+	};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 704, 0, MOVABLE),
+		ZONE_LOCKED(0, 514, 0, MIGRATETYPE_RECLAIMABLE),
+	};
+	struct start start = START("6.1.192", chunks, events);
+
+	check(same(start.free, " R1:514 M2:704 R2:516 M3:640 R3:520 R4:544"));
+	start = START("6.18", chunks, events); /* a chunk is on a list of its pageblock's type */
+	check(same(start.free, " M1:514 M2:704 M2:516 M3:520 M3:640 M4:544"));
+}
+
+/* An overflow of CPU 0, as its first block shows, although 701 is on a list that seemed empty. */
+static void an_overflow_is_no_drain_of_all(void)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}, {1024, 0, 0}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 1024, 0, UNMOVABLE),
+		ALLOC(0, 1024, 0, UNMOVABLE),
+		ZONE_LOCKED(0, 512, 0, MOVABLE),
+		ALLOC(0, 512, 0, MOVABLE),
+		FREE(0, 600, 0),
+		DRAIN(0, 600, 0, MOVABLE),
+		DRAIN(0, 701, 0, UNMOVABLE),
+		FREE(0, 601, 0),
+	};
+	struct start start = START("6.18", chunks, events);
+
+	check(strstr(start.pcp, " 0U:701"));
+}
+
 /* The first list that a page was on has the type of the start; a claim changes it. */
 static void lists_show_the_types_of_pageblocks(void)
 {
@@ -304,32 +454,194 @@ static void the_first_refill_shows_the_alloc_factor(void)
 	check(same(start.tuning, " . . . . . ."));
 }
 
+/* Events of CPU 0, whose PCP has a batch of 4 and a high of 64. */
+struct script {
+	struct row rows[192];
+	size_t nr;
+	uint64_t pfn; /* of the next page */
+};
+
+static void add_events(struct script *s, int kind, int nr, int migratetype)
+{
+	for (int i = 0; i < nr; i++)
+		s->rows[s->nr++] = (struct row){.kind = (uint8_t)kind,
+						.pfn = s->pfn++,
+						.migratetype = (uint8_t)migratetype};
+}
+
+/* Pages that no other event shows. */
+static void frees(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_FREE, nr, 0);
+}
+
+static void allocs(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_ALLOC, nr, MOVABLE);
+}
+
+static void drains(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_PCPU_DRAIN, nr, MOVABLE);
+}
+
+static void refills(struct script *s, int nr)
+{
+	add_events(s, EVENT_KIND_ALLOC_ZONE_LOCKED, nr, UNMOVABLE);
+}
+
+static struct start after(const char *kernel, const struct script *s)
+{
+	static const struct chunk chunks[] = {{512, 0, 0}};
+	struct script ended = *s; /* the end of the tape may cut a drain short */
+
+	frees(&ended, 1);
+	return start_of(kernel, chunks, COUNT(chunks), ended.rows, ended.nr);
+}
+
+static bool shows(const char *kernel, const struct script *s, const char *tuning)
+{
+	return same(after(kernel, s).tuning, tuning);
+}
+
+/*
+ * The first refill gets what fits into high. That is 20 pages, which each alloc_factor from 3 on
+ * explains. When the PCP is nearly empty, a refill shows whether it was 3.
+ */
+static void a_later_refill_shows_what_the_first_does_not(void)
+{
+	struct script s = {.pfn = 1024}, other;
+
+	for (int i = 0; i < 4; i++, s.pfn += 8)
+		s.rows[s.nr++] = (struct row){.kind = EVENT_KIND_ALLOC_ZONE_LOCKED,
+					      .pfn = s.pfn,
+					      .order = 3,
+					      .migratetype = MOVABLE};
+	refills(&s, 20);
+	allocs(&s, 52);
+	other = s;
+	refills(&s, 32);
+	check(shows("6.18", &s, " 3 . . . . ."));
+	refills(&other, 52); /* what fits now */
+	check(shows("6.18", &other, " 4 . . . . ."));
+}
+
 /* A free counts itself, then its overflow drains; an alloc before it halves what was counted. */
 static void the_first_overflow_shows_the_frees_before(void)
 {
+	struct script s = {.pfn = 700};
+
+	frees(&s, 2);
+	allocs(&s, 1);
+	frees(&s, 1);
+	drains(&s, 5);
+	check(shows("6.18", &s, " . 6 . . . .")); /* (6 or 7) + 2, halved, + 1 */
+}
+
+/* The first drains a batch, so free_count was at most 3; of these, the second shows one. */
+static void overflows_show_free_count_together(void)
+{
+	struct script s = {.pfn = 700};
+	struct start start;
+
+	refills(&s, 16);
+	frees(&s, 1);
+	drains(&s, 4);
+	check(shows("6.18", &s, " 2 0 . . . ."));
+	start = after("6.18", &s);
+	check(start.nr_counts == 3 && start.counts[0] == 0 && start.counts[1] == 2 &&
+	      start.counts[2] == 1); /* halves of the limit of 128 */
+	frees(&s, 6);
+	drains(&s, 10);
+	check(shows("6.18", &s, " 2 3 . . . ."));
+}
+
+/* A drain that leaves a batch shows only that free_count was not lower: its limit is likeliest. */
+static void a_limited_overflow_shows_the_least_free_count(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 64);
+	frees(&s, 1);
+	drains(&s, 69);
+	check(shows("6.18", &s, " . 128 . . . ."));
+	s.rows[s.nr++] =
+		(struct row){.kind = EVENT_KIND_PCPU_DRAIN, .pfn = s.pfn, .migratetype = 1};
+	check(shows("6.18", &s, " . . . . . .")); /* leaves less than a batch */
+}
+
+/* Three pages are freed as a batch. Its first page is on the PCP when the overflow comes. */
+static void pages_of_a_batch_count_one_by_one(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 16);
+	frees(&s, 3);
+	s.pfn -= 3;
+	add_events(&s, EVENT_KIND_FREE_BATCHED, 1, 0);
+	s.pfn += 2;
+	drains(&s, 6);
+	s.pfn = 717;
+	add_events(&s, EVENT_KIND_FREE_BATCHED, 2, 0);
+	check(shows("6.18", &s, " 2 5 . . . ."));
+}
+
+/* Up to 6.6 the PCP drains batch << free_factor. */
+static void the_first_overflow_shows_the_free_factor(void)
+{
+	struct script s = {.pfn = 700};
+
+	refills(&s, 16);
+	allocs(&s, 1);
+	frees(&s, 1);
+	drains(&s, 8);
+	check(shows("6.1.192", &s, " . . 2 . . .")); /* 4 << 1: 2 or 3 */
+	s = (struct script){.pfn = 700};
+	refills(&s, 16);
+	frees(&s, 1);
+	drains(&s, 12); /* 4 << 2, less what the limit of 16 during reclaim keeps */
+	check(shows("6.1.192", &s, " . . 2 . . ."));
+}
+
+/* CPU 1 is on another node than the zone: the second tick drains its PCP. */
+static void a_tick_that_drains_shows_the_ticks_left(void)
+{
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	static const struct row events[] = {
-		ALLOC(0, 700, 0, MOVABLE), FREE(0, 600, 0),           DRAIN(0, 701, 0, MOVABLE),
-		DRAIN(0, 702, 0, MOVABLE), DRAIN(0, 703, 0, MOVABLE), DRAIN(0, 704, 0, MOVABLE),
-		DRAIN(0, 705, 0, MOVABLE), DRAIN(0, 706, 0, MOVABLE), DRAIN(0, 707, 0, MOVABLE),
-		DRAIN(0, 708, 0, MOVABLE), FREE(0, 601, 0),
+		ALLOC(0, 700, 0, MOVABLE),
+		DRAIN(1, 701, 0, MOVABLE),
+		DRAIN(1, 702, 0, MOVABLE),
 	};
-	struct start start = START("6.18", chunks, events);
 
-	check(same(start.tuning, " . 14 . . . .")); /* 14 or 15 */
-	start = START("6.1.192", chunks, events);
-	check(same(start.tuning, " . . 2 . . .")); /* 4 << 1: 2 or 3 */
+	variant = (struct variant){.remote = true, .tick_at = 1, .nr_ticks = 2};
+	check(same(START("6.18", chunks, events).expire, " . 2"));
+	variant.nr_ticks = 4; /* more than an idle PCP has left */
+	check(same(START("6.18", chunks, events).expire, " . ."));
+	variant = (struct variant){.tick_at = 1, .nr_ticks = 2};
+	check(same(START("6.18", chunks, events).expire, " . ."));
+	variant = (struct variant){0};
 }
 
 int main(void)
 {
 	test(chunks_stand_in_the_order_in_which_they_left);
 	test(a_chunk_that_merges_stood_behind_those_that_left_before);
+	test(a_chunk_whose_next_merge_was_near_stood_at_the_tail);
 	test(first_events_correct_the_snapshot);
 	test(pcp_lists_begin_with_the_allocated_and_end_with_the_drained);
 	test(the_cpus_of_a_drain_of_all_are_found);
+	test(the_page_of_a_fallback_is_on_the_pcp);
+	test(the_drains_of_two_tasks_are_two);
+	test(an_overflow_is_no_drain_of_all);
+	test(chunks_are_on_the_lists_that_the_snapshot_counts);
 	test(lists_show_the_types_of_pageblocks);
 	test(the_first_refill_shows_the_alloc_factor);
+	test(a_later_refill_shows_what_the_first_does_not);
 	test(the_first_overflow_shows_the_frees_before);
+	test(overflows_show_free_count_together);
+	test(a_limited_overflow_shows_the_least_free_count);
+	test(pages_of_a_batch_count_one_by_one);
+	test(the_first_overflow_shows_the_free_factor);
+	test(a_tick_that_drains_shows_the_ticks_left);
 	return check_done();
 }
