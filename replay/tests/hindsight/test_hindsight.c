@@ -339,9 +339,9 @@ static void the_page_of_a_fallback_is_on_the_pcp(void)
 	static const struct chunk chunks[] = {{512, 3, 0}, {1024, 0, 0}};
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 1024, 0, UNMOVABLE),
+		ALLOC(0, 1024, 0, UNMOVABLE),
 		EXTFRAG(0, 512, 0, 3, UNMOVABLE, MOVABLE),
 		FREE(0, 700, 0),
-		DRAIN(0, 1024, 0, UNMOVABLE),
 		DRAIN(0, 512, 0, UNMOVABLE),
 		DRAIN(0, 701, 0, MOVABLE),
 	};
@@ -367,28 +367,30 @@ static void the_drains_of_two_tasks_are_two(void)
 }
 
 /*
- * Pageblock 1 is MOVABLE by its first event, but three of its chunks are on the RECLAIMABLE lists:
+ * Pageblock 1 is MOVABLE by its first event, but four of its chunks are on the RECLAIMABLE lists:
  * 516 and 520 were split off a chunk with 514, which an event shows; of order 4 there is only one.
  */
 static void chunks_are_on_the_lists_that_the_snapshot_counts(void)
 {
 	static const struct chunk chunks[] = {
+		{256, 0, MOVABLE},
+		{448, 3, MOVABLE},
 		{514, 1, MIGRATETYPE_RECLAIMABLE},
 		{516, 2, MIGRATETYPE_RECLAIMABLE},
 		{520, 3, MIGRATETYPE_RECLAIMABLE},
 		{544, 4, MIGRATETYPE_RECLAIMABLE},
-		{640, 3, MOVABLE},
 		{704, 2, MOVABLE},
 	};
 	static const struct row events[] = {
+		ZONE_LOCKED(0, 256, 0, MOVABLE),
 		ZONE_LOCKED(0, 704, 0, MOVABLE),
 		ZONE_LOCKED(0, 514, 0, MIGRATETYPE_RECLAIMABLE),
 	};
 	struct start start = START("6.1.192", chunks, events);
 
-	check(same(start.free, " R1:514 M2:704 R2:516 M3:640 R3:520 R4:544"));
+	check(same(start.free, " M0:256 R1:514 M2:704 R2:516 M3:448 R3:520 R4:544"));
 	start = START("6.18", chunks, events); /* a chunk is on a list of its pageblock's type */
-	check(same(start.free, " M1:514 M2:704 M2:516 M3:520 M3:640 M4:544"));
+	check(same(start.free, " M0:256 M1:514 M2:704 M2:516 M3:448 M3:520 M4:544"));
 }
 
 /* An overflow of CPU 0, as its first block shows, although 701 is on a list that seemed empty. */
