@@ -5,13 +5,15 @@ Each tape is played from its exact snapshot, and from the start that hindsight b
 (proc_start.py). The lines show, for both: the pages before the first wrong one, and fallbacks, of
 an assisted run and of one with requests only; the median fallbacks of 16 members; and the share of
 pairs of members with near fallbacks (is_near), of two members from the exact start, and of one from
-each start. No start can make single runs agree better than the first.
+each start. No start can make single runs agree better than the first. The second table counts the
+tapes that meet each aim.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -26,6 +28,8 @@ from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 
 _MEMBERS = 16
+_MODES = {"assisted": "assisted", "requests": "requests only"}
+_STARTS = ("the exact snapshot", "/proc")
 
 
 def is_near(one: float, other: float) -> bool:
@@ -36,12 +40,12 @@ def is_near(one: float, other: float) -> bool:
 def _measure(tape: Tape, work: Path) -> dict[str, Any]:
     source = Source(tape, inferred(tape), preferences(tape))
     found: dict[str, Any] = {}
-    for assisted in (True, False):
+    for mode in _MODES:
         out = work / "out.tape"
-        play(source, Run("auto", (), assisted=assisted), NewTape(out, replace=True))
+        play(source, Run("auto", (), assisted=mode == "assisted"), NewTape(out, replace=True))
         result = score(tape, Tape(out))
         first = result["first_divergence"]
-        found["assisted" if assisted else "requests"] = {
+        found[mode] = {
             "exact": first["exact_before"] if first else result["allocs"],
             "fallbacks": result["extfrag"]["model"],
         }
@@ -51,26 +55,72 @@ def _measure(tape: Tape, work: Path) -> dict[str, Any]:
     return found
 
 
+def _near_pairs(ones: list[int], others: list[int]) -> float:
+    """Share of the pairs of two different members that are near."""
+    return mean(
+        is_near(one, other)
+        for i, one in enumerate(ones)
+        for j, other in enumerate(others)
+        if ones is not others or i != j
+    )
+
+
 def _line(name: str, exact: dict[str, Any], later: dict[str, Any]) -> str:
     own, other = exact["members"], later["members"]
-    pairs = [is_near(a, b) for i, a in enumerate(own) for j, b in enumerate(own) if i != j]
-    across = [is_near(a, b) for a in other for b in own]
     cells = [name, str(exact["recorded"])]
-    for mode in ("assisted", "requests"):
+    for mode in _MODES:
         cells += [f"{exact[mode][key]:,} / {later[mode][key]:,}" for key in ("exact", "fallbacks")]
     cells.append(f"{median(own):,} / {median(other):,}")
-    cells.append(f"{100 * mean(pairs):.0f} % / {100 * mean(across):.0f} %")
+    cells.append(f"{100 * _near_pairs(own, own):.0f} % / {100 * _near_pairs(other, own):.0f} %")
     return "| " + " | ".join(cells) + " |"
 
 
+def _summary(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[str]:
+    """How many tapes meet each aim."""
+
+    def count(name: str, holds: Iterable[bool]) -> str:
+        return f"| {name} | {sum(holds)} of {len(found)} |"
+
+    yield "| runs | tapes |\n| --- | --- |"
+    for mode, name in _MODES.items():
+        half = [2 * later[mode]["exact"] >= exact[mode]["exact"] for exact, later in found]
+        same = [
+            is_near(later[mode]["fallbacks"], exact[mode]["fallbacks"]) for exact, later in found
+        ]
+        yield count(f"{name}: exact for at least half as many pages", half)
+        yield count(f"{name}: fallbacks near those from the exact snapshot", same)
+        yield count(f"{name}: both", map(all, zip(half, same, strict=True)))
+        for number, start in enumerate(_STARTS):
+            yield count(
+                f"{name}: fallbacks from {start} near the recorded ones",
+                (is_near(pair[number][mode]["fallbacks"], pair[0]["recorded"]) for pair in found),
+            )
+    for number, start in enumerate(_STARTS):
+        yield count(
+            f"median of the members from {start} near the recorded fallbacks",
+            (is_near(median(pair[number]["members"]), pair[0]["recorded"]) for pair in found),
+        )
+    yield count(
+        "the two medians near each other",
+        (is_near(median(later["members"]), median(exact["members"])) for exact, later in found),
+    )
+    for number, start in enumerate(_STARTS):
+        share = mean(_near_pairs(pair[number]["members"], pair[0]["members"]) for pair in found)
+        yield f"| pairs of a member from {start} and one from {_STARTS[0]}: near | {share:.0%} |"
+
+
 def main() -> None:
-    """Print a line of a table for each tape."""
+    """Print a line of a table for each tape, and how many meet each aim."""
+    found = []
     for path in map(Path, sys.argv[1:]):
         with tempfile.TemporaryDirectory() as directory:
             work = Path(directory)
             proc_start.without_exact_start(Tape(path), work / "proc.tape")
             exact, later = (_measure(Tape(p), work) for p in (path, work / "proc.tape"))
             print(_line(path.stem, exact, later), flush=True)
+            found.append((exact, later))
+    if found:
+        print("", *_summary(found), sep="\n")
 
 
 if __name__ == "__main__":
