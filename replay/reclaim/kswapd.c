@@ -92,8 +92,7 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->reclaimed = k->boost = 0;
 	k->in_round = false;
 	k->yield = 0;
-	scan_begin(parts->pace, &k->cursor, tape_node(m, k->node),
-		   node_class(m, k->node, k->class_zone), m->now.ts);
+	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;
 }
@@ -187,20 +186,20 @@ static int64_t managed_pages(const struct model *m, int node, int class_zone)
 }
 
 /*
- * Pages of the pass's zones on the node's lists (lruvec_lru_size): as recorded at this time. Scans
- * for other zones show the lists of the whole node, of which the zones have their share. At most
- * all pages of the zones.
+ * Pages of the pass's zones on the node's lists (lruvec_lru_size): as recorded at this time. Of the
+ * lists of a scan for other zones, these zones have their share. At most all pages of the zones.
  */
 static int64_t lru_pages(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	const struct model *m = parts->model;
 	struct scan_cursor ahead = k->cursor;
-	int64_t recorded = (int64_t)scan_next(parts->pace, &ahead)->lru_pages;
+	const struct scan_row *row = scan_next(parts->pace, &ahead, m->now.ts);
+	int64_t recorded = (int64_t)row->lru_pages;
 	int64_t managed = managed_pages(m, k->node, k->class_zone);
-	int64_t all = managed_pages(m, k->node, NR_ZONE - 1);
+	int64_t of_scan = managed_pages(m, k->node, row->class_zone);
 
-	if (k->cursor.class_zone < 0 && recorded && all)
-		recorded = recorded < all ? recorded * managed / all : managed;
+	if (recorded && of_scan)
+		recorded = recorded < of_scan ? recorded * managed / of_scan : managed;
 	return recorded && recorded < managed ? recorded : managed;
 }
 
@@ -308,7 +307,7 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	int64_t most = parts->pace->generations ? BATCH : CLUSTER;
 	int64_t pages = k->left < most ? k->left : most, wanted, got;
-	const struct scan_row *row = scan_next(parts->pace, &k->cursor);
+	const struct scan_row *row = scan_next(parts->pace, &k->cursor, parts->model->now.ts);
 	uint64_t ns =
 		(uint64_t)pages < row->scanned ? (uint64_t)pages * row->ns / row->scanned : row->ns;
 

@@ -386,9 +386,10 @@ static void stall(void *self, struct zone *zone, const struct request *rq, int64
 	reclaim_run_wake_kswapd(run, zone->node, rq->gfp_flags, 0, zone->type);
 	/* The wait ends when kswapd has reclaimed a cluster, if the queue has one. */
 	if (run->pace.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type)) {
-		scan_begin(&run->pace, &cursor, tape_node(run->model, zone->node),
-			   node_class(run->model, zone->node, zone->type), run->model->now.ts);
-		ns = services_draw_wake_ns(&run->services) + scan_next(&run->pace, &cursor)->ns;
+		scan_begin(&cursor, tape_node(run->model, zone->node),
+			   node_class(run->model, zone->node, zone->type));
+		ns = services_draw_wake_ns(&run->services) +
+		     scan_next(&run->pace, &cursor, run->model->now.ts)->ns;
 	}
 	node_counters(run->model, zone->node)->modelled_stall_us +=
 		(ns < STALL_NS ? ns : STALL_NS) / 1000;

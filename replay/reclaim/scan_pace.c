@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */, FEWEST = 16 /* scans that a pass repeats */ };
+enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */, REPEATED = 16 /* the last scans of the record */ };
+#define UNPLACED SIZE_MAX
 /* Their product, and sums over a pass, fit in 64 bits. */
 #define NS_MOST    3600000000000ull /* 1 h */
 #define PAGES_MOST (1ull << 20)     /* 4 GiB; of the lists: 16 TiB */
@@ -81,45 +82,51 @@ static bool is_of(const struct scan_row *row, const struct scan_cursor *cursor)
 	       (cursor->class_zone < 0 || row->class_zone == cursor->class_zone);
 }
 
-/* Place a cursor at `at`. Returns how many scans it has from there on, up to FEWEST. */
-static int place_cursor(const struct scan_pace *pace, struct scan_cursor *cursor, size_t at)
+void scan_begin(struct scan_cursor *cursor, int node, int class_zone)
+{
+	*cursor = (struct scan_cursor){.next = UNPLACED, .node = node, .class_zone = class_zone};
+}
+
+/* The next scan of the cursor, which moves past it; NULL after the last one. */
+static const struct scan_row *next_of(const struct scan_pace *pace, struct scan_cursor *cursor)
+{
+	while (cursor->next < pace->nr) {
+		const struct scan_row *row = &pace->rows[cursor->next++];
+
+		if (is_of(row, cursor))
+			return row;
+	}
+	return NULL;
+}
+
+/* Place a cursor at the last scans of its node. */
+static void go_back(const struct scan_pace *pace, struct scan_cursor *cursor)
 {
 	int found = 0;
 
-	cursor->first = at;
-	for (; at < pace->nr && found < FEWEST; at++)
-		found += is_of(&pace->rows[at], cursor);
-	/* Near the end of the record: the last scans. */
-	while (found < FEWEST && cursor->first)
-		found += is_of(&pace->rows[--cursor->first], cursor);
-	cursor->next = cursor->first;
-	return found;
+	while (found < REPEATED && cursor->next)
+		found += is_of(&pace->rows[--cursor->next], cursor);
 }
 
-void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, int class_zone,
-		uint64_t ts)
+const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor,
+				 uint64_t ts)
 {
-	size_t at = first_from(pace, ts);
+	size_t from = first_from(pace, ts);
+	const struct scan_row *row;
 
-	*cursor = (struct scan_cursor){.node = node, .class_zone = class_zone};
-	if (place_cursor(pace, cursor, at))
-		return;
-	cursor->class_zone = -1;
-	place_cursor(pace, cursor, at);
-}
-
-const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor)
-{
-	for (int round = 0; round < 2; round++) {
-		while (cursor->next < pace->nr) {
-			const struct scan_row *row = &pace->rows[cursor->next++];
-
-			if (is_of(row, cursor))
-				return row;
-		}
-		cursor->next = cursor->first;
+	if (cursor->next == UNPLACED)
+		cursor->next = from;
+	row = next_of(pace, cursor);
+	if (!row && cursor->class_zone >= 0) {
+		cursor->class_zone = -1;
+		cursor->next = from;
+		row = next_of(pace, cursor);
 	}
-	return &all_at_once;
+	if (!row) {
+		go_back(pace, cursor);
+		row = next_of(pace, cursor);
+	}
+	return row ? row : &all_at_once;
 }
 
 static bool is_like(const struct scan_row *row, const struct scan_row *wanted)

@@ -5,8 +5,8 @@
  * A pass of the model's kswapd takes the scans that the record has from that time on, one by one:
  * their duration, their share of freed pages, and the size of the node's lists. Only pages of the
  * zones that a pass reclaims count (lruvec_lru_size, isolate_lru_folios), so it takes scans of
- * passes for the same zones. A direct reclaim takes the next recorded one of its kind of order, a
- * run of compaction the one that the record has at that time or next.
+ * passes for the same zones, as long as the record has some. A direct reclaim takes the next recorded
+ * one of its kind of order, a run of compaction the one that the record has at that time or next.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ struct scan_pace {
 
 /* The scans that a pass goes through. */
 struct scan_cursor {
-	size_t first, next;
+	size_t next;
 	int node;       /* of the tape */
 	int class_zone; /* highest zone with memory of the pass; -1: the record has no such scans */
 };
@@ -42,17 +42,16 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 		   struct error *err);
 void scan_pace_free(struct scan_pace *pace);
 
+/* A pass of the kswapd of a node begins, up to its zone `class_zone`, which has memory. */
+void scan_begin(struct scan_cursor *cursor, int node, int class_zone);
 /*
- * A pass of the kswapd of a node begins at `ts`, up to its zone `class_zone`, which has memory. If
- * the record has no scans of passes for these zones, those for any count.
+ * The next scan of the pass, which begins at `ts`: a recorded one for the zones of the pass that ends
+ * from `ts` on. After the last one for these zones, those for any zones from `ts` on: their pace and
+ * yield are of that time, those of earlier scans are not. After the last one of the node, its last 16
+ * scans again and again. A record without scans gives one that frees every page at once.
  */
-void scan_begin(const struct scan_pace *pace, struct scan_cursor *cursor, int node, int class_zone,
-		uint64_t ts);
-/*
- * The next scan of the pass. After the last recorded one the pass goes through its scans again. A
- * record without scans gives one that frees every page at once.
- */
-const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor);
+const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor,
+				 uint64_t ts);
 
 /* The first direct reclaim from `ts` on, for costly orders or others, else the last before. */
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);

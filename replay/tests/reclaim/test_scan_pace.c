@@ -10,6 +10,11 @@ static struct scan_row kswapd_scan(uint64_t ms, uint64_t freed)
 	return (struct scan_row){.ts = ms * MS, .ns = MS, .scanned = 64, .freed = freed};
 }
 
+static uint64_t next_freed(const struct scan_pace *pace, struct scan_cursor *cursor, uint64_t ms)
+{
+	return scan_next(pace, cursor, ms * MS)->freed;
+}
+
 static void a_pass_takes_the_scans_from_its_time_on(void)
 {
 	struct scan_row rows[40];
@@ -20,39 +25,43 @@ static void a_pass_takes_the_scans_from_its_time_on(void)
 		rows[i] = kswapd_scan(i, i);
 	rows[11].node = 1;
 	rows[12].direct = true;
-	scan_begin(&pace, &cursor, 0, ZONE_DMA, 10 * MS);
-	check(scan_next(&pace, &cursor)->freed == 10);
-	check(scan_next(&pace, &cursor)->freed == 13);
-	scan_begin(&pace, &cursor, 1, ZONE_DMA, 0);
-	check(scan_next(&pace, &cursor)->freed == 11);
-	check(scan_next(&pace, &cursor)->freed == 11);
+	scan_begin(&cursor, 0, ZONE_DMA);
+	check(next_freed(&pace, &cursor, 10) == 10);
+	check(next_freed(&pace, &cursor, 10) == 13);
+	scan_begin(&cursor, 1, ZONE_DMA);
+	check(next_freed(&pace, &cursor, 0) == 11);
+	check(next_freed(&pace, &cursor, 0) == 11);
 	/* At the end of the record: its last 16 scans, again and again. */
-	scan_begin(&pace, &cursor, 0, ZONE_DMA, 1000 * MS);
-	check(scan_next(&pace, &cursor)->freed == 24);
+	scan_begin(&cursor, 0, ZONE_DMA);
+	check(next_freed(&pace, &cursor, 1000) == 24);
 	for (int i = 25; i < 40; i++)
-		check(scan_next(&pace, &cursor)->freed == (uint64_t)i);
-	check(scan_next(&pace, &cursor)->freed == 24);
+		check(next_freed(&pace, &cursor, 1000) == (uint64_t)i);
+	check(next_freed(&pace, &cursor, 1000) == 24);
 }
 
-static void a_pass_takes_scans_for_its_zones(void)
+static void a_pass_takes_scans_for_its_zones_while_there_are_some(void)
 {
-	struct scan_row rows[4];
-	const struct scan_pace pace = {.rows = rows, .nr = 4};
+	struct scan_row rows[6];
+	const struct scan_pace pace = {.rows = rows, .nr = 6};
 	struct scan_cursor cursor;
 
-	for (uint64_t i = 0; i < 4; i++) {
+	for (uint64_t i = 0; i < 6; i++) {
 		rows[i] = kswapd_scan(i, i);
-		rows[i].class_zone = i % 2 ? ZONE_NORMAL : ZONE_DMA;
+		rows[i].class_zone = i % 2 || i > 3 ? ZONE_NORMAL : ZONE_DMA;
 	}
-	scan_begin(&pace, &cursor, 0, ZONE_NORMAL, 0);
-	check(scan_next(&pace, &cursor)->freed == 1);
-	check(scan_next(&pace, &cursor)->freed == 3);
-	check(scan_next(&pace, &cursor)->freed == 1);
-	check(cursor.class_zone == ZONE_NORMAL);
+	scan_begin(&cursor, 0, ZONE_DMA);
+	check(next_freed(&pace, &cursor, 1) == 2);
+	check(cursor.class_zone == ZONE_DMA);
+	/* The later ones are for other zones. The scans before this time show another pace. */
+	check(next_freed(&pace, &cursor, 3) == 3);
+	check(cursor.class_zone < 0);
+	check(next_freed(&pace, &cursor, 3) == 4);
+	check(next_freed(&pace, &cursor, 5) == 5);
+	check(next_freed(&pace, &cursor, 6) == 0);
 	/* The record has none for these zones: all scans of the node. */
-	scan_begin(&pace, &cursor, 0, ZONE_DMA32, 2 * MS);
-	check(scan_next(&pace, &cursor)->freed == 0);
-	check(scan_next(&pace, &cursor)->freed == 1);
+	scan_begin(&cursor, 0, ZONE_DMA32);
+	check(next_freed(&pace, &cursor, 2) == 2);
+	check(next_freed(&pace, &cursor, 2) == 3);
 	check(cursor.class_zone < 0);
 }
 
@@ -62,8 +71,8 @@ static void without_recorded_scans_every_page_is_freed_at_once(void)
 	struct scan_cursor cursor;
 	const struct scan_row *row;
 
-	scan_begin(&pace, &cursor, 0, ZONE_DMA, MS);
-	row = scan_next(&pace, &cursor);
+	scan_begin(&cursor, 0, ZONE_DMA);
+	row = scan_next(&pace, &cursor, MS);
 	check(row->freed == row->scanned && row->ns == 0 && row->lru_pages == 0);
 	check(scan_direct(&pace, MS, false)->freed == 32);
 }
@@ -272,7 +281,7 @@ static void memory_tiering_scans_generations_up_to_the_promo_watermark(void)
 int main(void)
 {
 	test(a_pass_takes_the_scans_from_its_time_on);
-	test(a_pass_takes_scans_for_its_zones);
+	test(a_pass_takes_scans_for_its_zones_while_there_are_some);
 	test(without_recorded_scans_every_page_is_freed_at_once);
 	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
 	test(a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd);
