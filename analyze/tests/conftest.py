@@ -49,12 +49,14 @@ def write_golden(
     return path
 
 
-def write_reclaim(path: Path, rows: list[tuple[int, dict[str, Any]]]) -> Path:
-    """Write a tape of reclaim events: the time of each in ms, and its columns."""
+def write_reclaim(
+    path: Path, rows: list[tuple[int, dict[str, Any]]], table: str = "reclaim"
+) -> Path:
+    """Write a tape of the events of one table: the time of each in ms, and its columns."""
     about = {"cpu": 0, "pid": 50, "flags": 0, "node": 0}
     with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
         out.rows(
-            "reclaim",
+            table,
             [about | {"ts": ms * 1_000_000, "at": at} | row for at, (ms, row) in enumerate(rows)],
         )
     return path

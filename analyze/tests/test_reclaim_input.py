@@ -59,3 +59,12 @@ def test_only_the_first_call_since_a_pass_or_a_sleep_is_a_wake(tape: Path, paget
     rows = pagetape("report", "metrics", tape, "--json").json["rows"]
     found = {row["metric"]: row["value"] for row in rows}
     assert (found["kswapd wakeups"], found["kswapd passes"], found["kswapd sleeps"]) == (3, 1, 1)
+
+
+def test_a_tape_without_a_check_of_kcompactd_still_shows_that_compaction_is_recorded(
+    tmp_path: Path,
+) -> None:
+    suitable = {"kind": "suitable", "zone": "DMA", "page_order": 9}
+    quiet = write_reclaim(tmp_path / "quiet.tape", [(n, suitable) for n in range(3)], "compaction")
+    looks = reclaim_input.read(Tape(quiet))["compaction"]
+    assert looks["kind"].to_pylist() == ["suitable"]

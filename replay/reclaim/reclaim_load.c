@@ -78,6 +78,7 @@ static int load_entries(struct reclaim_run *run, const struct reclaim_columns *c
 static int load_first_checks(struct reclaim_run *run, const struct compaction_columns *c,
 			     size_t rows, struct error *err)
 {
+	run->compaction_recorded |= rows > 0;
 	for (size_t i = 0; i < rows; i++) {
 		bool checks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
 		struct first_check *more;

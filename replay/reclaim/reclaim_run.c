@@ -16,13 +16,16 @@ enum { STALL_BOOST = 1 + 6 };  /* pageblocks that the policy stall boosts at onc
 #define STALL_NS 20000000ull   /* HZ/50 */
 #define TASK_NS  1000000000ull /* an earlier reclaim of the task was for another request */
 
-/* Time of kcompactd's first check for work; at once if the tape has no compaction events. */
+/*
+ * Time of kcompactd's first check for work. Without a check on a tape with compaction events
+ * kcompactd pauses; without compaction events at all it checks at once.
+ */
 static uint64_t first_check(const struct reclaim_run *run, int node, uint64_t ts)
 {
 	for (size_t i = 0; i < run->nr_first_checks; i++)
 		if (run->first_checks[i].node == tape_node(run->model, node))
 			return run->first_checks[i].ts;
-	return run->nr_first_checks ? UINT64_MAX : ts;
+	return run->compaction_recorded ? UINT64_MAX : ts;
 }
 
 static int daemons_new(struct reclaim_run *run, struct error *err)

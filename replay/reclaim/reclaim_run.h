@@ -63,6 +63,7 @@ struct reclaim_run {
 	struct reclaim_parts parts; /* pointers to the members above */
 	struct first_check *first_checks;
 	size_t nr_first_checks;
+	bool compaction_recorded; /* the tape has compaction events */
 	struct slow_entry *entries;
 	size_t nr_entries, entries_room, next_entry;
 	struct reclaiming_task tasks[RECLAIMING_TASKS]; /* a ring: a new task replaces the oldest */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */, REPEATED = 16 /* the last scans of the record */ };
-#define UNPLACED SIZE_MAX
+#define UNPLACED   SIZE_MAX
 /* Their product, and sums over a pass, fit in 64 bits. */
 #define NS_MOST    3600000000000ull /* 1 h */
 #define PAGES_MOST (1ull << 20)     /* 4 GiB; of the lists: 16 TiB */

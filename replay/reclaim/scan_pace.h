@@ -5,8 +5,9 @@
  * A pass of the model's kswapd takes the scans that the record has from that time on, one by one:
  * their duration, their share of freed pages, and the size of the node's lists. Only pages of the
  * zones that a pass reclaims count (lruvec_lru_size, isolate_lru_folios), so it takes scans of
- * passes for the same zones, as long as the record has some. A direct reclaim takes the next recorded
- * one of its kind of order, a run of compaction the one that the record has at that time or next.
+ * passes for the same zones, as long as the record has some. A direct reclaim takes the next
+ * recorded one of its kind of order, a run of compaction the one that the record has at that time
+ * or next.
  */
 #pragma once
 
@@ -45,10 +46,11 @@ void scan_pace_free(struct scan_pace *pace);
 /* A pass of the kswapd of a node begins, up to its zone `class_zone`, which has memory. */
 void scan_begin(struct scan_cursor *cursor, int node, int class_zone);
 /*
- * The next scan of the pass, which begins at `ts`: a recorded one for the zones of the pass that ends
- * from `ts` on. After the last one for these zones, those for any zones from `ts` on: their pace and
- * yield are of that time, those of earlier scans are not. After the last one of the node, its last 16
- * scans again and again. A record without scans gives one that frees every page at once.
+ * The next scan of the pass, which begins at `ts`: a recorded one for the zones of the pass that
+ * ends from `ts` on. After the last one for these zones, those for any zones from `ts` on: their
+ * pace and yield are of that time, those of earlier scans are not. After the last one of the node,
+ * its last 16 scans again and again. A record without scans gives one that frees every page at
+ * once.
  */
 const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor,
 				 uint64_t ts);

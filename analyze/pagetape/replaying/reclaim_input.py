@@ -4,13 +4,15 @@
     reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
     service     how long wakeups took, as quantiles
     scan        the pace and the yield of reclaim and compaction, scan by scan and run by run
-    compaction  when each kcompactd first looked for work
+    compaction  when each kcompactd first looked for work, if it did
 
 If a recording has no such events, the tables are empty: the model's reclaim then takes no time,
 and has no pages to free.
 """
 
 from __future__ import annotations
+
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,12 +38,18 @@ def _ask(tape: Tape, name: str) -> pa.Table:
 
 
 def _looks(tape: Tape) -> pa.Table:
-    """The rows of compaction at which a kcompactd looks for work, without its runs."""
+    """The rows of compaction at which a kcompactd looks for work, without its runs.
+
+    If a tape has only other rows, the first of them: it shows that no kcompactd looked for work.
+    """
+    arrow = TABLES["compaction"].arrow
     rows = [
         batch.filter(pc.is_in(batch["kind"].cast(pa.string()), pa.array(_LOOKS)))
         for batch in tape.batches("compaction")
     ]
-    return pa.Table.from_batches(rows, TABLES["compaction"].arrow)
+    looks = pa.Table.from_batches(rows, arrow)
+    others = (batch.slice(0, 1) for batch in tape.batches("compaction") if batch.num_rows)
+    return looks if looks.num_rows else pa.Table.from_batches(islice(others, 1), arrow)
 
 
 def read(tape: Tape) -> dict[str, pa.Table]:

@@ -71,11 +71,29 @@ static void kcompactd_first_runs_when_it_did_on_the_record(void)
 	*looks = (struct first_check){0, 700 * MS};
 	w.run.first_checks = looks;
 	w.run.nr_first_checks = 1;
+	w.run.compaction_recorded = true;
 	reclaim_machine_start(&w);
 	reclaim_run_until(&w.run, 50, 699 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 0);
 	reclaim_run_until(&w.run, 50, 701 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
+	reclaim_machine_free(&w);
+}
+
+/* The record has compaction events, and none of kcompactd: it paused before the record began. */
+static void kcompactd_without_a_recorded_check_pauses(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
+	fragment_normal(&w, 8);
+	w.run.compaction_recorded = true;
+	reclaim_machine_start(&w);
+	reclaim_run_until(&w.run, 50, 1 * MS);
+	reclaim_run_until(&w.run, 50, 31000 * MS);
+	check(counters(&w, DMA)->proactive_compactions == 0);
+	reclaim_run_until(&w.run, 50, 33000 * MS);
+	check(counters(&w, DMA)->proactive_compactions > 0);
 	reclaim_machine_free(&w);
 }
 
@@ -109,6 +127,7 @@ int main(void)
 	test(failed_proactive_compaction_is_deferred_for_32_s);
 	test(without_proactiveness_kcompactd_sleeps_until_it_is_woken);
 	test(kcompactd_first_runs_when_it_did_on_the_record);
+	test(kcompactd_without_a_recorded_check_pauses);
 	test(a_failed_run_drains_the_lists_of_its_zone_alone);
 	return check_done();
 }

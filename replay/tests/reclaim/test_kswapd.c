@@ -189,7 +189,8 @@ static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
 	for (size_t i = 0; i < w.run.supply.nr; i++)
 		w.run.supply.rows[i].since = 80;
 	w.run.pace.rows = calloc(1, sizeof(*w.run.pace.rows));
-	w.run.pace.rows[0] = (struct scan_row){.ns = 2 * MS, .scanned = 32, .lru_pages = 1 << 12};
+	w.run.pace.rows[0] = (struct scan_row){
+		.ns = 2 * MS, .scanned = 32, .lru_pages = 1 << 12, .class_zone = ZONE_NORMAL};
 	w.run.pace.nr = w.run.pace.room = 1;
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	reclaim_run_until(&w.run, 50, 120 * MS);
