@@ -71,13 +71,15 @@ shrink AS (
     WHERE kind = 'lru_shrink_inactive' AND kind_before <> 'kswapd_sleep' AND nr_scanned > 0
 ),
 
--- A pass ends early at its last priority. The one before it is the most exact.
+-- A pass ends early at its last priority. The one before it is the most exact. A pass with one
+-- priority shows a part of the lists only.
 lists AS (
     SELECT
         node,
         class_zone,
         max(ts) AS ts,
-        coalesce(arg_min(pages, priority) FILTER (priority > last), min(pages)) AS pages
+        coalesce(arg_min(pages, priority) FILTER (priority > last), min(pages)) AS pages,
+        min(priority) < max(priority) AS whole
     FROM (
         SELECT
             pid,
@@ -94,16 +96,30 @@ lists AS (
     GROUP BY pid, node, class_zone, pass
 ),
 
+-- For a part, the nearest whole ones, or without any the largest part within a second.
 about AS (
     SELECT
-        node,
-        class_zone,
-        ts,
-        max(pages) OVER (
-            PARTITION BY node, class_zone ORDER BY ts::BIGINT
-            RANGE BETWEEN 1000000000 PRECEDING AND 1000000000 FOLLOWING
-        ) AS pages
-    FROM lists
+        p.node,
+        p.class_zone,
+        p.ts,
+        CASE
+            WHEN p.whole THEN p.pages
+            WHEN a.ts IS NULL OR p.ts - b.ts < a.ts - p.ts THEN greatest(coalesce(b.pages, p.most), p.pages)
+            ELSE greatest(a.pages, p.pages)
+        END AS pages
+    FROM (
+        SELECT
+            *,
+            max(pages) OVER (
+                PARTITION BY node, class_zone ORDER BY ts::BIGINT
+                RANGE BETWEEN 1000000000 PRECEDING AND 1000000000 FOLLOWING
+            ) AS most
+        FROM lists
+    ) AS p
+    ASOF LEFT JOIN (SELECT * FROM lists WHERE whole) AS b
+        ON b.node = p.node AND b.class_zone = p.class_zone AND p.ts >= b.ts
+    ASOF LEFT JOIN (SELECT * FROM lists WHERE whole) AS a
+        ON a.node = p.node AND a.class_zone = p.class_zone AND p.ts <= a.ts
 ),
 
 mode AS (
