@@ -71,40 +71,31 @@ shrink AS (
     WHERE kind = 'lru_shrink_inactive' AND kind_before <> 'kswapd_sleep' AND nr_scanned > 0
 ),
 
--- A pass ends early at its last priority. The one before it is the most exact. A pass with one
--- priority shows a part of the lists only.
-lists AS (
+-- The scans of a pass at one priority: that share of the lists. A pass ends early at its last
+-- priority, unless that is 1.
+share AS (
     SELECT
+        pid,
         node,
         class_zone,
+        pass,
+        priority,
         max(ts) AS ts,
-        coalesce(arg_min(pages, priority) FILTER (priority > last), min(pages)) AS pages,
-        min(priority) < max(priority) AS whole
-    FROM (
-        SELECT
-            pid,
-            node,
-            class_zone,
-            pass,
-            priority,
-            max(ts) AS ts,
-            sum(nr_scanned)::BIGINT << least(priority, 12) AS pages,
-            min(priority) OVER (PARTITION BY pid, node, pass) AS last
-        FROM shrink
-        GROUP BY pid, node, class_zone, pass, priority
-    )
-    GROUP BY pid, node, class_zone, pass
+        sum(nr_scanned)::BIGINT << least(priority, 12) AS pages,
+        priority <= 1 OR priority > min(priority) OVER (PARTITION BY pid, node, class_zone, pass) AS whole
+    FROM shrink
+    GROUP BY pid, node, class_zone, pass, priority
 ),
 
--- For a part, the nearest whole ones, or without any the largest part within a second.
+-- A part shows the lists at least as large as the nearest whole shares do.
 about AS (
     SELECT
-        p.node,
-        p.class_zone,
-        p.ts,
+        p.pid,
+        p.pass,
+        p.priority,
         CASE
             WHEN p.whole THEN p.pages
-            WHEN a.ts IS NULL OR p.ts - b.ts < a.ts - p.ts THEN greatest(coalesce(b.pages, p.most), p.pages)
+            WHEN a.ts IS NULL OR p.ts - b.ts <= a.ts - p.ts THEN greatest(coalesce(b.pages, p.most), p.pages)
             ELSE greatest(a.pages, p.pages)
         END AS pages
     FROM (
@@ -114,11 +105,11 @@ about AS (
                 PARTITION BY node, class_zone ORDER BY ts::BIGINT
                 RANGE BETWEEN 1000000000 PRECEDING AND 1000000000 FOLLOWING
             ) AS most
-        FROM lists
+        FROM share
     ) AS p
-    ASOF LEFT JOIN (SELECT * FROM lists WHERE whole) AS b
+    ASOF LEFT JOIN (SELECT * FROM share WHERE whole) AS b
         ON b.node = p.node AND b.class_zone = p.class_zone AND p.ts >= b.ts
-    ASOF LEFT JOIN (SELECT * FROM lists WHERE whole) AS a
+    ASOF LEFT JOIN (SELECT * FROM share WHERE whole) AS a
         ON a.node = p.node AND a.class_zone = p.class_zone AND p.ts <= a.ts
 ),
 
@@ -161,7 +152,7 @@ scanned AS (
         s.ts - s.before AS ns,
         a.pages AS lru_pages
     FROM shrink AS s
-    ASOF JOIN about AS a ON a.node = s.node AND a.class_zone = s.class_zone AND s.ts <= a.ts
+    JOIN about AS a ON a.pid = s.pid AND a.pass = s.pass AND a.priority IS NOT DISTINCT FROM s.priority
     UNION ALL
     SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0
     FROM reclaim_window AS w
