@@ -72,19 +72,12 @@ static bool may_sleep(const struct model *m, const struct kswapd *k)
 	       kswapd_may_sleep(m, k->node, k->reclaim_order, k->class_zone);
 }
 
-static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
+static void start_pass(struct model *m, struct kswapd *k)
 {
-	struct model *m = parts->model;
-
 	k->alloc_order = k->reclaim_order = k->want_order;
 	k->class_zone = asked_zone(m, k);
 	k->want_order = 0;
 	k->want_zone = -1;
-	node_counters(m, k->node)->kswapd_passes++;
-	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_WAKE,
-							.node = k->node,
-							.zone = k->class_zone,
-							.order = k->alloc_order});
 	vmstat_diff_kswapd(m, k->node, true);
 	kswapd_begin(m, k->node, k->class_zone);
 	k->state = KSWAPD_BALANCING;
@@ -95,6 +88,29 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;
+}
+
+static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
+{
+	start_pass(parts->model, k);
+	node_counters(parts->model, k->node)->kswapd_passes++;
+	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_WAKE,
+							.node = k->node,
+							.zone = k->class_zone,
+							.order = k->alloc_order});
+}
+
+void kswapd_start_in_pass(struct model *m, struct kswapd *k)
+{
+	k->want_zone = NR_ZONE - 1;
+	start_pass(m, k);
+	k->due = m->now.ts;
+}
+
+void kswapd_start_napping(struct kswapd *k, uint64_t until)
+{
+	k->state = KSWAPD_NAPPING;
+	k->due = until;
 }
 
 /*

@@ -75,6 +75,31 @@ static int load_entries(struct reclaim_run *run, const struct reclaim_columns *c
 	return 0;
 }
 
+static int load_first_steps(struct reclaim_run *run, const struct reclaim_columns *c, size_t rows,
+			    struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		bool sleeps = c->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
+		struct first_step *more;
+		size_t first = 0;
+
+		if (c->at[i] < run->first || !is_valid(c->node_valid, i) ||
+		    (!sleeps && c->kind[i] != RECLAIM_KIND_KSWAPD_WAKE))
+			continue;
+		while (first < run->nr_first_steps && run->first_steps[first].node != c->node[i])
+			first++;
+		if (first < run->nr_first_steps)
+			continue;
+		more = realloc(run->first_steps, (run->nr_first_steps + 1) * sizeof(*more));
+		if (!more)
+			return fail(err, ENOMEM, "no memory for the first steps of %zu kswapds",
+				    run->nr_first_steps + 1);
+		run->first_steps = more;
+		more[run->nr_first_steps++] = (struct first_step){c->node[i], c->ts[i], sleeps};
+	}
+	return 0;
+}
+
 static int load_first_checks(struct reclaim_run *run, const struct compaction_columns *c,
 			     size_t rows, struct error *err)
 {
@@ -136,8 +161,10 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 
 	if (ret)
 		return ret;
-	if (table == &reclaim_table)
-		return load_entries(run, &columns.reclaim, nr, err);
+	if (table == &reclaim_table) {
+		ret = load_first_steps(run, &columns.reclaim, nr, err);
+		return ret ? ret : load_entries(run, &columns.reclaim, nr, err);
+	}
 	if (table == &reclaimed_table)
 		return reclaim_supply_load(&run->supply, run->model, &columns.reclaimed, nr,
 					   run->first, err);

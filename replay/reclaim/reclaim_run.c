@@ -28,6 +28,29 @@ static uint64_t first_check(const struct reclaim_run *run, int node, uint64_t ts
 	return run->compaction_recorded ? UINT64_MAX : ts;
 }
 
+/*
+ * The kswapd of a node starts as the record's does, at the first event. One that scans before it
+ * begins a pass or sleeps is in a pass; one that sleeps without a scan naps. A request may have
+ * woken it already.
+ */
+static void start_kswapd(struct reclaim_run *run, struct kswapd *k, uint64_t ts)
+{
+	struct model *m = run->model;
+	int node = tape_node(m, k->node);
+	const struct first_step *step = run->first_steps, *end = step + run->nr_first_steps;
+	const struct scan_row *scan = scan_from(&run->pace, node, ts);
+
+	if (k->state != KSWAPD_ASLEEP)
+		return;
+	while (step < end && step->node != node)
+		step++;
+	m->now.ts = ts > m->now.ts ? ts : m->now.ts;
+	if (scan && (step == end || scan->ts < step->ts))
+		kswapd_start_in_pass(m, k);
+	else if (step < end && step->sleeps)
+		kswapd_start_napping(k, step->ts > ts ? step->ts : ts);
+}
+
 static int daemons_new(struct reclaim_run *run, struct error *err)
 {
 	size_t nodes = (size_t)run->model->nr_nodes;
@@ -48,6 +71,7 @@ void reclaim_run_free(struct reclaim_run *run)
 	free(run->kcompactds);
 	free(run->kswapds);
 	free(run->first_checks);
+	free(run->first_steps);
 	free(run->entries);
 	scan_pace_free(&run->pace);
 	compaction_free(&run->compaction);
@@ -230,9 +254,11 @@ void reclaim_run_until(struct reclaim_run *run, uint64_t at, uint64_t ts)
 {
 	if (!run->due) {
 		/* Start at the first event. */
-		for (int node = 0; node < run->model->nr_nodes; node++)
+		for (int node = 0; node < run->model->nr_nodes; node++) {
+			start_kswapd(run, &run->kswapds[node], ts);
 			kcompactd_begin(&run->kcompactds[node], run->model, ts,
 					first_check(run, node, ts));
+		}
 	}
 	while (run->next_entry < run->nr_entries && run->entries[run->next_entry].at <= at) {
 		const struct slow_entry *e = &run->entries[run->next_entry++];

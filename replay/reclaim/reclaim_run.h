@@ -45,6 +45,13 @@ struct reclaiming_task {
 	int times;
 };
 
+/* The first recorded begin of a pass, or sleep, of a kswapd. */
+struct first_step {
+	int node;
+	uint64_t ts;
+	bool sleeps;
+};
+
 /* The first recorded check of a kcompactd. */
 struct first_check {
 	int node;
@@ -61,6 +68,8 @@ struct reclaim_run {
 	struct compaction compaction;
 	struct row_outputs rows;
 	struct reclaim_parts parts; /* pointers to the members above */
+	struct first_step *first_steps;
+	size_t nr_first_steps;
 	struct first_check *first_checks;
 	size_t nr_first_checks;
 	bool compaction_recorded; /* the tape has compaction events */

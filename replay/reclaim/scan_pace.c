@@ -99,6 +99,13 @@ static const struct scan_row *next_of(const struct scan_pace *pace, struct scan_
 	return NULL;
 }
 
+const struct scan_row *scan_from(const struct scan_pace *pace, int node, uint64_t ts)
+{
+	struct scan_cursor any = {.next = first_from(pace, ts), .node = node, .class_zone = -1};
+
+	return next_of(pace, &any);
+}
+
 /* Place a cursor at the last scans of its node. */
 static void go_back(const struct scan_pace *pace, struct scan_cursor *cursor)
 {

@@ -43,6 +43,8 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 		   struct error *err);
 void scan_pace_free(struct scan_pace *pace);
 
+/* The first scan of the kswapd of a node that ends from `ts` on, or NULL. */
+const struct scan_row *scan_from(const struct scan_pace *pace, int node, uint64_t ts);
 /* A pass of the kswapd of a node begins, up to its zone `class_zone`, which has memory. */
 void scan_begin(struct scan_cursor *cursor, int node, int class_zone);
 /*

@@ -181,6 +181,38 @@ static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(vo
 	reclaim_machine_free(&w);
 }
 
+/* The record: a scan that ends at `scan_ms`, and a begin of a pass or a sleep at 5 ms. */
+static void kswapd_starts_as_the_record_does(void)
+{
+	static const struct {
+		uint64_t scan_ms;
+		bool sleeps;
+		enum kswapd_state state;
+		uint64_t new_passes; /* up to 6 ms: a node that is short ends a nap with a pass */
+	} cases[] = {
+		{2, false, KSWAPD_BALANCING, 0},
+		{2, true, KSWAPD_BALANCING, 0},
+		{6, true, KSWAPD_NAPPING, 1},
+		{6, false, KSWAPD_ASLEEP, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_short(&w);
+		record_scan(&w, (struct scan_row){
+					.ts = cases[i].scan_ms * MS, .ns = 9 * MS, .scanned = 32});
+		w.run.first_steps = calloc(1, sizeof(*w.run.first_steps));
+		w.run.first_steps[0] = (struct first_step){0, 5 * MS, cases[i].sleeps};
+		w.run.nr_first_steps = 1;
+		reclaim_run_until(&w.run, 50, MS);
+		check(w.run.kswapds[0].state == cases[i].state);
+		reclaim_run_until(&w.run, 50, 6 * MS);
+		check(counters(&w, DMA)->kswapd_passes == cases[i].new_passes);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
 {
 	struct reclaim_machine w;
@@ -339,6 +371,7 @@ int main(void)
 	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);
 	test(a_wakeup_after_the_nap_keeps_kswapd_awake);
 	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
+	test(kswapd_starts_as_the_record_does);
 	test(kswapd_spends_time_on_pages_that_are_not_allocated_yet);
 	return check_done();
 }
