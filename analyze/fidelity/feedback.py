@@ -117,7 +117,7 @@ def recorded(tape: Tape) -> dict[str, Any]:
     )
     with Database([tape]) as db:
         (counts,) = db.ask(f"SELECT {columns}, {fallbacks}").objects()
-    facts = ("kernel", "nodes", "duration_s", "stored", "lost", "snapshot")
+    facts = ("kernel", "duration_s", "stored", "lost", "snapshot")
     return counts | {name: info[name] for name in facts}
 
 

@@ -26,6 +26,7 @@ from table import grid
 
 from pagetape.answer import amount
 from pagetape.replaying import ensemble
+from pagetape.replaying.model_memory import model_bytes, most_models
 from pagetape.replaying.playback import Playback, Run, Source, made_by
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, Writer
@@ -133,7 +134,9 @@ def measured(tape: Tape, members: int) -> list[Node]:
     source = Source(tape, inferred(tape), preferences(tape))
     varied = ensemble.variation(tape, source.all_inferred)
     seeds = range(1, members + 1)
-    with TemporaryDirectory() as work, ThreadPoolExecutor(os.cpu_count()) as pool:
+    cpus = os.cpu_count() or 1
+    models = min(cpus, most_models(model_bytes(tape), cpus))
+    with TemporaryDirectory() as work, ThreadPoolExecutor(models) as pool:
         runs = {
             variant: [
                 pool.submit(
@@ -220,6 +223,12 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("tapes", nargs="*", type=Path)
     arguments = parser.parse_args()
+    if arguments.members < 1:
+        parser.error(f"--members {arguments.members}: at least 1")
+    given = [path.stem for path in arguments.tapes] + list(_GUESTS)
+    twice = [name for name, times in Counter(given).items() if times > 1]
+    if twice:
+        parser.error(f"two recordings are named {twice[0]}; rename one")
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
     tapes = [work / f"{name}.tape" for name in _GUESTS] if arguments.again else record(work)
