@@ -329,6 +329,23 @@ def test_without_members_nothing_is_predicted(made: Path, pagetape: Run) -> None
     assert all(metric["predicted"] is None for metric in found["metrics"])
 
 
+@pytest.mark.parametrize("warm_ups", ["all", "first", "none"])
+def test_the_value_of_the_warm_ups_is_predicted_after_one(
+    made: Path, warm_ups: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {}
+
+    def predicted(switch: object, tapes: object, value: str, warm: bool, *_: object) -> dict:
+        asked[value] = warm
+        return {}
+
+    monkeypatch.setattr("pagetape.ab.predict.predict", predicted)
+    found = Result.read(made)
+    found.plan["warm_ups"] = warm_ups
+    found.compare(1, lambda _: contextlib.nullcontext(lambda _: None))
+    assert asked == {"0": warm_ups == "all", "8": False}  # 0 was the value before
+
+
 def test_a_switch_without_a_policy_is_recorded_but_not_predicted(made: Path, pagetape: Run) -> None:
     file = made / "ab.json"
     found = json.loads(file.read_text())

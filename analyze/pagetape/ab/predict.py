@@ -18,6 +18,7 @@ from pagetape.replaying import ensemble, replay_span
 from pagetape.replaying.engine_run import Progress
 from pagetape.replaying.playback import Run, Source, check
 from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.warm_start import warmed
 from pagetape.schemas.tape import Tape
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -32,20 +33,19 @@ def recorded(tape: Tape, names: Sequence[str]) -> dict[str, int]:
     return {n: found[n]["value"] for n in names if n in found and found[n]["value"] is not None}
 
 
-def _pairs(tape: Tape, run: Run, nr: int, progress: Progress) -> Pairs:
-    """The members of a tape under another value and under its own."""
+def _pairs(tape: Tape, run: Run, warm: bool, nr: int, progress: Progress) -> Pairs:
+    """The members of a tape under another value, `warm` after a warm-up, and under its own."""
     check(tape, run)
     source = Source(tape, inferred(tape), preferences(tape))
     near = tape.path
-    rows = [
-        ensemble.own(source, run, nr, near, progress=lambda share: progress(share / 2)),
-        ensemble.play(
-            source, {"this": run}, nr, near, progress=lambda share: progress((1 + share) / 2)
-        ),
-    ]
-    found = members_of(pa.concat_tables(rows))
-    own, this = found.get("own", {}), found.get("this", {})
-    return {name: (this[name], own[name]) for name in this if name in own}
+    own = ensemble.own(source, run, nr, near, progress=lambda share: progress(share / 2))
+    start = warmed(source, run, near) if warm else source
+    this = ensemble.play(
+        start, {"this": run}, nr, near, progress=lambda share: progress((1 + share) / 2)
+    )
+    found = members_of(pa.concat_tables([own, this]))
+    recorded_rules, other = found.get("own", {}), found.get("this", {})
+    return {name: (other[name], recorded_rules[name]) for name in other if name in recorded_rules}
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,11 @@ class Prediction:
 
 
 def predict(
-    switch: Switch, tapes: Sequence[Path], value: str, nr: int, bar: Bar
+    switch: Switch, tapes: Sequence[Path], value: str, warm: bool, nr: int, bar: Bar
 ) -> dict[str, Prediction]:
     """The metrics of the switch at `value`, from `nr` members of each tape recorded under the
-    other value; {} for a switch without a policy."""
+    other value; {} for a switch without a policy. `warm`: before each live run under `value`, the
+    command had run under it, too."""
     if switch.policy is None or not nr:
         return {}
     together: Pairs = {}
@@ -71,7 +72,7 @@ def predict(
         run = Run("auto", switch.policies(value, tape), switch.reclaim)
         kinds.add(replay_span.kind(tape))
         with bar(f"{path.stem} as {switch.name}={value}") as progress:
-            found = _pairs(tape, run, nr, progress)
+            found = _pairs(tape, run, warm, nr, progress)
         for name, pairs in found.items():
             for values, more in zip(together.setdefault(name, ([], [])), pairs, strict=True):
                 values.extend(more)

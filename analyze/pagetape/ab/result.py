@@ -102,6 +102,13 @@ class Result:
         plan = {name: found.get(name) for name in names} | {"values": values, "command": command}
         return cls(directory, plan, facts, runs, restored)
 
+    def _predicted(
+        self, tapes: Sequence[Path], value: str, nr: int, bar: Bar
+    ) -> dict[str, Prediction]:
+        # Warm-ups run under the former value. A run under the other one begins with its lists.
+        warm = self.plan["warm_ups"] == "all" and value == self.plan["before"]
+        return predict.predict(self.switch, tapes, value, warm, nr, bar)
+
     def compare(self, nr: int, bar: Bar) -> dict[str, Any]:
         """Measure all tapes and predict each side from the other, with `nr` members per tape."""
         tapes = {side: self.tapes(side) for side in _OTHER}
@@ -119,9 +126,7 @@ class Result:
         }
         metrics = []
         predictions = {
-            side: predict.predict(
-                self.switch, tapes[side], self.plan["values"][_OTHER[side]], nr, bar
-            )
+            side: self._predicted(tapes[side], self.plan["values"][_OTHER[side]], nr, bar)
             for side in _OTHER
         }
         for name, found in rows.items():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -151,6 +152,21 @@ class Source:
         self.tape = tape
         self._inferred = inferred
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
+        self._lists: pa.Table | None = None
+
+    def with_lists(self, lists: pa.Table) -> Source:
+        """The same source, with other rows of `pcp` at the start."""
+        source = copy.copy(self)
+        source._lists = lists
+        return source
+
+    @property
+    def lists(self) -> pa.Table:
+        """The rows of `pcp` at the start."""
+        if self._lists is not None:
+            return self._lists
+        batches = [batch for name, batch in self._start if name == "pcp"]
+        return pa.Table.from_batches(batches, TABLES["pcp"].arrow)
 
     def preference(self, run: Run) -> pa.Table:
         """The rows of `preference` that a run takes as input."""
@@ -207,7 +223,11 @@ class Source:
 
     def tables(self, run: Run, seed: int = 0) -> Tables:
         """The tables that a run loads before the first event; `seed` of a member, or 0."""
-        yield from self._start_of(seed)
+        if self._lists is None:
+            yield from self._start_of(seed)
+        else:
+            yield from (table for table in self._start_of(seed) if table[0] != "pcp")
+            yield from (("pcp", batch) for batch in self._lists.to_batches())
         if (rows := self.inferred(run)) is not None:
             yield from (("inferred", batch) for batch in rows.to_batches())
         if run.reclaim != "R0":
