@@ -335,7 +335,8 @@ def test_the_value_of_the_warm_ups_is_predicted_after_one(
 ) -> None:
     asked = {}
 
-    def predicted(switch: object, tapes: object, value: str, warm: bool, *_: object) -> dict:
+    def predicted(*given: Any) -> dict[str, Any]:
+        _, _, value, warm, *_ = given
         asked[value] = warm
         return {}
 
