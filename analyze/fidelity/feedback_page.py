@@ -95,12 +95,12 @@ _WHY = """## Results outside, and their causes
   counts (72 %) are within and 75 (83 %) in the interval, and fallbacks under R1 in R0's interval on
   14 (13 of the 17 where R0 is right). Direct reclaims are within on 6 of 18.
 - Stalls of tasks. Requests keep their recorded times, so a model that lacks memory counts a direct
-  reclaim for each 32 pages that a task asks for. A rule that a task begins none before those for its
-  last request have ended brings 56 instead of 54 of 85 counts within (seen half, recorded anew) and
-  106 instead of 105 of 155 (calibration recordings); mean CRPS of the counts goes from 0.29 to 0.27
-  and from 0.32 to 0.29, other metrics stay. Counting a request's own turns once as well looked
-  better on the seen half, but not on the unseen one. It is not done yet: the intervals under R1
-  would need new margins.
+  reclaim for each 32 pages that a task asks for. A rule that a task begins none before those for
+  its last request have ended brings 56 instead of 54 of 85 counts within (seen half, recorded
+  anew) and 106 instead of 105 of 155 (calibration recordings); mean CRPS of the counts goes from
+  0.29 to 0.27 and from 0.32 to 0.29, other metrics stay. Counting a request's own turns once as
+  well looked better on the seen half, but not on the unseen one. It is not done yet: the intervals
+  under R1 would need new margins.
 - Waits of woken daemons, as recorded at that time instead of a quantile of the whole recording:
   with the rule above 61 of 85 and 110 of 155 counts, but mean CRPS of the checked metrics goes from
   0.35 to 0.38 and from 0.38 to 0.41. It is not done.
