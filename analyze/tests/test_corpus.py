@@ -379,7 +379,8 @@ _REACHED = {"seen": [11, 11, 11, 8, 11, 8, 9], "unseen": [10, 9, 8, 9, 10, 10, 7
 @pytest.mark.parametrize("half", _REACHED)
 def test_the_published_page_is_not_worse_than_an_earlier_one(half: str) -> None:
     page = (Path(__file__).parents[2] / "docs/fidelity.md").read_text()
-    (line,) = [line for line in page.splitlines() if line.startswith(f"| {half} | ")]
+    section = page.split("\n## The corpus\n")[1].split("\n## ")[0]
+    (line,) = [line for line in section.splitlines() if line.startswith(f"| {half} | ")]
     met = [float(cell) for cell in line.strip("| ").split(" | ")[2:]]
     assert all(now >= before for now, before in zip(met, _REACHED[half], strict=False)), line
 
