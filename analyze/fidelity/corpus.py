@@ -4,7 +4,7 @@
 
     corpus.py draw                              write corpus-recordings.toml
     corpus.py list                              print the recordings
-    corpus.py record DIR [--half seen|unseen] [--calibration] [NAME]...
+    corpus.py record [--half seen|unseen] [--calibration] DIR [NAME]...
 
 corpus.toml has the matrix. `draw` covers all its pairs and draws half of the recordings of each
 kernel as unseen, by a seed. `record` makes the tapes that DIR lacks, the seen half first, and
