@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a replay with feedback takes from a recording's reclaim, and the wakes of kswapd."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pagetape.asking.database import Database
 from pagetape.replaying import reclaim_input
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, Writer
 
-from .conftest import write_reclaim
+from .conftest import GOLDEN, write_reclaim
 
 Run = Callable[..., Any]
 
 MS = 1_000_000
+UINT64_MAX = 2**64 - 1
 
 
 def _scan(reclaimed: int) -> dict[str, Any]:
@@ -68,3 +71,58 @@ def test_a_tape_without_a_check_of_kcompactd_still_shows_that_compaction_is_reco
     quiet = write_reclaim(tmp_path / "quiet.tape", [(n, suitable) for n in range(3)], "compaction")
     looks = reclaim_input.read(Tape(quiet))["compaction"]
     assert looks["kind"].to_pylist() == ["suitable"]
+
+
+def _window(tape: Path) -> list[tuple[Any, ...]]:
+    columns = "from_ts // 1000000, until_ts // 1000000, ended"
+    with Database([Tape(tape)]) as db:
+        found = db.ask(f"SELECT {columns} FROM reclaim_window WHERE pid = 7 ORDER BY from_ts")
+    return [tuple(row.values()) for row in found.objects()]
+
+
+def _task_tape(path: Path, edges: list[tuple[int, str]], events: list[tuple[int, str]]) -> Path:
+    """A tape of task 7: begins and ends of direct reclaim, allocs and frees, each at its ms."""
+    about = {"cpu": 0, "pid": 7, "flags": 0}
+    with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
+        out.rows(
+            "event",
+            [
+                about | {"ts": ms * MS, "kind": kind, "pfn": ms, "page_order": 0}
+                for ms, kind in events
+            ],
+        )
+        out.rows(
+            "reclaim",
+            [
+                about | {"ts": ms * MS, "at": 0, "kind": f"direct_reclaim_{kind}"}
+                for ms, kind in edges
+            ],
+        )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("edges", "windows"),
+    [
+        ([(10, "begin"), (20, "end")], [(10, 20, True)]),
+        ([(10, "begin")], [(10, 30, False)]),
+        ([(10, "begin"), (15, "begin"), (20, "end")], [(10, 15, False), (15, 20, True)]),
+        ([(20, "end")], [(5, 20, False)]),
+        ([(4, "begin"), (20, "end"), (25, "end")], [(4, 20, True), (20, 25, False)]),
+        ([(50, "begin")], [(50, UINT64_MAX // MS, False)]),
+        ([(3, "end")], [(0, 3, False)]),
+    ],
+)
+def test_a_reclaim_with_a_lost_edge_lasts_to_the_tasks_next_page(
+    tmp_path: Path, edges: list[tuple[int, str]], windows: list[tuple[int, int, bool]]
+) -> None:
+    events = [(5, "alloc"), (12, "free"), (30, "alloc"), (40, "free")]
+    assert _window(_task_tape(tmp_path / "t.tape", edges, events)) == windows
+
+
+def test_frees_after_a_reclaim_whose_end_was_lost_are_not_reclaimed(tmp_path: Path) -> None:
+    """Without an end, every later free of the task looked like one of reclaim."""
+    events = [(5, "alloc"), (12, "free"), (30, "alloc"), (40, "free"), (45, "free")]
+    tape = _task_tape(tmp_path / "t.tape", [(10, "begin")], events)
+    rows = reclaim_input.read(Tape(tape))["reclaimed"].to_pylist()
+    assert [(row["pfn"], row["cause"]) for row in rows] == [(12, "direct")]

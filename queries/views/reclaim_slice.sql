@@ -2,8 +2,8 @@
 --
 -- To find the stretch of a page event without slices, DuckDB joins on time ranges: all events
 -- with all stretches of their thread. Slices make this an equality join: an event at `ts`
--- meets only the stretches of its thread with slice = (ts >> 22)::BIGINT. Open stretches end
--- with the tape. A kswapd has no slices: it reclaims whenever it runs.
+-- meets only the stretches of its thread with slice = (ts >> 22)::BIGINT. Stretches that nothing
+-- limits begin and end with the tape. A kswapd has no slices: it reclaims whenever it runs.
 --
 -- Columns:
 --   tape      VARCHAR  Name of the tape.
