@@ -8,7 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,22 @@ def write_golden(
 
 
 def write_reclaim(
-    path: Path, rows: list[tuple[int, dict[str, Any]]], table: str = "reclaim"
+    path: Path,
+    rows: list[tuple[int, dict[str, Any]]],
+    table: str = "reclaim",
+    pages: Sequence[tuple[int, dict[str, Any]]] = (),
 ) -> Path:
-    """Write a tape of the events of one table: the time of each in ms, and its columns."""
+    """Write a tape of the events of one table: the time of each in ms, and its columns.
+
+    `pages`: rows of `event`, likewise.
+    """
     about = {"cpu": 0, "pid": 50, "flags": 0, "node": 0}
     with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
         out.rows(
             table,
             [about | {"ts": ms * 1_000_000, "at": at} | row for at, (ms, row) in enumerate(rows)],
         )
+        out.rows("event", [{"cpu": 0, "flags": 0, "ts": ms * 1_000_000} | row for ms, row in pages])
     return path
 
 

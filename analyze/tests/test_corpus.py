@@ -376,10 +376,15 @@ def test_unknown_decisions_of_a_start_from_proc_count_after_the_first_tenth() ->
 _REACHED = {"seen": [11, 11, 11, 8, 11, 8, 9], "unseen": [10, 9, 8, 9, 10, 10, 7]}
 
 
+def _published(title: str) -> str:
+    """A section of the published page."""
+    page = (Path(__file__).parents[2] / "docs/fidelity.md").read_text()
+    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
 @pytest.mark.parametrize("half", _REACHED)
 def test_the_published_page_is_not_worse_than_an_earlier_one(half: str) -> None:
-    page = (Path(__file__).parents[2] / "docs/fidelity.md").read_text()
-    section = page.split("\n## The corpus\n")[1].split("\n## ")[0]
+    section = _published("The corpus")
     (line,) = [line for line in section.splitlines() if line.startswith(f"| {half} | ")]
     met = [float(cell) for cell in line.strip("| ").split(" | ")[2:]]
     assert all(now >= before for now, before in zip(met, _REACHED[half], strict=False)), line
@@ -387,10 +392,8 @@ def test_the_published_page_is_not_worse_than_an_earlier_one(half: str) -> None:
 
 def _unseen_fallbacks() -> list[tuple[float, float, float]]:
     """The fallbacks of the recordings of the unseen half on the page: recorded, and interval."""
-    page = (Path(__file__).parents[2] / "docs/fidelity.md").read_text()
-    section = page.split("\n## Intervals\n")[1].split("\n## ")[0]
     found = []
-    for line in section.splitlines():
+    for line in _published("Intervals").splitlines():
         cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
         if len(cells) == 7 and cells[1] == "check":
             low, high = cells[5].split(" to ")

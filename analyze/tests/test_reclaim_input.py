@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a replay with feedback takes from a recording's reclaim, and the wakes of kswapd."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ import pytest
 
 from pagetape.asking.database import Database
 from pagetape.replaying import reclaim_input
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape
 
-from .conftest import GOLDEN, write_reclaim
+from .conftest import write_reclaim
 
 Run = Callable[..., Any]
 
@@ -82,23 +81,11 @@ def _window(tape: Path) -> list[tuple[Any, ...]]:
 
 def _task_tape(path: Path, edges: list[tuple[int, str]], events: list[tuple[int, str]]) -> Path:
     """A tape of task 7: begins and ends of direct reclaim, allocs and frees, each at its ms."""
-    about = {"cpu": 0, "pid": 7, "flags": 0}
-    with Writer(path, json.loads((GOLDEN / "tape" / "facts.json").read_text())) as out:
-        out.rows(
-            "event",
-            [
-                about | {"ts": ms * MS, "kind": kind, "pfn": ms, "page_order": 0}
-                for ms, kind in events
-            ],
-        )
-        out.rows(
-            "reclaim",
-            [
-                about | {"ts": ms * MS, "at": 0, "kind": f"direct_reclaim_{kind}"}
-                for ms, kind in edges
-            ],
-        )
-    return path
+    return write_reclaim(
+        path,
+        [(ms, {"pid": 7, "kind": f"direct_reclaim_{kind}"}) for ms, kind in edges],
+        pages=[(ms, {"pid": 7, "kind": kind, "pfn": ms, "page_order": 0}) for ms, kind in events],
+    )
 
 
 @pytest.mark.parametrize(
