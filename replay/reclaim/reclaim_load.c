@@ -105,13 +105,14 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 {
 	run->compaction_recorded |= rows > 0;
 	for (size_t i = 0; i < rows; i++) {
-		bool checks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
+		bool woken = c->kind[i] == COMPACTION_KIND_WAKEUP_KCOMPACTD;
 		struct first_check *more;
 		size_t first = 0;
 
+		/* A run without a wakeup is one of its timer. */
 		if (!is_valid(c->node_valid, i) ||
-		    (!checks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
-		     c->kind[i] != COMPACTION_KIND_WAKEUP_KCOMPACTD))
+		    (!woken && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
+		     c->kind[i] != COMPACTION_KIND_KCOMPACTD_SLEEP))
 			continue;
 		while (first < run->nr_first_checks && run->first_checks[first].node != c->node[i])
 			first++;
@@ -123,7 +124,7 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 				    run->nr_first_checks + 1);
 		run->first_checks = more;
 		more[run->nr_first_checks++] =
-			(struct first_check){c->node[i], checks ? c->ts[i] : UINT64_MAX};
+			(struct first_check){c->node[i], woken ? UINT64_MAX : c->ts[i]};
 	}
 	return 0;
 }

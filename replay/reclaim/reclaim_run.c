@@ -243,11 +243,13 @@ static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 	};
 
 	m->now = (struct moment){e->ts > m->now.ts ? e->ts : m->now.ts, e->pid, e->cpu, 0};
+	run->at_entry = true;
 	if (e->node >= 0)
 		call_kswapd(run, e);
 	else if (rq.gfp_flags & GFP_THISNODE ? reclaim_there(m, &rq)
 					     : slow_path_reclaim_once(m, &rq))
 		note_reclaiming(run, e);
+	run->at_entry = false;
 }
 
 void reclaim_run_until(struct reclaim_run *run, uint64_t at, uint64_t ts)
@@ -349,6 +351,31 @@ static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list
 	return freed;
 }
 
+/*
+ * Whether a reclaim of `ns` begins, or goes on for its request. The task's next request keeps its
+ * recorded time, also where that is before the end; what it needs is part of the reclaim. A
+ * recorded entry begins one of its own.
+ */
+static bool begins_reclaim(struct reclaim_run *run, uint64_t ns)
+{
+	const struct moment *now = &run->model->now;
+	struct stalled_task *t = run->stalled_tasks, *end = t + RECLAIMING_TASKS;
+
+	while (t < end && t->pid != now->pid)
+		t++;
+	if (t == end) {
+		t = &run->stalled_tasks[run->next_stalled++ % RECLAIMING_TASKS];
+		*t = (struct stalled_task){.pid = now->pid};
+	}
+	if (now->ts != t->begin) {
+		if (now->ts < t->end && !run->at_entry)
+			return false;
+		t->begin = t->end = now->ts;
+	}
+	t->end += ns;
+	return true;
+}
+
 static bool direct(void *self, const struct zonelist *list, const struct request *rq, int order)
 {
 	struct reclaim_run *run = self;
@@ -364,6 +391,8 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 	if (freed < pages && !ready && scan_frees(&run->pace, run->model->now.ts, row))
 		reclaim_supply_owe(&run->supply, list->zones[0]->node, rq->class_zone,
 				   pages - freed);
+	if (!begins_reclaim(run, row->ns))
+		return freed || ready;
 	counters = node_counters(run->model, list->zones[0]->node);
 	counters->direct_reclaims++;
 	counters->modelled_stall_us += row->ns / 1000;

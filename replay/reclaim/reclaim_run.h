@@ -14,6 +14,9 @@
  * the request either. At a call of kswapd the model's kswapd is called; it wakes if its node is out
  * of balance in the model.
  *
+ * A task that asks again while its last reclaim would still run has not begun another one: that
+ * request would have come later.
+ *
  * The run's own activity becomes rows of `reclaim` and `compaction`, as on a recorded tape.
  */
 #pragma once
@@ -43,6 +46,12 @@ struct reclaiming_task {
 	int32_t pid;
 	uint8_t order;
 	int times;
+};
+
+/* A task in the model's direct reclaim for its request. */
+struct stalled_task {
+	uint64_t begin, end;
+	int32_t pid;
 };
 
 /* The first recorded begin of a pass, or sleep, of a kswapd. */
@@ -77,11 +86,14 @@ struct reclaim_run {
 	size_t nr_entries, entries_room, next_entry;
 	struct reclaiming_task tasks[RECLAIMING_TASKS]; /* a ring: a new task replaces the oldest */
 	unsigned next_task;
+	struct stalled_task stalled_tasks[RECLAIMING_TASKS]; /* a ring as well */
+	unsigned next_stalled;
 	struct kswapd *kswapds;       /* [node] */
 	struct kcompactd *kcompactds; /* [node] */
 	uint64_t quiet_checks;        /* by kcompactd, long after a row of `event` */
 	uint64_t due;                 /* ns of a daemon's next step at the earliest; 0: unknown */
 	bool stalled;                 /* the running request waited for kswapd */
+	bool at_entry;                /* the running request is a recorded entry */
 };
 
 /* Whether the run reads a table: reclaim, reclaimed, compaction, service or scan. */

@@ -84,7 +84,8 @@ static bool is_of(const struct scan_row *row, const struct scan_cursor *cursor)
 
 void scan_begin(struct scan_cursor *cursor, int node, int class_zone)
 {
-	*cursor = (struct scan_cursor){.next = UNPLACED, .node = node, .class_zone = class_zone};
+	*cursor = (struct scan_cursor){
+		.next = UNPLACED, .now = UNPLACED, .node = node, .class_zone = class_zone};
 }
 
 /* The next scan of the cursor, which moves past it; NULL after the last one. */
@@ -115,18 +116,37 @@ static void go_back(const struct scan_pace *pace, struct scan_cursor *cursor)
 		found += is_of(&pace->rows[--cursor->next], cursor);
 }
 
+/* Move the cursor's `now` on to `ts`, which is not before that of the last call. */
+static void find_now(const struct scan_pace *pace, struct scan_cursor *cursor, uint64_t ts)
+{
+	if (cursor->now == UNPLACED)
+		cursor->now = first_from(pace, ts);
+	while (cursor->now < pace->nr &&
+	       (pace->rows[cursor->now].ts < ts || !is_of(&pace->rows[cursor->now], cursor)))
+		cursor->now++;
+}
+
+/* Whether the scan at the cursor's `now` has begun at `ts`. */
+static bool runs_now(const struct scan_pace *pace, const struct scan_cursor *cursor, uint64_t ts)
+{
+	const struct scan_row *row = &pace->rows[cursor->now];
+
+	return cursor->now < pace->nr && row->ts - ts <= row->ns;
+}
+
 const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor,
 				 uint64_t ts)
 {
-	size_t from = first_from(pace, ts);
 	const struct scan_row *row;
 
-	if (cursor->next == UNPLACED)
-		cursor->next = from;
+	find_now(pace, cursor, ts);
+	if (cursor->next == UNPLACED || runs_now(pace, cursor, ts))
+		cursor->next = cursor->now;
 	row = next_of(pace, cursor);
 	if (!row && cursor->class_zone >= 0) {
-		cursor->class_zone = -1;
-		cursor->next = from;
+		scan_begin(cursor, cursor->node, -1);
+		find_now(pace, cursor, ts);
+		cursor->next = cursor->now;
 		row = next_of(pace, cursor);
 	}
 	if (!row) {

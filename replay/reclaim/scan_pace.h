@@ -2,8 +2,9 @@
 /*
  * scan_pace.h - how fast recorded reclaim scanned the LRU lists, and what it found (table scan).
  *
- * A pass of the model's kswapd takes the scans that the record has from that time on, one by one:
- * their duration, their share of freed pages, and the size of the node's lists. Only pages of the
+ * A pass of the model's kswapd takes the scans that the record has from that time on: their
+ * duration, their share of freed pages, and the size of the node's lists. While the record's kswapd
+ * scans as well, it takes the scan of that time, else the next ones, one by one. Only pages of the
  * zones that a pass reclaims count (lruvec_lru_size, isolate_lru_folios), so it takes scans of
  * passes for the same zones, as long as the record has some. A direct reclaim takes the next
  * recorded one of its kind of order, a run of compaction the one that the record has at that time
@@ -33,7 +34,8 @@ struct scan_pace {
 
 /* The scans that a pass goes through. */
 struct scan_cursor {
-	size_t next;
+	size_t next;    /* row of the next scan at the earliest */
+	size_t now;     /* its first row that ends from the time of the last call on */
 	int node;       /* of the tape */
 	int class_zone; /* highest zone with memory of the pass; -1: the record has no such scans */
 };
@@ -48,11 +50,12 @@ const struct scan_row *scan_from(const struct scan_pace *pace, int node, uint64_
 /* A pass of the kswapd of a node begins, up to its zone `class_zone`, which has memory. */
 void scan_begin(struct scan_cursor *cursor, int node, int class_zone);
 /*
- * The next scan of the pass, which begins at `ts`: a recorded one for the zones of the pass that
- * ends from `ts` on. After the last one for these zones, those for any zones from `ts` on: their
- * pace and yield are of that time, those of earlier scans are not. After the last one of the node,
- * its last 16 scans again and again. A record without scans gives one that frees every page at
- * once.
+ * The next scan of the pass, which begins at `ts`: the recorded one for the zones of the pass that
+ * runs at `ts`, else the one after the last that the pass took, else, for the first, the one that
+ * ends first from `ts` on. `ts` never goes back. After the last one for these zones, those for any
+ * zones from `ts` on: their pace and yield are of that time, those of earlier scans are not. After
+ * the last one of the node, its last 16 scans again and again. A record without scans gives one
+ * that frees every page at once.
  */
 const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor,
 				 uint64_t ts);

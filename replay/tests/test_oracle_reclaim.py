@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagetape import _replay
+from pagetape.schemas import TABLES
 
 from .feedback import build, play_engine, play_oracle
 from .generate import LARGE_REQUESTS, REQUESTS, Op, Shape, random_world, record
@@ -37,10 +38,10 @@ from .oracle.compaction import Goal, reclaim_leaves, suits
 from .oracle.feedback import Call, Feedback, Turns
 from .oracle.slow_path import ASYNC, LIGHT
 from .oracle.watermark import Rights
-from .outcome import Outcome, difference
+from .outcome import Outcome, difference, feed, machine_of
 from .tapes import SECOND, Row
 from .test_differential import OPS, PROFILE
-from .world import World, ZoneState
+from .world import World, ZoneState, tables
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parents[1] / "docs"
@@ -370,6 +371,24 @@ def test_a_stall_boosts_by_7_pageblocks_up_to_the_limit(vector: tuple[str, ...])
     here.boost = before
     here.stall(most)
     assert here.boost == after
+
+
+@pytest.mark.parametrize(
+    ("first", "checks"), [("kcompactd_sleep", 1), ("kcompactd_wake", 1), ("wakeup_kcompactd", 0)]
+)
+def test_a_recorded_run_without_a_wakeup_is_a_check_of_the_timer(first: str, checks: int) -> None:
+    world = small(zone(64, [MOVABLE] * 4, every_second_page(64, 4, MOVABLE)))
+    engine = _replay.Replay(
+        "6.18", [], reclaim="R1", compaction_proactiveness=20, **machine_of(world)
+    )
+    for name, batch in tables(world).items():
+        engine.load(name, batch)
+    ts = SECOND + SECOND // 10
+    row = {"at": 0, "ts": ts, "kind": first, "cpu": 0, "pid": 1, "flags": 0, "node": 0}
+    engine.load("compaction", TABLES["compaction"].batch([row]))
+    rows = [replace(ask(i, 0, MOVABLE), ts=SECOND + i * SECOND // 5) for i in range(2)]
+    seen = [(row["ts"], row["kind"]) for row in feed(engine, rows)["compaction"]]
+    assert seen == [(ts, "kcompactd_sleep")] * checks
 
 
 # The table of rules in the docs

@@ -64,6 +64,32 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 	reclaim_machine_free(&w);
 }
 
+static uint64_t direct_reclaims_at(struct reclaim_machine *w, uint64_t ms, int pid)
+{
+	w->toy.m->now = (struct moment){.ts = ms * MS, .pid = pid};
+	return direct_reclaims_of(w, 9, 0);
+}
+
+static void a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_short(&w);
+	record_scan(&w,
+		    (struct scan_row){.ns = 10 * MS, .freed = 32, .direct = true, .costly = true});
+	check(direct_reclaims_at(&w, 1, 7) == 1);
+	check(counters(&w, NORMAL)->reclaimed_pages == 32);
+	check(direct_reclaims_at(&w, 5, 7) == 1);
+	check(counters(&w, NORMAL)->reclaimed_pages == 64);
+	check(direct_reclaims_at(&w, 6, 8) == 2); /* another task */
+	check(direct_reclaims_at(&w, 11, 7) == 3);
+	check(direct_reclaims_at(&w, 11, 7) == 4); /* the same request: for 20 ms */
+	check(direct_reclaims_at(&w, 30, 7) == 4);
+	check(direct_reclaims_at(&w, 31, 7) == 5);
+	check(counters(&w, DMA)->modelled_stall_us == 50000);
+	reclaim_machine_free(&w);
+}
+
 /* A recorded direct reclaim of order 0 begins after 2 ms. */
 static void play_recorded_begin(struct reclaim_machine *w, uint32_t gfp_flags)
 {
@@ -313,6 +339,7 @@ int main(void)
 	test(a_stall_boosts_by_7_pageblocks_up_to_the_limit);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
+	test(a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it);
 	test(a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it);
 	test(a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type);
 	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);

@@ -5,11 +5,14 @@
 
 #include <stdlib.h>
 
+/* A scan in the second half of a millisecond. */
 static struct scan_row kswapd_scan(uint64_t ms, uint64_t freed)
 {
-	return (struct scan_row){.ts = ms * MS, .ns = MS, .scanned = 64, .freed = freed};
+	return (struct scan_row){
+		.ts = ms * MS + MS - 1, .ns = MS / 2, .scanned = 64, .freed = freed};
 }
 
+/* When no scan runs. */
 static uint64_t next_freed(const struct scan_pace *pace, struct scan_cursor *cursor, uint64_t ms)
 {
 	return scan_next(pace, cursor, ms * MS)->freed;
@@ -37,6 +40,28 @@ static void a_pass_takes_the_scans_from_its_time_on(void)
 	for (int i = 25; i < 40; i++)
 		check(next_freed(&pace, &cursor, 1000) == (uint64_t)i);
 	check(next_freed(&pace, &cursor, 1000) == 24);
+}
+
+static void while_the_record_scans_a_pass_takes_that_scan(void)
+{
+	struct scan_row rows[8];
+	const struct scan_pace pace = {.rows = rows, .nr = 8};
+	struct scan_cursor cursor;
+
+	for (uint64_t i = 0; i < 8; i++)
+		rows[i] = kswapd_scan(i, i);
+	rows[6].class_zone = ZONE_NORMAL;
+	scan_begin(&cursor, 0, ZONE_DMA);
+	check(next_freed(&pace, &cursor, 0) == 0);
+	/* The pass is late: it leaves out scans 1 and 2. */
+	check(scan_next(&pace, &cursor, 3 * MS + MS / 2)->freed == 3);
+	/* It is early: it takes the next one, and again while that one runs. */
+	check(next_freed(&pace, &cursor, 4) == 4);
+	check(scan_next(&pace, &cursor, 4 * MS + MS / 2)->freed == 4);
+	check(scan_next(&pace, &cursor, 5 * MS - 1)->freed == 4);
+	check(next_freed(&pace, &cursor, 5) == 5);
+	/* The scan that runs is for other zones. */
+	check(scan_next(&pace, &cursor, 6 * MS + MS / 2)->freed == 7);
 }
 
 static void a_pass_takes_scans_for_its_zones_while_there_are_some(void)
@@ -281,6 +306,7 @@ static void memory_tiering_scans_generations_up_to_the_promo_watermark(void)
 int main(void)
 {
 	test(a_pass_takes_the_scans_from_its_time_on);
+	test(while_the_record_scans_a_pass_takes_that_scan);
 	test(a_pass_takes_scans_for_its_zones_while_there_are_some);
 	test(without_recorded_scans_every_page_is_freed_at_once);
 	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
