@@ -103,14 +103,13 @@ _WHY = """## Results outside, and their causes
   comes before its task's last reclaim would end is part of that reclaim. This was chosen on earlier
   recordings: 69 instead of 62 of 85 counts of the seen half were within, and mean CRPS of the
   fallbacks of 33 others was 0.52 instead of 0.70 (standard error of the difference 0.09). On the
-  recordings above mean CRPS of the 32 is 0.38 instead of 0.46 (0.06) for fallbacks, and 0.30 instead
-  of 0.34 (0.03) for the counts; more counts are not within. On recording 01 of the
-  unseen half direct reclaims are 53.5 instead of 170.5 (recorded 3), but passes 2 instead of 8
-  (recorded 7). Counting a request's own turns once as well
-  looked better on the seen half, but not on the unseen one.
+  32 above mean CRPS is 0.38 instead of 0.46 (0.06) for fallbacks, and 0.30 instead of 0.34 (0.03)
+  for the counts, but no more counts are within. On recording 01 of the unseen half direct reclaims
+  are 53.5 instead of 170.5 (recorded 3), but passes 2 instead of 8 (recorded 7). Counting a
+  request's own turns once as well looked better on the seen half, but not on the unseen one.
 - Waits of woken daemons, as recorded at that time instead of a quantile of the whole recording:
-  61 of 85 and 110 of 155 counts with it, but mean CRPS of the checked metrics goes from 0.35 to 0.38
-  and from 0.38 to 0.41. It is not done.
+  61 of 85 and 110 of 155 counts are within, but mean CRPS of the checked metrics goes from 0.35 to
+  0.38 and from 0.38 to 0.41. It is not done.
 - Running ahead. With a scan that gets no further in the recorded frees than the record's kswapd at
   that time, counts within went from 63 to 59 of 85. Pages that come only at the end of a reclaim
   brought 52 instead of 54. Neither is done.
