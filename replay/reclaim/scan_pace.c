@@ -145,9 +145,7 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 	row = next_of(pace, cursor);
 	if (!row && cursor->class_zone >= 0) {
 		scan_begin(cursor, cursor->node, -1);
-		find_now(pace, cursor, ts);
-		cursor->next = cursor->now;
-		row = next_of(pace, cursor);
+		return scan_next(pace, cursor, ts);
 	}
 	if (!row) {
 		go_back(pace, cursor);

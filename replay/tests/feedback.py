@@ -66,20 +66,28 @@ def play_oracle(
     }
 
 
-def play_engine(
-    world: World, kernel: str, rows: Sequence[Row], *, defrag_mode: bool = False
-) -> tuple[Outcome, dict[str, list[Call]]]:
-    """The same by the engine."""
+def engine_of(
+    world: World, kernel: str, *, defrag_mode: bool = False, proactiveness: int = 0
+) -> _replay.Replay:
+    """The engine of a world."""
     engine = _replay.Replay(
         kernel,
         [],
         reclaim="R1",
-        compaction_proactiveness=0,
+        compaction_proactiveness=proactiveness,
         defrag_mode=int(defrag_mode),
         **machine_of(world),
     )
     for name, batch in tables(world).items():
         engine.load(name, batch)
+    return engine
+
+
+def play_engine(
+    world: World, kernel: str, rows: Sequence[Row], *, defrag_mode: bool = False
+) -> tuple[Outcome, dict[str, list[Call]]]:
+    """The same by the engine."""
+    engine = engine_of(world, kernel, defrag_mode=defrag_mode)
     engine.load("service", TABLES["service"].batch([{"what": "wake", "ns": HOUR}]))
     outputs = feed(engine, rows)
     out = outcome_of(world, KERNELS[kernel], outputs, engine.totals)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pagetape import _replay
 from pagetape.schemas import TABLES
 
-from .feedback import build, play_engine, play_oracle
+from .feedback import build, engine_of, play_engine, play_oracle
 from .generate import LARGE_REQUESTS, REQUESTS, Op, Shape, random_world, record
 from .oracle import (
     HIGHATOMIC,
@@ -38,10 +38,10 @@ from .oracle.compaction import Goal, reclaim_leaves, suits
 from .oracle.feedback import Call, Feedback, Turns
 from .oracle.slow_path import ASYNC, LIGHT
 from .oracle.watermark import Rights
-from .outcome import Outcome, difference, feed, machine_of
+from .outcome import Outcome, difference, feed
 from .tapes import SECOND, Row
 from .test_differential import OPS, PROFILE
-from .world import World, ZoneState, tables
+from .world import World, ZoneState
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parents[1] / "docs"
@@ -378,11 +378,7 @@ def test_a_stall_boosts_by_7_pageblocks_up_to_the_limit(vector: tuple[str, ...])
 )
 def test_a_recorded_run_without_a_wakeup_is_a_check_of_the_timer(first: str, checks: int) -> None:
     world = small(zone(64, [MOVABLE] * 4, every_second_page(64, 4, MOVABLE)))
-    engine = _replay.Replay(
-        "6.18", [], reclaim="R1", compaction_proactiveness=20, **machine_of(world)
-    )
-    for name, batch in tables(world).items():
-        engine.load(name, batch)
+    engine = engine_of(world, "6.18", proactiveness=20)
     ts = SECOND + SECOND // 10
     row = {"at": 0, "ts": ts, "kind": first, "cpu": 0, "pid": 1, "flags": 0, "node": 0}
     engine.load("compaction", TABLES["compaction"].batch([row]))

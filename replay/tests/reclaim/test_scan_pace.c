@@ -12,6 +12,13 @@ static struct scan_row kswapd_scan(uint64_t ms, uint64_t freed)
 		.ts = ms * MS + MS - 1, .ns = MS / 2, .scanned = 64, .freed = freed};
 }
 
+/* Scan i is in millisecond i, and frees i pages. */
+static void record_scans(struct scan_row *rows, uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		rows[i] = kswapd_scan(i, i);
+}
+
 /* When no scan runs. */
 static uint64_t next_freed(const struct scan_pace *pace, struct scan_cursor *cursor, uint64_t ms)
 {
@@ -24,8 +31,7 @@ static void a_pass_takes_the_scans_from_its_time_on(void)
 	const struct scan_pace pace = {.rows = rows, .nr = 40};
 	struct scan_cursor cursor;
 
-	for (uint64_t i = 0; i < 40; i++)
-		rows[i] = kswapd_scan(i, i);
+	record_scans(rows, 40);
 	rows[11].node = 1;
 	rows[12].direct = true;
 	scan_begin(&cursor, 0, ZONE_DMA);
@@ -48,8 +54,7 @@ static void while_the_record_scans_a_pass_takes_that_scan(void)
 	const struct scan_pace pace = {.rows = rows, .nr = 8};
 	struct scan_cursor cursor;
 
-	for (uint64_t i = 0; i < 8; i++)
-		rows[i] = kswapd_scan(i, i);
+	record_scans(rows, 8);
 	rows[6].class_zone = ZONE_NORMAL;
 	scan_begin(&cursor, 0, ZONE_DMA);
 	check(next_freed(&pace, &cursor, 0) == 0);
@@ -70,10 +75,9 @@ static void a_pass_takes_scans_for_its_zones_while_there_are_some(void)
 	const struct scan_pace pace = {.rows = rows, .nr = 6};
 	struct scan_cursor cursor;
 
-	for (uint64_t i = 0; i < 6; i++) {
-		rows[i] = kswapd_scan(i, i);
+	record_scans(rows, 6);
+	for (uint64_t i = 0; i < 6; i++)
 		rows[i].class_zone = i % 2 || i > 3 ? ZONE_NORMAL : ZONE_DMA;
-	}
 	scan_begin(&cursor, 0, ZONE_DMA);
 	check(next_freed(&pace, &cursor, 1) == 2);
 	check(cursor.class_zone == ZONE_DMA);
