@@ -57,6 +57,74 @@ def test_the_scans_are_those_of_kswapd(tape: Path) -> None:
     ]
 
 
+def _isolation(taken: int, **more: int) -> dict[str, Any]:
+    requested = {"nr_requested": 4096, "nr_scanned": 64, "nr_skipped": 0, "lru": 2}
+    return {"kind": "lru_isolate", "nr_taken": taken, **requested, **more}
+
+
+def _shrinkers(priority: int) -> dict[str, Any]:
+    return {"kind": "shrink_slab_start", "node": 0, "priority": priority}
+
+
+def _scans(path: Path, rows: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    scans = reclaim_input.read(Tape(write_reclaim(path, rows)))["scan"].to_pylist()
+    return [{**row, "ms": row["ts"] // MS} for row in scans]
+
+
+def test_an_isolation_that_took_no_page_is_a_scan(tmp_path: Path) -> None:
+    """An empty isolation has no lru_shrink_inactive: its pages and its time were lost."""
+    rows = [
+        (1, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
+        (2, _isolation(64)),
+        (3, _scan(60)),
+        (5, _isolation(0, nr_scanned=4096)),
+        (6, _shrinkers(5)),
+        (7, _isolation(0, nr_skipped=64)),
+        (8, _isolation(0, lru=3)),
+        (9, {"kind": "kswapd_sleep"}),
+    ]
+    scans = _scans(tmp_path / "t.tape", rows)
+    found = [(s["ms"], s["scanned"], s["freed"], s["ns"] // MS, s["lru_pages"]) for s in scans]
+    assert found == [(3, 64, 60, 2, 64 << 12), (5, 4096, 0, 2, 64 << 12)]
+
+
+@pytest.mark.parametrize(
+    ("priorities", "isolations", "found"),
+    [
+        ([12, 6, 1], [], [(0, 0, 0)]),
+        ([12, 6, 2], [], []),
+        ([12, 6, 1], [_isolation(0, nr_scanned=8)], [(8, 0, 8 << 1)]),
+    ],
+)
+def test_a_pass_without_isolations_down_to_the_last_priority_found_the_lists_empty(
+    tmp_path: Path,
+    priorities: list[int],
+    isolations: list[dict[str, Any]],
+    found: list[tuple[int, int, int]],
+) -> None:
+    wake = {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}
+    steps = [*isolations, *(_shrinkers(priority) for priority in priorities)]
+    if isolations:
+        steps = [*steps[1:-1], steps[0], steps[-1]]
+    rows = [(1, wake), *enumerate(steps, 2), (19, wake), (20, _isolation(64)), (21, _scan(64))]
+    scans = _scans(tmp_path / "t.tape", rows)
+    assert [(s["scanned"], s["freed"], s["lru_pages"]) for s in scans[:-1]] == found
+    assert scans[-1]["ms"] == 21
+
+
+@pytest.mark.parametrize(("requested", "generations"), [(32, 0), (33, 1), (4096, 1)])
+def test_only_lists_with_generations_are_asked_for_more_than_32_pages(
+    tmp_path: Path, requested: int, generations: int
+) -> None:
+    """A kernel of 5.10 with short lists was taken for one with generations."""
+    rows = [
+        (1, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
+        (2, _isolation(16, nr_requested=requested)),
+        (3, {**_scan(16), "priority": 6}),
+    ]
+    assert [scan["generations"] for scan in _scans(tmp_path / "t.tape", rows)] == [generations]
+
+
 def test_only_the_first_call_since_a_pass_or_a_sleep_is_a_wake(tape: Path, pagetape: Run) -> None:
     rows = pagetape("report", "metrics", tape, "--json").json["rows"]
     found = {row["metric"]: row["value"] for row in rows}

@@ -9,42 +9,65 @@
 --   node         USMALLINT  Node of the kswapd; 0 for other work.
 --   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
 --   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
---   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct.
+--   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct,
+--                           and for a pass of kswapd that found the lists empty.
 --   freed        UBIGINT    Pages reclaimed, or moved by compaction.
 --   ns           UBIGINT    Duration, from the thread's previous scan or the begin of its pass.
 --   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for other work.
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
-WITH known AS (
+WITH
+-- What the kswapds did, without scans of the active lists.
+known AS (
     SELECT
         ts,
         "at",
         pid,
         kind,
-        node,
-        zone,
-        priority,
+        last_value(node IGNORE NULLS) OVER to_here AS node,
+        count(*) FILTER (kind = 'kswapd_wake') OVER to_here AS pass,
+        last_value(CASE WHEN kind = 'kswapd_wake' THEN zone END IGNORE NULLS) OVER to_here AS asked,
+        nr_requested,
         nr_scanned,
+        nr_taken,
+        nr_skipped,
         nr_reclaimed,
-        lag(kind) OVER its AS kind_before,
-        lag(nr_skipped) OVER its AS skipped
+        -- An isolation has no priority. The lists it scanned end with a scan of the shrinkers.
+        first_value(priority IGNORE NULLS) OVER from_here AS priority
     FROM reclaim
     WHERE pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
-      AND kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_isolate', 'lru_shrink_inactive')
-    WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
+      AND (
+          kind IN ('kswapd_wake', 'kswapd_sleep', 'lru_shrink_inactive', 'shrink_slab_start')
+          OR (kind = 'lru_isolate' AND coalesce(lru, 0) NOT IN (1, 3))
+      )
+    WINDOW
+        to_here AS (PARTITION BY pid ORDER BY ts, "at"),
+        from_here AS (
+            PARTITION BY pid ORDER BY ts, "at" ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
 ),
 
 -- Pages of zones above the pass's are skipped, but count as scanned.
+isolated AS (
+    SELECT
+        * EXCLUDE (nr_scanned),
+        nr_scanned - CASE
+            WHEN kind = 'lru_isolate' THEN least(coalesce(nr_skipped, 0), nr_scanned)
+            WHEN lag(kind) OVER its = 'lru_isolate' THEN least(lag(nr_skipped) OVER its, nr_scanned)
+            ELSE 0
+        END AS nr_scanned
+    FROM known
+    WHERE kind <> 'shrink_slab_start'
+    WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
+),
+
+-- An isolation that took no page is a scan too: nothing else tells of it.
 step AS (
     SELECT
-        * EXCLUDE (nr_scanned, kind_before, skipped),
-        nr_scanned - CASE WHEN kind_before = 'lru_isolate' THEN least(skipped, nr_scanned) ELSE 0 END
-            AS nr_scanned,
+        *,
         lag(ts) OVER its AS before,
-        lag(kind) OVER its AS kind_before,
-        count(*) FILTER (kind = 'kswapd_wake') OVER its AS pass,
-        last_value(CASE WHEN kind = 'kswapd_wake' THEN zone END IGNORE NULLS) OVER its AS asked
-    FROM known
-    WHERE kind <> 'lru_isolate'
+        lag(kind) OVER its AS kind_before
+    FROM isolated
+    WHERE kind <> 'lru_isolate' OR nr_taken = 0
     WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
 ),
 
@@ -55,20 +78,40 @@ populated AS (
 ),
 
 -- Two classes of zones are one if the node has no memory in between.
+class AS (
+    SELECT k.node, k.asked, arg_max(p.zone, p.place) AS class_zone
+    FROM (SELECT DISTINCT node, asked FROM known) AS k
+    JOIN populated AS p ON p.node = k.node
+    WHERE k.asked IS NULL
+       OR p.place <= list_position(['DMA', 'DMA32', 'NORMAL', 'HIGHMEM', 'MOVABLE', 'DEVICE'], k.asked::VARCHAR)
+    GROUP BY k.node, k.asked
+),
+
 shrink AS (
+    SELECT s.*, coalesce(c.class_zone, 'DMA') AS class_zone
+    FROM step AS s
+    LEFT JOIN class AS c ON c.node = s.node AND c.asked IS NOT DISTINCT FROM s.asked
+    WHERE s.kind IN ('lru_isolate', 'lru_shrink_inactive')
+      AND s.kind_before <> 'kswapd_sleep'
+      AND s.nr_scanned > 0
+      AND s.node IS NOT NULL
+),
+
+-- A pass that found the lists of its zones empty at every priority. Only its scans of the shrinkers
+-- tell of it.
+vain AS (
     SELECT
-        *,
-        coalesce(
-            (
-                SELECT arg_max(p.zone, p.place)
-                FROM populated AS p
-                WHERE p.node = step.node
-                  AND (step.asked IS NULL OR p.place <= list_position(['DMA', 'DMA32', 'NORMAL', 'HIGHMEM', 'MOVABLE', 'DEVICE'], step.asked::VARCHAR))
-            ),
-            'DMA'
-        ) AS class_zone
-    FROM step
-    WHERE kind = 'lru_shrink_inactive' AND kind_before <> 'kswapd_sleep' AND nr_scanned > 0
+        max(k.ts) FILTER (k.kind = 'shrink_slab_start') AS ts,
+        arg_max(k."at", k.ts) FILTER (k.kind = 'shrink_slab_start') AS "at",
+        k.node,
+        coalesce(c.class_zone, 'DMA') AS class_zone,
+        max(k.ts) FILTER (k.kind = 'shrink_slab_start') - min(k.ts) AS ns
+    FROM known AS k
+    LEFT JOIN class AS c ON c.node = k.node AND c.asked IS NOT DISTINCT FROM k.asked
+    WHERE k.pass > 0 AND (SELECT bool_or(kind = 'lru_isolate') FROM known)
+    GROUP BY k.pid, k.pass, k.node, c.class_zone
+    HAVING count(*) FILTER (k.kind IN ('lru_isolate', 'lru_shrink_inactive')) = 0
+       AND min(k.priority) FILTER (k.kind = 'shrink_slab_start') <= 1
 ),
 
 -- The scans of a pass at one priority: that share of the lists. A pass ends early at its last
@@ -113,10 +156,15 @@ about AS (
         ON a.node = p.node AND a.class_zone = p.class_zone AND p.ts <= a.ts
 ),
 
+-- The other LRU never asks for more than 32 pages at once (SWAP_CLUSTER_MAX), and mostly begins at
+-- priority 12.
 mode AS (
     SELECT
-        coalesce(bool_or(priority < 12), false)
-        AND (SELECT count(*) = 0 FROM reclaim WHERE kind = 'lru_shrink_active') AS generations
+        coalesce(
+            (SELECT max(nr_requested) > 32 FROM known WHERE kind = 'lru_isolate'),
+            bool_or(priority < 12) AND (SELECT count(*) = 0 FROM reclaim WHERE kind = 'lru_shrink_active'),
+            false
+        ) AS generations
     FROM shrink
     WHERE kind_before = 'kswapd_wake'
 ),
@@ -148,11 +196,13 @@ scanned AS (
         s.class_zone,
         0 AS page_order,
         s.nr_scanned AS scanned,
-        s.nr_reclaimed AS freed,
+        coalesce(s.nr_reclaimed, 0) AS freed,
         s.ts - s.before AS ns,
         a.pages AS lru_pages
     FROM shrink AS s
     JOIN about AS a ON a.pid = s.pid AND a.pass = s.pass AND a.priority IS NOT DISTINCT FROM s.priority
+    UNION ALL
+    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0 FROM vain
     UNION ALL
     SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0
     FROM reclaim_window AS w

@@ -17,7 +17,7 @@ enum {
 };
 #define NAP_NS       100000000ull
 #define PREMATURE_NS 1000000000ull
-#define EMPTY_NS     8000ull /* a round without a scan: guests pass 12 in 0.1 ms */
+#define EMPTY_NS     8000ull /* a round that asks for no page: guests pass 12 in 0.1 ms */
 
 #define for_each_node_zone(m, zone, of_node, class_zone)                                           \
 	for (struct zone * (zone) = (m)->zones; (zone) < (m)->zones + (m)->nr_zones; (zone)++)     \
@@ -201,22 +201,42 @@ static int64_t managed_pages(const struct model *m, int node, int class_zone)
 	return managed;
 }
 
+/* The recorded scan that the pass would take next. */
+static const struct scan_row *next_scan(const struct reclaim_parts *parts, const struct kswapd *k)
+{
+	struct scan_cursor ahead = k->cursor;
+
+	return scan_next(parts->pace, &ahead, parts->model->now.ts);
+}
+
 /*
- * Pages of the pass's zones on the node's lists (lruvec_lru_size): as recorded at this time. Of the
- * lists of a scan for other zones, these zones have their share. At most all pages of the zones.
+ * Pages on the node's lists that a pass counts, as recorded at this time: those of its zones
+ * (lruvec_lru_size), but with generations those of all zones (should_run_aging, 6.12;
+ * lruvec_evictable_size, 7.2). Of the lists of a scan for other zones, these zones have their
+ * share. At most all pages of the zones.
  */
-static int64_t lru_pages(const struct reclaim_parts *parts, struct kswapd *k)
+static int64_t lru_pages(const struct reclaim_parts *parts, const struct kswapd *k)
 {
 	const struct model *m = parts->model;
-	struct scan_cursor ahead = k->cursor;
-	const struct scan_row *row = scan_next(parts->pace, &ahead, m->now.ts);
+	const struct scan_row *row = next_scan(parts, k);
+	int class_zone = parts->pace->generations ? NR_ZONE - 1 : k->class_zone;
 	int64_t recorded = (int64_t)row->lru_pages;
-	int64_t managed = managed_pages(m, k->node, k->class_zone);
+	int64_t managed = managed_pages(m, k->node, class_zone);
 	int64_t of_scan = managed_pages(m, k->node, row->class_zone);
 
-	if (recorded && of_scan)
+	if (!row->scanned)
+		return 0;
+	if (recorded && of_scan && !parts->pace->generations)
 		recorded = recorded < of_scan ? recorded * managed / of_scan : managed;
 	return recorded && recorded < managed ? recorded : managed;
+}
+
+/* Duration of a round that scans no page. */
+static uint64_t empty_ns(const struct reclaim_parts *parts, const struct kswapd *k)
+{
+	const struct scan_row *row = next_scan(parts, k);
+
+	return row->scanned ? EMPTY_NS : row->ns / DEF_PRIORITY;
 }
 
 /* Begin a round of balance_pgdat. False if the pass ends instead. */
@@ -317,21 +337,27 @@ static bool is_failure(const struct model *m, const struct kswapd *k)
 /*
  * One scan of the LRU lists, as the record has it. A scan of fewer pages than the recorded one is
  * as much shorter; a larger one takes no longer, because recorded scans of few pages were mostly
- * overhead. A block larger than the yield was scanned as a whole.
+ * overhead. A block larger than the yield is scanned as a whole.
  */
 static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	int64_t most = parts->pace->generations ? BATCH : CLUSTER;
 	int64_t pages = k->left < most ? k->left : most, wanted, got;
 	const struct scan_row *row = scan_next(parts->pace, &k->cursor, parts->model->now.ts);
-	uint64_t ns =
-		(uint64_t)pages < row->scanned ? (uint64_t)pages * row->ns / row->scanned : row->ns;
+	uint64_t ns;
 
+	if (!row->scanned) {
+		/* The record's lists are empty by now. */
+		k->left = 0;
+		k->due = parts->model->now.ts + row->ns / DEF_PRIORITY;
+		return;
+	}
 	k->yield += (uint64_t)pages * YIELD * row->freed / row->scanned;
 	wanted = (int64_t)(k->yield / YIELD);
 	k->yield %= YIELD;
 	got = reclaim_supply_take(parts->supply, k->node, k->class_zone, wanted);
 	pages += got > wanted ? got - wanted : 0;
+	ns = (uint64_t)pages < row->scanned ? (uint64_t)pages * row->ns / row->scanned : row->ns;
 	k->got += got;
 	k->scanned += pages;
 	k->left -= pages < k->left ? pages : k->left;
@@ -349,7 +375,7 @@ static struct kswapd_wants balance(const struct reclaim_parts *parts, struct ksw
 	if (k->left)
 		scan(parts, k);
 	else
-		k->due = parts->model->now.ts + EMPTY_NS;
+		k->due = parts->model->now.ts + empty_ns(parts, k);
 	if ((k->left > 0 && !is_enough(parts, k)) || end_round(parts->model, k))
 		return none;
 	k->failures += is_failure(parts->model, k);

@@ -17,7 +17,8 @@ static bool is_invalid(const struct scan_pace *pace, const struct scan_columns *
 	return c->what[i] >= NR_SCAN_WHAT || c->class_zone[i] >= NR_ZONE || c->ns[i] > NS_MOST ||
 	       c->scanned[i] > PAGES_MOST || c->freed[i] > PAGES_MOST ||
 	       c->lru_pages[i] > PAGES_MOST << 12 ||
-	       (c->what[i] == SCAN_WHAT_KSWAPD && !c->scanned[i]) ||
+	       (c->what[i] == SCAN_WHAT_KSWAPD && !c->scanned[i] &&
+		(c->freed[i] || c->lru_pages[i])) ||
 	       (pace->nr && c->ts[i] < pace->rows[pace->nr - 1].ts);
 }
 

@@ -18,7 +18,7 @@
 struct scan_row {
 	uint64_t ts;             /* of its end */
 	uint64_t ns;             /* duration */
-	uint64_t scanned, freed; /* pages */
+	uint64_t scanned, freed; /* pages; a kswapd's pass over empty lists scanned none */
 	uint64_t lru_pages;      /* pages of the zones on the node's lists; 0: unknown */
 	uint16_t node;           /* of the tape */
 	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */

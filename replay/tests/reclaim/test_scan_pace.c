@@ -233,6 +233,106 @@ static void a_pass_scans_the_lists_of_its_zones(void)
 	}
 }
 
+/* should_run_aging, 6.12: generations count the pages of all zones, and DMA has none to free. */
+static void with_generations_the_lists_of_all_zones_count(void)
+{
+	struct reclaim_machine w;
+	struct kswapd *k;
+
+	short_with_scans(&w, true, 64);
+	k = &w.run.kswapds[0];
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_DMA);
+	while (k->priority != 11 && k->state != KSWAPD_ASLEEP)
+		reclaim_run_until(&w.run, 50, w.run.due);
+	check(k->scanned == 2);
+	check(k->got == 0);
+	reclaim_machine_free(&w);
+}
+
+/* The record's kswapd passed 12 rounds in 12 ms over lists without a page. */
+static void a_pass_over_empty_lists_scans_nothing_and_fails(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_short(&w);
+	record_scan(&w, (struct scan_row){.ts = MS, .ns = 12 * MS, .class_zone = ZONE_NORMAL});
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	/* The last round ends the pass as it begins, 11 ms after the first. */
+	reclaim_run_until(&w.run, 50, 11 * MS);
+	check(counters(&w, DMA)->kswapd_passes == 1);
+	reclaim_run_until(&w.run, 50, 12 * MS);
+	check(counters(&w, DMA)->kswapd_passes == 2);
+	check(w.run.kswapds[0].failures == 1);
+	reclaim_run_until(&w.run, 50, 16 * 12 * MS + MS);
+	check(w.run.kswapds[0].failures == 16);
+	check(counters(&w, NORMAL)->reclaimed_pages == 0);
+	check(counters(&w, NORMAL)->reclaim_deficit_pages == 0);
+	reclaim_machine_free(&w);
+}
+
+/* Lists that the record shows empty from some time on end the round of a pass. */
+static void a_scan_of_lists_that_are_empty_by_now_ends_the_round(void)
+{
+	struct reclaim_machine w;
+	struct scan_row *rows = calloc(2, sizeof(*rows));
+	struct kswapd *k;
+
+	reclaim_machine_short(&w);
+	rows[0] = (struct scan_row){
+		.ts = MS,
+		.ns = MS,
+		.scanned = 64,
+		.freed = 64,
+		.lru_pages = 1 << 13,
+		.class_zone = ZONE_NORMAL,
+	};
+	rows[1] = (struct scan_row){.ts = 100 * MS, .ns = 98 * MS, .class_zone = ZONE_NORMAL};
+	w.run.pace.rows = rows;
+	w.run.pace.nr = w.run.pace.room = 2;
+	w.run.pace.generations = true;
+	k = &w.run.kswapds[0];
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	/* 128 pages are due at priority 6: 64 of them in the first ms. */
+	while (k->priority != 5 && k->state != KSWAPD_ASLEEP)
+		reclaim_run_until(&w.run, 50, w.run.due);
+	check(k->scanned == 64);
+	check(k->got == 64);
+	reclaim_machine_free(&w);
+}
+
+/* A block of 512 pages is scanned as a whole: it takes as long as in the record. */
+static void a_large_block_takes_the_time_of_its_pages(void)
+{
+	struct reclaim_machine w;
+	struct kswapd *k;
+	struct reclaimed *row;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	queue_pages(&w, 1, 5000 * MS);
+	row = &w.run.supply.rows[0];
+	row->order = 9;
+	row->frame = normal_zone(&w)->end - 512;
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	record_scan(&w, (struct scan_row){
+				.ts = MS,
+				.ns = 8 * MS,
+				.scanned = 512,
+				.freed = 512,
+				.lru_pages = 1 << 13,
+				.class_zone = ZONE_NORMAL,
+			});
+	w.run.pace.generations = true;
+	k = &w.run.kswapds[0];
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	while (!k->got && k->state != KSWAPD_ASLEEP)
+		reclaim_run_until(&w.run, 50, w.run.due);
+	check(k->got == 512);
+	check(k->due == w.toy.m->now.ts + 8 * MS);
+	reclaim_machine_free(&w);
+}
+
 static void a_scan_frees_the_recorded_share(void)
 {
 	struct reclaim_machine w;
@@ -318,6 +418,10 @@ int main(void)
 	test(a_run_of_compaction_is_the_recorded_one_of_that_time);
 	test(a_round_scans_the_share_of_its_priority);
 	test(a_pass_scans_the_lists_of_its_zones);
+	test(with_generations_the_lists_of_all_zones_count);
+	test(a_pass_over_empty_lists_scans_nothing_and_fails);
+	test(a_scan_of_lists_that_are_empty_by_now_ends_the_round);
+	test(a_large_block_takes_the_time_of_its_pages);
 	test(a_scan_frees_the_recorded_share);
 	test(lists_with_generations_are_not_scanned_for_a_boost);
 	test(memory_tiering_scans_generations_up_to_the_promo_watermark);
