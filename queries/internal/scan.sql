@@ -31,7 +31,7 @@ known AS (
         nr_taken,
         nr_skipped,
         nr_reclaimed,
-        -- An isolation has no priority. The lists it scanned end with a scan of the shrinkers.
+        -- An isolation has no priority. The next call of a shrinker is of the same one.
         first_value(priority IGNORE NULLS) OVER from_here AS priority
     FROM reclaim
     WHERE pid IN (SELECT pid FROM reclaim_window WHERE cause = 'kswapd')
@@ -60,7 +60,7 @@ isolated AS (
     WINDOW its AS (PARTITION BY pid ORDER BY ts, "at")
 ),
 
--- An isolation that took no page is a scan too: nothing else tells of it.
+-- An isolation that took no page is a scan too. No other event shows it.
 step AS (
     SELECT
         *,
@@ -97,8 +97,8 @@ shrink AS (
       AND s.node IS NOT NULL
 ),
 
--- A pass that found the lists of its zones empty at every priority. Only its scans of the shrinkers
--- tell of it.
+-- A pass that found the lists of its zones empty at every priority. Only its calls of shrinkers
+-- show it.
 vain AS (
     SELECT
         max(k.ts) FILTER (k.kind = 'shrink_slab_start') AS ts,
