@@ -231,11 +231,9 @@ static int64_t lru_pages(const struct reclaim_parts *parts, const struct kswapd 
 	return recorded && recorded < managed ? recorded : managed;
 }
 
-/* Duration of a round that scans no page. */
-static uint64_t empty_ns(const struct reclaim_parts *parts, const struct kswapd *k)
+/* Duration of a round that scans no page. `row`: the recorded scan of that time. */
+static uint64_t empty_ns(const struct scan_row *row)
 {
-	const struct scan_row *row = next_scan(parts, k);
-
 	return row->scanned ? EMPTY_NS : row->ns / DEF_PRIORITY;
 }
 
@@ -349,7 +347,7 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 	if (!row->scanned) {
 		/* The record's lists are empty by now. */
 		k->left = 0;
-		k->due = parts->model->now.ts + row->ns / DEF_PRIORITY;
+		k->due = parts->model->now.ts + empty_ns(row);
 		return;
 	}
 	k->yield += (uint64_t)pages * YIELD * row->freed / row->scanned;
@@ -375,7 +373,7 @@ static struct kswapd_wants balance(const struct reclaim_parts *parts, struct ksw
 	if (k->left)
 		scan(parts, k);
 	else
-		k->due = parts->model->now.ts + empty_ns(parts, k);
+		k->due = parts->model->now.ts + empty_ns(next_scan(parts, k));
 	if ((k->left > 0 && !is_enough(parts, k)) || end_round(parts->model, k))
 		return none;
 	k->failures += is_failure(parts->model, k);

@@ -185,6 +185,15 @@ static void short_with_scans(struct reclaim_machine *w, bool generations, uint64
 	w->run.pace.generations = generations;
 }
 
+/* Run the machine until its kswapd comes to a priority, or sleeps. */
+static void run_to_priority(struct reclaim_machine *w, int priority)
+{
+	const struct kswapd *k = &w->run.kswapds[0];
+
+	while (k->priority != priority && k->state != KSWAPD_ASLEEP)
+		reclaim_run_until(&w->run, 50, w->run.due);
+}
+
 static void a_round_scans_the_share_of_its_priority(void)
 {
 	static const struct {
@@ -198,9 +207,7 @@ static void a_round_scans_the_share_of_its_priority(void)
 
 		short_with_scans(&w, cases[i].generations, 64);
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
-		while (w.run.kswapds[0].priority != cases[i].priority &&
-		       w.run.kswapds[0].state != KSWAPD_ASLEEP)
-			reclaim_run_until(&w.run, 50, w.run.due);
+		run_to_priority(&w, cases[i].priority);
 		check(w.run.kswapds[0].scanned == cases[i].first);
 		check(w.run.kswapds[0].got == cases[i].first);
 		reclaim_machine_free(&w);
@@ -226,8 +233,7 @@ static void a_pass_scans_the_lists_of_its_zones(void)
 		short_with_scans(&w, false, 64);
 		k = &w.run.kswapds[0];
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, cases[i].class_zone);
-		while (k->priority != cases[i].priority - 1 && k->state != KSWAPD_ASLEEP)
-			reclaim_run_until(&w.run, 50, w.run.due);
+		run_to_priority(&w, cases[i].priority - 1);
 		check(k->scanned == cases[i].scanned);
 		reclaim_machine_free(&w);
 	}
@@ -242,8 +248,7 @@ static void with_generations_the_lists_of_all_zones_count(void)
 	short_with_scans(&w, true, 64);
 	k = &w.run.kswapds[0];
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_DMA);
-	while (k->priority != 11 && k->state != KSWAPD_ASLEEP)
-		reclaim_run_until(&w.run, 50, w.run.due);
+	run_to_priority(&w, 11);
 	check(k->scanned == 2);
 	check(k->got == 0);
 	reclaim_machine_free(&w);
@@ -293,8 +298,7 @@ static void a_scan_of_lists_that_are_empty_by_now_ends_the_round(void)
 	k = &w.run.kswapds[0];
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	/* 128 pages are due at priority 6: 64 of them in the first ms. */
-	while (k->priority != 5 && k->state != KSWAPD_ASLEEP)
-		reclaim_run_until(&w.run, 50, w.run.due);
+	run_to_priority(&w, 5);
 	check(k->scanned == 64);
 	check(k->got == 64);
 	reclaim_machine_free(&w);
