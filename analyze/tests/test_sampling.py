@@ -75,7 +75,6 @@ def test_samples_are_taken_until_the_end_and_at_the_end() -> None:
     seen: list[Sample] = []
     sampling = Sampling(0.01, seen.append)
     sampling.start()
-    sampling.restart()
     while len(seen) < 2:
         time.sleep(0.01)
     sampling.close()
@@ -85,11 +84,27 @@ def test_samples_are_taken_until_the_end_and_at_the_end() -> None:
     assert sampling.until(1 << 63) == []
 
 
+def test_a_segment_ends_with_a_sample_and_the_next_begins_with_all_counters() -> None:
+    sampling = Sampling(3600, lambda _: None)
+    sampling.start()
+    with sampling.cut():
+        began = time.monotonic_ns()
+    sampling.close()  # the last sample: the only one of the second segment
+    first, second = sampling.until(1 << 63)
+    assert first.ts < began < second.ts
+    names = {"nr_free_pages", "pgfault", "oom_kill"}  # the last one does not change
+    for sample in (first, second):
+        assert names <= {row["name"] for row in sample.counters}
+
+
 def test_an_interval_of_0_takes_no_samples() -> None:
     sampling = Sampling(0, lambda _: None)
     sampling.start()
     assert not sampling.is_alive()
+    with sampling.cut():
+        pass
     sampling.close()
+    assert sampling.until(1 << 63) == []
 
 
 def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) -> None:
@@ -134,7 +149,8 @@ def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) ->
         for pid, policy in ((7, "default"), (8, "prefer (many):0-1"), (12, "bind:1"))
     )
     assert sink.policies == [[seven, twelve], [eight]]
-    sampling.restart()
+    with sampling.cut():
+        pass
     sampling.sample()
     placed.end(2 * 10**18)
     assert sink.policies[2:] == [[seven, eight, twelve]]

@@ -559,7 +559,8 @@ def test_two_dozen_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> 
     until(lambda: not [name for pid in pids for name in leftovers(pid)], 1)  # the guards' work
     for tape in tapes:
         assert pagetape("info", tape).status == 0
-        assert pagetape("import", tape, "-o", whole, "--force").status == 0
+        said = pagetape("import", tape, "-o", whole, "--force")
+        assert said.status == 0, said.err
         accounted(Tape(whole))
         assert pagetape("info", whole, "--json").json["lost"] == 0
         begun += Tape(whole).num_rows("event") > 0

@@ -9,7 +9,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ _ROWS = 512  # rows written together
 class Sampling(threading.Thread):
     """Takes a sample every `every` seconds and one at the end; none if `every` is 0.
 
-    until() returns the samples.
+    A segment ends with a sample, too. until() returns the samples.
     """
 
     def __init__(
@@ -38,7 +38,8 @@ class Sampling(threading.Thread):
         self._every = every
         self._seen = seen  # called with each sample
         self._sampler = Sampler()
-        self._restart = self._ask_again = False
+        self._restart, self._ask_again = True, False
+        self._taking = threading.Lock()
         self._over = threading.Event()
         self._samples: deque[Sample] = deque()
 
@@ -64,6 +65,10 @@ class Sampling(threading.Thread):
         self._take()  # the machine at the end of the recording
 
     def _take(self) -> Sample | None:
+        with self._taking:
+            return self._append()
+
+    def _append(self) -> Sample | None:
         if self._restart:
             self._restart = False
             self._sampler.restart()
@@ -95,9 +100,17 @@ class Sampling(threading.Thread):
         """Let the next sample hold the changes from now on. Call it before start()."""
         self._sampler.take()
 
-    def restart(self) -> None:
-        """Begin a segment: its first sample has all counters and all processes' policies."""
-        self._restart = self._ask_again = True
+    @contextlib.contextmanager
+    def cut(self) -> Iterator[None]:
+        """End a segment with a sample, let the caller cut, then begin the next segment.
+
+        The first sample of a segment has all counters and all processes' policies.
+        """
+        with self._taking:
+            if self._every:
+                self._append()
+            yield
+            self._restart = self._ask_again = True
 
     def until(self, ts: int) -> list[Sample]:
         """Samples up to `ts` not yet returned."""

@@ -296,7 +296,6 @@ class _Pump(threading.Thread):
         self._sink.begin(self._next)
         if self._spool is not None:
             self._spool.writer = self._sink.tape
-        self._session.sampling.restart()
         if self._session.spooling.defer:
             self._recorder.read()  # until the end: no more data will come
             self._session.workload.stop()
@@ -488,5 +487,7 @@ class Session:
                 if self.requests.firing:
                     self.status.fired(self.requests.firing)
                 due = now + every
-                pump.cut(snapshots.cut(recorder))
+                with self.sampling.cut():
+                    end = snapshots.cut(recorder)
+                pump.cut(end)
         self.disturbances.late(time.monotonic() - due)  # a cut that was never possible
