@@ -346,13 +346,15 @@ static int describe(struct recorder *r, struct error *err)
 	if (r->dir_fd < 0)
 		return fail(err, errno, "cannot open %s: %s", r->spool, strerror(errno));
 	snprintf(r->dir, sizeof(r->dir), "/proc/self/fd/%d", r->dir_fd);
-	snprintf(path, sizeof(path), "%s/formats", r->spool);
-	ret = formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update, err);
+	snprintf(path, sizeof(path), "%s/tasks", r->dir);
+	ret = tasks_keep(r->unspool.tasks, path, err);
 	snprintf(path, sizeof(path), "%s/kallsyms", r->spool);
 	if (!ret && r->stacks)
 		ret = copy_file("/proc/kallsyms", path, err);
-	snprintf(path, sizeof(path), "%s/tasks", r->dir);
-	return ret ?: tasks_keep(r->unspool.tasks, path, err);
+	/* Last: a spool with formats has all that its reader needs, whenever the recorder dies. */
+	snprintf(path, sizeof(path), "%s/formats", r->spool);
+	return ret ?: formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update,
+				    err);
 }
 
 static int start_readers(struct recorder *r, struct error *err)

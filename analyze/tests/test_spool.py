@@ -265,6 +265,17 @@ def test_a_deferred_recording_is_imported_elsewhere(
         assert all(ts <= row["ts"] for ts in before) and all(ts > row["ts"] for ts in after)
 
 
+def test_a_spool_gets_its_formats_last(tmp_path: Path) -> None:
+    """The file that says that a spool can be read appears when all others are complete."""
+    out = tmp_path / "t.tape"
+    spool = out / "spool"
+    with recording(out, "--events", "cheap", "--stacks", "extfrag") as running:
+        killed(running)
+    ready = (spool / "formats").stat().st_mtime_ns
+    assert (spool / "tasks").exists()
+    assert (spool / "kallsyms").stat().st_mtime_ns <= ready  # writing it takes long
+
+
 def test_a_deferred_recording_ends_when_its_spool_is_full(tmp_path: Path, pagetape: Run) -> None:
     out, whole = tmp_path / "t.tape", tmp_path / "whole.tape"
     with (
