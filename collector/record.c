@@ -353,8 +353,10 @@ static int describe(struct recorder *r, struct error *err)
 		ret = copy_file("/proc/kallsyms", path, err);
 	/* Last: a spool with formats has all that its reader needs, whenever the recorder dies. */
 	snprintf(path, sizeof(path), "%s/formats", r->spool);
-	return ret ?: formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update,
+	if (!ret)
+		ret = formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update,
 				    err);
+	return ret;
 }
 
 static int start_readers(struct recorder *r, struct error *err)
