@@ -151,7 +151,7 @@ _WHY = """## Results outside, and their causes
   of 0.51 (0.03). A kswapd that is too fast made up for pages that the queue lacks. More time still,
   for each 64 pages of a block that of a recorded scan, makes the mean CRPS of the counts 0.30, too.
 - Fewer passes. The model's kswapd has 16 % fewer passes than the record's (mean of the logarithms
-  on 50 recordings, standard error 5 %), and 32 % fewer runs of kcompactd (7 %), mostly where there
+  on 50 recordings, standard error 5 %), and 32 % fewer runs of kcompactd (10 %), mostly where there
   are few. Its zones hold less free memory: on c24 up to 4,800 pages less in all, while kswapd frees
   74,523 pages in all, recorded 90,407.
 - Chaos. If one member of each ensemble of the unseen half were the kernel, 92 % of the counts

@@ -88,7 +88,6 @@ static void start_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->in_round = false;
 	k->yield = 0;
 	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
-	reclaim_supply_shrunk(parts->supply, k->node); /* those of the last pass */
 	reclaim_supply_shrinks(parts->supply, k->node, true);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;

@@ -270,7 +270,7 @@ void reclaim_supply_shrinks(struct reclaim_supply *supply, int node, bool called
 {
 	struct model *m = supply->model;
 
-	supply->shrinkers[node].called = called;
+	supply->shrinkers[node] = (struct shrinkers){.called = called};
 	for (int i = 0; called && i < m->nr_zones; i++)
 		while (m->zones[i].node == node && supply->shrinkable[i].first != NO_ROW)
 			shrink(supply, held_pop(supply, &supply->shrinkable[i]));

@@ -78,7 +78,7 @@ struct reclaim_supply {
 	struct held_rows *shrinkable; /* [zone] pages that wait for the next pass of kswapd */
 	struct shrinkers {
 		bool called;   /* the node's kswapd is in a pass */
-		int64_t freed; /* pages, since reclaim_supply_shrunk() */
+		int64_t freed; /* pages of this pass, since reclaim_supply_shrunk() */
 	} *shrinkers;          /* [node] */
 };
 
@@ -114,7 +114,7 @@ int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_z
  * pages that they freed on the record, at the same time.
  */
 void reclaim_supply_shrinks(struct reclaim_supply *supply, int node, bool called);
-/* Pages that shrinkers freed for the node's kswapd since the last call. */
+/* Pages that shrinkers freed in this pass of the node's kswapd, since the last call. */
 int64_t reclaim_supply_shrunk(struct reclaim_supply *supply, int node);
 /* Reclaim on the node owes pages that the record's own reclaim found at that time. */
 void reclaim_supply_owe(struct reclaim_supply *supply, int node, int class_zone, int64_t pages);
