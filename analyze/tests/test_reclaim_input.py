@@ -181,22 +181,3 @@ def test_frees_after_a_reclaim_whose_end_was_lost_are_not_reclaimed(tmp_path: Pa
     tape = _task_tape(tmp_path / "t.tape", [(10, "begin")], events)
     rows = reclaim_input.read(Tape(tape))["reclaimed"].to_pylist()
     assert [(row["pfn"], row["cause"]) for row in rows] == [(12, "direct")]
-
-
-def test_frees_of_a_shrinker_that_kswapd_called_are_its_own(tmp_path: Path) -> None:
-    """They are of any zone and of slab: no scan of a list finds them."""
-    rows = [
-        (1, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
-        (2, _shrinkers(12)),
-        (4, {"kind": "shrink_slab_end"}),
-        (6, _scan(1)),
-        (7, {**_shrinkers(12), "pid": 9}),
-    ]
-    frees = [(ms, {"kind": "free", "pfn": ms, "page_order": 0, "pid": 50}) for ms in (3, 5, 8)]
-    tape = write_reclaim(tmp_path / "t.tape", rows, pages=frees)
-    found = reclaim_input.read(Tape(tape))["reclaimed"].to_pylist()
-    assert [(row["pfn"], row["cause"]) for row in found] == [
-        (3, "shrinker"),
-        (5, "kswapd"),
-        (8, "kswapd"),
-    ]

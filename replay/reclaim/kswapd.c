@@ -72,10 +72,8 @@ static bool may_sleep(const struct model *m, const struct kswapd *k)
 	       kswapd_may_sleep(m, k->node, k->reclaim_order, k->class_zone);
 }
 
-static void start_pass(const struct reclaim_parts *parts, struct kswapd *k)
+static void start_pass(struct model *m, struct kswapd *k)
 {
-	struct model *m = parts->model;
-
 	k->alloc_order = k->reclaim_order = k->want_order;
 	k->class_zone = asked_zone(m, k);
 	k->want_order = 0;
@@ -88,14 +86,13 @@ static void start_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->in_round = false;
 	k->yield = 0;
 	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
-	reclaim_supply_shrinks(parts->supply, k->node, true);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;
 }
 
 static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	start_pass(parts, k);
+	start_pass(parts->model, k);
 	node_counters(parts->model, k->node)->kswapd_passes++;
 	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_WAKE,
 							.node = k->node,
@@ -103,11 +100,11 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 							.order = k->alloc_order});
 }
 
-void kswapd_start_in_pass(const struct reclaim_parts *parts, struct kswapd *k)
+void kswapd_start_in_pass(struct model *m, struct kswapd *k)
 {
 	k->want_zone = NR_ZONE - 1;
-	start_pass(parts, k);
-	k->due = parts->model->now.ts;
+	start_pass(m, k);
+	k->due = m->now.ts;
 }
 
 void kswapd_start_napping(struct kswapd *k, uint64_t until)
@@ -167,7 +164,6 @@ static struct kswapd_wants end_pass(const struct reclaim_parts *parts, struct ks
 	struct kswapd_wants wants = {0};
 
 	kswapd_end(m, k->node);
-	reclaim_supply_shrinks(parts->supply, k->node, false);
 	if (k->boosted)
 		wants.after_boost = (struct kcompactd_wake){m->pageblock_order, k->class_zone};
 	if (!reset) {
@@ -360,7 +356,6 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 	got = reclaim_supply_take(parts->supply, k->node, k->class_zone, wanted);
 	pages += got > wanted ? got - wanted : 0;
 	ns = (uint64_t)pages < row->scanned ? (uint64_t)pages * row->ns / row->scanned : row->ns;
-	got += reclaim_supply_shrunk(parts->supply, k->node);
 	k->got += got;
 	k->scanned += pages;
 	k->left -= pages < k->left ? pages : k->left;

@@ -46,7 +46,7 @@ static void start_kswapd(struct reclaim_run *run, struct kswapd *k, uint64_t ts)
 		step++;
 	m->now.ts = ts > m->now.ts ? ts : m->now.ts;
 	if (scan && (step == end || scan->ts < step->ts))
-		kswapd_start_in_pass(&run->parts, k);
+		kswapd_start_in_pass(m, k);
 	else if (step < end && step->sleeps)
 		kswapd_start_napping(k, step->ts > ts ? step->ts : ts);
 }
