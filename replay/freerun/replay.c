@@ -208,7 +208,7 @@ static void run_reclaim_events(struct replay *r, uint64_t at, uint64_t end)
 		if ((!is_tick && m->reclaim_ops) || run_reclaim_event(&r->run, event))
 			continue;
 		if (!is_tick) {
-			reclaim_events_direct_end(events, event);
+			reclaim_events_direct_end(events, m, event);
 		} else if (r->recorded_ticks) {
 			m->now.cpu = event->where;
 			pcp_tick(m, event->where);

@@ -44,6 +44,9 @@ uint64_t zone_free_for(const struct model *m, const struct zone *zone, int order
  */
 int64_t balanced_mark(const struct model *m, const struct zone *zone);
 
+/* MAX_RECLAIM_RETRIES: a kswapd with so many passes in a row in vain is hopeless, and not woken. */
+enum { KSWAPD_MAX_FAILURES = 16 };
+
 /* Whether a zone stays above that mark after a request of this order, up to `class_zone`. */
 bool zone_balanced(const struct model *m, const struct zone *zone, int order, int class_zone);
 

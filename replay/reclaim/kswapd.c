@@ -10,7 +10,6 @@
 enum {
 	DEF_PRIORITY = 12,
 	BOOST_PRIORITY = DEF_PRIORITY - 2, /* boosts reclaim no harder than this */
-	MAX_FAILURES = 16,                 /* MAX_RECLAIM_RETRIES: the node is hopeless */
 	CLUSTER = 32,                      /* SWAP_CLUSTER_MAX */
 	BATCH = 64,                        /* MIN_LRU_BATCH, of the multi-generational LRU */
 	YIELD = 1024,                      /* parts of a page */
@@ -68,7 +67,7 @@ static int asked_zone(const struct model *m, const struct kswapd *k)
 
 static bool may_sleep(const struct model *m, const struct kswapd *k)
 {
-	return k->failures >= MAX_FAILURES ||
+	return k->failures >= KSWAPD_MAX_FAILURES ||
 	       kswapd_may_sleep(m, k->node, k->reclaim_order, k->class_zone);
 }
 
@@ -429,8 +428,8 @@ struct kcompactd_wake kswapd_wakeup(const struct reclaim_parts *parts, struct ks
 	k->want_order = k->want_order > order ? k->want_order : order;
 	if (k->state == KSWAPD_WAKING || k->state == KSWAPD_BALANCING)
 		return none;
-	if (k->failures >= MAX_FAILURES || (kswapd_balanced(m, k->node, order, class_zone) &&
-					    !is_boosted(m, k->node, class_zone))) {
+	if (k->failures >= KSWAPD_MAX_FAILURES || (kswapd_balanced(m, k->node, order, class_zone) &&
+						   !is_boosted(m, k->node, class_zone))) {
 		/* 5ecd9d403ad0, 4.17 */
 		if (m->kernel->kcompactd_by_callers && !(gfp_flags & GFP_DIRECT_RECLAIM))
 			return (struct kcompactd_wake){order, class_zone};

@@ -181,6 +181,8 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			reclaim_event.kind = RECLAIM_EVENT_DIRECT_END;
 			where = columns->cpu[i];
 			reclaim_event.order = end_reclaim(a, columns->pid[i]);
+			reclaim_event.progress = is_valid(columns->nr_reclaimed_valid, i) &&
+						 columns->nr_reclaimed[i];
 			break;
 		default: /* any other row of a kswapd's task prolongs its pass */
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;
@@ -196,12 +198,39 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 	return ret;
 }
 
+/* Whether a zone of the node is balanced for single pages of the class of kswapd's last pass. */
+static bool is_balanced(const struct model *m, int node, int class_zone)
+{
+	for (int i = 0; i < m->nr_zones; i++) {
+		const struct zone *zone = &m->zones[i];
+
+		if (tape_node(m, zone->node) == node && zone->managed && zone->type <= class_zone &&
+		    zone_balanced(m, zone, 0, class_zone))
+			return true;
+	}
+	return false;
+}
+
+/* Pages of the node were reclaimed: shrink_node, and since 7.0 kswapd_try_clear_hopeless. */
+static void forget_failures(const struct model *m, struct kswapd_pass *kswapd, int node)
+{
+	if (m->kernel->kswapd_hopeless == KSWAPD_HOPELESS_PROGRESS ||
+	    is_balanced(m, node, kswapd->class_zone))
+		kswapd->failures = 0;
+}
+
 static void end_pass(struct reclaim_events *a, struct model *m, int node)
 {
-	if (!a->kswapds[node].until)
+	struct kswapd_pass *kswapd = &a->kswapds[node];
+
+	if (!kswapd->until)
 		return;
-	a->kswapds[node].until = 0;
+	kswapd->until = 0;
 	a->nr_passes--;
+	if (kswapd->freed)
+		forget_failures(m, kswapd, node);
+	else if (m->kernel->kswapd_hopeless != KSWAPD_HOPELESS_BOOSTLESS || !kswapd->for_boost)
+		kswapd->failures++;
 	kswapd_end(m, node);
 }
 
@@ -247,24 +276,21 @@ static uint64_t nap_begin(const struct reclaim_events *a, int node)
 	return 0;
 }
 
+static bool is_boosted(const struct model *m, int node)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		if (tape_node(m, m->zones[i].node) == node && m->zones[i].boost)
+			return true;
+	return false;
+}
+
 /*
  * Whether a boosted node keeps its kswapd awake: no zone up to that of its last pass is balanced
  * for single pages of that class (prepare_kswapd_sleep, 5.10 to 7.2).
  */
 static bool is_unbalanced(const struct model *m, int node, int class_zone)
 {
-	bool boosted = false;
-
-	for (int i = 0; i < m->nr_zones; i++) {
-		const struct zone *zone = &m->zones[i];
-
-		if (tape_node(m, zone->node) != node || !zone->managed)
-			continue;
-		boosted |= zone->boost > 0;
-		if (zone->type <= class_zone && zone_balanced(m, zone, 0, class_zone))
-			return false;
-	}
-	return boosted;
+	return is_boosted(m, node) && !is_balanced(m, node, class_zone);
 }
 
 static uint64_t mean(uint64_t sum, uint64_t nr)
@@ -277,7 +303,8 @@ static void plan_own_pass(struct reclaim_events *a, int node, uint64_t ts)
 	struct kswapd_pass *kswapd = &a->kswapds[node];
 	uint64_t from = kswapd->until > ts ? kswapd->until : ts;
 
-	if (kswapd->own_end || begins_by(a, node, from + BOOST_WAIT_NS))
+	if (kswapd->failures >= KSWAPD_MAX_FAILURES || kswapd->own_end ||
+	    begins_by(a, node, from + BOOST_WAIT_NS))
 		return;
 	if (kswapd->awake && ts < kswapd->nap) {
 		kswapd->boosted = true;
@@ -330,7 +357,10 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		kswapd->awake = true;
 		kswapd->class_zone = reclaim_event->class_zone;
 		kswapd->nap = nap_begin(a, reclaim_event->where);
-		kswapd->boosted = false;
+		kswapd->boosted = kswapd->freed = false;
+		kswapd->for_boost = is_boosted(m, reclaim_event->where);
+		if (kswapd->failures >= KSWAPD_MAX_FAILURES)
+			kswapd->failures = 0; /* it was woken */
 		vmstat_diff_kswapd(m, reclaim_event->where, true);
 		kswapd_begin(m, reclaim_event->where, reclaim_event->class_zone);
 		kswapd->until =
@@ -358,8 +388,11 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	}
 }
 
-void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
+void reclaim_events_direct_end(struct reclaim_events *a, const struct model *m,
+			       const struct reclaim_event *reclaim_event)
 {
+	for (int node = 0; reclaim_event->progress && node < m->nr_nodes; node++)
+		forget_failures(m, &a->kswapds[node], node);
 	reclaim_events_take_reclaimed(a, reclaim_event->pid, reclaim_event->order);
 	if (a->nr_reclaimed < RECLAIMED_MAX)
 		a->reclaimed[a->nr_reclaimed++] =
@@ -382,9 +415,11 @@ void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid,
 	for (int node = 0; node < m->nr_nodes; node++) {
 		struct kswapd_pass *kswapd = &a->kswapds[node];
 
-		if (kswapd->until && ts > kswapd->until)
+		if (kswapd->until && ts > kswapd->until) {
 			end_pass(a, m, node);
-		else if (kswapd->pid == pid)
+		} else if (kswapd->pid == pid) {
 			prolong(a, kswapd, ts);
+			kswapd->freed = true;
+		}
 	}
 }

@@ -26,6 +26,7 @@ struct reclaim_event {
 	int32_t pid;
 	uint16_t where; /* CPU of a tick or task, node of a kswapd */
 	uint8_t class_zone;
+	bool progress; /* at the end of a direct reclaim: it freed pages */
 	bool sleeps;   /* at an end: kswapd goes to sleep, and no row before showed it wakeable */
 	uint8_t order; /* of the request, as are the flags */
 	uint32_t gfp_flags;
@@ -42,6 +43,9 @@ struct kswapd_pass {
 	uint8_t class_zone; /* while awake: the highest zone of its last pass */
 	uint64_t nap;       /* while awake: from then on a call wakes it */
 	bool boosted;       /* a boost of the model's own came while it was awake */
+	bool freed;         /* in the running pass: its task had an event, mostly a free */
+	bool for_boost;     /* the running pass began with a boost */
+	int failures;       /* passes in a row that freed nothing */
 	/*
 	 * A pass for a boost that the model has and the record has not: reclaim_events_boosts().
 	 * `own_begin` is 0 once it runs, `own_end` is 0 without such a pass.
@@ -118,12 +122,17 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
  * woken by a boost and takes it away in one pass. The record has no such pass for a boost that only
  * the model has, and the boost would last until the next recorded pass, maybe for seconds. So if no
  * recorded pass begins soon, the model's kswapd makes a pass of its own, which waits and lasts as
- * long as the recorded ones on average and frees nothing.
+ * long as the recorded ones on average and frees nothing. No boost wakes a kswapd that the record
+ * shows hopeless (wakeup_kswapd, 5.10 to 7.2).
  */
 void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t ts);
 
-/* A task ends direct reclaim. Whether an alloc is the request for which its task reclaimed. */
-void reclaim_events_direct_end(struct reclaim_events *a, const struct reclaim_event *reclaim_event);
+/*
+ * A task ends direct reclaim, which may give a hopeless kswapd new hope. Whether an alloc is the
+ * request for which its task reclaimed.
+ */
+void reclaim_events_direct_end(struct reclaim_events *a, const struct model *m,
+			       const struct reclaim_event *reclaim_event);
 bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order);
 
 /* An event of a task prolongs its own pass and ends passes without an event for 1 ms. */

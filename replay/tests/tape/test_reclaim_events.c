@@ -222,6 +222,63 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 	}
 }
 
+/* A pass ends where the next begins, the last with the sleep. Then only the model has a boost. */
+static void a_boost_wakes_no_kswapd_that_the_record_shows_hopeless(void)
+{
+	static const struct {
+		const char *kernel;
+		int passes;
+		int frees;      /* the pass in which the task has an event, from 1 on; 0: none */
+		bool for_boost; /* the passes begin with a boost */
+		bool direct;    /* then a direct reclaim finds pages */
+		bool balanced;  /* the node is, by then */
+		bool wakes;
+	} cases[] = {
+		{"6.18", 15, 0, false, false, false, true},
+		{"6.18", 16, 0, false, false, false, false},
+		{"6.18", 16, 16, false, false, false, true},
+		{"6.18", 16, 2, false, false, false, true},
+		{"6.18", 18, 2, false, false, false, false},
+		{"6.18", 16, 0, true, false, false, false},
+		{"6.18", 16, 0, false, true, false, true},
+		{"7.0", 16, 0, false, true, false, false},
+		{"7.0", 16, 0, false, true, true, true},
+		{"7.2", 16, 0, true, false, false, true},
+		{"7.2", 16, 0, false, false, false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct reclaim_event direct_end = {.progress = cases[i].direct};
+		const struct reclaim_event *row;
+		struct reclaim_events *a;
+		struct model *m;
+		struct tape t;
+		int pass = 0;
+
+		tape_new(&t, cases[i].kernel);
+		for (int n = 0; n < cases[i].passes; n++)
+			tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 100000 * (uint64_t)n,
+					ZONE_NORMAL);
+		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 5000000, ZONE_NORMAL);
+		a = &t.r->run.load.reclaim_events;
+		m = replay_model(t.r);
+		for (int z = 0; !cases[i].balanced && z < m->nr_zones; z++)
+			m->zones[z].wmark[WMARK_HIGH] = ZONE_PAGES;
+		while ((row = reclaim_events_next(a, 0))) {
+			m->now.ts = row->ts;
+			m->zones[0].boost = cases[i].for_boost ? 512 : 0;
+			reclaim_events_kswapd(a, m, row);
+			if (++pass == cases[i].frees)
+				reclaim_events_seen(a, m, KSWAPD_PID, m->now.ts);
+		}
+		reclaim_events_direct_end(a, m, &direct_end);
+		m->boosted_nodes = 1;
+		reclaim_events_boosts(a, m, m->now.ts + 1000000000);
+		check(a->nr_own_passes == cases[i].wakes);
+		tape_free(&t);
+	}
+}
+
 static void a_recorded_pass_takes_the_place_of_the_models_own(void)
 {
 	struct reclaim_events *a;
@@ -246,6 +303,7 @@ int main(void)
 {
 	test(a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own);
 	test(a_boost_does_not_wake_a_kswapd_that_is_awake);
+	test(a_boost_wakes_no_kswapd_that_the_record_shows_hopeless);
 	test(a_recorded_pass_takes_the_place_of_the_models_own);
 	test(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees);
 	test(a_pass_of_kswapd_lasts_until_its_last_row);
