@@ -112,6 +112,19 @@ def test_a_pass_without_isolations_down_to_the_last_priority_found_the_lists_emp
     assert scans[-1]["ms"] == 21
 
 
+@pytest.mark.parametrize("scanned", [False, True])
+def test_a_record_without_isolations_shows_empty_lists_unless_it_has_scans(
+    tmp_path: Path, scanned: bool
+) -> None:
+    """All pages of a pass may come from shrinkers, as on a machine without page cache or swap."""
+    wake = {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}
+    rows = [(1, wake), (2, _shrinkers(12)), (9, _shrinkers(1)), (19, wake)]
+    if scanned:
+        rows.append((21, _scan(64)))
+    found = _scans(tmp_path / "t.tape", rows)
+    assert [(s["ms"], s["scanned"]) for s in found] == ([(21, 64)] if scanned else [(9, 0)])
+
+
 @pytest.mark.parametrize(("requested", "generations"), [(32, 0), (33, 1), (4096, 1)])
 def test_only_lists_with_generations_are_asked_for_more_than_32_pages(
     tmp_path: Path, requested: int, generations: int
@@ -181,3 +194,22 @@ def test_frees_after_a_reclaim_whose_end_was_lost_are_not_reclaimed(tmp_path: Pa
     tape = _task_tape(tmp_path / "t.tape", [(10, "begin")], events)
     rows = reclaim_input.read(Tape(tape))["reclaimed"].to_pylist()
     assert [(row["pfn"], row["cause"]) for row in rows] == [(12, "direct")]
+
+
+def test_frees_of_a_shrinker_that_kswapd_called_are_its_own(tmp_path: Path) -> None:
+    """They are of any zone and of slab: no scan of a list finds them."""
+    rows = [
+        (1, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
+        (2, _shrinkers(12)),
+        (4, {"kind": "shrink_slab_end"}),
+        (6, _scan(1)),
+        (7, {**_shrinkers(12), "pid": 9}),
+    ]
+    frees = [(ms, {"kind": "free", "pfn": ms, "page_order": 0, "pid": 50}) for ms in (3, 5, 8)]
+    tape = write_reclaim(tmp_path / "t.tape", rows, pages=frees)
+    found = reclaim_input.read(Tape(tape))["reclaimed"].to_pylist()
+    assert [(row["pfn"], row["cause"]) for row in found] == [
+        (3, "shrinker"),
+        (5, "kswapd"),
+        (8, "kswapd"),
+    ]

@@ -9,7 +9,7 @@
 --   kind        VARCHAR   free or free_batched.
 --   pfn         UBIGINT   First pfn of the freed block.
 --   page_order  UTINYINT  Order of the page; 0 for free_batched.
---   cause       VARCHAR   kswapd, direct, node_reclaim or compact.
+--   cause       VARCHAR   kswapd, direct, node_reclaim, compact or shrinker (called by kswapd).
 --   since       BIGINT    Row of the previous alloc or free of that page; null if the tape has none.
 WITH placed AS (
     SELECT row_number() OVER () - 1 AS place, ts, pid, kind, pfn, page_order
@@ -26,6 +26,13 @@ kswapd AS (
     SELECT DISTINCT pid FROM reclaim_window WHERE cause = 'kswapd'
 ),
 
+-- Begins and ends of the calls of shrinkers by kswapd.
+shrinker AS (
+    SELECT pid, ts, kind
+    FROM reclaim
+    WHERE kind IN ('shrink_slab_start', 'shrink_slab_end') AND pid IN (FROM kswapd)
+),
+
 taken AS MATERIALIZED (
     SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, s.cause
     FROM page_event AS f
@@ -39,8 +46,15 @@ taken AS MATERIALIZED (
     -- Stretches of one thread overlap where one has no end on the tape: the last to begin counts.
     QUALIFY row_number() OVER (PARTITION BY f.place ORDER BY s.from_ts DESC, s.cause) = 1
     UNION ALL
-    SELECT f.place, f.ts, f.kind, f.pfn, f.page_order, 'kswapd'
+    SELECT
+        f.place,
+        f.ts,
+        f.kind,
+        f.pfn,
+        f.page_order,
+        CASE WHEN s.kind = 'shrink_slab_start' THEN 'shrinker' ELSE 'kswapd' END
     FROM page_event AS f
+    ASOF LEFT JOIN shrinker AS s ON s.pid = f.pid AND f.ts >= s.ts
     WHERE f.kind <> 'alloc' AND f.pid IN (FROM kswapd)
 ),
 

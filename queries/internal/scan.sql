@@ -108,7 +108,11 @@ vain AS (
         max(k.ts) FILTER (k.kind = 'shrink_slab_start') - min(k.ts) AS ns
     FROM known AS k
     LEFT JOIN class AS c ON c.node = k.node AND c.asked IS NOT DISTINCT FROM k.asked
-    WHERE k.pass > 0 AND (SELECT bool_or(kind = 'lru_isolate') FROM known)
+    WHERE k.pass > 0
+      AND (
+          SELECT bool_or(kind = 'lru_isolate') OR NOT bool_or(kind = 'lru_shrink_inactive')
+          FROM known
+      )
     GROUP BY k.pid, k.pass, k.node, c.class_zone
     HAVING count(*) FILTER (k.kind IN ('lru_isolate', 'lru_shrink_inactive')) = 0
        AND min(k.priority) FILTER (k.kind = 'shrink_slab_start') <= 1

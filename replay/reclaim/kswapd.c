@@ -71,8 +71,10 @@ static bool may_sleep(const struct model *m, const struct kswapd *k)
 	       kswapd_may_sleep(m, k->node, k->reclaim_order, k->class_zone);
 }
 
-static void start_pass(struct model *m, struct kswapd *k)
+static void start_pass(const struct reclaim_parts *parts, struct kswapd *k)
 {
+	struct model *m = parts->model;
+
 	k->alloc_order = k->reclaim_order = k->want_order;
 	k->class_zone = asked_zone(m, k);
 	k->want_order = 0;
@@ -85,13 +87,14 @@ static void start_pass(struct model *m, struct kswapd *k)
 	k->in_round = false;
 	k->yield = 0;
 	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
+	reclaim_supply_shrinks(parts->supply, k->node, true);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
 	k->boosted = k->boost > 0;
 }
 
 static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	start_pass(parts->model, k);
+	start_pass(parts, k);
 	node_counters(parts->model, k->node)->kswapd_passes++;
 	emit_reclaim(parts->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_KSWAPD_WAKE,
 							.node = k->node,
@@ -99,11 +102,11 @@ static void begin_pass(const struct reclaim_parts *parts, struct kswapd *k)
 							.order = k->alloc_order});
 }
 
-void kswapd_start_in_pass(struct model *m, struct kswapd *k)
+void kswapd_start_in_pass(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	k->want_zone = NR_ZONE - 1;
-	start_pass(m, k);
-	k->due = m->now.ts;
+	start_pass(parts, k);
+	k->due = parts->model->now.ts;
 }
 
 void kswapd_start_napping(struct kswapd *k, uint64_t until)
@@ -163,6 +166,7 @@ static struct kswapd_wants end_pass(const struct reclaim_parts *parts, struct ks
 	struct kswapd_wants wants = {0};
 
 	kswapd_end(m, k->node);
+	reclaim_supply_shrinks(parts->supply, k->node, false);
 	if (k->boosted)
 		wants.after_boost = (struct kcompactd_wake){m->pageblock_order, k->class_zone};
 	if (!reset) {
@@ -366,6 +370,8 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 static struct kswapd_wants balance(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	const struct kswapd_wants none = {0};
+	int64_t shrunk;
+	bool more;
 
 	if (!k->in_round && !begin_round(parts, k))
 		return end_pass(parts, k);
@@ -373,7 +379,14 @@ static struct kswapd_wants balance(const struct reclaim_parts *parts, struct ksw
 		scan(parts, k);
 	else
 		k->due = parts->model->now.ts + empty_ns(next_scan(parts, k));
-	if ((k->left > 0 && !is_enough(parts, k)) || end_round(parts->model, k))
+	shrunk = reclaim_supply_shrunk(parts->supply, k->node);
+	more = k->left > 0 && !is_enough(parts, k);
+	if (!more)
+		shrunk += reclaim_supply_shrink(parts->supply, k->node, INT64_MAX);
+	k->got += shrunk;
+	if (shrunk)
+		forget_failures(parts->model, k, k->reclaim_order, k->class_zone);
+	if (more || end_round(parts->model, k))
 		return none;
 	k->failures += is_failure(parts->model, k);
 	return end_pass(parts, k);

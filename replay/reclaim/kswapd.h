@@ -67,7 +67,7 @@ struct kswapd_wants {
 /* A kswapd that is asleep. */
 void kswapd_init(struct kswapd *k, const struct model *m, int node);
 /* The run starts within a pass, whose order and zones are unknown: all zones, order 0. */
-void kswapd_start_in_pass(struct model *m, struct kswapd *k);
+void kswapd_start_in_pass(const struct reclaim_parts *parts, struct kswapd *k);
 /* The run starts within a nap, which nothing cuts short before `until`. */
 void kswapd_start_napping(struct kswapd *k, uint64_t until);
 

@@ -46,7 +46,7 @@ static void start_kswapd(struct reclaim_run *run, struct kswapd *k, uint64_t ts)
 		step++;
 	m->now.ts = ts > m->now.ts ? ts : m->now.ts;
 	if (scan && (step == end || scan->ts < step->ts))
-		kswapd_start_in_pass(m, k);
+		kswapd_start_in_pass(&run->parts, k);
 	else if (step < end && step->sleeps)
 		kswapd_start_napping(k, step->ts > ts ? step->ts : ts);
 }
@@ -331,7 +331,7 @@ static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list
 			    const struct request *rq, int order, int64_t pages, bool *ready)
 {
 	int nodes = nr_nodes_of(list, rq), i = 0, last = -1;
-	int64_t freed = 0, each = nodes ? pages / nodes : 0;
+	int64_t freed = 0, each = nodes ? pages / nodes : 0, got;
 	const struct zone *zone;
 
 	each = each > CLUSTER ? each : CLUSTER;
@@ -345,7 +345,10 @@ static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list
 		if (zone->node == last)
 			continue;
 		last = zone->node;
-		freed += reclaim_supply_take(&run->supply, last, rq->class_zone, each);
+		got = reclaim_supply_take(&run->supply, last, rq->class_zone, each);
+		if (got < each)
+			got += reclaim_supply_shrink(&run->supply, last, each - got);
+		freed += got;
 		kswapd_overtaken(run->model, &run->kswapds[last], rq, freed > 0);
 	}
 	return freed;

@@ -30,6 +30,7 @@ static int load_row(struct reclaimed *row, const struct model *m, const struct r
 		.kind = c->kind[i],
 		.order = c->page_order[i],
 		.moved = c->cause[i] == RECLAIMED_CAUSE_COMPACT,
+		.shrunk = c->cause[i] == RECLAIMED_CAUSE_SHRINKER,
 	};
 	if (zone && zone->end - zone->start - (c->pfn[i] - zone->start_pfn) >= 1u << row->order)
 		row->frame = zone->base + (uint32_t)(c->pfn[i] - zone->base_pfn);
@@ -106,12 +107,14 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 		if (row->kind != RECLAIMED_KIND_FREE || row->frame == NO_FRAME || row->moved)
 			continue;
 		zone = frame_zone(m, row->frame)->number;
+		supply->waiting[zone] += 1ull << row->order;
+		if (row->shrunk)
+			continue;
 		if (last[zone] == NO_ROW)
 			supply->heads[zone] = i;
 		else
 			supply->rows[last[zone]].next = i;
 		last[zone] = i;
-		supply->waiting[zone] += 1ull << row->order;
 	}
 	free(last);
 	return 0;
@@ -130,8 +133,12 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	supply->moved = malloc((size_t)m->nr_zones * sizeof(*supply->moved));
 	if (!supply->moved)
 		return fail(err, ENOMEM, "no memory for the moved pages of %d zones", m->nr_zones);
+	supply->shrinkable = malloc((size_t)m->nr_zones * sizeof(*supply->shrinkable));
+	supply->shrinkers = calloc((size_t)m->nr_nodes, sizeof(*supply->shrinkers));
+	if (!supply->shrinkable || !supply->shrinkers)
+		return fail(err, ENOMEM, "no memory for the shrinkers of %d nodes", m->nr_nodes);
 	for (int zone = 0; zone < m->nr_zones; zone++)
-		supply->moved[zone] = (struct moved){NO_ROW, NO_ROW};
+		supply->moved[zone] = supply->shrinkable[zone] = (struct held_rows){NO_ROW, NO_ROW};
 	ret = queues_new(supply, m, err);
 	return !ret && supply->mode == RECLAIM_SYNTHETIC ? ages_new(supply, m, err) : ret;
 }
@@ -147,6 +154,8 @@ void reclaim_supply_free(struct reclaim_supply *supply)
 	free(supply->waiting);
 	free(supply->holders);
 	free(supply->moved);
+	free(supply->shrinkable);
+	free(supply->shrinkers);
 	free(supply->rows);
 }
 
@@ -222,17 +231,66 @@ static void let_go(struct reclaim_supply *supply, struct reclaimed *row)
 	release(supply, row->frame, row->order);
 }
 
-/* The page of a held row waits for the free of an unknown page. */
-static void live_on(struct reclaim_supply *supply, struct reclaimed *row)
+/* Add a held row as the last. */
+static void held_add(struct reclaim_supply *supply, struct held_rows *of_zones,
+		     struct reclaimed *row)
 {
-	struct moved *moved = &supply->moved[frame_zone(supply->model, row->frame)->number];
+	struct held_rows *rows = &of_zones[frame_zone(supply->model, row->frame)->number];
 	uint32_t number = (uint32_t)(row - supply->rows);
 
-	if (moved->last == NO_ROW)
-		moved->first = number;
+	if (rows->last == NO_ROW)
+		rows->first = number;
 	else
-		supply->rows[moved->last].next = number;
-	moved->last = number;
+		supply->rows[rows->last].next = number;
+	rows->last = number;
+}
+
+/* Remove the first row, which there is. */
+static struct reclaimed *held_pop(struct reclaim_supply *supply, struct held_rows *rows)
+{
+	struct reclaimed *row = &supply->rows[rows->first];
+
+	rows->first = row->next;
+	if (rows->first == NO_ROW)
+		rows->last = NO_ROW;
+	return row;
+}
+
+/* A shrinker frees the page of a held row. Returns the pages. */
+static int64_t shrink(struct reclaim_supply *supply, struct reclaimed *row)
+{
+	int64_t pages = 1ll << row->order;
+
+	zone_counters(supply->model, frame_zone(supply->model, row->frame))->reclaimed_pages +=
+		(uint64_t)pages;
+	let_go(supply, row);
+	return pages;
+}
+
+void reclaim_supply_shrinks(struct reclaim_supply *supply, int node, bool called)
+{
+	supply->shrinkers[node].called = called;
+	supply->shrinkers[node].freed = 0;
+}
+
+int64_t reclaim_supply_shrunk(struct reclaim_supply *supply, int node)
+{
+	int64_t freed = supply->shrinkers[node].freed;
+
+	supply->shrinkers[node].freed = 0;
+	return freed;
+}
+
+int64_t reclaim_supply_shrink(struct reclaim_supply *supply, int node, int64_t pages)
+{
+	struct model *m = supply->model;
+	int64_t freed = 0;
+
+	for (int i = 0; i < m->nr_zones; i++)
+		while (m->zones[i].node == node && freed < pages &&
+		       supply->shrinkable[i].first != NO_ROW)
+			freed += shrink(supply, held_pop(supply, &supply->shrinkable[i]));
+	return freed;
 }
 
 /* Whether reclaim on a node for requests of up to `class_zone` takes pages of a zone. */
@@ -286,10 +344,14 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 	detach(supply, row, place_of_row(supply, row));
 	node = frame_zone(supply->model, row->frame)->node;
 	if (row->moved) {
-		live_on(supply, row);
+		held_add(supply, supply->moved, row);
+	} else if (row->shrunk && supply->shrinkers[node].called) {
+		supply->shrinkers[node].freed += shrink(supply, row);
 	} else if (owed_by(supply->model, node, NR_ZONE - 1)) {
 		strike(supply->model, node, NR_ZONE - 1, 1ll << row->order);
 		let_go(supply, row);
+	} else if (row->shrunk) {
+		held_add(supply, supply->shrinkable, row);
 	}
 	return true;
 }
@@ -297,8 +359,7 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame)
 {
 	struct model *m = supply->model;
-	struct reclaimed *row;
-	struct moved *moved;
+	struct held_rows *moved;
 
 	if (page_map_place(supply->pages, frame) != NO_FRAME)
 		return false;
@@ -307,13 +368,9 @@ bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame)
 	moved = &supply->moved[frame_zone(m, frame)->number];
 	if (moved->first == NO_ROW)
 		return false;
-	row = &supply->rows[moved->first];
-	moved->first = row->next;
-	if (moved->first == NO_ROW)
-		moved->last = NO_ROW;
 	/* The second event of a batched free then finds nothing to do. */
 	supply->pages->map[frame] = MAP_UNSERVED;
-	let_go(supply, row);
+	let_go(supply, held_pop(supply, moved));
 	return true;
 }
 

@@ -13,6 +13,11 @@
  * one. The next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0
  * that the tape allocated; no event proves that they were reclaimable.
  *
+ * Pages that a shrinker freed for the record's kswapd are of slab, or page cache of an inode, of
+ * any zone. No scan of a list takes them. The model frees them at their recorded time if its kswapd
+ * is in a pass, else after the scans of its next round, or in a direct reclaim that finds too few
+ * other pages.
+ *
  * A page that recorded compaction moved keeps its place in the model. No event records its new pfn,
  * so its free looks like the free of a page without an alloc. Each such free frees the page of the
  * zone that was moved first.
@@ -35,9 +40,10 @@ struct reclaimed {
 	uint32_t next;  /* row of its zone in the queue, or NO_ROW */
 	uint8_t kind;   /* RECLAIMED_KIND_* */
 	uint8_t order;
-	bool moved; /* freed by compaction: its contents are at another pfn */
-	bool held;  /* its recorded free has passed; the model still has the page */
-	bool taken; /* freed by the model */
+	bool moved;  /* freed by compaction: its contents are at another pfn */
+	bool shrunk; /* freed by a shrinker that kswapd called */
+	bool held;   /* its recorded free has passed; the model still has the page */
+	bool taken;  /* freed by the model */
 };
 
 /* Pages by age, as recorded frame and model frame. Some may have been freed since. */
@@ -67,9 +73,14 @@ struct reclaim_supply {
 	uint32_t *holders;     /* [frame] 1 + the held row that has the page, or 0 */
 	uint32_t **links;  /* [zone] scratch of reclaim_supply_take(): pointer to the next row */
 	struct ages *ages; /* [zone] R2 only */
-	struct moved {
+	struct held_rows {
 		uint32_t first, last; /* rows, or NO_ROW */
 	} *moved;                     /* [zone] moved pages, now at an unknown pfn */
+	struct held_rows *shrinkable; /* [zone] pages that wait for the next pass of kswapd */
+	struct shrinkers {
+		bool called;   /* the node's kswapd is in a pass */
+		int64_t freed; /* pages of this pass, since reclaim_supply_shrunk() */
+	} *shrinkers;          /* [node] */
 };
 
 /* Load rows of the table, of events from row `first` on. -EINVAL for invalid rows. */
@@ -99,6 +110,18 @@ void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame);
  * block of the last row may make more.
  */
 int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_zone, int64_t pages);
+/*
+ * A pass of the node's kswapd begins or ends. In a pass it calls the shrinkers, which free the
+ * pages that they freed on the record, at the same time.
+ */
+void reclaim_supply_shrinks(struct reclaim_supply *supply, int node, bool called);
+/* Pages that shrinkers so freed for the node's kswapd in this pass, since the last call. */
+int64_t reclaim_supply_shrunk(struct reclaim_supply *supply, int node);
+/*
+ * Shrinkers free about `pages` of the node's pages that the record's shrinkers have freed before.
+ * Returns the pages freed.
+ */
+int64_t reclaim_supply_shrink(struct reclaim_supply *supply, int node, int64_t pages);
 /* Reclaim on the node owes pages that the record's own reclaim found at that time. */
 void reclaim_supply_owe(struct reclaim_supply *supply, int node, int class_zone, int64_t pages);
 /* Whether the queue has pages of these zones, now or later. */

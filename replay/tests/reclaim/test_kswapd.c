@@ -64,6 +64,29 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	reclaim_machine_free(&w);
 }
 
+/* Without the pages of shrinkers, this kswapd gives up after 16 passes. */
+static void pages_of_shrinkers_are_progress_of_the_pass(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	queue_pages(&w, 20, 0);
+	for (int i = 0; i < 20; i++)
+		w.run.supply.rows[i].shrunk = true;
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	for (uint64_t at = 100; at < 120; at++)
+		check(reclaim_supply_withholds(&w.run.supply, at));
+	check(counters(&w, NORMAL)->reclaimed_pages == 0);
+	reclaim_run_until(&w.run, 200, 1000 * MS);
+	check(counters(&w, NORMAL)->reclaimed_pages == 20);
+	check(counters(&w, DMA)->kswapd_passes == 17);
+	check(counters(&w, DMA)->kswapd_sleeps == 1);
+	reclaim_machine_free(&w);
+}
+
 static void since_7_0_failures_are_forgotten_only_by_a_balanced_node(void)
 {
 	static const struct {
@@ -366,6 +389,7 @@ int main(void)
 	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
 	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
 	test(a_hopeless_kswapd_gives_up_after_16_passes);
+	test(pages_of_shrinkers_are_progress_of_the_pass);
 	test(since_7_0_failures_are_forgotten_only_by_a_balanced_node);
 	test(since_7_2_a_pass_in_vain_for_a_boost_is_no_failure);
 	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);

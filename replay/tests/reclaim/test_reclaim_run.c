@@ -64,6 +64,26 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 	reclaim_machine_free(&w);
 }
 
+/* No other page is in the queue. */
+static void direct_reclaim_calls_the_shrinkers(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	queue_pages(&w, 100, 0);
+	for (int i = 0; i < 100; i++)
+		w.run.supply.rows[i].shrunk = true;
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	for (uint64_t at = 100; at < 200; at++)
+		check(reclaim_supply_withholds(&w.run.supply, at));
+	check(counters(&w, NORMAL)->reclaimed_pages == 0);
+	check(direct_reclaims_of(&w, 0, 0) == 2); /* of 32 pages each */
+	check(counters(&w, NORMAL)->reclaimed_pages == 64);
+	reclaim_machine_free(&w);
+}
+
 static uint64_t direct_reclaims_at(struct reclaim_machine *w, uint64_t ms, int pid)
 {
 	w->toy.m->now = (struct moment){.ts = ms * MS, .pid = pid};
@@ -338,6 +358,7 @@ int main(void)
 {
 	test(a_stall_boosts_by_7_pageblocks_up_to_the_limit);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
+	test(direct_reclaim_calls_the_shrinkers);
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
 	test(a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it);
 	test(a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it);

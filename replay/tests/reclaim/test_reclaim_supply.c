@@ -88,6 +88,39 @@ static void reclaim_takes_no_block_that_the_model_has_in_pieces(void)
 	reclaim_machine_free(&w);
 }
 
+static void shrinkers_free_their_pages_in_a_pass_or_when_called(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	queue_pages(&w, 10, 5000 * MS);
+	for (int i = 0; i < 10; i++)
+		w.run.supply.rows[i].shrunk = true;
+	reclaim_machine_start(&w);
+	w.serve.at = 50;
+	check(reclaim_supply_withholds(&w.run.supply, 100));
+	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 4) == 0);
+	reclaim_supply_shrinks(&w.run.supply, 0, true);
+	check(counters(&w, NORMAL)->reclaimed_pages == 0);
+	check(reclaim_supply_withholds(&w.run.supply, 101));
+	check(counters(&w, NORMAL)->reclaimed_pages == 1);
+	check(reclaim_supply_shrunk(&w.run.supply, 0) == 1);
+	check(reclaim_supply_shrunk(&w.run.supply, 0) == 0);
+	reclaim_supply_shrinks(&w.run.supply, 0, false);
+	for (uint64_t at = 102; at < 105; at++)
+		check(reclaim_supply_withholds(&w.run.supply, at));
+	check(counters(&w, NORMAL)->reclaimed_pages == 1);
+	check(w.run.supply.waiting[NORMAL] == 9);
+	check(reclaim_supply_shrink(&w.run.supply, 0, 3) == 3);
+	check(reclaim_supply_shrink(&w.run.supply, 0, 3) == 1);
+	check(counters(&w, NORMAL)->reclaimed_pages == 5);
+	check(reclaim_supply_withholds(&w.run.supply, 105));
+	reclaim_supply_finish(&w.run.supply);
+	check(counters(&w, NORMAL)->reclaim_saved_pages == 1);
+	check_sound(w.toy.m);
+	reclaim_machine_free(&w);
+}
+
 /* Pages 1 ms apart from 5 s on, none of them allocated yet: all are in use since row 80. */
 static void what_direct_reclaim_owes_counts_as_free_until_the_queue_pays(void)
 {
@@ -116,6 +149,7 @@ static void what_direct_reclaim_owes_counts_as_free_until_the_queue_pays(void)
 int main(void)
 {
 	test(what_direct_reclaim_owes_counts_as_free_until_the_queue_pays);
+	test(shrinkers_free_their_pages_in_a_pass_or_when_called);
 	test(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld);
 	test(a_queued_page_that_moves_is_found_behind_one_that_is_gone);
 	test(a_page_is_not_reclaimed_before_it_is_allocated);
