@@ -82,6 +82,7 @@ cdef dict RUN = {
     "percpu_pagelist_high_fraction": 0,
     "numa_balancing": 0,
     "known_pages": 0,
+    "hopeless_nodes": 0,
     "interval_ns": 1_000_000_000,
     "spans": (),
     "trace": None,
@@ -167,6 +168,7 @@ cdef class Machine:
         self.c.node_distances = self.distances
         self.c.cpu_parts = self.cpu_parts if cpu_parts else NULL
         self.c.known_pages = given["known_pages"]
+        self.c.hopeless_nodes = given["hopeless_nodes"]
         self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
         self.c.tiers = (given["numa_balancing"] & 2) != 0  # NUMA_BALANCING_MEMORY_TIERING
 

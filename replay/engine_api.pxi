@@ -47,6 +47,7 @@ cdef extern from "run/run.h" nogil:
         uint32_t page_bytes
         int nr_cpus, nr_nodes
         uint64_t known_pages
+        uint64_t hopeless_nodes
         const uint16_t *cpu_nodes
         const uint8_t *node_distances
         const uint16_t *cpu_parts

@@ -260,7 +260,8 @@ int hindsight_preview(struct hindsight *h, uint64_t nr_rows, const struct ArrowS
 		return ret;
 	zone = &h->m->zones[0];
 	for (size_t i = 0; i < nr; i++)
-		if (read_row(h, &s, &zone, &columns, i, h->nr_previewed + i))
+		if (h->nr_previewed + i >= h->run.load.first &&
+		    read_row(h, &s, &zone, &columns, i, h->nr_previewed + i))
 			note_first(h, &s);
 	h->nr_previewed += nr;
 	return 0;

@@ -31,6 +31,8 @@ struct machine {
 	const uint8_t *node_distances; /* [nr_nodes][nr_nodes] */
 	/* Pages of the pageblocks on the tape: zones that span much more are refused. */
 	uint64_t known_pages;
+	/* Bits of tape nodes below 64 whose kswapd has given up before the start; boosts stay. */
+	uint64_t hopeless_nodes;
 	int pcp_high_fraction; /* vm.percpu_pagelist_high_fraction, 0: by watermark */
 	bool tiers;            /* kernel.numa_balancing & 2: memory tiering */
 	int node_parts;        /* model nodes per node of the tape; 0 means 1 */

@@ -207,6 +207,7 @@ struct model {
 	int zone_reclaim_distance;     /* nodes up to here reclaim before the next node; 0: none */
 	struct zonelist *fallback;     /* [node][part of the CPU] every zone, nearest node first */
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
+	uint64_t hopeless_nodes;       /* of the machine: their kswapd has given up at the start */
 	bool tiers;                    /* memory tiering: kswapd keeps room for promoted pages */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
@@ -264,6 +265,12 @@ static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
 static inline int tape_node(const struct model *m, int node)
 {
 	return node / m->node_parts;
+}
+
+/* Whether the kswapd of a node of the tape has given up before the start. */
+static inline bool node_is_hopeless(const struct model *m, int node)
+{
+	return node < 64 && m->hopeless_nodes >> node & 1;
 }
 
 /*

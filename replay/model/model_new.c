@@ -316,6 +316,7 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 		return ret;
 	}
 	m->tiers = machine->tiers;
+	m->hopeless_nodes = machine->hopeless_nodes;
 	init_list_heads(m);
 	init_blocks(m);
 	for (int i = 0; i < nr_zones; i++) {

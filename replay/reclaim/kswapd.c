@@ -30,6 +30,7 @@ void kswapd_init(struct kswapd *k, const struct model *m, int node)
 		.due = UINT64_MAX,
 		.want_zone = -1,
 		.class_zone = NR_ZONE - 1,
+		.failures = node_is_hopeless(m, tape_node(m, node)) ? KSWAPD_MAX_FAILURES : 0,
 	};
 }
 

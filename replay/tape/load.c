@@ -136,10 +136,11 @@ int load_complete(struct load *s, struct error *err)
 		return fail(err, ENODATA,
 			    "no rows of free_block or block_guess: the tape does not "
 			    "say which pages were free at its start");
+	s->model->boost_acts |= s->model->hopeless_nodes != 0;
 	for (int i = 0; i < s->model->nr_zones; i++) {
 		struct zone *zone = &s->model->zones[i];
 
-		/* Only passes of kswapd remove a boost. */
+		/* Only passes of kswapd remove a boost, and a hopeless one makes none. */
 		if (!s->model->boost_acts || s->kernel.boost == BOOST_NONE)
 			zone->boost = 0;
 		zone->reclaim_active &= s->model->boost_acts;

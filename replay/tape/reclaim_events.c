@@ -22,7 +22,12 @@ static uint64_t quiet_ns(const struct reclaim_events *a)
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
 	a->kswapds = calloc((size_t)m->nr_nodes, sizeof(*a->kswapds));
-	return a->kswapds ? 0 : fail(err, ENOMEM, "no memory for %d nodes", m->nr_nodes);
+	if (!a->kswapds)
+		return fail(err, ENOMEM, "no memory for %d nodes", m->nr_nodes);
+	for (int node = 0; node < m->nr_nodes; node++)
+		if (node_is_hopeless(m, node))
+			a->kswapds[node].failures = KSWAPD_MAX_FAILURES;
+	return 0;
 }
 
 void reclaim_events_free(struct reclaim_events *a)

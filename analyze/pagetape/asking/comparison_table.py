@@ -43,9 +43,13 @@ def _change(metric: Metric, label: str, found: Comparison) -> str:
 def _notes(found: Comparison) -> list[str]:
     """What the columns mean."""
     if any(any(m.intervals.values()) for m in found.metrics):
+        unmeasured = (
+            f"{side.label}: {side.loss.unmeasured}" for side in found.sides if side.loss.unmeasured
+        )
         return [
             "median [low to high]: 80 % interval, calibrated on other recordings.",
             "A difference is of members with the same seed; none is shown if its interval has 0.",
+            *unmeasured,
         ]
     if any(side.role == "what-if" for side in found.sides):
         if found.error_of is None:

@@ -42,7 +42,7 @@ def _preference(found: dict[str, Any]) -> str:
 
 def _start(coverage: dict[str, int] | None) -> str:
     """A line about a start from hindsight."""
-    return f"start from /proc: later events prove {hindsight.words(coverage)}\n" if coverage else ""
+    return f"start from /proc: {hindsight.words(coverage)}\n" if coverage else ""
 
 
 def _wrong_page(first: dict[str, Any] | None) -> str:
@@ -243,5 +243,7 @@ def command(
         return
     lost = replace(loss, anomalies=result["anomalies"])
     answer.say(f"{_text(result, counters)}\n{lost}\n\n{_answer(result, run)}")
+    if ensemble_size and loss.unmeasured:
+        answer.say(loss.unmeasured)
     if explain:
         answer.say(f"\n{_wrong_page(result['first_divergence'])}")

@@ -62,7 +62,7 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
         rows = sorted(repairs.items(), key=lambda repair: -repair[1])
         parts.append(answer.table(("repaired", "times"), rows))
     if coverage := found["hindsight"]:
-        parts.append(f"a replay's start: later events prove {hindsight.words(coverage)}")
+        parts.append(f"a replay's start: {hindsight.words(coverage)}")
     if end := found["end_state"]:
         parts.append(answer.table(("at the end", "recorded", "same", "%"), _end_state(end)))
     if use := found["recorded_use"]:

@@ -5,6 +5,10 @@ A snapshot from /proc lacks the order of the free lists, the pages and the tunin
 lists, and most types of pageblocks. The events of the whole tape prove much of that: see
 replay/hindsight/hindsight.h. A free run starts from it as from an exact snapshot. `pagetape
 validate` does not: it predicts each event from the earlier ones only.
+
+If events were lost before the first one, as by a ring that overwrites its oldest, the first
+snapshot is older than the start. A page without an event is at the end as it was at the start, so
+the last snapshot shows the pages instead.
 """
 
 from __future__ import annotations
@@ -27,11 +31,15 @@ from pagetape.replaying.engine_run import (
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
-from pagetape.tapes.machine import topology
+from pagetape.tapes.machine import SNAPSHOT, last_pages, old_boosts, snapshot_rows, topology
+from pagetape.tapes.overwritten import lost_before
 
 # The tables of an exact snapshot that the events prove, and those that they replace.
 _MADE = ("pageblock", "free_block", "pcp_page", "pcp")
 _REPLACED = (*_MADE, "block_guess")
+
+# The tables of a snapshot that show its pages.
+_PAGES = ("free_area", "block_count", "pageblock", "block_guess")
 
 _COVERAGE = pa.schema([("name", pa.utf8()), ("value", pa.int64())])
 _FREE_COUNTS = pa.schema([("free_counts", pa.list_(pa.int64()))])
@@ -53,12 +61,17 @@ class Start:
     coverage: dict[str, int]
     # By row of pcp: the likely values of free_count, the likeliest first; none if not known.
     free_counts: list[list[int]] = field(default_factory=list)
+    zone: pa.Table | None = None  # instead of the first snapshot's rows
 
 
 def tables(tape: Tape, begin: Start | None, *others: str) -> Tables:
     """The tables to load: those of the tape's start, or of `begin`, then all rows of `others`."""
+    replaced = set(_REPLACED if begin else ())
+    if begin and begin.zone is not None:  # before the others, which need the zones
+        replaced.add("zone")
+        yield from (("zone", batch) for batch in begin.zone.to_batches())
     for name, batch in start_tables(tape, *others):
-        if begin is None or name not in _REPLACED:
+        if name not in replaced:
             yield name, batch
     if begin:
         yield from made_tables(begin.tables)
@@ -70,6 +83,33 @@ def made_tables(made: dict[str, pa.Table]) -> Tables:
         yield from ((name, batch) for batch in table.to_batches())
 
 
+def _zones(tape: Tape) -> pa.Table:
+    """The rows of zone in the first snapshot."""
+    return pa.Table.from_batches(snapshot_rows(tape, "zone", 0), TABLES["zone"].arrow)
+
+
+def _boosted(tape: Tape) -> pa.Table:
+    """The rows of zone at the start, with the boosts that only the last snapshot shows."""
+    zones, boosts = _zones(tape), old_boosts(tape)
+    place = zones.schema.get_field_index("boost")
+    field = zones.schema.field(place)
+    values = [boosts.get((row["node"], row["zone"]), row["boost"]) for row in zones.to_pylist()]
+    return zones.set_column(place, field, pa.array(values, field.type))
+
+
+def _from_end(tape: Tape) -> Tables:
+    """The tables of the start, with the pages of the last snapshot."""
+    for name in SNAPSHOT:
+        number = last_pages(tape) if name in _PAGES else 0
+        for batch in snapshot_rows(tape, name, number):
+            place = batch.schema.get_field_index("snapshot")
+            field = batch.schema.field(place)
+            first = pa.array([0] * batch.num_rows, field.type)
+            yield name, batch.set_column(place, field, first)
+    # Without rows of compaction: the end does not show which free pages of the start it took.
+    yield from (("reclaim", batch) for batch in tape.batches("reclaim"))
+
+
 def _build(tape: Tape, row: str) -> Start:
     """Run the engine over the tape, under the rules of the kernel row `row`."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in _MADE}
@@ -79,19 +119,23 @@ def _build(tape: Tape, row: str) -> Start:
             found[name].append(batch)
 
     rows = tape.num_rows("event")
-    engine = _replay.Hindsight(row, **topology(tape), nr_rows=rows)
-    run = EngineRun(engine, tape, start_tables(tape, "compaction", "reclaim"), sink)
+    spans = replay_span.spans(tape)
+    engine = _replay.Hindsight(row, **topology(tape), spans=spans, nr_rows=rows)
+    lost = lost_before(tape) if last_pages(tape) else 0
+    begin = _from_end(tape) if lost else start_tables(tape, "compaction", "reclaim")
+    run = EngineRun(engine, tape, begin, sink)
     for batch in event_batches(tape):
         with naming(tape):
             engine.preview(batch)
     run.play(event_batches(tape), rows)
+    made = {
+        name: pa.Table.from_batches(batches, TABLES[name].arrow) for name, batches in found.items()
+    }
     return Start(
-        {
-            name: pa.Table.from_batches(batches, TABLES[name].arrow)
-            for name, batches in found.items()
-        },
-        engine.coverage,
+        made,
+        engine.coverage | {"lost_before": lost},
         engine.free_counts,
+        _boosted(tape) if lost else _zones(tape),
     )
 
 
@@ -123,6 +167,8 @@ def start(tape: Tape) -> Start | None:
             made.append(_build(tape, row))
         if name in made[0].tables:
             return made[0].tables[name]
+        if name == "zone":
+            return made[0].zone
         if name == "free_count":
             return pa.table([made[0].free_counts], schema=_FREE_COUNTS)
         counts = made[0].coverage
@@ -130,11 +176,12 @@ def start(tape: Tape) -> Start | None:
 
     found = {
         name: cache.table(tape, f"start_{name}", TABLES[name].arrow, partial(make, name))
-        for name in _MADE
+        for name in (*_MADE, "zone")
     }
     counts = cache.table(tape, "start_coverage", _COVERAGE, partial(make, "coverage"))
     likely = cache.table(tape, "start_free_count", _FREE_COUNTS, partial(make, "free_count"))
-    return Start(found, _counts(counts), likely["free_counts"].to_pylist())
+    zone = found.pop("zone")
+    return Start(found, _counts(counts), likely["free_counts"].to_pylist(), zone)
 
 
 def snapshot(tape: Tape) -> list[dict[str, Any]]:
@@ -155,7 +202,13 @@ def built(tape: Tape) -> dict[str, int] | None:
 
 
 def words(coverage: dict[str, Any]) -> str:
-    """'12 of 20 free blocks, ...': the share of the start that events prove."""
-    return ", ".join(
+    """'later events prove 12 of 20 free blocks, ...': the share of the start that they prove."""
+    lost = coverage["lost_before"]
+    old = (
+        f"the first snapshot is {lost:,} lost events older, so the last one is used; "
+        if lost
+        else ""
+    )
+    return f"{old}later events prove " + ", ".join(
         f"{coverage[proven]:,} of {coverage[nr]:,} {part}" for part, nr, proven in PARTS
     )

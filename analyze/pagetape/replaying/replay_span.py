@@ -12,6 +12,9 @@ allocation itself, with an `alloc` of the same page, only afterwards.
 A replay therefore plays the events between the two cuts, without the `alloc` of the start, with
 the `alloc` of the end. If the event was not recorded, or is in the previous segment, the cut is
 the snapshot's own time. The end is the last snapshot; a replay ignores the snapshots between.
+
+Without an exact snapshot at the start, a replay plays all events, but not those before the first
+one of a CPU whose earlier events were lost: until then the requests of that CPU are missing.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from pagetape.asking.interval import KINDS
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.loss import Loss
+from pagetape.tapes.overwritten import complete_from
 
 Span = tuple[int, int]  # rows of event: the first, and the one after the last
 
@@ -86,9 +90,13 @@ def spans(tape: Tape) -> list[Span]:
     """The rows of event to play, in order; an empty list stands for all rows."""
     last = pc.max(tape.table("snapshot")["snapshot"]).as_py()
     start, end = exact(tape, 0), exact(tape, last) if last else None
-    if start is None:
-        return []
     rows = tape.num_rows("event")
+    if start is None:
+        since = complete_from(tape)
+        if since is None:
+            return []
+        base, near = tape.around("event", since, since)
+        return [(base + (pc.sum(pc.less(near["ts"], since)).as_py() or 0), rows)]
     first = find(tape, start)
     last = find(tape, end) if end else SnapshotPoint(rows, None)
     found = [(first.after, max(first.after, last.after))]

@@ -42,6 +42,10 @@ def by_cpu(
     return {cpu: total(cpu) for cpu in sorted(known)}
 
 
+# The largest share of its events that a recording behind the intervals lost (calibration.toml).
+_MEASURED = 0.13
+
+
 @dataclass(frozen=True)
 class Loss:
     """Totals of one tape."""
@@ -50,6 +54,7 @@ class Loss:
     by_cpu: dict[int, int | None]  # CPUs that lost events
     anomalies: int
     cut_off: tuple[str, ...] = ()  # tables whose file has no end
+    share: float = 0.0  # of all events, lost ones included
 
     @classmethod
     def of(cls, tape: Tape) -> Loss:
@@ -60,7 +65,10 @@ class Loss:
         counts = [nr for nr in cpus.values() if nr is not None]
         whole = tape.complete and not tape.facts.get("deferred")
         total = sum(counts) if len(counts) == len(cpus) and whole else None
-        return cls(total, cpus, tape.num_rows("anomaly"), tape.cut_off)
+        known = sum(counts)
+        seen = sum(row["events"] for row in tape.rows("tracepoint")) or tape.num_rows("event")
+        share = known / (known + seen) if known else 0.0
+        return cls(total, cpus, tape.num_rows("anomaly"), tape.cut_off, share)
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
@@ -72,7 +80,19 @@ class Loss:
         totals = [loss.total for loss in each if loss.total is not None]
         total = max(totals) if len(totals) == len(each) else None
         cut_off = tuple(dict.fromkeys(name for loss in each for name in loss.cut_off))
-        return cls(total, {}, sum(loss.anomalies for loss in each), cut_off)
+        share = max((loss.share for loss in each), default=0.0)
+        return cls(total, {}, sum(loss.anomalies for loss in each), cut_off, share)
+
+    @property
+    def unmeasured(self) -> str | None:
+        """That the intervals do not cover such a loss; None if they do."""
+        if self.share <= _MEASURED:
+            return None
+        return (
+            f"{self.share * 100:.0f} % of the events were lost: the intervals are measured on"
+            f" recordings that lost up to {_MEASURED * 100:.0f} %, so here the recorded values may"
+            " lie outside"
+        )
 
     def __str__(self) -> str:
         lost = "unknown" if self.total is None else answer.amount(self.total, "event")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes.overwritten import complete_from
 
 SNAPSHOT = (
     "snapshot",
@@ -34,6 +35,7 @@ _SYSCTLS = (
     "kernel.numa_balancing",
 )
 
+_NODE_BITS = 64  # of the engine's hopeless_nodes
 _NODES_MOST = 1024  # CONFIG_NODES_SHIFT is at most 10
 _ORDER_MOST = 13  # MAX_PAGE_ORDER of the engine (model.h); a larger one is refused there
 
@@ -82,7 +84,44 @@ def topology(tape: Tape) -> dict[str, Any]:
         "max_order": facts.get("nr_orders", _NR_ORDERS) - 1,
         "page_size": facts.get("page_size", _PAGE_SIZE),
         "known_pages": _known_pages(tape, facts["pageblock_order"]),
+        "hopeless_nodes": sum(
+            1 << node for node in {node for node, _ in old_boosts(tape)} if node < _NODE_BITS
+        ),
     }
+
+
+def last_pages(tape: Tape) -> int:
+    """The snapshot after the events that shows pages; 0 without one."""
+    return pc.max(tape.table("block_guess")["snapshot"]).as_py() or 0
+
+
+def old_boosts(tape: Tape) -> dict[tuple[int, str], int]:
+    """The boosts (pages) by node and zone that the last snapshot shows and no event ends, if
+    events were lost before the first one.
+
+    Only a pass of kswapd ends a boost, and a boost wakes kswapd unless it is hopeless. On a node
+    without a recorded pass, boosts are therefore of a hopeless kswapd, and most are as old as the
+    lost events. Before 5.14, zoneinfo has them only as a part of the marks.
+    """
+    since, last = complete_from(tape), last_pages(tape)
+    if since is None or not last:
+        return {}
+    awake = {
+        row["node"]
+        for row in tape.rows("reclaim")
+        if row["kind"] == "kswapd_wake" and row["ts"] >= since
+    }
+    zones: dict[int, dict[tuple[int, str], dict[str, Any]]] = {0: {}, last: {}}
+    for row in tape.rows("zone"):
+        if row["snapshot"] in zones:
+            zones[row["snapshot"]][row["node"], row["zone"]] = row
+    found = {}
+    for (node, zone), new in zones[last].items():
+        old = zones[0].get((node, zone), new)
+        grown = new["wmark_min"] - old["wmark_min"] if new["boost"] is None else new["boost"]
+        if node not in awake and grown > 0:
+            found[node, zone] = grown
+    return found
 
 
 def _known_pages(tape: Tape, pageblock_order: int) -> int:

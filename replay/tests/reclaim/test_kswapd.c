@@ -64,6 +64,20 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	reclaim_machine_free(&w);
 }
 
+static void one_that_has_given_up_before_the_start_is_not_woken(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 50, true);
+	queue_pages(&w, 20, 0);
+	w.toy.m->hopeless_nodes = 1;
+	reclaim_machine_start(&w);
+	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+	check(counters(&w, DMA)->kswapd_wakeups == 0);
+	reclaim_machine_free(&w);
+}
+
 /* Without the pages of shrinkers, this kswapd gives up after 16 passes. */
 static void pages_of_shrinkers_are_progress_of_the_pass(void)
 {
@@ -389,6 +403,7 @@ int main(void)
 	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
 	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
 	test(a_hopeless_kswapd_gives_up_after_16_passes);
+	test(one_that_has_given_up_before_the_start_is_not_woken);
 	test(pages_of_shrinkers_are_progress_of_the_pass);
 	test(since_7_0_failures_are_forgotten_only_by_a_balanced_node);
 	test(since_7_2_a_pass_in_vain_for_a_boost_is_no_failure);

@@ -279,6 +279,30 @@ static void a_boost_wakes_no_kswapd_that_the_record_shows_hopeless(void)
 	}
 }
 
+static void a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts(void)
+{
+	for (int hopeless = 0; hopeless < 2; hopeless++) {
+		struct reclaim_events a = {0};
+		struct error err;
+		struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		m = replay_model(t.r);
+		m->hopeless_nodes = (uint64_t)hopeless;
+		tape_alloc(&t, 0, 2000, 0);
+		tape_play(&t);
+		check(m->boost_acts == hopeless);
+		check(reclaim_events_new(&a, m, &err) == 0);
+		m->zones[0].boost = 512;
+		m->boosted_nodes = 1;
+		reclaim_events_boosts(&a, m, t.ts);
+		check(m->zones[0].boost == (hopeless ? 512 : 0));
+		reclaim_events_free(&a);
+		tape_free(&t);
+	}
+}
+
 static void a_recorded_pass_takes_the_place_of_the_models_own(void)
 {
 	struct reclaim_events *a;
@@ -304,6 +328,7 @@ int main(void)
 	test(a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own);
 	test(a_boost_does_not_wake_a_kswapd_that_is_awake);
 	test(a_boost_wakes_no_kswapd_that_the_record_shows_hopeless);
+	test(a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts);
 	test(a_recorded_pass_takes_the_place_of_the_models_own);
 	test(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees);
 	test(a_pass_of_kswapd_lasts_until_its_last_row);
