@@ -105,6 +105,22 @@ def test_it_is_played_from_the_time_when_every_cpu_has_its_events(rest: Tape) ->
     assert overwritten.lost_before(rest) == sum(row["events"] for row in rest.rows("lost"))
 
 
+@pytest.mark.parametrize(
+    ("events", "to_ts", "spans"),
+    [(999, 7, []), (1000, 7, [(1, 4)]), (None, 7, [(1, 4)]), (1000, 2**64 - 1, [(4, 4)])],
+)
+def test_few_events_lost_before_the_first_are_a_gap(
+    tmp_path: Path, events: int | None, to_ts: int, spans: list[tuple[int, int]]
+) -> None:
+    page = {"pid": 1, "kind": "alloc", "flags": 0, "pfn": 5, "page_order": 0}
+    with Writer(tmp_path / "t.tape", {}) as writer:
+        writer.rows("event", [{"ts": ts, "cpu": ts % 2, **page} for ts in (4, 7, 8, 9)])
+        writer.rows("lost", [{"cpu": 1, "from_ts": None, "to_ts": to_ts, "events": events}])
+    found = Tape(tmp_path / "t.tape")
+    assert replay_span.spans(found) == spans
+    assert machine.old_boosts(found) == {}
+
+
 def test_the_recorded_metrics_are_of_the_same_span(rest: Tape) -> None:
     ((first, end),) = replay_span.spans(rest)
     played = rest.table("event").slice(first, end - first)

@@ -2,7 +2,7 @@
 --
 -- The span runs from the exact snapshot at the start to the one at the end, where they exist.
 -- Without the first, it runs from the time when the events of every CPU are there: the first ones of
--- a CPU may be lost.
+-- a CPU, a thousand or more, may be lost.
 --
 -- Columns:
 --   tape   VARCHAR  Name of the tape.
@@ -18,6 +18,6 @@ SELECT
 FROM machine AS m
 LEFT JOIN snapshot AS s ON s.tape = m.tape AND s.how = 'exact'
 LEFT JOIN (SELECT tape, max(snapshot) AS snapshot FROM snapshot GROUP BY tape) AS l ON l.tape = m.tape
-LEFT JOIN (SELECT tape, max(to_ts) AS since FROM lost WHERE from_ts IS NULL GROUP BY tape) AS g
+LEFT JOIN (SELECT tape, max(to_ts) AS since FROM lost WHERE from_ts IS NULL AND coalesce(events, 1000) >= 1000 GROUP BY tape) AS g
     ON g.tape = m.tape
 GROUP BY m.tape

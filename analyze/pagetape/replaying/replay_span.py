@@ -14,7 +14,7 @@ the `alloc` of the end. If the event was not recorded, or is in the previous seg
 the snapshot's own time. The end is the last snapshot; a replay ignores the snapshots between.
 
 Without an exact snapshot at the start, a replay plays all events, but not those before the first
-one of a CPU whose earlier events were lost: until then the requests of that CPU are missing.
+one of a CPU that lost a thousand or more before it: until then requests of that CPU are missing.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def spans(tape: Tape) -> list[Span]:
         if since is None:
             return []
         base, near = tape.around("event", since, since)
-        return [(base + (pc.sum(pc.less(near["ts"], since)).as_py() or 0), rows)]
+        return [
+            (base + (pc.sum(pc.less(near["ts"], _scalar("ts", {"ts": since}))).as_py() or 0), rows)
+        ]
     first = find(tape, start)
     last = find(tape, end) if end else SnapshotPoint(rows, None)
     found = [(first.after, max(first.after, last.after))]

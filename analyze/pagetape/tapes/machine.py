@@ -106,11 +106,12 @@ def old_boosts(tape: Tape) -> dict[tuple[int, str], int]:
     since, last = complete_from(tape), last_pages(tape)
     if since is None or not last:
         return {}
-    awake = {
-        row["node"]
-        for row in tape.rows("reclaim")
-        if row["kind"] == "kswapd_wake" and row["ts"] >= since
-    }
+    reclaim = tape.table("reclaim")
+    passes = pc.and_(
+        pc.equal(reclaim["kind"], "kswapd_wake"),
+        pc.greater_equal(reclaim["ts"], pa.scalar(since, pa.uint64())),
+    )
+    awake = set(reclaim.filter(passes)["node"].to_pylist())
     zones: dict[int, dict[tuple[int, str], dict[str, Any]]] = {0: {}, last: {}}
     for row in tape.rows("zone"):
         if row["snapshot"] in zones:
