@@ -35,9 +35,9 @@ def overwrite(tape: Tape, out: Path, first: int, later: int, boost: int = 0) -> 
     event = tape.table("event")
     place = pa.array(range(len(event)))
     from_row = pc.if_else(pc.equal(event["cpu"], _SLOW), later, first)
-    kept = pc.greater_equal(place, from_row).combine_chunks()
-    before = [0, *pc.cumulative_sum(kept.cast(pa.int64())).to_pylist()]
-    rows = event.filter(kept)
+    remaining = pc.greater_equal(place, from_row).combine_chunks()
+    before = [0, *pc.cumulative_sum(remaining.cast(pa.int64())).to_pylist()]
+    rows = event.filter(remaining)
     lost = []
     for cpu in pc.unique(rows["cpu"]).to_pylist():
         mine = rows.filter(pc.equal(rows["cpu"], cpu))
