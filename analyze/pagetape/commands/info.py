@@ -28,7 +28,7 @@ def _text(info: dict[str, Any]) -> str:
         ("lost", _lost(info)),
     ]
     if info["hindsight"]:
-        lines.append(("hindsight", f"{hindsight.words(info['hindsight'])}"))
+        lines.append(("hindsight", hindsight.words(info["hindsight"])))
     if info["stacks"]:
         lines.insert(5, ("stacks", _stacks(info["stacks"])))
     if info["samples"]:

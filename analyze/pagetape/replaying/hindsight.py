@@ -99,9 +99,9 @@ def _boosted(tape: Tape) -> pa.Table:
 
 def _from_end(tape: Tape) -> Tables:
     """The tables of the start, with the pages of the last snapshot."""
+    last = last_pages(tape)
     for name in SNAPSHOT:
-        number = last_pages(tape) if name in _PAGES else 0
-        for batch in snapshot_rows(tape, name, number):
+        for batch in snapshot_rows(tape, name, last if name in _PAGES else 0):
             place = batch.schema.get_field_index("snapshot")
             field = batch.schema.field(place)
             first = pa.array([0] * batch.num_rows, field.type)
