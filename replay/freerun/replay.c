@@ -248,9 +248,8 @@ static void run_request(struct replay *r, struct waiting *e)
 		recorded->nr_reclaimed && e->kind == EVENT_KIND_ALLOC &&
 		reclaim_events_take_reclaimed(recorded, e->moment.pid, e->order);
 	serve_request(&r->serve, e);
-	if (r->config.reclaim == RECLAIM_SYNTHETIC && e->kind == EVENT_KIND_ALLOC && !e->order &&
-	    e->migratetype == MIGRATETYPE_MOVABLE && e->frame != NO_FRAME)
-		reclaim_supply_ages(&r->reclaim.supply, e->frame);
+	if (e->kind == EVENT_KIND_ALLOC && e->frame != NO_FRAME)
+		ages_allocated(&r->reclaim.supply.ages, e->frame, e->gfp_flags, e->migratetype);
 }
 
 /* Prefetch the frame of the model's page of a request. */

@@ -131,6 +131,7 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 
 static const struct table *const tables[] = {
 	&reclaim_table, &reclaimed_table, &compaction_table, &service_table, &scan_table,
+	&reclaimable_table,
 };
 
 static const struct table *find_table(const char *name)
@@ -155,6 +156,7 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 		struct compaction_columns compaction;
 		struct service_columns service;
 		struct scan_columns scan;
+		struct reclaimable_columns reclaimable;
 	} columns;
 	const struct table *table = find_table(name);
 	size_t nr;
@@ -171,6 +173,8 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 					   run->first, err);
 	if (table == &scan_table)
 		return scan_pace_load(&run->pace, &columns.scan, nr, err);
+	if (table == &reclaimable_table)
+		return ages_load(&run->supply.ages, &columns.reclaimable, nr, err);
 	if (table == &compaction_table)
 		return load_first_checks(run, &columns.compaction, nr, err);
 	return load_service(run, &columns.service, nr, err);

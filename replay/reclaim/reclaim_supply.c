@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reclaim_supply.h"
 
+#include "node.h"
 #include "model/zone.h"
 
 #include <errno.h>
@@ -68,22 +69,6 @@ int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
 	return ret;
 }
 
-static int ages_new(struct reclaim_supply *supply, const struct model *m, struct error *err)
-{
-	supply->ages = calloc((size_t)m->nr_zones, sizeof(*supply->ages));
-	if (!supply->ages)
-		return fail(err, ENOMEM, "no memory for the ages of %d zones", m->nr_zones);
-	for (int i = 0; i < m->nr_zones; i++) {
-		struct ages *ages = &supply->ages[i];
-
-		ages->room = 2 * (size_t)(m->zones[i].end - m->zones[i].start);
-		ages->ring = malloc((ages->room + 1) * sizeof(*ages->ring));
-		if (!ages->ring)
-			return fail(err, ENOMEM, "no memory for the ages of %zu pages", ages->room);
-	}
-	return 0;
-}
-
 /* The rows of each zone, in recorded order. */
 static int queues_new(struct reclaim_supply *supply, const struct model *m, struct error *err)
 {
@@ -140,15 +125,12 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	for (int zone = 0; zone < m->nr_zones; zone++)
 		supply->moved[zone] = supply->shrinkable[zone] = (struct held_rows){NO_ROW, NO_ROW};
 	ret = queues_new(supply, m, err);
-	return !ret && supply->mode == RECLAIM_SYNTHETIC ? ages_new(supply, m, err) : ret;
+	return ret ? ret : ages_start(&supply->ages, m, pages, supply->mode == RECLAIM_SYNTHETIC, err);
 }
 
 void reclaim_supply_free(struct reclaim_supply *supply)
 {
-	if (supply->ages)
-		for (int zone = 0; zone < supply->model->nr_zones; zone++)
-			free(supply->ages[zone].ring);
-	free(supply->ages);
+	ages_free(&supply->ages);
 	free(supply->heads);
 	free(supply->links);
 	free(supply->waiting);
@@ -291,12 +273,6 @@ int64_t reclaim_supply_shrink(struct reclaim_supply *supply, int node, int64_t p
 		       supply->shrinkable[i].first != NO_ROW)
 			freed += shrink(supply, held_pop(supply, &supply->shrinkable[i]));
 	return freed;
-}
-
-/* Whether reclaim on a node for requests of up to `class_zone` takes pages of a zone. */
-static bool is_in_class(const struct zone *zone, int node, int class_zone)
-{
-	return zone->node == node && zone->type <= class_zone;
 }
 
 /* Strike `pages` freed pages from what the zones of a class owe. */
@@ -442,59 +418,22 @@ static int64_t take_queued(struct reclaim_supply *supply, int node, int class_zo
 	return freed;
 }
 
-void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame)
-{
-	struct model *m = supply->model;
-	struct ages *ages;
-	uint32_t place;
-
-	place = page_map_place(supply->pages, frame);
-	if (place == NO_FRAME || page_map_is_shared(supply->pages, place))
-		return;
-	ages = &supply->ages[frame_zone(m, place)->number];
-	if (ages->nr == ages->room) {
-		ages->first = (ages->first + 1) % ages->room;
-		ages->nr--;
-	}
-	ages->ring[(ages->first + ages->nr++) % ages->room] =
-		(struct aged){*supply->row, frame, place};
-}
-
-/* The ages of the zone that has the oldest page, or NULL. */
-static struct ages *oldest(struct reclaim_supply *supply, int node, int class_zone)
-{
-	const struct model *m = supply->model;
-	struct ages *first = NULL;
-
-	for (int i = 0; i < m->nr_zones; i++) {
-		struct ages *ages = &supply->ages[i];
-
-		if (is_in_class(&m->zones[i], node, class_zone) && ages->nr &&
-		    (!first || ages->ring[ages->first].at < first->ring[first->first].at))
-			first = ages;
-	}
-	return first;
-}
-
+/* Free the oldest pages that look reclaimable. Returns the pages freed. */
 static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
 {
 	struct model *m = supply->model;
 	int64_t freed = 0;
-	struct ages *ages;
+	uint32_t frame;
 
-	while (freed < pages && (ages = oldest(supply, node, class_zone))) {
-		struct aged page = ages->ring[ages->first];
+	while (freed < pages && (frame = ages_take(&supply->ages, node, class_zone)) != NO_FRAME) {
+		uint32_t place = page_map_place(supply->pages, frame);
+		int order = m->frames[place].order;
 
-		ages->first = (ages->first + 1) % ages->room;
-		ages->nr--;
-		if (page_map_place(supply->pages, page.frame) != page.place ||
-		    m->frames[page.place].state != FRAME_USED_MOVABLE ||
-		    m->frames[page.place].order)
-			continue;
-		supply->pages->map[page.frame] = MAP_UNSERVED;
-		zone_counters(m, frame_zone(m, page.place))->synthetic_pages++;
-		release(supply, page.place, 0);
-		freed++;
+		for (uint32_t i = 0; i < 1u << order; i++)
+			supply->pages->map[frame + i] = MAP_UNSERVED;
+		zone_counters(m, frame_zone(m, place))->synthetic_pages += 1ull << order;
+		release(supply, place, order);
+		freed += 1ll << order;
 	}
 	return freed;
 }
@@ -520,7 +459,7 @@ int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_z
 	if (owed)
 		strike(m, node, class_zone, take_queued(supply, node, class_zone, owed));
 	freed = take_queued(supply, node, class_zone, pages);
-	if (freed < pages && supply->mode == RECLAIM_SYNTHETIC)
+	if (freed < pages)
 		freed += take_oldest(supply, node, class_zone, pages - freed);
 	if (freed < pages && zone)
 		zone_counters(m, zone)->reclaim_deficit_pages += (uint64_t)(pages - freed);

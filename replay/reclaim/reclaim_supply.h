@@ -7,11 +7,11 @@
  * LRU lists. The model's kswapd and its stalled allocations take from the head, and skip pages of
  * zones above the one they reclaim for (scan_control.reclaim_idx). The model may take a page before
  * its recorded free, once the page is allocated. The refault of such a page is unknown and not
- * counted. An empty queue is a deficit (R1). A direct
- * reclaim at a time at which the record's reclaim finds pages (scan_frees) owes the deficit to a
+ * counted. After the queue the oldest pages in use follow: of the requests whose pages reclaim freed
+ * on the record (R1), or every MOVABLE one (R2); see ages.h. What is missing then is a deficit. A
+ * direct reclaim at a time at which the record's reclaim finds pages (scan_frees) owes the deficit to a
  * zone, whose watermarks count it as free, so that the next requests do not reclaim in vain one by
- * one. The next pages of the queue pay it back. R2 takes the oldest live MOVABLE pages of order 0
- * that the tape allocated; no event proves that they were reclaimable.
+ * one. The next pages of the queue pay it back.
  *
  * Pages that a shrinker freed for the record's kswapd are of slab, or page cache of an inode, of
  * any zone. No scan of a list takes them. The model frees them at their recorded time if its kswapd
@@ -24,6 +24,7 @@
  */
 #pragma once
 
+#include "ages.h"
 #include "model/strays.h"
 
 enum reclaim_mode {
@@ -46,15 +47,6 @@ struct reclaimed {
 	bool taken;  /* freed by the model */
 };
 
-/* Pages by age, as recorded frame and model frame. Some may have been freed since. */
-struct ages {
-	struct aged {
-		uint64_t at; /* row of event of its alloc */
-		uint32_t frame, place;
-	} *ring;
-	size_t room, first, nr;
-};
-
 struct reclaim_supply {
 	enum reclaim_mode mode;
 	struct model *model;
@@ -72,7 +64,7 @@ struct reclaim_supply {
 	uint64_t *waiting;     /* [zone] pages of the queue that nothing has freed yet */
 	uint32_t *holders;     /* [frame] 1 + the held row that has the page, or 0 */
 	uint32_t **links;  /* [zone] scratch of reclaim_supply_take(): pointer to the next row */
-	struct ages *ages; /* [zone] R2 only */
+	struct ages ages;    /* pages in use that no row has */
 	struct held_rows {
 		uint32_t first, last; /* rows, or NO_ROW */
 	} *moved;                     /* [zone] moved pages, now at an unknown pfn */
@@ -102,8 +94,6 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at);
  * moved, free that page and return true.
  */
 bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame);
-/* R2 only: add a MOVABLE page that the record allocated, as the youngest. */
-void reclaim_supply_ages(struct reclaim_supply *supply, uint32_t frame);
 
 /*
  * Free up to `pages` pages of a node's zones up to `class_zone`. Returns the pages freed, which a

@@ -2,6 +2,7 @@
 """The additional input of a replay with feedback (--reclaim R1, R2), from the recording.
 
     reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
+    reclaimable the movable requests whose pages reclaim freed, by their gfp flags
     service     how long wakeups took, as quantiles
     scan        the pace and the yield of reclaim and compaction, scan by scan and run by run
     compaction  when each kcompactd first looked for work, if it did
@@ -26,12 +27,12 @@ from pagetape.tapes import cache
 _LOOKS = ("kcompactd_sleep", "kcompactd_wake", "wakeup_kcompactd")
 
 
-def _ask(tape: Tape, name: str) -> pa.Table:
-    """The table `name`, computed by the query queries/internal/`name`."""
+def _ask(tape: Tape, name: str, **given: pa.Table) -> pa.Table:
+    """The table `name`, computed by the query queries/internal/`name` from the tape and `given`."""
     table = TABLES[name]
 
     def make() -> pa.Table:
-        with Database([tape]) as db:
+        with Database([tape], tables=given) as db:
             return db.rows(table, query.internal()[name])
 
     return cache.table(tape, name, table.arrow, make)
@@ -56,8 +57,10 @@ def read(tape: Tape) -> dict[str, pa.Table]:
     """The input by table; none for the tape of a replay."""
     if "replay" in tape.facts:
         return {}
+    reclaimed = _ask(tape, "reclaimed")
     return {
-        "reclaimed": _ask(tape, "reclaimed"),
+        "reclaimed": reclaimed,
+        "reclaimable": _ask(tape, "reclaimable", reclaimed=reclaimed),
         "service": _ask(tape, "service"),
         "scan": _ask(tape, "scan"),
         "compaction": _looks(tape),

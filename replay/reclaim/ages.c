@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ages.h"
+
+#include "node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size_t rows,
+	     struct error *err)
+{
+	uint32_t *more;
+
+	if (!rows)
+		return 0;
+	more = realloc(ages->kinds, (ages->nr_kinds + rows) * sizeof(*more));
+	if (!more)
+		return fail(err, ENOMEM, "no memory for %zu rows of reclaimable",
+			    ages->nr_kinds + rows);
+	ages->kinds = more;
+	for (size_t i = 0; i < rows; i++)
+		ages->kinds[ages->nr_kinds++] = columns->gfp_flags[i];
+	return 0;
+}
+
+int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
+	      struct error *err)
+{
+	size_t nr = (size_t)m->nr_frames + (size_t)m->nr_zones;
+
+	ages->model = m;
+	ages->pages = pages;
+	ages->every = every;
+	if (!every && !ages->nr_kinds)
+		return 0;
+	ages->ring = calloc(nr, sizeof(*ages->ring));
+	if (!ages->ring)
+		return fail(err, ENOMEM, "no memory for the ages of %u pages", m->nr_frames);
+	for (uint32_t head = m->nr_frames; head < nr; head++)
+		ages->ring[head].next = ages->ring[head].prev = head;
+	return 0;
+}
+
+void ages_free(struct ages *ages)
+{
+	free(ages->kinds);
+	free(ages->ring);
+}
+
+static void drop(struct ages *ages, uint32_t frame)
+{
+	struct aged_page *page = &ages->ring[frame];
+
+	ages->ring[page->prev].next = page->next;
+	ages->ring[page->next].prev = page->prev;
+	page->age = 0;
+}
+
+static bool is_reclaimable(const struct ages *ages, uint32_t gfp_flags, int migratetype)
+{
+	bool found = ages->every;
+
+	if (migratetype != MIGRATETYPE_MOVABLE)
+		return false;
+	for (size_t i = 0; i < ages->nr_kinds && !found; i++)
+		found = ages->kinds[i] == gfp_flags;
+	return found;
+}
+
+void ages_allocated(struct ages *ages, uint32_t frame, uint32_t gfp_flags, int migratetype)
+{
+	uint32_t place, head, last;
+
+	if (!ages->ring)
+		return;
+	if (ages->ring[frame].age)
+		drop(ages, frame);
+	place = page_map_place(ages->pages, frame);
+	if (place == NO_FRAME || !is_reclaimable(ages, gfp_flags, migratetype))
+		return;
+	head = ages->model->nr_frames + (uint32_t)frame_zone(ages->model, place)->number;
+	last = ages->ring[head].prev;
+	ages->ring[frame] = (struct aged_page){head, last, ++ages->additions};
+	ages->ring[last].next = ages->ring[head].prev = frame;
+}
+
+/* Whether the model has the recorded block as a whole, in use by a movable request. */
+static bool is_whole(const struct ages *ages, uint32_t frame)
+{
+	const struct model *m = ages->model;
+	uint32_t place = page_map_place(ages->pages, frame), nr;
+
+	if (place == NO_FRAME || page_map_is_shared(ages->pages, place) ||
+	    m->frames[place].state != FRAME_USED_MOVABLE)
+		return false;
+	nr = 1u << m->frames[place].order;
+	if (m->nr_frames - frame < nr)
+		return false;
+	for (uint32_t i = 1; i < nr; i++)
+		if (page_map_place(ages->pages, frame + i) != place + i)
+			return false;
+	return true;
+}
+
+uint32_t ages_take(struct ages *ages, int node, int class_zone)
+{
+	const struct model *m = ages->model;
+	uint32_t oldest;
+
+	if (!ages->ring)
+		return NO_FRAME;
+	do {
+		oldest = NO_FRAME;
+		for (int i = 0; i < m->nr_zones; i++) {
+			uint32_t frame = ages->ring[m->nr_frames + (uint32_t)i].next;
+
+			if (is_in_class(&m->zones[i], node, class_zone) && frame < m->nr_frames &&
+			    (oldest == NO_FRAME || ages->ring[frame].age < ages->ring[oldest].age))
+				oldest = frame;
+		}
+		if (oldest != NO_FRAME)
+			drop(ages, oldest);
+	} while (oldest != NO_FRAME && !is_whole(ages, oldest));
+	return oldest;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ages.h - pages of the model by age, for reclaim beyond the recorded pages.
+ *
+ * The record's reclaim frees few of the pages on the LRU lists. When the model's reclaim needs more
+ * than those, the kernel would take the next pages of the lists. Those with the gfp flags of a
+ * request whose page reclaim freed on the record (table reclaimable) are taken for such pages, the
+ * oldest first. No event shows that a page was used again, so this is the order of an inactive list
+ * without second chances.
+ *
+ * A page has the key of page_map.h, its recorded frame, so it keeps its age when it moves.
+ */
+#pragma once
+
+#include "tables.h"
+#include "model/model.h"
+#include "model/page_map.h"
+
+struct ages {
+	const struct model *model;
+	const struct page_map *pages;
+	bool every;      /* every MOVABLE page */
+	uint32_t *kinds; /* gfp flags of the requests */
+	size_t nr_kinds;
+	/* [recorded frame], then one head for each zone: rings, the oldest page after the head. */
+	struct aged_page {
+		uint32_t next, prev;
+		uint32_t age; /* number of its addition, from 1; 0: in no ring */
+	} *ring;
+	uint32_t additions;
+};
+
+/* Load rows of the table reclaimable. -ENOMEM. */
+int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size_t rows,
+	     struct error *err);
+/* Call after the last row. `every`: every MOVABLE page is reclaimable. -ENOMEM. */
+int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
+	      struct error *err);
+void ages_free(struct ages *ages);
+
+/* A request of the record was served, or had no page in the model. */
+void ages_allocated(struct ages *ages, uint32_t frame, uint32_t gfp_flags, int migratetype);
+
+/*
+ * Take the oldest block out of those of a node's zones up to `class_zone` that the model still has
+ * as a whole: its recorded frame, or NO_FRAME.
+ */
+uint32_t ages_take(struct ages *ages, int node, int class_zone);
