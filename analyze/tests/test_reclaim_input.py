@@ -9,6 +9,7 @@ import pytest
 
 from pagetape.asking.database import Database
 from pagetape.replaying import reclaim_input
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
 from .conftest import write_reclaim
@@ -17,6 +18,7 @@ Run = Callable[..., Any]
 
 MS = 1_000_000
 UINT64_MAX = 2**64 - 1
+GFP = ("WRITE", "ZERO", "IO")
 
 
 def _scan(reclaimed: int) -> dict[str, Any]:
@@ -194,6 +196,39 @@ def test_frees_after_a_reclaim_whose_end_was_lost_are_not_reclaimed(tmp_path: Pa
     tape = _task_tape(tmp_path / "t.tape", [(10, "begin")], events)
     rows = reclaim_input.read(Tape(tape))["reclaimed"].to_pylist()
     assert [(row["pfn"], row["cause"]) for row in rows] == [(12, "direct")]
+
+
+def test_movable_requests_whose_pages_reclaim_freed_are_reclaimable(tmp_path: Path) -> None:
+    """When the model's reclaim had taken all recorded pages, it found none, and the requests
+    reclaimed in vain. Pages of the same kinds of request were in use."""
+    kinds = {1: ("MOVABLE", "WRITE"), 2: ("MOVABLE", "ZERO"), 3: ("UNMOVABLE", "IO")}
+    gfp = {name: 1 << TABLES["event"].column("gfp_flags").bits.index(name) for name in GFP}
+    allocs = [
+        (
+            pfn,
+            {
+                "pid": 9,
+                "kind": "alloc",
+                "pfn": pfn,
+                "page_order": 0,
+                "migratetype": migratetype,
+                "gfp_flags": gfp[name],
+            },
+        )
+        for pfn, (migratetype, name) in kinds.items()
+    ]
+    frees = [
+        (10 + pfn, {"pid": 9 if pfn == 2 else 50, "kind": "free", "pfn": pfn, "page_order": 0})
+        for pfn in kinds
+    ]
+    rows = [
+        (5, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
+        (20, {"kind": "kswapd_sleep"}),
+    ]
+    tape = write_reclaim(tmp_path / "t.tape", rows, pages=allocs + frees)
+    found = reclaim_input.read(Tape(tape))
+    assert found["reclaimed"]["pfn"].to_pylist() == [1, 3]
+    assert found["reclaimable"]["gfp_flags"].to_pylist() == [gfp["WRITE"]]
 
 
 def test_frees_of_a_shrinker_that_kswapd_called_are_its_own(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size_t rows,
-	     struct error *err)
+	      struct error *err)
 {
 	uint32_t *more;
 
@@ -24,7 +24,7 @@ int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size
 }
 
 int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
-	      struct error *err)
+	       struct error *err)
 {
 	size_t nr = (size_t)m->nr_frames + (size_t)m->nr_zones;
 

@@ -32,10 +32,10 @@ struct ages {
 
 /* Load rows of the table reclaimable. -ENOMEM. */
 int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size_t rows,
-	     struct error *err);
+	      struct error *err);
 /* Call after the last row. `every`: every MOVABLE page is reclaimable. -ENOMEM. */
 int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
-	      struct error *err);
+	       struct error *err);
 void ages_free(struct ages *ages);
 
 /* A request of the record was served, or had no page in the model. */

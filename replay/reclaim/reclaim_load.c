@@ -130,8 +130,8 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 }
 
 static const struct table *const tables[] = {
-	&reclaim_table, &reclaimed_table, &compaction_table, &service_table, &scan_table,
-	&reclaimable_table,
+	&reclaim_table, &reclaimed_table, &compaction_table,
+	&service_table, &scan_table,      &reclaimable_table,
 };
 
 static const struct table *find_table(const char *name)

@@ -125,7 +125,8 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	for (int zone = 0; zone < m->nr_zones; zone++)
 		supply->moved[zone] = supply->shrinkable[zone] = (struct held_rows){NO_ROW, NO_ROW};
 	ret = queues_new(supply, m, err);
-	return ret ? ret : ages_start(&supply->ages, m, pages, supply->mode == RECLAIM_SYNTHETIC, err);
+	return ret ? ret
+		   : ages_start(&supply->ages, m, pages, supply->mode == RECLAIM_SYNTHETIC, err);
 }
 
 void reclaim_supply_free(struct reclaim_supply *supply)

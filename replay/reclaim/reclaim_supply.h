@@ -7,11 +7,11 @@
  * LRU lists. The model's kswapd and its stalled allocations take from the head, and skip pages of
  * zones above the one they reclaim for (scan_control.reclaim_idx). The model may take a page before
  * its recorded free, once the page is allocated. The refault of such a page is unknown and not
- * counted. After the queue the oldest pages in use follow: of the requests whose pages reclaim freed
- * on the record (R1), or every MOVABLE one (R2); see ages.h. What is missing then is a deficit. A
- * direct reclaim at a time at which the record's reclaim finds pages (scan_frees) owes the deficit to a
- * zone, whose watermarks count it as free, so that the next requests do not reclaim in vain one by
- * one. The next pages of the queue pay it back.
+ * counted. After the queue the oldest pages in use follow: of the requests whose pages reclaim
+ * freed on the record (R1), or every MOVABLE one (R2); see ages.h. What is missing then is a
+ * deficit. A direct reclaim at a time at which the record's reclaim finds pages (scan_frees) owes
+ * the deficit to a zone, whose watermarks count it as free, so that the next requests do not
+ * reclaim in vain one by one. The next pages of the queue pay it back.
  *
  * Pages that a shrinker freed for the record's kswapd are of slab, or page cache of an inode, of
  * any zone. No scan of a list takes them. The model frees them at their recorded time if its kswapd
@@ -63,8 +63,8 @@ struct reclaim_supply {
 	uint32_t *heads;       /* [zone] first row of the zone in its node's queue, or NO_ROW */
 	uint64_t *waiting;     /* [zone] pages of the queue that nothing has freed yet */
 	uint32_t *holders;     /* [frame] 1 + the held row that has the page, or 0 */
-	uint32_t **links;  /* [zone] scratch of reclaim_supply_take(): pointer to the next row */
-	struct ages ages;    /* pages in use that no row has */
+	uint32_t **links; /* [zone] scratch of reclaim_supply_take(): pointer to the next row */
+	struct ages ages; /* pages in use that no row has */
 	struct held_rows {
 		uint32_t first, last; /* rows, or NO_ROW */
 	} *moved;                     /* [zone] moved pages, now at an unknown pfn */

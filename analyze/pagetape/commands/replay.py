@@ -129,8 +129,8 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     "kswapd), if the tape recorded reclaim; R0 for others. R0: reclaim frees pages at the recorded "
     "times; wakes and boosts are only counted. "
     "R1: the model's kswapd and stalled allocations reclaim the recorded pages when the model "
-    "needs them, and its kcompactd moves pages. R2: as R1, and after the recorded pages it "
-    "reclaims the oldest MOVABLE pages (synthetic).",
+    "needs them, then the oldest pages of requests with the same gfp flags, and its kcompactd "
+    "moves pages. R2: as R1, but then the oldest pages of every MOVABLE request (synthetic).",
 )
 @click.option(
     "--prefer",

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The pages that reclaim takes when the recorded ones are used up: the oldest of their kind. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+#include "model/zone.h"
+
+#include <stdlib.h>
+
+enum { FILE_PAGE = GFP_IO | GFP_FS | GFP_WRITE, OTHER_PAGE = GFP_IO | GFP_FS };
+
+/* The record's reclaim freed pages of one kind of request, and no page that is still in a queue. */
+static void machine_new(struct reclaim_machine *w, enum reclaim_mode mode)
+{
+	reclaim_machine_new(w, "6.18", NULL);
+	w->run.supply.mode = mode;
+	w->run.supply.ages.kinds = malloc(sizeof(uint32_t));
+	*w->run.supply.ages.kinds = FILE_PAGE;
+	w->run.supply.ages.nr_kinds = 1;
+	reclaim_machine_start(w);
+}
+
+/* A served request: page i of zone NORMAL, or of DMA, with its place `by` pages further on. */
+static uint32_t allocated(struct reclaim_machine *w, int zone, uint32_t i, uint32_t by, int order,
+			  uint32_t gfp_flags)
+{
+	uint32_t frame = w->toy.m->zones[zone].start + i;
+
+	zone_forget_old(w->toy.m, frame + by, order);
+	zone_mark_live(w->toy.m, frame + by, order, MIGRATETYPE_MOVABLE);
+	page_map_set(&w->serve.pages, frame, order, frame + by + 1, true);
+	ages_allocated(&w->run.supply.ages, frame, gfp_flags, MIGRATETYPE_MOVABLE);
+	return frame;
+}
+
+static int64_t take(struct reclaim_machine *w, int class_zone, int64_t pages)
+{
+	return reclaim_supply_take(&w->run.supply, 0, class_zone, pages);
+}
+
+static bool is_taken(const struct reclaim_machine *w, uint32_t frame)
+{
+	return page_map_place(&w->serve.pages, frame) == NO_FRAME;
+}
+
+static void the_oldest_pages_of_the_kind_are_taken_first(void)
+{
+	struct reclaim_machine w;
+	uint32_t frames[4];
+
+	machine_new(&w, RECLAIM_QUEUED);
+	frames[0] = allocated(&w, NORMAL, 0, 64, 0, OTHER_PAGE);
+	for (uint32_t i = 1; i < 4; i++)
+		frames[i] = allocated(&w, NORMAL, 8 * i, 64, 0, FILE_PAGE);
+	/* The record freed page 1 and has it again: it is the youngest. */
+	allocated(&w, NORMAL, 8, 128, 0, FILE_PAGE);
+	check(take(&w, ZONE_NORMAL, 1) == 1);
+	check(is_taken(&w, frames[2]));
+	check(take(&w, ZONE_NORMAL, 1) == 1);
+	check(is_taken(&w, frames[3]) && !is_taken(&w, frames[1]));
+	check(take(&w, ZONE_NORMAL, 9) == 1);
+	check(is_taken(&w, frames[1]) && !is_taken(&w, frames[0]));
+	check(counters(&w, NORMAL)->synthetic_pages == 3);
+	check(counters(&w, NORMAL)->reclaimed_pages == 0);
+	check(counters(&w, NORMAL)->reclaim_deficit_pages == 8);
+	check_sound(w.toy.m);
+	reclaim_machine_free(&w);
+}
+
+static void a_page_that_is_gone_or_of_another_kind_now_is_not_taken(void)
+{
+	struct reclaim_machine w;
+	uint32_t frame;
+
+	machine_new(&w, RECLAIM_QUEUED);
+	frame = allocated(&w, NORMAL, 0, 64, 0, FILE_PAGE);
+	w.serve.pages.map[frame] = MAP_FREED;
+	frame = allocated(&w, NORMAL, 8, 64, 0, FILE_PAGE);
+	allocated(&w, NORMAL, 8, 128, 0, OTHER_PAGE);
+	check(!take(&w, ZONE_NORMAL, 4));
+	check(!is_taken(&w, frame));
+	reclaim_machine_free(&w);
+}
+
+static void reclaim_for_low_zones_takes_no_page_of_higher_ones(void)
+{
+	struct reclaim_machine w;
+	uint32_t high, low;
+
+	machine_new(&w, RECLAIM_QUEUED);
+	high = allocated(&w, NORMAL, 0, 64, 0, FILE_PAGE);
+	low = allocated(&w, DMA, 0, 64, 0, FILE_PAGE);
+	check(take(&w, ZONE_DMA, 4) == 1);
+	check(is_taken(&w, low) && !is_taken(&w, high));
+	low = allocated(&w, DMA, 8, 64, 0, FILE_PAGE);
+	check(take(&w, ZONE_NORMAL, 1) == 1);
+	check(is_taken(&w, high) && !is_taken(&w, low));
+	reclaim_machine_free(&w);
+}
+
+static void a_block_is_taken_as_a_whole_or_not_at_all(void)
+{
+	struct reclaim_machine w;
+	uint32_t broken, whole;
+
+	machine_new(&w, RECLAIM_QUEUED);
+	broken = allocated(&w, NORMAL, 0, 64, 2, FILE_PAGE);
+	whole = allocated(&w, NORMAL, 8, 64, 2, FILE_PAGE);
+	w.serve.pages.map[broken + 3] = MAP_UNSERVED;
+	check(take(&w, ZONE_NORMAL, 1) == 4);
+	for (uint32_t i = 0; i < 4; i++)
+		check(is_taken(&w, whole + i));
+	check(!is_taken(&w, broken));
+	check(!take(&w, ZONE_NORMAL, 1));
+	check_sound(w.toy.m);
+	reclaim_machine_free(&w);
+}
+
+static void a_moved_page_keeps_its_age(void)
+{
+	struct reclaim_machine w;
+	uint32_t first;
+
+	machine_new(&w, RECLAIM_QUEUED);
+	first = allocated(&w, NORMAL, 0, 64, 0, FILE_PAGE);
+	allocated(&w, NORMAL, 8, 64, 0, FILE_PAGE);
+	zone_forget_old(w.toy.m, first + 256, 0);
+	zone_mark_live(w.toy.m, first + 256, 0, MIGRATETYPE_MOVABLE);
+	page_map_set(&w.serve.pages, first, 0, first + 256 + 1, true);
+	check(take(&w, ZONE_NORMAL, 1) == 1);
+	check(is_taken(&w, first));
+	reclaim_machine_free(&w);
+}
+
+static void R2_takes_pages_of_every_movable_request(void)
+{
+	struct reclaim_machine w;
+	uint32_t frame;
+
+	machine_new(&w, RECLAIM_SYNTHETIC);
+	frame = allocated(&w, NORMAL, 0, 64, 0, OTHER_PAGE);
+	ages_allocated(&w.run.supply.ages, frame, OTHER_PAGE, MIGRATETYPE_UNMOVABLE);
+	check(!take(&w, ZONE_NORMAL, 1));
+	ages_allocated(&w.run.supply.ages, frame, OTHER_PAGE, MIGRATETYPE_MOVABLE);
+	check(take(&w, ZONE_NORMAL, 1) == 1);
+	reclaim_machine_free(&w);
+}
+
+int main(void)
+{
+	test(the_oldest_pages_of_the_kind_are_taken_first);
+	test(a_page_that_is_gone_or_of_another_kind_now_is_not_taken);
+	test(reclaim_for_low_zones_takes_no_page_of_higher_ones);
+	test(a_block_is_taken_as_a_whole_or_not_at_all);
+	test(a_moved_page_keeps_its_age);
+	test(R2_takes_pages_of_every_movable_request);
+	return check_done();
+}
