@@ -43,7 +43,8 @@
 
 #define KERNEL_5_14                                                                                \
 	KERNEL_5_10, .pcp_lists = PCP_LISTS_15, .pcp_tuning = PCP_FREE_FACTOR,                     \
-		.nofragment_any_order = false, .proactive_weighed = false
+		.nofragment_any_order = false, .proactive_weighed = false,                         \
+		.proactive_pauses = true
 
 #define KERNEL_5_19                                                                                \
 	KERNEL_5_14, .drain_rule = DRAIN_FROM_INDEX, .merge = MERGE_MERGEABLE,                     \

@@ -233,7 +233,9 @@ ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 	X(counts_each_page, YES_NO, "A refill's pages leave the zone's count one by one.")         \
 	X(whole_blocks, YES_NO, "kswapd and kcompactd count only whole free pageblocks.")          \
 	X(proactive, PROACTIVES, "When kcompactd compacts though nobody woke it.")                 \
-	X(proactive_weighed, YES_NO, "A zone's score there counts by its share of the node.")
+	X(proactive_weighed, YES_NO, "A zone's score there counts by its share of the node.")      \
+	X(proactive_pauses, YES_NO,                                                                \
+	  "After proactive compaction in vain kcompactd sleeps for 32 s, unless it is woken.")
 
 struct kernel {
 	const char *name;

@@ -7,8 +7,9 @@
 #include "model/watermark.h"
 #include "model/zone.h"
 
-#define CHECK_NS 500000000ull    /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */
-#define PAUSE_NS (CHECK_NS << 6) /* COMPACT_MAX_DEFER_SHIFT */
+#define CHECK_NS 500000000ull /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */
+#define DEFERRED 64           /* checks: 1 << COMPACT_MAX_DEFER_SHIFT */
+#define PAUSE_NS (DEFERRED * CHECK_NS)
 
 void kcompactd_init(struct kcompactd *c, const struct model *m, int node)
 {
@@ -22,11 +23,13 @@ void kcompactd_init(struct kcompactd *c, const struct model *m, int node)
 }
 
 /*
- * Whether kcompactd checks for work on a timer. Without proactive compaction it sleeps until woken.
+ * Whether kcompactd checks for work on a timer. Without proactive compaction it sleeps until woken;
+ * in 5.10 it checks all the same.
  */
 static bool checks_itself(const struct model *m)
 {
-	return m->kernel->proactive != PROACTIVE_NONE && m->proactiveness;
+	return m->kernel->proactive != PROACTIVE_NONE &&
+	       (m->proactiveness || !m->kernel->proactive_pauses);
 }
 
 void kcompactd_begin(struct kcompactd *c, const struct model *m, uint64_t ts, uint64_t first_check)
@@ -127,7 +130,8 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 /* should_proactive_compact_node */
 static bool is_fragmented(const struct model *m, const struct kcompactd *c)
 {
-	return fragmentation_score_node(m, c->node) > score_marks(m->kernel, m->proactiveness).high;
+	return m->proactiveness &&
+	       fragmentation_score_node(m, c->node) > score_marks(m->kernel, m->proactiveness).high;
 }
 
 /* compact_node, proactively */
@@ -141,6 +145,7 @@ static void work_ahead(const struct reclaim_parts *parts, struct kcompactd *c)
 	};
 	int before = fragmentation_score_node(m, c->node);
 	uint64_t ns = 0;
+	bool in_vain;
 
 	node_counters(m, c->node)->proactive_compactions++;
 	for (int i = 0; i < m->nr_zones; i++) {
@@ -154,7 +159,9 @@ static void work_ahead(const struct reclaim_parts *parts, struct kcompactd *c)
 		ns += row->ns;
 		compact_model(parts->compaction, &m->zones[i], &goal, row);
 	}
-	c->timeout = fragmentation_score_node(m, c->node) >= before ? PAUSE_NS : CHECK_NS;
+	in_vain = fragmentation_score_node(m, c->node) >= before;
+	c->timeout = in_vain && m->kernel->proactive_pauses ? PAUSE_NS : CHECK_NS;
+	c->left_out = in_vain && !m->kernel->proactive_pauses ? DEFERRED : 0;
 	start(m, c, 0, ns);
 }
 
@@ -172,15 +179,18 @@ void kcompactd_step(const struct reclaim_parts *parts, struct kcompactd *c, bool
 {
 	const struct model *m = parts->model;
 	bool timed_out = !c->running && !c->woken;
+	bool wanted;
 
 	c->woken = false;
 	if (c->running)
 		stop(c);
+	wanted = !c->order && timed_out && checks_itself(m) && !kswapd_runs && is_fragmented(m, c);
 	if (c->order) {
 		work(parts, c);
-	} else if (timed_out && checks_itself(m) && !kswapd_runs && is_fragmented(m, c)) {
+	} else if (wanted && !c->left_out) {
 		work_ahead(parts, c);
 	} else {
+		c->left_out -= wanted;
 		emit(parts, c, COMPACTION_KIND_KCOMPACTD_SLEEP, -1, -1);
 		c->due = checks_itself(m) ? m->now.ts + (timed_out ? CHECK_NS : c->timeout)
 					  : UINT64_MAX;

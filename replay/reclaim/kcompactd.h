@@ -7,8 +7,9 @@
  * (kcompactd_do_work). A request without a wakeup waits for the next check, every 500 ms. If there
  * is no request, a check compacts proactively: while the node's fragmentation score is above a mark
  * and kswapd does not run, it compacts each zone until the zone's score is low. After a run that
- * did not lower the score the next check is 32 s later, unless a wakeup comes first. From kcompactd
- * and wakeup_kcompactd, 6.18.
+ * did not lower the score the next check is 32 s later, unless a wakeup comes first; up to 5.14
+ * kcompactd goes on to check, and only leaves out 64 proactive runs. From kcompactd and
+ * wakeup_kcompactd, 5.10 and 6.18.
  */
 #pragma once
 
@@ -29,6 +30,7 @@ struct kcompactd {
 	int done;         /* order of the current run; 0: proactive */
 	uint64_t due;     /* ns of its next run or check, or of the end of its run */
 	uint64_t timeout; /* ns from the end of a run to the next check */
+	int left_out;     /* proactive runs that it leaves out next */
 };
 
 void kcompactd_init(struct kcompactd *c, const struct model *m, int node);

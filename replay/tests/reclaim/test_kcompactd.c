@@ -47,6 +47,42 @@ static void failed_proactive_compaction_is_deferred_for_32_s(void)
 	reclaim_machine_free(&w);
 }
 
+/* Up to 5.14 a request without a wakeup does not wait for the end of the 32 s. */
+static void kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "5.10", "mainline:proactiveness=90");
+	make_free(&w, NORMAL, 2000, true);
+	reclaim_machine_start(&w);
+	reclaim_run_until(&w.run, 50, 1 * MS);
+	check(counters(&w, DMA)->proactive_compactions == 1);
+	w.run.kcompactds[0].order = 1;
+	reclaim_run_until(&w.run, 50, 600 * MS);
+	check(counters(&w, DMA)->kcompactd_wakes == 1);
+	/* 64 checks with a score above the mark. */
+	reclaim_run_until(&w.run, 50, 32400 * MS);
+	check(counters(&w, DMA)->proactive_compactions == 1);
+	reclaim_run_until(&w.run, 50, 33600 * MS);
+	check(counters(&w, DMA)->proactive_compactions == 2);
+	reclaim_machine_free(&w);
+}
+
+static void kcompactd_of_5_10_checks_for_requests_also_without_proactiveness(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "5.10", "mainline:proactiveness=0");
+	fragment_normal(&w, 1);
+	reclaim_machine_start(&w);
+	reclaim_run_until(&w.run, 50, 1 * MS);
+	w.run.kcompactds[0].order = 9;
+	reclaim_run_until(&w.run, 50, 600 * MS);
+	check(counters(&w, DMA)->kcompactd_wakes == 1);
+	check(counters(&w, DMA)->proactive_compactions == 0);
+	reclaim_machine_free(&w);
+}
+
 static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
 {
 	struct reclaim_machine w;
@@ -125,6 +161,8 @@ int main(void)
 {
 	test(kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu);
 	test(failed_proactive_compaction_is_deferred_for_32_s);
+	test(kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs);
+	test(kcompactd_of_5_10_checks_for_requests_also_without_proactiveness);
 	test(without_proactiveness_kcompactd_sleeps_until_it_is_woken);
 	test(kcompactd_first_runs_when_it_did_on_the_record);
 	test(kcompactd_without_a_recorded_check_pauses);
