@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from pagetape import cma
+from pagetape import cma, kpageflags
 from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
 Row = dict[str, Any]
@@ -193,10 +193,7 @@ class Proc:
         ) as path:
             if path is None:
                 return {}
-            from pagetape._collector import free_blocks
-
-            found = free_blocks(str(path), spans, pageblock_order, nr_orders - 1)
-        free, pageblocks = map(pa.record_batch, found)
+            free, pageblocks = kpageflags.read(path, spans, pageblock_order, nr_orders - 1)
         known = parse_pagetypeinfo(self.text("pagetypeinfo", stage) or "")
         return {
             "block_guess": _at(free, "block_guess", snapshot, ts),
@@ -265,7 +262,7 @@ class _Live(Proc):
 
     @contextmanager
     def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:  # noqa: ARG002
-        path = Path("/proc/kpageflags")
+        path = kpageflags.LIVE
         yield path if os.access(path, os.R_OK, effective_ids=True) else None
 
     @cached_property

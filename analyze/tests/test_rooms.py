@@ -16,7 +16,13 @@ ROOT = Path(__file__).parents[2]
 
 MAY_IMPORT = {
     "schemas": {"pagetape.schemas"},
-    "collector": {"pagetape.schemas", "pagetape._collector", "pagetape.cma", "pagetape.procfs"},
+    "collector": {
+        "pagetape.schemas",
+        "pagetape._collector",
+        "pagetape.cma",
+        "pagetape.kpageflags",
+        "pagetape.procfs",
+    },
     "replay": {"pagetape.schemas", "pagetape._replay"},
 }
 OTHER_ROOMS = {

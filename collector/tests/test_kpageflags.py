@@ -3,15 +3,17 @@
 
 import os
 import struct
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pagetape import kpageflags
 from pagetape._collector import CollectorError, free_blocks
 from pagetape.schemas import TABLES
 
@@ -81,6 +83,24 @@ def test_a_run_longer_than_one_read_is_cut_once(tmp_path: Path) -> None:
     assert sum(1 << row["page_order"] for row in blocks) == 100_000
     assert sum(row["page_order"] == 10 for row in blocks) == 96
     assert len(pageblocks) == 196
+
+
+@settings(deadline=None)
+@given(
+    flags=st.lists(st.sampled_from([BUDDY, USED, LRU]), min_size=1, max_size=100),
+    first=st.integers(0, 20),
+    next_zone=st.integers(0, 60),
+)
+def test_pieces_of_zones_have_the_blocks_of_the_whole(
+    flags: list[int], first: int, next_zone: int
+) -> None:
+    zones = [(0, 1, first, next_zone), (1, 2, first + next_zone, 100)]
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kpageflags, "_PIECE", 16)
+        path = Path(directory) / "flags"
+        whole = read(path, flags, zones)
+        found = [read(path, flags, [piece]) for piece in kpageflags.pieces(zones)]
+    assert whole == tuple([*chain(*rows)] for rows in zip(*found, strict=True))
 
 
 def test_pageblock_types_are_guessed_from_their_pages(tmp_path: Path) -> None:
