@@ -82,16 +82,21 @@ def small_ensembles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGETAPE_ENSEMBLE", "2")
 
 
-@pytest.fixture(scope="module")
-def cache_of_the_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache apart from the user's own, empty at first."""
-    return tmp_path_factory.mktemp("cache")
+@pytest.fixture(scope="session")
+def cache_of_the_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A cache apart from the user's own, empty at first; all processes of a run have the same."""
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if hasattr(request.config, "workerinput") else base) / "cache_of_the_run"
+    cache.mkdir(mode=0o700, exist_ok=True)
+    return cache
 
 
 @pytest.fixture(autouse=True)
-def cache_of_the_tests(cache_of_the_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests of a file share one cache: the model's errors of a tape are measured once."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_of_the_file))
+def cache_of_the_tests(cache_of_the_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests share one cache: the model's errors of a tape are measured once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_of_the_run))
 
 
 @pytest.fixture(scope="session")

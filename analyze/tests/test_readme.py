@@ -3,9 +3,8 @@
 
 A page is read in a directory of its own, that of a reader who stands in a clone. Lines after
 `$ ` in console blocks are run; lines below a command must be lines of its output. `make` runs
-with -n. Commands with sudo, and commands that read a tape of one, need a machine that can be
-recorded, and are skipped elsewhere. All commands of their pages are live tests, as they need each
-other.
+with -n. Commands that trace this machine, and commands that read a tape of one, are live tests.
+They have a directory of their own, as they run apart from the others.
 """
 
 import os
@@ -41,8 +40,16 @@ class Command(NamedTuple):
     """One command of a page."""
 
     line: str  # without sudo and without its comment
-    live: bool  # whether it needs a machine to record
+    live: bool  # whether it traces this machine, or reads a tape of such a command
     output: list[str]  # lines that the page shows of what it prints
+
+
+RECORDERS = ("ab", "doctor", "install-service", "record", "top")
+
+
+def traces(words: list[str]) -> bool:
+    """Whether a command traces this machine, with or without sudo."""
+    return words[0] == "pagetape" and words[1] in RECORDERS and "--help" not in words
 
 
 def commands(page: Path) -> list[Command]:
@@ -57,7 +64,7 @@ def commands(page: Path) -> list[Command]:
             root = command.startswith("sudo ")
             command = command.removeprefix("sudo ")
             words = command.split()
-            live = root or words[:2] == ["pagetape", "doctor"] or bool(live_files & set(words))
+            live = root or traces(words) or bool(live_files & set(words))
             if live and "-o" in words:
                 live_files.add(words[words.index("-o") + 1])
             found.append(Command(command, live, []))
@@ -69,24 +76,7 @@ def words_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-RECORDERS = ("ab", "demo", "doctor", "install-service", "record", "top")
-
-
-def traces(command: Command) -> bool:
-    """Whether a command traces this machine, with or without sudo."""
-    words = command.line.split()
-    traces = words[0] == "pagetape" and words[1] in RECORDERS and "--help" not in words
-    return command.live or traces
-
-
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
-LIVE = {page for page, command in COMMANDS if traces(command)}
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model's errors are measured once for all pages."""
-    return tmp_path_factory.mktemp("cache_of_the_pages")
 
 
 @pytest.fixture(scope="module")
@@ -115,26 +105,22 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
             page,
             command,
             id=f"{page.stem}: {command.line}",
-            marks=[pytest.mark.live] if page in LIVE else [],
+            marks=[livetest.recording] if command.live else [],
         )
         for page, command in COMMANDS
     ],
 )
 def test_the_command_works(
     desks: dict[Path, Path],
-    cache: Path,
     page: Path,
     command: Command,
     pagetape: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if command.live and livetest.why_not():
-        livetest.skip(livetest.why_not())
     line, directory = command.line, desks[page]
     if line.startswith("make "):
         line, directory = line.replace("make ", "make -n ", 1), ROOT
     monkeypatch.chdir(directory)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     if any("[" in shown for shown in command.output):  # intervals of a whole ensemble
         monkeypatch.delenv("PAGETAPE_ENSEMBLE")
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
