@@ -516,3 +516,8 @@ def test_the_next_command_restores_after_a_kill(tmp_path: Path, pagetape: Run) -
     assert "vm.watermark_boost_factor is" in said.out and "again" in said.out, said.err
     assert BOOST.read_text() == before
     assert "nothing to restore" in pagetape("ab", "--restore").out
+    instances = Path("/sys/kernel/tracing/instances")
+    deadline = time.monotonic() + 10
+    while list(instances.glob(f"pagetape-{process.pid}-*")):  # until its guard has removed it
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
