@@ -19,7 +19,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
+.PHONY: help setup profiled demo test live-tests other-tests check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -59,12 +59,18 @@ demo: setup		## record this machine (or play the bundled tape), replay it twice,
 	@BIN=$(BIN) analyze/demo/run demo
 
 # Style and types, the C tests plain and under sanitizers, then Python: live tests one by one, as
-# they trace the machine, the others on two CPUs. PAGETAPE_LIVE=require turns skipped live tests
-# into failures.
+# they trace the machine. They leave most of two CPUs idle: the others run beside those that do not
+# need the machine for themselves. PAGETAPE_LIVE=require turns skipped live tests into failures.
 test: lint check	## the tests of every room
 	@$(BIN)/meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	@$(BIN)/pytest -m "not live" --numprocesses 2 --dist loadfile
-	@$(BIN)/pytest -m live
+	@$(BIN)/pytest -m "live and alone"
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target live-tests other-tests
+
+live-tests:
+	@$(BIN)/pytest -m "live and not alone"
+
+other-tests:
+	@nice -n 19 $(BIN)/pytest -m "not live" --numprocesses 2 --dist loadfile
 
 check: setup		## the C tests under address and undefined-behaviour sanitizers
 	@[ -e $(CHECK)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(CHECK) \

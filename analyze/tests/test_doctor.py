@@ -86,6 +86,7 @@ def test_doctor_names_the_remedies_of_a_user_without_access() -> None:
     assert "uid=USER" in done.stdout and "CAP_BPF" in done.stdout
 
 
+@livetest.alone
 @livetest.needs(livetest.why_not_nobody)
 @livetest.recording
 @pytest.mark.parametrize("capabilities", [(), ("bpf", "perfmon"), ("bpf", "perfmon", "sys_nice")])

@@ -206,6 +206,7 @@ def test_without_events_a_block_is_known_if_its_free_pages_did_not_change(tmp_pa
     assert set(old.values()) == {"mixed"}
 
 
+@livetest.alone
 @pytest.mark.live
 def test_a_mixed_block_is_still_mixed_at_the_end(tmp_path: Path, pagetape: Run) -> None:
     """On a machine with little to do; most blocks that were called mixed had been movable."""

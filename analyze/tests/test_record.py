@@ -79,6 +79,7 @@ def exact_or_skip() -> None:
             livetest.skip(f"no exact snapshot here: {snapshots.refused}")
 
 
+@livetest.alone
 @livetest.recording
 def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pagetape: Run) -> None:
     exact_or_skip()
@@ -106,6 +107,7 @@ def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pag
     assert sum(recorded[at] == replayed[at] for at in first) > 50
 
 
+@livetest.alone
 @livetest.recording
 def test_a_zone_too_large_for_the_time_allowed_is_reported_and_replayed(
     tmp_path: Path, pagetape: Run
@@ -299,6 +301,7 @@ class AnyEvent(triggers.Trigger):
         return self._fires(batch.num_rows, batch.column("ts")[-1].as_py())
 
 
+@livetest.alone
 @livetest.recording
 def test_a_flight_recorder_makes_tapes_when_triggered_and_goes_on(
     tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch

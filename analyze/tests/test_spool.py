@@ -36,7 +36,7 @@ PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 TRACING = Path("/sys/kernel/tracing")
 INSTANCES = TRACING / "instances"
 
-pytestmark = livetest.recording
+pytestmark = [livetest.recording, livetest.alone]
 
 IN_INTERRUPT = pa.scalar(1 << 1 | 1 << 2, pa.uint8())  # hardirq, softirq
 

@@ -138,6 +138,7 @@ def _available() -> int:
     return int(re.findall(r"MemAvailable: +(\d+) kB", text)[0]) << 10
 
 
+@livetest.alone
 @livetest.needs(livetest.why_not, _no_fallbacks)
 def test_every_live_fallback_has_its_stack(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"

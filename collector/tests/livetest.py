@@ -56,6 +56,9 @@ def needs(*missing: str | Callable[[], str]) -> pytest.MarkDecorator:
 
 recording = needs(why_not)
 
+# Besides `recording`: what the test proves needs a machine that does little else.
+alone = pytest.mark.alone
+
 
 class LiveTests:
     """The pytest plugin: applies the marks, and reports the skips at the end."""
@@ -92,6 +95,7 @@ def register(config: pytest.Config) -> None:
     """Call from pytest_configure() of every conftest.py whose tests are live."""
     if not config.pluginmanager.has_plugin("livetest"):
         config.addinivalue_line("markers", "live(*missing): traces this machine, see livetest.py")
+        config.addinivalue_line("markers", "alone: a live test beside which no other test runs")
         config.pluginmanager.register(LiveTests(), "livetest")
 
 

@@ -41,7 +41,7 @@ ALL_EVENTS = [
 ]
 
 
-pytestmark = livetest.recording
+pytestmark = [livetest.recording, livetest.alone]
 
 
 def recorder_of(events: list[str], spool: Path, ring_kb: int = 0) -> _collector.Recorder:

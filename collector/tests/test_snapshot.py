@@ -29,7 +29,7 @@ try:
 except ImportError as e:
     livetest.skip(str(e))
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, livetest.alone]
 
 TRACING = Path("/sys/kernel/tracing")
 EXACT = {"precopied", "locked", "still"}
