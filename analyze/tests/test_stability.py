@@ -26,10 +26,17 @@ CONTRACT = {
 }
 
 
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
 @pytest.fixture
-def run_of_small(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    out = tmp_path / "run.tape"
-    assert pagetape("replay", small, "--policy", "nofragment", "-o", out).status == 0
+def run_of_small(small: Path, directory: Path, pagetape: Run) -> Path:
+    """The first test makes it."""
+    out = directory / "run.tape"
+    if not out.exists():
+        assert pagetape("replay", small, "--policy", "nofragment", "-o", out).status == 0
     return out
 
 
