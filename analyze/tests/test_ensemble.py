@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ensembles: members that differ, are the same again, and give numbers their intervals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,26 @@ def test_a_what_if_has_intervals(pagetape: Callable[..., Any], tmp_path: Path) -
     assert metric["intervals"]["out"] == {key: below[key] for key in ("median", "low", "high")}
     text = pagetape("compare", DEMO, out).out
     assert "own rules" in text and "no difference shown" in text
+
+
+def test_the_members_of_the_same_rules_are_played_once(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    play = ensemble.play
+
+    def counting(source: Source, runs: Mapping[str, Run], *more: Any, **named: Any) -> pa.Table:
+        played.extend(runs)
+        return play(source, runs, *more, **named)
+
+    monkeypatch.setattr(ensemble, "play", counting)
+    first = ensemble.with_own(source, MIXING, 1, tmp_path / "out")
+    assert ensemble.with_own(source, MIXING, 1, tmp_path / "out") == first
+    assert played == ["own", "this"]
+    other = ensemble.with_own(source, Run("auto", ("nofragment:mode=off",)), 1, tmp_path / "out")
+    assert played == ["own", "this", "this"]
+    assert other != first
 
 
 def test_compare_plays_the_members_that_a_tape_lacks(

@@ -21,10 +21,12 @@ which validate missed decisions of its kind (model/flips.h).
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -35,7 +37,7 @@ from pagetape.asking.comparison import metrics
 from pagetape.replaying import fanout, kernels, model_memory
 from pagetape.replaying.engine_run import Progress, event_batches, silent
 from pagetape.replaying.model_error import inputs
-from pagetape.replaying.playback import Playback, Run, Source, is_own, made_by
+from pagetape.replaying.playback import Playback, Run, Source, identity, is_own, made_by
 from pagetape.replaying.validation import miss_rates
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
@@ -244,10 +246,17 @@ def with_own(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> pa.Table:
-    """The rows of `member` for the own rules, and for the run if it has other rules."""
+    """The rows of `member` for the own rules, and for the run if it has other rules; cached."""
+    tape = source.tape
     found = own(source, run, nr, near, threads=threads, progress=progress)
-    if not found.num_rows or is_own(source.tape, run):
+    if not found.num_rows or is_own(tape, run):
         return found
-    return pa.concat_tables(
-        [found, play(source, {"this": run}, nr, near, threads=threads, progress=progress)]
+    rules = json.dumps(identity(tape, run), sort_keys=True)
+    key = blake2b(rules.encode(), digest_size=16).hexdigest()
+    this = cache.table(
+        tape,
+        f"member-{key}-{nr}",
+        SCHEMA,
+        lambda: play(source, {"this": run}, nr, near, threads=threads, progress=progress),
     )
+    return pa.concat_tables([found, this])

@@ -31,7 +31,7 @@ from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import fallback_unit, output
+from pagetape.tapes import cache, fallback_unit, output
 from pagetape.tapes.machine import topology
 
 _INFERRED = TABLES["inferred"].arrow
@@ -337,6 +337,13 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
         "tier": run_tier(run),
         "synthetic": synthetic(run),
     }
+
+
+def identity(tape: Tape, run: Run) -> dict[str, Any]:
+    """What decides the result of a run of a tape, besides pagetape itself; for json."""
+    made = made_by(tape, run)
+    what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
+    return what | {"policy_libs": cache.digest(map(Path, run.policy_libs))}
 
 
 def of_replay(tape: Tape, recording: Tape) -> Run | None:

@@ -39,7 +39,7 @@ from pagetape.replaying import (
     presets,
 )
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import Playback, Run, Source, is_own, made_by
+from pagetape.replaying.playback import Playback, Run, Source, identity, is_own, made_by
 from pagetape.replaying.prediction import with_intervals
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
@@ -95,12 +95,11 @@ class Case:
     @classmethod
     def of(cls, tape: Tape, label: str, contents: str, run: Run, members: int) -> Case:
         made = made_by(tape, run)
-        what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
-        what |= {"policy_libs": cache.digest(map(Path, run.policy_libs)), "members": members}
-        identity = json.dumps([contents, cache.build(), what], sort_keys=True)
+        what = identity(tape, run) | {"members": members}
+        whole = json.dumps([contents, cache.build(), what], sort_keys=True)
         parts = [label, words(made), made["kernel"], run.reclaim]
         slug = re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-.")
-        key = blake2b(identity.encode(), digest_size=6).hexdigest()
+        key = blake2b(whole.encode(), digest_size=6).hexdigest()
         return cls(tape, label, run, members, f"{slug[:160]}_{key}")
 
     def result(self, directory: Path) -> dict[str, Any] | None:
