@@ -163,7 +163,9 @@ def play(
     varied = variation(tape, source.all_inferred)
     _ = source.guesses  # once for all members, which read it on several threads
     threads = threads or len(os.sched_getaffinity(0))
-    models = model_memory.most_models(model_memory.model_bytes(tape), threads)
+    feedback = any(run.reclaim != "R0" for run in runs.values())
+    size = model_memory.model_bytes(tape, feedback=feedback)
+    models = model_memory.most_models(size, threads)
     count = _Progress(tape.num_rows("event") * nr * len(runs), progress)
     with output.scratch_dir(near) as directory:
         members = [

@@ -8,12 +8,14 @@ import os
 from pagetape.schemas.tape import Tape
 
 _FRAME_BYTES = 16  # bytes of a model per page of the machine
+_FEEDBACK_BYTES = 20  # the same of its own reclaim: reclaim_supply.h, ages.h, page_map.h
 
 
-def model_bytes(tape: Tape) -> int:
-    """Approximate memory of a model of the tape's machine, in bytes."""
+def model_bytes(tape: Tape, *, feedback: bool) -> int:
+    """Approximate memory of a model of the tape's machine, in bytes. `feedback`: under R1 or R2."""
     zones = [zone for zone in tape.rows("zone") if zone["snapshot"] == 0]
-    return _FRAME_BYTES * sum(int(zone["spanned"]) for zone in zones)
+    of_frame = _FRAME_BYTES + (_FEEDBACK_BYTES if feedback else 0)
+    return of_frame * sum(int(zone["spanned"]) for zone in zones)
 
 
 def most_models(model_bytes: int, jobs: int) -> int:

@@ -163,7 +163,9 @@ def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
             cases.setdefault(case.name, case)
         except (OSError, ValueError) as e:
             failed.append(Failed(label, run, isolated.reason(e)))
-    return Plan(list(cases.values()), failed, note, model_memory.model_bytes(tape))
+    feedback = any(case.run.reclaim != "R0" for case in cases.values())
+    size = model_memory.model_bytes(tape, feedback=feedback)
+    return Plan(list(cases.values()), failed, note, size)
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
