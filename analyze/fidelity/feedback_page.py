@@ -154,7 +154,7 @@ _WHY = """## Results outside, and their causes
 - Fewer passes. The model's kswapd has 15 % fewer passes than the record's (mean of the logarithms
   on 50 recordings, standard error 5 %), and 27 % fewer runs of kcompactd (8 %), mostly where there
   are few. Two causes are found. kcompactd of 5.10 checks for requests all the time; the model's
-  slept for 32 s after proactive compaction in vain, as since 5.15. With that, 7 runs instead of 0
+  slept for 32 s after proactive compaction in vain, as since 5.15. With that, 5 runs instead of 0
   on recording 06 (recorded 7). On 6.1 and later the model's kcompactd sleeps so more often than the
   record's, because the score of a small zone depends on one free pageblock: on c15 once, for 14 s
   (recorded: never), so 1 run instead of 5.
@@ -165,8 +165,8 @@ _WHY = """## Results outside, and their causes
   of fallbacks 0.42 instead of 0.45 (0.02), and 197 instead of 193 of 250 counts are within. With
   every movable request (R2) it is 0.268 and 0.45; with requests whose pages reclaim frees more
   often than their owners, 0.280 and 0.44. On recording 25, 96 % of the reclaimed pages are older
-  than the recording, and the oldest of the tape are a poor stand-in: 126 direct reclaims instead of
-  227, recorded 61. Leaving these pages out of direct reclaims that find nothing on the record
+  than the recording, and the oldest of the tape are a poor stand-in: 132 direct reclaims instead of
+  259.5, recorded 61. Leaving these pages out of direct reclaims that find nothing on the record
   changes nothing.
 - Direct reclaims in vain. On guests without page cache and swap, requests at the min mark reclaim
   again and again and find nothing: 326 and 694 direct reclaims on two of 6.1, the model has 0 and
