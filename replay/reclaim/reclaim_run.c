@@ -37,17 +37,18 @@ static void start_kswapd(struct reclaim_run *run, struct kswapd *k, uint64_t ts)
 {
 	struct model *m = run->model;
 	int node = tape_node(m, k->node);
-	const struct first_step *step = run->first_steps, *end = step + run->nr_first_steps;
+	const struct first_step *step = NULL;
 	const struct scan_row *scan = scan_from(&run->pace, node, ts);
 
 	if (k->state != KSWAPD_ASLEEP)
 		return;
-	while (step < end && step->node != node)
-		step++;
+	for (size_t i = 0; i < run->nr_first_steps && !step; i++)
+		if (run->first_steps[i].node == node)
+			step = &run->first_steps[i];
 	m->now.ts = ts > m->now.ts ? ts : m->now.ts;
-	if (scan && (step == end || scan->ts < step->ts))
+	if (scan && (!step || scan->ts < step->ts))
 		kswapd_start_in_pass(&run->parts, k);
-	else if (step < end && step->sleeps)
+	else if (step && step->sleeps)
 		kswapd_start_napping(k, step->ts > ts ? step->ts : ts);
 }
 

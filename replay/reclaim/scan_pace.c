@@ -130,9 +130,12 @@ static void find_now(const struct scan_pace *pace, struct scan_cursor *cursor, u
 /* Whether the scan at the cursor's `now` has begun at `ts`. */
 static bool runs_now(const struct scan_pace *pace, const struct scan_cursor *cursor, uint64_t ts)
 {
-	const struct scan_row *row = &pace->rows[cursor->now];
+	const struct scan_row *row;
 
-	return cursor->now < pace->nr && row->ts - ts <= row->ns;
+	if (cursor->now >= pace->nr)
+		return false;
+	row = &pace->rows[cursor->now];
+	return row->ts - ts <= row->ns;
 }
 
 const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_cursor *cursor,
