@@ -52,7 +52,7 @@ static bool suits(const struct model *m, const struct zone *zone, int order, int
 static bool node_suits(const struct model *m, const struct kcompactd *c)
 {
 	for (int i = 0; i < m->nr_zones; i++)
-		if (m->zones[i].node == c->node && m->zones[i].type <= c->class_zone &&
+		if (is_in_class(&m->zones[i], c->node, c->class_zone) &&
 		    suits(m, &m->zones[i], c->order, c->class_zone))
 			return true;
 	return false;
@@ -110,8 +110,8 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 		struct zone *zone = &m->zones[i];
 		const struct scan_row *row;
 
-		if (zone->node != c->node || zone->type > c->class_zone ||
-		    is_deferred(deferral, c->order) || !suits(m, zone, c->order, zone->type))
+		if (!is_in_class(zone, c->node, c->class_zone) || is_deferred(deferral, c->order) ||
+		    !suits(m, zone, c->order, zone->type))
 			continue;
 		row = scan_compaction(parts->pace, m->now.ts + ns, false);
 		emit_compaction_run(parts->rows, zone, ns, row->ns);

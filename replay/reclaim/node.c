@@ -24,8 +24,7 @@ int node_class(const struct model *m, int node, int class_zone)
 	for (int i = 0; i < m->nr_zones; i++) {
 		const struct zone *zone = &m->zones[i];
 
-		if (zone->node == node && zone->managed && zone->type <= class_zone &&
-		    zone->type > highest)
+		if (is_in_class(zone, node, class_zone) && zone->managed && zone->type > highest)
 			highest = zone->type;
 	}
 	return highest < 0 ? class_zone : highest;

@@ -187,8 +187,7 @@ static void count_waiting(struct reclaim_supply *supply, const struct reclaimed 
 static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_t place)
 {
 	count_waiting(supply, row, -1);
-	for (uint32_t i = 0; i < 1u << row->order; i++)
-		supply->pages->map[row->frame + i] = MAP_FREED;
+	page_map_set(supply->pages, row->frame, row->order, MAP_FREED, false);
 	row->frame = place;
 	row->held = true;
 	count_waiting(supply, row, 1);
@@ -430,8 +429,7 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 		uint32_t place = page_map_place(supply->pages, frame);
 		int order = m->frames[place].order;
 
-		for (uint32_t i = 0; i < 1u << order; i++)
-			supply->pages->map[frame + i] = MAP_UNSERVED;
+		page_map_set(supply->pages, frame, order, MAP_UNSERVED, false);
 		zone_counters(m, frame_zone(m, place))->synthetic_pages += 1ull << order;
 		release(supply, place, order);
 		freed += 1ll << order;
