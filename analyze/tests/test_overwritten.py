@@ -154,7 +154,9 @@ def test_old_boosts_are_those_of_a_hopeless_kswapd(whole: Tape, rest: Tape, tmp_
     assert machine.topology(boosted)["hopeless_nodes"] == 0b11
     start = hindsight.start(boosted)
     assert start is not None
-    assert {row["boost"] for row in start.zone.to_pylist() if row["managed"]} == {512}
+    batches = [rows for name, rows in hindsight.tables(boosted, start) if name == "zone"]
+    zones = pa.Table.from_batches(batches)
+    assert {row["boost"] for row in zones.to_pylist() if row["managed"]} == {512}
 
 
 def test_a_replay_says_that_its_start_is_that_of_the_end(rest: Tape, pagetape: Ask) -> None:

@@ -13,6 +13,7 @@ the last snapshot shows the pages instead.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -61,15 +62,14 @@ class Start:
     coverage: dict[str, int]
     # By row of pcp: the likely values of free_count, the likeliest first; none if not known.
     free_counts: list[list[int]] = field(default_factory=list)
-    zone: pa.Table | None = None  # instead of the first snapshot's rows
 
 
 def tables(tape: Tape, begin: Start | None, *others: str) -> Tables:
     """The tables to load: those of the tape's start, or of `begin`, then all rows of `others`."""
     replaced = set(_REPLACED if begin else ())
-    if begin and begin.zone is not None:  # before the others, which need the zones
+    if begin and (boosts := old_boosts(tape)):  # before the others, which need the zones
         replaced.add("zone")
-        yield from (("zone", batch) for batch in begin.zone.to_batches())
+        yield from (("zone", batch) for batch in _boosted(tape, boosts).to_batches())
     for name, batch in start_tables(tape, *others):
         if name not in replaced:
             yield name, batch
@@ -83,14 +83,9 @@ def made_tables(made: dict[str, pa.Table]) -> Tables:
         yield from ((name, batch) for batch in table.to_batches())
 
 
-def _zones(tape: Tape) -> pa.Table:
-    """The rows of zone in the first snapshot."""
-    return pa.Table.from_batches(snapshot_rows(tape, "zone", 0), TABLES["zone"].arrow)
-
-
-def _boosted(tape: Tape) -> pa.Table:
-    """The rows of zone at the start, with the boosts that only the last snapshot shows."""
-    zones, boosts = _zones(tape), old_boosts(tape)
+def _boosted(tape: Tape, boosts: Mapping[tuple[int, str], int]) -> pa.Table:
+    """The rows of zone at the start, with these boosts (pages) by node and zone."""
+    zones = pa.Table.from_batches(snapshot_rows(tape, "zone", 0), TABLES["zone"].arrow)
     place = zones.schema.get_field_index("boost")
     field = zones.schema.field(place)
     values = [boosts.get((row["node"], row["zone"]), row["boost"]) for row in zones.to_pylist()]
@@ -135,7 +130,6 @@ def _build(tape: Tape, row: str) -> Start:
         made,
         engine.coverage | {"lost_before": lost},
         engine.free_counts,
-        _boosted(tape) if lost else _zones(tape),
     )
 
 
@@ -167,8 +161,6 @@ def start(tape: Tape) -> Start | None:
             made.append(_build(tape, row))
         if name in made[0].tables:
             return made[0].tables[name]
-        if name == "zone":
-            return made[0].zone
         if name == "free_count":
             return pa.table([made[0].free_counts], schema=_FREE_COUNTS)
         counts = made[0].coverage
@@ -176,12 +168,11 @@ def start(tape: Tape) -> Start | None:
 
     found = {
         name: cache.table(tape, f"start_{name}", TABLES[name].arrow, partial(make, name))
-        for name in (*_MADE, "zone")
+        for name in _MADE
     }
     counts = cache.table(tape, "start_coverage", _COVERAGE, partial(make, "coverage"))
     likely = cache.table(tape, "start_free_count", _FREE_COUNTS, partial(make, "free_count"))
-    zone = found.pop("zone")
-    return Start(found, _counts(counts), likely["free_counts"].to_pylist(), zone)
+    return Start(found, _counts(counts), likely["free_counts"].to_pylist())
 
 
 def snapshot(tape: Tape) -> list[dict[str, Any]]:
