@@ -36,7 +36,6 @@ import pyarrow as pa
 from pagetape.asking.comparison import metrics
 from pagetape.replaying import fanout, kernels, model_memory
 from pagetape.replaying.engine_run import Progress, event_batches, silent
-from pagetape.replaying.model_error import inputs
 from pagetape.replaying.playback import Playback, Run, Source, identity, is_own, made_by
 from pagetape.replaying.validation import miss_rates
 from pagetape.schemas import TABLES
@@ -163,8 +162,7 @@ def play(
     varied = variation(tape, source.all_inferred)
     _ = source.guesses  # once for all members, which read it on several threads
     threads = threads or len(os.sched_getaffinity(0))
-    feedback = any(run.reclaim != "R0" for run in runs.values())
-    size = model_memory.model_bytes(tape, feedback=feedback)
+    size = model_memory.model_bytes(tape, (run.reclaim for run in runs.values()))
     models = model_memory.most_models(size, threads)
     count = _Progress(tape.num_rows("event") * nr * len(runs), progress)
     with output.scratch_dir(near) as directory:
@@ -213,6 +211,27 @@ def _group(tape: Tape, members: Sequence[_Member], count: _Progress) -> fanout.G
     return fanout.Group(len(members), start)
 
 
+def _played(
+    label: str,
+    source: Source,
+    run: Run,
+    nr: int,
+    near: Path,
+    *,
+    threads: int | None,
+    progress: Progress,
+) -> pa.Table:
+    """The rows of `member` for one run, under this label; cached."""
+    rules = json.dumps(identity(source.tape, run), sort_keys=True)
+    key = blake2b(rules.encode(), digest_size=16).hexdigest()
+    return cache.table(
+        source.tape,
+        f"member-{label}-{key}-{nr}",
+        SCHEMA,
+        lambda: play(source, {label: run}, nr, near, threads=threads, progress=progress),
+    )
+
+
 def own(
     source: Source,
     run: Run,
@@ -229,14 +248,7 @@ def own(
     tape = source.tape
     if not nr or "replay" in tape.facts or kernels.own(tape) is None:
         return SCHEMA.empty_table()
-    what = f"member-{inputs(run)}-{nr}"
-    runs = {"own": run.own}
-    return cache.table(
-        tape,
-        what,
-        SCHEMA,
-        lambda: play(source, runs, nr, near, threads=threads, progress=progress),
-    )
+    return _played("own", source, run.own, nr, near, threads=threads, progress=progress)
 
 
 def with_own(
@@ -253,12 +265,5 @@ def with_own(
     found = own(source, run, nr, near, threads=threads, progress=progress)
     if not found.num_rows or is_own(tape, run):
         return found
-    rules = json.dumps(identity(tape, run), sort_keys=True)
-    key = blake2b(rules.encode(), digest_size=16).hexdigest()
-    this = cache.table(
-        tape,
-        f"member-{key}-{nr}",
-        SCHEMA,
-        lambda: play(source, {"this": run}, nr, near, threads=threads, progress=progress),
-    )
+    this = _played("this", source, run, nr, near, threads=threads, progress=progress)
     return pa.concat_tables([found, this])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from pagetape.schemas.tape import Tape
 
@@ -11,10 +12,11 @@ _FRAME_BYTES = 16  # bytes of a model per page of the machine
 _FEEDBACK_BYTES = 20  # the same of its own reclaim: reclaim_supply.h, ages.h, page_map.h
 
 
-def model_bytes(tape: Tape, *, feedback: bool) -> int:
-    """Approximate memory of a model of the tape's machine, in bytes. `feedback`: under R1 or R2."""
+def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
+    """Approximate memory of a model of the tape's machine, in bytes, under any of these modes of
+    reclaim."""
     zones = [zone for zone in tape.rows("zone") if zone["snapshot"] == 0]
-    of_frame = _FRAME_BYTES + (_FEEDBACK_BYTES if feedback else 0)
+    of_frame = _FRAME_BYTES + (_FEEDBACK_BYTES if set(modes) - {"R0"} else 0)
     return of_frame * sum(int(zone["spanned"]) for zone in zones)
 
 

@@ -163,8 +163,7 @@ def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
             cases.setdefault(case.name, case)
         except (OSError, ValueError) as e:
             failed.append(Failed(label, run, isolated.reason(e)))
-    feedback = any(case.run.reclaim != "R0" for case in cases.values())
-    size = model_memory.model_bytes(tape, feedback=feedback)
+    size = model_memory.model_bytes(tape, (case.run.reclaim for case in cases.values()))
     return Plan(list(cases.values()), failed, note, size)
 
 
