@@ -212,7 +212,6 @@ def _group(tape: Tape, members: Sequence[_Member], count: _Progress) -> fanout.G
 
 
 def _played(
-    label: str,
     source: Source,
     run: Run,
     nr: int,
@@ -221,7 +220,8 @@ def _played(
     threads: int | None,
     progress: Progress,
 ) -> pa.Table:
-    """The rows of `member` for one run, under this label; cached."""
+    """The rows of `member` for one run; cached."""
+    label = "own" if is_own(source.tape, run) else "this"
     rules = json.dumps(identity(source.tape, run), sort_keys=True)
     key = blake2b(rules.encode(), digest_size=16).hexdigest()
     return cache.table(
@@ -248,7 +248,7 @@ def own(
     tape = source.tape
     if not nr or "replay" in tape.facts or kernels.own(tape) is None:
         return SCHEMA.empty_table()
-    return _played("own", source, run.own, nr, near, threads=threads, progress=progress)
+    return _played(source, run.own, nr, near, threads=threads, progress=progress)
 
 
 def with_own(
@@ -265,5 +265,5 @@ def with_own(
     found = own(source, run, nr, near, threads=threads, progress=progress)
     if not found.num_rows or is_own(tape, run):
         return found
-    this = _played("this", source, run, nr, near, threads=threads, progress=progress)
+    this = _played(source, run, nr, near, threads=threads, progress=progress)
     return pa.concat_tables([found, this])
