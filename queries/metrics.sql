@@ -25,14 +25,19 @@
 --   unit    VARCHAR  events, pages, blocks, or 1/1000 of an index.
 --   tier    VARCHAR  Tier of the number if it is a prediction.
 --   value   BIGINT   Value of the metric.
-WITH page_event AS MATERIALIZED (
+WITH span AS MATERIALIZED (
+    -- Once: each use of a view is planned and read anew.
+    SELECT since, until FROM played
+),
+
+page_event AS MATERIALIZED (
     SELECT
         kind,
         count(*) AS nr,
         count(*) - count(pfn) AS no_page,
         count(*) << page_order::INTEGER AS pages
     FROM event
-    WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
+    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY kind, page_order
     UNION ALL
     SELECT kind, events, without_page, events << page_order::INTEGER FROM event_count
@@ -47,7 +52,7 @@ placed AS (
         kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
     FROM event
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
-      AND ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
+      AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
 ),
 
 run AS MATERIALIZED (
@@ -71,11 +76,11 @@ fallback AS MATERIALIZED (
         below_pageblock,
         count(*) AS nr
     FROM extfrag
-    WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
+    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
     GROUP BY ALL
 ),
 
-last_area AS (
+last_area AS MATERIALIZED (
     SELECT node, zone, page_order, sum(nr_free)::BIGINT AS nr_free
     FROM free_area
     WHERE snapshot = (SELECT max(snapshot) FROM free_area) AND snapshot > 0
@@ -83,7 +88,7 @@ last_area AS (
 ),
 
 -- The kernel's own indices of the zones at the end.
-zone_index AS (
+zone_index AS MATERIALIZED (
     SELECT i.node, i.zone, i.page_order, i.unusable_free, i.fragmentation_index
     FROM frag_index AS i
     JOIN machine AS m USING (tape)
@@ -201,7 +206,7 @@ feedback AS (
         SELECT ts, kind::VARCHAR, NULL
         FROM compaction
     )
-    WHERE ts >= (SELECT since FROM played) AND ts <= (SELECT until FROM played)
+    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
     HAVING (SELECT CASE WHEN m.replayed THEN m.reclaim <> 'R0' ELSE EXISTS (SELECT 1 FROM reclaim) END FROM machine AS m)
 ),
 

@@ -176,6 +176,18 @@ def _typed(column: Column) -> str:
     return f"{name}::ENUM({', '.join(map(quoted, column.labels))}) AS {name}"
 
 
+def _macros() -> dict[str, str]:
+    """The statements that create the macros, by name."""
+    found = {macro.name: macro.sql for macro in query.macros()}
+    for bits, column in (("gfp", "gfp_flags"), ("context", "flags")):
+        known = list(TABLES["event"].column(column).bits)
+        found[f"{bits}_names"] = (
+            f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
+            f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
+        )
+    return found
+
+
 def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None:
     """Close a Database, or what is left of one that nobody closed."""
     db.close()
@@ -204,7 +216,7 @@ class Span(NamedTuple):
 
 
 class Database:
-    """A DuckDB connection over some tapes. It creates a view when a statement names it."""
+    """A DuckDB connection over some tapes. It creates a view or macro when a statement names it."""
 
     def __init__(
         self,
@@ -235,7 +247,7 @@ class Database:
         self._tapes = list(zip(tapes, names, strict=True))
         self._where = ", ".join(str(tape.path) for tape in tapes)
         self._scanned: list[TapeDataset] = []
-        self._unmade: dict[str, Table | query.Query] = {**TABLES}
+        self._unmade: dict[str, Table | query.Query | str] = {**TABLES, **_macros()}
         self._unmade |= {view.name: view for view in query.views()}
         rows = [self._within(machine(tape, names[i], i)) for i, tape in enumerate(tapes)]
         self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
@@ -243,14 +255,6 @@ class Database:
         far = [row for tape, name in self._tapes for row in distances(tape, name)]
         self._db.register("tape_distance", pa.Table.from_pylist(far, DISTANCE))
         self._view("node_distance", "SELECT * FROM tape_distance")
-        for bits, column in (("gfp", "gfp_flags"), ("context", "flags")):
-            known = list(TABLES["event"].column(column).bits)
-            self._db.execute(
-                f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
-                f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
-            )
-        for macro in query.macros():
-            self._db.execute(macro.sql)
 
     @property
     def tapes(self) -> list[Tape]:
@@ -271,8 +275,7 @@ class Database:
         # holes do not count
         stored = 512 * sum(file.stat().st_blocks for tape in tapes for file in tape.files)
         limit = _MEMORY + _MEMORY_PER_BYTE * stored
-        setting = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
-        ((own,),) = self._db.execute(setting).fetchall()
+        ((own,),) = self._db.execute("SELECT current_setting('memory_limit')").fetchall()
         number, unit = own.split()
         if limit < float(number) * _UNITS[unit]:
             self._db.execute(f"SET memory_limit = '{limit}B'")
@@ -281,14 +284,16 @@ class Database:
         self._make(re.findall(r"\w+", question.sql))
 
     def _make(self, names: Iterable[str]) -> None:
-        """Create the missing views of these names, after the views that each of them names."""
+        """Create the missing views and macros of these names, after those that each view names."""
         for name in names:
-            view = self._unmade.pop(name, None)
-            if isinstance(view, Table):
-                self._view(name, " UNION ALL ".join(self._selects(view)))
-            elif view is not None:
-                self._make_for(view)
-                self._view(name, view.sql)
+            missing = self._unmade.pop(name, None)
+            if isinstance(missing, Table):
+                self._view(name, " UNION ALL ".join(self._selects(missing)))
+            elif isinstance(missing, str):
+                self._db.execute(missing)
+            elif missing is not None:
+                self._make_for(missing)
+                self._view(name, missing.sql)
 
     def _selects(self, table: Table) -> Iterator[str]:
         for i, (tape, name) in enumerate(self._tapes):
@@ -323,7 +328,7 @@ class Database:
         """
         chosen = self._chosen(question, values)
         with self._out_of_range(question):
-            return self._interruptible(lambda: self._ask(question.sql, chosen))
+            return self._interruptible(lambda: self._answer(question.sql, chosen))
 
     def _chosen(self, question: query.Query, values: Mapping[str, Any] | None) -> dict[str, Any]:
         """The parameters of a query, checked; its views are made."""
@@ -418,6 +423,14 @@ class Database:
             if relation is None:
                 return Answer([], [], [])
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+
+    def _answer(self, sql: str, parameters: Mapping[str, Any]) -> Answer:
+        """The answer to one of our own queries: a relation would be planned twice."""
+        with self._tape_errors():
+            found = self._db.execute(sql, dict(parameters) or None)
+            columns = found.description
+            names, types = [column[0] for column in columns], [str(column[1]) for column in columns]
+            return Answer(names, types, found.fetchall())
 
     def _rows(self, sql: str, table: Table) -> pa.Table:
         with self._tape_errors():
