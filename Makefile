@@ -18,6 +18,9 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 	   pyproject.toml meson.build
 C_FILES  = $(shell git ls-files '*.c' '*.h')
 
+# The runs of pytest below share the tests that the first one has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup profiled demo test live-tests other-tests check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
 
@@ -70,7 +73,7 @@ live-tests:
 	@$(BIN)/pytest -m "live and not alone"
 
 other-tests:
-	@nice -n 19 $(BIN)/pytest -m "not live" --numprocesses 2 --dist loadfile
+	@nice -n 19 $(BIN)/pytest -m "not live" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: setup		## the C tests under address and undefined-behaviour sanitizers
 	@[ -e $(CHECK)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(CHECK) \
