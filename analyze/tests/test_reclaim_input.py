@@ -114,6 +114,24 @@ def test_a_pass_without_isolations_down_to_the_last_priority_found_the_lists_emp
     assert scans[-1]["ms"] == 21
 
 
+def test_scans_of_a_pass_down_to_the_last_priority_have_its_number(tmp_path: Path) -> None:
+    """The second pass had nothing to scan at priority 1: a shrinker shows it."""
+    wake = {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}
+    rows = [
+        (1, wake),
+        (2, _scan(64)),
+        (3, _shrinkers(12)),
+        (4, wake),
+        (5, _scan(64)),
+        (6, _scan(64)),
+        (7, _shrinkers(1)),
+        (8, wake),
+        (9, _scan(64)),
+    ]
+    scans = _scans(tmp_path / "t.tape", rows)
+    assert [(s["ms"], s["spent_pass"]) for s in scans] == [(2, 0), (5, 2), (6, 2), (9, 0)]
+
+
 @pytest.mark.parametrize("scanned", [False, True])
 def test_a_record_without_isolations_shows_empty_lists_unless_it_has_scans(
     tmp_path: Path, scanned: bool

@@ -15,6 +15,7 @@
 --   ns           UBIGINT    Duration, from the thread's previous scan or the begin of its pass.
 --   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for other work.
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
+--   spent_pass   UINTEGER   Number of the pass, if it went down to priority 1, the last one; else 0.
 WITH
 -- What the kswapds did, without scans of the active lists.
 known AS (
@@ -118,6 +119,15 @@ vain AS (
        AND min(k.priority) FILTER (k.kind = 'shrink_slab_start') <= 1
 ),
 
+-- The passes that went down to the last priority.
+spent AS (
+    SELECT pid, pass
+    FROM known
+    WHERE pass > 0
+    GROUP BY pid, pass
+    HAVING min(priority) <= 1
+),
+
 -- The scans of a pass at one priority: that share of the lists. A pass ends early at its last
 -- priority, unless that is 1.
 share AS (
@@ -202,13 +212,15 @@ scanned AS (
         s.nr_scanned AS scanned,
         coalesce(s.nr_reclaimed, 0) AS freed,
         s.ts - s.before AS ns,
-        a.pages AS lru_pages
+        a.pages AS lru_pages,
+        coalesce(p.pass, 0) AS spent_pass
     FROM shrink AS s
     JOIN about AS a ON a.pid = s.pid AND a.pass = s.pass AND a.priority IS NOT DISTINCT FROM s.priority
+    LEFT JOIN spent AS p ON p.pid = s.pid AND p.pass = s.pass
     UNION ALL
-    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0 FROM vain
+    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0, 0 FROM vain
     UNION ALL
-    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0
+    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0
     FROM reclaim_window AS w
     JOIN reclaim AS e ON e.kind = 'direct_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'direct_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
@@ -224,6 +236,7 @@ scanned AS (
         moved + failed,
         moved,
         until_ts - from_ts,
+        0,
         0
     FROM compacted
 )
@@ -238,7 +251,8 @@ SELECT
     s.freed::UBIGINT AS freed,
     s.ns::UBIGINT AS ns,
     s.lru_pages::UBIGINT AS lru_pages,
-    m.generations
+    m.generations,
+    s.spent_pass::UINTEGER AS spent_pass
 FROM scanned AS s
 CROSS JOIN mode AS m
 ORDER BY s.ts, s."at"

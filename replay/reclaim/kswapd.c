@@ -87,6 +87,7 @@ static void start_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->reclaimed = k->boost = 0;
 	k->in_round = false;
 	k->yield = 0;
+	k->spent_pass = 0;
 	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
 	reclaim_supply_shrinks(parts->supply, k->node, true);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
@@ -337,23 +338,44 @@ static bool is_failure(const struct model *m, const struct kswapd *k)
 }
 
 /*
+ * Whether the record's kswapd gave up between the last scan of the pass and this one, because its
+ * lists held no more at the last priority.
+ */
+static bool gave_up(const struct kswapd *k, const struct scan_row *row)
+{
+	return k->priority == 1 && k->spent_pass && row->spent_pass != k->spent_pass;
+}
+
+/*
+ * Pages of one scan at most. With generations, pages that the scan keeps for later do not count
+ * towards its batch (scan_folios, 6.1 to 7.2).
+ */
+static int64_t scan_most(const struct reclaim_parts *parts, const struct scan_row *row)
+{
+	if (!parts->pace->generations)
+		return CLUSTER;
+	return row->scanned > BATCH ? (int64_t)row->scanned : BATCH;
+}
+
+/*
  * One scan of the LRU lists, as the record has it. A scan of fewer pages than the recorded one is
  * as much shorter; a larger one takes no longer, because recorded scans of few pages were mostly
  * overhead. A block larger than the yield is scanned as a whole.
  */
 static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 {
-	int64_t most = parts->pace->generations ? BATCH : CLUSTER;
-	int64_t pages = k->left < most ? k->left : most, wanted, got;
 	const struct scan_row *row = scan_next(parts->pace, &k->cursor, parts->model->now.ts);
+	int64_t most = scan_most(parts, row), wanted, got;
+	int64_t pages = k->left < most ? k->left : most;
 	uint64_t ns;
 
-	if (!row->scanned) {
-		/* The record's lists are empty by now. */
+	if (!row->scanned || gave_up(k, row)) {
 		k->left = 0;
+		k->spent_pass = 0;
 		k->due = parts->model->now.ts + empty_ns(row);
 		return;
 	}
+	k->spent_pass = row->spent_pass;
 	k->yield += (uint64_t)pages * YIELD * row->freed / row->scanned;
 	wanted = (int64_t)(k->yield / YIELD);
 	k->yield %= YIELD;

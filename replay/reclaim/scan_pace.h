@@ -6,7 +6,8 @@
  * duration, their share of freed pages, and the size of the node's lists. While the record's kswapd
  * scans as well, it takes the scan of that time, else the next ones, one by one. Only pages of the
  * zones that a pass reclaims count (lruvec_lru_size, isolate_lru_folios), so it takes scans of
- * passes for the same zones, as long as the record has some. A direct reclaim takes the next
+ * passes for the same zones, as long as the record has some. At the last priority it also gives up
+ * where the record's kswapd did: the lists held no more for it. A direct reclaim takes the next
  * recorded one of its kind of order, a run of compaction the one that the record has at that time
  * or next.
  */
@@ -20,6 +21,7 @@ struct scan_row {
 	uint64_t ns;             /* duration */
 	uint64_t scanned, freed; /* pages; a kswapd's pass over empty lists scanned none */
 	uint64_t lru_pages;      /* pages of the zones on the node's lists; 0: unknown */
+	uint32_t spent_pass;     /* number of the pass, if it went down to priority 1; or 0 */
 	uint16_t node;           /* of the tape */
 	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */
 	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */

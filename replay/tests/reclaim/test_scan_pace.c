@@ -337,6 +337,65 @@ static void a_large_block_takes_the_time_of_its_pages(void)
 	reclaim_machine_free(&w);
 }
 
+/* 128 pages are due at priority 6, from scans that take 64 pages and keep 32 for later. */
+static void pages_left_for_later_do_not_count_towards_the_batch(void)
+{
+	static const struct {
+		uint64_t scanned;
+		int64_t first;
+	} cases[] = {{96, 96}, {200, 128}, {40, 64}};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct reclaim_machine w;
+		struct kswapd *k;
+
+		short_with_scans(&w, true, 32);
+		w.run.pace.rows[0].scanned = cases[i].scanned;
+		k = &w.run.kswapds[0];
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		while (!k->scanned && k->state != KSWAPD_ASLEEP)
+			reclaim_run_until(&w.run, 50, w.run.due);
+		check(k->scanned == cases[i].first);
+		reclaim_machine_free(&w);
+	}
+}
+
+/*
+ * Scans that free nothing: the last round, of 4096 pages, takes 64 of 1 ms each. It takes two if
+ * the record's pass ended after the first.
+ */
+static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
+{
+	for (uint32_t spent = 0; spent < 2; spent++) {
+		struct scan_row *rows = calloc(2, sizeof(*rows));
+		struct reclaim_machine w;
+		uint64_t last;
+
+		reclaim_machine_short(&w);
+		for (int i = 0; i < 2; i++)
+			rows[i] = (struct scan_row){
+				.ts = (uint64_t)(1 + 9999 * i) * MS,
+				.ns = MS,
+				.scanned = 64,
+				.lru_pages = 1 << 13,
+				.spent_pass = i ? 0 : spent,
+				.class_zone = ZONE_NORMAL,
+			};
+		w.run.pace.rows = rows;
+		w.run.pace.nr = w.run.pace.room = 2;
+		w.run.pace.generations = true;
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		run_to_priority(&w, 1);
+		last = w.toy.m->now.ts;
+		check(counters(&w, DMA)->kswapd_passes == 1);
+		reclaim_run_until(&w.run, 50, last + 3 * MS);
+		check(counters(&w, DMA)->kswapd_passes == 1 + spent);
+		reclaim_run_until(&w.run, 50, last + 70 * MS);
+		check(counters(&w, DMA)->kswapd_passes > 1);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void a_scan_frees_the_recorded_share(void)
 {
 	struct reclaim_machine w;
@@ -426,6 +485,8 @@ int main(void)
 	test(a_pass_over_empty_lists_scans_nothing_and_fails);
 	test(a_scan_of_lists_that_are_empty_by_now_ends_the_round);
 	test(a_large_block_takes_the_time_of_its_pages);
+	test(pages_left_for_later_do_not_count_towards_the_batch);
+	test(kswapd_gives_up_at_the_last_priority_where_the_record_does);
 	test(a_scan_frees_the_recorded_share);
 	test(lists_with_generations_are_not_scanned_for_a_boost);
 	test(memory_tiering_scans_generations_up_to_the_promo_watermark);
