@@ -175,6 +175,35 @@ static void stop(struct kcompactd *c)
 	c->class_zone = NR_ZONE - 1;
 }
 
+/*
+ * The end of a pause after proactive compaction in vain: after 32 s, or with the first recorded
+ * check later than the usual one. Whether compaction is in vain may depend on one pageblock of a
+ * small zone, and the record shows when the kernel's kcompactd does not pause.
+ */
+static uint64_t pause_end(const struct reclaim_parts *parts, struct kcompactd *c)
+{
+	const struct recorded_checks *checks = parts->checks;
+	uint64_t now = parts->model->now.ts, end = now + PAUSE_NS;
+	int node = tape_node(parts->model, c->node);
+
+	while (c->check < checks->nr &&
+	       (checks->rows[c->check].ts <= now + CHECK_NS || checks->rows[c->check].node != node))
+		c->check++;
+	if (c->check < checks->nr && checks->rows[c->check].ts < end)
+		return checks->rows[c->check].ts;
+	return end;
+}
+
+/* When a kcompactd without work looks for some again. */
+static uint64_t next_check(const struct reclaim_parts *parts, struct kcompactd *c, bool timed_out)
+{
+	if (!checks_itself(parts->model))
+		return UINT64_MAX;
+	if (timed_out || c->timeout == CHECK_NS)
+		return parts->model->now.ts + CHECK_NS;
+	return pause_end(parts, c);
+}
+
 void kcompactd_step(const struct reclaim_parts *parts, struct kcompactd *c, bool kswapd_runs)
 {
 	const struct model *m = parts->model;
@@ -192,7 +221,6 @@ void kcompactd_step(const struct reclaim_parts *parts, struct kcompactd *c, bool
 	} else {
 		c->left_out -= wanted;
 		emit(parts, c, COMPACTION_KIND_KCOMPACTD_SLEEP, -1, -1);
-		c->due = checks_itself(m) ? m->now.ts + (timed_out ? CHECK_NS : c->timeout)
-					  : UINT64_MAX;
+		c->due = next_check(parts, c, timed_out);
 	}
 }

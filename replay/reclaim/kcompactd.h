@@ -20,6 +20,17 @@ struct kcompactd_wake {
 	int order, class_zone;
 };
 
+/* A recorded check of a kcompactd for work (mm_compaction_kcompactd_sleep). */
+struct recorded_check {
+	uint64_t ts;
+	int node; /* of the tape */
+};
+
+struct recorded_checks {
+	struct recorded_check *rows; /* by time */
+	size_t nr, room;
+};
+
 struct kcompactd {
 	int node;
 	uint16_t cpu;
@@ -31,6 +42,7 @@ struct kcompactd {
 	uint64_t due;     /* ns of its next run or check, or of the end of its run */
 	uint64_t timeout; /* ns from the end of a run to the next check */
 	int left_out;     /* proactive runs that it leaves out next */
+	size_t check;     /* recorded check that may end its next pause */
 };
 
 void kcompactd_init(struct kcompactd *c, const struct model *m, int node);

@@ -129,6 +129,29 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 	return 0;
 }
 
+/* The checks for work. One that is out of order is left out. */
+static int load_checks(struct recorded_checks *checks, const struct compaction_columns *c,
+		       size_t rows, struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		if (!is_valid(c->node_valid, i) || c->kind[i] != COMPACTION_KIND_KCOMPACTD_SLEEP ||
+		    (checks->nr && c->ts[i] < checks->rows[checks->nr - 1].ts))
+			continue;
+		if (checks->nr == checks->room) {
+			size_t room = checks->room ? 2 * checks->room : 1024;
+			struct recorded_check *more = realloc(checks->rows, room * sizeof(*more));
+
+			if (!more)
+				return fail(err, ENOMEM, "no memory for %zu checks of kcompactd",
+					    room);
+			checks->rows = more;
+			checks->room = room;
+		}
+		checks->rows[checks->nr++] = (struct recorded_check){c->ts[i], c->node[i]};
+	}
+	return 0;
+}
+
 static const struct table *const tables[] = {
 	&reclaim_table, &reclaimed_table, &compaction_table,
 	&service_table, &scan_table,      &reclaimable_table,
@@ -175,7 +198,9 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 		return scan_pace_load(&run->pace, &columns.scan, nr, err);
 	if (table == &reclaimable_table)
 		return ages_load(&run->supply.ages, &columns.reclaimable, nr, err);
-	if (table == &compaction_table)
-		return load_first_checks(run, &columns.compaction, nr, err);
+	if (table == &compaction_table) {
+		ret = load_first_checks(run, &columns.compaction, nr, err);
+		return ret ? ret : load_checks(&run->checks, &columns.compaction, nr, err);
+	}
 	return load_service(run, &columns.service, nr, err);
 }

@@ -10,6 +10,8 @@
 #include "scan_pace.h"
 #include "service.h"
 
+struct recorded_checks;
+
 struct reclaim_parts {
 	struct model *model;
 	struct reclaim_supply *supply;
@@ -17,4 +19,5 @@ struct reclaim_parts {
 	const struct scan_pace *pace;
 	struct compaction *compaction;
 	struct row_outputs *rows;
+	const struct recorded_checks *checks;
 };

@@ -72,6 +72,7 @@ void reclaim_run_free(struct reclaim_run *run)
 	free(run->kcompactds);
 	free(run->kswapds);
 	free(run->first_checks);
+	free(run->checks.rows);
 	free(run->first_steps);
 	free(run->entries);
 	scan_pace_free(&run->pace);
@@ -503,6 +504,7 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.pace = &run->pace,
 		.compaction = &run->compaction,
 		.rows = &run->rows,
+		.checks = &run->checks,
 	};
 	ret = reclaim_supply_start(&run->supply, run->model, pages, row, err);
 	if (!ret)

@@ -81,6 +81,7 @@ struct reclaim_run {
 	size_t nr_first_steps;
 	struct first_check *first_checks;
 	size_t nr_first_checks;
+	struct recorded_checks checks;
 	bool compaction_recorded; /* the tape has compaction events */
 	struct slow_entry *entries;
 	size_t nr_entries, entries_room, next_entry;

@@ -47,6 +47,30 @@ static void failed_proactive_compaction_is_deferred_for_32_s(void)
 	reclaim_machine_free(&w);
 }
 
+/* The record's kcompactd of the node checks every 500 ms until 3 s, and again from 20 s on. */
+static void a_pause_ends_with_the_next_recorded_check(void)
+{
+	struct recorded_check *rows = calloc(8, sizeof(*rows));
+	struct reclaim_machine w;
+	const struct kcompactd *c;
+
+	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
+	make_free(&w, NORMAL, 2000, true);
+	for (uint64_t i = 0; i < 6; i++)
+		rows[i] = (struct recorded_check){(i + 1) * 500 * MS, 0};
+	rows[6] = (struct recorded_check){4000 * MS, 1};
+	rows[7] = (struct recorded_check){20000 * MS, 0};
+	w.run.checks = (struct recorded_checks){rows, 8, 8};
+	reclaim_machine_start(&w);
+	c = &w.run.kcompactds[0];
+	reclaim_run_until(&w.run, 50, 1 * MS);
+	check(counters(&w, DMA)->proactive_compactions == 1);
+	reclaim_run_until(&w.run, 50, 3100 * MS);
+	check(counters(&w, DMA)->proactive_compactions > 2);
+	check(c->due == 20000 * MS);
+	reclaim_machine_free(&w);
+}
+
 /* Up to 5.14 a request without a wakeup does not wait for the end of the 32 s. */
 static void kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs(void)
 {
@@ -161,6 +185,7 @@ int main(void)
 {
 	test(kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu);
 	test(failed_proactive_compaction_is_deferred_for_32_s);
+	test(a_pause_ends_with_the_next_recorded_check);
 	test(kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs);
 	test(kcompactd_of_5_10_checks_for_requests_also_without_proactiveness);
 	test(without_proactiveness_kcompactd_sleeps_until_it_is_woken);
