@@ -19,5 +19,5 @@ struct reclaim_parts {
 	const struct scan_pace *pace;
 	struct compaction *compaction;
 	struct row_outputs *rows;
-	const struct recorded_checks *checks;
+	const struct recorded_checks *checks; /* of kcompactd (kcompactd.h) */
 };
