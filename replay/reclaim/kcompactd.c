@@ -18,7 +18,6 @@ void kcompactd_init(struct kcompactd *c, const struct model *m, int node)
 		.cpu = node_first_cpu(m, node),
 		.class_zone = NR_ZONE - 1,
 		.due = UINT64_MAX,
-		.timeout = CHECK_NS,
 	};
 }
 
@@ -123,7 +122,7 @@ static void work(const struct reclaim_parts *parts, struct kcompactd *c)
 			defer(deferral, c->order);
 		}
 	}
-	c->timeout = CHECK_NS;
+	c->pauses = false;
 	start(m, c, c->order, ns);
 }
 
@@ -160,7 +159,7 @@ static void work_ahead(const struct reclaim_parts *parts, struct kcompactd *c)
 		compact_model(parts->compaction, &m->zones[i], &goal, row);
 	}
 	in_vain = fragmentation_score_node(m, c->node) >= before;
-	c->timeout = in_vain && m->kernel->proactive_pauses ? PAUSE_NS : CHECK_NS;
+	c->pauses = in_vain && m->kernel->proactive_pauses;
 	c->left_out = in_vain && !m->kernel->proactive_pauses ? DEFERRED : 0;
 	start(m, c, 0, ns);
 }
@@ -199,9 +198,9 @@ static uint64_t next_check(const struct reclaim_parts *parts, struct kcompactd *
 {
 	if (!checks_itself(parts->model))
 		return UINT64_MAX;
-	if (timed_out || c->timeout == CHECK_NS)
-		return parts->model->now.ts + CHECK_NS;
-	return pause_end(parts, c);
+	if (c->pauses && !timed_out)
+		return pause_end(parts, c);
+	return parts->model->now.ts + CHECK_NS;
 }
 
 void kcompactd_step(const struct reclaim_parts *parts, struct kcompactd *c, bool kswapd_runs)

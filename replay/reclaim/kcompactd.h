@@ -36,13 +36,13 @@ struct kcompactd {
 	uint16_t cpu;
 	int order; /* requested order, or 0 */
 	int class_zone;
-	bool woken;       /* woken, not running yet */
-	bool running;     /* until its next step */
-	int done;         /* order of the current run; 0: proactive */
-	uint64_t due;     /* ns of its next run or check, or of the end of its run */
-	uint64_t timeout; /* ns from the end of a run to the next check */
-	int left_out;     /* proactive runs that it leaves out next */
-	size_t check;     /* recorded check that may end its next pause */
+	bool woken;   /* woken, not running yet */
+	bool running; /* until its next step */
+	int done;     /* order of the current run; 0: proactive */
+	uint64_t due; /* ns of its next run or check, or of the end of its run */
+	bool pauses;  /* after its last run: proactive compaction was in vain */
+	int left_out; /* proactive runs that it leaves out next */
+	size_t check; /* recorded check that may end its next pause */
 };
 
 void kcompactd_init(struct kcompactd *c, const struct model *m, int node);

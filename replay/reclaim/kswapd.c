@@ -369,6 +369,7 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 	int64_t pages = k->left < most ? k->left : most;
 	uint64_t ns;
 
+	/* The record's lists are empty by now, or hold no more for this pass. */
 	if (!row->scanned || gave_up(k, row)) {
 		k->left = 0;
 		k->spent_pass = 0;
