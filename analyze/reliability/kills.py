@@ -144,8 +144,8 @@ def _reach(moment: str, running: subprocess.Popen[str], directory: Path) -> bool
     return True
 
 
-def kill(moment: str, dice: random.Random, directory: Path) -> Kill:
-    """Record the storm, kill the recorder, and read what is left."""
+def kill(moment: str, dice: random.Random, directory: Path, off_s: float = _AIM_S) -> Kill:
+    """Record the storm, kill the recorder, and read what is left: tracing ends within `off_s`."""
     group, after_s = dice.random() < 0.5, dice.uniform(0, MOMENTS[moment])
     with storm(30), _started(moment, directory) as running:
         try:
@@ -163,7 +163,7 @@ def kill(moment: str, dice: random.Random, directory: Path) -> Kill:
         wrong = "no tape"
     elif recorded and not events:
         wrong = "no event"
-    elif tracing_s is None or tracing_s > _AIM_S:
+    elif tracing_s is None or tracing_s > off_s:
         wrong = "tracing did not end"
     elif gone_s is None:
         wrong = "the instance stayed"
