@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cuts of a session, and their causes."""
+"""The start of a session, its cuts, and their causes."""
 
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from pagetape.recording import capture, session
+from pagetape.recording.exact import NO_FLAGS, Exact, Flags
 from pagetape.recording.session import Requests
 from pagetape.recording.triggers import Firing
 from pagetape.recording.workload import Workload
@@ -56,3 +62,46 @@ def test_a_load_is_over_when_its_command_or_its_time_is() -> None:
     while not workload.wait():
         pass
     assert workload.finish() == 0
+
+
+def order_of_the_start(monkeypatch: pytest.MonkeyPatch, exact: Exact | None) -> list[str]:
+    """What a session does at its start, if the exact snapshot is `exact`; None: not wanted."""
+    done: list[str] = []
+
+    class Recorder:
+        facts: ClassVar[dict[str, object]] = {}
+
+        def start(self) -> None:
+            done.append("events")
+
+    class Wanted:
+        def load(self) -> object:
+            return exact
+
+        def take(self, *_: object) -> Exact | None:
+            done.extend([] if exact is None else ["exact"])
+            return exact
+
+    def flags(*_: object, **__: object) -> Flags:
+        done.append("kpageflags")
+        return NO_FLAGS
+
+    def take(_: object, __: str, number: int, ts: int, **___: object) -> capture.Snapshot:
+        done.append("/proc")
+        return capture.Snapshot({"snapshot": [{"snapshot": number, "ts": ts}]}, {}, {})
+
+    monkeypatch.setattr(session, "read_flags", flags)
+    monkeypatch.setattr(session.Snapshot, "take", take)
+    snapshots = session._Snapshots(cast(session.Wanted, Wanted()), 1)
+    snapshots.first(cast(Any, Recorder()), {}, None, lambda: done.append("said"))
+    return done
+
+
+def test_a_start_from_proc_is_read_while_events_are_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pages that come and go before the first event would be unknown for good."""
+    read = ["/proc", "kpageflags"]
+    assert order_of_the_start(monkeypatch, None) == ["events", "said", *read]
+    failed = order_of_the_start(monkeypatch, Exact({}, {}, "no BPF"))
+    assert failed == ["kpageflags", "/proc", "events", "said", "exact", *read]

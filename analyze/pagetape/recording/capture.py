@@ -54,6 +54,10 @@ class Snapshot:
         rows = {"snapshot": [how], **proc.rows(stage, number, ts)}
         return cls(rows, flags.blocks, {"how": "proc"}, flags)
 
+    def showing(self, flags: Flags) -> Snapshot:
+        """This snapshot, with the pages as `flags` shows them."""
+        return replace(self, blocks=flags.blocks, flags=flags)
+
     def made_exact(self, exact: Exact | None) -> Snapshot:
         """This snapshot, with the exact one instead in the zones that it covers."""
         if exact is None:

@@ -30,7 +30,14 @@ from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
-from pagetape.recording.exact import LOCKED_MS, NO_FLAGS, SHORT_MS, Exact, ExactSnapshots
+from pagetape.recording.exact import (
+    LOCKED_MS,
+    NO_FLAGS,
+    SHORT_MS,
+    Exact,
+    ExactSnapshots,
+    Flags,
+)
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
 from pagetape.recording.status import SILENT, Look, Status
@@ -160,23 +167,34 @@ class _Snapshots:
         spool: Spool | None,
         started: Callable[[], None],
     ) -> Boundary:
-        """Read /proc, which takes long, then start the recorder and call `started`."""
+        """Start the recorder, call `started`, and read the state of the machine.
+
+        Reading kpageflags takes long. A start from /proc reads it while events are recorded: they
+        show which pages come and go meanwhile, those of this program among them. For an exact
+        start it is also read before, as the snapshot compares the flags of both times.
+        """
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
-        began = time.monotonic()
-        ts = time.monotonic_ns()
-        flags = read_flags(self._proc, self._stage, 0, ts, after=False)
-        state = Snapshot.take(self._proc, self._stage, 0, ts, flags=flags)
-        self._blocks_s = time.monotonic() - began
+        if self._exact is not None:
+            ts = time.monotonic_ns()
+            flags = self._first_flags(ts, after=False)
+            state = Snapshot.take(self._proc, self._stage, 0, ts, flags=flags)
         if spool is not None:
             spool.begin(self._facts)
         recorder.start()
         started()
         exact = self._wanted.take(self._exact, 0)
-        # From here on events show which pages come and go while the flags are read.
-        if exact is not None and exact.why is None and self._blocks_s < _AGAIN_S:
-            flags = read_flags(self._proc, self._stage, 0, ts, after=True)
-            state = replace(state, flags=flags)
+        if exact is None or exact.how == "proc":
+            ts = time.monotonic_ns()
+            state = Snapshot.take(self._proc, self._stage, 0, ts)
+        if exact is None or exact.why is not None or self._blocks_s < _AGAIN_S:
+            state = state.showing(self._first_flags(ts, after=True))
         return self._boundary(state, exact)
+
+    def _first_flags(self, ts: int, *, after: bool) -> Flags:
+        began = time.monotonic()
+        flags = read_flags(self._proc, self._stage, 0, ts, after=after)
+        self._blocks_s = time.monotonic() - began
+        return flags
 
     def cut(self, recorder: Recorder) -> Boundary:
         """End the segment here, and begin the next."""
