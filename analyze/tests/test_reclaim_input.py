@@ -114,7 +114,7 @@ def test_a_pass_without_isolations_down_to_the_last_priority_found_the_lists_emp
     assert scans[-1]["ms"] == 21
 
 
-def test_scans_of_a_pass_down_to_the_last_priority_have_its_number(tmp_path: Path) -> None:
+def test_scans_have_the_number_of_their_pass(tmp_path: Path) -> None:
     """The second pass had nothing to scan at priority 1: a shrinker shows it."""
     wake = {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}
     rows = [
@@ -129,7 +129,8 @@ def test_scans_of_a_pass_down_to_the_last_priority_have_its_number(tmp_path: Pat
         (9, _scan(64)),
     ]
     scans = _scans(tmp_path / "t.tape", rows)
-    assert [(s["ms"], s["spent_pass"]) for s in scans] == [(2, 0), (5, 2), (6, 2), (9, 0)]
+    found = [(s["ms"], s["pass"], s["spent"]) for s in scans]
+    assert found == [(2, 1, False), (5, 2, True), (6, 2, True), (9, 3, False)]
 
 
 @pytest.mark.parametrize("scanned", [False, True])

@@ -15,7 +15,9 @@
 --   ns           UBIGINT    Duration, from the thread's previous scan or the begin of its pass.
 --   lru_pages    UBIGINT    Pages of these zones on the node's scanned lists; 0 for other work.
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
---   spent_pass   UINTEGER   Number of the pass, if it went down to priority 1, the last one; else 0.
+--   pass         UINTEGER   Number of the kswapd's pass, from 1; 0 for one that was on at the begin, and
+--                           for other work.
+--   spent        BOOLEAN    The pass went down to priority 1, the last one.
 WITH
 -- What the kswapds did, without scans of the active lists.
 known AS (
@@ -105,6 +107,7 @@ vain AS (
         max(k.ts) FILTER (k.kind = 'shrink_slab_start') AS ts,
         arg_max(k."at", k.ts) FILTER (k.kind = 'shrink_slab_start') AS "at",
         k.node,
+        k.pass,
         coalesce(c.class_zone, 'DMA') AS class_zone,
         max(k.ts) FILTER (k.kind = 'shrink_slab_start') - min(k.ts) AS ns
     FROM known AS k
@@ -213,14 +216,15 @@ scanned AS (
         coalesce(s.nr_reclaimed, 0) AS freed,
         s.ts - s.before AS ns,
         a.pages AS lru_pages,
-        coalesce(p.pass, 0) AS spent_pass
+        s.pass,
+        p.pass IS NOT NULL AS spent
     FROM shrink AS s
     JOIN about AS a ON a.pid = s.pid AND a.pass = s.pass AND a.priority IS NOT DISTINCT FROM s.priority
     LEFT JOIN spent AS p ON p.pid = s.pid AND p.pass = s.pass
     UNION ALL
-    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0, 0 FROM vain
+    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0, pass, true FROM vain
     UNION ALL
-    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0
+    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0, false
     FROM reclaim_window AS w
     JOIN reclaim AS e ON e.kind = 'direct_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'direct_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
@@ -237,7 +241,8 @@ scanned AS (
         moved,
         until_ts - from_ts,
         0,
-        0
+        0,
+        false
     FROM compacted
 )
 
@@ -252,7 +257,8 @@ SELECT
     s.ns::UBIGINT AS ns,
     s.lru_pages::UBIGINT AS lru_pages,
     m.generations,
-    s.spent_pass::UINTEGER AS spent_pass
+    s.pass::UINTEGER AS pass,
+    s.spent
 FROM scanned AS s
 CROSS JOIN mode AS m
 ORDER BY s.ts, s."at"

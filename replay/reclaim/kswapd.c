@@ -87,7 +87,7 @@ static void start_pass(const struct reclaim_parts *parts, struct kswapd *k)
 	k->reclaimed = k->boost = 0;
 	k->in_round = false;
 	k->yield = 0;
-	k->spent_pass = 0;
+	k->last = NULL;
 	scan_begin(&k->cursor, tape_node(m, k->node), node_class(m, k->node, k->class_zone));
 	reclaim_supply_shrinks(parts->supply, k->node, true);
 	for_each_node_zone(m, zone, k->node, k->class_zone) k->boost += zone->boost;
@@ -338,12 +338,18 @@ static bool is_failure(const struct model *m, const struct kswapd *k)
 }
 
 /*
- * Whether the record's kswapd gave up between the last scan of the pass and this one, because its
- * lists held no more at the last priority.
+ * Whether the round ends with the record's pass, which ended between the last scan and this one. A
+ * node that is balanced need not be scanned further: the kernel looks only between rounds, but the
+ * record's kswapd may have begun anew, with small ones, where the model's is in a large one. At the
+ * last priority the record's kswapd gave up, because its lists held no more.
  */
-static bool gave_up(const struct kswapd *k, const struct scan_row *row)
+static bool ends_with_record(const struct model *m, const struct kswapd *k,
+			     const struct scan_row *row)
 {
-	return k->priority == 1 && k->spent_pass && row->spent_pass != k->spent_pass;
+	if (!k->last || row->pass == k->last->pass)
+		return false;
+	return (k->priority == 1 && k->last->spent) ||
+	       (!k->boost && kswapd_balanced(m, k->node, k->reclaim_order, k->class_zone));
 }
 
 /*
@@ -369,14 +375,14 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 	int64_t pages = k->left < most ? k->left : most;
 	uint64_t ns;
 
-	/* The record's lists are empty by now, or hold no more for this pass. */
-	if (!row->scanned || gave_up(k, row)) {
+	/* The record's lists are empty by now. */
+	if (!row->scanned || ends_with_record(parts->model, k, row)) {
 		k->left = 0;
-		k->spent_pass = 0;
+		k->last = NULL;
 		k->due = parts->model->now.ts + empty_ns(row);
 		return;
 	}
-	k->spent_pass = row->spent_pass;
+	k->last = row;
 	k->yield += (uint64_t)pages * YIELD * row->freed / row->scanned;
 	wanted = (int64_t)(k->yield / YIELD);
 	k->yield %= YIELD;

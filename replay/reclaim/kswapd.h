@@ -55,8 +55,8 @@ struct kswapd {
 	int64_t round_pages;        /* nr_to_reclaim of the round */
 	bool in_round;
 	struct scan_cursor cursor;
-	uint32_t spent_pass; /* of the last recorded scan that it took (scan_pace.h) */
-	uint64_t yield;      /* of the scans so far, less what they took: 1/1024 pages */
+	const struct scan_row *last; /* recorded scan that it took last, or NULL */
+	uint64_t yield;              /* of the scans so far, less what they took: 1/1024 pages */
 };
 
 /* The wakeups of kcompactd from one step, in this order. */

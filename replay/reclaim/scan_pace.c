@@ -44,7 +44,8 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 			.scanned = columns->scanned[i],
 			.freed = columns->freed[i],
 			.lru_pages = columns->lru_pages[i],
-			.spent_pass = columns->spent_pass[i],
+			.pass = columns->pass[i],
+			.spent = columns->spent[i],
 			.node = columns->node[i],
 			.class_zone = columns->class_zone[i],
 			.direct = columns->what[i] == SCAN_WHAT_DIRECT ||

@@ -21,9 +21,10 @@ struct scan_row {
 	uint64_t ns;             /* duration */
 	uint64_t scanned, freed; /* pages; a kswapd's pass over empty lists scanned none */
 	uint64_t lru_pages;      /* pages of the zones on the node's lists; 0: unknown */
-	uint32_t spent_pass;     /* number of the pass, if it went down to priority 1; or 0 */
+	uint32_t pass;           /* number of the kswapd's pass */
 	uint16_t node;           /* of the tape */
 	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */
+	bool spent;              /* the pass went down to priority 1 */
 	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */
 	bool compacts;           /* a run of compaction: `scanned` moved or failed, `freed` moved */
 };

@@ -2,6 +2,8 @@
 /* The recorded scans that the model's reclaim takes its pace and yield from. */
 #include "check.h"
 #include "reclaim_machine.h"
+#include "model/vmstat_diff.h"
+#include "model/watermark.h"
 
 #include <stdlib.h>
 
@@ -366,7 +368,7 @@ static void pages_left_for_later_do_not_count_towards_the_batch(void)
  */
 static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
 {
-	for (uint32_t spent = 0; spent < 2; spent++) {
+	for (int spent = 0; spent < 2; spent++) {
 		struct scan_row *rows = calloc(2, sizeof(*rows));
 		struct reclaim_machine w;
 		uint64_t last;
@@ -378,7 +380,8 @@ static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
 				.ns = MS,
 				.scanned = 64,
 				.lru_pages = 1 << 13,
-				.spent_pass = i ? 0 : spent,
+				.pass = 1 + i,
+				.spent = !i && spent,
 				.class_zone = ZONE_NORMAL,
 			};
 		w.run.pace.rows = rows;
@@ -389,9 +392,48 @@ static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
 		last = w.toy.m->now.ts;
 		check(counters(&w, DMA)->kswapd_passes == 1);
 		reclaim_run_until(&w.run, 50, last + 3 * MS);
-		check(counters(&w, DMA)->kswapd_passes == 1 + spent);
+		check(counters(&w, DMA)->kswapd_passes == 1 + (uint64_t)spent);
 		reclaim_run_until(&w.run, 50, last + 70 * MS);
 		check(counters(&w, DMA)->kswapd_passes > 1);
+		reclaim_machine_free(&w);
+	}
+}
+
+/*
+ * Scans of 32 pages. The last round of the pass gets above the high watermark before its last scan,
+ * which it does not take if the record's pass ended before that.
+ */
+static void kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends(void)
+{
+	for (int ended = 0; ended < 2; ended++) {
+		enum { SCANS = 100, FIRST = 8 };
+		struct scan_row *rows = calloc(SCANS, sizeof(*rows));
+		struct reclaim_machine w;
+		struct zone *zone;
+
+		reclaim_machine_new(&w, "6.18", NULL);
+		make_free(&w, NORMAL, 50, true);
+		queue_pages(&w, 2000, 5000 * MS);
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		for (int i = 0; i < SCANS; i++)
+			rows[i] = (struct scan_row){
+				.ts = (uint64_t)(1 + i) * MS,
+				.ns = MS,
+				.scanned = 32,
+				.freed = 32,
+				.lru_pages = 1 << 18,
+				.pass = i < FIRST || !ended ? 1 : 2,
+				.class_zone = ZONE_NORMAL,
+			};
+		w.run.pace.rows = rows;
+		w.run.pace.nr = w.run.pace.room = SCANS;
+		zone = normal_zone(&w);
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		reclaim_run_until(&w.run, 50, 200 * MS);
+		check(counters(&w, DMA)->kswapd_passes == 1);
+		check(counters(&w, NORMAL)->reclaimed_pages == (ended ? 283 : 315));
+		check(zone_counted_free(zone) > (uint64_t)zone_mark(zone, WMARK_HIGH));
 		reclaim_machine_free(&w);
 	}
 }
@@ -487,6 +529,7 @@ int main(void)
 	test(a_large_block_takes_the_time_of_its_pages);
 	test(pages_left_for_later_do_not_count_towards_the_batch);
 	test(kswapd_gives_up_at_the_last_priority_where_the_record_does);
+	test(kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends);
 	test(a_scan_frees_the_recorded_share);
 	test(lists_with_generations_are_not_scanned_for_a_boost);
 	test(memory_tiering_scans_generations_up_to_the_promo_watermark);
