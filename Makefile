@@ -64,7 +64,8 @@ demo: setup		## record this machine (or play the bundled tape), replay it twice,
 # Style and types, the C tests plain and under sanitizers, then Python: live tests one by one, as
 # they trace the machine. They leave most of two CPUs idle: the others run beside those that do not
 # need the machine for themselves. PAGETAPE_LIVE=require turns skipped live tests into failures.
-test: lint check	## the tests of every room
+test: setup	## the tests of every room
+	@$(MAKE) --no-print-directory --jobs 2 lint check
 	@$(BIN)/meson test -C $(BUILD) --no-rebuild --print-errorlogs
 	@$(BIN)/pytest -m "live and alone"
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target live-tests other-tests
