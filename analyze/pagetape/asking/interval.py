@@ -107,7 +107,7 @@ def margin(metric: str, kind: str) -> float:
     if metric in known:
         return known[metric]
     if metric.startswith(_FEEDBACK):  # not calibrated: the widest margin of fallbacks
-        return margins()["partial"]["fallbacks"]
+        return max(margins()[kind]["fallbacks"] for kind in KINDS)
     alike = (
         "fallbacks" if metric.startswith(("fallbacks", "mixing")) else "pages drained to the zone"
     )
