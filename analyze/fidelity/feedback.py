@@ -153,8 +153,8 @@ def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, d
 
 
 def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
-    """Each count of the recording, and under the tape's own rules with R0 and R1: the median of
-    the ensemble and its 80 % interval."""
+    """Each count of the recording, and under the tape's own rules with R0 and R1: the members of
+    the ensemble, their median and its 80 % interval."""
     source = Source(tape, inferred(tape), preferences(tape))
     found: dict[str, dict[str, Any]] = {name: {} for name in _METRICS}
     recorded_metrics = model_error.recorded_metrics(tape)
@@ -165,7 +165,7 @@ def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
         for name, metric in _METRICS.items():
             if metric in values:
                 made = interval.interval(metric, "events", values[metric], kind)
-                found[name][mode] = dataclasses.asdict(made)
+                found[name][mode] = dataclasses.asdict(made) | {"members": list(values[metric])}
                 found[name]["recorded"] = recorded_metrics.get(metric, {}).get("value")
     return found
 
