@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -269,6 +268,14 @@ def _factor(recorded: int, model: int) -> str:
     return "within" if off <= _WITHIN else f"**{off:.1f}**"
 
 
+def _is_near(recorded: int, model: float) -> bool:
+    return _factor(recorded, round(model)).startswith("within")
+
+
+def _log(count: float) -> float:
+    return interval.scaled(count, "events")
+
+
 def _live(pairs: dict[str, Result]) -> str:
     rows = []
     for name, result in pairs.items():
@@ -355,10 +362,8 @@ def _share(nr: int, of: int) -> str:
 
 def _is_nearer(found: Result) -> bool:
     """Whether R1 is in R0's interval, or nearer to the recorded value than R0."""
-    truth = math.log(found["recorded"] + interval.OFFSET)
-    r0, r1 = (
-        abs(math.log(found[mode]["median"] + interval.OFFSET) - truth) for mode in ("R0", "R1")
-    )
+    truth = _log(found["recorded"])
+    r0, r1 = (abs(_log(found[mode]["median"]) - truth) for mode in ("R0", "R1"))
     return _is_in(found["R1"]["median"], found["R0"]) or r1 <= r0
 
 
@@ -373,19 +378,15 @@ def chaos(counts: list[Result], fallbacks: list[Result]) -> tuple[float, float]:
     fallbacks in the interval of R0. Each member of R1 in turn is the kernel; R0's interval then is
     as wide as now, around that member."""
     near = [
-        _factor(round(member), round(others)).startswith("within")
+        _is_near(round(member), others)
         for one in counts
         for member, others in _left_out(one["R1"]["members"])
     ]
     inside = []
     for one in fallbacks:
-        truth, low, high = (
-            math.log(value + interval.OFFSET)
-            for value in (one["recorded"], one["R0"]["low"], one["R0"]["high"])
-        )
+        truth, low, high = map(_log, (one["recorded"], one["R0"]["low"], one["R0"]["high"]))
         for member, others in _left_out(one["R1"]["members"]):
-            off = math.log(others + interval.OFFSET) - math.log(member + interval.OFFSET)
-            inside.append(low - truth <= off <= high - truth)
+            inside.append(low - truth <= _log(others) - _log(member) <= high - truth)
     of_counts, of_fallbacks = (100 * sum(those) / max(len(those), 1) for those in (near, inside))
     return of_counts, of_fallbacks
 
@@ -398,9 +399,7 @@ def own_summary(others: dict[str, Result]) -> str:
         for column in _NAMES
         if "R1" in found[column]
     ]
-    near = sum(
-        _factor(one["recorded"], round(one["R1"]["median"])).startswith("within") for one in counts
-    )
+    near = sum(_is_near(one["recorded"], one["R1"]["median"]) for one in counts)
     inside = sum(_is_in(one["recorded"], one["R1"]) for one in counts)
     fallbacks = [
         found
