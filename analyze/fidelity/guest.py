@@ -186,7 +186,12 @@ def _place(path: Path, root: Path) -> None:
 
 
 def check_programs() -> None:
-    """FileNotFoundError if a program that a guest needs is missing."""
+    """FileNotFoundError without pagetape beside this Python, or a program that a guest needs."""
+    if not (BIN / "pagetape").exists():
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"{sys.executable} has no pagetape beside it (make setup, then .venv/bin/python)",
+        )
     for name, package in _NEEDED.items():
         if not shutil.which(name):
             raise FileNotFoundError(errno.ENOENT, f"{name}: not found (install {package})")

@@ -198,6 +198,17 @@ def test_without_qemu_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "tapes").exists()
 
 
+def test_a_python_without_pagetape_is_one_line(tmp_path: Path) -> None:
+    """It ended with a traceback, after the first guest had run."""
+    other = Path(sys.executable).resolve()
+    argv = [other, _FIDELITY / "corpus.py", "record", tmp_path / "tapes"]
+    found = subprocess.run(argv, capture_output=True, text=True)
+    assert found.returncode == 1
+    why = f"{other} has no pagetape beside it (make setup, then .venv/bin/python)"
+    assert found.stderr == f"corpus: {why}\n"
+    assert not (tmp_path / "tapes").exists()
+
+
 def test_an_unknown_recording(tmp_path: Path) -> None:
     found = _corpus("record", tmp_path / "tapes", "99-none")
     assert (found.returncode, found.stdout) == (1, "")
