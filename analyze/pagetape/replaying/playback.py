@@ -152,21 +152,18 @@ class Source:
         self.tape = tape
         self._inferred = inferred
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
-        self._lists: pa.Table | None = None
+        self._instead: Mapping[str, pa.Table] = {}
 
-    def with_lists(self, lists: pa.Table) -> Source:
-        """The same source, with other rows of `pcp` at the start."""
+    def with_start(self, tables: Mapping[str, pa.Table]) -> Source:
+        """The same source, with these tables at the start instead of the tape's."""
         source = copy.copy(self)
-        source._lists = lists
+        source._instead = {**self._instead, **tables}
         return source
 
-    @property
-    def lists(self) -> pa.Table:
-        """The rows of `pcp` at the start."""
-        if self._lists is not None:
-            return self._lists
-        batches = [batch for name, batch in self._start if name == "pcp"]
-        return pa.Table.from_batches(batches, TABLES["pcp"].arrow)
+    def at_start(self, name: str) -> pa.Table:
+        """The rows of a table at the start."""
+        batches = [batch for other, batch in self._begun(0) if other == name]
+        return pa.Table.from_batches(batches, TABLES[name].arrow)
 
     def preference(self, run: Run) -> pa.Table:
         """The rows of `preference` that a run takes as input."""
@@ -208,6 +205,17 @@ class Source:
         others = [(name, batch) for name, batch in self._start if name not in made]
         return [*others, *hindsight.made_tables(made)]
 
+    def _begun(self, seed: int) -> Tables:
+        """The tables of the start, those of `with_start` in the places of the tape's."""
+        left = dict(self._instead)
+        for name, batch in self._start_of(seed):
+            if name not in self._instead:
+                yield name, batch
+            elif name in left:
+                yield from ((name, other) for other in left.pop(name).to_batches())
+        for name, rows in left.items():
+            yield from ((name, batch) for batch in rows.to_batches())
+
     @cached_property
     def _requests(self) -> pa.Table | None:
         return None if self._inferred is None else requests(self._inferred)
@@ -223,11 +231,7 @@ class Source:
 
     def tables(self, run: Run, seed: int = 0) -> Tables:
         """The tables that a run loads before the first event; `seed` of a member, or 0."""
-        if self._lists is None:
-            yield from self._start_of(seed)
-        else:
-            yield from (table for table in self._start_of(seed) if table[0] != "pcp")
-            yield from (("pcp", batch) for batch in self._lists.to_batches())
+        yield from self._begun(seed)
         if (rows := self.inferred(run)) is not None:
             yield from (("inferred", batch) for batch in rows.to_batches())
         if run.reclaim != "R0":
