@@ -5,7 +5,8 @@
 -- stood at its requests, from the model that follows the record.
 --
 -- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
--- of that CPU between them: a refill of its lists, or a page that bypasses them. A
+-- of that CPU between them: a refill of its lists, or a page that bypasses them. Runs that begin
+-- with an order that no list has do not count: orders 4 and more, except that of a pageblock. A
 -- drain run is a run of pcpu_drain events with no free between them. The report derives both
 -- from events, so they mean the same on every tape.
 --
@@ -48,6 +49,7 @@ placed AS (
     SELECT
         row_number() OVER () AS place,
         cpu,
+        page_order,
         kind IN ('free', 'pcpu_drain') AS back,
         kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
     FROM event
@@ -55,16 +57,26 @@ placed AS (
       AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
 ),
 
-run AS MATERIALIZED (
-    SELECT back, count(*) AS nr
+begun AS (
+    SELECT page_order, back, count(*) AS nr
     FROM (
-        SELECT back, moves AND lag(moves) OVER (PARTITION BY cpu, back ORDER BY place) IS NOT TRUE AS begins
+        SELECT
+            page_order,
+            back,
+            moves AND lag(moves) OVER (PARTITION BY cpu, back ORDER BY place) IS NOT TRUE AS begins
         FROM placed
     )
     WHERE begins
-    GROUP BY back
+    GROUP BY page_order, back
     UNION ALL
-    SELECT kind = 'pcpu_drain', sum(runs) FROM event_count WHERE runs IS NOT NULL GROUP BY kind
+    SELECT page_order, kind = 'pcpu_drain', runs FROM event_count WHERE runs IS NOT NULL
+),
+
+run AS MATERIALIZED (
+    SELECT back, sum(nr)::BIGINT AS nr
+    FROM begun
+    WHERE page_order <= 3 OR page_order = (SELECT pageblock_order FROM machine)
+    GROUP BY back
 ),
 
 fallback AS MATERIALIZED (

@@ -110,3 +110,25 @@ def test_a_profile_that_needs_no_tape_is_left_alone(tmp_path: Path) -> None:
         assert lock_costs.fitted(tape, spec) == spec
     with pytest.raises(TapeError, match=r"too few refills and drains for a fit; give take_ps,"):
         lock_costs.fitted(tape, "zone_lock:profile=tape")
+
+
+def test_a_refill_run_begins_with_an_order_that_a_list_has(tmp_path: Path) -> None:
+    """The recorder's own writes of order 4 and 5 were a fifth of all refill runs of a recording."""
+    steps = ((0, 2), (3, 1), (4, 1), (9, 1), (0, 1))  # an order, and pages taken before its alloc
+    events = []
+    for order, taken in steps:
+        for kind in [*["alloc_zone_locked"] * taken, "alloc"]:
+            events.append(_event(len(events), kind, page_order=order))
+    counted = [
+        {
+            "kind": "alloc_zone_locked",
+            "page_order": order,
+            "events": nr,
+            "without_page": 0,
+            "runs": nr,
+        }
+        for order, nr in ((0, 2), (3, 1), (4, 1), (9, 1))
+    ]
+    for name, tables in {"rows": {"event": events}, "counts": {"event_count": counted}}.items():
+        metrics = _ask("metrics", _tape(tmp_path / f"{name}.tape", **tables))
+        assert [row["value"] for row in metrics if row["metric"] == "refill runs"] == [4]
