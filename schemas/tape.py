@@ -73,13 +73,20 @@ class Writer:
     anything else of that name is an error. As a context manager it closes itself.
 
     With `over`, the directory exists and may hold a tape without rows, whose files are replaced
-    one by one: at any time there is a tape.
+    one by one: at any time there is a tape. It may have been renamed since it had the name `path`:
+    then `at` leads to it.
 
     A renamed tape is written on under its new name. close() raises TapeError if it was removed.
     """
 
     def __init__(
-        self, path: Path, facts: dict[str, Any], *, replace: bool = False, over: bool = False
+        self,
+        path: Path,
+        facts: dict[str, Any],
+        *,
+        replace: bool = False,
+        over: bool = False,
+        at: Path | None = None,
     ) -> None:
         if path.exists() and not over:
             if not replace:
@@ -88,11 +95,12 @@ class Writer:
                 raise TapeError(errno.EEXIST, f"{path}: exists and is not a tape")
             shutil.rmtree(path)
         try:
-            path.mkdir(mode=0o700, exist_ok=over)
+            if not over:
+                path.mkdir(mode=0o700)
+            self._fd = os.open(at or path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as e:
             raise TapeError(e.errno, f"{path}: {os.strerror(e.errno or errno.EIO)}") from e
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self._place = Path(f"/proc/self/fd/{self._fd}")
         self.facts = facts
         self.nr_rows: Counter[str] = Counter()  # of each table

@@ -374,10 +374,11 @@ def test_other_instances_and_the_top_buffer_keep_their_settings(
 
 
 @livetest.recording
-def test_a_renamed_tape_is_written_on(tmp_path: Path, pagetape: Run) -> None:
+@pytest.mark.parametrize("seconds", [0, 0.5])  # at 0, /proc is still being read
+def test_a_renamed_tape_is_written_on(seconds: float, tmp_path: Path, pagetape: Run) -> None:
     out, renamed = tmp_path / "t.tape", tmp_path / "u.tape"
     with recorder(out, "--events", "page", "--sample", "1s") as running:
-        time.sleep(0.5)
+        time.sleep(seconds)
         out.rename(renamed)
         time.sleep(3.5)  # checkpoints and new tables meanwhile
         status, said = ended(running)
@@ -390,10 +391,11 @@ def test_a_renamed_tape_is_written_on(tmp_path: Path, pagetape: Run) -> None:
 
 
 @livetest.recording
-def test_a_removed_tape_ends_the_recording(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0, 0.5])
+def test_a_removed_tape_ends_the_recording(seconds: float, tmp_path: Path) -> None:
     out = tmp_path / "t.tape"
     with recorder(out) as running:
-        time.sleep(0.5)
+        time.sleep(seconds)
         while out.exists():  # again where a file was made meanwhile
             shutil.rmtree(out, ignore_errors=True)
         status, said = waited(running)
@@ -406,7 +408,6 @@ def test_a_removed_tape_ends_the_recording(tmp_path: Path) -> None:
 def test_the_directory_of_a_rotation_may_be_renamed(tmp_path: Path, pagetape: Run) -> None:
     out, renamed = tmp_path / "tapes", tmp_path / "elsewhere"
     with recorder(out, "--rotate", "1s") as running:
-        time.sleep(0.5)
         out.rename(renamed)
         time.sleep(3)
         status, _ = ended(running)

@@ -38,18 +38,21 @@ class OneTape:
         self._facts = facts or {}
         self._veil = Veil(private) if private else None
         self._rows: Sink | None = None  # to the tape, or through its veil
-        self._has_home = False
+        self._home: Spool | None = None
 
     def home(self) -> Spool | None:
         if self._veil:  # a spool would contain the unredacted data
             return None
-        self._has_home = True
-        return Spool(self.path, replace=self._replace, defer=self._defer)
+        self._home = Spool(self.path, replace=self._replace, defer=self._defer)
+        return self._home
 
     def begin(self, start: Boundary) -> None:
         facts = start.facts | self._facts
         public = self._veil.facts(facts) if self._veil else facts
-        self.tape = Writer(self.path, public, replace=self._replace, over=self._has_home)
+        if self._home:
+            self.tape = Writer(self.path, public, over=True, at=self._home.above)
+        else:
+            self.tape = Writer(self.path, public, replace=self._replace)
         self._rows = Veiled(self.tape, self._veil) if self._veil else self.tape
         start.state.numbered(0).write(self._rows)
 

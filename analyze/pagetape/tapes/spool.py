@@ -80,6 +80,11 @@ class Spool:
         """The spool's directory, by descriptor."""
         return Path(f"/proc/self/fd/{self.lock}")
 
+    @property
+    def above(self) -> Path:
+        """The tape's directory, by the descriptor of the spool's."""
+        return self.path / ".."
+
     def make(self, facts: dict[str, Any]) -> None:
         """Make a tape without rows, with the spool's directory in it; it appears whole or not.
 
@@ -102,7 +107,7 @@ class Spool:
     def begin(self, facts: dict[str, Any]) -> None:
         """All is known and can be recorded: store the facts, and replace the former tape."""
         if self._part is None:
-            Writer(self.tape, facts, over=True).close()
+            Writer(self.tape, facts, over=True, at=self.above).close()
             return
         Writer(self._part, facts, over=True).close()
         temporary.exchange(self._part, self.tape)
