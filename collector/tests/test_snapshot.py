@@ -215,19 +215,17 @@ def test_long_lists_are_exact_although_nothing_is_held_for_long(snapshot: Any) -
     needs_four_gigabytes()
     short = _snapshot.Snapshot()
     try:
-        locks, holds, longest, nr_exact = [], [], 0, 0
+        locks, holds, longest = [], [], 0
         with fragmented(2048), load():
             for nr in range(5):
                 facts, tables = take(short, nr)
-                if facts["exact"]:
-                    nr_exact += 1
-                    assert {zone["how"] for zone in facts["zones"]} == {"precopied"}
+                assert facts["exact"], facts
+                assert {zone["how"] for zone in facts["zones"]} == {"precopied"}
                 longest = max(longest, tables["free_block"].num_rows)
                 locks += short.locks
                 holds += [ran for _, ran in short.holds]
     finally:
         short.close()
-    assert nr_exact >= 4  # one may be too late because the hypervisor took the CPU away
     assert median(locks) < 200_000
     assert median(holds) < 200_000
     if longest < 100_000:
