@@ -170,6 +170,7 @@ cdef class Machine:
         self.c.known_pages = given["known_pages"]
         self.c.hopeless_nodes = given["hopeless_nodes"]
         self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
+        self.c.recorded_defrag = given["defrag_mode"] != 0
         self.c.tiers = (given["numa_balancing"] & 2) != 0  # NUMA_BALANCING_MEMORY_TIERING
 
     def __dealloc__(self):

@@ -53,6 +53,7 @@ cdef extern from "run/run.h" nogil:
         const uint16_t *cpu_parts
         int pcp_high_fraction
         bint tiers
+        bint recorded_defrag
     struct span:
         uint64_t first, end
     struct run_observer:

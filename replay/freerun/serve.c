@@ -170,7 +170,7 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 
 	rq->makes_room = rq->order && s->compacts_for_record;
 	rq->whole_first = s->compacts_for_record &&
-			  m->kernel->defrag_promotes == DEFRAG_PROMOTES_RECLAIM &&
+			  m->kernel->defrag_promotes == DEFRAG_PROMOTES_TURNS &&
 			  !mixes_at_once(rq) && rq->migratetype != MIGRATETYPE_MOVABLE;
 	head = zone_alloc(m, rq);
 	if (head == NO_FRAME && rq->whole_first) {

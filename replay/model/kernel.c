@@ -96,11 +96,11 @@
 #define KERNEL_7_2                                                                                 \
 	KERNEL_7_1, .coalesced_frees = true, .compact_gap_max = 32,                                \
 		.kswapd_hopeless = KSWAPD_HOPELESS_BOOSTLESS,                                      \
-		.defrag_promotes = DEFRAG_PROMOTES_COMPACTION, .compact_cma_right = true
+		.defrag_promotes = DEFRAG_PROMOTES_WORK, .compact_cma_right = true
 
 #define KERNEL_7_3                                                                                 \
 	KERNEL_7_2, .highatomic_reserve = HIGHATOMIC_RESERVE_BUDDY_MIN, .highatomic_first = true,  \
-		.defrag_promotes = DEFRAG_PROMOTES_RECLAIM
+		.defrag_promotes = DEFRAG_PROMOTES_TURNS
 
 /* Oldest first. */
 #define FOR_EACH_ROW(X)                                                                            \

@@ -132,8 +132,8 @@
 
 #define DEFRAG_PROMOTES(X)                                                                         \
 	X(DEFRAG_PROMOTES_NEVER, "never")                                                          \
-	X(DEFRAG_PROMOTES_COMPACTION, "compaction")                                                \
-	X(DEFRAG_PROMOTES_RECLAIM, "reclaim and compaction")
+	X(DEFRAG_PROMOTES_WORK, "reclaim and compaction")                                          \
+	X(DEFRAG_PROMOTES_TURNS, "reclaim and compaction, and their turns")
 
 #define YES_NO(X) X(false, "no") X(true, "yes")
 

@@ -35,6 +35,7 @@ struct machine {
 	uint64_t hopeless_nodes;
 	int pcp_high_fraction; /* vm.percpu_pagelist_high_fraction, 0: by watermark */
 	bool tiers;            /* kernel.numa_balancing & 2: memory tiering */
+	bool recorded_defrag;  /* vm.defrag_mode of the recording */
 	int node_parts;        /* model nodes per node of the tape; 0 means 1 */
 	int zone_parts;        /* most parts of a zone; 0 means 1 */
 	/* [nr_cpus] the part of the CPU's node that it prefers; NULL: by CPU number */

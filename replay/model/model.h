@@ -209,6 +209,7 @@ struct model {
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
 	uint64_t hopeless_nodes;       /* of the machine: their kswapd has given up at the start */
 	bool tiers;                    /* memory tiering: kswapd keeps room for promoted pages */
+	bool recorded_defrag;          /* vm.defrag_mode of the recording */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
 	bool has_highmem;              /* one of its zones is HighMem */

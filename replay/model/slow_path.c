@@ -125,7 +125,7 @@ bool slow_path_reclaim_once(struct model *m, struct request *rq)
 			return false;
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
 		m->reclaim_ops->wake_all(m->reclaim_ops->self, list, rq);
-	m->reclaim_ops->direct(m->reclaim_ops->self, list, rq, rq->order);
+	m->reclaim_ops->direct(m->reclaim_ops->self, list, rq, promoted_order(m, rq));
 	return true;
 }
 

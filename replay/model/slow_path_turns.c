@@ -11,6 +11,12 @@
 enum {
 	MAX_RETRIES = 16, /* MAX_RECLAIM_RETRIES, MAX_COMPACT_RETRIES */
 	MAX_RETRIES_COSTLY = MAX_RETRIES / 4,
+	/*
+	 * 7.2 ends turns for a whole pageblock only with a page: reclaim that leaves the zone to
+	 * compaction is progress, and compaction is deferred up to 63 times. Here no other task
+	 * makes that page meanwhile. Four runs of compaction are the most that was recorded.
+	 */
+	SPINS_MOST = 256,
 };
 
 /* A request between its turns. */
@@ -21,10 +27,12 @@ struct turns {
 	int reclaimed_before; /* times that its task reclaimed at recorded entries */
 	bool may_compact;
 	bool compacts_first; /* this turn compacts, and does not reclaim */
+	bool noretry;        /* a single round of reclaim and compaction */
 	bool progress;       /* the last reclaim freed pages */
 	int priority;        /* COMPACT_PRIO_* */
 	enum compact_result compacted;
 	int no_progress, compactions; /* turns in a row: without progress, with a success in vain */
+	int spins;                    /* turns for a whole pageblock */
 };
 
 static bool is_costly(const struct request *rq)
@@ -32,25 +40,24 @@ static bool is_costly(const struct request *rq)
 	return rq->order > PCP_MAX_ORDER;
 }
 
-/*
- * The order of reclaim or compaction. Under vm.defrag_mode a request that is not MOVABLE and may
- * not mix goes for a whole pageblock, even at order 0: compaction since 7.2
- * (__alloc_pages_direct_compact), reclaim since 7.3.
- */
-static int promoted(const struct turns *t, int since)
+int promoted_order(const struct model *m, const struct request *rq)
 {
-	const struct model *m = t->m;
-	const struct request *rq = t->rq;
-
-	if (m->kernel->defrag_promotes < since || !(rq->flags & ALLOC_NOFRAGMENT) ||
-	    rq->migratetype == MIGRATETYPE_MOVABLE || rq->order >= m->pageblock_order)
+	if (m->kernel->defrag_promotes == DEFRAG_PROMOTES_NEVER ||
+	    !(rq->flags & ALLOC_NOFRAGMENT) || rq->migratetype == MIGRATETYPE_MOVABLE ||
+	    rq->order >= m->pageblock_order)
 		return rq->order;
 	return m->pageblock_order;
 }
 
 static bool is_promoted(const struct turns *t)
 {
-	return promoted(t, DEFRAG_PROMOTES_RECLAIM) != t->rq->order;
+	return promoted_order(t->m, t->rq) != t->rq->order;
+}
+
+/* Whether turns count for a request's higher order (order_defrag_promoted, 7.3). */
+static bool has_promoted_turns(const struct turns *t)
+{
+	return t->m->kernel->defrag_promotes == DEFRAG_PROMOTES_TURNS && is_promoted(t);
 }
 
 /* __alloc_pages_direct_reclaim: a frame, or NO_FRAME. */
@@ -62,8 +69,8 @@ static uint32_t alloc_reclaiming(struct turns *t)
 	if (t->reclaimed_before)
 		t->progress = t->reclaimed_before--;
 	else
-		t->progress = ops->direct(ops->self, t->scan->list, t->rq,
-					  promoted(t, DEFRAG_PROMOTES_RECLAIM));
+		t->progress =
+			ops->direct(ops->self, t->scan->list, t->rq, promoted_order(t->m, t->rq));
 	if (!t->progress)
 		return NO_FRAME;
 	frame = scan_zones(t->m, t->rq, t->scan);
@@ -80,7 +87,7 @@ static uint32_t alloc_reclaiming(struct turns *t)
 static uint32_t alloc_compacting(struct turns *t)
 {
 	const struct reclaim_ops *ops = t->m->reclaim_ops;
-	int order = promoted(t, DEFRAG_PROMOTES_COMPACTION);
+	int order = promoted_order(t->m, t->rq);
 	uint32_t frame;
 
 	t->compacted = COMPACT_SKIPPED;
@@ -101,7 +108,7 @@ static bool gives_up_first(const struct turns *t)
 {
 	const struct request *rq = t->rq;
 
-	if (!(rq->gfp_flags & GFP_NORETRY))
+	if (!t->noretry)
 		return false;
 	if (t->m->kernel->compact_turn)
 		return rq->gfp_flags & GFP_THISNODE;
@@ -111,8 +118,7 @@ static bool gives_up_first(const struct turns *t)
 /* The priority of compaction after the first one: NORETRY keeps to the cheap kind. */
 static int next_priority(const struct turns *t)
 {
-	bool cheap =
-		t->rq->gfp_flags & GFP_NORETRY && (t->m->kernel->compact_turn || is_costly(t->rq));
+	bool cheap = t->noretry && (t->m->kernel->compact_turn || is_costly(t->rq));
 
 	return cheap ? COMPACT_PRIO_ASYNC : COMPACT_PRIO_SYNC_LIGHT;
 }
@@ -123,7 +129,7 @@ static bool retries_reclaim(struct turns *t)
 	const struct zonelist *list = t->scan->list;
 	struct model *m = t->m;
 
-	if (t->progress && !is_costly(t->rq) && !is_promoted(t))
+	if (t->progress && !is_costly(t->rq) && !has_promoted_turns(t))
 		t->no_progress = 0;
 	else
 		t->no_progress++;
@@ -148,7 +154,7 @@ static bool reclaim_helps_compaction(const struct turns *t)
 {
 	const struct zonelist *list = t->scan->list;
 	struct model *m = t->m;
-	int order = promoted(t, DEFRAG_PROMOTES_COMPACTION);
+	int order = t->rq->order;
 
 	for (int i = 0; i < list->nr; i++) {
 		const struct zone *zone = list->zones[i];
@@ -169,10 +175,10 @@ static bool retries_compaction(struct turns *t)
 {
 	bool costly = is_costly(t->rq);
 
-	if (!promoted(t, DEFRAG_PROMOTES_RECLAIM))
+	if (!t->rq->order && !has_promoted_turns(t))
 		return false;
 	if (t->compacted == COMPACT_SKIPPED)
-		return !is_promoted(t) && reclaim_helps_compaction(t);
+		return !has_promoted_turns(t) && reclaim_helps_compaction(t);
 	if (t->compacted == COMPACT_SUCCESS &&
 	    ++t->compactions <= (costly ? MAX_RETRIES_COSTLY : MAX_RETRIES))
 		return true;
@@ -187,16 +193,18 @@ static bool retries_compaction(struct turns *t)
 static bool retries(struct turns *t)
 {
 	const struct request *rq = t->rq;
+	bool spent;
 
-	if (rq->gfp_flags & GFP_NORETRY ||
-	    (is_costly(rq) && !(t->may_compact && rq->gfp_flags & GFP_RETRY_MAYFAIL)))
+	if (t->noretry || (is_costly(rq) && !(t->may_compact && rq->gfp_flags & GFP_RETRY_MAYFAIL)))
 		return false;
-	if (retries_reclaim(t) || (t->progress && t->may_compact && retries_compaction(t)))
+	spent = is_promoted(t) && ++t->spins > SPINS_MOST;
+	if (!spent &&
+	    (retries_reclaim(t) || (t->progress && t->may_compact && retries_compaction(t))))
 		return true;
 	if (!(rq->flags & ALLOC_NOFRAGMENT))
 		return false;
 	/* vm.defrag_mode: reclaim and compaction did not prevent the fallback. */
-	if (is_promoted(t))
+	if (has_promoted_turns(t))
 		t->no_progress = t->compactions = 0;
 	t->rq->flags &= ~(uint32_t)ALLOC_NOFRAGMENT;
 	zone_counters(t->m, t->scan->preferred)->nofragment_retries++;
@@ -224,6 +232,20 @@ static uint32_t take_turn(struct turns *t, bool *more)
 }
 
 /*
+ * Whether the caller of a request that may not mix asks again, with more patience. The record
+ * served the request. Where it fails, its caller does not do without: an allocation of slab pages
+ * with NORETRY is a first try for more pages than needed (allocate_slab, 6.18).
+ */
+static bool asks_again(struct turns *t)
+{
+	if (!t->noretry || is_costly(t->rq) || !(t->rq->flags & ALLOC_NOFRAGMENT))
+		return false;
+	t->noretry = false;
+	t->priority = COMPACT_PRIO_SYNC_LIGHT;
+	return true;
+}
+
+/*
  * A request that may not reclaim: under vm.defrag_mode it mixes at once if it may wake kswapd.
  */
 static uint32_t alloc_mixing(struct model *m, struct request *rq, struct zonelist_scan *scan)
@@ -243,6 +265,7 @@ uint32_t slow_path_turns(struct model *m, struct request *rq, struct zonelist_sc
 		.rq = rq,
 		.scan = scan,
 		.may_compact = m->kernel->compacts && rq->gfp_flags & GFP_IO,
+		.noretry = rq->gfp_flags & GFP_NORETRY,
 		.priority = COMPACT_PRIO_SYNC_LIGHT,
 	};
 	uint32_t frame = NO_FRAME;
@@ -257,6 +280,8 @@ uint32_t slow_path_turns(struct model *m, struct request *rq, struct zonelist_sc
 		t.priority = COMPACT_PRIO_ASYNC;
 	while (frame == NO_FRAME && more) {
 		frame = take_turn(&t, &more);
+		if (frame == NO_FRAME && !more)
+			more = asks_again(&t);
 		if (frame != NO_FRAME || !more)
 			break;
 		if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)

@@ -11,6 +11,14 @@
 #include "zonelist_scan.h"
 
 /*
+ * The order of a request's reclaim and compaction. Under vm.defrag_mode a request that is not
+ * MOVABLE and may not mix goes for a whole pageblock, even at order 0
+ * (__alloc_pages_direct_reclaim,
+ * __alloc_pages_direct_compact, 7.2).
+ */
+int promoted_order(const struct model *m, const struct request *rq);
+
+/*
  * Run the turns of a request whose scan at the min watermark failed. Returns a frame, or NO_FRAME
  * for a request that may not reclaim or whose turns are over.
  */

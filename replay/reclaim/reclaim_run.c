@@ -233,12 +233,27 @@ static bool reclaim_there(struct model *m, const struct request *rq)
 	return false;
 }
 
+/*
+ * The order of a request that began direct reclaim. With vm.defrag_mode a small one that is not
+ * MOVABLE reclaims for a whole pageblock (__alloc_pages_direct_reclaim, 7.2). Without, it would
+ * reclaim for its own order, which the event does not show and is mostly 0.
+ */
+static uint8_t asked_order(const struct model *m, const struct slow_entry *e)
+{
+	bool was_promoted = m->recorded_defrag &&
+			    m->kernel->defrag_promotes != DEFRAG_PROMOTES_NEVER &&
+			    e->order == m->pageblock_order &&
+			    gfp_migratetype(e->gfp_flags) != MIGRATETYPE_MOVABLE;
+
+	return was_promoted && !m->kernel->whole_blocks ? 0 : e->order;
+}
+
 static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 {
 	struct model *m = run->model;
 	struct request rq = {
 		.gfp_flags = e->gfp_flags,
-		.order = e->order,
+		.order = asked_order(m, e),
 		.migratetype = (uint8_t)gfp_migratetype(e->gfp_flags),
 		.class_zone = (uint8_t)gfp_class_zone(m, e->gfp_flags),
 		.node = m->cpu_nodes[e->cpu],

@@ -12,7 +12,7 @@
 struct script {
 	const char *reclaims, *compactions;
 	int order; /* of the request */
-	char steps[512];
+	char steps[4096];
 };
 
 static void note(struct script *s, const char *step, int number, int order)
@@ -148,6 +148,29 @@ static void a_request_takes_the_turns_of_its_kernel(void)
 	}
 }
 
+/* Reclaim that always leaves the zone to compaction, and compaction that is always deferred. */
+static void turns_for_a_pageblock_end_with_a_mixed_one(void)
+{
+	char reclaims[259] = "", *step;
+	struct script script = {reclaims, "D", 0, ""};
+	struct reclaim_ops ops = scripted;
+	int whole = 0, own = 0;
+	struct toy t;
+
+	memset(reclaims, '1', 257);
+	reclaims[257] = '0';
+	toy_new_under(&t, "7.2", "mainline:defrag_mode=1", toy_small("MMMM"));
+	ops.self = &script;
+	t.m->reclaim_ops = &ops;
+	t.gfp_flags = gfp_of("DKI");
+	check(toy_alloc(&t, 0, 'U') == UINT64_MAX);
+	for (step = strchr(script.steps, 'r'); step; step = strchr(step + 1, 'r'))
+		*(step[1] == '@' ? &whole : &own) += 1;
+	check(whole == 257);
+	check(own == 1);
+	toy_end(&t);
+}
+
 /* Two reserved blocks, and a free chunk in each. A request that finds no other page. */
 static void reclaim_releases_one_reserved_block_and_its_end_releases_the_others(void)
 {
@@ -182,6 +205,7 @@ static void reclaim_releases_one_reserved_block_and_its_end_releases_the_others(
 int main(void)
 {
 	test(a_request_takes_the_turns_of_its_kernel);
+	test(turns_for_a_pageblock_end_with_a_mixed_one);
 	test(reclaim_releases_one_reserved_block_and_its_end_releases_the_others);
 	return check_done();
 }

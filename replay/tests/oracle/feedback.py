@@ -287,9 +287,8 @@ class Turns(Path):
 
     def reclaim_leaves(self) -> bool:
         """Whether a zone is left to compaction; that is progress, too."""
-        order = self.order_of("reclaim")
         return "I" in self.ask.gfp and any(
-            reclaim_leaves(zone, order, self.request.top) for zone in self.request.zonelist
+            reclaim_leaves(zone, self.order, self.request.top) for zone in self.request.zonelist
         )
 
     def reclaim(self) -> None:
@@ -303,7 +302,7 @@ class Turns(Path):
             self.scan()
 
     def compact(self, priority: int) -> None:
-        order = self.order_of("compaction")
+        order = self.order
         self.result = "K"
         if not order or not self.may_compact:
             return
@@ -319,8 +318,8 @@ class Turns(Path):
 
     def reclaim_again(self) -> bool:
         request = self.request
-        raised = self.order_of("reclaim") != self.ask.order
-        self.in_vain = 0 if self.progress and not self.costly and not raised else self.in_vain + 1
+        fresh = self.progress and not self.costly and not self.raised
+        self.in_vain = 0 if fresh else self.in_vain + 1
         if self.progress and self.in_vain <= 16:
             for zone in request.zonelist:
                 if zone.watermark.full(
@@ -331,8 +330,7 @@ class Turns(Path):
         return self.machine.unreserve(request, force=True)
 
     def reclaim_helps(self) -> bool:
-        order = self.order_of("compaction")
         return any(
-            has_gap(zone, order, zone.mark("min"), self.request.top)
+            has_gap(zone, self.ask.order, zone.mark("min"), self.request.top)
             for zone in self.request.zonelist
         )

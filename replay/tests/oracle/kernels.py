@@ -73,7 +73,8 @@ class Kernel:
     # Slow path.
     compacts: bool = True  # 2.6.35
     first_compaction_is_a_turn: bool = False  # the loop begins anew after it, whatever it found
-    whole_blocks_by: frozenset[str] = frozenset()  # what defrag_mode raises to a pageblock's order
+    defrag_raises: bool = False  # defrag_mode raises reclaim and compaction to a pageblock's order
+    defrag_raises_turns: bool = False  # such turns have limits of their own
     boost_wakes_any: bool = False  # a boost wakes kswapd for callers without the right, too
 
     # Compaction.
@@ -101,7 +102,7 @@ _V72 = replace(
     _V71,
     name="7.2",
     contiguous_frees="as blocks",
-    whole_blocks_by=frozenset({"compaction"}),
+    defrag_raises=True,
     gap_most=32,
     cma_sources_need_right=True,
 )
@@ -110,7 +111,7 @@ _V73 = replace(
     name="7.3",
     highatomic_grows="buddy below low",
     highatomic_at_once=True,
-    whole_blocks_by=frozenset({"compaction", "reclaim"}),
+    defrag_raises_turns=True,
 )
 _V612_117 = replace(
     _V618,

@@ -13,6 +13,7 @@ from .names import MOVABLE
 COSTLY = 3  # orders above it are not worth many turns
 ASYNC, LIGHT, FULL = 2, 1, 0  # priorities of compaction
 TURNS = 16  # in vain, at most
+SPINS = 256  # for a whole block, at most: no other task makes one meanwhile
 SUCCESSES = {True: 4, False: 16}  # compactions that made a block for another, by costliness
 
 
@@ -47,12 +48,20 @@ class Path:
         self.result = ""
         self.in_vain = 0
         self.successes = 0
+        self.spins = 0
 
-    def order_of(self, work: str) -> int:
-        whole = work in self.kernel.whole_blocks_by and not self.mixes
+    @property
+    def order(self) -> int:
+        """The order of reclaim and compaction."""
+        whole = self.kernel.defrag_raises and not self.mixes
         if whole and self.ask.migratetype != MOVABLE:
             return max(self.ask.order, self.ask.pageblock_order)
         return self.ask.order
+
+    @property
+    def raised(self) -> bool:
+        """Whether turns have the limits of a raised order."""
+        return self.kernel.defrag_raises_turns and self.order != self.ask.order
 
     def step(self, name: str, order: int) -> None:
         self.steps.append(name if order == self.ask.order else f"{name}@{order}")
@@ -62,14 +71,13 @@ class Path:
             self.steps.append("w")
 
     def reclaim(self) -> None:
-        self.step("r", self.order_of("reclaim"))
+        self.step("r", self.order)
         self.progress = next(self.reclaims) == "1"
 
     def compact(self, priority: int) -> None:
-        order = self.order_of("compaction")
         self.result = "K"
-        if order and self.may_compact:
-            self.step(f"c{priority}", order)
+        if self.order and self.may_compact:
+            self.step(f"c{priority}", self.order)
             self.result = next(self.compactions)
 
     @property
@@ -82,13 +90,16 @@ class Path:
         if "D" not in gfp:
             return
         priority = LIGHT
+        hurried = "N" in gfp
         unlike = self.ask.order > 0 and self.ask.migratetype != MOVABLE
         if self.may_compact and (self.costly or unlike):
             self.compact(ASYNC)
             if kernel.first_compaction_is_a_turn:
                 if {"N", "T"} <= gfp:
-                    return
-                priority = ASYNC if "N" in gfp else LIGHT
+                    if not self.asks_again:
+                        return
+                    hurried = False
+                priority = ASYNC if hurried else LIGHT
             elif self.costly and "N" in gfp:
                 if self.result in "KD" or "T" in gfp:
                     return
@@ -97,23 +108,35 @@ class Path:
         while True:
             self.reclaim()
             self.compact(priority)
-            if "N" in gfp or (self.costly and not (self.may_compact and "M" in gfp)):
+            if hurried and self.asks_again:
+                hurried, priority = False, LIGHT
+                self.wake()
+                continue
+            if hurried or (self.costly and not (self.may_compact and "M" in gfp)):
                 return
-            if not self.reclaim_again():
-                again = self.compaction_again(priority)
+            self.spins += self.order != self.ask.order
+            spent = self.spins > SPINS and not self.mixes
+            if spent or not self.reclaim_again():
+                again = None if spent else self.compaction_again(priority)
                 if again is None:
                     if self.mixes:
                         return
+                    if self.raised:
+                        self.in_vain = self.successes = 0
                     self.mixes = True
-                    self.in_vain = self.successes = 0
                 else:
                     priority = again
             self.wake()
 
+    @property
+    def asks_again(self) -> bool:
+        """Whether the caller of a small request that may not mix asks again, without N."""
+        return not self.costly and not self.mixes
+
     def reclaim_again(self) -> bool:
         """There is always enough to reclaim, but no chunk above order 0 ever. 2.6 counts pages."""
-        raised = self.order_of("reclaim") != self.ask.order
-        self.in_vain = 0 if self.progress and not self.costly and not raised else self.in_vain + 1
+        fresh = self.progress and not self.costly and not self.raised
+        self.in_vain = 0 if fresh else self.in_vain + 1
         enough = self.ask.order == 0 or self.kernel.watermark == "2.6"
         return self.progress and self.in_vain <= TURNS and enough
 
@@ -123,11 +146,10 @@ class Path:
 
     def compaction_again(self, priority: int) -> int | None:
         """The priority of the next turn, if compaction is worth one."""
-        raised = self.order_of("reclaim") != self.ask.order
-        if not (self.progress and self.may_compact and self.order_of("reclaim")):
+        if not (self.progress and self.may_compact and (self.ask.order or self.raised)):
             return None
         if self.result == "K":
-            return None if raised or not self.reclaim_helps() else priority
+            return None if self.raised or not self.reclaim_helps() else priority
         if self.result == "S":
             self.successes += 1
             if self.successes <= SUCCESSES[self.costly]:

@@ -110,8 +110,8 @@ static void a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it(void)
 	reclaim_machine_free(&w);
 }
 
-/* A recorded direct reclaim of order 0 begins after 2 ms. */
-static void play_recorded_begin(struct reclaim_machine *w, uint32_t gfp_flags)
+/* A recorded direct reclaim begins after 2 ms. */
+static void play_recorded_begin_of(struct reclaim_machine *w, int order, uint32_t gfp_flags)
 {
 	w->run.entries = calloc(1, sizeof(*w->run.entries));
 	w->run.nr_entries = w->run.entries_room = 1;
@@ -120,8 +120,14 @@ static void play_recorded_begin(struct reclaim_machine *w, uint32_t gfp_flags)
 		.ts = 2 * MS,
 		.gfp_flags = gfp_flags,
 		.node = -1,
+		.order = (uint8_t)order,
 	};
 	reclaim_run_until(&w->run, 50, 3 * MS);
+}
+
+static void play_recorded_begin(struct reclaim_machine *w, uint32_t gfp_flags)
+{
+	play_recorded_begin_of(w, 0, gfp_flags);
 }
 
 /* Zone DMA is on a node of its own. Its reserve leaves nothing to requests for NORMAL. */
@@ -170,6 +176,35 @@ static void a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_pa
 			toy_add_free(&w.toy, w.toy.zone->start + 2 * page, 0, cases[i].free);
 		reclaim_machine_start(&w);
 		play_recorded_begin(&w, GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM);
+		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* 1000 single pages are free: enough for a request of order 0, and none for a pageblock. */
+static void a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_mode(void)
+{
+	static const struct {
+		const char *kernel, *policy;
+		bool recorded;
+		uint32_t gfp_flags;
+		uint64_t reclaims;
+	} cases[] = {
+		{"7.2", NULL, true, 0, 0},  {"7.2", "defrag_mode", true, 0, 1},
+		{"7.2", NULL, false, 0, 1}, {"7.2", NULL, true, GFP_MOVABLE, 1},
+		{"6.18", NULL, true, 0, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, cases[i].kernel, cases[i].policy);
+		w.toy.m->recorded_defrag = cases[i].recorded;
+		make_free(&w, DMA, 1000, true);
+		make_free(&w, NORMAL, 1000, true);
+		reclaim_machine_start(&w);
+		play_recorded_begin_of(&w, w.toy.m->pageblock_order,
+				       cases[i].gfp_flags | GFP_DIRECT_RECLAIM);
 		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
 		reclaim_machine_free(&w);
 	}
@@ -363,6 +398,7 @@ int main(void)
 	test(a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it);
 	test(a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it);
 	test(a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type);
+	test(a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_mode);
 	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
 	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
 	test(every_node_is_shrunk_by_a_cluster_at_least);
