@@ -3,6 +3,9 @@
 #include "check.h"
 #include "reclaim_machine.h"
 
+#include "model/reclaim_ops.h"
+#include "model/zonelist.h"
+
 static const uint32_t may_compact = GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM | GFP_IO;
 
 static uint32_t ask(struct reclaim_machine *w, int order, int migratetype, uint32_t gfp_flags)
@@ -63,10 +66,36 @@ static void failed_compaction_is_deferred_for_requests_too(void)
 	reclaim_machine_free(&w);
 }
 
+/* The recorded run moved a single page. */
+static void a_request_for_a_smaller_chunk_than_it_compacts_for_has_no_budget(void)
+{
+	for (int order = 0; order <= 9; order += 9) {
+		struct request rq = {
+			.gfp_flags = may_compact,
+			.order = (uint8_t)order,
+			.migratetype = MIGRATETYPE_UNMOVABLE,
+			.class_zone = ZONE_NORMAL,
+		};
+		const struct reclaim_ops *ops;
+		enum compact_result result;
+		struct reclaim_machine w;
+
+		reclaim_machine_fragmented(&w, NULL, 1);
+		record_scan(&w, (struct scan_row){.freed = 1, .compacts = true, .direct = true});
+		ops = w.toy.m->reclaim_ops;
+		result = ops->compact(ops->self, zonelist_of(w.toy.m, &rq), &rq, 9,
+				      COMPACT_PRIO_SYNC_LIGHT);
+		check(result == (order ? COMPACT_COMPLETE : COMPACT_SUCCESS));
+		check(counters(&w, DMA)->compacted_pages == (order ? 1 : BLOCK / 2));
+		reclaim_machine_free(&w);
+	}
+}
+
 int main(void)
 {
 	test(a_costly_request_compacts_and_is_served);
 	test(requests_that_may_not_wait_or_do_io_do_not_compact);
 	test(failed_compaction_is_deferred_for_requests_too);
+	test(a_request_for_a_smaller_chunk_than_it_compacts_for_has_no_budget);
 	return check_done();
 }
