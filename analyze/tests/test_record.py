@@ -92,17 +92,19 @@ def test_a_replay_from_an_exact_start_keeps_the_kernels_pfns(tmp_path: Path, pag
     assert all(s["mismatches"] in (0, None) for s in info["snapshots"])
     assert info["facts"]["snapshot"]["checks"]["list_sums"] > 0
     assert pagetape("replay", out, "--assisted", "--ensemble", 0, "-o", model).status == 0
-    start = Tape(out).table("snapshot").to_pylist()[0]
+    # The recorder's own requests after its end snapshot are on the tape, and are not played.
+    snapshots = Tape(out).table("snapshot").to_pylist()
+    start, end = snapshots[0]["ts"], snapshots[-1]["ts"]
     recorded, replayed = (
         {
             (row["ts"], row["cpu"]): row["pfn"]
             for row in Tape(path).table("event").to_pylist()
-            if row["kind"] == "alloc" and row["ts"] > start["ts"]
+            if row["kind"] == "alloc" and start < row["ts"] <= end
         }
         for path in (out, model)
     )
     both = recorded.keys() & replayed.keys()
-    assert len(both) >= len(recorded) * 0.9
+    assert len(both) >= len(recorded) * 0.99
     first = sorted(both)[:100]  # before what has no tracepoint can have moved the lists much
     assert sum(recorded[at] == replayed[at] for at in first) > 50
 
