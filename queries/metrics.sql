@@ -6,9 +6,9 @@
 --
 -- A refill run is a run of alloc_zone_locked events of one CPU with no allocation
 -- of that CPU between them: a refill of its lists, or a page that bypasses them. Runs that begin
--- with an order that no list has do not count: orders 4 and more, except that of a pageblock. A
--- drain run is a run of pcpu_drain events with no free between them. The report derives both
--- from events, so they mean the same on every tape.
+-- with an order that no list has do not count: since 5.14 orders 4 and more, except that of a
+-- pageblock; before, all but order 0. A drain run is a run of pcpu_drain events with no free
+-- between them. The report derives both from events, so they mean the same on every tape.
 --
 -- A replay from an exact snapshot covers the time from that snapshot to the exact one at
 -- the end. For the recording, the report counts the same span.
@@ -75,7 +75,7 @@ begun AS (
 run AS MATERIALIZED (
     SELECT back, sum(nr)::BIGINT AS nr
     FROM begun
-    WHERE page_order <= 3 OR page_order = (SELECT pageblock_order FROM machine)
+    JOIN machine AS m ON has_lists(page_order, m.pageblock_order, m.kernel_version)
     GROUP BY back
 ),
 

@@ -31,9 +31,16 @@ def test_an_internal_query_is_neither_report_nor_view() -> None:
     assert {"service", "perfetto.rates"} <= query.internal().keys()
 
 
-def test_macros_are_those_of_the_kernels_indices() -> None:
-    assert {macro.name for macro in query.macros()} == {
-        "extfrag_for_order",
-        "fragmentation_index",
-        "unusable_free_index",
-    }
+@pytest.mark.parametrize(
+    ("version", "orders"),
+    [
+        ("5013", {0}),
+        ("5014", {0, 1, 2, 3, 9}),
+        ("6018", {0, 1, 2, 3, 9}),
+        ("NULL", {0, 1, 2, 3, 9}),
+    ],
+)
+def test_orders_have_lists_by_their_kernel(version: str, orders: set[int], empty: Path) -> None:
+    with Database([Tape(empty)]) as db:
+        answer = db.ask(f"SELECT r FROM range(11) AS t (r) WHERE has_lists(r, 9, {version})")
+    assert {row[0] for row in answer.rows} == orders

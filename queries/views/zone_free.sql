@@ -45,12 +45,7 @@ moved AS (
     WHERE e.page_order < 20
       AND (
             e.kind IN ('alloc_zone_locked', 'pcpu_drain')
-            -- Orders up to 3 and huge pages have per-CPU lists since 5.14.
-            OR (
-                e.kind = 'free'
-                AND e.page_order > if(m.kernel_version < 5014, 0, 3)
-                AND (e.page_order <> m.pageblock_order OR m.kernel_version < 5014)
-            )
+            OR (e.kind = 'free' AND NOT has_lists(e.page_order, m.pageblock_order, m.kernel_version))
       )
 ),
 

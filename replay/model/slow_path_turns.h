@@ -13,8 +13,7 @@
 /*
  * The order of a request's reclaim and compaction. Under vm.defrag_mode a request that is not
  * MOVABLE and may not mix goes for a whole pageblock, even at order 0
- * (__alloc_pages_direct_reclaim,
- * __alloc_pages_direct_compact, 7.2).
+ * (__alloc_pages_direct_reclaim and __alloc_pages_direct_compact, 7.2).
  */
 int promoted_order(const struct model *m, const struct request *rq);
 

@@ -9,7 +9,7 @@ are
     node_distance                    the distance of each node from each CPU
     the views of queries/views/
     gfp_names(), context_names()     macros: the bits of a mask in words
-    the macros of queries/macros/    the kernel's indices of fragmentation
+    the macros of queries/macros/    the kernel's indices of fragmentation; has_lists()
 
 DuckDB scans the tape's files: a query reads only the columns that it names. Every batch is checked
 before DuckDB sees it.
