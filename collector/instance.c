@@ -200,6 +200,8 @@ static const char *remedy(int code)
 {
 	if (code == EROFS)
 		return " (in a container, mount tracefs writable)";
+	if (code == ENOENT) /* the list of mounts has it */
+		return " (another mount hides tracefs: mount it there again)";
 	if (code != EACCES && code != EPERM)
 		return "";
 	if (is_locked_down())

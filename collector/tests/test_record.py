@@ -616,8 +616,9 @@ def test_without_rights_the_message_names_the_remedy(tmp_path: Path) -> None:
     os.close(write_end)
 
 
-def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
-    """Make a Recorder in a mount namespace without tracefs; with `drop`, as somebody else."""
+def recorder_where(script: str, *drop: str) -> subprocess.CompletedProcess[str]:
+    """Make a Recorder in a mount namespace that `script` has changed; with `drop`, as somebody
+    else."""
     code = (
         "from pagetape import _collector\n"
         "try:\n"
@@ -626,15 +627,20 @@ def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
         "except OSError as e:\n"
         "    print(e.errno, e)\n"
     )
-    script = 'umount /sys/kernel/tracing && umount -a -t debugfs,tracefs; exec "$@"'
+    script += '; exec "$@"'
     said = subprocess.run(
         ["unshare", "--mount", "sh", "-ec", script, "sh", *drop, sys.executable, "-c", code],
         capture_output=True,
         text=True,
     )
     if said.returncode:
-        livetest.skip(f"cannot unmount tracefs for one process: {said.stderr}")
+        livetest.skip(f"cannot change the mounts of one process: {said.stderr}")
     return said
+
+
+def without_tracefs(*drop: str) -> subprocess.CompletedProcess[str]:
+    script = "umount /sys/kernel/tracing && umount -a -t debugfs,tracefs"
+    return recorder_where(script, *drop)
 
 
 def test_tracefs_is_mounted_where_it_is_not() -> None:
@@ -648,6 +654,14 @@ def test_without_tracefs_the_message_names_the_remedy() -> None:
     )
     said = without_tracefs("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
     assert said.stdout == f"{errno.ENOENT} {words}\n"
+
+
+def test_a_mount_over_tracefs_is_named() -> None:
+    said = recorder_where("mount -t tmpfs none /sys/kernel")
+    assert said.stdout == (
+        f"{errno.ENOENT} cannot make a tracing instance in {TRACING}/instances: "
+        "No such file or directory (another mount hides tracefs: mount it there again)\n"
+    )
 
 
 def test_a_locked_down_kernel_is_named() -> None:
