@@ -19,7 +19,7 @@ uint32_t compact_for_record(struct serve *s, const struct waiting *e, const stru
 
 /*
  * Make a free pageblock for a request that may not mix. With vm.defrag_mode the kernel compacts
- * until it has one, also for a single page (__alloc_pages_slowpath, 7.3). Zones and places are
+ * until it has one, also for a single page (__alloc_pages_slowpath, 7.2). Zones and places are
  * tried as above. False if no zone can have one.
  */
 bool compact_block_for_record(struct serve *s, const struct waiting *e, const struct request *rq);

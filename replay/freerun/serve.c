@@ -155,7 +155,7 @@ static bool has_page(struct serve *s, const struct waiting *e)
 /*
  * Whether a request mixes migratetypes under vm.defrag_mode without an attempt to make a whole
  * block: one that may wake kswapd, but not reclaim. A request without both rights fails instead
- * (__alloc_pages_slowpath, 7.3).
+ * (__alloc_pages_slowpath, 7.2).
  */
 static bool mixes_at_once(const struct request *rq)
 {
@@ -170,7 +170,7 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 
 	rq->makes_room = rq->order && s->compacts_for_record;
 	rq->whole_first = s->compacts_for_record &&
-			  m->kernel->defrag_promotes == DEFRAG_PROMOTES_TURNS &&
+			  m->kernel->defrag_promotes != DEFRAG_PROMOTES_NEVER &&
 			  !mixes_at_once(rq) && rq->migratetype != MIGRATETYPE_MOVABLE;
 	head = zone_alloc(m, rq);
 	if (head == NO_FRAME && rq->whole_first) {

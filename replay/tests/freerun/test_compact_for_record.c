@@ -52,7 +52,7 @@ static void in_pieces(struct world *w)
 	in_pieces_under(w, "6.18", "mainline");
 }
 
-static void a_request_that_may_not_mix_gets_a_whole_block_since_7_3(void)
+static void a_request_that_may_not_mix_gets_a_whole_block_since_7_2(void)
 {
 	static const struct {
 		const char *kernel, *policy;
@@ -67,7 +67,9 @@ static void a_request_that_may_not_mix_gets_a_whole_block_since_7_3(void)
 		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_KSWAPD_RECLAIM, 0, 0,
 		 1},
 		{"7.3", "mainline:defrag_mode=1", MIGRATETYPE_MOVABLE, GFP_DIRECT_RECLAIM, 0, 0, 0},
-		{"7.2", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 0, 0,
+		{"7.2", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 4, 1,
+		 0},
+		{"7.1", "mainline:defrag_mode=1", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 0, 0,
 		 1},
 		{"7.3", "mainline", MIGRATETYPE_UNMOVABLE, GFP_DIRECT_RECLAIM, 0, 0, 1},
 	};
@@ -176,7 +178,7 @@ static void nothing_moves_where_there_is_no_room_for_it(void)
 
 int main(void)
 {
-	test(a_request_that_may_not_mix_gets_a_whole_block_since_7_3);
+	test(a_request_that_may_not_mix_gets_a_whole_block_since_7_2);
 	test(a_block_that_the_record_got_is_made_by_moving_pages);
 	test(a_block_is_made_in_the_zone_where_the_record_got_it);
 	test(pages_that_cannot_move_keep_their_place);
