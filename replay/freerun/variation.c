@@ -197,6 +197,21 @@ static void flip_alloc(struct variation *v, const struct waiting *e)
 	v->flips.drawn[FLIP_ALLOC]++;
 }
 
+/* A change is not work of the rules: it has no events, and no counter and no lock shows it. */
+static void drain_unseen(struct model *m, struct zone *zone, struct pcp *pcp, int pages)
+{
+	const struct zone_lock_ops *zone_lock_ops = m->zone_lock_ops;
+	struct counters counters = pcp->counters;
+	struct events *events = m->events;
+
+	m->events = NULL;
+	m->zone_lock_ops = NULL;
+	pcp_drain_piece(m, zone, pcp, pages);
+	m->events = events;
+	m->zone_lock_ops = zone_lock_ops;
+	pcp->counters = counters;
+}
+
 static void change_size(struct variation *v, struct zone *zone)
 {
 	struct model *m = v->model;
@@ -208,7 +223,7 @@ static void change_size(struct variation *v, struct zone *zone)
 	switch (draw_below(v, 3)) {
 	case 0:
 		if (pcp->count)
-			pcp_drain_piece(m, zone, pcp, change < pcp->count ? change : pcp->count);
+			drain_unseen(m, zone, pcp, change < pcp->count ? change : pcp->count);
 		break;
 	case 1:
 		high = (int64_t)pcp->high + (draw_below(v, 2) ? change : -change);

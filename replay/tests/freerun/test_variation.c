@@ -126,6 +126,30 @@ static void held_pages_are_given_back(void)
 	toy_end(&t);
 }
 
+/* A list that no rule drains. */
+static void drains_of_changes_are_not_counted(void)
+{
+	static const uint32_t sized[NR_VARIATION] = {[VARY_SIZED] = 100000};
+	struct variation_config config = {.seed = 3};
+	struct variation v;
+	struct error err;
+	struct toy t;
+
+	memcpy(config.changes, sized, sizeof(sized));
+	world_new(&t);
+	toy_free_page(&t, (uint32_t)toy_alloc(&t, 0, 'M'), 0);
+	check(t.pcp->count == 4);
+	must(start(&v, &t, &config, &err), &err);
+	for (uint32_t row = 0; row < ROWS && t.pcp->count; row++) {
+		struct waiting e = request(row);
+
+		variation_run(&v, &e, row);
+	}
+	check(t.pcp->count == 0);
+	check(t.pcp->counters.drains == 0 && t.pcp->counters.drain_pages == 0);
+	toy_end(&t);
+}
+
 static void changes_wait_for_an_alloc(void)
 {
 	struct variation_config config = {.seed = 5, .changes = {1000000, 0, 0, 0}};
@@ -258,6 +282,7 @@ int main(void)
 	test(seeds_differ);
 	test(without_a_seed_nothing_changes);
 	test(held_pages_are_given_back);
+	test(drains_of_changes_are_not_counted);
 	test(changes_wait_for_an_alloc);
 	test(a_moved_entry_is_last);
 	test(an_alloc_takes_another_entry_at_the_rate_of_its_misses);
