@@ -7,7 +7,8 @@
  *   predict_alloc.c       the page of an alloc
  *   predict_free.c        a free, and whether it drains the PCP
  *   predict_contig_free.c contiguous pages that are freed together
- *   predict_drain.c       the pages of a drain, and the vmstat worker
+ *   predict_drain.c       a drain, and the vmstat worker
+ *   compare_drain.c       the pages of one drain
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_list_order.c  the zone that served a request
  *   infer_moments.c       the windows in which inferred activity happened
@@ -116,17 +117,7 @@ struct size_check {
 void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
 		const struct size_check *check);
 
-/* predict_drain.c */
-
-/* A drain that the model predicts. */
-struct drain_due {
-	int pages, list;
-	int most;       /* pages that it can have, if `pages` is a guess; else 0 */
-	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
-	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
-	bool resumes;   /* between pieces, interrupts and other tasks may run on its CPU */
-	uint64_t until; /* row of `event` */
-};
+/* compare_drain.c */
 
 /* Sizes of a drain. A drain takes whole entries, so it may exceed its size by part of one. */
 struct drained {
@@ -139,6 +130,8 @@ struct drained {
 	/* The task went to another CPU before these: it does not drain them (6.19). */
 	bool stopped;
 	bool all; /* the PCP is empty */
+	/* The window ends before the drain: wanted pages of the rest, and of its first piece. */
+	int cut_off, cut_part;
 };
 
 /*
@@ -165,9 +158,10 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 		   const struct drained *drained);
 /* Write that a free drained only `pages`, because its task left the CPU between two pieces. */
 void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages);
-/* Explain a decay that began with the high of `before` and drained only `drained` pages. */
-void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, struct pcp *pcp,
-		const struct pcp *before, int drained);
+/*
+ * Explain a decay before row `at` that began with `count` pages and drained only `drained` of them.
+ */
+void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int drained);
 /* Explain a drain without a cause on the tape that has the size of a vmstat tick's drain. */
 void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages);
 /* `high` of a PCP is certain: below_high and reclaim_active had the right effect on it so far. */

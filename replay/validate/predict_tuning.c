@@ -235,18 +235,15 @@ void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed 
 		    (struct inferred){.at = free->at, .fields = FIELD_PAGES, .pages = pages});
 }
 
-void tune_decay(struct validate *v, const struct reclaim_event *reclaim_event, struct pcp *pcp,
-		const struct pcp *before, int drained)
+void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int drained)
 {
-	int lowered = before->count - drained;
+	int lowered = count - drained;
 	int high = lowered + (lowered - 1) / 7; /* 7/8 of it, rounded up, remain */
 
-	if (reclaim_event->at < 2 || high > pcp->high_max)
+	if (at < 2 || high > pcp->high_max)
 		return;
 	pcp->high = lowered;
-	emit_tuning(
-		v, pcp,
-		(struct inferred){.at = reclaim_event->at - 1, .fields = FIELD_HIGH, .high = high});
+	emit_tuning(v, pcp, (struct inferred){.at = at - 1, .fields = FIELD_HIGH, .high = high});
 }
 
 void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages)

@@ -75,6 +75,7 @@ void validate_free(struct validate *v)
 	free(v->asked);
 	free(v->late_frees.all);
 	free(v->rests);
+	free(v->cut_decays);
 	free(v->depths);
 	free(v->ran);
 	free(v->highs);
@@ -121,6 +122,7 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->remotes = calloc(cpus, sizeof(*v->remotes));
 	v->asked = calloc(cpus, sizeof(*v->asked));
 	v->rests = calloc(cpus, sizeof(*v->rests));
+	v->cut_decays = calloc(cpus, sizeof(*v->cut_decays));
 	v->late_frees.all = calloc(MAX_LATE_FREES, sizeof(*v->late_frees.all));
 	v->late_frees.next = UINT64_MAX;
 	v->depths = calloc(cpus, sizeof(*v->depths));
@@ -130,8 +132,8 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
 	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
-	    !v->rests || !v->depths || !v->ran || !v->highs || !v->refusals || !moments_new(v) ||
-	    !v->pending_misses)
+	    !v->rests || !v->cut_decays || !v->depths || !v->ran || !v->highs || !v->refusals ||
+	    !moments_new(v) || !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		v->pending_misses[i].next = &v->pending_misses[i + 1];

@@ -107,6 +107,28 @@ struct asked_drain {
 	struct freed free;
 };
 
+/* A drain that the model predicts. */
+struct drain_due {
+	int pages, list;
+	int most;       /* pages that it can have, if `pages` is a guess; else 0 */
+	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
+	int part;       /* pages of the first piece, if it has begun already; else 0 */
+	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
+	bool all_lists; /* it begins with the first list, and empties each before the next */
+	bool resumes;   /* between pieces, interrupts and other tasks may run on its CPU */
+	uint64_t until; /* row of `event` */
+};
+
+/* A decay that goes on after the window, or not: wanted pages of `due` are 0. */
+struct cut_decay {
+	uint64_t at; /* row of `event` after its tick */
+	int32_t pid;
+	struct pcp *pcp;
+	int count;            /* pages of the PCP before it */
+	int drained;          /* recorded pages so far */
+	struct drain_due due; /* its rest */
+};
+
 /* Pageblocks that a burst claims; the model claims them at the burst's first row. */
 struct early_claim {
 	uint64_t at; /* row of the claim */
@@ -140,6 +162,7 @@ struct validate {
 	struct remote *remotes;         /* [cpu] */
 	struct asked_drain *asked;      /* [cpu] */
 	struct asked_drain *rests;      /* [cpu] pieces after an interruption of such a drain */
+	struct cut_decay *cut_decays;   /* [cpu] */
 	struct late_frees late_frees;
 	int *depths;   /* [cpu] event_depth() of its last event */
 	uint64_t *ran; /* [cpu] row of its last event */

@@ -63,6 +63,56 @@ static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
 	validate_free(v);
 }
 
+static void a_decay_goes_on_after_the_end_of_the_window(void)
+{
+	enum { FREES = 38, BETWEEN = 50000 }; /* more than the events of a window */
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static struct row events[FREES + BETWEEN + 3];
+	struct row *next = events;
+	struct validate *v;
+
+	for (uint8_t i = 0; i < FREES; i++)
+		*next++ = (struct row)FREE(1, 512u + 2u * i, 0);
+	/* The tick drains 3 of the 38 pages: see above. */
+	*next++ = (struct row)WORKER_DRAIN(1, 512, 0, MOVABLE);
+	for (int i = 0; i < BETWEEN / 2; i++) {
+		*next++ = (struct row)FREE(0, 1024, 0);
+		*next++ = (struct row)ALLOC(0, 1024, 0, MOVABLE);
+	}
+	*next++ = (struct row)WORKER_DRAIN(1, 514, 0, MOVABLE);
+	*next++ = (struct row)WORKER_DRAIN(1, 516, 0, MOVABLE);
+	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
+	check(validate_model(v)->pcps[1].count == FREES - 3);
+	check(all_exact(v, DECISION_DRAIN, 3));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
+	validate_free(v);
+}
+
+static void a_decay_shows_that_the_lists_before_its_own_are_empty(void)
+{
+	enum { FREES = 36 };
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	static struct row events[FREES + 7];
+	struct row *next = events;
+	struct validate *v;
+
+	*next++ = (struct row)EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE);
+	*next++ = (struct row)ALLOC(0, 1024, 4, UNMOVABLE);
+	/* Two of the three pages leave the list UNMOVABLE without an event. */
+	*next++ = (struct row)FREE(1, 1024, 0);
+	*next++ = (struct row)FREE(1, 1026, 0);
+	*next++ = (struct row)FREE(1, 1028, 0);
+	for (uint8_t i = 0; i < FREES; i++)
+		*next++ = (struct row)FREE(1, 512u + 2u * i, 0);
+	*next++ = (struct row)WORKER_DRAIN(1, 1024, 0, UNMOVABLE);
+	*next++ = (struct row)WORKER_DRAIN(1, 512, 0, MOVABLE);
+	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES + 5);
+	check(validate_model(v)->pcps[1].count == FREES - 1);
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_UNTRACED_ALLOC].nr == 2);
+	validate_free(v);
+}
+
 static void a_drain_as_large_as_that_of_a_tick_shows_a_tick(void)
 {
 	enum { FREES = 23 };
@@ -137,6 +187,8 @@ int main(void)
 	test(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end);
 	test(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row);
 	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
+	test(a_decay_goes_on_after_the_end_of_the_window);
+	test(a_decay_shows_that_the_lists_before_its_own_are_empty);
 	test(a_drain_as_large_as_that_of_a_tick_shows_a_tick);
 	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
 	test(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew);
