@@ -291,6 +291,7 @@ static void catch_up(struct replay *r, const struct waiting *e)
 	uint64_t ts = e->moment.ts;
 
 	r->serve.at += e->at - (uint32_t)r->serve.at;
+	load_follow_limits(&r->run.load, r->serve.at);
 	run_inferred(r);
 	if (reclaim_events->next < reclaim_events->nr)
 		run_reclaim_events(r, r->serve.at, ts);

@@ -130,7 +130,8 @@ struct policy_ops {
 	void (*kswapd_blocks)(struct policy *self, struct kernel *row);
 	/*
 	 * Watermarks and reserves: edit the `nr` zones of the machine's snapshot, before the
-	 * layout. Returns whether watermarks changed; PCPs are then sized again.
+	 * layout. Returns whether watermarks changed; PCPs are then sized again. It is asked again
+	 * when the recorded limits change, as is pcp_limits.
 	 */
 	bool (*watermarks)(struct policy *self, const struct machine *machine,
 			   struct zone_spec *zones, int nr);

@@ -280,17 +280,22 @@ void policy_stack_join(struct policy_stack *stack, struct model *m)
 	m->proactiveness = owner->ops->proactiveness(owner);
 }
 
-void policy_stack_limit_pcps(struct policy_stack *stack, const struct model *m)
+void policy_stack_limit_pcp(struct policy_stack *stack, const struct model *m, struct pcp *pcp)
 {
 	struct policy *owner = stack->owner.pcp_limits;
 
-	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
-		struct pcp *pcp = &m->pcps[i];
-		const struct pcp before = *pcp;
+	owner->ops->pcp_limits(owner, m, &m->zones[pcp->zone], pcp);
+}
 
-		owner->ops->pcp_limits(owner, m, &m->zones[pcp->zone], pcp);
-		stack->changes_pcps |= !pcp_limits_same(&before, pcp);
+void policy_stack_limit_pcps(struct policy_stack *stack, const struct model *m)
+{
+	for (int i = 0; i < m->nr_zones * m->nr_cpus; i++) {
+		const struct pcp before = m->pcps[i];
+
+		policy_stack_limit_pcp(stack, m, &m->pcps[i]);
+		stack->nr_resized_pcps += !pcp_limits_same(&before, &m->pcps[i]);
 	}
+	stack->changes_pcps |= stack->nr_resized_pcps > 0;
 }
 
 const char *policy_stack_effect(const struct policy_stack *stack, int n, const struct model *m,

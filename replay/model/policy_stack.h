@@ -51,6 +51,7 @@ struct policy_stack {
 	 * apply to them.
 	 */
 	bool changes_pcps;
+	int nr_resized_pcps; /* at the start */
 };
 
 #define for_each_policy(stack, p)                                                                  \
@@ -85,6 +86,8 @@ int policy_stack_add(struct policy_stack *stack, const char *spec, struct error 
 void policy_stack_edit(struct policy_stack *stack, struct kernel *row);
 void policy_stack_join(struct policy_stack *stack, struct model *m);
 void policy_stack_limit_pcps(struct policy_stack *stack, const struct model *m);
+/* Limit one PCP again, after the record gave it new sizes. */
+void policy_stack_limit_pcp(struct policy_stack *stack, const struct model *m, struct pcp *pcp);
 
 /*
  * The effect of the n-th policy of the stack, mainline first, after the last event. Returns its

@@ -14,14 +14,14 @@
 #include "min_max.h"
 #include "pcp.h"
 #include "policy.h"
+#include "policy_stack.h"
 
 enum { MODE_ROW, MODE_FIXED, MODE_AUTO };
 enum { UNSET = -1, SCALE_MAX_DEFAULT = 5 };
 
 struct pcp_policy {
 	int64_t mode, high_min, high_max, batch, scale_max, fraction, tick_ms;
-	bool new_tuning;     /* the rules of tuning differ from those of the run's row */
-	uint64_t nr_resized; /* PCPs whose sizes differ from those without the policy */
+	bool new_tuning; /* the rules of tuning differ from those of the run's row */
 };
 
 static void make_fixed(struct kernel *row)
@@ -99,11 +99,7 @@ static void set_limits(const struct pcp_policy *pp, const struct model *m, const
 static void pcp_pcp_limits(struct policy *self, const struct model *m, const struct zone *zone,
 			   struct pcp *pcp)
 {
-	struct pcp_policy *pp = self->state;
-	const struct pcp before = *pcp;
-
-	set_limits(pp, m, zone, pcp);
-	pp->nr_resized += !pcp_limits_same(&before, pcp);
+	set_limits(self->state, m, zone, pcp);
 }
 
 static uint64_t pcp_tick_ns(struct policy *self)
@@ -117,17 +113,18 @@ static void pcp_effect(struct policy *self, const struct model *m, const struct 
 		       struct policy_effect *effect)
 {
 	const struct pcp_policy *pp = self->state;
+	int nr_resized = m->policies->nr_resized_pcps;
 	uint64_t moves = total->refills + total->drains + total->decays;
 
-	if (!pp->new_tuning && !pp->nr_resized && pp->tick_ms == UNSET)
+	if (!pp->new_tuning && !nr_resized && pp->tick_ms == UNSET)
 		effect_never(effect, "every PCP has these sizes and rules already");
 	else if (!moves)
 		effect_never(effect, "no PCP was refilled or drained");
 	else
 		effect_decided(effect, moves, EFFECT_UNKNOWN,
-			       "resized %llu of %d PCPs%s, which were refilled or drained %llu "
+			       "resized %d of %d PCPs%s, which were refilled or drained %llu "
 			       "time%s",
-			       (unsigned long long)pp->nr_resized, m->nr_zones * m->nr_cpus,
+			       nr_resized, m->nr_zones * m->nr_cpus,
 			       pp->new_tuning ? " and changed their tuning" : "",
 			       (unsigned long long)moves, plural(moves));
 }

@@ -111,6 +111,7 @@ static bool watermarks_of(struct policy *self, const struct machine *machine,
 	struct reserve reserve = whole_reserve(w, machine, zones, nr);
 	bool marks = w->min_free_kbytes != UNSET || w->scale_factor != UNSET;
 
+	w->nr_changed = 0;
 	for (int i = 0; i < nr; i++) {
 		struct zone_spec *zone = &zones[i], before = *zone;
 		int64_t ratio = zone->type <= ZONE_NORMAL ? w->ratio[zone->type] : UNSET;

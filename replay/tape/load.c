@@ -24,6 +24,7 @@ int load_model(struct load *s, struct error *err)
 	ret = machine_check(&s->machine, s->specs, s->nr_specs, err);
 	if (ret)
 		return ret;
+	new_limits_start(&s->new_limits, s->specs, s->nr_specs);
 	s->new_marks = marks->ops->watermarks(marks, &s->machine, s->specs, s->nr_specs);
 	ret = layout->ops->layout(layout, &s->machine, s->specs, &s->nr_specs, UINT8_MAX, err);
 	if (ret)
@@ -51,6 +52,7 @@ static int load_table(struct load *s, const struct table *table, const struct Ar
 		struct compaction_columns compaction;
 		struct inferred_columns inferred;
 		struct preference_columns preference;
+		struct new_limit_columns new_limit;
 	} columns;
 	size_t nr;
 	int ret;
@@ -81,6 +83,8 @@ static int load_table(struct load *s, const struct table *table, const struct Ar
 				     err);
 	if (table == &preference_table)
 		return node_preference_load(&s->landed, &columns.preference, nr, err);
+	if (table == &new_limit_table)
+		return new_limits_load(&s->new_limits, &columns.new_limit, nr, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
 	s->listed = true;
@@ -95,7 +99,7 @@ int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema
 	static const struct table *const tables[] = {
 		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
 		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
-		&inferred_table, &preference_table,
+		&inferred_table, &preference_table,  &new_limit_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -147,6 +151,7 @@ int load_complete(struct load *s, struct error *err)
 	}
 	s->model->landed = s->landed;
 	snapshot_complete(s->model);
+	new_limits_check_pcps(s);
 	if (s->new_marks)
 		resize_pcps(s->model, s->machine.pcp_high_fraction);
 	policy_stack_limit_pcps(s->policies, s->model);
@@ -159,5 +164,6 @@ void load_free(struct load *s)
 	reclaim_events_free(&s->reclaim_events);
 	recorded_compactions_free(&s->recorded_compactions);
 	inferred_free(&s->inferred_rows);
+	new_limits_free(&s->new_limits);
 	free(s->landed);
 }

@@ -9,6 +9,7 @@
 #include "model/machine.h"
 #include "node_preference.h"
 #include "inferred.h"
+#include "new_limits.h"
 
 struct load {
 	struct kernel kernel;          /* the run's copy of its kernel row */
@@ -24,14 +25,15 @@ struct load {
 	struct reclaim_events reclaim_events;
 	struct recorded_compactions recorded_compactions;
 	struct inferred_rows inferred_rows;
+	struct new_limits new_limits;
 	uint64_t *landed; /* see node_preference.h */
 };
 
 /*
  * Load rows of one table. Order: zone first; then pcp, pageblock, free_block and pcp_page (zones of
  * an exact snapshot) or block_guess (zones known only from /proc/kpageflags), with pcp before
- * pcp_page; reclaim, compaction, inferred and preference in tape order. Other tables are ignored.
- * -EINVAL, with name and value, for contradictory rows.
+ * pcp_page; reclaim, compaction, inferred, preference and new_limit in tape order. Other tables are
+ * ignored. -EINVAL, with name and value, for contradictory rows.
  */
 int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
 	      const struct ArrowArray *array, struct error *err);
@@ -41,5 +43,14 @@ int load_model(struct load *s, struct error *err);
 
 /* Complete the model after the last row. -ENODATA without a snapshot to start from. */
 int load_complete(struct load *s, struct error *err);
+
+/* Follow the recorded limits up to row `at` of `event`. */
+static inline void load_follow_limits(struct load *s, uint64_t at)
+{
+	const struct new_limits *limits = &s->new_limits;
+
+	if (limits->next < limits->nr && limits->rows[limits->next].at <= at)
+		new_limits_set(s, at);
+}
 
 void load_free(struct load *s);

@@ -53,11 +53,14 @@ static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly
 			exactly ? REPAIR_CAUSE_ISOLATED : REPAIR_CAUSE_UNEXPLAINED, pages);
 }
 
-void predict_compaction(struct validate *v, const struct recorded_compaction_row *row)
+void predict_compactions(struct validate *v, uint64_t at)
 {
+	struct recorded_compactions *recorded = &v->run.load.recorded_compactions;
 	struct recorded_compaction_sink sink = {v, isolated, cut, left, followed};
+	const struct recorded_compaction_row *row;
 
-	recorded_compaction_follow(&v->run.load.recorded_compactions, v->m, row, &sink);
+	while ((row = recorded_compactions_next(recorded, at)))
+		recorded_compaction_follow(recorded, v->m, row, &sink);
 }
 
 void predict_supply(struct validate *v)

@@ -268,14 +268,6 @@ static void run_reclaim_events(struct validate *v, uint64_t at)
 	}
 }
 
-static void run_compactions(struct validate *v, uint64_t at)
-{
-	const struct recorded_compaction_row *row;
-
-	while ((row = recorded_compactions_next(&v->run.load.recorded_compactions, at)))
-		predict_compaction(v, row);
-}
-
 /* A free_batched without a recorded free, or of a kernel that reports no other. */
 static bool adopt_batched(struct validate *v, struct window_event *event)
 {
@@ -342,12 +334,13 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	allow_search(v, event);
 	if (v->run.config.observer)
 		show_event(v, event);
+	load_follow_limits(&v->run.load, event->at);
 	if (v->run.load.reclaim_events.next < v->run.load.reclaim_events.nr)
 		run_reclaim_events(v, event->at);
 	failed_requests_run(&v->failed, m, event->at);
 	predict_supply(v);
 	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr)
-		run_compactions(v, event->at);
+		predict_compactions(v, event->at);
 	if (v->run.load.reclaim_events.nr_passes)
 		reclaim_events_seen(&v->run.load.reclaim_events, m, event->pid, event->ts);
 	if (event->ts >= v->accuracy.interval_end)

@@ -251,8 +251,8 @@ void note_event(struct validate *v, const struct window_event *event);
 /* infer_lru.c: the LRU pages at the start that a preview found beyond those of the snapshot. */
 void infer_lru(struct validate *v);
 
-/* infer_compaction.c: the effects of compaction before an event. */
-void predict_compaction(struct validate *v, const struct recorded_compaction_row *row);
+/* infer_compaction.c: the effects of compaction before row `at` of `event`. */
+void predict_compactions(struct validate *v, uint64_t at);
 /* The latest event may be the free of a page that compaction moved to the last page at hand. */
 void predict_supply(struct validate *v);
 /* Whether a free gives a page back to the compaction it came from, not to the allocator. */

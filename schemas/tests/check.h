@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* Elements of an array. */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 static int check_nr_tests, check_nr_failed;
 static bool check_failed;
 

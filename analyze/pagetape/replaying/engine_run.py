@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from pagetape._replay import ArrowBatch, EngineError
+from pagetape.replaying.new_limits import new_limits
 from pagetape.replaying.prefetch import prefetch
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
@@ -45,11 +46,15 @@ E = TypeVar("E", bound=Engine)
 
 
 def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The tables to load: the snapshot at the start, then all rows of `others`."""
+    """The tables to load: the snapshot at the start, then all rows of `others`.
+
+    `new_limit` is not on the tape, but made from it.
+    """
     for name in SNAPSHOT:
         yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
     for name in others:
-        yield from ((name, batch) for batch in tape.batches(name))
+        made = new_limits(tape).to_batches() if name == "new_limit" else tape.batches(name)
+        yield from ((name, batch) for batch in made)
 
 
 def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:

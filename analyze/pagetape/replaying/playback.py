@@ -190,7 +190,7 @@ class Source:
 
     @cached_property
     def _start(self) -> list[tuple[str, pa.RecordBatch]]:
-        return list(hindsight.tables(self.tape, self.begin, "reclaim"))
+        return list(hindsight.tables(self.tape, self.begin, "reclaim", "new_limit"))
 
     @cached_property
     def guesses(self) -> start_variation.Guesses | None:

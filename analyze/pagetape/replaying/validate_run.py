@@ -22,7 +22,7 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import topology
 
 # Tables beside the snapshot that the run takes as input.
-INPUT = ("reclaim", "compaction")
+INPUT = ("reclaim", "compaction", "new_limit")
 
 # Decisions in words, and their totals: recorded, exact and unknown decisions.
 DECISIONS = (
