@@ -56,8 +56,8 @@ class Case:
     pressure_mib: int = _LEFT_MIB  # memory that other processes leave to a load of load.c
 
     def command(self, build: Path, files: str) -> list[str]:
-        if self.load == "rounds":  # 10 s and more
-            return [sys.executable, str(HERE / "rounds.py"), "60", "600"]
+        if self.load == "rounds":  # 15 s
+            return [sys.executable, str(HERE / "rounds.py"), "50", "600"]
         load = [str(build / "analyze/load"), self.load, str(_SECONDS), files]
         return ["sh", "-c", _IN_DIRECTORY, *load]
 

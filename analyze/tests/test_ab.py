@@ -22,7 +22,7 @@ import validation_page
 
 from pagetape.ab import live
 from pagetape.ab.plan import Plan, RunOf, parse_set
-from pagetape.ab.result import Result
+from pagetape.ab.result import Result, text
 from pagetape.ab.switch import SWITCHES, Host, find
 from pagetape.ab.verdict import live_ratio, sign, verdict
 from pagetape.asking import interval
@@ -320,8 +320,17 @@ def test_tapes_are_predicted_again(made: Path, pagetape: Run) -> None:
     assert taken["low"] <= taken["predicted"] <= taken["high"]
     assert taken["verdict"] in ("within noise", "wrong")
     assert by_name["allocs", "A"]["verdict"] is None
-    text = pagetape("ab", "--again", made)
-    assert text.status == 0 and "verdicts: " in text.out and "live [spread]" in text.out
+    assert found["lengths_s"]["A"]["median"] == found["lengths_s"]["B"]["low"] > 0
+    shown = pagetape("ab", "--again", made)
+    assert "length of the recordings: A " in shown.out and "recorded times" not in shown.out
+    assert shown.status == 0 and "verdicts: " in shown.out and "live [spread]" in shown.out
+
+
+def test_a_recording_that_is_longer_under_one_value_is_reported(made: Path, pagetape: Run) -> None:
+    pagetape("ab", "--again", made, "--ensemble", 0)
+    found = json.loads((made / "ab.json").read_text())
+    found["lengths_s"]["B"]["median"] *= 1.06
+    assert "at their recorded times" in text(found)
 
 
 def test_without_members_nothing_is_predicted(made: Path, pagetape: Run) -> None:
@@ -426,9 +435,9 @@ def test_the_page_has_every_case_and_marks_wrong_ones(
     work = tmp_path / "work"
     work.mkdir()
     made.rename(work / "high-fraction-8")
-    for name, file, text in (("boost", "failed", "pagetape: a reason\n"), ("scale", "x", "")):
+    for name, file, words in (("boost", "failed", "pagetape: a reason\n"), ("scale", "x", "")):
         (work / name).mkdir()
-        (work / name / file).write_text(text)
+        (work / name / file).write_text(words)
     page = validation_page.markdown(validation.results(work))
     assert re.findall("^## (.*)$", page, re.M)[:-1] == [case.name for case in validation.ALL_CASES]
     assert page.count("| **wrong** |") == nr and f"| wrong | {nr} |" in page

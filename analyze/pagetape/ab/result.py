@@ -24,10 +24,12 @@ from pagetape.asking.interval import Ratio
 from pagetape.asking.phrase import between
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
+from pagetape.tapes.info import describe
 
 _FORMAT = "pagetape.ab 1"
 _MOST = 1 << 24  # bytes of ab.json
 _OTHER = {"A": "B", "B": "A"}
+_ALIKE = 1.05  # recordings whose lengths have a smaller ratio are equally long
 _SIGNS = {-1: "-", 0: "0", 1: "+"}
 
 # The load itself: shown first, never predicted.
@@ -134,6 +136,10 @@ class Result:
                 metrics.append(_metric(name, found, side, predictions[side].get(name)))
         return {
             "ensemble": nr,
+            "lengths_s": {
+                side: _spread([describe(Tape(path))["duration_s"] for path in tapes[side]])
+                for side in _OTHER
+            },
             "partial": [name for side in tapes for name in predict.partial(tapes[side])],
             "missing": [name for name in names if name not in rows],
             "metrics": metrics,
@@ -204,6 +210,24 @@ def cells(metric: dict[str, Any]) -> list[str]:
     return [*line, _ratio(predicted), signs, metric["verdict"]]
 
 
+def _lengths(found: dict[str, Any]) -> list[str]:
+    """How long the recordings are, and what it means if the lengths differ."""
+    lengths = found["lengths_s"]
+    shown = [
+        f"{side} {own['median']:.1f} s [{own['low']:.1f} to {own['high']:.1f}]"
+        for side, own in lengths.items()
+    ]
+    lines = [f"length of the recordings: {', '.join(shown)}"]
+    a, b = (max(lengths[side]["median"], 1e-9) for side in _OTHER)
+    if max(a / b, b / a) > _ALIKE:
+        lines += [
+            "A prediction plays requests at their recorded times, so it is as long as the tapes it",
+            "comes from. What happens once a second, such as the shrinking of idle lists, differs",
+            "with the length: a load that begins its work at fixed times compares best.",
+        ]
+    return lines
+
+
 def text(found: dict[str, Any]) -> str:
     """The contents of ab.json for people."""
     values = found["values"]
@@ -217,6 +241,7 @@ def text(found: dict[str, Any]) -> str:
         "A=, B=: median of the runs [least to most]. live: ratio of the medians [of the runs that",
         "are farthest apart]. predicted: the new value from tapes of the old one alone.",
     ]
+    lines += _lengths(found)
     if not found["predicted"]:
         lines.append(f"not predicted: no policy of the model has {found['switch']}")
     if found["missing"]:

@@ -140,9 +140,9 @@ def command(
     """Record CMD under two values of a setting in turns, and compare with the prediction.
 
     Changes a setting of this machine, so it needs root. It first prints what it will do. CMD runs
-    A B A B ..., and each recording ends with it. A CMD that does a fixed amount of work compares
-    best. From the tapes of A alone the model then predicts B, and from the tapes of B it
-    predicts A.
+    A B A B ..., and each recording ends with it. A CMD that does a fixed amount of work in a
+    fixed time compares best. From the tapes of A alone the model then predicts B, and from the
+    tapes of B it predicts A.
 
     \b
     live       ratio of the medians of the runs; its spread is from the smallest to the largest
