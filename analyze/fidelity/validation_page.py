@@ -15,23 +15,23 @@ from pagetape.ab.result import cells
 
 _HEAD = """# Predictions beside live A/B
 
-Is a prediction right when the switch is really flipped? `make validation` runs
-[`pagetape ab`](ab.md) for a fixed list of switches and loads on the local machine, and writes this
-page. All results are here, the wrong ones too. Switches, values, loads, metrics and rules were
-chosen before the recordings of this page, and not changed after them. Some choices followed from
-results of earlier recordings: the memory left to `extfrag`, the case `guest-7.2-defrag-mode`,
-`refill runs` only of orders that a list has, full lists at the start of predictions of the
-warm-ups' value, and the fixed times of the rounds of `rounds`: before, runs under smaller lists
-took 11 % longer, with as many more vmstat ticks. The local cases of
-`vm.percpu_pagelist_high_fraction` were recorded after all others, after these times and two
-corrections of the model ([changes](CHANGELOG.md), limits that change), with most of the memory
-free. On the recordings before, 13 of 24 comparisons were in the interval with the right sign, on
-the last ones 17 of 24. When memory was short, with an earlier model, it was 24 of 24, but the
-switch changed little. The cases of `vm.defrag_mode` were recorded twice on this machine. On the first
-recordings, 13 of 24 comparisons were in the interval with the right sign. They showed two errors of
-the model: requests of 7.2 did not reclaim for whole pageblocks, and compaction for them was limited
-to the pages of recorded runs ([changes](CHANGELOG.md), free runs). With the corrections it was 19
-of 24 of the same recordings. The page has the second ones, made after the corrections.
+Is a prediction right when the switch is really flipped? `make validation` runs [`pagetape
+ab`](ab.md) for a fixed list of switches and loads on the local machine, and writes this page. All
+results are here, the wrong ones too. Switches, values, loads, metrics and rules were chosen before
+the recordings of this page, and not changed after them. Some choices followed from results of
+earlier recordings: the memory left to `extfrag`, the case `guest-7.2-defrag-mode`, `refill runs`
+only of orders that a list has, full lists at the start of predictions of the warm-ups' value, and
+the fixed times of the rounds of `rounds`: before, runs under smaller lists took 11 % longer, with
+as many more vmstat ticks. The local cases of `vm.percpu_pagelist_high_fraction` were recorded after
+all others, after these times and two corrections of the model ([changes](CHANGELOG.md), limits that
+change), with most of the memory free. On the recordings before, 13 of 24 comparisons were in the
+interval with the right sign, on the last ones 17 of 24. When memory was short, with an earlier
+model, it was 24 of 24, but the switch changed little. The cases of `vm.defrag_mode` were recorded
+twice on this machine. On the first recordings, 13 of 24 comparisons were in the interval with the
+right sign. They showed two errors of the model: requests of 7.2 did not reclaim for whole
+pageblocks, and compaction for them was limited to the pages of recorded runs
+([changes](CHANGELOG.md), free runs). With the corrections it was 19 of 24 of the same recordings.
+The page has the second ones, made after the corrections.
 Written {date} on Linux {release}. Cases named `guest` run in virtual machines without KVM, with
 other kernels, which boot for each run.
 
@@ -41,9 +41,9 @@ value alone, with an 80 % interval. `B/A` predicts B from the tapes of A, `A/B` 
 tapes of B.
 
 Loads: `rounds` is a fixed amount of work at fixed times, in which one process per CPU grows and
-shrinks (`analyze/fidelity/rounds.py`). `extfrag` is 15 s of files, processes and huge pages with 1000 MiB
-of memory, 1600 for `min-free` and 2000 for `scale` (`analyze/fidelity/load.c`); it does more or
-less work in each run.
+shrinks (`analyze/fidelity/rounds.py`). `extfrag` is 15 s of files, processes and huge pages with
+1000 MiB of memory, 1600 for `min-free` and 2000 for `scale` (`analyze/fidelity/load.c`); it does
+more or less work in each run.
 The loads of the guests are those of the corpus ([fidelity.md](fidelity.md)).
 """
 
