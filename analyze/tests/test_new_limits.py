@@ -81,6 +81,15 @@ def test_without_events_the_samples_have_the_marks_and_reserves(tmp_path: Path) 
     assert rows == [(60, "NORMAL", "wmark_low", 100), (60, "NORMAL", "lowmem_reserve", 9)]
 
 
+def test_rows_without_a_zone_are_no_limits(tmp_path: Path) -> None:
+    rows = found(
+        tmp_path / "t.tape",
+        reclaim=[set_marks(5 * S, 50, 100) | {"zone": None}],
+        parameter=[sampled(6 * S, 60, "managed", 5, None)],
+    )
+    assert not rows
+
+
 def test_marks_that_contain_a_boost_are_not_limits(tmp_path: Path) -> None:
     parameter = [sampled(6 * S, 60, "wmark_low", 100), sampled(6 * S, 60, "managed", 5)]
     rows = found(tmp_path / "t.tape", "5.10.0", parameter=parameter)

@@ -37,6 +37,11 @@ def _rows(tape: Tape, name: str, column: str, wanted: list[str]) -> Iterator[dic
         yield from found.to_pylist()
 
 
+def _is_of_zone(row: dict[str, Any]) -> bool:
+    """Damaged rows may lack the node or the zone."""
+    return row["node"] is not None and row["zone"] is not None
+
+
 def _row(at: int, zone: Zone, what: str, value: int, upper: str | None = None) -> dict[str, Any]:
     return {
         "at": at,
@@ -75,12 +80,16 @@ def _found(tape: Tape) -> pa.Table:
     set_at: dict[Zone, list[tuple[int, int]]] = defaultdict(list)  # time and row of `event`
     out = []
     for row in _rows(tape, "reclaim", "kind", ["setup_wmarks"]):
+        if not _is_of_zone(row):
+            continue
         zone = row["node"], row["zone"]
         set_at[zone].append((row["ts"], row["at"]))
         out += [_row(row["at"], zone, n, row[n]) for n in _MARKS if row[n] is not None]
     before: dict[tuple[Any, ...], int] = {}  # times of the samples that changed a value last
     sampled = _sampled(marks=not set_at and _has_plain_marks(tape))
     for row in _rows(tape, "parameter", "name", sampled):
+        if row["name"] != _FRACTION and not _is_of_zone(row):
+            continue
         times = set_at.get((row["node"], row["zone"]), [])
         series = row["node"], row["zone"], row["name"]
         place = bisect_right(times, (row["ts"], row["at"]))
