@@ -76,12 +76,10 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 	pcp_committed(v->m, &v->m->zones[pcp->zone]);
 }
 
-/* Note the rest of a decay of `due` that goes on after the window, or tune one that ended. */
-static void decayed(struct validate *v, struct cut_decay *cut, const struct drain_due *due,
-		    const struct drained *drained)
+/* Note the rest of a decay that goes on after the window, or tune one that ended. */
+static void decayed(struct validate *v, struct cut_decay *cut, const struct drained *drained)
 {
 	cut->drained += drained->pages;
-	cut->due = *due;
 	cut->due.pages = drained->cut_off;
 	cut->due.part = drained->cut_part;
 	if (!drained->cut_off && drained->pages < drained->due && !drained->all)
@@ -101,12 +99,11 @@ static bool is_rest_of_decay(const struct validate *v, const struct window_event
 static void predict_rest_of_decay(struct validate *v, struct window_event *first)
 {
 	struct cut_decay *cut = &v->cut_decays[first->cpu];
-	const struct drain_due due = cut->due;
-	struct drained drained = compare_drain(v, first, cut->pcp, &due);
+	struct drained drained = compare_drain(v, first, cut->pcp, &cut->due);
 
 	if (drained.pages > drained.due)
 		emit_drain(v, cut->pcp, first, drained.pages - drained.due);
-	decayed(v, cut, &due, &drained);
+	decayed(v, cut, &drained);
 }
 
 void predict_drain(struct validate *v, struct window_event *first)
@@ -184,19 +181,20 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 		.pid = reclaim_event->pid,
 		.pcp = pcp,
 		.count = pcp->count,
-	};
-	struct drain_due due = {
-		.pages = pcp_decay(m, pcp),
-		.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
-		.all_lists = true,
-		.until = until,
+		.due =
+			{
+				.pages = pcp_decay(m, pcp),
+				.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
+				.all_lists = true,
+				.until = until,
+			},
 	};
 	struct drained drained;
 
-	if (!due.pages)
+	if (!cut.due.pages)
 		return;
-	drained = predict_worker_drain(v, reclaim_event, pcp, &due);
-	decayed(v, &cut, &due, &drained);
+	drained = predict_worker_drain(v, reclaim_event, pcp, &cut.due);
+	decayed(v, &cut, &drained);
 	if (drained.cut_off)
 		v->cut_decays[reclaim_event->where] = cut;
 }
