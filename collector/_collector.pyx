@@ -380,6 +380,7 @@ cdef class Recorder(Source):
             "ring_kb": instance_ring_bytes(instance) // 1024,
             "subbuf_kb": instance_subbuf_bytes(instance) // 1024,
             "skipped_events": [text(skipped[i]) for i in range(nr)],
+            "recorder_pid": os.getpid(),
         }
 
     @property

@@ -211,6 +211,7 @@ static void *watch(void *arg)
 	int ret = 0;
 
 	pthread_setname_np(pthread_self(), "pagetape-watch");
+	tasks_scan_own(r->unspool.tasks);
 	while (!is_full(r) && poll(&stop, 1, WATCH_MS) <= 0)
 		;
 	if (is_full(r)) {

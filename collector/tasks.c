@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	FIRST_SLOTS = 4096,      /* a power of two */
@@ -252,6 +253,12 @@ void tasks_scan(struct tasks *tasks)
 			scan_process(tasks, atoi(entry->d_name));
 	if (dir)
 		closedir(dir);
+}
+
+void tasks_scan_own(struct tasks *tasks)
+{
+	if (!tasks->past)
+		scan_process(tasks, getpid());
 }
 
 /* The offset of a field of `size` bytes; -1: none, or at a place that no record has. */

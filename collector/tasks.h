@@ -35,6 +35,9 @@ void tasks_free(struct tasks *tasks);
 /* Learn every thread of the machine from /proc. */
 void tasks_scan(struct tasks *tasks);
 
+/* Learn the threads of this process. Past tasks: none. */
+void tasks_scan_own(struct tasks *tasks);
+
 /*
  * Store all tasks, known and future, in a new file; a later line of a pid replaces an earlier one.
  * tasks_sync and the end of the recording write it out. Text, lengths before the strings:

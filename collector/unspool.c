@@ -451,6 +451,7 @@ void *unspool_run(void *arg)
 	int ret = 0;
 
 	pthread_setname_np(pthread_self(), "pagetape-decode");
+	tasks_scan_own(u->tasks);
 	for (int i = 0; i < u->nr_cpus; i++)
 		spool_on_disk_read(u->cursors[i].spool, use_disk, u);
 	if (!atomic_load(&u->urgent))

@@ -10,6 +10,10 @@
 -- pageblock; before, all but order 0. A drain run is a run of pcpu_drain events with no free
 -- between them. The report derives both from events, so they mean the same on every tape.
 --
+-- The requests of the recorder's own threads do not count in allocs, frees, pages and runs: the
+-- recorder writes each event, so they depend on what it records. Fallbacks and the state at the end
+-- have them. Tapes that do not name their recorder count them.
+--
 -- A replay from an exact snapshot covers the time from that snapshot to the exact one at
 -- the end. For the recording, the report counts the same span.
 --
@@ -31,6 +35,12 @@ WITH span AS MATERIALIZED (
     SELECT since, until FROM played
 ),
 
+recorder AS MATERIALIZED (
+    SELECT t.pid
+    FROM task AS t
+    JOIN machine AS m ON t.tgid = m.recorder_pid
+),
+
 page_event AS MATERIALIZED (
     SELECT
         kind,
@@ -39,9 +49,12 @@ page_event AS MATERIALIZED (
         count(*) << page_order::INTEGER AS pages
     FROM event
     WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
+      AND pid NOT IN (SELECT pid FROM recorder)
     GROUP BY kind, page_order
     UNION ALL
-    SELECT kind, events, without_page, events << page_order::INTEGER FROM event_count
+    SELECT kind, events, without_page, events << page_order::INTEGER
+    FROM event_count
+    WHERE recorder IS NOT TRUE
 ),
 
 -- The row number is the tape's order: timestamps can be equal.
@@ -55,6 +68,7 @@ placed AS (
     FROM event
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
       AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
+      AND pid NOT IN (SELECT pid FROM recorder)
 ),
 
 begun AS (
@@ -69,7 +83,9 @@ begun AS (
     WHERE begins
     GROUP BY page_order, back
     UNION ALL
-    SELECT page_order, kind = 'pcpu_drain', runs FROM event_count WHERE runs IS NOT NULL
+    SELECT page_order, kind = 'pcpu_drain', runs
+    FROM event_count
+    WHERE runs IS NOT NULL AND recorder IS NOT TRUE
 ),
 
 run AS MATERIALIZED (

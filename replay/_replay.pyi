@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bindings of the replay engine: no logic, one exception, Arrow batches in and out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Required, TypedDict, Unpack
 
 class EngineError(OSError):
@@ -102,6 +102,7 @@ class ReplayOptions(RunOptions, total=False):
     recorded_kernel: str  # row of the tape's own kernel, if it differs
     events: bool  # write the model's own event rows; the default
     counted: bool  # ... of fallbacks only; event_count has the numbers of the others
+    recorder_pids: Collection[int]  # the recorder's threads, which event_count has apart
     compacts_for_record: bool  # in R0: compact for a request that the record served
     cpu_parts: Sequence[int]  # node of each CPU, where fake_numa splits a node
     policy_libs: Sequence[str]  # shared objects with policies

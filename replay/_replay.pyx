@@ -3,7 +3,7 @@
 """Bindings of the replay engine; _replay.pyi documents them."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import errno
@@ -92,6 +92,7 @@ cdef dict REPLAY = RUN | {
     "recorded_kernel": "",
     "events": True,
     "counted": False,
+    "recorder_pids": (),
     "compacts_for_record": False,
     "cpu_parts": (),
     "policy_libs": (),
@@ -284,9 +285,28 @@ cdef int fill_run(run_config *run, str kernel, Machine machine, Trace trace) exc
     return 0
 
 
+cdef class Threads:
+    """The memory of a struct recorder_threads."""
+
+    cdef recorder_threads c
+    cdef int32_t *pids
+
+    def __cinit__(self, pids):
+        self.pids = <int32_t *>calloc(max(len(pids), 1), sizeof(int32_t))
+        if not self.pids:
+            raise MemoryError
+        for i, pid in enumerate(sorted(pids)):
+            self.pids[i] = pid
+        self.c = recorder_threads(self.pids, len(pids))
+
+    def __dealloc__(self):
+        free(self.pids)
+
+
 cdef class Replay:
     cdef replay *c
     cdef replay_config config
+    cdef Threads recorder
     cdef Machine machine
     cdef Trace trace
 
@@ -302,6 +322,7 @@ cdef class Replay:
             raise EngineError(errno.EINVAL, f"reclaim '{config['reclaim']}': there are {modes}")
         self.machine = Machine(config)
         self.trace = Trace(config["trace"])
+        self.recorder = Threads(config["recorder_pids"])
         array = c_strings(specs)
         libs = c_strings(paths)
         try:
@@ -316,6 +337,7 @@ cdef class Replay:
             self.config.events = config["events"]
             self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(config["reclaim"])
             self.config.counted = config["counted"]
+            self.config.recorder = self.recorder.c
             self.config.compacts_for_record = config["compacts_for_record"]
             self.config.variation.seed = config["seed"]
             for i, kind in enumerate(VARIATIONS):

@@ -106,6 +106,11 @@ cdef extern from "model/policy_effect.h" nogil:
         int64_t changed
         const char *text
 
+cdef extern from "model/event_counts.h" nogil:
+    struct recorder_threads:
+        const int32_t *pids
+        size_t nr
+
 cdef extern from "freerun/replay.h" nogil:
     enum reclaim_mode:
         RECLAIM_AS_RECORDED
@@ -120,6 +125,7 @@ cdef extern from "freerun/replay.h" nogil:
         bint events
         reclaim_mode reclaim
         bint counted
+        recorder_threads recorder
         bint compacts_for_record
         bint explains
         variation_config variation

@@ -113,6 +113,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "migratetypes": _texts,
     "private": _private,
     "recorded_at": _text,
+    "recorder_pid": _number(1 << 31),
     "sysctls": _sysctls,
     "replay": _replay,
     "validate": _validate,

@@ -10,14 +10,15 @@ import pytest
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.replaying import lock_costs
+from pagetape.replaying.playback import recorder_pids
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
 FACTS = {"cpus": 1, "pageblock_order": 9}
 SECOND = 1_000_000_000
 
 
-def _tape(path: Path, **tables: list[dict[str, Any]]) -> Tape:
-    with Writer(path, FACTS) as tape:
+def _tape(path: Path, facts: dict[str, Any] | None = None, **tables: list[dict[str, Any]]) -> Tape:
+    with Writer(path, FACTS | (facts or {})) as tape:
         for name, rows in tables.items():
             tape.rows(name, rows)
     return Tape(path)
@@ -132,3 +133,40 @@ def test_a_refill_run_begins_with_an_order_that_a_list_has(tmp_path: Path) -> No
     for name, tables in {"rows": {"event": events}, "counts": {"event_count": counted}}.items():
         metrics = _ask("metrics", _tape(tmp_path / f"{name}.tape", **tables))
         assert [row["value"] for row in metrics if row["metric"] == "refill runs"] == [4]
+
+
+def test_the_requests_of_the_recorder_are_no_metric(tmp_path: Path) -> None:
+    """The recorder writes each event, so its requests depend on what the tape records."""
+    load, recorder, late = 100, 7, 9
+    steps = ((load, 2), (recorder, 8), (load, 0), (late, 8), (load, 1))
+    events = []
+    for pid, taken in steps:
+        for kind in [*["alloc_zone_locked"] * taken, "alloc"]:
+            events.append(_event(len(events), kind, pid=pid))
+    counted = [
+        {
+            "kind": kind,
+            "page_order": 0,
+            "events": nr,
+            "without_page": 0,
+            "runs": runs,
+            "recorder": own,
+        }
+        for kind, nr, runs, own in (
+            ("alloc", 3, None, False),
+            ("alloc", 2, None, True),
+            ("alloc_zone_locked", 3, 2, False),
+            ("alloc_zone_locked", 16, 2, True),
+        )
+    ]
+    tasks = [
+        {"pid": pid, "tgid": tgid, "comm": "x"}
+        for pid, tgid in ((load, load), (recorder, recorder), (late, recorder), (11, None))
+    ]
+    wanted = {"allocs": 3, "pages taken under the zone lock": 3, "refill runs": 2}
+    for name, tables in {"rows": {"event": events}, "counts": {"event_count": counted}}.items():
+        facts = {"recorder_pid": recorder}
+        tape = _tape(tmp_path / f"{name}.tape", facts, task=tasks, **tables)
+        metrics = {row["metric"]: row["value"] for row in _ask("metrics", tape)}
+        assert {metric: metrics[metric] for metric in wanted} == wanted
+        assert recorder_pids(tape) == {recorder, late}

@@ -132,6 +132,17 @@ def test_every_event_is_read_and_in_order(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_recorder_knows_its_own_threads(tmp_path: Path) -> None:
+    """Also the decoder's, which starts after /proc was read, and before events of it."""
+    with recording(ALL_EVENTS, tmp_path) as r:
+        for _ in range(8):  # events for the decoder to write while it is recorded
+            touch_pages(64)
+            time.sleep(0.1)
+    assert r.recorder.facts["recorder_pid"] == os.getpid()
+    own = {task["comm"]: task["tgid"] for task in r.recorder.tasks()}
+    assert own.get("pagetape-decode") == os.getpid()
+
+
 def test_short_lived_tasks_have_their_names(tmp_path: Path) -> None:
     with recording(PAGE_EVENTS, tmp_path) as r:
         child = subprocess.Popen(["true"])

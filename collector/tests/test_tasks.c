@@ -2,6 +2,7 @@
 #include "check.h"
 #include "tasks.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -309,6 +310,30 @@ static void living_threads_are_known_from_proc(void)
 	tasks_free(tasks);
 }
 
+static void *scan_as_a_thread(void *arg)
+{
+	int32_t pid = gettid();
+
+	pthread_setname_np(pthread_self(), "another");
+	tasks_scan_own(arg);
+	return (void *)(intptr_t)pid;
+}
+
+/* A thread that started before any of its records, and has ended when its name is wanted. */
+static void threads_of_this_process_learn_of_themselves(void)
+{
+	struct tasks *tasks = new_tasks();
+	const struct task *task;
+	pthread_t thread;
+	void *pid;
+
+	check(!pthread_create(&thread, NULL, scan_as_a_thread, tasks));
+	check(!pthread_join(thread, &pid));
+	task = tasks_find(tasks, (int32_t)(intptr_t)pid);
+	check(task && !strcmp(task->comm, "another") && task->tgid == getpid());
+	tasks_free(tasks);
+}
+
 int main(void)
 {
 	tep = tep_alloc();
@@ -328,6 +353,7 @@ int main(void)
 	test(short_and_foreign_records_teach_nothing);
 	test(a_field_beyond_the_record_is_not_read);
 	test(living_threads_are_known_from_proc);
+	test(threads_of_this_process_learn_of_themselves);
 	tep_free(tep);
 	return check_done();
 }

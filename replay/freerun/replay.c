@@ -177,7 +177,8 @@ static int start(struct replay *r, struct error *err)
 	if (!ret)
 		ret = requests_init(&r->requests, r->model, r->run.anomalies, err);
 	if (!ret && r->config.counted)
-		ret = event_counts_init(&r->event_counts, r->model->nr_cpus, err);
+		ret = event_counts_init(&r->event_counts, r->model->nr_cpus, &r->config.recorder,
+					err);
 	if (ret)
 		return ret;
 	r->events.event_counts = r->config.counted ? &r->event_counts : NULL;

@@ -30,6 +30,7 @@
  */
 #pragma once
 
+#include "model/event_counts.h"
 #include "model/policy_effect.h"
 #include "reclaim/reclaim_supply.h"
 #include "run/run.h"
@@ -42,6 +43,7 @@ struct replay_config {
 	bool events; /* write the model's own events */
 	enum reclaim_mode reclaim;
 	bool counted; /* write fallbacks as rows and count all other events: event_counts.h */
+	struct recorder_threads recorder; /* borrowed until replay_free() */
 	/* Move pages for requests that the record served: compact_for_record.h. */
 	bool compacts_for_record;
 	bool explains; /* find the first wrong page: slower */

@@ -2,29 +2,42 @@
 /*
  * event_counts.h - counts of the model's own events, instead of rows: table event_count.
  *
+ * Requests of the recorder's own threads count apart. They depend on the number of events that it
+ * writes, so under another policy the record has a wrong number of them.
+ *
  * A run, as in the report `metrics`, is a series of alloc_zone_locked events of one CPU without an
  * alloc of that CPU between them, or of pcpu_drain events without a free.
  */
 #pragma once
 
+#include "events.h"
 #include "model.h"
 #include "output.h"
 
 enum { NO_ORDER = NR_PAGE_ORDERS }; /* of free_batched */
 
+/* The recorder's threads. */
+struct recorder_threads {
+	const int32_t *pids; /* ascending */
+	size_t nr;
+};
+
 struct event_counts {
 	struct {
 		uint64_t events, without_page, runs;
-	} nr[NR_EVENT_COUNT_KIND][NR_PAGE_ORDERS + 1];
-	bool *refilling, *draining; /* [cpu] a run of that kind is open */
+	} nr[2][NR_EVENT_COUNT_KIND][NR_PAGE_ORDERS + 1]; /* [1]: of the recorder */
+	struct recorder_threads recorder;
+	bool *refilling[2], *draining[2]; /* [cpu] a run of that kind is open */
 };
 
-/* -ENOMEM. */
-int event_counts_init(struct event_counts *t, int nr_cpus, struct error *err);
+/* `recorder` is borrowed until event_counts_free(). -ENOMEM. */
+int event_counts_init(struct event_counts *t, int nr_cpus, const struct recorder_threads *recorder,
+		      struct error *err);
 void event_counts_free(struct event_counts *t);
 
 /* One event; `kind` is EVENT_KIND_*, but not ALLOC_EXTFRAG. */
-void event_counts_add(struct event_counts *t, int kind, int cpu, int order, bool has_page);
+void event_counts_add(struct event_counts *t, int kind, const struct moment *now, int order,
+		      bool has_page);
 
 /* The rows of event_count. */
 void event_counts_write(const struct event_counts *t, struct output *out);

@@ -13,7 +13,7 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 	size_t i;
 
 	if (e->event_counts && kind != EVENT_KIND_ALLOC_EXTFRAG) {
-		event_counts_add(e->event_counts, kind, now->cpu, order, pfn != NO_PFN);
+		event_counts_add(e->event_counts, kind, now, order, pfn != NO_PFN);
 		return NULL;
 	}
 	i = output_row(e->output, &columns);

@@ -221,8 +221,8 @@ def test_a_run_can_do_without_its_own_events() -> None:
     assert len(out["zone"]) == 1
 
 
-def numbers(rows: Rows) -> Rows:
-    """The rows of event_count that the rows of `event` imply."""
+def numbers(rows: Rows, recorder: bool | None = None) -> Rows:
+    """The rows of event_count that the rows of `event` imply, marked with `recorder`."""
     found: dict[tuple[str, int | None], dict[str, Any]] = {}
     running: dict[tuple[str, int], bool] = {}
     ends = {"alloc": "alloc_zone_locked", "free": "pcpu_drain"}
@@ -232,6 +232,7 @@ def numbers(rows: Rows) -> Rows:
             continue
         runs = 0 if kind in ends.values() else None
         new = {"kind": kind, "page_order": order, "events": 0, "without_page": 0, "runs": runs}
+        new["recorder"] = recorder
         one = found.setdefault((kind, order), new)
         one["events"] += 1
         one["without_page"] += row["pfn"] is None
@@ -256,6 +257,22 @@ def test_a_run_can_count_its_events_instead(rows: Rows, kernel: str) -> None:
     assert counted.pop("event") == fallbacks
     assert whole.pop("event_count") == []
     assert counted == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(events, st.sampled_from(KERNELS))
+def test_the_requests_of_the_recorder_are_counted_apart(rows: Rows, kernel: str) -> None:
+    rows = [row | {"pid": i % 4} for i, row in enumerate(rows)]
+    whole = run(engine(kernel), rows)["event"]
+    counted = run(engine(kernel, counted=True, recorder_pids=[3, 1]), rows)["event_count"]
+
+    def key(row: dict[str, Any]) -> tuple[bool, str, int]:
+        order = row["page_order"]
+        return row["recorder"], row["kind"], -1 if order is None else order
+
+    others, own = ([row for row in whole if row["pid"] % 2 == odd] for odd in (0, 1))
+    expected = numbers(others, False) + numbers(own, True)
+    assert sorted(counted, key=key) == sorted(expected, key=key)
 
 
 def test_rows_outside_the_spans_are_passed_over() -> None:

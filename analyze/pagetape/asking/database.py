@@ -56,6 +56,7 @@ MACHINE = pa.schema(
         pa.field("extfrag_threshold", pa.int32()),
         pa.field("min_free_kbytes", pa.int32()),
         pa.field("fallback_unit", pa.utf8()),  # what one fallback event counts: block or page
+        pa.field("recorder_pid", pa.int32()),  # process that recorded the tape
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
         pa.field("end_ts", pa.uint64()),
         pa.field("replayed", pa.bool_()),

@@ -57,6 +57,7 @@ _PUBLIC = (
     "page_size",
     "pageblock_order",
     "recorded_at",
+    "recorder_pid",
     "ring_kb",
     "series",
     "skipped_events",

@@ -249,9 +249,16 @@ class Source:
             compacts_for_record=self.tape.num_rows("compaction") > 0,
             spans=self.spans,
             cpu_parts=run.cpu_parts,
+            recorder_pids=recorder_pids(self.tape),
             policy_libs=run.policy_libs,
             **options,
         )
+
+
+def recorder_pids(tape: Tape) -> set[int]:
+    """The threads of the tape's own recorder; none if the tape does not say."""
+    own = tape.facts.get("recorder_pid")
+    return {row["pid"] for row in tape.rows("task") if own and row["tgid"] == own}
 
 
 class _Output:
