@@ -6,6 +6,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from pagetape.recording import capture, session
+from pagetape.recording import workload as workload_module
 from pagetape.recording.exact import NO_FLAGS, Exact, Flags
 from pagetape.recording.session import Requests
 from pagetape.recording.triggers import Firing
@@ -62,6 +63,20 @@ def test_a_load_is_over_when_its_command_or_its_time_is() -> None:
     while not workload.wait():
         pass
     assert workload.finish() == 0
+
+
+def test_a_command_can_begin_with_a_second_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(workload_module.time, "monotonic", lambda: 5.25)
+    monkeypatch.setattr(workload_module.time, "sleep", slept.append)
+    Workload((), None).start()
+    assert not slept
+    Workload((), None, on_second=True).start()
+    assert slept == [0.75]
+    stopped = Workload((), None, on_second=True)
+    stopped.stop()
+    stopped.start()
+    assert slept == [0.75]
 
 
 def order_of_the_start(monkeypatch: pytest.MonkeyPatch, exact: Exact | None) -> list[str]:

@@ -21,11 +21,19 @@ GRACE_S = 5  # seconds for a command to end after the recording
 class Workload:
     """A workload: call start(), wait() until it is over, then finish()."""
 
-    def __init__(self, argv: Sequence[str], duration: float | None) -> None:
+    def __init__(
+        self, argv: Sequence[str], duration: float | None, *, on_second: bool = False
+    ) -> None:
+        """With `on_second`, start() waits until a second of the monotonic clock begins.
+
+        The kernel's vmstat workers run once a second, at the same time in each: the per-CPU lists
+        of two runs of a command then shrink at the same moments of its work.
+        """
         if argv and not shutil.which(argv[0]):
             raise TapeError(errno.ENOENT, f"{argv[0]}: command not found")
         self._argv = argv
         self._duration = duration
+        self._on_second = on_second
         self._deadline = float("inf")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -63,6 +71,8 @@ class Workload:
 
     def start(self) -> None:
         """Start the command and the clock, unless the workload was stopped before."""
+        if self._on_second and not self._stopped:
+            time.sleep(1 - time.monotonic() % 1)
         if self._argv and not self._stopped:
             self._child = subprocess.Popen(self._argv)
             threading.Thread(target=self._watch, args=(self._child,), daemon=True).start()
