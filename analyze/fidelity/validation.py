@@ -38,6 +38,7 @@ from pagetape.tapes.info import describe
 
 _LEFT_MIB = 1000  # for a load under pressure; with 1200 a machine with a slow disk had hardly any
 _SECONDS = 15
+_PAIRS = 3
 _TRIES = 3  # to record in a guest: without KVM, a boot panics now and then
 
 # Every run of a load of load.c gets a directory of its own, and leaves none of its files.
@@ -54,6 +55,7 @@ class Case:
     setting: str
     load: str  # rounds, or a load of load.c
     pressure_mib: int = _LEFT_MIB  # memory that other processes leave to a load of load.c
+    pairs: int = _PAIRS
 
     def command(self, build: Path, files: str) -> list[str]:
         if self.load == "rounds":  # 15 s
@@ -68,9 +70,9 @@ class Case:
 
 
 CASES = (
-    Case("high-fraction-8", "percpu_pagelist_high_fraction=0,8", "rounds"),
-    Case("high-fraction-64", "percpu_pagelist_high_fraction=0,64", "rounds"),
-    Case("high-fraction-512", "percpu_pagelist_high_fraction=0,512", "rounds"),
+    Case("high-fraction-8", "percpu_pagelist_high_fraction=0,8", "rounds", pairs=5),
+    Case("high-fraction-64", "percpu_pagelist_high_fraction=0,64", "rounds", pairs=5),
+    Case("high-fraction-512", "percpu_pagelist_high_fraction=0,512", "rounds", pairs=5),
     Case("defrag-mode", "defrag_mode=0,1", "extfrag"),
     Case("boost", "watermark_boost_factor=15000,0", "extfrag"),
     # With their higher marks, less memory counts as available, and too little ends the run.
@@ -88,6 +90,7 @@ class GuestCase:
     switch: str
     values: tuple[str, str]
     machine: guest.Guest
+    pairs: int = _PAIRS
 
     @property
     def load(self) -> str:
@@ -205,7 +208,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/validation"))
     parser.add_argument("--only", action="append", choices=[case.name for case in ALL_CASES])
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--pairs", type=int, help="instead of those of the case")
     parser.add_argument("--ensemble", type=int, default=4)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("out", type=Path)
@@ -216,13 +219,14 @@ def main() -> int:
         if arguments.only and case.name not in arguments.only:
             continue
         print(f"== {case.name}", flush=True)
+        pairs = arguments.pairs or case.pairs
         if arguments.again:
             again(case, work, arguments.ensemble)
         elif isinstance(case, GuestCase):
-            record_in_guest(case, work, arguments.pairs)
+            record_in_guest(case, work, pairs)
             again(case, work, arguments.ensemble)
         else:
-            options = ["--pairs", str(arguments.pairs), "--ensemble", str(arguments.ensemble)]
+            options = ["--pairs", str(pairs), "--ensemble", str(arguments.ensemble)]
             record(case, arguments.build, work, options)
     arguments.out.write_text(validation_page.markdown(results(work)))
     return 0
