@@ -24,6 +24,7 @@ from pagetape.asking.interval import Ratio
 from pagetape.asking.phrase import between
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
+from pagetape.tapes.info import duration_s
 
 _FORMAT = "pagetape.ab 1"
 _MOST = 1 << 24  # bytes of ab.json
@@ -136,7 +137,7 @@ class Result:
         return {
             "ensemble": nr,
             "lengths_s": {
-                side: _spread([_length(Tape(path)) for path in tapes[side]]) for side in _OTHER
+                side: _spread([duration_s(Tape(path)) for path in tapes[side]]) for side in _OTHER
             },
             "partial": [name for side in tapes for name in predict.partial(tapes[side])],
             "missing": [name for name in names if name not in rows],
@@ -159,12 +160,6 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
         "high": max(values),
         "values": list(values),
     }
-
-
-def _length(tape: Tape) -> float:
-    """From the first to the last event, in seconds."""
-    began, ended = tape.clock or (0, 0)
-    return (ended - began) / 1e9
 
 
 def _metric(name: str, found: Recorded, side: str, made: Prediction | None) -> dict[str, Any]:

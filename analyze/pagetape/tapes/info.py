@@ -88,11 +88,16 @@ def spooled(info: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
+def duration_s(tape: Tape) -> float:
+    """From the first to the last event, in seconds."""
+    began, ended = tape.clock or (0, 0)
+    return (ended - began) / 1e9
+
+
 def summary(tape: Tape) -> dict[str, Any]:
     """The JSON object of `pagetape info`, without the slow row counts of the tables."""
     points = _tracepoints(tape)
     stored = sum(p["events"] for p in points if p["stored"])
-    began, ended = tape.clock or (0, 0)
     loss = Loss.of(tape)
     snapshots = tape.rows("snapshot")
     return {
@@ -103,7 +108,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "host": tape.facts.get("host"),
         "cpus": tape.facts.get("cpus"),
         "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,
-        "duration_s": (ended - began) / 1e9,
+        "duration_s": duration_s(tape),
         "events": {p["name"]: p["events"] for p in points},
         "stored": stored,
         "lost": loss.total,
