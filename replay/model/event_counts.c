@@ -8,26 +8,32 @@
 _Static_assert((int)NR_EVENT_COUNT_KIND == EVENT_KIND_ALLOC_EXTFRAG,
 	       "the kinds of event, less one");
 
-int event_counts_init(struct event_counts *t, int nr_cpus, const struct recorder_threads *recorder,
+static int side_init(struct side_counts *side, int nr_cpus, struct error *err)
+{
+	side->refilling = calloc((size_t)nr_cpus, sizeof(*side->refilling));
+	side->draining = calloc((size_t)nr_cpus, sizeof(*side->draining));
+	if (!side->refilling || !side->draining)
+		return fail(err, ENOMEM, "no memory to count the events of %d CPUs", nr_cpus);
+	return 0;
+}
+
+static void side_free(struct side_counts *side)
+{
+	free(side->refilling);
+	free(side->draining);
+}
+
+int event_counts_init(struct event_counts *t, int nr_cpus, const struct recorder_threads *threads,
 		      struct error *err)
 {
-	*t = (struct event_counts){.recorder = *recorder};
-	for (int of_recorder = 0; of_recorder < 2; of_recorder++) {
-		t->refilling[of_recorder] = calloc((size_t)nr_cpus, sizeof(bool));
-		t->draining[of_recorder] = calloc((size_t)nr_cpus, sizeof(bool));
-		if (!t->refilling[of_recorder] || !t->draining[of_recorder])
-			return fail(err, ENOMEM, "no memory to count the events of %d CPUs",
-				    nr_cpus);
-	}
-	return 0;
+	*t = (struct event_counts){.threads = *threads};
+	return side_init(&t->others, nr_cpus, err) ?: side_init(&t->recorder, nr_cpus, err);
 }
 
 void event_counts_free(struct event_counts *t)
 {
-	for (int of_recorder = 0; of_recorder < 2; of_recorder++) {
-		free(t->refilling[of_recorder]);
-		free(t->draining[of_recorder]);
-	}
+	side_free(&t->others);
+	side_free(&t->recorder);
 }
 
 static int compare_pids(const void *a, const void *b)
@@ -45,63 +51,62 @@ static bool is_recorder(const struct recorder_threads *threads, int32_t pid)
 void event_counts_add(struct event_counts *t, int kind, const struct moment *now, int order,
 		      bool has_page)
 {
-	bool of_recorder = is_recorder(&t->recorder, now->pid);
-	bool *refilling = &t->refilling[of_recorder][now->cpu],
-	     *draining = &t->draining[of_recorder][now->cpu];
+	struct side_counts *side = is_recorder(&t->threads, now->pid) ? &t->recorder : &t->others;
 
 	assert(kind < NR_EVENT_COUNT_KIND && order <= NO_ORDER);
-	t->nr[of_recorder][kind][order].events++;
-	t->nr[of_recorder][kind][order].without_page += !has_page;
+	side->nr[kind][order].events++;
+	side->nr[kind][order].without_page += !has_page;
 	switch (kind) {
 	case EVENT_KIND_ALLOC:
-		*refilling = false;
+		side->refilling[now->cpu] = false;
 		break;
 	case EVENT_KIND_FREE:
-		*draining = false;
+		side->draining[now->cpu] = false;
 		break;
 	case EVENT_KIND_ALLOC_ZONE_LOCKED:
-		t->nr[of_recorder][kind][order].runs += !*refilling;
-		*refilling = true;
+		side->nr[kind][order].runs += !side->refilling[now->cpu];
+		side->refilling[now->cpu] = true;
 		break;
 	case EVENT_KIND_PCPU_DRAIN:
-		t->nr[of_recorder][kind][order].runs += !*draining;
-		*draining = true;
+		side->nr[kind][order].runs += !side->draining[now->cpu];
+		side->draining[now->cpu] = true;
 		break;
 	}
 }
 
-static void write_counts(const struct event_counts *t, bool of_recorder, int kind, int order,
-			 struct output *out)
+static void write_side(const struct event_counts *t, const struct side_counts *side,
+		       struct output *out)
 {
-	struct event_count_columns *columns;
-	size_t i;
+	for (int kind = 0; kind < NR_EVENT_COUNT_KIND; kind++)
+		for (int order = 0; order <= NO_ORDER; order++) {
+			struct event_count_columns *columns;
+			size_t i;
 
-	if (!t->nr[of_recorder][kind][order].events)
-		return;
-	i = output_row(out, &columns);
-	if (!columns)
-		return;
-	columns->kind[i] = (uint8_t)kind;
-	columns->events[i] = t->nr[of_recorder][kind][order].events;
-	columns->without_page[i] = t->nr[of_recorder][kind][order].without_page;
-	if (t->recorder.nr) {
-		columns->recorder[i] = of_recorder;
-		set_valid(columns->recorder_valid, i);
-	}
-	if (order != NO_ORDER) {
-		columns->page_order[i] = (uint8_t)order;
-		set_valid(columns->page_order_valid, i);
-	}
-	if (kind == EVENT_KIND_ALLOC_ZONE_LOCKED || kind == EVENT_KIND_PCPU_DRAIN) {
-		columns->runs[i] = t->nr[of_recorder][kind][order].runs;
-		set_valid(columns->runs_valid, i);
-	}
+			if (!side->nr[kind][order].events)
+				continue;
+			i = output_row(out, &columns);
+			if (!columns)
+				return;
+			columns->kind[i] = (uint8_t)kind;
+			columns->events[i] = side->nr[kind][order].events;
+			columns->without_page[i] = side->nr[kind][order].without_page;
+			if (order != NO_ORDER) {
+				columns->page_order[i] = (uint8_t)order;
+				set_valid(columns->page_order_valid, i);
+			}
+			if (kind == EVENT_KIND_ALLOC_ZONE_LOCKED || kind == EVENT_KIND_PCPU_DRAIN) {
+				columns->runs[i] = side->nr[kind][order].runs;
+				set_valid(columns->runs_valid, i);
+			}
+			if (t->threads.nr) {
+				columns->recorder[i] = side == &t->recorder;
+				set_valid(columns->recorder_valid, i);
+			}
+		}
 }
 
 void event_counts_write(const struct event_counts *t, struct output *out)
 {
-	for (int of_recorder = 0; of_recorder < 2; of_recorder++)
-		for (int kind = 0; kind < NR_EVENT_COUNT_KIND; kind++)
-			for (int order = 0; order <= NO_ORDER; order++)
-				write_counts(t, of_recorder, kind, order, out);
+	write_side(t, &t->others, out);
+	write_side(t, &t->recorder, out);
 }

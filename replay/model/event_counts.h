@@ -22,16 +22,21 @@ struct recorder_threads {
 	size_t nr;
 };
 
-struct event_counts {
+/* The counts of one side: of the recorder, or of all others. */
+struct side_counts {
 	struct {
 		uint64_t events, without_page, runs;
-	} nr[2][NR_EVENT_COUNT_KIND][NR_PAGE_ORDERS + 1]; /* [1]: of the recorder */
-	struct recorder_threads recorder;
-	bool *refilling[2], *draining[2]; /* [cpu] a run of that kind is open */
+	} nr[NR_EVENT_COUNT_KIND][NR_PAGE_ORDERS + 1];
+	bool *refilling, *draining; /* [cpu] a run of that kind is open */
 };
 
-/* `recorder` is borrowed until event_counts_free(). -ENOMEM. */
-int event_counts_init(struct event_counts *t, int nr_cpus, const struct recorder_threads *recorder,
+struct event_counts {
+	struct side_counts others, recorder;
+	struct recorder_threads threads;
+};
+
+/* `threads` is borrowed until event_counts_free(). -ENOMEM. */
+int event_counts_init(struct event_counts *t, int nr_cpus, const struct recorder_threads *threads,
 		      struct error *err);
 void event_counts_free(struct event_counts *t);
 

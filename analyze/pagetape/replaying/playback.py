@@ -178,6 +178,10 @@ class Source:
         return replay_span.spans(self.tape)
 
     @cached_property
+    def _recorder_pids(self) -> set[int]:
+        return recorder_pids(self.tape)
+
+    @cached_property
     def begin(self) -> hindsight.Start | None:
         """The start from hindsight of a tape that begins with /proc."""
         return hindsight.start(self.tape)
@@ -249,7 +253,7 @@ class Source:
             compacts_for_record=self.tape.num_rows("compaction") > 0,
             spans=self.spans,
             cpu_parts=run.cpu_parts,
-            recorder_pids=recorder_pids(self.tape),
+            recorder_pids=self._recorder_pids,
             policy_libs=run.policy_libs,
             **options,
         )
@@ -258,7 +262,9 @@ class Source:
 def recorder_pids(tape: Tape) -> set[int]:
     """The threads of the tape's own recorder; none if the tape does not say."""
     own = tape.facts.get("recorder_pid")
-    return {row["pid"] for row in tape.rows("task") if own and row["tgid"] == own}
+    if own is None:
+        return set()
+    return {row["pid"] for row in tape.rows("task") if row["tgid"] == own}
 
 
 class _Output:
