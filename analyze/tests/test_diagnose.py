@@ -8,6 +8,7 @@ hand from what the test writes. `make golden` accepts another text; read the dif
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -462,7 +463,8 @@ def test_findings_are_for_one_tape(ill: Callable[[Disease | None], Path]) -> Non
     tape = Tape(ill(mixing))
     with Database([tape]) as db:
         assert [f.id for f in findings(db)] == ["mixing"]
-    with Database([tape, tape]) as db, pytest.raises(ValueError, match="too many"):
+    other = Tape(shutil.copytree(tape.path, tape.path.with_name("other.tape")))
+    with Database([tape, other]) as db, pytest.raises(ValueError, match="too many"):
         findings(db)
 
 

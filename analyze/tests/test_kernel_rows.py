@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import pagetape as api
 from pagetape import _replay
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import kernel_rows
@@ -14,7 +15,8 @@ from pagetape.tapes import kernel_rows
 Run = Callable[..., Any]
 
 NEWEST = _replay.kernels()[-1]["name"]
-OF_7_9 = f"played by the rules of {NEWEST}: 7.9 is newer than any kernel that pagetape knows"
+RULES = f"played by the rules of {kernel_rows.named(NEWEST)}"
+OF_7_9 = f"{RULES}: 7.9 is newer than any kernel that pagetape knows"
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_kernels_lists_the_rows(pagetape: Run) -> None:
 def test_kernels_shows_the_row_of_one_release(pagetape: Run) -> None:
     found = pagetape("kernels", "6.12.80").out
     assert found.startswith("6.12.117: ")
-    assert "releases  6.12.29 until 6.13, 6.14.7 until 6.15\n" in found
+    assert "releases  6.12.29 to 6.12.y, 6.14.7 to 6.14.y\n" in found
     assert "sure      source read (6.12.117)\n" in found
     assert "newer" not in found
     found = pagetape("kernels", "7.9")
@@ -175,8 +177,8 @@ def test_a_sweep_names_the_row_of_each_run(
     page = tmp_path / "sweep.html"
     args = ("sweep", released("7.9"), "--kernel", "{auto,6.6}", "-o", tmp_path / "runs")
     text = pagetape(*args, "--html", page)
-    of_6_6 = "played by the rules of 6.5: nobody read the source of 6.6"
-    mixed = OF_7_9.replace(f"rules of {NEWEST}", "rules of 6.5")
+    of_6_6 = "played by the rules of 6.5 (6.2.0 to 6.6.y): nobody read the source of 6.6"
+    mixed = OF_7_9.replace(RULES, "played by the rules of 6.5 (6.2.0 to 6.6.y)")
     warnings = {
         run["kernel"]: run["kernel_warnings"] for run in pagetape(*args, "--json").json["runs"]
     }
@@ -190,7 +192,7 @@ def test_a_kernel_that_is_given_does_not_silence_the_warning(
     released: Callable[[str], Path], pagetape: Run, tmp_path: Path
 ) -> None:
     tape, out = released("7.9"), tmp_path / "out.tape"
-    line = "played by the rules of 6.18: 7.9 is newer than any kernel that pagetape knows"
+    line = "played by the rules of 6.18 (6.18.y): 7.9 is newer than any kernel that pagetape knows"
     for command in ("validate", "replay"):
         found = pagetape(command, tape, "--kernel", "6.18", "-o", out, "--force", "--json").json
         assert (found["kernel"], found["kernel_warnings"]) == ("6.18", [line])
@@ -203,7 +205,7 @@ def test_a_given_kernel_has_a_warning_of_its_own(
     tape = released("6.18.1")
     found = pagetape("replay", tape, "--kernel", "5.15", "--json").json
     assert found["kernel_warnings"] == [
-        "played by the rules of 5.14: nobody read the source of 5.15"
+        "played by the rules of 5.14 (5.13.0 to 5.17.y): nobody read the source of 5.15"
     ]
 
 
@@ -224,3 +226,144 @@ def test_a_release_without_a_row_does_not_stop_a_report(
     assert pagetape("report", "loss", tape, "--json").json["kernel_warnings"] == [line]
     info = pagetape("info", tape, "--json").json
     assert (info["kernel_row"], info["kernel_warnings"]) == (None, [line])
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("2.6.31", "2.6.31"),
+        ("2.6.33", "2.6.33 to 4.3.y"),
+        ("4.20", "4.4.0 to 4.y"),
+        ("5.0", "5.0.y"),
+        ("5.19", "5.18.0 to 5.y"),
+        ("6.1.0", "6.0.0 to 6.1.95"),
+        ("6.12.19", "6.10.0 to 6.12.28"),
+        ("6.12.117", "6.12.29 to 6.12.y, 6.14.7 to 6.14.y"),
+        ("6.14", "6.13.0 to 6.14.6"),
+        ("no such row", ""),
+    ],
+)
+def test_the_releases_of_a_row_in_words(row: str, words: str) -> None:
+    assert kernel_rows.releases(row) == words
+    assert kernel_rows.named(row) == (f"{row} ({words})" if words else row)
+
+
+def test_the_words_of_every_row_begin_and_end_where_the_row_does() -> None:
+    assert kernel_rows.releases(NEWEST).endswith(" and later")
+    for row in kernel_rows.described():
+        for span, words in zip(
+            row["releases"], kernel_rows.releases(row["name"]).split(", "), strict=True
+        ):
+            first, _, last = words.removesuffix(" and later").partition(" to ")
+            assert kernel_rows.of_release(first.replace("y", "0")) == row["name"]
+            assert first.startswith(span["from"])
+            assert kernel_rows.of_release((last or first).replace("y", "999")) == row["name"]
+
+
+SERIES = (
+    "names several rows: 6.12.19 (6.12.0 to 6.12.28), 6.12.117 (6.12.29 to 6.12.y);"
+    " give one of them, or a full release"
+)
+
+
+@pytest.mark.parametrize("series", ["6.12", "6.12.y", "6.12-amd64", "6.12.0-124.el10", "6.1"])
+def test_a_series_with_several_rows_asks_which(
+    series: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    for words in (
+        ("replay", small, "--kernel", series),
+        ("validate", small, "--kernel", series),
+        ("sweep", small, "--kernel", f"{{5.10,{series}}}", "-o", tmp_path / "matrix"),
+    ):
+        said = pagetape(*words)
+        assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
+        assert f"'{series}' names several rows: " in said.err
+        assert series == "6.1" or SERIES in said.err
+    assert not (tmp_path / "matrix").exists()
+    with pytest.raises(api.Error, match="names several rows"):
+        api.open(small).replay(kernel=series)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "row"),
+    [
+        ("6.12.19", "6.12.19"),
+        ("6.12.0", "6.12.19"),
+        ("6.12.28-1-amd64", "6.12.19"),
+        ("6.12-rc3", "6.12.19"),
+        ("6.12.0-rc3", "6.12.19"),
+        ("6.12.29", "6.12.117"),
+        ("6.12.117+deb13-amd64", "6.12.117"),
+        ("6.14", "6.14"),
+        ("6.14.7", "6.12.117"),
+        ("6.11", "6.12.19"),
+        ("6.8.0-45-generic", "6.8"),
+        ("5.14.0-427.el9", "5.14"),
+        ("2.6.32-754.el6", "2.6.32"),
+    ],
+)
+def test_a_release_or_the_name_of_a_row_is_a_kernel(kernel: str, row: str) -> None:
+    assert kernel_rows.asked(kernel) == row
+
+
+def test_every_row_can_be_asked_for_by_its_name() -> None:
+    for row in kernel_rows.known():
+        assert kernel_rows.asked(row.name) == row.name
+
+
+def test_a_name_that_is_also_a_series_says_which_releases_it_is(small: Path, pagetape: Run) -> None:
+    said = pagetape("replay", small, "--kernel", "6.14", "--ensemble", 0)
+    assert said.err == (
+        "pagetape: kernel 6.14 is the row 6.14 (6.13.0 to 6.14.6); the rows of that series:"
+        " 6.14 (6.14.0 to 6.14.6), 6.12.117 (6.14.7 to 6.14.y)\n"
+    )
+    assert pagetape("replay", small, "--kernel", "6.14.7", "--ensemble", 0).err == ""
+
+
+def test_a_mistyped_kernel_has_a_hint(small: Path, pagetape: Run) -> None:
+    said = pagetape("replay", small, "--kernel", "v6.12.117")
+    assert said.status == 2 and said.err.count("\n") == 1
+    assert "did you mean '6.12.117'?" in said.err
+
+
+def test_kernels_lists_the_rows_of_a_series(pagetape: Run) -> None:
+    for series, rows in (
+        ("6.12", ["6.12.19", "6.12.117"]),
+        ("6.14", ["6.14", "6.12.117"]),
+        ("6.11", ["6.12.19"]),
+    ):
+        found = [row["name"] for row in pagetape("kernels", series, "--json").json["kernels"]]
+        assert found == rows
+
+
+def test_every_line_about_a_row_names_its_releases(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    row, out, page = "6.12.19 (6.10.0 to 6.12.28)", tmp_path / "out.tape", tmp_path / "page.html"
+    kernel = ("--kernel", "6.12.5")
+    said = pagetape("replay", small, *kernel, "-o", out).out
+    assert said.startswith(f"kernel {row}, policy ") and f"with kernel {row}: " in said
+    assert f"kernel {row}: " in pagetape("validate", small, *kernel).out
+    info = pagetape("info", out)
+    assert f"replayed   kernel {row}, mainline" in info.out and f"kernel row {row}" in info.out
+    assert f"kernel {row}, mainline" in pagetape("compare", small, out).out
+    assert f"{row}, mainline" in pagetape("report", "pcp.traffic", small, out, "--csv").out
+    words = ("sweep", small, *kernel, "-o", tmp_path / "matrix", "--html", page)
+    assert row in pagetape(*words, "--wide").out and row in page.read_text()
+    assert pagetape("html", small, out, "-o", page).status == 0
+    assert f"kernel {row}" in page.read_text()
+    played = api.open(small).replay(kernel="6.12.5", ensemble=2)
+    assert f"with kernel {row}: " in repr(played)
+    assert played.json()["kernel_releases"] == "6.10.0 to 6.12.28"
+    assert f"kernel {row}" in pagetape("diagnose", out).out
+
+
+def test_a_tape_whose_release_lacks_the_update_says_so(
+    released: Callable[[str], Path], pagetape: Run
+) -> None:
+    tape = released("6.1.0-44-amd64")
+    (line,) = pagetape("info", tape, "--json").json["kernel_warnings"]
+    assert line == (
+        "played by the rules of 6.1.0 (6.0.0 to 6.1.95): 6.1.0-44-amd64 lacks the stable update:"
+        " it may be 6.1.0 (6.1.0 to 6.1.95), 6.1.192 (6.1.96 to 6.1.y)"
+    )

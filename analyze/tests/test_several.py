@@ -61,7 +61,7 @@ def test_reduction_compares_a_what_if_with_the_model(four: list[Path], pagetape:
     assert row("lowzone", "MOVABLE", None) == (4, "own", -50.0, 2)
     assert row("lowzone", "UNMOVABLE", 0) == (1, "own", -50.0, 0)
     assert row("always", "MOVABLE", 3) == (0, "own", -100.0, 2)
-    assert rows["lowzone", None, None]["policy"] == "6.18, nofragment:mode=lowzone"
+    assert rows["lowzone", None, None]["policy"] == "6.18 (6.18.y), nofragment:mode=lowzone"
     assert rows["lowzone", None, None]["boosts_asked"] == 3
     assert rows["lowzone", None, None]["kswapd_asked"] == 7
     assert rows["recorded", None, None]["boosts_asked"] is None

@@ -35,7 +35,7 @@ WITH run AS (
         tape,
         place,
         own,
-        CASE WHEN replayed THEN concat_ws(', ', model_kernel, policy) ELSE 'recorded' END AS policy,
+        CASE WHEN replayed THEN concat_ws(', ', model_kernel || ' (' || model_releases || ')', policy) ELSE 'recorded' END AS policy,
         coalesce(
             CASE WHEN replayed AND NOT own THEN (SELECT arg_min(tape, place) FROM machine WHERE own) END,
             (SELECT arg_min(tape, place) FROM machine)

@@ -60,7 +60,7 @@ counted AS (
     SELECT
         m.place,
         m.tape,
-        CASE WHEN replayed THEN concat_ws(', ', model_kernel, policy) ELSE 'recorded' END AS policy,
+        CASE WHEN replayed THEN concat_ws(', ', model_kernel || ' (' || model_releases || ')', policy) ELSE 'recorded' END AS policy,
         coalesce(p.alloc_pages, 0)::BIGINT AS alloc_pages,
         coalesce(p.taken, 0)::BIGINT AS taken,
         coalesce(c.refill_pages, p.refilled, 0)::BIGINT AS refilled,

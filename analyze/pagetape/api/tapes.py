@@ -30,6 +30,7 @@ from pagetape.replaying.validation import inferred, preferences
 from pagetape.replaying.validation import validate as validate_tape
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import origin
 from pagetape.tapes.info import describe
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -119,8 +120,10 @@ class Tapes:
         if len(self._tapes) > 1 and not report.several:
             raise Error(f"{name} takes one tape: `for tape in tapes: tape.report('{name}')`")
         with explained():
+            origin.check_together(self._tapes)
+            said = [report.title.rstrip("."), *origin.lines(self._tapes, self.names)]
             return Relation(
-                self._database.relation(report, values), self._database, report.title.rstrip(".")
+                self._database.relation(report, values), self._database, "; ".join(said)
             )
 
     def __getattr__(self, name: str) -> Relation:
@@ -182,6 +185,8 @@ class Tapes:
 
     def plot(self, name: str = "fallbacks") -> Figure:
         """A plot over time, `fallbacks` or `traffic`; several tapes have equal scales."""
+        with explained():
+            origin.check_together(self._tapes)
         found = {}
         for one, short in zip(self, self.names, strict=True):
             with explained():

@@ -9,7 +9,8 @@ A tape has one of three roles:
 
 A what-if is compared with the model, not with the recording, so that the model's error does not
 look like an effect. If the model is not among the tapes, the table model_error of the what-if
-replaces it.
+replaces it. If the first tape is a what-if itself, the others are compared with it: two kernels,
+or two policies, on the same recording.
 
 The tape of an ensemble has its members in the table `member`: interval.py makes intervals of them,
 and of the differences between members of the same seed. A tape of one run has no interval of its
@@ -18,7 +19,7 @@ own. Its difference then has the model's error as its interval: recording minus 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from pagetape.asking import interval, query
 from pagetape.asking.database import Database, labels
 from pagetape.asking.interval import Interval, Paired
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import fallback_unit
+from pagetape.tapes import fallback_unit, origin
 from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
@@ -115,13 +116,37 @@ class Side:
             return None
         return interval.interval(metric, unit, values, interval.kind_of(self.kind, self.reclaim))
 
-    def paired(self, metric: str) -> Paired | None:
-        """The difference of a what-if and the own rules, member by member."""
-        this, own = (self.members.get(run, {}).get(metric) for run in ("this", "own"))
-        if not this or not own:
+    @property
+    def played(self) -> dict[str, list[int]]:
+        """The members of the rules that made this tape, by metric; none for one run."""
+        return self.members.get("own" if self.role == "model" else "this", {})
+
+    def paired(self, metric: str, base: Mapping[str, list[int]]) -> Paired | None:
+        """The difference of this tape's members and those of other rules, member by member.
+
+        Members are in the order of their seeds, which begin with 1: those that only one of the two
+        has are left out.
+        """
+        this, other = self.played.get(metric), base.get(metric)
+        if not this or not other:
             return None
-        unit = self.metrics[metric]["unit"]
-        return interval.paired(metric, unit, this, own, self.kind, self.reclaim)
+        unit, nr = self.metrics[metric]["unit"], min(len(this), len(other))
+        return interval.paired(metric, unit, this[:nr], other[:nr], self.kind, self.reclaim)
+
+    def why_unpaired(self, base: Side) -> str | None:
+        """Why the members of two replays of one recording cannot be paired; None if they can."""
+        for side in (self, base):
+            if not side.played:
+                return f"{side.label} has no members: replay it again, without --ensemble 0"
+        assert self.run and base.run
+        for name in ("reclaim", "assisted"):
+            one, other = base.run.get(name), self.run.get(name)
+            if one != other:
+                return f"{base.label} was played with {name} {one}, {self.label} with {other}"
+        own = [side.members.get("own", {}) for side in (self, base)]
+        if any(a[:n] != b[:n] for a, b, n in _of_both(*own)):
+            return "their own rules differ: different versions of pagetape made them"
+        return None
 
     @classmethod
     def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
@@ -190,6 +215,8 @@ class Comparison:
     references: dict[str, str]  # label: label of its reference
     metrics: list[Metric]
     incomparable: dict[str, str]  # label: why its fallback counts have no difference
+    unpaired: dict[str, str]  # label: why its differences from a what-if have no interval
+    beside: dict[str, str]  # label: what to know about it and the base: origin.notes()
 
     def json(self) -> dict[str, Any]:
         return {
@@ -204,6 +231,8 @@ class Comparison:
                     "kernel_warnings": side.kernel_warnings,
                     "policies_effect": side.effects,
                     "incomparable": self.incomparable.get(side.label),
+                    "unpaired": self.unpaired.get(side.label),
+                    "beside": self.beside.get(side.label),
                 }
                 for side in self.sides
             ],
@@ -228,17 +257,35 @@ class Comparison:
 def _difference(side: Side, reference: Side, metric: str, error: int | None) -> Difference | None:
     if fallback_unit.counts(metric) and side.counts_otherwise(reference):
         return None
-    if side.role == "what-if" and reference.role == "model" and (pair := side.paired(metric)):
+    if (base := _paired_with(side, reference)) and (pair := side.paired(metric, base)):
         return Difference.of_pair(pair)
     mine, other = side.value(metric), reference.value(metric)
     if mine is None or other is None:
         return None
     found = side.interval(metric)
-    if found is not None and reference.interval(metric) is None:
+    if found is not None and reference.interval(metric) is None and reference.role != "what-if":
         return Difference.of_interval(found, other)
     value = mine - other
     percent = 100 * value / other if other else None
-    return Difference.of_run(value, percent, error if side.role == "what-if" else None)
+    known = side.role == "what-if" and reference.role != "what-if"
+    return Difference.of_run(value, percent, error if known else None)
+
+
+def _paired_with(side: Side, reference: Side) -> Mapping[str, list[int]]:
+    """The members with which those of a side are compared; none if the two are not paired."""
+    if side.role == "what-if" and reference.role == "model":
+        return side.members.get("own", {})
+    if side.run and reference.role == "what-if" and not side.why_unpaired(reference):
+        return reference.played
+    return {}
+
+
+def _of_both(
+    one: Mapping[str, list[int]], other: Mapping[str, list[int]]
+) -> Iterator[tuple[list[int], list[int], int]]:
+    """The members of the metrics that two runs share, and the number of members of both."""
+    for name in one.keys() & other.keys():
+        yield one[name], other[name], min(len(one[name]), len(other[name]))
 
 
 def _why(side: Side, reference: Side) -> str | None:
@@ -333,27 +380,29 @@ def compare(
     members: Mapping[Path, pa.Table] | None = None,
     recorded_metrics: dict[str, dict[str, Any]] | None = None,
 ) -> Comparison:
-    """Compare the first tape with the others. Raises TapeError for an unreadable tape.
+    """Compare the first tape with the others. Raises TapeError for an unreadable tape, and for a
+    replay of another recording than the first tape's.
 
     `members` has rows of the table `member` for tapes that lack them, by path; `recorded_metrics`
     has the metrics of the first tape, if it is a recording (model_error.recorded_metrics).
     """
-    known = members or {}
+    origin.check_together(tapes)
+    known, names = members or {}, labels(tapes)
     sides = [
-        Side.of(tape, name, known.get(tape.path))
-        for tape, name in zip(tapes, labels(tapes), strict=True)
+        Side.of(tape, name, known.get(tape.path)) for tape, name in zip(tapes, names, strict=True)
     ]
     if recorded_metrics is not None:
         sides[0] = replace(sides[0], metrics=recorded_metrics)
     base = sides[0]
     recorded, model = _bar(tapes, sides)
+    others = sides[1:]
+    to_model = model is not None and base.role != "what-if"
     references = {
-        s.label: model if s.role == "what-if" and model else base for s in sides if s is not base
+        s.label: model if to_model and model and s.role == "what-if" else base for s in others
     }
     feedback = any(s.run and s.run["tier"] == "B" for s in sides)
-    names = dict.fromkeys(name for s in sides for name in s.metrics)
     metrics = []
-    for name in names:
+    for name in dict.fromkeys(name for s in sides for name in s.metrics):
         about = next(s.metrics[name] for s in sides if name in s.metrics)
         error = _error(recorded, model, name)
         metrics.append(
@@ -365,11 +414,7 @@ def compare(
                 {s.label: s.interval(name) for s in sides},
                 next((s.interval(name, "own") for s in sides if s.role == "what-if"), None),
                 error,
-                {
-                    s.label: _difference(s, references[s.label], name, error)
-                    for s in sides
-                    if s is not base
-                },
+                {s.label: _difference(s, references[s.label], name, error) for s in others},
             )
         )
     return Comparison(
@@ -377,5 +422,11 @@ def compare(
         (recorded.label, model.label) if recorded and model else None,
         {label: side.label for label, side in references.items()},
         metrics,
-        {s.label: why for s in sides if s is not base and (why := _why(s, references[s.label]))},
+        {s.label: why for s in others if (why := _why(s, references[s.label]))},
+        {
+            s.label: why
+            for s in others
+            if s.run and base.role == "what-if" and (why := s.why_unpaired(base))
+        },
+        origin.notes(tapes, names),
     )

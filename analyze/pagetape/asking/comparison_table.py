@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from pagetape import answer, terminal
 from pagetape.asking import policy_effect
-from pagetape.asking.comparison import Comparison, Metric
+from pagetape.asking.comparison import Comparison, Metric, Side
 from pagetape.asking.interval import Interval
 from pagetape.asking.phrase import between, change
 from pagetape.tapes import fallback_unit
+from pagetape.tapes.kernel_rows import named
 
 
 def _between(found: Interval | None) -> str:
@@ -51,11 +52,28 @@ def _notes(found: Comparison) -> list[str]:
             "A difference is of members with the same seed; none is shown if its interval has 0.",
             *unmeasured,
         ]
-    if any(side.role == "what-if" for side in found.sides):
+    if any(side.role == "what-if" for side in found.sides[1:]):
+        if found.sides[0].role == "what-if":  # no model's error stands between two what-ifs
+            return []
         if found.error_of is None:
             return ["one run, no interval: pass the recorded tape, or use --ensemble"]
         return ["one run: the interval of a difference is the model's error on the recording"]
     return []
+
+
+def _about(side: Side) -> str:
+    """The role of a tape, and of a replay the rules."""
+    if side.run is None:
+        return side.role
+    return f"{side.role}: kernel {named(side.run['kernel'])}, {' + '.join(side.run['policies'])}"
+
+
+def _of_pair(found: Comparison, label: str) -> list[str]:
+    """What to know about a tape and the one that it is compared with."""
+    unpaired = found.unpaired.get(label)
+    lines = [found.incomparable.get(label), found.beside.get(label)]
+    lines.append(unpaired and f"no interval of the difference: {unpaired}")
+    return [line for line in lines if line]
 
 
 def columns(found: Comparison) -> list[str]:
@@ -78,11 +96,11 @@ def lines(found: Comparison) -> list[list[object]]:
 def notes(found: Comparison) -> list[str]:
     """The meaning of the columns, and what to know about each tape."""
     said = _notes(found)
-    said += [f"{answer.visible(side.label)} ({side.role}): {side.loss}" for side in found.sides]
+    said += [f"{answer.visible(side.label)} ({_about(side)}): {side.loss}" for side in found.sides]
     said += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"
         for side in found.sides
-        for line in [*side.kernel_warnings, *filter(None, [found.incomparable.get(side.label)])]
+        for line in [*side.kernel_warnings, *_of_pair(found, side.label)]
     ]
     said += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"

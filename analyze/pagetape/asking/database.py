@@ -35,7 +35,7 @@ from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit
+from pagetape.tapes import fallback_unit, kernel_rows
 from pagetape.tapes.machine import assumed_distances
 
 _T = TypeVar("_T")
@@ -62,6 +62,7 @@ MACHINE = pa.schema(
         pa.field("replayed", pa.bool_()),
         pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
         pa.field("model_kernel", pa.utf8()),  # of a replay: the kernel row of its rules, ...
+        pa.field("model_releases", pa.utf8()),  # ... the releases of that row in words, ...
         pa.field("policy", pa.utf8()),  # ... its policies, ...
         pa.field("reclaim", pa.utf8()),  # ... its reclaim mode, ...
         pa.field("tier", pa.utf8()),  # ... and the tier of its predictions
@@ -78,7 +79,13 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "P
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """A short name for each tape: its file name, or its whole path if two file names are equal."""
+    """A short name for each tape: its file name, or its whole path if two file names are equal.
+
+    Raises TapeError for a path that is there twice: the rows of its tapes would have one name.
+    """
+    for path in paths:
+        if paths.count(path) > 1:
+            raise TapeError(errno.EINVAL, f"{path}: is named twice")
     short = [path.name.removesuffix(".tape") for path in paths]
     return [
         name if short.count(name) == 1 else str(path)
@@ -149,6 +156,7 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
         "replayed": run is not None,
         "own": run and run["own"],
         "model_kernel": run and run["kernel"],
+        "model_releases": run and kernel_rows.releases(run["kernel"]),
         "policy": run and " + ".join(run["policies"]),
         "reclaim": run and run["reclaim"],
         "tier": run and run["tier"],

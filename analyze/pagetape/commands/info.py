@@ -10,6 +10,7 @@ from pagetape import answer
 from pagetape.commands import options
 from pagetape.replaying import hindsight
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import kernel_rows
 from pagetape.tapes.disturbance import lines as lines_of
 from pagetape.tapes.info import describe, flight, snapshot_lines, snapshots, spooled
 
@@ -20,6 +21,7 @@ def _text(info: dict[str, Any]) -> str:
         ("tape", info["tape"]),
         ("kernel", info["kernel"] or "unknown"),
         *(("rules", line) for line in info["kernel_warnings"] or [_rules(info)]),
+        ("recording", info["recording_id"] or "unknown"),
         ("machine", _machine(info)),
         ("duration", f"{info['duration_s']:.3f} s"),
         ("snapshots", snapshots(info)),
@@ -30,7 +32,7 @@ def _text(info: dict[str, Any]) -> str:
     if info["hindsight"]:
         lines.append(("hindsight", hindsight.words(info["hindsight"])))
     if info["stacks"]:
-        lines.insert(5, ("stacks", _stacks(info["stacks"])))
+        lines.insert(6, ("stacks", _stacks(info["stacks"])))
     if info["samples"]:
         changes = answer.amount(info["tables"].get("parameter", 0), "change")
         lines.append(("samples", f"{info['samples']:,} of /proc, {changes} of parameters"))
@@ -38,7 +40,7 @@ def _text(info: dict[str, Any]) -> str:
         how = {"hash": "names hashed", "drop": "names dropped"}[private["names"]]
         lines.append(("private", f"{how}, pfns moved"))
     if run := facts.get("replay"):
-        lines.insert(1, ("replayed", f"kernel {run['kernel']}, {', '.join(run['policies'])}"))
+        lines.insert(1, ("replayed", _replayed(run)))
     if why := flight(info):
         lines.insert(1, ("trigger", why))
     if words := spooled(info):
@@ -55,7 +57,16 @@ def _text(info: dict[str, Any]) -> str:
 
 def _rules(info: dict[str, Any]) -> str:
     row = info["kernel_row"]
-    return f"kernel row {row}" if row else "unknown: no row without the kernel's release"
+    return (
+        f"kernel row {kernel_rows.named(row)}"
+        if row
+        else "unknown: no row without the kernel's release"
+    )
+
+
+def _replayed(run: dict[str, Any]) -> str:
+    whose = f"; of {name}" if (name := run.get("recording_name")) else ""
+    return f"kernel {kernel_rows.named(run['kernel'])}, {', '.join(run['policies'])}{whose}"
 
 
 def _stacks(found: dict[str, int]) -> str:
@@ -122,9 +133,10 @@ def command(tape: Path, as_json: bool) -> None:
 
     `kernel_row` is the row that played the tape, or the row of its release, which a replay uses
     unless the recording contradicts it. `kernel_warnings` has a line if nobody read the source of
-    that release. `pagetape kernels` lists the rows.
+    that release. `pagetape kernels` lists the rows. `recording_id` is a hash of the recording's
+    first events: copies and replays of one recording have the same.
 
-    The other JSON keys: tape, kernel, host, cpus, nodes, duration_s, lost_by_cpu,
+    The other JSON keys: tape, kernel, kernel_releases, host, cpus, nodes, duration_s, lost_by_cpu,
     complete (every table was closed), cut_off (tables whose file has no end), snapshot (that at
     the start: "exact", "proc" or "none"; "inferred" if a replay built it from /proc and later
     events), hindsight (what of that start events prove; null if it was not built),

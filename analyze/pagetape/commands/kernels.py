@@ -12,14 +12,6 @@ from pagetape.commands import completion, options
 from pagetape.tapes import kernel_rows
 
 
-def _releases(row: dict[str, Any]) -> str:
-    """'6.12.29 until 6.13, 6.14.7 until 6.15'; the newest row has no end."""
-    return ", ".join(
-        f"{span['from']} until {span['until']}" if span["until"] else f"from {span['from']}"
-        for span in row["releases"]
-    )
-
-
 def _evidence(row: dict[str, Any]) -> str:
     """'source read (6.12.19, 6.13.7)'."""
     seen = row["source"] or row["image"]
@@ -29,7 +21,7 @@ def _evidence(row: dict[str, Any]) -> str:
 def _text(row: dict[str, Any]) -> str:
     lines = [
         f"{row['name']}: {row['doc']}",
-        f"  releases  {_releases(row)}",
+        f"  releases  {kernel_rows.releases(row['name'])}",
         f"  sure      {_evidence(row)}",
     ]
     if row["note"]:
@@ -46,10 +38,10 @@ def _text(row: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _row(kernel: str) -> str:
-    """The row of a release; raises BadParameter for an unknown one."""
+def _rows(kernel: str) -> list[str]:
+    """The rows of a release or a series; raises BadParameter for an unknown one."""
     try:
-        return _replay.kernel_for_release(kernel)
+        return kernel_rows.within(kernel) or [kernel_rows.asked(kernel)]
     except _replay.EngineError as e:
         raise click.BadParameter(str(e.strerror), param_hint="KERNEL") from e
 
@@ -61,7 +53,8 @@ def command(kernel: str | None, as_json: bool) -> None:
     """List the kernel rows: the releases of each, what it changed, and how sure that is.
 
     A row is the rules of one version of the page allocator. With KERNEL, the command lists only the
-    row of that release or of that name. The rows are ordered by their base: a stable release with
+    row of that release or of that name, or all rows of a series such as 6.12. In a range of
+    releases, y stands for any number. The rows are ordered by their base: a stable release with
     backports stands beside its own version.
 
     \b
@@ -78,8 +71,8 @@ def command(kernel: str | None, as_json: bool) -> None:
       pagetape kernels 6.12.117
       pagetape kernels --json | jq '.kernels[].name'
     """
-    chosen = _row(kernel) if kernel else None
-    rows = [row for row in kernel_rows.described() if chosen in (None, row["name"])]
+    chosen = _rows(kernel) if kernel else None
+    rows = [row for row in kernel_rows.described() if chosen is None or row["name"] in chosen]
     warning = kernel_rows.warning_about(kernel) if kernel else None
     if as_json:
         answer.emit({"kernels": rows, "warning": warning})

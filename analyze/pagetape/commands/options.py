@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import _replay, did_you_mean
+from pagetape import _replay, console, did_you_mean
 from pagetape.commands import completion
 from pagetape.replaying.ensemble import DEFAULT
+from pagetape.tapes import kernel_rows
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
@@ -92,10 +93,11 @@ def _known_kernel(_: click.Context, __: click.Parameter, value: str) -> str:
 
 
 def check_kernel(kernel: str) -> None:
-    """Raise BadParameter if no kernel row has this name."""
+    """Raise BadParameter unless the kernel names one row; a note on stderr if it may mean more."""
     try:
         if kernel != "auto":
-            _replay.kernel_for_release(kernel)
+            kernel_rows.asked(kernel)
+            console.report(kernel_rows.about_name(kernel))
     except _replay.EngineError as e:
         raise click.BadParameter(str(e.strerror), param_hint="--kernel") from e
 
@@ -206,6 +208,6 @@ kernel = click.option(
     metavar="K",
     callback=_known_kernel,
     shell_complete=completion.kernels_or_auto,
-    help="Kernel whose rules the model uses. auto: the row of the tape's release, unless the"
-    " recording clearly follows the rules of another row.",
+    help="Kernel whose rules the model uses: a release, or the name of a row. auto: the row of the"
+    " tape's release, unless the recording clearly follows the rules of another row.",
 )

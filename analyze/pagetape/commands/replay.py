@@ -20,7 +20,7 @@ from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
 from pagetape.replaying.prediction import label, predict
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit, output
+from pagetape.tapes import fallback_unit, kernel_rows, origin, output
 from pagetape.tapes.loss import Loss
 
 
@@ -70,7 +70,7 @@ def _counters(result: dict[str, Any]) -> str:
 
 def _text(result: dict[str, Any], counters: bool) -> str:
     return (
-        f"kernel {result['kernel']}, policy {' + '.join(result['policies'])}, "
+        f"kernel {kernel_rows.named(result['kernel'])}, policy {' + '.join(result['policies'])}, "
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n"
         f"{''.join(f'{line}{chr(10)}' for line in result['kernel_warnings'])}\n"
         f"{_counters(result) if counters else ''}"
@@ -104,6 +104,11 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     if not rows:
         raise TapeError(
             errno.EINVAL, f"{numa_maps}: not the output of grep -H '' /proc/*/numa_maps"
+        )
+    tasks = {task[number] for task in tape.rows("task") for number in ("pid", "tgid")}
+    if tasks.isdisjoint(row["pid"] for row in rows):
+        raise TapeError(
+            errno.EINVAL, f"{numa_maps}: none of its processes is on {tape.path}: of another boot?"
         )
     return tuple(sorted(preference.known_preferences(tape, rows).items()))
 
@@ -229,6 +234,7 @@ def command(
         )
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])
+        console.report(origin.replaced(out, source))
     check(source, run)
     given = Source(source, inferred(source), preferences(source))
     new = NewTape(out, replace=force) if out else None

@@ -38,10 +38,12 @@ def _run(
     values: dict[str, Any],
     wanted: filters.Filters,
 ) -> None:
-    from pagetape.asking.database import Database
+    from pagetape.asking.database import Database, labels
     from pagetape.schemas.tape import Tape
+    from pagetape.tapes import origin
 
     tapes = [Tape(path) for path in paths]
+    origin.check_together(tapes)
     try:
         part = filters.part(q, tapes, values, wanted)
         with Database(tapes, span=part.span, only=part.only) as db:
@@ -63,7 +65,8 @@ def _run(
     if limit is not None and limit < len(found.rows):
         part.said.append(f"{limit} of {answer.amount(len(found.rows), 'row')}")
         found = replace(found, rows=found.rows[:limit])
-    _print(q, tapes, form, found, [*part.said, *([note] if note else [])], wanted)
+    beside = origin.lines(tapes, labels(tapes))
+    _print(q, tapes, form, found, [*part.said, *([note] if note else []), *beside], wanted)
 
 
 def _print(

@@ -25,6 +25,7 @@ from pagetape.replaying import isolated, model_memory, preference, reclaim_mode,
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import fallback_unit, output
+from pagetape.tapes.kernel_rows import named
 
 METRICS = (
     "fallbacks below pageblock order",
@@ -120,7 +121,7 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> 
             about[name] = metric | {"tier": tier}
             own.setdefault(name, {})[run["reclaim"]] = own_rules(metric)
         mark = " (no choice)" if policy_effect.without_choice(run["policies_effect"]) else ""
-        line = [sweep.words(run) + mark, run["kernel"], run["reclaim"], run["tier"]]
+        line = [sweep.words(run) + mark, named(run["kernel"]), run["reclaim"], run["tier"]]
         lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
     for i, column in enumerate(columns[4:], 4):
         if column:
@@ -155,7 +156,7 @@ def _by_mode(found: dict[str, str]) -> str:
 def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
     """A failed row of the table: tape, policy, kernel, reclaim, reason."""
     policy = "all" if row["policies"] is None else sweep.words(row)
-    return row["tape"], policy, row["kernel"] or "", row["reclaim"] or "", row["reason"]
+    return row["tape"], policy, named(row["kernel"] or ""), row["reclaim"] or "", row["reason"]
 
 
 def _text(

@@ -15,7 +15,7 @@ from pagetape.replaying import hindsight, kernels
 from pagetape.replaying.validate_run import DECISIONS
 from pagetape.replaying.validation import END_STATE, validate
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import output
+from pagetape.tapes import kernel_rows, origin, output
 from pagetape.tapes.loss import Loss
 
 
@@ -50,7 +50,8 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
     parts = [
         "\n".join(
             [
-                f"kernel {found['kernel']}: {answer.amount(found['events'], 'event')}",
+                f"kernel {kernel_rows.named(found['kernel'])}: "
+                f"{answer.amount(found['events'], 'event')}",
                 *found["kernel_warnings"],
             ]
         ),
@@ -114,6 +115,7 @@ def command(
     loss = Loss.of(source)  # an unreadable tape leaves no output
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])
+        console.report(origin.replaced(out, source))
     console.report(kernels.note(source, kernel))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)

@@ -10,7 +10,7 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import LOSS, SHORT_TAPE_S
 from pagetape.tapes.disturbance import lines
-from pagetape.tapes.kernel_rows import warnings_of
+from pagetape.tapes.kernel_rows import named, warnings_of
 from pagetape.tapes.loss import Loss
 
 ID, TITLE = "loss", "Lost events"
@@ -108,10 +108,10 @@ def limits(case: Case) -> list[Limit]:
     if not case.tape.complete:
         found.append(Limit("the tape is incomplete: its recorder did not end regularly"))
     if case.run is not None:
-        policies = " + ".join(case.run["policies"])
+        kernel, policies = named(case.run["kernel"]), " + ".join(case.run["policies"])
         found.append(
             Limit(
-                f"a replay (kernel {case.run['kernel']}, {policies}, {case.run['reclaim']}): the"
+                f"a replay (kernel {kernel}, {policies}, {case.run['reclaim']}): the"
                 " findings describe the model, not the machine"
             )
         )

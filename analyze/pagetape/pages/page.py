@@ -24,6 +24,7 @@ from pagetape.pages.subject import Subject, subject
 from pagetape.pages.takeaway import takeaway
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import summary
+from pagetape.tapes.kernel_rows import named
 
 INTERVALS = 140  # of a chart over time
 
@@ -46,7 +47,7 @@ def _machine(subjects: list[Subject]) -> str:
                 "type",
                 "a recording"
                 if run is None
-                else f"a replay: kernel {run['kernel']}, {' + '.join(run['policies'])},"
+                else f"a replay: kernel {named(run['kernel'])}, {' + '.join(run['policies'])},"
                 f" reclaim {run['reclaim']}",
                 False,
             ),
@@ -77,7 +78,10 @@ def _machine(subjects: list[Subject]) -> str:
 
 
 def page(tapes: Sequence[Tape]) -> str:
-    """The page's HTML; the first tape is the base of the comparison."""
+    """The page's HTML; the first tape is the base of the comparison.
+
+    Raises TapeError for a replay of another recording than the first tape's.
+    """
     found = compare(tapes)
     seconds = max((summary(tape)["duration_s"] for tape in tapes), default=0.0)
     interval_ms = max(round(1000 * seconds / INTERVALS), 1)

@@ -45,17 +45,28 @@ def side_by_side(found: Comparison) -> str:
         if metric.name in HEADLINES and len(bars) > 1:
             tier = f"<span class=tier>tier {metric.tier}</span>"
             charts.append(f"<figure><h3>{tier}</h3>{svg.bars(metric.name, bars)}</figure>")
+    base = found.sides[0]
+    against = (
+        f"Each tape is compared with {markup(base.label)}, member by member"
+        if base.role == "what-if"
+        else "A what-if is compared with the own rules: the recording's own kernel and policy, "
+        "with the same inputs"
+    )
     words = (
-        "A what-if is compared with the own rules: the recording's own kernel and policy, with the "
-        "same inputs. Numbers in brackets are 80 % intervals of an ensemble; a difference whose "
+        f"{against}. Numbers in brackets are 80 % intervals of an ensemble; a difference whose "
         "interval contains 0 is not shown by it."
     )
+    said = [
+        f"<p class=bad>{markup(f'{label}: {line}')}.</p>"
+        for lines in (found.beside, found.unpaired)
+        for label, line in lines.items()
+    ]
     shown = {side.role for side in found.sides}
     if any(metric.own for metric in found.metrics):
         shown.add("model")
     roles = {name: words for name, words in ROLES.items() if name in shown}
     return (
-        f"<h2>Side by side</h2><p>{words}</p>{legend(roles)}"
+        f"<h2>Side by side</h2><p>{words}</p>{''.join(said)}{legend(roles)}"
         f"<div class=side>{''.join(charts)}</div>{_comparison(found)}"
     )
 

@@ -14,6 +14,7 @@ from pagetape.asking.comparison import Difference
 from pagetape.asking.phrase import between, change, number, own_rules, signed
 from pagetape.pages.document import document, table
 from pagetape.replaying.sweep import kernel_warnings, words
+from pagetape.tapes.kernel_rows import named
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
 
@@ -46,7 +47,7 @@ def _row(run: dict[str, Any], metrics: Sequence[str]) -> str:
     idle = "; ".join(policy_effect.without_choice(run["policies_effect"]))
     policy = f'<td class=within title="{markup(idle)}">' if idle else "<td>"
     policy += markup(words(run) + (" (no choice)" if idle else ""))
-    about = (run["kernel"], run["reclaim"], run["tier"])
+    about = (named(run["kernel"]), run["reclaim"], run["tier"])
     head = policy + "</td>" + "".join(f"<td>{markup(word)}</td>" for word in about)
     return f"<tr>{head}{''.join(_cell(found.get(name)) for name in metrics)}</tr>"
 

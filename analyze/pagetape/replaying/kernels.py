@@ -49,7 +49,7 @@ class Own:
 def row(tape: Tape, kernel: str) -> str:
     """The row `kernel`, or that of the tape's own kernel for "auto"."""
     if kernel != "auto":
-        return _replay.kernel_for_release(kernel)
+        return kernel_rows.asked(kernel)
     found = own(tape)
     if found is None:
         raise TapeError(errno.EINVAL, f"{tape.path}: the kernel release is unknown; give --kernel")
@@ -73,6 +73,7 @@ def about(tape: Tape, kernel: str) -> dict[str, Any]:
     chosen = row(tape, kernel)
     return {
         "kernel": chosen,
+        "kernel_releases": kernel_rows.releases(chosen),
         "kernel_because": because(tape, kernel),
         "kernel_warnings": kernel_rows.warnings(tape, chosen, kernel),
     }
@@ -95,12 +96,13 @@ def own(tape: Tape) -> Own | None:
         return Own(
             best,
             f"observed: {seen}",
-            f"{tape.path}: played under the rules of {best}, not of its release {release}: {seen}",
+            f"{tape.path}: played under the rules of {kernel_rows.named(best)}, not of its release"
+            f" {release}: {seen}",
         )
     return Own(
         best,
         f"observed: {seen}",
-        f"{tape.path}: the kernel release is unknown; {best} fits best: {seen}",
+        f"{tape.path}: the kernel release is unknown; {kernel_rows.named(best)} fits best: {seen}",
     )
 
 
@@ -171,4 +173,8 @@ def _best(observed: list[dict[str, Any]], claimed: str | None) -> str | None:
 def _words(observed: list[dict[str, Any]], best: str, claimed: str | None) -> str:
     missed = {one["row"]: f"{100 * one['missed']:.1f} %" for one in observed}
     words = f"{missed[best]} of the decisions are missed, as the mean over the kinds of decisions"
-    return f"{words}; under the rules of {claimed}, {missed[claimed]}" if claimed else words
+    return (
+        f"{words}; under the rules of {kernel_rows.named(claimed)}, {missed[claimed]}"
+        if claimed
+        else words
+    )

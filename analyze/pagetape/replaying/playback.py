@@ -31,7 +31,7 @@ from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import cache, fallback_unit, output
+from pagetape.tapes import cache, fallback_unit, origin, output
 from pagetape.tapes.machine import topology
 
 _INFERRED = TABLES["inferred"].arrow
@@ -342,6 +342,7 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
     about = kernels.about(tape, run.kernel)
     return {
         **about,
+        **origin.made_from(tape),
         "policies": list(run.policies) or ["mainline"],
         "reclaim": run.reclaim,
         "prefer": run.preference,
@@ -368,6 +369,8 @@ def of_replay(tape: Tape, recording: Tape) -> Run | None:
     recording, or if its facts do not have all of the run."""
     made = tape.facts.get("replay")
     if made is None or made.get("clock") != list(recording.clock or ()) or made.get("nodes"):
+        return None
+    if origin.kin(origin.of(tape), origin.of(recording)) == origin.OTHER:
         return None
     known = {policy["name"] for policy in _replay.policies()}
     if not {spec.partition(":")[0] for spec in made["policies"]} <= known:

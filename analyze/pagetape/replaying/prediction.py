@@ -22,7 +22,7 @@ from pagetape.replaying.engine_run import Progress
 from pagetape.replaying.playback import NewTape, Run, Source, is_own, of_replay
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import output
+from pagetape.tapes import kernel_rows, origin, output
 
 # Metrics that count the same as a total of the engine. The other totals have no interval.
 _METRIC_OF = {
@@ -106,7 +106,7 @@ def label(run: Run) -> str:
     """What differs in a run from the recording, in words."""
     parts = [" + ".join(run.policies)] if run.policies else []
     if run.kernel != "auto":
-        parts.append(f"kernel {run.kernel}")
+        parts.append(f"kernel {kernel_rows.named(kernel_rows.asked(run.kernel))}")
     if run.reclaim != "R0":
         parts.append(f"reclaim {run.reclaim}")
     if run.preference != "auto":
@@ -148,5 +148,9 @@ def _recorded(tapes: Sequence[Tape]) -> dict[str, dict[str, Any]] | None:
 
 
 def compare(tapes: Sequence[Tape], members: int, bar: Bar) -> comparison.Comparison:
-    """Compare the first tape with the others, with `members` for replays of it that have none."""
+    """Compare the first tape with the others, with `members` for replays of it that have none.
+
+    Raises TapeError for a replay of another recording than the first tape's.
+    """
+    origin.check_together(tapes)
     return comparison.compare(tapes, _members(tapes, members, bar), _recorded(tapes))

@@ -20,7 +20,7 @@ from pagetape.replaying import hindsight, kernels, preference, replay_span, vali
 from pagetape.replaying.engine_run import Progress, naming, silent
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import cache, output
+from pagetape.tapes import cache, origin, output
 from pagetape.tapes.machine import snapshot_rows
 
 # Parts of the end state, and their counts: in the snapshot, and equal in the model.
@@ -183,7 +183,8 @@ def validate(
         writer: Writer | None = None
         if out is not None:
             made = {name: about[name] for name in ("kernel", "kernel_warnings")}
-            facts = tape.facts | {"validate": {"tape": tape.path.name, **made}}
+            made |= {"tape": tape.path.name, **origin.made_from(tape)}
+            facts = tape.facts | {"validate": made}
             writer = stack.enter_context(
                 output.whole_tape(out, facts, replace=replace, inputs=[tape.path])
             )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pagetape import answer
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows
+from pagetape.tapes import kernel_rows, origin
 from pagetape.tapes.disturbance import ENDINGS
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.spool import Found
@@ -103,8 +103,10 @@ def summary(tape: Tape) -> dict[str, Any]:
     return {
         "tape": str(tape.path),
         "kernel": tape.facts.get("kernel"),
-        "kernel_row": kernel_rows.row_of(tape),
+        "kernel_row": (row := kernel_rows.row_of(tape)),
+        "kernel_releases": row and kernel_rows.releases(row),
         "kernel_warnings": kernel_rows.warnings_of(tape),
+        "recording_id": origin.recording_id(tape),
         "host": tape.facts.get("host"),
         "cpus": tape.facts.get("cpus"),
         "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,

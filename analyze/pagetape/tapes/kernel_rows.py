@@ -6,10 +6,14 @@ releases, and the sources and images that were read for it.
 
 A release without a source that was read is still played, by the row of the releases around it. The
 answers about its tapes contain a warning that says so.
+
+A row's name is one release of many, so people read it with its releases: "6.12.117 (6.12.29 to
+6.12.y, 6.14.7 to 6.14.y)". As for kernel.org, y stands for any number.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import tomllib
 from collections.abc import Iterator
@@ -19,12 +23,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pagetape import _replay
+from pagetape import _replay, did_you_mean
 from pagetape.schemas.tape import Tape
 
 SURE = {"source": "source read", "image": "image seen", "patch": "date of a patch"}
 
 _LONGEST = 64  # characters of a release in a warning
+
+# A series of releases: 6.12, 6.12.y, or a distribution's release without the stable update, such as
+# 6.1.0-44-amd64 or 6.12-generic. Release candidates come before the updates.
+_SERIES = r"\d{1,5}\.\d{1,5}(\.[xy]|(?![.\d]|-rc).+|\.0-\d.*)?"
 
 Release = tuple[int, ...]
 
@@ -85,12 +93,71 @@ def of_release(text: str | None) -> str | None:
     return None
 
 
+def asked(text: str) -> str:
+    """The row that a user names by its name or by a release.
+
+    Raises EngineError for an unknown kernel, and for a series of releases with several rows.
+    """
+    names = [row.name for row in known()]
+    if text in names:
+        return text
+    if several := _rows_within(text):
+        raise _replay.EngineError(
+            errno.EINVAL,
+            f"'{text[:_LONGEST]}' names several rows: {several}; give one of"
+            " them, or a full release",
+        )
+    try:
+        return _replay.kernel_for_release(text)
+    except _replay.EngineError as e:
+        hint = did_you_mean.hint(text, names)
+        raise _replay.EngineError(e.errno, f"{e.strerror}{hint}") from e
+
+
+def about_name(text: str) -> str | None:
+    """One line about a row whose name is also a series of releases with other rows; None for any
+    other kernel."""
+    if text not in {row.name for row in known()} or not (several := _rows_within(text)):
+        return None
+    return f"kernel {text} is the row {named(text)}; the rows of that series: {several}"
+
+
+def within(text: str) -> list[str]:
+    """The rows of a series of releases, such as 6.12; empty for a text that names one release."""
+    found = re.fullmatch(_SERIES, text)
+    series = found and _series(text)
+    if not series:
+        return []
+    return list(dict.fromkeys(span.row for span in _all_spans() if span.within(series)))
+
+
+def _rows_within(text: str) -> str:
+    """The rows of a series in words, with their releases in it; empty unless it has several."""
+    rows, series = within(text), _series(text)
+    if len(rows) < 2 or series is None:
+        return ""
+    parts = filter(None, (span.within(series) for span in _all_spans()))
+    return ", ".join(f"{part.row} ({part.words})" for part in parts)
+
+
+def releases(row: str) -> str:
+    """The releases of a row in words; empty for a row that this pagetape does not have."""
+    return ", ".join(span.words for span in _all_spans() if span.row == row)
+
+
+def named(row: str) -> str:
+    """A row as people read it: its name and its releases."""
+    return f"{row} ({words})" if (words := releases(row)) else row
+
+
 def warning_about(text: str) -> str | None:
     """The reason why no row is sure to have the rules of a release; None if one is."""
     series = _series(text)
     said = text[:_LONGEST]
     if series is None or of_release(text) is None:
         return f"'{said}' is not a release that pagetape knows"
+    if text not in {row.name for row in known()} and (several := _rows_within(text)):
+        return f"{said} lacks the stable update: it may be {several}"
     if series in _looked_at("source"):
         return None
     short = ".".join(map(str, series))
@@ -108,7 +175,7 @@ def warnings(tape: Tape, row: str | None, asked: str = "auto") -> list[str]:
     """
     asked_for = [] if asked == "auto" else [asked]
     releases = dict.fromkeys(text for text in (release(tape), *asked_for) if text)
-    rules = f"played by the rules of {row}" if row else "no rules"
+    rules = f"played by the rules of {named(row)}" if row else "no rules"
     return [f"{rules}: {reason}" for text in releases if (reason := warning_about(text))]
 
 
@@ -135,21 +202,70 @@ def _runs(tape: Tape) -> Iterator[dict[str, Any]]:
             yield run
 
 
-def _spans() -> dict[str, list[dict[str, str | None]]]:
-    """The releases of each row: from one, until another that has the next row."""
-    starts = sorted((_release(text), text, row.name) for row in known() for text in row.since)
-    spans: dict[str, list[dict[str, str | None]]] = {}
-    ends = [text for _, text, _ in starts[1:]] + [None]
-    for (_, start, name), end in zip(starts, ends, strict=True):
-        spans.setdefault(name, []).append({"from": start, "until": end})
-    return spans
+@dataclass(frozen=True)
+class _Span:
+    """Releases of a row: from one, until another that has the next row (None: the newest)."""
+
+    row: str
+    start: Release
+    end: Release | None
+
+    def within(self, series: Release) -> _Span | None:
+        """The part of the span in a series of releases; None without one."""
+        first, after = _whole(series), _whole((*series[:-1], series[-1] + 1))
+        start = max(self.start, first)
+        end = after if self.end is None else min(self.end, after)
+        return _Span(self.row, start, end) if start < end else None
+
+    @property
+    def words(self) -> str:
+        """'6.12.0 to 6.12.28', '6.18.y' for a whole series, '7.3.0 and later'."""
+        first = ".".join(map(str, self.start))
+        if self.end is None:
+            return f"{first} and later"
+        *above, after = _trimmed(self.end)  # the first release that is not in it
+        last = ".".join(map(str, (*above, after - 1)))
+        if len(above) == 2:  # a stable update
+            return first if last == first else f"{first} to {last}"
+        return f"{last}.y" if first == f"{last}.0" else f"{first} to {last}.y"
+
+    @property
+    def limits(self) -> dict[str, str | None]:
+        """Its first release, and the first one after it."""
+        return {"from": _text(self.start), "until": _text(self.end) if self.end else None}
+
+
+def _trimmed(release: Release) -> Release:
+    """A release without zeros at its end."""
+    return release if release[-1] else _trimmed(release[:-1])
+
+
+def _text(release: Release) -> str:
+    """A release as kernel.org writes it: 6.13, but 6.12.29."""
+    return ".".join(map(str, (*release[:2], *filter(None, release[2:]))))
+
+
+def _whole(release: Release) -> Release:
+    """A release with three numbers."""
+    return (*release, 0, 0)[:3]
+
+
+@cache
+def _all_spans() -> tuple[_Span, ...]:
+    """The spans of all rows, oldest first."""
+    starts = sorted(
+        (_whole(_release(text) or ()), row.name) for row in known() for text in row.since
+    )
+    ends = [start for start, _ in starts[1:]]
+    return tuple(
+        _Span(name, start, end) for (start, name), end in zip(starts, [*ends, None], strict=True)
+    )
 
 
 def described() -> list[dict[str, Any]]:
     """Each row with its releases, its changes and how sure they are, oldest first."""
     features = {feature["name"]: feature["doc"] for feature in _replay.features()}
     values = {row["name"]: row for row in _replay.kernels()}
-    spans = _spans()
     found = []
     last = None
     for row in known():
@@ -170,7 +286,7 @@ def described() -> list[dict[str, Any]]:
             {
                 "name": row.name,
                 "doc": values[row.name]["doc"],
-                "releases": spans[row.name],
+                "releases": [span.limits for span in _all_spans() if span.row == row.name],
                 "sure": SURE[row.sure],
                 "source": row.source,
                 "image": row.image,
