@@ -397,6 +397,18 @@ def test_a_missing_or_damaged_tape_is_named(made: Path, pagetape: Run) -> None:
     assert said.status == 1 and "A-2.tape: no such tape" in said.err
 
 
+def test_a_tape_that_is_not_the_one_of_the_run_is_refused(
+    made: Path, pagetape: Run, golden: Path, small: Path
+) -> None:
+    shutil.rmtree(made / "B-1.tape")
+    shutil.copytree(golden, made / "B-1.tape")
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and "B-1.tape: is not the recording of run 1 under 8" in said.err
+    assert pagetape("replay", small, "-o", made / "B-1.tape", "--force").status == 0
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and "another tape has taken its name" in said.err
+
+
 def test_an_interrupted_ab_has_too_few_runs(made: Path, pagetape: Run) -> None:
     file = made / "ab.json"
     found = json.loads(file.read_text())
@@ -405,7 +417,8 @@ def test_an_interrupted_ab_has_too_few_runs(made: Path, pagetape: Run) -> None:
     assert said.status == 1 and "fewer than two complete runs of each value" in said.err
 
 
-def test_a_run_counts_from_its_end(tmp_path: Path) -> None:
+def test_a_run_counts_from_its_end(small: Path, tmp_path: Path) -> None:
+    shutil.copytree(small, tmp_path / "A-1.tape")
     found = Result(tmp_path, {"values": {"A": "0", "B": "1"}}, {})
     assert found.tapes("A") == []
     found.add(RunOf("A", "0", 1), 2.0)

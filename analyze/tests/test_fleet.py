@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pagetape.tapes import cache
+from pagetape.tapes import cache, origin
 
 from .test_policy_lib import compile_lib
 from .test_sweep import CRASH
@@ -71,6 +71,14 @@ def test_a_worker_with_another_pagetape_is_refused(
     said = pagetape("sweep", small, "-o", tmp_path, "--cluster", scheduler)
     assert said.status == 1
     assert "its pagetape is another version or build" in said.err.splitlines()[-1]
+
+
+def test_a_worker_with_another_tape_at_the_path_ends_the_sweep(
+    scheduler: str, small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origin, "recording_id", lambda _: threading.current_thread().name)
+    said = pagetape("sweep", small, *MODES, "--cluster", scheduler, "-o", tmp_path / "runs")
+    assert said.status == 1 and f"its {small} is another recording" in said.err.splitlines()[-1]
 
 
 def test_no_scheduler_is_one_line(small: Path, tmp_path: Path, pagetape: Run) -> None:

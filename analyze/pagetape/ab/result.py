@@ -23,7 +23,7 @@ from pagetape.ab.verdict import Recorded, sign, verdict
 from pagetape.asking.interval import Ratio
 from pagetape.asking.phrase import between
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import output
+from pagetape.tapes import origin, output
 from pagetape.tapes.info import duration_s
 
 _FORMAT = "pagetape.ab 1"
@@ -58,11 +58,27 @@ class Result:
     def add(self, run: RunOf, seconds: float) -> None:
         """A run has ended: from now on its tape counts."""
         self.runs.append(
-            {"side": run.side, "number": run.number, "tape": run.tape, "seconds": round(seconds, 1)}
+            {
+                "side": run.side,
+                "number": run.number,
+                "tape": run.tape,
+                "recording_id": origin.recording_id(Tape(self.directory / run.tape)),
+                "seconds": round(seconds, 1),
+            }
         )
 
     def tapes(self, side: str) -> list[Path]:
         return [self.directory / run["tape"] for run in self.runs if run["side"] == side]
+
+    def _check_tapes(self) -> None:
+        """Raise TapeError for a tape that has taken the place of one of the runs."""
+        for run in self.runs:
+            tape = Tape(self.directory / run["tape"])
+            known = run["recording_id"]
+            if origin.is_replay(tape) or known not in (None, origin.recording_id(tape)):
+                words = f"{tape.path}: is not the recording of run {run['number']} under"
+                words += f" {self.plan['values'][run['side']]}: another tape has taken its name"
+                raise TapeError(errno.EINVAL, words)
 
     def json(self) -> dict[str, Any]:
         return {
@@ -117,6 +133,7 @@ class Result:
         if min(map(len, tapes.values())) < 2:
             words = f"{self.directory}: has fewer than two complete runs of each value"
             raise TapeError(errno.EINVAL, f"{words}: record again")
+        self._check_tapes()
         names = (_LOAD, *self.switch.metrics)
         measured = {s: [predict.recorded(Tape(p), names) for p in tapes[s]] for s in tapes}
         rows = {
@@ -148,6 +165,7 @@ class Result:
 def _run(found: dict[str, Any]) -> dict[str, Any]:
     """One run of ab.json; raises ValueError if its tape is not one of the directory."""
     run = {name: found[name] for name in ("side", "number", "tape", "seconds")}
+    run["recording_id"] = found.get("recording_id")  # an older result has none
     if run["side"] not in _OTHER or run["tape"] != f"{run['side']}-{int(run['number'])}.tape":
         raise ValueError("a run has another tape")
     return run

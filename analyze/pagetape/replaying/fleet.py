@@ -15,42 +15,49 @@ from contextlib import closing
 from itertools import groupby
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pagetape.replaying import sweep
 from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.isolated import Process, reason
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import cache
+from pagetape.tapes import cache, origin
 
 _CONNECT_S = 10
 
 
-def _prepare(tape: Tape, directory: Path, build: str) -> sweep.Prepared | str:
+class _Sent(NamedTuple):
+    """What a worker must have, too."""
+
+    build: str  # of pagetape
+    recording: str | None  # id of the recording at the tape's path
+
+
+def _prepare(tape: Tape, directory: Path, sent: _Sent) -> sweep.Prepared | str:
     """On a worker: what the runs on a tape share, or why it cannot be made."""
-    _same(build)
+    _same(tape, sent)
     with Process() as process:
         return sweep.Player(process, directory, 1).prepare(tape)
 
 
 def _play(
-    cases: Sequence[sweep.Case], prepared: sweep.Prepared | str, directory: Path, build: str
+    cases: Sequence[sweep.Case], prepared: sweep.Prepared | str, directory: Path, sent: _Sent
 ) -> list[sweep.Failed]:
     """On a worker: play some runs on one tape; returns those that failed."""
-    _same(build)
+    _same(cases[0].tape, sent)
     if isinstance(prepared, str):
         return [sweep.Failed(case.label, case.run, prepared) for case in cases]
     with Process() as process:
         return sweep.Player(process, directory, 1).play(cases, len(cases), prepared=prepared)
 
 
-def _same(build: str) -> None:
-    """Raise TapeError unless this worker has the same pagetape as the sweep."""
-    if cache.build() != build:
-        raise TapeError(
-            errno.EPROTO,
-            f"worker on {socket.gethostname()}: its pagetape is another version or build",
-        )
+def _same(tape: Tape, sent: _Sent) -> None:
+    """Raise TapeError unless this worker has the same pagetape and the same tape as the sweep."""
+    where = f"worker on {socket.gethostname()}"
+    if cache.build() != sent.build:
+        raise TapeError(errno.EPROTO, f"{where}: its pagetape is another version or build")
+    if origin.recording_id(Tape(tape.path)) != sent.recording:
+        raise TapeError(errno.EPROTO, f"{where}: its {tape.path} is another recording")
 
 
 def _dask() -> Any:
@@ -87,11 +94,12 @@ def play(
         work = {}
         for _, same in groupby(cases, key=lambda case: case.label):
             runs = list(same)
-            prepared = client.submit(_prepare, runs[0].tape, directory, build, pure=False)
+            sent = _Sent(build, origin.recording_id(runs[0].tape))
+            prepared = client.submit(_prepare, runs[0].tape, directory, sent, pure=False)
             size = min(models, ceil(len(runs) / threads))
             for i in range(0, len(runs), size):
                 part = runs[i : i + size]
-                work[client.submit(_play, part, prepared, directory, build, pure=False)] = part
+                work[client.submit(_play, part, prepared, directory, sent, pure=False)] = part
         done, failed = 0, []
         for future in _dask().as_completed(work):
             failed += _result(future, work[future])
