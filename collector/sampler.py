@@ -6,19 +6,24 @@ initialised or hotplugged, or an administrator changes settings. A replay withou
 is wrong from then on.
 
 A sample holds the changes since the sample before, as rows of the tables `parameter` and
-`sample`, and all free blocks, as rows of `free_count`. The rows lack `at`, which depends on
-the events. Files stay open: a sample costs some hundred microseconds on a small machine.
+`sample`, and all free blocks, as rows of `free_count`. Each file is read at its own time, so its
+rows have its own stamps. The rows lack `at`, which depends on the events.
+
+A thread of its own reads the files (proc_reader.h); here the texts become rows, at any later time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pagetape._proc_reader import ProcReader
 from pagetape.procfs import SYSCTLS_BESIDE_VM, parse_buddyinfo, parse_number, parse_zoneinfo
 
 Row = dict[str, Any]
@@ -66,6 +71,8 @@ COUNTERS = (
     "zone_reclaim_",
 )
 
+_COUNTER = re.compile(rf"^((?:{'|'.join(COUNTERS)})\w*) (-?\d{{1,16}})$", re.MULTILINE | re.ASCII)
+
 _ZONE = ("managed", "wmark_min", "wmark_low", "wmark_high")
 _PCP = ("high", "high_min", "high_max", "batch")
 _STATE = ("free", "boost", "nr_reserved_highatomic")  # per zone, like a counter
@@ -73,96 +80,187 @@ _STATE = ("free", "boost", "nr_reserved_highatomic")  # per zone, like a counter
 _Key = tuple[str, int | None, str | None, int | None]  # name, node, zone, cpu
 
 
+_SLOTS = 64  # samples that wait for the thread that makes rows of them
+_SLOTS_BYTES = 16 << 20  # most memory for them, with which a large machine has fewer slots
+_FEWEST_SLOTS = 8
+_SYSCTL = 64  # bytes of a read: the kernel allocates a buffer of that size
+_BUSY_S = 0.01  # between two looks at a reading in progress
+_ROOM = 4096  # bytes that a longer text may grow, besides a quarter of it
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rows of one file of a sample, by table."""
+
+    ts: int  # when the file was read
+    rows: dict[str, list[Row]]
+
+
 @dataclass(frozen=True)
 class Sample:
-    """One reading of /proc: changes since the last one, all of vmstat, free blocks."""
+    """One reading of all files: what changed since the last one, all of vmstat, free blocks."""
 
-    ts: int
-    parameters: list[Row]
-    counters: list[Row]
-    vmstat: dict[str, int]
-    free: list[Row]  # of every zone and order
+    ts: int  # when vmstat was read
+    readings: list[Reading]  # by time; a gap before the sample is a reading, too
+    vmstat: dict[str, int] = field(default_factory=dict)
 
-
-class _File:
-    """An open file of /proc, read at each sample."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        self._fd = os.open(path, os.O_RDONLY)
-        self._size = (
-            size  # bytes of one read; for a sysctl the kernel allocates a buffer of that size
-        )
-
-    def read(self) -> str:
-        parts: list[bytes] = []
-        at = 0
-        while part := os.pread(self._fd, self._size, at):
-            parts.append(part)
-            at += len(part)
-        return b"".join(parts).decode("utf-8", "replace")
-
-    def close(self) -> None:
-        os.close(self._fd)
+    def rows(self, name: str) -> list[Row]:
+        """Rows of one table."""
+        return [row for reading in self.readings for row in reading.rows.get(name, ())]
 
 
 class Sampler:
-    """Reads /proc at each take(); leaves out absent files."""
+    """Reads /proc when asked, or regularly; leaves out absent files.
+
+    The constructor takes the first sample, which equals the snapshot.
+    """
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
-        self._files: dict[str, _File] = {}
-        places = {
-            "zoneinfo": (proc / "zoneinfo", 1 << 16),
-            "vmstat": (proc / "vmstat", 1 << 14),
-            "buddyinfo": (proc / "buddyinfo", 1 << 12),
-        }
-        places |= {f"vm.{name}": (proc / "sys" / "vm" / name, 64) for name in SYSCTLS}
-        places |= {name: (proc / "sys" / name.replace(".", "/"), 64) for name in SYSCTLS_BESIDE_VM}
-        for name, place in places.items():
+        self._files: dict[str, int] = {}  # file descriptors
+        # The free lists first: of all files, theirs is the exact count (frag_show of mm/vmstat.c
+        # holds the zone's lock). zoneinfo and vmstat lack what CPUs have not folded in yet.
+        places = {name: proc / name for name in ("buddyinfo", "zoneinfo", "vmstat")}
+        places |= {f"vm.{name}": proc / "sys" / "vm" / name for name in SYSCTLS}
+        places |= {name: proc / "sys" / name.replace(".", "/") for name in SYSCTLS_BESIDE_VM}
+        for name, path in places.items():
             with contextlib.suppress(OSError):  # not on this kernel, or not for this user
-                self._files[name] = _File(*place)
+                self._files[name] = os.open(path, os.O_RDONLY)
+        files = [(fd, _size(name, fd), _is_sysctl(name)) for name, fd in self._files.items()]
+        room = sum(size for _, size, _ in files) + 1
+        slots = max(min(_SLOTS, _SLOTS_BYTES // room), _FEWEST_SLOTS)
+        self._reader = ProcReader(files, slots)
+        self._sysctls: dict[str, bytes] = {}  # the last text of each
         self._parameters: dict[_Key, int] = {}
         self._counters: dict[_Key, int] = {}
+        self._last_ts: int | None = None  # end of the last sample
         self.restart()
-        self.take()
+        self.ask()
+
+    @property
+    def guards(self) -> list[str]:
+        """The rights that keep the reading from being late: see proc_reader.h."""
+        return self._reader.guards
 
     def restart(self) -> None:
         """Let the next sample hold every counter, changed or not."""
         self._all_counters = True
 
-    def take(self) -> Sample:
-        """Take a sample. The constructor takes the first one, which equals the snapshot."""
-        ts = time.monotonic_ns()
-        parameters: dict[_Key, int] = {}
-        counters: dict[_Key, int] = {}
+    def start(self, every: float, share: float) -> None:
+        """Read every `every` seconds, for at most this share of a CPU."""
+        self._reader.start(every, share)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Read only when asked."""
+        self._reader.hold(True)
+        try:
+            yield
+        finally:
+            self._reader.hold(False)
+
+    def charge(self, ns: int) -> None:
+        """CPU time that a sample took, besides its reading."""
+        self._reader.charge(ns)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a sample, or for nudge()."""
+        self._reader.wait(seconds)
+
+    def nudge(self) -> None:
+        self._reader.nudge()
+
+    def wait_until_read(self, ts: int) -> None:
+        """Wait for a reading in progress that began before `ts`, so that samples() has it."""
+        while (since := self._reader.busy_since) is not None and since <= ts:
+            time.sleep(_BUSY_S)
+
+    def ask(self) -> list[Sample]:
+        """Read now. Samples not yet returned, this one last if there was memory for its texts."""
+        found = list(self.samples())
+        with contextlib.suppress(OSError):  # the queue is full again: the next sample says it
+            self._reader.ask()
+        return found + list(self.samples())
+
+    def samples(self) -> Iterator[Sample]:
+        """Samples not yet returned."""
+        while (found := self._reader.take()) is not None:
+            yield self._sample(*found)
+
+    def _sample(self, missed: dict[str, int], texts: list[tuple[int, int, bytes | None]]) -> Sample:
+        first, ts = (texts[0][0], texts[-1][1]) if texts else (0, 0)
+        readings = (
+            [Reading(first, {"sample_gap": gaps})] if (gaps := self._gaps(missed, first)) else []
+        )
         vmstat: dict[str, int] = {}
-        free: list[Row] = []
-        for name, file in self._files.items():
-            text = file.read()
-            if name == "zoneinfo":
+        for (name, _), (began, ended, data) in zip(self._files.items(), texts, strict=True):
+            if data is None:
+                gap = _gap("failed", 1, began, ended, name)
+                readings.append(Reading(ended, {"sample_gap": [gap]}))
+                continue
+            if _is_sysctl(name):
+                if self._sysctls.get(name) == data:
+                    continue
+                self._sysctls[name] = data
+            parameters: dict[_Key, int] = {}
+            counters: dict[_Key, int] = {}
+            free: list[Row] = []
+            text = data.decode("utf-8", "replace")
+            if name == "buddyinfo":
+                free = _of_buddyinfo(text)
+            elif name == "zoneinfo":
                 _of_zones(text, parameters, counters)
             elif name == "vmstat":
-                vmstat = _of_vmstat(text)
-                counters |= {(key, None, None, None): value for key, value in vmstat.items()}
-            elif name == "buddyinfo":
-                free = _of_buddyinfo(ts, text)
+                ts, vmstat = ended, _of_vmstat(text)
+                counters = {(key, None, None, None): value for key, value in vmstat.items()}
             elif (value := parse_number(text)) is not None:
                 parameters[name, None, None, None] = value
-        before = {} if self._all_counters else self._counters
-        sample = Sample(
-            ts,
-            _changed(ts, self._parameters, parameters),
-            _changed(ts, before, counters),
-            vmstat,
-            free,
-        )
-        self._parameters, self._counters = parameters, counters
+            known = {} if self._all_counters else self._counters
+            rows = {
+                "parameter": _changed(self._parameters, parameters),
+                "sample": _changed(known, counters),
+                "free_count": free,
+            }
+            self._parameters |= parameters
+            self._counters |= counters
+            stamped = {
+                table: [{"began": began, "ts": ended} | row for row in found]
+                for table, found in rows.items()
+                if found
+            }
+            if stamped:
+                readings.append(Reading(ended, stamped))
         self._all_counters = False
-        return sample
+        self._last_ts = texts[-1][1] if texts else None
+        return Sample(ts, readings, vmstat)
+
+    def _gaps(self, missed: dict[str, int], until: int) -> list[Row]:
+        """Rows of `sample_gap` for samples that are missing before this one."""
+        since = until if self._last_ts is None else self._last_ts
+        return [_gap(why, nr, since, until) for why, nr in missed.items()]
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        self._reader.close()
+        for fd in self._files.values():
+            os.close(fd)
         self._files.clear()
+
+
+def _is_sysctl(name: str) -> bool:
+    return "." in name
+
+
+def _size(name: str, fd: int) -> int:
+    """Bytes that the text of an open file may have."""
+    if _is_sysctl(name):
+        return _SYSCTL
+    at = 0
+    while part := os.pread(fd, 1 << 16, at):
+        at += len(part)
+    return at + at // 4 + _ROOM
+
+
+def _gap(why: str, samples: int, since: int, until: int, file: str | None = None) -> Row:
+    return {"from_ts": since, "to_ts": until, "why": why, "samples": samples, "file": file}
 
 
 def _of_zones(text: str, parameters: dict[_Key, int], counters: dict[_Key, int]) -> None:
@@ -184,23 +282,17 @@ def _of_zones(text: str, parameters: dict[_Key, int], counters: dict[_Key, int])
 
 
 def _of_vmstat(text: str) -> dict[str, int]:
-    found = {}
-    for line in text.splitlines():
-        if line.startswith(COUNTERS):
-            name, _, value = line.partition(" ")
-            if (number := parse_number(value)) is not None:
-                found[name] = number
-    return found
+    return {name: int(value) for name, value in _COUNTER.findall(text)}
 
 
-def _of_buddyinfo(ts: int, text: str) -> list[Row]:
+def _of_buddyinfo(text: str) -> list[Row]:
     names = ("node", "zone", "page_order", "nr_free")
-    return [{"ts": ts} | {name: row[name] for name in names} for row in parse_buddyinfo(text)]
+    return [{name: row[name] for name in names} for row in parse_buddyinfo(text)]
 
 
-def _changed(ts: int, before: dict[_Key, int], now: dict[_Key, int]) -> list[Row]:
+def _changed(before: dict[_Key, int], now: dict[_Key, int]) -> list[Row]:
     return [
-        {"ts": ts, "name": key[0], "node": key[1], "zone": key[2], "cpu": key[3], "value": value}
+        {"name": key[0], "node": key[1], "zone": key[2], "cpu": key[3], "value": value}
         for key, value in now.items()
         if before.get(key) != value
     ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pagetape.numa_maps import Processes
 from pagetape.recording.sampling import Placed, Sampling
-from pagetape.sampler import Sample
+from pagetape.sampler import Reading, Sample
 from pagetape.schemas import TABLES
 
 
@@ -19,9 +19,14 @@ class Taken(Sampling):
     def __init__(self, *times: int) -> None:
         super().__init__(0, lambda _: None)
         for ts in times:
-            row = {"ts": ts, "name": "n", "node": None, "zone": None, "cpu": None, "value": ts}
-            free = {"ts": ts, "node": 0, "zone": "NORMAL", "page_order": 0, "nr_free": ts}
-            self._samples.append(Sample(ts, [row], [row], {}, [free]))
+            row = {"began": ts - 1, "ts": ts, "name": "n", "node": None, "zone": None, "value": ts}
+            free = {"began": ts - 1, "ts": ts, "node": 0, "zone": "NORMAL", "page_order": 0}
+            rows = {
+                "parameter": [row | {"cpu": None}],
+                "sample": [row],
+                "free_count": [free | {"nr_free": ts}],
+            }
+            self._readings.append(Reading(ts, rows))
 
 
 class Rows:
@@ -79,8 +84,9 @@ def test_samples_are_taken_until_the_end_and_at_the_end() -> None:
         time.sleep(0.01)
     sampling.close()
     taken = sampling.until(1 << 63)
-    assert taken[:-1] == seen
-    assert taken[-1].ts > seen[-1].ts
+    of_seen = [reading for sample in seen for reading in sample.readings]
+    assert taken[: len(of_seen)] == of_seen
+    assert taken[-1].ts > of_seen[-1].ts
     assert sampling.until(1 << 63) == []
 
 
@@ -90,11 +96,11 @@ def test_a_segment_ends_with_a_sample_and_the_next_begins_with_all_counters() ->
     with sampling.cut():
         began = time.monotonic_ns()
     sampling.close()  # the last sample: the only one of the second segment
-    first, second = sampling.until(1 << 63)
-    assert first.ts < began < second.ts
-    names = {"nr_free_pages", "pgfault", "oom_kill"}  # the last one does not change
-    for sample in (first, second):
-        assert names <= {row["name"] for row in sample.counters}
+    found: dict[bool, set[str]] = {False: set(), True: set()}
+    for reading in sampling.until(1 << 63):
+        found[reading.ts > began] |= {row["name"] for row in reading.rows.get("sample", ())}
+    names = {"nr_free_pages", "pgfault", "oom_kill", "free"}  # the third does not change
+    assert names <= found[False] and names <= found[True]
 
 
 def test_an_interval_of_0_takes_no_samples() -> None:
@@ -114,13 +120,9 @@ def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) ->
         (tmp_path / str(pid) / "status").write_text("Name:\tx\nMems_allowed_list:\t0-1\n")
 
     class Asked(Sampling):
-        """Samples on request."""
+        """Policies on request."""
 
         look = Sampling._look
-
-        def sample(self) -> None:
-            self._take()
-            self._look()
 
     class Policies(Rows):
         def __init__(self) -> None:
@@ -139,10 +141,10 @@ def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) ->
     process(12, "bind:1")
     sampling.look()
     placed.write("event", events(1))
-    sampling.sample()
+    sampling.look()
     process(8, "prefer (many):0-1")
     (tmp_path / "9").mkdir()  # a kernel thread
-    sampling.sample()
+    sampling.look()
     placed.end(10**18)
     seven, eight, twelve = (
         {"pid": pid, "policy": policy, "cpuset": "0-1"}
@@ -151,7 +153,7 @@ def test_policies_of_processes_are_asked_once_in_each_segment(tmp_path: Path) ->
     assert sink.policies == [[seven, twelve], [eight]]
     with sampling.cut():
         pass
-    sampling.sample()
+    sampling.look()
     placed.end(2 * 10**18)
     assert sink.policies[2:] == [[seven, eight, twelve]]
     sampling.close()

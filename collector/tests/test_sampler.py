@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of /proc: changed values only."""
 
+import time
 from pathlib import Path
 
 import pytest
 
-from pagetape.sampler import COUNTERS, SYSCTLS, Sampler
+from pagetape.sampler import COUNTERS, SYSCTLS, Sample, Sampler
 
 ZONEINFO = """\
 Node 0, zone   Normal
@@ -51,10 +52,21 @@ def show(proc: Path, **changes: int) -> None:
         (proc / name).write_text(text.format(**(STATE | changes)))
 
 
+def take(sampler: Sampler) -> Sample:
+    (*_, sample) = sampler.ask()
+    return sample
+
+
+def plain(sample: Sample, table: str) -> list[dict[str, object]]:
+    """The rows of a table without their stamps."""
+    stamps = {"began", "ts"}
+    return [{k: v for k, v in row.items() if k not in stamps} for row in sample.rows(table)]
+
+
 def test_a_sample_has_only_changes(proc: Path) -> None:
     sampler = Sampler(proc)
-    sample = sampler.take()
-    assert (sample.parameters, sample.counters) == ([], [])
+    sample = take(sampler)
+    assert (sample.rows("parameter"), sample.rows("sample")) == ([], [])
     assert sample.vmstat == {"nr_free_pages": 1000, "pgalloc_normal": 5, "pgfree": 12}
     sampler.close()
 
@@ -64,34 +76,34 @@ def test_parameters_that_change_are_rows(proc: Path) -> None:
     show(proc, min=26, boost=4, high=80)
     (proc / "sys" / "vm" / "swappiness").write_text("10\n")
     (proc / "sys" / "kernel" / "numa_balancing").write_text("2\n")
-    sample = sampler.take()
-    zone = {"ts": sample.ts, "node": 0, "zone": "NORMAL"}
-    assert sorted(sample.parameters, key=lambda row: row["name"]) == [
-        {"ts": sample.ts, "name": "kernel.numa_balancing", "node": None, "zone": None, "cpu": None,
+    sample = take(sampler)
+    zone = {"node": 0, "zone": "NORMAL"}
+    assert sorted(plain(sample, "parameter"), key=lambda row: row["name"]) == [
+        {"name": "kernel.numa_balancing", "node": None, "zone": None, "cpu": None,
          "value": 2},
         zone | {"name": "pcp_high", "cpu": 0, "value": 80},
-        {"ts": sample.ts, "name": "vm.swappiness", "node": None, "zone": None, "cpu": None,
+        {"name": "vm.swappiness", "node": None, "zone": None, "cpu": None,
          "value": 10},
         zone | {"name": "wmark_high", "cpu": None, "value": 26},  # /proc adds the boost
         zone | {"name": "wmark_low", "cpu": None, "value": 21},
         zone | {"name": "wmark_min", "cpu": None, "value": 22},
     ]  # fmt: skip
-    assert [(row["name"], row["value"]) for row in sample.counters] == [("boost", 4)]
-    assert sampler.take().parameters == []
+    assert [(row["name"], row["value"]) for row in sample.rows("sample")] == [("boost", 4)]
+    assert take(sampler).rows("parameter") == []
     sampler.close()
 
 
 def test_counters_that_change_are_rows_and_after_a_restart_all_are(proc: Path) -> None:
     sampler = Sampler(proc)
     show(proc, allocs=9, free=990)
-    found = {(row["name"], row["zone"]): row["value"] for row in sampler.take().counters}
+    found = {(row["name"], row["zone"]): row["value"] for row in take(sampler).rows("sample")}
     assert found == {
         ("free", "NORMAL"): 990,
         ("nr_free_pages", None): 990,
         ("pgalloc_normal", None): 9,
     }
     sampler.restart()
-    found = {(row["name"], row["zone"]): row["value"] for row in sampler.take().counters}
+    found = {(row["name"], row["zone"]): row["value"] for row in take(sampler).rows("sample")}
     assert found == {
         ("boost", "NORMAL"): 0,
         ("free", "NORMAL"): 990,
@@ -104,28 +116,79 @@ def test_counters_that_change_are_rows_and_after_a_restart_all_are(proc: Path) -
 
 def test_a_sample_has_the_free_blocks_of_every_order(proc: Path) -> None:
     sampler = Sampler(proc)
-    sample = sampler.take()
-    zone = {"ts": sample.ts, "node": 0, "zone": "NORMAL"}
-    assert sample.free == [
+    sample = take(sampler)
+    zone = {"node": 0, "zone": "NORMAL"}
+    assert plain(sample, "free_count") == [
         zone | {"page_order": order, "nr_free": nr} for order, nr in enumerate([3, 0, 1])
     ]
     sampler.close()
 
 
+def test_the_rows_of_each_file_have_its_own_stamps(proc: Path) -> None:
+    sampler = Sampler(proc)
+    show(proc, allocs=9, free=990, high=80)
+    (proc / "sys" / "vm" / "swappiness").write_text("10\n")
+    began = time.monotonic_ns()
+    sample = take(sampler)
+    stamps = {
+        (row["began"], row["ts"], reading.ts): None
+        for reading in sample.readings
+        for rows in reading.rows.values()
+        for row in rows
+    }
+    times = [time for begin, end, _ in stamps for time in (begin, end)]
+    assert len(stamps) == 4  # buddyinfo, zoneinfo, vmstat, swappiness
+    assert times == sorted(times) and times[0] >= began
+    assert all(end == ts for _, end, ts in stamps)
+    of = {row["name"]: row["ts"] for row in sample.rows("sample") + sample.rows("parameter")}
+    assert of["free"] == of["pcp_high"] < of["nr_free_pages"] == sample.ts < of["vm.swappiness"]
+    sampler.close()
+
+
+def test_a_file_without_a_text_is_a_gap(proc: Path) -> None:
+    sampler = Sampler(proc)
+    text = VMSTAT.format(**STATE)
+    (proc / "vmstat").write_text(text + "more 1\n" * 2000)  # longer than the buffer
+    sample = take(sampler)
+    (gap,) = sample.rows("sample_gap")
+    assert (gap["why"], gap["samples"], gap["file"]) == ("failed", 1, "vmstat")
+    assert gap["from_ts"] < gap["to_ts"]
+    assert (sample.vmstat, len(sample.rows("free_count"))) == ({}, 3)
+    (proc / "vmstat").write_text(text.replace("pgfree 12", "pgfree 14"))
+    assert [(row["name"], row["value"]) for row in take(sampler).rows("sample")] == [("pgfree", 14)]
+    sampler.close()
+
+
+def test_samples_that_nobody_takes_are_a_gap_of_the_next(proc: Path) -> None:
+    sampler = Sampler(proc)
+    sampler.start(0.001, 1.0)
+    time.sleep(0.5)  # longer than the queue
+    found = sampler.ask()
+    full = [
+        (before.readings[-1].ts, row, after.readings[0].ts)
+        for before, after in zip(found, found[1:], strict=False)
+        for row in after.rows("sample_gap")
+        if row["why"] == "full"
+    ]
+    assert sum(row["samples"] for _, row, _ in full) > 100
+    assert all(last <= row["from_ts"] < row["to_ts"] <= first for last, row, first in full)
+    sampler.close()
+
+
 def test_a_machine_without_any_of_it_has_empty_samples(tmp_path: Path) -> None:
     sampler = Sampler(tmp_path)
-    sample = sampler.take()
-    assert (sample.parameters, sample.counters, sample.vmstat, sample.free) == ([], [], {}, [])
+    sample = take(sampler)
+    assert (sample.readings, sample.vmstat) == ([], {})
     sampler.close()
 
 
 def test_this_machine_can_be_sampled() -> None:
     sampler = Sampler()
     sampler.restart()
-    sample = sampler.take()
+    sample = take(sampler)
     assert sample.vmstat.keys() > {"pgfree", "pgfault"}
     assert all(name.startswith(COUNTERS) for name in sample.vmstat)
-    names = {row["name"] for row in sample.counters}
+    names = {row["name"] for row in sample.rows("sample")}
     assert {"free", *sample.vmstat} <= names
     sampler.close()
 

@@ -16,17 +16,21 @@ import pyarrow as pa
 
 from pagetape.numa_maps import Processes
 from pagetape.recording.capture import Row, Sink
-from pagetape.sampler import Sample, Sampler
+from pagetape.sampler import Reading, Sample, Sampler
 
-SHARE = 0.001  # largest share of a CPU: if samples cost more, they become rarer
+# Largest share of a CPU: if samples cost more, some are left out, and `sample_gap` says so. A guest
+# without hardware support, which is ten times as slow as its machine, still has one a second.
+SHARE = 0.02
 NICE = 10
 _ROWS = 512  # rows written together
+TABLES = ("parameter", "sample", "free_count", "sample_gap")
 
 
 class Sampling(threading.Thread):
     """Takes a sample every `every` seconds and one at the end; none if `every` is 0.
 
-    A segment ends with a sample, too. until() returns the samples.
+    A segment ends with a sample, too. until() returns the readings of all samples. This thread
+    makes rows of the texts that another one has read: it may be late without harm.
     """
 
     def __init__(
@@ -36,48 +40,53 @@ class Sampling(threading.Thread):
         self._processes = processes  # reads the memory policies of processes
         self._policies: SimpleQueue[list[Row]] = SimpleQueue()
         self._every = every
-        self._seen = seen  # called with each sample
-        self._sampler = Sampler()
-        self._restart, self._ask_again = True, False
-        self._taking = threading.Lock()
+        self._seen = seen  # called with each regular sample
+        self._sampler = Sampler() if every else None
+        self._ask_again = False
+        self._collecting = threading.Lock()
         self._over = threading.Event()
-        self._samples: deque[Sample] = deque()
+        self._readings: deque[Reading] = deque()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """How the samples are taken, for the tape; empty without samples."""
+        if self._sampler is None:
+            return {}
+        return {"sampling": {"every_s": self._every, "guards": self._sampler.guards}}
 
     def start(self) -> None:
         """Start, if `every` is not 0."""
-        if self._every:
+        if self._sampler is not None:
+            self._sampler.restart()
+            self._sampler.start(self._every, SHARE)
             super().start()
 
     def run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        due = time.monotonic() + self._every
-        self._look()
-        while not self._over.wait(self._every if self._processes else due - time.monotonic()):
+        assert self._sampler is not None  # start()
+        while not self._over.is_set():
             self._look()
-            if time.monotonic() < due:
-                continue
-            began = time.thread_time()
-            sample = self._take()
-            if sample is not None:
+            self._sampler.wait(self._every)
+            self._collect()
+
+    def _collect(self) -> None:
+        """Make rows of the regular samples that were read."""
+        if self._sampler is None:
+            return
+        with self._collecting:
+            began = time.thread_time_ns()
+            for sample in self._sampler.samples():
+                self._readings += sample.readings
                 self._seen(sample)
-            pause = max(self._every, (time.thread_time() - began) / SHARE)
-            due = time.monotonic() + pause
-        self._take()  # the machine at the end of the recording
+            self._sampler.charge(time.thread_time_ns() - began)
 
-    def _take(self) -> Sample | None:
-        with self._taking:
-            return self._append()
-
-    def _append(self) -> Sample | None:
-        if self._restart:
-            self._restart = False
-            self._sampler.restart()
-        try:
-            sample = self._sampler.take()
-        except OSError:  # the kernel has no memory for the text now
-            return None
-        self._samples.append(sample)
-        return sample
+    def _ask(self) -> None:
+        """Take a sample now, which no trigger sees."""
+        self._collect()
+        if self._sampler is not None:
+            with self._collecting:
+                for sample in self._sampler.ask():
+                    self._readings += sample.readings
 
     def _look(self) -> None:
         """Read the memory policies of new processes; may take long."""
@@ -86,7 +95,7 @@ class Sampling(threading.Thread):
         if self._ask_again:
             self._ask_again = False
             self._processes.restart()
-        with contextlib.suppress(OSError):  # as in _take()
+        with contextlib.suppress(OSError):  # the kernel has no memory for the text now
             self._policies.put(self._processes.take())
 
     def policies(self) -> list[Row]:
@@ -98,7 +107,8 @@ class Sampling(threading.Thread):
 
     def rebase(self) -> None:
         """Let the next sample hold the changes from now on. Call it before start()."""
-        self._sampler.take()
+        if self._sampler is not None:
+            self._sampler.ask()
 
     @contextlib.contextmanager
     def cut(self) -> Iterator[None]:
@@ -106,29 +116,41 @@ class Sampling(threading.Thread):
 
         The first sample of a segment has all counters and all processes' policies.
         """
-        with self._taking:
-            if self._every:
-                self._append()
+        with contextlib.ExitStack() as stack:
+            if self._sampler is not None:
+                stack.enter_context(self._sampler.held())
+            self._ask()
             yield
-            self._restart = self._ask_again = True
+            if self._sampler is not None:
+                self._sampler.restart()
+            self._ask_again = True
 
-    def until(self, ts: int) -> list[Sample]:
-        """Samples up to `ts` not yet returned."""
+    def until(self, ts: int) -> list[Reading]:
+        """Readings up to `ts` not yet returned, in order; waits for one in progress."""
+        if self._sampler is not None:
+            self._sampler.wait_until_read(ts)
+        self._collect()
         found = []
-        while self._samples and self._samples[0].ts <= ts:
-            found.append(self._samples.popleft())
+        while self._readings and self._readings[0].ts <= ts:
+            found.append(self._readings.popleft())
         return found
 
     def stop(self) -> None:
-        """Take no more samples; until() still returns the last ones."""
+        """End with a sample of the machine as it is now; until() still returns the last ones."""
+        if self._over.is_set():
+            return
         self._over.set()
-        if self.ident is not None:
+        if self._sampler is not None and self.ident is not None:
+            self._sampler.nudge()
             self.join()
+            self._ask()
 
     def close(self) -> None:
         """Stop, and close the files."""
         self.stop()
-        self._sampler.close()
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
 
 
 class Placed:
@@ -138,14 +160,14 @@ class Placed:
         self._sink = sink
         self._sampling = sampling
         self._events = 0
-        self._waiting: dict[str, list[Row]] = {"parameter": [], "sample": [], "free_count": []}
+        self._waiting: dict[str, list[Row]] = {name: [] for name in TABLES}
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
             ts = batch.column("ts")
-            for sample in self._sampling.until(ts[-1].as_py()):
-                before = bisect_right(range(len(ts)), sample.ts, key=lambda i: ts[i].as_py())
-                self._place(sample, self._events + before)
+            for reading in self._sampling.until(ts[-1].as_py()):
+                before = bisect_right(range(len(ts)), reading.ts, key=lambda i: ts[i].as_py())
+                self._place(reading, self._events + before)
             self._events += batch.num_rows
             self._write_policies()
         self._sink.write(name, batch)
@@ -153,13 +175,10 @@ class Placed:
     def rows(self, name: str, rows: list[Row]) -> None:
         self._sink.rows(name, rows)
 
-    def _place(self, sample: Sample, at: int) -> None:
-        for name, rows in (
-            ("parameter", sample.parameters),
-            ("sample", sample.counters),
-            ("free_count", sample.free),
-        ):
-            self._waiting[name] += [row | {"at": at} for row in rows]
+    def _place(self, reading: Reading, at: int) -> None:
+        for name, rows in reading.rows.items():
+            placed = {} if name == "sample_gap" else {"at": at}
+            self._waiting[name] += [row | placed for row in rows]
             if len(self._waiting[name]) >= _ROWS:
                 self._write(name)
 
@@ -175,8 +194,8 @@ class Placed:
     def end(self, ts: int) -> None:
         """End the segment at `ts`; the next one counts its events from 0."""
         self._write_policies()
-        for sample in self._sampling.until(ts):
-            self._place(sample, self._events)
+        for reading in self._sampling.until(ts):
+            self._place(reading, self._events)
         for name in self._waiting:
             self._write(name)
         self._events = 0

@@ -454,6 +454,7 @@ class Session:
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 facts: dict[str, Any] = {"events": list(self._contents.events)}
+                facts |= self.sampling.facts
                 if self.spooling.defer:
                     facts["deferred"] = True
                 if prepare is not None:
