@@ -23,16 +23,18 @@ import math
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
 from pagetape import cma, kpageflags
+from pagetape.ring_stats import parse_ring_stats
 from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
 Row = dict[str, Any]
@@ -116,6 +118,14 @@ def is_of_memory(sysctl: str) -> bool:
     return sysctl.startswith("vm.") or sysctl in SYSCTLS_BESIDE_VM
 
 
+class _Timed(NamedTuple):
+    """The text of a file, with when it was read: trace clock right after and right before."""
+
+    text: str
+    ts: int
+    began: int | None
+
+
 class Proc:
     """The /proc files of one machine, at one or more stages of a recording."""
 
@@ -152,21 +162,28 @@ class Proc:
         return {key: value for key, value in found.items() if value not in (None, [], {})}
 
     def rows(self, stage: str, snapshot: int, ts: int = 0) -> dict[str, list[Row]]:
-        """Rows of the tables zone, free_area, block_count, pcp and vmstat."""
-        zones, pcps = parse_zoneinfo(self.text("zoneinfo", stage) or "")
-        areas, counts = parse_pagetypeinfo(self.text("pagetypeinfo", stage) or "")
+        """Rows of the tables zone, free_area, block_count, pcp and vmstat.
+
+        Rows of saved files have the time `ts`, those of the live /proc the time of their file.
+        """
+        files = ("zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat")
+        of_zones, of_free, of_types, of_vmstat = (self._timed(f, stage, ts) for f in files)
+        zones, pcps = parse_zoneinfo(of_zones.text)
+        areas, counts = parse_pagetypeinfo(of_types.text)
         tables = {
-            "zone": zones,
-            "free_area": areas or parse_buddyinfo(self.text("buddyinfo", stage) or ""),
-            "block_count": counts,
-            "pcp": pcps,
-            "vmstat": parse_vmstat(self.text("vmstat", stage) or ""),
+            "zone": (of_zones, zones),
+            "free_area": (of_types, areas) if areas else (of_free, parse_buddyinfo(of_free.text)),
+            "block_count": (of_types, counts),
+            "pcp": (of_zones, pcps),
+            "vmstat": (of_vmstat, parse_vmstat(of_vmstat.text)),
         }
-        for name, rows in tables.items():
+        for file, rows in tables.values():
             for row in rows:
-                row.update(snapshot=snapshot, ts=ts)
-            tables[name] = _storable(name, rows)
-        return tables
+                row.update(snapshot=snapshot, ts=file.ts, began=file.began)
+        return {name: _storable(name, rows) for name, (_, rows) in tables.items()}
+
+    def _timed(self, name: str, stage: str, ts: int) -> _Timed:
+        return _Timed(self.text(name, stage) or "", ts, None)
 
     def rings(self) -> list[Row]:
         """Columns of the table ring, from copies of tracefs' per_cpu/cpuN/stats.
@@ -259,6 +276,11 @@ class _Live(Proc):
                 continue
             return gzip.decompress(data) if place.endswith(".gz") else data
         return None
+
+    def _timed(self, name: str, stage: str, ts: int) -> _Timed:  # noqa: ARG002
+        began = time.monotonic_ns()
+        text = self.text(name, stage) or ""
+        return _Timed(text, time.monotonic_ns(), began)
 
     @contextmanager
     def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:  # noqa: ARG002
@@ -509,25 +531,6 @@ def parse_vmstat(text: str) -> list[Row]:
         {"name": name, "value": int(value)}
         for name, value in re.findall(rf"^(\w{{1,100}}) (-?{_N})$", text, _LINES)
     ]
-
-
-_RING_STATS = {
-    "overrun": "overrun",
-    "commit overrun": "commit_overrun",
-    "dropped events": "dropped",
-}
-
-
-def parse_ring_stats(text: str) -> list[Row]:
-    """Columns of the table ring from tracefs' stats of one or more CPUs, in order."""
-    rows: list[Row] = []
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name == "entries" and len(rows) < _CPUS:
-            rows.append({"cpu": len(rows)})
-        elif rows and name in _RING_STATS and (number := parse_number(value)) is not None:
-            rows[-1][_RING_STATS[name]] = max(number, 0)
-    return rows
 
 
 def _migratetypes(pagetypeinfo: str) -> list[str]:

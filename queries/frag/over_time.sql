@@ -4,6 +4,8 @@
 -- interval. The values of a row hold until the next row. Pages on per-CPU lists do not count
 -- as free.
 --
+-- Needs: free_count.began
+--
 -- Tier: A
 --
 -- Parameters:

@@ -1,13 +1,15 @@
 -- Allocation, reclaim, compaction and THP per second, from the kernel's counters.
 --
 -- Source: the samples of /proc/vmstat in a recording. A row covers the time since the
--- previous sample. The counters also cover activity for which a cheap recording has no
+-- previous sample, by the times at which that file was read. The counters also cover activity for which a cheap recording has no
 -- tracepoints. All rates are pages per second or events per second.
+--
+-- Needs: sample.began
 --
 -- Tier: A
 --
 -- Columns:
---   at_s              DOUBLE  Time of the sample, seconds after the tape's first event.
+--   at_s              DOUBLE  Time at which the file was read, seconds after the tape's first event.
 --   over_s            DOUBLE  Time since the previous sample, which the row covers, in seconds.
 --   allocated         DOUBLE  Pages allocated (pgalloc_*).
 --   freed             DOUBLE  Pages freed (pgfree).
@@ -22,13 +24,9 @@
 --   migrated          DOUBLE  Pages migrated (pgmigrate_success).
 --   thp_allocs        DOUBLE  Faults that got a huge page (thp_fault_alloc).
 --   thp_fallbacks     DOUBLE  Faults that got no huge page (thp_fault_fallback).
---   free              BIGINT  Free pages at that time (nr_free_pages).
+--   free              BIGINT  Free pages at that time (nr_free_pages), without the changes that CPUs have not folded in.
 WITH point AS (
-    SELECT ts, name, value FROM sample WHERE zone IS NULL
-    UNION ALL
-    SELECT ts, name, value
-    FROM vmstat
-    WHERE snapshot = 0 AND ts > 0 AND ts < (SELECT min(ts) FROM sample)
+    SELECT ts, name, value FROM vmstat_reading
 ),
 
 moment AS (

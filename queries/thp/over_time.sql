@@ -3,7 +3,7 @@
 -- `requests` counts every allocation of pageblock order, of page faults and of the kernel. One fault may ask
 -- more than once: first on its own node, then elsewhere. `fault_*` are the kernel's own counters of page
 -- faults, from samples of /proc (`record --sample`): a fault counts once. A sample counts in the slice
--- in which it was taken. Slices without a request or sample have no row.
+-- in which it was read; samples whose files share one stamp do not count. Slices without a request or sample have no row.
 --
 -- Several recordings of one load, in their order, show how success decays: read `tape_percent` and
 -- `change_points`. The first tape is the base.
@@ -46,20 +46,13 @@ counter AS (
         ts,
         name,
         value - lag(value) OVER (PARTITION BY tape, name ORDER BY ts) AS nr
-    FROM (
-        SELECT tape, ts, name, value FROM sample
-        UNION ALL
-        SELECT v.tape, v.ts, v.name, v.value
-        FROM vmstat AS v
-        WHERE v.snapshot = 0 AND v.ts > 0
-          AND v.ts < (SELECT min(s.ts) FROM sample AS s WHERE s.tape = v.tape)
-    )
+    FROM vmstat_reading
     WHERE name IN ('thp_fault_alloc', 'thp_fault_fallback')
 ),
 
 sampled AS (
     SELECT tape, (greatest(s.ts, m.start_ts) - m.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) AS slice
-    FROM (SELECT DISTINCT tape, ts FROM sample) AS s
+    FROM (SELECT DISTINCT tape, ts FROM sample WHERE node IS NULL AND began IS NOT NULL) AS s
     JOIN machine AS m USING (tape)
     WHERE m.start_ts IS NOT NULL
     GROUP BY ALL

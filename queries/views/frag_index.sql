@@ -1,7 +1,7 @@
 -- Free blocks of each zone and order with the kernel's indices, at every recorded moment.
 --
 -- Sources: the snapshots (free_area) and the moments between them (free_count), over
--- all migratetypes of a zone. The indices are integers, truncated like the kernel's
+-- all migratetypes of a zone. Samples whose files share one stamp have no instant, and are left out. The indices are integers, truncated like the kernel's
 -- (fill_contig_page_info, unusable_free_index, __fragmentation_index and
 -- extfrag_for_order of mm/vmstat.c, the same from 5.9 to 6.18).
 --
@@ -27,6 +27,7 @@ WITH state AS (
     -- A replay may have split a zone in parts.
     SELECT tape, NULL, ts, node, zone, page_order, sum(nr_free)::BIGINT
     FROM free_count
+    WHERE began IS NOT NULL OR "at" IS NULL
     GROUP BY ALL
 ),
 

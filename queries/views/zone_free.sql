@@ -1,6 +1,8 @@
 -- Free pages of each zone at every event that changes them, one row each.
 --
--- The count goes from one reading of the kernel's counter to the next: a snapshot, or a sample of /proc. In
+-- The count goes from one reading to the next: a snapshot, or a sample of /proc. A sample is the sum of the free
+-- lists, which the kernel prints under the zone's lock; the counter in zoneinfo, which lacks what CPUs have not
+-- folded in yet, is used only where the tape has no lists. Samples whose files share one stamp are left out. In
 -- between, the pages of alloc_zone_locked leave it, those of pcpu_drain and of frees past the per-CPU lists
 -- join it. Compaction and isolation move free pages without an event: `error_pages` is what the
 -- count has too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown
@@ -25,7 +27,15 @@ WITH reading AS (
     JOIN machine AS m USING (tape)
     WHERE z.ts > 0 OR m.start_ts IS NOT NULL
     UNION ALL
-    SELECT tape, node, zone::VARCHAR, ts, value FROM sample WHERE name = 'free' AND zone IS NOT NULL
+    SELECT tape, node, zone::VARCHAR, ts, sum(nr_free << page_order::INTEGER)::BIGINT
+    FROM free_count
+    WHERE began IS NOT NULL
+    GROUP BY ALL
+    UNION ALL
+    SELECT tape, node, zone::VARCHAR, ts, value
+    FROM sample
+    WHERE name = 'free' AND zone IS NOT NULL AND began IS NOT NULL
+      AND tape NOT IN (SELECT tape FROM free_count WHERE began IS NOT NULL)
 ),
 
 moved AS (

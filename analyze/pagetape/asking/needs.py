@@ -34,6 +34,9 @@ _RECLAIM = Source(
 _SAMPLES = Source(
     "samples of /proc: a recording with --sample", "pagetape record --sample 1s -o new.tape"
 )
+_STAMPED = Source(
+    "samples of /proc in which each file has its own time", "pagetape record --sample 1s -o new.tape"
+)
 # The most special ones first: a report names the first that the tape lacks.
 _SOURCES = {
     "lock_wait": _LOCKS,
@@ -53,7 +56,8 @@ _SOURCES = {
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
 }
 
-# What a report may list as a need of its own, by kind of event or table.
+# What a report may list as a need of its own, by kind of event or table; table.began: values that
+# have an instant. An older recorder stamped a sample once, before up to 15 s of reading.
 _PAGES = "pagetape record --events page -o new.tape"
 _NEEDED = {
     "event.alloc": Source("events of every allocation", _PAGES),
@@ -62,6 +66,8 @@ _NEEDED = {
     "event.alloc_extfrag": Source(
         "events of fallbacks", "pagetape record --events cheap -o new.tape"
     ),
+    "free_count.began": _STAMPED,
+    "sample.began": _STAMPED,
     "free_area": Source("the free lists of a snapshot", _PAGES),
     "free_block": Source("the place of free blocks", _PAGES),
     "pageblock": Source("the type of each pageblock", _PAGES),
@@ -110,6 +116,8 @@ def _has(tape: Tape, need: str) -> bool:
     table, _, kind = need.partition(".")
     if not kind:
         return tape.num_rows(table) > 0 or _measured(tape, table)
+    if kind == "began":
+        return "replay" in tape.facts or tape.table(table)["began"].null_count < tape.num_rows(table)
     if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
         return True
     wanted = tape.facts.get("events")

@@ -204,23 +204,23 @@ class _Snapshots:
         if exact is not None and exact.how != "proc":
             ts = exact.facts["ts"]
         recorder.cut(ts)
-        flags = NO_FLAGS
+        state = Snapshot.take(self._proc, self._stage, 1, ts)  # soon: kpageflags takes long
         if self._wanted.blocks and self._blocks_s < _BLOCKS_SHARE * self._every:
-            flags = read_flags(self._proc, self._stage, 1, ts, after=True)
-        state = Snapshot.take(self._proc, self._stage, 1, ts, flags=flags)
+            state = state.showing(read_flags(self._proc, self._stage, 1, ts, after=True))
         return self._boundary(state, exact)
 
     def last(self, recorder: Recorder) -> Boundary:
-        """Stop the recorder, then read /proc, which takes long."""
+        """Stop the recorder, then read /proc."""
         flags = NO_FLAGS
         if self._exact is not None and self._wanted.blocks and self._blocks_s < _AGAIN_S:
             flags = read_flags(self._proc, self._stage, 1, time.monotonic_ns(), after=False)
         exact = self._wanted.take(self._exact, 1)
         recorder.stop()
         ts = time.monotonic_ns()
+        state = Snapshot.take(self._proc, self._stage, 1, ts, flags=flags)
         if exact is None or exact.why is not None:
-            flags = read_flags(self._proc, self._stage, 1, ts, after=True)
-        return self._boundary(Snapshot.take(self._proc, self._stage, 1, ts, flags=flags), exact)
+            state = state.showing(read_flags(self._proc, self._stage, 1, ts, after=True))
+        return self._boundary(state, exact)
 
     def close(self) -> None:
         if self._exact is not None:

@@ -1,7 +1,7 @@
 -- Change of each counter of /proc/vmstat between the start and the end of the tape.
 --
 -- The first and the last snapshot with counters give the change. A tape with fewer than two of
--- them uses its samples. Counters of a zone or node are left out.
+-- them uses its samples, without those whose files share one stamp. Counters of a zone or node are left out.
 --
 -- Columns:
 --   name     VARCHAR  Name as the kernel prints it.
@@ -13,6 +13,7 @@ WITH instant AS (
     SELECT tape, name, ts, ts::BIGINT, value
     FROM sample
     WHERE node IS NULL
+      AND began IS NOT NULL
       AND tape NOT IN (SELECT tape FROM vmstat GROUP BY tape HAVING count(DISTINCT snapshot) > 1)
 )
 
