@@ -72,7 +72,7 @@ def test_one_slow_reclaim_in_a_thousand_does_not_fire() -> None:
 
 
 def sample(ts: int, got: int, failed: int) -> Sample:
-    return Sample(ts, [], [], {"thp_fault_alloc": got, "thp_fault_fallback": failed}, [])
+    return Sample(ts, [], {"thp_fault_alloc": got, "thp_fault_fallback": failed})
 
 
 def test_thp_faults_that_fail_are_a_share_of_those_between_two_samples() -> None:
@@ -81,7 +81,7 @@ def test_thp_faults_that_fail_are_a_share_of_those_between_two_samples() -> None
     assert watch.sampled(sample(1, 0, 1010)) is None  # ten faults are too few for a share
     assert watch.sampled(sample(2, 100, 1100)) is None
     assert watch.sampled(sample(3, 110, 1190)) == Firing("thp_fail>50%", 90.0, "%", 3)
-    assert watch.sampled(Sample(4, [], [], {}, [])) is None  # a kernel without THP
+    assert watch.sampled(Sample(4, [])) is None  # a kernel without THP
 
 
 def test_after_a_firing_all_triggers_keep_quiet_for_a_while() -> None:

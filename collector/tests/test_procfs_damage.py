@@ -91,7 +91,7 @@ def test_a_zone_counts_once(tmp_path: Path) -> None:
     assert (len(rows["zone"]), len(rows["pcp"])) == (1, 1)
     (tmp_path / "vmstat").write_text("nr_free_pages 1\nnr_free_pages 2\nbig 99999999999999999999\n")
     assert rows_of(tmp_path, "")["vmstat"] == [
-        {"snapshot": 0, "ts": 0, "name": "nr_free_pages", "value": 1}
+        {"snapshot": 0, "ts": 0, "began": None, "name": "nr_free_pages", "value": 1}
     ]
 
 

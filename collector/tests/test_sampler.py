@@ -2,6 +2,7 @@
 """Samples of /proc: changed values only."""
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,7 @@ def test_samples_that_nobody_takes_are_a_gap_of_the_next(proc: Path) -> None:
     found = sampler.ask()
     full = [
         (before.readings[-1].ts, row, after.readings[0].ts)
-        for before, after in zip(found, found[1:], strict=False)
+        for before, after in pairwise(found)
         for row in after.rows("sample_gap")
         if row["why"] == "full"
     ]

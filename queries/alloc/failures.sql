@@ -32,9 +32,10 @@
 --   logged          BIGINT    Of the failed ones, requests that the kernel logs.
 --   first_at_s      DOUBLE    First failure, seconds after the tape's first event.
 --   last_at_s       DOUBLE    Last failure, seconds after the tape's first event.
---   free_pages      BIGINT    Free pages of the machine at the known moment nearest to the first failure.
---   near_s          DOUBLE    Distance to that moment, in seconds.
+--   free_pages      BIGINT    Free pages of the machine at the first failure, counted from the page events; without those of the per-CPU lists, at the reading nearest to it.
+--   near_s          DOUBLE    Distance to that reading, in seconds; 0 where counted.
 --   gfp_flags       VARCHAR   Most frequent gfp flags of the failed requests, or of all if none failed.
+--   error_pages     BIGINT    How far the count was off at the readings after it, summed over the zones; null where not counted, and after the last reading.
 WITH named AS (
     SELECT
         e.tape,
@@ -90,13 +91,29 @@ moment AS (
     GROUP BY tape, ts
 ),
 
+first AS (
+    SELECT DISTINCT tape, first_ts FROM kind WHERE first_ts IS NOT NULL
+),
+
+counted AS (
+    SELECT f.tape, f.first_ts, sum(c.free_pages)::BIGINT AS free_pages, sum(abs(c.error_pages))::BIGINT AS error_pages
+    FROM (
+        SELECT f.*, z.node, z.zone::VARCHAR AS zone
+        FROM first AS f
+        JOIN zone AS z ON z.tape = f.tape AND z.snapshot = 0
+        WHERE f.tape IN (SELECT tape FROM event WHERE kind = 'alloc_zone_locked')
+    ) AS f
+    ASOF JOIN zone_free AS c ON c.tape = f.tape AND c.node = f.node AND c.zone = f.zone AND c.ts <= f.first_ts
+    GROUP BY f.tape, f.first_ts
+),
+
 near AS (
     SELECT
         k.tape,
         k.first_ts,
         arg_min(m.free_pages, abs(m.ts::BIGINT - k.first_ts::BIGINT)) AS free_pages,
         min(abs(m.ts::BIGINT - k.first_ts::BIGINT)) / 1e9 AS near_s
-    FROM (SELECT DISTINCT tape, first_ts FROM kind WHERE first_ts IS NOT NULL) AS k
+    FROM first AS k
     JOIN moment AS m USING (tape)
     GROUP BY k.tape, k.first_ts
 )
@@ -113,11 +130,13 @@ SELECT
     k.logged,
     round((k.first_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS first_at_s,
     round((k.last_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS last_at_s,
-    n.free_pages,
-    round(n.near_s, 3) AS near_s,
-    gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags
+    coalesce(c.free_pages, n.free_pages) AS free_pages,
+    if(c.free_pages IS NULL, round(n.near_s, 3), 0) AS near_s,
+    gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags,
+    c.error_pages
 FROM kind AS k
 JOIN machine AS m USING (tape)
 LEFT JOIN near AS n ON n.tape = k.tape AND n.first_ts = k.first_ts
+LEFT JOIN counted AS c ON c.tape = k.tape AND c.first_ts = k.first_ts
 ORDER BY k.failed DESC, k.allocs DESC, k.context, k.page_order, k.comm, k.migratetype, k.in_interrupt
 LIMIT $top::BIGINT

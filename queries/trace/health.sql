@@ -103,5 +103,14 @@ FROM (
     SELECT 5, 'changed settings', count(*), NULL, NULL
     FROM parameter
     WHERE name <> 'pcp_high'
+    UNION ALL
+    SELECT
+        6,
+        'missing samples of /proc',
+        coalesce(sum(samples), 0)::BIGINT,
+        sum(samples) / (sum(samples) + (SELECT count(DISTINCT ts) FROM sample WHERE node IS NULL)),
+        CASE WHEN count(*) > 0 THEN 'the samples have gaps: ' || string_agg(DISTINCT why::VARCHAR, ', ' ORDER BY why::VARCHAR) END
+    FROM sample_gap
+    WHERE file IS NULL
 )
 ORDER BY place, what

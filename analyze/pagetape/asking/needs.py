@@ -35,7 +35,8 @@ _SAMPLES = Source(
     "samples of /proc: a recording with --sample", "pagetape record --sample 1s -o new.tape"
 )
 _STAMPED = Source(
-    "samples of /proc in which each file has its own time", "pagetape record --sample 1s -o new.tape"
+    "samples of /proc in which each file has its own time",
+    "pagetape record --sample 1s -o new.tape",
 )
 # The most special ones first: a report names the first that the tape lacks.
 _SOURCES = {
@@ -117,7 +118,9 @@ def _has(tape: Tape, need: str) -> bool:
     if not kind:
         return tape.num_rows(table) > 0 or _measured(tape, table)
     if kind == "began":
-        return "replay" in tape.facts or tape.table(table)["began"].null_count < tape.num_rows(table)
+        return "replay" in tape.facts or tape.table(table)["began"].null_count < tape.num_rows(
+            table
+        )
     if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
         return True
     wanted = tape.facts.get("events")

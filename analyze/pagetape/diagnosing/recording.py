@@ -95,6 +95,13 @@ def _of_recording(case: Case) -> list[Limit]:
         limits.append(Limit(words, case.record("--events all")))
     if not case.tape.num_rows("sample"):
         limits.append(Limit("no samples: the state between the snapshots is unknown"))
+    elif not case.tape.num_rows("sample") - case.tape.table("sample")["began"].null_count:
+        words = "samples with one time for all files: rates and free memory at a sample are unknown"
+        limits.append(Limit(words))
+    missing = [row for row in case.tape.rows("sample_gap") if row["file"] is None]
+    if missing:
+        nr, why = sum(row["samples"] for row in missing), sorted({row["why"] for row in missing})
+        limits.append(Limit(f"{amount(nr, 'sample')} of /proc missing ({', '.join(why)})"))
     if not any(task["cgroup"] for task in case.tape.rows("task")):
         limits.append(Limit("no cgroups: shares by container are unknown"))
     if case.tape.facts.get("private"):

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
@@ -46,6 +46,7 @@ class Sampling(threading.Thread):
         self._collecting = threading.Lock()
         self._over = threading.Event()
         self._readings: deque[Reading] = deque()
+        self._missing: Counter[str] = Counter()  # samples, by the reason
 
     @property
     def facts(self) -> dict[str, object]:
@@ -76,7 +77,7 @@ class Sampling(threading.Thread):
         with self._collecting:
             began = time.thread_time_ns()
             for sample in self._sampler.samples():
-                self._readings += sample.readings
+                self._keep(sample)
                 self._seen(sample)
             self._sampler.charge(time.thread_time_ns() - began)
 
@@ -86,7 +87,24 @@ class Sampling(threading.Thread):
         if self._sampler is not None:
             with self._collecting:
                 for sample in self._sampler.ask():
-                    self._readings += sample.readings
+                    self._keep(sample)
+
+    def _keep(self, sample: Sample) -> None:
+        self._readings += sample.readings
+        for row in sample.rows("sample_gap"):
+            self._missing[row["why"]] += row["samples"] if row["file"] is None else 0
+
+    @property
+    def missing(self) -> str | None:
+        """The samples that are missing, in words; None if there are all."""
+        missing = +self._missing
+        if not missing or self._sampler is None:
+            return None
+        why = ", ".join(f"{why} {nr}" for why, nr in missing.items())
+        words = f"{missing.total()} samples of /proc are missing ({why}): see table sample_gap"
+        rights = {"locked": "CAP_IPC_LOCK", "realtime": "CAP_SYS_NICE"}
+        lacking = [right for guard, right in rights.items() if guard not in self._sampler.guards]
+        return f"{words}; fewer with {' and '.join(lacking)}" if lacking else words
 
     def _look(self) -> None:
         """Read the memory policies of new processes; may take long."""

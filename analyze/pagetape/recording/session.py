@@ -474,6 +474,8 @@ class Session:
             finally:
                 recorder.stop()
                 self.sampling.stop()
+                if self.sampling.missing:
+                    self.status.warn(self.sampling.missing)
                 status = self.workload.finish()
                 pump.finish(end)
             self.ended = self.disturbances.ended or recorder.ended
