@@ -15,6 +15,34 @@ class ArrowBatch:
 def kernels() -> list[dict[str, Any]]:
     """Rows of the feature matrix: name, doc, and every feature with its value."""
 
+def kernel_rules(name: str) -> dict[str, str | int | bool]:
+    """The features of a row; values are the constants of replay/model/kernel.h, numbers and
+    booleans. EngineError if there is no such row."""
+
+class UsableMemory(TypedDict):
+    """What one zone has for a request: with the rights of its gfp flags in the slow path."""
+
+    allowed: bool  # the request may take the zone
+    pages: int  # free pages less those kept from the request; may be negative
+    exact: bool  # every count that is subtracted is known; otherwise there are at most `pages`
+    block: bool  # it has a free block that is large enough, of a type that the request may take
+    above: bool  # the kernel's test (zone_watermark_fast) passes at the mark
+
+def usable_memory(
+    release: str,
+    zone_row: dict[str, Any],
+    *,
+    gfp_flags: int = 0,
+    page_order: int = 0,
+    migratetype: str = "UNMOVABLE",
+    has_highmem: bool = False,
+    blocks: Collection[tuple[int, str, int]] = (),
+    mark: str = "wmark_min",
+) -> UsableMemory:
+    """The engine's own rules by the row of `release`, on a row of the table `zone`. Unknown counts
+    (None) count as 0. `blocks`: number of free blocks by order and migratetype. EngineError if no
+    row has the release."""
+
 def features() -> list[dict[str, str]]:
     """The columns of the feature matrix: name, doc."""
 

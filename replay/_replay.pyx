@@ -5,6 +5,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
 import errno
 import os
@@ -49,6 +50,23 @@ def kernels():
     return rows
 
 
+def kernel_rules(str name):
+    cdef const kernel *k
+    cdef const feature *f = feature_table
+    cdef dict found = {}
+    cdef error err
+    check(kernel_find(&k, name.encode(), &err), &err)
+    while f.name:
+        value = (<const uint8_t *>k)[f.offset]
+        constants = strings(f.constants)
+        if constants and constants[0] in ("false", "true"):
+            found[f.name.decode()] = bool(value)
+        else:
+            found[f.name.decode()] = constants[value] if constants else value
+        f += 1
+    return found
+
+
 def features():
     cdef list out = []
     cdef const feature *f = feature_table
@@ -65,6 +83,7 @@ def kernel_for_release(str release):
     return k.name.decode()
 
 
+include "usable_memory.pxi"
 include "policies.pxi"
 
 

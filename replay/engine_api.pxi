@@ -9,10 +9,37 @@ cdef extern from "model/kernel.h" nogil:
         const char *doc
         size_t offset
         const char *const *words
+        const char *const *constants
     const kernel kernel_rows "kernels"[]
     const feature feature_table "features"[]
     int kernel_find(const kernel **out, const char *name, error *err)
     int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
+
+cdef extern from "model/watermark.h" nogil:
+    const int MAX_PAGE_ORDER
+    struct model:
+        const kernel *kernel
+        int max_order
+        bint has_highmem
+    struct zone:
+        uint16_t node
+        uint8_t type
+        uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic
+        uint32_t nr_free[32][8]
+        int64_t wmark[4]
+        int64_t lowmem_reserve[8]
+        int64_t boost
+    struct request:
+        uint32_t gfp_flags
+        uint8_t order, migratetype, class_zone
+        uint32_t flags
+    int gfp_class_zone(const model *m, uint32_t gfp_flags)
+    int64_t unusable_pages(const model *m, const zone *z, const request *rq)
+    bint zone_has_chunk(const model *m, const zone *z, const request *rq)
+    bint watermark_fast(const model *m, const zone *z, const request *rq, int wmark)
+
+cdef extern from "model/slow_path.h" nogil:
+    uint32_t slow_path_rights(const model *m, const request *rq)
 
 cdef extern from "model/policy_stack.h" nogil:
     struct policy_param:
@@ -168,9 +195,6 @@ cdef extern from "validate/validate.h" nogil:
     struct window_event:
         uint64_t at, ts
         uint16_t cpu
-    struct zone:
-        uint16_t node
-        uint8_t type
     struct miss:
         const zone *zone
         int decision, cause

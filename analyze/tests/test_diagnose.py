@@ -621,6 +621,35 @@ def test_lists_too_small_for_a_load_that_swings_further_than_any_list(tmp_path: 
     assert "swings further" in finding.text
 
 
+def test_memory_that_kernel_requests_may_not_use_is_no_free_memory(tmp_path: Path) -> None:
+    """The lists are large, and 30,000 of the 30,200 free pages are CMA."""
+    rows = healthy()
+    pcp_large(rows)
+    for zone in rows["zone"]:
+        zone |= {"free": 30200, "nr_free_cma": 30000}
+    finding = found(write(tmp_path / "cma.tape", rows))["pcp_large"]
+    assert finding.severity == "high" and finding.evidence["usable"] == 200
+    assert "118 MiB are free, 0.8 MiB of that for kernel requests" in finding.text
+    for zone in rows["zone"]:
+        zone["nr_free_cma"] = 0
+    finding = found(write(tmp_path / "none.tape", rows))["pcp_large"]
+    assert finding.severity == "none" and finding.text.endswith("memory is not short")
+
+
+def test_memory_that_may_be_usable_is_not_called_enough(tmp_path: Path) -> None:
+    """Only buddyinfo was readable, and the counter of CMA pages is missing."""
+    rows = healthy()
+    pcp_large(rows)
+    for zone in rows["zone"]:
+        zone |= {"free": 30200, "nr_free_cma": None}
+    for area in rows["free_area"]:
+        area["migratetype"] = None
+    rows["block_count"] = []
+    finding = found(write(tmp_path / "unknown.tape", rows))["pcp_large"]
+    assert finding.severity == "none" and "at most 118 MiB of that" in finding.text
+    assert "not short" not in finding.text
+
+
 def test_huge_pages_that_a_cgroup_refuses(tmp_path: Path) -> None:
     rows = healthy()
     counted(rows, thp_fault_alloc=10, thp_fault_fallback=90, thp_fault_fallback_charge=80)

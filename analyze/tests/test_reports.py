@@ -213,7 +213,8 @@ def zone(snapshot: int, ts: float, free_pages: int, **more: Any) -> dict[str, An
     pages = {"start_pfn": 0, "spanned": 1 << 20, "present": 1 << 20, "managed": 1 << 20}
     marks = {"wmark_min": 100, "wmark_low": 125, "wmark_high": 150, "lowmem_reserve_device": 0}
     at = {"snapshot": snapshot, "ts": round(ts * SECOND), "free": free_pages}
-    return PLACE | pages | marks | RESERVE | at | more
+    known = {"nr_free_cma": 0, "nr_free_highatomic": 0, "nr_reserved_highatomic": 0}
+    return PLACE | pages | marks | RESERVE | at | known | more
 
 
 def free_block(snapshot: int, pfn: int, order: int) -> dict[str, Any]:
@@ -281,7 +282,25 @@ def test_failures_have_their_context(tmp_path: Path) -> None:
     assert optional["gfp_flags"].split("|")[-2:] == ["NOWARN", "NORETRY"]
 
 
+def test_a_failure_has_the_memory_that_it_could_use(tmp_path: Path) -> None:
+    """1,000 pages are free, 900 of them CMA: a kernel request may use 100, a user page all."""
+    tape = make(
+        tmp_path / "t.tape",
+        {"kernel": "6.18.1"},
+        event=[
+            alloc(1, None, "UNMOVABLE", gfp_flags=GFP_ATOMIC),
+            alloc(1.1, None, "MOVABLE", gfp_flags=GFP_KERNEL | USER, pid=2),
+        ],
+        zone=[zone(0, 0.9, 1000, nr_free_cma=900, nr_reserved_highatomic=0)],
+    )
+    rows = {row["comm"]: row for row in ask("alloc.failures", tape)}
+    assert rows["web"]["free_pages"] == rows["db"]["free_pages"] == 1000
+    assert rows["web"]["usable_pages"] == 100 and rows["db"]["usable_pages"] == 1000
+    assert not rows["web"]["at_most"]
+
+
 NOWARN, NORETRY = 1 << 12, 1 << 15
+USER = 0b1010  # HIGHMEM, MOVABLE
 
 
 # ---- reclaim.min_free, kswapd.overshoot and the view zone_free
@@ -340,6 +359,27 @@ def test_advice_on_min_free_kbytes(
         assert row["suggested_scale"] == 10000 * room / 1000
     else:
         assert row["falls"] == 0 and row["suggested_kbytes"] is None
+
+
+@pytest.mark.parametrize(
+    ("cma", "advice"),
+    [
+        (0, "enough: never below low"),
+        (20, "enough: never below low"),
+        (150, "unclear: lowest at 156 pages, and up to 150 of them may be CMA or HIGHATOMIC"),
+        (None, "unclear: lowest at 156 pages, and an unknown number of them may be CMA"),
+    ],
+)
+def test_memory_that_kswapd_does_not_count_is_not_enough(
+    cma: int | None, advice: str, tmp_path: Path
+) -> None:
+    tape = make(
+        tmp_path / "t.tape",
+        event=[taken(1, 64), given(3, 64)],
+        zone=[zone(0, 0.5, 220, managed=1000, nr_free_cma=cma)],
+    )
+    (row,) = ask("reclaim.min_free", tape)
+    assert row["advice"].startswith(advice) and row["kept_pages"] == cma
 
 
 def wake(ts: float, kind: str = "kswapd_wake", order: int = 0) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pagetape._collector import CollectorError
 from pagetape.commands.top import text
 from pagetape.dat_file import DatFile
 from pagetape.recording import live
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -156,10 +157,23 @@ def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
     assert sum(nr(first, row["fallbacks_per_s"]) for row in tasks) <= 4
     assert [sample["lost"] for sample in (first, second, third)] == [7, None, None]
     assert first["ts"] < second["ts"] < third["ts"]
-    assert {"node", "zone", "free", "wmark_low", "boost"} <= set(first["zones"][0])
+    assert {"node", "zone", "free", "wmark_low", "boost", "usable"} <= set(first["zones"][0])
 
 
 @pytest.mark.usefixtures("stream")
+def test_a_zone_has_the_pages_that_kernel_requests_may_use() -> None:
+    """Of 1,000 free pages 600 are CMA and 100 are kept from requests that may take Normal."""
+    row: dict[str, Any] = {c.name: None if c.null else 0 for c in TABLES["zone"].columns}
+    row |= {"zone": "DMA32", "free": 1000, "nr_free_cma": 600, "nr_reserved_highatomic": 0}
+    row["lowmem_reserve_normal"] = 100
+    zone = live.zone_now(row, "6.18.1")
+    assert (zone["free"], zone["usable"], zone["usable_exact"]) == (1000, 300, True)
+    zone = live.zone_now(row | {"nr_free_cma": None}, "6.18.1")
+    assert (zone["usable"], zone["usable_exact"]) == (900, False)
+    assert live.zone_now(row | {"zone": "MOVABLE"}, "6.18.1")["usable"] == 0
+    assert live.zone_now(row, "no release")["usable"] is None
+
+
 def test_without_a_terminal_samples_are_text_below_each_other(pagetape: Run) -> None:
     said = pagetape("top", "--count", 2, "--interval", "200ms")
     assert said.status == 0

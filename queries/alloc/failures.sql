@@ -13,6 +13,9 @@
 -- In interrupt context the task is the interrupted one. A caller that repeats a request with other flags
 -- counts each time. The event of a failed request comes at the end of its slow path.
 --
+-- Free memory is not memory for every request: `usable_pages` is what this kind of request may use of it, by the rules of the
+-- tape's kernel (see alloc.usable).
+--
 -- Needs: event.alloc
 --
 -- Tier: A
@@ -32,8 +35,15 @@
 --   logged          BIGINT    Of the failed ones, requests that the kernel logs.
 --   first_at_s      DOUBLE    First failure, seconds after the tape's first event.
 --   last_at_s       DOUBLE    Last failure, seconds after the tape's first event.
+<<<<<<< HEAD
 --   free_pages      BIGINT    Free pages of the machine at the first failure, counted from the page events; without those of the per-CPU lists, at the reading nearest to it.
 --   near_s          DOUBLE    Distance to that reading, in seconds; 0 where counted.
+=======
+--   free_pages      BIGINT    Free pages of the machine at the known moment nearest to the first failure.
+--   usable_pages    BIGINT    Of these, pages in zones that such a request may take, less CMA, HIGHATOMIC and lowmem_reserve if it may not use them.
+--   at_most         BOOLEAN   There are at most usable_pages: the CMA or HIGHATOMIC pages of that moment are unknown.
+--   near_s          DOUBLE    Distance to that moment, in seconds.
+>>>>>>> 00000b2 (Usable memory: one rule for what a request may use of the free memory)
 --   gfp_flags       VARCHAR   Most frequent gfp flags of the failed requests, or of all if none failed.
 --   error_pages     BIGINT    How far the count was off at the readings after it, summed over the zones; null where not counted, and after the last reading.
 WITH named AS (
@@ -85,9 +95,9 @@ kind AS MATERIALIZED (
 ),
 
 moment AS (
-    SELECT tape, ts, sum(free_pages)::BIGINT AS free_pages
-    FROM frag_index
-    WHERE ts > 0 AND page_order = 0
+    SELECT tape, ts, sum(free)::BIGINT AS free_pages
+    FROM zone_state
+    WHERE ts > 0
     GROUP BY tape, ts
 ),
 
@@ -111,11 +121,40 @@ near AS (
     SELECT
         k.tape,
         k.first_ts,
+        arg_min(m.ts, abs(m.ts::BIGINT - k.first_ts::BIGINT)) AS ts,
         arg_min(m.free_pages, abs(m.ts::BIGINT - k.first_ts::BIGINT)) AS free_pages,
         min(abs(m.ts::BIGINT - k.first_ts::BIGINT)) / 1e9 AS near_s
     FROM first AS k
     JOIN moment AS m USING (tape)
     GROUP BY k.tape, k.first_ts
+),
+
+usable AS (
+    SELECT
+        k.tape,
+        k.first_ts,
+        k.gfp_flags,
+        k.page_order,
+        k.migratetype,
+        sum(greatest(usable_pages(z, k.rq, k.m), 0))::BIGINT AS pages,
+        NOT bool_and(kept_known(z, k.rq, k.m)) AS at_most
+    FROM (
+        SELECT DISTINCT
+            k.tape,
+            k.first_ts,
+            n.ts,
+            k.gfp_flags,
+            k.page_order,
+            k.migratetype,
+            m,
+            alloc_request(k.gfp_flags, k.page_order, k.migratetype, h.has_highmem, m) AS rq
+        FROM kind AS k
+        JOIN near AS n USING (tape, first_ts)
+        JOIN machine AS m USING (tape)
+        JOIN (SELECT tape, bool_or(has_highmem) AS has_highmem FROM zone_state GROUP BY tape) AS h USING (tape)
+    ) AS k
+    JOIN zone_state AS z ON z.tape = k.tape AND z.ts = k.ts AND z.place <= k.rq['zone']
+    GROUP BY ALL
 )
 
 SELECT
@@ -130,6 +169,7 @@ SELECT
     k.logged,
     round((k.first_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS first_at_s,
     round((k.last_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS last_at_s,
+<<<<<<< HEAD
     coalesce(c.free_pages, n.free_pages) AS free_pages,
     if(c.free_pages IS NULL, round(n.near_s, 3), 0) AS near_s,
     gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags,
@@ -138,5 +178,21 @@ FROM kind AS k
 JOIN machine AS m USING (tape)
 LEFT JOIN near AS n ON n.tape = k.tape AND n.first_ts = k.first_ts
 LEFT JOIN counted AS c ON c.tape = k.tape AND c.first_ts = k.first_ts
+=======
+    n.free_pages,
+    u.pages AS usable_pages,
+    u.at_most,
+    round(n.near_s, 3) AS near_s,
+    gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags
+FROM kind AS k
+JOIN machine AS m USING (tape)
+LEFT JOIN near AS n ON n.tape = k.tape AND n.first_ts = k.first_ts
+LEFT JOIN usable AS u
+    ON u.tape = k.tape
+    AND u.first_ts = k.first_ts
+    AND u.gfp_flags IS NOT DISTINCT FROM k.gfp_flags
+    AND u.page_order = k.page_order
+    AND u.migratetype IS NOT DISTINCT FROM k.migratetype
+>>>>>>> 00000b2 (Usable memory: one rule for what a request may use of the free memory)
 ORDER BY k.failed DESC, k.allocs DESC, k.context, k.page_order, k.comm, k.migratetype, k.in_interrupt
 LIMIT $top::BIGINT

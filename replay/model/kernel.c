@@ -145,16 +145,19 @@ _Static_assert(sizeof(kernels) / sizeof(kernels[0]) == NR_KERNELS + 1, "NR_KERNE
 const char *const kernel_names[] = {FOR_EACH_ROW(NAME) NULL};
 #undef NAME
 
-#define WORD(constant, word) word,
+#define WORD(constant, word)  word,
+#define SPELT(constant, word) #constant,
 #define NUMBER(X)
 #define WORDS(feature, LIST, sentence)                                                             \
-	static const char *const feature##_words[] = {LIST(WORD) NULL};
+	static const char *const feature##_words[] = {LIST(WORD) NULL};                            \
+	static const char *const feature##_constants[] = {LIST(SPELT) NULL};
 FOR_EACH_FEATURE(WORDS)
 #undef WORDS
 
 const struct feature features[] = {
 #define DESCRIBE(feature, LIST, sentence)                                                          \
-	{#feature, sentence, offsetof(struct kernel, feature), feature##_words},
+	{#feature, sentence, offsetof(struct kernel, feature), feature##_words,                    \
+	 feature##_constants},
 	FOR_EACH_FEATURE(DESCRIBE)
 #undef DESCRIBE
 		{0},

@@ -249,8 +249,9 @@ struct kernel {
 struct feature {
 	const char *name;
 	const char *doc;
-	size_t offset;            /* of its uint8_t in struct kernel */
-	const char *const *words; /* by value, ends with NULL; none for a number */
+	size_t offset;                /* of its uint8_t in struct kernel */
+	const char *const *words;     /* by value, ends with NULL; none for a number */
+	const char *const *constants; /* the names of the values, as in this header */
 };
 
 enum { NR_KERNELS = 22 };

@@ -8,8 +8,9 @@ are
     machine                          one row of facts per tape
     node_distance                    the distance of each node from each CPU
     the views of queries/views/
-    gfp_names(), context_names()     macros: the bits of a mask in words
-    the macros of queries/macros/    the kernel's indices of fragmentation; has_lists()
+    gfp_names(), context_names()     macros: the bits of a mask in words; gfp_mask(): the reverse
+    the macros of queries/macros/    the kernel's indices of fragmentation; has_lists(); the memory
+                                     that a request may use
 
 DuckDB scans the tape's files: a query reads only the columns that it names. Every batch is checked
 before DuckDB sees it.
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
+from pagetape import _replay
 from pagetape.answer import Answer
 from pagetape.asking import query
 from pagetape.asking.spill_dir import spill_dir
@@ -55,6 +57,12 @@ MACHINE = pa.schema(
         pa.field("compaction_proactiveness", pa.int32()),
         pa.field("extfrag_threshold", pa.int32()),
         pa.field("min_free_kbytes", pa.int32()),
+        # Features of the kernel row, with the constants of replay/model/kernel.h.
+        pa.field("watermark", pa.utf8()),
+        pa.field("unboosted_right", pa.utf8()),
+        pa.field("fast_counts_highatomic", pa.bool_()),
+        pa.field("highatomic", pa.utf8()),
+        pa.field("highatomic_needs_high", pa.bool_()),
         pa.field("fallback_unit", pa.utf8()),  # what one fallback event counts: block or page
         pa.field("recorder_pid", pa.int32()),  # process that recorded the tape
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
@@ -137,31 +145,41 @@ def _number(text: object) -> int | None:
     return int(words) if words.isdecimal() and len(words) < 10 else None
 
 
+def _features(tape: Tape) -> dict[str, Any]:
+    """The columns of `machine` about the kernel row; of an unknown kernel, those of the newest."""
+    rules = _replay.kernel_rules(kernel_rows.row_of(tape) or kernel_rows.known()[-1].name)
+    return {name: rules[name] for name in MACHINE.names if name in rules}
+
+
 def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     """The row of `machine` for one tape."""
     facts = tape.facts
     run = facts.get("replay")
     sysctls = facts.get("sysctls") or {}
     start, end = tape.clock or (None, None)
-    return {name: facts.get(name) for name in MACHINE.names} | {
-        "tape": label,
-        "kernel_version": kernel_version(facts.get("kernel")),
-        "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
-        "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
-        "extfrag_threshold": _number(sysctls.get("vm.extfrag_threshold")),
-        "min_free_kbytes": _number(sysctls.get("vm.min_free_kbytes")),
-        "fallback_unit": fallback_unit.of_tape(tape),
-        "start_ts": start,
-        "end_ts": end,
-        "replayed": run is not None,
-        "own": run and run["own"],
-        "model_kernel": run and run["kernel"],
-        "model_releases": run and kernel_rows.releases(run["kernel"]),
-        "policy": run and " + ".join(run["policies"]),
-        "reclaim": run and run["reclaim"],
-        "tier": run and run["tier"],
-        "place": place,
-    }
+    return (
+        {name: facts.get(name) for name in MACHINE.names}
+        | _features(tape)
+        | {
+            "tape": label,
+            "kernel_version": kernel_version(facts.get("kernel")),
+            "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
+            "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
+            "extfrag_threshold": _number(sysctls.get("vm.extfrag_threshold")),
+            "min_free_kbytes": _number(sysctls.get("vm.min_free_kbytes")),
+            "fallback_unit": fallback_unit.of_tape(tape),
+            "start_ts": start,
+            "end_ts": end,
+            "replayed": run is not None,
+            "own": run and run["own"],
+            "model_kernel": run and run["kernel"],
+            "model_releases": run and kernel_rows.releases(run["kernel"]),
+            "policy": run and " + ".join(run["policies"]),
+            "reclaim": run and run["reclaim"],
+            "tier": run and run["tier"],
+            "place": place,
+        }
+    )
 
 
 def quoted(text: str) -> str:
@@ -194,6 +212,11 @@ def _macros() -> dict[str, str]:
             f"CREATE TEMP MACRO {bits}_names(mask) AS array_to_string(list_filter({known!r}, "
             f"lambda name, i: (mask >> (i - 1)) & 1 = 1), '|')"
         )
+    gfp = list(TABLES["event"].column("gfp_flags").bits)
+    found["gfp_mask"] = (
+        "CREATE TEMP MACRO gfp_mask(names) AS list_sum(list_transform(names, "
+        f"lambda name: 1::BIGINT << (list_position({gfp!r}, name) - 1)::INTEGER))::UINTEGER"
+    )
     return found
 
 
@@ -299,6 +322,7 @@ class Database:
             if isinstance(missing, Table):
                 self._view(name, " UNION ALL ".join(self._selects(missing)))
             elif isinstance(missing, str):
+                self._make(re.findall(r"\w+", missing))  # macros that it names
                 self._db.execute(missing)
             elif missing is not None:
                 self._make_for(missing)

@@ -68,16 +68,29 @@ def text(sample: Sample, which: str, width: int | None = None) -> str:
         "",
     ]
     rows = [
-        [f"node {zone['node']} {zone['zone']}", *list(zone.values())[2:]]
+        [
+            f"node {zone['node']} {zone['zone']}",
+            zone["free"],
+            _usable(zone),
+            *(zone[name] for name in ("wmark_min", "wmark_low", "wmark_high", "boost")),
+        ]
         for zone in sample["zones"]
     ]
-    lines.append(table(("pages", "free", "min", "low", "high", "boost"), rows))
+    lines.append(table(("pages", "free", "usable", "min", "low", "high", "boost"), rows))
     if sample["tasks"]:
         lines += [
             "",
             table(("task", "threads", "pages/s", "fallbacks/s"), list(map(_task, sample["tasks"]))),
         ]
     return "\n".join(lines)
+
+
+def _usable(zone: dict[str, Any]) -> str | int | None:
+    """A zone's usable pages; at most so many if the kernel does not print every count."""
+    if zone["usable"] is None or zone["usable_exact"]:
+        usable: int | None = zone["usable"]
+        return usable
+    return f"<= {zone['usable']}"
 
 
 def _task(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -160,10 +173,11 @@ def command(which: str, interval: float, count: int | None, as_json: bool) -> No
 
     All rates are per second: allocations by order, pages freed, pages refilled from the buddy to
     per-CPU lists and drained back, fallbacks by pair of migratetypes, kswapd, reclaim and
-    compaction. For each zone, the view shows free pages, watermarks (without the boost) and the
-    boost, in pages. The last table has the ten tasks that allocate most (with --events cheap: that
-    cause most fallbacks); in interrupt context the task is the interrupted one. On a terminal, the
-    first line has the rates of the last 40 samples as bars.
+    compaction. For each zone, the view shows free pages, those of them that a kernel request
+    (GFP_KERNEL) may use, watermarks (without the boost) and the boost, in pages. CMA, HIGHATOMIC
+    and the zone's lowmem_reserve are free and not usable. The last table has the ten tasks that
+    allocate most (with --events cheap: that cause most fallbacks); in interrupt context the task is
+    the interrupted one. On a terminal, the first line has the rates of the last 40 samples as bars.
 
     The command counts the events of its own tracefs instance, and removes the instance at the
     end. It does not disturb other tracing. It needs the same rights as `pagetape record`.

@@ -116,6 +116,10 @@ class Case:
         size = pages * self.page_size / _MIB
         return f"{size:,.1f} MiB" if size < 100 else f"{size:,.0f} MiB"
 
+    def usable(self, pages: float, at_most: bool) -> str:
+        """That many usable pages: '7.2 MiB of that', or 'at most 7.2 MiB of that'."""
+        return f"{'at most ' if at_most else ''}{self.mib(pages)} of that"
+
     def sysctl(self, name: str) -> int | None:
         """The sysctl's number, if the tape has it."""
         text = str((self.tape.facts.get("sysctls") or {}).get(name, ""))

@@ -28,15 +28,17 @@ def _wanted(case: Case) -> dict[str, Any]:
 
 
 def memory(case: Case) -> dict[str, Any]:
-    """Free memory at the last snapshot, all of it and that in blocks of pageblock order."""
-    zones = [z for z in case.last_zones if z["usable"] is not None]
+    """Free memory at the last snapshot that a huge page may use, all of it (`free`) and the number
+    of blocks of pageblock order (`blocks`). `at_most`: both are upper bounds."""
+    zones = [z for z in case.last_zones if z["huge_blocks"] is not None]
     order = case.tape.facts.get("pageblock_order")
     if not zones or order is None:
-        return {"free": None, "blocks": None, "high": None}
+        return {"free": None, "blocks": None, "high": None, "at_most": None}
     return {
-        "free": sum(z["free"] for z in zones),
-        "blocks": sum(z["usable"] for z in zones) >> order,
+        "free": sum(z["huge"] for z in zones),
+        "blocks": sum(z["huge_blocks"] for z in zones) >> order,
         "high": sum(z["wmark_high"] for z in zones),
+        "at_most": any(z["huge_most"] for z in zones),
     }
 
 

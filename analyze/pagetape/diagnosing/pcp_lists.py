@@ -118,11 +118,13 @@ def too_large(case: Case) -> Finding:
             zones = [z for z in known if z["node"] == node and z["at_end"] == at_end]
             total = {
                 name: sum(z[name] for z in zones)
-                for name in ("pcp_pages", "free", "wmark_min", "wmark_high", "managed")
+                for name in ("pcp_pages", "free", "usable", "wmark_min", "wmark_high", "managed")
             }
             gap = total["wmark_high"] - total["wmark_min"]
             if gap > 0 and (worst is None or total["pcp_pages"] / gap > worst[0]):
-                worst = (total["pcp_pages"] / gap, {"node": node, "at_end": at_end}, total)
+                at_most = any(z["at_most"] for z in zones)
+                where = {"node": node, "at_end": at_end, "at_most": at_most}
+                worst = (total["pcp_pages"] / gap, where, total)
     if worst is None:
         return Finding(LARGE, LARGE_TITLE, "unknown", "the tape has no watermarks")
     ratio, where, total = worst
@@ -133,9 +135,11 @@ def too_large(case: Case) -> Finding:
         f" {ratio:.1f} times the distance from its min to its high watermarks, and"
         f" {case.mib(total['free'])} are free"
     )
-    short = total["free"] < 2 * total["wmark_high"]
+    if where["at_most"] or total["usable"] < total["free"]:
+        counted += f", {case.usable(total['usable'], where['at_most'])} for kernel requests"
+    short = total["usable"] < 2 * total["wmark_high"]
     if ratio < PCP_LARGE.low or not short:
-        why = "" if short else ": memory is not short"
+        why = "" if short or where["at_most"] else ": memory is not short"
         return Finding(LARGE, LARGE_TITLE, "none", counted + why, evidence=evidence)
     cpus = int(case.tape.facts.get("cpus") or 1)
     room = max(total["wmark_high"] - total["wmark_min"], 1)

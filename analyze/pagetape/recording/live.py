@@ -11,6 +11,7 @@ event is in exactly one interval.
 from __future__ import annotations
 
 import contextlib
+import platform
 import queue
 import tempfile
 import threading
@@ -25,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import procfs
+from pagetape import _replay, procfs
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.workload import Workload
+from pagetape.schemas import TABLES
 from pagetape.tapes.loss import by_cpu
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ COMPACTION = ("begin", "wakeup_kcompactd", "kcompactd_wake")
 _TASKS = 10  # of a sample
 _ORDERS = 10  # the highest order that every sample has
 _SPOOL = 256 << 20  # most bytes of uncounted events
+
+_BITS = {name: 1 << n for n, name in enumerate(TABLES["event"].column("gfp_flags").bits)}
+KERNEL = sum(_BITS[name] for name in ("IO", "FS", "DIRECT_RECLAIM", "KSWAPD_RECLAIM"))
 
 Key = tuple[
     str, int | None, str | None, str | None
@@ -167,10 +172,30 @@ class Interval:
 
 
 def zones() -> list[dict[str, Any]]:
-    """Free pages and watermarks (without the boost) of every zone, now."""
+    """Free pages and watermarks (without the boost) of every zone, now. `usable`: the free pages
+    that a kernel request (GFP_KERNEL) may use, `usable_exact`: the kernel prints every count that
+    this needs; otherwise there are at most so many. Null if pagetape does not know the kernel."""
     rows, _ = procfs.parse_zoneinfo(Path("/proc/zoneinfo").read_text())
-    names = ("node", "zone", "free", "wmark_min", "wmark_low", "wmark_high", "boost")
-    return [{name: row.get(name) for name in names} for row in rows if row["managed"]]
+    return [zone_now(row, platform.release()) for row in rows if row["managed"]]
+
+
+def zone_now(row: dict[str, Any], release: str) -> dict[str, Any]:
+    """One of zones(), from a row of the table `zone`."""
+    usable: dict[str, int | bool | None]
+    try:
+        found = _replay.usable_memory(release, row, gfp_flags=KERNEL)
+        usable = {
+            "usable": max(found["pages"], 0) if found["allowed"] else 0,
+            "usable_exact": found["exact"] or not found["allowed"],
+        }
+    except _replay.EngineError:
+        usable = {"usable": None, "usable_exact": None}
+    first, last = ("node", "zone", "free"), ("wmark_min", "wmark_low", "wmark_high", "boost")
+    return {
+        **{name: row.get(name) for name in first},
+        **usable,
+        **{name: row.get(name) for name in last},
+    }
 
 
 def _lost(source: Source) -> int | None:
