@@ -160,7 +160,6 @@ def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
     assert {"node", "zone", "free", "wmark_low", "boost", "usable"} <= set(first["zones"][0])
 
 
-@pytest.mark.usefixtures("stream")
 def test_a_zone_has_the_pages_that_kernel_requests_may_use() -> None:
     """Of 1,000 free pages 600 are CMA and 100 are kept from requests that may take Normal."""
     row: dict[str, Any] = {c.name: None if c.null else 0 for c in TABLES["zone"].columns}
@@ -174,6 +173,7 @@ def test_a_zone_has_the_pages_that_kernel_requests_may_use() -> None:
     assert live.zone_now(row, "no release")["usable"] is None
 
 
+@pytest.mark.usefixtures("stream")
 def test_without_a_terminal_samples_are_text_below_each_other(pagetape: Run) -> None:
     said = pagetape("top", "--count", 2, "--interval", "200ms")
     assert said.status == 0
