@@ -16,13 +16,15 @@ APT    := build-essential pkg-config python3-dev python3-venv \
 ROOMS   := schemas collector replay queries analyze
 SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path '*/tests/*' -not -path '*/bench/*') \
 	   pyproject.toml meson.build
-C_FILES  = $(shell git ls-files '*.c' '*.h')
+C_FILES  = $(shell find $(ROOMS) -name '*.[ch]')
+STEP    := $(PYTHON) .ci/step.py
+LINTS   := lint-python lint-c lint-spelling lint-types lint-imports
 
 # The runs of pytest below share the tests that the first one has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test live-tests other-tests check fuzz mutate reliability lint format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
+.PHONY: help setup profiled demo test check fuzz mutate reliability lint $(LINTS) format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -31,16 +33,16 @@ setup: $(VENV)/installed	## install everything into .venv (and missing apt packa
 
 $(VENV)/system: Makefile
 	@.ci/packages $(APT)
-	@$(PYTHON) -m venv $(VENV) && touch $@
+	@$(STEP) "a virtual environment, $(VENV)" $(BUILD)-venv.log $(PYTHON) -m venv $(VENV) && touch $@
 
 $(VENV)/tools: $(VENV)/system pyproject.toml
-	@echo "setup: Python packages into $(VENV) (pip)"
-	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --group build --group run --group test && touch $@
+	@$(STEP) "Python packages into $(VENV) (pip)" $(BUILD)-pip.log $(BIN)/pip install 'pip>=25.1'
+	@$(STEP) "Python packages into $(VENV) (pyproject.toml)" $(BUILD)-packages.log \
+		$(BIN)/pip install --group build --group run --group test && touch $@
 
 $(VENV)/installed: $(VENV)/tools $(SOURCES)
-	@echo "setup: building pagetape into $(VENV)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --quiet --no-deps --no-build-isolation -Cbuild-dir=$(BUILD) . && touch $@
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(STEP) "building pagetape into $(VENV)" $(BUILD)-build.log \
+		$(BIN)/pip install --verbose --no-deps --no-build-isolation -Cbuild-dir=$(BUILD) . && touch $@
 
 profiled: $(VENV)/profiled	## rebuild the engine with a profile: about 1.2 times as fast
 
@@ -61,20 +63,12 @@ $(VENV)/profiled: $(VENV)/installed
 demo: setup		## record this machine (or play the bundled tape), replay it twice, report, HTML
 	@BIN=$(BIN) analyze/demo/run demo
 
-# Style and types, the C tests plain and under sanitizers, then Python: live tests one by one, as
-# they trace the machine. They leave most of two CPUs idle: the others run beside those that do not
-# need the machine for themselves. PAGETAPE_LIVE=require turns skipped live tests into failures.
-test: setup	## the tests of every room
-	@$(MAKE) --no-print-directory --jobs 2 lint check
-	@$(BIN)/meson test -C $(BUILD) --no-rebuild --print-errorlogs
-	@$(BIN)/pytest -m "live and alone"
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target live-tests other-tests
-
-live-tests:
-	@$(BIN)/pytest -m "live and not alone"
-
-other-tests:
-	@nice -n 19 $(BIN)/pytest -m "not live" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# .ci/gate.py has the steps: style and types, the C tests plain and under sanitizers, Python. All of
+# them run, whatever fails. PAGETAPE_LIVE=require turns skipped live tests into failures.
+test:			## the tests of every room, counted; the last line is the sum
+	@$(MAKE) --no-print-directory setup || \
+		{ printf '%s\n' 'FAILED: make setup' '0 passed, 1 failed, 0 skipped'; exit 1; }
+	@$(BIN)/python .ci/gate.py $(BUILD) $(CHECK)
 
 check: setup		## the C tests under address and undefined-behaviour sanitizers
 	@[ -e $(CHECK)/build.ninja ] || PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup $(CHECK) \
@@ -113,10 +107,22 @@ reliability: setup	## measure what pagetape survives, and write docs/reliability
 	@$(BIN)/python analyze/reliability/reliability.py $(RELIABILITY) docs/reliability.md
 
 lint: setup		## style, types, spelling and the import contract
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@$(MAKE) --no-print-directory --keep-going $(LINTS)
+
+lint-python: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+
+lint-c: setup
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+
+lint-spelling: setup
 	@$(BIN)/codespell
+
+lint-types: setup
 	@cd $(VENV) && bin/mypy --config-file ../pyproject.toml -p pagetape
+
+lint-imports: setup
 	@$(BIN)/lint-imports
 
 format:			## reformat the sources

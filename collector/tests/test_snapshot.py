@@ -85,14 +85,23 @@ def load() -> Iterator[None]:
 
 
 def test_twenty_snapshots_under_load_agree_with_the_counters(snapshot: Any) -> None:
+    """Twenty exact ones. Others take the time of a CPU away: a snapshot that does not get all CPUs
+    to stand still in time is not exact, and must say so; then there is another one."""
+    exact = nr = 0
     with load():
-        for nr in range(20):
+        while exact < 20:
             facts, tables = take(snapshot, nr)
+            whole = [zone for zone in facts["zones"] if zone["how"] in EXACT]
+            unlike = sum(zone["pcps_moved"] + zone["pcps_refused"] for zone in facts["zones"])
             assert facts["mismatches"] == {}
-            assert {zone["how"] for zone in facts["zones"]} <= EXACT
-            assert facts["checks"]["list_sums"] > 0
-            assert facts["checks"]["free_counters"] == len(facts["zones"])
+            assert facts["checks"]["free_counters"] == len(whole)
+            assert facts["exact"] == (
+                len(whole) == len(facts["zones"]) and not unlike and facts["pfn"] is not None
+            )
+            assert facts["checks"]["list_sums"] > 0 or not whole
             assert tables["zone"]["snapshot"].unique().to_pylist() == [nr]
+            exact += facts["exact"]
+            nr += 1
 
 
 def test_pages_are_in_one_place_only(snapshot: Any) -> None:
@@ -204,19 +213,31 @@ def fragmented(megabytes: int) -> Iterator[None]:
         yield
 
 
-def needs_four_gigabytes() -> None:
-    available = re.search(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
-    if available is None or int(available[1]) < 4 << 20:
-        livetest.skip("needs 4 GB of memory")
+def to_fragment(most: int) -> int:
+    """The megabytes that a test may fragment: a third of the available memory, up to `most`.
+
+    Skips where that is less than 1,024: a small machine, or memory that others hold now.
+    """
+    text = Path("/proc/meminfo").read_text()
+    total, available = (
+        int(re.findall(rf"^{name}: +(\d+) kB", text, re.M)[0]) >> 10
+        for name in ("MemTotal", "MemAvailable")
+    )
+    if available // 3 < 1024:
+        livetest.skip(
+            f"needs 3,072 MiB of available memory: {available:,} of {total:,} MiB are now",
+            by_chance=total // 3 >= 1024,
+        )
+    return min(most, available // 3)
 
 
 def test_long_lists_are_exact_although_nothing_is_held_for_long(snapshot: Any) -> None:
     del snapshot
-    needs_four_gigabytes()
+    megabytes = to_fragment(2048)
     short = _snapshot.Snapshot()
     try:
         locks, holds, longest = [], [], 0
-        with fragmented(2048), load():
+        with fragmented(megabytes), load():
             for nr in range(5):
                 facts, tables = take(short, nr)
                 assert facts["exact"], facts
@@ -237,11 +258,11 @@ def test_no_lock_is_held_longer_than_allowed_however_long_the_lists(
     snapshot: Any, max_ms: int
 ) -> None:
     del snapshot
-    needs_four_gigabytes()
+    megabytes = to_fragment(1024)
     bounded = _snapshot.Snapshot(max_ms, locked=True)
     try:
         held_ns = []
-        with fragmented(1024), load():
+        with fragmented(megabytes), load():
             for nr in range(5):
                 facts, tables = take(bounded, nr)
                 assert facts["mismatches"] == {}

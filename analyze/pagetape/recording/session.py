@@ -53,12 +53,15 @@ if TYPE_CHECKING:
 
 NICE = 10  # of the thread that writes the tape
 
-# Largest share of the time between two snapshots for reading kpageflags. A machine reads about
-# 10 million pages per second.
+# Largest share of the time between two snapshots for reading kpageflags.
 _BLOCKS_SHARE = 0.02
 
 # kpageflags is read during the recording if that takes less than so many seconds.
 _AGAIN_S = 1
+
+# A machine reads about so many pages of kpageflags per second. The size of the machine decides, not
+# the time of an earlier reading: on a busy machine, most of that time is the time of others.
+_PAGES_PER_S = 10_000_000
 
 _NEVER = 1 << 63  # a time on the trace clock
 
@@ -141,7 +144,7 @@ class _Snapshots:
         self._every = every
         self._proc = procfs.live()
         (self._stage,) = self._proc.stages
-        self._blocks_s = 0.0  # time that reading kpageflags took
+        self._blocks_s = 0.0  # time that reading kpageflags takes, on an idle machine
         self._facts: dict[str, Any] = {}
         self._exact = wanted.load()
 
@@ -191,9 +194,9 @@ class _Snapshots:
         return self._boundary(state, exact)
 
     def _first_flags(self, ts: int, *, after: bool) -> Flags:
-        began = time.monotonic()
         flags = read_flags(self._proc, self._stage, 0, ts, after=after)
-        self._blocks_s = time.monotonic() - began
+        if blocks := flags.blocks.get("pageblock"):
+            self._blocks_s = (blocks.num_rows << flags.pageblock_order) / _PAGES_PER_S
         return flags
 
     def cut(self, recorder: Recorder) -> Boundary:
