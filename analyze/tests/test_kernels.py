@@ -10,6 +10,7 @@ import pytest
 
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
+from pagetape.tapes import kernel_rows
 
 from .conftest import GOLDEN
 
@@ -96,7 +97,8 @@ def test_observation_overrules_a_release(
         assert said.json["kernel"] == row
         assert said.json["kernel_because"].startswith("observed: ")
         assert said.err.count("\n") == 1
-        assert f"played under the rules of {row}, not of its release {release}" in said.err
+        rules = f"played under the rules of {kernel_rows.named(row)}"
+        assert f"{rules}, not of its release {release}" in said.err
 
 
 def test_a_kernel_that_is_given_is_not_overruled(

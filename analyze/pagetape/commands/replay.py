@@ -106,7 +106,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
             errno.EINVAL, f"{numa_maps}: not the output of grep -H '' /proc/*/numa_maps"
         )
     tasks = {task[number] for task in tape.rows("task") for number in ("pid", "tgid")}
-    if tasks.isdisjoint(row["pid"] for row in rows):
+    if tasks and tasks.isdisjoint(row["pid"] for row in rows):
         raise TapeError(
             errno.EINVAL, f"{numa_maps}: none of its processes is on {tape.path}: of another boot?"
         )
