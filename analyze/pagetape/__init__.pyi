@@ -11,6 +11,8 @@ from pagetape.schemas.tape import Tape as Tape
 from pagetape.schemas.tape import TapeError as TapeError
 from pagetape.tapes.demo import demo_tape as demo_tape
 
+__version__: str
+
 __all__ = [
     "Database",
     "Error",

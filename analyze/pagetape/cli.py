@@ -100,7 +100,7 @@ def _print_error(message: str) -> None:
 
 
 def _usage(error: click.UsageError) -> str:
-    message = error.format_message().rstrip(".")
+    message = did_you_mean.added(error.format_message().rstrip("."))
     where = error.ctx.command_path if error.ctx else "pagetape"
     return f"{message[:1].lower()}{message[1:]} (see '{where} --help')"
 
@@ -130,14 +130,14 @@ def run(args: Sequence[str] | None = None) -> int:
         _print_error(_usage(e))
         return 2
     except click.ClickException as e:
-        _print_error(e.format_message())
+        _print_error(did_you_mean.added(e.format_message()))
         return 1
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         return _reader_gone()
     except OSError as e:
-        _print_error(_os_error(e))
+        _print_error(did_you_mean.added(_os_error(e)))
         return 1
     except ImportError as e:
         if (message := libraries.missing(e)) is None:

@@ -195,10 +195,7 @@ def test_a_new_ab_first_restores_what_a_killed_one_left(
 
 @livetest.needs(livetest.why_not_nobody)
 def test_a_user_who_may_not_change_the_setting_gets_the_reason(tmp_path: Path) -> None:
-    """Nobody may read everything here, for the clone may stand in root's home."""
-    read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
-    argv = [*nobody, *PAGETAPE, "ab", *SET, "-o", str(tmp_path / "x"), "--", "true"]
+    argv = [*livetest.as_nobody(), *PAGETAPE, "ab", *SET, "-o", str(tmp_path / "x"), "--", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd="/")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "cannot be written by this user; run as root" in done.stderr

@@ -22,16 +22,6 @@ Run = Callable[..., Any]
 
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 INSTANCES = Path("/sys/kernel/tracing/instances")
-NOBODY = 65534
-
-
-def as_nobody(*capabilities: str) -> list[str]:
-    """The start of a command line; the user nobody gets read access to a clone in root's home."""
-    held = ",".join(f"+{name}" for name in ("dac_read_search", *capabilities))
-    return [
-        *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
-        *(f"--inh-caps=-all,{held}", f"--ambient-caps=-all,{held}"),
-    ]
 
 
 @contextmanager
@@ -80,7 +70,9 @@ def test_doctor_shows_every_event_set_and_the_ring_memory(pagetape: Run) -> None
 
 @livetest.needs(livetest.why_not_nobody)
 def test_doctor_names_the_remedies_of_a_user_without_access() -> None:
-    done = subprocess.run([*as_nobody(), *PAGETAPE, "doctor"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*livetest.as_nobody(), *PAGETAPE, "doctor"], capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert "pagetape record does not work here" in done.stdout
     assert "uid=USER" in done.stdout and "CAP_BPF" in done.stdout
@@ -93,9 +85,9 @@ def test_doctor_names_the_remedies_of_a_user_without_access() -> None:
 def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str, ...]) -> None:
     """CAP_DAC_OVERRIDE stands for tracefs that is given to the user."""
     out = tmp_path / "t.tape"
-    os.chown(tmp_path, NOBODY, NOBODY)
+    os.chown(tmp_path, livetest.NOBODY, livetest.NOBODY)
     record = [*PAGETAPE, "record", "-o", out, "--duration", "0.2"]
-    command = [*as_nobody("dac_override", *capabilities), *record]
+    command = [*livetest.as_nobody("dac_override", *capabilities), *record]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/")
     assert (done.returncode, done.stderr.count("\n")) == (0, 2), done.stderr
     tape = Tape(out)
@@ -110,7 +102,7 @@ def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str
         assert "CAP_SYS_NICE" not in (start["why"] or "")
     assert out.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in out.iterdir()} == {0o600}
-    assert {file.stat().st_uid for file in out.iterdir()} == {NOBODY}
+    assert {file.stat().st_uid for file in out.iterdir()} == {livetest.NOBODY}
 
 
 def test_the_plan_of_many_cpus_names_what_one_decoder_cannot_follow() -> None:

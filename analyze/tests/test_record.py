@@ -435,12 +435,9 @@ def test_a_command_that_does_not_exist(tmp_path: Path, pagetape: Run) -> None:
 
 @livetest.needs(livetest.why_not_nobody)
 def test_a_user_without_access_gets_the_reason(tmp_path: Path) -> None:
-    """Nobody may read everything here, for the clone may stand in root's home."""
-    os.chown(tmp_path, 65534, 65534)
-    read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
+    os.chown(tmp_path, livetest.NOBODY, livetest.NOBODY)
     done = subprocess.run(
-        [*nobody, *PAGETAPE, "record", "-o", tmp_path / "t.tape", "--duration", "1"],
+        [*livetest.as_nobody(), *PAGETAPE, "record", "-o", tmp_path / "t.tape", "--duration", "1"],
         capture_output=True,
         text=True,
         check=False,

@@ -17,6 +17,7 @@ import pytest
 from pagetape import _collector
 
 _PREFIX = "live test: "
+NOBODY = 65534
 
 
 @functools.cache
@@ -32,6 +33,16 @@ def why_not() -> str:
 def why_not_nobody() -> str:
     """Why a test cannot run a command as another user; empty if it can."""
     return "" if os.geteuid() == 0 and shutil.which("setpriv") else "needs root and setpriv"
+
+
+def as_nobody(*capabilities: str) -> list[str]:
+    """The start of a command that the user nobody runs, with these capabilities besides the one to
+    read: the clone may stand in root's home, where nobody else may look for the guard."""
+    held = ",".join(f"+{name}" for name in ("dac_read_search", *capabilities))
+    return [
+        *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+        *(f"--inh-caps=-all,{held}", f"--ambient-caps=-all,{held}"),
+    ]
 
 
 def required() -> bool:

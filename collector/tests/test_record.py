@@ -607,24 +607,19 @@ def test_a_spool_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_without_rights_the_message_names_the_remedy(tmp_path: Path) -> None:
-    read_end, write_end = os.pipe()
-    child = os.fork()  # the user nobody may lack access to this Python: load it first
-    if not child:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-        try:
-            recorder_of(PAGE_EVENTS, tmp_path)
-        except OSError as e:
-            os.write(write_end, f"{e.errno} {e}".encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    said = os.read(read_end, 4096).decode()
+@livetest.needs(livetest.why_not_nobody)
+def test_without_rights_the_message_names_the_remedy() -> None:
+    code = (
+        "from pagetape import _collector\n"
+        "try:\n"
+        "    _collector.Recorder(['kmem:mm_page_alloc'], _collector.SpoolConfig('/tmp'))\n"
+        "except OSError as e:\n"
+        "    print(e.errno, e)\n"
+    )
+    argv = [*livetest.as_nobody(), sys.executable, "-c", code]
+    said = subprocess.run(argv, capture_output=True, text=True, cwd="/").stdout
     assert said.startswith(f"{errno.EACCES} cannot make a tracing instance in {TRACING}")
-    assert said.endswith("(run as root)")
-    os.close(read_end)
-    os.close(write_end)
+    assert said.endswith("(run as root)\n")
 
 
 def recorder_where(script: str, *drop: str) -> subprocess.CompletedProcess[str]:
@@ -677,9 +672,7 @@ def test_a_mount_over_tracefs_is_named() -> None:
 
 def test_a_locked_down_kernel_is_named() -> None:
     code = (
-        "import os\n"
         "from pagetape import _collector\n"
-        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try:\n"
         "    _collector.Recorder(['kmem:mm_page_alloc'], _collector.SpoolConfig('/tmp')).close()\n"
         "except OSError as e:\n"
@@ -690,7 +683,10 @@ def test_a_locked_down_kernel_is_named() -> None:
         'echo "none integrity [confidentiality]" >/sys/kernel/security/lockdown; exec "$@"'
     )
     said = subprocess.run(
-        ["unshare", "--mount", "sh", "-ec", script, "sh", sys.executable, "-c", code],
+        [
+            *("unshare", "--mount", "sh", "-ec", script, "sh"),
+            *(*livetest.as_nobody(), sys.executable, "-c", code),
+        ],
         capture_output=True,
         text=True,
     )

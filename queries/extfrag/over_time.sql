@@ -1,6 +1,9 @@
 -- Fallbacks over time, by kind.
 --
--- The report shows bursts and steady rates of fallbacks. Intervals without a fallback have no row.
+-- The report shows bursts and steady rates of fallbacks. Each interval from the first event to the last has a row,
+-- also one without a fallback. extfrag.types_over_time has them by migratetype.
+--
+-- Needs: event.alloc_extfrag
 --
 -- Tier: A
 --
@@ -13,14 +16,41 @@
 --   steal            BIGINT  Fallbacks that left a block mixed.
 --   whole            BIGINT  Fallbacks of whole pageblocks.
 --   below_pageblock  BIGINT  claim + steal.
+WITH
+-- Every interval, if the tape records fallbacks: none in an interval is a 0.
+width AS (
+    SELECT
+        tape,
+        start_ts,
+        (end_ts - start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) AS last
+    FROM machine
+    WHERE start_ts IS NOT NULL AND (
+        replayed
+        OR tape IN (SELECT tape FROM tracepoint WHERE name = 'mm_page_alloc_extfrag')
+        OR tape IN (SELECT tape FROM extfrag)
+    )
+),
+
+slice AS (
+    SELECT
+        tape,
+        start_ts,
+        unnest(range(CASE
+            WHEN last < 1000000 THEN last + 1
+            ELSE error('bad parameter: the tape has more than a million intervals of ' || $interval_ms || ' ms')
+        END)) AS slice
+    FROM width
+)
+
 SELECT
-    (f.ts - m.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1))
-        * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
-    count(*) FILTER (kind = 'claim') AS claim,
-    count(*) FILTER (kind = 'steal') AS steal,
-    count(*) FILTER (kind = 'whole') AS whole,
-    count(*) FILTER (below_pageblock) AS below_pageblock
-FROM extfrag AS f
-JOIN machine AS m USING (tape)
-GROUP BY at_s
-ORDER BY at_s
+    s.slice * greatest($interval_ms::BIGINT, 1) / 1000 AS at_s,
+    count(*) FILTER (f.kind = 'claim') AS claim,
+    count(*) FILTER (f.kind = 'steal') AS steal,
+    count(*) FILTER (f.kind = 'whole') AS whole,
+    count(*) FILTER (f.below_pageblock) AS below_pageblock
+FROM slice AS s
+LEFT JOIN extfrag AS f
+    ON f.tape = s.tape
+    AND (f.ts - s.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) = s.slice
+GROUP BY s.slice
+ORDER BY s.slice

@@ -16,6 +16,7 @@ from pagetape.ab.result import Result
 from pagetape.ab.switch import Host
 from pagetape.commands import options
 from pagetape.replaying.ensemble import DEFAULT
+from pagetape.tapes import output
 
 _COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
 
@@ -23,6 +24,7 @@ _COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b":
 def _plan(setting: str, pairs: int, warm_ups: str, out: Path | None, argv: tuple[str, ...]) -> Plan:
     if out is None:
         raise click.UsageError("--set needs -o DIR for the tapes")
+    output.check_not_stdout(out)
     if not argv:
         raise click.UsageError("no command: give it after --, as in -- make -j8")
     host = Host()

@@ -36,7 +36,7 @@ FORMATS = ("perfetto", "llfree")
     type=options.PATH,
     metavar="FILE",
     required=True,
-    help="Output file; gzip-compressed if the name ends in .gz.",
+    help="Output file; gzip-compressed if the name ends in .gz. -: stdout (perfetto only).",
 )
 @click.option(
     "--interval",
@@ -70,6 +70,14 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
         raise click.BadParameter(
             "LLFree cannot read compressed traces: use a name without .gz", param_hint="--output"
         )
+    to_stdout = out == output.STDOUT
+    if to_stdout and which == "llfree":
+        raise click.BadParameter(
+            "an LLFree trace begins with its size, which is known last: name a file, not -",
+            param_hint="--output",
+        )
+    if to_stdout and as_json:
+        raise click.UsageError("--json and -o - exclude each other: both write to stdout")
     source = Tape(tape)
     loss = Loss.of(source)  # an unreadable tape leaves no output
     mark = {"llfree": llfree.MARK, "perfetto": perfetto.MARK}[which]
@@ -84,6 +92,9 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
                 made = perfetto.write(source, file, round(interval * 1e9), bar)
             except query.ParameterError as e:
                 raise click.BadParameter(str(e), param_hint="--interval") from e
+    if to_stdout:
+        answer.say_line(str(loss), err=True)
+        return
     made["bytes"] = out.stat().st_size
     if as_json:
         answer.emit({"format": which, "output": str(out), **made, "lost": loss.total})

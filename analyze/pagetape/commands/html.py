@@ -24,7 +24,7 @@ from pagetape.tapes import output
     type=options.PATH,
     metavar="F.html",
     required=True,
-    help="Output file.",
+    help="Output file; - for stdout.",
 )
 def command(tapes: tuple[Path, ...], out: Path) -> None:
     """Write one self-contained HTML page about one or more tapes.
@@ -42,4 +42,5 @@ def command(tapes: tuple[Path, ...], out: Path) -> None:
     text = page([Tape(path) for path in tapes]).encode()
     with output.whole_file(out, replace=True, mark=MARK, inputs=tapes) as file:
         file.write(text)
-    answer.say_line(f"{out}: {answer.size(len(text))}")
+    if out != output.STDOUT:
+        answer.say_line(f"{out}: {answer.size(len(text))}")

@@ -116,11 +116,20 @@ def _lost(info: dict[str, Any]) -> str:
     return f"{total} ({', '.join(f'CPU {c}: {answer.cell(n)}' for c, n in by_cpu.items())})"
 
 
+def _about(path: Path) -> dict[str, Any]:
+    source = Tape(path)
+    info = describe(source) | {"hindsight": hindsight.built(source)}
+    return info | {"snapshot": "inferred"} if info["hindsight"] else info
+
+
 @click.command("info")
-@options.tape
+@options.tapes
 @options.json
-def command(tape: Path, as_json: bool) -> None:
-    """Show what a tape holds: events, loss by CPU, machine, snapshots.
+def command(tapes: tuple[Path, ...], as_json: bool) -> None:
+    """Show what tapes hold: events, loss by CPU, machine, snapshots.
+
+    The JSON object of one tape has the keys below. Of several tapes, it has one key, `tapes`: the
+    list of their objects, in the given order.
 
     `lost` is null (unknown) if the kernel did not count the lost events.
     `events` counts every tracepoint of the recording, `stored` the events in the tables.
@@ -148,11 +157,8 @@ def command(tape: Path, as_json: bool) -> None:
     Example:
       pagetape info base.tape --json | jq .events
     """
-    source = Tape(tape)
-    info = describe(source) | {"hindsight": hindsight.built(source)}
-    if info["hindsight"]:
-        info["snapshot"] = "inferred"
+    found = [_about(path) for path in tapes]
     if as_json:
-        answer.emit(info)
+        answer.emit(found[0] if len(found) == 1 else {"tapes": found})
     else:
-        answer.say(_text(info))
+        answer.say("\n\n".join(map(_text, found)))

@@ -15,6 +15,7 @@ from pagetape import answer, did_you_mean, terminal
 from pagetape.asking import filters, query
 from pagetape.commands import options
 from pagetape.replaying.playback import NOT_MODELLED
+from pagetape.tapes import output
 
 if TYPE_CHECKING:
     from pagetape.asking.database import Database
@@ -100,21 +101,20 @@ def _print(
             }
         )
         return
+    notes_apart = form.csv or form.arrow == output.STDOUT
     if form.csv:
         answer.emit_csv(found)
-    else:
+    elif not notes_apart:
         text = terminal.table(found.columns, found.rows, wide=form.wide)
         terminal.say(f"{text}\n", head=True)
     for line in [*warnings, *said]:
-        answer.say_line(line, err=form.csv)
-    answer.say(f"{loss}; tier: {tier}", err=form.csv)
+        answer.say_line(line, err=notes_apart)
+    answer.say(f"{loss}; tier: {tier}", err=notes_apart)
 
 
 def _write_arrow(db: Database, part: filters.Part, form: _Form, inputs: Sequence[Path]) -> None:
     """The rows as an Arrow IPC file, which pandas, polars, R and DuckDB read."""
     import pyarrow as pa
-
-    from pagetape.tapes import output
 
     assert form.arrow is not None
     relation = db.relation(part.question, part.values)
@@ -167,6 +167,8 @@ def _command(q: query.Query) -> click.Command:
         form = _Form(**{name: values.pop(name) for name in _Form._fields})
         if form.as_json and form.csv:
             raise click.UsageError("--json and --csv exclude each other")
+        if form.arrow == output.STDOUT and (form.as_json or form.csv):
+            raise click.UsageError("--arrow - is the only output on stdout: omit --json and --csv")
         wanted = filters.Filters(**{name: values.pop(f"filter_{name}") for name in _FILTERS})
         _run(q, tapes if tape is None else [tape], form, values, wanted)
 
@@ -212,7 +214,8 @@ _arrow = click.option(
     "--arrow",
     type=options.PATH,
     metavar="FILE",
-    help="Also write all rows to an Arrow file, for pandas, polars, R or DuckDB.",
+    help="Also write all rows to an Arrow file, for pandas, polars, R or DuckDB. "
+    "-: to stdout, and nothing else.",
 )
 
 

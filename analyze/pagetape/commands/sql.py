@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import duckdb
@@ -16,12 +17,36 @@ from pagetape.commands import completion, options, sql_prompt
 from pagetape.schemas.tape import Tape, TapeError
 
 
-def _print(db: Database, sql: str, as_json: bool, wide: bool) -> None:
-    found = db.ask(sql)
-    if as_json:
-        answer.emit({"columns": found.columns, "rows": found.objects()})
-    elif found.columns:
-        terminal.say(terminal.table(found.columns, found.rows, wide=wide), head=True)
+class _Form(NamedTuple):
+    """How results are printed; at most one of `as_json` and `csv`."""
+
+    as_json: bool = False
+    csv: bool = False
+    wide: bool = False
+
+
+def _print(db: Database, sql: str, form: _Form) -> None:
+    """Run all statements of `sql`, and print the result of each as soon as it is there.
+
+    The JSON of several statements comes when the last one has run.
+    """
+    results = []
+    for number, statement in enumerate(duckdb.extract_statements(sql)):
+        found = db.ask(statement.query)
+        if found.columns == ["Success"] and not found.rows:  # a statement without a result
+            found = answer.Answer([], [], [])
+        if form.as_json:
+            results.append({"columns": found.columns, "rows": found.objects()})
+        elif found.columns:
+            if number:
+                answer.say("")
+            if form.csv:
+                answer.emit_csv(found)
+            else:
+                terminal.say(terminal.table(found.columns, found.rows, wide=form.wide), head=True)
+    if form.as_json:
+        empty: dict[str, Any] = {"columns": [], "rows": []}
+        answer.emit({"results": results} if len(results) > 1 else next(iter(results), empty))
 
 
 @click.command("sql")
@@ -32,9 +57,10 @@ def _print(db: Database, sql: str, as_json: bool, wide: bool) -> None:
     required=True,
     shell_complete=completion.tapes,
 )
+@click.option("--csv", is_flag=True, help="Print CSV.")
 @options.wide
 @options.json
-def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:
+def command(words: tuple[str, ...], csv: bool, wide: bool, as_json: bool) -> None:
     """Query one or more tapes with DuckDB.
 
     Every table of `pagetape schema` is a view with one more column, `tape`: the name of the
@@ -43,10 +69,17 @@ def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:
     Quote the column "at": it is a keyword. Without a query, the command reads statements from
     stdin, or shows a prompt on a terminal; `.help` there lists its commands, Tab completes names.
 
+    The result of each statement is printed; a semicolon separates statements, and an empty line
+    their results. The JSON object of one statement has `columns` and `rows` (objects); of several
+    statements, it has `results`, a list of such objects.
+
     \b
     Example:
       pagetape sql a.tape b.tape 'SELECT tape, kind, count(*) FROM event GROUP BY ALL'
     """
+    if csv and as_json:
+        raise click.UsageError("--json and --csv exclude each other")
+    form = _Form(as_json, csv, wide)
     paths = [Path(word) for word in words if _is_path(word)]
     statements = [word for word in words if not _is_path(word)]
     if not paths:
@@ -55,11 +88,11 @@ def command(words: tuple[str, ...], wide: bool, as_json: bool) -> None:
         raise TapeError(2, f"{statements[0]}: no such tape")
     with Database([Tape(path) for path in paths]) as db:
         if not statements and sys.stdin.isatty():
-            sql_prompt.run(lambda sql: _print(db, sql, False, wide), wide)
+            sql_prompt.run(lambda sql: _print(db, sql, form._replace(as_json=False)), wide)
             return
         sql = statements[0] if statements else sys.stdin.read()
         try:
-            _print(db, sql, as_json, wide)
+            _print(db, sql, form)
         except duckdb.Error as e:
             raise click.ClickException(_whole(e)) from e
 

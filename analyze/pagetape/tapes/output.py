@@ -15,6 +15,7 @@ import json
 import os
 import re
 import stat
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from pagetape.tapes import temporary
 _SPOOL = "spool"  # directory in a tape, with a dot while it is removed: tapes/spool.py
 _SPOOLED = re.compile(r"cpu\d+(\.\w+)?|(formats|tasks|checkpoint)(\.part)?|kallsyms")
 _NEXT = "remove it, or choose another name"
+STDOUT = Path("-")
 _MARK = b"pagetape.version"  # in the schema of every table
 _HEAD = 1 << 16  # bytes of a file that are searched for a mark
 
@@ -105,11 +107,18 @@ def is_own(path: Path) -> bool:
         return False
 
 
+def check_not_stdout(path: Path) -> None:
+    """Raise TapeError if a tape or directory is to go to stdout."""
+    if path == STDOUT:
+        raise TapeError(errno.EINVAL, "-: a directory cannot go to stdout: name a place for it")
+
+
 def check_free(path: Path, *, replace: bool, inputs: Sequence[Path] = ()) -> None:
     """Raise TapeError if no tape can be made at `path`, or if one exists and may not be replaced.
 
     `inputs` are the files and directories that the command reads.
     """
+    check_not_stdout(path)
     _check_apart(path, inputs)
     if not os.path.lexists(path):
         return
@@ -217,6 +226,7 @@ def private_mode(above: Path, inputs: Sequence[Path]) -> int:
 
 def make_directory(path: Path, inputs: Sequence[Path]) -> None:
     """Create a directory and those above it, as private as the inputs; existing ones stay."""
+    check_not_stdout(path)
     with _explained(path):
         for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
             bits = private_mode(one.parent, inputs) & 0o044
@@ -243,7 +253,7 @@ def _is_stream(path: Path) -> bool:
 
 def check_file_free(path: Path, *, replace: bool, mark: bytes, inputs: Sequence[Path] = ()) -> None:
     """Raise TapeError if no file can be made at `path`, or if one may not be replaced."""
-    if _is_stream(path):
+    if path == STDOUT or _is_stream(path):
         return
     _check_apart(path, inputs)
     if not os.path.lexists(path):
@@ -260,8 +270,14 @@ def whole_file(
 ) -> Iterator[BinaryIO]:
     """A new file that gets its name when it is complete; compressed if the name ends in .gz.
 
-    It must have `mark` near its begin; `replace` permits a file that has the mark, too.
+    It must have `mark` near its begin; `replace` permits a file that has the mark, too. STDOUT
+    gets the bytes as they come.
     """
+    if path == STDOUT:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
     if _is_stream(path):
         with path.open("wb") as stream:
             yield stream
