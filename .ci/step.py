@@ -54,7 +54,7 @@ def main(title: str, log: Path, command: list[str]) -> int:
         print("setup:   waiting for another run in this clone", flush=True)
         fcntl.flock(lock, fcntl.LOCK_EX)
     with (
-        log.open("w") as kept,
+        log.open("w") as full,
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         ) as process,
@@ -63,8 +63,8 @@ def main(title: str, log: Path, command: list[str]) -> int:
 
         def lines() -> Iterator[str]:
             for line in process.stdout or ():
-                kept.write(line)
-                kept.flush()
+                full.write(line)
+                full.flush()
                 yield line
 
         for said in counts(lines()):

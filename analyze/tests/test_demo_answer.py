@@ -59,7 +59,7 @@ def test_whether_fallbacks_are_many_follows_the_threshold(lasting: int, words: s
     assert ill.endswith("No disease.")
 
 
-def test_what_the_recording_cannot_tell_is_not_called_few() -> None:
+def test_what_the_recording_does_not_show_is_not_called_few() -> None:
     info = {"events": {"mm_page_alloc_extfrag": 18}, "duration_s": 8.0, "lost": 0}
     assert "is unknown: no alloc_extfrag" in lines(info, mixing())[1]
     unknown = mixing(harmful=7, lasting_blocks=0, movable_blocks=None, share_percent=None)
