@@ -46,15 +46,18 @@ def test_counts_of_another_unit_are_not_compared(pagetape: Run, tmp_path: Path) 
     metrics = {m["metric"]: m for m in run["metrics"]}
     for name in ("fallbacks", "fallbacks steal", "mixing UNMOVABLE from MOVABLE"):
         assert metrics[name]["comparable"] is False
-        assert metrics[name]["difference"] is None and metrics[name]["scaled"] is None
+        assert metrics[name]["difference"]["value"] is None and metrics[name]["scaled"] is None
+        assert metrics[name]["no_verdict"] == "other unit"
     assert metrics["fallbacks"]["value"] > 10 * metrics["fallbacks"]["recorded"]
     for name in ("mixed pageblocks at the end", "foreign pages at the end", "fallbacks claim"):
-        assert metrics[name]["difference"] is not None
+        assert metrics[name]["no_verdict"] != "other unit"
 
     compared = pagetape("compare", DEMO, out, "--json").json
     assert "not compared" in compared["tapes"][1]["incomparable"]
     found = {m["metric"]: m["differences"]["run"] for m in compared["metrics"]}
-    assert found["fallbacks"] is None and found["mixed pageblocks at the end"] is not None
+    assert found["fallbacks"]["no_verdict"] == "other unit"
+    assert found["fallbacks"]["value"] is None and not found["fallbacks"]["shown"]
+    assert found["mixed pageblocks at the end"]["no_verdict"] != "other unit"
     assert "other unit" in pagetape("compare", DEMO, out).out
 
 

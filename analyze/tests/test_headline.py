@@ -39,6 +39,7 @@ def test_a_sentence_has_what_is_known() -> None:
         "1,100 [1,000 to 1,200] by the tape's own rules, 60.5 [50 to 1,060] with pcp"
     )
     down = {"value": -1060, "percent": -95.0, "low": -1200, "high": -900, "shown": True}
+    down |= {"followed": True}
     assert sentence(difference=down).endswith(": -1,060 (-95.0 %) [-1,200 to -900]")
     assert sentence(difference=down | {"high": 9, "shown": False}).endswith(
         ": no difference shown [-1,200 to +9]"

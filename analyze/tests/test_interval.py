@@ -94,8 +94,10 @@ def test_a_metric_without_a_margin_gets_that_of_one_alike() -> None:
 @pytest.mark.parametrize(
     ("given_", "words"),
     [
-        (Difference(-33, -37.3, -46, -22, True), "-33 (-37.3 %) [-46 to -22]"),
-        (Difference(2.5, None, -1, 4, False), "no difference shown [-1 to +4]"),
+        (Difference(-33, -37.3, -46, -22, True, True), "-33 (-37.3 %) [-46 to -22]"),
+        (Difference(2.5, None, -1, 4, False, True), "no difference shown [-1 to +4]"),
+        (Difference(-33, -37.3, -46, -22, True), "-33 (-37.3 %) [-46 to -22], not checked"),
+        (Difference(None, None, shown=False, no_verdict="other unit"), "other unit"),
         (Difference(0, 0.0, 0, 0, False), "same"),
         (Difference(12, 10.0), "+12 (+10.0 %)"),
         (None, "-"),

@@ -13,8 +13,8 @@ replaces it. If the first tape is a what-if itself, the others are compared with
 or two policies, on the same recording.
 
 The tape of an ensemble has its members in the table `member`: interval.py makes intervals of them,
-and of the differences between members of the same seed. A tape of one run has no interval of its
-own. Its difference then has the model's error as its interval: recording minus model.
+and of the differences between members of the same seed. A tape of one run has no interval, and no
+verdict on its difference. no_verdict.py decides which other differences are withheld.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.asking import interval, query
+from pagetape.asking import interval, no_verdict, query
 from pagetape.asking.database import Database, labels
 from pagetape.asking.interval import Interval, Paired
 from pagetape.schemas.tape import Tape
@@ -81,6 +81,7 @@ class Side:
     members: Members = field(default_factory=dict)
     effects: list[dict[str, Any]] = field(default_factory=list)  # rows of policy_effect
     fallback_unit: str | None = None  # what one fallback event counts
+    error_recorded: Side | None = None  # the recording, as the table model_error has it
 
     @classmethod
     def of(cls, tape: Tape, label: str, members: pa.Table | None = None) -> Side:
@@ -90,6 +91,7 @@ class Side:
         found = members_of(tape.table("member") if members is None else members)
         effects = tape.rows("policy_effect")
         about = warnings_of(tape), found, effects, fallback_unit.of_tape(tape)
+        about += (cls.of_model_error(tape, "recorded", "recorded"),)
         return cls(label, role, Loss.of(tape), run, metrics(tape), *about)
 
     @property
@@ -165,31 +167,38 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric of one tape against its reference."""
+    """One metric of one tape against its reference.
 
-    value: float
+    A withheld difference has no numbers, and `no_verdict` says why. `shown` is None for one run.
+    """
+
+    value: float | None
     percent: float | None
     low: float | None = None  # the 80 % interval; None if it is unknown or does not apply
     high: float | None = None
     shown: bool | None = None  # the interval excludes 0
+    followed: bool | None = None  # no_verdict.follows()
+    no_verdict: str | None = None
 
     @classmethod
-    def of_pair(cls, found: Paired) -> Difference:
-        return cls(found.value, found.percent, found.low, found.high, found.shown)
+    def of_pair(cls, found: Paired, followed: bool | None) -> Difference:
+        return cls(found.value, found.percent, found.low, found.high, found.shown, followed)
 
     @classmethod
-    def of_interval(cls, found: Interval, other: float) -> Difference:
+    def of_interval(cls, found: Interval, other: float, followed: bool | None) -> Difference:
         """The difference of an ensemble and a certain value."""
         value, low, high = (limit - other for limit in (found.median, found.low, found.high))
         percent = 100 * value / other if other else None
-        return cls(value, percent, low, high, not low <= 0 <= high)
+        return cls(value, percent, low, high, not low <= 0 <= high, followed)
 
     @classmethod
-    def of_run(cls, value: float, percent: float | None, error: float | None) -> Difference:
-        """The difference of one run, which is shown if it is larger than the model's error."""
-        if error is None:
-            return cls(value, percent)
-        return cls(value, percent, value - error, value + error, abs(value) > error)
+    def of_run(cls, value: float, other: float) -> Difference:
+        """The difference of one run and another value."""
+        return cls(value - other, 100 * (value - other) / other if other else None)
+
+    @classmethod
+    def withheld(cls, why: str, followed: bool | None) -> Difference:
+        return cls(None, None, shown=False, followed=followed, no_verdict=why)
 
 
 @dataclass(frozen=True)
@@ -204,6 +213,12 @@ class Metric:
     own: Interval | None  # of the own rules, with the inputs of the first what-if
     error: int | None
     differences: dict[str, Difference | None]
+
+    @property
+    def occurs(self) -> bool:
+        """Whether it is other than 0 on any tape, or in any member."""
+        found = [*self.intervals.values(), self.own]
+        return any(self.values.values()) or any(i.median or i.high for i in found if i)
 
 
 @dataclass(frozen=True)
@@ -254,21 +269,38 @@ class Comparison:
         }
 
 
-def _difference(side: Side, reference: Side, metric: str, error: int | None) -> Difference | None:
-    if fallback_unit.counts(metric) and side.counts_otherwise(reference):
-        return None
+def _recorded(side: Side, base: Side | None, metric: str) -> float | None:
+    """The value of the recording of a replay: as its own tape has it, or that of `base`."""
+    for known in (side.error_recorded, base):
+        value = known.value(metric) if known else None
+        if value is not None:
+            return value
+    return None
+
+
+def _difference(
+    side: Side, reference: Side, recorded: Side | None, metric: str
+) -> Difference | None:
+    run = "own" if side.role == "what-if" else None
+    own = side.interval(metric, run) if side.run else None
+    if own is None and reference.role == "model":
+        own = reference.interval(metric)
+    value = _recorded(side, recorded, metric) if side.run else None
+    other_unit = side.counts_otherwise(reference)
+    why = no_verdict.of_metric(side.run, metric, value, own, other_unit=other_unit)
+    why = why or no_verdict.of_run(reference.run)
+    followed = no_verdict.follows(value, own)
+    if why is not None:
+        return Difference.withheld(why, followed)
     if (base := _paired_with(side, reference)) and (pair := side.paired(metric, base)):
-        return Difference.of_pair(pair)
+        return Difference.of_pair(pair, followed)
     mine, other = side.value(metric), reference.value(metric)
     if mine is None or other is None:
         return None
     found = side.interval(metric)
     if found is not None and reference.interval(metric) is None and reference.role != "what-if":
-        return Difference.of_interval(found, other)
-    value = mine - other
-    percent = 100 * value / other if other else None
-    known = side.role == "what-if" and reference.role != "what-if"
-    return Difference.of_run(value, percent, error if known else None)
+        return Difference.of_interval(found, other, followed)
+    return Difference.of_run(mine, other)
 
 
 def _paired_with(side: Side, reference: Side) -> Mapping[str, list[int]]:
@@ -310,7 +342,8 @@ def beside_model(
 
     The result has the error (recording minus model), the difference of replay and model, and with
     members the intervals of both, and `scaled`: recorded x (replay / own rules). `made` is the
-    fact `replay` of the tape. Counts of other units than the own rules' have no difference.
+    fact `replay` of the tape. `followed` and `no_verdict` are of no_verdict.py; a metric without a
+    verdict has neither numbers in its difference nor `scaled`.
     """
     kind, other_unit = made["recording"], fallback_unit.why_not(made) is not None
     alone = interval.kind_of(kind, made["reclaim"])
@@ -320,36 +353,38 @@ def beside_model(
     for name, row in found.items():
         about = known.get(name, {"recorded": None, "model": None})
         recorded, model = about["recorded"], about["model"]
-        bar = None if recorded is None or model is None else abs(model - recorded)
-        difference = None
         values = this.get(name) or (own.get(name) if not this else None)
-        comparable = not (other_unit and fallback_unit.counts(name))
-        if not comparable:
-            pass
+        own_rules = _interval(name, row["unit"], own.get(name), alone)
+        why = no_verdict.of_metric(made, name, recorded, own_rules, other_unit=other_unit)
+        followed = no_verdict.follows(recorded, own_rules)
+        difference = None
+        if why is not None:
+            difference = Difference.withheld(why, followed)
         elif values and own.get(name):
             pair = interval.paired(name, row["unit"], values, own[name], kind, made["reclaim"])
-            difference = Difference.of_pair(pair)
+            difference = Difference.of_pair(pair, followed)
         elif model is not None:
-            value = row["value"] - model
-            percent = 100 * value / model if model else None
-            difference = Difference.of_run(value, percent, bar)
+            difference = Difference.of_run(row["value"], model)
         out.append(
             row
-            | {"recorded": recorded, "model": model, "model_error": bar}
-            | _predicted(name, row["unit"], values, alone)
-            | {"own": _predicted(name, row["unit"], own.get(name), alone)}
-            | {"scaled": _scaled(recorded, values, own.get(name)) if comparable else None}
-            | {"comparable": comparable}
+            | {"recorded": recorded, "model": model}
+            | {"model_error": None if None in (recorded, model) else abs(model - recorded)}
+            | _limits(_interval(name, row["unit"], values, alone))
+            | {"own": _limits(own_rules)}
+            | {"scaled": None if why else _scaled(recorded, values, own.get(name))}
+            | {"comparable": why != no_verdict.OTHER_UNIT}
+            | {"followed": followed, "no_verdict": why}
             | {"difference": difference and vars(difference)}
         )
     return out
 
 
-def _predicted(
-    metric: str, unit: str, values: Sequence[float] | None, kind: str
-) -> dict[str, float | None]:
-    """Median and interval of members, as keys of JSON; None without members."""
-    found = interval.interval(metric, unit, values, kind) if values else None
+def _interval(metric: str, unit: str, values: Sequence[float] | None, kind: str) -> Interval | None:
+    return interval.interval(metric, unit, values, kind) if values else None
+
+
+def _limits(found: Interval | None) -> dict[str, float | None]:
+    """Median and interval as keys of JSON; None without members."""
     return {key: getattr(found, key, None) for key in ("median", "low", "high")}
 
 
@@ -414,7 +449,7 @@ def compare(
                 {s.label: s.interval(name) for s in sides},
                 next((s.interval(name, "own") for s in sides if s.role == "what-if"), None),
                 error,
-                {s.label: _difference(s, references[s.label], name, error) for s in others},
+                {s.label: _difference(s, references[s.label], recorded, name) for s in others},
             )
         )
     return Comparison(

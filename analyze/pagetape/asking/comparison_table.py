@@ -7,8 +7,8 @@ from pagetape import answer, terminal
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Comparison, Metric, Side
 from pagetape.asking.interval import Interval
-from pagetape.asking.phrase import between, change
-from pagetape.tapes import fallback_unit
+from pagetape.asking.no_verdict import NOT_FOLLOWED
+from pagetape.asking.phrase import UNCHECKED, between, change
 from pagetape.tapes.kernel_rows import named
 
 
@@ -29,16 +29,10 @@ def _line(metric: Metric, found: Comparison) -> list[object]:
         interval = metric.intervals[side.label]
         line.append(_between(interval) if interval else metric.values[side.label])
         if i:
-            line.append(_change(metric, side.label, found))
+            line.append(change(metric.differences[side.label]))
     if _shows_own(found):
         line.insert(3, _between(metric.own))
     return line
-
-
-def _change(metric: Metric, label: str, found: Comparison) -> str:
-    if label in found.incomparable and fallback_unit.counts(metric.name):
-        return "other unit"
-    return change(metric.differences[label])
 
 
 def _notes(found: Comparison) -> list[str]:
@@ -50,15 +44,23 @@ def _notes(found: Comparison) -> list[str]:
         return [
             "median [low to high]: 80 % interval, calibrated on other recordings.",
             "A difference is of members with the same seed; none is shown if its interval has 0.",
+            *_about_verdicts(found),
             *unmeasured,
         ]
-    if any(side.role == "what-if" for side in found.sides[1:]):
-        if found.sides[0].role == "what-if":  # no model's error stands between two what-ifs
-            return []
-        if found.error_of is None:
-            return ["one run, no interval: pass the recorded tape, or use --ensemble"]
-        return ["one run: the interval of a difference is the model's error on the recording"]
+    if found.sides[0].role != "what-if" and any(s.role == "what-if" for s in found.sides):
+        return ["one run, no interval, so no verdict: use --ensemble with the recorded tape"]
     return []
+
+
+def _about_verdicts(found: Comparison) -> list[str]:
+    """Notes about differences that are withheld, or that nothing supports."""
+    differences = [d for m in found.metrics for d in m.differences.values() if d is not None]
+    lines = []
+    if any(d.followed is False for d in differences):
+        lines.append(NOT_FOLLOWED)
+    if any(d.low is not None and d.followed is None for d in differences):
+        lines.append(UNCHECKED)
+    return lines
 
 
 def _about(side: Side) -> str:
@@ -90,7 +92,7 @@ def columns(found: Comparison) -> list[str]:
 
 def lines(found: Comparison) -> list[list[object]]:
     """A line for each metric that is not 0 everywhere."""
-    return [_line(m, found) for m in found.metrics if any(m.values.values())]
+    return [_line(m, found) for m in found.metrics if m.occurs]
 
 
 def notes(found: Comparison) -> list[str]:

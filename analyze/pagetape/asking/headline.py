@@ -52,14 +52,12 @@ def _sentence(metric: dict[str, Any], run: str | None) -> str:
         parts.append(f"{own_rules(metric)} by the tape's own rules")
     text = f"{METRICS[metric['metric']]}: "
     if run is None:
-        return text + ", ".join(parts)
+        return text + ", ".join(parts) + (f": {why}" if (why := metric.get("no_verdict")) else "")
     value = number(metric["value"])
     if metric["median"] is not None:
         value = between(metric["median"], metric["low"], metric["high"])
     parts.append(f"{value} with {run}")
     text += ", ".join(parts)
-    if not metric.get("comparable", True):
-        return f"{text}: not compared, other unit"
     if metric["difference"] is None:
         return text
     return f"{text}: {change(Difference(**metric['difference']))}"

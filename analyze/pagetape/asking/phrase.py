@@ -35,14 +35,26 @@ def own_rules(metric: dict[str, Any]) -> str:
 
 
 def change(difference: Difference | None) -> str:
-    """A difference with its interval."""
+    """A difference with its interval, or why there is no verdict on it."""
     if difference is None:
         return "-"
+    if difference.no_verdict is not None:
+        return difference.no_verdict
     value, low, high = difference.value, difference.low, difference.high
+    assert value is not None
     percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"
     if low is None or high is None:
         return f"{signed(value)}{percent}" if value else "same"
     if value == low == high == 0:
         return "same"
     text = f"{signed(value)}{percent}" if difference.shown else "no difference shown"
-    return f"{text} [{signed(low)} to {signed(high)}]"
+    return f"{text} [{signed(low)} to {signed(high)}]{unchecked(difference)}"
+
+
+def unchecked(difference: Difference) -> str:
+    """What to append to a difference that no recorded value supports."""
+    return "" if difference.followed else ", not checked"
+
+
+# The note below differences with unchecked().
+UNCHECKED = "not checked: the recording has no such value, so nothing shows how well the model does"

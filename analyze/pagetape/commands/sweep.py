@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from pagetape import answer, console, terminal
-from pagetape.asking import policy_effect
+from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.database import names_of
 from pagetape.asking.phrase import between, number, own_rules, signed
@@ -87,8 +87,8 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
     if metric is None:
         return "-", ""
     difference = metric["difference"] and Difference(**metric["difference"])
-    if not metric.get("comparable", True):
-        return _value(metric), "other unit"
+    if difference is not None and difference.no_verdict is not None:
+        return _value(metric), no_verdict.short(difference.no_verdict)
     text = "" if difference is None or not difference.value else _change(difference)
     return _value(metric), text
 
@@ -100,10 +100,14 @@ def _value(metric: dict[str, Any]) -> str:
 
 
 def _change(difference: Difference) -> str:
-    """A difference; ~ if it is not shown."""
-    percent = difference.percent
-    change = signed(difference.value) if percent is None else f"{percent:+.1f} %"
-    return change if difference.shown in (True, None) else f"{change} ~"
+    """A difference; ~ if it is not shown, ? if no recorded value supports it."""
+    value, percent = difference.value, difference.percent
+    assert value is not None
+    change = signed(value) if percent is None else f"{percent:+.1f} %"
+    if difference.shown is None:  # one run
+        return change
+    marks = (" ~" if not difference.shown else "") + (" ?" if difference.followed is None else "")
+    return change + marks
 
 
 def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> str:
@@ -133,7 +137,9 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> 
         if metric is None:
             key.append(f"{letter}  {name}: not a metric of these runs")
             continue
-        recorded = "" if metric["recorded"] is None else f", recorded {metric['recorded']:,}"
+        recorded = ", recorded " + number(metric["recorded"])
+        if metric["recorded"] is None:
+            recorded = ", not recorded, so not checked"
         key.append(
             f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}{recorded},"
             f" own rules {_by_mode(own[name])}"
@@ -179,10 +185,15 @@ def _text(
         parts.append(answer.table(columns, map(_failed_row, failed)) + ("\n" if found else ""))
     if not found:
         return "\n".join(parts)
-    parts.append(
-        "[low to high]: 80 % interval. %: change from the tape's own kernel and policy;"
-        " ~: no difference shown"
-    )
+    parts.append("%: change from the tape's own kernel and policy")
+    if not any(run["seeds"] for run in found):
+        parts[-1] += "; of one run each: no interval, so no verdict"
+        return "\n".join(parts)
+    parts[-1] += "; ~: no difference shown; ?: not checked. [low to high]: 80 % interval"
+    if any(
+        m["followed"] is False for run in found for m in run["metrics"] if m["metric"] in metrics
+    ):
+        parts.append(no_verdict.NOT_FOLLOWED)
     return "\n".join(parts)
 
 

@@ -8,7 +8,6 @@ from pagetape.asking.comparison import Comparison, Metric, Side
 from pagetape.asking.phrase import between, change, number
 from pagetape.pages import svg
 from pagetape.pages.document import legend
-from pagetape.tapes import fallback_unit
 
 ROLES = {
     "recorded": "recorded",
@@ -26,13 +25,11 @@ HEADLINES = (
 
 
 def _bar(metric: Metric, side: Side) -> svg.Bar:
-    """A bar with its interval, or for one run with the model's error around it."""
-    value, found = metric.values[side.label] or 0, metric.intervals[side.label]
+    """A bar, with its interval if it is of an ensemble."""
+    found = metric.intervals[side.label]
     if found is not None:
         return svg.Bar(side.label, found.median, side.role, (found.low, found.high))
-    error = metric.error if side.role == "what-if" else None
-    whiskers = None if error is None else (max(value - error, 0), value + error)
-    return svg.Bar(side.label, value, side.role, whiskers)
+    return svg.Bar(side.label, metric.values[side.label] or 0, side.role, None)
 
 
 def side_by_side(found: Comparison) -> str:
@@ -54,7 +51,8 @@ def side_by_side(found: Comparison) -> str:
     )
     words = (
         f"{against}. Numbers in brackets are 80 % intervals of an ensemble; a difference whose "
-        "interval contains 0 is not shown by it."
+        "interval contains 0 is not shown by it. Where the recorded value lies outside the own "
+        "rules' interval, the model does not follow the tape, and there is no verdict."
     )
     said = [
         f"<p class=bad>{markup(f'{label}: {line}')}.</p>"
@@ -89,7 +87,7 @@ def _comparison(found: Comparison) -> str:
         head.append("<th class=n>own rules</th>")
     lines = []
     for metric in found.metrics:
-        if not any(metric.values.values()):
+        if not metric.occurs:
             continue
         cells = [f"<td>{markup(metric.name)}</td><td>{metric.tier}</td>"]
         for j, side in enumerate(found.sides):
@@ -97,10 +95,8 @@ def _comparison(found: Comparison) -> str:
             if j:
                 difference = metric.differences[side.label]
                 hidden = difference is not None and not difference.shown
-                words = change(difference)
-                if side.label in found.incomparable and fallback_unit.counts(metric.name):
-                    words = "other unit"
-                cells.append(f"<td{' class=within' if hidden else ''}>{markup(words)}</td>")
+                words = markup(change(difference))
+                cells.append(f"<td{' class=within' if hidden else ''}>{words}</td>")
         if owned:
             own = metric.own
             cells.append(

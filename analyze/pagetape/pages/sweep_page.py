@@ -9,7 +9,7 @@ from typing import Any
 
 from pagetape import answer
 from pagetape.answer import markup
-from pagetape.asking import policy_effect
+from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.phrase import between, change, number, own_rules, signed
 from pagetape.pages.document import document, table
@@ -25,9 +25,10 @@ def _cell(metric: dict[str, Any] | None) -> str:
     value = number(metric["value"])
     if metric["median"] is not None:
         value = between(metric["median"], metric["low"], metric["high"])
-    if not metric.get("comparable", True):
-        return f'<td class="n within" title="counted in another unit">{value} (other unit)</td>'
     difference = metric["difference"] and Difference(**metric["difference"])
+    if difference is not None and difference.no_verdict is not None:
+        why, title = no_verdict.short(difference.no_verdict), markup(difference.no_verdict)
+        return f'<td class="n within" title="{title}">{value} ({markup(why)})</td>'
     if difference is None or not difference.value:
         return f"<td class=n>{value}</td>"
     words, percent = change(difference), difference.percent
@@ -97,7 +98,8 @@ def sweep_page(
         "<h1>Sweep</h1>",
         "<p>Every run against the model under the tape's own kernel and policy, with 80 % "
         "intervals. Colours mark decreases and increases; a difference that is not shown has no "
-        "colour.</p>",
+        "colour. Where the recorded value lies outside the own rules' interval, the model does not "
+        "follow the tape, and there is no verdict. Hover over a cell for the reason.</p>",
     ]
     for tape, same in groupby(runs, key=lambda run: run["tape"]):
         of_tape = list(same)
